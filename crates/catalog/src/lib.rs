@@ -1,0 +1,1 @@
+//! SQLite: the ground truth about roots, files, chunks, vectors and jobs.

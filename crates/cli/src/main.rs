@@ -1,0 +1,3 @@
+//! The `riddle` command.
+
+fn main() {}

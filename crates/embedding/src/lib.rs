@@ -1,0 +1,1 @@
+//! Text to vectors: the built-in encoder and every fastembed model.

@@ -1,0 +1,1 @@
+//! Retrieval quality and cost on BEIR datasets, through the public API.

@@ -1,0 +1,1 @@
+//! Bytes to text to chunks, one module per format, parsed in a child process.

@@ -1,0 +1,1 @@
+//! Numeric routines for the CPU: matrix product, attention, normalization, activations.

@@ -1,0 +1,1 @@
+//! Stage timings from tracing spans and peak memory from the operating system.

@@ -1,0 +1,1 @@
+//! Model files: fetched, imported, verified and listed.

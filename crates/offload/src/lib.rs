@@ -1,0 +1,1 @@
+//! Decides which weights are in memory now: layer window and embedding rows.

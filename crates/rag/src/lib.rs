@@ -1,0 +1,1 @@
+//! The façade: Library indexes, Assistant answers.

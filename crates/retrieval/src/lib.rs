@@ -1,0 +1,1 @@
+//! BM25 and HNSW indexes, and rank fusion.

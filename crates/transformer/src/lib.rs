@@ -1,0 +1,1 @@
+//! Layer graphs, heads and tokenizers of the supported model families.

@@ -1,0 +1,141 @@
+//! What ingestion makes of a file.
+
+use serde::{Deserialize, Serialize};
+
+/// Where in a file a passage is, in the terms of the file's own format.
+///
+/// Serialized with a `kind` tag, as the command line's JSON promises. Numbers count from 1.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Location {
+    /// Lines of a text or source file, both ends included.
+    Line {
+        /// First line.
+        start: u32,
+        /// Last line.
+        end: u32,
+    },
+    /// Pages of a paginated document, both ends included.
+    Page {
+        /// First page.
+        start: u32,
+        /// Last page.
+        end: u32,
+    },
+    /// Paragraphs under a heading of a flowing document (DOCX, HTML, ODT).
+    Section {
+        /// Headings from the outermost to the innermost; empty before the first heading.
+        path: Vec<String>,
+        /// First paragraph, counted over the whole document.
+        paragraph: u32,
+    },
+    /// A slide of a presentation.
+    Slide {
+        /// Slide number.
+        number: u32,
+    },
+    /// Rows of a spreadsheet or table file, both ends included.
+    Rows {
+        /// Sheet name; empty where the format has none.
+        sheet: String,
+        /// First row.
+        start: u32,
+        /// Last row.
+        end: u32,
+    },
+    /// A part of a mail message.
+    Message {
+        /// `body`, `headers`, or an attachment's name.
+        part: String,
+        /// First line inside the part.
+        line: u32,
+    },
+    /// The file as a whole: the format gives no finer position.
+    Whole,
+}
+
+impl std::fmt::Display for Location {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let span = |f: &mut std::fmt::Formatter<'_>, word: &str, start: u32, end: u32| {
+            if start == end {
+                write!(f, "{word} {start}")
+            } else {
+                write!(f, "{word}s {start}–{end}")
+            }
+        };
+        match self {
+            Location::Line { start, end } => span(f, "line", *start, *end),
+            Location::Page { start, end } => span(f, "page", *start, *end),
+            Location::Section { path, paragraph } if path.is_empty() => {
+                write!(f, "paragraph {paragraph}")
+            }
+            Location::Section { path, paragraph } => {
+                write!(f, "{}, paragraph {paragraph}", path.join(" › "))
+            }
+            Location::Slide { number } => write!(f, "slide {number}"),
+            Location::Rows { sheet, start, end } => {
+                if !sheet.is_empty() {
+                    write!(f, "{sheet}, ")?;
+                }
+                span(f, "row", *start, *end)
+            }
+            Location::Message { part, line } => write!(f, "{part}, line {line}"),
+            Location::Whole => f.write_str("whole file"),
+        }
+    }
+}
+
+/// What a block of a parsed document is; the chunker treats each its own way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BlockKind {
+    /// A heading; level 1 is the outermost.
+    Heading(u8),
+    /// Running text.
+    Paragraph,
+    /// An item of a list.
+    ListItem,
+    /// Source code or preformatted text: line breaks carry meaning.
+    Code,
+    /// A table, rows on lines of their own.
+    Table,
+}
+
+/// One structural unit of a parsed document, in reading order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Block {
+    /// What it is.
+    pub kind: BlockKind,
+    /// Its text, without markup.
+    pub text: String,
+    /// Where it is.
+    pub location: Location,
+}
+
+/// A parsed file: text with structure, and what went wrong on the way.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Document {
+    /// The title the file states about itself, if any.
+    pub title: Option<String>,
+    /// Blocks in reading order.
+    pub blocks: Vec<Block>,
+    /// ISO 639-1 code of the main language, when detection was confident.
+    pub language: Option<String>,
+    /// Things the parser skipped or guessed; shown in the ledger, never an error.
+    pub warnings: Vec<String>,
+}
+
+/// A passage of a document: the unit that is indexed, ranked and cited.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chunk {
+    /// Position among the chunks of its document, from 0.
+    pub ordinal: u32,
+    /// The passage as shown and cited.
+    pub text: String,
+    /// Headings above it, outermost first, joined by ` › `; empty if none.
+    pub heading: String,
+    /// Where it is.
+    pub location: Location,
+    /// Its length in tokens of the embedder that the chunker was given.
+    pub tokens: u32,
+}

@@ -1,0 +1,180 @@
+//! What is known about a file besides its text.
+
+use serde::{Deserialize, Serialize};
+
+/// Format family of a file, decided by name and content; one parser route each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileKind {
+    /// Plain text, logs, subtitles.
+    Text,
+    /// Markdown.
+    Markdown,
+    /// Source code and configuration.
+    Code,
+    /// HTML pages.
+    Html,
+    /// PDF.
+    Pdf,
+    /// Word processor files (DOCX, DOC, ODT, RTF).
+    Document,
+    /// Slides (PPTX, PPT, ODP).
+    Presentation,
+    /// Tables (XLSX, XLS, ODS, CSV, TSV).
+    Spreadsheet,
+    /// Mail messages (EML, MSG).
+    Mail,
+    /// Books (EPUB).
+    Book,
+    /// Nothing Riddle reads.
+    Other,
+}
+
+impl FileKind {
+    /// All kinds, in display order.
+    pub const ALL: [FileKind; 11] = [
+        FileKind::Text,
+        FileKind::Markdown,
+        FileKind::Code,
+        FileKind::Html,
+        FileKind::Pdf,
+        FileKind::Document,
+        FileKind::Presentation,
+        FileKind::Spreadsheet,
+        FileKind::Mail,
+        FileKind::Book,
+        FileKind::Other,
+    ];
+
+    /// The name used in JSON, on the command line and in the indexes.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FileKind::Text => "text",
+            FileKind::Markdown => "markdown",
+            FileKind::Code => "code",
+            FileKind::Html => "html",
+            FileKind::Pdf => "pdf",
+            FileKind::Document => "document",
+            FileKind::Presentation => "presentation",
+            FileKind::Spreadsheet => "spreadsheet",
+            FileKind::Mail => "mail",
+            FileKind::Book => "book",
+            FileKind::Other => "other",
+        }
+    }
+
+    /// The kind of that name, if there is one.
+    pub fn parse(name: &str) -> Option<FileKind> {
+        FileKind::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+}
+
+/// The state of every file Riddle has seen: the ledger's vocabulary.
+///
+/// A file is always in exactly one state; nothing is skipped without one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileState {
+    /// Seen, waiting to be read.
+    Pending,
+    /// Its chunks are in the catalog.
+    Indexed,
+    /// Read without error, and there is no text in it (a scan, an empty file, an image).
+    NoText,
+    /// A placeholder whose bytes are in the cloud; reading it would download it.
+    CloudOnly,
+    /// Above the size limit.
+    TooLarge,
+    /// Could not be read or parsed; the reason is recorded.
+    Failed,
+    /// Left out by a rule; the rule is recorded.
+    Excluded,
+    /// A format Riddle has no parser for.
+    Unsupported,
+}
+
+impl FileState {
+    /// All states, in display order.
+    pub const ALL: [FileState; 8] = [
+        FileState::Indexed,
+        FileState::Pending,
+        FileState::NoText,
+        FileState::CloudOnly,
+        FileState::TooLarge,
+        FileState::Unsupported,
+        FileState::Failed,
+        FileState::Excluded,
+    ];
+
+    /// The name used in JSON and in the catalog.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FileState::Pending => "pending",
+            FileState::Indexed => "indexed",
+            FileState::NoText => "no_text",
+            FileState::CloudOnly => "cloud_only",
+            FileState::TooLarge => "too_large",
+            FileState::Failed => "failed",
+            FileState::Excluded => "excluded",
+            FileState::Unsupported => "unsupported",
+        }
+    }
+
+    /// The state of that name, if there is one.
+    pub fn parse(name: &str) -> Option<FileState> {
+        FileState::ALL.into_iter().find(|state| state.as_str() == name)
+    }
+}
+
+/// A file as the scan saw it: metadata only, nothing read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileEntry {
+    /// Path relative to its root; may hold bytes that are not UTF-8.
+    pub relative_path: std::path::PathBuf,
+    /// Size in bytes.
+    pub size: u64,
+    /// Modification time in nanoseconds since 1970.
+    pub modified_ns: i64,
+    /// Identity on its volume (device and inode on Unix), used to follow renames.
+    pub volume_id: Option<(u64, u64)>,
+    /// What to do with it.
+    pub verdict: ScanVerdict,
+}
+
+/// Whether a scanned file is to be read, or the state it gets without reading.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ScanVerdict {
+    /// Read and index it.
+    Read,
+    /// Record this state and reason; do not open the file.
+    Skip(FileState, String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip() {
+        for kind in FileKind::ALL {
+            assert_eq!(FileKind::parse(kind.as_str()), Some(kind));
+            assert_eq!(serde_json_name(&format!("{kind:?}")), kind.as_str());
+        }
+        for state in FileState::ALL {
+            assert_eq!(FileState::parse(state.as_str()), Some(state));
+            assert_eq!(serde_json_name(&format!("{state:?}")), state.as_str());
+        }
+    }
+
+    /// snake_case of a variant name, as serde's `rename_all` makes it.
+    fn serde_json_name(variant: &str) -> String {
+        let mut name = String::new();
+        for (i, c) in variant.chars().enumerate() {
+            if c.is_uppercase() && i > 0 {
+                name.push('_');
+            }
+            name.extend(c.to_lowercase());
+        }
+        name
+    }
+}

@@ -1,0 +1,121 @@
+//! The reranking seam: who reranks, and who may watch and stop it.
+
+use std::ops::ControlFlow;
+
+use serde::{Deserialize, Serialize};
+
+use crate::StageError;
+
+/// A candidate that the reranker kept.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Ranked {
+    /// Index into the candidates given.
+    pub index: usize,
+    /// Raw score (logit) at the layer where it was decided.
+    pub raw_score: f32,
+    /// The score mapped to 0…1 by the model's own activation.
+    pub score: f32,
+    /// Layer after which its place was settled, from 1.
+    pub decided_at_layer: u32,
+}
+
+/// What was decided about a candidate after a layer (GRATING §4.1: selected, deferred, dropped).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// Runs on to the next layer.
+    Keep,
+    /// In the top-k for certain.
+    Accept,
+    /// Out of the top-k for certain.
+    Drop,
+}
+
+/// Everything that happened in one layer: one entry of the trace.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LayerEvent {
+    /// Layer number, from 1.
+    pub layer: u32,
+    /// Indexes of the candidates that ran through this layer.
+    pub active: Vec<usize>,
+    /// Provisional raw score of each active candidate after this layer; empty if the head was not run.
+    pub scores: Vec<f32>,
+    /// σ/μ of the activated provisional scores; `None` if the head was not run.
+    pub dispersion: Option<f32>,
+    /// Indexes accepted after this layer.
+    pub accepted: Vec<usize>,
+    /// Indexes dropped after this layer.
+    pub dropped: Vec<usize>,
+    /// Wall time of the layer in milliseconds, waiting included.
+    pub ms: f64,
+    /// Bytes of weights read from disk for this layer.
+    pub bytes_read: u64,
+    /// Milliseconds the computation waited for weights.
+    pub io_wait_ms: f64,
+    /// Bytes of layer weights in memory while the layer ran.
+    pub resident_weight_bytes: u64,
+}
+
+/// Watches a run layer by layer and may stop it.
+pub trait LayerObserver {
+    /// Called after each layer. `Break` cancels the run, which frees everything and returns an error.
+    fn on_layer(&mut self, event: &LayerEvent) -> ControlFlow<()>;
+}
+
+/// The observer that only lets the run go on.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct SilentObserver;
+
+impl LayerObserver for SilentObserver {
+    fn on_layer(&mut self, _event: &LayerEvent) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+/// What a run cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct RerankStats {
+    /// Layers that computed at least one candidate.
+    pub layers_run: u32,
+    /// Layers of the model.
+    pub num_layers: u32,
+    /// Candidate × layer forwards that were computed.
+    pub candidate_layers: u64,
+    /// Milliseconds of tokenizing.
+    pub tokenize_ms: f64,
+    /// Milliseconds of the forward pass, waiting included.
+    pub forward_ms: f64,
+    /// Milliseconds the forward pass waited for weights.
+    pub io_wait_ms: f64,
+    /// Most bytes of weights in memory at once: layers, embedding rows and head.
+    pub resident_weight_bytes: u64,
+    /// Bytes of activations: scratch and hidden states.
+    pub scratch_bytes: u64,
+}
+
+/// The winners of a run, best first, and what it cost.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RerankOutcome {
+    /// Exactly `min(top_k, candidates)` entries, best first.
+    pub ranked: Vec<Ranked>,
+    /// Cost of the run.
+    pub stats: RerankStats,
+}
+
+/// Puts candidates in order by reading each together with the query.
+pub trait Reranker: Send + Sync {
+    /// Name of the model, for reports.
+    fn model(&self) -> &str;
+
+    /// The best `top_k` of `candidates`, best first.
+    ///
+    /// # Errors
+    /// Unreadable weights, an empty query, or a run that the observer stopped.
+    fn rerank(
+        &self,
+        query: &str,
+        candidates: &[&str],
+        top_k: usize,
+        observer: &mut dyn LayerObserver,
+    ) -> Result<RerankOutcome, StageError>;
+}

@@ -1,0 +1,1 @@
+//! File events made into debounced changes, and the reconciling scan.

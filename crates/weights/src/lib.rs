@@ -1,0 +1,1 @@
+//! Bytes on disk to tensors: safetensors and Hugging Face configurations, validated.

@@ -1,0 +1,3 @@
+//! `cargo xtask`: checks and chores of the repository.
+
+fn main() {}
