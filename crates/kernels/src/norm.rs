@@ -1,0 +1,136 @@
+//! Normalization and pooling over rows.
+
+use crate::dispatch::multiversion;
+
+/// Mean and 1/σ of a row; sums in eight lanes so that the compiler vectorizes them.
+#[inline(always)]
+fn moments(row: &[f32], epsilon: f32) -> (f32, f32) {
+    let n = row.len() as f32;
+    let mean = lane_sum(row, |it| it) / n;
+    let variance = lane_sum(row, |it| (it - mean) * (it - mean)) / n;
+    (mean, 1.0 / (variance + epsilon).sqrt())
+}
+
+#[inline(always)]
+fn lane_sum(row: &[f32], f: impl Fn(f32) -> f32) -> f32 {
+    // Sixteen lanes fill one AVX-512 register or two of AVX2.
+    const LANES: usize = 16;
+    let mut lanes = [0f32; LANES];
+    let chunks = row.chunks_exact(LANES);
+    let rest: f32 = chunks.remainder().iter().map(|&it| f(it)).sum();
+    for chunk in chunks {
+        for (lane, &value) in lanes.iter_mut().zip(chunk) {
+            *lane += f(value);
+        }
+    }
+    lanes.iter().sum::<f32>() + rest
+}
+
+multiversion! {
+    /// Layer normalization of every row of `values` `[rows, gain.len()]`, in place: (x − μ)/σ · gain + bias.
+    pub fn layer_norm(values: &mut [f32], gain: &[f32], bias: &[f32], epsilon: f32) {
+        for row in values.chunks_exact_mut(gain.len()) {
+            let (mean, scale) = moments(row, epsilon);
+            for ((value, gain), bias) in row.iter_mut().zip(gain).zip(bias) {
+                *value = (*value - mean) * scale * gain + bias;
+            }
+        }
+    }
+}
+
+multiversion! {
+    /// Residual and layer normalization in one pass: `values = layer_norm(values + delta)`, both
+    /// `[rows, gain.len()]`.
+    pub fn add_layer_norm(values: &mut [f32], delta: &[f32], gain: &[f32], bias: &[f32], epsilon: f32) {
+        let width = gain.len();
+        for (row, delta) in values.chunks_exact_mut(width).zip(delta.chunks_exact(width)) {
+            for (value, delta) in row.iter_mut().zip(delta) {
+                *value += delta;
+            }
+            let (mean, scale) = moments(row, epsilon);
+            for ((value, gain), bias) in row.iter_mut().zip(gain).zip(bias) {
+                *value = (*value - mean) * scale * gain + bias;
+            }
+        }
+    }
+}
+
+/// Mean over the rows of `values` `[rows, out.len()]`; zeros when there are no rows.
+pub fn mean_pool(values: &[f32], out: &mut [f32]) {
+    out.fill(0.0);
+    let rows = values.chunks_exact(out.len());
+    let count = rows.len();
+    for row in rows {
+        for (sum, value) in out.iter_mut().zip(row) {
+            *sum += value;
+        }
+    }
+    if count > 0 {
+        let scale = 1.0 / count as f32;
+        out.iter_mut().for_each(|it| *it *= scale);
+    }
+}
+
+/// Scales a vector to length 1; a vector of zeros stays as it is.
+pub fn l2_normalize(values: &mut [f32]) {
+    // Guards the division as PyTorch's `normalize` does.
+    const SMALLEST: f32 = 1e-12;
+    let length = values.iter().map(|it| it * it).sum::<f32>().sqrt().max(SMALLEST);
+    values.iter_mut().for_each(|it| *it /= length);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn naive(row: &[f32], gain: &[f32], bias: &[f32], epsilon: f64) -> Vec<f32> {
+        let n = row.len() as f64;
+        let mean = row.iter().map(|&it| f64::from(it)).sum::<f64>() / n;
+        let variance = row.iter().map(|&it| (f64::from(it) - mean).powi(2)).sum::<f64>() / n;
+        row.iter()
+            .zip(gain.iter().zip(bias))
+            .map(|(&x, (&g, &b))| {
+                ((f64::from(x) - mean) / (variance + epsilon).sqrt()) as f32 * g + b
+            })
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn equals_the_definition(row in prop::collection::vec(-3f32..3.0, 1..70), delta in -1f32..1.0) {
+            let gain: Vec<f32> = (0..row.len()).map(|i| 1.0 + i as f32 * 0.01).collect();
+            let bias: Vec<f32> = (0..row.len()).map(|i| i as f32 * 0.1).collect();
+            let mut values = row.clone();
+            layer_norm(&mut values, &gain, &bias, 1e-12);
+            let spread = row.iter().any(|it| (it - row[0]).abs() > 1e-2);
+            prop_assume!(spread);
+            for (a, b) in values.iter().zip(naive(&row, &gain, &bias, 1e-12)) {
+                prop_assert!((a - b).abs() < 1e-3, "{a} {b}");
+            }
+            let deltas: Vec<f32> = (0..row.len()).map(|i| delta * (i % 3) as f32).collect();
+            let sums: Vec<f32> = row.iter().zip(&deltas).map(|(a, b)| a + b).collect();
+            let mut fused = row.clone();
+            add_layer_norm(&mut fused, &deltas, &gain, &bias, 1e-5);
+            for (a, b) in fused.iter().zip(naive(&sums, &gain, &bias, 1e-5)) {
+                prop_assert!((a - b).abs() < 1e-2, "{a} {b}");
+            }
+        }
+    }
+
+    #[test]
+    fn pooling_and_length() {
+        let mut mean = [0.0; 2];
+        mean_pool(&[1.0, 2.0, 3.0, 6.0], &mut mean);
+        assert_eq!(mean, [2.0, 4.0]);
+        mean_pool(&[], &mut mean);
+        assert_eq!(mean, [0.0, 0.0]);
+        let mut vector = [3.0, 4.0];
+        l2_normalize(&mut vector);
+        assert!((vector[0] - 0.6).abs() < 1e-6 && (vector[1] - 0.8).abs() < 1e-6);
+        let mut zeros = [0.0; 3];
+        l2_normalize(&mut zeros);
+        assert_eq!(zeros, [0.0; 3]);
+    }
+}

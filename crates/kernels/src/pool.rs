@@ -1,0 +1,40 @@
+//! The threads that compute.
+
+/// A fixed set of threads; every kernel called inside [`run`](Pool::run) uses these and no others, so
+/// two models in one process never oversubscribe the machine by accident.
+#[derive(Debug)]
+pub struct Pool(rayon::ThreadPool);
+
+/// The operating system refused the threads.
+#[derive(Debug, thiserror::Error)]
+#[error("can not start {threads} compute threads: {source}")]
+pub struct PoolError {
+    threads: usize,
+    source: rayon::ThreadPoolBuildError,
+}
+
+impl Pool {
+    /// A pool of `threads` threads; 0 counts as 1.
+    ///
+    /// # Errors
+    /// When the operating system refuses the threads.
+    pub fn new(threads: usize) -> Result<Pool, PoolError> {
+        let threads = threads.max(1);
+        rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(|i| format!("compute-{i}"))
+            .build()
+            .map(Pool)
+            .map_err(|source| PoolError { threads, source })
+    }
+
+    /// Runs `work` on the pool and waits for it; a panic inside is a panic of the caller.
+    pub fn run<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        self.0.install(work)
+    }
+
+    /// Number of threads.
+    pub fn threads(&self) -> usize {
+        self.0.current_num_threads()
+    }
+}

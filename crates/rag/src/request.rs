@@ -1,0 +1,450 @@
+//! What the tops ask of the façade, and the plain data they get back.
+//!
+//! The responses serialize to the shapes that `riddle … --json` promises; stage times and memory are
+//! added by the tops, which own the measuring.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use riddle_grating::Mode;
+use riddle_types::{FileState, Filter, LayerEvent, Location, RankTrace};
+use serde::{Deserialize, Serialize};
+
+/// Candidates that each retriever proposes by default: 10 + 10, the setting of the GRATING paper (§6.3).
+pub const DEFAULT_CANDIDATES: usize = 10;
+
+/// Which reranker to use for a request.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum RerankChoice {
+    /// The one the home is set to use; none means the fused order.
+    #[default]
+    Configured,
+    /// None: the fused order.
+    Off,
+    /// This one, by name in the model store or by directory.
+    Model(String),
+}
+
+/// How the reranker runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RerankSettings {
+    /// What pruning may change: nothing, the order inside the set, or only the losers.
+    pub mode: Mode,
+    /// Dispersion (σ/μ) above which clusters are cut; `None` takes the model's own calibrated value,
+    /// and without one nothing is pruned.
+    pub threshold: Option<f32>,
+    /// Layers in memory at once; `None`: all.
+    pub window: Option<usize>,
+    /// Tokens computed at a time; `None`: the engine's default.
+    pub micro_batch_tokens: Option<usize>,
+    /// Share of the vocabulary whose embedding rows may be in memory, 0…1; `None`: the engine's default.
+    pub embedding_rows: Option<f32>,
+    /// Threads; `None`: the configuration's.
+    pub threads: Option<usize>,
+}
+
+impl Default for RerankSettings {
+    fn default() -> Self {
+        RerankSettings {
+            mode: Mode::Off,
+            threshold: None,
+            window: None,
+            micro_batch_tokens: None,
+            embedding_rows: None,
+            threads: None,
+        }
+    }
+}
+
+/// A search.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SearchRequest {
+    /// What the user typed.
+    pub query: String,
+    /// Hits wanted.
+    pub k: usize,
+    /// Conditions on the files.
+    pub filter: Filter,
+    /// Candidates from the keyword index.
+    pub keyword_candidates: usize,
+    /// Candidates from the vector index.
+    pub vector_candidates: usize,
+    /// Which reranker.
+    pub rerank: RerankChoice,
+    /// How it runs.
+    pub rerank_settings: RerankSettings,
+    /// Whether to keep the reranker's layer trace and the lists of every stage in the response.
+    pub explain: bool,
+}
+
+impl SearchRequest {
+    /// A search for `query` with default settings, 10 hits.
+    pub fn new(query: impl Into<String>) -> Self {
+        SearchRequest {
+            query: query.into(),
+            k: 10,
+            filter: Filter::default(),
+            keyword_candidates: DEFAULT_CANDIDATES,
+            vector_candidates: DEFAULT_CANDIDATES,
+            rerank: RerankChoice::Configured,
+            rerank_settings: RerankSettings::default(),
+            explain: false,
+        }
+    }
+}
+
+/// Which order the hits are in; said plainly with every answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "by", rename_all = "snake_case")]
+pub enum Order {
+    /// Reciprocal rank fusion of keyword and vector ranks.
+    Fused,
+    /// Keyword ranks alone: there are no vectors to search.
+    Keyword,
+    /// A reranker's scores.
+    Reranked {
+        /// The reranker's name.
+        model: String,
+    },
+}
+
+/// One result.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SearchHit {
+    /// Place, from 1.
+    pub rank: u32,
+    /// The file, as text; names that are not UTF-8 are shown with replacement characters.
+    pub path: String,
+    /// The file's own title, else its name.
+    pub title: String,
+    /// Headings above the passage, joined by ` › `; empty if none.
+    pub heading: String,
+    /// The passage.
+    pub text: String,
+    /// Where in the file the passage is.
+    pub location: Location,
+    /// Score in the scale of the order shown: 0…1 when reranked, a sum of reciprocal ranks when fused.
+    pub score: f32,
+    /// How it came to its place.
+    pub trace: RankTrace,
+    /// The file's modification time, in seconds since 1970.
+    pub modified: i64,
+    /// Chunk number in the catalog.
+    pub chunk: u64,
+}
+
+/// How fresh the index is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct IndexFreshness {
+    /// When the index was last brought up to date, in seconds since 1970; `None` before the first time.
+    pub as_of: Option<i64>,
+    /// Files that are known to have changed and are not read yet.
+    pub files_behind: u64,
+}
+
+/// The lists of each stage, best first, as chunk numbers: for explanations and evaluation.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct StageLists {
+    /// Keyword index.
+    pub bm25: Vec<u64>,
+    /// Vector index.
+    pub dense: Vec<u64>,
+    /// After fusion.
+    pub fused: Vec<u64>,
+    /// After the reranker.
+    pub reranked: Vec<u64>,
+    /// The reranker's layers; candidate indexes refer to `fused`.
+    pub layers: Vec<LayerEvent>,
+}
+
+/// Results of a search.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SearchResponse {
+    /// The query as given.
+    pub query: String,
+    /// Results, best first.
+    pub hits: Vec<SearchHit>,
+    /// Which order they are in.
+    pub order: Order,
+    /// What the user should know: a blind retriever, an index that is behind, a reranker left off.
+    pub notices: Vec<String>,
+    /// How fresh the index is.
+    pub index: IndexFreshness,
+    /// Bytes of model weights in memory: embedder and reranker.
+    pub resident_weight_bytes: u64,
+    /// Candidate × layer forwards of the reranker that were computed, as a share of all; `None` without one.
+    pub candidate_layers_share: Option<f64>,
+    /// Layers the reranker ran; `None` without one.
+    pub layers_run: Option<u32>,
+    /// The stages' lists, when asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stages: Option<StageLists>,
+}
+
+/// A question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AskRequest {
+    /// How to find the passages.
+    pub search: SearchRequest,
+    /// Passages handed to the generator.
+    pub passages: usize,
+}
+
+impl AskRequest {
+    /// A question with default settings: answered from five passages.
+    pub fn new(question: impl Into<String>) -> Self {
+        AskRequest { search: SearchRequest::new(question), passages: 5 }
+    }
+}
+
+/// A source of an answer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Citation {
+    /// Its number in the answer.
+    pub n: u32,
+    /// The file.
+    pub path: String,
+    /// Its title.
+    pub title: String,
+    /// Where in the file.
+    pub location: Location,
+    /// The words that were used, verbatim.
+    pub quote: String,
+}
+
+/// A sentence of an answer, checked against the passage it cites.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Support {
+    /// The sentence, without its citation mark.
+    pub sentence: String,
+    /// The citation it was checked against; `None` when it cites nothing that exists.
+    pub citation: Option<u32>,
+    /// 1 when the passage says it verbatim, else the closest sentence's similarity, 0…1.
+    pub score: f32,
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AskResponse {
+    /// The question as given.
+    pub question: String,
+    /// The answer with citations as `[n]`; `None` when the files hold no evidence.
+    pub answer: Option<String>,
+    /// Why there is no answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The sources, in the order of their numbers.
+    pub citations: Vec<Citation>,
+    /// Each sentence checked.
+    pub supported: Vec<Support>,
+    /// Who wrote it: `extractive`, or the model.
+    pub llm: String,
+    /// Order of the passages it was written from.
+    pub order: Order,
+    /// What the user should know.
+    pub notices: Vec<String>,
+    /// How fresh the index is.
+    pub index: IndexFreshness,
+    /// Files that were not searched, by state: pending, failed, scans and so on.
+    pub not_searched: BTreeMap<&'static str, u64>,
+    /// Milliseconds until the first words were handed over.
+    pub first_token_ms: f64,
+    /// Bytes of model weights in memory.
+    pub resident_weight_bytes: u64,
+}
+
+/// What `index` did.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct IndexReport {
+    /// Files that were new.
+    pub new: u64,
+    /// Files that had changed.
+    pub changed: u64,
+    /// Files that had not.
+    pub unchanged: u64,
+    /// Files followed to another path.
+    pub moved: u64,
+    /// Files that were gone.
+    pub removed: u64,
+    /// Files read in this run.
+    pub read: u64,
+    /// Chunks embedded in this run; unchanged text keeps its vector.
+    pub embedded: u64,
+    /// Files per state, over all folders, after the run.
+    pub states: BTreeMap<&'static str, u64>,
+    /// Chunks in the catalog.
+    pub chunks: u64,
+    /// Folders that are missing or could not be read, with the reason; nothing below them was removed.
+    pub unreachable: Vec<(PathBuf, String)>,
+    /// What the user should know.
+    pub notices: Vec<String>,
+    /// Seconds the run took.
+    pub seconds: f64,
+    /// Whether the run was stopped before it was done; the rest waits in the queue.
+    pub interrupted: bool,
+    /// Most memory a parser's child process used.
+    pub peak_parser_rss_bytes: u64,
+}
+
+/// What happens while indexing, for progress displays.
+#[derive(Debug, Clone, PartialEq)]
+pub enum IndexEvent<'a> {
+    /// A folder is being walked.
+    Scanning(&'a Path),
+    /// The queue's length is known.
+    Queued(u64),
+    /// A file has been dealt with.
+    File {
+        /// Which.
+        path: &'a Path,
+        /// Its new state.
+        state: FileState,
+        /// The reason, for states other than indexed.
+        reason: &'a str,
+    },
+    /// Chunks are being embedded for a change of the embedder.
+    Reembedding {
+        /// Chunks done.
+        done: u64,
+        /// Chunks in all.
+        total: u64,
+    },
+    /// The search indexes follow the catalog.
+    Syncing,
+    /// Everything is up to date; now watching (only with `watch`).
+    Watching,
+}
+
+/// A root folder in the status.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RootStatus {
+    /// The folder.
+    pub path: PathBuf,
+    /// Whether it is there now.
+    pub present: bool,
+    /// When it was last walked, in seconds since 1970.
+    pub last_scan: Option<i64>,
+}
+
+/// One file of the ledger.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FileStatus {
+    /// The file.
+    pub path: String,
+    /// Its state.
+    pub state: FileState,
+    /// Why, for states other than indexed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Format family.
+    pub kind: String,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Chunks in the catalog.
+    pub chunks: u64,
+    /// What the parser skipped or guessed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// A model in the status.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ModelStatus {
+    /// Name in the store.
+    pub name: String,
+    /// What it is: `embedder`, `reranker`, `llm`.
+    pub kind: String,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Whether searches use it now.
+    pub active: bool,
+}
+
+/// State of everything.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Status {
+    /// The home folder.
+    pub home: PathBuf,
+    /// Folders that are indexed.
+    pub roots: Vec<RootStatus>,
+    /// Files per state.
+    pub states: BTreeMap<&'static str, u64>,
+    /// Files waiting in the queue.
+    pub queue: u64,
+    /// Chunks in the catalog.
+    pub chunks: u64,
+    /// Bytes on disk: `catalog`, `keyword`, `vector`.
+    pub index_bytes: BTreeMap<&'static str, u64>,
+    /// How fresh the index is.
+    pub index: IndexFreshness,
+    /// Embedder whose vectors are searched; `None` before there is one.
+    pub embedder: Option<String>,
+    /// Reranker used by default; `None`: the fused order is shown.
+    pub reranker: Option<String>,
+    /// Installed models.
+    pub models: Vec<ModelStatus>,
+    /// Problems found, with what to do; empty is good.
+    pub problems: Vec<String>,
+    /// The ledger, when asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<Vec<FileStatus>>,
+}
+
+/// A document of the engine's request: text, or text with an id.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum RerankDocument {
+    /// Plain text.
+    Text(String),
+    /// Text with the caller's id.
+    Named {
+        /// The caller's id, returned with the result.
+        #[serde(default)]
+        id: Option<serde_json::Value>,
+        /// The text.
+        text: String,
+    },
+}
+
+/// The engine alone: request of `riddle rerank`, in the shape of the public `/rerank` APIs.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct RerankRequest {
+    /// The query.
+    pub query: String,
+    /// The documents.
+    pub documents: Vec<RerankDocument>,
+    /// Results wanted; all by default.
+    #[serde(default)]
+    pub top_n: Option<usize>,
+}
+
+/// One result of the engine.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RerankResult {
+    /// Index into the request's documents.
+    pub index: usize,
+    /// The caller's id, if given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<serde_json::Value>,
+    /// 0…1, or the raw logit when asked for.
+    pub relevance_score: f32,
+    /// Layer after which its place was settled, from 1.
+    pub decided_at_layer: u32,
+}
+
+/// Response of the engine.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RerankResponse {
+    /// Model name.
+    pub model: String,
+    /// Results, best first.
+    pub results: Vec<RerankResult>,
+    /// Layers that computed at least one candidate.
+    pub layers_run: u32,
+    /// Milliseconds: `tokenize`, `forward`, `io_wait`, `total`.
+    pub timings_ms: BTreeMap<&'static str, f64>,
+    /// Bytes: `resident_weight_bytes`, `scratch_bytes`; the tops add the process's peak.
+    pub memory: BTreeMap<&'static str, u64>,
+}
