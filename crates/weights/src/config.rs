@@ -1,0 +1,184 @@
+//! `config.json` of the BERT family, read strictly.
+
+use std::{fs::File, io::Read as _, path::Path};
+
+use serde::Deserialize;
+
+use crate::{Error, Result};
+
+/// Configuration files are a few kilobytes; more than this is not a configuration.
+const MAX_JSON_BYTES: u64 = 16 << 20;
+
+/// Configuration of a BERT model; the fields are the keys of Hugging Face's `config.json`
+/// (<https://github.com/huggingface/transformers/blob/main/src/transformers/models/bert/configuration_bert.py>).
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct BertConfig {
+    /// `bert`; nothing else is read by this type.
+    pub model_type: String,
+    /// Rows of the token embedding table.
+    pub vocab_size: usize,
+    /// Width of the hidden states.
+    pub hidden_size: usize,
+    /// Transformer layers.
+    pub num_hidden_layers: usize,
+    /// Attention heads; divides `hidden_size`.
+    pub num_attention_heads: usize,
+    /// Width of the feed-forward layer.
+    pub intermediate_size: usize,
+    /// Activation of the feed-forward layer; `gelu` is supported.
+    #[serde(default = "gelu")]
+    pub hidden_act: String,
+    /// Longest input in tokens.
+    pub max_position_embeddings: usize,
+    /// Kinds of segment; a cross-encoder needs two.
+    #[serde(default = "two")]
+    pub type_vocab_size: usize,
+    /// ε of the layer normalizations.
+    #[serde(default = "layer_norm_eps")]
+    pub layer_norm_eps: f32,
+    /// `absolute` is supported.
+    #[serde(default)]
+    pub position_embedding_type: Option<String>,
+    /// Labels of the classification head, by index.
+    #[serde(default)]
+    pub id2label: Option<serde_json::Map<String, serde_json::Value>>,
+}
+
+fn gelu() -> String {
+    "gelu".to_owned()
+}
+
+fn two() -> usize {
+    2
+}
+
+fn layer_norm_eps() -> f32 {
+    1e-12
+}
+
+impl BertConfig {
+    /// Reads and checks `config.json` in `dir`.
+    ///
+    /// # Errors
+    /// A missing or malformed file, an unsupported architecture or option, or sizes that contradict
+    /// each other or are absurd.
+    pub fn open(dir: &Path) -> Result<BertConfig> {
+        let path = dir.join("config.json");
+        let value: serde_json::Value = read_json(&path)?;
+        let bad = |why: String| Error::BadConfig { path: path.clone(), why };
+        // The family decides which keys must be there, so it is looked at first.
+        match value.get("model_type").and_then(|it| it.as_str()) {
+            Some("bert") => {}
+            Some(other) => {
+                return Err(bad(format!(
+                    "model_type {other:?} is not supported: this program reads \"bert\""
+                )));
+            }
+            None => return Err(bad("no model_type in it".to_owned())),
+        }
+        let config: BertConfig =
+            serde_json::from_value(value).map_err(|error| bad(error.to_string()))?;
+        config.check().map_err(bad)?;
+        Ok(config)
+    }
+
+    fn check(&self) -> std::result::Result<(), String> {
+        if self.hidden_act != "gelu" {
+            return Err(format!(
+                "hidden_act {:?} is not supported: only \"gelu\" is",
+                self.hidden_act
+            ));
+        }
+        if let Some(kind) = self.position_embedding_type.as_deref().filter(|it| *it != "absolute") {
+            return Err(format!(
+                "position_embedding_type {kind:?} is not supported: only \"absolute\" is"
+            ));
+        }
+        // Far above every published model, and low enough that products of two sizes fit 64 bits and no
+        // buffer is asked for that no machine has.
+        const MAX_SIZE: usize = 1 << 24;
+        let sizes = [
+            ("vocab_size", self.vocab_size),
+            ("hidden_size", self.hidden_size),
+            ("num_hidden_layers", self.num_hidden_layers),
+            ("num_attention_heads", self.num_attention_heads),
+            ("intermediate_size", self.intermediate_size),
+            ("max_position_embeddings", self.max_position_embeddings),
+            ("type_vocab_size", self.type_vocab_size),
+        ];
+        if let Some((key, size)) = sizes.into_iter().find(|&(_, size)| size == 0 || size > MAX_SIZE)
+        {
+            return Err(format!("{key} is {size}: it must be between 1 and {MAX_SIZE}"));
+        }
+        if !self.hidden_size.is_multiple_of(self.num_attention_heads) {
+            return Err(format!(
+                "hidden_size {} is not a multiple of num_attention_heads {}",
+                self.hidden_size, self.num_attention_heads
+            ));
+        }
+        if !(self.layer_norm_eps.is_finite() && self.layer_norm_eps >= 0.0) {
+            return Err(format!(
+                "layer_norm_eps {} is not a small positive number",
+                self.layer_norm_eps
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Reads a JSON file of bounded size.
+///
+/// # Errors
+/// A missing, oversized or malformed file.
+pub fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
+    let io = |source| Error::Io { path: path.to_path_buf(), source };
+    let bad = |why| Error::BadConfig { path: path.to_path_buf(), why };
+    let mut bytes = Vec::new();
+    File::open(path).map_err(io)?.take(MAX_JSON_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
+    if bytes.len() as u64 > MAX_JSON_BYTES {
+        return Err(bad(format!("larger than {MAX_JSON_BYTES} bytes: not a configuration")));
+    }
+    serde_json::from_slice(&bytes)
+        .map_err(|error| bad(format!("not the JSON that is expected here: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"{"model_type":"bert","vocab_size":10,"hidden_size":8,"num_hidden_layers":2,
+        "num_attention_heads":2,"intermediate_size":16,"max_position_embeddings":12}"#;
+
+    fn open(json: &str) -> Result<BertConfig> {
+        let dir = tempfile::tempdir().expect("temp dir");
+        std::fs::write(dir.path().join("config.json"), json).expect("write");
+        BertConfig::open(dir.path())
+    }
+
+    #[test]
+    fn defaults_are_those_of_hugging_face() {
+        let config = open(GOOD).expect("good");
+        assert_eq!((config.type_vocab_size, config.layer_norm_eps), (2, 1e-12));
+    }
+
+    #[test]
+    fn what_is_not_supported_is_named() {
+        for (from, to, word) in [
+            ("\"bert\"", "\"roberta\"", "roberta"),
+            ("\"vocab_size\":10", "\"vocab_size\":0", "vocab_size"),
+            ("\"hidden_size\":8", "\"hidden_size\":7", "num_attention_heads"),
+            ("\"hidden_size\":8", "\"hidden_size\":99999999999", "hidden_size"),
+            ("\"vocab_size\":10", "\"vocab_size\":10,\"hidden_act\":\"relu\"", "relu"),
+            (
+                "\"vocab_size\":10",
+                "\"vocab_size\":10,\"position_embedding_type\":\"relative_key\"",
+                "relative_key",
+            ),
+            ("\"hidden_size\":8,", "", "hidden_size"),
+            ("}", "", "JSON"),
+        ] {
+            let error = open(&GOOD.replacen(from, to, 1)).expect_err(word).to_string();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! One variant for each way a model directory can be wrong.
+
+use std::path::PathBuf;
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What is wrong with a checkpoint or configuration.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file can not be read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The directory holds no weights.
+    #[error("{}: no model.safetensors and no model.safetensors.index.json here: is this a model directory? (.bin and .pt checkpoints are not read, convert them to safetensors)", dir.display())]
+    NoWeights {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The header can not be what it says.
+    #[error("{}: not a valid safetensors file ({why}): fetch or copy it again", path.display())]
+    BadHeader {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// The file ends before its header says.
+    #[error("{}: the file holds {actual} bytes, its header promises {promised}: it is truncated, fetch or copy it again", path.display())]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// Bytes there are.
+        actual: u64,
+        /// Bytes there should be.
+        promised: u64,
+    },
+    /// The index of a sharded checkpoint is wrong.
+    #[error("{}: {why}", path.display())]
+    BadIndex {
+        /// The index file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// A tensor the architecture needs is not there.
+    #[error("{}: no tensor {tensor:?}: the weights do not belong to this configuration", dir.display())]
+    MissingTensor {
+        /// The directory.
+        dir: PathBuf,
+        /// The tensor.
+        tensor: String,
+    },
+    /// A tensor has another shape than the configuration says.
+    #[error("{}: tensor {tensor:?} has shape {actual:?}, the configuration says {expected:?}", dir.display())]
+    WrongShape {
+        /// The directory.
+        dir: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// The file's shape.
+        actual: Vec<usize>,
+        /// The configuration's.
+        expected: Vec<usize>,
+    },
+    /// A tensor is stored in a number format that is not supported.
+    #[error("{}: tensor {tensor:?} is stored as {dtype}: only F32, F16 and BF16 are supported", dir.display())]
+    WrongDtype {
+        /// The directory.
+        dir: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// Its format.
+        dtype: String,
+    },
+    /// A tensor holds values that are not numbers.
+    #[error("{}: tensor {tensor:?} holds NaN or infinite values: the file is damaged, fetch or copy it again", dir.display())]
+    NotFinite {
+        /// The directory.
+        dir: PathBuf,
+        /// The tensor.
+        tensor: String,
+    },
+    /// A row was asked for that the tensor does not have.
+    #[error(
+        "tensor {tensor:?} has {rows} rows, row {row} was asked for: the tokenizer does not belong to these weights"
+    )]
+    RowOutOfRange {
+        /// The tensor.
+        tensor: String,
+        /// The row.
+        row: usize,
+        /// Rows there are.
+        rows: usize,
+    },
+    /// A JSON file is not what it should be.
+    #[error("{}: {why}", path.display())]
+    BadConfig {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong or not supported.
+        why: String,
+    },
+}
