@@ -1,0 +1,219 @@
+//! Rows of the token-embedding table (GRATING §4.4).
+
+use std::num::NonZeroUsize;
+
+use lru::LruCache;
+use riddle_weights::{Checkpoint, TensorInfo};
+
+use crate::Result;
+
+/// Neighboring missing rows that are read at once: one read call for a run, within 64 rows of scratch.
+const MAX_RUN: usize = 64;
+
+/// What the row cache did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RowStats {
+    /// Unique tokens whose row was in memory.
+    pub hits: u64,
+    /// Unique tokens whose row was read.
+    pub misses: u64,
+    /// Bytes read.
+    pub bytes_read: u64,
+}
+
+/// An LRU cache of rows of an embedding table on disk.
+#[derive(Debug)]
+pub struct EmbeddingRows {
+    checkpoint: Checkpoint,
+    table: TensorInfo,
+    width: usize,
+    capacity: usize,
+    /// Token → slot in `rows`.
+    slots: LruCache<u32, usize>,
+    rows: Vec<f32>,
+    scratch: Vec<f32>,
+    stats: RowStats,
+}
+
+impl EmbeddingRows {
+    /// Caches at most `share` (clamped to 0…1, at least one row) of `table` `[vocabulary, width]`. Memory grows as rows come
+    /// in: a share of 1 costs what was used, not the table.
+    pub fn new(checkpoint: Checkpoint, table: TensorInfo, share: f32) -> EmbeddingRows {
+        let vocabulary = table.shape.first().copied().unwrap_or(0);
+        let width = table.elements() / vocabulary.max(1);
+        let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 1.0 };
+        // Vocabularies are below 2²⁴, which f32 holds exactly.
+        let capacity = ((vocabulary as f32 * share).ceil() as usize).clamp(1, vocabulary.max(1));
+        EmbeddingRows {
+            checkpoint,
+            table,
+            width,
+            capacity,
+            slots: LruCache::new(NonZeroUsize::new(capacity).unwrap_or(NonZeroUsize::MIN)),
+            rows: Vec::new(),
+            scratch: Vec::new(),
+            stats: RowStats::default(),
+        }
+    }
+
+    /// Most rows in memory.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Bytes of rows in memory.
+    pub fn resident_bytes(&self) -> u64 {
+        ((self.rows.capacity() + self.scratch.capacity()) * size_of::<f32>()) as u64
+    }
+
+    /// Hits and misses since the beginning.
+    pub fn stats(&self) -> RowStats {
+        self.stats
+    }
+
+    /// Copies the row of every token into `out` `[tokens.len(), width]`.
+    ///
+    /// Correct for any number of distinct tokens: rows that do not fit pass through.
+    ///
+    /// # Errors
+    /// When a token is not in the table or the file can not be read.
+    ///
+    /// # Panics
+    /// When `out` is too short.
+    pub fn gather(&mut self, tokens: &[u32], out: &mut [f32]) -> Result<()> {
+        let width = self.width;
+        assert!(out.len() >= tokens.len() * width, "out is not tokens × {width}");
+        // Tokens in order of their id, each with the places that want it.
+        let mut places: Vec<(u32, usize)> = tokens.iter().copied().zip(0..).collect();
+        places.sort_unstable();
+        let mut missing: Vec<&[(u32, usize)]> = Vec::new();
+        for group in places.chunk_by(|a, b| a.0 == b.0) {
+            match self.slots.get(&group[0].0) {
+                Some(&slot) => {
+                    self.stats.hits += 1;
+                    copy_row(&self.rows[slot * width..][..width], group, out);
+                }
+                None => missing.push(group),
+            }
+        }
+        // All hits are copied before the first miss may evict one.
+        let mut rest = missing.as_slice();
+        while let Some(first) = rest.first().map(|group| group[0].0) {
+            let run = rest
+                .iter()
+                .zip(first..)
+                .take(MAX_RUN)
+                .take_while(|(group, id)| group[0].0 == *id)
+                .count();
+            self.read_run(first, run)?;
+            let (now, later) = rest.split_at(run);
+            for (i, group) in now.iter().enumerate() {
+                let scratch = std::mem::take(&mut self.scratch);
+                let row = &scratch[i * width..][..width];
+                copy_row(row, group, out);
+                self.keep(group[0].0, row);
+                self.scratch = scratch;
+            }
+            rest = later;
+        }
+        Ok(())
+    }
+
+    fn read_run(&mut self, first: u32, count: usize) -> Result<()> {
+        self.scratch.resize((MAX_RUN * self.width).max(self.scratch.len()), 0.0);
+        let out = &mut self.scratch[..count * self.width];
+        self.stats.bytes_read += self.checkpoint.read_rows_f32(&self.table, first as usize, out)?;
+        self.stats.misses += count as u64;
+        Ok(())
+    }
+
+    fn keep(&mut self, token: u32, row: &[f32]) {
+        let slot = if self.slots.len() == self.capacity {
+            match self.slots.pop_lru() {
+                Some((_, slot)) => slot,
+                None => return,
+            }
+        } else {
+            let slot = self.slots.len();
+            if self.rows.len() < (slot + 1) * self.width {
+                // Doubling up to the capacity and not beyond: the budget counts reserved memory.
+                let rows = ((slot + 1) * 2).min(self.capacity);
+                self.rows.reserve_exact(rows * self.width - self.rows.len());
+                self.rows.resize(rows * self.width, 0.0);
+            }
+            slot
+        };
+        self.rows[slot * self.width..][..self.width].copy_from_slice(row);
+        self.slots.put(token, slot);
+    }
+}
+
+fn copy_row(row: &[f32], places: &[(u32, usize)], out: &mut [f32]) {
+    for &(_, place) in places {
+        out[place * row.len()..][..row.len()].copy_from_slice(row);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A table of 50 rows of 3, row r = [r, r + 0.5, −r].
+    fn table(dir: &std::path::Path) -> (Checkpoint, TensorInfo) {
+        let mut data = Vec::new();
+        for row in 0..50 {
+            let row = row as f32;
+            for value in [row, row + 0.5, -row] {
+                data.extend_from_slice(&value.to_le_bytes());
+            }
+        }
+        let header = r#"{"t":{"dtype":"F32","shape":[50,3],"data_offsets":[0,600]}}"#;
+        let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+        bytes.extend_from_slice(header.as_bytes());
+        bytes.extend_from_slice(&data);
+        std::fs::write(dir.join("model.safetensors"), bytes).expect("write");
+        let checkpoint = Checkpoint::open(dir).expect("valid");
+        let info = checkpoint.tensor("t", &[50, 3]).expect("there").clone();
+        (checkpoint, info)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn equals_the_table_at_any_capacity(
+            share in 0f32..1.0,
+            requests in prop::collection::vec(prop::collection::vec(0u32..50, 0..80), 1..5),
+        ) {
+            let dir = tempfile::tempdir().expect("temp dir");
+            let (checkpoint, info) = table(dir.path());
+            let mut rows = EmbeddingRows::new(checkpoint, info, share);
+            for tokens in requests {
+                let mut out = vec![f32::NAN; tokens.len() * 3];
+                rows.gather(&tokens, &mut out).expect("in range");
+                let expected: Vec<f32> = tokens.iter().map(|&it| it as f32).flat_map(|it| [it, it + 0.5, -it]).collect();
+                prop_assert_eq!(out, expected);
+                prop_assert!(rows.resident_bytes() <= ((rows.capacity() + MAX_RUN) * 12) as u64);
+            }
+        }
+    }
+
+    #[test]
+    fn recent_rows_are_not_read_again() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let (checkpoint, info) = table(dir.path());
+        let mut rows = EmbeddingRows::new(checkpoint, info, 0.1);
+        let mut out = [0.0; 15];
+        rows.gather(&[7, 8, 7, 9, 7], &mut out).expect("in range");
+        rows.gather(&[9, 8], &mut out).expect("in range");
+        assert_eq!(rows.stats(), RowStats { hits: 2, misses: 3, bytes_read: 36 });
+    }
+
+    #[test]
+    fn a_token_beyond_the_table_is_an_error() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let (checkpoint, info) = table(dir.path());
+        assert!(EmbeddingRows::new(checkpoint, info, 1.0).gather(&[50], &mut [0.0; 3]).is_err());
+    }
+}
