@@ -1,0 +1,107 @@
+//! The model's tokenizer, with the truncation that its reference implementation applies.
+
+use std::{fmt, path::Path};
+
+use tokenizers::{TruncationDirection, TruncationParams, TruncationStrategy};
+
+use crate::{Error, Result};
+
+/// A tokenized text or pair, special tokens included.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Encoded {
+    /// Token ids.
+    pub ids: Vec<u32>,
+    /// Segment of each token: 0 for the first text, 1 for the second.
+    pub type_ids: Vec<u32>,
+}
+
+impl Encoded {
+    /// Length in tokens.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether there is not even a special token.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+}
+
+/// `tokenizer.json` of a model directory.
+pub struct Tokenizer {
+    truncating: tokenizers::Tokenizer,
+    whole: tokenizers::Tokenizer,
+    max_tokens: usize,
+}
+
+impl fmt::Debug for Tokenizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tokenizer").field("max_tokens", &self.max_tokens).finish_non_exhaustive()
+    }
+}
+
+impl Tokenizer {
+    /// Reads `dir/tokenizer.json`; encodings are cut to `max_tokens`, the longer text of a pair first
+    /// (Hugging Face's `longest_first`), whatever the file itself says about truncation and padding.
+    ///
+    /// # Errors
+    /// A missing or malformed file, or a vocabulary larger than `vocab_size`, which would lead outside
+    /// the embedding table.
+    pub fn open(dir: &Path, max_tokens: usize, vocab_size: usize) -> Result<Tokenizer> {
+        let path = dir.join("tokenizer.json");
+        let bad = |why: String| Error::BadTokenizer { path: path.clone(), why };
+        let mut whole = tokenizers::Tokenizer::from_file(&path).map_err(|error| {
+            bad(format!("not a tokenizer this program can read ({error}): fetch the model again"))
+        })?;
+        let vocabulary = whole.get_vocab_size(true);
+        if vocabulary > vocab_size {
+            return Err(bad(format!(
+                "its vocabulary of {vocabulary} tokens is larger than the model's {vocab_size}: it belongs to another model"
+            )));
+        }
+        whole.with_padding(None);
+        whole.with_truncation(None).map_err(|error| bad(error.to_string()))?;
+        let mut truncating = whole.clone();
+        truncating
+            .with_truncation(Some(TruncationParams {
+                direction: TruncationDirection::Right,
+                max_length: max_tokens,
+                strategy: TruncationStrategy::LongestFirst,
+                stride: 0,
+            }))
+            .map_err(|error| bad(error.to_string()))?;
+        Ok(Tokenizer { truncating, whole, max_tokens })
+    }
+
+    /// Longest encoding in tokens, special tokens included.
+    pub fn max_tokens(&self) -> usize {
+        self.max_tokens
+    }
+
+    /// One text with special tokens, cut to the limit.
+    ///
+    /// # Errors
+    /// When the tokenizer can not represent the text.
+    pub fn encode(&self, text: &str) -> Result<Encoded> {
+        encoded(self.truncating.encode_fast(text, true))
+    }
+
+    /// A pair with special tokens, cut to the limit.
+    ///
+    /// # Errors
+    /// When the tokenizer can not represent the texts.
+    pub fn encode_pair(&self, first: &str, second: &str) -> Result<Encoded> {
+        encoded(self.truncating.encode_fast((first, second), true))
+    }
+
+    /// Tokens of `text` without special tokens and without truncation; a text that can not be tokenized
+    /// counts its bytes, an upper bound.
+    pub fn count(&self, text: &str) -> usize {
+        self.whole.encode_fast(text, false).map_or(text.len(), |it| it.len())
+    }
+}
+
+fn encoded(result: tokenizers::Result<tokenizers::Encoding>) -> Result<Encoded> {
+    let encoding = result.map_err(|error| Error::Tokenize(error.to_string()))?;
+    Ok(Encoded { ids: encoding.get_ids().to_vec(), type_ids: encoding.get_type_ids().to_vec() })
+}
