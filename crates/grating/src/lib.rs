@@ -1,1 +1,37 @@
-//! The reranker engine.
+//! GRATING: a cross-encoder reranker in a fraction of the usual time and memory (*monolithic forwarding*).
+//!
+//! [`Engine`] opens a published cross-encoder (BERT family) and reranks: all candidates of a request go
+//! through layer *i* before any goes through *i + 1* (§3.2), in micro-batches (§4.3), over a window of
+//! layers read from disk (§4.2) and a cache of embedding rows (§4.4). After each layer a
+//! [`PruningPolicy`] may accept or drop candidates (§4.1); the engine enforces that exactly
+//! `min(top_k, n)` come back. [`NeverPrune`] is the oracle; [`ClusterPruning`] is the paper's policy. A
+//! [`Trace`] of a full forward can be [replayed](replay) under any policy without computing.
+//!
+//! Not here: where candidates come from, kernels, file formats, tokenizers. Section numbers refer to the
+//! GRATING paper.
+//!
+//! ```no_run
+//! use riddle_grating::{Engine, EngineOptions};
+//! use riddle_types::{Reranker as _, SilentObserver};
+//!
+//! let engine = Engine::open("models/cross-encoder".as_ref(), EngineOptions::default())?;
+//! let outcome = engine.rerank("Who built it?", &["Thorne did.", "It rained."], 1, &mut SilentObserver)?;
+//! println!("best: {}", outcome.ranked[0].index);
+//! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+//! ```
+
+mod cluster;
+mod enforce;
+mod engine;
+mod error;
+mod forward;
+mod plan;
+mod policy;
+mod trace;
+
+pub use cluster::{Clustering, cluster};
+pub use enforce::Mode;
+pub use engine::{Engine, EngineOptions, Pruning};
+pub use error::{Error, Result};
+pub use policy::{ClusterPruning, LayerScores, NeverPrune, PruningPolicy, dispersion};
+pub use trace::{Trace, TraceRecorder, replay};

@@ -1,0 +1,252 @@
+//! Enforcement: whatever a policy proposes, exactly `min(top_k, n)` candidates come back (invariant 3).
+
+use riddle_types::{Decision, Ranked};
+use serde::{Deserialize, Serialize};
+
+use crate::{LayerScores, PruningPolicy};
+
+/// What pruning may change (§7).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Nothing: the full forward.
+    #[default]
+    Off,
+    /// The top-k as a set: winners stop early too, and the order inside the set is approximate.
+    Set,
+    /// Only losers stop early: the winners' order and scores are those of the full forward.
+    Order,
+}
+
+impl std::str::FromStr for Mode {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Mode, String> {
+        match name {
+            "off" => Ok(Mode::Off),
+            "set" => Ok(Mode::Set),
+            "order" => Ok(Mode::Order),
+            other => Err(format!("{other:?} is not a mode: use off, set or order")),
+        }
+    }
+}
+
+/// The state of one request: who runs, who has won.
+#[derive(Debug)]
+pub(crate) struct Contest {
+    mode: Mode,
+    top_k: usize,
+    num_layers: u32,
+    active: Vec<usize>,
+    won: Vec<Winner>,
+}
+
+/// A winner: candidates accepted after an earlier layer stand before those accepted later, because
+/// their cluster lay above everybody who ran on; inside a layer the score decides.
+#[derive(Debug, Clone, Copy)]
+struct Winner {
+    index: usize,
+    raw: f32,
+    layer: u32,
+}
+
+/// What changed after a layer.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Verdicts {
+    pub(crate) accepted: Vec<usize>,
+    pub(crate) dropped: Vec<usize>,
+}
+
+impl Contest {
+    pub(crate) fn new(mode: Mode, candidates: usize, top_k: usize, num_layers: u32) -> Self {
+        Contest {
+            mode,
+            top_k: top_k.min(candidates),
+            num_layers,
+            active: (0..candidates).collect(),
+            won: Vec::new(),
+        }
+    }
+
+    /// Candidates still running, ascending.
+    pub(crate) fn active(&self) -> &[usize] {
+        &self.active
+    }
+
+    /// Whether everything is decided.
+    pub(crate) fn is_over(&self) -> bool {
+        self.active.is_empty() || self.won.len() == self.top_k
+    }
+
+    /// Whether scores are needed after `layer`.
+    pub(crate) fn wants_scores(&self, policy: &dyn PruningPolicy, layer: u32) -> bool {
+        layer == self.num_layers || (self.mode != Mode::Off && policy.wants(layer))
+    }
+
+    /// Applies a policy's verdicts after a layer; `raw` and `scores` follow [`active`](Self::active).
+    pub(crate) fn judge(
+        &mut self,
+        policy: &dyn PruningPolicy,
+        layer: u32,
+        raw: &[f32],
+        scores: &[f32],
+    ) -> Verdicts {
+        if layer == self.num_layers {
+            return self.finish(layer, raw);
+        }
+        let open_slots = self.top_k - self.won.len();
+        let undecided = open_slots < self.active.len();
+        let decisions = if self.mode == Mode::Off || !undecided {
+            Vec::new()
+        } else {
+            policy.judge(&LayerScores { layer, num_layers: self.num_layers, scores, open_slots })
+        };
+        let mut descending: Vec<usize> = (0..self.active.len()).collect();
+        descending.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
+        let proposed = |place: usize| decisions.get(place).copied().unwrap_or(Decision::Keep);
+        let mut keep = vec![true; self.active.len()];
+        let mut verdicts = Verdicts::default();
+        if self.mode == Mode::Set {
+            // Best first, so that a policy that accepts too many gets the best of them.
+            let wanted = descending.iter().filter(|&&it| proposed(it) == Decision::Accept);
+            for &place in wanted.take(open_slots) {
+                keep[place] = false;
+                self.won.push(Winner { index: self.active[place], raw: raw[place], layer });
+                verdicts.accepted.push(self.active[place]);
+            }
+        }
+        // Worst first, and only as many as leave somebody for every open slot.
+        let accepted = verdicts.accepted.len();
+        let spare = (self.active.len() - accepted) - (open_slots - accepted);
+        let dropped = descending.iter().rev().filter(|&&it| proposed(it) == Decision::Drop);
+        for &place in dropped.take(spare) {
+            keep[place] = false;
+            verdicts.dropped.push(self.active[place]);
+        }
+        let survivors: Vec<usize> = (0..self.active.len()).filter(|&it| keep[it]).collect();
+        if self.mode == Mode::Set && survivors.len() == self.top_k - self.won.len() {
+            // As many as there are slots: they have all won (§4.1).
+            for &place in &survivors {
+                self.won.push(Winner { index: self.active[place], raw: raw[place], layer });
+                verdicts.accepted.push(self.active[place]);
+            }
+            self.active.clear();
+        } else if self.won.len() == self.top_k {
+            verdicts.dropped.extend(survivors.iter().map(|&it| self.active[it]));
+            self.active.clear();
+        } else {
+            self.active = survivors.into_iter().map(|it| self.active[it]).collect();
+        }
+        verdicts.accepted.sort_unstable();
+        verdicts.dropped.sort_unstable();
+        verdicts
+    }
+
+    /// The last layer: the best of who is left fill the open slots.
+    fn finish(&mut self, layer: u32, raw: &[f32]) -> Verdicts {
+        let mut descending: Vec<usize> = (0..self.active.len()).collect();
+        descending.sort_by(|&a, &b| raw[b].total_cmp(&raw[a]));
+        let (winners, losers) =
+            descending.split_at((self.top_k - self.won.len()).min(descending.len()));
+        let mut verdicts = Verdicts {
+            accepted: winners.iter().map(|&it| self.active[it]).collect(),
+            dropped: losers.iter().map(|&it| self.active[it]).collect(),
+        };
+        self.won.extend(winners.iter().map(|&it| Winner {
+            index: self.active[it],
+            raw: raw[it],
+            layer,
+        }));
+        self.active.clear();
+        verdicts.accepted.sort_unstable();
+        verdicts.dropped.sort_unstable();
+        verdicts
+    }
+
+    /// The winners, best first; equal scores keep the input order.
+    pub(crate) fn ranking(mut self, activate: impl Fn(f32) -> f32) -> Vec<Ranked> {
+        self.won.sort_by(|a, b| {
+            a.layer.cmp(&b.layer).then(b.raw.total_cmp(&a.raw)).then(a.index.cmp(&b.index))
+        });
+        self.won
+            .into_iter()
+            .map(|it| Ranked {
+                index: it.index,
+                raw_score: it.raw,
+                score: activate(it.raw),
+                decided_at_layer: it.layer,
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Says whatever it was told to: a policy that may be mad.
+    struct Scripted(Vec<Decision>);
+
+    impl PruningPolicy for Scripted {
+        fn judge(&self, view: &LayerScores<'_>) -> Vec<Decision> {
+            (0..view.scores.len() + 2)
+                .map(|i| self.0[(i + view.layer as usize) % self.0.len()])
+                .collect()
+        }
+    }
+
+    fn decisions() -> impl Strategy<Value = Vec<Decision>> {
+        prop::collection::vec(
+            prop::sample::select(vec![Decision::Keep, Decision::Accept, Decision::Drop]),
+            1..7,
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn exactly_min_k_n_come_back_whatever_the_policy_says(
+            script in decisions(),
+            mode in prop::sample::select(vec![Mode::Off, Mode::Set, Mode::Order]),
+            layers in prop::collection::vec(prop::collection::vec(-5f32..5.0, 12), 1..6),
+            n in 0usize..12,
+            top_k in 0usize..15,
+        ) {
+            let policy = Scripted(script);
+            let num_layers = layers.len() as u32;
+            let mut contest = Contest::new(mode, n, top_k, num_layers);
+            let mut decided = Vec::new();
+            for (layer, all) in (1..).zip(&layers) {
+                if contest.is_over() {
+                    break;
+                }
+                let raw: Vec<f32> = contest.active().iter().map(|&it| all[it]).collect();
+                let verdicts = contest.judge(&policy, layer, &raw, &raw);
+                decided.extend(verdicts.accepted.iter().chain(&verdicts.dropped).copied());
+            }
+            prop_assert!(contest.is_over());
+            let ranking = contest.ranking(|it| it);
+            prop_assert_eq!(ranking.len(), top_k.min(n));
+            let mut indexes: Vec<usize> = ranking.iter().map(|it| it.index).collect();
+            indexes.sort_unstable();
+            indexes.dedup();
+            prop_assert_eq!(indexes.len(), top_k.min(n), "nobody wins twice");
+            decided.sort_unstable();
+            let before = decided.len();
+            decided.dedup();
+            prop_assert_eq!(before, decided.len(), "nobody is decided twice");
+            if mode != Mode::Set {
+                // Winners ran to the end: their order and scores are those of the last layer.
+                prop_assert!(ranking.iter().all(|it| it.decided_at_layer == num_layers));
+                prop_assert!(ranking.windows(2).all(|it| it[0].raw_score >= it[1].raw_score));
+            }
+        }
+    }
+
+    #[test]
+    fn mode_names_parse() {
+        assert_eq!("set".parse(), Ok(Mode::Set));
+        assert!("all".parse::<Mode>().is_err());
+    }
+}

@@ -1,0 +1,312 @@
+//! The engine: layers outside, micro-batches inside, decisions in between (§3.2).
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use riddle_kernels::Pool;
+use riddle_transformer::{Encoded, Tokenizer};
+use riddle_types::{LayerEvent, LayerObserver, RerankOutcome, RerankStats, Reranker, StageError};
+
+use crate::{
+    ClusterPruning, Error, Mode, NeverPrune, PruningPolicy, Result, dispersion,
+    enforce::Contest,
+    forward::{Hidden, Model},
+    plan::DEFAULT_MICRO_BATCH_TOKENS,
+};
+
+/// Which policy decides.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub enum Pruning {
+    /// Nobody is pruned.
+    #[default]
+    Never,
+    /// The paper's cluster pruning at this dispersion threshold.
+    Clusters {
+        /// Coefficient of variation above which clusters are cut.
+        threshold: f32,
+    },
+}
+
+/// How the engine runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EngineOptions {
+    /// What pruning may change.
+    pub mode: Mode,
+    /// Who decides; without effect in [`Mode::Off`].
+    pub pruning: Pruning,
+    /// Layers in memory at once; `None`: all, read once and kept.
+    pub window: Option<usize>,
+    /// Tokens that a layer computes at a time, at least 1.
+    pub micro_batch_tokens: usize,
+    /// Share of the vocabulary whose embedding rows may be in memory, 0…1.
+    pub embedding_rows: f32,
+    /// Threads that compute.
+    pub threads: usize,
+    /// Longest pair in tokens; `None`: what the model was made for.
+    pub max_tokens: Option<usize>,
+    /// Runs the head after every layer even if no policy asks, so that the trace can be replayed.
+    pub scores_every_layer: bool,
+}
+
+impl Default for EngineOptions {
+    /// The full forward of a resident model on all cores, with the paper's 10 % of embedding rows (§4.4).
+    fn default() -> Self {
+        EngineOptions {
+            mode: Mode::Off,
+            pruning: Pruning::Never,
+            window: None,
+            micro_batch_tokens: DEFAULT_MICRO_BATCH_TOKENS,
+            embedding_rows: 0.1,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            max_tokens: None,
+            scores_every_layer: false,
+        }
+    }
+}
+
+/// A reranker over one cross-encoder. Requests are served one at a time: a second one waits, because two
+/// at once would need twice the promised memory and be no faster.
+pub struct Engine {
+    name: String,
+    model: Mutex<Model>,
+    tokenizer: Tokenizer,
+    pool: Pool,
+    policy: Box<dyn PruningPolicy>,
+    options: EngineOptions,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine")
+            .field("name", &self.name)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// Opens a cross-encoder directory as the hub publishes it.
+    ///
+    /// # Errors
+    /// What is missing, damaged or not supported, and options that make no sense.
+    pub fn open(dir: &Path, options: EngineOptions) -> Result<Engine> {
+        let policy: Box<dyn PruningPolicy> = match options.pruning {
+            Pruning::Never => Box::new(NeverPrune),
+            Pruning::Clusters { threshold } => {
+                if !(threshold.is_finite() && threshold >= 0.0) {
+                    return Err(Error::BadOption(format!(
+                        "threshold {threshold} is not a number of 0 or more"
+                    )));
+                }
+                Box::new(ClusterPruning::new(threshold))
+            }
+        };
+        Engine::with_policy(dir, options, policy)
+    }
+
+    /// As [`open`](Self::open), with a policy of the caller's; `options.pruning` is not looked at.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn with_policy(
+        dir: &Path,
+        options: EngineOptions,
+        policy: Box<dyn PruningPolicy>,
+    ) -> Result<Engine> {
+        if options.micro_batch_tokens == 0 || options.window == Some(0) {
+            return Err(Error::BadOption(
+                "window and micro-batch tokens must be at least 1".to_owned(),
+            ));
+        }
+        if !(0.0..=1.0).contains(&options.embedding_rows) {
+            return Err(Error::BadOption(format!(
+                "the share of embedding rows must be between 0 and 1, not {}",
+                options.embedding_rows
+            )));
+        }
+        let mut model = Model::open(dir, options.window, options.embedding_rows)?;
+        let max_tokens = options.max_tokens.unwrap_or(usize::MAX).min(model.max_tokens());
+        // Three special tokens and a token of each text.
+        const SHORTEST_PAIR: usize = 5;
+        if max_tokens < SHORTEST_PAIR {
+            return Err(Error::BadOption(format!(
+                "pairs of {max_tokens} tokens hold no text: allow at least {SHORTEST_PAIR}"
+            )));
+        }
+        // The first layers are read while the tokenizer's vocabulary is built.
+        model.prefetch()?;
+        let tokenizer = Tokenizer::open(dir, max_tokens, model.vocab_size())?;
+        let name = dir
+            .file_name()
+            .map_or_else(|| dir.display().to_string(), |it| it.to_string_lossy().into_owned());
+        Ok(Engine {
+            name,
+            model: Mutex::new(model),
+            tokenizer,
+            pool: Pool::new(options.threads)?,
+            policy,
+            options,
+        })
+    }
+
+    /// Layers of the model.
+    pub fn num_layers(&self) -> u32 {
+        self.lock().num_layers()
+    }
+
+    /// Bytes of weights in memory now.
+    pub fn resident_weight_bytes(&self) -> u64 {
+        self.lock().resident_bytes()
+    }
+
+    /// The dispersion threshold in use, for traces.
+    pub fn threshold(&self) -> Option<f32> {
+        self.policy.threshold()
+    }
+
+    /// [`Reranker::rerank`] with the engine's own error type.
+    ///
+    /// # Errors
+    /// An empty query, unreadable or damaged weights, a run that the observer stopped.
+    pub fn run(
+        &self,
+        query: &str,
+        candidates: &[&str],
+        top_k: usize,
+        observer: &mut dyn LayerObserver,
+    ) -> Result<RerankOutcome> {
+        if query.trim().is_empty() {
+            return Err(Error::EmptyQuery);
+        }
+        let num_layers = self.num_layers();
+        if candidates.is_empty() || top_k == 0 {
+            let stats = RerankStats { num_layers, ..RerankStats::default() };
+            return Ok(RerankOutcome { ranked: Vec::new(), stats });
+        }
+        let started = Instant::now();
+        let pairs = candidates
+            .iter()
+            .map(|candidate| Ok(self.tokenizer.encode_pair(query, candidate)?))
+            .collect::<Result<Vec<Encoded>>>()?;
+        let tokenize_ms = ms_since(started);
+        let started = Instant::now();
+        // A kernel's panic must cost this request and nothing else: all of the run's memory is inside,
+        // and the window finds its way back from any state.
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.forward(&pairs, top_k, observer)));
+        let mut outcome =
+            outcome.unwrap_or_else(|panic| Err(Error::Panicked(panic_message(&*panic))))?;
+        outcome.stats.tokenize_ms = tokenize_ms;
+        outcome.stats.forward_ms = ms_since(started);
+        Ok(outcome)
+    }
+
+    fn forward(
+        &self,
+        pairs: &[Encoded],
+        top_k: usize,
+        observer: &mut dyn LayerObserver,
+    ) -> Result<RerankOutcome> {
+        let mut model = self.lock();
+        let num_layers = model.num_layers();
+        let mut contest = Contest::new(self.options.mode, pairs.len(), top_k, num_layers);
+        let mut stats = RerankStats { num_layers, ..RerankStats::default() };
+        let (tokens, threads) = (self.options.micro_batch_tokens, self.pool.threads());
+        let mut hidden = model.embed(pairs, tokens, threads)?;
+        stats.scratch_bytes = hidden.bytes();
+        for layer in 1..=num_layers {
+            if contest.is_over() {
+                break;
+            }
+            let event = self.one_layer(&mut model, &mut hidden, &mut contest, layer)?;
+            stats.layers_run = layer;
+            stats.candidate_layers += event.active.len() as u64;
+            stats.io_wait_ms += event.io_wait_ms;
+            stats.resident_weight_bytes =
+                stats.resident_weight_bytes.max(event.resident_weight_bytes);
+            if observer.on_layer(&event).is_break() {
+                return Err(Error::Cancelled { layer });
+            }
+        }
+        Ok(RerankOutcome { ranked: contest.ranking(Model::activate), stats })
+    }
+
+    fn one_layer(
+        &self,
+        model: &mut Model,
+        hidden: &mut Hidden,
+        contest: &mut Contest,
+        layer: u32,
+    ) -> Result<LayerEvent> {
+        let started = Instant::now();
+        let active = contest.active().to_vec();
+        let (bytes_read, io_wait_ms) = self.pool.run(|| model.layer(layer as usize - 1, hidden))?;
+        let resident_weight_bytes = model.resident_bytes();
+        let mut event = LayerEvent {
+            layer,
+            bytes_read,
+            io_wait_ms,
+            resident_weight_bytes,
+            ..LayerEvent::default()
+        };
+        let wanted = contest.wants_scores(&*self.policy, layer);
+        if wanted || self.options.scores_every_layer {
+            event.scores = self.pool.run(|| model.scores(hidden));
+            if event.scores.iter().any(|it| !it.is_finite()) {
+                return Err(Error::NotFinite { layer });
+            }
+            let scores: Vec<f32> = event.scores.iter().map(|&it| Model::activate(it)).collect();
+            event.dispersion = Some(dispersion(&scores));
+            if wanted {
+                let verdicts = contest.judge(&*self.policy, layer, &event.scores, &scores);
+                (event.accepted, event.dropped) = (verdicts.accepted, verdicts.dropped);
+            }
+        }
+        if contest.active().len() < active.len() && !contest.is_over() {
+            // Both lists ascend, so the places of those who stay can be found in one pass.
+            let mut staying = contest.active().iter().peekable();
+            let places: Vec<usize> = (0..active.len())
+                .filter(|&it| staying.next_if_eq(&&active[it]).is_some())
+                .collect();
+            hidden.retain(&places);
+        }
+        event.active = active;
+        event.ms = ms_since(started);
+        Ok(event)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Model> {
+        self.model.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reranker for Engine {
+    fn model(&self) -> &str {
+        &self.name
+    }
+
+    fn rerank(
+        &self,
+        query: &str,
+        candidates: &[&str],
+        top_k: usize,
+        observer: &mut dyn LayerObserver,
+    ) -> Result<RerankOutcome, StageError> {
+        Ok(self.run(query, candidates, top_k, observer)?)
+    }
+}
+
+fn ms_since(started: Instant) -> f64 {
+    started.elapsed().as_secs_f64() * 1e3
+}
+
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("panic without a message").to_owned()
+}

@@ -1,0 +1,42 @@
+//! What can go wrong in the engine.
+
+/// Result of the engine.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Errors of the engine; each says what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The model can not be opened.
+    #[error(transparent)]
+    Model(#[from] riddle_transformer::Error),
+    /// Weights can not be read during a run.
+    #[error(transparent)]
+    Offload(#[from] riddle_offload::Error),
+    /// The threads can not be started.
+    #[error(transparent)]
+    Pool(#[from] riddle_kernels::PoolError),
+    /// An option makes no sense.
+    #[error("{0}")]
+    BadOption(String),
+    /// There is nothing to compare the candidates with.
+    #[error("the query is empty: say what the candidates should be ranked by")]
+    EmptyQuery,
+    /// The observer stopped the run.
+    #[error("the run was stopped after layer {layer}")]
+    Cancelled {
+        /// Last layer that ran, from 1.
+        layer: u32,
+    },
+    /// A score is not a number.
+    #[error(
+        "the scores after layer {layer} are not numbers: the model's weights are damaged, fetch it again"
+    )]
+    NotFinite {
+        /// The layer, from 1.
+        layer: u32,
+    },
+    /// A kernel panicked; nothing of the run is left.
+    #[error("the computation failed ({0}): this is a bug, and the engine can be used again")]
+    Panicked(String),
+}

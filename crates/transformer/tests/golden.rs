@@ -1,0 +1,122 @@
+//! The encoder against Hugging Face `transformers` on a committed tiny model: tokens, and hidden states
+//! after every layer. `tests/golden/generate.py` made model and values.
+
+use std::path::PathBuf;
+
+use riddle_kernels::Pool;
+use riddle_offload::{EmbeddingRows, LayerWindow};
+use riddle_transformer::{Bert, Encoded, RaggedBatch, Scratch, Tokenizer};
+use serde::Deserialize;
+
+/// Sums of 32 products in another order, four layers deep.
+const TOLERANCE: f32 = 1e-4;
+
+#[derive(Deserialize)]
+struct Expected {
+    max_tokens: usize,
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    text: String,
+    input_ids: Vec<u32>,
+    first_token: Vec<Vec<f32>>,
+    last_token: Vec<Vec<f32>>,
+}
+
+fn golden(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(name)
+}
+
+#[test]
+fn hidden_states_equal_transformers_layer_by_layer() {
+    let dir = golden("tiny-bert-encoder");
+    let expected: Expected =
+        serde_json::from_slice(&std::fs::read(dir.join("expected.json")).expect("read"))
+            .expect("json");
+    let bert = Bert::open(&dir).expect("valid model");
+    let tokenizer =
+        Tokenizer::open(&dir, expected.max_tokens, bert.config().vocab_size).expect("tokenizer");
+    let encoded: Vec<Encoded> =
+        expected.cases.iter().map(|case| tokenizer.encode(&case.text).expect("encodes")).collect();
+    for (encoded, case) in encoded.iter().zip(&expected.cases) {
+        assert_eq!(encoded.ids, case.input_ids, "{:?}", case.text);
+    }
+    // All texts in one ragged batch: neighbors must not see each other.
+    let batch = RaggedBatch::pack(&encoded);
+    let width = bert.config().hidden_size;
+    let mut rows =
+        EmbeddingRows::new(bert.checkpoint().clone(), bert.token_table().expect("table"), 0.1);
+    let mut hidden = vec![0.0; batch.tokens() * width];
+    rows.gather(&batch.input_ids, &mut hidden).expect("in range");
+    bert.embed(&batch, &mut hidden);
+    let layers = bert.layers().expect("complete");
+    let mut window = LayerWindow::new(std::sync::Arc::new(layers), 2).expect("thread");
+    let pool = Pool::new(2).expect("threads");
+    let mut scratch =
+        Scratch::new(bert.config(), batch.tokens(), expected.max_tokens, pool.threads());
+    for layer in 0..=bert.config().num_hidden_layers {
+        if layer > 0 {
+            pool.run(|| {
+                let view = window.advance_to(layer - 1).expect("readable");
+                bert.layer(view.weights, &batch.cu_seqlens, &mut hidden, &mut scratch);
+            });
+        }
+        for (place, case) in batch.cu_seqlens.windows(2).zip(&expected.cases) {
+            for (token, expected) in
+                [(place[0], &case.first_token), (place[1] - 1, &case.last_token)]
+            {
+                let difference = hidden[token * width..][..width]
+                    .iter()
+                    .zip(&expected[layer])
+                    .map(|(a, b)| (a - b).abs())
+                    .fold(0.0, f32::max);
+                assert!(
+                    difference < TOLERANCE,
+                    "{:?}, layer {layer}: differs by {difference}",
+                    case.text
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn an_encoder_without_a_head_is_refused_as_a_reranker() {
+    let error = Bert::open(&golden("tiny-bert-encoder"))
+        .expect("valid")
+        .classification_head()
+        .expect_err("no head");
+    assert!(error.to_string().contains("cross-encoder"), "{error}");
+}
+
+#[test]
+fn damaged_models_are_refused_by_name() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let copy = |name: &str| {
+        std::fs::copy(golden("tiny-bert-encoder").join(name), dir.path().join(name)).expect("copy")
+    };
+    for name in ["config.json", "model.safetensors", "tokenizer.json"] {
+        copy(name);
+    }
+    assert!(Bert::open(dir.path()).is_ok());
+    let config = std::fs::read_to_string(dir.path().join("config.json")).expect("read");
+    let write = |text: &str| std::fs::write(dir.path().join("config.json"), text).expect("write");
+    write(&config.replace("\"intermediate_size\": 64", "\"intermediate_size\": 128"));
+    let error = Bert::open(dir.path()).expect_err("shapes differ").to_string();
+    assert!(error.contains("intermediate.dense.weight"), "{error}");
+    write(&config.replace("\"num_hidden_layers\": 4", "\"num_hidden_layers\": 5"));
+    let error = Bert::open(dir.path()).expect_err("a layer is missing").to_string();
+    assert!(error.contains("encoder.layer.4"), "{error}");
+    std::fs::write(dir.path().join("tokenizer.json"), "{").expect("write");
+    assert!(
+        Tokenizer::open(dir.path(), 48, 300)
+            .expect_err("damaged")
+            .to_string()
+            .contains("tokenizer.json")
+    );
+    copy("tokenizer.json");
+    let error = Tokenizer::open(dir.path(), 48, 10).expect_err("too many tokens").to_string();
+    assert!(error.contains("another model"), "{error}");
+}

@@ -1,0 +1,132 @@
+"""Writes the golden models and values that the Rust tests compare with.
+
+    python3 -m venv venv && venv/bin/pip install -r requirements.txt
+    venv/bin/python generate.py [DIRECTORY OF all-MiniLM-L6-v2]
+
+The tiny models have the true BERT architecture with random weights from a fixed seed, so they prove the
+computation and nothing about quality. The values of the real model are written only if it is given.
+"""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import BertConfig, BertForSequenceClassification, BertModel, PreTrainedTokenizerFast
+
+HERE = Path(__file__).parent
+MAX_TOKENS = 48
+
+TEXTS = [
+    "The lock gate opens at eight.",
+    "A narrow boat needs a dry dock once every three years, or its hull will rust through.",
+    "Bread",
+    "",
+    "Das Boot liegt im Trockendock und wird blau gestrichen.",
+    "船は青い色です。パンを焼く。",
+    "Лодка стоит в сухом доке.",
+    "dock " * 100,
+]
+PAIRS = [("Where is the boat?", text) for text in TEXTS] + [
+    ("boat " * 60, "A long query and a short text."),
+    ("boat " * 60, "dock " * 60),
+]
+
+
+def make_tokenizer(directory: Path) -> PreTrainedTokenizerFast:
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    trainer = trainers.WordPieceTrainer(vocab_size=300, special_tokens=special, show_progress=False)
+    tokenizer.train_from_iterator(TEXTS, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(it, tokenizer.token_to_id(it)) for it in ("[CLS]", "[SEP]")],
+    )
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, model_max_length=MAX_TOKENS, pad_token="[PAD]", unk_token="[UNK]",
+        cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]", model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+    )
+    fast.save_pretrained(directory)
+    return fast
+
+
+def make_config(vocab_size: int, **more) -> BertConfig:
+    return BertConfig(
+        vocab_size=vocab_size, hidden_size=32, num_hidden_layers=4, num_attention_heads=4, intermediate_size=64,
+        max_position_embeddings=MAX_TOKENS, initializer_range=0.3, attn_implementation="eager", **more,
+    )
+
+
+def rounded(values, digits=6):
+    return [round(float(it), digits) for it in values]
+
+
+@torch.no_grad()
+def encoder() -> None:
+    directory = HERE / "tiny-bert-encoder"
+    shutil.rmtree(directory, ignore_errors=True)
+    tokenizer = make_tokenizer(directory)
+    torch.manual_seed(20)
+    model = BertModel(make_config(len(tokenizer))).eval()
+    model.save_pretrained(directory)
+    cases = []
+    for text in TEXTS:
+        inputs = tokenizer(text, truncation=True, max_length=MAX_TOKENS, return_tensors="pt")
+        hidden = model(**inputs, output_hidden_states=True).hidden_states
+        pooled = torch.nn.functional.normalize(hidden[-1][0].mean(dim=0), dim=0)
+        cases.append({
+            "text": text,
+            "input_ids": inputs["input_ids"][0].tolist(),
+            # Embeddings' output first, then each layer: the hidden state of the first and last token.
+            "first_token": [rounded(it[0, 0]) for it in hidden],
+            "last_token": [rounded(it[0, -1]) for it in hidden],
+            "mean_pooled": rounded(pooled),
+        })
+    (directory / "expected.json").write_text(json.dumps({"max_tokens": MAX_TOKENS, "cases": cases}, ensure_ascii=False))
+
+
+@torch.no_grad()
+def cross_encoder() -> None:
+    directory = HERE / "tiny-bert-cross-encoder"
+    shutil.rmtree(directory, ignore_errors=True)
+    tokenizer = make_tokenizer(directory)
+    torch.manual_seed(21)
+    model = BertForSequenceClassification(make_config(len(tokenizer), num_labels=1)).eval()
+    model.save_pretrained(directory)
+    cases = []
+    for query, text in PAIRS:
+        inputs = tokenizer(query, text, truncation=True, max_length=MAX_TOKENS, return_tensors="pt")
+        hidden = model.bert(**inputs, output_hidden_states=True).hidden_states
+        # The provisional score: the model's own head on the hidden state after each layer.
+        scores = [model.classifier(model.bert.pooler(it))[0, 0] for it in hidden[1:]]
+        assert torch.allclose(scores[-1], model(**inputs).logits[0, 0])
+        cases.append({
+            "query": query, "text": text,
+            "input_ids": inputs["input_ids"][0].tolist(),
+            "token_type_ids": inputs["token_type_ids"][0].tolist(),
+            "scores": rounded(scores),
+        })
+    (directory / "expected.json").write_text(json.dumps({"max_tokens": MAX_TOKENS, "cases": cases}, ensure_ascii=False))
+
+
+def real_model(directory: str) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(directory, device="cpu")
+    model.max_seq_length = 256
+    texts = TEXTS + ["How often does a steel hull need a dry dock?"]
+    vectors = model.encode(texts, batch_size=1, normalize_embeddings=True)
+    cases = [{"text": text, "vector": rounded(vector)} for text, vector in zip(texts, vectors)]
+    (HERE / "all-minilm-l6-v2.json").write_text(json.dumps({"cases": cases}, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    encoder()
+    cross_encoder()
+    if len(sys.argv) > 1:
+        real_model(sys.argv[1])
