@@ -100,7 +100,8 @@ def cross_encoder() -> None:
     model.save_pretrained(directory)
     cases = []
     for query, text in PAIRS:
-        inputs = tokenizer(query, text, truncation=True, max_length=MAX_TOKENS, return_tensors="pt")
+        # As a batch: called with a single pair, the tokenizer takes an empty second text for none.
+        inputs = tokenizer([query], [text], truncation=True, max_length=MAX_TOKENS, return_tensors="pt")
         hidden = model.bert(**inputs, output_hidden_states=True).hidden_states
         # The provisional score: the model's own head on the hidden state after each layer.
         scores = [model.classifier(model.bert.pooler(it))[0, 0] for it in hidden[1:]]
