@@ -147,6 +147,12 @@ impl Bert {
         (elements * size_of::<f32>()) as u64
     }
 
+    /// Bytes that differ between two trainings of the same architecture: the position embeddings, which
+    /// every training changes and which are in memory anyway.
+    pub fn fingerprint(&self) -> Vec<u8> {
+        self.positions.iter().flat_map(|it| it.to_le_bytes()).collect()
+    }
+
     /// The table of token embeddings `[vocab_size, hidden_size]`, on disk.
     ///
     /// # Errors

@@ -124,6 +124,11 @@ pub trait Embedder: Send + Sync {
 
     /// The tokenizer's counter, for the chunker.
     fn token_counter(&self) -> &dyn TokenCounter;
+
+    /// Bytes of weights in memory now, where the embedder can tell.
+    fn resident_weight_bytes(&self) -> u64 {
+        0
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,54 @@
+//! What can go wrong with an embedder.
+
+use std::path::PathBuf;
+
+/// Result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Errors of embedders; each says what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The built-in encoder's model.
+    #[error(transparent)]
+    Model(#[from] riddle_transformer::Error),
+    /// A configuration file.
+    #[error(transparent)]
+    Weights(#[from] riddle_weights::Error),
+    /// Weights can not be read during a run.
+    #[error(transparent)]
+    Offload(#[from] riddle_offload::Error),
+    /// The threads can not be started.
+    #[error(transparent)]
+    Pool(#[from] riddle_kernels::PoolError),
+    /// The model asks for a way of pooling that is not supported.
+    #[error("{}: {why}", path.display())]
+    Unsupported {
+        /// The configuration file.
+        path: PathBuf,
+        /// What is not supported.
+        why: String,
+    },
+    /// A kernel panicked.
+    #[error("the computation failed ({0}): this is a bug, and the embedder can be used again")]
+    Panicked(String),
+    /// A vector came out that is not a vector.
+    #[error("the embedding is not a number: the model's weights are damaged, fetch it again")]
+    NotFinite,
+    /// ONNX Runtime is not installed.
+    #[error(
+        "ONNX Runtime was not found ({looked}): install it (for example the file libonnxruntime.so inside the PyPI package onnxruntime) and set ORT_DYLIB_PATH to the library, or choose the built-in embedder all-MiniLM-L6-v2"
+    )]
+    NoOnnxRuntime {
+        /// Where was looked.
+        looked: String,
+    },
+    /// ONNX Runtime or fastembed.
+    #[error("{}: {why}", dir.display())]
+    Onnx {
+        /// The model directory.
+        dir: PathBuf,
+        /// What they said.
+        why: String,
+    },
+}

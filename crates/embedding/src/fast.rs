@@ -1,0 +1,326 @@
+//! Every text-embedding model of fastembed, on ONNX Runtime that is loaded at run time.
+//!
+//! The files come from our own store: nothing here downloads. ONNX Runtime keeps the memory of the
+//! largest batch it ever saw, so batches are small and of a fixed size.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+use fastembed::{
+    InitOptionsUserDefined, Pooling, TextEmbedding, TokenizerFiles, UserDefinedEmbeddingModel,
+};
+use riddle_types::{EmbedRole, Embedder, StageError, TokenCounter};
+use riddle_weights::read_json;
+use serde::Deserialize;
+
+use crate::{Error, Result};
+
+/// Texts per call: bounds the arena that ONNX Runtime never returns.
+const BATCH: usize = 8;
+
+/// Longest input when the tokenizer's configuration does not say, and the most that is used: the chunks
+/// are shorter, and attention's memory grows with the square.
+const MAX_TOKENS: usize = 512;
+
+/// Prefixes that models were trained with, from their model cards: (part of the name, query, passage).
+const PREFIXES: [(&str, &str, &str); 5] = [
+    ("e5-", "query: ", "passage: "),
+    ("nomic-embed-text", "search_query: ", "search_document: "),
+    ("arctic-embed", "Represent this sentence for searching relevant passages: ", ""),
+    ("bge-", "Represent this sentence for searching relevant passages: ", ""),
+    ("mxbai-embed", "Represent this sentence for searching relevant passages: ", ""),
+];
+
+/// A model that fastembed knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SupportedModel {
+    /// Repository on the hub.
+    pub repository: String,
+    /// The ONNX file in it.
+    pub model_file: String,
+    /// Further files it needs.
+    pub additional_files: Vec<String>,
+    /// Length of its vectors.
+    pub dimensions: usize,
+    /// What it is, in a sentence.
+    pub description: String,
+}
+
+/// All text-embedding models that fastembed lists.
+pub fn supported() -> Vec<SupportedModel> {
+    TextEmbedding::list_supported_models()
+        .into_iter()
+        .map(|it| SupportedModel {
+            repository: it.model_code,
+            model_file: it.model_file,
+            additional_files: it.additional_files,
+            dimensions: it.dim,
+            description: it.description,
+        })
+        .collect()
+}
+
+/// The ONNX file of a model directory, if it is one; repositories keep it at the top or in `onnx/`.
+pub(crate) fn onnx_file(dir: &Path) -> Option<PathBuf> {
+    let known = [
+        "model.onnx",
+        "onnx/model.onnx",
+        "model_optimized.onnx",
+        "onnx/model_quantized.onnx",
+        "onnx/model_int8.onnx",
+    ];
+    if dir.join("model.safetensors").is_file() {
+        return None;
+    }
+    known.iter().map(|name| dir.join(name)).find(|path| path.is_file()).or_else(|| {
+        let mut found: Vec<PathBuf> = [dir.to_path_buf(), dir.join("onnx")]
+            .iter()
+            .filter_map(|dir| std::fs::read_dir(dir).ok())
+            .flatten()
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| path.extension().is_some_and(|it| it == "onnx"))
+            .collect();
+        found.sort();
+        found.into_iter().next()
+    })
+}
+
+/// Where ONNX Runtime's library is: `ORT_DYLIB_PATH`, else beside the program, else where the system's
+/// loader looks.
+pub fn onnx_runtime_library() -> Option<PathBuf> {
+    let name =
+        format!("{}onnxruntime{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    if let Some(path) = std::env::var_os("ORT_DYLIB_PATH").filter(|it| !it.is_empty()) {
+        return Some(path.into()).filter(|it: &PathBuf| it.is_file());
+    }
+    let beside = std::env::current_exe().ok().and_then(|it| Some(it.parent()?.join(&name)));
+    let system = [
+        "/usr/lib",
+        "/usr/local/lib",
+        "/usr/lib/x86_64-linux-gnu",
+        "/usr/lib/aarch64-linux-gnu",
+        "/opt/homebrew/lib",
+    ];
+    beside
+        .into_iter()
+        .chain(system.iter().map(|dir| Path::new(dir).join(&name)))
+        .find(|it| it.is_file())
+}
+
+/// Loads ONNX Runtime once per process. `ort` itself would panic at the first call if the library were
+/// missing or too old; here both are errors.
+fn load_runtime() -> Result<()> {
+    let Some(library) = onnx_runtime_library() else {
+        let looked = match std::env::var_os("ORT_DYLIB_PATH") {
+            Some(path) => {
+                format!("ORT_DYLIB_PATH is {}, which is not a file", Path::new(&path).display())
+            }
+            None => {
+                "ORT_DYLIB_PATH is not set, and the library is not in the usual folders".to_owned()
+            }
+        };
+        return Err(Error::NoOnnxRuntime { looked });
+    };
+    let builder = ort::init_from(&library)
+        .map_err(|error| Error::NoOnnxRuntime { looked: error.to_string() })?;
+    // Already initialized is fine: the first caller's environment serves all.
+    builder.with_telemetry(false).commit();
+    Ok(())
+}
+
+/// An ONNX embedding model.
+pub struct FastEmbedder {
+    id: String,
+    dimensions: usize,
+    max_tokens: usize,
+    prefixes: (&'static str, &'static str),
+    counter: Counter,
+    model: Mutex<TextEmbedding>,
+    dir: PathBuf,
+}
+
+struct Counter(tokenizers::Tokenizer);
+
+impl TokenCounter for Counter {
+    fn count(&self, text: &str) -> usize {
+        self.0.encode_fast(text, false).map_or(text.len(), |it| it.len())
+    }
+}
+
+impl std::fmt::Debug for FastEmbedder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FastEmbedder").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+#[derive(Deserialize)]
+struct TokenizerConfig {
+    model_max_length: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct PoolingConfig {
+    #[serde(default)]
+    pooling_mode_cls_token: bool,
+}
+
+/// What our store remembers about a model; only the repository's name matters here.
+#[derive(Deserialize)]
+struct Manifest {
+    repository: Option<String>,
+}
+
+impl FastEmbedder {
+    /// Opens a directory with an ONNX file and its tokenizer files.
+    ///
+    /// # Errors
+    /// When ONNX Runtime is missing or too old, or the files are missing, damaged or no embedder.
+    pub fn open(dir: &Path) -> Result<FastEmbedder> {
+        load_runtime()?;
+        let fail = |why: String| Error::Onnx { dir: dir.to_path_buf(), why };
+        let onnx = onnx_file(dir).ok_or_else(|| fail("there is no .onnx file here".to_owned()))?;
+        let read = |path: &Path| {
+            std::fs::read(path).map_err(|error| fail(format!("{}: {error}", path.display())))
+        };
+        // Some repositories leave out the files that only repeat what tokenizer.json says.
+        let optional =
+            |name: &str| std::fs::read(dir.join(name)).unwrap_or_else(|_| b"{}".to_vec());
+        let tokenizer_file = read(&dir.join("tokenizer.json"))?;
+        let mut tokenizer = tokenizers::Tokenizer::from_bytes(&tokenizer_file)
+            .map_err(|error| fail(error.to_string()))?;
+        tokenizer.with_padding(None);
+        tokenizer.with_truncation(None).map_err(|error| fail(error.to_string()))?;
+        let limit = read_json::<TokenizerConfig>(&dir.join("tokenizer_config.json"))
+            .ok()
+            .and_then(|it| it.model_max_length);
+        let max_tokens = limit
+            .filter(|it| *it >= 1.0)
+            .map_or(MAX_TOKENS, |it| it.min(MAX_TOKENS as f64) as usize);
+        let name = model_name(dir);
+        let mut model = UserDefinedEmbeddingModel::new(
+            read(&onnx)?,
+            TokenizerFiles {
+                tokenizer_file,
+                config_file: read(&dir.join("config.json"))?,
+                special_tokens_map_file: optional("special_tokens_map.json"),
+                tokenizer_config_file: optional("tokenizer_config.json"),
+            },
+        );
+        model.pooling = Some(pooling(dir, &name));
+        let options = InitOptionsUserDefined::new().with_max_length(max_tokens);
+        let model = TextEmbedding::try_new_from_user_defined(model, options)
+            .map_err(|error| fail(error.to_string()))?;
+        let digest = blake3::hash(&read(&onnx)?).to_hex();
+        let lower = name.to_lowercase();
+        let prefixes =
+            PREFIXES.iter().find(|it| lower.contains(it.0)).map_or(("", ""), |it| (it.1, it.2));
+        let mut embedder = FastEmbedder {
+            id: format!("{name}/{max_tokens}/{}", &digest[..8]),
+            dimensions: 0,
+            max_tokens,
+            prefixes,
+            counter: Counter(tokenizer),
+            model: Mutex::new(model),
+            dir: dir.to_path_buf(),
+        };
+        // A first word tells the length of the vectors and that the graph takes what fastembed gives it.
+        embedder.dimensions = embedder.encode(&["word"], "")?.first().map_or(0, Vec::len);
+        if embedder.dimensions == 0 {
+            return Err(fail(
+                "the model returns no vector: it is not an embedding model".to_owned(),
+            ));
+        }
+        Ok(embedder)
+    }
+
+    fn encode(&self, texts: &[&str], prefix: &str) -> Result<Vec<Vec<f32>>> {
+        let texts: Vec<String> = texts.iter().map(|text| format!("{prefix}{text}")).collect();
+        let mut model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut vectors = model
+            .embed(texts, Some(BATCH))
+            .map_err(|error| Error::Onnx { dir: self.dir.clone(), why: error.to_string() })?;
+        for vector in &mut vectors {
+            riddle_kernels::l2_normalize(vector);
+            if vector.iter().any(|it| !it.is_finite()) {
+                return Err(Error::NotFinite);
+            }
+        }
+        Ok(vectors)
+    }
+}
+
+/// Repository name from the store's manifest, else the directory's.
+fn model_name(dir: &Path) -> String {
+    read_json::<Manifest>(&dir.join("riddle-model.json"))
+        .ok()
+        .and_then(|it| it.repository)
+        .unwrap_or_else(|| {
+            dir.file_name()
+                .map_or_else(|| "model".to_owned(), |it| it.to_string_lossy().into_owned())
+        })
+}
+
+/// What the directory says, else what fastembed knows about the repository, else the mean.
+fn pooling(dir: &Path, name: &str) -> Pooling {
+    if let Ok(config) = read_json::<PoolingConfig>(&dir.join("1_Pooling/config.json")) {
+        return if config.pooling_mode_cls_token { Pooling::Cls } else { Pooling::Mean };
+    }
+    let known = TextEmbedding::list_supported_models().into_iter().find(|it| {
+        it.model_code.eq_ignore_ascii_case(name)
+            || it.model_code.rsplit('/').next().is_some_and(|it| it.eq_ignore_ascii_case(name))
+    });
+    known
+        .and_then(|it| TextEmbedding::get_default_pooling_method(&it.model))
+        .unwrap_or(Pooling::Mean)
+}
+
+impl Embedder for FastEmbedder {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn dimensions(&self) -> usize {
+        self.dimensions
+    }
+
+    fn max_tokens(&self) -> usize {
+        self.max_tokens
+    }
+
+    fn embed(&self, texts: &[&str], role: EmbedRole) -> Result<Vec<Vec<f32>>, StageError> {
+        let prefix = match role {
+            EmbedRole::Query => self.prefixes.0,
+            EmbedRole::Passage => self.prefixes.1,
+        };
+        Ok(self.encode(texts, prefix)?)
+    }
+
+    fn token_counter(&self) -> &dyn TokenCounter {
+        &self.counter
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_model_of_fastembed_is_listed_with_its_files() {
+        let models = supported();
+        assert!(models.len() > 20, "{}", models.len());
+        assert!(models.iter().all(|it| it.dimensions > 0 && it.model_file.ends_with(".onnx")));
+        assert!(models.iter().any(|it| it.repository.to_lowercase().contains("bge-small-en")));
+    }
+
+    #[test]
+    fn the_onnx_file_is_found_at_the_top_or_below() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        assert_eq!(onnx_file(dir.path()), None);
+        std::fs::create_dir(dir.path().join("onnx")).expect("folder");
+        let file = dir.path().join("onnx/odd_name.onnx");
+        std::fs::write(&file, b"x").expect("write");
+        assert_eq!(onnx_file(dir.path()), Some(file));
+    }
+}

@@ -1,0 +1,164 @@
+//! Times the full forward of an encoder over texts of one length, and each operation of a layer alone:
+//! `cargo run --release -p riddle-transformer --example forward -- MODEL_DIR [TEXTS [LENGTH [THREADS [MICRO_BATCH_TOKENS]]]]`
+
+#![expect(clippy::print_stdout, reason = "an example's output is its point")]
+
+use std::{error::Error, path::Path, sync::Arc, time::Instant};
+
+use riddle_kernels::{
+    AttentionShape, Output, Pool, add_layer_norm, attention, attention_scratch_len, gelu, linear,
+};
+use riddle_offload::{EmbeddingRows, LayerWindow};
+use riddle_transformer::{Bert, Encoded, RaggedBatch, Scratch};
+
+/// Runs of each measurement; the fastest counts, because everything else is the machine's other work.
+const RUNS: usize = 5;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut args = std::env::args().skip(1);
+    let model = args.next().ok_or("usage: forward MODEL_DIR [TEXTS [LENGTH [THREADS [TOKENS]]]]")?;
+    let mut number = |default| args.next().map_or(Ok(default), |it| it.parse::<usize>());
+    let (texts, length) = (number(20)?, number(256)?);
+    let (threads, micro_batch_tokens) = (number(2)?, number(1024)?);
+
+    let opened = Instant::now();
+    let bert = Bert::open(Path::new(&model))?;
+    let layers = bert.layers()?;
+    let depth = layers.layers().len();
+    let mut window = LayerWindow::new(Arc::new(layers), depth)?;
+    let mut rows = EmbeddingRows::new(bert.checkpoint().clone(), bert.token_table()?, 1.0);
+    println!("opened in {:.1} ms", opened.elapsed().as_secs_f64() * 1e3);
+
+    let config = bert.config();
+    let (width, vocabulary) = (config.hidden_size, config.vocab_size);
+    let per_batch = (micro_batch_tokens / length).max(1);
+    let batches: Vec<RaggedBatch> = (0..texts)
+        .collect::<Vec<_>>()
+        .chunks(per_batch)
+        .map(|batch| {
+            let encoded: Vec<Encoded> =
+                batch.iter().map(|&text| synthetic(text, length, vocabulary)).collect();
+            RaggedBatch::pack(&encoded)
+        })
+        .collect();
+    let pool = Pool::new(threads)?;
+    let mut scratch = Scratch::new(config, per_batch.min(texts) * length, length, threads);
+    let mut hidden = vec![0.0; texts * length * width];
+
+    let seconds = fastest(|| {
+        let mut rest = hidden.as_mut_slice();
+        for batch in &batches {
+            let (part, tail) = rest.split_at_mut(batch.tokens() * width);
+            rows.gather(&batch.input_ids, part)?;
+            bert.embed(batch, part);
+            rest = tail;
+        }
+        for layer in 0..depth {
+            pool.run(|| -> Result<(), riddle_offload::Error> {
+                let view = window.advance_to(layer)?;
+                let mut rest = hidden.as_mut_slice();
+                for batch in &batches {
+                    let (part, tail) = rest.split_at_mut(batch.tokens() * width);
+                    bert.layer(view.weights, &batch.cu_seqlens, part, &mut scratch);
+                    rest = tail;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    })?;
+    let flops = flops(&bert, texts, length);
+    println!(
+        "{texts} × {length} tokens, {depth} layers, {threads} threads, micro-batches of {} tokens: \
+         {seconds:.3} s, {:.0} GFLOP/s; scratch {:.1} MiB",
+        per_batch * length,
+        flops / seconds / 1e9,
+        scratch.bytes() as f64 / f64::from(1 << 20),
+    );
+    operations(&bert, &pool, per_batch.min(texts), length, batches.len() * depth)
+}
+
+/// Token ids spread over the vocabulary: the values do not matter, the distinct rows do.
+fn synthetic(text: usize, length: usize, vocabulary: usize) -> Encoded {
+    let id = |i: usize| ((text * length + i) * 7919 % vocabulary) as u32;
+    Encoded { ids: (0..length).map(id).collect(), type_ids: vec![0; length] }
+}
+
+/// Multiplications and additions of all products of the forward pass.
+fn flops(bert: &Bert, texts: usize, length: usize) -> f64 {
+    let config = bert.config();
+    let (width, wide) = (config.hidden_size as f64, config.intermediate_size as f64);
+    let tokens = (texts * length) as f64;
+    let per_token = 4.0 * width * width + 2.0 * width * wide + 2.0 * length as f64 * width;
+    2.0 * per_token * tokens * config.num_hidden_layers as f64
+}
+
+fn fastest(
+    mut work: impl FnMut() -> Result<(), riddle_offload::Error>,
+) -> Result<f64, riddle_offload::Error> {
+    let mut best = f64::INFINITY;
+    for _ in 0..RUNS {
+        let started = Instant::now();
+        work()?;
+        best = best.min(started.elapsed().as_secs_f64());
+    }
+    Ok(best)
+}
+
+/// Each operation of a layer on one micro-batch, times how often the forward pass runs it.
+fn operations(
+    bert: &Bert,
+    pool: &Pool,
+    texts: usize,
+    length: usize,
+    times: usize,
+) -> Result<(), Box<dyn Error>> {
+    let config = bert.config();
+    let (width, wide) = (config.hidden_size, config.intermediate_size);
+    let tokens = texts * length;
+    let values = |n: usize| -> Vec<f32> { (0..n).map(|i| (i % 97) as f32 / 97.0 - 0.5).collect() };
+    let weight = values(width * wide);
+    let bias = values(wide);
+    let (mut narrow, delta, mut broad) =
+        (values(tokens * width), values(tokens * width), values(tokens * wide));
+    let mut qkv = values(tokens * 3 * width);
+    let mut scores = vec![0.0; attention_scratch_len(length, pool.threads())];
+    let cu_seqlens: Vec<usize> = (0..=texts).map(|it| it * length).collect();
+    let heads = config.num_attention_heads;
+    let shape = AttentionShape { heads, head_dim: width / heads };
+    let mut report = |name: &str, flops: usize, work: &mut (dyn FnMut() + Send)| {
+        let seconds = fastest(|| {
+            pool.run(&mut *work);
+            Ok(())
+        })?;
+        let rate = flops as f64 / seconds / 1e9;
+        println!("{name:24} {:7.1} ms {rate:7.0} GFLOP/s", seconds * times as f64 * 1e3);
+        Ok::<(), Box<dyn Error>>(())
+    };
+    report("query, key, value", 6 * tokens * width * width, &mut || {
+        for part in 0..3 {
+            let out = Output { data: &mut qkv, stride: 3 * width, offset: part * width };
+            linear(&delta, &weight[..width * width], Some(&bias[..width]), width, width, out);
+        }
+    })?;
+    report("attention", 4 * tokens * length * width, &mut || {
+        attention(&qkv, &cu_seqlens, shape, &mut narrow, &mut scores);
+    })?;
+    report("attention output", 2 * tokens * width * width, &mut || {
+        let out = Output::dense(&mut narrow, width);
+        linear(&delta, &weight[..width * width], Some(&bias[..width]), width, width, out);
+    })?;
+    report("residual and norm, twice", 0, &mut || {
+        for _ in 0..2 {
+            add_layer_norm(&mut narrow, &delta, &bias[..width], &bias[..width], 1e-12);
+        }
+    })?;
+    report("feed forward, up", 2 * tokens * width * wide, &mut || {
+        linear(&delta, &weight, Some(&bias), width, wide, Output::dense(&mut broad, wide));
+    })?;
+    report("gelu", 0, &mut || gelu(&mut broad))?;
+    report("feed forward, down", 2 * tokens * width * wide, &mut || {
+        let out = Output::dense(&mut narrow, width);
+        linear(&broad, &weight, Some(&bias[..width]), wide, width, out);
+    })
+}
