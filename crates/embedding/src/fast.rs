@@ -123,11 +123,10 @@ fn load_runtime() -> Result<()> {
         };
         return Err(Error::NoOnnxRuntime { looked });
     };
-    let builder = ort::init_from(&library)
-        .map_err(|error| Error::NoOnnxRuntime { looked: error.to_string() })?;
-    // Already initialized is fine: the first caller's environment serves all.
-    builder.with_telemetry(false).commit();
-    Ok(())
+    // The builder is not needed: naming the library has loaded it, and fastembed makes its own sessions.
+    ort::init_from(&library)
+        .map(drop)
+        .map_err(|error| Error::NoOnnxRuntime { looked: error.to_string() })
 }
 
 /// An ONNX embedding model.
