@@ -16,7 +16,8 @@ const RUNS: usize = 5;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
-    let model = args.next().ok_or("usage: forward MODEL_DIR [TEXTS [LENGTH [THREADS [TOKENS]]]]")?;
+    let model =
+        args.next().ok_or("usage: forward MODEL_DIR [TEXTS [LENGTH [THREADS [TOKENS]]]]")?;
     let mut number = |default| args.next().map_or(Ok(default), |it| it.parse::<usize>());
     let (texts, length) = (number(20)?, number(256)?);
     let (threads, micro_batch_tokens) = (number(2)?, number(1024)?);
@@ -126,7 +127,7 @@ fn operations(
     let cu_seqlens: Vec<usize> = (0..=texts).map(|it| it * length).collect();
     let heads = config.num_attention_heads;
     let shape = AttentionShape { heads, head_dim: width / heads };
-    let mut report = |name: &str, flops: usize, work: &mut (dyn FnMut() + Send)| {
+    let report = |name: &str, flops: usize, work: &mut (dyn FnMut() + Send)| {
         let seconds = fastest(|| {
             pool.run(&mut *work);
             Ok(())
