@@ -1,1 +1,27 @@
 //! SQLite: the ground truth about roots, files, chunks, vectors and jobs.
+//!
+//! [`Catalog`] is one database file. Whatever the search indexes hold is derived from it: every change
+//! of a chunk is written to a log ([`Change`]) in the same transaction, and an index remembers how far it
+//! has followed. Losing an index costs time; losing the catalog costs a new reading of the files, never
+//! the files. One transaction per batch of files: a crash leaves each file as it was or as it is.
+//!
+//! Not here: scanning folders, parsing, embedding, searching. [`HomeLock`] keeps a second writer out.
+
+mod catalog;
+mod changes;
+mod error;
+mod files;
+mod ledger;
+mod lock;
+mod paths;
+mod scan;
+mod vectors;
+
+pub use catalog::{Catalog, HistoryEntry, Root, RootId};
+pub use changes::{Change, ChunkRecord};
+pub use error::{Error, Result};
+pub use files::{FileId, FileOutcome, Job, MAX_ATTEMPTS, NewChunk};
+pub use ledger::FileRecord;
+pub use lock::HomeLock;
+pub use scan::ScanDelta;
+pub use vectors::ActiveEmbedder;

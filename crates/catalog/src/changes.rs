@@ -1,0 +1,222 @@
+//! The change log that derived indexes follow, and the chunks it names.
+
+use std::path::PathBuf;
+
+use riddle_types::{ChunkId, ChunkSet, FileKind, Filter, Location};
+use rusqlite::{Row, Transaction, params};
+
+use crate::{Catalog, FileId, Result, paths::from_bytes};
+
+/// One entry of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Change {
+    /// Its place; grows, never reused.
+    pub seq: u64,
+    /// The chunk.
+    pub chunk: ChunkId,
+    /// Whether it is gone; otherwise it is new or its text, path or place changed.
+    pub removed: bool,
+}
+
+/// A chunk with what is known about its file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChunkRecord {
+    /// Identity.
+    pub id: ChunkId,
+    /// Its file.
+    pub file: FileId,
+    /// The file's absolute path.
+    pub path: PathBuf,
+    /// Format family.
+    pub kind: FileKind,
+    /// The file's modification time, in seconds since 1970.
+    pub modified: i64,
+    /// The title that the file states.
+    pub title: Option<String>,
+    /// ISO 639-1 code of the file.
+    pub language: Option<String>,
+    /// Position in the file.
+    pub ordinal: u32,
+    /// Headings above it.
+    pub heading: String,
+    /// The passage.
+    pub text: String,
+    /// Where it is.
+    pub location: Location,
+}
+
+pub(crate) fn log_chunk(transaction: &Transaction<'_>, chunk: i64, removed: bool) -> Result<()> {
+    transaction
+        .prepare_cached("INSERT INTO changes (chunk, removed) VALUES (?1, ?2)")?
+        .execute(params![chunk, removed])?;
+    Ok(())
+}
+
+/// Logs every chunk of a file.
+pub(crate) fn log_file(transaction: &Transaction<'_>, file: FileId, removed: bool) -> Result<()> {
+    transaction
+        .prepare_cached(
+            "INSERT INTO changes (chunk, removed) SELECT id, ?2 FROM chunks WHERE file = ?1",
+        )?
+        .execute(params![file.0, removed])?;
+    Ok(())
+}
+
+const CHUNK_COLUMNS: &str =
+    "chunks.id, files.id, roots.path, files.path, files.kind, files.modified_ns, files.title,
+    files.language, chunks.ordinal, chunks.heading, chunks.text, chunks.location";
+const CHUNK_TABLES: &str =
+    "chunks JOIN files ON files.id = chunks.file JOIN roots ON roots.id = files.root";
+
+fn chunk_record(row: &Row<'_>) -> rusqlite::Result<ChunkRecord> {
+    let (root, path): (Vec<u8>, Vec<u8>) = (row.get(2)?, row.get(3)?);
+    let (kind, location): (String, String) = (row.get(4)?, row.get(11)?);
+    Ok(ChunkRecord {
+        id: ChunkId(row.get::<_, i64>(0)?.cast_unsigned()),
+        file: FileId(row.get(1)?),
+        path: from_bytes(root).join(from_bytes(path)),
+        kind: FileKind::parse(&kind).unwrap_or(FileKind::Other),
+        modified: row.get::<_, i64>(5)?.div_euclid(1_000_000_000),
+        title: row.get(6)?,
+        language: row.get(7)?,
+        ordinal: row.get(8)?,
+        heading: row.get(9)?,
+        text: row.get(10)?,
+        // A location kind from a newer version is shown as the whole file.
+        location: serde_json::from_str(&location).unwrap_or(Location::Whole),
+    })
+}
+
+impl Catalog {
+    /// Changes after `seq`, oldest first, at most `limit`.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn changes_since(&self, seq: u64, limit: usize) -> Result<Vec<Change>> {
+        let connection = self.connection();
+        let mut statement = connection.prepare_cached(
+            "SELECT seq, chunk, removed FROM changes WHERE seq > ?1 ORDER BY seq LIMIT ?2",
+        )?;
+        let rows = statement.query_map(params![seq.cast_signed(), limit as i64], |row| {
+            Ok(Change {
+                seq: row.get::<_, i64>(0)?.cast_unsigned(),
+                chunk: ChunkId(row.get::<_, i64>(1)?.cast_unsigned()),
+                removed: row.get(2)?,
+            })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Number of the last change; 0 before the first.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn last_seq(&self) -> Result<u64> {
+        // AUTOINCREMENT keeps the number even when the log has been trimmed.
+        let seq: Option<i64> = self.connection().query_row(
+            "SELECT max(seq) FROM (SELECT seq FROM sqlite_sequence WHERE name = 'changes' UNION ALL SELECT 0 AS seq)",
+            [],
+            |row| row.get(0),
+        )?;
+        Ok(seq.unwrap_or(0).cast_unsigned())
+    }
+
+    /// Whether an index that stands at `seq` can follow the log: nothing after it was trimmed away.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn can_follow(&self, seq: u64) -> Result<bool> {
+        let last = self.last_seq()?;
+        let oldest: Option<i64> =
+            self.connection().query_row("SELECT min(seq) FROM changes", [], |row| row.get(0))?;
+        Ok(match oldest {
+            Some(oldest) => seq + 1 >= oldest.cast_unsigned() && seq <= last,
+            None => seq == last,
+        })
+    }
+
+    /// Forgets changes up to `seq`, which every index has followed.
+    ///
+    /// # Errors
+    /// When the database can not be written.
+    pub fn trim_changes(&self, seq: u64) -> Result<()> {
+        self.connection().execute("DELETE FROM changes WHERE seq <= ?1", [seq.cast_signed()])?;
+        Ok(())
+    }
+
+    /// The chunks of those ids, in the order asked; ids that are gone are left out.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn chunk_records(&self, ids: &[ChunkId]) -> Result<Vec<ChunkRecord>> {
+        let connection = self.connection();
+        let mut statement = connection.prepare_cached(&format!(
+            "SELECT {CHUNK_COLUMNS} FROM {CHUNK_TABLES} WHERE chunks.id = ?1"
+        ))?;
+        let mut records = Vec::with_capacity(ids.len());
+        for id in ids {
+            let mut rows = statement.query([id.0.cast_signed()])?;
+            if let Some(row) = rows.next()? {
+                records.push(chunk_record(row)?);
+            }
+        }
+        Ok(records)
+    }
+
+    /// Every chunk id, ascending.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn all_chunks(&self) -> Result<Vec<ChunkId>> {
+        let connection = self.connection();
+        let mut statement = connection.prepare_cached("SELECT id FROM chunks ORDER BY id")?;
+        let rows =
+            statement.query_map([], |row| Ok(ChunkId(row.get::<_, i64>(0)?.cast_unsigned())))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Number of chunks.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn chunk_count(&self) -> Result<u64> {
+        let count: i64 =
+            self.connection().query_row("SELECT count(*) FROM chunks", [], |row| row.get(0))?;
+        Ok(count.cast_unsigned())
+    }
+
+    /// The chunks whose files pass the filter. Folders are compared by path components: `/a/b` does not
+    /// take in `/a/bc`.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn chunks_matching(&self, filter: &Filter) -> Result<ChunkSet> {
+        let connection = self.connection();
+        let mut statement = connection.prepare_cached(
+            "SELECT files.id, roots.path, files.path, files.kind, files.modified_ns
+             FROM files JOIN roots ON roots.id = files.root",
+        )?;
+        let mut chunks_of = connection.prepare_cached("SELECT id FROM chunks WHERE file = ?1")?;
+        let mut ids = Vec::new();
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let (root, path): (Vec<u8>, Vec<u8>) = (row.get(1)?, row.get(2)?);
+            let kind: String = row.get(3)?;
+            let modified = row.get::<_, i64>(4)?.div_euclid(1_000_000_000);
+            let path = from_bytes(root).join(from_bytes(path));
+            let passes = (filter.folders.is_empty()
+                || filter.folders.iter().any(|it| path.starts_with(it)))
+                && (filter.kinds.is_empty() || filter.kinds.iter().any(|it| it.as_str() == kind))
+                && filter.modified_from.is_none_or(|it| modified >= it)
+                && filter.modified_until.is_none_or(|it| modified < it);
+            if passes {
+                let found =
+                    chunks_of.query_map([row.get::<_, i64>(0)?], |row| row.get::<_, i64>(0))?;
+                for id in found {
+                    ids.push(ChunkId(id?.cast_unsigned()));
+                }
+            }
+        }
+        Ok(ChunkSet::new(ids))
+    }
+}

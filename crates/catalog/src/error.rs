@@ -1,0 +1,93 @@
+//! What can go wrong with the catalog, and what to do about it.
+
+use std::path::PathBuf;
+
+/// Result of the catalog.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Errors of the catalog. None of them loses what was committed before.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The disk is full.
+    #[error(
+        "the disk is full: free some space and run the command again, nothing that was indexed is lost"
+    )]
+    DiskFull,
+    /// Another connection holds the database too long.
+    #[error("the catalog is busy with another program's change: try again in a moment")]
+    Busy,
+    /// The file is not a healthy database.
+    #[error("{}: the catalog is damaged ({why}): move the file away and run `riddle index` again; your own files are not touched", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says.
+        why: String,
+    },
+    /// The file was written by a newer version.
+    #[error("{}: the catalog was written by a newer version of riddle: update riddle, or use another --home", path.display())]
+    TooNew {
+        /// The file.
+        path: PathBuf,
+    },
+    /// There is no catalog.
+    #[error("{}: no catalog here", path.display())]
+    Missing {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The home is in use.
+    #[error("another riddle process{} is indexing {}: wait for it, or stop it", pid.map_or(String::new(), |pid| format!(" (pid {pid})")), home.display())]
+    Locked {
+        /// The home folder.
+        home: PathBuf,
+        /// The holder, if it left its number.
+        pid: Option<u32>,
+    },
+    /// A root lies inside another.
+    #[error("{} {} {}, which is indexed already: remove that folder first, or index it again", path.display(), if *inside { "lies inside" } else { "contains" }, root.display())]
+    NestedRoot {
+        /// The new folder.
+        path: PathBuf,
+        /// The old one.
+        root: PathBuf,
+        /// Whether the new one is the inner one.
+        inside: bool,
+    },
+    /// The switch would leave chunks without vectors.
+    #[error("{missing} chunks have no vector by {embedder} yet: run `riddle index` to finish")]
+    Incomplete {
+        /// The embedder to switch to.
+        embedder: String,
+        /// Chunks without a vector.
+        missing: u64,
+    },
+    /// A file or folder of the home.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Anything else SQLite reports.
+    #[error("the catalog: {0}")]
+    Sqlite(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::DiskFull) => Error::DiskFull,
+            Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => {
+                Error::Busy
+            }
+            // A file-size limit or a full volume can also show as a failed write.
+            Some(rusqlite::ErrorCode::SystemIoFailure) if error.to_string().contains("full") => {
+                Error::DiskFull
+            }
+            _ => Error::Sqlite(error),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The ledger: the state of every file, and checks of the whole.
+
+use std::path::PathBuf;
+
+use riddle_types::{FileKind, FileState};
+use rusqlite::params;
+
+use crate::{Catalog, FileId, Result, paths::from_bytes};
+
+/// One file of the ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileRecord {
+    /// Identity.
+    pub id: FileId,
+    /// Absolute path.
+    pub path: PathBuf,
+    /// Its state.
+    pub state: FileState,
+    /// Why, for states other than indexed; may be empty.
+    pub reason: String,
+    /// Format family.
+    pub kind: FileKind,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Modification time in seconds since 1970.
+    pub modified: i64,
+    /// Chunks in the catalog.
+    pub chunks: u64,
+    /// What the parser skipped or guessed.
+    pub warnings: Vec<String>,
+}
+
+impl Catalog {
+    /// Files per state; states without files are left out.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn counts_by_state(&self) -> Result<Vec<(FileState, u64)>> {
+        let connection = self.connection();
+        let mut statement =
+            connection.prepare_cached("SELECT state, count(*) FROM files GROUP BY state")?;
+        let mut rows = statement.query([])?;
+        let mut counts = Vec::new();
+        while let Some(row) = rows.next()? {
+            let name: String = row.get(0)?;
+            if let Some(state) = FileState::parse(&name) {
+                counts.push((state, row.get::<_, i64>(1)?.cast_unsigned()));
+            }
+        }
+        counts.sort_unstable();
+        Ok(counts)
+    }
+
+    /// The ledger by path, `limit` entries from `offset`, of one state or of all.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn files(
+        &self,
+        state: Option<FileState>,
+        limit: usize,
+        offset: usize,
+    ) -> Result<Vec<FileRecord>> {
+        let connection = self.connection();
+        let mut statement = connection.prepare_cached(
+            "SELECT files.id, roots.path, files.path, files.state, files.reason, files.kind, files.size,
+                    files.modified_ns, (SELECT count(*) FROM chunks WHERE chunks.file = files.id), files.warnings
+             FROM files JOIN roots ON roots.id = files.root
+             WHERE ?1 IS NULL OR files.state = ?1
+             ORDER BY roots.path, files.path LIMIT ?2 OFFSET ?3",
+        )?;
+        let rows = statement.query_map(
+            params![
+                state.map(FileState::as_str),
+                i64::try_from(limit).unwrap_or(i64::MAX),
+                offset as i64
+            ],
+            |row| {
+                let (root, path): (Vec<u8>, Vec<u8>) = (row.get(1)?, row.get(2)?);
+                let (state, kind, warnings): (String, String, String) =
+                    (row.get(3)?, row.get(5)?, row.get(9)?);
+                Ok(FileRecord {
+                    id: FileId(row.get(0)?),
+                    path: from_bytes(root).join(from_bytes(path)),
+                    state: FileState::parse(&state).unwrap_or(FileState::Pending),
+                    reason: row.get(4)?,
+                    kind: FileKind::parse(&kind).unwrap_or(FileKind::Other),
+                    bytes: row.get::<_, i64>(6)?.cast_unsigned(),
+                    modified: row.get::<_, i64>(7)?.div_euclid(1_000_000_000),
+                    chunks: row.get::<_, i64>(8)?.cast_unsigned(),
+                    warnings: serde_json::from_str(&warnings).unwrap_or_default(),
+                })
+            },
+        )?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// A hash over (path, position, text) of every chunk, whatever their ids: two catalogs of the same
+    /// files agree in it.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn fingerprint(&self) -> Result<String> {
+        let connection = self.connection();
+        let mut statement = connection.prepare(
+            "SELECT files.path, chunks.ordinal, chunks.text_hash FROM chunks JOIN files ON files.id = chunks.file
+             ORDER BY files.path, chunks.ordinal",
+        )?;
+        let mut rows = statement.query([])?;
+        let mut hasher = blake3::Hasher::new();
+        while let Some(row) = rows.next()? {
+            let (path, ordinal, text): (Vec<u8>, i64, Vec<u8>) =
+                (row.get(0)?, row.get(1)?, row.get(2)?);
+            hasher.update(&(path.len() as u64).to_le_bytes());
+            hasher.update(&path);
+            hasher.update(&ordinal.to_le_bytes());
+            hasher.update(&text);
+        }
+        Ok(hasher.finalize().to_hex().to_string())
+    }
+
+    /// Problems of the database itself; empty is good.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn check(&self) -> Result<Vec<String>> {
+        let connection = self.connection();
+        let mut problems = Vec::new();
+        let mut statement = connection.prepare("PRAGMA quick_check(10)")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let line: String = row.get(0)?;
+            if line != "ok" {
+                problems.push(format!("catalog: {line}"));
+            }
+        }
+        let count = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+        let orphans = count("SELECT count(*) FROM files WHERE state = 'pending' AND id NOT IN (SELECT file FROM jobs)
+                             AND root IN (SELECT id FROM roots WHERE virtual = 0)")?;
+        if orphans > 0 {
+            problems.push(format!("catalog: {orphans} pending files are not in the queue: run `riddle index --retry-failed`"));
+        }
+        let hollow = count(
+            "SELECT count(*) FROM files WHERE state = 'indexed' AND id NOT IN (SELECT file FROM chunks)",
+        )?;
+        if hollow > 0 {
+            problems
+                .push(format!("catalog: {hollow} files are marked as indexed and hold no text"));
+        }
+        Ok(problems)
+    }
+}
