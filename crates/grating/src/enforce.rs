@@ -3,7 +3,7 @@
 use riddle_types::{Decision, Ranked};
 use serde::{Deserialize, Serialize};
 
-use crate::{LayerScores, PruningPolicy};
+use crate::{LayerView, PruningPolicy};
 
 /// What pruning may change (§7).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -12,7 +12,10 @@ pub enum Mode {
     /// Nothing: the full forward.
     #[default]
     Off,
-    /// The top-k as a set: winners stop early too, and the order inside the set is approximate.
+    /// The top-k as a set: winners stop early too, and the order inside the set is approximate
+    /// (candidates accepted earlier stand first: their cluster lay above everybody who ran on). Once
+    /// there are only as many candidates as slots nothing is left to decide, so `top_k ≥ n` ends after
+    /// the first layer that the policy looks at.
     Set,
     /// Only losers stop early: the winners' order and scores are those of the full forward.
     Order,
@@ -99,10 +102,18 @@ impl Contest {
         let decisions = if self.mode == Mode::Off || !undecided {
             Vec::new()
         } else {
-            policy.judge(&LayerScores { layer, num_layers: self.num_layers, scores, open_slots })
+            policy.judge(&LayerView {
+                layer,
+                num_layers: self.num_layers,
+                open_slots,
+                active: &self.active,
+                raw,
+                scores,
+            })
         };
         let mut descending: Vec<usize> = (0..self.active.len()).collect();
-        descending.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
+        // By raw score: activated ones saturate, and two at 1.0 would look equal.
+        descending.sort_by(|&a, &b| raw[b].total_cmp(&raw[a]));
         let proposed = |place: usize| decisions.get(place).copied().unwrap_or(Decision::Keep);
         let mut keep = vec![true; self.active.len()];
         let mut verdicts = Verdicts::default();
@@ -190,7 +201,7 @@ mod tests {
     struct Scripted(Vec<Decision>);
 
     impl PruningPolicy for Scripted {
-        fn judge(&self, view: &LayerScores<'_>) -> Vec<Decision> {
+        fn judge(&self, view: &LayerView<'_>) -> Vec<Decision> {
             (0..view.scores.len() + 2)
                 .map(|i| self.0[(i + view.layer as usize) % self.0.len()])
                 .collect()
@@ -216,13 +227,22 @@ mod tests {
             let policy = Scripted(script);
             let num_layers = layers.len() as u32;
             let mut contest = Contest::new(mode, n, top_k, num_layers);
-            let mut decided = Vec::new();
+            let (mut decided, mut accepted) = (Vec::new(), 0);
             for (layer, all) in (1..).zip(&layers) {
                 if contest.is_over() {
                     break;
                 }
                 let raw: Vec<f32> = contest.active().iter().map(|&it| all[it]).collect();
                 let verdicts = contest.judge(&policy, layer, &raw, &raw);
+                accepted += verdicts.accepted.len();
+                prop_assert!(accepted <= top_k.min(n), "more accepts than slots");
+                prop_assert!(accepted + contest.active().len() >= top_k.min(n), "too few survive");
+                if mode == Mode::Order && layer < num_layers {
+                    prop_assert!(verdicts.accepted.is_empty(), "winners run to the end");
+                }
+                if mode == Mode::Off && layer < num_layers {
+                    prop_assert_eq!(contest.active().len(), n, "everybody runs to the end");
+                }
                 decided.extend(verdicts.accepted.iter().chain(&verdicts.dropped).copied());
             }
             prop_assert!(contest.is_over());
@@ -242,6 +262,50 @@ mod tests {
                 prop_assert!(ranking.windows(2).all(|it| it[0].raw_score >= it[1].raw_score));
             }
         }
+    }
+
+    fn set_of(n: usize, top_k: usize) -> Contest {
+        Contest::new(Mode::Set, n, top_k, 4)
+    }
+
+    #[test]
+    fn earlier_winners_stand_first_whatever_their_score() {
+        use Decision::{Accept, Drop, Keep};
+        let mut contest = set_of(5, 3);
+        let scores = [0.5, 0.9, 0.5, 0.2, 0.1];
+        let judge = |contest: &mut Contest, layer, decisions: &[Decision], raw: &[f32]| {
+            // A policy sees the layer number; one that is told what to say turns it back.
+            let mut script = decisions.to_vec();
+            script.rotate_right(layer as usize % decisions.len());
+            contest.judge(&Scripted(script), layer, raw, raw)
+        };
+        let verdicts = judge(&mut contest, 1, &[Keep, Accept, Keep, Keep, Drop], &scores);
+        assert_eq!(verdicts, Verdicts { accepted: vec![1], dropped: vec![4] });
+        // Both score better than the winner of layer 1 did; equal scores keep the input order.
+        let verdicts = judge(&mut contest, 2, &[Accept, Accept, Keep], &[2.0, 2.0, 1.0]);
+        assert_eq!(verdicts, Verdicts { accepted: vec![0, 2], dropped: vec![3] });
+        assert!(contest.is_over());
+        let places: Vec<usize> = contest.ranking(|it| it).iter().map(|it| it.index).collect();
+        assert_eq!(places, [1, 0, 2]);
+    }
+
+    #[test]
+    fn as_many_candidates_as_slots_have_won() {
+        use Decision::{Drop, Keep};
+        let mut contest = set_of(4, 2);
+        let verdicts =
+            contest.judge(&Scripted(vec![Drop, Keep]), 2, &[0.1, 0.2, 0.3, 0.4], &[0.5; 4]);
+        assert_eq!(verdicts, Verdicts { accepted: vec![1, 3], dropped: vec![0, 2] });
+        assert!(contest.is_over());
+    }
+
+    #[test]
+    fn saturated_scores_do_not_hide_who_is_best() {
+        // The activation has rounded all three to 1: the raw scores still tell them apart.
+        let mut contest = set_of(3, 1);
+        let verdicts =
+            contest.judge(&Scripted(vec![Decision::Accept]), 1, &[20.0, 40.0, 30.0], &[1.0; 3]);
+        assert_eq!(verdicts, Verdicts { accepted: vec![1], dropped: vec![0, 2] });
     }
 
     #[test]

@@ -3,7 +3,10 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Instant,
 };
 
@@ -48,7 +51,9 @@ pub struct EngineOptions {
     pub threads: usize,
     /// Longest pair in tokens; `None`: what the model was made for.
     pub max_tokens: Option<usize>,
-    /// Runs the head after every layer even if no policy asks, so that the trace can be replayed.
+    /// Runs the head after every layer even if no policy asks: the trace can then be replayed, and a
+    /// score that is not a number is found in the layer that made it. For BERT the head reads one token
+    /// per candidate, far below a hundredth of a layer's work; only a costlier head is worth sparing.
     pub scores_every_layer: bool,
 }
 
@@ -63,15 +68,19 @@ impl Default for EngineOptions {
             embedding_rows: 0.1,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             max_tokens: None,
-            scores_every_layer: false,
+            scores_every_layer: true,
         }
     }
 }
 
 /// A reranker over one cross-encoder. Requests are served one at a time: a second one waits, because two
-/// at once would need twice the promised memory and be no faster.
+/// at once would need twice the promised memory and be no faster. What can be asked about the engine
+/// never waits for a request, so an observer may ask from inside one.
 pub struct Engine {
     name: String,
+    num_layers: u32,
+    /// Bytes of weights in memory as of the last layer that ran.
+    resident: AtomicU64,
     model: Mutex<Model>,
     tokenizer: Tokenizer,
     pool: Pool,
@@ -145,6 +154,8 @@ impl Engine {
             .map_or_else(|| dir.display().to_string(), |it| it.to_string_lossy().into_owned());
         Ok(Engine {
             name,
+            num_layers: model.num_layers(),
+            resident: AtomicU64::new(model.resident_bytes()),
             model: Mutex::new(model),
             tokenizer,
             pool: Pool::new(options.threads)?,
@@ -155,12 +166,12 @@ impl Engine {
 
     /// Layers of the model.
     pub fn num_layers(&self) -> u32 {
-        self.lock().num_layers()
+        self.num_layers
     }
 
-    /// Bytes of weights in memory now.
+    /// Bytes of weights in memory: layers, embedding rows and head, as of the last layer that ran.
     pub fn resident_weight_bytes(&self) -> u64 {
-        self.lock().resident_bytes()
+        self.resident.load(Ordering::Relaxed)
     }
 
     /// The dispersion threshold in use, for traces.
@@ -168,10 +179,13 @@ impl Engine {
         self.policy.threshold()
     }
 
-    /// [`Reranker::rerank`] with the engine's own error type.
+    /// [`Reranker::rerank`] with the engine's own error type. No candidates or a `top_k` of 0 give an
+    /// empty outcome; an empty candidate is a candidate like any other.
     ///
     /// # Errors
-    /// An empty query, unreadable or damaged weights, a run that the observer stopped.
+    /// An empty query, unreadable or damaged weights, a run that the observer stopped, and
+    /// [`Error::Panicked`] when a kernel, policy or observer panics; after each the engine can be used
+    /// again.
     pub fn run(
         &self,
         query: &str,
@@ -182,23 +196,34 @@ impl Engine {
         if query.trim().is_empty() {
             return Err(Error::EmptyQuery);
         }
-        let num_layers = self.num_layers();
         if candidates.is_empty() || top_k == 0 {
-            let stats = RerankStats { num_layers, ..RerankStats::default() };
+            let stats = RerankStats { num_layers: self.num_layers, ..RerankStats::default() };
             return Ok(RerankOutcome { ranked: Vec::new(), stats });
         }
+        // A panic must cost this request and nothing else: all of the run's memory is inside, and the
+        // window finds its way back from any state.
+        let run = || self.tokenize_and_forward(query, candidates, top_k, observer);
+        catch_unwind(AssertUnwindSafe(run))
+            .unwrap_or_else(|panic| Err(Error::Panicked(panic_message(&*panic))))
+    }
+
+    fn tokenize_and_forward(
+        &self,
+        query: &str,
+        candidates: &[&str],
+        top_k: usize,
+        observer: &mut dyn LayerObserver,
+    ) -> Result<RerankOutcome> {
         let started = Instant::now();
         let pairs = candidates
             .iter()
             .map(|candidate| Ok(self.tokenizer.encode_pair(query, candidate)?))
             .collect::<Result<Vec<Encoded>>>()?;
         let tokenize_ms = ms_since(started);
+        // The clock starts when it is this request's turn: waiting for another is not its forward.
+        let mut model = self.lock();
         let started = Instant::now();
-        // A kernel's panic must cost this request and nothing else: all of the run's memory is inside,
-        // and the window finds its way back from any state.
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.forward(&pairs, top_k, observer)));
-        let mut outcome =
-            outcome.unwrap_or_else(|panic| Err(Error::Panicked(panic_message(&*panic))))?;
+        let mut outcome = self.forward(&mut model, &pairs, top_k, observer)?;
         outcome.stats.tokenize_ms = tokenize_ms;
         outcome.stats.forward_ms = ms_since(started);
         Ok(outcome)
@@ -206,12 +231,12 @@ impl Engine {
 
     fn forward(
         &self,
+        model: &mut Model,
         pairs: &[Encoded],
         top_k: usize,
         observer: &mut dyn LayerObserver,
     ) -> Result<RerankOutcome> {
-        let mut model = self.lock();
-        let num_layers = model.num_layers();
+        let num_layers = self.num_layers;
         let mut contest = Contest::new(self.options.mode, pairs.len(), top_k, num_layers);
         let mut stats = RerankStats { num_layers, ..RerankStats::default() };
         let (tokens, threads) = (self.options.micro_batch_tokens, self.pool.threads());
@@ -221,12 +246,13 @@ impl Engine {
             if contest.is_over() {
                 break;
             }
-            let event = self.one_layer(&mut model, &mut hidden, &mut contest, layer)?;
+            let event = self.one_layer(model, &mut hidden, &mut contest, layer)?;
             stats.layers_run = layer;
             stats.candidate_layers += event.active.len() as u64;
             stats.io_wait_ms += event.io_wait_ms;
-            stats.resident_weight_bytes =
-                stats.resident_weight_bytes.max(event.resident_weight_bytes);
+            let resident = model.resident_bytes();
+            self.resident.store(resident, Ordering::Relaxed);
+            stats.resident_weight_bytes = stats.resident_weight_bytes.max(resident);
             if observer.on_layer(&event).is_break() {
                 return Err(Error::Cancelled { layer });
             }
@@ -244,7 +270,7 @@ impl Engine {
         let started = Instant::now();
         let active = contest.active().to_vec();
         let (bytes_read, io_wait_ms) = self.pool.run(|| model.layer(layer as usize - 1, hidden))?;
-        let resident_weight_bytes = model.resident_bytes();
+        let resident_weight_bytes = model.layer_bytes();
         let mut event = LayerEvent {
             layer,
             bytes_read,

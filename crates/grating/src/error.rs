@@ -36,7 +36,12 @@ pub enum Error {
         /// The layer, from 1.
         layer: u32,
     },
-    /// A kernel panicked; nothing of the run is left.
+    /// A trace is not what a full forward leaves.
+    #[error(
+        "the trace can not be replayed: {0}; record a whole run with mode off and scores after every layer"
+    )]
+    NotReplayable(String),
+    /// A kernel, policy or observer panicked; nothing of the run is left.
     #[error("the computation failed ({0}): this is a bug, and the engine can be used again")]
     Panicked(String),
 }

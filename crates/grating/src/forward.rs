@@ -6,9 +6,14 @@ use riddle_kernels::sigmoid;
 use riddle_offload::{EmbeddingRows, LayerView, LayerWindow};
 use riddle_transformer::{Bert, ClassificationHead, Encoded, RaggedBatch, Scratch};
 
-use crate::{Result, plan::micro_batches};
+use crate::{
+    Result,
+    plan::{micro_batches, most_tokens},
+};
 
-/// A cross-encoder with its weights' residency: what a run needs of a model.
+/// A cross-encoder with its weights' residency: what a run needs of a model. The engine knows no more
+/// than these methods, so another family (its embedding, its layers, its head and activation) comes in
+/// here and nowhere else.
 #[derive(Debug)]
 pub(crate) struct Model {
     bert: Bert,
@@ -57,9 +62,14 @@ impl Model {
         self.bert.config().vocab_size
     }
 
-    /// Bytes of weights in memory now.
-    pub(crate) fn resident_bytes(&self) -> u64 {
+    /// Bytes of layer weights in memory now: never more than window depth × largest layer.
+    pub(crate) fn layer_bytes(&self) -> u64 {
         self.window.resident_bytes()
+    }
+
+    /// Bytes of all weights in memory now.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        self.layer_bytes()
             + self.rows.resident_bytes()
             + self.bert.resident_bytes()
             + self.head.bytes()
@@ -81,13 +91,12 @@ impl Model {
         let width = config.hidden_size;
         let lengths: Vec<usize> = pairs.iter().map(Encoded::len).collect();
         let tokens: usize = lengths.iter().sum();
-        let batches = micro_batches(&lengths, micro_batch_tokens);
-        let largest = batches.iter().map(|it| lengths[it.clone()].iter().sum()).max().unwrap_or(0);
+        let largest = most_tokens(&lengths, micro_batch_tokens);
         let longest = lengths.iter().copied().max().unwrap_or(0);
         let scratch = Scratch::new(config, largest, longest, threads);
         let mut states = vec![0.0; tokens * width];
         let mut done = 0;
-        for batch in batches {
+        for batch in micro_batches(&lengths, micro_batch_tokens) {
             let batch = RaggedBatch::pack(&pairs[batch]);
             let part = &mut states[done * width..(done + batch.tokens()) * width];
             self.rows.gather(&batch.input_ids, part)?;
@@ -149,6 +158,8 @@ impl Hidden {
             read += length;
         }
         self.states.truncate(write * self.width);
+        // Candidates that left hand their memory back at once, not only when the request ends.
+        self.states.shrink_to_fit();
         self.lengths = lengths;
     }
 

@@ -33,5 +33,5 @@ pub use cluster::{Clustering, cluster};
 pub use enforce::Mode;
 pub use engine::{Engine, EngineOptions, Pruning};
 pub use error::{Error, Result};
-pub use policy::{ClusterPruning, LayerScores, NeverPrune, PruningPolicy, dispersion};
-pub use trace::{Trace, TraceRecorder, replay};
+pub use policy::{ClusterPruning, LayerView, NeverPrune, PruningPolicy, dispersion};
+pub use trace::{Replay, Trace, TraceRecorder, replay};

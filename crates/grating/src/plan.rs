@@ -24,6 +24,13 @@ pub(crate) fn micro_batches(lengths: &[usize], budget: usize) -> Vec<Range<usize
     batches
 }
 
+/// Tokens of the largest micro-batch that these sequences *or any of them* can make: when candidates
+/// leave, the others are packed anew, and a batch of theirs can be larger than any before.
+pub(crate) fn most_tokens(lengths: &[usize], budget: usize) -> usize {
+    let longest = lengths.iter().copied().max().unwrap_or(0);
+    longest.max(budget.min(lengths.iter().sum()))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -31,6 +38,18 @@ mod tests {
     use super::*;
 
     proptest! {
+        #[test]
+        fn no_micro_batch_of_the_remaining_is_larger_than_promised(
+            candidates in prop::collection::vec((0usize..600, any::<bool>()), 0..40), budget in 1usize..1500,
+        ) {
+            let lengths: Vec<usize> = candidates.iter().map(|it| it.0).collect();
+            let remaining: Vec<usize> = candidates.iter().filter(|it| it.1).map(|it| it.0).collect();
+            for batch in micro_batches(&remaining, budget) {
+                let tokens: usize = remaining[batch].iter().sum();
+                prop_assert!(tokens <= most_tokens(&lengths, budget));
+            }
+        }
+
         #[test]
         fn every_sequence_is_in_one_batch_within_the_budget(
             lengths in prop::collection::vec(0usize..600, 0..40), budget in 1usize..1500,

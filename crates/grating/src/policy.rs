@@ -6,21 +6,25 @@ use crate::cluster;
 
 /// What a policy may look at: the candidates still running after a layer.
 #[derive(Debug, Clone, Copy)]
-pub struct LayerScores<'a> {
+pub struct LayerView<'a> {
     /// The layer, from 1.
     pub layer: u32,
     /// Layers of the model.
     pub num_layers: u32,
+    /// Slots of the top-k that nobody has been accepted for yet; at least 1 and fewer than the candidates.
+    pub open_slots: usize,
+    /// The candidates, as indexes into the request, ascending; the scores are in their order.
+    pub active: &'a [usize],
+    /// Provisional raw scores (logits).
+    pub raw: &'a [f32],
     /// Provisional scores, mapped to 0…1 by the model's own activation.
     pub scores: &'a [f32],
-    /// Slots of the top-k that nobody has been accepted for yet; at least 1 and fewer than the scores.
-    pub open_slots: usize,
 }
 
 /// Decides after each layer who runs on. One small trait: a policy of your own plugs in here.
 pub trait PruningPolicy: Send + Sync {
     /// One decision per score, in order. Missing decisions count as [`Decision::Keep`].
-    fn judge(&self, view: &LayerScores<'_>) -> Vec<Decision>;
+    fn judge(&self, view: &LayerView<'_>) -> Vec<Decision>;
 
     /// Whether scores are wanted after this layer; computing them costs little, but not nothing.
     fn wants(&self, layer: u32) -> bool {
@@ -39,7 +43,7 @@ pub trait PruningPolicy: Send + Sync {
 pub struct NeverPrune;
 
 impl PruningPolicy for NeverPrune {
-    fn judge(&self, view: &LayerScores<'_>) -> Vec<Decision> {
+    fn judge(&self, view: &LayerView<'_>) -> Vec<Decision> {
         vec![Decision::Keep; view.scores.len()]
     }
 
@@ -72,10 +76,11 @@ impl ClusterPruning {
 }
 
 impl PruningPolicy for ClusterPruning {
-    fn judge(&self, view: &LayerScores<'_>) -> Vec<Decision> {
+    fn judge(&self, view: &LayerView<'_>) -> Vec<Decision> {
         let scores = view.scores;
         let keep = vec![Decision::Keep; scores.len()];
-        if view.layer < self.first_layer || dispersion(scores) <= self.threshold {
+        let diverged = dispersion(scores) > self.threshold;
+        if view.layer < self.first_layer || !diverged {
             return keep;
         }
         let clustering = cluster(scores, self.max_clusters);
@@ -122,8 +127,9 @@ mod tests {
 
     use super::*;
 
-    fn view(scores: &[f32], open_slots: usize) -> LayerScores<'_> {
-        LayerScores { layer: 3, num_layers: 6, scores, open_slots }
+    fn view(scores: &[f32], open_slots: usize) -> LayerView<'_> {
+        let active = &[0, 1, 2, 3, 4, 5];
+        LayerView { layer: 3, num_layers: 6, open_slots, active, raw: scores, scores }
     }
 
     #[test]
@@ -145,7 +151,8 @@ mod tests {
     fn below_the_threshold_or_the_first_layer_nothing_happens() {
         let scores = [0.9, 0.1, 0.92, 0.11, 0.5, 0.52];
         assert_eq!(ClusterPruning::new(10.0).judge(&view(&scores, 3)), [Keep; 6]);
-        let early = LayerScores { layer: 1, ..view(&scores, 3) };
+        assert_eq!(ClusterPruning::new(f32::NAN).judge(&view(&scores, 3)), [Keep; 6]);
+        let early = LayerView { layer: 1, ..view(&scores, 3) };
         assert_eq!(ClusterPruning::new(0.1).judge(&early), [Keep; 6]);
     }
 

@@ -19,11 +19,48 @@ pub struct Trace {
     pub layers: Vec<LayerEvent>,
 }
 
-/// An observer that keeps every layer, and passes it on.
-#[derive(Debug, Default)]
+impl Trace {
+    /// Number of candidates, if this is the trace of a full forward with scores after every layer.
+    ///
+    /// Traces come from files: nothing about one is taken for granted.
+    fn full_forward(&self) -> Result<usize> {
+        let layers = self.layers.len();
+        if layers == 0 || layers != self.num_layers as usize {
+            return Err(Error::NotReplayable(format!(
+                "it has {layers} of {} layers",
+                self.num_layers
+            )));
+        }
+        let candidates = self.layers[0].active.len();
+        for (number, event) in (1..).zip(&self.layers) {
+            let bad = |why: &str| Err(Error::NotReplayable(format!("layer {number} {why}")));
+            if event.layer != number {
+                return bad("is not where it belongs");
+            }
+            if !event.active.iter().copied().eq(0..candidates) {
+                return bad("does not list every candidate in order");
+            }
+            if event.scores.len() != candidates || event.scores.iter().any(|it| !it.is_finite()) {
+                return bad("does not have a score for every candidate");
+            }
+        }
+        Ok(candidates)
+    }
+}
+
+/// An observer that keeps every layer.
+#[derive(Debug, Clone, Default)]
 pub struct TraceRecorder {
     /// The layers so far.
     pub layers: Vec<LayerEvent>,
+}
+
+impl TraceRecorder {
+    /// The trace of the run that was observed, with what [`Engine::num_layers`](crate::Engine::num_layers)
+    /// and [`Engine::threshold`](crate::Engine::threshold) say about it.
+    pub fn into_trace(self, num_layers: u32, threshold: Option<f32>) -> Trace {
+        Trace { num_layers, threshold, layers: self.layers }
+    }
 }
 
 impl LayerObserver for TraceRecorder {
@@ -33,55 +70,137 @@ impl LayerObserver for TraceRecorder {
     }
 }
 
+/// What a run under another policy would have returned, and how much it would have computed.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Replay {
+    /// The winners, best first.
+    pub ranked: Vec<Ranked>,
+    /// Layers that would have computed at least one candidate.
+    pub layers_run: u32,
+    /// Candidate × layer forwards that would have been computed.
+    pub candidate_layers: u64,
+}
+
 /// What would have come out of a full forward under another policy. Candidates do not influence each
 /// other, so the recorded scores are exactly those that the policy would have seen (§4.1, calibration);
-/// nothing is computed.
-///
-/// Returns the ranking and the candidate × layer forwards that would have been computed.
+/// nothing is computed. Raw scores are mapped to 0…1 by a sigmoid, as the engine does.
 ///
 /// # Errors
-/// [`Error::BadOption`] when the trace is not that of a full forward with scores after every layer.
+/// [`Error::NotReplayable`] when the trace is not that of a full forward with scores after every layer.
 pub fn replay(
     trace: &Trace,
     policy: &dyn PruningPolicy,
     mode: Mode,
     top_k: usize,
-) -> Result<(Vec<Ranked>, u64)> {
-    let candidates = trace.layers.first().map_or(0, |it| it.active.len());
-    let full = trace.layers.len() == trace.num_layers as usize
-        && trace
-            .layers
-            .iter()
-            .all(|it| it.active.len() == candidates && it.scores.len() == candidates);
-    if !full {
-        return Err(Error::BadOption(
-            "only the trace of a full forward with scores after every layer can be replayed: record one with mode off".to_owned(),
-        ));
-    }
+) -> Result<Replay> {
+    let candidates = trace.full_forward()?;
     let mut contest = Contest::new(mode, candidates, top_k, trace.num_layers);
-    let mut forwards = 0;
+    let (mut layers_run, mut candidate_layers) = (0, 0);
     for event in &trace.layers {
         if contest.is_over() {
             break;
         }
-        forwards += contest.active().len() as u64;
-        if !contest.wants_scores(policy, event.layer) {
-            continue;
+        layers_run = event.layer;
+        candidate_layers += contest.active().len() as u64;
+        if contest.wants_scores(policy, event.layer) {
+            let raw: Vec<f32> = contest.active().iter().map(|&it| event.scores[it]).collect();
+            let scores: Vec<f32> = raw.iter().map(|&it| sigmoid(it)).collect();
+            contest.judge(policy, event.layer, &raw, &scores);
         }
-        let raw: Vec<f32> = contest
-            .active()
-            .iter()
-            .filter_map(|index| {
-                event.active.iter().position(|it| it == index).map(|it| event.scores[it])
-            })
-            .collect();
-        if raw.len() != contest.active().len() {
-            return Err(Error::BadOption(
-                "the trace's layers do not list the same candidates".to_owned(),
-            ));
-        }
-        let scores: Vec<f32> = raw.iter().map(|&it| sigmoid(it)).collect();
-        contest.judge(policy, event.layer, &raw, &scores);
     }
-    Ok((contest.ranking(sigmoid), forwards))
+    Ok(Replay { ranked: contest.ranking(sigmoid), layers_run, candidate_layers })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ClusterPruning, NeverPrune};
+
+    fn trace() -> Trace {
+        let layer = |layer, scores: &[f32]| LayerEvent {
+            layer,
+            active: (0..scores.len()).collect(),
+            scores: scores.to_vec(),
+            ..LayerEvent::default()
+        };
+        Trace {
+            num_layers: 3,
+            threshold: None,
+            layers: vec![
+                layer(1, &[0.0, 0.1, 0.0, 0.1]),
+                layer(2, &[3.0, -3.0, 0.1, 0.2]),
+                layer(3, &[3.0, -3.0, 0.4, 0.2]),
+            ],
+        }
+    }
+
+    #[test]
+    fn a_replay_decides_as_the_paper_describes() {
+        let full = replay(&trace(), &NeverPrune, Mode::Off, 2).expect("full");
+        assert_eq!(full.ranked.iter().map(|it| it.index).collect::<Vec<_>>(), [0, 2]);
+        assert_eq!((full.layers_run, full.candidate_layers), (3, 12));
+        // Layer 2 accepts 0 and drops 1; 2 and 3 run for the last slot.
+        let set = replay(&trace(), &ClusterPruning::new(0.1), Mode::Set, 2).expect("full");
+        let decided: Vec<_> = set.ranked.iter().map(|it| (it.index, it.decided_at_layer)).collect();
+        assert_eq!(decided, [(0, 2), (2, 3)]);
+        assert_eq!((set.layers_run, set.candidate_layers), (3, 10));
+        // As an ordered list the winner runs on, and only 1 is spared.
+        let order = replay(&trace(), &ClusterPruning::new(0.1), Mode::Order, 2).expect("full");
+        assert_eq!(order.ranked, full.ranked);
+        assert_eq!(order.candidate_layers, 11);
+        // As many slots as candidates: nothing to decide after the first layer that may.
+        let all = replay(&trace(), &ClusterPruning::new(0.1), Mode::Set, 9).expect("full");
+        assert_eq!((all.ranked.len(), all.layers_run), (4, 2));
+        assert_eq!(replay(&trace(), &NeverPrune, Mode::Set, 0).expect("full"), Replay::default());
+    }
+
+    #[test]
+    fn traces_that_lie_are_refused() {
+        type Lie = fn(&mut Trace);
+        let lies: [(&str, Lie); 8] = [
+            ("0 of 3", |it| it.layers.clear()),
+            ("2 of 3", |it| it.layers.truncate(2)),
+            ("3 of 2", |it| it.num_layers = 2),
+            ("layer 2", |it| it.layers[1].layer = 7),
+            ("layer 2", |it| it.layers[1].active = vec![0, 1, 2, 9]),
+            ("layer 3", |it| it.layers[2].active.truncate(3)),
+            ("layer 1", |it| it.layers[0].scores.clear()),
+            ("layer 1", |it| it.layers[0].scores[2] = f32::NAN),
+        ];
+        for (word, lie) in lies {
+            let mut lying = trace();
+            lie(&mut lying);
+            let error = replay(&lying, &NeverPrune, Mode::Off, 2).expect_err(word);
+            assert!(matches!(&error, Error::NotReplayable(why) if why.contains(word)), "{error}");
+        }
+    }
+
+    /// The field names are a promise to scripts: they may be added to, never renamed.
+    #[test]
+    fn the_json_is_what_the_command_line_promises() {
+        let json = serde_json::to_value(trace()).expect("serializes");
+        let keys = |it: &serde_json::Value| -> Vec<String> {
+            let mut keys: Vec<String> =
+                it.as_object().into_iter().flat_map(|it| it.keys().cloned()).collect();
+            keys.sort_unstable();
+            keys
+        };
+        assert_eq!(keys(&json), ["layers", "num_layers", "threshold"]);
+        let mut expected = [
+            "layer",
+            "active",
+            "scores",
+            "dispersion",
+            "accepted",
+            "dropped",
+            "ms",
+            "bytes_read",
+            "io_wait_ms",
+            "resident_weight_bytes",
+        ];
+        expected.sort_unstable();
+        assert_eq!(keys(&json["layers"][0]), expected);
+        assert_eq!(json["layers"][0]["layer"], 1);
+        assert_eq!(serde_json::from_value::<Trace>(json).expect("reads back"), trace());
+    }
 }
