@@ -23,13 +23,67 @@ pub enum Error {
         /// The directory.
         dir: PathBuf,
     },
-    /// The header can not be what it says.
-    #[error("{}: not a valid safetensors file ({why}): fetch or copy it again", path.display())]
+    /// The header is not the JSON it should be.
+    #[error("{}: not a safetensors file ({why}): fetch or copy it again", path.display())]
     BadHeader {
         /// The file.
         path: PathBuf,
         /// What is wrong.
         why: String,
+    },
+    /// The header claims to be longer than any real one.
+    #[error("{}: its header claims {bytes} bytes, {limit} are allowed: this is not a safetensors file, or it is damaged", path.display())]
+    HeaderTooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The claim.
+        bytes: u64,
+        /// Most that is read.
+        limit: u64,
+    },
+    /// A tensor does not lie where the one before it ends: a hole, an overlap, or an end before its start.
+    #[error("{}: tensor {tensor:?} lies at bytes {start} to {end}, the tensor before it ends at {expected}: the file is damaged, fetch or copy it again", path.display())]
+    BadOffsets {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// First byte, by the header.
+        start: usize,
+        /// Byte after the last, by the header.
+        end: usize,
+        /// Where it must start.
+        expected: usize,
+    },
+    /// A tensor's place is longer or shorter than its shape and number format need.
+    #[error("{}: tensor {tensor:?} has {bytes} bytes, which is not what shape {shape:?} of {dtype} takes: the file is damaged, fetch or copy it again", path.display())]
+    WrongSize {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// Bytes between its offsets.
+        bytes: usize,
+        /// Its shape, by the header.
+        shape: Vec<usize>,
+        /// Its number format, by the header.
+        dtype: String,
+    },
+    /// A tensor is there twice, in one file or in two.
+    #[error("{}: tensor {tensor:?} is there twice: the model directory mixes two models or is damaged, fetch it again", path.display())]
+    DuplicateTensor {
+        /// The file where it is found again.
+        path: PathBuf,
+        /// The tensor.
+        tensor: String,
+    },
+    /// Bytes that no tensor claims.
+    #[error("{}: {bytes} bytes follow the last tensor: the file is damaged, fetch or copy it again", path.display())]
+    TrailingBytes {
+        /// The file.
+        path: PathBuf,
+        /// How many.
+        bytes: u64,
     },
     /// The file ends before its header says.
     #[error("{}: the file holds {actual} bytes, its header promises {promised}: it is truncated, fetch or copy it again", path.display())]
@@ -42,7 +96,7 @@ pub enum Error {
         promised: u64,
     },
     /// The index of a sharded checkpoint is wrong.
-    #[error("{}: {why}", path.display())]
+    #[error("{}: {why}: fetch the model again", path.display())]
     BadIndex {
         /// The index file.
         path: PathBuf,
@@ -100,7 +154,7 @@ pub enum Error {
         rows: usize,
     },
     /// A JSON file is not what it should be.
-    #[error("{}: {why}", path.display())]
+    #[error("{}: {why}; choose another model, or fetch this one again", path.display())]
     BadConfig {
         /// The file.
         path: PathBuf,

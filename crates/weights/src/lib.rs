@@ -12,6 +12,7 @@
 mod checkpoint;
 mod config;
 mod error;
+mod header;
 mod layers;
 
 pub use checkpoint::{Checkpoint, TensorInfo};
