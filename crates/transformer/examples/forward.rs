@@ -9,7 +9,7 @@ use riddle_kernels::{
     AttentionShape, Output, Pool, add_layer_norm, attention, attention_scratch_len, gelu, linear,
 };
 use riddle_offload::{EmbeddingRows, LayerWindow};
-use riddle_transformer::{Bert, Encoded, RaggedBatch, Scratch};
+use riddle_transformer::{Bert, Encoded, RaggedBatch, Scratch, Tokenizer};
 
 /// Runs of each measurement; the fastest counts, because everything else is the machine's other work.
 const RUNS: usize = 5;
@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let model =
         args.next().ok_or("usage: forward MODEL_DIR [TEXTS [LENGTH [THREADS [TOKENS]]]]")?;
     let mut number = |default| args.next().map_or(Ok(default), |it| it.parse::<usize>());
-    let (texts, length) = (number(20)?, number(256)?);
+    let (texts, length) = (number(20)?.max(1), number(256)?.max(1));
     let (threads, micro_batch_tokens) = (number(2)?, number(1024)?);
 
     let opened = Instant::now();
@@ -28,11 +28,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let depth = layers.layers().len();
     let mut window = LayerWindow::new(Arc::new(layers), depth)?;
     let mut rows = EmbeddingRows::new(bert.checkpoint().clone(), bert.token_table()?, 1.0);
-    println!("opened in {:.1} ms", opened.elapsed().as_secs_f64() * 1e3);
-
     let config = bert.config();
+    println!("model opened in {:.1} ms", opened.elapsed().as_secs_f64() * 1e3);
+    let opened = Instant::now();
+    Tokenizer::open(Path::new(&model), config.max_position_embeddings, config.vocab_size)?;
+    println!("tokenizer opened in {:.1} ms", opened.elapsed().as_secs_f64() * 1e3);
+
     let (width, vocabulary) = (config.hidden_size, config.vocab_size);
-    let per_batch = (micro_batch_tokens / length).max(1);
+    let per_batch = (micro_batch_tokens / length).clamp(1, texts);
     let batches: Vec<RaggedBatch> = (0..texts)
         .collect::<Vec<_>>()
         .chunks(per_batch)
@@ -43,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         })
         .collect();
     let pool = Pool::new(threads)?;
-    let mut scratch = Scratch::new(config, per_batch.min(texts) * length, length, threads);
+    let mut scratch = Scratch::new(config, per_batch * length, length, threads);
     let mut hidden = vec![0.0; texts * length * width];
 
     let seconds = fastest(|| {
@@ -76,7 +79,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         flops / seconds / 1e9,
         scratch.bytes() as f64 / f64::from(1 << 20),
     );
-    operations(&bert, &pool, per_batch.min(texts), length, batches.len() * depth)
+    operations(&bert, &pool, per_batch, length, batches.len() * depth)
 }
 
 /// Token ids spread over the vocabulary: the values do not matter, the distinct rows do.

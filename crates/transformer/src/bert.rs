@@ -274,12 +274,13 @@ impl Bert {
     /// The head of `BertForSequenceClassification`: pooler and classifier over the first token.
     ///
     /// # Errors
-    /// [`Error::NoHead`] when the checkpoint has none with a single label.
+    /// [`Error::NoHead`] when the checkpoint has none with a single label, or knows no second segment.
     pub fn classification_head(&self) -> Result<ClassificationHead> {
         let hidden = self.config.hidden_size;
         let read = |name: &str, shape: &[usize]| read(&self.checkpoint, name, shape);
         if !self.checkpoint.contains("classifier.weight")
             || self.config.id2label.as_ref().is_some_and(|labels| labels.len() != 1)
+            || self.config.type_vocab_size < 2
         {
             return Err(Error::NoHead { dir: self.checkpoint.dir().to_path_buf() });
         }

@@ -2,9 +2,12 @@
 
 use std::{fmt, path::Path};
 
-use tokenizers::{TruncationDirection, TruncationParams, TruncationStrategy};
+use tokenizers::{PostProcessor as _, TruncationDirection, TruncationParams, TruncationStrategy};
 
 use crate::{Error, Result};
+
+/// Segments that BERT tells apart: the first text of a pair and the second.
+const SEGMENTS: u32 = 2;
 
 /// A tokenized text or pair, special tokens included.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,8 +48,8 @@ impl Tokenizer {
     /// (Hugging Face's `longest_first`), whatever the file itself says about truncation and padding.
     ///
     /// # Errors
-    /// A missing or malformed file, or a vocabulary larger than `vocab_size`, which would lead outside
-    /// the embedding table.
+    /// A missing or malformed file, a vocabulary larger than `vocab_size`, which would lead outside the
+    /// embedding table, or a limit that leaves no room for text.
     pub fn open(dir: &Path, max_tokens: usize, vocab_size: usize) -> Result<Tokenizer> {
         let path = dir.join("tokenizer.json");
         let bad = |why: String| Error::BadTokenizer { path: path.clone(), why };
@@ -57,6 +60,13 @@ impl Tokenizer {
         if vocabulary > vocab_size {
             return Err(bad(format!(
                 "its vocabulary of {vocabulary} tokens is larger than the model's {vocab_size}: it belongs to another model"
+            )));
+        }
+        // A pair with its special tokens and a token of text; the library would calculate below zero.
+        let shortest = whole.get_post_processor().map_or(0, |it| it.added_tokens(true)) + 1;
+        if max_tokens < shortest {
+            return Err(bad(format!(
+                "inputs of {max_tokens} tokens hold no text beside its special tokens: allow at least {shortest}"
             )));
         }
         whole.with_padding(None);
@@ -103,5 +113,10 @@ impl Tokenizer {
 
 fn encoded(result: tokenizers::Result<tokenizers::Encoding>) -> Result<Encoded> {
     let encoding = result.map_err(|error| Error::Tokenize(error.to_string()))?;
+    if let Some(&segment) = encoding.get_type_ids().iter().find(|&&it| it >= SEGMENTS) {
+        return Err(Error::Tokenize(format!(
+            "its tokenizer.json numbers a segment {segment}, BERT has two, 0 and 1"
+        )));
+    }
     Ok(Encoded { ids: encoding.get_ids().to_vec(), type_ids: encoding.get_type_ids().to_vec() })
 }

@@ -82,6 +82,62 @@ fn hidden_states_equal_transformers_layer_by_layer() {
     }
 }
 
+#[derive(Deserialize)]
+struct Pair {
+    query: String,
+    text: String,
+    input_ids: Vec<u32>,
+    token_type_ids: Vec<u32>,
+}
+
+#[derive(Deserialize)]
+struct ExpectedPairs {
+    max_tokens: usize,
+    cases: Vec<Pair>,
+}
+
+/// Among them: an empty text, a long text, a long query, and both long, cut as `longest_first` does.
+#[test]
+fn pairs_are_tokenized_and_truncated_as_transformers_does() {
+    let dir = golden("tiny-bert-cross-encoder");
+    let expected: ExpectedPairs =
+        serde_json::from_slice(&std::fs::read(dir.join("expected.json")).expect("read"))
+            .expect("json");
+    let tokenizer = Tokenizer::open(&dir, expected.max_tokens, 300).expect("tokenizer");
+    assert!(
+        expected.cases.iter().filter(|it| it.input_ids.len() == expected.max_tokens).count() >= 3
+    );
+    for case in &expected.cases {
+        let encoded = tokenizer.encode_pair(&case.query, &case.text).expect("encodes");
+        assert_eq!(encoded.ids, case.input_ids, "{:?}", case.text);
+        assert_eq!(encoded.type_ids, case.token_type_ids, "{:?}", case.text);
+    }
+}
+
+#[test]
+fn counting_neither_truncates_nor_adds_tokens() {
+    let tokenizer = Tokenizer::open(&golden("tiny-bert-encoder"), 48, 300).expect("tokenizer");
+    assert_eq!(tokenizer.count(""), 0);
+    let once = tokenizer.count("dock ");
+    assert_eq!(tokenizer.count(&"dock ".repeat(100)), 100 * once);
+    assert_eq!(tokenizer.encode("dock ").expect("encodes").len(), once + 2);
+}
+
+#[test]
+fn segments_that_bert_does_not_have_are_refused() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let path = golden("tiny-bert-encoder").join("tokenizer.json");
+    let mut json: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(path).expect("read")).expect("json");
+    assert_eq!(json["post_processor"]["pair"][3]["Sequence"]["id"], "B");
+    json["post_processor"]["pair"][3]["Sequence"]["type_id"] = 7.into();
+    std::fs::write(dir.path().join("tokenizer.json"), json.to_string()).expect("write");
+    let tokenizer = Tokenizer::open(dir.path(), 48, 300).expect("valid for single texts");
+    assert!(tokenizer.encode("boat").is_ok());
+    let error = tokenizer.encode_pair("boat", "dock").expect_err("segment 7").to_string();
+    assert!(error.contains("segment 7"), "{error}");
+}
+
 #[test]
 fn an_encoder_without_a_head_is_refused_as_a_reranker() {
     let error = Bert::open(&golden("tiny-bert-encoder"))
@@ -117,6 +173,10 @@ fn damaged_models_are_refused_by_name() {
             .contains("tokenizer.json")
     );
     copy("tokenizer.json");
+    for limit in [0, 2, 3] {
+        let error = Tokenizer::open(dir.path(), limit, 300).expect_err("no room").to_string();
+        assert!(error.contains("at least 4"), "{error}");
+    }
     let error = Tokenizer::open(dir.path(), 48, 10).expect_err("too many tokens").to_string();
     assert!(error.contains("another model"), "{error}");
 }
