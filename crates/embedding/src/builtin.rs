@@ -1,6 +1,8 @@
-//! The built-in encoder: BERT, mean pooling, normalized; what sentence-transformers computes.
+//! The built-in encoder: BERT, pooled and normalized; what sentence-transformers computes.
 
 use std::{
+    borrow::Cow,
+    ops::Range,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     sync::{Arc, Mutex, PoisonError},
@@ -10,10 +12,12 @@ use riddle_kernels::{Pool, l2_normalize, mean_pool};
 use riddle_offload::{EmbeddingRows, LayerWindow};
 use riddle_transformer::{Bert, Encoded, RaggedBatch, Scratch, Tokenizer};
 use riddle_types::{EmbedRole, Embedder, StageError, TokenCounter};
-use riddle_weights::read_json;
-use serde::Deserialize;
+use riddle_weights::BertConfig;
 
-use crate::{Error, Result};
+use crate::{
+    Error, Result,
+    card::{self, Pooling, Prefixes},
+};
 
 /// How the encoder runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -44,22 +48,12 @@ const DEFAULT_MAX_TOKENS: usize = 256;
 /// of the web, and the cache only grows with use.
 const EMBEDDING_ROWS: f32 = 0.5;
 
-#[derive(Deserialize)]
-struct SentenceConfig {
-    max_seq_length: Option<usize>,
-}
-
-/// `1_Pooling/config.json` of sentence-transformers; only mean pooling is computed here.
-#[derive(Deserialize)]
-struct PoolingConfig {
-    #[serde(default)]
-    pooling_mode_mean_tokens: bool,
-}
-
 /// A BERT encoder in process.
 pub struct BuiltinEncoder {
     id: String,
     dimensions: usize,
+    pooling: Pooling,
+    prefixes: Prefixes,
     counter: Counter,
     pool: Pool,
     micro_batch_tokens: usize,
@@ -92,22 +86,14 @@ impl BuiltinEncoder {
     /// # Errors
     /// What is missing, damaged or not supported.
     pub fn open(dir: &Path, options: EncoderOptions) -> Result<BuiltinEncoder> {
+        card::check_modules(dir)?;
+        // Plain BERT directories say nothing; sentence-transformers takes the mean then, too.
+        let pooling = card::pooling(dir)?.unwrap_or(Pooling::Mean);
         let bert = Bert::open(dir)?;
         let config = bert.config();
-        let pooling = dir.join("1_Pooling/config.json");
-        if pooling.is_file() && !read_json::<PoolingConfig>(&pooling)?.pooling_mode_mean_tokens {
-            let why =
-                "the model pools in a way that is not supported: only mean pooling is".to_owned();
-            return Err(Error::Unsupported { path: pooling, why });
-        }
-        let sentence = dir.join("sentence_bert_config.json");
-        let stated = if sentence.is_file() {
-            read_json::<SentenceConfig>(&sentence)?.max_seq_length
-        } else {
-            None
-        };
-        let max_tokens =
-            stated.unwrap_or(DEFAULT_MAX_TOKENS).clamp(3, config.max_position_embeddings.max(3));
+        let max_tokens = card::max_tokens(dir)?
+            .unwrap_or(DEFAULT_MAX_TOKENS)
+            .min(config.max_position_embeddings);
         let layers = bert.layers()?;
         let depth = options.window.unwrap_or(layers.layers().len());
         let mut window = LayerWindow::new(Arc::new(layers), depth)?;
@@ -116,9 +102,12 @@ impl BuiltinEncoder {
         let tokenizer = Tokenizer::open(dir, max_tokens, config.vocab_size)?;
         let rows =
             EmbeddingRows::new(bert.checkpoint().clone(), bert.token_table()?, EMBEDDING_ROWS);
+        let name = card::name(dir);
         Ok(BuiltinEncoder {
-            id: identity(dir, &bert, max_tokens),
+            id: identity(&name, &bert, pooling, max_tokens),
             dimensions: config.hidden_size,
+            pooling,
+            prefixes: card::prefixes(dir, &name),
             counter: Counter(tokenizer),
             pool: Pool::new(options.threads)?,
             micro_batch_tokens: options.micro_batch_tokens.max(1),
@@ -136,48 +125,52 @@ impl BuiltinEncoder {
     ///
     /// # Errors
     /// When weights can not be read or are damaged.
-    pub fn encode(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
+    pub fn encode(&self, texts: &[&str], role: EmbedRole) -> Result<Vec<Vec<f32>>> {
+        let prefix = self.prefixes.of(role);
         let encoded = texts
             .iter()
-            .map(|text| Ok(self.counter.0.encode(text)?))
+            .map(|text| {
+                let text = if prefix.is_empty() {
+                    Cow::Borrowed(*text)
+                } else {
+                    Cow::Owned(format!("{prefix}{text}"))
+                };
+                Ok(self.counter.0.encode(&text)?)
+            })
             .collect::<Result<Vec<Encoded>>>()?;
         // Similar lengths together: the last micro-batches of a long list are then full, too.
         let mut order: Vec<usize> = (0..encoded.len()).collect();
         order.sort_by_key(|&it| encoded[it].len());
+        let lengths: Vec<usize> = order.iter().map(|&it| encoded[it].len()).collect();
+        let mut memory = Memory::default();
         let mut vectors = vec![Vec::new(); encoded.len()];
-        let mut rest = order.as_slice();
-        while !rest.is_empty() {
-            let mut tokens = 0;
-            let fits = rest.iter().take_while(|&&it| {
-                tokens += encoded[it].len();
-                tokens <= self.micro_batch_tokens
-            });
-            let (batch, later) = rest.split_at(fits.count().max(1));
+        for batch in micro_batches(&lengths, self.micro_batch_tokens) {
+            let batch = &order[batch];
             let packed = RaggedBatch::pack(batch.iter().map(|&it| &encoded[it]));
-            // A kernel's panic costs this request; what it leaves behind is rebuilt by the next.
-            let pooled = catch_unwind(AssertUnwindSafe(|| self.forward(&packed)))
-                .unwrap_or_else(|_| Err(Error::Panicked("a kernel panicked".to_owned())))?;
+            // A kernel's panic costs this request: the window finds its way back from any state, and
+            // all other memory of the run is this function's own.
+            let pooled = catch_unwind(AssertUnwindSafe(|| self.forward(&packed, &mut memory)))
+                .unwrap_or_else(|panic| Err(Error::Panicked(panic_message(&*panic))))?;
             for (&text, vector) in batch.iter().zip(pooled) {
                 vectors[text] = vector;
             }
-            rest = later;
         }
         Ok(vectors)
     }
 
-    fn forward(&self, batch: &RaggedBatch) -> Result<Vec<Vec<f32>>> {
+    /// One micro-batch. The model is locked for no longer than that, so a question does not wait for
+    /// the whole of a long list that is being indexed.
+    fn forward(&self, batch: &RaggedBatch, memory: &mut Memory) -> Result<Vec<Vec<f32>>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let State { bert, window, rows } = &mut *state;
         let width = self.dimensions;
-        let longest = batch.cu_seqlens.windows(2).map(|it| it[1] - it[0]).max().unwrap_or(0);
-        let mut scratch = Scratch::new(bert.config(), batch.tokens(), longest, self.pool.threads());
-        let mut hidden = vec![0.0; batch.tokens() * width];
-        rows.gather(&batch.input_ids, &mut hidden)?;
-        bert.embed(batch, &mut hidden);
+        let (hidden, scratch) = memory.reserve(bert.config(), batch, self.pool.threads());
+        rows.gather(&batch.input_ids, hidden)?;
+        bert.embed(batch, hidden);
         for layer in 0..bert.config().num_hidden_layers {
             self.pool.run(|| {
                 let view = window.advance_to(layer)?;
-                bert.layer(view.weights, &batch.cu_seqlens, &mut hidden, &mut scratch);
+                bert.layer(view.weights, &batch.cu_seqlens, hidden, scratch);
                 Ok::<(), Error>(())
             })?;
         }
@@ -185,8 +178,14 @@ impl BuiltinEncoder {
             .cu_seqlens
             .windows(2)
             .map(|it| {
+                let states = &hidden[it[0] * width..it[1] * width];
                 let mut vector = vec![0.0; width];
-                mean_pool(&hidden[it[0] * width..it[1] * width], &mut vector);
+                match self.pooling {
+                    Pooling::Mean => mean_pool(states, &mut vector),
+                    Pooling::FirstToken => {
+                        mean_pool(&states[..width.min(states.len())], &mut vector)
+                    }
+                }
                 l2_normalize(&mut vector);
                 if vector.iter().all(|it| it.is_finite()) {
                     Ok(vector)
@@ -196,6 +195,65 @@ impl BuiltinEncoder {
             })
             .collect()
     }
+}
+
+/// Hidden states and scratch of a list's micro-batches, made for the largest so far and used again.
+#[derive(Default)]
+struct Memory {
+    hidden: Vec<f32>,
+    scratch: Option<Scratch>,
+    tokens: usize,
+    longest: usize,
+}
+
+impl Memory {
+    /// Hidden states `[tokens, width]` and scratch for `batch`.
+    fn reserve(
+        &mut self,
+        config: &BertConfig,
+        batch: &RaggedBatch,
+        threads: usize,
+    ) -> (&mut [f32], &mut Scratch) {
+        let lengths = batch.cu_seqlens.windows(2).map(|it| it[1] - it[0]);
+        let (tokens, longest) = (batch.tokens(), lengths.max().unwrap_or(0));
+        if tokens > self.tokens || longest > self.longest {
+            (self.tokens, self.longest) = (tokens.max(self.tokens), longest.max(self.longest));
+            // The old one goes first: two at once would double the peak.
+            self.scratch = None;
+            self.hidden.resize(self.tokens * config.hidden_size, 0.0);
+        }
+        let scratch = self
+            .scratch
+            .get_or_insert_with(|| Scratch::new(config, self.tokens, self.longest, threads));
+        (&mut self.hidden[..tokens * config.hidden_size], scratch)
+    }
+}
+
+/// Cuts a list of lengths, in order, into runs of at most `budget` tokens; a longer text is a run of its
+/// own. Ascending lengths come in, so the runs are cut from the end: the largest first, and the memory
+/// it needs is enough for all others.
+fn micro_batches(lengths: &[usize], budget: usize) -> Vec<Range<usize>> {
+    let mut batches = Vec::new();
+    let (mut end, mut tokens) = (lengths.len(), 0);
+    for (i, &length) in lengths.iter().enumerate().rev() {
+        if i + 1 < end && tokens + length > budget {
+            batches.push(i + 1..end);
+            (end, tokens) = (i + 1, 0);
+        }
+        tokens += length;
+    }
+    if end > 0 {
+        batches.push(0..end);
+    }
+    batches
+}
+
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("panic without a message").to_owned()
 }
 
 impl Embedder for BuiltinEncoder {
@@ -211,8 +269,8 @@ impl Embedder for BuiltinEncoder {
         self.counter.0.max_tokens()
     }
 
-    fn embed(&self, texts: &[&str], _role: EmbedRole) -> Result<Vec<Vec<f32>>, StageError> {
-        Ok(self.encode(texts)?)
+    fn embed(&self, texts: &[&str], role: EmbedRole) -> Result<Vec<Vec<f32>>, StageError> {
+        Ok(self.encode(texts, role)?)
     }
 
     fn token_counter(&self) -> &dyn TokenCounter {
@@ -224,15 +282,37 @@ impl Embedder for BuiltinEncoder {
     }
 }
 
-/// Name, limit and a digest of what decides the vectors, without reading the weights themselves: names
-/// and shapes of all tensors, and the position embeddings.
-fn identity(dir: &Path, bert: &Bert, max_tokens: usize) -> String {
+/// Name, limit, way of pooling, and a digest of what decides the vectors, without reading the weights
+/// themselves: names and shapes of all tensors, and the position embeddings.
+fn identity(name: &str, bert: &Bert, pooling: Pooling, max_tokens: usize) -> String {
     let mut hasher = blake3::Hasher::new();
     for tensor in bert.checkpoint().tensors() {
         hasher.update(tensor.name.as_bytes());
         hasher.update(format!("{:?}", tensor.shape).as_bytes());
     }
     hasher.update(&bert.fingerprint());
-    let name = dir.file_name().map_or_else(|| "model".into(), |it| it.to_string_lossy());
-    format!("{name}/{max_tokens}/{}", &hasher.finalize().to_hex()[..8])
+    format!("{name}/{max_tokens}/{}/{}", pooling.as_str(), &hasher.finalize().to_hex()[..8])
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn every_text_is_in_one_batch_and_the_first_is_the_largest(
+            mut lengths in prop::collection::vec(2usize..300, 0..40), budget in 1usize..900,
+        ) {
+            lengths.sort_unstable();
+            let batches = micro_batches(&lengths, budget);
+            let flat: Vec<usize> = batches.iter().rev().cloned().flatten().collect();
+            prop_assert_eq!(flat, (0..lengths.len()).collect::<Vec<_>>());
+            for batch in &batches {
+                let tokens: usize = lengths[batch.clone()].iter().sum();
+                prop_assert!(tokens <= budget || batch.len() == 1);
+            }
+        }
+    }
 }

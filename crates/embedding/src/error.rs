@@ -52,3 +52,19 @@ pub enum Error {
         why: String,
     },
 }
+
+impl Error {
+    /// Whether the model may be a good one that the built-in encoder does not compute, as opposed to a
+    /// damaged one.
+    pub(crate) fn is_unsupported(&self) -> bool {
+        use riddle_transformer::Error as Model;
+        use riddle_weights::Error as Weights;
+        matches!(
+            self,
+            Error::Unsupported { .. }
+                | Error::Model(Model::Weights(
+                    Weights::BadConfig { .. } | Weights::NoWeights { .. }
+                ))
+        )
+    }
+}

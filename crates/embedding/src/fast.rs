@@ -15,7 +15,10 @@ use riddle_types::{EmbedRole, Embedder, StageError, TokenCounter};
 use riddle_weights::read_json;
 use serde::Deserialize;
 
-use crate::{Error, Result};
+use crate::{
+    Error, Result,
+    card::{self, Prefixes},
+};
 
 /// Texts per call: bounds the arena that ONNX Runtime never returns.
 const BATCH: usize = 8;
@@ -23,15 +26,6 @@ const BATCH: usize = 8;
 /// Longest input when the tokenizer's configuration does not say, and the most that is used: the chunks
 /// are shorter, and attention's memory grows with the square.
 const MAX_TOKENS: usize = 512;
-
-/// Prefixes that models were trained with, from their model cards: (part of the name, query, passage).
-const PREFIXES: [(&str, &str, &str); 5] = [
-    ("e5-", "query: ", "passage: "),
-    ("nomic-embed-text", "search_query: ", "search_document: "),
-    ("arctic-embed", "Represent this sentence for searching relevant passages: ", ""),
-    ("bge-", "Represent this sentence for searching relevant passages: ", ""),
-    ("mxbai-embed", "Represent this sentence for searching relevant passages: ", ""),
-];
 
 /// A model that fastembed knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,9 +65,6 @@ pub(crate) fn onnx_file(dir: &Path) -> Option<PathBuf> {
         "onnx/model_quantized.onnx",
         "onnx/model_int8.onnx",
     ];
-    if dir.join("model.safetensors").is_file() {
-        return None;
-    }
     known.iter().map(|name| dir.join(name)).find(|path| path.is_file()).or_else(|| {
         let mut found: Vec<PathBuf> = [dir.to_path_buf(), dir.join("onnx")]
             .iter()
@@ -134,7 +125,7 @@ pub struct FastEmbedder {
     id: String,
     dimensions: usize,
     max_tokens: usize,
-    prefixes: (&'static str, &'static str),
+    prefixes: Prefixes,
     counter: Counter,
     model: Mutex<TextEmbedding>,
     dir: PathBuf,
@@ -157,18 +148,6 @@ impl std::fmt::Debug for FastEmbedder {
 #[derive(Deserialize)]
 struct TokenizerConfig {
     model_max_length: Option<f64>,
-}
-
-#[derive(Deserialize)]
-struct PoolingConfig {
-    #[serde(default)]
-    pooling_mode_cls_token: bool,
-}
-
-/// What our store remembers about a model; only the repository's name matters here.
-#[derive(Deserialize)]
-struct Manifest {
-    repository: Option<String>,
 }
 
 impl FastEmbedder {
@@ -197,7 +176,7 @@ impl FastEmbedder {
         let max_tokens = limit
             .filter(|it| *it >= 1.0)
             .map_or(MAX_TOKENS, |it| it.min(MAX_TOKENS as f64) as usize);
-        let name = model_name(dir);
+        let name = card::name(dir);
         let mut model = UserDefinedEmbeddingModel::new(
             read(&onnx)?,
             TokenizerFiles {
@@ -207,14 +186,12 @@ impl FastEmbedder {
                 tokenizer_config_file: optional("tokenizer_config.json"),
             },
         );
-        model.pooling = Some(pooling(dir, &name));
+        model.pooling = Some(pooling(dir, &name)?);
         let options = InitOptionsUserDefined::new().with_max_length(max_tokens);
         let model = TextEmbedding::try_new_from_user_defined(model, options)
             .map_err(|error| fail(error.to_string()))?;
         let digest = blake3::hash(&read(&onnx)?).to_hex();
-        let lower = name.to_lowercase();
-        let prefixes =
-            PREFIXES.iter().find(|it| lower.contains(it.0)).map_or(("", ""), |it| (it.1, it.2));
+        let prefixes = card::prefixes(dir, &name);
         let mut embedder = FastEmbedder {
             id: format!("{name}/{max_tokens}/{}", &digest[..8]),
             dimensions: 0,
@@ -250,29 +227,21 @@ impl FastEmbedder {
     }
 }
 
-/// Repository name from the store's manifest, else the directory's.
-fn model_name(dir: &Path) -> String {
-    read_json::<Manifest>(&dir.join("riddle-model.json"))
-        .ok()
-        .and_then(|it| it.repository)
-        .unwrap_or_else(|| {
-            dir.file_name()
-                .map_or_else(|| "model".to_owned(), |it| it.to_string_lossy().into_owned())
-        })
-}
-
 /// What the directory says, else what fastembed knows about the repository, else the mean.
-fn pooling(dir: &Path, name: &str) -> Pooling {
-    if let Ok(config) = read_json::<PoolingConfig>(&dir.join("1_Pooling/config.json")) {
-        return if config.pooling_mode_cls_token { Pooling::Cls } else { Pooling::Mean };
+fn pooling(dir: &Path, name: &str) -> Result<Pooling> {
+    if let Some(stated) = card::pooling(dir)? {
+        return Ok(match stated {
+            card::Pooling::FirstToken => Pooling::Cls,
+            card::Pooling::Mean => Pooling::Mean,
+        });
     }
     let known = TextEmbedding::list_supported_models().into_iter().find(|it| {
         it.model_code.eq_ignore_ascii_case(name)
             || it.model_code.rsplit('/').next().is_some_and(|it| it.eq_ignore_ascii_case(name))
     });
-    known
+    Ok(known
         .and_then(|it| TextEmbedding::get_default_pooling_method(&it.model))
-        .unwrap_or(Pooling::Mean)
+        .unwrap_or(Pooling::Mean))
 }
 
 impl Embedder for FastEmbedder {
@@ -289,11 +258,7 @@ impl Embedder for FastEmbedder {
     }
 
     fn embed(&self, texts: &[&str], role: EmbedRole) -> Result<Vec<Vec<f32>>, StageError> {
-        let prefix = match role {
-            EmbedRole::Query => self.prefixes.0,
-            EmbedRole::Passage => self.prefixes.1,
-        };
-        Ok(self.encode(texts, prefix)?)
+        Ok(self.encode(texts, self.prefixes.of(role))?)
     }
 
     fn token_counter(&self) -> &dyn TokenCounter {

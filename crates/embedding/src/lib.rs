@@ -8,6 +8,7 @@
 //! Not here: fetching models, storing vectors, comparing them.
 
 mod builtin;
+mod card;
 mod error;
 mod fast;
 
@@ -19,13 +20,19 @@ pub use builtin::{BuiltinEncoder, EncoderOptions};
 pub use error::{Error, Result};
 pub use fast::{FastEmbedder, SupportedModel, onnx_runtime_library, supported};
 
-/// Opens the embedder in `dir`.
+/// Opens the embedder in `dir`: the built-in encoder where it can compute the model, else ONNX Runtime
+/// where there is an ONNX file.
 ///
 /// # Errors
-/// When the directory holds no model, or one that is damaged or not supported.
+/// When the directory holds no model, or one that is damaged or not supported. A damaged checkpoint is
+/// never passed over in favor of an ONNX file beside it: the vectors would differ without a word.
 pub fn open(dir: &Path, options: EncoderOptions) -> Result<Box<dyn Embedder>> {
-    if fast::onnx_file(dir).is_some() {
-        return Ok(Box::new(FastEmbedder::open(dir)?));
+    match BuiltinEncoder::open(dir, options) {
+        Ok(encoder) => Ok(Box::new(encoder)),
+        Err(error) if error.is_unsupported() && fast::onnx_file(dir).is_some() => {
+            tracing::debug!(%error, "not for the built-in encoder, opening the ONNX file");
+            Ok(Box::new(FastEmbedder::open(dir)?))
+        }
+        Err(error) => Err(error),
     }
-    Ok(Box::new(BuiltinEncoder::open(dir, options)?))
 }

@@ -34,7 +34,7 @@ fn cosine(a: &[f32], b: &[f32]) -> f32 {
 
 fn check(encoder: &BuiltinEncoder, cases: &[Case]) {
     let texts: Vec<&str> = cases.iter().map(|it| it.text.as_str()).collect();
-    let vectors = encoder.encode(&texts).expect("encodes");
+    let vectors = encoder.encode(&texts, EmbedRole::Passage).expect("encodes");
     for (vector, case) in vectors.iter().zip(cases) {
         assert!(cosine(vector, &case.vector) >= 1.0 - 1e-4, "{:?}", case.text);
         let length: f32 = vector.iter().map(|it| it * it).sum();
@@ -42,7 +42,7 @@ fn check(encoder: &BuiltinEncoder, cases: &[Case]) {
     }
     // Alone or in company, a text has the same vector.
     for (text, vector) in texts.iter().zip(&vectors) {
-        let alone = encoder.encode(&[text]).expect("encodes");
+        let alone = encoder.encode(&[text], EmbedRole::Query).expect("encodes");
         assert!(cosine(&alone[0], vector) > 1.0 - 1e-6, "{text:?}");
     }
 }
@@ -106,20 +106,116 @@ fn an_onnx_model_equals_onnx_runtime_in_python() {
     assert!(FastEmbedder::open(broken.path()).is_err());
 }
 
-#[test]
-fn a_damaged_model_is_an_error_and_not_a_vector() {
+fn copy_of_the_tiny_encoder() -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("temp dir");
     let source = root().join("tests/golden/tiny-bert-encoder");
     for name in ["config.json", "tokenizer.json", "model.safetensors"] {
         std::fs::copy(source.join(name), dir.path().join(name)).expect("copy");
     }
+    dir
+}
+
+#[derive(Deserialize)]
+struct ExpectedStates {
+    cases: Vec<States>,
+}
+
+#[derive(Deserialize)]
+struct States {
+    text: String,
+    /// After the embeddings and after each layer.
+    first_token: Vec<Vec<f32>>,
+}
+
+#[test]
+fn a_model_that_pools_the_first_token_gets_the_first_token() {
+    let dir = copy_of_the_tiny_encoder();
+    let mean = BuiltinEncoder::open(dir.path(), EncoderOptions::default()).expect("opens");
+    std::fs::create_dir(dir.path().join("1_Pooling")).expect("folder");
+    std::fs::write(dir.path().join("1_Pooling/config.json"), r#"{"pooling_mode":"cls"}"#)
+        .expect("write");
+    let first = BuiltinEncoder::open(dir.path(), EncoderOptions::default()).expect("opens");
+    assert_ne!(mean.id(), first.id(), "vectors of the two must never be compared");
+    let json = std::fs::read(root().join("tests/golden/tiny-bert-encoder/expected.json"));
+    let cases = serde_json::from_slice::<ExpectedStates>(&json.expect("read")).expect("json").cases;
+    let texts: Vec<&str> = cases.iter().map(|it| it.text.as_str()).collect();
+    let vectors = first.encode(&texts, EmbedRole::Passage).expect("encodes");
+    for (vector, case) in vectors.iter().zip(&cases) {
+        let expected = case.first_token.last().expect("layers");
+        assert!(cosine(vector, expected) >= 1.0 - 1e-4, "{:?}", case.text);
+    }
+}
+
+#[test]
+fn a_stated_prompt_is_put_before_the_text() {
+    let dir = copy_of_the_tiny_encoder();
+    let plain = BuiltinEncoder::open(dir.path(), EncoderOptions::default()).expect("opens");
+    let settings = r#"{"prompts":{"query":"boat: ","document":""}}"#;
+    std::fs::write(dir.path().join("config_sentence_transformers.json"), settings).expect("write");
+    let prompted = BuiltinEncoder::open(dir.path(), EncoderOptions::default()).expect("opens");
+    let one = |encoder: &BuiltinEncoder, text, role| {
+        encoder.encode(&[text], role).expect("encodes").remove(0)
+    };
+    assert_eq!(
+        one(&prompted, "dock", EmbedRole::Query),
+        one(&plain, "boat: dock", EmbedRole::Query)
+    );
+    assert_eq!(one(&prompted, "dock", EmbedRole::Passage), one(&plain, "dock", EmbedRole::Query));
+}
+
+#[test]
+fn no_texts_have_no_vectors() {
+    let dir = root().join("tests/golden/tiny-bert-encoder");
+    let encoder = BuiltinEncoder::open(&dir, EncoderOptions::default()).expect("opens");
+    assert!(encoder.encode(&[], EmbedRole::Passage).expect("nothing to do").is_empty());
+    let long = "dock ".repeat(20_000);
+    let vectors = encoder.encode(&["", &long, "\0\u{202e}"], EmbedRole::Passage).expect("encodes");
+    assert_eq!(vectors.len(), 3);
+}
+
+#[test]
+fn the_directory_decides_who_computes_it() {
+    let options = EncoderOptions::default();
+    let onnx = root().join("tests/golden/tiny-onnx");
+    match riddle_embedding::open(&onnx, options) {
+        Ok(embedder) => {
+            assert!(riddle_embedding::onnx_runtime_library().is_some() && embedder.dimensions() > 0)
+        }
+        Err(error) => assert!(error.to_string().contains("ORT_DYLIB_PATH"), "{error}"),
+    }
+    // Both are there: the built-in encoder, unless the model is beyond it. A damaged checkpoint is an
+    // error and not a reason to take the other file.
+    let dir = copy_of_the_tiny_encoder();
+    std::fs::copy(onnx.join("model.onnx"), dir.path().join("model.onnx")).expect("copy");
+    let id = |dir: &Path| riddle_embedding::open(dir, options).map(|it| it.id().to_owned());
+    assert!(id(dir.path()).expect("opens").contains("/mean/"));
+    let weights = dir.path().join("model.safetensors");
+    let bytes = std::fs::read(&weights).expect("read");
+    std::fs::write(&weights, &bytes[..bytes.len() / 2]).expect("write");
+    let error = id(dir.path()).expect_err("truncated").to_string();
+    assert!(error.contains("truncated"), "{error}");
+    std::fs::write(&weights, &bytes).expect("write");
+    let modules = r#"[{"type":"sentence_transformers.models.Dense"}]"#;
+    std::fs::write(dir.path().join("modules.json"), modules).expect("write");
+    match id(dir.path()) {
+        Ok(id) => assert!(!id.contains("/mean/"), "{id}"),
+        Err(error) => assert!(error.to_string().contains("ORT_DYLIB_PATH"), "{error}"),
+    }
+    std::fs::remove_file(dir.path().join("model.onnx")).expect("remove");
+    let error = id(dir.path()).expect_err("a projection").to_string();
+    assert!(error.contains("Dense"), "{error}");
+}
+
+#[test]
+fn a_damaged_model_is_an_error_and_not_a_vector() {
+    let dir = copy_of_the_tiny_encoder();
     let weights = dir.path().join("model.safetensors");
     let mut bytes = std::fs::read(&weights).expect("read");
     let middle = bytes.len() / 2;
     bytes[middle..middle + 400].fill(0xff);
     std::fs::write(&weights, bytes).expect("write");
     let error = BuiltinEncoder::open(dir.path(), EncoderOptions::default())
-        .and_then(|encoder| encoder.encode(&["boat"]))
+        .and_then(|encoder| encoder.encode(&["boat"], EmbedRole::Query))
         .expect_err("NaN")
         .to_string();
     assert!(error.contains("NaN"), "{error}");
