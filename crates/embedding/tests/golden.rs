@@ -109,7 +109,7 @@ fn an_onnx_model_equals_onnx_runtime_in_python() {
 fn copy_of_the_tiny_encoder() -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("temp dir");
     let source = root().join("tests/golden/tiny-bert-encoder");
-    for name in ["config.json", "tokenizer.json", "model.safetensors"] {
+    for name in ["config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"] {
         std::fs::copy(source.join(name), dir.path().join(name)).expect("copy");
     }
     dir
