@@ -233,6 +233,28 @@ mod tests {
     }
 
     #[test]
+    fn every_version_agrees_to_the_last_bit() {
+        let width = 53;
+        let scores: Vec<f32> = (0..4 * width).map(|i| ((i * 31) % 97) as f32 / 9.0).collect();
+        let results: Vec<Vec<f32>> = softmax_rows::versions()
+            .into_iter()
+            .map(|version| {
+                let mut scores = scores.clone();
+                version(&mut scores, width);
+                scores
+            })
+            .collect();
+        assert!(results.iter().all(|it| *it == results[0]));
+    }
+
+    #[test]
+    fn a_score_that_is_not_a_number_stays_one() {
+        let mut row = [0.5, f32::NAN, 1.0];
+        softmax_rows(&mut row, 3);
+        assert!(row.iter().all(|it| it.is_nan()), "{row:?}");
+    }
+
+    #[test]
     fn large_scores_do_not_overflow() {
         let mut row = [1000.0, 999.0, -1000.0];
         softmax_rows(&mut row, 3);

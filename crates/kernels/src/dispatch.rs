@@ -1,43 +1,81 @@
 //! Run-time dispatch: a body written once is compiled for several instruction sets, and the best one
 //! that this processor has is called.
 
-/// Defines `fn $name(args)` that runs `$body` compiled for AVX-512, for AVX2 + FMA, or for the baseline.
+/// Defines `fn $name(args)` that runs `$body` compiled for AVX-512, for AVX2, or for the baseline.
 ///
-/// The body is ordinary safe Rust that the compiler vectorizes; there is one source, so all versions
-/// agree up to rounding.
+/// The body is ordinary safe Rust that the compiler vectorizes. There is one source and the compiler
+/// fuses no operations by itself, so all versions agree to the last bit; a module of the function's name
+/// lists them for the tests.
 macro_rules! multiversion {
     ($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $body:block) => {
         $(#[$meta])*
         $vis fn $name($($arg: $ty),*) {
-            #[inline(always)]
-            fn generic($($arg: $ty),*) $body
-
             #[cfg(target_arch = "x86_64")]
             {
-                #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
-                fn avx512($($arg: $ty),*) { generic($($arg),*) }
-                #[target_feature(enable = "avx2,fma")]
-                fn avx2($($arg: $ty),*) { generic($($arg),*) }
-
-                if is_x86_feature_detected!("avx512f")
-                    && is_x86_feature_detected!("avx512vl")
-                    && is_x86_feature_detected!("avx512bw")
-                    && is_x86_feature_detected!("avx512dq")
-                {
+                if $crate::dispatch::has_avx512() {
                     // SAFETY: the processor has every feature that this version is compiled for.
-                    return unsafe { avx512($($arg),*) };
+                    return unsafe { $name::avx512($($arg),*) };
                 }
-                if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+                if $crate::dispatch::has_avx2() {
                     // SAFETY: the processor has every feature that this version is compiled for.
-                    return unsafe { avx2($($arg),*) };
+                    return unsafe { $name::avx2($($arg),*) };
                 }
             }
-            generic($($arg),*)
+            $name::generic($($arg),*)
+        }
+
+        mod $name {
+            use super::*;
+
+            #[inline(always)]
+            pub(super) fn generic($($arg: $ty),*) $body
+
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
+            pub(super) fn avx512($($arg: $ty),*) { generic($($arg),*) }
+
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma")]
+            pub(super) fn avx2($($arg: $ty),*) { generic($($arg),*) }
+
+            /// The versions that run on this processor, the baseline first.
+            #[cfg(test)]
+            pub(super) fn versions() -> Vec<fn($($ty),*)> {
+                let mut versions: Vec<fn($($ty),*)> = vec![|$($arg),*| generic($($arg),*)];
+                #[cfg(target_arch = "x86_64")]
+                {
+                    if $crate::dispatch::has_avx2() {
+                        // SAFETY: the processor has every feature that this version is compiled for.
+                        versions.push(|$($arg),*| unsafe { avx2($($arg),*) });
+                    }
+                    if $crate::dispatch::has_avx512() {
+                        // SAFETY: the processor has every feature that this version is compiled for.
+                        versions.push(|$($arg),*| unsafe { avx512($($arg),*) });
+                    }
+                }
+                versions
+            }
         }
     };
 }
 
 pub(crate) use multiversion;
+
+/// Whether the processor has what the `avx512` versions are compiled for; asked once, then remembered.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn has_avx512() -> bool {
+    has_avx2()
+        && is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+}
+
+/// Whether the processor has what the `avx2` versions are compiled for; asked once, then remembered.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn has_avx2() -> bool {
+    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
+}
 
 /// Elements that one thread takes at a time: 64 KiB, a fraction of a core's L2, and some ten
 /// microseconds of work, well above what handing it over costs.

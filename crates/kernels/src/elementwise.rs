@@ -110,6 +110,20 @@ mod tests {
     }
 
     #[test]
+    fn every_version_agrees_to_the_last_bit() {
+        let values: Vec<f32> = (0..1003).map(|i| (i as f32 - 500.0) / 61.0).collect();
+        let results: Vec<Vec<f32>> = gelu_part::versions()
+            .into_iter()
+            .map(|version| {
+                let mut values = values.clone();
+                version(&mut values);
+                values
+            })
+            .collect();
+        assert!(results.iter().all(|it| *it == results[0]));
+    }
+
+    #[test]
     fn long_slices_are_cut_without_a_gap() {
         let values: Vec<f32> = (0..3 * PART + 7).map(|i| (i % 97) as f32 / 10.0 - 4.8).collect();
         let mut all = values.clone();

@@ -38,3 +38,21 @@ impl Pool {
         self.0.current_num_threads()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    #[test]
+    fn work_runs_on_the_pool_and_a_panic_leaves_it_usable() {
+        let pool = Pool::new(0).expect("threads");
+        assert_eq!(pool.threads(), 1);
+        let name = || std::thread::current().name().map(str::to_owned);
+        assert_eq!(pool.run(name).as_deref(), Some("compute-0"));
+        let panicked = catch_unwind(AssertUnwindSafe(|| pool.run(|| panic!("kernel"))));
+        assert!(panicked.is_err());
+        assert_eq!(pool.run(|| 1 + 1), 2);
+    }
+}

@@ -338,6 +338,55 @@ mod tests {
     }
 
     #[test]
+    fn dropping_the_window_ends_the_reader() {
+        let source = counting(6, None);
+        let mut window =
+            LayerWindow::new(Arc::clone(&source) as Arc<dyn LayerSource>, 3).expect("thread");
+        window.advance_to(0).expect("readable");
+        // The next layers are being read, or wait to be.
+        drop(window);
+        assert_eq!(Arc::strong_count(&source), 1, "the reader still holds the source");
+    }
+
+    /// A source whose reading panics, as a bug would.
+    struct Panics;
+
+    impl LayerSource for Panics {
+        fn num_layers(&self) -> usize {
+            2
+        }
+
+        fn layer_elements(&self, _layer: usize) -> usize {
+            1
+        }
+
+        fn read_layer(&self, _layer: usize, _out: &mut [f32]) -> riddle_weights::Result<u64> {
+            panic!("reading failed");
+        }
+    }
+
+    #[test]
+    fn a_reader_that_panics_is_an_error_and_no_hang() {
+        let mut window = LayerWindow::new(Arc::new(Panics), 2).expect("thread");
+        for _ in 0..2 {
+            assert!(matches!(window.advance_to(0), Err(Error::ReaderGone)));
+        }
+    }
+
+    #[test]
+    fn prefetched_layers_are_not_waited_for_twice() {
+        let source = counting(4, None);
+        let mut window =
+            LayerWindow::new(Arc::clone(&source) as Arc<dyn LayerSource>, 2).expect("thread");
+        window.prefetch().expect("thread");
+        assert_eq!(window.advance_to(0).expect("readable").bytes_read, 4);
+        assert_eq!(window.advance_to(1).expect("readable").bytes_read, 8);
+        drop(window);
+        // 0 and 1 once each, and 2, which comes after 1.
+        assert_eq!(source.reads.load(Ordering::Relaxed), 3);
+    }
+
+    #[test]
     fn a_broken_layer_is_named_and_the_others_still_work() {
         let mut window = LayerWindow::new(counting(4, Some(2)), 2).expect("thread");
         for _ in 0..2 {
