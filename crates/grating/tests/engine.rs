@@ -330,6 +330,13 @@ fn bad_requests_are_defined() {
     assert_eq!(ranked(&[""], 1), 1);
     let long = "lock gate ".repeat(10_000);
     assert_eq!(ranked(&[&long, "a"], 2), 2);
+    // 100 000 characters are cut where 1 000 are.
+    let cut = engine
+        .run("boat", &[&long, &long[..1000], "a"], 3, &mut SilentObserver)
+        .expect("truncated");
+    let score = |index| cut.ranked.iter().find(|it| it.index == index).map(|it| it.raw_score);
+    assert_eq!(score(0), score(1));
+    assert_ne!(score(0), score(2));
     let long_query =
         engine.run(&long, &[&long, "\0", "\u{202e}x"], 3, &mut SilentObserver).expect("truncated");
     assert_eq!(long_query.ranked.len(), 3);
