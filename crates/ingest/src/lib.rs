@@ -1,1 +1,24 @@
-//! Bytes to text to chunks, one module per format, parsed in a child process.
+//! Bytes to text to chunks.
+//!
+//! A file is untrusted: [`ParserPool`] parses it in a child process with limits of time and memory, and a
+//! crash, a hang or an explosion is an outcome with a reason, never the end of the program. The child is
+//! the same program, started with an argument, that calls [`worker_main`]. What comes back is a
+//! [`Document`](riddle_types::Document): blocks with their places in the file; [`chunk`] cuts it into
+//! passages by structure and tokens. [`kind_of`] tells formats apart.
+//!
+//! Not here: finding files, hashing, storing, embedding. The child opens no files: it gets bytes.
+
+mod chunk;
+mod kind;
+mod language;
+mod limits;
+mod office;
+mod pool;
+mod protocol;
+mod text;
+mod worker;
+
+pub use chunk::{ChunkOptions, chunk};
+pub use kind::kind_of;
+pub use pool::{Limits, ParseOutcome, ParserPool, WorkerCommand};
+pub use worker::worker_main;

@@ -1,0 +1,336 @@
+//! Cutting a document into passages, by structure first and by tokens second.
+
+use riddle_types::{Block, BlockKind, Chunk, Document, Location, TokenCounter};
+use text_splitter::{ChunkConfig, ChunkSizer, TextSplitter};
+
+/// How large passages are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChunkOptions {
+    /// Most tokens of a passage's text.
+    pub max_tokens: usize,
+    /// Tokens that neighbors share where a text had to be cut.
+    pub overlap_tokens: usize,
+}
+
+impl Default for ChunkOptions {
+    /// 256 tokens is what the default embedder reads; an eighth of overlap keeps a sentence that was cut
+    /// whole in one of the two.
+    fn default() -> Self {
+        ChunkOptions { max_tokens: 256, overlap_tokens: 32 }
+    }
+}
+
+/// Cuts `document` into passages.
+///
+/// A heading begins a new passage; small neighboring blocks under one heading are put together up to the
+/// budget; code and tables stay whole where they fit and are cut between lines where not; long texts are
+/// cut at sentences, then words. All text is in some passage, in order; no passage is empty or longer than
+/// `max_tokens` by `counter` (a single character that costs more tokens is the exception).
+pub fn chunk(
+    document: &Document,
+    counter: &dyn TokenCounter,
+    options: &ChunkOptions,
+) -> Vec<Chunk> {
+    let mut chunker = Chunker {
+        counter,
+        max: options.max_tokens.max(1),
+        overlap: options.overlap_tokens.min(options.max_tokens / 2),
+        headings: Vec::new(),
+        open: Vec::new(),
+        open_tokens: 0,
+        done: Vec::new(),
+    };
+    for block in &document.blocks {
+        chunker.block(block);
+    }
+    chunker.flush();
+    chunker.done
+}
+
+/// A block, or a part of one, waiting to be put into a passage.
+#[derive(Debug, Clone)]
+struct Piece {
+    text: String,
+    tokens: usize,
+    location: Location,
+    heading: bool,
+}
+
+struct Chunker<'a> {
+    counter: &'a dyn TokenCounter,
+    max: usize,
+    overlap: usize,
+    headings: Vec<(u8, String)>,
+    open: Vec<Piece>,
+    open_tokens: usize,
+    done: Vec<Chunk>,
+}
+
+struct Sizer<'a>(&'a dyn TokenCounter);
+
+impl ChunkSizer for Sizer<'_> {
+    fn size(&self, text: &str) -> usize {
+        self.0.count(text)
+    }
+}
+
+impl Chunker<'_> {
+    fn block(&mut self, block: &Block) {
+        if block.text.trim().is_empty() {
+            return;
+        }
+        let heading = match block.kind {
+            BlockKind::Heading(level) => {
+                self.flush();
+                self.headings.retain(|(outer, _)| *outer < level);
+                self.headings.push((level, block.text.trim().to_owned()));
+                true
+            }
+            _ => false,
+        };
+        let tokens = self.counter.count(&block.text);
+        if tokens > self.max {
+            self.long_block(block);
+            return;
+        }
+        let piece =
+            Piece { text: block.text.clone(), tokens, location: block.location.clone(), heading };
+        if self.open_tokens + tokens > self.max {
+            self.flush_with_overlap(tokens);
+        }
+        self.open_tokens += tokens;
+        self.open.push(piece);
+    }
+
+    /// Passages that overlap only where the flow was cut: the last small block comes along.
+    fn flush_with_overlap(&mut self, next_tokens: usize) {
+        let last = self.open.last().filter(|it| {
+            !it.heading
+                && it.tokens <= self.overlap
+                && it.tokens + next_tokens <= self.max
+                && self.open.len() > 1
+        });
+        let last = last.cloned();
+        self.flush();
+        if let Some(last) = last {
+            self.open_tokens = last.tokens;
+            self.open.push(last);
+        }
+    }
+
+    /// A block larger than a passage: its heading's text, if it waits, goes before its first part.
+    fn long_block(&mut self, block: &Block) {
+        self.flush();
+        let overlap = match block.kind {
+            // Lines of code and rows of tables say nothing twice.
+            BlockKind::Code | BlockKind::Table => 0,
+            _ => self.overlap,
+        };
+        let config = ChunkConfig::new(self.max).with_sizer(Sizer(self.counter)).with_trim(false);
+        let config = config.with_overlap(overlap).unwrap_or_else(|_| {
+            ChunkConfig::new(self.max).with_sizer(Sizer(self.counter)).with_trim(false)
+        });
+        let parts: Vec<(usize, String)> = match block.kind {
+            BlockKind::Code | BlockKind::Table => self.whole_lines(&block.text),
+            _ => TextSplitter::new(config)
+                .chunk_indices(&block.text)
+                .map(|(at, text)| (at, text.to_owned()))
+                .collect(),
+        };
+        for (at, text) in parts {
+            if text.trim().is_empty() {
+                continue;
+            }
+            let tokens = self.counter.count(&text);
+            let location = part_location(&block.location, &block.text, at, &text);
+            self.open = vec![Piece { text, tokens, location, heading: false }];
+            self.open_tokens = tokens;
+            self.flush();
+        }
+    }
+
+    /// Runs of whole lines within the budget; a line that alone is too long is cut as text.
+    fn whole_lines(&self, text: &str) -> Vec<(usize, String)> {
+        let mut parts: Vec<(usize, String)> = Vec::new();
+        let (mut start, mut tokens, mut at) = (0, 0, 0);
+        for line in text.split_inclusive('\n') {
+            let size = self.counter.count(line);
+            if tokens > 0 && tokens + size > self.max {
+                parts.push((start, text[start..at].to_owned()));
+                (start, tokens) = (at, 0);
+            }
+            if size > self.max {
+                let config =
+                    ChunkConfig::new(self.max).with_sizer(Sizer(self.counter)).with_trim(false);
+                let cut = TextSplitter::new(config);
+                parts.extend(
+                    cut.chunk_indices(line).map(|(inner, text)| (at + inner, text.to_owned())),
+                );
+                start = at + line.len();
+            } else {
+                tokens += size;
+            }
+            at += line.len();
+        }
+        if start < text.len() {
+            parts.push((start, text[start..].to_owned()));
+        }
+        parts
+    }
+
+    fn flush(&mut self) {
+        self.open_tokens = 0;
+        let pieces = std::mem::take(&mut self.open);
+        let Some(first) = pieces.first() else { return };
+        let location =
+            pieces.iter().skip(1).fold(first.location.clone(), |all, it| join(all, &it.location));
+        let text = pieces.iter().map(|it| it.text.trim_end()).collect::<Vec<_>>().join("\n");
+        let heading =
+            self.headings.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(" › ");
+        let tokens = pieces.iter().map(|it| it.tokens).sum::<usize>();
+        self.done.push(Chunk {
+            ordinal: self.done.len() as u32,
+            text,
+            heading,
+            location,
+            tokens: u32::try_from(tokens).unwrap_or(u32::MAX),
+        });
+    }
+}
+
+/// The place of a part: for lines, exactly its own.
+fn part_location(whole: &Location, text: &str, at: usize, part: &str) -> Location {
+    match whole {
+        Location::Line { start, .. } => {
+            let before = text[..at].matches('\n').count() as u32;
+            let inside = part.trim_end_matches('\n').matches('\n').count() as u32;
+            Location::Line { start: start + before, end: start + before + inside }
+        }
+        other => other.clone(),
+    }
+}
+
+/// The place of two pieces together.
+fn join(first: Location, second: &Location) -> Location {
+    match (first, second) {
+        (Location::Line { start, .. }, Location::Line { end, .. }) => {
+            Location::Line { start, end: *end }
+        }
+        (Location::Page { start, .. }, Location::Page { end, .. }) => {
+            Location::Page { start, end: *end }
+        }
+        (Location::Rows { sheet, start, .. }, Location::Rows { sheet: other, end, .. })
+            if sheet == *other =>
+        {
+            Location::Rows { sheet, start, end: *end }
+        }
+        (first, _) => first,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A token per word and per punctuation mark.
+    struct Words;
+
+    impl TokenCounter for Words {
+        fn count(&self, text: &str) -> usize {
+            text.split_whitespace()
+                .map(|it| 1 + it.chars().filter(|c| c.is_ascii_punctuation()).count())
+                .sum()
+        }
+    }
+
+    fn line(kind: BlockKind, text: &str, start: u32) -> Block {
+        let end = start + text.matches('\n').count() as u32;
+        Block { kind, text: text.to_owned(), location: Location::Line { start, end } }
+    }
+
+    fn cut(blocks: Vec<Block>, max: usize, overlap: usize) -> Vec<Chunk> {
+        let document = Document { blocks, ..Document::default() };
+        chunk(&document, &Words, &ChunkOptions { max_tokens: max, overlap_tokens: overlap })
+    }
+
+    #[test]
+    fn headings_begin_passages_and_small_blocks_share_one() {
+        let chunks = cut(
+            vec![
+                line(BlockKind::Heading(1), "Boat", 1),
+                line(BlockKind::Paragraph, "It is blue", 3),
+                line(BlockKind::Heading(2), "Hull", 5),
+                line(BlockKind::ListItem, "- steel", 6),
+                line(BlockKind::ListItem, "- rust", 7),
+            ],
+            20,
+            0,
+        );
+        let seen: Vec<_> = chunks
+            .iter()
+            .map(|it| (it.heading.as_str(), it.text.as_str(), it.location.to_string()))
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                ("Boat", "Boat\nIt is blue", "lines 1–3".to_owned()),
+                ("Boat › Hull", "Hull\n- steel\n- rust", "lines 5–7".to_owned()),
+            ]
+        );
+    }
+
+    #[test]
+    fn code_is_cut_between_lines_and_knows_them() {
+        let code = "a b c\nd e f\ng h i";
+        let chunks = cut(vec![line(BlockKind::Code, code, 10)], 6, 2);
+        let seen: Vec<_> =
+            chunks.iter().map(|it| (it.text.as_str(), it.location.to_string())).collect();
+        assert_eq!(
+            seen,
+            [("a b c\nd e f", "lines 10–11".to_owned()), ("g h i", "line 12".to_owned())]
+        );
+    }
+
+    #[test]
+    fn a_long_paragraph_overlaps_at_sentences() {
+        let text = "One two three. Four five six. Seven eight nine. Ten eleven twelve.";
+        let chunks = cut(vec![line(BlockKind::Paragraph, text, 1)], 9, 4);
+        assert!(chunks.len() > 1);
+        assert!(chunks[1].text.starts_with("Four five six"), "{chunks:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn all_text_is_kept_in_order_within_the_budget(
+            blocks in prop::collection::vec(
+                (0usize..4, "([a-z]{1,9}[ .,\n]){1,60}"), 0..8),
+            max in 1usize..40,
+            overlap in 0usize..10,
+        ) {
+            let kinds = [BlockKind::Paragraph, BlockKind::Code, BlockKind::Heading(2), BlockKind::Table];
+            let mut start = 1;
+            let blocks: Vec<Block> = blocks.iter().map(|(kind, text)| {
+                let block = line(kinds[*kind].clone(), text, start);
+                start += 1 + text.matches('\n').count() as u32;
+                block
+            }).collect();
+            let words: Vec<String> = blocks.iter().flat_map(|it| it.text.split_whitespace().map(str::to_owned)).collect();
+            let chunks = cut(blocks, max, overlap);
+            for (chunk, ordinal) in chunks.iter().zip(0..) {
+                prop_assert_eq!(chunk.ordinal, ordinal);
+                prop_assert!(!chunk.text.trim().is_empty());
+                let single = chunk.text.split_whitespace().count() == 1;
+                prop_assert!(Words.count(&chunk.text) <= max || single, "{:?}", chunk.text);
+            }
+            // Without overlap nothing is said twice, so the words are exactly those of the document; words
+            // longer than the budget are cut, so compare letters.
+            if overlap == 0 {
+                let letters = |it: &str| it.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+                let all: String = chunks.iter().map(|it| letters(&it.text)).collect();
+                prop_assert_eq!(all, words.concat());
+            }
+        }
+    }
+}

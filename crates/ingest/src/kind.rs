@@ -1,0 +1,106 @@
+//! Telling formats apart: by name first, by content where the name says nothing.
+
+use std::path::Path;
+
+use riddle_types::FileKind;
+
+const CODE: &[&str] = &[
+    "rs", "py", "pyi", "js", "mjs", "cjs", "ts", "tsx", "jsx", "java", "kt", "kts", "scala", "c",
+    "h", "cc", "cpp", "cxx", "hpp", "hh", "cs", "go", "rb", "php", "pl", "pm", "lua", "r", "jl",
+    "swift", "m", "mm", "hs", "ml", "mli", "ex", "exs", "erl", "clj", "lisp", "el", "dart", "zig",
+    "nim", "v", "sv", "vhd", "asm", "s", "sh", "bash", "zsh", "fish", "ps1", "bat", "cmd", "sql",
+    "toml", "yaml", "yml", "json", "jsonl", "xml", "ini", "cfg", "conf", "css", "scss", "less",
+    "vue", "svelte", "proto", "graphql", "tf", "cmake", "gradle", "tex", "bib", "ipynb",
+];
+const TEXT: &[&str] =
+    &["txt", "text", "log", "vtt", "srt", "rst", "adoc", "asciidoc", "org", "nfo"];
+/// Formats without text of their own, or in which it is not looked for.
+const OTHER: &[&str] = &[
+    "png", "jpg", "jpeg", "gif", "webp", "bmp", "tif", "tiff", "ico", "svg", "heic", "avif", "mp3",
+    "wav", "ogg", "flac", "m4a", "mp4", "mov", "mkv", "avi", "webm", "zip", "gz", "xz", "bz2",
+    "zst", "tar", "7z", "rar", "iso", "exe", "dll", "so", "dylib", "o", "a", "class", "jar",
+    "wasm", "pyc", "db", "sqlite", "ttf", "otf", "woff", "woff2", "bin", "dat", "vsd", "vsdx",
+    "psd", "blend",
+];
+
+/// The kind of a file, from its name and the first bytes of its content (which may be empty).
+pub fn kind_of(path: &Path, head: &[u8]) -> FileKind {
+    let extension = path.extension().and_then(|it| it.to_str()).unwrap_or("").to_ascii_lowercase();
+    let named = match extension.as_str() {
+        "md" | "markdown" | "mdx" | "mkd" => Some(FileKind::Markdown),
+        "html" | "htm" | "xhtml" => Some(FileKind::Html),
+        "pdf" => Some(FileKind::Pdf),
+        "docx" | "doc" | "odt" | "rtf" | "docm" | "dotx" => Some(FileKind::Document),
+        "pptx" | "ppt" | "odp" | "pptm" => Some(FileKind::Presentation),
+        "xlsx" | "xls" | "ods" | "xlsm" | "csv" | "tsv" => Some(FileKind::Spreadsheet),
+        "eml" | "msg" => Some(FileKind::Mail),
+        "epub" => Some(FileKind::Book),
+        it if TEXT.contains(&it) => Some(FileKind::Text),
+        it if CODE.contains(&it) => Some(FileKind::Code),
+        it if OTHER.contains(&it) => Some(FileKind::Other),
+        _ => None,
+    };
+    let name = path.file_name().and_then(|it| it.to_str()).unwrap_or("");
+    let named = named.or(match name {
+        "Makefile" | "Dockerfile" | "Rakefile" | "Gemfile" | "Jenkinsfile" | "CMakeLists.txt" => {
+            Some(FileKind::Code)
+        }
+        "README" | "LICENSE" | "CHANGELOG" | "AUTHORS" | "COPYING" | "NEWS" | "TODO" => {
+            Some(FileKind::Text)
+        }
+        _ => None,
+    });
+    match named {
+        // A text name on binary content is a mistake, or an attack on the tokenizer.
+        Some(FileKind::Text | FileKind::Code | FileKind::Markdown) if is_binary(head) => {
+            FileKind::Other
+        }
+        Some(kind) => kind,
+        None => sniff(head),
+    }
+}
+
+fn sniff(head: &[u8]) -> FileKind {
+    let start = head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(head).trim_ascii_start();
+    if head.starts_with(b"%PDF-") {
+        return FileKind::Pdf;
+    }
+    if head.starts_with(b"{\\rtf") {
+        return FileKind::Document;
+    }
+    let lower: Vec<u8> = start.iter().take(64).map(u8::to_ascii_lowercase).collect();
+    if lower.starts_with(b"<!doctype html") || lower.starts_with(b"<html") {
+        return FileKind::Html;
+    }
+    if start.starts_with(b"#!") {
+        return FileKind::Code;
+    }
+    if head.is_empty() || is_binary(head) { FileKind::Other } else { FileKind::Text }
+}
+
+/// NUL bytes do not occur in text, except in UTF-16, whose order mark tells it.
+fn is_binary(head: &[u8]) -> bool {
+    let utf16 = head.starts_with(b"\xFF\xFE") || head.starts_with(b"\xFE\xFF");
+    !utf16 && head.contains(&0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_first_then_content() {
+        let kind = |name: &str, head: &[u8]| kind_of(Path::new(name), head);
+        assert_eq!(kind("a/b.PDF", b""), FileKind::Pdf);
+        assert_eq!(kind("notes.md", b"# x"), FileKind::Markdown);
+        assert_eq!(kind("Makefile", b"all:"), FileKind::Code);
+        assert_eq!(kind("photo.jpg", b"plain text"), FileKind::Other);
+        assert_eq!(kind("noname", b"%PDF-1.7"), FileKind::Pdf);
+        assert_eq!(kind("noname", b"\n <!DOCTYPE HTML>"), FileKind::Html);
+        assert_eq!(kind("noname", b"just words"), FileKind::Text);
+        assert_eq!(kind("noname", b"\x7fELF\0\0"), FileKind::Other);
+        assert_eq!(kind("fake.txt", b"\x7fELF\0\0"), FileKind::Other);
+        assert_eq!(kind("wide.txt", b"\xFF\xFEh\0i\0"), FileKind::Text);
+        assert_eq!(kind("", b""), FileKind::Other);
+    }
+}

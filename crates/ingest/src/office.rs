@@ -1,0 +1,357 @@
+//! PDF, office, HTML, mail and book formats: docling's document tree made into blocks.
+
+use docling::{DocumentConverter, InputFormat, Node, SourceDocument, Table};
+use riddle_types::{Block, BlockKind, Document, FileKind, Location};
+
+/// What docling made of a file.
+pub(crate) enum Outcome {
+    /// Text with structure.
+    Parsed(Document),
+    /// A file without a text layer.
+    NoText(String),
+    /// A format that is not read.
+    Unsupported(String),
+    /// It can not be read.
+    Failed(String),
+}
+
+/// Parses `bytes`; `name` gives the extension.
+pub(crate) fn parse(name: &str, kind: FileKind, bytes: Vec<u8>) -> Outcome {
+    let extension = name.rsplit('.').next().unwrap_or("").to_ascii_lowercase();
+    let by_kind = match kind {
+        FileKind::Pdf => Some(InputFormat::Pdf),
+        FileKind::Html => Some(InputFormat::Html),
+        _ => InputFormat::from_extension(&extension),
+    };
+    let Some(format) = by_kind else {
+        return Outcome::Unsupported(format!("no parser for .{extension} files"));
+    };
+    let source = SourceDocument::from_bytes(name, format, bytes);
+    let converter = DocumentConverter::new().text_layer_only(true).list_attachments(true);
+    let metadata_title = converter.document_metadata(&source).title;
+    let result = match converter.convert(source) {
+        Ok(result) => result,
+        Err(error) if error.encryption().is_some() => {
+            return Outcome::Failed("protected by a password".to_owned());
+        }
+        Err(error) => {
+            let why = error.to_string();
+            return if why.contains("no embedded text layer") {
+                Outcome::NoText("no text layer: probably a scan".to_owned())
+            } else {
+                Outcome::Failed(why)
+            };
+        }
+    };
+    let mut walk =
+        Walk { kind, place: Place::default(), headings: Vec::new(), document: Document::default() };
+    walk.document.warnings = result.errors.iter().map(|it| it.error_message.clone()).collect();
+    walk.nodes(&result.document.nodes);
+    let mut document = walk.document;
+    document.title = document
+        .title
+        .or(metadata_title)
+        .map(|it| it.trim().to_owned())
+        .filter(|it| !it.is_empty());
+    Outcome::Parsed(document)
+}
+
+/// Where the walk stands.
+#[derive(Default)]
+struct Place {
+    page: u32,
+    slide: u32,
+    sheet: String,
+    row: u32,
+    paragraph: u32,
+}
+
+struct Walk {
+    kind: FileKind,
+    place: Place,
+    headings: Vec<(u8, String)>,
+    document: Document,
+}
+
+impl Walk {
+    fn nodes(&mut self, nodes: &[Node]) {
+        for node in nodes {
+            self.node(node);
+        }
+    }
+
+    fn node(&mut self, node: &Node) {
+        match node {
+            Node::Heading { level, text } => self.heading(*level, text),
+            Node::Paragraph { text }
+            | Node::LabeledText { text, .. }
+            | Node::ListText { text, .. } => {
+                self.push(BlockKind::Paragraph, &plain(text));
+            }
+            Node::InlineGroup { md_text, .. } => {
+                self.push(BlockKind::Paragraph, &tightened(&plain(md_text)))
+            }
+            Node::CheckboxItem { text, .. } | Node::ListItem { text, .. } => {
+                self.push(BlockKind::ListItem, &plain(text));
+            }
+            Node::Code { text, pretty, .. } => {
+                self.push(BlockKind::Code, pretty.as_ref().unwrap_or(text))
+            }
+            Node::Caption { text, .. } => self.push(BlockKind::Paragraph, &plain(text)),
+            Node::Formula { orig, latex, .. } => {
+                self.push(BlockKind::Paragraph, if orig.is_empty() { latex } else { orig });
+            }
+            Node::Table(table) => self.table(table),
+            Node::Chart { table, caption, .. } => {
+                if let Some(caption) = caption {
+                    self.push(BlockKind::Paragraph, &plain(caption));
+                }
+                self.table(table);
+            }
+            Node::Picture { caption, description, .. } => {
+                if let Some(caption) = caption {
+                    self.push(BlockKind::Paragraph, &plain(caption));
+                }
+                if let Some(description) = description {
+                    self.push(BlockKind::Paragraph, &description.text);
+                }
+            }
+            Node::Group { label, name, children, .. } => {
+                if label == "sheet" {
+                    self.place.sheet = name.clone().unwrap_or_default();
+                    self.place.row = 0;
+                }
+                self.nodes(children);
+            }
+            Node::PictureChildren(children) => self.nodes(children),
+            // The title of an HTML page is furniture; navigation and page headers are not text to find.
+            Node::Furniture { inner, .. } => {
+                if self.document.title.is_none()
+                    && let Node::Heading { text, .. } | Node::Paragraph { text } = &**inner
+                    && self.kind == FileKind::Html
+                    && self.document.blocks.is_empty()
+                {
+                    self.document.title = Some(plain(text));
+                }
+            }
+            Node::CommentSection { text, .. } => self.push(BlockKind::Paragraph, &plain(text)),
+            Node::Commented { inner, .. }
+            | Node::Located { inner, .. }
+            | Node::Track { inner, .. } => self.node(inner),
+            Node::Prov { page_no, inner, .. } => {
+                self.place.page = *page_no as u32;
+                self.node(inner);
+            }
+            Node::PageInfo { page_no, .. } => self.place.page = *page_no as u32,
+            Node::PageBreak => self.place.slide += 1,
+            Node::FieldRegion { items } => {
+                for item in items {
+                    let parts = [&item.marker, &item.key, &item.value];
+                    let text: Vec<&str> = parts.iter().filter_map(|it| it.as_deref()).collect();
+                    self.push(BlockKind::Paragraph, &plain(&text.join(" ")));
+                }
+            }
+            // Page furniture repeats on every page; graphs and anchors are not text.
+            _ => {}
+        }
+    }
+
+    fn heading(&mut self, level: u8, text: &str) {
+        let text = plain(text);
+        if text.trim().is_empty() {
+            return;
+        }
+        if self.document.title.is_none() && self.kind != FileKind::Pdf {
+            self.document.title = Some(text.clone());
+        }
+        self.headings.retain(|(outer, _)| *outer < level);
+        self.headings.push((level, text.clone()));
+        self.push(BlockKind::Heading(level), &text);
+    }
+
+    /// A table, row by row; large ones become several blocks so that a location names the rows.
+    fn table(&mut self, table: &Table) {
+        const ROWS_PER_BLOCK: usize = 20;
+        if let Some(caption) = &table.caption {
+            self.push(BlockKind::Paragraph, &plain(caption));
+        }
+        for rows in table.rows.chunks(ROWS_PER_BLOCK) {
+            let lines: Vec<String> = rows
+                .iter()
+                .map(|cells| {
+                    cells
+                        .iter()
+                        .map(|it| plain(it).replace('\n', " "))
+                        .collect::<Vec<_>>()
+                        .join(" | ")
+                })
+                .collect();
+            let start = self.place.row + 1;
+            self.place.row += rows.len() as u32;
+            self.place.paragraph += 1;
+            let text = lines.join("\n");
+            if text.chars().any(char::is_alphanumeric) {
+                let location = match self.kind {
+                    FileKind::Spreadsheet => Location::Rows {
+                        sheet: self.place.sheet.clone(),
+                        start,
+                        end: self.place.row,
+                    },
+                    _ => self.location(),
+                };
+                self.document.blocks.push(Block { kind: BlockKind::Table, text, location });
+            }
+        }
+    }
+
+    fn push(&mut self, kind: BlockKind, text: &str) {
+        let text = text.trim();
+        if text.is_empty() {
+            return;
+        }
+        self.place.paragraph += 1;
+        let location = self.location();
+        self.document.blocks.push(Block { kind, text: text.to_owned(), location });
+    }
+
+    fn location(&self) -> Location {
+        match self.kind {
+            FileKind::Pdf => {
+                let page = self.place.page.max(1);
+                Location::Page { start: page, end: page }
+            }
+            FileKind::Presentation => Location::Slide { number: self.place.slide + 1 },
+            FileKind::Mail => {
+                Location::Message { part: "body".to_owned(), line: self.place.paragraph }
+            }
+            _ => Location::Section {
+                path: self.headings.iter().map(|(_, text)| text.clone()).collect(),
+                paragraph: self.place.paragraph,
+            },
+        }
+    }
+}
+
+/// Without the spaces that docling puts between runs of different style before a punctuation mark.
+fn tightened(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if matches!(c, '.' | ',' | ';' | ':' | '!' | '?' | ')') && out.ends_with(' ') {
+            out.pop();
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// Text without Markdown's marks: docling writes emphasis, links and escapes into its texts.
+fn plain(markdown: &str) -> String {
+    let mut out = String::with_capacity(markdown.len());
+    let mut rest = markdown;
+    while let Some(c) = rest.chars().next() {
+        if let Some(after) = rest.strip_prefix("**").or_else(|| rest.strip_prefix("~~")) {
+            rest = after;
+            continue;
+        }
+        if c == '\\'
+            && let Some(escaped) = rest[1..].chars().next().filter(char::is_ascii_punctuation)
+        {
+            out.push(escaped);
+            rest = &rest[1 + escaped.len_utf8()..];
+            continue;
+        }
+        if c == '['
+            && let Some((text, after)) = link(rest)
+        {
+            out.push_str(&plain(text));
+            rest = after;
+            continue;
+        }
+        if c == '&'
+            && let Some((entity, value)) =
+                [("&amp;", '&'), ("&lt;", '<'), ("&gt;", '>'), ("&quot;", '"')]
+                    .into_iter()
+                    .find(|(entity, _)| rest.starts_with(entity))
+        {
+            out.push(value);
+            rest = &rest[entity.len()..];
+            continue;
+        }
+        out.push(c);
+        rest = &rest[c.len_utf8()..];
+    }
+    out
+}
+
+/// The text of a `[text](target)` at the start, and what follows it.
+fn link(markdown: &str) -> Option<(&str, &str)> {
+    let close = markdown.find("](")?;
+    let text = &markdown[1..close];
+    // Longer ones are not links but brackets that happen to meet.
+    const LONGEST: usize = 2000;
+    if text.len() > LONGEST || text.contains('\n') || text.contains('[') {
+        return None;
+    }
+    let target = &markdown[close + 2..];
+    let end = target.find(')')?;
+    (!target[..end].contains(char::is_whitespace)).then(|| (text, &target[end + 1..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markdown_marks_are_taken_off() {
+        assert_eq!(
+            plain("**Bold** and [a link](http://x) &amp; 5 \\* 3 \\_ok"),
+            "Bold and a link & 5 * 3 _ok"
+        );
+        assert_eq!(plain("a[0] (b) [x] C:\\new"), "a[0] (b) [x] C:\\new");
+    }
+
+    #[test]
+    fn html_becomes_blocks_with_sections() {
+        let html = b"<html><head><title>Boat</title></head><body><h1>Hull</h1><p>It is <b>blue</b>.</p><h2>Keel</h2><ul><li>long</li></ul><table><tr><th>a</th></tr><tr><td>7</td></tr></table></body></html>";
+        let Outcome::Parsed(document) = parse("x.html", FileKind::Html, html.to_vec()) else {
+            panic!("parses")
+        };
+        let texts: Vec<(&str, String)> =
+            document.blocks.iter().map(|it| (it.text.as_str(), it.location.to_string())).collect();
+        assert!(texts.contains(&("It is blue.", "Hull, paragraph 2".to_owned())), "{texts:?}");
+        assert!(
+            texts.iter().any(|it| it.0 == "long" && it.1.starts_with("Hull › Keel")),
+            "{texts:?}"
+        );
+        assert!(texts.iter().any(|it| it.0.contains('7')), "{texts:?}");
+        assert_eq!(document.title.as_deref(), Some("Boat"));
+    }
+
+    #[test]
+    fn mail_becomes_subject_and_body() {
+        let mail = b"From: Ann <ann@example.org>\r\nTo: Ben <ben@example.org>\r\nSubject: Dry dock\r\nDate: Mon, 2 Mar 2026 10:00:00 +0000\r\nContent-Type: text/plain; charset=utf-8\r\n\r\nThe dock is booked for March.\r\n";
+        let Outcome::Parsed(document) = parse("x.eml", FileKind::Mail, mail.to_vec()) else {
+            panic!("parses")
+        };
+        let text: Vec<&str> = document.blocks.iter().map(|it| it.text.as_str()).collect();
+        assert!(text.iter().any(|it| it.contains("booked for March")), "{text:?}");
+        assert!(
+            document.title.as_deref().is_some_and(|it| it.contains("Dry dock")),
+            "{:?} {text:?}",
+            document.title
+        );
+    }
+
+    #[test]
+    fn damaged_files_fail_with_a_reason() {
+        for (name, kind) in [
+            ("x.docx", FileKind::Document),
+            ("x.pdf", FileKind::Pdf),
+            ("x.xlsx", FileKind::Spreadsheet),
+        ] {
+            assert!(
+                matches!(parse(name, kind, b"PK\x03\x04 no archive".to_vec()), Outcome::Failed(why) if !why.is_empty())
+            );
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The child: parses what it is given until its input ends.
+
+use std::{
+    io::{self, Write as _},
+    panic::catch_unwind,
+    process::ExitCode,
+};
+
+use riddle_types::{Document, FileKind};
+
+use crate::{
+    language, limits, office,
+    protocol::{Outcome, Reply, Request, VERSION, read_request, write_json},
+    text::{decode, parse_code, parse_markdown, parse_plain},
+};
+
+/// Stack of the parsing thread: deeply nested documents recurse.
+const STACK_BYTES: usize = 64 << 20;
+
+/// Beside what a parser needs: the program itself, its libraries and the file's bytes.
+const OVERHEAD_BYTES: u64 = 512 << 20;
+
+/// The child's `main`: serves requests on standard input, answers on standard output.
+///
+/// The first argument that parses as a number is the memory limit in bytes; without one it is 1 GiB. The
+/// process is expendable: it ends at the end of its input, or whenever the parent says so.
+pub fn worker_main() -> ExitCode {
+    let memory = std::env::args().filter_map(|it| it.parse().ok()).next_back().unwrap_or(1 << 30);
+    limits::restrict(memory + OVERHEAD_BYTES);
+    let mut input = io::stdin().lock();
+    let mut output = io::stdout().lock();
+    loop {
+        let (request, bytes) = match read_request(&mut input, memory) {
+            Ok(Some(request)) => request,
+            Ok(None) => return ExitCode::SUCCESS,
+            Err(_) => return ExitCode::FAILURE,
+        };
+        // A little longer than the parent waits: this is for a parent that is gone.
+        limits::alarm(request.seconds + 5);
+        let outcome = guarded(request, bytes);
+        limits::alarm(0);
+        let reply = Reply { version: VERSION, outcome, peak_rss_bytes: limits::peak_rss_bytes() };
+        if write_json(&mut output, &reply).and_then(|()| output.flush()).is_err() {
+            return ExitCode::FAILURE;
+        }
+    }
+}
+
+/// Parses on a thread with a large stack; a panic is a failure of the file.
+fn guarded(request: Request, bytes: Vec<u8>) -> Outcome {
+    let parse = move || catch_unwind(move || parse(&request, bytes));
+    let thread = match std::thread::Builder::new().stack_size(STACK_BYTES).spawn(parse) {
+        Ok(thread) => thread,
+        Err(error) => return Outcome::Failed(format!("no thread to parse it on: {error}")),
+    };
+    match thread.join() {
+        Ok(Ok(outcome)) => outcome,
+        Ok(Err(panic)) | Err(panic) => {
+            let text = panic
+                .downcast_ref::<String>()
+                .map(String::as_str)
+                .or_else(|| panic.downcast_ref::<&str>().copied());
+            Outcome::Failed(format!("the parser gave up: {}", text.unwrap_or("no reason given")))
+        }
+    }
+}
+
+fn parse(request: &Request, bytes: Vec<u8>) -> Outcome {
+    let textual = matches!(request.kind, FileKind::Text | FileKind::Markdown | FileKind::Code);
+    let outcome = if textual || request.second {
+        parse_text(if textual { request.kind } else { FileKind::Text }, &bytes)
+    } else {
+        match office::parse(&request.name, request.kind, bytes) {
+            office::Outcome::Parsed(document) => Outcome::Parsed(document),
+            office::Outcome::NoText(reason) => Outcome::NoText(reason),
+            office::Outcome::Unsupported(reason) => Outcome::Unsupported(reason),
+            office::Outcome::Failed(reason) => Outcome::Failed(reason),
+        }
+    };
+    match outcome {
+        Outcome::Parsed(document) if document.blocks.is_empty() => {
+            Outcome::NoText("no text in it".to_owned())
+        }
+        Outcome::Parsed(mut document) => {
+            if request.second {
+                document.warnings.push("its own parser failed: read as plain text".to_owned());
+            }
+            if document.language.is_none() {
+                document.language = language::detect(&sample(&document));
+            }
+            Outcome::Parsed(document)
+        }
+        other => other,
+    }
+}
+
+fn parse_text(kind: FileKind, bytes: &[u8]) -> Outcome {
+    let (text, warning) = decode(bytes);
+    let mut document = match kind {
+        FileKind::Markdown => parse_markdown(&text),
+        FileKind::Code => parse_code(&text),
+        _ => parse_plain(&text),
+    };
+    document.warnings.extend(warning);
+    Outcome::Parsed(document)
+}
+
+/// Some of the running text, to tell the language by.
+fn sample(document: &Document) -> String {
+    let mut text = String::new();
+    for block in &document.blocks {
+        text.push_str(&block.text);
+        text.push('\n');
+        if text.len() > 8000 {
+            break;
+        }
+    }
+    text
+}
