@@ -1,1 +1,22 @@
-//! BM25 and HNSW indexes, and rank fusion.
+//! The two search indexes and the fusion of their lists.
+//!
+//! [`KeywordWriter`]/[`KeywordReader`] are BM25 over tantivy, [`VectorWriter`]/[`VectorReader`] nearest
+//! neighbors over int8 vectors (an exact scan while there are few, HNSW beyond). Both are derived: they
+//! follow a change log and remember the last number they have applied, atomically with their content.
+//! When one can not be used, it says [`Error::Rebuild`]: delete the folder and follow the log from the
+//! beginning. Readers work on the last committed state while a writer works on the next. [`fuse`] merges
+//! ranked lists (reciprocal rank fusion).
+//!
+//! Not here: the texts and exact vectors themselves (they are in the catalog), embedding, reranking.
+
+mod analyze;
+mod error;
+mod fuse;
+mod keyword;
+mod query;
+mod vector;
+
+pub use error::{Error, Result};
+pub use fuse::{Fused, RRF_K, RankedList, fuse};
+pub use keyword::{IndexedChunk, KeywordReader, KeywordWriter};
+pub use vector::{GRAPH_FROM, VectorReader, VectorSource, VectorWriter};

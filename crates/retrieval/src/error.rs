@@ -1,0 +1,44 @@
+//! What can go wrong with an index.
+
+use std::path::PathBuf;
+
+/// Result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Errors of the indexes.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The index is of another version or damaged: it must be made anew from the catalog.
+    #[error("the search index {} must be built again ({why}): run `riddle index`", dir.display())]
+    Rebuild {
+        /// Its folder.
+        dir: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// A file of the index.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// tantivy.
+    #[error("the keyword index: {0}")]
+    Tantivy(#[from] tantivy::TantivyError),
+    /// Exact vectors could not be read.
+    #[error("the vectors: {0}")]
+    Source(riddle_types::StageError),
+    /// The query's vector is of another length.
+    #[error(
+        "the query has a vector of {actual} numbers, the index holds vectors of {expected}: the embedder was changed, run `riddle index`"
+    )]
+    Dimensions {
+        /// The query's.
+        actual: usize,
+        /// The index's.
+        expected: usize,
+    },
+}

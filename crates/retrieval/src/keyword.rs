@@ -1,0 +1,437 @@
+//! The keyword index: BM25 with positions over tantivy.
+
+use std::{
+    ops::Bound,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+use riddle_types::{ChunkId, FileKind, Filter, Hit, Query as Asked, Retriever, StageError};
+use tantivy::{
+    Index, IndexReader, IndexWriter, ReloadPolicy, TantivyDocument, TantivyError, Term,
+    collector::TopDocs,
+    query::{
+        BooleanQuery, BoostQuery, ConstScoreQuery, Occur, PhraseQuery, Query, RangeQuery, TermQuery,
+    },
+    schema::{
+        Field, IndexRecordOption, NumericOptions, STRING, Schema, TextFieldIndexing, TextOptions,
+    },
+    tokenizer::{PreTokenizedString, Token},
+};
+
+use crate::{
+    Error, Result,
+    analyze::{Analyzer, Term as Analyzed, language_of},
+    query,
+};
+
+/// Raised when fields or analysis change: an index of another version is built again.
+const VERSION: u32 = 1;
+
+/// Memory of the writer before it writes a segment; tantivy's smallest is 15 MB.
+const WRITER_BYTES: usize = 32 << 20;
+
+/// The file's name counts beside its text, less than a word of it: a name is a hint.
+const NAME_BOOST: f32 = 0.5;
+
+/// A phrase that occurs as typed says more than its words.
+const PHRASE_BOOST: f32 = 2.0;
+
+/// A chunk as the keyword index takes it.
+#[derive(Debug, Clone, Copy)]
+pub struct IndexedChunk<'a> {
+    /// Identity.
+    pub id: ChunkId,
+    /// The file's absolute path as text.
+    pub path: &'a str,
+    /// Format family.
+    pub kind: FileKind,
+    /// Modification time of the file, in seconds since 1970.
+    pub modified: i64,
+    /// Title of the file; may be empty.
+    pub title: &'a str,
+    /// Headings above the chunk; may be empty.
+    pub heading: &'a str,
+    /// The passage.
+    pub text: &'a str,
+    /// ISO 639-1 code of the file.
+    pub language: Option<&'a str>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Fields {
+    id: Field,
+    /// Folded words, for phrases.
+    exact: Field,
+    /// Stems, for ranking.
+    stem: Field,
+    /// Words of the file's name.
+    name: Field,
+    kind: Field,
+    modified: Field,
+    /// Every folder above the file.
+    folder: Field,
+}
+
+fn schema() -> (Schema, Fields) {
+    let mut builder = Schema::builder();
+    let number = || NumericOptions::default().set_indexed().set_fast();
+    let text = |record| {
+        TextOptions::default()
+            .set_indexing_options(TextFieldIndexing::default().set_index_option(record))
+    };
+    let fields = Fields {
+        id: builder.add_u64_field("id", number()),
+        exact: builder.add_text_field("exact", text(IndexRecordOption::WithFreqsAndPositions)),
+        stem: builder.add_text_field("stem", text(IndexRecordOption::WithFreqs)),
+        name: builder.add_text_field("name", text(IndexRecordOption::WithFreqs)),
+        kind: builder.add_text_field("kind", STRING),
+        modified: builder.add_i64_field("modified", number()),
+        folder: builder.add_text_field("folder", STRING),
+    };
+    (builder.build(), fields)
+}
+
+fn rebuild(dir: &Path, why: impl ToString) -> Error {
+    Error::Rebuild { dir: dir.to_path_buf(), why: why.to_string() }
+}
+
+fn open_index(dir: &Path) -> Result<(Index, Fields)> {
+    let (schema, fields) = schema();
+    let index = Index::open_in_dir(dir).map_err(|error| rebuild(dir, error))?;
+    if index.schema() != schema {
+        return Err(rebuild(dir, "it is of another version"));
+    }
+    Ok((index, fields))
+}
+
+/// Sequence number in the last commit; the payload is `version:seq`.
+fn applied_seq(index: &Index, dir: &Path) -> Result<u64> {
+    let payload = index.load_metas().map_err(|error| rebuild(dir, error))?.payload;
+    let Some(payload) = payload else { return Ok(0) };
+    let (version, seq) =
+        payload.split_once(':').ok_or_else(|| rebuild(dir, "its commit is not ours"))?;
+    if version.parse() != Ok(VERSION) {
+        return Err(rebuild(dir, "it is of another version"));
+    }
+    seq.parse().map_err(|_| rebuild(dir, "its commit is not ours"))
+}
+
+/// Writes the keyword index.
+pub struct KeywordWriter {
+    dir: PathBuf,
+    index: Index,
+    writer: IndexWriter,
+    fields: Fields,
+    analyzer: Analyzer,
+}
+
+impl std::fmt::Debug for KeywordWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeywordWriter").field("dir", &self.dir).finish_non_exhaustive()
+    }
+}
+
+impl KeywordWriter {
+    /// Opens the index in `dir`, or makes one.
+    ///
+    /// # Errors
+    /// [`Error::Rebuild`] when it is damaged or of another version.
+    pub fn open(dir: &Path) -> Result<KeywordWriter> {
+        std::fs::create_dir_all(dir)
+            .map_err(|source| Error::Io { path: dir.to_path_buf(), source })?;
+        if !dir.join("meta.json").is_file() {
+            let (schema, _) = schema();
+            Index::create_in_dir(dir, schema).map_err(|error| rebuild(dir, error))?;
+        }
+        let (index, fields) = open_index(dir)?;
+        applied_seq(&index, dir)?;
+        // One thread: indexing shares two cores with parsing and embedding.
+        let writer = index.writer_with_num_threads(1, WRITER_BYTES)?;
+        Ok(KeywordWriter {
+            dir: dir.to_path_buf(),
+            index,
+            writer,
+            fields,
+            analyzer: Analyzer::default(),
+        })
+    }
+
+    /// Last change that is committed; 0 for a new index.
+    ///
+    /// # Errors
+    /// [`Error::Rebuild`] when the commit can not be read.
+    pub fn applied_seq(&self) -> Result<u64> {
+        applied_seq(&self.index, &self.dir)
+    }
+
+    /// Adds a chunk, replacing what was there under its id.
+    ///
+    /// # Errors
+    /// When tantivy can not write.
+    pub fn upsert(&mut self, chunk: &IndexedChunk<'_>) -> Result<()> {
+        self.remove(chunk.id);
+        let fields = self.fields;
+        let mut document = TantivyDocument::default();
+        document.add_u64(fields.id, chunk.id.0);
+        let all = [chunk.title, chunk.heading, chunk.text].join("\n");
+        let language = language_of(chunk.text, chunk.language);
+        let terms = self.analyzer.terms(&all, language.as_deref());
+        document.add_pre_tokenized_text(fields.exact, tokens(&terms, |it| &it.exact));
+        document.add_pre_tokenized_text(fields.stem, tokens(&terms, |it| &it.stem));
+        let (folders, name) = split_path(chunk.path);
+        let name = self.analyzer.terms(name, language.as_deref());
+        document.add_pre_tokenized_text(fields.name, tokens(&name, |it| &it.stem));
+        for folder in folders {
+            document.add_text(fields.folder, folder);
+        }
+        document.add_text(fields.kind, chunk.kind.as_str());
+        document.add_i64(fields.modified, chunk.modified);
+        self.writer.add_document(document)?;
+        Ok(())
+    }
+
+    /// Removes a chunk; one that is not there is fine.
+    pub fn remove(&mut self, chunk: ChunkId) {
+        self.writer.delete_term(Term::from_field_u64(self.fields.id, chunk.0));
+    }
+
+    /// Makes everything since the last commit visible, together with `seq`, at once.
+    ///
+    /// # Errors
+    /// When tantivy can not write; what was committed before stays.
+    pub fn commit(&mut self, seq: u64) -> Result<()> {
+        let mut commit = self.writer.prepare_commit()?;
+        commit.set_payload(&format!("{VERSION}:{seq}"));
+        commit.commit()?;
+        Ok(())
+    }
+
+    /// Waits for merges and lets go of the index.
+    ///
+    /// # Errors
+    /// When a merge failed.
+    pub fn close(self) -> Result<()> {
+        Ok(self.writer.wait_merging_threads()?)
+    }
+}
+
+fn tokens(terms: &[Analyzed], text: impl Fn(&Analyzed) -> &String) -> PreTokenizedString {
+    let tokens = terms
+        .iter()
+        .map(|it| Token {
+            position: it.position,
+            text: text(it).clone(),
+            position_length: 1,
+            ..Token::default()
+        })
+        .collect();
+    PreTokenizedString { text: String::new(), tokens }
+}
+
+/// All folders above a file, each as a whole, and the file's name.
+fn split_path(path: &str) -> (Vec<&str>, &str) {
+    let is_separator = |c: char| c == '/' || c == std::path::MAIN_SEPARATOR;
+    let mut folders: Vec<&str> =
+        path.match_indices(is_separator).map(|(at, _)| &path[..at]).collect();
+    if path.starts_with(is_separator) {
+        folders[0] = &path[..1];
+    }
+    (folders, path.rsplit(is_separator).next().unwrap_or(path))
+}
+
+/// Reads the keyword index as it was last committed.
+pub struct KeywordReader {
+    dir: PathBuf,
+    index: Index,
+    reader: IndexReader,
+    fields: Fields,
+    analyzer: Mutex<Analyzer>,
+}
+
+impl std::fmt::Debug for KeywordReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeywordReader").field("dir", &self.dir).finish_non_exhaustive()
+    }
+}
+
+impl KeywordReader {
+    /// Opens the index in `dir`.
+    ///
+    /// # Errors
+    /// [`Error::Rebuild`] when there is none, or it is damaged or of another version.
+    pub fn open(dir: &Path) -> Result<KeywordReader> {
+        let (index, fields) = open_index(dir)?;
+        applied_seq(&index, dir)?;
+        let reader = index
+            .reader_builder()
+            .reload_policy(ReloadPolicy::Manual)
+            .try_into()
+            .map_err(|error: TantivyError| rebuild(dir, error))?;
+        Ok(KeywordReader {
+            dir: dir.to_path_buf(),
+            index,
+            reader,
+            fields,
+            analyzer: Mutex::default(),
+        })
+    }
+
+    /// Last change that is committed.
+    ///
+    /// # Errors
+    /// [`Error::Rebuild`] when the commit can not be read.
+    pub fn applied_seq(&self) -> Result<u64> {
+        applied_seq(&self.index, &self.dir)
+    }
+
+    /// Looks at the latest commit from now on.
+    ///
+    /// # Errors
+    /// When it can not be read.
+    pub fn reload(&self) -> Result<()> {
+        Ok(self.reader.reload()?)
+    }
+
+    /// Number of chunks.
+    pub fn len(&self) -> u64 {
+        self.reader.searcher().num_docs()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// [`Retriever::retrieve`] with this crate's error type.
+    ///
+    /// # Errors
+    /// When the index can not be read.
+    pub fn search(&self, asked: &Asked, filter: &Filter, limit: usize) -> Result<Vec<Hit>> {
+        let Some(query) = self.query(asked, filter).filter(|_| limit > 0) else {
+            return Ok(Vec::new());
+        };
+        let searcher = self.reader.searcher();
+        let found = searcher.search(&query, &TopDocs::with_limit(limit).order_by_score())?;
+        let mut hits = Vec::with_capacity(found.len());
+        for ((score, address), rank) in found.into_iter().zip(1..) {
+            let ids = searcher.segment_reader(address.segment_ord).fast_fields().u64("id")?;
+            if let Some(id) = ids.first(address.doc_id) {
+                hits.push(Hit { chunk: ChunkId(id), score, rank });
+            }
+        }
+        Ok(hits)
+    }
+
+    /// The tantivy query; `None` when nothing in it can match.
+    fn query(&self, asked: &Asked, filter: &Filter) -> Option<BooleanQuery> {
+        let parsed = query::parse(&asked.text);
+        let language = language_of(&asked.text, asked.language.as_deref());
+        let mut analyzer = self.analyzer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut words = analyzer.terms(&parsed.words, language.as_deref());
+        // Stop words count only when there is nothing else.
+        if words.iter().any(|it| !it.stop) || !parsed.phrases.is_empty() {
+            words.retain(|it| !it.stop);
+        }
+        let mut stems: Vec<String> = words.into_iter().map(|it| it.stem).collect();
+        stems.sort_unstable();
+        stems.dedup();
+        let mut should: Vec<(Occur, Box<dyn Query>)> = Vec::new();
+        for stem in &stems {
+            should.push((Occur::Should, self.term(self.fields.stem, stem)));
+            let name = BoostQuery::new(self.term(self.fields.name, stem), NAME_BOOST);
+            should.push((Occur::Should, Box::new(name)));
+        }
+        let mut clauses: Vec<(Occur, Box<dyn Query>)> = Vec::new();
+        for phrase in &parsed.phrases {
+            if let Some(phrase) = self.phrase(&analyzer.terms(phrase, language.as_deref())) {
+                clauses.push((Occur::Must, Box::new(BoostQuery::new(phrase, PHRASE_BOOST))));
+            }
+        }
+        if should.is_empty() && clauses.is_empty() {
+            return None;
+        }
+        // Beside a phrase that must occur, words only order.
+        let occur = if clauses.is_empty() { Occur::Must } else { Occur::Should };
+        if !should.is_empty() {
+            clauses.push((occur, Box::new(BooleanQuery::new(should))));
+        }
+        for excluded in &parsed.excluded {
+            if let Some(phrase) = self.phrase(&analyzer.terms(excluded, language.as_deref())) {
+                clauses.push((Occur::MustNot, phrase));
+            }
+        }
+        clauses.extend(self.filters(filter));
+        Some(BooleanQuery::new(clauses))
+    }
+
+    fn term(&self, field: Field, text: &str) -> Box<dyn Query> {
+        Box::new(TermQuery::new(Term::from_field_text(field, text), IndexRecordOption::WithFreqs))
+    }
+
+    /// Words in a row; parts of identifiers, which share a position, are left to the whole.
+    fn phrase(&self, terms: &[Analyzed]) -> Option<Box<dyn Query>> {
+        let mut places: Vec<(usize, Term)> = Vec::new();
+        for term in terms {
+            if places.last().is_none_or(|(position, _)| *position != term.position) {
+                places.push((term.position, Term::from_field_text(self.fields.exact, &term.exact)));
+            }
+        }
+        match places.as_slice() {
+            [] => None,
+            [(_, single)] => {
+                Some(Box::new(TermQuery::new(single.clone(), IndexRecordOption::WithFreqs)))
+            }
+            _ => Some(Box::new(PhraseQuery::new_with_offset(places))),
+        }
+    }
+
+    /// Conditions that must hold and count nothing.
+    fn filters(&self, filter: &Filter) -> Vec<(Occur, Box<dyn Query>)> {
+        let any = |queries: Vec<Box<dyn Query>>| -> (Occur, Box<dyn Query>) {
+            (
+                Occur::Must,
+                Box::new(ConstScoreQuery::new(Box::new(BooleanQuery::union(queries)), 0.0)),
+            )
+        };
+        let mut clauses = Vec::new();
+        if !filter.folders.is_empty() {
+            let folders = filter.folders.iter().map(|it| {
+                let trimmed = it.trim_end_matches('/');
+                self.exact_term(self.fields.folder, if trimmed.is_empty() { "/" } else { trimmed })
+            });
+            clauses.push(any(folders.collect()));
+        }
+        if !filter.kinds.is_empty() {
+            clauses.push(any(filter
+                .kinds
+                .iter()
+                .map(|it| self.exact_term(self.fields.kind, it.as_str()))
+                .collect()));
+        }
+        if filter.modified_from.is_some() || filter.modified_until.is_some() {
+            let term = |it: i64| Term::from_field_i64(self.fields.modified, it);
+            let from =
+                filter.modified_from.map_or(Bound::Unbounded, |it| Bound::Included(term(it)));
+            let until =
+                filter.modified_until.map_or(Bound::Unbounded, |it| Bound::Excluded(term(it)));
+            clauses.push(any(vec![Box::new(RangeQuery::new(from, until))]));
+        }
+        clauses
+    }
+
+    fn exact_term(&self, field: Field, text: &str) -> Box<dyn Query> {
+        Box::new(TermQuery::new(Term::from_field_text(field, text), IndexRecordOption::Basic))
+    }
+}
+
+impl Retriever for KeywordReader {
+    fn retrieve(
+        &self,
+        query: &Asked,
+        filter: &Filter,
+        limit: usize,
+    ) -> Result<Vec<Hit>, StageError> {
+        Ok(self.search(query, filter, limit)?)
+    }
+}

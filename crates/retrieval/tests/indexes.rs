@@ -1,0 +1,330 @@
+//! Both indexes against naive twins, and against damage.
+
+use std::{collections::HashMap, path::Path, sync::Arc};
+
+use proptest::prelude::*;
+use riddle_retrieval::{
+    Error, GRAPH_FROM, IndexedChunk, KeywordReader, KeywordWriter, VectorReader, VectorSource,
+    VectorWriter,
+};
+use riddle_types::{ChunkId, ChunkSet, FileKind, Filter, Hit, Query, StageError};
+
+fn chunk(id: u64, text: &str) -> IndexedChunk<'_> {
+    IndexedChunk {
+        id: ChunkId(id),
+        path: "/home/mira/notes/boat.md",
+        kind: FileKind::Markdown,
+        modified: 1_000,
+        title: "",
+        heading: "",
+        text,
+        language: None,
+    }
+}
+
+fn index(dir: &Path, chunks: &[IndexedChunk<'_>]) -> KeywordReader {
+    let mut writer = KeywordWriter::open(dir).expect("open");
+    for chunk in chunks {
+        writer.upsert(chunk).expect("add");
+    }
+    writer.commit(chunks.len() as u64).expect("commit");
+    drop(writer);
+    KeywordReader::open(dir).expect("open")
+}
+
+fn ask(reader: &KeywordReader, text: &str, filter: &Filter) -> Vec<u64> {
+    let query = Query { text: text.to_owned(), ..Query::default() };
+    reader.search(&query, filter, 100).expect("search").iter().map(|it| it.chunk.0).collect()
+}
+
+fn found(reader: &KeywordReader, text: &str) -> Vec<u64> {
+    ask(reader, text, &Filter::default())
+}
+
+#[test]
+fn words_phrases_stems_and_exclusions() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let reader = index(
+        dir.path(),
+        &[
+            chunk(1, "The dry dock is booked for the blue boat."),
+            chunk(2, "The dock stays dry in summer; boats are painted there."),
+            chunk(3, "Der Bootsbauer streicht die Häuser am Hafen blau und grün."),
+        ],
+    );
+    assert_eq!(found(&reader, "boat").len(), 2, "stemming finds the plural");
+    assert_eq!(found(&reader, "\"dry dock\""), [1]);
+    assert_eq!(found(&reader, "dock -painted"), [1]);
+    assert_eq!(found(&reader, "Hausern"), Vec::<u64>::new());
+    assert_eq!(found(&reader, "welche häuser werden am hafen gestrichen"), [3]);
+    assert_eq!(
+        found(&reader, "the"),
+        [1, 2].into_iter().filter(|it| found(&reader, "the").contains(it)).collect::<Vec<_>>()
+    );
+    assert!(found(&reader, "zebra").is_empty());
+    assert_eq!(reader.applied_seq().expect("seq"), 3);
+}
+
+#[test]
+fn every_script_is_found() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let texts = [
+        (1, "船は1931年に造られ、青い色に塗られた。", "青い色"),
+        (2, "这条船是在1931年建造的，漆成蓝色。", "建造"),
+        (3, "เรือลำนี้สร้างขึ้นในปี 1931 และทาสีฟ้า", "ทาสีฟ้า"),
+        (4, "Лодка была построена в 1931 году и покрашена в синий цвет.", "построен лодки"),
+        (5, "تم بناء القارب عام 1931 وطلاؤه باللون الأزرق", "القارب"),
+        (6, "नाव 1931 में बनाई गई थी और नीले रंग में रंगी गई", "नीले रंग"),
+        (7, "Το σκάφος ναυπηγήθηκε το 1931 και βάφτηκε μπλε.", "σκάφος"),
+        (8, "Tekne 1931 yılında inşa edildi ve maviye boyandı.", "tekne"),
+        (9, "배는 1931년에 건조되었고 파란색으로 칠해졌다.", "파란색"),
+        (10, "Chiếc thuyền được đóng năm 1931 và sơn màu xanh.", "thuyền"),
+    ];
+    let chunks: Vec<IndexedChunk<'_>> =
+        texts.iter().map(|(id, text, _)| chunk(*id, text)).collect();
+    let reader = index(dir.path(), &chunks);
+    for (id, _, query) in texts {
+        assert_eq!(found(&reader, query).first(), Some(&id), "{query}");
+    }
+}
+
+#[test]
+fn filters_hold_inside_the_index() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let mut chunks = vec![chunk(1, "boat"), chunk(2, "boat"), chunk(3, "boat")];
+    chunks[1].path = "/home/mira/notes-old/boat.md";
+    chunks[2].kind = FileKind::Pdf;
+    chunks[2].modified = 5_000;
+    let reader = index(dir.path(), &chunks);
+    let with = |filter: Filter| {
+        let mut hits = ask(&reader, "boat", &filter);
+        hits.sort_unstable();
+        hits
+    };
+    let folder = |it: &str| Filter { folders: vec![it.to_owned()], ..Filter::default() };
+    assert_eq!(with(folder("/home/mira/notes")), [1, 3], "a folder is not a prefix of letters");
+    assert_eq!(with(folder("/home/mira/")), [1, 2, 3]);
+    assert_eq!(with(folder("/")), [1, 2, 3]);
+    assert_eq!(with(Filter { kinds: vec![FileKind::Pdf], ..Filter::default() }), [3]);
+    assert_eq!(with(Filter { modified_from: Some(5_000), ..Filter::default() }), [3]);
+    assert_eq!(with(Filter { modified_until: Some(5_000), ..Filter::default() }), [1, 2]);
+}
+
+#[test]
+fn replacing_and_removing_follow_the_log() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let reader = index(dir.path(), &[chunk(1, "boat"), chunk(2, "bread")]);
+    let mut writer = KeywordWriter::open(dir.path()).expect("open");
+    assert_eq!(writer.applied_seq().expect("seq"), 2);
+    writer.upsert(&chunk(1, "barge")).expect("replace");
+    writer.upsert(&chunk(1, "barge")).expect("twice is once");
+    writer.remove(ChunkId(2));
+    // Not committed: another reader sees nothing of it.
+    assert_eq!(found(&reader, "boat"), [1]);
+    writer.commit(9).expect("commit");
+    reader.reload().expect("reload");
+    assert_eq!(
+        (
+            found(&reader, "boat").len(),
+            found(&reader, "barge").len(),
+            found(&reader, "bread").len()
+        ),
+        (0, 1, 0)
+    );
+    assert_eq!((reader.len(), reader.applied_seq().expect("seq")), (1, 9));
+    // A writer that vanishes before it commits leaves the last commit.
+    writer.upsert(&chunk(3, "ghost")).expect("add");
+    drop(writer);
+    assert_eq!(KeywordWriter::open(dir.path()).expect("open").applied_seq().expect("seq"), 9);
+}
+
+#[test]
+fn hostile_queries_are_just_queries() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let reader = index(dir.path(), &[chunk(1, "boat 🚤 dock")]);
+    let long = "boat ".repeat(20_000);
+    for query in [
+        "",
+        "   ",
+        "\"",
+        "\"unbalanced",
+        "AND OR NOT",
+        "-",
+        "--",
+        "a:b*~^(",
+        "\0",
+        "🚤",
+        "the of and",
+        &long,
+        "\u{202e}boat",
+    ] {
+        found(&reader, query);
+    }
+    assert_eq!(found(&reader, &long), [1]);
+}
+
+#[test]
+fn a_damaged_keyword_index_asks_to_be_rebuilt() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    assert!(matches!(KeywordReader::open(dir.path()), Err(Error::Rebuild { .. })));
+    drop(index(dir.path(), &[chunk(1, "boat")]));
+    std::fs::write(dir.path().join("meta.json"), b"{").expect("damage");
+    assert!(matches!(KeywordWriter::open(dir.path()), Err(Error::Rebuild { .. })));
+}
+
+/// Vectors kept by the test.
+#[derive(Default)]
+struct Kept(HashMap<ChunkId, Vec<f32>>);
+
+impl VectorSource for Kept {
+    fn vectors(&self, chunks: &[ChunkId]) -> Result<Vec<(ChunkId, Vec<f32>)>, StageError> {
+        Ok(chunks.iter().filter_map(|it| Some((*it, self.0.get(it)?.clone()))).collect())
+    }
+}
+
+fn normalized(mut vector: Vec<f32>) -> Vec<f32> {
+    let length = vector.iter().map(|it| it * it).sum::<f32>().sqrt().max(1e-9);
+    vector.iter_mut().for_each(|it| *it /= length);
+    vector
+}
+
+/// Clustered like real embeddings: a few directions with noise around them.
+fn clustered(count: usize, dimensions: usize) -> Kept {
+    let mut state = 88_172_645_463_325_252_u64;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 40) as f32 / (1 << 24) as f32 - 0.5
+    };
+    let centers: Vec<Vec<f32>> =
+        (0..20).map(|_| (0..dimensions).map(|_| random()).collect()).collect();
+    Kept(
+        (0..count)
+            .map(|i| {
+                let noisy = centers[i % 20].iter().map(|it| it + 0.8 * random()).collect();
+                (ChunkId(i as u64 + 1), normalized(noisy))
+            })
+            .collect(),
+    )
+}
+
+fn naive(kept: &Kept, query: &[f32], allowed: Option<&ChunkSet>, limit: usize) -> Vec<ChunkId> {
+    let mut all: Vec<(f32, ChunkId)> = kept
+        .0
+        .iter()
+        .filter(|it| allowed.is_none_or(|allowed| allowed.contains(*it.0)))
+        .map(|(chunk, vector)| (vector.iter().zip(query).map(|(a, b)| a * b).sum(), *chunk))
+        .collect();
+    all.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    all.into_iter().take(limit).map(|it| it.1).collect()
+}
+
+fn search(
+    reader: &VectorReader,
+    vector: &[f32],
+    allowed: Option<ChunkSet>,
+    limit: usize,
+) -> Vec<ChunkId> {
+    let query = Query { vector: Some(vector.to_vec()), allowed, ..Query::default() };
+    let hits: Vec<Hit> = reader.search(&query, limit).expect("search");
+    hits.into_iter().map(|it| it.chunk).collect()
+}
+
+fn write(dir: &Path, kept: &Kept, dimensions: usize) -> VectorWriter {
+    let mut writer = VectorWriter::open(dir, "e", dimensions).expect("open");
+    let mut ids: Vec<_> = kept.0.keys().copied().collect();
+    ids.sort_unstable();
+    for id in ids {
+        writer.insert(id, &kept.0[&id]).expect("insert");
+    }
+    writer.commit(1).expect("commit");
+    writer
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn few_vectors_are_searched_almost_exactly(
+        count in 1usize..300, limit in 1usize..20, allowed in prop::option::of(prop::collection::vec(1u64..300, 0..50)),
+    ) {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let kept = clustered(count, 16);
+        write(dir.path(), &kept, 16);
+        let query = kept.0[&ChunkId(1 + count as u64 / 2)].clone();
+        let allowed = allowed.map(|it| ChunkSet::new(it.into_iter().map(ChunkId).collect()));
+        let expected = naive(&kept, &query, allowed.as_ref(), limit);
+        let reader = VectorReader::open(dir.path(), "e", Arc::new(kept)).expect("open");
+        let hits = search(&reader, &query, allowed, limit);
+        prop_assert_eq!(hits.len(), expected.len(), "a filter takes nothing from the answer");
+        let common = hits.iter().filter(|it| expected.contains(it)).count();
+        prop_assert!(common * 10 >= expected.len() * 9, "{} of {}", common, expected.len());
+    }
+}
+
+#[test]
+fn many_vectors_are_searched_by_the_graph() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let kept = clustered(GRAPH_FROM + 500, 24);
+    let mut writer = write(dir.path(), &kept, 24);
+    let queries: Vec<Vec<f32>> = (1..=20).map(|i| kept.0[&ChunkId(i * 37)].clone()).collect();
+    let expected: Vec<Vec<ChunkId>> = queries.iter().map(|it| naive(&kept, it, None, 10)).collect();
+    let small = ChunkSet::new((1..=40).map(ChunkId).collect());
+    let small_expected = naive(&kept, &queries[0], Some(&small), 10);
+    let source: Arc<dyn VectorSource> = Arc::new(kept);
+    let reader = VectorReader::open(dir.path(), "e", Arc::clone(&source)).expect("open");
+    let mut common = 0;
+    for (query, expected) in queries.iter().zip(&expected) {
+        let hits = search(&reader, query, None, 10);
+        assert_eq!(hits.len(), 10);
+        common += hits.iter().filter(|it| expected.contains(it)).count();
+    }
+    assert!(common >= 190, "recall@10 is {} of 200", common);
+    assert_eq!(search(&reader, &queries[0], Some(small), 10), small_expected);
+    // Removed vectors stay away, and the reader of the old snapshot still works.
+    writer.remove(expected[0][0]);
+    writer.commit(2).expect("commit");
+    assert_eq!(search(&reader, &queries[0], None, 1), [expected[0][0]]);
+    let fresh = VectorReader::open(dir.path(), "e", source).expect("open");
+    assert!(!search(&fresh, &queries[0], None, 10).contains(&expected[0][0]));
+    assert_eq!(fresh.applied_seq(), 2);
+}
+
+#[test]
+fn damage_and_lies_ask_for_a_rebuild() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let kept = clustered(50, 8);
+    drop(write(dir.path(), &kept, 8));
+    let open = || VectorReader::open(dir.path(), "e", Arc::new(Kept::default())).map(drop);
+    assert!(open().is_ok());
+    assert!(matches!(VectorWriter::open(dir.path(), "other", 8), Err(Error::Rebuild { .. })));
+    assert!(matches!(VectorWriter::open(dir.path(), "e", 9), Err(Error::Rebuild { .. })));
+    let snapshot = std::fs::read_dir(dir.path())
+        .expect("list")
+        .map(|it| it.expect("entry").path())
+        .find(|it| it.is_dir())
+        .expect("a snapshot");
+    let codes = snapshot.join("codes.bin");
+    let good = std::fs::read(&codes).expect("read");
+    for bad in [&good[..good.len() / 2], &[], &[good.as_slice(), b"x"].concat()] {
+        std::fs::write(&codes, bad).expect("damage");
+        assert!(matches!(open(), Err(Error::Rebuild { .. })));
+    }
+    std::fs::write(&codes, &good).expect("repair");
+    let manifest = dir.path().join("current.json");
+    let text = std::fs::read_to_string(&manifest).expect("read");
+    std::fs::write(&manifest, text.replace("snapshot-", "../snapshot-")).expect("lie");
+    assert!(matches!(open(), Err(Error::Rebuild { .. })));
+}
+
+#[test]
+fn a_vector_of_another_length_is_told() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let kept = clustered(5, 8);
+    let mut writer = write(dir.path(), &kept, 8);
+    assert!(matches!(writer.insert(ChunkId(9), &[1.0]), Err(Error::Dimensions { .. })));
+    let reader = VectorReader::open(dir.path(), "e", Arc::new(kept)).expect("open");
+    let query = Query { vector: Some(vec![1.0]), ..Query::default() };
+    assert!(matches!(reader.search(&query, 3), Err(Error::Dimensions { .. })));
+    assert!(reader.search(&Query::default(), 3).expect("no vector, no hits").is_empty());
+}
