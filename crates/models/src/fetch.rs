@@ -89,8 +89,7 @@ pub(crate) fn file(
     }
     let part = Part::of(&target);
     loop {
-        let continued = part.have() > 0;
-        transfer(client, wanted, &part, watch)?;
+        let continued = transfer(client, wanted, &part, watch)?;
         watch.tell(Stage::Checking)?;
         let digests = digest::of_file(&part.bytes).map_err(Error::io(&part.bytes))?;
         if digests.keeps(&wanted.promise) {
@@ -114,26 +113,31 @@ pub(crate) fn file(
     }
 }
 
-/// Connects as often as it takes until all bytes are on disk.
-fn transfer(client: &Client, wanted: &Wanted, part: &Part, watch: &mut Watch<'_>) -> Result<()> {
+/// Connects as often as it takes until all bytes are on disk; says whether they came in several pieces.
+fn transfer(client: &Client, wanted: &Wanted, part: &Part, watch: &mut Watch<'_>) -> Result<bool> {
     let mut tried = 0;
-    for connection in 1.. {
+    let mut connection = 0;
+    loop {
         let before = part.have();
-        let Err(failure) = connect(client, wanted, part, watch) else { return Ok(()) };
+        let failure = match connect(client, wanted, part, watch) {
+            Ok(start) => return Ok(start > 0),
+            Err(failure) => failure,
+        };
+        connection += 1;
         tried = if part.have() > before { 1 } else { tried + 1 };
         let limit = if connection < MOST_CONNECTIONS { client.tries() } else { 0 };
         client.pause_or_give_up(&wanted.url, failure, tried, limit, watch)?;
     }
-    Ok(())
 }
 
-/// One connection. The bytes that came are on disk afterwards, whatever happened.
+/// One connection, which starts at the byte that is returned. The bytes that came are on disk afterwards,
+/// whatever happened.
 fn connect(
     client: &Client,
     wanted: &Wanted,
     part: &Part,
     watch: &mut Watch<'_>,
-) -> Result<(), Failure> {
+) -> Result<u64, Failure> {
     let mut have = part.have();
     if have > wanted.size {
         part.forget().map_err(Failure::Lasting)?;
@@ -141,7 +145,7 @@ fn connect(
     }
     watch.at(have).map_err(Failure::Lasting)?;
     if have == wanted.size && (have > 0 || part.bytes.is_file()) {
-        return Ok(());
+        return Ok(have);
     }
     let range = format!("bytes={have}-");
     let tag = part.tag();
@@ -159,7 +163,8 @@ fn connect(
         }
     };
     let out = open(part, &reply, start).map_err(Failure::Lasting)?;
-    receive(&mut reply, out, start, wanted, part, watch)
+    receive(&mut reply, out, start, wanted, part, watch)?;
+    Ok(start)
 }
 
 /// At which byte the answer starts; an error when it does not fit what is on disk or was promised.

@@ -25,8 +25,8 @@ const LARGEST_DOCUMENT: u64 = 16 << 20;
 /// Longest pause that a server can ask for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Tries to reach a host that can not be connected to at all. A machine behind a firewall should learn
-/// within two connection timeouts that it must use another source.
+/// Tries to ask a host that can not be connected to or says nothing. A machine behind a firewall should
+/// learn within two timeouts that it must use another source.
 const UNREACHABLE_TRIES: u32 = 2;
 
 /// Which proxy to use.
@@ -74,7 +74,8 @@ impl Default for Network {
             proxy: ProxyChoice::default(),
             // Long enough for a satellite link, short enough to wait for it twice.
             connect_timeout: Duration::from_secs(8),
-            stall_timeout: Duration::from_secs(30),
+            // The hub's slowest answers take some ten seconds.
+            stall_timeout: Duration::from_secs(20),
             tries: 5,
             pause: Duration::from_millis(500),
             offline: false,
@@ -138,7 +139,7 @@ pub(crate) struct Document {
 pub(crate) enum Failure {
     /// The same request may succeed later.
     Passing { why: String, pause: Option<Duration> },
-    /// The host can not be connected to.
+    /// The host can not be connected to, or says nothing.
     Unreachable { why: String },
     /// It will not.
     Lasting(Error),
@@ -345,9 +346,8 @@ fn failure(url: &str, error: ureq::Error) -> Failure {
         ureq::Error::HostNotFound
         | ureq::Error::ConnectionFailed
         | ureq::Error::ConnectProxyFailed(_)
-        | ureq::Error::Timeout(ureq::Timeout::Connect | ureq::Timeout::Resolve) => {
-            Failure::Unreachable { why }
-        }
+        // Some firewalls let the connection stand and swallow what is said.
+        | ureq::Error::Timeout(_) => Failure::Unreachable { why },
         ureq::Error::Io(io)
             if matches!(
                 io.kind(),

@@ -17,6 +17,9 @@ const PARTIAL: &str = ".partial";
 /// Ending of a model that is being replaced, beside what is not finished.
 const OLD: &str = ".old";
 
+/// Ending of a model that is being removed, in the same place.
+const REMOVED: &str = ".removed";
+
 /// Deepest folder that is looked at in a model's folder.
 const DEEPEST: usize = 4;
 
@@ -144,9 +147,12 @@ impl ModelStore {
             return Err(Error::Io { path: dir, source });
         }
         let store = ModelStore { dir };
-        // What a crash left half-way is put right by the next process that may.
-        if store.partial().is_dir() && store.lock().is_err() {
-            tracing::debug!("the model store is in use by another process");
+        // What a crash left half-way is put right by the next process that may. Only then: who just looks
+        // must not stand in the way of who pulls.
+        if store.leftovers().next().is_some()
+            && let Err(error) = store.lock()
+        {
+            tracing::debug!(%error, "the model store is not put in order");
         }
         Ok(store)
     }
@@ -180,20 +186,22 @@ impl ModelStore {
         Ok(Lock { _file: file })
     }
 
+    /// Models that were being replaced or removed: paths, and folders' names with their ending.
+    fn leftovers(&self) -> impl Iterator<Item = (PathBuf, String)> {
+        fs::read_dir(self.partial()).into_iter().flatten().flatten().filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            (name.ends_with(OLD) || name.ends_with(REMOVED)).then(|| (entry.path(), name))
+        })
+    }
+
     /// A crash between the two renames of [`ModelStore::install`] leaves the old model aside: it goes back.
     fn recover(&self) -> Result<()> {
-        let partial = self.partial();
-        for entry in fs::read_dir(&partial).map_err(Error::io(&partial))? {
-            let entry = entry.map_err(Error::io(&partial))?;
-            let file_name = entry.file_name();
-            let Some(folder) = file_name.to_str().and_then(|it| it.strip_suffix(OLD)) else {
-                continue;
-            };
-            let place = self.dir.join(folder);
-            if place.exists() {
-                files::remove_all(&entry.path())?;
-            } else {
-                fs::rename(entry.path(), &place).map_err(Error::io(&place))?;
+        for (path, name) in self.leftovers() {
+            match name.strip_suffix(OLD).map(|it| self.dir.join(it)) {
+                Some(place) if !place.exists() => {
+                    fs::rename(&path, &place).map_err(Error::io(&place))?;
+                }
+                _ => files::remove_all(&path)?,
             }
         }
         Ok(())
@@ -302,7 +310,7 @@ impl ModelStore {
             return Err(Error::NotInstalled { name: name.to_owned(), store: self.dir.clone() });
         }
         // Out of sight in one step, so that nobody opens half a model.
-        let aside = self.partial().join(format!("{folder}.removed"));
+        let aside = self.partial().join(format!("{folder}{REMOVED}"));
         files::remove_all(&aside)?;
         fs::rename(&dir, &aside).map_err(Error::io(&dir))?;
         files::sync_dir(&self.dir)?;
