@@ -13,7 +13,7 @@ use rusqlite_migration::{M, Migrations};
 
 use crate::{
     Error, Result,
-    paths::{from_bytes, to_bytes},
+    paths::{display, from_bytes, to_bytes},
 };
 
 /// How long a statement waits for another connection before it gives up.
@@ -21,6 +21,8 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One step per version, never edited once released.
 const STEPS: &[M<'_>] = &[M::up(include_str!("schema.sql"))];
+/// Version of the newest schema.
+const VERSION: i64 = STEPS.len() as i64;
 const MIGRATIONS: Migrations<'_> = Migrations::from_slice(STEPS);
 
 /// The ground truth. All methods may be called from any thread; they take turns.
@@ -42,7 +44,7 @@ pub struct Root {
     pub path: PathBuf,
     /// Whether its documents come from memory and no folder is scanned.
     pub is_virtual: bool,
-    /// When it was last scanned completely, in seconds since 1970.
+    /// When a complete scan last found a change, in seconds since 1970: one that finds none writes nothing.
     pub last_scan: Option<i64>,
 }
 
@@ -69,17 +71,18 @@ impl Catalog {
     pub fn open(path: &Path) -> Result<Catalog> {
         let mut connection = Connection::open(path).map_err(|error| refine(path, error))?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
+        // Looked at before anything is written: a newer version's file stays as it is.
+        if version(&connection).map_err(|error| refine(path, error))? > VERSION {
+            return Err(Error::TooNew { path: path.to_path_buf() });
+        }
         // WAL lets searches read while an index run writes. FULL makes every commit survive a power cut;
         // with one commit per batch of files its fsync is not what indexing waits for.
         let setup =
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;";
         connection.execute_batch(setup).map_err(|error| refine(path, error))?;
         MIGRATIONS.to_latest(&mut connection).map_err(|error| match error {
-            rusqlite_migration::Error::MigrationDefinition(_) => {
-                Error::TooNew { path: path.to_path_buf() }
-            }
             rusqlite_migration::Error::RusqliteError { err, .. } => refine(path, err),
-            other => Error::Damaged { path: path.to_path_buf(), why: other.to_string() },
+            other => Error::Damaged { path: Some(path.to_path_buf()), why: other.to_string() },
         })?;
         Ok(Catalog { connection: Mutex::new(connection) })
     }
@@ -96,14 +99,22 @@ impl Catalog {
         let connection =
             Connection::open_with_flags(path, flags).map_err(|error| refine(path, error))?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
-        let version: i64 = connection
-            .query_row("PRAGMA user_version", [], |row| row.get(0))
-            .map_err(|error| refine(path, error))?;
-        match version.cmp(&(STEPS.len() as i64)) {
-            std::cmp::Ordering::Less => Err(Error::Missing { path: path.to_path_buf() }),
-            std::cmp::Ordering::Greater => Err(Error::TooNew { path: path.to_path_buf() }),
-            std::cmp::Ordering::Equal => Ok(Catalog { connection: Mutex::new(connection) }),
+        match version(&connection).map_err(|error| refine(path, error))? {
+            // Made by a process that was ended before it could write anything.
+            0 => Err(Error::Missing { path: path.to_path_buf() }),
+            it if it > VERSION => Err(Error::TooNew { path: path.to_path_buf() }),
+            it if it < VERSION => Err(Error::TooOld { path: path.to_path_buf() }),
+            _ => Ok(Catalog { connection: Mutex::new(connection) }),
         }
+    }
+
+    /// A random name given to this catalog when it was made. A derived index that remembers another one
+    /// belongs to a catalog that is gone.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn identity(&self) -> Result<String> {
+        Ok(self.connection().query_row("SELECT id FROM identity", [], |row| row.get(0))?)
     }
 
     pub(crate) fn connection(&self) -> MutexGuard<'_, Connection> {
@@ -123,45 +134,47 @@ impl Catalog {
         Ok(value)
     }
 
-    /// Adds a folder; one that is there already is returned as it is. `path` must be absolute.
+    /// Adds a folder; one that is there already is returned as it is. Roots inside the new one become part
+    /// of it: their files keep their chunks and vectors. `path` must be absolute and, so that one folder
+    /// has one name, free of links.
     ///
     /// # Errors
-    /// [`Error::NestedRoot`] when it lies inside another root or contains one.
+    /// [`Error::NestedRoot`] when it lies inside another root; [`Error::RelativeRoot`]; when the database
+    /// can not be written.
     pub fn add_root(&self, path: &Path) -> Result<Root> {
-        self.insert_root(path, false)
+        if !path.is_absolute() {
+            return Err(Error::RelativeRoot { path: path.to_path_buf() });
+        }
+        self.transaction(|transaction| {
+            let roots = roots(transaction)?;
+            let folders = || roots.iter().filter(|it| !it.is_virtual);
+            if let Some(outer) = folders().find(|it| path.starts_with(&it.path)) {
+                if outer.path == path {
+                    return Ok(outer.clone());
+                }
+                return Err(Error::NestedRoot {
+                    path: path.to_path_buf(),
+                    root: outer.path.clone(),
+                });
+            }
+            let root = insert_root(transaction, path, false)?;
+            for inner in folders().filter(|it| it.path.starts_with(path)) {
+                fold(transaction, inner, &root)?;
+            }
+            Ok(root)
+        })
     }
 
-    /// Adds a collection of documents that come from memory.
+    /// Adds a collection of documents that come from memory; one that is there already is returned.
     ///
     /// # Errors
     /// When the database can not be written.
     pub fn add_virtual_root(&self, name: &str) -> Result<Root> {
-        self.insert_root(Path::new(name), true)
-    }
-
-    fn insert_root(&self, path: &Path, is_virtual: bool) -> Result<Root> {
-        for root in self.roots()? {
-            if root.path == path && root.is_virtual == is_virtual {
-                return Ok(root);
-            }
-            if !is_virtual && !root.is_virtual {
-                let inside = path.starts_with(&root.path);
-                if inside || root.path.starts_with(path) {
-                    return Err(Error::NestedRoot {
-                        path: path.to_path_buf(),
-                        root: root.path,
-                        inside,
-                    });
-                }
-            }
-        }
-        let connection = self.connection();
-        connection.execute(
-            "INSERT INTO roots (path, virtual) VALUES (?1, ?2)",
-            params![to_bytes(path), is_virtual],
-        )?;
-        let id = RootId(connection.last_insert_rowid());
-        Ok(Root { id, path: path.to_path_buf(), is_virtual, last_scan: None })
+        self.transaction(|transaction| {
+            let path = Path::new(name);
+            let known = roots(transaction)?.into_iter().find(|it| it.is_virtual && it.path == path);
+            known.map_or_else(|| insert_root(transaction, path, true), Ok)
+        })
     }
 
     /// All roots, oldest first.
@@ -169,18 +182,7 @@ impl Catalog {
     /// # Errors
     /// When the database can not be read.
     pub fn roots(&self) -> Result<Vec<Root>> {
-        let connection = self.connection();
-        let mut statement =
-            connection.prepare("SELECT id, path, virtual, last_scan FROM roots ORDER BY id")?;
-        let rows = statement.query_map([], |row| {
-            Ok(Root {
-                id: RootId(row.get(0)?),
-                path: from_bytes(row.get(1)?),
-                is_virtual: row.get(2)?,
-                last_scan: row.get(3)?,
-            })
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        roots(&self.connection())
     }
 
     /// Forgets a root, its files, chunks and vectors; the derived indexes follow by the log.
@@ -288,11 +290,56 @@ impl Catalog {
     }
 }
 
+fn version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row("PRAGMA user_version", [], |row| row.get(0))
+}
+
+fn roots(connection: &Connection) -> Result<Vec<Root>> {
+    let mut statement =
+        connection.prepare("SELECT id, path, virtual, last_scan FROM roots ORDER BY id")?;
+    let rows = statement.query_map([], |row| {
+        Ok(Root {
+            id: RootId(row.get(0)?),
+            path: from_bytes(row.get(1)?),
+            is_virtual: row.get(2)?,
+            last_scan: row.get(3)?,
+        })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn insert_root(transaction: &Transaction<'_>, path: &Path, is_virtual: bool) -> Result<Root> {
+    transaction.execute(
+        "INSERT INTO roots (path, virtual) VALUES (?1, ?2)",
+        params![to_bytes(path), is_virtual],
+    )?;
+    let id = RootId(transaction.last_insert_rowid());
+    Ok(Root { id, path: path.to_path_buf(), is_virtual, last_scan: None })
+}
+
+/// Gives the files of `inner` to `outer`, a folder above it. Their absolute paths stay, so no index has to
+/// hear of it.
+fn fold(transaction: &Transaction<'_>, inner: &Root, outer: &Root) -> Result<()> {
+    let below = inner.path.strip_prefix(&outer.path).unwrap_or(&inner.path);
+    let mut statement = transaction.prepare("SELECT id, path FROM files WHERE root = ?1")?;
+    let files = statement
+        .query_map([inner.id.0], |row| Ok((row.get::<_, i64>(0)?, from_bytes(row.get(1)?))))?
+        .collect::<Result<Vec<_>, _>>()?;
+    for (id, path) in files {
+        let path = below.join(path);
+        transaction
+            .prepare_cached("UPDATE files SET root = ?2, path = ?3, display = ?4 WHERE id = ?1")?
+            .execute(params![id, outer.id.0, to_bytes(&path), display(&path)])?;
+    }
+    transaction.execute("DELETE FROM roots WHERE id = ?1", [inner.id.0])?;
+    Ok(())
+}
+
 /// Tells a file that is no healthy database from other trouble.
 fn refine(path: &Path, error: rusqlite::Error) -> Error {
     match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt) => {
-            Error::Damaged { path: path.to_path_buf(), why: error.to_string() }
+            Error::Damaged { path: Some(path.to_path_buf()), why: error.to_string() }
         }
         Some(rusqlite::ErrorCode::CannotOpen) => {
             Error::Io { path: path.to_path_buf(), source: std::io::Error::other(error.to_string()) }
@@ -306,4 +353,64 @@ pub(crate) fn now() -> i64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |it| i64::try_from(it.as_secs()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open() -> (tempfile::TempDir, PathBuf, Catalog) {
+        let home = tempfile::tempdir().expect("temp dir");
+        let path = home.path().join("catalog.sqlite");
+        let catalog = Catalog::open(&path).expect("open");
+        (home, path, catalog)
+    }
+
+    #[test]
+    fn the_migrations_are_sound() {
+        MIGRATIONS.validate().expect("every step runs");
+    }
+
+    #[test]
+    fn a_held_catalog_is_said_to_be_busy() {
+        let (_home, path, catalog) = open();
+        let other = Connection::open(&path).expect("raw");
+        other.execute_batch("BEGIN IMMEDIATE").expect("held");
+        // The other never lets go: how long is waited for it makes no difference.
+        catalog.connection().busy_timeout(Duration::from_millis(1)).expect("impatient");
+        let error = catalog.add_root(Path::new("/r")).expect_err("held");
+        assert!(matches!(error, Error::Busy), "{error}");
+        other.execute_batch("COMMIT").expect("free");
+        catalog.add_root(Path::new("/r")).expect("free");
+    }
+
+    #[test]
+    fn a_dropped_transaction_leaves_nothing() {
+        let (_home, path, catalog) = open();
+        let stopped: Result<()> = catalog.transaction(|transaction| {
+            insert_root(transaction, Path::new("/r"), false)?;
+            Err(Error::DiskFull)
+        });
+        stopped.expect_err("stopped on the way");
+        assert!(catalog.roots().expect("roots").is_empty());
+        let mut connection = catalog.connection();
+        let transaction = connection.transaction().expect("begin");
+        insert_root(&transaction, Path::new("/r"), false).expect("insert");
+        // The process ends here, in the middle.
+        drop(transaction);
+        drop(connection);
+        drop(catalog);
+        assert!(Catalog::open(&path).expect("reopen").roots().expect("roots").is_empty());
+    }
+
+    #[test]
+    fn every_commit_is_on_the_disk_before_it_returns() {
+        let (_home, _path, catalog) = open();
+        let connection = catalog.connection();
+        let pragma = |name: &str| {
+            connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0))
+        };
+        assert_eq!(pragma("synchronous").expect("pragma"), 2, "FULL");
+        assert_eq!(pragma("foreign_keys").expect("pragma"), 1);
+    }
 }

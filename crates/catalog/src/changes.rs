@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use riddle_types::{ChunkId, ChunkSet, FileKind, Filter, Location};
 use rusqlite::{Row, Transaction, params};
 
-use crate::{Catalog, FileId, Result, paths::from_bytes};
+use crate::{Catalog, Error, FileId, Result, paths::from_bytes};
+
+/// Chunks handed over at once while reading them all: about half a megabyte of text.
+const PAGE: i64 = 512;
 
 /// One entry of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +17,9 @@ pub struct Change {
     pub seq: u64,
     /// The chunk.
     pub chunk: ChunkId,
-    /// Whether it is gone; otherwise it is new or its text, path or place changed.
+    /// Whether it is gone. Otherwise it is new, or something that is kept beside it changed (path, heading,
+    /// date, title), or it got its vector. The text that its vector is made of never changes: an index of
+    /// vectors may pass over a chunk that it holds.
     pub removed: bool,
 }
 
@@ -121,16 +126,25 @@ impl Catalog {
         Ok(seq.unwrap_or(0).cast_unsigned())
     }
 
-    /// Whether an index that stands at `seq` can follow the log: nothing after it was trimmed away.
+    /// Number of the oldest change that is still in the log; `None` when the log is empty.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn oldest_seq(&self) -> Result<Option<u64>> {
+        let oldest: Option<i64> =
+            self.connection().query_row("SELECT min(seq) FROM changes", [], |row| row.get(0))?;
+        Ok(oldest.map(i64::cast_unsigned))
+    }
+
+    /// Whether an index that stands at `seq` can follow the log: nothing after it was trimmed away. An index
+    /// of another catalog ([`identity`](Self::identity)) can not, whatever its number.
     ///
     /// # Errors
     /// When the database can not be read.
     pub fn can_follow(&self, seq: u64) -> Result<bool> {
         let last = self.last_seq()?;
-        let oldest: Option<i64> =
-            self.connection().query_row("SELECT min(seq) FROM changes", [], |row| row.get(0))?;
-        Ok(match oldest {
-            Some(oldest) => seq + 1 >= oldest.cast_unsigned() && seq <= last,
+        Ok(match self.oldest_seq()? {
+            Some(oldest) => seq + 1 >= oldest && seq <= last,
             None => seq == last,
         })
     }
@@ -161,6 +175,36 @@ impl Catalog {
             }
         }
         Ok(records)
+    }
+
+    /// Hands every chunk to `visit`, by ascending id: for building an index anew. The catalog stays usable
+    /// meanwhile, by `visit` too: it is read page by page, and the log tells what changed behind the reader
+    /// (take [`last_seq`](Self::last_seq) before).
+    ///
+    /// # Errors
+    /// When the database can not be read, or what `visit` returns.
+    pub fn for_each_chunk<E: From<Error>>(
+        &self,
+        mut visit: impl FnMut(ChunkRecord) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut last = -1;
+        loop {
+            let page = self.chunk_page(last)?;
+            let Some(end) = page.last() else { return Ok(()) };
+            last = end.id.0.cast_signed();
+            for record in page {
+                visit(record)?;
+            }
+        }
+    }
+
+    fn chunk_page(&self, after: i64) -> Result<Vec<ChunkRecord>> {
+        let connection = self.connection();
+        let mut statement = connection.prepare_cached(&format!(
+            "SELECT {CHUNK_COLUMNS} FROM {CHUNK_TABLES} WHERE chunks.id > ?1 ORDER BY chunks.id LIMIT ?2"
+        ))?;
+        let rows = statement.query_map([after, PAGE], chunk_record)?;
+        Ok(rows.collect::<Result<_, _>>()?)
     }
 
     /// Every chunk id, ascending.

@@ -1,6 +1,6 @@
 //! What can go wrong with the catalog, and what to do about it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Result of the catalog.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -18,16 +18,22 @@ pub enum Error {
     #[error("the catalog is busy with another program's change: try again in a moment")]
     Busy,
     /// The file is not a healthy database.
-    #[error("{}: the catalog is damaged ({why}): move the file away and run `riddle index` again; your own files are not touched", path.display())]
+    #[error("{}: the catalog is damaged ({why}): move the file away and run `riddle index` again; your own files are not touched", path.as_deref().unwrap_or(Path::new("catalog.sqlite")).display())]
     Damaged {
-        /// The file.
-        path: PathBuf,
+        /// The file, where the damage showed while opening it.
+        path: Option<PathBuf>,
         /// What SQLite says.
         why: String,
     },
     /// The file was written by a newer version.
     #[error("{}: the catalog was written by a newer version of riddle: update riddle, or use another --home", path.display())]
     TooNew {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file was written by an older version and can not be brought up to date while only reading.
+    #[error("{}: the catalog was written by an older version of riddle: run `riddle index` once to bring it up to date", path.display())]
+    TooOld {
         /// The file.
         path: PathBuf,
     },
@@ -46,14 +52,50 @@ pub enum Error {
         pid: Option<u32>,
     },
     /// A root lies inside another.
-    #[error("{} {} {}, which is indexed already: remove that folder first, or index it again", path.display(), if *inside { "lies inside" } else { "contains" }, root.display())]
+    #[error("{} lies inside {}, which is indexed already: run `riddle index` for that folder", path.display(), root.display())]
     NestedRoot {
         /// The new folder.
         path: PathBuf,
-        /// The old one.
+        /// The root around it.
         root: PathBuf,
-        /// Whether the new one is the inner one.
-        inside: bool,
+    },
+    /// Roots are absolute: the program may run in another folder tomorrow.
+    #[error("{}: not an absolute path", path.display())]
+    RelativeRoot {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The root was removed.
+    #[error(
+        "folder number {id} is no longer in the library: add it again with `riddle index FOLDER`"
+    )]
+    UnknownRoot {
+        /// Its number.
+        id: i64,
+    },
+    /// Documents from memory can not be scanned.
+    #[error("{name} holds documents from memory: there is no folder to scan")]
+    VirtualRoot {
+        /// Name of the collection.
+        name: String,
+    },
+    /// The embedder was never registered, or was dropped by a switch.
+    #[error("the catalog does not know the embedder {embedder}: run `riddle index` again")]
+    UnknownEmbedder {
+        /// Its identity.
+        embedder: String,
+    },
+    /// A vector does not have the length its embedder was registered with.
+    #[error(
+        "a vector of {found} numbers for {embedder}, which makes vectors of {expected}: choose the embedder again"
+    )]
+    WrongVector {
+        /// The embedder.
+        embedder: String,
+        /// Its registered length.
+        expected: usize,
+        /// The length found.
+        found: usize,
     },
     /// The switch would leave chunks without vectors.
     #[error("{missing} chunks have no vector by {embedder} yet: run `riddle index` to finish")]
@@ -86,6 +128,9 @@ impl From<rusqlite::Error> for Error {
             // A file-size limit or a full volume can also show as a failed write.
             Some(rusqlite::ErrorCode::SystemIoFailure) if error.to_string().contains("full") => {
                 Error::DiskFull
+            }
+            Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt) => {
+                Error::Damaged { path: None, why: error.to_string() }
             }
             _ => Error::Sqlite(error),
         }

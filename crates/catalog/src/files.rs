@@ -1,6 +1,9 @@
 //! The queue, and what reading a file brings back: one transaction for a batch of files.
 
-use std::{collections::HashMap, path::PathBuf};
+use std::{
+    collections::{HashMap, HashSet},
+    path::PathBuf,
+};
 
 use riddle_types::{Chunk, FileKind, FileState};
 use rusqlite::{OptionalExtension as _, Transaction, params};
@@ -9,7 +12,7 @@ use crate::{
     Catalog, Result, RootId,
     changes::{log_chunk, log_file},
     paths::{from_bytes, to_bytes},
-    vectors::put_vector,
+    vectors::VectorWriter,
 };
 
 /// A file that was begun this often and never finished takes the program down: it is given up.
@@ -28,6 +31,12 @@ pub struct Job {
     pub root: RootId,
     /// Its absolute path.
     pub path: PathBuf,
+    /// Its path below the root.
+    pub relative_path: PathBuf,
+    /// Size in bytes, as scanned.
+    pub size: u64,
+    /// Modification time in nanoseconds since 1970, as scanned.
+    pub modified_ns: i64,
     /// How often it was begun before.
     pub attempts: u32,
 }
@@ -74,30 +83,61 @@ impl Catalog {
     /// The next files to read: those begun least often first, then the most recently modified, because
     /// people look for what they just worked on.
     ///
+    /// A file that was begun before and not finished may be what ended the program: it comes alone, so that
+    /// no other file is blamed with it.
+    ///
     /// # Errors
     /// When the database can not be read.
     pub fn next_jobs(&self, limit: usize) -> Result<Vec<Job>> {
+        self.next_jobs_besides(limit, &HashSet::new())
+    }
+
+    /// [`next_jobs`](Self::next_jobs) besides those that are being read already: for a pipeline that begins
+    /// the next batch before the last one is committed.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn next_jobs_besides(&self, limit: usize, busy: &HashSet<FileId>) -> Result<Vec<Job>> {
         let connection = self.connection();
         let mut statement = connection.prepare_cached(
-            "SELECT files.id, files.root, roots.path, files.path, jobs.attempts
-             FROM jobs JOIN files ON files.id = jobs.file JOIN roots ON roots.id = files.root
-             WHERE roots.virtual = 0
-             ORDER BY jobs.attempts, files.modified_ns DESC, files.id LIMIT ?1",
+            "SELECT jobs.file, files.root, roots.path, files.path, jobs.attempts, files.size, files.modified_ns
+             FROM jobs CROSS JOIN files ON files.id = jobs.file JOIN roots ON roots.id = files.root
+             ORDER BY jobs.attempts, jobs.modified_ns DESC, jobs.file",
         )?;
-        let rows = statement.query_map([limit as i64], |row| {
+        let mut rows = statement.query([])?;
+        let mut jobs: Vec<Job> = Vec::new();
+        while jobs.len() < limit
+            && let Some(row) = rows.next()?
+        {
+            let file = FileId(row.get(0)?);
+            let attempts: u32 = row.get(4)?;
+            if busy.contains(&file) {
+                continue;
+            }
+            if attempts > 0 && !jobs.is_empty() {
+                break;
+            }
             let (root, path): (Vec<u8>, Vec<u8>) = (row.get(2)?, row.get(3)?);
-            Ok(Job {
-                file: FileId(row.get(0)?),
+            let relative_path = from_bytes(path);
+            jobs.push(Job {
+                file,
                 root: RootId(row.get(1)?),
-                path: from_bytes(root).join(from_bytes(path)),
-                attempts: row.get(4)?,
-            })
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
+                path: from_bytes(root).join(&relative_path),
+                relative_path,
+                size: row.get::<_, i64>(5)?.cast_unsigned(),
+                modified_ns: row.get(6)?,
+                attempts,
+            });
+            if attempts > 0 {
+                break;
+            }
+        }
+        Ok(jobs)
     }
 
     /// Counts an attempt of each job, durably, before any of the files is opened. Returns the jobs to do;
-    /// those begun [`MAX_ATTEMPTS`] times before are given up and recorded as failed.
+    /// those begun [`MAX_ATTEMPTS`] times before are given up and recorded as failed, so the answer can be
+    /// empty while others wait.
     ///
     /// # Errors
     /// When the database can not be written.
@@ -106,21 +146,12 @@ impl Catalog {
             let (doomed, todo): (Vec<Job>, Vec<Job>) =
                 jobs.into_iter().partition(|it| it.attempts >= MAX_ATTEMPTS);
             for job in &doomed {
-                let reason =
-                    format!("the program ended {MAX_ATTEMPTS} times while reading this file");
-                transaction.execute(
-                    "UPDATE files SET state = ?2, reason = ?3 WHERE id = ?1",
-                    params![job.file.0, FileState::Failed.as_str(), reason],
-                )?;
-                log_file(transaction, job.file, true)?;
-                transaction.execute("DELETE FROM chunks WHERE file = ?1", [job.file.0])?;
-                transaction.execute("DELETE FROM jobs WHERE file = ?1", [job.file.0])?;
+                give_up(transaction, job.file)?;
             }
             for job in &todo {
-                transaction.execute(
-                    "UPDATE jobs SET attempts = attempts + 1 WHERE file = ?1",
-                    [job.file.0],
-                )?;
+                transaction
+                    .prepare_cached("UPDATE jobs SET attempts = attempts + 1 WHERE file = ?1")?
+                    .execute([job.file.0])?;
             }
             Ok(todo)
         })
@@ -155,32 +186,41 @@ impl Catalog {
     /// Writes what reading a batch of files brought back: all of it or nothing. Chunks whose text is as
     /// before keep their identity and vectors. `embedder` is whose vectors the chunks carry.
     ///
+    /// A file that a scan queued again while it was read gets the chunks and stays queued; one that was
+    /// removed meanwhile is passed over. Committing the same outcome twice changes nothing.
+    ///
     /// # Errors
-    /// When the database can not be written.
+    /// [`UnknownEmbedder`](crate::Error::UnknownEmbedder) and [`WrongVector`](crate::Error::WrongVector) for vectors that do not belong here; when the
+    /// database can not be written.
     pub fn commit_files(&self, outcomes: &[FileOutcome], embedder: Option<&str>) -> Result<()> {
         self.transaction(|transaction| {
+            let writer = embedder.map(|it| VectorWriter::new(transaction, it)).transpose()?;
             for outcome in outcomes {
-                commit_file(transaction, outcome, embedder)?;
+                commit_file(transaction, outcome, writer.as_ref())?;
             }
             Ok(())
         })
     }
 
-    /// Removes files that vanished between scan and reading.
+    /// Removes files that were begun and found to be gone. One that a scan has queued again since, for
+    /// example under the path it moved to, stays.
     ///
     /// # Errors
     /// When the database can not be written.
     pub fn remove_files(&self, files: &[FileId]) -> Result<()> {
         self.transaction(|transaction| {
             for file in files {
-                log_file(transaction, *file, true)?;
-                transaction.execute("DELETE FROM files WHERE id = ?1", [file.0])?;
+                if !queued_again(transaction, *file)? {
+                    log_file(transaction, *file, true)?;
+                    transaction.execute("DELETE FROM files WHERE id = ?1", [file.0])?;
+                }
             }
             Ok(())
         })
     }
 
-    /// Makes or finds the document `name` of a virtual root; its chunks are then committed as a file's.
+    /// Makes or finds the document `name` of a virtual root; its chunks are then committed as a file's. Such
+    /// documents are never queued and no scan touches them.
     ///
     /// # Errors
     /// When the database can not be written.
@@ -195,8 +235,11 @@ impl Catalog {
             return Ok(FileId(id));
         }
         connection
-            .prepare_cached("INSERT INTO files (root, path, size, modified_ns, state) VALUES (?1, ?2, 0, 0, ?3)")?
-            .execute(params![root.0, path, FileState::Pending.as_str()])?;
+            .prepare_cached(
+                "INSERT INTO files (root, path, display, size, modified_ns, state, by_scan)
+                 VALUES (?1, ?2, ?3, 0, 0, ?4, 0)",
+            )?
+            .execute(params![root.0, path, name, FileState::Pending.as_str()])?;
         Ok(FileId(connection.last_insert_rowid()))
     }
 
@@ -207,12 +250,15 @@ impl Catalog {
     pub fn retry_failed(&self) -> Result<u64> {
         self.transaction(|transaction| {
             transaction.execute(
-                "INSERT INTO jobs (file) SELECT id FROM files WHERE state = ?1
+                "INSERT INTO jobs (file, modified_ns)
+                 SELECT files.id, modified_ns FROM files JOIN roots ON roots.id = files.root
+                 WHERE state = ?1 AND roots.virtual = 0
                  ON CONFLICT (file) DO UPDATE SET attempts = 0",
                 [FileState::Failed.as_str()],
             )?;
             let count = transaction.execute(
-                "UPDATE files SET state = ?2, reason = '' WHERE state = ?1",
+                "UPDATE files SET state = ?2, by_scan = 0, reason = ''
+                 WHERE state = ?1 AND id IN (SELECT file FROM jobs)",
                 [FileState::Failed.as_str(), FileState::Pending.as_str()],
             )?;
             Ok(count as u64)
@@ -220,94 +266,209 @@ impl Catalog {
     }
 }
 
-struct OldChunk {
-    id: i64,
-    heading: String,
-    location: String,
+fn give_up(transaction: &Transaction<'_>, file: FileId) -> Result<()> {
+    let reason = format!("the program ended {MAX_ATTEMPTS} times while reading this file");
+    transaction.execute(
+        "UPDATE files SET state = ?2, by_scan = 0, reason = ?3 WHERE id = ?1",
+        params![file.0, FileState::Failed.as_str(), reason],
+    )?;
+    log_file(transaction, file, true)?;
+    transaction.execute("DELETE FROM chunks WHERE file = ?1", [file.0])?;
+    transaction.execute("DELETE FROM jobs WHERE file = ?1", [file.0])?;
+    Ok(())
+}
+
+/// Whether the file has a job that was not begun: a scan queued it after its reading began.
+fn queued_again(transaction: &Transaction<'_>, file: FileId) -> Result<bool> {
+    let found = transaction
+        .prepare_cached("SELECT 1 FROM jobs WHERE file = ?1 AND attempts = 0")?
+        .query_row([file.0], |_| Ok(()))
+        .optional()?;
+    Ok(found.is_some())
 }
 
 fn commit_file(
     transaction: &Transaction<'_>,
     outcome: &FileOutcome,
-    embedder: Option<&str>,
+    embedder: Option<&VectorWriter<'_>>,
 ) -> Result<()> {
+    let Some(fields_changed) = commit_record(transaction, outcome)? else {
+        // The file or its root was removed while it was read: there is nothing to write to.
+        return Ok(());
+    };
     let id = outcome.file.0;
-    let updated = transaction
+    let mut old = old_chunks(transaction, id)?;
+    let plan: Vec<(Option<OldChunk>, &NewChunk, String)> = outcome
+        .chunks
+        .iter()
+        .map(|new| {
+            let kept = old.get_mut(&new.text_hash).and_then(Vec::pop);
+            (kept, new, json(&new.chunk.location))
+        })
+        .collect();
+    for gone in old.into_values().flatten() {
+        log_chunk(transaction, gone.id, true)?;
+        transaction.prepare_cached("DELETE FROM chunks WHERE id = ?1")?.execute([gone.id])?;
+    }
+    let in_place = plan.iter().all(|(kept, new, _)| {
+        kept.as_ref().is_none_or(|it| it.ordinal == i64::from(new.chunk.ordinal))
+    });
+    if !in_place {
+        // Positions are unique in a file: all step aside before the first takes its new place.
+        transaction
+            .prepare_cached("UPDATE chunks SET ordinal = -1 - ordinal WHERE file = ?1")?
+            .execute([id])?;
+    }
+    for (kept, new, location) in &plan {
+        let chunk = match kept {
+            Some(kept) => {
+                let same = kept.same(new, location);
+                if !same || !in_place {
+                    update_chunk(transaction, kept.id, new, location)?;
+                }
+                if !same || fields_changed {
+                    log_chunk(transaction, kept.id, false)?;
+                }
+                kept.id
+            }
+            None => insert_chunk(transaction, id, new, location)?,
+        };
+        if let (Some(embedder), Some(vector)) = (embedder, &new.vector) {
+            embedder.put(chunk, vector)?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes the file's own row and takes the job out of the queue. Returns whether anything changed that the
+/// keyword index holds beside each chunk; `None` if there is no such file.
+fn commit_record(transaction: &Transaction<'_>, outcome: &FileOutcome) -> Result<Option<bool>> {
+    let id = outcome.file.0;
+    let old = transaction
         .prepare_cached(
-            "UPDATE files SET content_hash = ?2, kind = ?3, state = ?4, reason = ?5, title = ?6, language = ?7,
-                              warnings = ?8, size = ?9, modified_ns = ?10 WHERE id = ?1",
+            "SELECT kind, title, language, modified_ns, size, indexed_ns FROM files WHERE id = ?1",
+        )?
+        .query_row([id], |row| {
+            Ok(OldRecord {
+                kind: row.get(0)?,
+                title: row.get(1)?,
+                language: row.get(2)?,
+                modified_ns: row.get(3)?,
+                size: row.get(4)?,
+                indexed_ns: row.get(5)?,
+            })
+        })
+        .optional()?;
+    let Some(old) = old else { return Ok(None) };
+    let again = queued_again(transaction, outcome.file)?;
+    // What the scan saw after this reading is the newer truth, and what the next reading starts from.
+    let (state, size, modified_ns) = if again {
+        (FileState::Pending, old.size, old.modified_ns)
+    } else {
+        (outcome.state, outcome.size.cast_signed(), outcome.modified_ns)
+    };
+    transaction
+        .prepare_cached(
+            "UPDATE files SET content_hash = ?2, kind = ?3, state = ?4, by_scan = 0, reason = ?5, title = ?6,
+                              language = ?7, warnings = ?8, size = ?9, modified_ns = ?10, indexed_ns = ?11
+             WHERE id = ?1",
         )?
         .execute(params![
             id,
             outcome.content_hash,
             outcome.kind.as_str(),
-            outcome.state.as_str(),
+            state.as_str(),
             outcome.reason,
             outcome.title,
             outcome.language,
             json(&outcome.warnings),
-            outcome.size.cast_signed(),
-            outcome.modified_ns
+            size,
+            modified_ns,
+            modified_ns
         ])?;
-    if updated == 0 {
-        // The file or its root was removed while it was read: there is nothing to write to.
-        return Ok(());
+    if !again {
+        transaction.prepare_cached("DELETE FROM jobs WHERE file = ?1")?.execute([id])?;
     }
-    transaction.prepare_cached("DELETE FROM jobs WHERE file = ?1")?.execute([id])?;
-    let mut old = old_chunks(transaction, id)?;
-    // Ordinals are unique per file: move the old ones out of the way before chunks take new places.
-    transaction
-        .prepare_cached("UPDATE chunks SET ordinal = -1 - ordinal WHERE file = ?1")?
-        .execute([id])?;
-    for new in &outcome.chunks {
-        let location = json(&new.chunk.location);
-        let kept = old.get_mut(&new.text_hash).and_then(Vec::pop);
-        let chunk_id = match kept {
-            Some(kept) => {
-                transaction
-                    .prepare_cached(
-                        "UPDATE chunks SET ordinal = ?2, text = ?3, heading = ?4, location = ?5, tokens = ?6 WHERE id = ?1",
-                    )?
-                    .execute(params![
-                        kept.id,
-                        new.chunk.ordinal,
-                        new.chunk.text,
-                        new.chunk.heading,
-                        location,
-                        new.chunk.tokens
-                    ])?;
-                if kept.heading != new.chunk.heading || kept.location != location {
-                    log_chunk(transaction, kept.id, false)?;
-                }
-                kept.id
-            }
-            None => insert_chunk(transaction, id, new, &location)?,
-        };
-        if let (Some(embedder), Some(vector)) = (embedder, &new.vector) {
-            put_vector(transaction, embedder, chunk_id, vector)?;
-        }
-    }
-    for gone in old.into_values().flatten() {
-        log_chunk(transaction, gone.id, true)?;
-        transaction.prepare_cached("DELETE FROM chunks WHERE id = ?1")?.execute([gone.id])?;
-    }
-    Ok(())
+    Ok(Some(
+        old.kind != outcome.kind.as_str()
+            || old.title != outcome.title
+            || old.language != outcome.language
+            || old.indexed_ns != Some(modified_ns),
+    ))
 }
 
+struct OldRecord {
+    kind: String,
+    title: Option<String>,
+    language: Option<String>,
+    modified_ns: i64,
+    size: i64,
+    indexed_ns: Option<i64>,
+}
+
+struct OldChunk {
+    id: i64,
+    ordinal: i64,
+    text: String,
+    heading: String,
+    location: String,
+    tokens: u32,
+}
+
+impl OldChunk {
+    /// Whether everything but the position is as before.
+    fn same(&self, new: &NewChunk, location: &str) -> bool {
+        self.text == new.chunk.text
+            && self.heading == new.chunk.heading
+            && self.location == location
+            && self.tokens == new.chunk.tokens
+    }
+}
+
+/// The file's chunks by the hash of their text, those of equal text from the last to the first.
 fn old_chunks(
     transaction: &Transaction<'_>,
     file: i64,
 ) -> Result<HashMap<[u8; 32], Vec<OldChunk>>> {
     let mut statement = transaction.prepare_cached(
-        "SELECT text_hash, id, heading, location FROM chunks WHERE file = ?1 ORDER BY ordinal DESC",
+        "SELECT text_hash, id, ordinal, text, heading, location, tokens FROM chunks WHERE file = ?1
+         ORDER BY ordinal DESC",
     )?;
     let mut rows = statement.query([file])?;
     let mut old: HashMap<[u8; 32], Vec<OldChunk>> = HashMap::new();
     while let Some(row) = rows.next()? {
-        let chunk = OldChunk { id: row.get(1)?, heading: row.get(2)?, location: row.get(3)? };
+        let chunk = OldChunk {
+            id: row.get(1)?,
+            ordinal: row.get(2)?,
+            text: row.get(3)?,
+            heading: row.get(4)?,
+            location: row.get(5)?,
+            tokens: row.get(6)?,
+        };
         old.entry(row.get(0)?).or_default().push(chunk);
     }
     Ok(old)
+}
+
+fn update_chunk(
+    transaction: &Transaction<'_>,
+    id: i64,
+    new: &NewChunk,
+    location: &str,
+) -> Result<()> {
+    transaction
+        .prepare_cached(
+            "UPDATE chunks SET ordinal = ?2, text = ?3, heading = ?4, location = ?5, tokens = ?6 WHERE id = ?1",
+        )?
+        .execute(params![
+            id,
+            new.chunk.ordinal,
+            new.chunk.text,
+            new.chunk.heading,
+            location,
+            new.chunk.tokens
+        ])?;
+    Ok(())
 }
 
 fn insert_chunk(

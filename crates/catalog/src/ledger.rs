@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use riddle_types::{FileKind, FileState};
-use rusqlite::params;
+use rusqlite::{Row, params};
 
 use crate::{Catalog, FileId, Result, paths::from_bytes};
 
@@ -61,36 +61,37 @@ impl Catalog {
         limit: usize,
         offset: usize,
     ) -> Result<Vec<FileRecord>> {
+        self.files_named(state, "", limit, offset)
+    }
+
+    /// [`files`](Self::files) whose path below the root contains `part`; ASCII letters match in either case.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn files_named(
+        &self,
+        state: Option<FileState>,
+        part: &str,
+        limit: usize,
+        offset: usize,
+    ) -> Result<Vec<FileRecord>> {
         let connection = self.connection();
+        // instr and not LIKE: `%` and `_` are letters in file names.
         let mut statement = connection.prepare_cached(
             "SELECT files.id, roots.path, files.path, files.state, files.reason, files.kind, files.size,
                     files.modified_ns, (SELECT count(*) FROM chunks WHERE chunks.file = files.id), files.warnings
              FROM files JOIN roots ON roots.id = files.root
-             WHERE ?1 IS NULL OR files.state = ?1
-             ORDER BY roots.path, files.path LIMIT ?2 OFFSET ?3",
+             WHERE (?1 IS NULL OR files.state = ?1) AND instr(lower(files.display), lower(?2)) > 0
+             ORDER BY roots.path, files.path LIMIT ?3 OFFSET ?4",
         )?;
         let rows = statement.query_map(
             params![
                 state.map(FileState::as_str),
+                part,
                 i64::try_from(limit).unwrap_or(i64::MAX),
-                offset as i64
+                i64::try_from(offset).unwrap_or(i64::MAX)
             ],
-            |row| {
-                let (root, path): (Vec<u8>, Vec<u8>) = (row.get(1)?, row.get(2)?);
-                let (state, kind, warnings): (String, String, String) =
-                    (row.get(3)?, row.get(5)?, row.get(9)?);
-                Ok(FileRecord {
-                    id: FileId(row.get(0)?),
-                    path: from_bytes(root).join(from_bytes(path)),
-                    state: FileState::parse(&state).unwrap_or(FileState::Pending),
-                    reason: row.get(4)?,
-                    kind: FileKind::parse(&kind).unwrap_or(FileKind::Other),
-                    bytes: row.get::<_, i64>(6)?.cast_unsigned(),
-                    modified: row.get::<_, i64>(7)?.div_euclid(1_000_000_000),
-                    chunks: row.get::<_, i64>(8)?.cast_unsigned(),
-                    warnings: serde_json::from_str(&warnings).unwrap_or_default(),
-                })
-            },
+            file_record,
         )?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
@@ -104,7 +105,7 @@ impl Catalog {
         let connection = self.connection();
         let mut statement = connection.prepare(
             "SELECT files.path, chunks.ordinal, chunks.text_hash FROM chunks JOIN files ON files.id = chunks.file
-             ORDER BY files.path, chunks.ordinal",
+             ORDER BY files.path, chunks.ordinal, chunks.text_hash",
         )?;
         let mut rows = statement.query([])?;
         let mut hasher = blake3::Hasher::new();
@@ -134,19 +135,60 @@ impl Catalog {
                 problems.push(format!("catalog: {line}"));
             }
         }
-        let count = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
-        let orphans = count("SELECT count(*) FROM files WHERE state = 'pending' AND id NOT IN (SELECT file FROM jobs)
-                             AND root IN (SELECT id FROM roots WHERE virtual = 0)")?;
-        if orphans > 0 {
-            problems.push(format!("catalog: {orphans} pending files are not in the queue: run `riddle index --retry-failed`"));
-        }
-        let hollow = count(
-            "SELECT count(*) FROM files WHERE state = 'indexed' AND id NOT IN (SELECT file FROM chunks)",
-        )?;
-        if hollow > 0 {
-            problems
-                .push(format!("catalog: {hollow} files are marked as indexed and hold no text"));
+        for (sql, text) in CHECKS {
+            let count: i64 = connection.query_row(sql, [], |row| row.get(0))?;
+            if count > 0 {
+                problems.push(format!("catalog: {count} {text}"));
+            }
         }
         Ok(problems)
     }
+}
+
+/// What must hold in every catalog: a query that counts the exceptions, and what to say of them.
+const CHECKS: &[(&str, &str)] = &[
+    ("SELECT count(*) FROM pragma_foreign_key_check", "rows belong to nothing"),
+    (
+        "SELECT count(*) FROM files WHERE state = 'pending' AND id NOT IN (SELECT file FROM jobs)
+         AND root IN (SELECT id FROM roots WHERE virtual = 0)",
+        "files wait and are not in the queue: touch them, or remove their folder and add it again",
+    ),
+    (
+        "SELECT count(*) FROM jobs WHERE file NOT IN (SELECT id FROM files WHERE state = 'pending')",
+        "files are in the queue and do not wait: run `riddle index`",
+    ),
+    (
+        "SELECT count(*) FROM files WHERE state = 'indexed' AND id NOT IN (SELECT file FROM chunks)",
+        "files are marked as indexed and hold no text",
+    ),
+    (
+        "SELECT count(*) FROM (SELECT 1 FROM chunks GROUP BY file
+         HAVING min(ordinal) <> 0 OR max(ordinal) <> count(*) - 1)",
+        "files have gaps between their chunks",
+    ),
+    (
+        "SELECT count(*) FROM vectors JOIN embedders ON embedders.id = vectors.embedder
+         WHERE length(vector) <> 4 * dimensions",
+        "vectors have a wrong length",
+    ),
+    (
+        "SELECT count(*) > 1 FROM embedders WHERE active = 1",
+        "surplus embedder is marked as the one to search with",
+    ),
+];
+
+fn file_record(row: &Row<'_>) -> rusqlite::Result<FileRecord> {
+    let (root, path): (Vec<u8>, Vec<u8>) = (row.get(1)?, row.get(2)?);
+    let (state, kind, warnings): (String, String, String) = (row.get(3)?, row.get(5)?, row.get(9)?);
+    Ok(FileRecord {
+        id: FileId(row.get(0)?),
+        path: from_bytes(root).join(from_bytes(path)),
+        state: FileState::parse(&state).unwrap_or(FileState::Pending),
+        reason: row.get(4)?,
+        kind: FileKind::parse(&kind).unwrap_or(FileKind::Other),
+        bytes: row.get::<_, i64>(6)?.cast_unsigned(),
+        modified: row.get::<_, i64>(7)?.div_euclid(1_000_000_000),
+        chunks: row.get::<_, i64>(8)?.cast_unsigned(),
+        warnings: serde_json::from_str(&warnings).unwrap_or_default(),
+    })
 }

@@ -28,3 +28,8 @@ pub(crate) fn from_bytes(bytes: Vec<u8>) -> PathBuf {
         bytes.chunks_exact(2).map(|it| u16::from_le_bytes([it[0], it[1]])).collect();
     PathBuf::from(std::ffi::OsString::from_wide(&units))
 }
+
+/// The path as text; bytes that are not text are replaced.
+pub(crate) fn display(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}

@@ -1,18 +1,18 @@
 //! Reconciling a scan with what is known: new, changed, moved, gone.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     path::{Path, PathBuf},
 };
 
 use riddle_types::{FileEntry, FileState, ScanVerdict};
-use rusqlite::{Transaction, params};
+use rusqlite::{OptionalExtension as _, Transaction, params};
 
 use crate::{
-    Catalog, FileId, Result, RootId,
+    Catalog, Error, FileId, Result, RootId,
     catalog::now,
     changes::log_file,
-    paths::{from_bytes, to_bytes},
+    paths::{display, from_bytes, to_bytes},
 };
 
 /// What a scan changed.
@@ -20,7 +20,7 @@ use crate::{
 pub struct ScanDelta {
     /// Files seen for the first time.
     pub new: u64,
-    /// Files whose size, time or verdict differ.
+    /// Files whose size, time, identity or verdict differ.
     pub changed: u64,
     /// Files that are as they were.
     pub unchanged: u64,
@@ -28,6 +28,8 @@ pub struct ScanDelta {
     pub moved: u64,
     /// Files that are gone.
     pub removed: u64,
+    /// Those of the files seen, whether new or not, that are not to be read.
+    pub skipped: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -36,24 +38,168 @@ struct Known {
     size: u64,
     modified_ns: i64,
     volume_id: Option<(u64, u64)>,
-    state: FileState,
-    reason: String,
+    /// State and reason, where they are a scan's verdict.
+    verdict: Option<(FileState, String)>,
 }
 
 impl Known {
-    fn same_bytes(&self, entry: &FileEntry) -> bool {
-        self.size == entry.size && self.modified_ns == entry.modified_ns
+    /// Whether size, time and verdict are what is recorded.
+    fn looks_like(&self, entry: &FileEntry) -> bool {
+        let verdict = match &entry.verdict {
+            ScanVerdict::Read => self.verdict.is_none(),
+            ScanVerdict::Skip(state, reason) => {
+                self.verdict.as_ref().is_some_and(|it| it.0 == *state && it.1 == *reason)
+            }
+        };
+        verdict && self.size == entry.size && self.modified_ns == entry.modified_ns
     }
 
-    /// Whether the entry changes nothing: same bytes, and the verdict is what is recorded.
-    fn unchanged(&self, entry: &FileEntry) -> bool {
-        let scan_made =
-            matches!(self.state, FileState::Excluded | FileState::TooLarge | FileState::CloudOnly);
-        self.same_bytes(entry)
-            && match &entry.verdict {
-                ScanVerdict::Read => !scan_made,
-                ScanVerdict::Skip(state, reason) => self.state == *state && self.reason == *reason,
+    /// Whether the entry can be the same file, seen at the same path. Device numbers are given out anew
+    /// when a disk is mounted, so that only another inode tells of another file.
+    fn may_be(&self, entry: &FileEntry) -> bool {
+        match (self.volume_id, entry.volume_id) {
+            (Some((_, known)), Some((_, seen))) => known == seen,
+            _ => true,
+        }
+    }
+}
+
+/// What is to be written; decided before the first write.
+#[derive(Default)]
+struct Plan<'a> {
+    moved: Vec<(PathBuf, FileId, &'a FileEntry)>,
+    gone: Vec<FileId>,
+    changed: Vec<(FileId, &'a FileEntry)>,
+    new: Vec<&'a FileEntry>,
+    /// Unchanged, and on a volume that has another number now.
+    renumbered: Vec<(FileId, &'a FileEntry)>,
+    unchanged: u64,
+    skipped: u64,
+}
+
+impl<'a> Plan<'a> {
+    fn make(
+        mut known: BTreeMap<PathBuf, Known>,
+        entries: &'a [FileEntry],
+        may_remove: &dyn Fn(&Path) -> bool,
+    ) -> Plan<'a> {
+        let mut plan = Plan::default();
+        let mut seen: HashSet<&Path> = HashSet::with_capacity(entries.len());
+        let mut open = Vec::new();
+        for entry in entries.iter().filter(|it| seen.insert(&it.relative_path)) {
+            plan.skipped += u64::from(entry.verdict != ScanVerdict::Read);
+            match known.get(&entry.relative_path) {
+                Some(old) if old.looks_like(entry) && old.may_be(entry) => {
+                    plan.unchanged += 1;
+                    if old.volume_id != entry.volume_id && entry.volume_id.is_some() {
+                        plan.renumbered.push((old.id, entry));
+                    }
+                    known.remove(&entry.relative_path);
+                }
+                _ => open.push(entry),
             }
+        }
+        plan.follow_moves(&mut known, &mut open, &|path| seen.contains(path) || may_remove(path));
+        let taken: HashSet<&Path> =
+            plan.moved.iter().map(|it| it.2.relative_path.as_path()).collect();
+        for entry in open {
+            match known.remove(&entry.relative_path) {
+                Some(old) => plan.changed.push((old.id, entry)),
+                None => plan.new.push(entry),
+            }
+        }
+        // What is left was not seen, or another file has taken its place.
+        plan.gone = known
+            .iter()
+            .filter(|(path, _)| taken.contains(path.as_path()) || may_remove(path))
+            .map(|(_, it)| it.id)
+            .collect();
+        plan
+    }
+
+    /// Takes the pairs of `known` and `open` that are one file under two paths. `left` tells which known
+    /// paths the file is no longer at: a second name of the same file (a hard link) is no move.
+    fn follow_moves(
+        &mut self,
+        known: &mut BTreeMap<PathBuf, Known>,
+        open: &mut Vec<&'a FileEntry>,
+        left: &dyn Fn(&Path) -> bool,
+    ) {
+        let mut origins: HashMap<(u64, u64), PathBuf> = HashMap::new();
+        for (path, old) in known.iter().filter(|(path, _)| left(path)) {
+            if let Some(identity) = old.volume_id {
+                origins.entry(identity).or_insert_with(|| path.clone());
+            }
+        }
+        open.retain(|entry| {
+            let origin = entry.volume_id.and_then(|it| origins.get(&it));
+            let Some(path) = origin.filter(|path| {
+                **path != entry.relative_path
+                    && known.get(*path).is_some_and(|old| old.looks_like(entry))
+            }) else {
+                return true;
+            };
+            if let Some((path, old)) = known.remove_entry(path) {
+                self.moved.push((path, old.id, entry));
+            }
+            false
+        });
+    }
+
+    fn is_empty(&self) -> bool {
+        self.moved.is_empty()
+            && self.gone.is_empty()
+            && self.changed.is_empty()
+            && self.new.is_empty()
+            && self.renumbered.is_empty()
+    }
+
+    fn write(&self, transaction: &Transaction<'_>, root: RootId) -> Result<()> {
+        for id in &self.gone {
+            log_file(transaction, *id, true)?;
+            transaction.prepare_cached("DELETE FROM files WHERE id = ?1")?.execute([id.0])?;
+        }
+        self.write_moves(transaction)?;
+        for (id, entry) in &self.changed {
+            update_file(transaction, *id, entry)?;
+        }
+        for entry in &self.new {
+            insert_file(transaction, root, entry)?;
+        }
+        for (id, entry) in &self.renumbered {
+            let (volume, inode) = identity(entry);
+            transaction
+                .prepare_cached("UPDATE files SET volume = ?2, inode = ?3 WHERE id = ?1")?
+                .execute(params![id.0, volume, inode])?;
+        }
+        Ok(())
+    }
+
+    fn write_moves(&self, transaction: &Transaction<'_>) -> Result<()> {
+        // Two files may have changed places: all leave before the first arrives. No path holds a NUL.
+        for (_, id, _) in &self.moved {
+            let aside = [&[0], id.0.to_le_bytes().as_slice()].concat();
+            transaction
+                .prepare_cached("UPDATE files SET path = ?2 WHERE id = ?1")?
+                .execute(params![id.0, aside])?;
+        }
+        for (from, id, entry) in &self.moved {
+            let to = &entry.relative_path;
+            transaction
+                .prepare_cached("UPDATE files SET path = ?2, display = ?3 WHERE id = ?1")?
+                .execute(params![id.0, to_bytes(to), display(to)])?;
+            // The keyword index holds the path of every chunk.
+            log_file(transaction, *id, false)?;
+            // A reader that holds the old path finds nothing there and must not conclude that it is gone.
+            transaction
+                .prepare_cached("UPDATE jobs SET attempts = 0 WHERE file = ?1")?
+                .execute([id.0])?;
+            // The name's ending decides how a file is read.
+            if from.extension() != to.extension() && entry.verdict == ScanVerdict::Read {
+                update_file(transaction, *id, entry)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -67,7 +213,7 @@ impl Catalog {
     /// a folder in `unreadable` (relative to the root): what could not be looked at is not gone.
     ///
     /// # Errors
-    /// When the database can not be written.
+    /// [`Error::VirtualRoot`] for documents from memory; when the database can not be written.
     pub fn apply_scan(
         &self,
         root: RootId,
@@ -75,99 +221,65 @@ impl Catalog {
         complete: bool,
         unreadable: &[PathBuf],
     ) -> Result<ScanDelta> {
-        let mut known = self.known_files(root)?;
-        let mut delta = ScanDelta::default();
-        let mut fresh = Vec::new();
-        let mut changed = Vec::new();
-        for entry in entries {
-            match known.remove(&entry.relative_path) {
-                Some(old) if old.unchanged(entry) => delta.unchanged += 1,
-                Some(old) => changed.push((old, entry)),
-                None => fresh.push(entry),
-            }
-        }
-        // What is left of `known` was not seen.
-        let hidden = |path: &Path| unreadable.iter().any(|folder| path.starts_with(folder));
-        let mut vanished: HashMap<PathBuf, Known> =
-            known.into_iter().filter(|(path, _)| complete && !hidden(path)).collect();
-        let mut by_identity: HashMap<(u64, u64), PathBuf> = vanished
-            .iter()
-            .filter_map(|(path, known)| Some((known.volume_id?, path.clone())))
-            .collect();
-        let mut moved = Vec::new();
-        fresh.retain(|entry| {
-            let origin = entry.volume_id.and_then(|it| by_identity.get(&it)).cloned();
-            let Some(old) = origin.and_then(|path| Some((vanished.get(&path)?.clone(), path)))
-            else {
-                return true;
-            };
-            if !old.0.same_bytes(entry) || entry.verdict != ScanVerdict::Read {
-                return true;
-            }
-            vanished.remove(&old.1);
-            entry.volume_id.map(|it| by_identity.remove(&it));
-            moved.push((old.0.id, *entry));
-            false
-        });
-        if changed.is_empty() && fresh.is_empty() && moved.is_empty() && vanished.is_empty() {
-            return Ok(delta);
-        }
-        self.transaction(|transaction| {
-            for (id, entry) in &moved {
-                transaction.execute(
-                    "UPDATE files SET path = ?2 WHERE id = ?1",
-                    params![id.0, to_bytes(&entry.relative_path)],
-                )?;
-                // The keyword index holds the path of every chunk.
-                log_file(transaction, *id, false)?;
-                delta.moved += 1;
-            }
-            for known in vanished.values() {
-                log_file(transaction, known.id, true)?;
-                transaction.execute("DELETE FROM files WHERE id = ?1", [known.id.0])?;
-                delta.removed += 1;
-            }
-            for (old, entry) in &changed {
-                update_file(transaction, old, entry)?;
-                delta.changed += 1;
-            }
-            for entry in &fresh {
-                insert_file(transaction, root, entry)?;
-                delta.new += 1;
-            }
-            if complete {
-                transaction.execute(
-                    "UPDATE roots SET last_scan = ?2 WHERE id = ?1",
-                    params![root.0, now()],
-                )?;
-            }
-            Ok(())
-        })?;
-        Ok(delta)
+        let everywhere = [PathBuf::new()];
+        self.apply_paths(root, &everywhere, entries, complete, unreadable)
     }
 
-    fn known_files(&self, root: RootId) -> Result<HashMap<PathBuf, Known>> {
-        let connection = self.connection();
-        let mut statement = connection
-            .prepare("SELECT path, id, size, modified_ns, volume, inode, state, reason FROM files WHERE root = ?1")?;
-        let rows = statement.query_map([root.0], |row| {
-            let identity: (Option<i64>, Option<i64>) = (row.get(4)?, row.get(5)?);
-            let state: String = row.get(6)?;
-            let known = Known {
-                id: FileId(row.get(1)?),
-                size: row.get::<_, i64>(2)?.cast_unsigned(),
-                modified_ns: row.get(3)?,
-                volume_id: identity
-                    .0
-                    .zip(identity.1)
-                    .map(|it| (it.0.cast_unsigned(), it.1.cast_unsigned())),
-                // A state this version does not know is read again.
-                state: FileState::parse(&state).unwrap_or(FileState::Excluded),
-                reason: row.get(7)?,
-            };
-            Ok((from_bytes(row.get(0)?), known))
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
+    /// Like [`apply_scan`](Self::apply_scan) for the parts of a root that were looked at: `parts` are files
+    /// or folders relative to it, `entries` what is there now. Files elsewhere stay as they are. A move
+    /// from one part to another is followed.
+    ///
+    /// # Errors
+    /// [`Error::VirtualRoot`] for documents from memory; when the database can not be written.
+    pub fn apply_paths(
+        &self,
+        root: RootId,
+        parts: &[PathBuf],
+        entries: &[FileEntry],
+        complete: bool,
+        unreadable: &[PathBuf],
+    ) -> Result<ScanDelta> {
+        let may_remove =
+            |path: &Path| complete && !unreadable.iter().any(|folder| path.starts_with(folder));
+        self.transaction(|transaction| {
+            refuse_virtual(transaction, root)?;
+            let known = known_files(transaction, root, parts)?;
+            let plan = Plan::make(known, entries, &may_remove);
+            if !plan.is_empty() {
+                plan.write(transaction, root)?;
+                if complete {
+                    transaction.execute(
+                        "UPDATE roots SET last_scan = ?2 WHERE id = ?1",
+                        params![root.0, now()],
+                    )?;
+                }
+            }
+            Ok(ScanDelta {
+                new: plan.new.len() as u64,
+                changed: plan.changed.len() as u64,
+                unchanged: plan.unchanged,
+                moved: plan.moved.len() as u64,
+                removed: plan.gone.len() as u64,
+                skipped: plan.skipped,
+            })
+        })
+    }
+
+    /// Number of the volume that the root's files were last seen on; `None` where that is not known. An
+    /// empty root on another volume is a disk that is not mounted.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn volume_of(&self, root: RootId) -> Result<Option<u64>> {
+        let volume: Option<i64> = self
+            .connection()
+            .query_row(
+                "SELECT volume FROM files WHERE root = ?1 AND volume IS NOT NULL ORDER BY id DESC LIMIT 1",
+                [root.0],
+                |row| row.get(0),
+            )
+            .optional()?;
+        Ok(volume.map(i64::cast_unsigned))
     }
 
     /// Relative paths of a root's files, for tests and diagnostics.
@@ -175,8 +287,61 @@ impl Catalog {
     /// # Errors
     /// When the database can not be read.
     pub fn paths(&self, root: RootId) -> Result<HashSet<PathBuf>> {
-        Ok(self.known_files(root)?.into_keys().collect())
+        let connection = self.connection();
+        let mut statement = connection.prepare("SELECT path FROM files WHERE root = ?1")?;
+        let rows = statement.query_map([root.0], |row| Ok(from_bytes(row.get(0)?)))?;
+        Ok(rows.collect::<Result<_, _>>()?)
     }
+}
+
+/// A scan says nothing about documents from memory: it would find none and remove them all.
+fn refuse_virtual(transaction: &Transaction<'_>, root: RootId) -> Result<()> {
+    let found: Option<(Vec<u8>, bool)> = transaction
+        .query_row("SELECT path, virtual FROM roots WHERE id = ?1", [root.0], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .optional()?;
+    match found {
+        Some((_, false)) => Ok(()),
+        Some((name, true)) => {
+            Err(Error::VirtualRoot { name: from_bytes(name).display().to_string() })
+        }
+        None => Err(Error::UnknownRoot { id: root.0 }),
+    }
+}
+
+fn known_files(
+    transaction: &Transaction<'_>,
+    root: RootId,
+    parts: &[PathBuf],
+) -> Result<BTreeMap<PathBuf, Known>> {
+    let mut statement = transaction.prepare_cached(
+        "SELECT path, id, size, modified_ns, volume, inode, by_scan, state, reason FROM files WHERE root = ?1",
+    )?;
+    let mut rows = statement.query([root.0])?;
+    let mut known = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let path = from_bytes(row.get(0)?);
+        if !parts.iter().any(|it| path.starts_with(it)) {
+            continue;
+        }
+        let (volume, inode): (Option<i64>, Option<i64>) = (row.get(4)?, row.get(5)?);
+        let state: String = row.get(7)?;
+        let verdict = match row.get(6)? {
+            // A state that this version does not know equals no verdict: the file is looked at again.
+            true => Some((FileState::parse(&state).unwrap_or(FileState::Pending), row.get(8)?)),
+            false => None,
+        };
+        let file = Known {
+            id: FileId(row.get(1)?),
+            size: row.get::<_, i64>(2)?.cast_unsigned(),
+            modified_ns: row.get(3)?,
+            volume_id: volume.zip(inode).map(|it| (it.0.cast_unsigned(), it.1.cast_unsigned())),
+            verdict,
+        };
+        known.insert(path, file);
+    }
+    Ok(known)
 }
 
 fn identity(entry: &FileEntry) -> (Option<i64>, Option<i64>) {
@@ -189,47 +354,52 @@ fn insert_file(transaction: &Transaction<'_>, root: RootId, entry: &FileEntry) -
     let (volume, inode) = identity(entry);
     transaction
         .prepare_cached(
-            "INSERT INTO files (root, path, size, modified_ns, volume, inode, state, reason)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            "INSERT INTO files (root, path, display, size, modified_ns, volume, inode, state, by_scan, reason)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         )?
         .execute(params![
             root.0,
             to_bytes(&entry.relative_path),
+            display(&entry.relative_path),
             entry.size.cast_signed(),
             entry.modified_ns,
             volume,
             inode,
             state.as_str(),
+            entry.verdict != ScanVerdict::Read,
             reason
         ])?;
-    if state == FileState::Pending {
+    if entry.verdict == ScanVerdict::Read {
         enqueue(transaction, FileId(transaction.last_insert_rowid()))?;
     }
     Ok(())
 }
 
-fn update_file(transaction: &Transaction<'_>, old: &Known, entry: &FileEntry) -> Result<()> {
+fn update_file(transaction: &Transaction<'_>, id: FileId, entry: &FileEntry) -> Result<()> {
     let (state, reason) = state_of(entry);
     let (volume, inode) = identity(entry);
-    transaction.execute(
-        "UPDATE files SET size = ?2, modified_ns = ?3, volume = ?4, inode = ?5, state = ?6, reason = ?7 WHERE id = ?1",
-        params![
-            old.id.0,
+    transaction
+        .prepare_cached(
+            "UPDATE files SET size = ?2, modified_ns = ?3, volume = ?4, inode = ?5, state = ?6, by_scan = ?7,
+                              reason = ?8 WHERE id = ?1",
+        )?
+        .execute(params![
+            id.0,
             entry.size.cast_signed(),
             entry.modified_ns,
             volume,
             inode,
             state.as_str(),
+            entry.verdict != ScanVerdict::Read,
             reason
-        ],
-    )?;
-    if state == FileState::Pending {
-        return enqueue(transaction, old.id);
+        ])?;
+    if entry.verdict == ScanVerdict::Read {
+        return enqueue(transaction, id);
     }
     // A file that may no longer be read must no longer answer.
-    log_file(transaction, old.id, true)?;
-    transaction.execute("DELETE FROM chunks WHERE file = ?1", [old.id.0])?;
-    transaction.execute("DELETE FROM jobs WHERE file = ?1", [old.id.0])?;
+    log_file(transaction, id, true)?;
+    transaction.execute("DELETE FROM chunks WHERE file = ?1", [id.0])?;
+    transaction.execute("DELETE FROM jobs WHERE file = ?1", [id.0])?;
     Ok(())
 }
 
@@ -240,10 +410,13 @@ fn state_of(entry: &FileEntry) -> (FileState, &str) {
     }
 }
 
-pub(crate) fn enqueue(transaction: &Transaction<'_>, file: FileId) -> Result<()> {
+/// Queues a file. No attempt is counted against it yet: by this a commit sees that the file was queued
+/// again while it was read.
+fn enqueue(transaction: &Transaction<'_>, file: FileId) -> Result<()> {
     transaction
         .prepare_cached(
-            "INSERT INTO jobs (file) VALUES (?1) ON CONFLICT (file) DO UPDATE SET attempts = 0",
+            "INSERT INTO jobs (file, modified_ns) SELECT id, modified_ns FROM files WHERE id = ?1
+             ON CONFLICT (file) DO UPDATE SET attempts = 0, modified_ns = excluded.modified_ns",
         )?
         .execute([file.0])?;
     Ok(())

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use riddle_types::ChunkId;
-use rusqlite::{OptionalExtension as _, Transaction, params};
+use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
 use crate::{Catalog, Error, Result};
 
@@ -16,19 +16,46 @@ pub struct ActiveEmbedder {
     pub dimensions: usize,
 }
 
-pub(crate) fn put_vector(
-    transaction: &Transaction<'_>,
-    embedder: &str,
-    chunk: i64,
-    vector: &[f32],
-) -> Result<()> {
-    let bytes: Vec<u8> = vector.iter().flat_map(|it| it.to_le_bytes()).collect();
-    transaction
-        .prepare_cached(
-            "INSERT OR REPLACE INTO vectors (embedder, chunk, vector) VALUES (?1, ?2, ?3)",
-        )?
-        .execute(params![embedder, chunk, bytes])?;
-    Ok(())
+/// Vectors handed over at once while reading them all: 512 vectors of 384 numbers are 768 KiB.
+const PAGE: usize = 512;
+
+/// Writes the vectors of one embedder, all of its length.
+pub(crate) struct VectorWriter<'a> {
+    transaction: &'a Transaction<'a>,
+    embedder: &'a str,
+    dimensions: usize,
+    active: bool,
+}
+
+impl<'a> VectorWriter<'a> {
+    pub(crate) fn new(transaction: &'a Transaction<'a>, embedder: &'a str) -> Result<Self> {
+        let found: Option<(i64, bool)> = transaction
+            .prepare_cached("SELECT dimensions, active FROM embedders WHERE id = ?1")?
+            .query_row([embedder], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        let (dimensions, active) =
+            found.ok_or_else(|| Error::UnknownEmbedder { embedder: embedder.to_owned() })?;
+        Ok(VectorWriter { transaction, embedder, dimensions: dimensions as usize, active })
+    }
+
+    pub(crate) fn put(&self, chunk: i64, vector: &[f32]) -> Result<()> {
+        if vector.len() != self.dimensions {
+            return Err(Error::WrongVector {
+                embedder: self.embedder.to_owned(),
+                expected: self.dimensions,
+                found: vector.len(),
+            });
+        }
+        let bytes: Vec<u8> = vector.iter().flat_map(|it| it.to_le_bytes()).collect();
+        self.transaction
+            .prepare_cached(
+                "INSERT INTO vectors (embedder, chunk, vector) VALUES (?1, ?2, ?3)
+                 ON CONFLICT (embedder, chunk) DO UPDATE SET vector = excluded.vector
+                 WHERE vector <> excluded.vector",
+            )?
+            .execute(params![self.embedder, chunk, bytes])?;
+        Ok(())
+    }
 }
 
 fn to_vector(bytes: &[u8]) -> Vec<f32> {
@@ -53,21 +80,27 @@ impl Catalog {
     /// Makes an embedder known, so that vectors can be stored for it; the first one becomes active.
     ///
     /// # Errors
-    /// When the database can not be written.
+    /// [`Error::WrongVector`] when it is known with another length; when the database can not be written.
     pub fn register_embedder(&self, id: &str, dimensions: usize) -> Result<()> {
-        let known = self
-            .connection()
-            .query_row("SELECT 1 FROM embedders WHERE id = ?1", [id], |_| Ok(()))
-            .optional()?;
-        if known.is_some() {
-            return Ok(());
-        }
-        self.connection().execute(
-            "INSERT INTO embedders (id, dimensions, active)
-             VALUES (?1, ?2, NOT EXISTS (SELECT 1 FROM embedders WHERE active = 1))",
-            params![id, dimensions as i64],
-        )?;
-        Ok(())
+        self.transaction(|transaction| {
+            let known: Option<i64> = transaction
+                .query_row("SELECT dimensions FROM embedders WHERE id = ?1", [id], |row| row.get(0))
+                .optional()?;
+            match known.map(|it| it as usize) {
+                Some(expected) if expected != dimensions => {
+                    Err(Error::WrongVector { embedder: id.to_owned(), expected, found: dimensions })
+                }
+                Some(_) => Ok(()),
+                None => {
+                    transaction.execute(
+                        "INSERT INTO embedders (id, dimensions, active)
+                         VALUES (?1, ?2, NOT EXISTS (SELECT 1 FROM embedders WHERE active = 1))",
+                        params![id, dimensions as i64],
+                    )?;
+                    Ok(())
+                }
+            }
+        })
     }
 
     /// Chunks that have no vector by `embedder` yet, oldest first.
@@ -92,27 +125,17 @@ impl Catalog {
     /// # Errors
     /// When the database can not be read.
     pub fn count_without_vector(&self, embedder: &str) -> Result<u64> {
-        let count: i64 = self.connection().query_row(
-            "SELECT (SELECT count(*) FROM chunks) - (SELECT count(*) FROM vectors WHERE embedder = ?1)",
-            [embedder],
-            |row| row.get(0),
-        )?;
-        Ok(count.max(0).cast_unsigned())
+        count_without_vector(&self.connection(), embedder)
     }
 
     /// Stores vectors; chunks that are gone meanwhile are passed over. If the embedder is active, the
     /// vector index is told by the log.
     ///
     /// # Errors
-    /// When the database can not be written.
+    /// [`Error::UnknownEmbedder`] and [`Error::WrongVector`]; when the database can not be written.
     pub fn put_vectors(&self, embedder: &str, vectors: &[(ChunkId, Vec<f32>)]) -> Result<()> {
         self.transaction(|transaction| {
-            let active: bool = transaction
-                .query_row("SELECT active FROM embedders WHERE id = ?1", [embedder], |row| {
-                    row.get(0)
-                })
-                .optional()?
-                .unwrap_or(false);
+            let writer = VectorWriter::new(transaction, embedder)?;
             for (chunk, vector) in vectors {
                 let chunk = chunk.0.cast_signed();
                 let there = transaction
@@ -120,8 +143,8 @@ impl Catalog {
                     .query_row([chunk], |_| Ok(()))
                     .optional()?;
                 if there.is_some() {
-                    put_vector(transaction, embedder, chunk, vector)?;
-                    if active {
+                    writer.put(chunk, vector)?;
+                    if writer.active {
                         crate::changes::log_chunk(transaction, chunk, false)?;
                     }
                 }
@@ -133,13 +156,15 @@ impl Catalog {
     /// Makes `embedder` the one that is searched and drops the vectors of all others, in one step.
     ///
     /// # Errors
-    /// [`Error::Incomplete`] while chunks have no vector by it.
+    /// [`Error::Incomplete`] while chunks have no vector by it, [`Error::UnknownEmbedder`]; when the
+    /// database can not be written.
     pub fn switch_embedder(&self, embedder: &str) -> Result<()> {
-        let missing = self.count_without_vector(embedder)?;
-        if missing > 0 {
-            return Err(Error::Incomplete { embedder: embedder.to_owned(), missing });
-        }
         self.transaction(|transaction| {
+            VectorWriter::new(transaction, embedder)?;
+            let missing = count_without_vector(transaction, embedder)?;
+            if missing > 0 {
+                return Err(Error::Incomplete { embedder: embedder.to_owned(), missing });
+            }
             transaction.execute("UPDATE embedders SET active = (id = ?1)", [embedder])?;
             transaction.execute("DELETE FROM embedders WHERE id <> ?1", [embedder])?;
             Ok(())
@@ -195,7 +220,9 @@ impl Catalog {
         Ok(found)
     }
 
-    /// Hands every vector of an embedder to `visit`, by ascending chunk.
+    /// Hands every vector of an embedder to `visit`, by ascending chunk. The catalog stays usable
+    /// meanwhile, by `visit` too: it is read page by page, and the log tells what changed behind the reader
+    /// (take [`last_seq`](Self::last_seq) before).
     ///
     /// # Errors
     /// When the database can not be read, or what `visit` returns.
@@ -204,16 +231,36 @@ impl Catalog {
         embedder: &str,
         mut visit: impl FnMut(ChunkId, &[f32]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let connection = self.connection();
-        let mut statement = connection
-            .prepare_cached("SELECT chunk, vector FROM vectors WHERE embedder = ?1 ORDER BY chunk")
-            .map_err(Error::from)?;
-        let mut rows = statement.query([embedder]).map_err(Error::from)?;
-        while let Some(row) = rows.next().map_err(Error::from)? {
-            let chunk = ChunkId(row.get::<_, i64>(0).map_err(Error::from)?.cast_unsigned());
-            let bytes: Vec<u8> = row.get(1).map_err(Error::from)?;
-            visit(chunk, &to_vector(&bytes))?;
+        let mut last = -1;
+        loop {
+            let page = self.vector_page(embedder, last)?;
+            let Some(end) = page.last() else { return Ok(()) };
+            last = end.0;
+            for (chunk, vector) in &page {
+                visit(ChunkId(chunk.cast_unsigned()), vector)?;
+            }
         }
-        Ok(())
     }
+
+    fn vector_page(&self, embedder: &str, after: i64) -> Result<Vec<(i64, Vec<f32>)>> {
+        let connection = self.connection();
+        let mut statement = connection.prepare_cached(
+            "SELECT chunk, vector FROM vectors WHERE embedder = ?1 AND chunk > ?2 ORDER BY chunk LIMIT ?3",
+        )?;
+        let rows = statement.query_map(params![embedder, after, PAGE as i64], |row| {
+            let bytes: Vec<u8> = row.get(1)?;
+            Ok((row.get(0)?, to_vector(&bytes)))
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+}
+
+fn count_without_vector(connection: &Connection, embedder: &str) -> Result<u64> {
+    // A vector goes with its chunk: the two counts differ by the chunks that have none.
+    let count: i64 = connection.query_row(
+        "SELECT (SELECT count(*) FROM chunks) - (SELECT count(*) FROM vectors WHERE embedder = ?1)",
+        [embedder],
+        |row| row.get(0),
+    )?;
+    Ok(count.max(0).cast_unsigned())
 }

@@ -1,217 +1,17 @@
-//! The catalog against a naive twin: random edits, renames and deletions, with crashes in between.
+//! What the catalog promises, one promise a test.
+
+mod common;
 
 use std::{
-    collections::BTreeMap,
+    collections::HashSet,
     path::{Path, PathBuf},
 };
 
-use proptest::prelude::*;
-use riddle_catalog::{Catalog, Error, FileOutcome, Job, MAX_ATTEMPTS, NewChunk, RootId};
-use riddle_types::{Chunk, ChunkId, FileEntry, FileKind, FileState, Filter, Location, ScanVerdict};
-
-fn entry(name: &str, text: &str, inode: u64) -> FileEntry {
-    FileEntry {
-        relative_path: name.into(),
-        size: text.len() as u64,
-        // The twin's clock: equal text, equal time.
-        modified_ns: text.bytes().map(i64::from).sum(),
-        volume_id: Some((1, inode)),
-        verdict: ScanVerdict::Read,
-    }
-}
-
-fn hash(text: &str) -> [u8; 32] {
-    let mut hash = [0; 32];
-    for (i, byte) in text.bytes().enumerate() {
-        hash[i % 32] ^= byte.rotate_left(i as u32 / 32);
-    }
-    hash
-}
-
-/// Each word of the text is a chunk.
-fn outcome(job: &Job, entry: &FileEntry, text: &str) -> FileOutcome {
-    let chunks = text.split_whitespace().zip(0..).map(|(word, ordinal)| NewChunk {
-        chunk: Chunk {
-            ordinal,
-            text: word.to_owned(),
-            heading: String::new(),
-            location: Location::Line { start: ordinal + 1, end: ordinal + 1 },
-            tokens: 1,
-        },
-        text_hash: hash(word),
-        vector: Some(vec![word.len() as f32, 1.0]),
-    });
-    FileOutcome {
-        file: job.file,
-        content_hash: Some(hash(text)),
-        kind: FileKind::Text,
-        state: FileState::Indexed,
-        reason: String::new(),
-        title: None,
-        language: None,
-        warnings: Vec::new(),
-        size: entry.size,
-        modified_ns: entry.modified_ns,
-        chunks: chunks.collect(),
-    }
-}
-
-type Disk = BTreeMap<String, (String, u64)>;
-
-fn scan(catalog: &Catalog, root: RootId, disk: &Disk) -> riddle_catalog::ScanDelta {
-    let entries: Vec<FileEntry> =
-        disk.iter().map(|(name, (text, inode))| entry(name, text, *inode)).collect();
-    catalog.apply_scan(root, &entries, true, &[]).expect("scan")
-}
-
-/// Reads up to `limit` files of the queue.
-fn work(catalog: &Catalog, disk: &Disk, limit: usize) {
-    let jobs = catalog.begin_jobs(catalog.next_jobs(limit).expect("jobs")).expect("begin");
-    let outcomes: Vec<FileOutcome> = jobs
-        .iter()
-        .filter_map(|job| {
-            let name =
-                job.path.strip_prefix("/r").expect("below the root").to_str().expect("utf-8");
-            let (text, inode) = disk.get(name)?;
-            Some(outcome(job, &entry(name, text, *inode), text))
-        })
-        .collect();
-    catalog.register_embedder("e", 2).expect("embedder");
-    catalog.commit_files(&outcomes, Some("e")).expect("commit");
-}
-
-/// (path, word) of every chunk.
-fn words(catalog: &Catalog) -> Vec<(PathBuf, String)> {
-    let ids = catalog.all_chunks().expect("ids");
-    let mut words: Vec<_> = catalog
-        .chunk_records(&ids)
-        .expect("records")
-        .into_iter()
-        .map(|it| (it.path, it.text))
-        .collect();
-    words.sort();
-    words
-}
-
-fn expected(disk: &Disk) -> Vec<(PathBuf, String)> {
-    let mut words: Vec<_> = disk
-        .iter()
-        .flat_map(|(name, (text, _))| {
-            text.split_whitespace().map(move |word| (Path::new("/r").join(name), word.to_owned()))
-        })
-        .collect();
-    words.sort();
-    words
-}
-
-/// What an index that follows the log would hold.
-fn follow(catalog: &Catalog, from: u64, held: &mut BTreeMap<ChunkId, String>) -> u64 {
-    let mut seq = from;
-    for change in catalog.changes_since(from, usize::MAX >> 1).expect("log") {
-        seq = change.seq;
-        match catalog.chunk_records(&[change.chunk]).expect("record").pop() {
-            Some(record) if !change.removed => {
-                held.insert(change.chunk, format!("{:?}{}", record.path, record.text))
-            }
-            _ => held.remove(&change.chunk),
-        };
-    }
-    seq
-}
-
-#[derive(Debug, Clone)]
-enum Step {
-    Write(usize, Vec<usize>),
-    Delete(usize),
-    Rename(usize, usize),
-    Scan,
-    Work(usize),
-    Crash,
-}
-
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = prop_oneof![
-        (0usize..6, prop::collection::vec(0usize..8, 0..5))
-            .prop_map(|(file, words)| Step::Write(file, words)),
-        (0usize..6).prop_map(Step::Delete),
-        (0usize..6, 0usize..6).prop_map(|(from, to)| Step::Rename(from, to)),
-        Just(Step::Scan),
-        (1usize..4).prop_map(Step::Work),
-        Just(Step::Crash),
-    ];
-    prop::collection::vec(step, 1..40)
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
-    #[test]
-    fn ends_up_with_what_is_on_disk_whatever_happened(steps in steps()) {
-        let home = tempfile::tempdir().expect("temp dir");
-        let path = home.path().join("catalog.sqlite");
-        let mut catalog = Catalog::open(&path).expect("open");
-        let root = catalog.add_root(Path::new("/r")).expect("root").id;
-        let mut disk = Disk::new();
-        let mut inode = 0;
-        let (mut seq, mut held) = (0, BTreeMap::new());
-        for step in steps {
-            match step {
-                Step::Write(file, words) => {
-                    inode += 1;
-                    let text: Vec<String> = words.iter().map(|it| format!("word{it}")).collect();
-                    disk.insert(format!("f{file}"), (text.join(" "), inode));
-                }
-                Step::Delete(file) => {
-                    disk.remove(&format!("f{file}"));
-                }
-                Step::Rename(from, to) => {
-                    if let Some(file) = disk.remove(&format!("f{from}")) {
-                        disk.insert(format!("f{to}"), file);
-                    }
-                }
-                Step::Scan => {
-                    scan(&catalog, root, &disk);
-                }
-                Step::Work(limit) => {
-                    work(&catalog, &disk, limit);
-                    seq = follow(&catalog, seq, &mut held);
-                }
-                Step::Crash => {
-                    // Begun and never finished; then the process is gone.
-                    catalog.begin_jobs(catalog.next_jobs(1).expect("jobs")).expect("begin");
-                    drop(catalog);
-                    catalog = Catalog::open(&path).expect("reopen");
-                    // A person who keeps crashing the program also retries.
-                    catalog.retry_failed().expect("retry");
-                }
-            }
-        }
-        for _ in 0..2 {
-            catalog.retry_failed().expect("retry");
-            scan(&catalog, root, &disk);
-            work(&catalog, &disk, 100);
-        }
-        prop_assert_eq!(words(&catalog), expected(&disk));
-        prop_assert_eq!(catalog.count_without_vector("e").expect("count"), 0);
-        follow(&catalog, seq, &mut held);
-        let mut indexed: Vec<String> = held.into_values().collect();
-        indexed.sort();
-        let mut wanted: Vec<String> = expected(&disk).into_iter().map(|(path, word)| format!("{path:?}{word}")).collect();
-        wanted.sort();
-        prop_assert_eq!(indexed, wanted, "an index that followed the log");
-        prop_assert_eq!(catalog.check().expect("check").into_iter().filter(|it| !it.contains("no text")).count(), 0);
-        let before = catalog.writes();
-        let delta = scan(&catalog, root, &disk);
-        prop_assert_eq!(delta.unchanged, disk.len() as u64);
-        prop_assert_eq!(catalog.writes(), before, "nothing changed, nothing written");
-    }
-}
-
-fn open() -> (tempfile::TempDir, Catalog, RootId) {
-    let home = tempfile::tempdir().expect("temp dir");
-    let catalog = Catalog::open(&home.path().join("catalog.sqlite")).expect("open");
-    let root = catalog.add_root(Path::new("/r")).expect("root").id;
-    (home, catalog, root)
-}
+use common::{
+    Disk, begin, entry, expected, follow, hash, open, outcome, read, scan, words, work, work_all,
+};
+use riddle_catalog::{Catalog, Error, FileOutcome, MAX_ATTEMPTS};
+use riddle_types::{FileKind, FileState, Filter, ScanVerdict};
 
 #[test]
 fn a_moved_file_keeps_its_chunks_and_vectors() {
@@ -289,20 +89,81 @@ fn a_file_that_may_no_longer_be_read_no_longer_answers() {
 }
 
 #[test]
-fn a_file_that_ends_the_process_is_given_up() {
+fn a_file_that_ends_the_process_is_given_up_and_takes_no_other_with_it() {
     let (_home, catalog, root) = open();
-    let disk = Disk::from([("bomb".to_owned(), ("x".to_owned(), 1))]);
+    let disk = Disk::from([
+        ("bomb".to_owned(), ("x".to_owned(), 1)),
+        ("good".to_owned(), ("alpha".to_owned(), 2)),
+        ("fine".to_owned(), ("beta".to_owned(), 3)),
+    ]);
     scan(&catalog, root, &disk);
-    for _ in 0..MAX_ATTEMPTS {
-        assert_eq!(
-            catalog.begin_jobs(catalog.next_jobs(9).expect("jobs")).expect("begin").len(),
-            1
-        );
+    catalog.register_embedder("e", 2).expect("embedder");
+    // Whatever is begun together with the bomb is never committed.
+    for _ in 0..=2 * MAX_ATTEMPTS * disk.len() as u32 {
+        let jobs = begin(&catalog, 9);
+        if jobs.iter().all(|it| it.path != Path::new("/r/bomb")) {
+            catalog.commit_files(&read(&jobs, &disk).0, Some("e")).expect("commit");
+        }
     }
-    assert!(catalog.begin_jobs(catalog.next_jobs(9).expect("jobs")).expect("begin").is_empty());
-    assert_eq!(catalog.counts_by_state().expect("counts"), [(FileState::Failed, 1)]);
+    assert_eq!(
+        catalog.counts_by_state().expect("counts"),
+        [(FileState::Indexed, 2), (FileState::Failed, 1)]
+    );
+    assert!(
+        catalog.files(Some(FileState::Failed), 9, 0).expect("ledger")[0].reason.contains("3 times")
+    );
     assert_eq!(catalog.retry_failed().expect("retry"), 1);
     assert_eq!(catalog.next_jobs(9).expect("jobs")[0].attempts, 0);
+}
+
+#[test]
+fn a_stopped_run_counts_no_attempt_and_a_pipeline_gets_no_file_twice() {
+    let (_home, catalog, root) = open();
+    let disk: Disk = (0..5).map(|it| (format!("f{it}"), (format!("word{it}"), it))).collect();
+    scan(&catalog, root, &disk);
+    let first = begin(&catalog, 2);
+    let busy: HashSet<_> = first.iter().map(|it| it.file).collect();
+    let second = catalog.next_jobs_besides(9, &busy).expect("jobs");
+    assert_eq!(second.len(), 3);
+    assert!(second.iter().all(|it| !busy.contains(&it.file)));
+    catalog.return_jobs(&busy.into_iter().collect::<Vec<_>>()).expect("return");
+    let jobs = catalog.next_jobs(9).expect("jobs");
+    assert_eq!((jobs.len(), jobs.iter().map(|it| it.attempts).sum::<u32>()), (5, 0));
+    let times: Vec<i64> = jobs.iter().map(|it| it.modified_ns).collect();
+    assert!(times.is_sorted_by(|a, b| a >= b), "latest first: {times:?}");
+}
+
+#[test]
+fn a_file_that_changes_while_it_is_read_is_read_again() {
+    let (_home, catalog, root) = open();
+    let mut disk = Disk::from([("f".to_owned(), ("old text".to_owned(), 1))]);
+    scan(&catalog, root, &disk);
+    catalog.register_embedder("e", 2).expect("embedder");
+    let (outcomes, _) = read(&begin(&catalog, 9), &disk);
+    disk.insert("f".to_owned(), ("new words".to_owned(), 1));
+    scan(&catalog, root, &disk);
+    catalog.commit_files(&outcomes, Some("e")).expect("commit");
+    assert_eq!(words(&catalog)[0].1, "old", "what was read answers for the time being");
+    assert_eq!(catalog.counts_by_state().expect("counts"), [(FileState::Pending, 1)]);
+    work_all(&catalog, &disk);
+    assert_eq!(words(&catalog), expected(&disk));
+    assert_eq!(scan(&catalog, root, &disk).unchanged, 1);
+}
+
+#[test]
+fn a_file_that_moves_while_it_is_read_is_not_taken_for_gone() {
+    let (_home, catalog, root) = open();
+    let mut disk = Disk::from([("old".to_owned(), ("alpha".to_owned(), 1))]);
+    scan(&catalog, root, &disk);
+    let jobs = begin(&catalog, 9);
+    let file = disk.remove("old").expect("there");
+    disk.insert("new".to_owned(), file);
+    scan(&catalog, root, &disk);
+    let (_, gone) = read(&jobs, &disk);
+    assert_eq!(gone.len(), 1, "not at the old path");
+    catalog.remove_files(&gone).expect("remove");
+    work_all(&catalog, &disk);
+    assert_eq!(words(&catalog), expected(&disk));
 }
 
 #[test]
@@ -318,8 +179,11 @@ fn filters_compare_path_components_kinds_and_times() {
     assert_eq!(count(Filter::default()), 2);
     assert_eq!(count(Filter { folders: vec!["/r/b".to_owned()], ..Filter::default() }), 1);
     assert_eq!(count(Filter { kinds: vec![FileKind::Pdf], ..Filter::default() }), 0);
-    assert_eq!(count(Filter { modified_from: Some(1), ..Filter::default() }), 0);
-    assert_eq!(count(Filter { modified_until: Some(1), ..Filter::default() }), 2);
+    let beta = common::seconds("beta");
+    assert!(common::seconds("alpha") > beta);
+    assert_eq!(count(Filter { modified_from: Some(beta + 1), ..Filter::default() }), 1);
+    assert_eq!(count(Filter { modified_until: Some(beta + 1), ..Filter::default() }), 1);
+    assert_eq!(count(Filter { modified_until: Some(beta), ..Filter::default() }), 0);
 }
 
 #[test]
@@ -379,41 +243,57 @@ fn names_that_are_not_utf8_survive() {
 }
 
 #[test]
-fn nested_roots_are_refused_and_equal_ones_are_one() {
+fn a_root_inside_another_is_refused_and_one_around_it_takes_it_in() {
     let (_home, catalog, root) = open();
-    assert_eq!(catalog.add_root(Path::new("/r")).expect("again").id, root);
-    assert!(matches!(
-        catalog.add_root(Path::new("/r/sub")),
-        Err(Error::NestedRoot { inside: true, .. })
-    ));
-    assert!(matches!(
-        catalog.add_root(Path::new("/")),
-        Err(Error::NestedRoot { inside: false, .. })
-    ));
-    catalog.add_root(Path::new("/rr")).expect("a sibling");
-    catalog.remove_root(root).expect("remove");
-    assert_eq!(catalog.roots().expect("roots").len(), 1);
+    assert_eq!(catalog.add_root(Path::new("/r/")).expect("again").id, root);
+    assert!(matches!(catalog.add_root(Path::new("/r/sub")), Err(Error::NestedRoot { .. })));
+    assert!(matches!(catalog.add_root(Path::new("r")), Err(Error::RelativeRoot { .. })));
+    catalog.add_root(Path::new("/rr")).expect("a sibling by name only");
+    let disk = Disk::from([("a/f".to_owned(), ("alpha beta".to_owned(), 1))]);
+    scan(&catalog, root, &disk);
+    work_all(&catalog, &disk);
+    let before =
+        (words(&catalog), catalog.all_chunks().expect("ids"), catalog.last_seq().expect("seq"));
+    let outer = catalog.add_root(Path::new("/")).expect("around both");
+    assert_eq!(catalog.roots().expect("roots"), std::slice::from_ref(&outer));
+    assert_eq!(
+        (words(&catalog), catalog.all_chunks().expect("ids"), catalog.last_seq().expect("seq")),
+        before
+    );
+    let disk: Disk = disk.into_iter().map(|(name, file)| (format!("r/{name}"), file)).collect();
+    assert_eq!(scan(&catalog, outer.id, &disk).unchanged, 1);
 }
 
 #[test]
-fn damaged_newer_and_missing_files_are_told_apart() {
-    let home = tempfile::tempdir().expect("temp dir");
-    let path = home.path().join("catalog.sqlite");
-    assert!(matches!(Catalog::open_read_only(&path), Err(Error::Missing { .. })));
-    std::fs::write(
-        &path,
-        b"this is not a database, however long it may be; it is text all the way down",
-    )
-    .expect("write");
-    assert!(matches!(Catalog::open(&path), Err(Error::Damaged { .. })));
-    assert!(path.is_file(), "nothing is deleted");
-    std::fs::remove_file(&path).expect("remove");
-    drop(Catalog::open(&path).expect("new"));
-    let connection = rusqlite::Connection::open(&path).expect("raw");
-    connection.pragma_update(None, "user_version", 99).expect("from the future");
-    drop(connection);
-    assert!(matches!(Catalog::open(&path), Err(Error::TooNew { .. })));
-    assert!(matches!(Catalog::open_read_only(&path), Err(Error::TooNew { .. })));
+fn a_removed_root_is_forgotten_and_the_log_says_so() {
+    let (_home, catalog, root) = open();
+    let disk = Disk::from([("f".to_owned(), ("alpha beta".to_owned(), 1))]);
+    scan(&catalog, root, &disk);
+    work_all(&catalog, &disk);
+    let mut held = Default::default();
+    let seq = follow(&catalog, 0, &mut held);
+    assert_eq!(held.len(), 2);
+    catalog.remove_root(root).expect("remove");
+    follow(&catalog, seq, &mut held);
+    assert!(held.is_empty() && words(&catalog).is_empty());
+    assert!(catalog.roots().expect("roots").is_empty());
+    let error = catalog.apply_scan(root, &[], true, &[]).expect_err("gone");
+    assert!(matches!(error, Error::UnknownRoot { .. }));
+}
+
+#[test]
+fn documents_from_memory_are_never_scanned_or_queued() {
+    let (_home, catalog, _root) = open();
+    // A folder may have the same name.
+    let corpus = catalog.add_virtual_root("/r").expect("corpus");
+    assert_eq!(catalog.add_virtual_root("/r").expect("again"), corpus);
+    let file = catalog.virtual_file(corpus.id, "doc 1").expect("document");
+    assert_eq!(catalog.virtual_file(corpus.id, "doc 1").expect("again"), file);
+    assert_eq!(catalog.pending_jobs().expect("jobs"), 0);
+    let error = catalog.apply_scan(corpus.id, &[], true, &[]).expect_err("no folder");
+    assert!(matches!(error, Error::VirtualRoot { .. }));
+    assert_eq!(catalog.check().expect("check"), [""; 0]);
+    assert_eq!(catalog.files(None, 9, 0).expect("ledger")[0].path, Path::new("/r/doc 1"));
 }
 
 #[test]
@@ -452,4 +332,186 @@ fn settings_and_history_come_back() {
     assert_eq!(catalog.history(9).expect("list")[0].query, "who?");
     catalog.delete_history(None).expect("clear");
     assert!(catalog.history(9).expect("list").is_empty());
+}
+
+#[test]
+fn ten_thousand_unchanged_files_are_not_written_about() {
+    let (home, catalog, root) = open();
+    let disk: Disk =
+        (0..10_000).map(|it| (format!("d{}/f{it}", it % 100), (String::new(), it))).collect();
+    assert_eq!(scan(&catalog, root, &disk).new, 10_000);
+    let log = home.path().join("catalog.sqlite-wal");
+    let before = (catalog.writes(), std::fs::metadata(&log).expect("log").len());
+    assert_eq!(scan(&catalog, root, &disk).unchanged, 10_000);
+    assert_eq!((catalog.writes(), std::fs::metadata(&log).expect("log").len()), before);
+}
+
+#[test]
+fn a_file_replaced_by_another_of_equal_size_and_time_is_read_again() {
+    let (_home, catalog, root) = open();
+    let mut disk = Disk::from([
+        ("f".to_owned(), ("ab".to_owned(), 1)),
+        ("g".to_owned(), ("ba".to_owned(), 2)),
+    ]);
+    scan(&catalog, root, &disk);
+    work_all(&catalog, &disk);
+    let ids = catalog.all_chunks().expect("ids");
+    // The two change places: both moved, nothing has to be read.
+    let (f, g) = (disk["f"].clone(), disk["g"].clone());
+    disk.extend([("f".to_owned(), g), ("g".to_owned(), f)]);
+    let delta = scan(&catalog, root, &disk);
+    assert_eq!((delta.moved, delta.changed, delta.new, delta.removed), (2, 0, 0, 0));
+    assert_eq!(words(&catalog), expected(&disk));
+    assert_eq!(catalog.all_chunks().expect("ids"), ids);
+    // Another file in its place: the metadata that can be compared is equal but for the inode.
+    disk.insert("f".to_owned(), ("ab".to_owned(), 3));
+    assert_eq!(scan(&catalog, root, &disk).changed, 1);
+}
+
+#[test]
+fn a_disk_mounted_under_another_number_holds_the_same_files() {
+    let (_home, catalog, root) = open();
+    let disk = Disk::from([("f".to_owned(), ("alpha".to_owned(), 1))]);
+    scan(&catalog, root, &disk);
+    work_all(&catalog, &disk);
+    let mut remounted = entry("f", "alpha", 1);
+    remounted.volume_id = Some((99, 1));
+    let delta =
+        catalog.apply_scan(root, std::slice::from_ref(&remounted), true, &[]).expect("scan");
+    assert_eq!((delta.unchanged, delta.changed), (1, 0));
+    assert_eq!(catalog.pending_jobs().expect("jobs"), 0);
+    assert_eq!(catalog.volume_of(root).expect("volume"), Some(99));
+    let before = catalog.writes();
+    catalog.apply_scan(root, &[remounted], true, &[]).expect("scan");
+    assert_eq!(catalog.writes(), before);
+}
+
+#[test]
+fn a_second_name_of_a_file_is_no_move() {
+    let (_home, catalog, root) = open();
+    let mut disk = Disk::from([("f".to_owned(), ("alpha".to_owned(), 1))]);
+    scan(&catalog, root, &disk);
+    work_all(&catalog, &disk);
+    disk.insert("hard link".to_owned(), ("alpha".to_owned(), 1));
+    let delta = scan(&catalog, root, &disk);
+    assert_eq!((delta.new, delta.moved, delta.unchanged), (1, 0, 1));
+    // Where the scan did not come to its end, the first name may still be there.
+    let third = entry("third", "alpha", 1);
+    let delta = catalog.apply_scan(root, &[third], false, &[]).expect("scan");
+    assert_eq!((delta.new, delta.moved, delta.removed), (1, 0, 0));
+}
+
+#[test]
+fn a_rename_over_another_file_keeps_the_mover_and_drops_the_other() {
+    let (_home, catalog, root) = open();
+    let mut disk = Disk::from([
+        ("draft".to_owned(), ("alpha beta".to_owned(), 1)),
+        ("final".to_owned(), ("gamma".to_owned(), 2)),
+    ]);
+    scan(&catalog, root, &disk);
+    work_all(&catalog, &disk);
+    let file = disk.remove("draft").expect("there");
+    disk.insert("final".to_owned(), file);
+    let delta = scan(&catalog, root, &disk);
+    assert_eq!((delta.moved, delta.removed, delta.new, delta.changed), (1, 1, 0, 0));
+    assert_eq!(catalog.pending_jobs().expect("jobs"), 0);
+    assert_eq!(words(&catalog), expected(&disk));
+}
+
+#[test]
+fn another_ending_means_another_reading() {
+    let (_home, catalog, root) = open();
+    let mut disk = Disk::from([("a.txt".to_owned(), ("alpha".to_owned(), 1))]);
+    scan(&catalog, root, &disk);
+    work_all(&catalog, &disk);
+    let ids = catalog.all_chunks().expect("ids");
+    let file = disk.remove("a.txt").expect("there");
+    disk.insert("a.md".to_owned(), file);
+    assert_eq!(scan(&catalog, root, &disk).moved, 1);
+    assert_eq!(catalog.pending_jobs().expect("jobs"), 1);
+    assert_eq!(catalog.all_chunks().expect("ids"), ids, "it answers until it is read");
+}
+
+#[test]
+fn reading_the_same_again_writes_no_chunk_and_a_new_date_reaches_the_index() {
+    let (_home, catalog, root) = open();
+    let disk = Disk::from([("f".to_owned(), ("alpha beta alpha".to_owned(), 1))]);
+    scan(&catalog, root, &disk);
+    catalog.register_embedder("e", 2).expect("embedder");
+    let (mut outcomes, _) = read(&begin(&catalog, 9), &disk);
+    catalog.commit_files(&outcomes, Some("e")).expect("commit");
+    let seq = catalog.last_seq().expect("seq");
+    let writes = catalog.writes();
+    catalog.commit_files(&outcomes, Some("e")).expect("the same");
+    assert_eq!(catalog.last_seq().expect("seq"), seq);
+    assert_eq!(catalog.writes(), writes + 1, "only the file's own row");
+    outcomes[0].modified_ns += 5_000_000_000;
+    catalog.commit_files(&outcomes, Some("e")).expect("touched");
+    let changes = catalog.changes_since(seq, 9).expect("log");
+    assert_eq!(changes.len(), 3);
+    assert!(changes.iter().all(|it| !it.removed));
+}
+
+#[test]
+fn vectors_that_do_not_belong_are_refused() {
+    let (_home, catalog, root) = open();
+    let disk = Disk::from([("f".to_owned(), ("alpha".to_owned(), 1))]);
+    scan(&catalog, root, &disk);
+    work_all(&catalog, &disk);
+    let chunk = catalog.all_chunks().expect("ids")[0];
+    let put = |embedder, vector| catalog.put_vectors(embedder, &[(chunk, vector)]);
+    assert!(matches!(
+        put("e", vec![0.0; 3]),
+        Err(Error::WrongVector { expected: 2, found: 3, .. })
+    ));
+    assert!(matches!(put("stranger", vec![0.0; 2]), Err(Error::UnknownEmbedder { .. })));
+    assert!(matches!(catalog.switch_embedder("stranger"), Err(Error::UnknownEmbedder { .. })));
+    assert!(matches!(catalog.register_embedder("e", 3), Err(Error::WrongVector { .. })));
+    assert_eq!(catalog.active_embedder().expect("active").expect("one").id, "e");
+}
+
+#[test]
+fn the_whole_is_read_in_pages_while_the_catalog_stays_usable() {
+    let (_home, catalog, root) = open();
+    // More than two pages of 512.
+    let text: Vec<String> = (0..1100).map(|it| format!("w{it}")).collect();
+    let disk = Disk::from([("f".to_owned(), (text.join(" "), 1))]);
+    scan(&catalog, root, &disk);
+    work_all(&catalog, &disk);
+    let ids = catalog.all_chunks().expect("ids");
+    let mut seen = Vec::new();
+    catalog
+        .for_each_chunk(|record| {
+            // A lock held around the visit would never come back from here.
+            assert!(catalog.chunk_count()? == 1100);
+            seen.push(record.id);
+            Ok::<(), Error>(())
+        })
+        .expect("read");
+    assert_eq!(seen, ids);
+    let mut count = 0;
+    catalog
+        .for_each_vector("e", |chunk, vector| {
+            assert_eq!((chunk, vector.len()), (ids[count], 2));
+            count += 1;
+            Ok::<(), Error>(())
+        })
+        .expect("read");
+    assert_eq!(count, 1100);
+    let stop = catalog.for_each_chunk(|_| Err(Error::DiskFull)).expect_err("the visitor's own");
+    assert!(matches!(stop, Error::DiskFull));
+}
+
+#[test]
+fn the_ledger_is_searched_by_name_literally() {
+    let (_home, catalog, root) = open();
+    let disk = Disk::from([
+        ("Notes/100% sure.txt".to_owned(), ("alpha".to_owned(), 1)),
+        ("notes/other.txt".to_owned(), ("beta".to_owned(), 2)),
+    ]);
+    scan(&catalog, root, &disk);
+    let count = |part| catalog.files_named(None, part, 9, 0).expect("ledger").len();
+    assert_eq!((count("notes/"), count("0%"), count("%"), count("_")), (2, 1, 1, 0));
+    assert_eq!(catalog.files(Some(FileState::Indexed), 9, 0).expect("ledger").len(), 0);
+    assert_eq!(catalog.files(Some(FileState::Pending), 1, 1).expect("ledger").len(), 1);
 }
