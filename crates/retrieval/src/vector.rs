@@ -166,12 +166,17 @@ fn load(dir: &Path, manifest: &Manifest) -> Result<Content> {
 fn load_graph(folder: &Path) -> Result<Graph, String> {
     // The loader's lifetime is tied to the graph's although nothing is mapped: a few paths are leaked per
     // opening, once per process and index.
-    let io: &'static mut HnswIo = Box::leak(Box::new(HnswIo::new(folder, GRAPH)));
-    match catch_unwind(AssertUnwindSafe(move || io.load_hnsw::<i8, Int8Distance>())) {
-        Ok(Ok(graph)) => Ok(graph),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err("its graph can not be read".to_owned()),
-    }
+    let io = AssertUnwindSafe(Box::leak(Box::new(HnswIo::new(folder, GRAPH))));
+    let load = move || {
+        // The wrapper moves as a whole: its content alone would not be allowed across the unwinding.
+        let io = io;
+        read_graph(io.0)
+    };
+    catch_unwind(load).unwrap_or_else(|_| Err("its graph can not be read".to_owned()))
+}
+
+fn read_graph(io: &'static mut HnswIo) -> Result<Graph, String> {
+    io.load_hnsw().map_err(|error| error.to_string())
 }
 
 /// Writes the vector index of one embedder.
