@@ -1,1 +1,22 @@
-//! Retrieval quality and cost on BEIR datasets, through the public API.
+//! Retrieval quality and cost on datasets in BEIR layout.
+//!
+//! [`evaluate`] is the entry: it indexes a [`Dataset`]'s corpus into an index of its own, asks every
+//! query through the façade's public API, and measures each stage's list ([`Measures`]) and how long it
+//! took ([`Latency`]). It sees what any user of `riddle-rag` sees and nothing more, so a figure here is a
+//! figure of the program.
+//!
+//! Not here: measuring time and memory (the caller owns the instruments and hands them in as
+//! [`Instruments`]), training, and tuning on what is measured.
+
+mod corpus_index;
+mod dataset;
+mod error;
+mod evaluate;
+mod metrics;
+mod report;
+
+pub use dataset::{Dataset, Document, TestQuery};
+pub use error::{Error, Result};
+pub use evaluate::{EvalEvent, EvalOptions, Instruments, evaluate};
+pub use metrics::{Judgments, Latency, Measures};
+pub use report::{CorpusReport, EvalReport, Stage, StageReport};

@@ -1,0 +1,105 @@
+//! The index of a dataset's corpus: a home of its own under the user's, kept for the next evaluation.
+
+use std::{fs, path::PathBuf, sync::atomic::AtomicBool};
+
+use riddle_rag::{Assistant, Config, InputDocument, Library};
+
+use crate::{
+    CorpusReport, Dataset, Error, Result,
+    evaluate::{EvalEvent, Instruments},
+};
+
+/// Name under which the documents are kept; part of no figure.
+const COLLECTION: &str = "corpus";
+
+/// Version of what is stored: raised when the same corpus and embedder must be indexed anew.
+const LAYOUT: &str = "1";
+
+/// An open index of a corpus.
+pub(crate) struct CorpusIndex {
+    pub(crate) assistant: Assistant,
+    pub(crate) report: CorpusReport,
+}
+
+impl CorpusIndex {
+    /// Opens the index of this corpus and embedder, building it if it is not there or not complete.
+    pub(crate) fn open(
+        dataset: &Dataset,
+        base: &Config,
+        embedder: Option<&str>,
+        instruments: &mut dyn Instruments,
+        stop: &AtomicBool,
+    ) -> Result<CorpusIndex> {
+        let config = corpus_config(dataset, base, embedder);
+        // Written when everything is in the index; without it the index may be half a corpus.
+        let marker = config.home.join("complete.json");
+        let earlier: Option<CorpusReport> = fs::read(&marker)
+            .ok()
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+            // An index without vectors is finished when an embedder is there at last.
+            .filter(|it: &CorpusReport| it.embedder.is_some());
+        if let Some(report) = earlier
+            && let Ok(assistant) = Assistant::open(config.clone())
+        {
+            return Ok(CorpusIndex { assistant, report: CorpusReport { reused: true, ..report } });
+        }
+        let indexed = build(dataset, &config, embedder, instruments, stop)?;
+        let assistant = Assistant::open(config)?;
+        let report = CorpusReport { embedder: assistant.status(false)?.embedder, ..indexed };
+        let bytes = serde_json::to_vec(&report).expect("plain data serializes: this is a bug");
+        fs::write(&marker, bytes).map_err(|source| Error::Io { path: marker, source })?;
+        Ok(CorpusIndex { assistant, report })
+    }
+
+    /// Ids of the documents that hold the chunks, each once, in order of first occurrence.
+    pub(crate) fn documents(&self, chunks: &[u64]) -> Result<Vec<String>> {
+        let documents = self.assistant.documents_of(chunks)?;
+        Ok(crate::metrics::distinct(documents.into_iter().flatten()))
+    }
+}
+
+/// The configuration of the corpus's own home; models stay where the user has them.
+fn corpus_config(dataset: &Dataset, base: &Config, embedder: Option<&str>) -> Config {
+    let mut hasher = blake3::Hasher::new();
+    for part in [LAYOUT, &dataset.corpus_fingerprint(), embedder.unwrap_or_default()] {
+        hasher.update(part.as_bytes());
+        hasher.update(&[0]);
+    }
+    let name = &hasher.finalize().to_hex()[..16];
+    let home: PathBuf = base.home.join("eval").join(name);
+    Config { home, models: Some(base.models_dir()), ..base.clone() }
+}
+
+fn build(
+    dataset: &Dataset,
+    config: &Config,
+    embedder: Option<&str>,
+    instruments: &mut dyn Instruments,
+    stop: &AtomicBool,
+) -> Result<CorpusReport> {
+    let mut library = Library::open(config.clone())?;
+    if let Some(embedder) = embedder {
+        library.choose_embedder(embedder)?;
+    }
+    let mut documents = dataset.documents.iter().map(|it| InputDocument {
+        id: it.id.clone(),
+        title: it.title.clone(),
+        text: it.text.clone(),
+    });
+    let report = library.add_documents(
+        COLLECTION,
+        &mut documents,
+        &mut |event| instruments.event(EvalEvent::Indexing(event)),
+        stop,
+    )?;
+    if report.interrupted {
+        return Err(Error::Stopped);
+    }
+    Ok(CorpusReport {
+        documents: dataset.documents.len() as u64,
+        chunks: report.chunks,
+        index_seconds: report.seconds,
+        embedder: None,
+        reused: false,
+    })
+}
