@@ -1,3 +1,74 @@
-//! The `riddle` command.
+//! The `riddle` command: people get readable output, scripts get `--json`.
+//!
+//! `main` dispatches; each command is a module of [`commands`] that calls the façade once and shows what
+//! comes back. Nothing is decided here that another top (the desktop shell, a server) would need too.
+//!
+//! Not here: searching, indexing, answering (`riddle-rag`), datasets and measures (`riddle-eval`).
 
-fn main() {}
+mod args;
+mod commands;
+mod context;
+mod dates;
+mod failure;
+mod interrupt;
+mod measures;
+mod output;
+mod progress;
+mod show;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::{
+    args::{Cli, Command},
+    context::Context,
+    failure::{Failure, report},
+};
+
+fn main() -> ExitCode {
+    // A parser's process does one thing, in little memory: before anything else is set up.
+    if std::env::args_os().nth(1).is_some_and(|it| it == args::PARSE_WORKER) {
+        return commands::parse_worker::run();
+    }
+    match Cli::try_parse() {
+        Ok(cli) => interrupt::guard(cli.command.stops_gracefully(), move |stop| run(cli, stop)),
+        Err(error) => usage(&error),
+    }
+}
+
+/// Help and version go to stdout with 0, wrong usage to stderr with 2.
+fn usage(error: &clap::Error) -> ExitCode {
+    // A closed pipe is the reader's choice: nobody is left to tell.
+    let _ = error.print();
+    u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+fn run(cli: Cli, stop: interrupt::Stop) -> ExitCode {
+    let outcome =
+        Context::new(&cli.global, stop).and_then(|context| dispatch(cli.command, &context));
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::OutputClosed) => ExitCode::SUCCESS,
+        Err(failure) => {
+            report(&failure);
+            failure.exit_code()
+        }
+    }
+}
+
+fn dispatch(command: Command, context: &Context) -> Result<(), Failure> {
+    match command {
+        Command::Index(args) => commands::index::run(&args, context),
+        Command::Search(args) => commands::search::run(&args, context),
+        Command::Ask(args) => commands::ask::run(&args, context),
+        Command::Status(args) => commands::status::run(&args, context),
+        Command::Rerank(args) => commands::rerank::run(&args, context),
+        Command::Models(args) => commands::models::run(&args, context),
+        Command::Eval(args) => commands::eval::run(&args, context),
+        Command::Completions(args) => commands::completions::run(&args, context),
+        Command::ParseWorker => Err(Failure::usage(
+            "parse-worker is started by riddle itself: it must be the first argument",
+        )),
+    }
+}

@@ -1,0 +1,456 @@
+//! The command line's words. What they mean is said here once, for the help and for the reader.
+
+use std::path::PathBuf;
+
+use clap::{
+    Args, Parser, Subcommand,
+    builder::{FalseyValueParser, PossibleValuesParser, TypedValueParser as _},
+};
+use clap_complete::Shell;
+use riddle_eval::Stage;
+use riddle_rag::{Mode, RerankChoice, RerankSettings};
+use riddle_types::{FileKind, Filter};
+
+use crate::dates;
+
+/// First argument of the process that parses one file; riddle starts it itself.
+pub(crate) const PARSE_WORKER: &str = "parse-worker";
+
+/// Finds things in your own files and answers questions from them, on your own machine.
+#[derive(Debug, Parser)]
+#[command(name = "riddle", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(after_help = "Start with: riddle index FOLDER, then riddle ask \"a question\".")]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options of every command.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Everywhere")]
+pub(crate) struct Global {
+    /// Folder that holds all of riddle's state
+    #[arg(long, global = true, value_name = "DIR", env = "RIDDLE_HOME", hide_env_values = true)]
+    pub(crate) home: Option<PathBuf>,
+    /// Folder of the models [default: models in the home]
+    #[arg(long, global = true, value_name = "DIR", env = "RIDDLE_MODELS", hide_env_values = true)]
+    pub(crate) models_dir: Option<PathBuf>,
+    /// Never use the network
+    #[arg(long, global = true, env = "RIDDLE_OFFLINE", hide_env_values = true,
+          value_parser = FalseyValueParser::new())]
+    pub(crate) offline: bool,
+    /// Print one JSON value on stdout, and nothing else there
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Say more on stderr; twice: everything
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Add folders and bring the index up to date
+    Index(IndexArgs),
+    /// Find passages in the indexed files
+    Search(SearchArgs),
+    /// Answer a question from the indexed files, with citations
+    Ask(AskArgs),
+    /// Show folders, file states, index sizes and models
+    Status(StatusArgs),
+    /// Rerank documents with the engine alone
+    Rerank(RerankArgs),
+    /// Fetch, import, check and choose models
+    Models(ModelsArgs),
+    /// Measure retrieval quality and cost on a dataset in BEIR layout
+    Eval(EvalArgs),
+    /// Print a completion script for a shell
+    Completions(CompletionsArgs),
+    /// Parse one file from stdin (started by riddle itself)
+    #[command(name = PARSE_WORKER, hide = true)]
+    ParseWorker,
+}
+
+impl Command {
+    /// Whether the first Ctrl-C lets the command finish its step; the others have nothing to lose.
+    pub(crate) fn stops_gracefully(&self) -> bool {
+        matches!(self, Command::Index(_) | Command::Eval(_) | Command::Models(_))
+    }
+}
+
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct IndexArgs {
+    /// Folders or files to add; without any, the folders known so far are brought up to date
+    #[arg(value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Keep following changes until Ctrl-C
+    #[arg(long)]
+    pub(crate) watch: bool,
+    /// Embed with this model from now on, by name or directory
+    #[arg(long, value_name = "NAME")]
+    pub(crate) embedder: Option<String>,
+    /// Read the files that failed once more
+    #[arg(long)]
+    pub(crate) retry_failed: bool,
+}
+
+/// How to rank.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Ranking")]
+pub(crate) struct RankArgs {
+    /// Show the fused order of keywords and vectors, without a reranker
+    #[arg(long, conflicts_with_all = ["model", "mode", "threshold"])]
+    pub(crate) no_rerank: bool,
+    /// Rerank with this model, by name or directory
+    #[arg(long, value_name = "NAME|DIR")]
+    pub(crate) model: Option<String>,
+    #[command(flatten)]
+    pub(crate) pruning: PruningArgs,
+    /// Candidates that keywords and vectors propose, each [default: 10]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(crate) candidates: Option<usize>,
+}
+
+impl RankArgs {
+    pub(crate) fn choice(&self) -> RerankChoice {
+        match &self.model {
+            _ if self.no_rerank => RerankChoice::Off,
+            Some(model) => RerankChoice::Model(model.clone()),
+            None => RerankChoice::Configured,
+        }
+    }
+}
+
+/// What the reranker may leave out.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub(crate) struct PruningArgs {
+    /// What pruning may change: off = nothing, set = the order inside the result, order = only the losers
+    #[arg(long, value_name = "MODE", value_parser = modes())]
+    pub(crate) mode: Option<Mode>,
+    /// Dispersion of the scores above which candidates are pruned
+    #[arg(long, value_name = "T", value_parser = not_negative)]
+    pub(crate) threshold: Option<f32>,
+}
+
+impl PruningArgs {
+    pub(crate) fn settings(self) -> RerankSettings {
+        RerankSettings {
+            mode: self.mode.unwrap_or_default(),
+            threshold: self.threshold,
+            ..RerankSettings::default()
+        }
+    }
+}
+
+/// Which files to look at.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Filters")]
+pub(crate) struct FilterArgs {
+    /// Only files below this folder (repeatable)
+    #[arg(long = "in", value_name = "FOLDER")]
+    pub(crate) folders: Vec<PathBuf>,
+    /// Only files of this kind (repeatable)
+    #[arg(long = "type", value_name = "KIND", value_parser = kinds())]
+    pub(crate) kinds: Vec<FileKind>,
+    /// Only files changed on this day or later (YYYY-MM-DD, days in UTC)
+    #[arg(long, value_name = "DATE", value_parser = dates::parse_day)]
+    pub(crate) after: Option<i64>,
+    /// Only files changed before this day (YYYY-MM-DD, days in UTC)
+    #[arg(long, value_name = "DATE", value_parser = dates::parse_day)]
+    pub(crate) before: Option<i64>,
+}
+
+impl FilterArgs {
+    pub(crate) fn filter(&self) -> std::io::Result<Filter> {
+        // Folders are stored resolved; one that is gone is still a condition, which nothing meets.
+        let resolve = |folder: &PathBuf| {
+            let path = folder.canonicalize().or_else(|_| std::path::absolute(folder))?;
+            Ok(path.to_string_lossy().into_owned())
+        };
+        Ok(Filter {
+            folders: self.folders.iter().map(resolve).collect::<std::io::Result<_>>()?,
+            kinds: self.kinds.clone(),
+            modified_from: self.after,
+            modified_until: self.before,
+        })
+    }
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SearchArgs {
+    /// What to look for; words in "quotes" are a phrase
+    pub(crate) query: String,
+    /// Results to show
+    #[arg(short, long, default_value_t = 10, value_name = "N", value_parser = positive)]
+    pub(crate) k: usize,
+    /// Show how every hit came to its place
+    #[arg(long)]
+    pub(crate) explain: bool,
+    #[command(flatten)]
+    pub(crate) rank: RankArgs,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct AskArgs {
+    /// The question
+    pub(crate) question: String,
+    /// Who writes the answer: extractive (the best sentences, verbatim)
+    #[arg(long, default_value = "extractive", value_name = "LLM")]
+    pub(crate) llm: String,
+    #[command(flatten)]
+    pub(crate) rank: RankArgs,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct StatusArgs {
+    /// List every file with its state
+    #[arg(long)]
+    pub(crate) files: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RerankArgs {
+    /// The request, {"query", "documents", "top_n"} [default: stdin]
+    #[arg(value_name = "REQUEST.json")]
+    pub(crate) request: Option<PathBuf>,
+    /// The reranker, by name or directory
+    #[arg(long, value_name = "NAME|DIR")]
+    pub(crate) model: String,
+    #[command(flatten)]
+    pub(crate) pruning: PruningArgs,
+    /// Prune so that this share of the results stays (needs a calibrated model)
+    #[arg(long, value_name = "P", value_parser = share, conflicts_with = "threshold")]
+    pub(crate) precision: Option<f32>,
+    /// Layers in memory at once [default: all]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(crate) window: Option<usize>,
+    /// Tokens computed at a time
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(crate) micro_batch_tokens: Option<usize>,
+    /// Share of the embedding rows that may be in memory, 0 to 1
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub(crate) embedding_rows: Option<f32>,
+    /// Threads that compute [default: all cores]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(crate) threads: Option<usize>,
+    /// Print logits instead of scores from 0 to 1
+    #[arg(long)]
+    pub(crate) raw_scores: bool,
+    /// Write what happened in every layer to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+}
+
+impl RerankArgs {
+    pub(crate) fn settings(&self) -> RerankSettings {
+        RerankSettings {
+            window: self.window,
+            micro_batch_tokens: self.micro_batch_tokens,
+            embedding_rows: self.embedding_rows,
+            threads: self.threads,
+            ..self.pruning.settings()
+        }
+    }
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ModelsArgs {
+    #[command(subcommand)]
+    pub(crate) command: ModelsCommand,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum ModelsCommand {
+    /// List the installed models
+    List {
+        /// List what can be fetched by a short name
+        #[arg(long)]
+        available: bool,
+    },
+    /// Fetch a model, by a short name or as ORG/NAME on the hub
+    Pull {
+        /// Short name, or ORG/NAME
+        name: String,
+        /// The weight file to take, where there are several
+        #[arg(long, value_name = "FILE")]
+        file: Option<String>,
+        /// Branch, tag or commit
+        #[arg(long, value_name = "REVISION", default_value = "main")]
+        revision: String,
+        /// Fetch it even if it is installed
+        #[arg(long)]
+        again: bool,
+    },
+    /// Copy a model from a folder: the way onto a computer without a network
+    Import {
+        /// The model's folder
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+        /// Name in the store [default: the folder's]
+        #[arg(long)]
+        name: Option<String>,
+    },
+    /// Compare installed files with their checksums; without a name, those of all models
+    Verify {
+        /// The model
+        name: Option<String>,
+    },
+    /// Remove a model from the disk
+    Remove {
+        /// The model
+        name: String,
+    },
+    /// Use a model from now on: an embedder for the index, a reranker for searches ("none": no reranker)
+    Use {
+        /// The model
+        #[arg(value_name = "NAME|DIR|none")]
+        name: String,
+    },
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct EvalArgs {
+    /// Folder with corpus.jsonl[.gz], queries.jsonl and qrels/test.tsv
+    #[arg(value_name = "DATASET_DIR")]
+    pub(crate) dataset: PathBuf,
+    /// Stages to measure [default: all that the installed models allow]
+    #[arg(long, value_delimiter = ',', value_name = "bm25,dense,rrf,rerank", value_parser = stages())]
+    pub(crate) stages: Vec<Stage>,
+    /// Rerank the candidates of runs/NAME.trec instead of searching
+    #[arg(long, value_name = "NAME")]
+    pub(crate) run: Option<String>,
+    /// Candidates of keywords and vectors, each, or of the run [default: 10, or all of the run]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(crate) candidates: Option<usize>,
+    /// Results the reranker is asked for
+    #[arg(long, value_name = "K", default_value_t = 10, value_parser = positive)]
+    pub(crate) top_k: usize,
+    /// Rerank with this model, by name or directory
+    #[arg(long, value_name = "NAME|DIR")]
+    pub(crate) model: Option<String>,
+    /// Embed with this model, by name or directory
+    #[arg(long, value_name = "NAME|DIR")]
+    pub(crate) embedder: Option<String>,
+    #[command(flatten)]
+    pub(crate) pruning: PruningArgs,
+    /// Ask only the first N queries
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(crate) limit_queries: Option<usize>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: Shell,
+}
+
+fn positive(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("a whole number of at least 1 is needed".to_owned()),
+        Ok(number) => Ok(number),
+    }
+}
+
+fn not_negative(text: &str) -> Result<f32, String> {
+    let number = text.parse::<f32>().ok().filter(|it| it.is_finite() && *it >= 0.0);
+    number.ok_or_else(|| "a number of 0 or more is needed".to_owned())
+}
+
+fn share(text: &str) -> Result<f32, String> {
+    let number = text.parse::<f32>().ok().filter(|it| (0.0..=1.0).contains(it));
+    number.ok_or_else(|| "a number from 0 to 1 is needed".to_owned())
+}
+
+fn modes() -> impl clap::builder::TypedValueParser<Value = Mode> {
+    PossibleValuesParser::new(["off", "set", "order"]).try_map(|name| name.parse::<Mode>())
+}
+
+fn stages() -> impl clap::builder::TypedValueParser<Value = Stage> {
+    PossibleValuesParser::new(Stage::ALL.map(Stage::as_str)).try_map(|name| name.parse::<Stage>())
+}
+
+fn kinds() -> impl clap::builder::TypedValueParser<Value = FileKind> {
+    // Files of the kind "other" hold no text that could be found.
+    let names = FileKind::ALL.into_iter().filter(|it| *it != FileKind::Other);
+    PossibleValuesParser::new(names.map(FileKind::as_str))
+        .try_map(|name| FileKind::parse(&name).ok_or_else(|| format!("{name:?} is not a kind")))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(line.split_whitespace())
+    }
+
+    #[test]
+    fn commands_of_the_contract_parse() {
+        for line in [
+            "riddle index a b --watch --json",
+            "riddle index --retry-failed --embedder bge-small",
+            "riddle search boat -k 3 --no-rerank --json",
+            "riddle search boat --explain --in . --in /tmp --type pdf --type mail --after 2025-01-01 --before 2025-02-01",
+            "riddle search boat --model m --mode order --threshold 0.3 --candidates 20",
+            "riddle ask why --llm extractive --json",
+            "riddle status --files --json",
+            "riddle rerank --model m --mode set --precision 0.99 --window 2 --micro-batch-tokens 512 --embedding-rows 0.1 --threads 1 --raw-scores --trace t.json",
+            "riddle models list --json",
+            "riddle models pull all-MiniLM-L6-v2",
+            "riddle models import dir --name x",
+            "riddle models verify",
+            "riddle models remove x",
+            "riddle models use x",
+            "riddle eval d --stages bm25,dense,rrf,rerank --candidates 50 --top-k 10 --model m --limit-queries 5",
+            "riddle eval d --run minilm --json",
+            "riddle completions bash",
+            "riddle --home h --models-dir m --offline -vv status",
+        ] {
+            if let Err(error) = parse(line) {
+                panic!("{line}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_built_does_not_exist() {
+        for line in ["riddle serve", "riddle mcp", "riddle bench"] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_wrong_usage() {
+        for line in [
+            "riddle search",
+            "riddle search x -k 0",
+            "riddle search x --mode fast",
+            "riddle search x --threshold NaN",
+            "riddle search x --threshold -1",
+            "riddle search x --no-rerank --model m",
+            "riddle search x --type song",
+            "riddle search x --after yesterday",
+            "riddle rerank",
+            "riddle rerank --model m --precision 2",
+            "riddle rerank --model m --precision 0.9 --threshold 1",
+            "riddle eval",
+            "riddle eval d --stages bm26",
+            "riddle completions vi",
+        ] {
+            let error = parse(line).expect_err(line);
+            assert_eq!(error.exit_code(), 2, "{line}");
+        }
+    }
+}

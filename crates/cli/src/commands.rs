@@ -1,0 +1,11 @@
+//! One module per command.
+
+pub(crate) mod ask;
+pub(crate) mod completions;
+pub(crate) mod eval;
+pub(crate) mod index;
+pub(crate) mod models;
+pub(crate) mod parse_worker;
+pub(crate) mod rerank;
+pub(crate) mod search;
+pub(crate) mod status;

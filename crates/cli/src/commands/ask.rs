@@ -1,0 +1,197 @@
+//! `riddle ask`.
+
+use std::ops::ControlFlow;
+
+use riddle_rag::{AskRequest, AskResponse, Assistant, DEFAULT_CANDIDATES, SearchRequest};
+
+use crate::{
+    args::AskArgs,
+    commands::search::footer,
+    context::Context,
+    failure::Failure,
+    measures::{SEARCH_STAGES, Times, complete, with_measures},
+    output::Style,
+    show,
+};
+
+/// The generator that is always there.
+const EXTRACTIVE: &str = "extractive";
+
+/// Answers and shows the sources.
+pub(crate) fn run(args: &AskArgs, context: &Context) -> Result<(), Failure> {
+    check_llm(&args.llm)?;
+    let candidates = args.rank.candidates.unwrap_or(DEFAULT_CANDIDATES);
+    let request = AskRequest {
+        search: SearchRequest {
+            filter: args.filter.filter()?,
+            keyword_candidates: candidates,
+            vector_candidates: candidates,
+            rerank: args.rank.choice(),
+            rerank_settings: args.rank.pruning.settings(),
+            ..SearchRequest::new(args.question.clone())
+        },
+        ..AskRequest::new(args.question.clone())
+    };
+    let assistant = Assistant::open(context.config.clone())?;
+    // Opening reads models and indexes; only the answer itself is timed.
+    context.take_times();
+    let mut closed = None;
+    let mut sink = |piece: &str| {
+        if context.json {
+            return ControlFlow::Continue(());
+        }
+        // Line breaks are the answer's own; everything else that a terminal obeys is not.
+        let piece = piece.split('\n').map(show::clean).collect::<Vec<_>>().join("\n");
+        match context.out.text(piece) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(failure) => {
+                closed = Some(failure);
+                ControlFlow::Break(())
+            }
+        }
+    };
+    let response = assistant.ask(&request, &args.llm, &mut sink)?;
+    if let Some(failure) = closed {
+        return Err(failure);
+    }
+    let mut times = complete(context.take_times(), &SEARCH_STAGES);
+    times.insert("first_token", response.first_token_ms);
+    times.entry("generate").or_insert(0.0);
+    if context.json {
+        return context.out.json(&json(&response, &times)?);
+    }
+    context.out.text(sources(&response, &times, context.style))
+}
+
+/// Says what works instead of what does not.
+fn check_llm(llm: &str) -> Result<(), Failure> {
+    if llm == EXTRACTIVE {
+        return Ok(());
+    }
+    if llm == "remote" || llm.strip_prefix("local:").is_some_and(|it| !it.is_empty()) {
+        return Err(Failure::run(format!(
+            "answers by {llm} are not built yet: use --llm extractive, which quotes the best sentences"
+        )));
+    }
+    Err(Failure::usage(format!("{llm:?} can not answer: use --llm extractive")))
+}
+
+/// The response with its measures; an answer that is not there is `null`, never missing.
+fn json(response: &AskResponse, times: &Times) -> serde_json::Result<serde_json::Value> {
+    let mut value = with_measures(response, times)?;
+    if let Some(fields) = value.as_object_mut() {
+        // It is among the stage times.
+        fields.remove("first_token_ms");
+    }
+    Ok(value)
+}
+
+/// What follows the answer.
+fn sources(response: &AskResponse, times: &Times, style: Style) -> String {
+    let mut page = String::new();
+    if response.answer.is_none() {
+        let reason = response.reason.as_deref().unwrap_or("nothing in your files answers this");
+        page.push_str(&show::clean(reason));
+    }
+    page.push_str("\n\n");
+    for source in &response.citations {
+        page.push_str(&format!(
+            "{} {} · {}\n",
+            style.bold(format_args!("[{}]", source.n)),
+            style.cyan(show::path(&source.path)),
+            show::clean(&source.location.to_string())
+        ));
+        let quote = format!("“{}”", show::snippet(&source.quote, &response.question, style));
+        page.extend(show::wrapped(&quote, 4).into_iter().map(|line| line + "\n"));
+    }
+    if !response.citations.is_empty() {
+        page.push('\n');
+    }
+    page.push_str(&format!(
+        "answered by {} from passages in this order: {}\n",
+        show::clean(&response.llm),
+        show::order(&response.order)
+    ));
+    let left_out = show::states(&response.not_searched);
+    if response.not_searched.values().any(|it| *it > 0) {
+        page.push_str(&format!("files not searched: {left_out} (riddle status --files)\n"));
+    }
+    for notice in &response.notices {
+        page.push_str(&format!("{} {}\n", style.yellow("note:"), show::clean(notice)));
+    }
+    page.push_str(&format!("{}\n", style.dim(footer(times, response.resident_weight_bytes))));
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use riddle_rag::{Citation, IndexFreshness, Order};
+    use riddle_types::Location;
+
+    use super::*;
+
+    fn response(answer: Option<&str>) -> AskResponse {
+        AskResponse {
+            question: "Which color is the boat?".to_owned(),
+            answer: answer.map(str::to_owned),
+            reason: answer.is_none().then(|| "nothing in your files answers this".to_owned()),
+            citations: answer
+                .map(|it| Citation {
+                    n: 1,
+                    path: "/files/boat.md".to_owned(),
+                    title: "Boat".to_owned(),
+                    location: Location::Page { start: 2, end: 2 },
+                    quote: it.to_owned(),
+                })
+                .into_iter()
+                .collect(),
+            supported: Vec::new(),
+            llm: EXTRACTIVE.to_owned(),
+            order: Order::Keyword,
+            notices: Vec::new(),
+            index: IndexFreshness::default(),
+            not_searched: BTreeMap::from([("failed", 2), ("no_text", 1)]),
+            first_token_ms: 3.0,
+            resident_weight_bytes: 0,
+        }
+    }
+
+    #[test]
+    fn sources_are_numbered_and_gaps_are_named() {
+        let shown =
+            sources(&response(Some("The boat is blue.")), &Times::new(), Style::with_colors(false));
+        for part in [
+            "[1] /files/boat.md · page 2\n    “The boat is blue.”\n",
+            "answered by extractive from passages in this order: keywords alone\n",
+            "files not searched: 1 no text · 2 failed",
+        ] {
+            assert!(shown.contains(part), "{part:?} is not in\n{shown}");
+        }
+    }
+
+    #[test]
+    fn no_evidence_is_null_with_a_reason() {
+        let response = response(None);
+        let shown = sources(&response, &Times::new(), Style::with_colors(false));
+        assert!(shown.starts_with("nothing in your files answers this\n"), "{shown}");
+        let json = json(&response, &Times::from([("first_token", 3.0)])).expect("plain data");
+        assert_eq!(json["answer"], serde_json::Value::Null);
+        assert!(json.as_object().is_some_and(|it| it.contains_key("answer")));
+        assert_eq!(json["reason"], "nothing in your files answers this");
+        assert_eq!(json["timings_ms"]["first_token"], 3.0);
+    }
+
+    #[test]
+    fn what_can_not_answer_says_what_can() {
+        assert!(check_llm("extractive").is_ok());
+        for (llm, usage) in
+            [("local:qwen", false), ("remote", false), ("local:", true), ("gpt", true)]
+        {
+            let failure = check_llm(llm).expect_err(llm);
+            assert_eq!(matches!(failure, Failure::Usage(_)), usage, "{llm}");
+            assert!(format!("{failure:?}").contains("--llm extractive"), "{failure:?}");
+        }
+    }
+}

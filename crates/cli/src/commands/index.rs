@@ -1,0 +1,150 @@
+//! `riddle index`.
+
+use std::path::Path;
+
+use riddle_rag::{IndexEvent, IndexReport, Library};
+
+use crate::{
+    args::IndexArgs,
+    context::Context,
+    failure::Failure,
+    measures::{Times, with_measures},
+    output::Style,
+    progress::Progress,
+    show,
+};
+
+/// Adds the folders and brings the index up to date, once or until Ctrl-C.
+pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), Failure> {
+    // All paths are looked at before anything is changed: half a command is worse than none.
+    for path in &args.paths {
+        check_path(path)?;
+    }
+    let mut library = Library::open(context.config.clone())?;
+    if let Some(embedder) = &args.embedder {
+        library.choose_embedder(embedder)?;
+    }
+    for path in &args.paths {
+        library.add_root(path)?;
+    }
+    if args.retry_failed {
+        library.retry_failed()?;
+    }
+    let mut progress = Progress::new();
+    let mut reached_watching = false;
+    let mut observer = |event: IndexEvent<'_>| {
+        if event == IndexEvent::Watching && !reached_watching {
+            reached_watching = true;
+            tracing::info!("up to date, watching for changes");
+        }
+        progress.index(&event);
+    };
+    let report = if args.watch {
+        library.watch(&mut observer, context.stop_flag())?
+    } else {
+        library.update(&mut observer, context.stop_flag())?
+    };
+    progress.clear();
+    let times = context.take_times();
+    if context.json {
+        context.out.json(&with_measures(&report, &times)?)?;
+    } else {
+        context.out.text(summary(&report, &times, context.style))?;
+    }
+    // Ctrl-C is how watching ends; anywhere else it leaves work undone.
+    if report.interrupted && !reached_watching {
+        return Err(Failure::run(
+            "interrupted: what was read is kept and the rest waits in the queue; run `riddle index` to go on",
+        ));
+    }
+    Ok(())
+}
+
+fn check_path(path: &Path) -> Result<(), Failure> {
+    match path.metadata() {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Failure::run(format!(
+            "{}: {}: give an existing folder",
+            path.display(),
+            show::io_reason(&error)
+        ))),
+    }
+}
+
+/// What was done and what is there, for people.
+fn summary(report: &IndexReport, times: &Times, style: Style) -> String {
+    let mut page = format!("{}\n", style.bold(show::states(&report.states)));
+    let changes = [
+        (report.new, "new"),
+        (report.changed, "changed"),
+        (report.moved, "moved"),
+        (report.removed, "removed"),
+        (report.unchanged, "unchanged"),
+    ];
+    let changes: Vec<String> = changes
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    if !changes.is_empty() {
+        page.push_str(&format!("since the last time: {}\n", changes.join(" · ")));
+    }
+    page.push_str(&format!(
+        "{} read and {} embedded in {:.1} s; {} in the index\n",
+        show::plural(report.read, "file"),
+        show::plural(report.embedded, "passage"),
+        report.seconds,
+        show::plural(report.chunks, "passage"),
+    ));
+    let failed = report.states.get("failed").copied().unwrap_or(0);
+    if failed > 0 {
+        page.push_str(&format!(
+            "{} failed: `riddle status --files` says why, `riddle index --retry-failed` tries again\n",
+            show::plural(failed, "file")
+        ));
+    }
+    for (path, why) in &report.unreachable {
+        let (path, why) = (show::path(&path.to_string_lossy()), show::clean(why));
+        page.push_str(&format!("{} {path}: {why}\n", style.yellow("not reachable:")));
+    }
+    for notice in &report.notices {
+        page.push_str(&format!("{} {}\n", style.yellow("note:"), show::clean(notice)));
+    }
+    let peak = show::bytes(riddle_metrics::memory().peak_rss_bytes);
+    let parser = show::bytes(report.peak_parser_rss_bytes);
+    let line = format!("{} · peak memory {peak}, parsers {parser}", show::times(times));
+    page.push_str(&format!("{}\n", style.dim(line.trim_start_matches(" · "))));
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, path::PathBuf};
+
+    use super::*;
+
+    #[test]
+    fn the_summary_counts_states_and_names_what_is_missing() {
+        let report = IndexReport {
+            new: 3,
+            removed: 1,
+            read: 3,
+            embedded: 1,
+            chunks: 40,
+            states: BTreeMap::from([("indexed", 12), ("failed", 2)]),
+            unreachable: vec![(PathBuf::from("/media/disk"), "not mounted".to_owned())],
+            ..IndexReport::default()
+        };
+        let shown = summary(&report, &Times::new(), Style::with_colors(false));
+        for part in [
+            "12 indexed · 2 failed\n",
+            "since the last time: 3 new · 1 removed\n",
+            "3 files read and 1 passage embedded in 0.0 s; 40 passages in the index\n",
+            "2 files failed: `riddle status --files`",
+            "not reachable: /media/disk: not mounted\n",
+            "peak memory ",
+        ] {
+            assert!(shown.contains(part), "{part:?} is not in\n{shown}");
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! `riddle models`.
+
+use std::ops::ControlFlow;
+
+use riddle_rag::{
+    Library,
+    models::{
+        InstalledModel, KNOWN, Kind, KnownModel, ModelStore, Network, PullOptions, Verification,
+    },
+};
+use serde_json::{Value, json};
+
+use crate::{
+    args::{ModelsArgs, ModelsCommand},
+    context::Context,
+    failure::Failure,
+    progress::Progress,
+    show,
+};
+
+/// Word that stands for no reranker.
+const NONE: &str = "none";
+
+/// Dispatches.
+pub(crate) fn run(args: &ModelsArgs, context: &Context) -> Result<(), Failure> {
+    let store = context.config.model_store()?;
+    match &args.command {
+        ModelsCommand::List { available: true } => list_known(context),
+        ModelsCommand::List { available: false } => list(&store, context),
+        ModelsCommand::Pull { name, file, revision, again } => {
+            let network = Network { offline: context.config.offline, ..Network::from_env() };
+            let options = PullOptions {
+                file: file.clone(),
+                revision: revision.clone(),
+                again: *again,
+                ..PullOptions::new(network)
+            };
+            pull(&store, name, &options, context)
+        }
+        ModelsCommand::Import { folder, name } => import(&store, folder, name.as_deref(), context),
+        ModelsCommand::Verify { name } => verify(&store, name.as_deref(), context),
+        ModelsCommand::Remove { name } => remove(&store, name, context),
+        ModelsCommand::Use { name } => choose(&store, name, context),
+    }
+}
+
+fn describe(model: &InstalledModel) -> Value {
+    json!({
+        "name": model.name,
+        "kind": model.kind,
+        "format": model.format,
+        "bytes": model.bytes,
+        "license": model.license,
+        "source": model.source,
+        "revision": model.revision,
+        "pulled_at": model.pulled_at,
+        "dir": model.dir,
+    })
+}
+
+fn line(model: &InstalledModel) -> String {
+    format!(
+        "{:<28} {:<9} {:<11} {:>8}  {}",
+        show::clean(&model.name),
+        model.kind,
+        model.format,
+        show::bytes(model.bytes),
+        show::path(&model.dir.to_string_lossy())
+    )
+}
+
+fn list(store: &ModelStore, context: &Context) -> Result<(), Failure> {
+    let models = store.list()?;
+    if context.json {
+        let models: Vec<Value> = models.iter().map(describe).collect();
+        return context.out.json(&json!({ "store": store.dir(), "models": models }));
+    }
+    if models.is_empty() {
+        return context.out.line(format_args!(
+            "no models in {}: `riddle models pull all-MiniLM-L6-v2` fetches the default embedder",
+            show::path(&store.dir().to_string_lossy())
+        ));
+    }
+    models.iter().try_for_each(|model| context.out.line(line(model)))
+}
+
+fn list_known(context: &Context) -> Result<(), Failure> {
+    if context.json {
+        let describe = |it: &KnownModel| {
+            json!({
+                "name": it.name, "repository": it.repository, "kind": it.kind, "format": it.format,
+                "license": it.license, "megabytes": it.megabytes, "about": it.about,
+            })
+        };
+        return context
+            .out
+            .json(&json!({ "available": KNOWN.iter().map(describe).collect::<Vec<_>>() }));
+    }
+    for model in KNOWN {
+        context.out.line(format_args!(
+            "{:<28} {:<9} {:>5} MB  {}",
+            model.name, model.kind, model.megabytes, model.about
+        ))?;
+    }
+    context.out.line("any other model of the hub: riddle models pull ORG/NAME")
+}
+
+fn pull(
+    store: &ModelStore,
+    name: &str,
+    options: &PullOptions,
+    context: &Context,
+) -> Result<(), Failure> {
+    let mut progress = Progress::new();
+    let model = store.pull(name, options, &mut |event| {
+        progress.model(&event);
+        go_on(context)
+    })?;
+    progress.clear();
+    done("installed", &model, context)
+}
+
+fn import(
+    store: &ModelStore,
+    folder: &std::path::Path,
+    name: Option<&str>,
+    context: &Context,
+) -> Result<(), Failure> {
+    let mut progress = Progress::new();
+    let imported = store.import_watched(folder, name, &mut |event| {
+        progress.model(&event);
+        go_on(context)
+    })?;
+    progress.clear();
+    if context.json {
+        let left_out: Vec<Value> =
+            imported.left_out.iter().map(|it| json!({ "path": it.path, "why": it.why })).collect();
+        return context
+            .out
+            .json(&json!({ "model": describe(&imported.model), "left_out": left_out }));
+    }
+    for left in &imported.left_out {
+        context.out.line(format_args!("left out {}: {}", show::clean(&left.path), left.why))?;
+    }
+    done("imported", &imported.model, context)
+}
+
+fn go_on(context: &Context) -> ControlFlow<()> {
+    if context.stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+}
+
+fn done(what: &str, model: &InstalledModel, context: &Context) -> Result<(), Failure> {
+    if context.json {
+        return context.out.json(&json!({ "model": describe(model) }));
+    }
+    context.out.line(format_args!("{what}: {}", line(model)))
+}
+
+/// Checks one model or all; anything wrong is a failed run, after everything has been checked.
+fn verify(store: &ModelStore, name: Option<&str>, context: &Context) -> Result<(), Failure> {
+    let names = match name {
+        Some(name) => vec![name.to_owned()],
+        None => store.list()?.into_iter().map(|it| it.name).collect(),
+    };
+    let mut results = Vec::new();
+    let mut failures = Vec::new();
+    for name in &names {
+        match store.verify(name) {
+            Ok(result) => {
+                failures.extend(complaint(&result));
+                results.push(result_json(&result));
+            }
+            // One model by name: its error is the command's. Among many it is one line of the result.
+            Err(error) if names.len() == 1 => return Err(error.into()),
+            Err(error) => {
+                failures.push(format!("{name}: {error}"));
+                results.push(json!({ "name": name, "ok": false, "error": error.to_string() }));
+            }
+        }
+    }
+    if context.json {
+        context.out.json(&json!({ "models": results }))?;
+    } else if failures.is_empty() {
+        context.out.line(format_args!(
+            "{} checked, nothing wrong",
+            show::plural(names.len() as u64, "model")
+        ))?;
+    }
+    if failures.is_empty() { Ok(()) } else { Err(Failure::run(failures.join("; "))) }
+}
+
+fn result_json(result: &Verification) -> Value {
+    let bad: Vec<Value> = result
+        .bad
+        .iter()
+        .map(|it| json!({ "path": it.path, "fault": it.fault.to_string() }))
+        .collect();
+    json!({
+        "name": result.model.name, "ok": bad.is_empty(), "files": result.files, "bad": bad,
+        "advice": result.advice,
+    })
+}
+
+fn complaint(result: &Verification) -> Option<String> {
+    let bad: Vec<String> =
+        result.bad.iter().map(|it| format!("{} {}", it.path, it.fault)).collect();
+    let advice = result.advice.as_deref().map_or(String::new(), |it| format!(": {it}"));
+    (!bad.is_empty()).then(|| format!("{}: {}{advice}", result.model.name, bad.join(", ")))
+}
+
+fn remove(store: &ModelStore, name: &str, context: &Context) -> Result<(), Failure> {
+    store.remove(name)?;
+    if context.json {
+        return context.out.json(&json!({ "removed": name }));
+    }
+    context.out.line(format_args!("removed {}", show::clean(name)))
+}
+
+/// Chooses by what the model is: the name tells which of the two settings is meant.
+fn choose(store: &ModelStore, name: &str, context: &Context) -> Result<(), Failure> {
+    let reranker = if name == NONE {
+        None
+    } else {
+        let Some(model) = store.find(name) else {
+            return Err(Failure::run(format!(
+                "no model named {name:?} is installed: `riddle models list` shows what there is, `riddle models pull {name}` fetches it"
+            )));
+        };
+        match model.kind {
+            Kind::Reranker => Some(name),
+            Kind::Embedder => return use_embedder(name, context),
+            Kind::Llm => {
+                return Err(Failure::run(format!(
+                    "{name} writes text, and answers by language models are not built yet: choose an embedder or a reranker"
+                )));
+            }
+        }
+    };
+    let mut library = Library::open(context.config.clone())?;
+    library.choose_reranker(reranker)?;
+    if context.json {
+        return context.out.json(&json!({ "reranker": reranker }));
+    }
+    context.out.line(match reranker {
+        Some(name) => format!("searches are reranked by {} from now on", show::clean(name)),
+        None => "searches show the fused order from now on".to_owned(),
+    })
+}
+
+fn use_embedder(name: &str, context: &Context) -> Result<(), Failure> {
+    let mut library = Library::open(context.config.clone())?;
+    library.choose_embedder(name)?;
+    if context.json {
+        return context.out.json(&json!({ "embedder": name }));
+    }
+    context.out.line(format_args!(
+        "the next `riddle index` embeds with {}; until it is done searches use the vectors there are",
+        show::clean(name)
+    ))
+}

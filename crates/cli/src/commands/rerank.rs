@@ -1,0 +1,160 @@
+//! `riddle rerank`: the engine alone.
+
+use std::{
+    fs::File,
+    io::{IsTerminal as _, Read},
+    path::Path,
+};
+
+use riddle_rag::{RerankRequest, Trace, TraceRecorder};
+use riddle_types::SilentObserver;
+
+use crate::{
+    args::RerankArgs,
+    context::Context,
+    failure::Failure,
+    measures::{Times, with_measures},
+    show,
+};
+
+/// Largest request that is read: a thousand documents of 64 KB. More is a mistake, not a request.
+const MAX_REQUEST_BYTES: u64 = 64 << 20;
+
+/// Reads a request, reranks, prints the response: always JSON.
+pub(crate) fn run(args: &RerankArgs, context: &Context) -> Result<(), Failure> {
+    if args.precision.is_some() {
+        return Err(Failure::run(format!(
+            "{} has no calibration that tells which threshold reaches a precision: use --threshold",
+            args.model
+        )));
+    }
+    let request = read_request(args.request.as_deref())?;
+    let config = &context.config;
+    let settings = args.settings();
+    let Some(trace_file) = &args.trace else {
+        let observer = &mut SilentObserver;
+        let response = riddle_rag::rerank(
+            config,
+            &args.model,
+            &settings,
+            args.raw_scores,
+            &request,
+            observer,
+        )?;
+        return context.out.json(&with_measures(&response, &Times::new())?);
+    };
+    let mut recorder = TraceRecorder::default();
+    let response = riddle_rag::rerank(
+        config,
+        &args.model,
+        &settings,
+        args.raw_scores,
+        &request,
+        &mut recorder,
+    )?;
+    let num_layers = num_layers(args, context)?;
+    write_trace(trace_file, &recorder.into_trace(num_layers, settings.threshold))?;
+    context.out.json(&with_measures(&response, &Times::new())?)
+}
+
+/// Layers of the model: a pruned run may have ended before the last one.
+fn num_layers(args: &RerankArgs, context: &Context) -> Result<u32, Failure> {
+    let engine = riddle_rag::open_reranker(&context.config, &args.model, &args.settings())?;
+    // Without candidates nothing is computed; the figures of the model are there all the same.
+    let outcome = engine
+        .rerank("layers", &[], 0, &mut SilentObserver)
+        .map_err(|error| Failure::run(error.to_string()))?;
+    Ok(outcome.stats.num_layers)
+}
+
+fn read_request(path: Option<&Path>) -> Result<RerankRequest, Failure> {
+    let (name, text) = match path {
+        Some(path) => {
+            let name = path.display().to_string();
+            let fail = |error: std::io::Error| {
+                Failure::run(format!(
+                    "{name}: {}: give the file with the request",
+                    show::io_reason(&error)
+                ))
+            };
+            let file = File::open(path).map_err(fail)?;
+            (name.clone(), read_limited(file).map_err(fail)?)
+        }
+        None => {
+            if std::io::stdin().is_terminal() {
+                return Err(Failure::usage(
+                    "the request comes from a file or stdin: riddle rerank --model NAME < request.json",
+                ));
+            }
+            let text = read_limited(std::io::stdin().lock())
+                .map_err(|error| Failure::run(format!("stdin: {error}")))?;
+            ("stdin".to_owned(), text)
+        }
+    };
+    parse_request(&text).map_err(|why| Failure::run(format!("{name}: {why}")))
+}
+
+fn parse_request(text: &[u8]) -> Result<RerankRequest, String> {
+    const SHAPE: &str =
+        r#"a request is {"query": "…", "documents": ["…", {"id": "…", "text": "…"}], "top_n": 10}"#;
+    serde_json::from_slice(text).map_err(|error| format!("{error}: {SHAPE}"))
+}
+
+fn read_limited(from: impl Read) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(MAX_REQUEST_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_REQUEST_BYTES {
+        let why = format!("larger than {} MiB", MAX_REQUEST_BYTES >> 20);
+        return Err(std::io::Error::other(why));
+    }
+    Ok(bytes)
+}
+
+fn write_trace(path: &Path, trace: &Trace) -> Result<(), Failure> {
+    let text = serde_json::to_vec(trace)?;
+    std::fs::write(path, text).map_err(|error| {
+        Failure::run(format!(
+            "{}: the trace can not be written: {}",
+            path.display(),
+            show::io_reason(&error)
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use riddle_rag::RerankDocument;
+
+    use super::*;
+
+    #[test]
+    fn both_kinds_of_documents_are_read() {
+        let text = br#"{"query": "q", "documents": ["a", {"id": 7, "text": "b", "extra": 1}], "model": "x"}"#;
+        let request = parse_request(text).expect("a request");
+        assert_eq!(request.top_n, None);
+        assert_eq!(request.documents[0], RerankDocument::Text("a".to_owned()));
+        let named = RerankDocument::Named { id: Some(7.into()), text: "b".to_owned() };
+        assert_eq!(request.documents[1], named);
+    }
+
+    #[test]
+    fn what_is_no_request_is_told_the_shape() {
+        for text in [
+            &b""[..],
+            b"{",
+            b"[]",
+            b"{\"query\": 1, \"documents\": []}",
+            b"{\"documents\": []}",
+            b"\xff",
+        ] {
+            let error = parse_request(text).expect_err("no request");
+            assert!(error.contains("a request is {\"query\""), "{error}");
+        }
+    }
+
+    #[test]
+    fn too_much_is_refused() {
+        let error = read_limited(std::io::repeat(b' ')).expect_err("endless").to_string();
+        assert!(error.contains("64 MiB"), "{error}");
+    }
+}

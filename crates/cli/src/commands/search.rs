@@ -1,0 +1,138 @@
+//! `riddle search`.
+
+use riddle_rag::{Assistant, DEFAULT_CANDIDATES, SearchHit, SearchRequest, SearchResponse};
+
+use crate::{
+    args::SearchArgs,
+    context::Context,
+    failure::Failure,
+    measures::{SEARCH_STAGES, Times, complete, with_measures},
+    output::Style,
+    show,
+};
+
+/// Searches and shows the hits.
+pub(crate) fn run(args: &SearchArgs, context: &Context) -> Result<(), Failure> {
+    let candidates = args.rank.candidates.unwrap_or(DEFAULT_CANDIDATES);
+    let request = SearchRequest {
+        k: args.k,
+        filter: args.filter.filter()?,
+        keyword_candidates: candidates,
+        vector_candidates: candidates,
+        rerank: args.rank.choice(),
+        rerank_settings: args.rank.pruning.settings(),
+        explain: args.explain,
+        ..SearchRequest::new(args.query.clone())
+    };
+    let assistant = Assistant::open(context.config.clone())?;
+    // Opening reads models and indexes; only the search itself is timed.
+    context.take_times();
+    let response = assistant.search(&request)?;
+    let times = complete(context.take_times(), &SEARCH_STAGES);
+    if context.json {
+        return context.out.json(&with_measures(&response, &times)?);
+    }
+    context.out.text(page(&response, &times, args.explain, context.style))
+}
+
+/// The readable page.
+fn page(response: &SearchResponse, times: &Times, explain: bool, style: Style) -> String {
+    let mut page = String::new();
+    for found in &response.hits {
+        page.push_str(&hit(found, &response.query, explain, style));
+        page.push('\n');
+    }
+    if response.hits.is_empty() {
+        page.push_str("nothing found: try other words, or fewer conditions\n\n");
+    }
+    page.push_str(&format!("order: {}\n", show::order(&response.order)));
+    for notice in &response.notices {
+        page.push_str(&format!("{} {}\n", style.yellow("note:"), show::clean(notice)));
+    }
+    page.push_str(&format!("{}\n", style.dim(footer(times, response.resident_weight_bytes))));
+    page
+}
+
+fn hit(hit: &SearchHit, query: &str, explain: bool, style: Style) -> String {
+    let mut lines = vec![
+        format!("{:>2}. {}", hit.rank, style.bold(show::clean(&hit.title))),
+        format!(
+            "    {} · {}",
+            style.cyan(show::path(&hit.path)),
+            show::clean(&hit.location.to_string())
+        ),
+    ];
+    lines.extend(show::wrapped(&show::snippet(&hit.text, query, style), 4));
+    if explain {
+        let trace = format!("    {} · score {:.4}", show::trace(&hit.trace), hit.score);
+        lines.push(style.dim(trace));
+    }
+    lines.into_iter().map(|line| line + "\n").collect()
+}
+
+/// Stage times, peak memory and weights.
+pub(crate) fn footer(times: &Times, resident_weight_bytes: u64) -> String {
+    let peak = show::bytes(riddle_metrics::memory().peak_rss_bytes);
+    let weights = show::bytes(resident_weight_bytes);
+    format!("{} · peak memory {peak}, of which weights {weights}", show::times(times))
+}
+
+#[cfg(test)]
+mod tests {
+    use riddle_rag::{IndexFreshness, Order};
+    use riddle_types::{Location, RankTrace};
+
+    use super::*;
+
+    fn response(hits: Vec<SearchHit>) -> SearchResponse {
+        SearchResponse {
+            query: "blue boat".to_owned(),
+            hits,
+            order: Order::Fused,
+            notices: vec!["no reranker is chosen".to_owned()],
+            index: IndexFreshness::default(),
+            resident_weight_bytes: 90_000_000,
+            candidate_layers_share: None,
+            layers_run: None,
+            stages: None,
+        }
+    }
+
+    fn a_hit() -> SearchHit {
+        SearchHit {
+            rank: 1,
+            path: "/files/boat.md".to_owned(),
+            title: "The \x1b[31mboat".to_owned(),
+            heading: String::new(),
+            text: "The boat is blue.".to_owned(),
+            location: Location::Line { start: 3, end: 4 },
+            score: 0.5,
+            trace: RankTrace { bm25_rank: Some(1), ..RankTrace::default() },
+            modified: 0,
+            chunk: 1,
+        }
+    }
+
+    #[test]
+    fn a_page_names_place_order_and_notices() {
+        let times = Times::from([("bm25", 1.0), ("total", 2.0)]);
+        let shown = page(&response(vec![a_hit()]), &times, true, Style::with_colors(false));
+        for part in [
+            " 1. The  [31mboat\n",
+            "    /files/boat.md · lines 3–4\n",
+            "    The boat is blue.\n",
+            "keywords #1 · vectors – · fused – · score 0.5000",
+            "order: merged ranks of keywords and vectors, not reranked\n",
+            "note: no reranker is chosen\n",
+            "bm25 1.0 ms · total 2.0 ms · peak memory ",
+        ] {
+            assert!(shown.contains(part), "{part:?} is not in\n{shown}");
+        }
+    }
+
+    #[test]
+    fn nothing_found_is_said() {
+        let shown = page(&response(Vec::new()), &Times::new(), false, Style::with_colors(false));
+        assert!(shown.starts_with("nothing found"), "{shown}");
+    }
+}

@@ -1,0 +1,138 @@
+//! `riddle status`.
+
+use riddle_rag::{Assistant, FileStatus, Status};
+
+use crate::{
+    args::StatusArgs,
+    context::Context,
+    dates,
+    failure::Failure,
+    measures::{Times, with_measures},
+    output::Style,
+    show,
+};
+
+/// Shows the state of everything.
+pub(crate) fn run(args: &StatusArgs, context: &Context) -> Result<(), Failure> {
+    let status = Assistant::open(context.config.clone())?.status(args.files)?;
+    if context.json {
+        return context.out.json(&with_measures(&status, &Times::new())?);
+    }
+    context.out.text(page(&status, context.style))
+}
+
+fn page(status: &Status, style: Style) -> String {
+    let mut page = format!("home      {}\n", show::path(&status.home.to_string_lossy()));
+    for root in &status.roots {
+        let scanned = root
+            .last_scan
+            .map_or("never read".to_owned(), |it| format!("read {}", dates::show(it)));
+        let gone = if root.present { "" } else { ", not there now: nothing of it is removed" };
+        let path = show::path(&root.path.to_string_lossy());
+        page.push_str(&format!("folder    {} ({scanned}{gone})\n", style.cyan(path)));
+    }
+    page.push_str(&format!("files     {}\n", style.bold(show::states(&status.states))));
+    page.push_str(&format!("passages  {}\n", status.chunks));
+    page.push_str(&format!("queue     {}\n", show::plural(status.queue, "file")));
+    let sizes =
+        status.index_bytes.iter().map(|(name, size)| format!("{name} {}", show::bytes(*size)));
+    page.push_str(&format!("on disk   {}\n", sizes.collect::<Vec<_>>().join(" · ")));
+    let as_of = status.index.as_of.map_or("never".to_owned(), dates::show);
+    let behind = status.index.files_behind;
+    let behind = if behind > 0 {
+        format!(", {} behind", show::plural(behind, "file"))
+    } else {
+        String::new()
+    };
+    page.push_str(&format!("as of     {as_of}{behind}\n"));
+    let or_none =
+        |name: &Option<String>, none: &str| name.as_deref().map_or(none.to_owned(), show::clean);
+    page.push_str(&format!(
+        "embedder  {}\n",
+        or_none(&status.embedder, "none: keywords only (`riddle models pull all-MiniLM-L6-v2`)")
+    ));
+    page.push_str(&format!(
+        "reranker  {}\n",
+        or_none(&status.reranker, "none: the fused order is shown")
+    ));
+    for model in &status.models {
+        let active = if model.active { ", in use" } else { "" };
+        let (name, size) = (show::clean(&model.name), show::bytes(model.bytes));
+        page.push_str(&format!("model     {name} ({}, {size}{active})\n", model.kind));
+    }
+    for problem in &status.problems {
+        page.push_str(&format!("{} {}\n", style.yellow("problem:"), show::clean(problem)));
+    }
+    for file in status.files.iter().flatten() {
+        page.push_str(&line(file, style));
+    }
+    let peak = show::bytes(riddle_metrics::memory().peak_rss_bytes);
+    page.push_str(&format!("{}\n", style.dim(format_args!("peak memory {peak}"))));
+    page
+}
+
+/// A file of the ledger, in one line.
+fn line(file: &FileStatus, style: Style) -> String {
+    let mut line = format!(
+        "{:<12} {:<12} {:>8}  {}",
+        file.state.as_str().replace('_', " "),
+        file.kind,
+        show::bytes(file.bytes),
+        show::path(&file.path)
+    );
+    let reasons = file.reason.iter().chain(&file.warnings).filter(|it| !it.is_empty());
+    let reasons: Vec<String> = reasons.map(|it| show::clean(it)).collect();
+    if !reasons.is_empty() {
+        line.push_str(&style.dim(format_args!(" — {}", reasons.join("; "))));
+    }
+    line + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, path::PathBuf};
+
+    use riddle_rag::{IndexFreshness, RootStatus};
+    use riddle_types::FileState;
+
+    use super::*;
+
+    #[test]
+    fn a_page_says_what_is_there_and_what_is_wrong() {
+        let status = Status {
+            home: PathBuf::from("/data/riddle"),
+            roots: vec![RootStatus {
+                path: PathBuf::from("/media/disk"),
+                present: false,
+                last_scan: Some(0),
+            }],
+            states: BTreeMap::from([("indexed", 2), ("failed", 1)]),
+            queue: 1,
+            index: IndexFreshness { as_of: Some(0), files_behind: 1 },
+            problems: vec!["the keyword index is damaged".to_owned()],
+            files: Some(vec![FileStatus {
+                path: "/media/disk/a.pdf".to_owned(),
+                state: FileState::NoText,
+                reason: Some("no text layer".to_owned()),
+                kind: "pdf".to_owned(),
+                bytes: 12,
+                chunks: 0,
+                warnings: Vec::new(),
+            }]),
+            ..Status::default()
+        };
+        let shown = page(&status, Style::with_colors(false));
+        for part in [
+            "folder    /media/disk (read 1970-01-01 00:00 UTC, not there now",
+            "files     2 indexed · 1 failed\n",
+            "queue     1 file\n",
+            "as of     1970-01-01 00:00 UTC, 1 file behind\n",
+            "embedder  none: keywords only",
+            "reranker  none: the fused order is shown\n",
+            "problem: the keyword index is damaged\n",
+            "no text      pdf              12 B  /media/disk/a.pdf — no text layer\n",
+        ] {
+            assert!(shown.contains(part), "{part:?} is not in\n{shown}");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What every command needs: the configuration, the instruments, and whether the user wants to stop.
+
+use std::{
+    path::PathBuf,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use riddle_metrics::{StageLayer, StageTimings};
+use riddle_rag::Config;
+use tracing_subscriber::{
+    Layer as _,
+    filter::{LevelFilter, Targets},
+    layer::SubscriberExt as _,
+    util::SubscriberInitExt as _,
+};
+
+use crate::{
+    args::Global,
+    failure::Failure,
+    interrupt::Stop,
+    measures::Times,
+    output::{Output, Style},
+};
+
+/// Everything around a command.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) config: Config,
+    pub(crate) json: bool,
+    pub(crate) out: Output,
+    pub(crate) style: Style,
+    stop: Stop,
+    timings: StageTimings,
+}
+
+impl Context {
+    /// Reads the environment once and installs the subscriber.
+    pub(crate) fn new(global: &Global, stop: Stop) -> Result<Context, Failure> {
+        let (layer, timings) = StageLayer::new();
+        let log = tracing_subscriber::fmt::layer()
+            .with_writer(std::io::stderr)
+            .with_target(false)
+            .with_filter(log_filter(global.verbose));
+        // A second subscriber exists only in tests that run commands in this process.
+        let _ = tracing_subscriber::registry().with(layer).with(log).try_init();
+        Ok(Context {
+            config: config(global)?,
+            json: global.json,
+            out: Output,
+            style: Style::of_stdout(),
+            stop,
+            timings,
+        })
+    }
+
+    /// Stage times since the last call.
+    pub(crate) fn take_times(&self) -> Times {
+        self.timings.take()
+    }
+
+    /// The flag for long work.
+    pub(crate) fn stop_flag(&self) -> &AtomicBool {
+        &self.stop
+    }
+
+    /// Whether the user pressed Ctrl-C.
+    pub(crate) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
+    }
+}
+
+/// Logs are for finding faults: without -v an error is one line, printed at the end.
+fn log_filter(verbose: u8) -> Targets {
+    let level = match verbose {
+        0 => LevelFilter::OFF,
+        1 => LevelFilter::INFO,
+        _ => LevelFilter::DEBUG,
+    };
+    // Libraries of others are loud and seldom the fault.
+    let others = if verbose > 2 { LevelFilter::DEBUG } else { LevelFilter::OFF };
+    Targets::new().with_default(others).with_target("riddle", level)
+}
+
+fn config(global: &Global) -> Result<Config, Failure> {
+    // An empty variable is one that a script meant to unset.
+    let given = |path: &Option<PathBuf>| path.clone().filter(|it| !it.as_os_str().is_empty());
+    let home = given(&global.home).or_else(Config::default_home).ok_or_else(|| {
+        Failure::run(
+            "there is no home folder to keep the index in: give one with --home DIR or RIDDLE_HOME",
+        )
+    })?;
+    let mut config = Config::new(std::path::absolute(home)?);
+    config.models = given(&global.models_dir).map(std::path::absolute).transpose()?;
+    config.offline = global.offline;
+    Ok(config)
+}

@@ -1,0 +1,131 @@
+//! Progress on stderr: bars on a terminal, nothing elsewhere.
+
+use std::io::IsTerminal as _;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use riddle_eval::EvalEvent;
+use riddle_rag::{IndexEvent, models};
+use riddle_types::FileState;
+
+use crate::show;
+
+/// Redraws per second: enough to look alive, few enough to cost nothing over a slow connection.
+const REDRAWS_PER_SECOND: u8 = 8;
+
+/// One bar that changes its shape with the work.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    failed: u64,
+}
+
+impl Progress {
+    /// A bar on stderr if that is a terminal; without one every call does nothing.
+    pub(crate) fn new() -> Progress {
+        let target = if std::io::stderr().is_terminal() {
+            ProgressDrawTarget::stderr_with_hz(REDRAWS_PER_SECOND)
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        Progress { bar: ProgressBar::with_draw_target(None, target), failed: 0 }
+    }
+
+    /// Shows what indexing does.
+    pub(crate) fn index(&mut self, event: &IndexEvent<'_>) {
+        match event {
+            IndexEvent::Scanning(path) => {
+                self.spin(format!("looking through {}", show::path(&path.to_string_lossy())));
+            }
+            IndexEvent::Queued(files) => self.count(*files, "files"),
+            IndexEvent::File { path, state, reason } => self.file(path, *state, reason),
+            IndexEvent::Reembedding { done, total } => {
+                self.count(*total, "passages");
+                self.bar.set_position(*done);
+                self.bar.set_message("embedding");
+            }
+            IndexEvent::Syncing => self.spin("bringing the search indexes up to date".to_owned()),
+            IndexEvent::Watching => self.spin("watching for changes; Ctrl-C ends".to_owned()),
+        }
+    }
+
+    fn file(&mut self, path: &std::path::Path, state: FileState, reason: &str) {
+        self.bar.inc(1);
+        let shown = show::path(&path.to_string_lossy());
+        if state == FileState::Failed {
+            self.failed += 1;
+            self.bar.println(format!("failed: {shown}: {}", show::clean(reason)));
+        }
+        let failed =
+            if self.failed > 0 { format!("{} failed · ", self.failed) } else { String::new() };
+        self.bar.set_message(format!("{failed}{shown}"));
+    }
+
+    /// Shows what an evaluation does.
+    pub(crate) fn eval(&mut self, event: &EvalEvent<'_>) {
+        match event {
+            EvalEvent::Loading => self.spin("reading the dataset".to_owned()),
+            EvalEvent::Indexing(event) => self.index(event),
+            EvalEvent::Queries { done, total } => {
+                self.count(*total as u64, "queries");
+                self.bar.set_position(*done as u64);
+                self.bar.set_message("");
+            }
+        }
+    }
+
+    /// Shows a download or an import.
+    pub(crate) fn model(&mut self, progress: &models::Progress<'_>) {
+        let what = match progress.stage {
+            models::Stage::Asking => format!("asking {}", progress.source),
+            models::Stage::Fetching => progress.file.to_owned(),
+            models::Stage::Waiting => format!("{}: waiting before another try", progress.source),
+            models::Stage::Checking => format!("checking {}", progress.file),
+        };
+        if progress.total == 0 {
+            self.spin(what);
+            return;
+        }
+        if self.bar.length() != Some(progress.total) {
+            self.bar.set_length(progress.total);
+            self.style(
+                "{bar:24} {bytes}/{total_bytes} · {bytes_per_sec} · {eta} left · {wide_msg}",
+            );
+        }
+        self.bar.set_position(progress.done);
+        self.bar.set_message(what);
+    }
+
+    /// Takes the bar off the screen.
+    pub(crate) fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn count(&mut self, total: u64, unit: &str) {
+        if self.bar.length() == Some(total) && self.bar.position() < total {
+            return;
+        }
+        self.bar.reset();
+        self.bar.set_length(total);
+        self.style(&format!(
+            "{{bar:24}} {{pos}}/{{len}} {unit} · {{per_sec:.0}} · {{eta}} left · {{wide_msg}}"
+        ));
+    }
+
+    fn spin(&mut self, message: String) {
+        self.style("{spinner} {wide_msg}");
+        self.bar.set_message(message);
+        self.bar.tick();
+    }
+
+    fn style(&self, template: &str) {
+        // A template is a literal of this file; a mistake in it costs the bar and not the work.
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            self.bar.set_style(style);
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
