@@ -1,7 +1,9 @@
 //! Ctrl-C: the first one asks the command to stop where nothing is lost, the second one ends at once.
 
 use std::{
+    any::Any,
     io::Write as _,
+    panic::{AssertUnwindSafe, catch_unwind},
     process::ExitCode,
     sync::{
         Arc,
@@ -10,6 +12,8 @@ use std::{
     },
     thread,
 };
+
+use crate::failure::{Failure, report};
 
 /// The flag that long work looks at.
 pub(crate) type Stop = Arc<AtomicBool>;
@@ -33,54 +37,66 @@ pub(crate) fn guard(
 ) -> ExitCode {
     let stop = Stop::default();
     let (sender, receiver) = channel();
-    let handler = handler(stop.clone(), sender.clone());
-    if let Err(error) = ctrlc::set_handler(handler) {
+    if let Err(error) = ctrlc::set_handler(handler(stop.clone(), sender.clone())) {
         tracing::debug!(%error, "Ctrl-C will end the program at once");
     }
-    let worker =
-        thread::Builder::new().name("riddle".to_owned()).stack_size(STACK_BYTES).spawn(move || {
-            let code = work(stop);
-            // The receiver is gone only when the process is ending.
-            let _ = sender.send(Event::Done(code));
-        });
-    let worker = match worker {
-        Ok(worker) => worker,
-        Err(error) => {
-            let _ = writeln!(std::io::stderr(), "riddle: no thread could be started: {error}");
+    // A panic is a bug: the user gets one line of it, and the log has the place.
+    std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
+    let worker = move || {
+        let outcome = catch_unwind(AssertUnwindSafe(|| work(stop)));
+        let code = outcome.unwrap_or_else(|panic| internal_error(panic.as_ref()));
+        // The receiver is gone only when the process is ending.
+        let _ = sender.send(Event::Done(code));
+    };
+    let builder = thread::Builder::new().name("riddle".to_owned()).stack_size(STACK_BYTES);
+    if let Err(error) = builder.spawn(worker) {
+        say(&format!("riddle: no thread could be started: {error}"));
+        return ExitCode::FAILURE;
+    }
+    let mut interrupts = 0;
+    for event in receiver {
+        match event {
+            Event::Done(code) => return code,
+            Event::Interrupted => interrupts += 1,
+        }
+        if !graceful || interrupts > 1 {
+            say("riddle: interrupted");
             return ExitCode::FAILURE;
         }
-    };
-    let mut interrupts = 0;
-    // The handler keeps a sender, so a worker that panics is noticed by asking it.
-    loop {
-        match receiver.recv_timeout(std::time::Duration::from_millis(200)) {
-            Ok(Event::Done(code)) => return code,
-            Ok(Event::Interrupted) => {
-                interrupts += 1;
-                if !graceful || interrupts > 1 {
-                    let _ = writeln!(std::io::stderr(), "riddle: interrupted");
-                    return ExitCode::FAILURE;
-                }
-                let _ = writeln!(
-                    std::io::stderr(),
-                    "stopping after this step; Ctrl-C again ends at once"
-                );
-            }
-            Err(_) if worker.is_finished() => {
-                return match receiver.try_recv() {
-                    Ok(Event::Done(code)) => code,
-                    // It panicked: the panic's own message is on stderr.
-                    _ => ExitCode::FAILURE,
-                };
-            }
-            Err(_) => {}
-        }
+        say("stopping after this step; Ctrl-C again ends at once");
     }
+    unreachable!("the worker sends before it ends: this is a bug")
 }
 
 fn handler(stop: Stop, sender: Sender<Event>) -> impl FnMut() + Send + 'static {
     move || {
         stop.store(true, Ordering::SeqCst);
         let _ = sender.send(Event::Interrupted);
+    }
+}
+
+/// With stderr closed there is nobody to tell.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+fn internal_error(panic: &(dyn Any + Send)) -> ExitCode {
+    let text = panic.downcast_ref::<&str>().map(|it| (*it).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+    report(&Failure::run(format!(
+        "internal error: {text}: this is a bug, please report it; what was indexed is kept"
+    )));
+    ExitCode::FAILURE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worker_decides_the_exit_code_and_a_panic_is_a_failure() {
+        // One test for both: a process can have only one handler for Ctrl-C.
+        assert_eq!(guard(true, |_| ExitCode::from(7)), ExitCode::from(7));
+        assert_eq!(guard(true, |_| panic!("on purpose")), ExitCode::FAILURE);
     }
 }
