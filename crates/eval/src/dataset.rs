@@ -348,8 +348,10 @@ mod tests {
 
     #[test]
     fn bad_lines_are_named() {
+        /// Corpus, queries, judgments, and what the error says.
+        type Case<'a> = (&'a [u8], &'a [u8], &'a [u8], &'a str);
         #[rustfmt::skip]
-        let cases: &[(&[u8], &[u8], &[u8], &str)] = &[
+        let cases: &[Case<'_>] = &[
             (b"{\"_id\": \"a\", \"text\": \"x\"}\n{\"_id\"", QUERIES.as_bytes(), QRELS.as_bytes(), "corpus.jsonl:2: EOF"),
             (b"{\"text\": \"x\"}", QUERIES.as_bytes(), QRELS.as_bytes(), "corpus.jsonl:1: missing field `_id`"),
             (b"{\"_id\": \"\", \"text\": \"x\"}", QUERIES.as_bytes(), QRELS.as_bytes(), "corpus.jsonl:1: `_id` is empty"),
