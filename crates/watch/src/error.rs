@@ -15,6 +15,12 @@ pub enum Error {
         /// The root.
         path: PathBuf,
     },
+    /// The root is a file.
+    #[error("{}: not a folder: index the folder that holds it", path.display())]
+    NotAFolder {
+        /// The path.
+        path: PathBuf,
+    },
     /// The root can not be read.
     #[error("{}: {source}: allow reading the folder, or remove it from the library", path.display())]
     Unreadable {
@@ -24,7 +30,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The system refuses to watch.
-    #[error("can not watch {}: {source}", path.display())]
+    #[error("can not watch {}: {source}: run `riddle index` from time to time instead", path.display())]
     Watch {
         /// The root.
         path: PathBuf,

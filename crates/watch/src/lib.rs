@@ -2,9 +2,12 @@
 //!
 //! [`scan`] walks a root and says for every file whether to read it, without opening any: rules
 //! (`.gitignore`, `.ignore`, `.riddleignore`, hidden files, built-in folders), size, cloud placeholders,
-//! devices. [`Watcher`] turns the system's file events into hints that a root wants a new scan. Events
-//! are lost when many come at once and when the system's limits are reached; the scan is the truth, the
-//! watcher only says when.
+//! devices. [`scan_parts`] does the same for some files and folders. [`Watcher`] turns the system's file
+//! events into hints of what to scan again. Events are lost when many come at once and when the system's
+//! limits are reached; the scan is the truth, the watcher only says when.
+//!
+//! What could not be looked at is said ([`ScanReport::unreadable`], [`Error::RootMissing`]), so that nobody
+//! takes it for deleted.
 
 mod error;
 mod placeholder;
@@ -12,5 +15,5 @@ mod scan;
 mod watcher;
 
 pub use error::{Error, Result};
-pub use scan::{DEFAULT_MAX_FILE_BYTES, ScanOptions, ScanReport, scan};
+pub use scan::{DEFAULT_MAX_FILE_BYTES, ScanOptions, ScanReport, scan, scan_parts};
 pub use watcher::{WatchEvent, Watcher};

@@ -36,6 +36,11 @@ fn by_metadata(_metadata: &Metadata) -> bool {
 fn by_name(path: &Path) -> bool {
     let extension = path.extension().and_then(|it| it.to_str()).unwrap_or("");
     matches!(extension, "cloud" | "cloudf" | "owncloud" | "nextcloud")
-        // iCloud's older form: ".report.pdf.icloud" stands for report.pdf.
-        || (extension == "icloud" && path.file_name().is_some_and(|it| it.to_string_lossy().starts_with('.')))
+        || stands_for_icloud_file(path)
+}
+
+/// iCloud's older form: `.report.pdf.icloud` stands for report.pdf.
+pub(crate) fn stands_for_icloud_file(path: &Path) -> bool {
+    let name = path.file_name().map(|it| it.to_string_lossy()).unwrap_or_default();
+    name.starts_with('.') && name.len() > ".icloud".len() && name.ends_with(".icloud")
 }

@@ -1,10 +1,11 @@
 //! The reconciling scan: every file below a root, with a verdict, nothing opened.
 
 use std::{
+    collections::HashSet,
     fs::Metadata,
     io::ErrorKind,
     ops::ControlFlow,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
     time::UNIX_EPOCH,
 };
 
@@ -14,7 +15,10 @@ use ignore::{
 };
 use riddle_types::{FileEntry, FileState, ScanVerdict};
 
-use crate::{Error, Result, placeholder::is_placeholder};
+use crate::{
+    Error, Result,
+    placeholder::{is_placeholder, stands_for_icloud_file},
+};
 
 /// Files above this size are not opened. 64 MiB holds any text that people write and most PDFs; a bigger
 /// file would stall the queue for everyone behind it.
@@ -39,6 +43,14 @@ const BUILT_IN: [&str; 12] = [
 /// The rule files, weakest first: a later one overrules an earlier one in the same folder.
 const RULE_FILES: [&str; 3] = [".gitignore", ".ignore", ".riddleignore"];
 
+/// Largest rule file that is obeyed, in bytes: hand-written ones have a few kilobytes, and each pattern
+/// costs memory and time for every file.
+const MAX_RULE_FILE_BYTES: u64 = 1 << 20;
+
+/// Deepest folder that is entered. Nobody nests that deep; a program that went wrong does, and every level
+/// takes stack.
+const MAX_DEPTH: usize = 256;
+
 /// What the scan looks at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScanOptions {
@@ -50,6 +62,12 @@ pub struct ScanOptions {
     pub rules: bool,
     /// Further patterns to leave out, in the syntax of `.gitignore`.
     pub excluded: Vec<String>,
+    /// Whether symbolic links are followed that lead out of the root. What they lead to inside it is found
+    /// where it is; every folder is entered once, so links in a circle come to an end.
+    pub follow_links: bool,
+    /// Number of the volume that the root was last seen on, where it is known. With it an empty root on
+    /// another volume is recognized as the mount point of a disk that is not there.
+    pub known_volume: Option<u64>,
 }
 
 impl Default for ScanOptions {
@@ -59,6 +77,8 @@ impl Default for ScanOptions {
             hidden: false,
             rules: true,
             excluded: Vec::new(),
+            follow_links: false,
+            known_volume: None,
         }
     }
 }
@@ -66,9 +86,13 @@ impl Default for ScanOptions {
 /// What a scan came across besides the files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScanReport {
+    /// The parts of the root that were looked at, relative to it; an empty path is the whole root. A part
+    /// without files holds none.
+    pub parts: Vec<PathBuf>,
     /// Files handed over, those left out by a rule included.
     pub files: u64,
-    /// Folders that could not be read, relative to the root, with the reason; what is below them is unknown.
+    /// Files and folders that could not be looked at, relative to the root, with the reason; what is there
+    /// is unknown, and nothing below may be taken for gone.
     pub unreadable: Vec<(PathBuf, String)>,
     /// Folders that a rule leaves out, with the rule; what is below them was not looked at.
     pub excluded_folders: Vec<(PathBuf, String)>,
@@ -78,70 +102,189 @@ pub struct ScanReport {
 
 /// Walks `root` and hands every file to `on_entry`, in the order of names; `Break` ends the walk.
 ///
-/// Symbolic links are not followed: what they point to is found where it is, or lies outside the root.
+/// Rule files above the root are not read: what a person adds is meant.
 ///
 /// # Errors
-/// When the root is missing or can not be read. Trouble below it is in the report.
+/// [`Error::RootMissing`] when the root is not there or went away during the walk: nothing may be concluded
+/// from what was handed over. [`Error::NotAFolder`], [`Error::Unreadable`]. Trouble below the root is in the
+/// report.
 pub fn scan(
     root: &Path,
     options: &ScanOptions,
     on_entry: &mut dyn FnMut(FileEntry) -> ControlFlow<()>,
 ) -> Result<ScanReport> {
-    match std::fs::symlink_metadata(root) {
-        Ok(metadata) if metadata.is_dir() => {}
-        Ok(_) => return Err(Error::RootMissing { path: root.to_path_buf() }),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            return Err(Error::RootMissing { path: root.to_path_buf() });
-        }
-        Err(source) => return Err(Error::Unreadable { path: root.to_path_buf(), source }),
-    }
-    // An unmounted disk leaves its empty mount point behind; an unreadable root says nothing at all.
+    scan_parts(root, &[PathBuf::new()], options, on_entry)
+}
+
+/// Like [`scan`], for some files and folders of the root, relative to it, under the same rules: what to do
+/// after events. A part that is gone gives no files. A part that is a rule file stands for its folder.
+///
+/// # Errors
+/// As [`scan`].
+pub fn scan_parts(
+    root: &Path,
+    parts: &[PathBuf],
+    options: &ScanOptions,
+    on_entry: &mut dyn FnMut(FileEntry) -> ControlFlow<()>,
+) -> Result<ScanReport> {
+    let before = root_metadata(root)?;
     std::fs::read_dir(root)
         .map_err(|source| Error::Unreadable { path: root.to_path_buf(), source })?;
-    let mut user = GitignoreBuilder::new(root);
+    let mut walk = Walk {
+        root,
+        real_root: std::fs::canonicalize(root).unwrap_or_else(|_| root.to_path_buf()),
+        options,
+        rules: vec![("excluded patterns".to_owned(), user_rules(root, options))],
+        report: ScanReport { parts: outermost(parts), ..ScanReport::default() },
+        outside: false,
+        entered: HashSet::new(),
+        on_entry,
+    };
+    let mut flow = ControlFlow::Continue(());
+    for part in walk.report.parts.clone() {
+        flow = walk.part(&part);
+        if flow.is_break() {
+            break;
+        }
+    }
+    let mut report = walk.report;
+    report.complete = flow.is_continue();
+    // A disk that was taken out while it was read looks like one whose folders were deleted.
+    let after = root_metadata(root)?;
+    let empty = report.files == 0
+        && report.excluded_folders.is_empty()
+        && std::fs::read_dir(root).is_ok_and(|mut it| it.next().is_none());
+    let volume = volume_id(&after).map(|it| it.0);
+    let unmounted = empty && options.known_volume.is_some() && volume != options.known_volume;
+    if volume_id(&before) != volume_id(&after) || unmounted {
+        return Err(Error::RootMissing { path: root.to_path_buf() });
+    }
+    Ok(report)
+}
+
+fn root_metadata(root: &Path) -> Result<Metadata> {
+    match std::fs::metadata(root) {
+        Ok(metadata) if metadata.is_dir() => Ok(metadata),
+        Ok(_) => Err(Error::NotAFolder { path: root.to_path_buf() }),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Err(Error::RootMissing { path: root.to_path_buf() })
+        }
+        Err(source) => Err(Error::Unreadable { path: root.to_path_buf(), source }),
+    }
+}
+
+fn user_rules(root: &Path, options: &ScanOptions) -> Gitignore {
+    let mut rules = GitignoreBuilder::new(root);
     for pattern in &options.excluded {
-        if let Err(error) = user.add_line(None, pattern) {
+        if let Err(error) = rules.add_line(None, pattern) {
             tracing::warn!("the excluded pattern {pattern:?} is not understood: {error}");
         }
     }
-    let mut walk = Walk {
-        root,
-        options,
-        rules: vec![(
-            "excluded patterns".to_owned(),
-            user.build().unwrap_or_else(|_| Gitignore::empty()),
-        )],
-        report: ScanReport::default(),
-        on_entry,
-    };
-    let flow = walk.folder(Path::new(""));
-    let mut report = walk.report;
-    report.complete = flow.is_continue();
-    Ok(report)
+    rules.build().unwrap_or_else(|_| Gitignore::empty())
+}
+
+/// The parts in order, rule files widened to their folders, without those inside others.
+fn outermost(parts: &[PathBuf]) -> Vec<PathBuf> {
+    let widened = parts.iter().map(|part| {
+        let is_rule = part.file_name().is_some_and(|it| RULE_FILES.iter().any(|rule| it == *rule));
+        part.parent().filter(|_| is_rule).unwrap_or(part).to_path_buf()
+    });
+    let mut widened: Vec<PathBuf> = widened.collect();
+    // Paths are compared by components: a folder comes right before what is in it.
+    widened.sort_unstable();
+    widened.dedup_by(|later, kept| later.starts_with(&*kept));
+    widened
 }
 
 struct Walk<'a> {
     root: &'a Path,
+    /// The root without links, to tell which links lead out of it.
+    real_root: PathBuf,
     options: &'a ScanOptions,
     /// Rules in force, outermost first, each with the name of its source.
     rules: Vec<(String, Gitignore)>,
     report: ScanReport,
+    /// Whether the walk has left the root by a link.
+    outside: bool,
+    /// Folders and linked files outside the root that were visited, without links.
+    entered: HashSet<PathBuf>,
     on_entry: &'a mut dyn FnMut(FileEntry) -> ControlFlow<()>,
 }
 
 impl Walk<'_> {
+    /// Goes down to `part`, reading the rules on the way, and visits it.
+    fn part(&mut self, part: &Path) -> ControlFlow<()> {
+        if part.as_os_str().is_empty() {
+            return self.folder(part);
+        }
+        if !part.components().all(|it| matches!(it, Component::Normal(_))) {
+            let reason = "not a path below the root".to_owned();
+            self.report.unreadable.push((part.to_path_buf(), reason));
+            return ControlFlow::Continue(());
+        }
+        let outer_rules = self.rules.len();
+        let flow = match self.descend(part) {
+            true => self.visit(part.to_path_buf()),
+            false => ControlFlow::Continue(()),
+        };
+        self.rules.truncate(outer_rules);
+        flow
+    }
+
+    /// Reads the rules of the folders above `part`; says whether the walk of the whole root would come
+    /// through all of them.
+    fn descend(&mut self, part: &Path) -> bool {
+        let mut above: Vec<&Path> = part.ancestors().skip(1).collect();
+        above.reverse();
+        for folder in above {
+            let absolute = self.root.join(folder);
+            if !folder.as_os_str().is_empty() {
+                match std::fs::symlink_metadata(&absolute) {
+                    Ok(metadata) if metadata.is_dir() => {}
+                    Ok(metadata) => {
+                        // What lies behind a link is left to the scan of the whole root.
+                        if metadata.is_symlink() && self.options.follow_links {
+                            let reason = "behind a link".to_owned();
+                            self.report.unreadable.push((part.to_path_buf(), reason));
+                        }
+                        return false;
+                    }
+                    Err(error) => {
+                        self.trouble(part, &error);
+                        return false;
+                    }
+                }
+                if let Some(rule) = self.excluding_rule(folder, true) {
+                    self.report.excluded_folders.push((folder.to_path_buf(), rule));
+                    return false;
+                }
+            }
+            self.read_rules(folder, &absolute);
+        }
+        true
+    }
+
+    /// Remembers what could not be looked at. What is gone between listing and looking was never there.
+    fn trouble(&mut self, path: &Path, error: &std::io::Error) {
+        if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) {
+            self.report.unreadable.push((path.to_path_buf(), error.to_string()));
+        }
+    }
+
     fn folder(&mut self, relative: &Path) -> ControlFlow<()> {
         let absolute = self.root.join(relative);
+        if relative.components().count() > MAX_DEPTH {
+            let reason = format!("more than {MAX_DEPTH} folders deep");
+            self.report.unreadable.push((relative.to_path_buf(), reason));
+            return ControlFlow::Continue(());
+        }
         let names = std::fs::read_dir(&absolute).and_then(|entries| {
             entries.map(|it| it.map(|it| it.file_name())).collect::<std::io::Result<Vec<_>>>()
         });
         let mut names = match names {
             Ok(names) => names,
             Err(error) => {
-                // Gone between listing and entering is as good as never there.
-                if error.kind() != ErrorKind::NotFound {
-                    self.report.unreadable.push((relative.to_path_buf(), error.to_string()));
-                }
+                self.trouble(relative, &error);
                 return ControlFlow::Continue(());
             }
         };
@@ -149,26 +292,65 @@ impl Walk<'_> {
         let outer_rules = self.rules.len();
         self.read_rules(relative, &absolute);
         for name in names {
-            let path = relative.join(&name);
-            let Ok(metadata) = std::fs::symlink_metadata(self.root.join(&path)) else { continue };
-            if metadata.is_symlink() {
-                continue;
-            }
-            let rule = self.excluding_rule(&path, metadata.is_dir());
-            let flow = match (metadata.is_dir(), rule) {
-                (true, Some(rule)) => {
-                    self.report.excluded_folders.push((path, rule));
-                    ControlFlow::Continue(())
-                }
-                (true, None) => self.folder(&path),
-                (false, rule) => self.file(path, &metadata, rule),
-            };
+            let flow = self.visit(relative.join(&name));
             if flow.is_break() {
                 return flow;
             }
         }
         self.rules.truncate(outer_rules);
         ControlFlow::Continue(())
+    }
+
+    fn visit(&mut self, path: PathBuf) -> ControlFlow<()> {
+        let absolute = self.root.join(&path);
+        let mut metadata = match std::fs::symlink_metadata(&absolute) {
+            Ok(metadata) => metadata,
+            Err(error) => {
+                self.trouble(&path, &error);
+                return ControlFlow::Continue(());
+            }
+        };
+        let was_outside = self.outside;
+        if metadata.is_symlink() {
+            let Some(target) = self.leads_out(&absolute) else {
+                return ControlFlow::Continue(());
+            };
+            metadata = target;
+            self.outside = true;
+        }
+        let rule = self.excluding_rule(&path, metadata.is_dir());
+        let flow = match (metadata.is_dir(), rule) {
+            (true, Some(rule)) => {
+                self.report.excluded_folders.push((path, rule));
+                ControlFlow::Continue(())
+            }
+            (is_dir, _) if self.outside && !self.first_visit(&absolute, is_dir, was_outside) => {
+                ControlFlow::Continue(())
+            }
+            (true, None) => self.folder(&path),
+            (false, rule) => self.file(path, &metadata, rule),
+        };
+        self.outside = was_outside;
+        flow
+    }
+
+    /// What a link leads to, if links are followed and it leads out of the root.
+    fn leads_out(&self, link: &Path) -> Option<Metadata> {
+        if !self.options.follow_links {
+            return None;
+        }
+        let target = std::fs::canonicalize(link).ok()?;
+        let related = target.starts_with(&self.real_root) || self.real_root.starts_with(&target);
+        if related { None } else { std::fs::metadata(link).ok() }
+    }
+
+    /// Whether a folder or linked file outside the root is come to for the first time. Plain files of a
+    /// folder outside need no look: their folder is entered once.
+    fn first_visit(&mut self, absolute: &Path, is_dir: bool, was_outside: bool) -> bool {
+        if !is_dir && was_outside {
+            return true;
+        }
+        std::fs::canonicalize(absolute).is_ok_and(|it| self.entered.insert(it))
     }
 
     fn file(
@@ -185,8 +367,11 @@ impl Walk<'_> {
         } else if is_placeholder(&path, metadata) {
             ScanVerdict::Skip(FileState::CloudOnly, "its bytes are in the cloud".to_owned())
         } else if metadata.len() > self.options.max_file_bytes {
-            let limit = self.options.max_file_bytes >> 20;
-            ScanVerdict::Skip(FileState::TooLarge, format!("larger than the limit of {limit} MiB"))
+            let limit = match self.options.max_file_bytes {
+                bytes if bytes < 1 << 20 => format!("{bytes} bytes"),
+                bytes => format!("{} MiB", bytes >> 20),
+            };
+            ScanVerdict::Skip(FileState::TooLarge, format!("larger than the limit of {limit}"))
         } else {
             ScanVerdict::Read
         };
@@ -206,8 +391,13 @@ impl Walk<'_> {
         }
         for name in RULE_FILES {
             let file = absolute.join(name);
-            if !file.is_file() {
-                continue;
+            match std::fs::metadata(&file) {
+                Ok(metadata) if metadata.is_file() && metadata.len() <= MAX_RULE_FILE_BYTES => {}
+                Ok(metadata) if metadata.is_file() => {
+                    tracing::warn!("{}: too large for a list of rules: not obeyed", file.display());
+                    continue;
+                }
+                _ => continue,
             }
             let mut builder = GitignoreBuilder::new(absolute);
             if let Some(error) = builder.add(&file) {
@@ -236,8 +426,8 @@ impl Walk<'_> {
         if is_dir && BUILT_IN.contains(&&*name) {
             return Some(format!("built-in rule: folders named {name}"));
         }
-        (!self.options.hidden && name.starts_with('.'))
-            .then(|| "hidden: the name begins with a dot".to_owned())
+        let hidden = name.starts_with('.') && (is_dir || !stands_for_icloud_file(path));
+        (!self.options.hidden && hidden).then(|| "hidden: the name begins with a dot".to_owned())
     }
 }
 
