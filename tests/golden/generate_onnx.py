@@ -17,6 +17,7 @@ from tokenizers import Tokenizer
 HERE = Path(__file__).parent
 SOURCE = HERE / "tiny-bert-encoder"
 TARGET = HERE / "tiny-onnx"
+EXTERNAL = HERE / "tiny-onnx-external"
 WIDTH = 24
 
 
@@ -53,6 +54,14 @@ def main() -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     onnx.checker.check_model(model)
     onnx.save(model, TARGET / "model.onnx")
+    # The same graph as models above 2 GB are published: numbers in a file beside it.
+    shutil.rmtree(EXTERNAL, ignore_errors=True)
+    EXTERNAL.mkdir()
+    outside = onnx.ModelProto()
+    outside.CopyFrom(model)
+    onnx.save(
+        outside, EXTERNAL / "model.onnx", save_as_external_data=True, location="model.onnx_data", size_threshold=64,
+    )
     session = onnxruntime.InferenceSession(str(TARGET / "model.onnx"))
     cases = []
     for text in ["The lock gate opens at eight.", "Bread", "Das Boot liegt im Trockendock.", "船は青い色です。"]:

@@ -4,12 +4,14 @@
 //! largest batch it ever saw, so batches are small and of a fixed size.
 
 use std::{
+    panic::catch_unwind,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
 
 use fastembed::{
-    InitOptionsUserDefined, Pooling, TextEmbedding, TokenizerFiles, UserDefinedEmbeddingModel,
+    EmbeddingModel, InitOptionsUserDefined, ModelInfo, Pooling, QuantizationMode, TextEmbedding,
+    TokenizerFiles, UserDefinedEmbeddingModel,
 };
 use riddle_types::{EmbedRole, Embedder, StageError, TokenCounter};
 use riddle_weights::read_json;
@@ -81,12 +83,10 @@ pub(crate) fn onnx_file(dir: &Path) -> Option<PathBuf> {
 /// Where ONNX Runtime's library is: `ORT_DYLIB_PATH`, else beside the program, else where the system's
 /// loader looks.
 pub fn onnx_runtime_library() -> Option<PathBuf> {
-    let name =
-        format!("{}onnxruntime{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
     if let Some(path) = std::env::var_os("ORT_DYLIB_PATH").filter(|it| !it.is_empty()) {
         return Some(path.into()).filter(|it: &PathBuf| it.is_file());
     }
-    let beside = std::env::current_exe().ok().and_then(|it| Some(it.parent()?.join(&name)));
+    let beside = std::env::current_exe().ok().and_then(|it| Some(it.parent()?.to_path_buf()));
     let system = [
         "/usr/lib",
         "/usr/local/lib",
@@ -94,10 +94,28 @@ pub fn onnx_runtime_library() -> Option<PathBuf> {
         "/usr/lib/aarch64-linux-gnu",
         "/opt/homebrew/lib",
     ];
-    beside
-        .into_iter()
-        .chain(system.iter().map(|dir| Path::new(dir).join(&name)))
-        .find(|it| it.is_file())
+    beside.into_iter().chain(system.map(PathBuf::from)).find_map(|it| library_in(&it))
+}
+
+/// The library in a folder: of the plain name, else the newest of those with a version at the end, which is
+/// all that some packages install.
+fn library_in(dir: &Path) -> Option<PathBuf> {
+    let name =
+        format!("{}onnxruntime{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let plain = dir.join(&name);
+    if plain.is_file() {
+        return Some(plain);
+    }
+    let version = |path: &Path| -> Option<Vec<u32>> {
+        let rest = path.file_name()?.to_str()?.strip_prefix(&name)?.strip_prefix('.')?;
+        rest.split('.').map(|it| it.parse().ok()).collect()
+    };
+    std::fs::read_dir(dir)
+        .ok()?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter_map(|path| Some((version(&path)?, path)))
+        .max()
+        .map(|it| it.1)
 }
 
 /// Loads ONNX Runtime once per process. `ort` itself would panic at the first call if the library were
@@ -115,9 +133,63 @@ fn load_runtime() -> Result<()> {
         return Err(Error::NoOnnxRuntime { looked });
     };
     // The builder is not needed: naming the library has loaded it, and fastembed makes its own sessions.
-    ort::init_from(&library)
-        .map(drop)
-        .map_err(|error| Error::NoOnnxRuntime { looked: error.to_string() })
+    // A library that only pretends to be ONNX Runtime makes `ort` panic when its functions are looked up.
+    let loaded = catch_unwind(|| ort::init_from(&library).map(|_| ort::api().CreateEnv as usize));
+    match loaded {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(Error::NoOnnxRuntime { looked: error.to_string() }),
+        Err(_) => Err(Error::NoOnnxRuntime {
+            looked: format!("{} is not a usable ONNX Runtime", library.display()),
+        }),
+    }
+}
+
+/// Most bytes of numbers beside a graph: all of them are in memory while the model is loaded.
+const LARGEST_BESIDE: u64 = 8 << 30;
+
+/// Files with numbers beside a graph that is too large for one file, with the names that the graph has for
+/// them.
+fn beside(onnx: &Path, known: Option<&ModelInfo<EmbeddingModel>>) -> Vec<(String, PathBuf)> {
+    let (Some(folder), Some(graph)) = (onnx.parent(), onnx.file_name().and_then(|it| it.to_str()))
+    else {
+        return Vec::new();
+    };
+    let listed = known.into_iter().flat_map(|it| &it.additional_files);
+    let mut names: Vec<String> = listed
+        .filter_map(|it| Some(Path::new(it).file_name()?.to_str()?.to_owned()))
+        .chain([format!("{graph}_data"), format!("{graph}.data")])
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+        .into_iter()
+        .map(|name| (name.clone(), folder.join(name)))
+        .filter(|it| it.1.metadata().is_ok_and(|it| it.is_file() && it.len() <= LARGEST_BESIDE))
+        .collect()
+}
+
+/// What fastembed knows about a repository's ONNX file, by the file's path in it, else by the repository.
+fn known(dir: &Path, onnx: &Path, name: &str) -> Option<ModelInfo<EmbeddingModel>> {
+    let file = onnx.strip_prefix(dir).ok()?.to_str()?.replace('\\', "/");
+    let is_same = |it: &&ModelInfo<EmbeddingModel>| {
+        it.model_code.eq_ignore_ascii_case(name)
+            || it.model_code.rsplit('/').next().is_some_and(|it| it.eq_ignore_ascii_case(name))
+    };
+    let models = TextEmbedding::list_supported_models();
+    let same: Vec<&ModelInfo<EmbeddingModel>> = models.iter().filter(is_same).collect();
+    let exact = same.iter().find(|it| it.model_file == file).or(same.first());
+    exact.map(|it| (*it).clone())
+}
+
+/// Texts per call of a model. Where numbers are rounded by the range of the whole batch (fastembed's dynamic
+/// quantization), a text's vector would depend on its company: there it goes alone.
+fn batch(onnx: &Path, known: Option<&ModelInfo<EmbeddingModel>>) -> usize {
+    let file = onnx.file_name().map(|it| it.to_string_lossy().to_lowercase()).unwrap_or_default();
+    let is_dynamic =
+        known.is_some_and(|it| {
+            TextEmbedding::get_quantization_mode(&it.model) == QuantizationMode::Dynamic
+        }) || ["quantized", "int8", "qint8", "quint8"].iter().any(|it| file.contains(it));
+    if is_dynamic { 1 } else { BATCH }
 }
 
 /// An ONNX embedding model.
@@ -128,6 +200,7 @@ pub struct FastEmbedder {
     prefixes: Prefixes,
     counter: Counter,
     model: Mutex<TextEmbedding>,
+    batch: usize,
     dir: PathBuf,
 }
 
@@ -186,7 +259,13 @@ impl FastEmbedder {
                 tokenizer_config_file: optional("tokenizer_config.json"),
             },
         );
-        model.pooling = Some(pooling(dir, &name)?);
+        let known = known(dir, &onnx, &name);
+        model.pooling = Some(pooling(dir, known.as_ref())?);
+        model.output_key = known.as_ref().and_then(|it| it.output_key.clone());
+        for (file, path) in beside(&onnx, known.as_ref()) {
+            model = model.with_external_initializer(file, read(&path)?);
+        }
+        let batch = batch(&onnx, known.as_ref());
         let options = InitOptionsUserDefined::new().with_max_length(max_tokens);
         let model = TextEmbedding::try_new_from_user_defined(model, options)
             .map_err(|error| fail(error.to_string()))?;
@@ -199,6 +278,7 @@ impl FastEmbedder {
             prefixes,
             counter: Counter(tokenizer),
             model: Mutex::new(model),
+            batch,
             dir: dir.to_path_buf(),
         };
         // A first word tells the length of the vectors and that the graph takes what fastembed gives it.
@@ -215,7 +295,7 @@ impl FastEmbedder {
         let texts: Vec<String> = texts.iter().map(|text| format!("{prefix}{text}")).collect();
         let mut model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
         let mut vectors = model
-            .embed(texts, Some(BATCH))
+            .embed(texts, Some(self.batch))
             .map_err(|error| Error::Onnx { dir: self.dir.clone(), why: error.to_string() })?;
         for vector in &mut vectors {
             riddle_kernels::l2_normalize(vector);
@@ -228,17 +308,13 @@ impl FastEmbedder {
 }
 
 /// What the directory says, else what fastembed knows about the repository, else the mean.
-fn pooling(dir: &Path, name: &str) -> Result<Pooling> {
+fn pooling(dir: &Path, known: Option<&ModelInfo<EmbeddingModel>>) -> Result<Pooling> {
     if let Some(stated) = card::pooling(dir)? {
         return Ok(match stated {
             card::Pooling::FirstToken => Pooling::Cls,
             card::Pooling::Mean => Pooling::Mean,
         });
     }
-    let known = TextEmbedding::list_supported_models().into_iter().find(|it| {
-        it.model_code.eq_ignore_ascii_case(name)
-            || it.model_code.rsplit('/').next().is_some_and(|it| it.eq_ignore_ascii_case(name))
-    });
     Ok(known
         .and_then(|it| TextEmbedding::get_default_pooling_method(&it.model))
         .unwrap_or(Pooling::Mean))
@@ -276,6 +352,35 @@ mod tests {
         assert!(models.len() > 20, "{}", models.len());
         assert!(models.iter().all(|it| it.dimensions > 0 && it.model_file.ends_with(".onnx")));
         assert!(models.iter().any(|it| it.repository.to_lowercase().contains("bge-small-en")));
+    }
+
+    #[test]
+    fn a_model_that_rounds_by_the_batch_is_given_one_text_at_a_time() {
+        let dir = Path::new("m");
+        let check = |name: &str, file: &str| {
+            let onnx = dir.join(file);
+            batch(&onnx, known(dir, &onnx, name).as_ref())
+        };
+        assert_eq!(check("nomic-ai/nomic-embed-text-v1.5", "onnx/model.onnx"), BATCH);
+        assert_eq!(check("nomic-ai/nomic-embed-text-v1.5", "onnx/model_quantized.onnx"), 1);
+        assert_eq!(check("snowflake-arctic-embed-xs", "onnx/model_quantized.onnx"), 1);
+        assert_eq!(check("someone/else", "model_int8.onnx"), 1);
+        assert_eq!(check("someone/else", "model.onnx"), BATCH);
+    }
+
+    #[test]
+    fn the_newest_library_is_taken_where_none_has_the_plain_name() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        assert_eq!(library_in(dir.path()), None);
+        let name =
+            format!("{}onnxruntime{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+        let with = |ending: &str| dir.path().join(format!("{name}{ending}"));
+        for ending in [".1.9.0", ".1.31.1", ".1.4", ".bak", ".1.x"] {
+            std::fs::write(with(ending), b"").expect("write");
+        }
+        assert_eq!(library_in(dir.path()), Some(with(".1.31.1")));
+        std::fs::write(with(""), b"").expect("write");
+        assert_eq!(library_in(dir.path()), Some(with("")));
     }
 
     #[test]

@@ -106,6 +106,62 @@ fn an_onnx_model_equals_onnx_runtime_in_python() {
     assert!(FastEmbedder::open(broken.path()).is_err());
 }
 
+#[test]
+fn numbers_beside_the_graph_are_found() {
+    if riddle_embedding::onnx_runtime_library().is_none() {
+        eprintln!("SKIPPED: no ONNX Runtime library (set ORT_DYLIB_PATH)");
+        return;
+    }
+    let (graph, texts) =
+        (root().join("tests/golden/tiny-onnx-external"), root().join("tests/golden/tiny-onnx"));
+    let dir = tempfile::tempdir().expect("temp dir");
+    for name in ["config.json", "tokenizer.json", "tokenizer_config.json"] {
+        std::fs::copy(texts.join(name), dir.path().join(name)).expect("copy");
+    }
+    std::fs::create_dir(dir.path().join("onnx")).expect("folder");
+    for name in ["model.onnx", "model.onnx_data"] {
+        std::fs::copy(graph.join(name), dir.path().join("onnx").join(name)).expect("copy");
+    }
+    let embedder = FastEmbedder::open(dir.path()).expect("opens");
+    let cases = expected(&texts.join("expected.json"));
+    for case in &cases {
+        let vectors = embedder.embed(&[&case.text], EmbedRole::Passage).expect("embeds");
+        assert!(cosine(&vectors[0], &case.vector) >= 1.0 - 1e-4, "{:?}", case.text);
+    }
+    std::fs::remove_file(dir.path().join("onnx/model.onnx_data")).expect("remove");
+    FastEmbedder::open(dir.path()).expect_err("the numbers are missing");
+}
+
+/// Not a test by itself: the next one starts it with a library that is none.
+#[test]
+fn child_that_opens_an_onnx_model() {
+    if std::env::var_os("RIDDLE_TEST_BAD_LIBRARY").is_none() {
+        return;
+    }
+    let error = FastEmbedder::open(&root().join("tests/golden/tiny-onnx")).expect_err("no library");
+    assert!(matches!(error, riddle_embedding::Error::NoOnnxRuntime { .. }), "{error}");
+}
+
+#[test]
+fn a_library_that_is_none_is_an_error_and_no_crash() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let garbage = dir.path().join("garbage");
+    std::fs::write(&garbage, b"not a library").expect("write");
+    let own = std::env::current_exe().expect("own path");
+    let some_library = PathBuf::from("/lib/x86_64-linux-gnu/libm.so.6");
+    let absent = dir.path().join("absent");
+    for library in [garbage, own.clone(), some_library, absent] {
+        let done = std::process::Command::new(&own)
+            .args(["--exact", "child_that_opens_an_onnx_model"])
+            .env("RIDDLE_TEST_BAD_LIBRARY", "1")
+            .env("ORT_DYLIB_PATH", &library)
+            .stdout(std::process::Stdio::null())
+            .status()
+            .expect("runs");
+        assert!(done.success(), "{}", library.display());
+    }
+}
+
 fn copy_of_the_tiny_encoder() -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("temp dir");
     let source = root().join("tests/golden/tiny-bert-encoder");
