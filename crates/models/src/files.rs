@@ -42,7 +42,11 @@ const EXECUTABLE: [&str; 25] = [
 impl Class {
     pub(crate) fn of(path: &str) -> Class {
         let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
-        if name.ends_with(".onnx_data") || name.ends_with(".onnx.data") {
+        // The last form is what the exporter of BAAI/bge-m3 wrote.
+        if name.ends_with(".onnx_data")
+            || name.ends_with(".onnx.data")
+            || (name.starts_with("constant_") && name.ends_with("_attr__value"))
+        {
             return Class::OnnxData;
         }
         match name.rsplit_once('.').map_or("", |it| it.1) {
@@ -259,6 +263,7 @@ mod tests {
     fn names_say_what_files_are() {
         assert_eq!(Class::of("a/Model.SAFETENSORS"), Class::Weights(Format::Safetensors));
         assert_eq!(Class::of("onnx/model.onnx_data"), Class::OnnxData);
+        assert_eq!(Class::of("onnx/Constant_7_attr__value"), Class::OnnxData);
         assert_eq!(Class::of("vocab.txt"), Class::Text);
         for name in
             ["pytorch_model.bin", "x.pt", "a.PKL", "modeling.py", "w.ckpt", "model.json.pth"]

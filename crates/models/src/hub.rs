@@ -174,11 +174,22 @@ fn choose<'a>(
     } else {
         listed(repository, &usable, choice.files)?
     };
-    // Graphs above 2 GB keep their numbers in a file beside them.
-    let beside: Vec<String> = chosen.iter().map(|it| it.path.clone()).collect();
-    chosen.extend(usable.iter().copied().filter(|it| {
-        it.class() == Class::OnnxData && beside.iter().any(|graph| it.path.starts_with(graph))
-    }));
+    // Graphs above 2 GB keep their numbers in files beside them.
+    let graphs: Vec<&str> = chosen.iter().map(|it| it.path.as_str()).collect();
+    let belongs = |it: &&Entry| {
+        it.class() == Class::OnnxData
+            && graphs.iter().filter(|graph| graph.ends_with(".onnx")).any(|graph| {
+                let has_own_name = it.path.contains(".onnx");
+                let folder = |path: &str| path.rsplit_once('/').map(|it| it.0.to_owned());
+                if has_own_name {
+                    it.path.starts_with(graph)
+                } else {
+                    folder(&it.path) == folder(graph)
+                }
+            })
+    };
+    let beside: Vec<&Entry> = usable.iter().copied().filter(belongs).collect();
+    chosen.extend(beside);
     chosen.sort_by(|a, b| a.path.cmp(&b.path));
     chosen.dedup_by(|a, b| a.path == b.path);
     // On a file system that ignores case one would overwrite the other.
@@ -401,9 +412,17 @@ mod tests {
             "onnx/model.onnx",
             "onnx/model.onnx_data",
             "onnx/other.onnx_data",
+            "onnx/Constant_7_attr__value",
+            "other/Constant_7_attr__value",
             "tokenizer.json",
         ];
-        let expected = ["config.json", "onnx/model.onnx", "onnx/model.onnx_data", "tokenizer.json"];
+        let expected = [
+            "config.json",
+            "onnx/Constant_7_attr__value",
+            "onnx/model.onnx",
+            "onnx/model.onnx_data",
+            "tokenizer.json",
+        ];
         assert_eq!(check(&paths, Choice::default()).expect("chosen"), expected);
         let files = ["onnx/model.onnx", "config.json", "tokenizer.json", "special_tokens_map.json"];
         let choice = Choice { files: &files, ..Choice::default() };
