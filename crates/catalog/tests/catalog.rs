@@ -117,6 +117,25 @@ fn a_file_that_ends_the_process_is_given_up_and_takes_no_other_with_it() {
 }
 
 #[test]
+fn a_suspect_is_never_read_together_with_new_files() {
+    let (_home, catalog, root) = open();
+    let mut disk = Disk::from([
+        ("bomb".to_owned(), ("x".to_owned(), 1)),
+        ("near".to_owned(), ("alpha".to_owned(), 2)),
+    ]);
+    scan(&catalog, root, &disk);
+    assert_eq!(begin(&catalog, 9).len(), 2);
+    disk.insert("new".to_owned(), ("beta".to_owned(), 3));
+    scan(&catalog, root, &disk);
+    let names = |limit| -> Vec<PathBuf> {
+        catalog.next_jobs(limit).expect("jobs").into_iter().map(|it| it.relative_path).collect()
+    };
+    assert_eq!(names(9), [PathBuf::from("new")]);
+    work(&catalog, &disk, 9);
+    assert_eq!(names(9).len(), 1, "one of the two");
+}
+
+#[test]
 fn a_stopped_run_counts_no_attempt_and_a_pipeline_gets_no_file_twice() {
     let (_home, catalog, root) = open();
     let disk: Disk = (0..5).map(|it| (format!("f{it}"), (format!("word{it}"), it))).collect();
@@ -415,6 +434,28 @@ fn a_rename_over_another_file_keeps_the_mover_and_drops_the_other() {
     let delta = scan(&catalog, root, &disk);
     assert_eq!((delta.moved, delta.removed, delta.new, delta.changed), (1, 1, 0, 0));
     assert_eq!(catalog.pending_jobs().expect("jobs"), 0);
+    assert_eq!(words(&catalog), expected(&disk));
+}
+
+#[test]
+fn a_rename_over_another_file_is_followed_even_if_the_scan_broke_off() {
+    let (_home, catalog, root) = open();
+    let mut disk: Disk = ["a", "b", "c"]
+        .into_iter()
+        .zip(1..)
+        .map(|(name, inode)| (name.to_owned(), (format!("text of {name}"), inode)))
+        .collect();
+    scan(&catalog, root, &disk);
+    work_all(&catalog, &disk);
+    // a goes over b, c takes the place of a; the scan did not come to where c was.
+    let (a, c) = (disk["a"].clone(), disk["c"].clone());
+    disk.extend([("b".to_owned(), a), ("a".to_owned(), c)]);
+    let seen = [entry("a", &disk["a"].0, 3), entry("b", &disk["b"].0, 1)];
+    let delta = catalog.apply_scan(root, &seen, false, &[]).expect("scan");
+    assert_eq!((delta.moved, delta.removed, delta.new), (1, 1, 1));
+    disk.remove("c");
+    assert_eq!(scan(&catalog, root, &disk).removed, 1);
+    work_all(&catalog, &disk);
     assert_eq!(words(&catalog), expected(&disk));
 }
 
