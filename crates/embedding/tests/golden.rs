@@ -79,11 +79,11 @@ fn the_real_encoder_equals_sentence_transformers() {
     assert!(encoder.resident_weight_bytes() < 60 << 20, "the token table stays on disk");
 }
 
-/// Whether this process has an ONNX Runtime. Where only the fetched one is there, the test runs in a process
-/// of its own that is pointed to it, and here there is nothing left to do.
-fn has_onnx_runtime(test: &str) -> bool {
+/// Why a test of ONNX models is not for this process, if it is not. Where only the fetched ONNX Runtime is
+/// there, the test runs in a process of its own that is pointed to it.
+fn not_here(test: &str) -> Option<&'static str> {
     if riddle_embedding::onnx_runtime_library().is_some() {
-        return true;
+        return None;
     }
     let fetched = root().join(".cache/onnxruntime/libonnxruntime.so");
     if std::env::var_os("ORT_DYLIB_PATH").is_none() && fetched.is_file() {
@@ -93,10 +93,9 @@ fn has_onnx_runtime(test: &str) -> bool {
             .output()
             .expect("runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    } else {
-        eprintln!("SKIPPED: no ONNX Runtime (`make test` fetches one; or set ORT_DYLIB_PATH)");
+        return Some("passed in a process with the fetched ONNX Runtime");
     }
-    false
+    Some("SKIPPED: no ONNX Runtime (`make test` fetches one; or set ORT_DYLIB_PATH)")
 }
 
 #[test]
@@ -106,7 +105,8 @@ fn an_onnx_model_equals_onnx_runtime_in_python() {
         let error = FastEmbedder::open(&dir).expect_err("no library").to_string();
         assert!(error.contains("ORT_DYLIB_PATH") && error.contains("all-MiniLM-L6-v2"), "{error}");
     }
-    if !has_onnx_runtime("an_onnx_model_equals_onnx_runtime_in_python") {
+    if let Some(why) = not_here("an_onnx_model_equals_onnx_runtime_in_python") {
+        eprintln!("{why}");
         return;
     }
     let embedder = FastEmbedder::open(&dir).expect("opens");
@@ -127,7 +127,8 @@ fn an_onnx_model_equals_onnx_runtime_in_python() {
 
 #[test]
 fn numbers_beside_the_graph_are_found() {
-    if !has_onnx_runtime("numbers_beside_the_graph_are_found") {
+    if let Some(why) = not_here("numbers_beside_the_graph_are_found") {
+        eprintln!("{why}");
         return;
     }
     let (graph, texts) =
