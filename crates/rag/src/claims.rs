@@ -115,7 +115,11 @@ fn statements(answer: &str) -> Vec<(String, Vec<u32>)> {
     statements
 }
 
-fn support(sentence: &str, passage: &str, embedder: Option<&dyn Embedder>) -> Result<f32, StageError> {
+fn support(
+    sentence: &str,
+    passage: &str,
+    embedder: Option<&dyn Embedder>,
+) -> Result<f32, StageError> {
     if normalized(passage).contains(&normalized(sentence)) {
         return Ok(1.0);
     }
@@ -147,15 +151,27 @@ mod tests {
 
     #[test]
     fn verbatim_words_are_supported_and_others_are_not() {
-        let checked = check("It was built in 1931. [1] Bread is blue. [2] Nobody said this.", &passages(), None)
-            .expect("no embedder, no failure");
+        let checked = check(
+            "It was built in 1931. [1] Bread is blue. [2] Nobody said this.",
+            &passages(),
+            None,
+        )
+        .expect("no embedder, no failure");
         let scores: Vec<_> = checked.iter().map(|it| (it.citation, it.score)).collect();
         assert_eq!(scores, [(Some(1), 1.0), (Some(2), 0.0), (None, 0.0)]);
     }
 
     #[test]
     fn several_marks_belong_to_one_statement() {
-        let checked = check("Bread rises overnight. [1][2]", &passages(), None).expect("no embedder");
-        assert_eq!(checked, [Support { sentence: "Bread rises overnight.".to_owned(), citation: Some(2), score: 1.0 }]);
+        let checked =
+            check("Bread rises overnight. [1][2]", &passages(), None).expect("no embedder");
+        assert_eq!(
+            checked,
+            [Support {
+                sentence: "Bread rises overnight.".to_owned(),
+                citation: Some(2),
+                score: 1.0
+            }]
+        );
     }
 }

@@ -49,7 +49,8 @@ impl Config {
 
     /// The platform's data folder for Riddle, if the environment tells where the user's home is.
     pub fn default_home() -> Option<PathBuf> {
-        let var = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
+        let var =
+            |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
         if cfg!(windows) {
             return Some(var("LOCALAPPDATA")?.join("Riddle"));
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use riddle_types::StageError;
 
 /// Result of the façade.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of the façade; every message says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -26,7 +26,9 @@ pub enum Error {
         why: String,
     },
     /// No such model.
-    #[error("no model named {name:?} is installed and no model directory has that path: `riddle models list` shows what there is, `riddle models pull {name}` fetches it")]
+    #[error(
+        "no model named {name:?} is installed and no model directory has that path: `riddle models list` shows what there is, `riddle models pull {name}` fetches it"
+    )]
     NoModel {
         /// The name as given.
         name: String,

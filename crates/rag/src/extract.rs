@@ -47,7 +47,9 @@ impl Scored {
     /// Order of quotation: a mixture of meaning and words, 0…1.
     pub(crate) fn score(&self) -> f32 {
         match self.cosine {
-            Some(cosine) => MEANING_WEIGHT * cosine.max(0.0) + (1.0 - MEANING_WEIGHT) * self.coverage,
+            Some(cosine) => {
+                MEANING_WEIGHT * cosine.max(0.0) + (1.0 - MEANING_WEIGHT) * self.coverage
+            }
             None => self.coverage,
         }
     }
@@ -60,12 +62,18 @@ impl Extractive {
     }
 
     /// Every sentence of the passages, best first.
-    pub(crate) fn score(&self, question: &str, passages: &[Passage]) -> Result<Vec<Scored>, StageError> {
+    pub(crate) fn score(
+        &self,
+        question: &str,
+        passages: &[Passage],
+    ) -> Result<Vec<Scored>, StageError> {
         let wanted = content_words(question);
         let mut scored: Vec<Scored> = passages
             .iter()
             .flat_map(|passage| {
-                sentences(&passage.text).into_iter().map(|range| (passage.number, &passage.text[range]))
+                sentences(&passage.text)
+                    .into_iter()
+                    .map(|range| (passage.number, &passage.text[range]))
             })
             .take(MAX_CANDIDATE_SENTENCES)
             .map(|(number, text)| Scored {
@@ -142,17 +150,19 @@ fn words(text: &str) -> impl Iterator<Item = String> + '_ {
 
 /// Function words of English questions: they match everywhere and decide nothing.
 const STOP_WORDS: [&str; 60] = [
-    "a", "about", "after", "an", "and", "any", "are", "as", "at", "be", "before", "by", "can", "did", "do",
-    "does", "for", "from", "had", "has", "have", "he", "her", "his", "how", "i", "in", "is", "it", "its",
-    "many", "me", "much", "my", "of", "on", "or", "our", "she", "should", "that", "the", "their", "there",
-    "they", "this", "to", "was", "we", "were", "what", "when", "where", "which", "who", "why", "will", "with",
-    "you", "your",
+    "a", "about", "after", "an", "and", "any", "are", "as", "at", "be", "before", "by", "can",
+    "did", "do", "does", "for", "from", "had", "has", "have", "he", "her", "his", "how", "i", "in",
+    "is", "it", "its", "many", "me", "much", "my", "of", "on", "or", "our", "she", "should",
+    "that", "the", "their", "there", "they", "this", "to", "was", "we", "were", "what", "when",
+    "where", "which", "who", "why", "will", "with", "you", "your",
 ];
 
 fn content_words(question: &str) -> HashSet<String> {
     let all: HashSet<String> = words(question).map(|it| stem(&it)).collect();
-    let content: HashSet<String> =
-        words(question).filter(|it| !STOP_WORDS.contains(&it.as_str())).map(|it| stem(&it)).collect();
+    let content: HashSet<String> = words(question)
+        .filter(|it| !STOP_WORDS.contains(&it.as_str()))
+        .map(|it| stem(&it))
+        .collect();
     if content.is_empty() { all } else { content }
 }
 
@@ -176,11 +186,19 @@ mod tests {
     use super::*;
 
     fn passages(texts: &[&str]) -> Vec<Passage> {
-        texts.iter().zip(1..).map(|(text, number)| Passage { number, text: (*text).to_owned() }).collect()
+        texts
+            .iter()
+            .zip(1..)
+            .map(|(text, number)| Passage { number, text: (*text).to_owned() })
+            .collect()
     }
 
     fn answer(question: &str, texts: &[&str]) -> String {
-        let request = GenerationRequest { question: question.to_owned(), passages: passages(texts), max_tokens: 100 };
+        let request = GenerationRequest {
+            question: question.to_owned(),
+            passages: passages(texts),
+            max_tokens: 100,
+        };
         let mut streamed = String::new();
         let generation = Extractive::new(None)
             .generate(&request, &mut |piece| {
@@ -194,7 +212,8 @@ mod tests {
 
     #[test]
     fn quotes_the_sentence_that_covers_the_question() {
-        let text = "The hull was painted blue. The engine was overhauled in 1998 by Thorne. It rained.";
+        let text =
+            "The hull was painted blue. The engine was overhauled in 1998 by Thorne. It rained.";
         assert_eq!(
             answer("Who overhauled the engine?", &[text]),
             "The engine was overhauled in 1998 by Thorne. [1]"

@@ -1,1 +1,46 @@
-//! The façade: Library indexes, Assistant answers.
+//! The façade: [`Library`] indexes, [`Assistant`] answers.
+//!
+//! Only this crate knows the order of the stages. Indexing: scan → read and parse (in child processes) →
+//! chunk → embed → one catalog transaction per batch → the search indexes follow the catalog's log. A
+//! question: keyword and vector retrieval side by side → reciprocal rank fusion → text from the catalog →
+//! GRATING, if a reranker is chosen → hits, or an answer whose every sentence is checked against the
+//! passage it cites. One [`Config`] in, plain data out; the tops draw it, print it, serve it.
+//!
+//! Deliberately absent: Tauri, HTTP, the command line, reading the environment, and measuring: stages open
+//! `tracing` spans with the target `riddle::stage`, and whoever wants the times listens.
+
+mod answer;
+mod assistant;
+mod claims;
+mod config;
+mod derived;
+mod embedder;
+mod error;
+mod extract;
+mod library;
+mod pipeline;
+mod read;
+mod request;
+mod rerank;
+mod sentences;
+mod stage;
+mod status;
+mod text;
+
+pub use answer::LLM_EXTRACTIVE;
+pub use assistant::Assistant;
+pub use config::{Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES};
+pub use error::{Error, Result};
+pub use library::{InputDocument, Library};
+pub use request::{
+    AskRequest, AskResponse, Citation, DEFAULT_CANDIDATES, FileStatus, IndexEvent, IndexFreshness,
+    IndexReport, ModelStatus, Order, RerankChoice, RerankDocument, RerankRequest, RerankResponse,
+    RerankResult, RerankSettings, RootStatus, SearchHit, SearchRequest, SearchResponse, StageLists,
+    Status, Support,
+};
+pub use rerank::{open_reranker, rerank};
+pub use riddle_embedding::{SupportedModel, supported as supported_onnx_embedders};
+pub use riddle_grating::{Mode, Trace, TraceRecorder};
+pub use riddle_ingest::{WorkerCommand, worker_main};
+/// The model store: pulling, importing, verifying, listing.
+pub use riddle_models as models;

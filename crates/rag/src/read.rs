@@ -105,7 +105,11 @@ pub(crate) fn read_file(
 }
 
 /// The file's bytes, or `None` when its size forbids reading it (recorded in `read`).
-fn read_bytes(path: &Path, max_bytes: u64, read: &mut ReadFile) -> std::io::Result<Option<Vec<u8>>> {
+fn read_bytes(
+    path: &Path,
+    max_bytes: u64,
+    read: &mut ReadFile,
+) -> std::io::Result<Option<Vec<u8>>> {
     let metadata = std::fs::symlink_metadata(path)?;
     if !metadata.is_file() {
         // It was a regular file in the scan; following what replaced it could leave the root.

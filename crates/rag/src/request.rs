@@ -379,6 +379,8 @@ pub struct Status {
     pub index_bytes: BTreeMap<&'static str, u64>,
     /// How fresh the index is.
     pub index: IndexFreshness,
+    /// Hash over path, position and text of every chunk: two homes of the same files agree in it.
+    pub fingerprint: String,
     /// Embedder whose vectors are searched; `None` before there is one.
     pub embedder: Option<String>,
     /// Reranker used by default; `None`: the fused order is shown.

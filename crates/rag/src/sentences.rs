@@ -4,8 +4,8 @@ use std::ops::Range;
 
 /// Abbreviations whose full stop does not end a sentence.
 const ABBREVIATIONS: [&str; 24] = [
-    "mr", "mrs", "ms", "dr", "prof", "st", "vs", "etc", "e.g", "i.e", "fig", "no", "vol", "p", "pp",
-    "approx", "dept", "inc", "ltd", "co", "jr", "sr", "bzw", "usw",
+    "mr", "mrs", "ms", "dr", "prof", "st", "vs", "etc", "e.g", "i.e", "fig", "no", "vol", "p",
+    "pp", "approx", "dept", "inc", "ltd", "co", "jr", "sr", "bzw", "usw",
 ];
 
 /// Byte ranges of the sentences of `text`, trimmed, in order; none is empty.
@@ -67,9 +67,14 @@ fn line_break_separates(rest: &str) -> bool {
         return true;
     }
     let head = line.split_whitespace().next().unwrap_or("");
-    let numbered = head.len() > 1 && head.ends_with(['.', ')']) && head[..head.len() - 1].chars().all(|c| c.is_ascii_digit());
+    let numbered = head.len() > 1
+        && head.ends_with(['.', ')'])
+        && head[..head.len() - 1].chars().all(|c| c.is_ascii_digit());
     // "Name: …" begins a turn of a conversation or a field of a header.
-    numbered || (head.len() > 2 && head.ends_with(':') && head.chars().next().is_some_and(char::is_uppercase))
+    numbered
+        || (head.len() > 2
+            && head.ends_with(':')
+            && head.chars().next().is_some_and(char::is_uppercase))
 }
 
 fn push_trimmed(text: &str, range: Range<usize>, ranges: &mut Vec<Range<usize>>) {
@@ -98,12 +103,18 @@ mod tests {
             split("Dr. Lee paid 3.50 (really!). \"Why?\" she asked. J. Doe left."),
             ["Dr. Lee paid 3.50 (really!).", "\"Why?\"", "she asked.", "J. Doe left."]
         );
-        assert_eq!(split("船は1931年に造られた。青い色です！"), ["船は1931年に造られた。", "青い色です！"]);
+        assert_eq!(
+            split("船は1931年に造られた。青い色です！"),
+            ["船は1931年に造られた。", "青い色です！"]
+        );
     }
 
     #[test]
     fn splits_lists_and_turns_but_not_wrapped_lines() {
-        assert_eq!(split("a long line\nwrapped here\n- item one\n- item two"), ["a long line\nwrapped here", "- item one", "- item two"]);
+        assert_eq!(
+            split("a long line\nwrapped here\n- item one\n- item two"),
+            ["a long line\nwrapped here", "- item one", "- item two"]
+        );
         assert_eq!(split("Anna: see you\nBen: at eight"), ["Anna: see you", "Ben: at eight"]);
     }
 

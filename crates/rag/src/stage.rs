@@ -15,4 +15,7 @@ macro_rules! stages {
     };
 }
 
-stages!("scan", "parse", "write", "sync", "embed", "bm25", "vector", "fuse", "rerank", "generate", "check", "total");
+stages!(
+    "scan", "parse", "write", "sync", "embed", "bm25", "vector", "fuse", "rerank", "generate",
+    "check", "total"
+);

@@ -31,10 +31,11 @@ impl TokenCounter for ApproximateCounter {
         /// Characters per token of alphabetic text: below the average, so that chunks fit the model
         /// that comes later.
         const CHARS_PER_TOKEN: usize = 3;
-        let (narrow, wide) = text.chars().filter(|it| !it.is_whitespace()).fold((0, 0), |(narrow, wide), c| {
-            // From U+0E00 on come the scripts that WordPiece cuts into single characters.
-            if u32::from(c) >= 0x0E00 { (narrow, wide + 1) } else { (narrow + 1, wide) }
-        });
+        let (narrow, wide) =
+            text.chars().filter(|it| !it.is_whitespace()).fold((0, 0), |(narrow, wide), c| {
+                // From U+0E00 on come the scripts that WordPiece cuts into single characters.
+                if u32::from(c) >= 0x0E00 { (narrow, wide + 1) } else { (narrow + 1, wide) }
+            });
         wide + usize::div_ceil(narrow, CHARS_PER_TOKEN)
     }
 }
@@ -46,7 +47,10 @@ mod tests {
     #[test]
     fn context_is_said_once() {
         assert_eq!(passage_text(Some("Boat"), "Hull", "It is blue."), "Boat\nHull\nIt is blue.");
-        assert_eq!(passage_text(Some("Boat"), "Boat › Hull", "It is blue."), "Boat › Hull\nIt is blue.");
+        assert_eq!(
+            passage_text(Some("Boat"), "Boat › Hull", "It is blue."),
+            "Boat › Hull\nIt is blue."
+        );
         assert_eq!(passage_text(None, "Hull", "Hull\nIt is blue."), "Hull\nIt is blue.");
         assert_eq!(passage_text(None, "", "It is blue."), "It is blue.");
     }

@@ -1,0 +1,125 @@
+//! Answers: passages in, a checked and cited answer out, or an honest refusal.
+
+use std::{collections::BTreeMap, ops::ControlFlow, sync::Arc};
+
+use riddle_types::{FileState, GenerationRequest, Generator, Passage};
+
+use crate::{
+    AskRequest, AskResponse, Assistant, Citation, Error, Order, Result, SearchHit, claims,
+    extract::{Extractive, Scored},
+    stage, status,
+};
+
+/// Name of the generator that quotes.
+pub const LLM_EXTRACTIVE: &str = "extractive";
+
+/// Evidence below which nothing is answered: the closest sentence's cosine to the question, and the share
+/// of the question's content words it holds. Either suffices. Chosen on training pairs by
+/// `riddle-rag`'s example `evidence` (see docs/BENCHMARKS.md for the error rates).
+const MIN_COSINE: f32 = 0.5;
+const MIN_COVERAGE: f32 = 0.75;
+
+/// Most tokens a generator may write.
+const MAX_TOKENS: usize = 512;
+
+pub(crate) fn ask(
+    assistant: &Assistant,
+    request: &AskRequest,
+    llm: &str,
+    sink: &mut dyn FnMut(&str) -> ControlFlow<()>,
+) -> Result<AskResponse> {
+    if llm != LLM_EXTRACTIVE {
+        return Err(Error::BadRequest(format!(
+            "--llm {llm} is not available in this version: use --llm {LLM_EXTRACTIVE}, which quotes your files"
+        )));
+    }
+    let found = assistant.search(&request.search)?;
+    let mut response = AskResponse {
+        question: request.search.query.clone(),
+        answer: None,
+        reason: None,
+        citations: Vec::new(),
+        supported: Vec::new(),
+        llm: llm.to_owned(),
+        order: found.order.clone(),
+        notices: found.notices,
+        index: found.index,
+        not_searched: not_searched(assistant)?,
+        first_token_ms: 0.0,
+        resident_weight_bytes: found.resident_weight_bytes,
+    };
+    let hits: Vec<SearchHit> = found.hits.into_iter().take(request.passages).collect();
+    let passages: Vec<Passage> = hits
+        .iter()
+        .zip(1..)
+        .map(|(hit, number)| Passage { number, text: hit.text.clone() })
+        .collect();
+    let generator = Extractive::new(assistant.embedder.clone());
+    let question = &request.search.query;
+    let scored = {
+        let _stage = stage::enter("check");
+        generator.score(question, &passages).map_err(Error::stage("evidence"))?
+    };
+    if !is_evidence(&scored, &found.order) {
+        response.reason = Some("nothing in your files answers this".to_owned());
+        return Ok(response);
+    }
+    let generator: Arc<dyn Generator> = Arc::new(generator);
+    let asked = GenerationRequest {
+        question: question.clone(),
+        passages: passages.clone(),
+        max_tokens: MAX_TOKENS,
+    };
+    let generation = {
+        let _stage = stage::enter("generate");
+        generator.generate(&asked, sink).map_err(Error::stage("answering"))?
+    };
+    let (text, used) = claims::clean_citations(&generation.text, &passages);
+    let embedder = assistant.embedder.as_deref();
+    response.supported =
+        claims::check(&text, &passages, embedder).map_err(Error::stage("checking the answer"))?;
+    response.citations = citations(&used, &hits, &response.supported);
+    response.first_token_ms = generation.first_token_ms;
+    response.resident_weight_bytes = response
+        .resident_weight_bytes
+        .max(assistant.embedder.as_ref().map_or(0, |it| it.resident_weight_bytes()));
+    response.answer = Some(text);
+    Ok(response)
+}
+
+/// Whether the best sentences say enough to answer at all.
+fn is_evidence(scored: &[Scored], _order: &Order) -> bool {
+    scored.iter().any(|it| {
+        it.coverage >= MIN_COVERAGE || it.cosine.is_some_and(|cosine| cosine >= MIN_COSINE)
+    })
+}
+
+/// The cited passages with the words that were used of each.
+fn citations(used: &[u32], hits: &[SearchHit], supported: &[crate::Support]) -> Vec<Citation> {
+    used.iter()
+        .filter_map(|&n| {
+            let hit = hits.get(n as usize - 1)?;
+            let words: Vec<&str> = supported
+                .iter()
+                .filter(|it| it.citation == Some(n))
+                .map(|it| it.sentence.as_str())
+                .collect();
+            Some(Citation {
+                n,
+                path: hit.path.clone(),
+                title: hit.title.clone(),
+                location: hit.location.clone(),
+                quote: words.join(" … "),
+            })
+        })
+        .collect()
+}
+
+/// Files whose text no search can reach, by state; files that a rule leaves out are left out on purpose.
+fn not_searched(assistant: &Assistant) -> Result<BTreeMap<&'static str, u64>> {
+    let mut states = status::states(&assistant.catalog)?;
+    states.retain(|state, _| {
+        ![FileState::Indexed.as_str(), FileState::Excluded.as_str()].contains(state)
+    });
+    Ok(states)
+}
