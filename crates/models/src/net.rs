@@ -180,6 +180,9 @@ impl Client {
             .timeout_per_read(Some(network.stall_timeout))
             .build()
             .new_agent();
+        if network.token.is_some() && !address::may_carry_secrets(&network.endpoint) {
+            tracing::warn!("the token is not sent: the hub's address is not encrypted");
+        }
         let authorization = network
             .token
             .as_ref()
@@ -363,7 +366,12 @@ fn failure(url: &str, error: ureq::Error) -> Failure {
         // rustls reports what it does not trust as invalid data.
         ureq::Error::Io(io) if io.kind() == InvalidData => no_trust(url, &why),
         ureq::Error::Rustls(_) | ureq::Error::Tls(_) | ureq::Error::Pem(_) => no_trust(url, &why),
-        ureq::Error::BadUri(_) | ureq::Error::Http(_) | ureq::Error::LargeResponseHeader(..) => {
+        // Its text is the whole address, with what is secret in it.
+        ureq::Error::BadUri(_) => Failure::Lasting(Error::Protocol {
+            url: address::shown(url),
+            why: "the address is not complete".to_owned(),
+        }),
+        ureq::Error::Http(_) | ureq::Error::LargeResponseHeader(..) => {
             Failure::Lasting(Error::Protocol { url: address::shown(url), why })
         }
         _ => Failure::Passing { why, pause: None },

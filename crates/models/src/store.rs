@@ -378,7 +378,11 @@ fn describe(dir: &Path) -> Result<InstalledModel> {
                 source: record.source,
                 revision: record.revision,
                 pulled_at: Some(record.pulled_at),
-                name: record.name,
+                // A folder that was copied within the store is another model, whatever its record says.
+                name: match name::folder_of(&record.name) {
+                    Ok(recorded) if recorded == folder => record.name,
+                    _ => shown_name(&folder),
+                },
                 dir: dir.to_path_buf(),
             });
         }
@@ -397,9 +401,14 @@ fn describe(dir: &Path) -> Result<InstalledModel> {
         source: "put there by hand".to_owned(),
         revision: None,
         pulled_at: None,
-        name: folder.replacen("--", "/", 1),
+        name: shown_name(&folder),
         dir: dir.to_path_buf(),
     })
+}
+
+/// A folder's name as a model's name.
+fn shown_name(folder: &str) -> String {
+    folder.replacen("--", "/", 1)
 }
 
 /// Relative paths of all files below a folder, written with `/`; hidden ones, links to folders and names

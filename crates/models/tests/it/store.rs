@@ -191,6 +191,20 @@ fn a_model_put_there_by_hand_is_found() {
 }
 
 #[test]
+fn a_folder_copied_within_the_store_is_another_model() {
+    let (dir, store) = store();
+    let model = store.import(&folder(dir.path(), "m"), None).expect("imports").model;
+    let copy = folder(store.dir(), "o--copy");
+    fs::copy(model.dir.join("riddle-model.json"), copy.join("riddle-model.json")).expect("copy");
+    let names: Vec<String> =
+        store.list().expect("lists").into_iter().map(|model| model.name).collect();
+    assert_eq!(names, ["m", "o/copy"]);
+    assert_eq!(store.find("o/copy").map(|it| it.dir), Some(copy));
+    store.remove("o/copy").expect("removes");
+    assert_sound(&store, "m");
+}
+
+#[test]
 fn a_crash_while_a_model_is_replaced_loses_nothing() {
     let (dir, store) = store();
     let model = store.import(&folder(dir.path(), "m"), None).expect("imports").model;
