@@ -1,6 +1,7 @@
 //! The database: opening, roots, settings, history.
 
 use std::{
+    collections::HashSet,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -12,7 +13,7 @@ use rusqlite::{
 use rusqlite_migration::{M, Migrations};
 
 use crate::{
-    Error, Result,
+    Error, FileId, Result,
     paths::{display, from_bytes, to_bytes},
 };
 
@@ -29,6 +30,22 @@ const MIGRATIONS: Migrations<'_> = Migrations::from_slice(STEPS);
 #[derive(Debug)]
 pub struct Catalog {
     connection: Mutex<Connection>,
+    /// Files begun and not finished by this process.
+    begun: Mutex<HashSet<FileId>>,
+}
+
+impl Drop for Catalog {
+    /// Takes back the attempts of what was begun and not finished: a run that ends in an error or on request
+    /// has not died over these files. A panic may have come from one of them.
+    fn drop(&mut self) {
+        let begun: Vec<FileId> = self.begun().drain().collect();
+        if begun.is_empty() || std::thread::panicking() {
+            return;
+        }
+        if let Err(error) = self.return_jobs(&begun) {
+            tracing::warn!("{} files stay counted as begun: {error}", begun.len());
+        }
+    }
 }
 
 /// Identity of a root folder.
@@ -84,7 +101,7 @@ impl Catalog {
             rusqlite_migration::Error::RusqliteError { err, .. } => refine(path, err),
             other => Error::Damaged { path: Some(path.to_path_buf()), why: other.to_string() },
         })?;
-        Ok(Catalog { connection: Mutex::new(connection) })
+        Ok(Catalog::new(connection))
     }
 
     /// Opens an existing catalog for reading; fine while another process writes.
@@ -104,7 +121,7 @@ impl Catalog {
             0 => Err(Error::Missing { path: path.to_path_buf() }),
             it if it > VERSION => Err(Error::TooNew { path: path.to_path_buf() }),
             it if it < VERSION => Err(Error::TooOld { path: path.to_path_buf() }),
-            _ => Ok(Catalog { connection: Mutex::new(connection) }),
+            _ => Ok(Catalog::new(connection)),
         }
     }
 
@@ -115,6 +132,14 @@ impl Catalog {
     /// When the database can not be read.
     pub fn identity(&self) -> Result<String> {
         Ok(self.connection().query_row("SELECT id FROM identity", [], |row| row.get(0))?)
+    }
+
+    fn new(connection: Connection) -> Catalog {
+        Catalog { connection: Mutex::new(connection), begun: Mutex::default() }
+    }
+
+    pub(crate) fn begun(&self) -> MutexGuard<'_, HashSet<FileId>> {
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn connection(&self) -> MutexGuard<'_, Connection> {

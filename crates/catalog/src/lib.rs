@@ -9,6 +9,7 @@
 
 mod catalog;
 mod changes;
+mod commit;
 mod error;
 mod files;
 mod ledger;

@@ -8,7 +8,8 @@ use std::{
 };
 
 use common::{
-    Disk, begin, entry, expected, follow, hash, open, outcome, read, scan, words, work, work_all,
+    Disk, begin, crash, entry, expected, follow, hash, open, outcome, read, scan, words, work,
+    work_all,
 };
 use riddle_catalog::{Catalog, Error, FileOutcome, MAX_ATTEMPTS};
 use riddle_types::{FileKind, FileState, Filter, ScanVerdict};
@@ -90,7 +91,7 @@ fn a_file_that_may_no_longer_be_read_no_longer_answers() {
 
 #[test]
 fn a_file_that_ends_the_process_is_given_up_and_takes_no_other_with_it() {
-    let (_home, catalog, root) = open();
+    let (home, mut catalog, root) = open();
     let disk = Disk::from([
         ("bomb".to_owned(), ("x".to_owned(), 1)),
         ("good".to_owned(), ("alpha".to_owned(), 2)),
@@ -103,7 +104,10 @@ fn a_file_that_ends_the_process_is_given_up_and_takes_no_other_with_it() {
         let jobs = begin(&catalog, 9);
         if jobs.iter().all(|it| it.path != Path::new("/r/bomb")) {
             catalog.commit_files(&read(&jobs, &disk).0, Some("e")).expect("commit");
+            continue;
         }
+        crash(catalog);
+        catalog = Catalog::open(&home.path().join("catalog.sqlite")).expect("reopen");
     }
     assert_eq!(
         catalog.counts_by_state().expect("counts"),
@@ -114,6 +118,24 @@ fn a_file_that_ends_the_process_is_given_up_and_takes_no_other_with_it() {
     );
     assert_eq!(catalog.retry_failed().expect("retry"), 1);
     assert_eq!(catalog.next_jobs(9).expect("jobs")[0].attempts, 0);
+}
+
+#[test]
+fn a_run_that_ends_in_an_error_blames_no_file() {
+    let (home, mut catalog, root) = open();
+    let disk = Disk::from([("f".to_owned(), ("alpha".to_owned(), 1))]);
+    scan(&catalog, root, &disk);
+    for _ in 0..2 * MAX_ATTEMPTS {
+        // Twice in one process that keeps running, then it ends in good order without having committed.
+        assert_eq!(begin(&catalog, 9).len(), 1);
+        assert_eq!(begin(&catalog, 9).len(), 1);
+        assert_eq!(catalog.next_jobs(9).expect("jobs")[0].attempts, 1);
+        drop(catalog);
+        catalog = Catalog::open(&home.path().join("catalog.sqlite")).expect("reopen");
+        assert_eq!(catalog.next_jobs(9).expect("jobs")[0].attempts, 0);
+    }
+    work_all(&catalog, &disk);
+    assert_eq!(words(&catalog), expected(&disk));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::{
 };
 
 use common::{
-    Disk, begin, entry, expected, follow, read, scan, seconds, seen, words, work, work_all,
+    Disk, begin, crash, entry, expected, follow, read, scan, seconds, seen, words, work, work_all,
 };
 use proptest::prelude::*;
 use riddle_catalog::{Catalog, RootId};
@@ -131,6 +131,7 @@ impl World {
             Step::Tear(limit) => self.tear(limit),
             Step::Crash => {
                 begin(self.catalog(), 1);
+                crash(self.catalog.take().expect("open"));
                 self.reopen();
             }
         }

@@ -95,6 +95,15 @@ pub fn work(catalog: &Catalog, disk: &Disk, limit: usize) {
     catalog.remove_files(&gone).expect("remove");
 }
 
+/// The end of a process that dies over a file: what it began stays counted.
+pub fn crash(catalog: Catalog) {
+    let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+        let _dying = catalog;
+        std::panic::resume_unwind(Box::new("a parser's panic"));
+    }));
+    died.expect_err("always");
+}
+
 /// Reads until the queue is empty.
 pub fn work_all(catalog: &Catalog, disk: &Disk) {
     // Every file is begun at most four times before it is given up.
