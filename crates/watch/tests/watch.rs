@@ -136,15 +136,24 @@ fn a_missing_root_is_an_error_and_not_an_empty_folder() {
 
 #[test]
 fn a_root_that_goes_away_during_the_walk_is_missing() {
-    let dir = tempfile::tempdir().expect("temp dir");
-    let root = dir.path().join("disk");
-    write(&root, "a/1.txt", "text");
-    write(&root, "b/2.txt", "text");
-    let pulled = scan(&root, &ScanOptions::default(), &mut |_| {
-        fs::rename(&root, dir.path().join("elsewhere")).expect("pulled out");
-        ControlFlow::Continue(())
-    });
-    assert!(matches!(pulled, Err(Error::RootMissing { .. })), "{pulled:?}");
+    // With and without a folder that is left in its place, as a mount point is.
+    for mount_point in [false, true] {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let root = dir.path().join("disk");
+        write(&root, "a/1.txt", "text");
+        write(&root, "b/2.txt", "text");
+        let mut files = 0;
+        let pulled = scan(&root, &ScanOptions::default(), &mut |_| {
+            files += 1;
+            fs::rename(&root, dir.path().join("elsewhere")).expect("pulled out");
+            if mount_point {
+                fs::create_dir(&root).expect("mount point");
+            }
+            ControlFlow::Continue(())
+        });
+        assert_eq!(files, 1);
+        assert!(matches!(pulled, Err(Error::RootMissing { .. })), "{pulled:?}");
+    }
 }
 
 #[cfg(unix)]
