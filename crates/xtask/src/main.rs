@@ -1,3 +1,85 @@
 //! `cargo xtask`: checks and chores of the repository.
+//!
+//! `tidy` looks at what neither the compiler nor clippy can see: edges between crates that must not
+//! exist, docs that point nowhere, `unsafe` outside its rooms, functions and files that have outgrown
+//! their reader. Each rule is a module of [`rules`], takes values, and returns [`tidy::Finding`]s.
+//! `lint` is `tidy` after rustfmt and clippy.
+//!
+//! Not here: building, testing, fetching anything. The Makefile does that, and calls this.
 
-fn main() {}
+mod cargo;
+mod repository;
+mod rules;
+mod rust_source;
+mod tidy;
+
+use std::{
+    env,
+    io::Write as _,
+    process::{Command, ExitCode},
+};
+
+use anyhow::{Context as _, Result};
+
+const USAGE: &str = "\
+Usage: cargo xtask COMMAND
+
+  tidy   crate edges, crate docs, links, unsafe, lengths, left-overs, whitespace, large files
+  lint   rustfmt --check, clippy with warnings as errors, tidy
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words[..] {
+        ["tidy"] => tidy::run(),
+        ["lint"] => lint(),
+        ["help" | "--help" | "-h"] => {
+            say(USAGE);
+            return ExitCode::SUCCESS;
+        }
+        _ => {
+            complain(USAGE);
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            complain(&format!("xtask: {error:#}\n"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// All three run, so that one round shows everything there is to mend.
+fn lint() -> Result<bool> {
+    let formatted = cargo(&["fmt", "--all", "--", "--check"])?;
+    let clean =
+        cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])?;
+    let tidied = tidy::run()?;
+    Ok(formatted && clean && tidied)
+}
+
+fn cargo(arguments: &[&str]) -> Result<bool> {
+    let line = format!("cargo {}", arguments.join(" "));
+    say(&format!("{line}\n"));
+    // Set by cargo for what it starts: the same toolchain again, not the first one on the path.
+    let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(program)
+        .args(arguments)
+        .current_dir(repository::root())
+        .status()
+        .with_context(|| format!("cannot start `{line}`"))?;
+    Ok(status.success())
+}
+
+/// A closed pipe (`cargo xtask tidy | head`) is no reason to fail.
+fn say(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+fn complain(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}

@@ -1,0 +1,123 @@
+//! The files that belong to the repository, read once.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, Result, bail};
+
+/// Folders that are never part of the sources; needed only where git cannot be asked.
+const NOT_SOURCES: [&str; 5] = [".git", ".cache", ".venv", "target", "node_modules"];
+
+/// A file of the repository.
+#[derive(Debug, Clone)]
+pub(crate) struct File {
+    /// Path relative to the root, with `/`.
+    pub(crate) path: String,
+    /// Length in bytes.
+    pub(crate) bytes: u64,
+    /// Content, where it is UTF-8 and not large.
+    pub(crate) text: Option<String>,
+}
+
+impl File {
+    /// A file as a test writes it down.
+    #[cfg(test)]
+    pub(crate) fn of(path: &str, text: &str) -> File {
+        File { path: path.to_owned(), bytes: text.len() as u64, text: Some(text.to_owned()) }
+    }
+
+    pub(crate) fn extension(&self) -> &str {
+        Path::new(&self.path).extension().and_then(|it| it.to_str()).unwrap_or("")
+    }
+}
+
+/// Root of the workspace.
+pub(crate) fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).to_path_buf()
+}
+
+/// Every file that is in the repository, or would be with the next commit.
+pub(crate) fn files() -> Result<Vec<File>> {
+    let root = root();
+    let mut paths = match known_to_git(&root)? {
+        Some(paths) => paths,
+        None => {
+            let mut paths = Vec::new();
+            walk(&root, &root, &mut paths)?;
+            paths
+        }
+    };
+    paths.sort();
+    let mut files = Vec::new();
+    for path in paths {
+        let full = root.join(&path);
+        // Deleted and not yet committed, or a link to a folder.
+        let Ok(metadata) = fs::metadata(&full) else { continue };
+        if !metadata.is_file() {
+            continue;
+        }
+        // Beyond this a file is data; the rules about text are not for it.
+        const TEXT_BYTES: u64 = 1 << 20;
+        let text = if metadata.len() <= TEXT_BYTES {
+            String::from_utf8(fs::read(&full).with_context(|| format!("cannot read {path}"))?).ok()
+        } else {
+            None
+        };
+        files.push(File { path, bytes: metadata.len(), text });
+    }
+    Ok(files)
+}
+
+/// Paths according to git; nothing where there is no git, or no checkout (a source archive), or git
+/// refuses because the checkout belongs to somebody else.
+fn known_to_git(root: &Path) -> Result<Option<Vec<String>>> {
+    let arguments = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
+    let Ok(output) = Command::new("git").args(arguments).current_dir(root).output() else {
+        return Ok(None);
+    };
+    if !output.status.success() {
+        return Ok(None);
+    }
+    let Ok(listing) = String::from_utf8(output.stdout) else {
+        bail!("a file name of the repository is not UTF-8: rename it");
+    };
+    Ok(Some(listing.split_terminator('\0').map(str::to_owned).collect()))
+}
+
+fn walk(root: &Path, folder: &Path, paths: &mut Vec<String>) -> Result<()> {
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|it| it.to_str()).unwrap_or("");
+        if path.is_dir() && !path.is_symlink() {
+            if !NOT_SOURCES.contains(&name) {
+                walk(root, &path, paths)?;
+            }
+        } else if let Ok(relative) = path.strip_prefix(root) {
+            paths.push(relative.to_string_lossy().replace('\\', "/"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn walking_and_asking_git_agree_about_the_sources() {
+        let mut walked = Vec::new();
+        walk(&root(), &root().join("crates/xtask"), &mut walked).unwrap();
+        assert!(walked.contains(&"crates/xtask/src/repository.rs".to_owned()), "{walked:?}");
+        if let Some(known) = known_to_git(&root()).unwrap() {
+            for path in walked {
+                assert!(known.contains(&path), "{path} is not known to git");
+            }
+        }
+    }
+}
