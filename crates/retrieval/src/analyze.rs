@@ -198,9 +198,21 @@ pub(crate) fn language_of(text: &str, told: Option<&str>) -> Option<String> {
     if let Some(told) = told {
         return Some(told.to_owned());
     }
-    let greek = text.chars().filter(|it| ('\u{370}'..='\u{3FF}').contains(it)).count();
-    if greek > 3 {
-        return Some("el".to_owned());
+    // A script that stands for one language in practice tells it in a single word.
+    let letters = |range: std::ops::RangeInclusive<char>| {
+        text.chars().filter(|it| range.contains(it)).count()
+    };
+    let by_script = [
+        (letters('\u{370}'..='\u{3FF}'), "el"),
+        (letters('\u{400}'..='\u{4FF}'), "ru"),
+        (letters('\u{600}'..='\u{6FF}'), "ar"),
+        (letters('\u{900}'..='\u{97F}'), "hi"),
+    ];
+    let all = text.chars().filter(|it| it.is_alphabetic()).count();
+    if let Some((_, language)) =
+        by_script.into_iter().find(|(count, _)| *count > 1 && count * 2 > all)
+    {
+        return Some(language.to_owned());
     }
     // A handful of letters is a guess; English is the better one.
     const SHORTEST: usize = 20;

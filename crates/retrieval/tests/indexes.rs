@@ -12,7 +12,7 @@ use riddle_types::{ChunkId, ChunkSet, FileKind, Filter, Hit, Query, StageError};
 fn chunk(id: u64, text: &str) -> IndexedChunk<'_> {
     IndexedChunk {
         id: ChunkId(id),
-        path: "/home/mira/notes/boat.md",
+        path: "/home/mira/notes/log.md",
         kind: FileKind::Markdown,
         modified: 1_000,
         title: "",
@@ -92,7 +92,7 @@ fn every_script_is_found() {
 fn filters_hold_inside_the_index() {
     let dir = tempfile::tempdir().expect("temp dir");
     let mut chunks = vec![chunk(1, "boat"), chunk(2, "boat"), chunk(3, "boat")];
-    chunks[1].path = "/home/mira/notes-old/boat.md";
+    chunks[1].path = "/home/mira/notes-old/log.md";
     chunks[2].kind = FileKind::Pdf;
     chunks[2].modified = 5_000;
     let reader = index(dir.path(), &chunks);
