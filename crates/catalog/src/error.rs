@@ -120,19 +120,42 @@ pub enum Error {
 
 impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Self {
+        // The file beside the database that its connections share could not grow: no space for it, either.
+        let no_room = error
+            .sqlite_error()
+            .is_some_and(|it| it.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE);
+        if no_room {
+            return Error::DiskFull;
+        }
         match error.sqlite_error_code() {
             Some(rusqlite::ErrorCode::DiskFull) => Error::DiskFull,
             Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => {
                 Error::Busy
-            }
-            // A file-size limit or a full volume can also show as a failed write.
-            Some(rusqlite::ErrorCode::SystemIoFailure) if error.to_string().contains("full") => {
-                Error::DiskFull
             }
             Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt) => {
                 Error::Damaged { path: None, why: error.to_string() }
             }
             _ => Error::Sqlite(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::ffi;
+
+    use super::*;
+
+    #[test]
+    fn what_sqlite_reports_becomes_what_to_do() {
+        let made = |code| {
+            Error::from(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None)).to_string()
+        };
+        // The two forms that a full volume takes, seen on one of 400 KiB.
+        assert!(made(ffi::SQLITE_FULL).contains("free some space"));
+        assert!(made(ffi::SQLITE_IOERR_SHMSIZE).contains("free some space"));
+        assert!(made(ffi::SQLITE_BUSY).contains("try again"));
+        assert!(made(ffi::SQLITE_CORRUPT).contains("move the file away"));
+        assert!(!made(ffi::SQLITE_IOERR_READ).contains("free some space"));
     }
 }
