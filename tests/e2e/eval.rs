@@ -1,0 +1,139 @@
+//! Figures on a dataset small enough to know them.
+
+use std::path::Path;
+
+use riddle_tests::{Riddle, tiny_model, write};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Ten documents with a word each; every query asks for one of them by its word.
+fn dataset() -> TempDir {
+    let dir = TempDir::new().expect("a temporary folder");
+    let words = ["anchor", "bakery", "candle", "dragon", "engine", "falcon", "guitar", "hammer"];
+    let (mut corpus, mut queries, mut qrels) =
+        (String::new(), String::new(), "query-id\tcorpus-id\tscore\n".to_owned());
+    for (n, word) in words.iter().enumerate() {
+        let text = format!("Page {n} tells everything about the {word}.");
+        corpus
+            .push_str(&format!("{}\n", json!({"_id": format!("d{n}"), "title": "", "text": text})));
+        queries.push_str(&format!("{}\n", json!({"_id": format!("q{n}"), "text": word})));
+        qrels.push_str(&format!("q{n}\td{n}\t1\n"));
+    }
+    // The last query's answer shares no word with it: keywords can not find it.
+    queries.push_str("{\"_id\": \"q-hard\", \"text\": \"zeppelin\"}\n");
+    qrels.push_str("q-hard\td0\t1\n");
+    write(dir.path(), "corpus.jsonl", corpus);
+    write(dir.path(), "queries.jsonl", queries);
+    write(dir.path(), "qrels/test.tsv", qrels);
+    let run: String = (0..8)
+        .map(|n| format!("q{n} Q0 d{n} 1 9.0 x\nq{n} Q0 d{} 2 8.0 x\n", (n + 1) % 8))
+        .collect();
+    write(dir.path(), "runs/given.trec", run);
+    dir
+}
+
+fn eval(riddle: &Riddle, dataset: &Path, extra: &[&str]) -> Value {
+    let dataset = dataset.to_string_lossy().into_owned();
+    let mut args = vec!["eval", &dataset];
+    args.extend(extra);
+    riddle.json(&args)
+}
+
+fn close(value: &Value, expected: f64) -> bool {
+    value.as_f64().is_some_and(|it| (it - expected).abs() < 1e-9)
+}
+
+#[test]
+fn keyword_figures_are_those_that_can_be_counted() {
+    let (riddle, dataset) = (Riddle::new(), dataset());
+    let report = eval(&riddle, dataset.path(), &["--stages", "bm25"]);
+    assert_eq!(report["queries"], 9);
+    let bm25 = &report["stages"]["bm25"];
+    // Eight of nine are found, in first place.
+    for (measure, expected) in [
+        ("ndcg@10", 8.0 / 9.0),
+        ("mrr@10", 8.0 / 9.0),
+        ("recall@10", 8.0 / 9.0),
+        ("recall@100", 8.0 / 9.0),
+        ("p@1", 8.0 / 9.0),
+        ("p@5", 8.0 / 45.0),
+        ("p@10", 8.0 / 90.0),
+    ] {
+        assert!(close(&bm25[measure], expected), "{measure} in {bm25:#}");
+    }
+    assert!(bm25["latency_ms"]["p50"].as_f64() > Some(0.0), "{bm25:#}");
+    assert!(bm25["latency_ms"]["p95"].as_f64() >= bm25["latency_ms"]["p50"].as_f64());
+    assert!(report["memory"]["peak_rss_bytes"].is_number());
+
+    let limited = eval(&riddle, dataset.path(), &["--stages", "bm25", "--limit-queries", "2"]);
+    assert_eq!(limited["queries"], 2);
+    assert!(close(&limited["stages"]["bm25"]["mrr@10"], 1.0));
+}
+
+#[test]
+fn vectors_fusion_and_reranking_run_and_the_index_is_kept() {
+    let (riddle, dataset) = (Riddle::new(), dataset());
+    let embedder = tiny_model("tiny-bert-encoder").to_string_lossy().into_owned();
+    let model = tiny_model("tiny-bert-cross-encoder").to_string_lossy().into_owned();
+    let args = ["--embedder", &embedder, "--model", &model, "--candidates", "8", "--top-k", "8"];
+    let first = eval(&riddle, dataset.path(), &args);
+    assert_eq!(first["corpus"]["reused"], false, "{first:#}");
+    for stage in ["bm25", "dense", "rrf", "rerank"] {
+        let measured = &first["stages"][stage];
+        assert!(measured["ndcg@10"].is_number(), "{stage}: {first:#}");
+        assert!(measured["latency_ms"]["p50"].as_f64() > Some(0.0), "{stage}: {first:#}");
+    }
+    // Eight candidates of eight documents: whatever their order, all are found.
+    for stage in ["dense", "rrf", "rerank"] {
+        assert!(close(&first["stages"][stage]["recall@10"], 1.0), "{stage}: {first:#}");
+    }
+    assert!(close(&first["stages"]["rerank"]["candidate_layers_share"], 1.0), "{first:#}");
+    assert!(first["stages"]["rerank"]["layers_run_mean"].as_f64() >= Some(1.0));
+
+    let second = eval(&riddle, dataset.path(), &args);
+    assert_eq!(second["corpus"]["reused"], true, "{second:#}");
+    for stage in ["bm25", "dense", "rrf", "rerank"] {
+        let measures = |of: &Value| of["stages"][stage]["ndcg@10"].clone();
+        assert_eq!(measures(&first), measures(&second), "{stage}");
+    }
+    let listed = std::fs::read_dir(riddle.home().join("eval")).expect("kept").count();
+    assert_eq!(listed, 1);
+}
+
+#[test]
+fn given_candidates_are_reranked_without_an_index() {
+    let (riddle, dataset) = (Riddle::new(), dataset());
+    let model = tiny_model("tiny-bert-cross-encoder").to_string_lossy().into_owned();
+    let report = eval(&riddle, dataset.path(), &["--run", "given", "--model", &model]);
+    let (run, rerank) = (&report["stages"]["run"], &report["stages"]["rerank"]);
+    assert!(close(&run["mrr@10"], 8.0 / 9.0), "{report:#}");
+    assert!(close(&rerank["recall@10"], 8.0 / 9.0), "{report:#}");
+    assert!(close(&rerank["candidate_layers_share"], 1.0), "{report:#}");
+    assert!(!riddle.home().join("eval").exists(), "nothing is indexed");
+}
+
+#[test]
+fn what_can_not_be_measured_is_told() {
+    let (riddle, dataset) = (Riddle::new(), dataset());
+    let path = dataset.path().to_string_lossy().into_owned();
+    for (extra, says) in [
+        (&["--stages", "dense"][..], "embedder"),
+        (&["--stages", "rerank"], "--model"),
+        (&["--run", "missing", "--model", "x"], "missing.trec"),
+        (&["--run", "../qrels/test", "--model", "x"], "name of a run"),
+        (&["--run", "given", "--stages", "bm25", "--model", "x"], "--run"),
+        (&["--run", "given", "--model", "no-such-model"], "no-such-model"),
+    ] {
+        let mut args = vec!["eval", path.as_str()];
+        args.extend(extra);
+        let line = riddle.run(&args).failed(1);
+        assert!(line.contains(says), "{extra:?}: {line}");
+    }
+    write(
+        dataset.path(),
+        "corpus.jsonl",
+        "{\"_id\": \"a\", \"text\": \"x\"}\n{\"_id\": \"b\", \"te",
+    );
+    let line = riddle.run(&["eval", &path]).failed(1);
+    assert!(line.contains("corpus.jsonl:2:"), "{line}");
+}

@@ -1,0 +1,10 @@
+//! End-to-end tests, one module per promise.
+
+mod bad_input;
+mod contract;
+mod crash;
+mod eval;
+mod follow;
+mod library;
+mod models;
+mod rerank;

@@ -1,0 +1,93 @@
+//! Models on a computer without a network.
+
+use std::fs;
+
+use riddle_tests::{Riddle, tiny_model};
+use serde_json::Value;
+
+fn import(riddle: &Riddle, model: &str, name: &str) -> Value {
+    riddle.json(&["models", "import", &tiny_model(model).to_string_lossy(), "--name", name])
+}
+
+#[test]
+fn imported_listed_verified_damaged_and_removed() {
+    let riddle = Riddle::new();
+    assert_eq!(riddle.json(&["models", "list"])["models"], serde_json::json!([]));
+    let imported = import(&riddle, "tiny-bert-cross-encoder", "tiny-reranker");
+    assert_eq!(imported["model"]["name"], "tiny-reranker");
+    assert_eq!(imported["model"]["kind"], "reranker");
+    let listed = riddle.json(&["models", "list"]);
+    assert_eq!(listed["models"][0]["name"], "tiny-reranker");
+    let verified = riddle.json(&["models", "verify"]);
+    assert_eq!(verified["models"][0]["ok"], true, "{verified:#}");
+
+    let weights = riddle.home().join("models/tiny-reranker/model.safetensors");
+    let mut bytes = fs::read(&weights).expect("installed");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&weights, bytes).expect("written");
+    let outcome = riddle.run(&["models", "verify", "tiny-reranker"]);
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(1), ""), "{outcome:#?}");
+    assert!(outcome.stderr.contains("model.safetensors") && outcome.stderr.contains("import"));
+
+    riddle.json(&["models", "remove", "tiny-reranker"]);
+    assert_eq!(riddle.json(&["models", "list"])["models"], serde_json::json!([]));
+}
+
+#[test]
+fn a_reranker_is_used_once_it_is_chosen() {
+    let riddle = Riddle::new();
+    let files = tempfile::TempDir::new().expect("a temporary folder");
+    riddle_tests::notes(files.path(), 12);
+    riddle.index(files.path());
+    import(&riddle, "tiny-bert-cross-encoder", "tiny-reranker");
+    let order = |riddle: &Riddle| riddle.json(&["search", "boat at the harbor"])["order"].clone();
+    assert_ne!(order(&riddle)["by"], "reranked", "nobody chose it");
+    riddle.json(&["models", "use", "tiny-reranker"]);
+    let shown = order(&riddle);
+    assert_eq!((&shown["by"], &shown["model"]), (&"reranked".into(), &"tiny-reranker".into()));
+    let hits = riddle.json(&["search", "boat at the harbor"]);
+    assert!(hits["hits"][0]["trace"]["decided_at_layer"].is_number(), "{hits:#}");
+    riddle.json(&["models", "use", "none"]);
+    assert_ne!(order(&riddle)["by"], "reranked");
+}
+
+#[test]
+fn an_embedder_gives_vectors_and_another_one_takes_over() {
+    let riddle = Riddle::new();
+    let files = tempfile::TempDir::new().expect("a temporary folder");
+    riddle_tests::notes(files.path(), 12);
+    riddle.index(files.path());
+    let keyword = riddle.json(&["search", "boat"]);
+    assert_eq!(keyword["order"]["by"], "keyword");
+    assert!(!keyword["notices"].as_array().expect("a list").is_empty(), "the blind leg is named");
+
+    import(&riddle, "tiny-bert-encoder", "tiny-embedder");
+    import(&riddle, "tiny-bert-encoder", "other-embedder");
+    for name in ["tiny-embedder", "other-embedder"] {
+        riddle.json(&["models", "use", name]);
+        let report = riddle.json(&["index"]);
+        assert_eq!(report["states"]["indexed"], 12, "{report:#}");
+        let status = riddle.json(&["status"]);
+        assert!(status["embedder"].is_string(), "{status:#}");
+        assert_eq!(status["problems"], serde_json::json!([]));
+        let found = riddle.json(&["search", "boat", "--no-rerank"]);
+        assert_eq!(found["order"]["by"], "fused", "{found:#}");
+        let ranks = found["hits"].as_array().expect("a list");
+        assert!(ranks.iter().any(|it| it["trace"]["vector_rank"].is_number()), "{found:#}");
+    }
+}
+
+#[test]
+fn a_folder_that_is_no_model_and_no_network_are_told() {
+    let riddle = Riddle::new();
+    let empty = tempfile::TempDir::new().expect("a temporary folder");
+    let line = riddle.run(&["models", "import", &empty.path().to_string_lossy()]).failed(1);
+    assert!(line.contains("not a model"), "{line}");
+    let line = riddle.run(&["models", "pull", "all-MiniLM-L6-v2"]).failed(1);
+    assert!(line.contains("network is switched off"), "{line}");
+    for name in ["../../etc", "", "a/b/c"] {
+        riddle.run(&["models", "pull", name]).failed(1);
+        riddle.run(&["models", "remove", name]).failed(1);
+    }
+}

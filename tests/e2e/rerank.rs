@@ -1,0 +1,213 @@
+//! The engine alone, through the command line.
+
+use std::{fs, io::Write as _, path::PathBuf, process::Stdio};
+
+use riddle_tests::{Outcome, Riddle, Running, tiny_model};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+fn cross_encoder() -> String {
+    tiny_model("tiny-bert-cross-encoder").to_string_lossy().into_owned()
+}
+
+/// Runs `riddle rerank` with a request on stdin.
+fn rerank(request: &[u8], model: &str, extra: &[&str]) -> Outcome {
+    let riddle = Riddle::new();
+    let mut args = vec!["rerank", "--model", model];
+    args.extend(extra);
+    let mut command = riddle.command(&args);
+    command.stdin(Stdio::piped());
+    let mut run = Running::start(command);
+    run.feed(|stdin| stdin.write_all(request));
+    run.wait()
+}
+
+fn request() -> Vec<u8> {
+    let documents: Vec<Value> = (0..12)
+        .map(|n| match n % 2 {
+            0 => json!(format!("document number {n} is about boats and the sea")),
+            _ => json!({"id": format!("doc-{n}"), "text": format!("bread number {n} ").repeat(n)}),
+        })
+        .collect();
+    json!({"query": "Who built the boat?", "documents": documents, "unknown": true})
+        .to_string()
+        .into_bytes()
+}
+
+fn scores(response: &Value) -> Vec<(u64, f64)> {
+    let results = response["results"].as_array().expect("a list of results");
+    let pair = |it: &Value| {
+        (it["index"].as_u64().expect("an index"), it["relevance_score"].as_f64().expect("a score"))
+    };
+    results.iter().map(pair).collect()
+}
+
+#[test]
+fn the_response_has_the_promised_fields() {
+    let response = rerank(&request(), &cross_encoder(), &["--json"]).json();
+    assert_eq!(response["model"], "tiny-bert-cross-encoder");
+    let results = response["results"].as_array().expect("a list");
+    assert_eq!(results.len(), 12);
+    let ranked = scores(&response);
+    assert!(ranked.windows(2).all(|it| it[0].1 >= it[1].1), "best first: {ranked:?}");
+    assert!(ranked.iter().all(|it| (0.0..=1.0).contains(&it.1)), "{ranked:?}");
+    for result in results {
+        let index = result["index"].as_u64().expect("an index");
+        let id = if index % 2 == 1 { json!(format!("doc-{index}")) } else { Value::Null };
+        assert_eq!(result.get("id").cloned().unwrap_or_default(), id);
+        assert_eq!(result["decided_at_layer"], response["layers_run"]);
+    }
+    for key in ["tokenize", "forward", "io_wait", "total"] {
+        assert!(response["timings_ms"][key].is_number(), "{key}: {response:#}");
+    }
+    for key in ["peak_rss_bytes", "resident_weight_bytes", "scratch_bytes"] {
+        assert!(response["memory"][key].as_u64() > Some(0), "{key}: {response:#}");
+    }
+}
+
+/// Mode off: no setting that saves memory may change a score (invariant 1 of the engine).
+#[test]
+fn settings_do_not_change_the_scores() {
+    let plain = scores(&rerank(&request(), &cross_encoder(), &["--raw-scores"]).json());
+    for extra in [
+        &["--window", "1"][..],
+        &["--window", "2", "--micro-batch-tokens", "16"],
+        &["--embedding-rows", "0.01", "--threads", "1"],
+        &["--mode", "off", "--threshold", "0.5"],
+    ] {
+        let mut args = vec!["--raw-scores"];
+        args.extend(extra);
+        let other = scores(&rerank(&request(), &cross_encoder(), &args).json());
+        for (a, b) in plain.iter().zip(&other) {
+            assert!(a.0 == b.0 && (a.1 - b.1).abs() < 1e-4, "{extra:?}: {plain:?} {other:?}");
+        }
+    }
+}
+
+#[test]
+fn raw_scores_are_the_logits() {
+    let shares = scores(&rerank(&request(), &cross_encoder(), &[]).json());
+    let logits = scores(&rerank(&request(), &cross_encoder(), &["--raw-scores"]).json());
+    for (share, logit) in shares.iter().zip(&logits) {
+        assert_eq!(share.0, logit.0);
+        assert!((1.0 / (1.0 + (-logit.1).exp()) - share.1).abs() < 1e-5, "{share:?} {logit:?}");
+    }
+}
+
+#[test]
+fn top_n_limits_the_results_and_pruning_keeps_the_count() {
+    let mut value: Value = serde_json::from_slice(&request()).expect("JSON");
+    for (top_n, mode, count) in
+        [(3, "off", 3), (3, "order", 3), (3, "set", 3), (100, "set", 12), (0, "off", 0)]
+    {
+        value["top_n"] = top_n.into();
+        let extra = ["--mode", mode, "--threshold", "0.0001"];
+        let response = rerank(value.to_string().as_bytes(), &cross_encoder(), &extra).json();
+        assert_eq!(scores(&response).len(), count, "{mode} {top_n}");
+    }
+}
+
+#[test]
+fn the_trace_tells_every_layer() {
+    let dir = TempDir::new().expect("a temporary folder");
+    let file = dir.path().join("trace.json");
+    let name = file.to_string_lossy().into_owned();
+    let response = rerank(&request(), &cross_encoder(), &["--trace", &name, "--raw-scores"]).json();
+    let trace: Value =
+        serde_json::from_slice(&fs::read(&file).expect("a trace")).expect("one JSON value");
+    let layers = trace["layers"].as_array().expect("a list of layers");
+    assert_eq!(trace["num_layers"].as_u64(), Some(layers.len() as u64));
+    assert_eq!(response["layers_run"], trace["num_layers"]);
+    for (number, layer) in (1..).zip(layers) {
+        assert_eq!(layer["layer"], number);
+        let active = layer["active"].as_array().expect("a list").len();
+        assert_eq!((active, layer["scores"].as_array().map(Vec::len)), (12, Some(12)));
+        for key in ["dispersion", "ms", "bytes_read", "io_wait_ms", "resident_weight_bytes"] {
+            assert!(layer[key].is_number(), "{key}: {layer:#}");
+        }
+        assert!(layer["accepted"].is_array() && layer["dropped"].is_array());
+    }
+    // The last layer's provisional scores are the scores.
+    let last = layers.last().expect("a layer")["scores"].as_array().expect("a list");
+    for (index, score) in scores(&response) {
+        let provisional = last[index as usize].as_f64().expect("a number");
+        assert!((provisional - score).abs() < 1e-5, "{provisional} {score}");
+    }
+
+    let nowhere = dir.path().join("no/such/folder/trace.json");
+    let line =
+        rerank(&request(), &cross_encoder(), &["--trace", &nowhere.to_string_lossy()]).failed(1);
+    assert!(line.contains("trace"), "{line}");
+}
+
+#[test]
+fn a_bad_request_is_one_clear_line() {
+    for request in [
+        &b""[..],
+        b"not json",
+        b"{\"query\": \"q\", \"documents\": [",
+        b"[]",
+        b"{\"query\": 5, \"documents\": []}",
+        b"{\"query\": \"q\"}",
+        b"{\"query\": \"q\", \"documents\": [7]}",
+        b"{\"query\": \"q\", \"documents\": [\"\xff\"]}",
+        b"{\"query\": \"q\", \"documents\": [\"a\"], \"top_n\": -1}",
+    ] {
+        let line = rerank(request, &cross_encoder(), &[]).failed(1);
+        assert!(line.contains("stdin") && line.contains("a request is"), "{line}");
+    }
+    let line =
+        rerank(b"{\"query\": \" \", \"documents\": [\"a\"]}", &cross_encoder(), &[]).failed(1);
+    assert!(line.contains("query"), "{line}");
+}
+
+#[test]
+fn odd_requests_have_a_defined_result() {
+    let none = rerank(b"{\"query\": \"q\", \"documents\": []}", &cross_encoder(), &[]).json();
+    assert_eq!(none["results"], json!([]));
+    let odd = json!({
+        "query": "what\u{0}is \u{202e}this",
+        "documents": ["", "\u{0}", "x".repeat(100_000), "boat ".repeat(20_000), "🚤🚤", {"text": "t"}],
+    });
+    let response = rerank(odd.to_string().as_bytes(), &cross_encoder(), &[]).json();
+    assert_eq!(scores(&response).len(), 6, "{response:#}");
+}
+
+/// A copy of the model with one file changed.
+fn broken(change: impl FnOnce(&mut Vec<u8>), file: &str) -> (TempDir, PathBuf) {
+    let dir = TempDir::new().expect("a temporary folder");
+    let copy = dir.path().join("broken-model");
+    fs::create_dir(&copy).expect("made");
+    for entry in fs::read_dir(tiny_model("tiny-bert-cross-encoder")).expect("the model").flatten() {
+        fs::copy(entry.path(), copy.join(entry.file_name())).expect("copied");
+    }
+    let mut bytes = fs::read(copy.join(file)).expect("the file");
+    change(&mut bytes);
+    fs::write(copy.join(file), bytes).expect("written");
+    (dir, copy)
+}
+
+#[test]
+fn a_corrupt_model_is_refused_in_one_line() {
+    const WEIGHTS: &str = "model.safetensors";
+    let cases: [(&str, Box<dyn FnOnce(&mut Vec<u8>)>); 8] = [
+        (WEIGHTS, Box::new(|it| it.truncate(it.len() / 2))),
+        (WEIGHTS, Box::new(|it| it.truncate(4))),
+        (WEIGHTS, Box::new(Vec::clear)),
+        // The header's length: larger than the file, and absurd.
+        (WEIGHTS, Box::new(|it| it[..8].copy_from_slice(&(1u64 << 20).to_le_bytes()))),
+        (WEIGHTS, Box::new(|it| it[..8].copy_from_slice(&u64::MAX.to_le_bytes()))),
+        // A header that is no JSON.
+        (WEIGHTS, Box::new(|it| it[8..40].fill(b'{'))),
+        ("config.json", Box::new(|it| it.truncate(10))),
+        ("tokenizer.json", Box::new(|it| it.truncate(100))),
+    ];
+    for (number, (file, change)) in cases.into_iter().enumerate() {
+        let (_dir, model) = broken(change, file);
+        let line = rerank(&request(), &model.to_string_lossy(), &[]).failed(1);
+        assert!(line.contains("broken-model"), "case {number}: {line}");
+    }
+    let empty = TempDir::new().expect("a temporary folder");
+    let line = rerank(&request(), &empty.path().to_string_lossy(), &[]).failed(1);
+    assert!(line.contains("model"), "{line}");
+}
