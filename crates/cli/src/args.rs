@@ -81,7 +81,7 @@ impl Command {
 
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct IndexArgs {
-    /// Folders or files to add; without any, the folders known so far are brought up to date
+    /// Folders to add; without any, the folders known so far are brought up to date
     #[arg(value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
     /// Keep following changes until Ctrl-C

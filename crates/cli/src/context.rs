@@ -1,7 +1,7 @@
 //! What every command needs: the configuration, the instruments, and whether the user wants to stop.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -67,6 +67,16 @@ impl Context {
     pub(crate) fn stopped(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
     }
+}
+
+/// A model's name as it may be kept: the directory it names is made absolute, because the next command may
+/// run elsewhere.
+pub(crate) fn lasting_name(name: &str) -> std::io::Result<String> {
+    if !Path::new(name).join("config.json").is_file() {
+        return Ok(name.to_owned());
+    }
+    let absolute = std::path::absolute(name)?;
+    Ok(absolute.to_str().map_or_else(|| name.to_owned(), str::to_owned))
 }
 
 /// Logs are for finding faults: without -v an error is one line, printed at the end.

@@ -52,9 +52,11 @@ impl CorpusIndex {
     }
 
     /// Ids of the documents that hold the chunks, each once, in order of first occurrence.
-    pub(crate) fn documents(&self, chunks: &[u64]) -> Result<Vec<String>> {
-        let documents = self.assistant.documents_of(chunks)?;
-        Ok(crate::metrics::distinct(documents.into_iter().flatten()))
+    pub(crate) fn documents(&self, dataset: &Dataset, chunks: &[u64]) -> Result<Vec<String>> {
+        let numbers = self.assistant.documents_of(chunks)?;
+        let id =
+            |number: String| Some(dataset.documents.get(number.parse::<usize>().ok()?)?.id.clone());
+        Ok(crate::metrics::distinct(numbers.into_iter().flatten().filter_map(id)))
     }
 }
 
@@ -81,8 +83,9 @@ fn build(
     if let Some(embedder) = embedder {
         library.choose_embedder(embedder)?;
     }
-    let mut documents = dataset.documents.iter().map(|it| InputDocument {
-        id: it.id.clone(),
+    // Kept by number: an id of a dataset may be anything, and a name in a collection is a path.
+    let mut documents = dataset.documents.iter().enumerate().map(|(number, it)| InputDocument {
+        id: number.to_string(),
         title: it.title.clone(),
         text: it.text.clone(),
     });

@@ -184,7 +184,8 @@ fn search_all(
         stop,
     )?;
     let stages = chosen_stages(options, &index, model.is_some(), &mut report.notices)?;
-    let session = Session { options, index: &index, model: model.as_deref(), stages: &stages };
+    let session =
+        Session { options, dataset, index: &index, model: model.as_deref(), stages: &stages };
     let mut tallies: Tallies = stages.iter().map(|&it| (it, Tally::default())).collect();
     for (number, query) in dataset.queries.iter().enumerate() {
         stopped(stop)?;
@@ -270,6 +271,7 @@ impl Lap {
 /// What stays the same from query to query.
 struct Session<'a> {
     options: &'a EvalOptions,
+    dataset: &'a Dataset,
     index: &'a CorpusIndex,
     model: Option<&'a str>,
     stages: &'a [Stage],
@@ -316,7 +318,7 @@ impl Session<'_> {
     fn deliver(&self, lists: &[(Stage, &Vec<u64>)], lap: &Lap, sink: Sink<'_>) -> Result<()> {
         for (stage, chunks) in lists {
             if self.stages.contains(stage) {
-                sink(*stage, self.index.documents(chunks)?, lap);
+                sink(*stage, self.index.documents(self.dataset, chunks)?, lap);
             }
         }
         Ok(())

@@ -6,7 +6,7 @@ use riddle_eval::{EvalEvent, EvalOptions, EvalReport, Instruments, evaluate};
 
 use crate::{
     args::EvalArgs,
-    context::Context,
+    context::{Context, lasting_name},
     failure::Failure,
     measures::{Times, with_measures},
     output::Style,
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &EvalArgs, context: &Context) -> Result<(), Failure> {
     let options = EvalOptions {
         dataset: args.dataset.clone(),
         config: context.config.clone(),
-        embedder: args.embedder.clone(),
+        embedder: args.embedder.as_deref().map(lasting_name).transpose()?,
         stages: args.stages.clone(),
         run: args.run.clone(),
         candidates: args.candidates,

@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use riddle_rag::{IndexEvent, IndexReport, Library};
+use riddle_types::FileState;
 
 use crate::{
     args::IndexArgs,
-    context::Context,
+    context::{Context, lasting_name},
     failure::Failure,
     measures::{Times, with_measures},
     output::Style,
@@ -22,7 +23,7 @@ pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), Failure> {
     }
     let mut library = Library::open(context.config.clone())?;
     if let Some(embedder) = &args.embedder {
-        library.choose_embedder(embedder)?;
+        library.choose_embedder(&lasting_name(embedder)?)?;
     }
     for path in &args.paths {
         library.add_root(path)?;
@@ -31,11 +32,12 @@ pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), Failure> {
         library.retry_failed()?;
     }
     let mut progress = Progress::new();
-    let mut reached_watching = false;
+    let mut folders = 0;
     let mut observer = |event: IndexEvent<'_>| {
-        if event == IndexEvent::Watching && !reached_watching {
-            reached_watching = true;
-            tracing::info!("up to date, watching for changes");
+        match event {
+            IndexEvent::Scanning(_) => folders += 1,
+            IndexEvent::Watching => tracing::info!("up to date, watching for changes"),
+            _ => {}
         }
         progress.index(&event);
     };
@@ -45,6 +47,9 @@ pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), Failure> {
         library.update(&mut observer, context.stop_flag())?
     };
     progress.clear();
+    if folders == 0 {
+        return Err(Failure::run("no folder is indexed yet: run `riddle index FOLDER`"));
+    }
     let times = context.take_times();
     if context.json {
         context.out.json(&with_measures(&report, &times)?)?;
@@ -52,7 +57,8 @@ pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), Failure> {
         context.out.text(summary(&report, &times, context.style))?;
     }
     // Ctrl-C is how watching ends; anywhere else it leaves work undone.
-    if report.interrupted && !reached_watching {
+    let waiting = report.states.get(FileState::Pending.as_str()).copied().unwrap_or(0);
+    if report.interrupted || (context.stopped() && waiting > 0) {
         return Err(Failure::run(
             "interrupted: what was read is kept and the rest waits in the queue; run `riddle index` to go on",
         ));
@@ -61,14 +67,12 @@ pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), Failure> {
 }
 
 fn check_path(path: &Path) -> Result<(), Failure> {
-    match path.metadata() {
-        Ok(_) => Ok(()),
-        Err(error) => Err(Failure::run(format!(
-            "{}: {}: give an existing folder",
-            path.display(),
-            show::io_reason(&error)
-        ))),
-    }
+    let why = match path.metadata() {
+        Ok(metadata) if metadata.is_dir() => return Ok(()),
+        Ok(_) => "it is a file: give the folder it is in".to_owned(),
+        Err(error) => format!("{}: give an existing folder", show::io_reason(&error)),
+    };
+    Err(Failure::run(format!("{}: {why}", path.display())))
 }
 
 /// What was done and what is there, for people.

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{
     args::{ModelsArgs, ModelsCommand},
-    context::Context,
+    context::{Context, lasting_name},
     failure::Failure,
     progress::Progress,
     show,
@@ -218,6 +218,7 @@ fn remove(store: &ModelStore, name: &str, context: &Context) -> Result<(), Failu
 
 /// Chooses by what the model is: the name tells which of the two settings is meant.
 fn choose(store: &ModelStore, name: &str, context: &Context) -> Result<(), Failure> {
+    let name = &lasting_name(name)?;
     let reranker = if name == NONE {
         None
     } else {
@@ -227,7 +228,7 @@ fn choose(store: &ModelStore, name: &str, context: &Context) -> Result<(), Failu
             )));
         };
         match model.kind {
-            Kind::Reranker => Some(name),
+            Kind::Reranker => Some(name.as_str()),
             Kind::Embedder => return use_embedder(name, context),
             Kind::Llm => {
                 return Err(Failure::run(format!(
