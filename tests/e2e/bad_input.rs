@@ -9,7 +9,7 @@ use std::{
 };
 
 use riddle_tests::{
-    Outcome, Riddle, Running, notes, program, skipped, snapshot, tiny_model, write,
+    Outcome, Riddle, Running, notes, program, skipped, snapshot, tiny_model, token, write,
 };
 use tempfile::TempDir;
 
@@ -75,7 +75,7 @@ fn odd_files_get_a_state_and_the_rest_is_indexed() {
     }
     assert_eq!(riddle.find("Küche grün"), ["latin1.txt"]);
     assert_eq!(riddle.find("xylophone"), [""; 0]);
-    assert_eq!(riddle.find("token4"), ["note-004.md"]);
+    assert_eq!(riddle.find(&token(4)), ["note-004.md"]);
 }
 
 #[cfg(unix)]
@@ -94,7 +94,7 @@ fn symlink_loops_end() {
     symlink(outside.path(), at.join("way-out")).expect("linked");
     let report = riddle.index(at);
     assert_eq!(report["states"]["indexed"], 4, "{report:#}");
-    assert_eq!(riddle.find("token3"), ["note-003.txt"]);
+    assert_eq!(riddle.find(&token(3)), ["note-003.txt"]);
     assert_eq!(riddle.find("swordfish"), [""; 0], "links never lead out of a root");
 }
 
@@ -161,8 +161,8 @@ fn files_that_vanish_while_they_are_read_are_no_failure() {
     assert_eq!(outcome.code, Some(0), "{outcome:#?}");
     let report = riddle.json(&["index"]);
     assert_eq!(report["states"], serde_json::json!({"indexed": 150}), "{report:#}");
-    assert_eq!(riddle.find("token151"), [""; 0]);
-    assert_eq!(riddle.find("token150"), ["note-150.txt"]);
+    assert_eq!(riddle.find(&token(151)), [""; 0]);
+    assert_eq!(riddle.find(&token(150)), ["note-150.txt"]);
 }
 
 /// Runs the program as a user without rights, on a home that is this user's.
@@ -236,7 +236,7 @@ fn a_second_process_is_told_who_holds_the_home() {
         assert!(line.contains("another riddle process") && line.contains(&holder), "{line}");
     }
     // Reading needs no lock.
-    assert_eq!(riddle.find("token2"), ["note-002.md"]);
+    assert_eq!(riddle.find(&token(2)), ["note-002.md"]);
     watcher.signal("KILL");
     watcher.wait();
     riddle.run(&["index"]).ok();
@@ -267,7 +267,7 @@ impl Drop for SmallDisk<'_> {
     }
 }
 
-const FULL_QUERIES: [&str; 2] = ["token7", "token170"];
+const FULL_QUERIES: [&str; 3] = ["zorfax", "zorkofabax", "bridge"];
 
 #[cfg(target_os = "linux")]
 #[test]
@@ -349,7 +349,7 @@ fn a_corrupt_embedder_is_refused_and_the_old_state_stays() {
     let (riddle, files, models) = (Riddle::new(), folder(), folder());
     notes(files.path(), 5);
     riddle.index(files.path());
-    let before = snapshot(&riddle, &["token3"]);
+    let before = snapshot(&riddle, &["bridge"]);
     let broken = models.path().join("broken-embedder");
     fs::create_dir(&broken).expect("made");
     for entry in fs::read_dir(tiny_model("tiny-bert-encoder")).expect("the model").flatten() {
@@ -362,5 +362,5 @@ fn a_corrupt_embedder_is_refused_and_the_old_state_stays() {
     let line = riddle.run(&["index", "--embedder", &model]).failed(1);
     assert!(line.contains("broken-embedder"), "{line}");
     riddle.run(&["index"]).ok();
-    assert_eq!(snapshot(&riddle, &["token3"]), before);
+    assert_eq!(snapshot(&riddle, &["bridge"]), before);
 }

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use riddle_tests::{Riddle, notes, snapshot, tiny_model};
+use riddle_tests::{Riddle, notes, skipped, snapshot, tiny_model, token};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -16,7 +16,8 @@ const FILES: usize = 150;
 /// Kills, spread over the whole run.
 const KILLS: u64 = 20;
 
-const QUERIES: [&str; 5] = ["token7", "token77", "token149", "lantern at the station", "bridge"];
+/// Words of single notes (see [`token`]), and a word of many.
+const QUERIES: [&str; 4] = ["zorfax", "zorfafax", "zorkorepax", "bridge"];
 
 /// Numbers that look random and are the same in every run (splitmix64).
 fn random(seed: u64) -> u64 {
@@ -59,6 +60,10 @@ fn check(files: &Path, embedder: Option<&PathBuf>) {
     undisturbed.run(&args).ok();
     let duration = u64::try_from(started.elapsed().as_micros()).expect("a short run").max(1);
     let expected = snapshot(&undisturbed, &QUERIES);
+    for (place, n) in [7, 77, 149].into_iter().enumerate() {
+        assert_eq!(QUERIES[place], token(n));
+        assert_eq!(expected["found"][place][1].as_array().map(Vec::len), Some(1), "{expected:#}");
+    }
     assert_eq!(expected["files"].as_array().map(Vec::len), Some(FILES));
 
     let (mut riddle, mut kills, mut rounds) = (Riddle::new(), 0, 0);
@@ -107,12 +112,12 @@ fn ctrl_c_keeps_what_was_read_and_says_so() {
     let outcome = run.wait();
     // A fast machine may be done: then nothing was interrupted.
     if outcome.code == Some(0) {
-        return riddle_tests::skipped("the run ended before Ctrl-C reached it");
+        return skipped("the run ended before Ctrl-C reached it");
     }
     assert_eq!(outcome.code, Some(1), "{outcome:#?}");
     let last = outcome.stderr.trim_end().lines().last().unwrap_or_default().to_owned();
     assert!(last.contains("interrupted") && last.contains("queue"), "{outcome:#?}");
     let resumed = riddle.json(&args);
     assert_eq!(resumed["states"]["indexed"], 600, "{resumed:#}");
-    assert_eq!(riddle.find("token599"), ["note-599.md"]);
+    assert_eq!(riddle.find(&token(599)), ["note-599.md"]);
 }

@@ -111,14 +111,14 @@ fn a_missing_root_removes_nothing() {
     let disk = parent.path().join("disk");
     notes(&disk, 5);
     riddle.index(&disk);
-    let before = snapshot(&riddle, &["token3"]);
+    let before = snapshot(&riddle, &["bridge"]);
     fs::rename(&disk, parent.path().join("unplugged")).expect("renamed");
     let report = riddle.json(&["index"]);
     assert_eq!(report["removed"], 0, "{report:#}");
     assert_eq!(report["unreachable"].as_array().map(Vec::len), Some(1), "{report:#}");
     fs::rename(parent.path().join("unplugged"), &disk).expect("renamed back");
     riddle.json(&["index"]);
-    assert_eq!(snapshot(&riddle, &["token3"]), before);
+    assert_eq!(snapshot(&riddle, &["bridge"]), before);
 }
 
 #[test]

@@ -19,7 +19,7 @@ const QUESTIONS: [(&str, &str, &str); 6] = [
     ("When was the garlic planted?", "12 October", "allotment.md"),
 ];
 
-/// Searches that keywords must get right, one per format and script.
+/// Searches whose file must be among the first three, one per format and script.
 const SEARCHES: [(&str, &str); 8] = [
     ("horsehair insulation", "logbook-2025.md"),
     ("bilge pump fuse", "electrics.md"),
@@ -39,7 +39,7 @@ fn check(riddle: &Riddle) {
     assert_eq!(states.get("indexed").and_then(Value::as_u64), Some(files), "{report:#}");
     for (query, file) in SEARCHES {
         let found = riddle.find(query);
-        assert_eq!(found.first().map(String::as_str), Some(file), "{query}: {found:?}");
+        assert!(found.iter().take(3).any(|it| it == file), "{query}: {found:?}");
     }
     for (question, words, file) in QUESTIONS {
         let response = riddle.json(&["ask", question]);

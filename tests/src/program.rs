@@ -197,7 +197,11 @@ fn names(response: &Value) -> Vec<String> {
     names
 }
 
-/// What two homes of the same files must agree in: chunks, files with their states, what is found.
+/// What two homes of the same files must agree in: chunks, files with their states, and which files the
+/// keywords find (their order among equals is not part of it: it depends on who was read first).
+///
+/// # Panics
+/// When an index holds a chunk twice.
 pub fn snapshot(riddle: &Riddle, queries: &[&str]) -> Value {
     let status = riddle.json(&["status", "--files"]);
     let mut files: Vec<Value> = status["files"]
@@ -207,7 +211,8 @@ pub fn snapshot(riddle: &Riddle, queries: &[&str]) -> Value {
         .map(|it| json!([it["path"], it["state"], it["chunks"]]))
         .collect();
     files.sort_by_key(Value::to_string);
-    let found: Vec<Value> = queries.iter().map(|it| json!([it, riddle.find(it)])).collect();
+    let found: Vec<Value> =
+        queries.iter().map(|it| json!([it, all_by_keyword(riddle, it)])).collect();
     json!({
         "fingerprint": status["fingerprint"],
         "chunks": status["chunks"],
@@ -216,6 +221,21 @@ pub fn snapshot(riddle: &Riddle, queries: &[&str]) -> Value {
         "files": files,
         "found": found,
     })
+}
+
+/// Every file that holds words of the query, sorted.
+fn all_by_keyword(riddle: &Riddle, query: &str) -> Vec<String> {
+    let mut response = riddle.json(&["search", query, "--no-rerank", "-k", "1000"]);
+    let hits = response["hits"].as_array_mut().expect("a list of hits");
+    let mut chunks: Vec<u64> = hits.iter().filter_map(|it| it["chunk"].as_u64()).collect();
+    let found = chunks.len();
+    chunks.sort_unstable();
+    chunks.dedup();
+    assert_eq!(chunks.len(), found, "a chunk is there twice");
+    hits.retain(|it| it["trace"]["bm25_rank"].is_number());
+    let mut names = names(&response);
+    names.sort_unstable();
+    names
 }
 
 /// A run under way. Dropping it kills the process.
