@@ -20,7 +20,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // What a layer computes, never which layers are in memory: that is offload's, one storey up.
     ("transformer", &["kernels", "weights"]),
     // The engines drive the layers themselves: the thread pool and the last activation are kernels'.
-    ("grating", &["types", "kernels", "weights", "offload", "transformer"]),
+    ("grating", &["types", "kernels", "offload", "transformer"]),
     ("embedding", &["types", "kernels", "weights", "offload", "transformer"]),
     ("models", &["types"]),
     ("watch", &["types"]),
@@ -66,7 +66,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("gemm", &["kernels"]),
     ("rayon", &["kernels"]),
     ("safetensors", &["weights"]),
-    ("half", &["weights", "kernels"]),
+    ("half", &["weights"]),
     ("ureq", &["models"]),
     ("zip", &["models"]),
     ("sha1", &["models"]),
@@ -80,7 +80,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("ctrlc", &["cli"]),
     ("tracing-subscriber", &["metrics", "cli"]),
     ("anyhow", &["cli", "xtask"]),
-    ("libc", &["metrics", "ingest", "models"]),
+    ("libc", &["metrics", "ingest"]),
     // Synchronous below the shell; the shell does not exist yet.
     ("tokio", &[]),
     ("async-std", &[]),

@@ -15,7 +15,6 @@ const MAY: &[(&str, &str)] = &[
     ("offload", "aligned buffers"),
     ("metrics", "peak memory from the operating system"),
     ("ingest", "limits of the parsing child"),
-    ("models", "free space of the disk"),
 ];
 
 pub(super) fn check(members: &[Member], files: &[File]) -> Vec<Finding> {
