@@ -12,8 +12,10 @@
 mod analyze;
 mod error;
 mod fuse;
+mod graph;
 mod keyword;
 mod query;
+mod store;
 mod vector;
 
 pub use error::{Error, Result};

@@ -1,41 +1,43 @@
 //! The vector index: int8 codes searched, exact vectors rescored.
 //!
-//! Up to [`GRAPH_FROM`] vectors are compared one by one: an exact scan of 10 000 × 384 codes takes a
-//! millisecond or two, less than the question's own embedding, needs no building and loses nothing. Beyond,
-//! an HNSW graph (Malkov & Yashunin 2016; hnsw_rs) finds the neighborhood. Either way the best candidates
-//! are ordered by their exact f32 vectors, which the catalog holds.
+//! Below [`GRAPH_FROM`] vectors each is compared: it needs no building and loses nothing. Beyond, an HNSW
+//! graph finds the neighborhood. Either way the best candidates are ordered by their exact f32 vectors,
+//! which the catalog holds.
 
 use std::{
-    collections::{HashMap, HashSet},
-    fs::File,
-    io::Write as _,
-    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use hnsw_rs::{api::AnnT as _, hnsw::Hnsw, hnswio::HnswIo, prelude::Distance};
-use riddle_types::{ChunkId, Filter, Hit, Query, Retriever, StageError};
-use serde::{Deserialize, Serialize};
+use riddle_types::{ChunkId, ChunkSet, Filter, Hit, Query, Retriever, StageError};
 
-use crate::{Error, Result};
+use crate::{
+    Error, Result,
+    graph::{Near, distance},
+    store::{self, Content, Log, Manifest, rebuild},
+};
 
-/// Vectors from which on a graph is built and searched.
+/// Vectors from which on a graph is built and searched. A scan of as many codes of 384 numbers takes about
+/// as long as a walk through their graph (half a millisecond optimized), and much less than embedding the
+/// question; the graph would cost minutes of building for nothing.
 pub const GRAPH_FROM: usize = 10_000;
 
-/// Raised when the files change: an index of another version is built again.
-const VERSION: u32 = 1;
-
-/// Neighbors per node and breadth while building: the values of the HNSW paper's experiments at this
-/// dimension (§5), M = 16, efConstruction = 200.
-const NEIGHBORS: usize = 16;
-const EF_CONSTRUCTION: usize = 200;
+/// The graph is extended when this share of the slots is not in it. Until then the newest are scanned, which
+/// is cheaper than writing the graph at every commit.
+const TAIL_SHARE: usize = 10;
 
 /// Candidates rescored per hit wanted: int8 rounding reorders close neighbors, seldom beyond this.
 const OVERFETCH: usize = 4;
 
+/// Breadth of a search in the graph, ef of the paper, for few hits; for many, twice what is wanted.
+const BREADTH: usize = 128;
+
+/// Codes that a walk compares per unit of breadth: each step looks at a node's links, most of them seen
+/// before.
+const STEPS: usize = 8;
+
 /// Share of removed slots above which the index is made anew: they cost time and memory in every search.
-const DEAD_SHARE: f64 = 0.3;
+const DEAD_PERCENT: usize = 30;
 
 /// Exact vectors for rescoring; the catalog, in practice.
 pub trait VectorSource: Send + Sync {
@@ -46,156 +48,28 @@ pub trait VectorSource: Send + Sync {
     fn vectors(&self, chunks: &[ChunkId]) -> Result<Vec<(ChunkId, Vec<f32>)>, StageError>;
 }
 
-/// Squared Euclidean distance of int8 codes: for vectors of one length it orders as the cosine does, and
-/// being a sum of squares it is never negative.
-#[derive(Debug, Clone, Copy, Default)]
-struct Int8Distance;
-
-impl Distance<i8> for Int8Distance {
-    fn eval(&self, a: &[i8], b: &[i8]) -> f32 {
-        a.iter().zip(b).map(|(&a, &b)| (i32::from(a) - i32::from(b)).pow(2)).sum::<i32>() as f32
-    }
-}
-
-type Graph = Hnsw<'static, i8, Int8Distance>;
-
-/// What the snapshot's files must be; written last, read first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Manifest {
-    version: u32,
-    embedder: String,
-    dimensions: usize,
-    seq: u64,
-    slots: usize,
-    /// Folder of the snapshot.
-    folder: String,
-    /// BLAKE3 of each file.
-    files: HashMap<String, String>,
-}
-
-const MANIFEST: &str = "current.json";
-const CODES: &str = "codes.bin";
-const GRAPH: &str = "graph";
-
-/// Chunks and codes by slot; a removed chunk leaves an empty slot behind.
-#[derive(Default)]
-struct Content {
-    dimensions: usize,
-    /// Chunk of each slot; `None` when it was removed.
-    slots: Vec<Option<ChunkId>>,
-    /// `[slots, dimensions]`.
-    codes: Vec<i8>,
-    graph: Option<Graph>,
-    /// Slots that are in the graph: the first ones.
-    in_graph: usize,
-}
-
-impl Content {
-    fn code(&self, slot: usize) -> &[i8] {
-        &self.codes[slot * self.dimensions..][..self.dimensions]
-    }
-
-    fn alive(&self) -> usize {
-        self.slots.iter().flatten().count()
-    }
-}
-
 /// Unit vectors have components in −1…1: 127 steps to each side.
 fn quantize(vector: &[f32]) -> Vec<i8> {
     vector.iter().map(|it| (it.clamp(-1.0, 1.0) * 127.0).round() as i8).collect()
 }
 
-fn rebuild(dir: &Path, why: impl ToString) -> Error {
-    Error::Rebuild { dir: dir.to_path_buf(), why: why.to_string() }
-}
-
-fn read_manifest(dir: &Path) -> Result<Option<Manifest>> {
-    let path = dir.join(MANIFEST);
-    let bytes = match std::fs::read(&path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(Error::Io { path, source }),
-    };
-    let manifest: Manifest = serde_json::from_slice(&bytes).map_err(|error| rebuild(dir, error))?;
-    if manifest.version != VERSION {
-        return Err(rebuild(dir, "it is of another version"));
+fn check_dimensions(vector: &[f32], expected: usize) -> Result<()> {
+    match vector.len() {
+        actual if actual == expected => Ok(()),
+        actual => Err(Error::Dimensions { actual, expected }),
     }
-    // The folder is a plain name: a manifest could otherwise lead anywhere.
-    if Path::new(&manifest.folder).file_name() != Some(manifest.folder.as_ref()) {
-        return Err(rebuild(dir, "its manifest is not ours"));
-    }
-    Ok(Some(manifest))
-}
-
-fn load(dir: &Path, manifest: &Manifest) -> Result<Content> {
-    let folder = dir.join(&manifest.folder);
-    for (name, expected) in &manifest.files {
-        let bytes = std::fs::read(folder.join(name))
-            .map_err(|error| rebuild(dir, format!("{name}: {error}")))?;
-        if blake3::hash(&bytes).to_hex().as_str() != expected {
-            return Err(rebuild(dir, format!("{name} is damaged")));
-        }
-    }
-    let bytes = std::fs::read(folder.join(CODES)).map_err(|error| rebuild(dir, error))?;
-    let ids = manifest.slots * 8;
-    if bytes.len() != ids + manifest.slots * manifest.dimensions {
-        return Err(rebuild(dir, "its length is wrong"));
-    }
-    let slots = bytes[..ids]
-        .chunks_exact(8)
-        .map(|it| u64::from_le_bytes([it[0], it[1], it[2], it[3], it[4], it[5], it[6], it[7]]))
-        .map(|it| (it != u64::MAX).then_some(ChunkId(it)));
-    let mut content = Content {
-        dimensions: manifest.dimensions,
-        slots: slots.collect(),
-        codes: bytes[ids..].iter().map(|it| it.cast_signed()).collect(),
-        graph: None,
-        in_graph: 0,
-    };
-    if manifest.files.len() > 1 {
-        let graph = load_graph(&folder).map_err(|why| rebuild(dir, why))?;
-        content.in_graph = graph.get_nb_point();
-        if content.in_graph > content.slots.len() {
-            return Err(rebuild(dir, "its graph belongs to other vectors"));
-        }
-        content.graph = Some(graph);
-    }
-    Ok(content)
-}
-
-fn load_graph(folder: &Path) -> Result<Graph, String> {
-    // The loader's lifetime is tied to the graph's although nothing is mapped: a few paths are leaked per
-    // opening, once per process and index.
-    let io = AssertUnwindSafe(Box::leak(Box::new(HnswIo::new(folder, GRAPH))));
-    let load = move || {
-        // The wrapper moves as a whole: its content alone would not be allowed across the unwinding.
-        let io = io;
-        read_graph(io.0)
-    };
-    catch_unwind(load).unwrap_or_else(|_| Err("its graph can not be read".to_owned()))
-}
-
-fn read_graph(io: &'static mut HnswIo) -> Result<Graph, String> {
-    io.load_hnsw().map_err(|error| error.to_string())
 }
 
 /// Writes the vector index of one embedder.
+#[derive(Debug)]
 pub struct VectorWriter {
     dir: PathBuf,
     embedder: String,
     content: Content,
-    slot_of: HashMap<ChunkId, usize>,
-    seq: u64,
-    changed: bool,
-}
-
-impl std::fmt::Debug for VectorWriter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("VectorWriter")
-            .field("dir", &self.dir)
-            .field("seq", &self.seq)
-            .finish_non_exhaustive()
-    }
+    committed: Option<Manifest>,
+    log: Log,
+    /// Records since the last commit.
+    pending: Vec<u8>,
 }
 
 impl VectorWriter {
@@ -206,44 +80,37 @@ impl VectorWriter {
     pub fn open(dir: &Path, embedder: &str, dimensions: usize) -> Result<VectorWriter> {
         std::fs::create_dir_all(dir)
             .map_err(|source| Error::Io { path: dir.to_path_buf(), source })?;
-        let (content, seq) = match read_manifest(dir)? {
-            Some(manifest)
-                if manifest.embedder != embedder || manifest.dimensions != dimensions =>
-            {
+        let committed = store::read_manifest(dir)?;
+        let (content, log) = match &committed {
+            Some(it) if it.embedder != embedder || it.dimensions != dimensions => {
                 return Err(rebuild(dir, "it is of another embedder"));
             }
-            Some(manifest) => (load(dir, &manifest)?, manifest.seq),
-            None => (Content { dimensions, ..Content::default() }, 0),
+            Some(it) => (store::load(dir, it)?, Log::open(dir, it)?),
+            None => (Content { dimensions, ..Content::default() }, Log::create(dir, 0)?),
         };
-        let slot_of = content
-            .slots
-            .iter()
-            .enumerate()
-            .filter_map(|(slot, chunk)| Some(((*chunk)?, slot)))
-            .collect();
-        Ok(VectorWriter {
-            dir: dir.to_path_buf(),
-            embedder: embedder.to_owned(),
-            content,
-            slot_of,
-            seq,
-            changed: false,
-        })
+        let (dir, embedder) = (dir.to_path_buf(), embedder.to_owned());
+        Ok(VectorWriter { dir, embedder, content, committed, log, pending: Vec::new() })
     }
 
     /// Last change that is committed; 0 for a new index.
     pub fn applied_seq(&self) -> u64 {
-        self.seq
+        self.committed.as_ref().map_or(0, |it| it.seq)
     }
 
     /// Number of vectors.
     pub fn len(&self) -> usize {
-        self.slot_of.len()
+        self.content.slot_of.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.slot_of.is_empty()
+        self.len() == 0
+    }
+
+    /// Whether the next commit will make the index anew because too many of its vectors were removed.
+    pub fn needs_rebuild(&self) -> bool {
+        let slots = self.content.slots.len();
+        (slots - self.len()) * 100 > slots * DEAD_PERCENT
     }
 
     /// Adds a normalized vector, replacing what was there under its id.
@@ -251,162 +118,82 @@ impl VectorWriter {
     /// # Errors
     /// [`Error::Dimensions`] for a vector of another length.
     pub fn insert(&mut self, chunk: ChunkId, vector: &[f32]) -> Result<()> {
-        if vector.len() != self.content.dimensions {
-            return Err(Error::Dimensions {
-                actual: vector.len(),
-                expected: self.content.dimensions,
-            });
-        }
+        check_dimensions(vector, self.content.dimensions)?;
         let code = quantize(vector);
-        if let Some(&slot) = self.slot_of.get(&chunk) {
-            if self.content.code(slot) == code {
-                return Ok(());
-            }
-            self.remove(chunk);
+        let present = self.content.slot_of.get(&chunk);
+        if present.is_some_and(|&slot| self.content.codes().get(slot) == code) {
+            return Ok(());
         }
-        self.slot_of.insert(chunk, self.content.slots.len());
-        self.content.slots.push(Some(chunk));
-        self.content.codes.extend_from_slice(&code);
-        self.changed = true;
+        self.content.insert(chunk, code.iter().copied());
+        store::record_insert(&mut self.pending, chunk, &code);
         Ok(())
     }
 
     /// Removes a chunk; one that is not there is fine.
     pub fn remove(&mut self, chunk: ChunkId) {
-        if let Some(slot) = self.slot_of.remove(&chunk) {
-            self.content.slots[slot] = None;
-            self.changed = true;
+        if self.content.remove(chunk) {
+            store::record_remove(&mut self.pending, chunk);
         }
     }
 
-    /// Makes everything since the last commit visible, together with `seq`, at once: a new snapshot is
-    /// written beside the old one, and readers that hold the old one keep it.
+    /// Makes everything since the last commit visible, together with `seq`, at once. Readers keep what they
+    /// have. Writes nothing when nothing changed. Extends the graph when many vectors came, which takes
+    /// about a millisecond for each.
     ///
     /// # Errors
-    /// When the files can not be written; the old snapshot stays.
+    /// When the files can not be written; the last commit stays, and this one can be tried again.
     pub fn commit(&mut self, seq: u64) -> Result<()> {
-        let exists = self.dir.join(MANIFEST).is_file();
-        if exists && seq == self.seq && !self.changed {
+        let unchanged = self.pending.is_empty();
+        if unchanged && self.committed.as_ref().is_some_and(|it| it.seq == seq) {
             return Ok(());
         }
-        let dead = self.content.slots.len() - self.slot_of.len();
-        if dead as f64 > self.content.slots.len() as f64 * DEAD_SHARE {
-            self.compact();
+        if self.needs_rebuild() {
+            self.start_anew()?;
         }
-        self.grow_graph()?;
-        let folder = format!("snapshot-{seq}-{:016x}", fingerprint(&self.content));
-        let target = self.dir.join(&folder);
-        let io = |path: &Path| {
-            let path = path.to_path_buf();
-            move |source| Error::Io { path, source }
-        };
-        std::fs::create_dir_all(&target).map_err(io(&target))?;
-        let mut bytes =
-            Vec::with_capacity(self.content.slots.len() * (8 + self.content.dimensions));
-        for slot in &self.content.slots {
-            bytes.extend_from_slice(&slot.map_or(u64::MAX, |it| it.0).to_le_bytes());
+        // A graph of an older log has other slots.
+        let mut graph = self
+            .committed
+            .as_ref()
+            .filter(|it| it.generation == self.log.generation())
+            .and_then(|it| it.graph.clone());
+        self.log.append(&self.dir, &self.pending)?;
+        self.pending.clear();
+        let (slots, nodes) = (self.content.slots.len(), self.content.graph.nodes());
+        if slots >= GRAPH_FROM && (slots - nodes) * TAIL_SHARE > slots {
+            let mut grown = std::mem::take(&mut self.content.graph);
+            grown.grow(self.content.codes(), slots);
+            self.content.graph = grown;
         }
-        bytes.extend(self.content.codes.iter().map(|it| it.cast_unsigned()));
-        write_durably(&target.join(CODES), &bytes)?;
-        let mut files =
-            HashMap::from([(CODES.to_owned(), blake3::hash(&bytes).to_hex().to_string())]);
-        if let Some(graph) = &self.content.graph {
-            graph.file_dump(&target, GRAPH).map_err(|error| Error::Io {
-                path: target.clone(),
-                source: std::io::Error::other(error.to_string()),
-            })?;
-            for name in [format!("{GRAPH}.hnsw.graph"), format!("{GRAPH}.hnsw.data")] {
-                let path = target.join(&name);
-                let bytes = std::fs::read(&path).map_err(io(&path))?;
-                File::open(&path).and_then(|it| it.sync_all()).map_err(io(&path))?;
-                files.insert(name, blake3::hash(&bytes).to_hex().to_string());
-            }
+        let nodes = self.content.graph.nodes();
+        if nodes > 0 && graph.as_ref().is_none_or(|it| it.1 != nodes) {
+            graph =
+                Some(store::write_graph(&self.dir, self.log.generation(), &self.content.graph)?);
         }
-        let manifest = Manifest {
-            version: VERSION,
-            embedder: self.embedder.clone(),
-            dimensions: self.content.dimensions,
+        self.committed = Some(store::write_manifest(
+            &self.dir,
+            &self.embedder,
+            self.content.dimensions,
             seq,
-            slots: self.content.slots.len(),
-            folder: folder.clone(),
-            files,
-        };
-        let json = serde_json::to_vec(&manifest).map_err(|error| rebuild(&self.dir, error))?;
-        let temporary = self.dir.join("current.json.new");
-        write_durably(&temporary, &json)?;
-        std::fs::rename(&temporary, self.dir.join(MANIFEST)).map_err(io(&temporary))?;
-        self.remove_other_snapshots(&folder);
-        self.seq = seq;
-        self.changed = false;
+            &self.log,
+            graph,
+        )?);
         Ok(())
     }
 
-    /// Old snapshots; a reader that opens one at this moment tries again.
-    fn remove_other_snapshots(&self, current: &str) {
-        for entry in std::fs::read_dir(&self.dir).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            if name != current && name.to_string_lossy().starts_with("snapshot-") {
-                // What can not be removed now costs space only, and is tried again at the next commit.
-                let _ = std::fs::remove_dir_all(entry.path());
+    /// Leaves out the empty slots, in a new log.
+    fn start_anew(&mut self) -> Result<()> {
+        let log = Log::create(&self.dir, self.log.generation() + 1)?;
+        let content = self.content.compacted();
+        self.pending.clear();
+        for (slot, chunk) in content.slots.iter().enumerate() {
+            if let Some(chunk) = chunk {
+                let code = content.codes().get(slot as u32);
+                store::record_insert(&mut self.pending, *chunk, code);
             }
         }
-    }
-
-    /// Leaves out the empty slots; the graph is made anew.
-    fn compact(&mut self) {
-        let dimensions = self.content.dimensions;
-        let mut content = Content { dimensions, ..Content::default() };
-        for (slot, chunk) in self.content.slots.iter().enumerate() {
-            if chunk.is_some() {
-                content.slots.push(*chunk);
-                content.codes.extend_from_slice(self.content.code(slot));
-            }
-        }
-        self.slot_of = content
-            .slots
-            .iter()
-            .enumerate()
-            .filter_map(|(slot, chunk)| Some(((*chunk)?, slot)))
-            .collect();
-        self.content = content;
-    }
-
-    fn grow_graph(&mut self) -> Result<()> {
-        let content = &mut self.content;
-        if content.slots.len() < GRAPH_FROM {
-            return Ok(());
-        }
-        let graph = content.graph.take().unwrap_or_else(|| {
-            // Sixteen layers are never reached; the number of elements is a hint.
-            Hnsw::new(NEIGHBORS, content.slots.len(), 16, EF_CONSTRUCTION, Int8Distance)
-        });
-        let dimensions = content.dimensions;
-        let fresh: Vec<(&[i8], usize)> = (content.in_graph..content.slots.len())
-            .map(|slot| (&content.codes[slot * dimensions..][..dimensions], slot))
-            .collect();
-        catch_unwind(AssertUnwindSafe(|| graph.parallel_insert_slice(&fresh)))
-            .map_err(|_| rebuild(&self.dir, "the graph could not be built"))?;
-        content.in_graph = content.slots.len();
-        content.graph = Some(graph);
+        (self.log, self.content) = (log, content);
         Ok(())
     }
-}
-
-fn fingerprint(content: &Content) -> u64 {
-    let mut hasher = blake3::Hasher::new();
-    for slot in &content.slots {
-        hasher.update(&slot.map_or(u64::MAX, |it| it.0).to_le_bytes());
-    }
-    let mut first = [0; 8];
-    first.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
-    u64::from_le_bytes(first)
-}
-
-fn write_durably(path: &Path, bytes: &[u8]) -> Result<()> {
-    let io = |source| Error::Io { path: path.to_path_buf(), source };
-    let mut file = File::create(path).map_err(io)?;
-    file.write_all(bytes).map_err(io)?;
-    file.sync_all().map_err(io)
 }
 
 /// Reads the vector index as it was when it was opened.
@@ -429,14 +216,15 @@ impl VectorReader {
     /// [`Error::Rebuild`] when there is none, or it is damaged, of another version or another embedder.
     pub fn open(dir: &Path, embedder: &str, source: Arc<dyn VectorSource>) -> Result<VectorReader> {
         let attempt = || {
-            let manifest = read_manifest(dir)?.ok_or_else(|| rebuild(dir, "it is not there"))?;
+            let manifest =
+                store::read_manifest(dir)?.ok_or_else(|| rebuild(dir, "it is not there"))?;
             if manifest.embedder != embedder {
                 return Err(rebuild(dir, "it is of another embedder"));
             }
-            Ok((load(dir, &manifest)?, manifest.seq))
+            Ok((store::load(dir, &manifest)?, manifest.seq))
         };
-        // A writer may replace the snapshot between reading its name and its files: then the second time
-        // finds the new one.
+        // A writer may replace files between reading their names and reading them: then the second time
+        // finds the new ones.
         let (content, seq) = attempt().or_else(|_| attempt())?;
         Ok(VectorReader { content, seq, source })
     }
@@ -448,7 +236,7 @@ impl VectorReader {
 
     /// Number of vectors.
     pub fn len(&self) -> usize {
-        self.content.alive()
+        self.content.slot_of.len()
     }
 
     /// Whether there are none.
@@ -464,74 +252,74 @@ impl VectorReader {
         let Some(vector) = query.vector.as_deref().filter(|_| limit > 0) else {
             return Ok(Vec::new());
         };
-        if vector.len() != self.content.dimensions {
-            return Err(Error::Dimensions {
-                actual: vector.len(),
-                expected: self.content.dimensions,
-            });
-        }
+        check_dimensions(vector, self.content.dimensions)?;
         let code = quantize(vector);
-        let wanted = limit.saturating_mul(OVERFETCH);
-        let near = match &self.content.graph {
-            // Few allowed chunks are far apart in the graph: looking at each is faster, and exact.
-            Some(graph) if query.allowed.as_ref().is_none_or(|it| it.len() > GRAPH_FROM) => {
-                self.search_graph(graph, &code, query, wanted)
+        let wanted = limit.saturating_mul(OVERFETCH).min(self.content.slots.len());
+        let near = match query.allowed.as_ref() {
+            Some(allowed) if !self.walk_pays(allowed.len(), wanted) => {
+                self.scan_allowed(&code, allowed, wanted)
             }
-            _ => self.scan(0, &code, query, wanted),
+            allowed => self.walk(&code, allowed, wanted),
         };
-        self.rescore(vector, near, limit)
+        self.rescore(vector, &near, limit)
     }
 
-    fn passes(&self, slot: usize, query: &Query) -> bool {
-        self.content.slots[slot]
-            .is_some_and(|chunk| query.allowed.as_ref().is_none_or(|it| it.contains(chunk)))
+    /// Whether a walk through the graph compares fewer codes than a scan of the `allowed` ones. The walk
+    /// compares about `breadth · STEPS` codes to find `breadth` nodes, and 1 / share times as many when only
+    /// a share of the nodes passes: it pays when allowed > breadth · STEPS · nodes / allowed. A walk jumps
+    /// about in memory and a scan does not, so equality goes to the scan.
+    fn walk_pays(&self, allowed: usize, wanted: usize) -> bool {
+        let nodes = self.content.graph.nodes();
+        nodes > 0 && allowed.saturating_mul(allowed) > breadth(wanted) * STEPS * nodes
     }
 
-    /// The nearest slots from `first` on, by looking at each.
-    fn scan(&self, first: usize, code: &[i8], query: &Query, wanted: usize) -> Vec<usize> {
-        let mut near: Vec<(f32, usize)> = (first..self.content.slots.len())
-            .filter(|&slot| self.passes(slot, query))
-            .map(|slot| (Int8Distance.eval(code, self.content.code(slot)), slot))
-            .collect();
-        near.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        near.truncate(wanted);
-        near.into_iter().map(|(_, slot)| slot).collect()
+    fn near(&self, code: &[i8], node: u32) -> Near {
+        Near { distance: distance(code, self.content.codes().get(node)), node }
     }
 
-    fn search_graph(&self, graph: &Graph, code: &[i8], query: &Query, wanted: usize) -> Vec<usize> {
-        // Breadth of the search: wide enough for recall, wider when more is wanted.
-        let breadth = (wanted * 2).max(128);
-        let passes = |slot: &usize| self.passes(*slot, query);
-        let found = catch_unwind(AssertUnwindSafe(move || {
-            graph.search_filter(code, wanted, breadth, Some(&passes))
-        }));
-        let mut near: Vec<usize> = match found {
-            Ok(neighbors) => neighbors
-                .into_iter()
-                .map(|it| it.d_id)
-                .filter(|it| self.passes(*it, query))
-                .collect(),
-            Err(_) => return self.scan(0, code, query, wanted),
+    /// The nearest of the allowed chunks, by looking at each.
+    fn scan_allowed(&self, code: &[i8], allowed: &ChunkSet, wanted: usize) -> Vec<Near> {
+        let slots = allowed.as_slice().iter().filter_map(|it| self.content.slot_of.get(it));
+        nearest(slots.map(|&slot| self.near(code, slot)).collect(), wanted)
+    }
+
+    /// The nearest that pass: of the graph's slots by a walk, of the others by looking at each.
+    fn walk(&self, code: &[i8], allowed: Option<&ChunkSet>, wanted: usize) -> Vec<Near> {
+        let passes = |slot: u32| {
+            self.content.slots[slot as usize]
+                .is_some_and(|chunk| allowed.is_none_or(|it| it.contains(chunk)))
         };
-        // A filter can starve the walk through the graph; then every slot is looked at.
-        if near.len() < wanted && self.content.slots.len() > near.len() && query.allowed.is_some() {
-            return self.scan(0, code, query, wanted);
+        let scan = |from: usize| {
+            (from as u32..self.content.slots.len() as u32)
+                .filter(|&slot| passes(slot))
+                .map(|slot| self.near(code, slot))
+                .collect::<Vec<Near>>()
+        };
+        let graph = &self.content.graph;
+        let mut near = graph.search(self.content.codes(), code, breadth(wanted), &passes);
+        near.extend(scan(graph.nodes()));
+        // A graph does not promise that a walk gets everywhere; a scan does.
+        let expected = wanted.min(allowed.map_or(self.len(), ChunkSet::len));
+        if near.len() < expected {
+            near = scan(0);
         }
-        near.extend(self.scan(self.content.in_graph, code, query, wanted));
-        let mut seen = HashSet::new();
-        near.retain(|it| seen.insert(*it));
-        near
+        nearest(near, wanted)
     }
 
-    fn rescore(&self, vector: &[f32], near: Vec<usize>, limit: usize) -> Result<Vec<Hit>> {
+    /// Orders by the exact vectors. Chunks that the catalog no longer has are left out.
+    fn rescore(&self, vector: &[f32], near: &[Near], limit: usize) -> Result<Vec<Hit>> {
         let chunks: Vec<ChunkId> =
-            near.into_iter().filter_map(|slot| self.content.slots[slot]).collect();
-        let exact = self.source.vectors(&chunks).map_err(Error::Source)?;
-        let mut scored: Vec<(f32, ChunkId)> = exact
-            .into_iter()
-            .map(|(chunk, exact)| (vector.iter().zip(&exact).map(|(a, b)| a * b).sum(), chunk))
-            .collect();
-        scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+            near.iter().filter_map(|it| self.content.slots[it.node as usize]).collect();
+        let mut scored = Vec::with_capacity(chunks.len());
+        for (chunk, exact) in self.source.vectors(&chunks).map_err(Error::Source)? {
+            check_dimensions(&exact, vector.len())?;
+            let score: f32 = vector.iter().zip(&exact).map(|(a, b)| a * b).sum();
+            // What is not a number has no place in an order.
+            if score.is_finite() {
+                scored.push((score, chunk));
+            }
+        }
+        scored.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         scored.truncate(limit);
         Ok(scored
             .into_iter()
@@ -539,6 +327,20 @@ impl VectorReader {
             .map(|((score, chunk), rank)| Hit { chunk, score, rank })
             .collect())
     }
+}
+
+fn breadth(wanted: usize) -> usize {
+    (2 * wanted).max(BREADTH)
+}
+
+/// The `wanted` nearest, in order.
+fn nearest(mut near: Vec<Near>, wanted: usize) -> Vec<Near> {
+    if wanted < near.len() {
+        near.select_nth_unstable(wanted);
+        near.truncate(wanted);
+    }
+    near.sort_unstable();
+    near
 }
 
 impl Retriever for VectorReader {

@@ -299,22 +299,111 @@ fn damage_and_lies_ask_for_a_rebuild() {
     assert!(open().is_ok());
     assert!(matches!(VectorWriter::open(dir.path(), "other", 8), Err(Error::Rebuild { .. })));
     assert!(matches!(VectorWriter::open(dir.path(), "e", 9), Err(Error::Rebuild { .. })));
-    let snapshot = std::fs::read_dir(dir.path())
-        .expect("list")
-        .map(|it| it.expect("entry").path())
-        .find(|it| it.is_dir())
-        .expect("a snapshot");
-    let codes = snapshot.join("codes.bin");
-    let good = std::fs::read(&codes).expect("read");
-    for bad in [&good[..good.len() / 2], &[], &[good.as_slice(), b"x"].concat()] {
-        std::fs::write(&codes, bad).expect("damage");
+    let log = dir.path().join("vectors-0.log");
+    let good = std::fs::read(&log).expect("read");
+    let mut flipped = good.clone();
+    flipped[good.len() / 2] ^= 1;
+    for bad in [&good[..good.len() / 2], &[], &flipped] {
+        std::fs::write(&log, bad).expect("damage");
         assert!(matches!(open(), Err(Error::Rebuild { .. })));
     }
-    std::fs::write(&codes, &good).expect("repair");
+    std::fs::write(&log, &good).expect("repair");
     let manifest = dir.path().join("current.json");
     let text = std::fs::read_to_string(&manifest).expect("read");
-    std::fs::write(&manifest, text.replace("snapshot-", "../snapshot-")).expect("lie");
-    assert!(matches!(open(), Err(Error::Rebuild { .. })));
+    for (from, to) in [
+        ("vectors-0", "../vectors-0"),
+        ("\"dimensions\":8", "\"dimensions\":7"),
+        ("\"dimensions\":8", "\"dimensions\":18446744073709551615"),
+        ("\"graph\":null", "\"graph\":[{\"name\":\"x.bin\",\"bytes\":9,\"blake3\":\"\"},9]"),
+        ("\"bytes\":", "\"bytes\":9"),
+        ("{", "["),
+    ] {
+        let lie = text.replace(from, to);
+        assert_ne!(lie, text, "{from} is in the manifest");
+        std::fs::write(&manifest, lie).expect("lie");
+        assert!(matches!(open(), Err(Error::Rebuild { .. })), "{to}");
+    }
+}
+
+#[test]
+fn what_was_not_committed_is_gone() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let kept = Arc::new(clustered(20, 8));
+    let mut writer = write(dir.path(), &kept, 8);
+    writer.remove(ChunkId(1));
+    writer.insert(ChunkId(99), &kept.0[&ChunkId(2)]).expect("insert");
+    drop(writer);
+    // Half a record behind the committed ones, as a crash between two writes leaves it.
+    let log = dir.path().join("vectors-0.log");
+    let committed = std::fs::read(&log).expect("read");
+    std::fs::write(&log, [committed.as_slice(), &[1, 2, 3]].concat()).expect("write");
+    std::fs::write(dir.path().join("links-0-7.bin"), b"half").expect("write");
+    let reader = VectorReader::open(dir.path(), "e", kept.clone()).expect("open");
+    assert_eq!((reader.applied_seq(), reader.len()), (1, 20));
+    let mut writer = VectorWriter::open(dir.path(), "e", 8).expect("open");
+    assert_eq!((writer.applied_seq(), writer.len()), (1, 20));
+    writer.remove(ChunkId(1));
+    writer.commit(5).expect("commit");
+    assert!(!dir.path().join("links-0-7.bin").exists(), "left-overs are deleted");
+    let reader = VectorReader::open(dir.path(), "e", kept).expect("open");
+    assert_eq!((reader.applied_seq(), reader.len()), (5, 19));
+}
+
+#[test]
+fn removals_make_the_index_anew() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let kept = Arc::new(clustered(100, 8));
+    let mut writer = write(dir.path(), &kept, 8);
+    let size = |name: &str| std::fs::metadata(dir.path().join(name)).map(|it| it.len()).ok();
+    assert_eq!(size("vectors-0.log"), Some(100 * 17));
+    (1..=30).for_each(|it| writer.remove(ChunkId(it)));
+    assert!(!writer.needs_rebuild());
+    writer.remove(ChunkId(31));
+    assert!(writer.needs_rebuild());
+    writer.commit(2).expect("commit");
+    assert!(!writer.needs_rebuild());
+    assert_eq!((size("vectors-0.log"), size("vectors-1.log")), (None, Some(69 * 17)));
+    // The same vector again changes nothing, and nothing is written for it.
+    let before = std::fs::read(dir.path().join("current.json")).expect("read");
+    writer.insert(ChunkId(50), &kept.0[&ChunkId(50)]).expect("insert");
+    writer.commit(2).expect("commit");
+    assert_eq!(std::fs::read(dir.path().join("current.json")).expect("read"), before);
+    let reader = VectorReader::open(dir.path(), "e", kept.clone()).expect("open");
+    assert_eq!(reader.len(), 69);
+    assert_eq!(search(&reader, &kept.0[&ChunkId(50)], None, 1), [ChunkId(50)]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn any_history_equals_a_map(steps in prop::collection::vec((0u8..8, 1u64..12), 0..60)) {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let all = Arc::new(clustered(12, 6));
+        let mut writer = VectorWriter::open(dir.path(), "e", 6).expect("open");
+        let mut twin = std::collections::BTreeSet::new();
+        for (seq, (what, id)) in (1..).zip(steps) {
+            match what {
+                0 => {
+                    writer.commit(seq).expect("commit");
+                    writer = VectorWriter::open(dir.path(), "e", 6).expect("open");
+                }
+                1..=3 => {
+                    writer.remove(ChunkId(id));
+                    twin.remove(&ChunkId(id));
+                }
+                _ => {
+                    writer.insert(ChunkId(id), &all.0[&ChunkId(id)]).expect("insert");
+                    twin.insert(ChunkId(id));
+                }
+            }
+        }
+        writer.commit(100).expect("commit");
+        let reader = VectorReader::open(dir.path(), "e", all.clone()).expect("open");
+        let mut found = search(&reader, &all.0[&ChunkId(1)], None, 50);
+        found.sort_unstable();
+        prop_assert_eq!(found, twin.into_iter().collect::<Vec<_>>());
+        prop_assert_eq!(reader.applied_seq(), 100);
+    }
 }
 
 #[test]
