@@ -34,10 +34,12 @@ impl File {
     }
 }
 
-/// Root of the workspace.
+/// Root of the workspace: the one that `cargo xtask` was called in. The place where this program was
+/// compiled may be another one, when two checkouts share a target folder.
 pub(crate) fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors().nth(2).unwrap_or(here).to_path_buf()
+    let here = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    here.ancestors().nth(2).unwrap_or(&here).to_path_buf()
 }
 
 /// Every file that is in the repository, or would be with the next commit.
