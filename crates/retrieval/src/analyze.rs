@@ -1,8 +1,9 @@
 //! Text to index terms, the same way for chunks and queries, in every script.
 //!
-//! Words are runs of letters, marks and digits, folded (lower case, Latin accents off) and stemmed by
-//! language. Scripts written without spaces (Chinese, Japanese, Korean, Thai, Lao, Khmer, Burmese) become
-//! overlapping pairs of characters: no dictionary, and nothing is ever silently unfindable.
+//! Words are runs of letters, marks and digits. Each gives a folded form (lower case, compatibility forms
+//! unified, accents off) and a stem by language. Scripts written without spaces (Chinese, Japanese, Thai,
+//! Lao, Khmer, Burmese, and Korean, whose words are glued to particles) become overlapping pairs of
+//! characters: no dictionary, and nothing is ever silently unfindable.
 
 use std::collections::HashMap;
 
@@ -11,125 +12,257 @@ use tantivy::tokenizer::{
 };
 use unicode_normalization::{UnicodeNormalization as _, char::is_combining_mark};
 
+use crate::language::ENGLISH_STOP_WORDS;
+
 /// A term with its place.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Term {
     /// Folded, not stemmed.
     pub(crate) exact: String,
-    /// Stemmed; equal to `exact` where the language has no stemmer.
-    pub(crate) stem: String,
+    /// Its stem in each language asked for, without repetitions; folded after stemming, because stemmers
+    /// know accents.
+    pub(crate) stems: Vec<String>,
     /// Word position; parts of an identifier share the position of the whole.
     pub(crate) position: usize,
-    /// Whether the language calls it a stop word.
+    /// Whether the first language calls it a stop word.
     pub(crate) stop: bool,
+    /// Whether it follows the word before without white space: `mira@example.org`, `1.2.3`, `src/main.rs`.
+    pub(crate) glued: bool,
+    /// Whether it is a word as written and not a part of an identifier.
+    pub(crate) whole: bool,
+    /// A lone character of a script without spaces: the beginning of a pair.
+    pub(crate) begins_pair: bool,
 }
 
-/// Longest term kept: what is longer is data, not a word.
-const LONGEST_TERM: usize = 64;
+/// What the terms are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Everything a query might ask for.
+    Index,
+    /// Only what is needed to find it.
+    Query,
+}
+
+/// Longest term kept, in bytes: a SHA-512 in hexadecimal digits. What is longer is data, not a word.
+const LONGEST_TERM: usize = 128;
+
+/// Most parts an identifier is opened into: what has more is a hash or an encoded file.
+const MOST_PARTS: usize = 8;
+
+/// Stems words of one language and knows its stop words.
+struct Stemming {
+    stemmer: TextAnalyzer,
+    stop_words: Option<TextAnalyzer>,
+}
+
+impl Stemming {
+    fn new(language: Language) -> Stemming {
+        let raw = || TextAnalyzer::builder(RawTokenizer::default());
+        let stop_words = match language {
+            Language::English => {
+                let words = ENGLISH_STOP_WORDS.split_whitespace().map(str::to_owned);
+                Some(StopWordFilter::remove(words))
+            }
+            other => StopWordFilter::new(other),
+        };
+        Stemming {
+            stemmer: raw().filter(Stemmer::new(language)).build(),
+            stop_words: stop_words.map(|it| raw().filter(it).build()),
+        }
+    }
+
+    fn stem(&mut self, word: &str) -> String {
+        let mut stems = self.stemmer.token_stream(word);
+        stems.next().map_or_else(|| word.to_owned(), |it| it.text.clone())
+    }
+
+    fn is_stop_word(&mut self, word: &str) -> bool {
+        self.stop_words.as_mut().is_some_and(|it| it.token_stream(word).next().is_none())
+    }
+}
 
 /// Analyzes text; keeps the stemmers it has made.
 #[derive(Default)]
 pub(crate) struct Analyzer {
-    stemmers: HashMap<Language, (TextAnalyzer, Option<TextAnalyzer>)>,
+    stemming: HashMap<Language, Stemming>,
 }
 
 impl Analyzer {
-    /// The terms of `text` in its language (ISO 639-1; `None` means English, whose stemmer does little
-    /// harm to others).
-    pub(crate) fn terms(&mut self, text: &str, language: Option<&str>) -> Vec<Term> {
-        let language = stemmer_of(language.unwrap_or("en"));
+    /// The terms of `text`, stemmed in each of `languages`; `None` stands for a language without stemmer.
+    pub(crate) fn terms(
+        &mut self,
+        text: &str,
+        languages: &[Option<Language>],
+        purpose: Purpose,
+    ) -> Vec<Term> {
+        let text = plain(text);
         let mut terms = Vec::new();
         let mut position = 0;
-        for run in runs(text) {
+        for run in runs(&text) {
             match run {
-                Run::Word(word) => {
-                    let folded = fold(word);
-                    if folded.is_empty() || folded.len() > LONGEST_TERM {
-                        position += 1;
-                        continue;
-                    }
-                    terms.push(self.term(folded.clone(), position, language));
-                    let parts = identifier_parts(word);
-                    if parts.len() > 1 {
-                        for part in parts {
-                            let part = fold(part);
-                            if part != folded && !part.is_empty() {
-                                terms.push(self.term(part, position, language));
-                            }
-                        }
-                    }
+                Run::Word { word, glued } => {
+                    self.word(word, glued, position, languages, &mut terms);
                     position += 1;
                 }
                 Run::Unspaced(characters) => {
-                    let pairs: Vec<String> = match characters.as_slice() {
-                        [single] => vec![fold(&single.to_string())],
-                        many => {
-                            many.windows(2).map(|it| fold(&it.iter().collect::<String>())).collect()
-                        }
-                    };
-                    for exact in pairs {
-                        terms.push(Term { stem: exact.clone(), exact, position, stop: false });
-                        position += 1;
-                    }
+                    position = pairs(&characters, position, purpose, &mut terms);
                 }
             }
         }
         terms
     }
 
-    fn term(&mut self, exact: String, position: usize, language: Option<Language>) -> Term {
-        let Some(language) = language else {
-            return Term { stem: exact.clone(), exact, position, stop: false };
-        };
-        let (stemmer, stop_words) = self.stemmers.entry(language).or_insert_with(|| {
-            let raw = || TextAnalyzer::builder(RawTokenizer::default());
-            let stop_words = StopWordFilter::new(language).map(|it| raw().filter(it).build());
-            (raw().filter(Stemmer::new(language)).build(), stop_words)
-        });
-        let mut stems = stemmer.token_stream(&exact);
-        let stem = stems.next().map_or_else(|| exact.clone(), |it| it.text.clone());
-        drop(stems);
-        let stop = stop_words.as_mut().is_some_and(|it| it.token_stream(&exact).next().is_none());
-        Term { exact, stem, position, stop }
+    /// A word and, if it is an identifier, its parts.
+    fn word(
+        &mut self,
+        word: &str,
+        glued: bool,
+        position: usize,
+        languages: &[Option<Language>],
+        terms: &mut Vec<Term>,
+    ) {
+        let lower =
+            |it: &str| it.to_lowercase().replace("i\u{307}", "i").trim_matches('_').to_owned();
+        let whole = lower(word);
+        if whole.is_empty() || whole.len() > LONGEST_TERM {
+            return;
+        }
+        let parts = identifier_parts(word);
+        terms.push(Term { glued, whole: true, ..self.term(&whole, position, languages) });
+        if parts.len() <= MOST_PARTS {
+            for part in parts.into_iter().map(lower).filter(|it| *it != whole) {
+                terms.push(self.term(&part, position, languages));
+            }
+        }
+    }
+
+    fn term(&mut self, word: &str, position: usize, languages: &[Option<Language>]) -> Term {
+        let mut stems = Vec::with_capacity(languages.len());
+        let mut stop = false;
+        for (place, language) in languages.iter().enumerate() {
+            let stem = match language {
+                Some(language) => {
+                    let stemming =
+                        self.stemming.entry(*language).or_insert_with(|| Stemming::new(*language));
+                    stop |= place == 0 && stemming.is_stop_word(word);
+                    fold(&stemming.stem(word))
+                }
+                None => fold(word),
+            };
+            if !stems.contains(&stem) {
+                stems.push(stem);
+            }
+        }
+        Term { exact: fold(word), stems, position, stop, ..Term::default() }
     }
 }
 
+/// Pairs of the characters from `position` on; returns the next position.
+fn pairs(characters: &[String], position: usize, purpose: Purpose, terms: &mut Vec<Term>) -> usize {
+    let term = |text: String, position: usize| Term {
+        exact: text.clone(),
+        stems: vec![text],
+        position,
+        ..Term::default()
+    };
+    let count = characters.len().saturating_sub(1);
+    for (pair, at) in characters.windows(2).zip(position..) {
+        terms.push(Term { whole: true, ..term(fold(&pair.concat()), at) });
+    }
+    let end = position + count.max(1);
+    if let Some(last) = characters.last() {
+        // The last character begins no pair; alone it is still to be found.
+        if count == 0 || purpose == Purpose::Index {
+            let lone = count == 0;
+            terms.push(Term { whole: lone, begins_pair: lone, ..term(fold(last), end - 1) });
+        }
+    }
+    end
+}
+
 enum Run<'a> {
-    Word(&'a str),
-    Unspaced(Vec<char>),
+    Word {
+        word: &'a str,
+        glued: bool,
+    },
+    /// Characters with their marks.
+    Unspaced(Vec<String>),
+}
+
+/// Compatibility forms unified (full-width letters, ligatures of PDFs), invisible characters off.
+fn plain(text: &str) -> String {
+    if text.is_ascii() {
+        return text.to_owned();
+    }
+    // Soft hyphen, joiners, direction marks, word joiner, byte order mark, variation selectors.
+    let invisible = |it: &char| {
+        matches!(it, '\u{AD}' | '\u{200C}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'
+            | '\u{FEFF}' | '\u{FE00}'..='\u{FE0F}')
+    };
+    text.nfkc().filter(|it| !invisible(it)).collect()
 }
 
 fn runs(text: &str) -> Vec<Run<'_>> {
     let mut runs = Vec::new();
-    let mut word_start = None;
-    let mut unspaced = Vec::new();
-    for (at, c) in text.char_indices() {
-        let in_unspaced = is_unspaced(c) || (is_combining_mark(c) && !unspaced.is_empty());
-        let in_word = !in_unspaced
-            && (c.is_alphanumeric() || c == '_' || (is_combining_mark(c) && word_start.is_some()));
-        if !in_word && let Some(start) = word_start.take() {
-            runs.push(Run::Word(&text[start..at]));
-        }
-        if !in_unspaced && !unspaced.is_empty() {
-            runs.push(Run::Unspaced(std::mem::take(&mut unspaced)));
-        }
-        if in_word {
-            word_start.get_or_insert(at);
-        }
-        if in_unspaced {
-            unspaced.push(c);
-        }
-    }
-    if let Some(start) = word_start {
-        runs.push(Run::Word(&text[start..]));
-    }
-    if !unspaced.is_empty() {
-        runs.push(Run::Unspaced(unspaced));
+    let mut rest = text;
+    let mut glued = false;
+    while let Some(c) = rest.chars().next() {
+        let length = if is_unspaced(c) {
+            let length = rest.find(|c| !is_unspaced(c) && !is_combining_mark(c));
+            let length = length.unwrap_or(rest.len());
+            runs.push(Run::Unspaced(with_marks(&rest[..length])));
+            glued = false;
+            length
+        } else if is_word(c) {
+            let length = word_length(rest);
+            let word = &rest[..length];
+            // The possessive of English says nothing.
+            let possessive = glued
+                && matches!(word, "s" | "S")
+                && text[..text.len() - rest.len()].ends_with(['\'', '’']);
+            if !possessive {
+                runs.push(Run::Word { word, glued });
+            }
+            glued = true;
+            length
+        } else {
+            if is_emoji(c) {
+                runs.push(Run::Word { word: &rest[..c.len_utf8()], glued: false });
+            }
+            glued &= !c.is_whitespace() && !is_emoji(c);
+            c.len_utf8()
+        };
+        rest = &rest[length..];
     }
     runs
 }
 
-/// Letters of scripts that put no spaces between words, and Hangul, whose words are glued to particles.
+fn is_word(c: char) -> bool {
+    c == '_' || c.is_alphanumeric()
+}
+
+/// Bytes of the word that `text` begins with: `C++` and `C#` are words, too.
+fn word_length(text: &str) -> usize {
+    let end = text.find(|c| is_unspaced(c) || !(is_word(c) || is_combining_mark(c)));
+    let end = end.unwrap_or(text.len());
+    let signs = text[end..].bytes().take(2).take_while(|it| b"+#".contains(it)).count();
+    let after = text[end + signs..].chars().next();
+    let letter = text[..end].chars().next_back().is_some_and(char::is_alphabetic);
+    if letter && after.is_none_or(|it| !is_word(it)) { end + signs } else { end }
+}
+
+fn with_marks(text: &str) -> Vec<String> {
+    let mut characters: Vec<String> = Vec::new();
+    for c in text.chars() {
+        match characters.last_mut() {
+            Some(last) if is_combining_mark(c) => last.push(c),
+            _ => characters.push(c.to_string()),
+        }
+    }
+    characters
+}
+
+/// Letters of scripts that put no spaces between words, and Hangul.
 fn is_unspaced(c: char) -> bool {
     let code = u32::from(c);
     c.is_alphanumeric()
@@ -138,30 +271,66 @@ fn is_unspaced(c: char) -> bool {
             | 0x1000..=0x109F   // Myanmar
             | 0x1780..=0x17FF   // Khmer
             | 0x1100..=0x11FF | 0x3130..=0x318F | 0xAC00..=0xD7AF   // Hangul
-            | 0x3040..=0x30FF | 0x31F0..=0x31FF | 0xFF66..=0xFF9D   // Kana
+            | 0x3005..=0x3007 | 0x3040..=0x30FF | 0x31F0..=0x31FF   // Kana, iteration marks
             | 0x3400..=0x4DBF | 0x4E00..=0x9FFF | 0xF900..=0xFAFF   // Han
             | 0x20000..=0x3134F)
 }
 
-/// Lower case, compatibility forms unified, accents of Latin, Greek and Cyrillic off. Marks of other
-/// scripts are letters there and stay.
-fn fold(word: &str) -> String {
-    let plain: String = word.nfd().filter(|it| !('\u{300}'..='\u{36F}').contains(it)).collect();
-    plain.nfkc().flat_map(char::to_lowercase).collect::<String>().trim_matches('_').to_owned()
+/// Pictures people use as words.
+fn is_emoji(c: char) -> bool {
+    matches!(u32::from(c), 0x2600..=0x27BF | 0x1F300..=0x1FAFF)
 }
 
-/// `parse_json`, `parseJson` and `HTTPServer2` by their parts.
+/// Takes off what people leave out when they type: accents of Latin, Greek and Cyrillic, vowel marks of
+/// Hebrew and Arabic, variants of Arabic letters (as Lucene's ArabicNormalizer). Marks of other scripts are
+/// letters there and stay.
+fn fold(word: &str) -> String {
+    if word.is_ascii() {
+        return word.to_owned();
+    }
+    let mut folded = String::with_capacity(word.len());
+    for c in word.nfd() {
+        match c {
+            '\u{300}'..='\u{36F}'
+            | '\u{591}'..='\u{5C7}'
+            | '\u{640}'
+            | '\u{64B}'..='\u{655}'
+            | '\u{670}' => {}
+            'ß' => folded.push_str("ss"),
+            'æ' => folded.push_str("ae"),
+            'œ' => folded.push_str("oe"),
+            'þ' => folded.push_str("th"),
+            'đ' | 'ð' => folded.push('d'),
+            'ø' => folded.push('o'),
+            'ł' => folded.push('l'),
+            'ı' => folded.push('i'),
+            'ς' => folded.push('σ'),
+            'ٱ' => folded.push('ا'),
+            'ى' | 'ی' => folded.push('ي'),
+            'ک' => folded.push('ك'),
+            'ة' => folded.push('ه'),
+            other => folded.push(other),
+        }
+    }
+    folded.nfc().collect()
+}
+
+/// `parse_json`, `parseJson` and `HTTPServer2` by their parts; a plain word is one part.
 fn identifier_parts(word: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut start = 0;
     let characters: Vec<(usize, char)> = word.char_indices().collect();
-    for window in characters.windows(2) {
-        let [(_, before), (at, after)] = window else { continue };
-        let humps = before.is_lowercase() && after.is_uppercase();
-        let digits = before.is_numeric() != after.is_numeric();
-        if humps || digits || *before == '_' || *after == '_' {
-            parts.push(&word[start..*at]);
-            start = *at;
+    for (place, &(at, c)) in characters.iter().enumerate().skip(1) {
+        let before = characters[place - 1].1;
+        let after = characters.get(place + 1).map(|it| it.1);
+        let hump = before.is_lowercase() && c.is_uppercase();
+        // The last capital of several belongs to the word that follows.
+        let capitals =
+            before.is_uppercase() && c.is_uppercase() && after.is_some_and(char::is_lowercase);
+        let digits = !is_combining_mark(c) && before.is_numeric() != c.is_numeric();
+        if hump || capitals || digits || matches!(c, '_' | '+' | '#') || before == '_' {
+            parts.push(&word[start..at]);
+            start = at;
         }
     }
     parts.push(&word[start..]);
@@ -169,116 +338,81 @@ fn identifier_parts(word: &str) -> Vec<&str> {
     parts
 }
 
-fn stemmer_of(language: &str) -> Option<Language> {
-    Some(match language {
-        "ar" => Language::Arabic,
-        "da" => Language::Danish,
-        "nl" => Language::Dutch,
-        "en" => Language::English,
-        "fi" => Language::Finnish,
-        "fr" => Language::French,
-        "de" => Language::German,
-        "el" => Language::Greek,
-        "hu" => Language::Hungarian,
-        "it" => Language::Italian,
-        "no" => Language::Norwegian,
-        "pt" => Language::Portuguese,
-        "ro" => Language::Romanian,
-        "ru" => Language::Russian,
-        "es" => Language::Spanish,
-        "sv" => Language::Swedish,
-        "ta" => Language::Tamil,
-        "tr" => Language::Turkish,
-        _ => return None,
-    })
-}
-
-/// The language to read a text in: as told, else by its script, else by detection.
-pub(crate) fn language_of(text: &str, told: Option<&str>) -> Option<String> {
-    if let Some(told) = told {
-        return Some(told.to_owned());
-    }
-    // A script that stands for one language in practice tells it in a single word.
-    let letters = |range: std::ops::RangeInclusive<char>| {
-        text.chars().filter(|it| range.contains(it)).count()
-    };
-    let by_script = [
-        (letters('\u{370}'..='\u{3FF}'), "el"),
-        (letters('\u{400}'..='\u{4FF}'), "ru"),
-        (letters('\u{600}'..='\u{6FF}'), "ar"),
-        (letters('\u{900}'..='\u{97F}'), "hi"),
-    ];
-    let all = text.chars().filter(|it| it.is_alphabetic()).count();
-    if let Some((_, language)) =
-        by_script.into_iter().find(|(count, _)| *count > 1 && count * 2 > all)
-    {
-        return Some(language.to_owned());
-    }
-    // A handful of letters is a guess; English is the better one.
-    const SHORTEST: usize = 20;
-    if text.chars().filter(|it| it.is_alphabetic()).count() < SHORTEST {
-        return None;
-    }
-    use whichlang::Lang;
-    let code = match whichlang::detect_language(text) {
-        Lang::Ara => "ar",
-        Lang::Cmn => "zh",
-        Lang::Deu => "de",
-        Lang::Eng => "en",
-        Lang::Fra => "fr",
-        Lang::Hin => "hi",
-        Lang::Ita => "it",
-        Lang::Jpn => "ja",
-        Lang::Kor => "ko",
-        Lang::Nld => "nl",
-        Lang::Por => "pt",
-        Lang::Rus => "ru",
-        Lang::Spa => "es",
-        Lang::Swe => "sv",
-        Lang::Tur => "tr",
-        Lang::Vie => "vi",
-    };
-    Some(code.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const EN: [Option<Language>; 1] = [Some(Language::English)];
+
     fn exact(text: &str) -> Vec<String> {
-        Analyzer::default().terms(text, None).into_iter().map(|it| it.exact).collect()
+        let terms = Analyzer::default().terms(text, &EN, Purpose::Query);
+        terms.into_iter().map(|it| it.exact).collect()
     }
 
     #[test]
     fn words_are_folded_and_identifiers_opened() {
-        assert_eq!(exact("Café ÉCOLE"), ["cafe", "ecole"]);
+        assert_eq!(exact("Café ÉCOLE Straße ﬁle"), ["cafe", "ecole", "strasse", "file"]);
         assert_eq!(
-            exact("parse_json HTTPServer v2"),
-            ["parse_json", "parse", "json", "httpserver", "v2", "v", "2"]
+            exact("Đường İstanbul ISPARTA ısparta"),
+            ["duong", "istanbul", "isparta", "isparta"]
         );
+        assert_eq!(exact("parse_json"), ["parse_json", "parse", "json"]);
         assert_eq!(exact("parseJson"), ["parsejson", "parse", "json"]);
+        assert_eq!(exact("HTTPServer2"), ["httpserver2", "http", "server", "2"]);
+        assert_eq!(
+            exact("C++ and C#, f# 1+1"),
+            ["c++", "c", "and", "c#", "c", "f#", "f", "1", "1"]
+        );
+        assert_eq!(exact("Zusam\u{AD}menhang, Mira's"), ["zusammenhang", "mira"]);
+        let hash = "a1".repeat(32);
+        assert_eq!(exact(&hash), [hash], "a hash has no parts");
+        assert_eq!(exact(&"x".repeat(500)), Vec::<String>::new());
+        assert_eq!(exact("🚤 dock"), ["🚤", "dock"]);
+    }
+
+    #[test]
+    fn words_without_space_between_are_glued() {
+        let glued = |text| -> Vec<bool> {
+            let terms = Analyzer::default().terms(text, &EN, Purpose::Query);
+            terms.iter().map(|it| it.glued).collect()
+        };
+        assert_eq!(glued("to mira@example.org, now"), [false, false, true, true, false]);
+        assert_eq!(glued("1.2.3"), [false, true, true]);
     }
 
     #[test]
     fn stems_follow_the_language() {
-        let stem =
-            |text: &str, language| Analyzer::default().terms(text, Some(language)).remove(0).stem;
-        assert_eq!(stem("boats", "en"), stem("boat", "en"));
-        assert_eq!(stem("Häusern", "de"), stem("Haus", "de").replace("ä", "a"));
-        assert_eq!(stem("лодками", "ru"), stem("лодка", "ru"));
+        let stem = |text: &str, language| {
+            Analyzer::default().terms(text, &[Some(language)], Purpose::Index).remove(0).stems
+        };
+        assert_eq!(stem("boats", Language::English), stem("boat", Language::English));
+        assert_eq!(stem("Häusern", Language::German), stem("Haus", Language::German));
+        assert_eq!(stem("лодками", Language::Russian), stem("лодка", Language::Russian));
+        assert_eq!(
+            stem("informaciones", Language::Spanish),
+            stem("información", Language::Spanish)
+        );
+        assert_eq!(stem("القارب", Language::Arabic), stem("قارب", Language::Arabic));
+        let both = [Some(Language::German), None];
+        let terms = Analyzer::default().terms("Häusern", &both, Purpose::Query);
+        assert_eq!(terms[0].stems, ["haus", "hausern"]);
     }
 
     #[test]
     fn scripts_without_spaces_become_pairs() {
         assert_eq!(exact("船は青い"), ["船は", "は青", "青い"]);
         assert_eq!(exact("青 boat"), ["青", "boat"]);
-        assert_eq!(exact("สวัสดี").len(), 5);
+        assert_eq!(exact("ｶﾞｽ"), ["ガス"], "half-width letters are unified");
+        assert_eq!(exact("สวัสดี"), ["สวั", "วัส", "สดี"], "marks stay with their letter");
         assert_eq!(exact("नमस्ते दुनिया").len(), 2, "marks are part of Hindi words");
+        let indexed = Analyzer::default().terms("青い", &EN, Purpose::Index);
+        let places: Vec<_> = indexed.iter().map(|it| (it.exact.as_str(), it.position)).collect();
+        assert_eq!(places, [("青い", 0), ("い", 0)]);
     }
 
     #[test]
     fn stop_words_are_told() {
-        let terms = Analyzer::default().terms("the boat", Some("en"));
-        assert_eq!(terms.iter().map(|it| it.stop).collect::<Vec<_>>(), [true, false]);
+        let terms = Analyzer::default().terms("What does the boat", &EN, Purpose::Query);
+        assert_eq!(terms.iter().map(|it| it.stop).collect::<Vec<_>>(), [true, true, true, false]);
     }
 }

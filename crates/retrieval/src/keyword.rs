@@ -11,22 +11,24 @@ use tantivy::{
     Index, IndexReader, IndexWriter, ReloadPolicy, TantivyDocument, TantivyError, Term,
     collector::TopDocs,
     query::{
-        BooleanQuery, BoostQuery, ConstScoreQuery, Occur, PhraseQuery, Query, RangeQuery, TermQuery,
+        BooleanQuery, BoostQuery, ConstScoreQuery, DisjunctionMaxQuery, Occur, PhraseQuery, Query,
+        RangeQuery, RegexQuery, TermQuery,
     },
     schema::{
         Field, IndexRecordOption, NumericOptions, STRING, Schema, TextFieldIndexing, TextOptions,
     },
-    tokenizer::{PreTokenizedString, Token},
+    tokenizer::{Language, PreTokenizedString, Token},
 };
 
 use crate::{
     Error, Result,
-    analyze::{Analyzer, Term as Analyzed, language_of},
+    analyze::{Analyzer, Purpose, Term as Analyzed},
+    language::{ISO_CODES, UNSTEMMED, code_of, stemmer_of},
     query,
 };
 
 /// Raised when fields or analysis change: an index of another version is built again.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Memory of the writer before it writes a segment; tantivy's smallest is 15 MB.
 const WRITER_BYTES: usize = 32 << 20;
@@ -36,6 +38,9 @@ const NAME_BOOST: f32 = 0.5;
 
 /// A phrase that occurs as typed says more than its words.
 const PHRASE_BOOST: f32 = 2.0;
+
+/// Most languages whose stems a query is looked up in: the commonest of the library.
+const MOST_LANGUAGES: usize = 6;
 
 /// A chunk as the keyword index takes it.
 #[derive(Debug, Clone, Copy)]
@@ -67,6 +72,8 @@ struct Fields {
     stem: Field,
     /// Words of the file's name.
     name: Field,
+    /// Language that the stems are of.
+    language: Field,
     kind: Field,
     modified: Field,
     /// Every folder above the file.
@@ -85,6 +92,7 @@ fn schema() -> (Schema, Fields) {
         exact: builder.add_text_field("exact", text(IndexRecordOption::WithFreqsAndPositions)),
         stem: builder.add_text_field("stem", text(IndexRecordOption::WithFreqs)),
         name: builder.add_text_field("name", text(IndexRecordOption::WithFreqs)),
+        language: builder.add_text_field("language", STRING),
         kind: builder.add_text_field("kind", STRING),
         modified: builder.add_i64_field("modified", number()),
         folder: builder.add_text_field("folder", STRING),
@@ -175,13 +183,16 @@ impl KeywordWriter {
         let mut document = TantivyDocument::default();
         document.add_u64(fields.id, chunk.id.0);
         let all = [chunk.title, chunk.heading, chunk.text].join("\n");
-        let language = language_of(chunk.text, chunk.language);
-        let terms = self.analyzer.terms(&all, language.as_deref());
-        document.add_pre_tokenized_text(fields.exact, tokens(&terms, |it| &it.exact));
-        document.add_pre_tokenized_text(fields.stem, tokens(&terms, |it| &it.stem));
+        // A text too short to tell is English, whose stemmer does little harm to others.
+        let code = code_of(chunk.text, chunk.language).unwrap_or("en");
+        document.add_text(fields.language, code);
+        let languages = [stemmer_of(code)];
+        let terms = self.analyzer.terms(&all, &languages, Purpose::Index);
+        document.add_pre_tokenized_text(fields.exact, tokens(&terms, |it| Some(&it.exact)));
+        document.add_pre_tokenized_text(fields.stem, tokens(&terms, |it| it.stems.first()));
         let (folders, name) = split_path(chunk.path);
-        let name = self.analyzer.terms(name, language.as_deref());
-        document.add_pre_tokenized_text(fields.name, tokens(&name, |it| &it.stem));
+        let name = self.analyzer.terms(name, &languages, Purpose::Index);
+        document.add_pre_tokenized_text(fields.name, tokens(&name, |it| it.stems.first()));
         for folder in folders {
             document.add_text(fields.folder, folder);
         }
@@ -216,16 +227,12 @@ impl KeywordWriter {
     }
 }
 
-fn tokens(terms: &[Analyzed], text: impl Fn(&Analyzed) -> &String) -> PreTokenizedString {
-    let tokens = terms
-        .iter()
-        .map(|it| Token {
-            position: it.position,
-            text: text(it).clone(),
-            position_length: 1,
-            ..Token::default()
-        })
-        .collect();
+fn tokens(terms: &[Analyzed], text: impl Fn(&Analyzed) -> Option<&String>) -> PreTokenizedString {
+    let token = |it: &Analyzed| {
+        let text = text(it)?.clone();
+        Some(Token { position: it.position, text, position_length: 1, ..Token::default() })
+    };
+    let tokens = terms.iter().filter_map(token).collect();
     PreTokenizedString { text: String::new(), tokens }
 }
 
@@ -308,7 +315,7 @@ impl KeywordReader {
     /// # Errors
     /// When the index can not be read.
     pub fn search(&self, asked: &Asked, filter: &Filter, limit: usize) -> Result<Vec<Hit>> {
-        let Some(query) = self.query(asked, filter).filter(|_| limit > 0) else {
+        let Some(query) = self.query(asked, filter)?.filter(|_| limit > 0) else {
             return Ok(Vec::new());
         };
         let searcher = self.reader.searcher();
@@ -323,33 +330,63 @@ impl KeywordReader {
         Ok(hits)
     }
 
-    /// The tantivy query; `None` when nothing in it can match.
-    fn query(&self, asked: &Asked, filter: &Filter) -> Option<BooleanQuery> {
-        let parsed = query::parse(&asked.text);
-        let language = language_of(&asked.text, asked.language.as_deref());
-        let mut analyzer = self.analyzer.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut words = analyzer.terms(&parsed.words, language.as_deref());
-        // Stop words count only when there is nothing else.
-        if words.iter().any(|it| !it.stop) || !parsed.phrases.is_empty() {
-            words.retain(|it| !it.stop);
+    /// The languages to stem a query in: its own first, then those of the library, the commonest first. A
+    /// few words do not tell their language, and `tekne` must find `tekneler` in a Turkish note.
+    fn languages(&self, asked: &Asked) -> Result<Vec<Option<Language>>> {
+        let searcher = self.reader.searcher();
+        let mut common = Vec::new();
+        for code in ISO_CODES.into_iter().chain([UNSTEMMED]) {
+            let count = searcher.doc_freq(&Term::from_field_text(self.fields.language, code))?;
+            if count > 0 {
+                common.push((code, count));
+            }
         }
-        let mut stems: Vec<String> = words.into_iter().map(|it| it.stem).collect();
-        stems.sort_unstable();
-        stems.dedup();
+        common.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let own = code_of(&asked.text, asked.language.as_deref());
+        let codes = own.into_iter().chain(common.into_iter().map(|it| it.0));
+        let mut languages = Vec::new();
+        for language in codes.map(stemmer_of) {
+            if !languages.contains(&language) {
+                languages.push(language);
+            }
+        }
+        languages.truncate(MOST_LANGUAGES);
+        Ok(languages)
+    }
+
+    /// The tantivy query; `None` when nothing in it can match.
+    fn query(&self, asked: &Asked, filter: &Filter) -> Result<Option<BooleanQuery>> {
+        let parsed = query::parse(&asked.text);
+        let languages = self.languages(asked)?;
+        let mut analyzer = self.analyzer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut analyze = |text: &str| analyzer.terms(text, &languages, Purpose::Query);
+        let words = analyze(&parsed.words);
+        // Stop words count only when there is nothing else.
+        let all = words.iter().all(|it| it.stop) && parsed.phrases.is_empty();
+        let mut seen: Vec<&[String]> = Vec::new();
         let mut should: Vec<(Occur, Box<dyn Query>)> = Vec::new();
-        for stem in &stems {
-            should.push((Occur::Should, self.term(self.fields.stem, stem)));
-            let name = BoostQuery::new(self.term(self.fields.name, stem), NAME_BOOST);
+        for word in words.iter().filter(|it| all || !it.stop) {
+            if seen.contains(&word.stems.as_slice()) {
+                continue;
+            }
+            seen.push(&word.stems);
+            should.push((Occur::Should, self.word(word, self.fields.stem)?));
+            let name = BoostQuery::new(self.word(word, self.fields.name)?, NAME_BOOST);
             should.push((Occur::Should, Box::new(name)));
+        }
+        for glued in words.chunk_by(|_, next| next.glued || !next.whole) {
+            if glued.iter().filter(|it| it.whole).count() > 1 {
+                should.extend(self.phrase(glued)?.map(|it| (Occur::Should, it)));
+            }
         }
         let mut clauses: Vec<(Occur, Box<dyn Query>)> = Vec::new();
         for phrase in &parsed.phrases {
-            if let Some(phrase) = self.phrase(&analyzer.terms(phrase, language.as_deref())) {
+            if let Some(phrase) = self.phrase(&analyze(phrase))? {
                 clauses.push((Occur::Must, Box::new(BoostQuery::new(phrase, PHRASE_BOOST))));
             }
         }
         if should.is_empty() && clauses.is_empty() {
-            return None;
+            return Ok(None);
         }
         // Beside a phrase that must occur, words only order.
         let occur = if clauses.is_empty() { Occur::Must } else { Occur::Should };
@@ -357,12 +394,34 @@ impl KeywordReader {
             clauses.push((occur, Box::new(BooleanQuery::new(should))));
         }
         for excluded in &parsed.excluded {
-            if let Some(phrase) = self.phrase(&analyzer.terms(excluded, language.as_deref())) {
+            if let Some(phrase) = self.phrase(&analyze(excluded))? {
                 clauses.push((Occur::MustNot, phrase));
             }
         }
         clauses.extend(self.filters(filter));
-        Some(BooleanQuery::new(clauses))
+        Ok(Some(BooleanQuery::new(clauses)))
+    }
+
+    /// A word in any of its stems; it counts once, however many of them a chunk has.
+    fn word(&self, word: &Analyzed, field: Field) -> Result<Box<dyn Query>> {
+        if word.begins_pair {
+            return self.pair_beginning(word, field);
+        }
+        let mut stems: Vec<Box<dyn Query>> =
+            word.stems.iter().map(|stem| self.term(field, stem)).collect();
+        Ok(match (stems.len(), stems.pop()) {
+            (1, Some(only)) => only,
+            (_, last) => {
+                stems.extend(last);
+                Box::new(DisjunctionMaxQuery::new(stems))
+            }
+        })
+    }
+
+    /// Pairs are indexed, so a lone character is looked for as the beginning of one.
+    fn pair_beginning(&self, word: &Analyzed, field: Field) -> Result<Box<dyn Query>> {
+        // Letters and marks only: nothing that a pattern would read as a sign.
+        Ok(Box::new(RegexQuery::from_pattern(&format!("{}.*", word.exact), field)?))
     }
 
     fn term(&self, field: Field, text: &str) -> Box<dyn Query> {
@@ -370,20 +429,20 @@ impl KeywordReader {
     }
 
     /// Words in a row; parts of identifiers, which share a position, are left to the whole.
-    fn phrase(&self, terms: &[Analyzed]) -> Option<Box<dyn Query>> {
-        let mut places: Vec<(usize, Term)> = Vec::new();
-        for term in terms {
-            if places.last().is_none_or(|(position, _)| *position != term.position) {
-                places.push((term.position, Term::from_field_text(self.fields.exact, &term.exact)));
-            }
-        }
-        match places.as_slice() {
+    fn phrase(&self, terms: &[Analyzed]) -> Result<Option<Box<dyn Query>>> {
+        let whole: Vec<&Analyzed> = terms.iter().filter(|it| it.whole).collect();
+        Ok(match whole.as_slice() {
             [] => None,
-            [(_, single)] => {
-                Some(Box::new(TermQuery::new(single.clone(), IndexRecordOption::WithFreqs)))
+            [single] if single.begins_pair => Some(self.pair_beginning(single, self.fields.exact)?),
+            [single] => Some(self.term(self.fields.exact, &single.exact)),
+            several => {
+                let place = |it: &&Analyzed| {
+                    (it.position, Term::from_field_text(self.fields.exact, &it.exact))
+                };
+                let places = several.iter().map(place).collect();
+                Some(Box::new(PhraseQuery::new_with_offset(places)))
             }
-            _ => Some(Box::new(PhraseQuery::new_with_offset(places))),
-        }
+        })
     }
 
     /// Conditions that must hold and count nothing.

@@ -14,6 +14,7 @@ mod error;
 mod fuse;
 mod graph;
 mod keyword;
+mod language;
 mod query;
 mod store;
 mod vector;

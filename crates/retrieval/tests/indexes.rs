@@ -55,7 +55,7 @@ fn words_phrases_stems_and_exclusions() {
     assert_eq!(found(&reader, "boat").len(), 2, "stemming finds the plural");
     assert_eq!(found(&reader, "\"dry dock\""), [1]);
     assert_eq!(found(&reader, "dock -painted"), [1]);
-    assert_eq!(found(&reader, "Hausern"), Vec::<u64>::new());
+    assert_eq!(found(&reader, "Hausern"), [3], "accents may be left out");
     assert_eq!(found(&reader, "welche häuser werden am hafen gestrichen"), [3]);
     assert_eq!(
         found(&reader, "the"),
@@ -86,6 +86,36 @@ fn every_script_is_found() {
     for (id, _, query) in texts {
         assert_eq!(found(&reader, query).first(), Some(&id), "{query}");
     }
+}
+
+#[test]
+fn a_few_words_are_stemmed_in_the_languages_of_the_library() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let turkish = "Tekneler her kış karaya çekilir ve alt tarafları yeniden boyanır.";
+    let reader = index(dir.path(), &[chunk(1, turkish), chunk(2, "The dock is dry.")]);
+    for query in ["tekne", "teknelerin", "tekneler"] {
+        assert_eq!(found(&reader, query), [1], "{query}");
+    }
+}
+
+#[test]
+fn addresses_versions_and_single_characters() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let reader = index(
+        dir.path(),
+        &[
+            chunk(1, "Write to org.example or to mira at home, or to jonas@example.com."),
+            chunk(2, "Write to mira@example.org about version 1.2.3 of it."),
+            chunk(3, "Version 3.2.1 came before, and 2.1.3."),
+            chunk(4, "船は青い。"),
+        ],
+    );
+    assert_eq!(found(&reader, "mira@example.org").first(), Some(&2));
+    assert_eq!(found(&reader, "1.2.3").first(), Some(&2));
+    assert_eq!(found(&reader, "\"1.2.3\""), [2]);
+    assert_eq!(found(&reader, "青"), [4]);
+    assert_eq!(found(&reader, "\"い\""), [4]);
+    assert!(found(&reader, "赤").is_empty());
 }
 
 #[test]

@@ -1,0 +1,148 @@
+//! Which language a text is in, and what is known about it.
+
+use tantivy::tokenizer::Language;
+
+/// Snowball's list for English. tantivy's own is shorter: it has none of the words that questions begin
+/// with, which its lists for other languages do have.
+pub(crate) const ENGLISH_STOP_WORDS: &str = "i me my myself we our ours ourselves you your yours yourself \
+    yourselves he him his himself she her hers herself it its itself they them their theirs themselves what \
+    which who whom this that these those am is are was were be been being have has had having do does did \
+    doing would should could ought a an the and but if or because as until while of at by for with about \
+    against between into through during before after above below to from up down in out on off over under \
+    again further then once here there when where why how all any both each few more most other some such no \
+    nor not only own same so than too very will can";
+
+/// Fewest letters from which a language is guessed: a handful of letters says nothing.
+const SHORTEST: usize = 20;
+
+/// Codes of the languages with a stemmer.
+pub(crate) const ISO_CODES: [&str; 18] = [
+    "ar", "da", "nl", "en", "fi", "fr", "de", "el", "hu", "it", "no", "pt", "ro", "ru", "es", "sv",
+    "ta", "tr",
+];
+
+/// Stands for all languages without one.
+pub(crate) const UNSTEMMED: &str = "none";
+
+/// The stemmer of one of [`ISO_CODES`].
+pub(crate) fn stemmer_of(code: &str) -> Option<Language> {
+    Some(match code {
+        "ar" => Language::Arabic,
+        "da" => Language::Danish,
+        "nl" => Language::Dutch,
+        "en" => Language::English,
+        "fi" => Language::Finnish,
+        "fr" => Language::French,
+        "de" => Language::German,
+        "el" => Language::Greek,
+        "hu" => Language::Hungarian,
+        "it" => Language::Italian,
+        "no" => Language::Norwegian,
+        "pt" => Language::Portuguese,
+        "ro" => Language::Romanian,
+        "ru" => Language::Russian,
+        "es" => Language::Spanish,
+        "sv" => Language::Swedish,
+        "ta" => Language::Tamil,
+        "tr" => Language::Turkish,
+        _ => return None,
+    })
+}
+
+/// One of [`ISO_CODES`] for a text, or [`UNSTEMMED`]; `None` when nothing tells its language.
+pub(crate) fn code_of(text: &str, told: Option<&str>) -> Option<&'static str> {
+    let language = language_of(text, told)?;
+    // `pt-BR` is Portuguese.
+    let code = match language.split(['-', '_']).next().unwrap_or_default() {
+        "nb" | "nn" => "no",
+        other => other,
+    };
+    Some(ISO_CODES.into_iter().find(|it| *it == code).unwrap_or(UNSTEMMED))
+}
+
+/// The language to read a text in: by letters that only one has, else as told, else by detection. `None`
+/// when nothing speaks for any.
+fn language_of(text: &str, told: Option<&str>) -> Option<String> {
+    let letters = text.chars().filter(|it| it.is_alphabetic()).count();
+    if let Some(code) = by_letters(text, letters) {
+        return Some(code.to_owned());
+    }
+    if let Some(told) = told {
+        return Some(told.to_owned());
+    }
+    if letters < SHORTEST {
+        return None;
+    }
+    use whichlang::Lang;
+    let code = match whichlang::detect_language(text) {
+        Lang::Ara => "ar",
+        Lang::Cmn => "zh",
+        Lang::Deu => "de",
+        Lang::Eng => "en",
+        Lang::Fra => "fr",
+        Lang::Hin => "hi",
+        Lang::Ita => "it",
+        Lang::Jpn => "ja",
+        Lang::Kor => "ko",
+        Lang::Nld => "nl",
+        Lang::Por => "pt",
+        Lang::Rus => "ru",
+        Lang::Spa => "es",
+        Lang::Swe => "sv",
+        Lang::Tur => "tr",
+        Lang::Vie => "vi",
+    };
+    Some(code.to_owned())
+}
+
+type IsOfLanguage = fn(char) -> bool;
+
+/// Languages that the detector does not know and takes for others, by their own script or letters.
+fn by_letters(text: &str, letters: usize) -> Option<&'static str> {
+    let share = |is_one: IsOfLanguage, percent: usize| {
+        let count = text.chars().filter(|it| is_one(*it)).count();
+        count > 0 && count * 100 >= letters * percent
+    };
+    let scripts: [(IsOfLanguage, &str); 3] = [
+        (|it| matches!(it, '\u{370}'..='\u{3FF}' | '\u{1F00}'..='\u{1FFF}'), "el"),
+        (|it| matches!(it, '\u{B80}'..='\u{BFF}'), "ta"),
+        (|it| matches!(it, '\u{E00}'..='\u{E7F}'), "th"),
+    ];
+    if let Some((_, code)) = scripts.iter().find(|it| share(it.0, 50)) {
+        return Some(code);
+    }
+    // One letter in a hundred: a name does not make the language. Both spellings of the Romanian comma; the
+    // cedilla under s is Turkish, too.
+    let own: [(IsOfLanguage, &str); 5] = [
+        (|it| matches!(it, 'ț' | 'Ț' | 'ţ' | 'Ţ' | 'ș' | 'Ș'), "ro"),
+        (|it| matches!(it, 'ő' | 'Ő' | 'ű' | 'Ű'), "hu"),
+        (|it| matches!(it, 'æ' | 'Æ' | 'ø' | 'Ø'), "da"),
+        (|it| matches!(it, 'ł' | 'Ł' | 'ż' | 'Ż'), "pl"),
+        (|it| matches!(it, 'ř' | 'Ř' | 'ů' | 'Ů'), "cs"),
+    ];
+    own.iter().find(|it| share(it.0, 1)).map(|it| it.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_tell_and_names_do_not() {
+        let of = |text| language_of(text, None);
+        assert_eq!(of("Το σκάφος ναυπηγήθηκε το 1931").as_deref(), Some("el"));
+        assert_eq!(of("Barca a fost construită și vopsită în țară").as_deref(), Some("ro"));
+        assert_eq!(
+            of("A hajót 1931-ben építették, kékre festették a dokkból jövők").as_deref(),
+            Some("hu")
+        );
+        let english =
+            "The angles α, β and γ of the triangle were measured by hand, and then again by eye.";
+        assert_eq!(of(english).as_deref(), Some("en"));
+        assert_eq!(of("boat"), None);
+        assert_eq!(language_of("boat", Some("sv")).as_deref(), Some("sv"));
+        assert_eq!(code_of("barco", Some("pt-BR")), Some("pt"));
+        assert_eq!(code_of("đóng thuyền", Some("vi")), Some(UNSTEMMED));
+        assert!(ISO_CODES.into_iter().all(|it| stemmer_of(it).is_some()));
+    }
+}
