@@ -167,7 +167,8 @@ impl LayerWindow {
         let started = Instant::now();
         // What can be had without waiting comes first: it may hold buffers that are needed now.
         while let Ok(response) = self.responses.try_recv() {
-            self.receive(response, layer)?;
+            // A prefetch that failed some time ago says nothing about now: the layer is asked for again.
+            let _ = self.receive(response, layer);
         }
         self.request_wanted(layer)?;
         while !self.resident.contains_key(&layer) {
@@ -348,6 +349,29 @@ mod tests {
         assert_eq!(Arc::strong_count(&source), 1, "the reader still holds the source");
     }
 
+    /// A source that can not be read the first time: a network folder that was away.
+    struct Mends {
+        reads: AtomicUsize,
+    }
+
+    impl LayerSource for Mends {
+        fn num_layers(&self) -> usize {
+            1
+        }
+
+        fn layer_elements(&self, _layer: usize) -> usize {
+            1
+        }
+
+        fn read_layer(&self, _layer: usize, out: &mut [f32]) -> riddle_weights::Result<u64> {
+            if self.reads.fetch_add(1, Ordering::AcqRel) == 0 {
+                return Err(riddle_weights::Error::NoWeights { dir: "away".into() });
+            }
+            out.fill(1.0);
+            Ok(4)
+        }
+    }
+
     /// A source whose reading panics, as a bug would.
     struct Panics;
 
@@ -384,6 +408,20 @@ mod tests {
         drop(window);
         // 0 and 1 once each, and 2, which comes after 1.
         assert_eq!(source.reads.load(Ordering::Relaxed), 3);
+    }
+
+    #[test]
+    fn a_failed_prefetch_is_tried_again() {
+        let source = Arc::new(Mends { reads: AtomicUsize::new(0) });
+        let mut window =
+            LayerWindow::new(Arc::clone(&source) as Arc<dyn LayerSource>, 1).expect("thread");
+        window.prefetch().expect("thread");
+        // The failure lies in the channel before anybody asks for the layer.
+        while source.reads.load(Ordering::Acquire) == 0 {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert!(window.advance_to(0).is_ok());
     }
 
     #[test]
