@@ -54,6 +54,7 @@ struct Piece {
     tokens: usize,
     location: Location,
     heading: bool,
+    item: bool,
 }
 
 struct Chunker<'a> {
@@ -93,8 +94,9 @@ impl Chunker<'_> {
             self.long_block(block);
             return;
         }
-        let piece =
-            Piece { text: block.text.clone(), tokens, location: block.location.clone(), heading };
+        let item = block.kind == BlockKind::ListItem;
+        let (text, location) = (block.text.clone(), block.location.clone());
+        let piece = Piece { text, tokens, location, heading, item };
         if self.open_tokens + tokens > self.max {
             self.flush_with_overlap(tokens);
         }
@@ -143,7 +145,7 @@ impl Chunker<'_> {
             }
             let tokens = self.counter.count(&text);
             let location = part_location(&block.location, &block.text, at, &text);
-            self.open = vec![Piece { text, tokens, location, heading: false }];
+            self.open = vec![Piece { text, tokens, location, heading: false, item: false }];
             self.open_tokens = tokens;
             self.flush();
         }
@@ -184,7 +186,12 @@ impl Chunker<'_> {
         let Some(first) = pieces.first() else { return };
         let location =
             pieces.iter().skip(1).fold(first.location.clone(), |all, it| join(all, &it.location));
-        let text = pieces.iter().map(|it| it.text.trim_end()).collect::<Vec<_>>().join("\n");
+        let mut text = first.text.trim_end().to_owned();
+        for pair in pieces.windows(2) {
+            // A blank line where the document has one: a heading is no part of the sentence below it.
+            text.push_str(if pair[0].item && pair[1].item { "\n" } else { "\n\n" });
+            text.push_str(pair[1].text.trim_end());
+        }
         let heading =
             self.headings.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(" › ");
         let tokens = pieces.iter().map(|it| it.tokens).sum::<usize>();
@@ -275,8 +282,8 @@ mod tests {
         assert_eq!(
             seen,
             [
-                ("Boat", "Boat\nIt is blue", "lines 1–3".to_owned()),
-                ("Boat › Hull", "Hull\n- steel\n- rust", "lines 5–7".to_owned()),
+                ("Boat", "Boat\n\nIt is blue", "lines 1–3".to_owned()),
+                ("Boat › Hull", "Hull\n\n- steel\n- rust", "lines 5–7".to_owned()),
             ]
         );
     }
