@@ -160,20 +160,6 @@ pub const KNOWN: &[KnownModel] = &[
         134,
         "English reranker, 12 layers",
     ),
-    cross_encoder(
-        "bge-reranker-base",
-        "BAAI/bge-reranker-base",
-        "mit",
-        1112,
-        "Chinese and English reranker, 12 layers",
-    ),
-    cross_encoder(
-        "bge-reranker-v2-m3",
-        "BAAI/bge-reranker-v2-m3",
-        "apache-2.0",
-        2271,
-        "multilingual reranker, 24 layers",
-    ),
     onnx("bge-small-en-v1.5", "Xenova/bge-small-en-v1.5", "mit", 134, "English, 384 dimensions"),
     onnx("bge-base-en-v1.5", "Xenova/bge-base-en-v1.5", "mit", 436, "English, 768 dimensions"),
     onnx(
