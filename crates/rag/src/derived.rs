@@ -14,6 +14,7 @@ const STEP: usize = 512;
 /// Brings both indexes up to date with the catalog. Nothing is opened for writing when nothing changed.
 pub(crate) fn sync(config: &Config, catalog: &Catalog) -> Result<()> {
     let _stage = stage::enter("sync");
+    forget_other_catalog(config, catalog)?;
     let last = catalog.last_seq()?;
     if keyword_seq(config) != Some(last) {
         with_rebuild(&config.keyword_index(), || sync_keyword(config, catalog, last))?;
@@ -27,6 +28,18 @@ pub(crate) fn sync(config: &Config, catalog: &Catalog) -> Result<()> {
     }
     catalog.trim_changes(last)?;
     Ok(())
+}
+
+/// Indexes that were made from another catalog (one that was deleted, or restored from elsewhere) count in
+/// other numbers: they are made anew.
+fn forget_other_catalog(config: &Config, catalog: &Catalog) -> Result<()> {
+    let mark = config.home.join("indexed-catalog");
+    let identity = catalog.identity()?;
+    if std::fs::read_to_string(&mark).is_ok_and(|it| it == identity) {
+        return Ok(());
+    }
+    delete(config)?;
+    std::fs::write(&mark, identity).map_err(|source| Error::Io { path: mark, source })
 }
 
 /// Last change in the keyword index; `None` when it can not be used.

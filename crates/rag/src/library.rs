@@ -186,8 +186,12 @@ impl Library {
     ) -> Result<()> {
         observer(IndexEvent::Scanning(&root.path));
         let _stage = stage::enter("scan");
-        let options =
-            ScanOptions { max_file_bytes: self.config.max_file_bytes, ..ScanOptions::default() };
+        let options = ScanOptions {
+            max_file_bytes: self.config.max_file_bytes,
+            // The empty mount point of an unmounted disk is on another volume than its files were.
+            known_volume: self.catalog.volume_of(root.id)?,
+            ..ScanOptions::default()
+        };
         let mut entries = Vec::new();
         let scanned = scan(&root.path, &options, &mut |entry| {
             entries.push(entry);
@@ -299,6 +303,9 @@ impl Library {
         let mut report = self.update(observer, stop)?;
         report.notices.extend(watcher.unwatched().iter().map(|(path, why)| {
             format!("{} is only looked at every ten minutes: {why}", path.display())
+        }));
+        report.notices.extend(watcher.polled().iter().map(|(path, why)| {
+            format!("{} is looked at from time to time instead of watched: {why}", path.display())
         }));
         observer(IndexEvent::Watching);
         let mut last_scan = Instant::now();
