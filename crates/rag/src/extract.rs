@@ -3,7 +3,7 @@
 //! It stands behind the same [`Generator`] seam as a language model, so an answer always has the same
 //! shape: sentences with citations, streamed, checked afterwards.
 
-use std::{collections::HashSet, ops::ControlFlow, sync::Arc, time::Instant};
+use std::{collections::HashSet, ops::ControlFlow, time::Instant};
 
 use riddle_types::{
     EmbedRole, Embedder, Generation, GenerationRequest, Generator, Passage, StageError,
@@ -25,9 +25,16 @@ const MEANING_WEIGHT: f32 = 0.7;
 /// Sentences looked at per request, so that a question over long passages stays interactive.
 const MAX_CANDIDATE_SENTENCES: usize = 96;
 
+/// The sentences of the passages, weighed against a question.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Evidence {
+    /// Best first.
+    sentences: Vec<Scored>,
+}
+
 /// Quotes the sentences that are closest to the question.
 pub(crate) struct Extractive {
-    embedder: Option<Arc<dyn Embedder>>,
+    evidence: Evidence,
 }
 
 /// A sentence of a passage with its score against the question.
@@ -55,18 +62,13 @@ impl Scored {
     }
 }
 
-impl Extractive {
-    /// With an embedder by meaning and words; without one by words alone.
-    pub(crate) fn new(embedder: Option<Arc<dyn Embedder>>) -> Self {
-        Extractive { embedder }
-    }
-
-    /// Every sentence of the passages, best first.
-    pub(crate) fn score(
-        &self,
+impl Evidence {
+    /// Weighs every sentence of the passages: by meaning and words with an embedder, by words alone without.
+    pub(crate) fn weigh(
         question: &str,
         passages: &[Passage],
-    ) -> Result<Vec<Scored>, StageError> {
+        embedder: Option<&dyn Embedder>,
+    ) -> Result<Evidence, StageError> {
         let wanted = content_words(question);
         let mut scored: Vec<Scored> = passages
             .iter()
@@ -83,7 +85,7 @@ impl Extractive {
                 coverage: coverage(&wanted, text),
             })
             .collect();
-        if let Some(embedder) = &self.embedder {
+        if let Some(embedder) = embedder {
             let query = embedder.embed(&[question], EmbedRole::Query)?;
             let texts: Vec<&str> = scored.iter().map(|it| it.text.as_str()).collect();
             let vectors = embedder.embed(&texts, EmbedRole::Passage)?;
@@ -93,7 +95,18 @@ impl Extractive {
         }
         // A stable sort: sentences of better passages stay before equally good ones of worse passages.
         scored.sort_by(|a, b| b.score().total_cmp(&a.score()));
-        Ok(scored)
+        Ok(Evidence { sentences: scored })
+    }
+
+    /// The best sentence's score, 0…1; 0 without any.
+    pub(crate) fn strength(&self) -> f32 {
+        self.sentences.first().map_or(0.0, Scored::score)
+    }
+}
+
+impl Extractive {
+    pub(crate) fn new(evidence: Evidence) -> Self {
+        Extractive { evidence }
     }
 }
 
@@ -104,15 +117,14 @@ impl Generator for Extractive {
 
     fn generate(
         &self,
-        request: &GenerationRequest,
+        _request: &GenerationRequest,
         sink: &mut dyn FnMut(&str) -> ControlFlow<()>,
     ) -> Result<Generation, StageError> {
         let started = Instant::now();
-        let scored = self.score(&request.question, &request.passages)?;
         let mut generation = Generation::default();
-        let Some(best) = scored.first().map(Scored::score) else { return Ok(generation) };
+        let best = self.evidence.strength();
         let mut quoted = HashSet::new();
-        for sentence in &scored {
+        for sentence in &self.evidence.sentences {
             if quoted.len() == MAX_SENTENCES || sentence.score() < best * FURTHER_SENTENCE_SHARE {
                 break;
             }
@@ -199,8 +211,9 @@ mod tests {
             passages: passages(texts),
             max_tokens: 100,
         };
+        let evidence = Evidence::weigh(question, &request.passages, None).expect("words alone");
         let mut streamed = String::new();
-        let generation = Extractive::new(None)
+        let generation = Extractive::new(evidence)
             .generate(&request, &mut |piece| {
                 streamed.push_str(piece);
                 ControlFlow::Continue(())

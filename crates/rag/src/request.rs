@@ -239,6 +239,8 @@ pub struct AskResponse {
     pub citations: Vec<Citation>,
     /// Each sentence checked.
     pub supported: Vec<Support>,
+    /// How well the best sentence of the passages fits the question, 0…1.
+    pub evidence: f32,
     /// Who wrote it: `extractive`, or the model.
     pub llm: String,
     /// Order of the passages it was written from.
