@@ -13,7 +13,8 @@ use riddle_types::{FileKind, Filter};
 
 use crate::dates;
 
-/// First argument of the process that parses one file; riddle starts it itself.
+/// First argument of the process that parses untrusted files. Riddle starts it itself, and `main` looks for
+/// it before the command line is read: it is no command of people's.
 pub(crate) const PARSE_WORKER: &str = "parse-worker";
 
 /// Finds things in your own files and answers questions from them, on your own machine.
@@ -67,9 +68,6 @@ pub(crate) enum Command {
     Eval(EvalArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
-    /// Parse one file from stdin (started by riddle itself)
-    #[command(name = PARSE_WORKER, hide = true)]
-    ParseWorker,
 }
 
 impl Command {
@@ -338,6 +336,9 @@ pub(crate) struct EvalArgs {
     pub(crate) embedder: Option<String>,
     #[command(flatten)]
     pub(crate) pruning: PruningArgs,
+    /// Take documents as their texts alone, as some published figures do
+    #[arg(long)]
+    pub(crate) ignore_titles: bool,
     /// Ask only the first N queries
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(crate) limit_queries: Option<usize>,

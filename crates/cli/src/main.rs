@@ -67,8 +67,5 @@ fn dispatch(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Models(args) => commands::models::run(&args, context),
         Command::Eval(args) => commands::eval::run(&args, context),
         Command::Completions(args) => commands::completions::run(&args, context),
-        Command::ParseWorker => Err(Failure::usage(
-            "parse-worker is started by riddle itself: it must be the first argument",
-        )),
     }
 }

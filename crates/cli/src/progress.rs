@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal as _;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use riddle_eval::EvalEvent;
 use riddle_rag::{IndexEvent, models};
 use riddle_types::FileState;
@@ -106,7 +106,7 @@ impl Progress {
         self.bar.reset();
         self.bar.set_length(total);
         self.style(&format!(
-            "{{bar:24}} {{pos}}/{{len}} {unit} · {{per_sec:.0}} · {{eta}} left · {{wide_msg}}"
+            "{{bar:24}} {{pos}}/{{len}} {unit} · {{rate}}/s · {{eta}} left · {{wide_msg}}"
         ));
     }
 
@@ -119,7 +119,11 @@ impl Progress {
     fn style(&self, template: &str) {
         // A template is a literal of this file; a mistake in it costs the bar and not the work.
         if let Ok(style) = ProgressStyle::with_template(template) {
-            self.bar.set_style(style);
+            let rate = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+                // A bar that can not be written shows nothing: the work goes on.
+                let _ = write!(out, "{:.1}", state.per_sec());
+            };
+            self.bar.set_style(style.with_key("rate", rate));
         }
     }
 }

@@ -165,7 +165,7 @@ fn visible_length(word: &str) -> usize {
 /// The part of a passage that answers the query best, words of the query in bold.
 pub(crate) fn snippet(text: &str, query: &str, style: Style) -> String {
     let text = clean(text);
-    let wanted = words(query);
+    let wanted = telling_words(query);
     let tokens: Vec<&str> = text.split_whitespace().collect();
     let matched: Vec<bool> = tokens.iter().map(|it| is_match(it, &wanted)).collect();
     let (start, end) = best_window(&tokens, &matched);
@@ -215,6 +215,19 @@ fn words(text: &str) -> Vec<String> {
         .filter(|it| !it.is_empty())
         .map(str::to_lowercase)
         .collect()
+}
+
+/// The words of a query that are worth showing: short ones are mostly articles and prepositions. A query of
+/// nothing else keeps them.
+fn telling_words(query: &str) -> Vec<String> {
+    let all = words(query);
+    let tells = |word: &String| {
+        word.chars().count() >= STEM_CHARS
+            || !word.is_ascii()
+            || word.contains(|c: char| c.is_ascii_digit())
+    };
+    let telling: Vec<String> = all.iter().filter(|it| tells(it)).cloned().collect();
+    if telling.is_empty() { all } else { telling }
 }
 
 fn is_match(token: &str, wanted: &[String]) -> bool {
@@ -273,6 +286,17 @@ mod tests {
         assert!(shown.starts_with("… ") && shown.ends_with(" …"), "{shown}");
         assert_eq!(snippet("Short.", "x", Style::with_colors(true)), "Short.");
         assert_eq!(snippet("", "x", Style::with_colors(true)), "");
+    }
+
+    #[test]
+    fn articles_are_not_shown_as_matches() {
+        let shown = |text, query| snippet(text, query, Style::with_colors(true));
+        assert_eq!(shown("the old boat", "the boat"), "the old \x1b[1mboat\x1b[0m");
+        assert_eq!(shown("so it is", "is it"), "so \x1b[1mit\x1b[0m \x1b[1mis\x1b[0m");
+        assert_eq!(
+            shown("lock 9 is in 湯種", "9 湯種"),
+            "lock \x1b[1m9\x1b[0m is in \x1b[1m湯種\x1b[0m"
+        );
     }
 
     #[test]

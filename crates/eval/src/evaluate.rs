@@ -49,6 +49,8 @@ pub struct EvalOptions {
     pub settings: RerankSettings,
     /// Ask only the first queries.
     pub limit_queries: Option<usize>,
+    /// Whether documents are their texts alone, as some published figures take them.
+    pub ignore_titles: bool,
 }
 
 /// What is being done, for progress displays.

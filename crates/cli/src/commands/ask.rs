@@ -1,6 +1,6 @@
 //! `riddle ask`.
 
-use std::ops::ControlFlow;
+use std::{ops::ControlFlow, time::Instant};
 
 use riddle_rag::{AskRequest, AskResponse, Assistant, DEFAULT_CANDIDATES, SearchRequest};
 
@@ -35,6 +35,7 @@ pub(crate) fn run(args: &AskArgs, context: &Context) -> Result<(), Failure> {
     let assistant = Assistant::open(context.config.clone())?;
     // Opening reads models and indexes; only the answer itself is timed.
     context.take_times();
+    let started = Instant::now();
     let mut closed = None;
     let mut sink = |piece: &str| {
         if context.json {
@@ -55,6 +56,8 @@ pub(crate) fn run(args: &AskArgs, context: &Context) -> Result<(), Failure> {
         return Err(failure);
     }
     let mut times = complete(context.take_times(), &SEARCH_STAGES);
+    // The search's own total ends before the answer is written.
+    times.insert("total", started.elapsed().as_secs_f64() * 1e3);
     times.insert("first_token", response.first_token_ms);
     times.entry("generate").or_insert(0.0);
     if context.json {
@@ -148,6 +151,7 @@ mod tests {
                 .into_iter()
                 .collect(),
             supported: Vec::new(),
+            evidence: 0.0,
             llm: EXTRACTIVE.to_owned(),
             order: Order::Keyword,
             notices: Vec::new(),

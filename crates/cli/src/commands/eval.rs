@@ -42,6 +42,7 @@ pub(crate) fn run(args: &EvalArgs, context: &Context) -> Result<(), Failure> {
         top_k: args.top_k,
         model: args.model.clone(),
         settings: args.pruning.settings(),
+        ignore_titles: args.ignore_titles,
         limit_queries: args.limit_queries,
     };
     let mut bench = Bench { progress: Progress::new(), context };
@@ -71,7 +72,7 @@ fn page(report: &EvalReport, style: Style) -> String {
         "p50",
         "p95",
     ];
-    let header: Vec<String> = COLUMNS.iter().map(|it| format!("{it:>10}")).collect();
+    let header: Vec<String> = COLUMNS.iter().map(|it| format!("{it:>12}")).collect();
     page.push_str(&format!("{}\n", style.dim(header.concat())));
     for (stage, it) in &report.stages {
         let m = &it.measures;
@@ -84,9 +85,9 @@ fn page(report: &EvalReport, style: Style) -> String {
             m.precision_5,
             m.precision_10,
         ];
-        let figures: String = figures.iter().map(|it| format!("{it:>10.4}")).collect();
+        let figures: String = figures.iter().map(|it| format!("{it:>12.4}")).collect();
         let latency = it.latency_ms.map_or(String::new(), |it| {
-            format!("{:>10}{:>10}", show::ms(it.p50), show::ms(it.p95))
+            format!("{:>12}{:>12}", show::ms(it.p50), show::ms(it.p95))
         });
         page.push_str(&format!("{:>10}{figures}{latency}\n", stage.as_str()));
         if let (Some(layers), Some(share)) = (it.layers_run_mean, it.candidate_layers_share) {

@@ -7,6 +7,7 @@ use riddle_rag::{
     models::{
         InstalledModel, KNOWN, Kind, KnownModel, ModelStore, Network, PullOptions, Verification,
     },
+    supported_onnx_embedders,
 };
 use serde_json::{Value, json};
 
@@ -30,7 +31,7 @@ pub(crate) fn run(args: &ModelsArgs, context: &Context) -> Result<(), Failure> {
         ModelsCommand::Pull { name, file, revision, again } => {
             let network = Network { offline: context.config.offline, ..Network::from_env() };
             let options = PullOptions {
-                file: file.clone(),
+                file: file.clone().or_else(|| onnx_embedder_file(name)),
                 revision: revision.clone(),
                 again: *again,
                 ..PullOptions::new(network)
@@ -42,6 +43,16 @@ pub(crate) fn run(args: &ModelsArgs, context: &Context) -> Result<(), Failure> {
         ModelsCommand::Remove { name } => remove(&store, name, context),
         ModelsCommand::Use { name } => choose(&store, name, context),
     }
+}
+
+/// The file to take of an embedder that runs on ONNX Runtime: repositories often hold several, and weights in
+/// other formats beside them. Models of the catalog know their files.
+fn onnx_embedder_file(repository: &str) -> Option<String> {
+    if KNOWN.iter().any(|it| [it.name, it.repository].contains(&repository)) {
+        return None;
+    }
+    let model = supported_onnx_embedders().into_iter().find(|it| it.repository == repository)?;
+    Some(model.model_file)
 }
 
 fn describe(model: &InstalledModel) -> Value {
