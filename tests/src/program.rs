@@ -208,7 +208,7 @@ pub fn snapshot(riddle: &Riddle, queries: &[&str]) -> Value {
         .as_array()
         .expect("a list of files")
         .iter()
-        .map(|it| json!([it["path"], it["state"], it["chunks"]]))
+        .map(|it| json!([it["path"], it["state"], it["chunks"], it["reason"]]))
         .collect();
     files.sort_by_key(Value::to_string);
     let found: Vec<Value> =

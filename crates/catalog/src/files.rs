@@ -14,7 +14,11 @@ use crate::{
 };
 
 /// A file that was begun this often and never finished takes the program down: it is given up.
-pub const MAX_ATTEMPTS: u32 = 3;
+///
+/// Parsers run in processes of their own, so few files can do that, while a program is ended from outside
+/// for many reasons. The number is high because being wrong loses a file, and patience costs little: what
+/// was begun most often comes last, when everything else is read.
+pub const MAX_ATTEMPTS: u32 = 8;
 
 /// Identity of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -114,7 +114,7 @@ fn a_file_that_ends_the_process_is_given_up_and_takes_no_other_with_it() {
         [(FileState::Indexed, 2), (FileState::Failed, 1)]
     );
     assert!(
-        catalog.files(Some(FileState::Failed), 9, 0).expect("ledger")[0].reason.contains("3 times")
+        catalog.files(Some(FileState::Failed), 9, 0).expect("ledger")[0].reason.contains("8 times")
     );
     assert_eq!(catalog.retry_failed().expect("retry"), 1);
     assert_eq!(catalog.next_jobs(9).expect("jobs")[0].attempts, 0);

@@ -144,7 +144,7 @@ mod tests {
         let shown = page(&report, Style::with_colors(false));
         for part in [
             "hotpot: 1 question\n",
-            "      bm25    0.0000",
+            "  bm25      0.0000",
             "0.7500",
             "1.5 ms     20 ms\n",
             "layers run 5.50",
