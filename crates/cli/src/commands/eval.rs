@@ -146,7 +146,7 @@ mod tests {
             "hotpot: 1 question\n",
             "  bm25      0.0000",
             "0.7500",
-            "1.5 ms     20 ms\n",
+            "1.5 ms       20 ms\n",
             "layers run 5.50",
         ] {
             assert!(shown.contains(part), "{part:?} is not in\n{shown}");
