@@ -8,9 +8,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use riddle_tests::{
-    Outcome, Riddle, Running, notes, program, skipped, snapshot, tiny_model, token, write,
-};
+use riddle_tests::{Riddle, Running, notes, program, skipped, snapshot, tiny_model, token, write};
 use tempfile::TempDir;
 
 fn folder() -> TempDir {
@@ -187,13 +185,16 @@ fn an_unreadable_folder_is_named_and_the_rest_is_indexed() {
     let mode = |path: &Path, mode: u32| {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("mode set");
     };
-    let run: Box<dyn Fn(&[&str]) -> Outcome> = if is_root() {
-        if !runs(&mut without_rights(&riddle, &["--version"])) {
-            return skipped("running as root, and its rights can not be dropped");
+    let dropped = is_root();
+    if dropped && !runs(&mut without_rights(&riddle, &["--version"])) {
+        return skipped("running as root, and its rights can not be dropped");
+    }
+    let run = |args: &[&str]| {
+        if dropped {
+            Running::start(without_rights(&riddle, args)).wait()
+        } else {
+            riddle.run(args)
         }
-        Box::new(|args| Running::start(without_rights(&riddle, args)).wait())
-    } else {
-        Box::new(|args| riddle.run(args))
     };
     mode(&at.join("locked"), 0);
     mode(&at.join("private.md"), 0);

@@ -189,18 +189,19 @@ fn broken(change: impl FnOnce(&mut Vec<u8>), file: &str) -> (TempDir, PathBuf) {
 
 #[test]
 fn a_corrupt_model_is_refused_in_one_line() {
+    type Damage = fn(&mut Vec<u8>);
     const WEIGHTS: &str = "model.safetensors";
-    let cases: [(&str, Box<dyn FnOnce(&mut Vec<u8>)>); 8] = [
-        (WEIGHTS, Box::new(|it| it.truncate(it.len() / 2))),
-        (WEIGHTS, Box::new(|it| it.truncate(4))),
-        (WEIGHTS, Box::new(Vec::clear)),
+    let cases: [(&str, Damage); 8] = [
+        (WEIGHTS, |it| it.truncate(it.len() / 2)),
+        (WEIGHTS, |it| it.truncate(4)),
+        (WEIGHTS, Vec::clear),
         // The header's length: larger than the file, and absurd.
-        (WEIGHTS, Box::new(|it| it[..8].copy_from_slice(&(1u64 << 20).to_le_bytes()))),
-        (WEIGHTS, Box::new(|it| it[..8].copy_from_slice(&u64::MAX.to_le_bytes()))),
+        (WEIGHTS, |it| it[..8].copy_from_slice(&(1u64 << 20).to_le_bytes())),
+        (WEIGHTS, |it| it[..8].copy_from_slice(&u64::MAX.to_le_bytes())),
         // A header that is no JSON.
-        (WEIGHTS, Box::new(|it| it[8..40].fill(b'{'))),
-        ("config.json", Box::new(|it| it.truncate(10))),
-        ("tokenizer.json", Box::new(|it| it.truncate(100))),
+        (WEIGHTS, |it| it[8..40].fill(b'{')),
+        ("config.json", |it| it.truncate(10)),
+        ("tokenizer.json", |it| it.truncate(100)),
     ];
     for (number, (file, change)) in cases.into_iter().enumerate() {
         let (_dir, model) = broken(change, file);
