@@ -32,6 +32,58 @@ fn dataset() -> TempDir {
     dir
 }
 
+/// One document has its word in the title alone.
+#[test]
+fn titles_can_be_ignored() {
+    let (riddle, dir) = (Riddle::new(), TempDir::new().expect("a temporary folder"));
+    let corpus = [
+        json!({"_id": "a", "title": "Anchor", "text": "It holds the boat."}),
+        json!({"_id": "b", "title": "", "text": "The anchor is made of iron."}),
+    ];
+    write(dir.path(), "corpus.jsonl", corpus.map(|it| format!("{it}\n")).concat());
+    write(dir.path(), "queries.jsonl", "{\"_id\": \"q\", \"text\": \"anchor\"}\n");
+    write(dir.path(), "qrels/test.tsv", "query-id\tcorpus-id\tscore\nq\ta\t1\nq\tb\t1\n");
+    let recall = |extra: &[&str]| {
+        let args = [&["--stages", "bm25"], extra].concat();
+        eval(&riddle, dir.path(), &args)["stages"]["bm25"]["recall@10"].clone()
+    };
+    assert!(close(&recall(&[]), 1.0));
+    assert!(close(&recall(&["--ignore-titles"]), 0.5));
+    // Each corpus keeps its own index.
+    assert!(close(&recall(&[]), 1.0));
+}
+
+#[test]
+fn files_are_indexed_as_files() {
+    let (riddle, dataset, files) =
+        (Riddle::new(), dataset(), TempDir::new().expect("a temporary folder"));
+    // The fifth document is no file; another is one that no question asks for.
+    let mut corpus = String::new();
+    for (n, word) in ["anchor", "bakery", "candle", "dragon"].iter().enumerate() {
+        // Two passages per file.
+        let text = format!("{}\n\nEverything about the {word}.", "Words before it. ".repeat(80));
+        write(files.path(), &format!("week{n}/d{n}.txt"), text);
+        corpus.push_str(&format!("{}\n", json!({"_id": format!("week{n}/d{n}.txt"), "text": ""})));
+    }
+    write(files.path(), "other.txt", "Nobody asks.");
+    corpus.push_str("{\"_id\": \"gone.txt\", \"text\": \"\"}\n");
+    write(dataset.path(), "corpus.jsonl", corpus);
+    let qrels = (0..4).map(|n| format!("q{n}\tweek{n}/d{n}.txt\t1\n")).collect::<String>();
+    write(dataset.path(), "qrels/test.tsv", format!("query-id\tcorpus-id\tscore\n{qrels}"));
+    let files = files.path().to_string_lossy().into_owned();
+    let args = ["--stages", "bm25", "--files", &files];
+    let report = eval(&riddle, dataset.path(), &args);
+    assert_eq!(report["queries"], 4, "{report:#}");
+    assert!(close(&report["stages"]["bm25"]["mrr@10"], 1.0), "{report:#}");
+    assert_eq!(report["corpus"]["documents"], 5, "{report:#}");
+    assert_eq!(report["corpus"]["reused"], false);
+    assert!(report["notices"].to_string().contains("1 of the dataset's 5"), "{report:#}");
+    assert_eq!(eval(&riddle, dataset.path(), &args)["corpus"]["reused"], true);
+    let dataset = dataset.path().to_string_lossy().into_owned();
+    let line = riddle.run(&["eval", &dataset, "--files", &files, "--ignore-titles"]).failed(1);
+    assert!(line.contains("--files"), "{line}");
+}
+
 fn eval(riddle: &Riddle, dataset: &Path, extra: &[&str]) -> Value {
     let dataset = dataset.to_string_lossy().into_owned();
     let mut args = vec!["eval", &dataset];

@@ -336,6 +336,9 @@ pub(crate) struct EvalArgs {
     pub(crate) embedder: Option<String>,
     #[command(flatten)]
     pub(crate) pruning: PruningArgs,
+    /// Index the files of this folder instead of the dataset's texts; document ids are paths below it
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) files: Option<PathBuf>,
     /// Take documents as their texts alone, as some published figures do
     #[arg(long)]
     pub(crate) ignore_titles: bool,

@@ -206,6 +206,17 @@ pub struct FastEmbedder {
 
 struct Counter(tokenizers::Tokenizer);
 
+impl Counter {
+    /// From a `tokenizer.json`, with what it says about padding and truncation taken back.
+    fn new(file: &[u8]) -> std::result::Result<Counter, String> {
+        let mut tokenizer =
+            tokenizers::Tokenizer::from_bytes(file).map_err(|error| error.to_string())?;
+        tokenizer.with_padding(None);
+        tokenizer.with_truncation(None).map_err(|error| error.to_string())?;
+        Ok(Counter(tokenizer))
+    }
+}
+
 impl TokenCounter for Counter {
     fn count(&self, text: &str) -> usize {
         self.0.encode_fast(text, false).map_or(text.len(), |it| it.len())
@@ -221,6 +232,15 @@ impl std::fmt::Debug for FastEmbedder {
 #[derive(Deserialize)]
 struct TokenizerConfig {
     model_max_length: Option<f64>,
+}
+
+/// Tokens that the model reads of a text, as its tokenizer's configuration says.
+fn max_tokens(dir: &Path) -> usize {
+    read_json::<TokenizerConfig>(&dir.join("tokenizer_config.json"))
+        .ok()
+        .and_then(|it| it.model_max_length)
+        .filter(|it| *it >= 1.0)
+        .map_or(MAX_TOKENS, |it| it.min(MAX_TOKENS as f64) as usize)
 }
 
 impl FastEmbedder {
@@ -239,16 +259,8 @@ impl FastEmbedder {
         let optional =
             |name: &str| std::fs::read(dir.join(name)).unwrap_or_else(|_| b"{}".to_vec());
         let tokenizer_file = read(&dir.join("tokenizer.json"))?;
-        let mut tokenizer = tokenizers::Tokenizer::from_bytes(&tokenizer_file)
-            .map_err(|error| fail(error.to_string()))?;
-        tokenizer.with_padding(None);
-        tokenizer.with_truncation(None).map_err(|error| fail(error.to_string()))?;
-        let limit = read_json::<TokenizerConfig>(&dir.join("tokenizer_config.json"))
-            .ok()
-            .and_then(|it| it.model_max_length);
-        let max_tokens = limit
-            .filter(|it| *it >= 1.0)
-            .map_or(MAX_TOKENS, |it| it.min(MAX_TOKENS as f64) as usize);
+        let counter = Counter::new(&tokenizer_file).map_err(&fail)?;
+        let max_tokens = max_tokens(dir);
         let name = card::name(dir);
         let mut model = UserDefinedEmbeddingModel::new(
             read(&onnx)?,
@@ -276,7 +288,7 @@ impl FastEmbedder {
             dimensions: 0,
             max_tokens,
             prefixes,
-            counter: Counter(tokenizer),
+            counter,
             model: Mutex::new(model),
             batch,
             dir: dir.to_path_buf(),

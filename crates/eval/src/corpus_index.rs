@@ -1,8 +1,14 @@
 //! The index of a dataset's corpus: a home of its own under the user's, kept for the next evaluation.
 
-use std::{fs, path::PathBuf, sync::atomic::AtomicBool};
+use std::{
+    collections::HashSet,
+    fs,
+    path::{Path, PathBuf},
+    sync::atomic::AtomicBool,
+};
 
 use riddle_rag::{Assistant, Config, InputDocument, Library};
+use riddle_types::FileState;
 
 use crate::{
     CorpusReport, Dataset, Error, Result,
@@ -19,6 +25,10 @@ const LAYOUT: &str = "1";
 pub(crate) struct CorpusIndex {
     pub(crate) assistant: Assistant,
     pub(crate) report: CorpusReport,
+    /// What the reader should know about the index.
+    pub(crate) notices: Vec<String>,
+    /// Whether documents are files, named by their paths, and not texts, kept by their numbers.
+    by_path: bool,
 }
 
 impl CorpusIndex {
@@ -41,29 +51,98 @@ impl CorpusIndex {
         if let Some(report) = earlier
             && let Ok(assistant) = Assistant::open(config.clone())
         {
-            return Ok(CorpusIndex { assistant, report: CorpusReport { reused: true, ..report } });
+            let report = CorpusReport { reused: true, ..report };
+            return Ok(CorpusIndex::of_texts(assistant, report));
         }
         let indexed = build(dataset, &config, embedder, instruments, stop)?;
         let assistant = Assistant::open(config)?;
         let report = CorpusReport { embedder: assistant.status(false)?.embedder, ..indexed };
         let bytes = serde_json::to_vec(&report).expect("plain data serializes: this is a bug");
         fs::write(&marker, bytes).map_err(|source| Error::Io { path: marker, source })?;
-        Ok(CorpusIndex { assistant, report })
+        Ok(CorpusIndex::of_texts(assistant, report))
+    }
+
+    fn of_texts(assistant: Assistant, report: CorpusReport) -> CorpusIndex {
+        CorpusIndex { assistant, report, notices: Vec::new(), by_path: false }
+    }
+
+    /// The index of a folder of real files, brought up to date as `riddle index` does. The ids of the
+    /// dataset's documents are paths below the folder.
+    pub(crate) fn of_files(
+        folder: &Path,
+        dataset: &Dataset,
+        base: &Config,
+        embedder: Option<&str>,
+        instruments: &mut dyn Instruments,
+        stop: &AtomicBool,
+    ) -> Result<CorpusIndex> {
+        let folder = folder
+            .canonicalize()
+            .map_err(|source| Error::Io { path: folder.to_path_buf(), source })?;
+        let identity = ["files", &folder.to_string_lossy(), embedder.unwrap_or_default()];
+        let config = home_for(base, &identity);
+        let mut library = Library::open(config.clone())?;
+        if let Some(embedder) = embedder {
+            library.choose_embedder(embedder)?;
+        }
+        library.add_root(&folder)?;
+        let indexed =
+            library.update(&mut |event| instruments.event(EvalEvent::Indexing(event)), stop)?;
+        if indexed.interrupted {
+            return Err(Error::Stopped);
+        }
+        drop(library);
+        let assistant = Assistant::open(config)?;
+        let status = assistant.status(true)?;
+        let found: HashSet<PathBuf> = status
+            .files
+            .iter()
+            .flatten()
+            .filter(|it| it.state == FileState::Indexed)
+            .map(|it| PathBuf::from(&it.path))
+            .collect();
+        let absent = dataset.documents.iter().filter(|it| !found.contains(&folder.join(&it.id)));
+        let absent = absent.count();
+        let mut notices = Vec::new();
+        if absent > 0 {
+            let all = dataset.documents.len();
+            notices.push(format!(
+                "{absent} of the dataset's {all} documents are not among the indexed files of {}",
+                folder.display()
+            ));
+        }
+        let report = CorpusReport {
+            documents: found.len() as u64,
+            chunks: status.chunks,
+            index_seconds: indexed.seconds,
+            embedder: status.embedder,
+            reused: indexed.read == 0,
+        };
+        Ok(CorpusIndex { assistant, report, notices, by_path: true })
     }
 
     /// Ids of the documents that hold the chunks, each once, in order of first occurrence.
     pub(crate) fn documents(&self, dataset: &Dataset, chunks: &[u64]) -> Result<Vec<String>> {
-        let numbers = self.assistant.documents_of(chunks)?;
-        let id =
-            |number: String| Some(dataset.documents.get(number.parse::<usize>().ok()?)?.id.clone());
-        Ok(crate::metrics::distinct(numbers.into_iter().flatten().filter_map(id)))
+        let names = self.assistant.documents_of(chunks)?;
+        let id = |name: String| {
+            if self.by_path {
+                return Some(name);
+            }
+            Some(dataset.documents.get(name.parse::<usize>().ok()?)?.id.clone())
+        };
+        Ok(crate::metrics::distinct(names.into_iter().flatten().filter_map(id)))
     }
 }
 
 /// The configuration of the corpus's own home; models stay where the user has them.
 fn corpus_config(dataset: &Dataset, base: &Config, embedder: Option<&str>) -> Config {
+    home_for(base, &[LAYOUT, &dataset.corpus_fingerprint(), embedder.unwrap_or_default()])
+}
+
+/// A home below the user's, found again by what it holds.
+fn home_for(base: &Config, identity: &[&str]) -> Config {
     let mut hasher = blake3::Hasher::new();
-    for part in [LAYOUT, &dataset.corpus_fingerprint(), embedder.unwrap_or_default()] {
+    for part in identity {
         hasher.update(part.as_bytes());
         hasher.update(&[0]);
     }

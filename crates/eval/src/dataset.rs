@@ -83,6 +83,15 @@ impl Dataset {
         Ok(dataset)
     }
 
+    /// Leaves the documents with their texts alone. The corpus has another
+    /// [fingerprint](Self::corpus_fingerprint) then, and an index of its own.
+    pub fn ignore_titles(&mut self) {
+        for document in &mut self.documents {
+            document.title.clear();
+        }
+        self.notices.push("the documents' titles are ignored".to_owned());
+    }
+
     /// Keeps the queries that can be judged, and says what does not fit together.
     fn reconcile(&mut self) -> Result<()> {
         let relevant = |judgments: &Judgments| judgments.values().any(|&grade| grade > 0);

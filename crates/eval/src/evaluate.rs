@@ -49,6 +49,9 @@ pub struct EvalOptions {
     pub settings: RerankSettings,
     /// Ask only the first queries.
     pub limit_queries: Option<usize>,
+    /// Index this folder instead of the dataset's texts: its documents are the folder's files, by their
+    /// paths below it.
+    pub files: Option<PathBuf>,
     /// Whether documents are their texts alone, as some published figures take them.
     pub ignore_titles: bool,
 }
@@ -92,9 +95,18 @@ pub fn evaluate(
             "--top-k, --candidates and --limit-queries must be at least 1".to_owned(),
         ));
     }
+    if options.files.is_some() && (options.run.is_some() || options.ignore_titles) {
+        return Err(Error::BadOption(
+            "--files takes texts and titles from files: leave out --run and --ignore-titles"
+                .to_owned(),
+        ));
+    }
     instruments.event(EvalEvent::Loading);
     let mut dataset = Dataset::open(&options.dataset)?;
     dataset.queries.truncate(options.limit_queries.unwrap_or(usize::MAX));
+    if options.ignore_titles {
+        dataset.ignore_titles();
+    }
     let mut report = EvalReport {
         dataset: dataset.name.clone(),
         queries: dataset.queries.len(),
@@ -178,13 +190,14 @@ fn search_all(
     if options.stages.contains(&Stage::Rerank) && model.is_none() {
         return Err(no_reranker());
     }
-    let index = CorpusIndex::open(
-        dataset,
-        &options.config,
-        options.embedder.as_deref(),
-        instruments,
-        stop,
-    )?;
+    let (config, embedder) = (&options.config, options.embedder.as_deref());
+    let index = match &options.files {
+        Some(folder) => {
+            CorpusIndex::of_files(folder, dataset, config, embedder, instruments, stop)?
+        }
+        None => CorpusIndex::open(dataset, config, embedder, instruments, stop)?,
+    };
+    report.notices.extend(index.notices.iter().cloned());
     let stages = chosen_stages(options, &index, model.is_some(), &mut report.notices)?;
     let session =
         Session { options, dataset, index: &index, model: model.as_deref(), stages: &stages };

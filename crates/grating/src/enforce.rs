@@ -98,19 +98,7 @@ impl Contest {
             return self.finish(layer, raw);
         }
         let open_slots = self.top_k - self.won.len();
-        let undecided = open_slots < self.active.len();
-        let decisions = if self.mode == Mode::Off || !undecided {
-            Vec::new()
-        } else {
-            policy.judge(&LayerView {
-                layer,
-                num_layers: self.num_layers,
-                open_slots,
-                active: &self.active,
-                raw,
-                scores,
-            })
-        };
+        let decisions = self.ask(policy, layer, raw, scores);
         let mut descending: Vec<usize> = (0..self.active.len()).collect();
         // By raw score: activated ones saturate, and two at 1.0 would look equal.
         descending.sort_by(|&a, &b| raw[b].total_cmp(&raw[a]));
@@ -151,6 +139,28 @@ impl Contest {
         verdicts.accepted.sort_unstable();
         verdicts.dropped.sort_unstable();
         verdicts
+    }
+
+    /// What the policy proposes for each active candidate; nothing when there is nothing to decide.
+    fn ask(
+        &self,
+        policy: &dyn PruningPolicy,
+        layer: u32,
+        raw: &[f32],
+        scores: &[f32],
+    ) -> Vec<Decision> {
+        let open_slots = self.top_k - self.won.len();
+        if self.mode == Mode::Off || open_slots >= self.active.len() {
+            return Vec::new();
+        }
+        policy.judge(&LayerView {
+            layer,
+            num_layers: self.num_layers,
+            open_slots,
+            active: &self.active,
+            raw,
+            scores,
+        })
     }
 
     /// The last layer: the best of who is left fill the open slots.

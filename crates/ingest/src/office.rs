@@ -80,6 +80,7 @@ impl Walk {
         }
     }
 
+    // Long: one arm for each kind of node.
     fn node(&mut self, node: &Node) {
         match node {
             Node::Heading { level, text } => self.heading(*level, text),

@@ -86,6 +86,7 @@ unsafe impl Send for SharedOut {}
 // SAFETY: as above.
 unsafe impl Sync for SharedOut {}
 
+// Long: two products with nineteen arguments each, one per line.
 fn one_head(
     qkv: &[f32],
     rows: std::ops::Range<usize>,

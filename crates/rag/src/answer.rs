@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::ControlFlow};
 use riddle_types::{FileState, GenerationRequest, Generator, Passage};
 
 use crate::{
-    AskRequest, AskResponse, Assistant, Citation, Error, Result, SearchHit, claims,
+    AskRequest, AskResponse, Assistant, Citation, Error, Result, SearchHit, SearchResponse, claims,
     extract::{Evidence, Extractive},
     stage, status,
 };
@@ -33,21 +33,7 @@ pub(crate) fn ask(
         )));
     }
     let found = assistant.search(&request.search)?;
-    let mut response = AskResponse {
-        question: request.search.query.clone(),
-        answer: None,
-        reason: None,
-        citations: Vec::new(),
-        supported: Vec::new(),
-        evidence: 0.0,
-        llm: llm.to_owned(),
-        order: found.order.clone(),
-        notices: found.notices,
-        index: found.index,
-        not_searched: not_searched(assistant)?,
-        first_token_ms: 0.0,
-        resident_weight_bytes: found.resident_weight_bytes,
-    };
+    let mut response = unanswered(&found, request, llm, not_searched(assistant)?);
     let hits: Vec<SearchHit> = found.hits.into_iter().take(request.passages).collect();
     let passages: Vec<Passage> = hits
         .iter()
@@ -85,6 +71,30 @@ pub(crate) fn ask(
         .max(assistant.embedder.as_ref().map_or(0, |it| it.resident_weight_bytes()));
     response.answer = Some(text);
     Ok(response)
+}
+
+/// The response as it is before anything is known but what was found.
+fn unanswered(
+    found: &SearchResponse,
+    request: &AskRequest,
+    llm: &str,
+    not_searched: BTreeMap<&'static str, u64>,
+) -> AskResponse {
+    AskResponse {
+        question: request.search.query.clone(),
+        answer: None,
+        reason: None,
+        citations: Vec::new(),
+        supported: Vec::new(),
+        evidence: 0.0,
+        llm: llm.to_owned(),
+        order: found.order.clone(),
+        notices: found.notices.clone(),
+        index: found.index.clone(),
+        not_searched,
+        first_token_ms: 0.0,
+        resident_weight_bytes: found.resident_weight_bytes,
+    }
 }
 
 /// The cited passages with the words that were used of each.

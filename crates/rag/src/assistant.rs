@@ -358,8 +358,8 @@ impl Assistant {
         status::status(&self.config, &self.catalog, files)
     }
 
-    /// Document ids of chunks of an in-memory collection, in order; `None` for chunks that are gone or come
-    /// from files.
+    /// Where chunks come from, in order: the path below their root with `/` between folders, or the
+    /// document's id in a collection; `None` for chunks that are gone.
     ///
     /// # Errors
     /// When the catalog can not be read.
@@ -370,8 +370,10 @@ impl Assistant {
             self.catalog.chunk_records(&ids)?.into_iter().map(|it| (it.id, it)).collect();
         let name = |id: &ChunkId| {
             let path = &records.get(id)?.path;
-            let root = roots.iter().find(|it| it.is_virtual && path.starts_with(&it.path))?;
-            Some(path.strip_prefix(&root.path).ok()?.to_string_lossy().into_owned())
+            let root = roots.iter().find(|it| path.starts_with(&it.path))?;
+            let below = path.strip_prefix(&root.path).ok()?;
+            let parts: Vec<_> = below.iter().map(|it| it.to_string_lossy()).collect();
+            Some(parts.join("/"))
         };
         Ok(ids.iter().map(name).collect())
     }

@@ -2,9 +2,9 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
-        mpsc::{RecvTimeoutError, sync_channel},
+        mpsc::{RecvTimeoutError, SyncSender, sync_channel},
     },
     time::{Duration, Instant},
 };
@@ -84,38 +84,13 @@ impl Pipeline<'_> {
     ) -> Result<()> {
         let options = self.chunk_options();
         let threads = self.config.threads.clamp(1, 8).min(jobs.len().max(1));
-        let queue = std::sync::Mutex::new(jobs.into_iter());
+        let queue = Mutex::new(jobs.into_iter());
         std::thread::scope(|scope| {
             let (sender, results) = sync_channel::<Done>(threads * 2);
             for _ in 0..threads {
                 let sender = sender.clone();
                 let (queue, options) = (&queue, &options);
-                scope.spawn(move || {
-                    let counter: &dyn TokenCounter = match &self.embedder {
-                        Some(embedder) => embedder.token_counter(),
-                        None => &ApproximateCounter,
-                    };
-                    loop {
-                        let next =
-                            queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
-                        let Some(job) = next else { break };
-                        if self.stopped() {
-                            // Not looked at: the attempt does not count.
-                            let _ = self.catalog.return_jobs(&[job.file]);
-                            continue;
-                        }
-                        let read = read_file(
-                            &job.path,
-                            self.config.max_file_bytes,
-                            self.parsers,
-                            counter,
-                            options,
-                        );
-                        if sender.send((job, read)).is_err() {
-                            break;
-                        }
-                    }
-                });
+                scope.spawn(move || self.read(queue, options, &sender));
             }
             drop(sender);
             let mut batch: Vec<Done> = Vec::new();
@@ -138,6 +113,33 @@ impl Pipeline<'_> {
                 }
             }
         })
+    }
+
+    /// Reads one job after the other until there are none, or nobody wants the results.
+    fn read(
+        &self,
+        queue: &Mutex<std::vec::IntoIter<Job>>,
+        options: &ChunkOptions,
+        results: &SyncSender<Done>,
+    ) {
+        let counter: &dyn TokenCounter = match &self.embedder {
+            Some(embedder) => embedder.token_counter(),
+            None => &ApproximateCounter,
+        };
+        loop {
+            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some(job) = next else { break };
+            if self.stopped() {
+                // Not looked at: the attempt does not count.
+                let _ = self.catalog.return_jobs(&[job.file]);
+                continue;
+            }
+            let max_bytes = self.config.max_file_bytes;
+            let read = read_file(&job.path, max_bytes, self.parsers, counter, options);
+            if results.send((job, read)).is_err() {
+                break;
+            }
+        }
     }
 
     fn commit(

@@ -8,7 +8,7 @@ use std::{
 };
 
 use riddle_ingest::{ChunkOptions, ParseOutcome, ParserPool, chunk, kind_of};
-use riddle_types::{Chunk, FileKind, FileState, TokenCounter};
+use riddle_types::{Chunk, Document, FileKind, FileState, TokenCounter};
 
 use crate::text::passage_text;
 
@@ -83,18 +83,7 @@ pub(crate) fn read_file(
         pool.parse(path, read.kind, &bytes)
     };
     match outcome {
-        ParseOutcome::Parsed(document) => {
-            read.chunks = chunk(&document, counter, options);
-            read.title = document.title;
-            read.language = document.language;
-            read.warnings = document.warnings;
-            if read.chunks.is_empty() {
-                read.state = FileState::NoText;
-                read.reason = "no text in it".to_owned();
-            } else {
-                read.state = FileState::Indexed;
-            }
-        }
+        ParseOutcome::Parsed(document) => read.take(document, counter, options),
         ParseOutcome::NoText { reason } => (read.state, read.reason) = (FileState::NoText, reason),
         ParseOutcome::Unsupported { reason } => {
             (read.state, read.reason) = (FileState::Unsupported, reason);
@@ -102,6 +91,22 @@ pub(crate) fn read_file(
         ParseOutcome::Failed { reason } => (read.state, read.reason) = (FileState::Failed, reason),
     }
     Ok(read)
+}
+
+impl ReadFile {
+    /// What a parsed file says, in chunks.
+    fn take(&mut self, document: Document, counter: &dyn TokenCounter, options: &ChunkOptions) {
+        self.chunks = chunk(&document, counter, options);
+        self.title = document.title;
+        self.language = document.language;
+        self.warnings = document.warnings;
+        if self.chunks.is_empty() {
+            self.state = FileState::NoText;
+            self.reason = "no text in it".to_owned();
+        } else {
+            self.state = FileState::Indexed;
+        }
+    }
 }
 
 /// The file's bytes, or `None` when its size forbids reading it (recorded in `read`).

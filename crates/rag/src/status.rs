@@ -6,7 +6,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use riddle_catalog::Catalog;
+use riddle_catalog::{ActiveEmbedder, Catalog};
 
 use crate::{
     Config, FileStatus, IndexFreshness, ModelStatus, Result, RootStatus, Status, derived, embedder,
@@ -62,23 +62,7 @@ pub(crate) fn status(config: &Config, catalog: &Catalog, files: bool) -> Result<
             name: it.name,
         })
         .collect();
-    let mut problems = catalog.check()?;
-    let last = catalog.last_seq()?;
-    if catalog.chunk_count()? > 0 {
-        if derived::keyword_seq(config) != Some(last) {
-            problems.push("the keyword index is behind: run `riddle index`".to_owned());
-        }
-        match &active {
-            Some(active) if derived::vector_seq(config, &active.id) != Some(last) => {
-                problems.push("the vector index is behind: run `riddle index`".to_owned());
-            }
-            Some(active) if catalog.count_without_vector(&active.id)? > 0 => {
-                problems.push("some passages have no vector yet: run `riddle index`".to_owned());
-            }
-            Some(_) => {}
-            None => problems.push(embedder::missing_notice(&wanted)),
-        }
-    }
+    let problems = problems(config, catalog, active.as_ref(), &wanted)?;
     Ok(Status {
         home: config.home.clone(),
         roots,
@@ -98,6 +82,33 @@ pub(crate) fn status(config: &Config, catalog: &Catalog, files: bool) -> Result<
         problems,
         files: if files { Some(ledger(catalog)?) } else { None },
     })
+}
+
+/// What is wrong, in words that say what to do.
+fn problems(
+    config: &Config,
+    catalog: &Catalog,
+    active: Option<&ActiveEmbedder>,
+    wanted: &str,
+) -> Result<Vec<String>> {
+    let mut problems = catalog.check()?;
+    let last = catalog.last_seq()?;
+    if catalog.chunk_count()? > 0 {
+        if derived::keyword_seq(config) != Some(last) {
+            problems.push("the keyword index is behind: run `riddle index`".to_owned());
+        }
+        match active {
+            Some(active) if derived::vector_seq(config, &active.id) != Some(last) => {
+                problems.push("the vector index is behind: run `riddle index`".to_owned());
+            }
+            Some(active) if catalog.count_without_vector(&active.id)? > 0 => {
+                problems.push("some passages have no vector yet: run `riddle index`".to_owned());
+            }
+            Some(_) => {}
+            None => problems.push(embedder::missing_notice(wanted)),
+        }
+    }
+    Ok(problems)
 }
 
 fn ledger(catalog: &Catalog) -> Result<Vec<FileStatus>> {

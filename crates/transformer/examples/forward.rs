@@ -36,15 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let (width, vocabulary) = (config.hidden_size, config.vocab_size);
     let per_batch = (micro_batch_tokens / length).clamp(1, texts);
-    let batches: Vec<RaggedBatch> = (0..texts)
-        .collect::<Vec<_>>()
-        .chunks(per_batch)
-        .map(|batch| {
-            let encoded: Vec<Encoded> =
-                batch.iter().map(|&text| synthetic(text, length, vocabulary)).collect();
-            RaggedBatch::pack(&encoded)
-        })
-        .collect();
+    let batches = batches(texts, length, per_batch, vocabulary);
     let pool = Pool::new(threads)?;
     let mut scratch = Scratch::new(config, per_batch * length, length, threads);
     let mut hidden = vec![0.0; texts * length * width];
@@ -80,6 +72,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         scratch.bytes() as f64 / f64::from(1 << 20),
     );
     operations(&bert, &pool, per_batch, length, batches.len() * depth)
+}
+
+/// Micro-batches of `per_batch` texts.
+fn batches(texts: usize, length: usize, per_batch: usize, vocabulary: usize) -> Vec<RaggedBatch> {
+    let all: Vec<Encoded> = (0..texts).map(|text| synthetic(text, length, vocabulary)).collect();
+    all.chunks(per_batch).map(RaggedBatch::pack).collect()
 }
 
 /// Token ids spread over the vocabulary: the values do not matter, the distinct rows do.

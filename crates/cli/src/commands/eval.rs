@@ -42,6 +42,7 @@ pub(crate) fn run(args: &EvalArgs, context: &Context) -> Result<(), Failure> {
         top_k: args.top_k,
         model: args.model.clone(),
         settings: args.pruning.settings(),
+        files: args.files.clone(),
         ignore_titles: args.ignore_titles,
         limit_queries: args.limit_queries,
     };
@@ -54,49 +55,18 @@ pub(crate) fn run(args: &EvalArgs, context: &Context) -> Result<(), Failure> {
     context.out.text(page(&report, context.style))
 }
 
+const COLUMNS: [&str; 10] =
+    ["stage", "ndcg@10", "mrr@10", "recall@10", "recall@100", "p@1", "p@5", "p@10", "p50", "p95"];
+
 fn page(report: &EvalReport, style: Style) -> String {
     let mut page = format!(
         "{}: {}\n",
         style.bold(show::clean(&report.dataset)),
         show::plural(report.queries as u64, "question")
     );
-    const COLUMNS: [&str; 10] = [
-        "stage",
-        "ndcg@10",
-        "mrr@10",
-        "recall@10",
-        "recall@100",
-        "p@1",
-        "p@5",
-        "p@10",
-        "p50",
-        "p95",
-    ];
     let header: Vec<String> = COLUMNS.iter().map(|it| format!("{it:>12}")).collect();
     page.push_str(&format!("{}\n", style.dim(header.concat())));
-    for (stage, it) in &report.stages {
-        let m = &it.measures;
-        let figures = [
-            m.ndcg_10,
-            m.mrr_10,
-            m.recall_10,
-            m.recall_100,
-            m.precision_1,
-            m.precision_5,
-            m.precision_10,
-        ];
-        let figures: String = figures.iter().map(|it| format!("{it:>12.4}")).collect();
-        let latency = it.latency_ms.map_or(String::new(), |it| {
-            format!("{:>12}{:>12}", show::ms(it.p50), show::ms(it.p95))
-        });
-        page.push_str(&format!("{:>10}{figures}{latency}\n", stage.as_str()));
-        if let (Some(layers), Some(share)) = (it.layers_run_mean, it.candidate_layers_share) {
-            page.push_str(&format!(
-                "{:>10}layers run {layers:.2}, share of candidate × layer forwards computed {share:.3}\n",
-                ""
-            ));
-        }
-    }
+    page.push_str(&rows(report));
     if let Some(corpus) = &report.corpus {
         let reused = if corpus.reused { "indexed earlier, in" } else { "indexed in" };
         page.push_str(&format!(
@@ -118,6 +88,35 @@ fn page(report: &EvalReport, style: Style) -> String {
     let memory = format!("peak memory {peak}, of which weights {weights}");
     page.push_str(&format!("{}\n", style.dim(memory)));
     page
+}
+
+/// The lines of the table, each under [`COLUMNS`].
+fn rows(report: &EvalReport) -> String {
+    let mut rows = String::new();
+    for (stage, it) in &report.stages {
+        let m = &it.measures;
+        let figures = [
+            m.ndcg_10,
+            m.mrr_10,
+            m.recall_10,
+            m.recall_100,
+            m.precision_1,
+            m.precision_5,
+            m.precision_10,
+        ];
+        let figures: String = figures.iter().map(|it| format!("{it:>12.4}")).collect();
+        let latency = it.latency_ms.map_or(String::new(), |it| {
+            format!("{:>12}{:>12}", show::ms(it.p50), show::ms(it.p95))
+        });
+        rows.push_str(&format!("{:>10}{figures}{latency}\n", stage.as_str()));
+        if let (Some(layers), Some(share)) = (it.layers_run_mean, it.candidate_layers_share) {
+            rows.push_str(&format!(
+                "{:>10}layers run {layers:.2}, share of candidate × layer forwards computed {share:.3}\n",
+                ""
+            ));
+        }
+    }
+    rows
 }
 
 #[cfg(test)]
