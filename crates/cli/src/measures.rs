@@ -44,7 +44,6 @@ fn add_memory(fields: &mut Map<String, Value>) {
     let weights = fields.remove("resident_weight_bytes").unwrap_or_else(|| json!(0));
     figures.entry("resident_weight_bytes").or_insert(weights);
     figures.insert("peak_rss_bytes".to_owned(), json!(measured.peak_rss_bytes));
-    figures.insert("peak_child_rss_bytes".to_owned(), json!(measured.peak_child_rss_bytes));
     fields.insert("memory".to_owned(), Value::Object(figures));
 }
 

@@ -2,23 +2,21 @@
 
 use serde::Serialize;
 
-/// Memory of this process and of the children it has waited for.
+/// Memory of this process. Children report their own: `RUSAGE_CHILDREN` counts what a child shared with
+/// its parent between fork and exec as the child's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct MemoryReport {
     /// Most bytes that were ever resident in this process.
     pub peak_rss_bytes: u64,
     /// Bytes resident now, where the system tells.
     pub rss_bytes: Option<u64>,
-    /// Most bytes that were resident in the largest child process waited for; 0 without children.
-    pub peak_child_rss_bytes: u64,
 }
 
 /// Reads the counters. Figures the system does not offer are 0 or `None`.
 pub fn memory() -> MemoryReport {
     MemoryReport {
-        peak_rss_bytes: status_bytes("VmHWM:").unwrap_or_else(|| max_rss(Who::This)),
+        peak_rss_bytes: status_bytes("VmHWM:").unwrap_or_else(max_rss),
         rss_bytes: status_bytes("VmRSS:"),
-        peak_child_rss_bytes: max_rss(Who::Children),
     }
 }
 
@@ -31,21 +29,11 @@ fn status_bytes(key: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-#[derive(Clone, Copy)]
-enum Who {
-    This,
-    Children,
-}
-
 #[cfg(unix)]
-fn max_rss(who: Who) -> u64 {
-    let who = match who {
-        Who::This => libc::RUSAGE_SELF,
-        Who::Children => libc::RUSAGE_CHILDREN,
-    };
+fn max_rss() -> u64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: `usage` is a valid, writable rusage; getrusage writes nothing beyond it.
-    let status = unsafe { libc::getrusage(who, usage.as_mut_ptr()) };
+    let status = unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
     if status != 0 {
         return 0;
     }
@@ -57,7 +45,7 @@ fn max_rss(who: Who) -> u64 {
 }
 
 #[cfg(not(unix))]
-fn max_rss(_who: Who) -> u64 {
+fn max_rss() -> u64 {
     0
 }
 

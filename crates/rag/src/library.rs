@@ -245,6 +245,8 @@ impl Library {
         report.states = states(&self.catalog)?;
         report.chunks = self.catalog.chunk_count()?;
         report.peak_parser_rss_bytes = self.parsers.peak_child_rss_bytes();
+        report.resident_weight_bytes =
+            self.embedder.as_ref().map_or(0, |it| it.1.resident_weight_bytes());
         Ok(())
     }
 
@@ -416,4 +418,5 @@ fn merge(all: &mut IndexReport, round: IndexReport) {
     all.states = round.states;
     all.chunks = round.chunks;
     all.peak_parser_rss_bytes = all.peak_parser_rss_bytes.max(round.peak_parser_rss_bytes);
+    all.resident_weight_bytes = all.resident_weight_bytes.max(round.resident_weight_bytes);
 }

@@ -288,6 +288,8 @@ pub struct IndexReport {
     pub interrupted: bool,
     /// Most memory a parser's child process used.
     pub peak_parser_rss_bytes: u64,
+    /// Bytes of the embedder's weights in memory.
+    pub resident_weight_bytes: u64,
 }
 
 /// What happens while indexing, for progress displays.
