@@ -66,6 +66,7 @@ fn scores_equal_transformers_layer_by_layer() {
     let cases = cases();
     let mut queries: Vec<&str> = cases.iter().map(|it| it.query.as_str()).collect();
     queries.dedup();
+    let mut worst = 0.0f32;
     for query in queries {
         let of_query: Vec<&Case> = cases.iter().filter(|it| it.query == query).collect();
         let texts: Vec<&str> = of_query.iter().map(|it| it.text.as_str()).collect();
@@ -75,6 +76,7 @@ fn scores_equal_transformers_layer_by_layer() {
         for (layer, event) in recorder.layers.iter().enumerate() {
             for (score, case) in event.scores.iter().zip(&of_query) {
                 let difference = (score - case.scores[layer]).abs();
+                worst = worst.max(difference);
                 assert!(
                     difference < 1e-3,
                     "{:?}, layer {}: differs by {difference}",
@@ -88,6 +90,7 @@ fn scores_equal_transformers_layer_by_layer() {
         let ranking: Vec<usize> = outcome.ranked.iter().map(|it| it.index).collect();
         assert_eq!(ranking, expected, "{query}");
     }
+    println!("largest difference of a score: {worst:e}");
 }
 
 proptest! {
