@@ -9,7 +9,7 @@ use riddle_types::{
     EmbedRole, Embedder, Generation, GenerationRequest, Generator, Passage, StageError,
 };
 
-use crate::sentences::sentences;
+use crate::sentences::{is_whole, sentences};
 
 /// Most sentences of an answer: more is no longer an answer but the passages again.
 const MAX_SENTENCES: usize = 3;
@@ -128,6 +128,10 @@ impl Generator for Extractive {
             if quoted.len() == MAX_SENTENCES || sentence.score() < best * FURTHER_SENTENCE_SHARE {
                 break;
             }
+            // The best may be a row of a table; what is said besides it has to say something by itself.
+            if !quoted.is_empty() && !is_whole(&sentence.text) {
+                continue;
+            }
             // Copies of a file hold the same sentence; it is said once.
             if !quoted.insert(normalized(&sentence.text)) {
                 continue;
@@ -237,6 +241,17 @@ mod tests {
     fn the_same_sentence_in_two_files_is_said_once() {
         let text = "The engine was overhauled by Thorne.";
         assert_eq!(answer("Who overhauled the engine?", &[text, text]), format!("{text} [1]"));
+    }
+
+    #[test]
+    fn fragments_answer_alone_and_never_besides() {
+        let row = "Engine overhauled: 1998, Thorne";
+        assert_eq!(answer("Who overhauled the engine?", &[row]), format!("{row} [1]"));
+        let text = "The engine was overhauled by Thorne.";
+        assert_eq!(
+            answer("Who overhauled the engine?", &[text, "engine overhauled Thorne"]),
+            format!("{text} [1]")
+        );
     }
 
     #[test]

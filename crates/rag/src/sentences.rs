@@ -44,10 +44,19 @@ pub(crate) fn sentences(text: &str) -> Vec<Range<usize>> {
     ranges
 }
 
+/// Whether a range that [`sentences`] found ends as a sentence does: headings, table rows and list items
+/// mostly do not.
+pub(crate) fn is_whole(sentence: &str) -> bool {
+    let last = sentence.trim_end_matches(is_closer).chars().next_back();
+    last.is_some_and(|it| matches!(it, '.' | '!' | '?' | '…' | '。' | '！' | '？' | '।' | '؟'))
+}
+
+fn is_closer(c: char) -> bool {
+    matches!(c, '"' | '\'' | ')' | ']' | '”' | '’' | '»' | '」' | '』' | '）')
+}
+
 fn skip_closers(chars: &[(usize, char)], mut i: usize) -> usize {
-    while chars.get(i).is_some_and(|&(_, c)| {
-        matches!(c, '.' | '!' | '?' | '"' | '\'' | ')' | ']' | '”' | '’' | '»' | '」' | '』' | '）')
-    }) {
+    while chars.get(i).is_some_and(|&(_, c)| matches!(c, '.' | '!' | '?') || is_closer(c)) {
         i += 1;
     }
     i
