@@ -152,7 +152,8 @@ pub(crate) fn parse_markdown(text: &str) -> Document {
             fence = Some(mark);
         } else if let Some((level, heading)) = heading(trimmed) {
             if level == 1 && title.is_none() {
-                title = Some(heading.to_owned());
+                // The title is shown as a name; marks of emphasis are for the page.
+                title = Some(heading.replace(['*', '`'], ""));
             }
             blocks.single(BlockKind::Heading(level), heading, number);
         } else if trimmed.is_empty() {

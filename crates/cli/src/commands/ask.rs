@@ -110,9 +110,9 @@ fn sources(response: &AskResponse, times: &Times, style: Style) -> String {
     if !response.citations.is_empty() {
         page.push('\n');
     }
+    // The only one until language models come, and what it does says more than its name.
     page.push_str(&format!(
-        "answered by {} from passages in this order: {}\n",
-        show::clean(&response.llm),
+        "quoted, without a language model · order: {}\n",
         show::order(&response.order)
     ));
     let left_out = show::states(&response.not_searched);
@@ -168,7 +168,7 @@ mod tests {
             sources(&response(Some("The boat is blue.")), &Times::new(), Style::with_colors(false));
         for part in [
             "[1] /files/boat.md · page 2\n    “The boat is blue.”\n",
-            "answered by extractive from passages in this order: keywords alone\n",
+            "quoted, without a language model · order: keywords alone\n",
             "files not searched: 1 no text · 2 failed",
         ] {
             assert!(shown.contains(part), "{part:?} is not in\n{shown}");
