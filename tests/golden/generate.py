@@ -3,7 +3,7 @@
     python3 -m venv venv && venv/bin/pip install -r requirements.txt
     venv/bin/python generate.py [DIRECTORY OF all-MiniLM-L6-v2]
 
-The tiny models have the true BERT architecture with random weights from a fixed seed, so they prove the
+The tiny models have the true architecture with random weights from a fixed seed, so they prove the
 computation and nothing about quality. The values of the real model are written only if it is given.
 """
 
@@ -14,7 +14,10 @@ from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import BertConfig, BertForSequenceClassification, BertModel, PreTrainedTokenizerFast
+from transformers import (
+    BertConfig, BertForSequenceClassification, BertModel, PreTrainedTokenizerFast, XLMRobertaConfig,
+    XLMRobertaForSequenceClassification,
+)
 
 HERE = Path(__file__).parent
 MAX_TOKENS = 48
@@ -115,6 +118,59 @@ def cross_encoder() -> None:
     (directory / "expected.json").write_text(json.dumps({"max_tokens": MAX_TOKENS, "cases": cases}, ensure_ascii=False))
 
 
+def make_unigram_tokenizer(directory: Path) -> PreTrainedTokenizerFast:
+    """Pieces, special tokens and template as XLM-RoBERTa has them."""
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    trainer = trainers.UnigramTrainer(
+        vocab_size=300, special_tokens=special, unk_token="<unk>", show_progress=False,
+    )
+    tokenizer.train_from_iterator(TEXTS, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>",
+        pair="<s> $A </s> </s> $B </s>",
+        special_tokens=[(it, tokenizer.token_to_id(it)) for it in ("<s>", "</s>")],
+    )
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, model_max_length=MAX_TOKENS, pad_token="<pad>", unk_token="<unk>",
+        bos_token="<s>", cls_token="<s>", sep_token="</s>", eos_token="</s>", mask_token="<mask>",
+        model_input_names=["input_ids", "attention_mask"],
+    )
+    fast.save_pretrained(directory)
+    return fast
+
+
+@torch.no_grad()
+def xlm_roberta_cross_encoder() -> None:
+    directory = HERE / "tiny-xlm-roberta-cross-encoder"
+    shutil.rmtree(directory, ignore_errors=True)
+    tokenizer = make_unigram_tokenizer(directory)
+    torch.manual_seed(23)
+    model = XLMRobertaForSequenceClassification(XLMRobertaConfig(
+        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=4, num_attention_heads=4, intermediate_size=64,
+        # As in published checkpoints: positions begin after the padding token's number.
+        max_position_embeddings=MAX_TOKENS + 2, pad_token_id=1, bos_token_id=0, eos_token_id=2, type_vocab_size=1,
+        layer_norm_eps=1e-5, initializer_range=0.3, attn_implementation="eager", num_labels=1,
+    )).eval()
+    model.save_pretrained(directory)
+    cases = []
+    # A padding token spelled out in a text takes no position of its own.
+    for query, text in PAIRS + [("Where is the boat?", "Bread <pad> and boats")]:
+        inputs = tokenizer([query], [text], truncation=True, max_length=MAX_TOKENS, return_tensors="pt")
+        hidden = model.roberta(**inputs, output_hidden_states=True).hidden_states
+        scores = [model.classifier(it)[0, 0] for it in hidden[1:]]
+        assert torch.allclose(scores[-1], model(**inputs).logits[0, 0])
+        cases.append({
+            "query": query, "text": text,
+            "input_ids": inputs["input_ids"][0].tolist(),
+            "token_type_ids": [0] * inputs["input_ids"].shape[1],
+            "scores": rounded(scores),
+        })
+    (directory / "expected.json").write_text(json.dumps({"max_tokens": MAX_TOKENS, "cases": cases}, ensure_ascii=False))
+
+
 def real_model(directory: str) -> None:
     from sentence_transformers import SentenceTransformer
 
@@ -129,5 +185,6 @@ def real_model(directory: str) -> None:
 if __name__ == "__main__":
     encoder()
     cross_encoder()
+    xlm_roberta_cross_encoder()
     if len(sys.argv) > 1:
         real_model(sys.argv[1])

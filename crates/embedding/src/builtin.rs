@@ -91,9 +91,8 @@ impl BuiltinEncoder {
         let pooling = card::pooling(dir)?.unwrap_or(Pooling::Mean);
         let bert = Bert::open(dir)?;
         let config = bert.config();
-        let max_tokens = card::max_tokens(dir)?
-            .unwrap_or(DEFAULT_MAX_TOKENS)
-            .min(config.max_position_embeddings);
+        let max_tokens =
+            card::max_tokens(dir)?.unwrap_or(DEFAULT_MAX_TOKENS).min(config.max_tokens());
         let layers = bert.layers()?;
         let depth = options.window.unwrap_or(layers.layers().len());
         let mut window = LayerWindow::new(Arc::new(layers), depth)?;

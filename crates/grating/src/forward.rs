@@ -55,7 +55,7 @@ impl Model {
     }
 
     pub(crate) fn max_tokens(&self) -> usize {
-        self.bert.config().max_position_embeddings
+        self.bert.config().max_tokens()
     }
 
     pub(crate) fn vocab_size(&self) -> usize {

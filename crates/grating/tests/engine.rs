@@ -26,13 +26,24 @@ struct Case {
     scores: Vec<f32>,
 }
 
+/// One model of each family.
+const FAMILIES: [&str; 2] = ["tiny-bert-cross-encoder", "tiny-xlm-roberta-cross-encoder"];
+
+fn golden(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(name)
+}
+
 fn tiny() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/tiny-bert-cross-encoder")
+    golden(FAMILIES[0])
+}
+
+fn cases_of(dir: &Path) -> Vec<Case> {
+    let json = std::fs::read(dir.join("expected.json")).expect("read");
+    serde_json::from_slice::<Expected>(&json).expect("json").cases
 }
 
 fn cases() -> Vec<Case> {
-    let json = std::fs::read(tiny().join("expected.json")).expect("read");
-    serde_json::from_slice::<Expected>(&json).expect("json").cases
+    cases_of(&tiny())
 }
 
 fn options() -> EngineOptions {
@@ -62,9 +73,18 @@ fn run(engine: &Engine, texts: &[String], top_k: usize) -> (RerankOutcome, Vec<L
 /// Invariant 2: mode off equals the reference on the same weights, after every layer.
 #[test]
 fn scores_equal_transformers_layer_by_layer() {
-    let engine = open(options());
-    let cases = cases();
+    for family in FAMILIES {
+        let worst = equals_transformers(&golden(family));
+        eprintln!("{family}: largest difference of a score: {worst:e}");
+    }
+}
+
+/// Returns the largest difference of a score.
+fn equals_transformers(dir: &Path) -> f32 {
+    let engine = Engine::open(dir, options()).expect("opens");
+    let cases = cases_of(dir);
     let mut queries: Vec<&str> = cases.iter().map(|it| it.query.as_str()).collect();
+    queries.sort_unstable();
     queries.dedup();
     let mut worst = 0.0f32;
     for query in queries {
@@ -90,7 +110,7 @@ fn scores_equal_transformers_layer_by_layer() {
         let ranking: Vec<usize> = outcome.ranked.iter().map(|it| it.index).collect();
         assert_eq!(ranking, expected, "{query}");
     }
-    println!("largest difference of a score: {worst:e}");
+    worst
 }
 
 proptest! {

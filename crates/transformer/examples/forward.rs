@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let config = bert.config();
     println!("model opened in {:.1} ms", opened.elapsed().as_secs_f64() * 1e3);
     let opened = Instant::now();
-    Tokenizer::open(Path::new(&model), config.max_position_embeddings, config.vocab_size)?;
+    Tokenizer::open(Path::new(&model), config.max_tokens(), config.vocab_size)?;
     println!("tokenizer opened in {:.1} ms", opened.elapsed().as_secs_f64() * 1e3);
 
     let (width, vocabulary) = (config.hidden_size, config.vocab_size);

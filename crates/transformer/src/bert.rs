@@ -1,4 +1,5 @@
-//! BERT (Devlin et al. 2019): encoder layers, embeddings, and the heads that read the first token.
+//! BERT (Devlin et al. 2019) and XLM-RoBERTa (Conneau et al. 2020): encoder layers, embeddings, and the heads that
+//! read the first token.
 
 use std::path::Path;
 
@@ -6,7 +7,9 @@ use riddle_kernels::{
     AttentionShape, Output, add_layer_norm, attention, attention_scratch_len, gelu, layer_norm,
     linear, tanh,
 };
-use riddle_weights::{BertConfig, Checkpoint, LayerLayout, LayeredCheckpoint, TensorInfo};
+use riddle_weights::{
+    BertConfig, BertFamily, Checkpoint, LayerLayout, LayeredCheckpoint, TensorInfo,
+};
 
 use crate::{Error, RaggedBatch, Result};
 
@@ -15,7 +18,7 @@ use crate::{Error, RaggedBatch, Result};
 pub struct Bert {
     config: BertConfig,
     checkpoint: Checkpoint,
-    /// `bert.` for models with a head, empty for bare encoders.
+    /// `bert.` or `roberta.` for models with a head, empty for bare encoders.
     prefix: &'static str,
     positions: Vec<f32>,
     types: Vec<f32>,
@@ -101,11 +104,13 @@ impl Bert {
     pub fn open(dir: &Path) -> Result<Bert> {
         let config = BertConfig::open(dir)?;
         let checkpoint = Checkpoint::open(dir)?;
-        let prefix = if checkpoint.contains("bert.embeddings.word_embeddings.weight") {
-            "bert."
-        } else {
-            ""
+        let with_head = match config.family {
+            BertFamily::Bert => "bert.",
+            BertFamily::XlmRoberta => "roberta.",
         };
+        let has_prefix =
+            checkpoint.contains(&format!("{with_head}embeddings.word_embeddings.weight"));
+        let prefix = if has_prefix { with_head } else { "" };
         let hidden = config.hidden_size;
         let read = |name: &str, shape: &[usize]| {
             read(&checkpoint, &format!("{prefix}embeddings.{name}"), shape)
@@ -212,8 +217,22 @@ impl Bert {
     pub fn embed(&self, batch: &RaggedBatch, hidden: &mut [f32]) {
         let width = self.config.hidden_size;
         for sequence in batch.cu_seqlens.windows(2) {
-            for (position, token) in (sequence[0]..sequence[1]).enumerate() {
-                let segment = batch.token_type_ids[token] as usize;
+            let mut next_position = self.config.first_position();
+            for token in sequence[0]..sequence[1] {
+                let (position, segment) = match self.config.family {
+                    BertFamily::Bert => (next_position, batch.token_type_ids[token] as usize),
+                    // A padding token that a text spells out stands at its own number and takes no other's
+                    // place, as in the reference.
+                    BertFamily::XlmRoberta
+                        if batch.input_ids[token] == self.config.pad_token_id =>
+                    {
+                        next_position -= 1;
+                        (self.config.pad_token_id as usize, 0)
+                    }
+                    // All is one segment, whatever the tokenizer says.
+                    BertFamily::XlmRoberta => (next_position, 0),
+                };
+                next_position += 1;
                 let row = &mut hidden[token * width..][..width];
                 let position = &self.positions[position * width..][..width];
                 let segment = &self.types[segment * width..][..width];
@@ -271,24 +290,30 @@ impl Bert {
         add_layer_norm(hidden, projected, gain, bias, config.layer_norm_eps);
     }
 
-    /// The head of `BertForSequenceClassification`: pooler and classifier over the first token.
+    /// The head of `BertForSequenceClassification` or `XLMRobertaForSequenceClassification`: pooler and classifier over the first token.
     ///
     /// # Errors
     /// [`Error::NoHead`] when the checkpoint has none with a single label, or knows no second segment.
     pub fn classification_head(&self) -> Result<ClassificationHead> {
         let hidden = self.config.hidden_size;
         let read = |name: &str, shape: &[usize]| read(&self.checkpoint, name, shape);
-        if !self.checkpoint.contains("classifier.weight")
-            || self.config.id2label.as_ref().is_some_and(|labels| labels.len() != 1)
-            || self.config.type_vocab_size < 2
+        let labels = self.config.id2label.as_ref();
+        // The same two products under two names.
+        let (pooler, classifier, segments) = match self.config.family {
+            BertFamily::Bert => (format!("{}pooler.dense", self.prefix), "classifier", 2),
+            BertFamily::XlmRoberta => ("classifier.dense".to_owned(), "classifier.out_proj", 1),
+        };
+        if !self.checkpoint.contains(&format!("{classifier}.weight"))
+            || labels.is_some_and(|labels| labels.len() != 1)
+            || self.config.type_vocab_size < segments
         {
             return Err(Error::NoHead { dir: self.checkpoint.dir().to_path_buf() });
         }
         Ok(ClassificationHead {
-            pooler: read(&format!("{}pooler.dense.weight", self.prefix), &[hidden, hidden])?,
-            pooler_bias: read(&format!("{}pooler.dense.bias", self.prefix), &[hidden])?,
-            classifier: read("classifier.weight", &[1, hidden])?,
-            classifier_bias: read("classifier.bias", &[1])?,
+            pooler: read(&format!("{pooler}.weight"), &[hidden, hidden])?,
+            pooler_bias: read(&format!("{pooler}.bias"), &[hidden])?,
+            classifier: read(&format!("{classifier}.weight"), &[1, hidden])?,
+            classifier_bias: read(&format!("{classifier}.bias"), &[1])?,
         })
     }
 }

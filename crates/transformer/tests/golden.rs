@@ -1,7 +1,7 @@
 //! The encoder against Hugging Face `transformers` on a committed tiny model: tokens, and hidden states
 //! after every layer. `tests/golden/generate.py` made model and values.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use riddle_kernels::Pool;
 use riddle_offload::{EmbeddingRows, LayerWindow};
@@ -82,7 +82,7 @@ fn hidden_states_equal_transformers_layer_by_layer() {
             }
         }
     }
-    println!("largest difference of a hidden state: {worst:e}");
+    eprintln!("largest difference of a hidden state: {worst:e}");
 }
 
 #[derive(Deserialize)]
@@ -102,11 +102,16 @@ struct ExpectedPairs {
 /// Among them: an empty text, a long text, a long query, and both long, cut as `longest_first` does.
 #[test]
 fn pairs_are_tokenized_and_truncated_as_transformers_does() {
-    let dir = golden("tiny-bert-cross-encoder");
+    for name in ["tiny-bert-cross-encoder", "tiny-xlm-roberta-cross-encoder"] {
+        check_pairs(&golden(name));
+    }
+}
+
+fn check_pairs(dir: &Path) {
     let expected: ExpectedPairs =
         serde_json::from_slice(&std::fs::read(dir.join("expected.json")).expect("read"))
             .expect("json");
-    let tokenizer = Tokenizer::open(&dir, expected.max_tokens, 300).expect("tokenizer");
+    let tokenizer = Tokenizer::open(dir, expected.max_tokens, 300).expect("tokenizer");
     assert!(
         expected.cases.iter().filter(|it| it.input_ids.len() == expected.max_tokens).count() >= 3
     );

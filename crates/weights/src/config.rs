@@ -9,12 +9,25 @@ use crate::{Error, Result};
 /// Configuration files are a few kilobytes; more than this is not a configuration.
 const MAX_JSON_BYTES: u64 = 16 << 20;
 
-/// Configuration of a BERT model; the fields are the keys of Hugging Face's `config.json`
+/// Architectures that compute as BERT does and differ at the edges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub enum BertFamily {
+    /// BERT (Devlin et al. 2019).
+    #[serde(rename = "bert")]
+    Bert,
+    /// XLM-RoBERTa (Conneau et al. 2020): positions are counted from behind the padding token's number, one
+    /// segment, a head without the pooler's name.
+    #[serde(rename = "xlm-roberta")]
+    XlmRoberta,
+}
+
+/// Configuration of a model of the BERT family; the fields are the keys of Hugging Face's `config.json`
 /// (<https://github.com/huggingface/transformers/blob/main/src/transformers/models/bert/configuration_bert.py>).
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct BertConfig {
-    /// `bert`; nothing else is read by this type.
-    pub model_type: String,
+    /// Which architecture.
+    #[serde(rename = "model_type")]
+    pub family: BertFamily,
     /// Rows of the token embedding table.
     pub vocab_size: usize,
     /// Width of the hidden states.
@@ -28,8 +41,11 @@ pub struct BertConfig {
     /// Activation of the feed-forward layer; `gelu` is supported.
     #[serde(default = "gelu")]
     pub hidden_act: String,
-    /// Longest input in tokens.
+    /// Rows of the position table; see [`max_tokens`](Self::max_tokens).
     pub max_position_embeddings: usize,
+    /// The padding token. Only XLM-RoBERTa's positions depend on it: 1 where nothing is said.
+    #[serde(default = "one")]
+    pub pad_token_id: u32,
     /// Kinds of segment; a cross-encoder needs two.
     #[serde(default = "two")]
     pub type_vocab_size: usize,
@@ -46,6 +62,10 @@ pub struct BertConfig {
 
 fn gelu() -> String {
     "gelu".to_owned()
+}
+
+fn one() -> u32 {
+    1
 }
 
 fn two() -> usize {
@@ -68,10 +88,10 @@ impl BertConfig {
         let bad = |why: String| Error::BadConfig { path: path.clone(), why };
         // The family decides which keys must be there, so it is looked at first.
         match value.get("model_type").and_then(|it| it.as_str()) {
-            Some("bert") => {}
+            Some("bert" | "xlm-roberta") => {}
             Some(other) => {
                 return Err(bad(format!(
-                    "model_type {other:?} is not supported: this program reads \"bert\""
+                    "model_type {other:?} is not supported: this program reads \"bert\" and \"xlm-roberta\""
                 )));
             }
             None => return Err(bad("no model_type in it".to_owned())),
@@ -80,6 +100,20 @@ impl BertConfig {
             serde_json::from_value(value).map_err(|error| bad(error.to_string()))?;
         config.check().map_err(bad)?;
         Ok(config)
+    }
+
+    /// The row of the position table that belongs to a sequence's first token.
+    pub fn first_position(&self) -> usize {
+        match self.family {
+            BertFamily::Bert => 0,
+            BertFamily::XlmRoberta => self.pad_token_id as usize + 1,
+        }
+    }
+
+    /// Longest input in tokens, special tokens included.
+    pub fn max_tokens(&self) -> usize {
+        // The check on opening leaves at least one.
+        self.max_position_embeddings - self.first_position()
     }
 
     fn check(&self) -> std::result::Result<(), String> {
@@ -109,6 +143,12 @@ impl BertConfig {
         if let Some((key, size)) = sizes.into_iter().find(|&(_, size)| size == 0 || size > MAX_SIZE)
         {
             return Err(format!("{key} is {size}: it must be between 1 and {MAX_SIZE}"));
+        }
+        if self.first_position() >= self.max_position_embeddings {
+            return Err(format!(
+                "pad_token_id {} leaves no position of {}",
+                self.pad_token_id, self.max_position_embeddings
+            ));
         }
         if !self.hidden_size.is_multiple_of(self.num_attention_heads) {
             return Err(format!(
@@ -162,9 +202,19 @@ mod tests {
     }
 
     #[test]
+    fn positions_of_xlm_roberta_begin_behind_the_padding_token() {
+        let bert = open(GOOD).expect("good");
+        assert_eq!((bert.first_position(), bert.max_tokens()), (0, 12));
+        let roberta = open(&GOOD.replace("\"bert\"", "\"xlm-roberta\"")).expect("good");
+        assert_eq!((roberta.first_position(), roberta.max_tokens()), (2, 10));
+    }
+
+    #[test]
     fn what_is_not_supported_is_named() {
         for (from, to, word) in [
-            ("\"bert\"", "\"roberta\"", "roberta"),
+            ("\"bert\"", "\"deberta\"", "deberta"),
+            ("\"bert\"", "\"xlm-roberta\",\"pad_token_id\":11", "pad_token_id"),
+            ("\"vocab_size\":10", "\"vocab_size\":10,\"pad_token_id\":-1", "u32"),
             ("\"vocab_size\":10", "\"vocab_size\":0", "vocab_size"),
             ("\"hidden_size\":8", "\"hidden_size\":7", "num_attention_heads"),
             ("\"hidden_size\":8", "\"hidden_size\":99999999999", "hidden_size"),

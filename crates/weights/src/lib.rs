@@ -16,6 +16,6 @@ mod header;
 mod layers;
 
 pub use checkpoint::{Checkpoint, TensorInfo};
-pub use config::{BertConfig, read_json};
+pub use config::{BertConfig, BertFamily, read_json};
 pub use error::{Error, Result};
 pub use layers::{LayerLayout, LayeredCheckpoint};
