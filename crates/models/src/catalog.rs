@@ -61,7 +61,7 @@ const SENTENCE_FILES: &[&str] = &[
     "1_Pooling/config.json",
 ];
 
-/// Files of a BERT cross-encoder.
+/// Files of a cross-encoder of the BERT family.
 const CROSS_ENCODER_FILES: &[&str] =
     &["config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"];
 
@@ -159,6 +159,20 @@ pub const KNOWN: &[KnownModel] = &[
         "apache-2.0",
         134,
         "English reranker, 12 layers",
+    ),
+    cross_encoder(
+        "bge-reranker-base",
+        "BAAI/bge-reranker-base",
+        "mit",
+        1112,
+        "Chinese and English reranker, 12 layers",
+    ),
+    cross_encoder(
+        "bge-reranker-v2-m3",
+        "BAAI/bge-reranker-v2-m3",
+        "apache-2.0",
+        2271,
+        "multilingual reranker, 24 layers",
     ),
     onnx("bge-small-en-v1.5", "Xenova/bge-small-en-v1.5", "mit", 134, "English, 384 dimensions"),
     onnx("bge-base-en-v1.5", "Xenova/bge-base-en-v1.5", "mit", 436, "English, 768 dimensions"),

@@ -1,4 +1,4 @@
-//! Layer graphs, heads and tokenizers of the supported model families: BERT today.
+//! Layer graphs, heads and tokenizers of the supported model families: BERT and XLM-RoBERTa today.
 //!
 //! [`Bert`] knows what a layer computes and which tensors it needs, and holds only the small ones
 //! (position and segment embeddings, the head). The layers' weights and the token rows come from
