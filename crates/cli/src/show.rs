@@ -150,6 +150,49 @@ pub(crate) fn wrapped(text: &str, indent: usize) -> Vec<String> {
     lines.into_iter().map(|it| format!("{}{it}", " ".repeat(indent))).collect()
 }
 
+/// Text that comes in pieces, wrapped as [`wrapped`] does. A word is written when it is over.
+#[derive(Debug, Default)]
+pub(crate) struct Flow {
+    column: usize,
+    word: String,
+}
+
+impl Flow {
+    /// What can be written after this piece, whose line breaks stay.
+    pub(crate) fn push(&mut self, piece: &str) -> String {
+        let mut out = String::new();
+        for c in piece.chars() {
+            if c == '\n' {
+                out.push_str(&self.end());
+                out.push('\n');
+                self.column = 0;
+            } else if c.is_whitespace() {
+                out.push_str(&self.end());
+            } else {
+                self.word.push(c);
+            }
+        }
+        out
+    }
+
+    /// The last word.
+    pub(crate) fn end(&mut self) -> String {
+        let word = std::mem::take(&mut self.word);
+        if word.is_empty() {
+            return word;
+        }
+        let word = clean(&word);
+        let length = word.chars().count();
+        let gap = match self.column {
+            0 => "",
+            column if column + 1 + length > COLUMNS => "\n",
+            _ => " ",
+        };
+        self.column = if gap == " " { self.column + 1 + length } else { length };
+        format!("{gap}{word}")
+    }
+}
+
 /// Characters on screen: color codes (`ESC [ … m`, ours alone, since texts are cleaned) take no room.
 fn visible_length(word: &str) -> usize {
     let mut in_code = false;
@@ -358,6 +401,14 @@ mod tests {
             let (start, end) = best_window(&tokens, &matched);
             let found = matched[start..end].iter().filter(|it| **it).count();
             prop_assert_eq!(found, naive_matches(&tokens, &matched));
+        }
+
+        #[test]
+        fn text_in_pieces_is_wrapped_as_a_whole(pieces in prop::collection::vec("[a-z ]{0,30}", 0..30)) {
+            let mut flow = Flow::default();
+            let mut shown: String = pieces.iter().map(|it| flow.push(it)).collect();
+            shown.push_str(&flow.end());
+            prop_assert_eq!(shown, wrapped(&pieces.concat(), 0).join("\n"));
         }
 
         #[test]

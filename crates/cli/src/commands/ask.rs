@@ -11,7 +11,7 @@ use crate::{
     failure::Failure,
     measures::{SEARCH_STAGES, Times, complete, with_measures},
     output::Style,
-    show,
+    show::{self, Flow},
 };
 
 /// The generator that is always there.
@@ -36,14 +36,12 @@ pub(crate) fn run(args: &AskArgs, context: &Context) -> Result<(), Failure> {
     // Opening reads models and indexes; only the answer itself is timed.
     context.take_times();
     let started = Instant::now();
-    let mut closed = None;
+    let (mut closed, mut flow) = (None, Flow::default());
     let mut sink = |piece: &str| {
         if context.json {
             return ControlFlow::Continue(());
         }
-        // Line breaks are the answer's own; everything else that a terminal obeys is not.
-        let piece = piece.split('\n').map(show::clean).collect::<Vec<_>>().join("\n");
-        match context.out.text(piece) {
+        match context.out.text(flow.push(piece)) {
             Ok(()) => ControlFlow::Continue(()),
             Err(failure) => {
                 closed = Some(failure);
@@ -63,6 +61,7 @@ pub(crate) fn run(args: &AskArgs, context: &Context) -> Result<(), Failure> {
     if context.json {
         return context.out.json(&json(&response, &times)?);
     }
+    context.out.text(flow.end())?;
     context.out.text(sources(&response, &times, context.style))
 }
 
