@@ -109,11 +109,9 @@ fn sources(response: &AskResponse, times: &Times, style: Style) -> String {
     if !response.citations.is_empty() {
         page.push('\n');
     }
-    // The only one until language models come, and what it does says more than its name.
-    page.push_str(&format!(
-        "quoted, without a language model · order: {}\n",
-        show::order(&response.order)
-    ));
+    // The only generator until language models come; what it does says more than its name.
+    let how = if response.answer.is_some() { "quoted, without a language model · " } else { "" };
+    page.push_str(&format!("{how}order: {}\n", show::order(&response.order)));
     let left_out = show::states(&response.not_searched);
     if response.not_searched.values().any(|it| *it > 0) {
         page.push_str(&format!("files not searched: {left_out} (riddle status --files)\n"));
