@@ -82,6 +82,12 @@ fn files_are_indexed_as_files() {
     let dataset = dataset.path().to_string_lossy().into_owned();
     let line = riddle.run(&["eval", &dataset, "--files", &files, "--ignore-titles"]).failed(1);
     assert!(line.contains("--files"), "{line}");
+    let line = riddle.run(&["eval", &dataset, "--files", "/no/such/folder"]).failed(1);
+    assert!(line.contains("no such folder"), "{line}");
+    let empty = TempDir::new().expect("a temporary folder");
+    let line =
+        riddle.run(&["eval", &dataset, "--files", &empty.path().to_string_lossy()]).failed(1);
+    assert!(line.contains("no indexed file"), "{line}");
 }
 
 fn eval(riddle: &Riddle, dataset: &Path, extra: &[&str]) -> Value {

@@ -76,9 +76,12 @@ impl CorpusIndex {
         instruments: &mut dyn Instruments,
         stop: &AtomicBool,
     ) -> Result<CorpusIndex> {
-        let folder = folder
-            .canonicalize()
-            .map_err(|source| Error::Io { path: folder.to_path_buf(), source })?;
+        let folder = folder.canonicalize().ok().filter(|it| it.is_dir()).ok_or_else(|| {
+            Error::BadOption(format!(
+                "--files {}: there is no such folder: give the one that holds the dataset's files",
+                folder.display()
+            ))
+        })?;
         let identity = ["files", &folder.to_string_lossy(), embedder.unwrap_or_default()];
         let config = home_for(base, &identity);
         let mut library = Library::open(config.clone())?;
@@ -104,8 +107,15 @@ impl CorpusIndex {
         let absent = dataset.documents.iter().filter(|it| !found.contains(&folder.join(&it.id)));
         let absent = absent.count();
         let mut notices = Vec::new();
+        let all = dataset.documents.len();
+        if absent == all {
+            return Err(Error::BadOption(format!(
+                "--files {}: no indexed file there has the path of a document, such as {:?}",
+                folder.display(),
+                dataset.documents.first().map_or("", |it| it.id.as_str())
+            )));
+        }
         if absent > 0 {
-            let all = dataset.documents.len();
             notices.push(format!(
                 "{absent} of the dataset's {all} documents are not among the indexed files of {}",
                 folder.display()

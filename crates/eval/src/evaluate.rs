@@ -264,7 +264,7 @@ impl Lap {
     }
 
     fn sum(&self, names: &[&str]) -> f64 {
-        names.iter().filter_map(|it| self.times.get(it)).sum()
+        names.iter().filter_map(|it| self.times.get(it)).fold(0.0, |sum, it| sum + it)
     }
 
     /// Adds what `stage` cost, the stages before it included.

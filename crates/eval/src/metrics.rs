@@ -117,7 +117,8 @@ fn ndcg(gains: &[f64], judgments: &Judgments, depth: usize) -> f64 {
 
 fn dcg(gains: &[f64], depth: usize) -> f64 {
     let discounted = |(index, gain): (usize, &f64)| gain / ((index + 2) as f64).log2();
-    gains.iter().take(depth).enumerate().map(discounted).sum()
+    // Not `sum()`: that of nothing is −0.0, which is printed with its sign.
+    gains.iter().take(depth).enumerate().map(discounted).fold(0.0, |sum, it| sum + it)
 }
 
 fn ratio(part: usize, whole: usize) -> f64 {
@@ -129,6 +130,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn nothing_found_is_zero_without_a_sign() {
+        let measures = Measures::of::<&str>(&[], &judgments(&[("a", 1)]));
+        assert!(measures.ndcg_10.is_sign_positive());
+    }
 
     fn judgments(pairs: &[(&str, i64)]) -> Judgments {
         pairs.iter().map(|&(id, grade)| (id.to_owned(), grade)).collect()
