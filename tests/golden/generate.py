@@ -278,7 +278,8 @@ QWEN3_BODY = (
     "<Instruct>: Given a web search query, retrieve relevant passages that answer the query\n"
     "<Query>: {}\n<Document>: {}"
 )
-QWEN3_MAX_TOKENS = 160
+# So long that the repeated query leaves room for a part of the text.
+QWEN3_MAX_TOKENS = 260
 
 
 def make_qwen3_tokenizer(directory: Path) -> PreTrainedTokenizerFast:

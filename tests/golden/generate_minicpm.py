@@ -31,9 +31,10 @@ def make_tokenizer() -> LlamaTokenizerFast:
     """Pieces of SentencePiece as a BPE with bytes for the rest: one space goes before every text, no splitting."""
     trained = Tokenizer(models.BPE())
     trained.pre_tokenizer = pre_tokenizers.Metaspace()
-    # A small alphabet, so that other scripts are spelled in bytes.
-    trainer = trainers.BpeTrainer(vocab_size=220, limit_alphabet=44, show_progress=False)
-    trained.train_from_iterator(TEXTS + [f"A: {query} B: " for query, _ in PAIRS] + [PROMPT] * 20, trainer)
+    trainer = trainers.BpeTrainer(vocab_size=220, show_progress=False)
+    # Without the other scripts, which are then spelled in bytes.
+    texts = [it for it in TEXTS if it.isascii()] + [f"A: {query} B: " for query, _ in PAIRS] + [PROMPT] * 20
+    trained.train_from_iterator(texts, trainer)
     model = json.loads(trained.to_str())["model"]
     special = ["<unk>", "<s>", "</s>"]
     pieces = special + [f"<0x{byte:02X}>" for byte in range(256)] + sorted(model["vocab"], key=model["vocab"].get)
