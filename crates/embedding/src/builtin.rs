@@ -10,9 +10,8 @@ use std::{
 
 use riddle_kernels::{Pool, l2_normalize, mean_pool};
 use riddle_offload::{EmbeddingRows, LayerWindow};
-use riddle_transformer::{Bert, Encoded, RaggedBatch, Scratch, Tokenizer};
+use riddle_transformer::{Bert, Encoded, RaggedBatch, Scratch, ScratchSize, Tokenizer};
 use riddle_types::{EmbedRole, Embedder, StageError, TokenCounter};
-use riddle_weights::BertConfig;
 
 use crate::{
     Error, Result,
@@ -93,14 +92,17 @@ impl BuiltinEncoder {
         let config = bert.config();
         let max_tokens =
             card::max_tokens(dir)?.unwrap_or(DEFAULT_MAX_TOKENS).min(config.max_tokens());
-        let layers = bert.layers()?;
+        let layers = bert.layers().clone();
         let depth = options.window.unwrap_or(layers.layers().len());
         let mut window = LayerWindow::new(Arc::new(layers), depth)?;
         // The weights come in while the tokenizer's vocabulary is built.
         window.prefetch()?;
         let tokenizer = Tokenizer::open(dir, max_tokens, config.vocab_size)?;
-        let rows =
-            EmbeddingRows::new(bert.checkpoint().clone(), bert.token_table()?, EMBEDDING_ROWS);
+        let rows = EmbeddingRows::new(
+            bert.checkpoint().clone(),
+            bert.token_table().clone(),
+            EMBEDDING_ROWS,
+        );
         let name = card::name(dir);
         Ok(BuiltinEncoder {
             id: identity(&name, &bert, pooling, max_tokens),
@@ -163,13 +165,13 @@ impl BuiltinEncoder {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let State { bert, window, rows } = &mut *state;
         let width = self.dimensions;
-        let (hidden, scratch) = memory.reserve(bert.config(), batch, self.pool.threads());
+        let (hidden, scratch) = memory.reserve(bert, batch, self.pool.threads());
         rows.gather(&batch.input_ids, hidden)?;
         bert.embed(batch, hidden);
         for layer in 0..bert.config().num_hidden_layers {
             self.pool.run(|| {
                 let view = window.advance_to(layer)?;
-                bert.layer(view.weights, &batch.cu_seqlens, hidden, scratch);
+                bert.layer(layer, view.weights, &batch.cu_seqlens, hidden, scratch);
                 Ok::<(), Error>(())
             })?;
         }
@@ -209,22 +211,22 @@ impl Memory {
     /// Hidden states `[tokens, width]` and scratch for `batch`.
     fn reserve(
         &mut self,
-        config: &BertConfig,
+        bert: &Bert,
         batch: &RaggedBatch,
         threads: usize,
     ) -> (&mut [f32], &mut Scratch) {
+        let width = bert.config().hidden_size;
         let lengths = batch.cu_seqlens.windows(2).map(|it| it[1] - it[0]);
         let (tokens, longest) = (batch.tokens(), lengths.max().unwrap_or(0));
         if tokens > self.tokens || longest > self.longest {
             (self.tokens, self.longest) = (tokens.max(self.tokens), longest.max(self.longest));
             // The old one goes first: two at once would double the peak.
             self.scratch = None;
-            self.hidden.resize(self.tokens * config.hidden_size, 0.0);
+            self.hidden.resize(self.tokens * width, 0.0);
         }
-        let scratch = self
-            .scratch
-            .get_or_insert_with(|| Scratch::new(config, self.tokens, self.longest, threads));
-        (&mut self.hidden[..tokens * config.hidden_size], scratch)
+        let size = ScratchSize { tokens: self.tokens, longest: self.longest, threads };
+        let scratch = self.scratch.get_or_insert_with(|| Scratch::new(&bert.scratch_shape(), size));
+        (&mut self.hidden[..tokens * width], scratch)
     }
 }
 

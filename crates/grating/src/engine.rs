@@ -2,7 +2,7 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -11,14 +11,16 @@ use std::{
 };
 
 use riddle_kernels::Pool;
-use riddle_transformer::{Encoded, Tokenizer};
-use riddle_types::{LayerEvent, LayerObserver, RerankOutcome, RerankStats, Reranker, StageError};
+use riddle_transformer::{Encoded, OpenOptions, PairEncoder};
+use riddle_types::{
+    LayerEvent, LayerObserver, MemoryPlan, RerankOutcome, RerankStats, Reranker, StageError,
+};
 
 use crate::{
     ClusterPruning, Error, Mode, NeverPrune, PruningPolicy, Result, dispersion,
     enforce::Contest,
-    forward::{Hidden, Model},
-    plan::DEFAULT_MICRO_BATCH_TOKENS,
+    forward::{Hidden, LayerWork, Model},
+    plan::{Plan, Wishes, process_bytes},
 };
 
 /// Which policy decides.
@@ -43,14 +45,30 @@ pub struct EngineOptions {
     pub pruning: Pruning,
     /// Layers in memory at once; `None`: all, read once and kept.
     pub window: Option<usize>,
-    /// Tokens that a layer computes at a time, at least 1.
-    pub micro_batch_tokens: usize,
+    /// Tokens that a layer computes at a time, at least 1; `None`: 1 024, or what a budget leaves.
+    pub micro_batch_tokens: Option<usize>,
     /// Share of the vocabulary whose embedding rows may be in memory, 0…1.
     pub embedding_rows: f32,
     /// Threads that compute.
     pub threads: usize,
-    /// Longest pair in tokens; `None`: what the model was made for.
+    /// Longest pair in tokens; `None`: what the model's reference implementation reads.
     pub max_tokens: Option<usize>,
+    /// Bytes of memory that the *process* is to stay within while a request runs. What it holds already is
+    /// counted; from the rest are planned, anew for each request, window, micro-batch, embedding rows and
+    /// where hidden states are, as far as they are not set here. On systems that do not tell how much
+    /// memory a process has (all but Linux today), it bounds what the engine holds itself.
+    pub memory_budget: Option<u64>,
+    /// Keeps hidden states on disk, three micro-batches of them in memory (§4.3). A budget does so where
+    /// it must.
+    pub hidden_on_disk: bool,
+    /// Folder for the temporary file of hidden states; `None`: the system's. It should not lie in memory.
+    pub spill_dir: Option<PathBuf>,
+    /// Reads layers past the page cache, from a store made by `riddle models convert`.
+    pub direct_io: bool,
+    /// Computes what all candidates begin with once (decoders only; exact up to rounding).
+    pub share_prefix: bool,
+    /// What the model is told to judge by, where its template has a place for that (Qwen3).
+    pub instruction: Option<String>,
     /// Runs the head after every layer even if no policy asks: the trace can then be replayed, and a
     /// score that is not a number is found in the layer that made it. For BERT the head reads one token
     /// per candidate, far below a hundredth of a layer's work; only a costlier head is worth sparing.
@@ -64,10 +82,16 @@ impl Default for EngineOptions {
             mode: Mode::Off,
             pruning: Pruning::Never,
             window: None,
-            micro_batch_tokens: DEFAULT_MICRO_BATCH_TOKENS,
+            micro_batch_tokens: None,
             embedding_rows: 0.1,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             max_tokens: None,
+            memory_budget: None,
+            hidden_on_disk: false,
+            spill_dir: None,
+            direct_io: false,
+            share_prefix: true,
+            instruction: None,
             scores_every_layer: true,
         }
     }
@@ -79,10 +103,11 @@ impl Default for EngineOptions {
 pub struct Engine {
     name: String,
     num_layers: u32,
+    first_scored_layer: u32,
     /// Bytes of weights in memory as of the last layer that ran.
     resident: AtomicU64,
     model: Mutex<Model>,
-    tokenizer: Tokenizer,
+    encoder: PairEncoder,
     pool: Pool,
     policy: Box<dyn PruningPolicy>,
     options: EngineOptions,
@@ -126,7 +151,7 @@ impl Engine {
         options: EngineOptions,
         policy: Box<dyn PruningPolicy>,
     ) -> Result<Engine> {
-        if options.micro_batch_tokens == 0 || options.window == Some(0) {
+        if options.micro_batch_tokens == Some(0) || options.window == Some(0) {
             return Err(Error::BadOption(
                 "window and micro-batch tokens must be at least 1".to_owned(),
             ));
@@ -137,27 +162,27 @@ impl Engine {
                 options.embedding_rows
             )));
         }
-        let mut model = Model::open(dir, options.window, options.embedding_rows)?;
-        let max_tokens = options.max_tokens.unwrap_or(usize::MAX).min(model.max_tokens());
-        // Three special tokens and a token of each text.
-        const SHORTEST_PAIR: usize = 5;
-        if max_tokens < SHORTEST_PAIR {
-            return Err(Error::BadOption(format!(
-                "pairs of {max_tokens} tokens hold no text: allow at least {SHORTEST_PAIR}"
-            )));
+        let from = OpenOptions { direct_io: options.direct_io, ..OpenOptions::default() };
+        let mut model = Model::open(dir, from, options.window, options.embedding_rows)?;
+        let sizes = model.sizes();
+        let max_tokens = options.max_tokens.unwrap_or(sizes.default_max_tokens);
+        // The first layers are read while the tokenizer's vocabulary is built. With a budget the window is
+        // known when a request is.
+        if options.memory_budget.is_none() {
+            model.prefetch()?;
         }
-        // The first layers are read while the tokenizer's vocabulary is built.
-        model.prefetch()?;
-        let tokenizer = Tokenizer::open(dir, max_tokens, model.vocab_size())?;
+        let instruction = options.instruction.as_deref();
+        let encoder = model.encoder(dir, max_tokens.min(sizes.max_tokens), instruction)?;
         let name = dir
             .file_name()
             .map_or_else(|| dir.display().to_string(), |it| it.to_string_lossy().into_owned());
         Ok(Engine {
             name,
             num_layers: model.num_layers(),
+            first_scored_layer: model.first_scored_layer(),
             resident: AtomicU64::new(model.resident_bytes()),
             model: Mutex::new(model),
-            tokenizer,
+            encoder,
             pool: Pool::new(options.threads)?,
             policy,
             options,
@@ -217,30 +242,52 @@ impl Engine {
         let started = Instant::now();
         let pairs = candidates
             .iter()
-            .map(|candidate| Ok(self.tokenizer.encode_pair(query, candidate)?))
+            .map(|candidate| Ok(self.encoder.encode(query, candidate)?))
             .collect::<Result<Vec<Encoded>>>()?;
         let tokenize_ms = ms_since(started);
         // The clock starts when it is this request's turn: waiting for another is not its forward.
         let mut model = self.lock();
         let started = Instant::now();
-        let mut outcome = self.forward(&mut model, &pairs, top_k, observer)?;
+        let mut outcome = self.forward(&mut model, pairs, top_k, observer)?;
         outcome.stats.tokenize_ms = tokenize_ms;
         outcome.stats.forward_ms = ms_since(started);
         Ok(outcome)
     }
 
+    /// What is in memory during a run over these pairs.
+    fn plan(&self, model: &Model, pairs: &[Encoded], shared: usize) -> Result<(Plan, MemoryPlan)> {
+        let demand = model.demand(pairs, shared, self.pool.threads());
+        let EngineOptions { window, micro_batch_tokens, hidden_on_disk, .. } = self.options;
+        let wishes = Wishes { window, micro_batch_tokens, hidden_on_disk };
+        let plan = match self.options.memory_budget {
+            Some(budget) => {
+                // Weights that are in memory now are in the plan, too.
+                let own = model.resident_bytes();
+                let held = process_bytes().map_or(0, |it| it.saturating_sub(own));
+                wishes.within(budget, held, &demand)?
+            }
+            None => wishes.plan(demand.num_layers),
+        };
+        Ok((plan, demand.report(&plan)))
+    }
+
     fn forward(
         &self,
         model: &mut Model,
-        pairs: &[Encoded],
+        pairs: Vec<Encoded>,
         top_k: usize,
         observer: &mut dyn LayerObserver,
     ) -> Result<RerankOutcome> {
         let num_layers = self.num_layers;
         let mut contest = Contest::new(self.options.mode, pairs.len(), top_k, num_layers);
         let mut stats = RerankStats { num_layers, ..RerankStats::default() };
-        let (tokens, threads) = (self.options.micro_batch_tokens, self.pool.threads());
-        let mut hidden = model.embed(pairs, tokens, threads)?;
+        let shared = if self.options.share_prefix { model.shared_prefix(&pairs) } else { 0 };
+        let (plan, report) = self.plan(model, &pairs, shared)?;
+        stats.shared_prefix_tokens = shared as u64;
+        stats.plan = report;
+        let temporary = std::env::temp_dir();
+        let spill_dir = self.options.spill_dir.as_deref().unwrap_or(&temporary);
+        let mut hidden = model.prepare(pairs, shared, &plan, self.pool.threads(), spill_dir)?;
         stats.scratch_bytes = hidden.bytes();
         for layer in 1..=num_layers {
             if contest.is_over() {
@@ -269,18 +316,20 @@ impl Engine {
     ) -> Result<LayerEvent> {
         let started = Instant::now();
         let active = contest.active().to_vec();
-        let (bytes_read, io_wait_ms) = self.pool.run(|| model.layer(layer as usize - 1, hidden))?;
-        let resident_weight_bytes = model.layer_bytes();
+        let scorable = layer >= self.first_scored_layer;
+        let wanted = scorable && contest.wants_scores(&*self.policy, layer);
+        let want_scores = wanted || (scorable && self.options.scores_every_layer);
+        let LayerWork { bytes_read, io_wait, scores } =
+            self.pool.run(|| model.layer(layer as usize - 1, hidden, want_scores))?;
         let mut event = LayerEvent {
             layer,
+            scores,
             bytes_read,
-            io_wait_ms,
-            resident_weight_bytes,
+            io_wait_ms: io_wait.as_secs_f64() * 1e3,
+            resident_weight_bytes: model.layer_bytes(),
             ..LayerEvent::default()
         };
-        let wanted = contest.wants_scores(&*self.policy, layer);
-        if wanted || self.options.scores_every_layer {
-            event.scores = self.pool.run(|| model.scores(hidden));
+        if want_scores {
             if event.scores.iter().any(|it| !it.is_finite()) {
                 return Err(Error::NotFinite { layer });
             }

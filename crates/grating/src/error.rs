@@ -19,6 +19,14 @@ pub enum Error {
     /// An option makes no sense.
     #[error("{0}")]
     BadOption(String),
+    /// The memory budget can not hold the request, however it is planned.
+    #[error("a memory budget of {} MiB can not hold this request: it needs at least {} MiB (fewer candidates or shorter pairs need less)", budget >> 20, smallest.div_ceil(1 << 20))]
+    BudgetTooSmall {
+        /// Bytes allowed.
+        budget: u64,
+        /// Bytes of the smallest budget that holds.
+        smallest: u64,
+    },
     /// There is nothing to compare the candidates with.
     #[error("the query is empty: say what the candidates should be ranked by")]
     EmptyQuery,

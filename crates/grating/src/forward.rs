@@ -1,65 +1,109 @@
 //! The forward pass of one request: hidden states of all running candidates, one layer at a time.
 
-use std::path::Path;
+use std::{ops::Range, path::Path, sync::Arc, time::Duration};
 
 use riddle_kernels::sigmoid;
-use riddle_offload::{EmbeddingRows, LayerView, LayerWindow};
-use riddle_transformer::{Bert, ClassificationHead, Encoded, RaggedBatch, Scratch};
+use riddle_offload::{EmbeddingRows, LayerView, LayerWindow, Pass, SpillFile};
+use riddle_transformer::{
+    CrossEncoder, Encoded, OpenOptions, PairEncoder, Prefix, RaggedBatch, Scratch, ScratchSize,
+    Sizes, Span, open_cross_encoder,
+};
 
 use crate::{
     Result,
-    plan::{micro_batches, most_tokens},
+    plan::{Demand, Plan, largest_micro_batch, micro_batches},
 };
 
-/// A cross-encoder with its weights' residency: what a run needs of a model. The engine knows no more
-/// than these methods, so another family (its embedding, its layers, its head and activation) comes in
-/// here and nowhere else.
+/// A cross-encoder with its weights' residency: what a run needs of a model.
 #[derive(Debug)]
 pub(crate) struct Model {
-    bert: Bert,
-    head: ClassificationHead,
+    network: Box<dyn CrossEncoder>,
     window: LayerWindow,
     rows: EmbeddingRows,
 }
 
-/// Hidden states of the running candidates, one after the other without gaps.
+/// Hidden states of the running candidates.
 #[derive(Debug)]
 pub(crate) struct Hidden {
-    /// `[tokens, width]`; shrinks as candidates leave.
-    states: Vec<f32>,
-    /// Tokens of each running candidate.
+    /// What the candidates say, until the first layer has embedded it.
+    pairs: Vec<Encoded>,
+    /// Tokens of each running candidate, without the prefix.
     lengths: Vec<usize>,
+    /// First token of each running candidate in the file; without meaning in memory.
+    starts: Vec<usize>,
+    states: States,
+    prefix: SharedPrefix,
     width: usize,
     scratch: Scratch,
     micro_batch_tokens: usize,
 }
 
+#[derive(Debug)]
+enum States {
+    /// `[tokens, width]`, one candidate after the other without gaps; shrinks as candidates leave.
+    Memory(Vec<f32>),
+    /// Every candidate where it was from the beginning.
+    Disk(SpillFile),
+}
+
+/// Tokens that all candidates begin with.
+#[derive(Debug, Default)]
+struct SharedPrefix {
+    ids: Vec<u32>,
+    /// `[prefix tokens, width]`.
+    states: Vec<f32>,
+    /// Queries, keys and values in the layer at work.
+    qkv: Vec<f32>,
+}
+
+/// What a layer did.
+#[derive(Debug, Default)]
+pub(crate) struct LayerWork {
+    pub(crate) bytes_read: u64,
+    pub(crate) io_wait: Duration,
+    /// Raw scores of the running candidates in their order, if they were wanted.
+    pub(crate) scores: Vec<f32>,
+}
+
 impl Model {
-    pub(crate) fn open(dir: &Path, window: Option<usize>, row_share: f32) -> Result<Model> {
-        let bert = Bert::open(dir)?;
-        let head = bert.classification_head()?;
-        let layers = bert.layers()?;
+    pub(crate) fn open(
+        dir: &Path,
+        options: OpenOptions,
+        window: Option<usize>,
+        row_share: f32,
+    ) -> Result<Model> {
+        let network = open_cross_encoder(dir, options)?;
+        let layers = network.layers().clone();
         let depth = window.unwrap_or(layers.layers().len());
-        let rows = EmbeddingRows::new(bert.checkpoint().clone(), bert.token_table()?, row_share);
+        let (checkpoint, table) = (network.checkpoint().clone(), network.token_table().clone());
         Ok(Model {
-            window: LayerWindow::new(std::sync::Arc::new(layers), depth)?,
-            head,
-            rows,
-            bert,
+            window: LayerWindow::new(Arc::new(layers), depth)?,
+            rows: EmbeddingRows::new(checkpoint, table, row_share),
+            network,
         })
+    }
+
+    pub(crate) fn sizes(&self) -> Sizes {
+        self.network.sizes()
     }
 
     pub(crate) fn num_layers(&self) -> u32 {
         // Configurations are checked to be far below 2³².
-        self.bert.config().num_hidden_layers as u32
+        self.sizes().num_layers as u32
     }
 
-    pub(crate) fn max_tokens(&self) -> usize {
-        self.bert.config().max_tokens()
+    /// First layer after which candidates can be scored, from 1.
+    pub(crate) fn first_scored_layer(&self) -> u32 {
+        self.sizes().first_scored_layer as u32
     }
 
-    pub(crate) fn vocab_size(&self) -> usize {
-        self.bert.config().vocab_size
+    pub(crate) fn encoder(
+        &mut self,
+        dir: &Path,
+        max_tokens: usize,
+        instruction: Option<&str>,
+    ) -> Result<PairEncoder> {
+        Ok(PairEncoder::open(dir, &mut *self.network, max_tokens, instruction)?)
     }
 
     /// Bytes of layer weights in memory now: never more than window depth × largest layer.
@@ -69,10 +113,7 @@ impl Model {
 
     /// Bytes of all weights in memory now.
     pub(crate) fn resident_bytes(&self) -> u64 {
-        self.layer_bytes()
-            + self.rows.resident_bytes()
-            + self.bert.resident_bytes()
-            + self.head.bytes()
+        self.layer_bytes() + self.rows.resident_bytes() + self.network.resident_bytes()
     }
 
     /// Starts to read the first layers.
@@ -80,91 +121,236 @@ impl Model {
         Ok(self.window.prefetch()?)
     }
 
-    /// Embeds the pairs: the input of the first layer.
-    pub(crate) fn embed(
+    /// What a request of these pairs asks of the memory.
+    pub(crate) fn demand(&self, pairs: &[Encoded], shared: usize, threads: usize) -> Demand {
+        let sizes = self.sizes();
+        let mut tokens: Vec<u32> = pairs.iter().flat_map(|it| it.ids.iter().copied()).collect();
+        tokens.sort_unstable();
+        tokens.dedup();
+        let shape = self.network.scratch_shape();
+        Demand {
+            lengths: pairs.iter().map(|it| it.len() - shared).collect(),
+            prefix: shared,
+            // The prefix keeps its states and what attention needs of it, beside everything else.
+            prefix_bytes: (shared * (sizes.hidden_size + shape.wide) * size_of::<f32>()) as u64,
+            unique_tokens: tokens.len(),
+            row_capacity: self.rows.capacity(),
+            row_bytes: self.rows.row_bytes(),
+            num_layers: sizes.num_layers,
+            layer_bytes: self.window.layer_bytes(),
+            width: sizes.hidden_size,
+            shape,
+            threads,
+        }
+    }
+
+    /// Tokens that all pairs begin with and that can be computed once; each keeps at least one of its own.
+    pub(crate) fn shared_prefix(&self, pairs: &[Encoded]) -> usize {
+        let (Some(first), true) = (pairs.first(), self.network.shares_prefixes()) else { return 0 };
+        if pairs.len() == 1 {
+            return 0;
+        }
+        let common = |it: &Encoded| {
+            let equal = it.ids.iter().zip(&first.ids).take_while(|(a, b)| a == b).count();
+            equal.min(it.len() - 1)
+        };
+        pairs.iter().map(common).min().unwrap_or(0)
+    }
+
+    /// Memory for a run: `shared` tokens at the beginning of every pair are computed once.
+    pub(crate) fn prepare(
         &mut self,
-        pairs: &[Encoded],
-        micro_batch_tokens: usize,
+        mut pairs: Vec<Encoded>,
+        shared: usize,
+        plan: &Plan,
         threads: usize,
+        spill_dir: &Path,
     ) -> Result<Hidden> {
-        let config = self.bert.config();
-        let width = config.hidden_size;
+        self.window.set_depth(plan.window)?;
+        if let Some(rows) = plan.embedding_rows {
+            self.rows.set_capacity(rows);
+        }
+        let width = self.sizes().hidden_size;
+        let ids = pairs.first().map_or(Vec::new(), |it| it.ids[..shared].to_vec());
+        for pair in &mut pairs {
+            pair.ids.drain(..shared);
+        }
         let lengths: Vec<usize> = pairs.iter().map(Encoded::len).collect();
-        let tokens: usize = lengths.iter().sum();
-        let largest = most_tokens(&lengths, micro_batch_tokens);
-        let longest = lengths.iter().copied().max().unwrap_or(0);
-        let scratch = Scratch::new(config, largest, longest, threads);
-        let mut states = vec![0.0; tokens * width];
-        let mut done = 0;
-        for batch in micro_batches(&lengths, micro_batch_tokens) {
-            let batch = RaggedBatch::pack(&pairs[batch]);
-            let part = &mut states[done * width..(done + batch.tokens()) * width];
-            self.rows.gather(&batch.input_ids, part)?;
-            self.bert.embed(&batch, part);
-            done += batch.tokens();
-        }
-        Ok(Hidden { states, lengths, width, scratch, micro_batch_tokens })
+        let mut tokens = 0;
+        let starts = lengths.iter().map(|length| {
+            tokens += length;
+            tokens - length
+        });
+        let starts = starts.collect();
+        let largest = largest_micro_batch(&lengths, plan.micro_batch_tokens);
+        let longest = lengths.iter().copied().max().unwrap_or(0) + shared;
+        let size = ScratchSize { tokens: largest.max(shared), longest, threads };
+        let states = if plan.hidden_on_disk {
+            States::Disk(SpillFile::new(spill_dir, largest * width)?)
+        } else {
+            States::Memory(vec![0.0; tokens * width])
+        };
+        Ok(Hidden {
+            pairs,
+            lengths,
+            starts,
+            states,
+            prefix: SharedPrefix { states: vec![0.0; shared * width], ids, qkv: Vec::new() },
+            width,
+            scratch: Scratch::new(&self.network.scratch_shape(), size),
+            micro_batch_tokens: plan.micro_batch_tokens,
+        })
     }
 
-    /// Runs layer `layer` (from 0) over all running candidates; returns bytes read and milliseconds waited.
-    pub(crate) fn layer(&mut self, layer: usize, hidden: &mut Hidden) -> Result<(u64, f64)> {
-        let LayerView { weights, bytes_read, io_wait } = self.window.advance_to(layer)?;
-        let mut start = 0;
-        for batch in micro_batches(&hidden.lengths, hidden.micro_batch_tokens) {
-            let mut cu_seqlens = vec![0];
-            for length in &hidden.lengths[batch] {
-                cu_seqlens.push(cu_seqlens.last().copied().unwrap_or(0) + length);
+    /// Runs layer `layer` (from 0) over all running candidates; the first one embeds them before.
+    pub(crate) fn layer(
+        &mut self,
+        layer: usize,
+        hidden: &mut Hidden,
+        want_scores: bool,
+    ) -> Result<LayerWork> {
+        let Model { network, window, rows } = self;
+        let last = layer + 1 == network.sizes().num_layers;
+        let LayerView { weights, bytes_read, io_wait } = window.advance_to(layer)?;
+        let mut work = LayerWork { bytes_read, io_wait, scores: Vec::new() };
+        let Hidden { pairs, lengths, starts, states, prefix, width, scratch, micro_batch_tokens } =
+            hidden;
+        prefix.layer(&**network, rows, layer, weights, *width, scratch)?;
+        let batches = micro_batches(lengths, *micro_batch_tokens);
+        let mut compute = |batch: usize, part: &mut [f32]| -> Result<()> {
+            let members = batches[batch].clone();
+            if layer == 0 {
+                let packed = RaggedBatch::pack(&pairs[members.clone()]);
+                rows.gather(&packed.input_ids, part)?;
+                network.embed(&packed, part);
             }
-            let tokens = cu_seqlens.last().copied().unwrap_or(0);
-            let part = &mut hidden.states[start * hidden.width..(start + tokens) * hidden.width];
-            self.bert.layer(weights, &cu_seqlens, part, &mut hidden.scratch);
-            start += tokens;
+            let cu_seqlens = cumulative(&lengths[members]);
+            let prefix =
+                if prefix.ids.is_empty() { Prefix::None } else { Prefix::Shared(&prefix.qkv) };
+            let span = Span { cu_seqlens: &cu_seqlens, prefix };
+            network.layer(layer, weights, span, part, scratch);
+            if want_scores {
+                network.scores(layer, &cu_seqlens, part, &mut work.scores);
+            }
+            Ok(())
+        };
+        match states {
+            States::Memory(states) => {
+                let mut rest = states.as_mut_slice();
+                for (batch, members) in batches.iter().enumerate() {
+                    let tokens: usize = lengths[members.clone()].iter().sum();
+                    let (part, tail) = rest.split_at_mut(tokens * *width);
+                    compute(batch, part)?;
+                    rest = tail;
+                }
+            }
+            States::Disk(file) => {
+                let places: Vec<Vec<Range<u64>>> =
+                    batches.iter().map(|it| places(lengths, starts, it.clone(), *width)).collect();
+                // Nothing has been written before the first layer, nothing is read after the last.
+                let pass = Pass { read: layer > 0, write: !last };
+                let waited = file.pass(&places, pass, compute)?;
+                work.io_wait += waited;
+            }
         }
-        Ok((bytes_read, io_wait.as_secs_f64() * 1e3))
+        // What the candidates say is in the hidden states now.
+        hidden.pairs = Vec::new();
+        Ok(work)
     }
 
-    /// The head on every running candidate: raw scores in their order.
-    pub(crate) fn scores(&mut self, hidden: &Hidden) -> Vec<f32> {
-        let mut first = Vec::with_capacity(hidden.lengths.len() * hidden.width);
-        let mut start = 0;
-        for length in &hidden.lengths {
-            first.extend_from_slice(&hidden.states[start * hidden.width..][..hidden.width]);
-            start += length;
-        }
-        self.head.scores(&first)
-    }
-
-    /// Maps a raw score to 0…1 by the model's own activation: a sigmoid for a head with one label.
+    /// Maps a raw score to 0…1 by the model's own activation: a sigmoid for a head with one label, and for
+    /// the difference of two logits, of which it is the softmax.
     pub(crate) fn activate(raw: f32) -> f32 {
         sigmoid(raw)
+    }
+}
+
+impl SharedPrefix {
+    /// Runs a layer over the prefix and leaves its queries, keys and values.
+    fn layer(
+        &mut self,
+        network: &dyn CrossEncoder,
+        rows: &mut EmbeddingRows,
+        layer: usize,
+        weights: &[u8],
+        width: usize,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        if self.ids.is_empty() {
+            return Ok(());
+        }
+        if layer == 0 {
+            self.states.resize(self.ids.len() * width, 0.0);
+            rows.gather(&self.ids, &mut self.states)?;
+            let ids = self.ids.clone();
+            let packed = RaggedBatch::pack([&Encoded { ids, type_ids: Vec::new() }]);
+            network.embed(&packed, &mut self.states);
+        }
+        let span = Span { cu_seqlens: &[0, self.ids.len()], prefix: Prefix::Build(&mut self.qkv) };
+        network.layer(layer, weights, span, &mut self.states, scratch);
+        Ok(())
     }
 }
 
 impl Hidden {
     /// Keeps only the candidates at the given places (ascending), closing the gaps.
     pub(crate) fn retain(&mut self, places: &[usize]) {
-        let (mut read, mut write, mut next) = (0, 0, 0);
-        let mut lengths = Vec::with_capacity(places.len());
-        for (place, &length) in self.lengths.iter().enumerate() {
-            if places.get(next) == Some(&place) {
-                self.states.copy_within(
-                    read * self.width..(read + length) * self.width,
-                    write * self.width,
-                );
-                lengths.push(length);
-                write += length;
-                next += 1;
+        if let States::Memory(states) = &mut self.states {
+            let (mut read, mut write, mut next) = (0, 0, 0);
+            for (place, &length) in self.lengths.iter().enumerate() {
+                if places.get(next) == Some(&place) {
+                    states.copy_within(
+                        read * self.width..(read + length) * self.width,
+                        write * self.width,
+                    );
+                    write += length;
+                    next += 1;
+                }
+                read += length;
             }
-            read += length;
+            states.truncate(write * self.width);
+            // Candidates that left hand their memory back at once, not only when the request ends.
+            states.shrink_to_fit();
         }
-        self.states.truncate(write * self.width);
-        // Candidates that left hand their memory back at once, not only when the request ends.
-        self.states.shrink_to_fit();
-        self.lengths = lengths;
+        self.lengths = places.iter().map(|&it| self.lengths[it]).collect();
+        self.starts = places.iter().map(|&it| self.starts[it]).collect();
     }
 
-    /// Bytes of hidden states and scratch.
+    /// Bytes of hidden states and scratch in memory.
     pub(crate) fn bytes(&self) -> u64 {
-        (self.states.capacity() * size_of::<f32>()) as u64 + self.scratch.bytes()
+        let states = match &self.states {
+            States::Memory(states) => (states.capacity() * size_of::<f32>()) as u64,
+            States::Disk(file) => file.buffer_bytes(),
+        };
+        let prefix = self.prefix.states.capacity() + self.prefix.qkv.capacity();
+        states + (prefix * size_of::<f32>()) as u64 + self.scratch.bytes()
     }
+}
+
+fn cumulative(lengths: &[usize]) -> Vec<usize> {
+    let mut sum = 0;
+    let sums = lengths.iter().map(|length| {
+        sum += length;
+        sum
+    });
+    std::iter::once(0).chain(sums).collect()
+}
+
+/// Where a micro-batch lies in the file, in numbers; neighbors are one place.
+fn places(
+    lengths: &[usize],
+    starts: &[usize],
+    members: Range<usize>,
+    width: usize,
+) -> Vec<Range<u64>> {
+    let mut places: Vec<Range<u64>> = Vec::new();
+    for member in members {
+        let start = (starts[member] * width) as u64;
+        let end = start + (lengths[member] * width) as u64;
+        match places.last_mut() {
+            Some(last) if last.end == start => last.end = end,
+            _ => places.push(start..end),
+        }
+    }
+    places
 }

@@ -21,6 +21,7 @@
 //! ```
 
 mod cluster;
+mod convert;
 mod enforce;
 mod engine;
 mod error;
@@ -30,8 +31,10 @@ mod policy;
 mod trace;
 
 pub use cluster::{Clustering, cluster};
+pub use convert::convert;
 pub use enforce::Mode;
 pub use engine::{Engine, EngineOptions, Pruning};
 pub use error::{Error, Result};
 pub use policy::{ClusterPruning, LayerView, NeverPrune, PruningPolicy, dispersion};
+pub use riddle_transformer::{DEFAULT_INSTRUCTION, Dtype, StoreSummary};
 pub use trace::{Replay, Trace, TraceRecorder, replay};

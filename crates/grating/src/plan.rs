@@ -1,10 +1,172 @@
-//! Micro-batches: the slices of candidates that one layer computes at a time (§4.3).
+//! What is in memory during a run: micro-batches (§4.3), layer window (§4.2), embedding rows (§4.4) and
+//! hidden states, from one number if the caller gives one.
 
 use std::ops::Range;
 
+use riddle_offload::SPILL_BUFFERS;
+use riddle_transformer::{ScratchShape, ScratchSize};
+use riddle_types::MemoryPlan;
+
+use crate::{Error, Result};
+
 /// Tokens of a micro-batch by default. The matrix products reach full speed at a few hundred rows; 1 024
-/// keep the scratch of a 384-wide model near 15 MB, and its activations in a laptop's last-level cache.
+/// keep the scratch of a 384-wide model near 8 MB, and its activations in a laptop's last-level cache.
 pub(crate) const DEFAULT_MICRO_BATCH_TOKENS: usize = 1024;
+
+/// Rows of the token table that a small budget is planned with: a sequence's worth. What does not fit is
+/// read again, a few kilobytes a row, and only before the first layer.
+const FEW_ROWS: usize = 512;
+
+/// Bytes that an entry of the row cache costs beside its row: key, slot, links and the map's slack.
+const ROW_OVERHEAD: u64 = 96;
+
+/// What no plan sees: stacks of the threads, their first allocations, the allocator's rounding. Measured at
+/// 2 to 5 MB (docs/BENCHMARKS.md).
+const UNSEEN_BYTES: u64 = 8 << 20;
+
+/// What is in memory during a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// Layers in memory.
+    pub(crate) window: usize,
+    /// Tokens that a layer computes at a time.
+    pub(crate) micro_batch_tokens: usize,
+    /// Rows of the token table in memory at most; `None`: as the engine was opened.
+    pub(crate) embedding_rows: Option<usize>,
+    /// Hidden states are on disk, three micro-batches of them in memory.
+    pub(crate) hidden_on_disk: bool,
+}
+
+/// What a request asks of the memory.
+#[derive(Debug, Clone)]
+pub(crate) struct Demand {
+    /// Tokens of each candidate, without the prefix.
+    pub(crate) lengths: Vec<usize>,
+    /// Tokens that all share.
+    pub(crate) prefix: usize,
+    pub(crate) prefix_bytes: u64,
+    /// Distinct tokens.
+    pub(crate) unique_tokens: usize,
+    /// Rows that the engine was opened with.
+    pub(crate) row_capacity: usize,
+    pub(crate) row_bytes: usize,
+    pub(crate) num_layers: usize,
+    /// Bytes of the largest layer.
+    pub(crate) layer_bytes: u64,
+    /// Width of the hidden states.
+    pub(crate) width: usize,
+    pub(crate) shape: ScratchShape,
+    pub(crate) threads: usize,
+}
+
+impl Demand {
+    /// Bytes that a run by this plan holds at most: layers, rows, scratch and hidden states.
+    pub(crate) fn bytes(&self, plan: &Plan) -> u64 {
+        let largest = largest_micro_batch(&self.lengths, plan.micro_batch_tokens);
+        let longest = self.lengths.iter().copied().max().unwrap_or(0) + self.prefix;
+        let tokens = largest.max(self.prefix);
+        let scratch = ScratchSize { tokens, longest, threads: self.threads };
+        let hidden =
+            if plan.hidden_on_disk { SPILL_BUFFERS * largest } else { self.lengths.iter().sum() };
+        let rows = plan.embedding_rows.unwrap_or(self.row_capacity).min(self.unique_tokens);
+        plan.window.min(self.num_layers) as u64 * self.layer_bytes
+            + self.row_bytes_of(rows)
+            + self.shape.bytes(scratch)
+            + (hidden * self.width * size_of::<f32>()) as u64
+            + self.prefix_bytes
+    }
+
+    fn row_bytes_of(&self, rows: usize) -> u64 {
+        // An eighth is what the cache reserves beyond what it holds, 64 rows what it reads at once.
+        ((rows * 9 / 8 + 128) * self.row_bytes) as u64 + rows as u64 * ROW_OVERHEAD
+    }
+
+    /// The plan as it is reported.
+    pub(crate) fn report(&self, plan: &Plan) -> MemoryPlan {
+        MemoryPlan {
+            window_layers: plan.window.min(self.num_layers) as u32,
+            micro_batch_tokens: plan.micro_batch_tokens as u64,
+            embedding_rows: plan.embedding_rows.unwrap_or(self.row_capacity) as u64,
+            hidden_on_disk: plan.hidden_on_disk,
+            planned_bytes: self.bytes(plan),
+        }
+    }
+}
+
+/// What the caller has decided already; the planner decides the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Wishes {
+    pub(crate) window: Option<usize>,
+    pub(crate) micro_batch_tokens: Option<usize>,
+    pub(crate) hidden_on_disk: bool,
+}
+
+impl Wishes {
+    /// The plan without a budget.
+    pub(crate) fn plan(self, num_layers: usize) -> Plan {
+        Plan {
+            window: self.window.unwrap_or(num_layers),
+            micro_batch_tokens: self.micro_batch_tokens.unwrap_or(DEFAULT_MICRO_BATCH_TOKENS),
+            embedding_rows: None,
+            hidden_on_disk: self.hidden_on_disk,
+        }
+    }
+
+    /// The fastest plan within `budget` bytes of which `held` are taken already.
+    ///
+    /// In this order is given up: a resident model, since two layers compute as fast as all where the disk
+    /// keeps up; half of a micro-batch; hidden states in memory, which cost as much reading and writing as
+    /// they are large and not one operation more; then ever smaller micro-batches, at which the products
+    /// slow down; the second layer of the window last, because then computing waits for every byte.
+    ///
+    /// # Errors
+    /// [`Error::BudgetTooSmall`] with the smallest that holds.
+    pub(crate) fn within(self, budget: u64, held: u64, demand: &Demand) -> Result<Plan> {
+        let all = demand.num_layers;
+        let steps: [(usize, usize, bool); 12] = [
+            (all, 1024, false),
+            (2, 1024, false),
+            (2, 512, false),
+            (2, 1024, true),
+            (2, 512, true),
+            (2, 256, true),
+            (2, 128, true),
+            (2, 1, true),
+            (1, 512, true),
+            (1, 256, true),
+            (1, 128, true),
+            (1, 1, true),
+        ];
+        let available = budget.saturating_sub(held + UNSEEN_BYTES);
+        let mut smallest = u64::MAX;
+        for (window, micro_batch_tokens, hidden_on_disk) in steps {
+            let plan = Plan {
+                window: self.window.unwrap_or(window),
+                micro_batch_tokens: self.micro_batch_tokens.unwrap_or(micro_batch_tokens),
+                embedding_rows: Some(FEW_ROWS.min(demand.row_capacity)),
+                hidden_on_disk: hidden_on_disk || self.hidden_on_disk,
+            };
+            let bytes = demand.bytes(&plan);
+            smallest = smallest.min(bytes);
+            if bytes <= available {
+                // What is left buys rows, as far as there are tokens for them.
+                let row = (demand.row_bytes * 9 / 8) as u64 + ROW_OVERHEAD;
+                let more = usize::try_from((available - bytes) / row).unwrap_or(usize::MAX);
+                let rows = (FEW_ROWS + more).min(demand.row_capacity);
+                return Ok(Plan { embedding_rows: Some(rows), ..plan });
+            }
+        }
+        Err(Error::BudgetTooSmall { budget, smallest: smallest + held + UNSEEN_BYTES })
+    }
+}
+
+/// Memory of this process, where the system tells.
+pub(crate) fn process_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|it| it.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    Some(kib * 1024)
+}
 
 /// Packs sequences of the given lengths, in order, into runs of at most `budget` tokens; a sequence
 /// longer than the budget is a run of its own.
@@ -26,7 +188,7 @@ pub(crate) fn micro_batches(lengths: &[usize], budget: usize) -> Vec<Range<usize
 
 /// Tokens of the largest micro-batch that these sequences *or any of them* can make: when candidates
 /// leave, the others are packed anew, and a batch of theirs can be larger than any before.
-pub(crate) fn most_tokens(lengths: &[usize], budget: usize) -> usize {
+pub(crate) fn largest_micro_batch(lengths: &[usize], budget: usize) -> usize {
     let longest = lengths.iter().copied().max().unwrap_or(0);
     longest.max(budget.min(lengths.iter().sum()))
 }
@@ -37,7 +199,48 @@ mod tests {
 
     use super::*;
 
+    fn demand(lengths: Vec<usize>, num_layers: usize) -> Demand {
+        Demand {
+            lengths,
+            prefix: 0,
+            prefix_bytes: 0,
+            unique_tokens: 3000,
+            row_capacity: 5000,
+            row_bytes: 512,
+            num_layers,
+            layer_bytes: 10 << 20,
+            width: 256,
+            shape: ScratchShape { wide: 1024, narrow: 256, panel_inputs: 0, rotary: Vec::new() },
+            threads: 2,
+        }
+    }
+
+    const FREE: Wishes = Wishes { window: None, micro_batch_tokens: None, hidden_on_disk: false };
+
     proptest! {
+        #[test]
+        fn a_plan_holds_its_budget_and_more_memory_is_never_refused(
+            lengths in prop::collection::vec(1usize..600, 1..300), num_layers in 1usize..30,
+            budget in 0u64..500, held in 0u64..100,
+        ) {
+            let demand = demand(lengths, num_layers);
+            let (budget, held) = (budget << 20, held << 20);
+            match FREE.within(budget, held, &demand) {
+                Ok(plan) => {
+                    prop_assert!(demand.bytes(&plan) + held <= budget);
+                    prop_assert!(FREE.within(budget + (1 << 20), held, &demand).is_ok());
+                    prop_assert!((1..=num_layers.max(2)).contains(&plan.window));
+                }
+                Err(Error::BudgetTooSmall { smallest, .. }) => {
+                    prop_assert!(smallest > budget);
+                    let plan = FREE.within(smallest, held, &demand);
+                    prop_assert!(plan.is_ok(), "{plan:?} at the smallest that was said to hold");
+                    prop_assert!(FREE.within(smallest - 1, held, &demand).is_err());
+                }
+                Err(other) => prop_assert!(false, "{other}"),
+            }
+        }
+
         #[test]
         fn no_micro_batch_of_the_remaining_is_larger_than_promised(
             candidates in prop::collection::vec((0usize..600, any::<bool>()), 0..40), budget in 1usize..1500,
@@ -46,7 +249,7 @@ mod tests {
             let remaining: Vec<usize> = candidates.iter().filter(|it| it.1).map(|it| it.0).collect();
             for batch in micro_batches(&remaining, budget) {
                 let tokens: usize = remaining[batch].iter().sum();
-                prop_assert!(tokens <= most_tokens(&lengths, budget));
+                prop_assert!(tokens <= largest_micro_batch(&lengths, budget));
             }
         }
 
@@ -62,5 +265,22 @@ mod tests {
                 prop_assert!(tokens <= budget || batch.len() == 1);
             }
         }
+    }
+
+    #[test]
+    fn plenty_keeps_everything_and_less_gives_up_the_cheapest_first() {
+        let demand = demand(vec![500; 60], 24);
+        let plan = |mebibytes: u64| FREE.within(mebibytes << 20, 0, &demand).expect("enough");
+        let plenty = plan(1000);
+        assert_eq!((plenty.window, plenty.hidden_on_disk), (24, false));
+        assert_eq!(plenty.embedding_rows, Some(5000));
+        let less = plan(100);
+        assert_eq!((less.window, less.hidden_on_disk), (2, false));
+        let little = plan(50);
+        assert_eq!((little.window, little.hidden_on_disk), (2, true));
+        // What the caller has decided stays.
+        let wishes = Wishes { window: Some(1), micro_batch_tokens: Some(700), ..FREE };
+        let wished = wishes.within(1000 << 20, 0, &demand).expect("enough");
+        assert_eq!((wished.window, wished.micro_batch_tokens), (1, 700));
     }
 }

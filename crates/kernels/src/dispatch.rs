@@ -25,6 +25,7 @@ macro_rules! multiversion {
         }
 
         mod $name {
+            #[allow(unused_imports, reason = "some bodies use nothing but their arguments")]
             use super::*;
 
             #[inline(always)]
@@ -40,6 +41,7 @@ macro_rules! multiversion {
 
             /// The versions that run on this processor, the baseline first.
             #[cfg(test)]
+            #[allow(dead_code, reason = "one-line bodies are tested through their callers")]
             pub(super) fn versions() -> Vec<fn($($ty),*)> {
                 let mut versions: Vec<fn($($ty),*)> = vec![|$($arg),*| generic($($arg),*)];
                 #[cfg(target_arch = "x86_64")]

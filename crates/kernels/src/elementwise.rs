@@ -1,4 +1,4 @@
-//! Activations, element by element, in place.
+//! Activations and rotations, element by element, in place.
 
 use rayon::prelude::*;
 
@@ -57,6 +57,111 @@ multiversion! {
         for value in values {
             let x = *value;
             *value = 0.5 * x * (1.0 + erf(x * std::f32::consts::FRAC_1_SQRT_2));
+        }
+    }
+}
+
+/// The gate of a gated feed-forward layer (Shazeer 2020).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gate {
+    /// x · σ(x), of SwiGLU.
+    Silu,
+    /// x · Φ(x), of GeGLU, in its exact form.
+    Gelu,
+}
+
+/// `values = activation(values) · up`, element by element. NaN stays NaN. Runs on the threads of the current
+/// pool.
+///
+/// # Panics
+/// When the slices differ in length: the caller's bug.
+pub fn gated(gate: Gate, values: &mut [f32], up: &[f32]) {
+    assert_eq!(values.len(), up.len(), "gate and up differ in length");
+    let part = match gate {
+        Gate::Silu => silu_mul_part,
+        Gate::Gelu => gelu_mul_part,
+    };
+    if values.len() <= PART {
+        part(values, up);
+    } else {
+        values.par_chunks_mut(PART).zip(up.par_chunks(PART)).for_each(|(a, b)| part(a, b));
+    }
+}
+
+multiversion! {
+    fn silu_mul_part(values: &mut [f32], up: &[f32]) {
+        for (value, up) in values.iter_mut().zip(up) {
+            *value = *value / (1.0 + exp(-*value)) * up;
+        }
+    }
+}
+
+multiversion! {
+    fn gelu_mul_part(values: &mut [f32], up: &[f32]) {
+        for (value, up) in values.iter_mut().zip(up) {
+            let x = *value;
+            *value = 0.5 * x * (1.0 + erf(x * std::f32::consts::FRAC_1_SQRT_2)) * up;
+        }
+    }
+}
+
+/// Rotates the heads of some columns by their token's position (RoPE, Su et al. 2021), the first half of a
+/// head against the second, as Hugging Face's `rotate_half` does: `values` `[tokens, stride]`, of which
+/// `columns` from `first` on are heads of `2 · half` elements; `cos` and `sin` `[positions, half]`. Token t
+/// of a sequence stands at position `first_position + t`.
+///
+/// # Panics
+/// When a position is beyond the tables: the caller's bug.
+pub fn rotate(values: &mut [f32], work: Rotation<'_>) {
+    let Rotation { stride, cu_seqlens, .. } = work;
+    let tokens = cu_seqlens.last().copied().unwrap_or(0);
+    let per_part = (PART / stride).max(1);
+    values[..tokens * stride].par_chunks_mut(per_part * stride).enumerate().for_each(
+        |(part, values)| {
+            let mut sequence = 0;
+            for (token, row) in (part * per_part..).zip(values.chunks_exact_mut(stride)) {
+                while cu_seqlens[sequence + 1] <= token {
+                    sequence += 1;
+                }
+                rotate_row(row, work, work.first_position + token - cu_seqlens[sequence]);
+            }
+        },
+    );
+}
+
+/// What [`rotate`] works with.
+#[derive(Debug, Clone, Copy)]
+pub struct Rotation<'a> {
+    /// Elements from one token to the next.
+    pub stride: usize,
+    /// First column of the heads.
+    pub first: usize,
+    /// Columns of all heads together.
+    pub columns: usize,
+    /// Cumulative token counts, from 0.
+    pub cu_seqlens: &'a [usize],
+    /// Position of each sequence's first token.
+    pub first_position: usize,
+    /// Elements of half a head.
+    pub half: usize,
+    /// Cosines `[positions, half]`.
+    pub cos: &'a [f32],
+    /// Sines `[positions, half]`.
+    pub sin: &'a [f32],
+}
+
+multiversion! {
+    fn rotate_row(row: &mut [f32], work: Rotation<'_>, position: usize) {
+        let Rotation { first, columns, half, cos, sin, .. } = work;
+        let cos = &cos[position * half..][..half];
+        let sin = &sin[position * half..][..half];
+        for head in row[first..first + columns].chunks_exact_mut(2 * half) {
+            let (low, high) = head.split_at_mut(half);
+            for (((a, b), cos), sin) in low.iter_mut().zip(high).zip(cos).zip(sin) {
+                let (x, y) = (*a, *b);
+                *a = x * cos - y * sin;
+                *b = y * cos + x * sin;
+            }
         }
     }
 }
@@ -141,5 +246,53 @@ mod tests {
         gelu(&mut values);
         assert_eq!(values[..3], [0.0, 40.0, 0.0]);
         assert!(values[3].is_nan());
+    }
+
+    proptest! {
+        #[test]
+        fn gates_equal_their_definition(x in -4.5f32..4.5, up in -2f32..2.0) {
+            let wide = f64::from(x);
+            let silu = wide / (1.0 + (-wide).exp()) * f64::from(up);
+            let gelu = 0.5 * wide * (1.0 + erf_naive(wide / 2f64.sqrt())) * f64::from(up);
+            for (gate, expected) in [(Gate::Silu, silu), (Gate::Gelu, gelu)] {
+                let mut value = [x];
+                gated(gate, &mut value, &[up]);
+                prop_assert!((f64::from(value[0]) - expected).abs() < 2e-6, "{} {expected}", value[0]);
+            }
+        }
+
+        #[test]
+        fn rotations_keep_lengths_and_turn_by_the_position(
+            lengths in prop::collection::vec(0usize..5, 1..4), first_position in 0usize..3, seed in -1f32..1.0,
+        ) {
+            // Rows of 9: one column that is left alone, two heads of four.
+            let (stride, half) = (9, 2);
+            let mut cu_seqlens = vec![0];
+            for length in &lengths {
+                cu_seqlens.push(cu_seqlens[cu_seqlens.len() - 1] + length);
+            }
+            let tokens = cu_seqlens[lengths.len()];
+            let angle = |position: usize, i: usize| position as f32 * 0.7 + i as f32;
+            let table = |f: fn(f32) -> f32| -> Vec<f32> { (0..8 * half).map(|it| f(angle(it / half, it % half))).collect() };
+            let (cos, sin) = (table(f32::cos), table(f32::sin));
+            let values: Vec<f32> = (0..tokens * stride).map(|it| seed + it as f32 * 0.01).collect();
+            let mut rotated = values.clone();
+            rotate(&mut rotated, Rotation { stride, first: 1, columns: 8, cu_seqlens: &cu_seqlens, first_position, half, cos: &cos, sin: &sin });
+            for sequence in cu_seqlens.windows(2) {
+                for token in sequence[0]..sequence[1] {
+                    let position = first_position + token - sequence[0];
+                    let (old, new) = (&values[token * stride..][..stride], &rotated[token * stride..][..stride]);
+                    prop_assert_eq!(old[0], new[0]);
+                    for head in [1, 5] {
+                        for i in 0..half {
+                            let (x, y) = (old[head + i], old[head + half + i]);
+                            let (c, s) = (angle(position, i).cos(), angle(position, i).sin());
+                            prop_assert!((new[head + i] - (x * c - y * s)).abs() < 1e-6);
+                            prop_assert!((new[head + half + i] - (y * c + x * s)).abs() < 1e-6);
+                        }
+                    }
+                }
+            }
+        }
     }
 }

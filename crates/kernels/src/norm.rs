@@ -48,6 +48,91 @@ multiversion! {
     }
 }
 
+/// Root mean square normalization (Zhang & Sennrich 2019) of rows of `gain.len()` elements, from `values`
+/// into `out`: x / √(mean x² + ε) · gain. Runs on the threads of the current pool.
+///
+/// # Panics
+/// When the slices differ in length or hold no whole rows: the caller's bug.
+pub fn rms_norm(values: &[f32], gain: &[f32], epsilon: f32, out: &mut [f32]) {
+    rows_into(values, gain.len(), out, |values, out| rms_norm_part(values, gain, epsilon, out));
+}
+
+multiversion! {
+    fn rms_norm_part(values: &[f32], gain: &[f32], epsilon: f32, out: &mut [f32]) {
+        let width = gain.len();
+        for (row, out) in values.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
+            let squares = lane_fold(row, 0.0, |it| it * it, |sum, it| sum + it);
+            let scale = 1.0 / (squares / width as f32 + epsilon).sqrt();
+            for ((out, value), gain) in out.iter_mut().zip(row).zip(gain) {
+                *out = value * scale * gain;
+            }
+        }
+    }
+}
+
+/// [`layer_norm`] from `values` into `out`, without a bias where `bias` is empty. Runs on the threads of
+/// the current pool.
+///
+/// # Panics
+/// When the slices differ in length or hold no whole rows: the caller's bug.
+pub fn layer_norm_into(values: &[f32], gain: &[f32], bias: &[f32], epsilon: f32, out: &mut [f32]) {
+    rows_into(values, gain.len(), out, |values, out| {
+        out.copy_from_slice(values);
+        if bias.is_empty() {
+            scale_norm(out, gain, epsilon);
+        } else {
+            layer_norm(out, gain, bias, epsilon);
+        }
+    });
+}
+
+multiversion! {
+    /// Layer normalization without a bias, in place.
+    fn scale_norm(values: &mut [f32], gain: &[f32], epsilon: f32) {
+        for row in values.chunks_exact_mut(gain.len()) {
+            let (mean, scale) = moments(row, epsilon);
+            for (value, gain) in row.iter_mut().zip(gain) {
+                *value = (*value - mean) * scale * gain;
+            }
+        }
+    }
+}
+
+/// Runs `part` over whole rows of both slices, on the threads of the current pool.
+fn rows_into(
+    values: &[f32],
+    width: usize,
+    out: &mut [f32],
+    part: impl Fn(&[f32], &mut [f32]) + Sync,
+) {
+    assert_eq!(values.len(), out.len(), "values and out differ in length");
+    assert!(values.len().is_multiple_of(width), "values hold no whole rows of {width}");
+    let step = (PART / width).max(1) * width;
+    if values.len() <= step {
+        part(values, out);
+    } else {
+        let parts = values.par_chunks(step).zip(out.par_chunks_mut(step));
+        parts.for_each(|(values, out)| part(values, out));
+    }
+}
+
+multiversion! {
+    /// Root mean square normalization of each head of some columns, in place: `values` `[rows, stride]`, of
+    /// which `columns` from `first` on are heads of `gain.len()` elements (Qwen3's query and key norms).
+    pub fn rms_norm_heads(values: &mut [f32], stride: usize, first: usize, columns: usize, gain: &[f32], epsilon: f32) {
+        let dim = gain.len();
+        for row in values.chunks_exact_mut(stride) {
+            for head in row[first..first + columns].chunks_exact_mut(dim) {
+                let squares = lane_fold(head, 0.0, |it| it * it, |sum, it| sum + it);
+                let scale = 1.0 / (squares / dim as f32 + epsilon).sqrt();
+                for (value, gain) in head.iter_mut().zip(gain) {
+                    *value = *value * scale * gain;
+                }
+            }
+        }
+    }
+}
+
 /// Residual and layer normalization in one pass: `values = layer_norm(values + delta)`, both
 /// `[rows, gain.len()]`. Runs on the threads of the current pool.
 ///
@@ -198,5 +283,64 @@ mod tests {
         let mut zeros = [0.0; 3];
         l2_normalize(&mut zeros);
         assert_eq!(zeros, [0.0; 3]);
+    }
+
+    proptest! {
+        #[test]
+        fn root_mean_squares_equal_the_definition(
+            values in prop::collection::vec(-3f32..3.0, 24), epsilon in prop::sample::select(vec![1e-6f32, 1e-5]),
+        ) {
+            let gain = [0.5, 1.0, 2.0, -1.0, 1.5, 0.1];
+            let expected: Vec<f32> = values
+                .chunks(6)
+                .flat_map(|row| {
+                    let mean = row.iter().map(|&it| f64::from(it).powi(2)).sum::<f64>() / 6.0;
+                    let scale = 1.0 / (mean + f64::from(epsilon)).sqrt();
+                    row.iter().zip(gain).map(move |(&it, g)| (f64::from(it) * scale) as f32 * g)
+                })
+                .collect();
+            let mut out = vec![f32::NAN; 24];
+            rms_norm(&values, &gain, epsilon, &mut out);
+            // Two heads of six in the middle of rows of 24, of which there is one.
+            let mut heads = values.clone();
+            rms_norm_heads(&mut heads, 24, 6, 12, &gain, epsilon);
+            for i in 0..24 {
+                prop_assert!((out[i] - expected[i]).abs() < 1e-4, "{} {}", out[i], expected[i]);
+                let middle = if (6..18).contains(&i) { expected[i] } else { values[i] };
+                prop_assert!((heads[i] - middle).abs() < 1e-4);
+            }
+        }
+
+        #[test]
+        fn out_of_place_equals_in_place(values in prop::collection::vec(-3f32..3.0, 30)) {
+            let gain = [1.0, 2.0, 3.0, 4.0, 5.0];
+            for bias in [&[][..], &[0.5, -0.5, 1.0, 0.0, 0.25]] {
+                let mut expected = values.clone();
+                layer_norm(&mut expected, &gain, if bias.is_empty() { &[0.0; 5] } else { bias }, 1e-5);
+                let mut out = vec![f32::NAN; 30];
+                layer_norm_into(&values, &gain, bias, 1e-5, &mut out);
+                prop_assert_eq!(out, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn every_version_of_the_root_mean_square_agrees() {
+        let values: Vec<f32> = (0..212).map(|i| ((i * 31) % 97) as f32 / 9.0).collect();
+        let gain = [1.25; 53];
+        let results: Vec<Vec<f32>> = rms_norm_part::versions()
+            .into_iter()
+            .map(|version| {
+                let mut out = vec![0.0; values.len()];
+                version(&values, &gain, 1e-6, &mut out);
+                out
+            })
+            .chain(rms_norm_heads::versions().into_iter().map(|version| {
+                let mut out = values.clone();
+                version(&mut out, 53, 0, 53, &gain, 1e-6);
+                out
+            }))
+            .collect();
+        assert!(results.iter().all(|it| *it == results[0]));
     }
 }

@@ -1,30 +1,29 @@
-//! Memory for one layer's weights, aligned for vector loads.
+//! Memory for one layer's weights, aligned for vector loads and for reads past the page cache.
 
-/// A cache line's worth of numbers; the alignment of every buffer.
+use riddle_weights::PAGE;
+
+/// A page; the alignment of every buffer, and what its length is rounded up to.
 #[derive(Clone, Copy)]
-#[repr(C, align(64))]
-struct Line([f32; 16]);
+#[repr(C, align(4096))]
+struct Page([u8; PAGE]);
 
-/// A zeroed buffer of f32, aligned to 64 bytes: no vector load of a weight row straddles two lines.
-pub(crate) struct AlignedBuffer {
-    lines: Vec<Line>,
-    elements: usize,
-}
+/// A zeroed buffer of whole pages that begins at a page.
+pub(crate) struct AlignedBuffer(Vec<Page>);
 
 impl AlignedBuffer {
-    pub(crate) fn new(elements: usize) -> Self {
-        AlignedBuffer { lines: vec![Line([0.0; 16]); elements.div_ceil(16)], elements }
+    pub(crate) fn new(bytes: usize) -> Self {
+        AlignedBuffer(vec![Page([0; PAGE]); bytes.div_ceil(PAGE)])
     }
 
-    pub(crate) fn as_slice(&self) -> &[f32] {
-        // SAFETY: `Line` is repr(C) around [f32; 16] and exactly 64 bytes, so the lines are one run of
-        // 16 × len floats, of which `elements` are no more.
-        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.elements) }
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        // SAFETY: `Page` is repr(C) around [u8; PAGE] and exactly that long, so the pages are one run of
+        // PAGE × len bytes, all of them initialized.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), self.0.len() * PAGE) }
     }
 
-    pub(crate) fn as_mut_slice(&mut self) -> &mut [f32] {
-        // SAFETY: as in `as_slice`, and the buffer is borrowed mutably.
-        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.elements) }
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
+        // SAFETY: as in `as_slice`, and the buffer is borrowed mutably; every byte is a valid u8.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), self.0.len() * PAGE) }
     }
 }
 
@@ -33,12 +32,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn is_aligned_and_as_long_as_asked() {
-        for elements in [0, 1, 15, 16, 17, 1000] {
-            let mut buffer = AlignedBuffer::new(elements);
-            assert_eq!(buffer.as_mut_slice().len(), elements);
-            assert!(buffer.as_slice().as_ptr().addr().is_multiple_of(64));
-            assert!(buffer.as_slice().iter().all(|&it| it == 0.0));
+    fn is_aligned_and_at_least_as_long_as_asked() {
+        assert_eq!(size_of::<Page>(), PAGE);
+        for bytes in [0, 1, 4095, 4096, 4097, 100_000] {
+            let mut buffer = AlignedBuffer::new(bytes);
+            assert_eq!(buffer.as_mut_slice().len(), bytes.next_multiple_of(PAGE));
+            assert!(buffer.as_slice().as_ptr().addr().is_multiple_of(PAGE));
+            assert!(buffer.as_slice().iter().all(|&it| it == 0));
         }
     }
 }

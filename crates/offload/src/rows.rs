@@ -1,9 +1,7 @@
 //! Rows of the token-embedding table (GRATING §4.4).
 
-use std::num::NonZeroUsize;
-
 use lru::LruCache;
-use riddle_weights::{Checkpoint, TensorInfo};
+use riddle_weights::{Checkpoint, Dtype, TensorInfo};
 
 use crate::Result;
 
@@ -26,12 +24,16 @@ pub struct RowStats {
 pub struct EmbeddingRows {
     checkpoint: Checkpoint,
     table: TensorInfo,
+    dtype: Dtype,
     width: usize,
+    row_bytes: usize,
     capacity: usize,
     /// Token → slot in `rows`.
     slots: LruCache<u32, usize>,
-    rows: Vec<f32>,
-    scratch: Vec<f32>,
+    /// Rows as the file holds them: widened when they are copied, since keeping them wide would double
+    /// what a table of two-byte numbers costs.
+    rows: Vec<u8>,
+    scratch: Vec<u8>,
     stats: RowStats,
 }
 
@@ -41,15 +43,19 @@ impl EmbeddingRows {
     pub fn new(checkpoint: Checkpoint, table: TensorInfo, share: f32) -> EmbeddingRows {
         let vocabulary = table.shape.first().copied().unwrap_or(0);
         let width = table.elements() / vocabulary.max(1);
+        let dtype = table.dtype();
         let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 1.0 };
         // Vocabularies are below 2²⁴, which f32 holds exactly.
         let capacity = ((vocabulary as f32 * share).ceil() as usize).clamp(1, vocabulary.max(1));
         EmbeddingRows {
             checkpoint,
             table,
+            dtype,
             width,
+            row_bytes: width * dtype.bytes(),
             capacity,
-            slots: LruCache::new(NonZeroUsize::new(capacity).unwrap_or(NonZeroUsize::MIN)),
+            // Not made for its capacity at once: the map would cost megabytes before the first token.
+            slots: LruCache::unbounded(),
             rows: Vec::new(),
             scratch: Vec::new(),
             stats: RowStats::default(),
@@ -61,9 +67,25 @@ impl EmbeddingRows {
         self.capacity
     }
 
+    /// Bytes that a row takes, in memory as in the file.
+    pub fn row_bytes(&self) -> usize {
+        self.row_bytes
+    }
+
+    /// Changes the most rows in memory, at least one. Rows that no longer fit are forgotten, all of them:
+    /// a smaller budget is rare, and what is needed soon comes back.
+    pub fn set_capacity(&mut self, rows: usize) {
+        let vocabulary = self.table.shape.first().copied().unwrap_or(1);
+        self.capacity = rows.clamp(1, vocabulary.max(1));
+        if self.slots.len() > self.capacity || self.rows.len() > self.capacity * self.row_bytes {
+            self.slots = LruCache::unbounded();
+            self.rows = Vec::new();
+        }
+    }
+
     /// Bytes of rows in memory.
     pub fn resident_bytes(&self) -> u64 {
-        ((self.rows.capacity() + self.scratch.capacity()) * size_of::<f32>()) as u64
+        (self.rows.capacity() + self.scratch.capacity()) as u64
     }
 
     /// Hits and misses since the beginning.
@@ -91,7 +113,8 @@ impl EmbeddingRows {
             match self.slots.get(&group[0].0) {
                 Some(&slot) => {
                     self.stats.hits += 1;
-                    copy_row(&self.rows[slot * width..][..width], group, out);
+                    let row = &self.rows[slot * self.row_bytes..][..self.row_bytes];
+                    copy_row(self.dtype, row, width, group, out);
                 }
                 None => missing.push(group),
             }
@@ -109,8 +132,8 @@ impl EmbeddingRows {
             let (now, later) = rest.split_at(run);
             for (i, group) in now.iter().enumerate() {
                 let scratch = std::mem::take(&mut self.scratch);
-                let row = &scratch[i * width..][..width];
-                copy_row(row, group, out);
+                let row = &scratch[i * self.row_bytes..][..self.row_bytes];
+                copy_row(self.dtype, row, width, group, out);
                 self.keep(group[0].0, row);
                 self.scratch = scratch;
             }
@@ -120,14 +143,14 @@ impl EmbeddingRows {
     }
 
     fn read_run(&mut self, first: u32, count: usize) -> Result<()> {
-        self.scratch.resize((MAX_RUN * self.width).max(self.scratch.len()), 0.0);
-        let out = &mut self.scratch[..count * self.width];
-        self.stats.bytes_read += self.checkpoint.read_rows_f32(&self.table, first as usize, out)?;
+        self.scratch.resize((MAX_RUN * self.row_bytes).max(self.scratch.len()), 0);
+        let out = &mut self.scratch[..count * self.row_bytes];
+        self.stats.bytes_read += self.checkpoint.read_rows(&self.table, first as usize, out)?;
         self.stats.misses += count as u64;
         Ok(())
     }
 
-    fn keep(&mut self, token: u32, row: &[f32]) {
+    fn keep(&mut self, token: u32, row: &[u8]) {
         let slot = if self.slots.len() == self.capacity {
             match self.slots.pop_lru() {
                 Some((_, slot)) => slot,
@@ -135,22 +158,25 @@ impl EmbeddingRows {
             }
         } else {
             let slot = self.slots.len();
-            if self.rows.len() < (slot + 1) * self.width {
-                // Doubling up to the capacity and not beyond: the budget counts reserved memory.
-                let rows = ((slot + 1) * 2).min(self.capacity);
-                self.rows.reserve_exact(rows * self.width - self.rows.len());
-                self.rows.resize(rows * self.width, 0.0);
+            if self.rows.len() < (slot + 1) * self.row_bytes {
+                // An eighth more, up to the capacity and not beyond: the budget counts reserved memory.
+                let rows = ((slot + 1) * 9 / 8 + MAX_RUN).min(self.capacity);
+                self.rows.reserve_exact(rows * self.row_bytes - self.rows.len());
+                self.rows.resize(rows * self.row_bytes, 0);
             }
             slot
         };
-        self.rows[slot * self.width..][..self.width].copy_from_slice(row);
+        self.rows[slot * self.row_bytes..][..self.row_bytes].copy_from_slice(row);
         self.slots.put(token, slot);
     }
 }
 
-fn copy_row(row: &[f32], places: &[(u32, usize)], out: &mut [f32]) {
-    for &(_, place) in places {
-        out[place * row.len()..][..row.len()].copy_from_slice(row);
+/// Widens a row into the first of its places and copies it into the others.
+fn copy_row(dtype: Dtype, row: &[u8], width: usize, places: &[(u32, usize)], out: &mut [f32]) {
+    let Some((&(_, first), others)) = places.split_first() else { return };
+    dtype.widen(row, &mut out[first * width..][..width]);
+    for &(_, place) in others {
+        out.copy_within(first * width..(first + 1) * width, place * width);
     }
 }
 
@@ -184,12 +210,16 @@ mod tests {
         #[test]
         fn equals_the_table_at_any_capacity(
             share in 0f32..1.0,
+            smaller in 1usize..60,
             requests in prop::collection::vec(prop::collection::vec(0u32..50, 0..80), 1..5),
         ) {
             let dir = tempfile::tempdir().expect("temp dir");
             let (checkpoint, info) = table(dir.path());
             let mut rows = EmbeddingRows::new(checkpoint, info, share);
-            for tokens in requests {
+            for (number, tokens) in requests.into_iter().enumerate() {
+                if number == 2 {
+                    rows.set_capacity(smaller);
+                }
                 let mut out = vec![f32::NAN; tokens.len() * 3];
                 rows.gather(&tokens, &mut out).expect("in range");
                 let expected: Vec<f32> = tokens.iter().map(|&it| it as f32).flat_map(|it| [it, it + 0.5, -it]).collect();

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use riddle_weights::LayeredCheckpoint;
+use riddle_weights::{LayeredCheckpoint, PAGE};
 
 use crate::{Error, Result, buffer::AlignedBuffer};
 
@@ -19,14 +19,15 @@ pub trait LayerSource: Send + Sync + 'static {
     /// Number of layers.
     fn num_layers(&self) -> usize;
 
-    /// f32 elements of layer `layer`, from 0.
-    fn layer_elements(&self, layer: usize) -> usize;
+    /// Bytes of layer `layer` (from 0) in memory.
+    fn layer_bytes(&self, layer: usize) -> usize;
 
-    /// Reads layer `layer` into `out`, which is as long as the layer; returns the bytes read from disk.
+    /// Reads layer `layer` into `out`; returns the bytes read from disk. `out` begins at a page and holds
+    /// whole pages, at least the layer's.
     ///
     /// # Errors
     /// When it can not be read.
-    fn read_layer(&self, layer: usize, out: &mut [f32]) -> riddle_weights::Result<u64>;
+    fn read_layer(&self, layer: usize, out: &mut [u8]) -> riddle_weights::Result<u64>;
 }
 
 impl LayerSource for LayeredCheckpoint {
@@ -34,11 +35,11 @@ impl LayerSource for LayeredCheckpoint {
         self.layers().len()
     }
 
-    fn layer_elements(&self, layer: usize) -> usize {
-        self.layers()[layer].elements()
+    fn layer_bytes(&self, layer: usize) -> usize {
+        self.layers()[layer].bytes()
     }
 
-    fn read_layer(&self, layer: usize, out: &mut [f32]) -> riddle_weights::Result<u64> {
+    fn read_layer(&self, layer: usize, out: &mut [u8]) -> riddle_weights::Result<u64> {
         LayeredCheckpoint::read_layer(self, layer, out)
     }
 }
@@ -46,8 +47,8 @@ impl LayerSource for LayeredCheckpoint {
 /// A layer in memory.
 #[derive(Debug)]
 pub struct LayerView<'a> {
-    /// Its weights, tensor after tensor.
-    pub weights: &'a [f32],
+    /// Its weights, as its source lays them out.
+    pub weights: &'a [u8],
     /// Bytes read from disk for it; 0 when it was still there from before.
     pub bytes_read: u64,
     /// How long the caller waited for it.
@@ -111,9 +112,7 @@ impl LayerWindow {
             .name("layer-reader".to_owned())
             .spawn(move || {
                 for Request { layer, mut buffer } in incoming {
-                    let elements = reader_source.layer_elements(layer);
-                    let bytes =
-                        reader_source.read_layer(layer, &mut buffer.as_mut_slice()[..elements]);
+                    let bytes = reader_source.read_layer(layer, buffer.as_mut_slice());
                     // Nobody listens any more: the window was dropped.
                     if outgoing.send(Response { layer, buffer, bytes }).is_err() {
                         break;
@@ -123,7 +122,7 @@ impl LayerWindow {
             .map_err(Error::Spawn)?;
         Ok(LayerWindow {
             depth: depth.clamp(1, layers.max(1)),
-            largest: (0..layers).map(|it| source.layer_elements(it)).max().unwrap_or(0),
+            largest: largest_layer(&*source),
             source,
             resident: HashMap::new(),
             in_flight: HashSet::new(),
@@ -142,7 +141,36 @@ impl LayerWindow {
 
     /// Bytes of layer weights held now: never more than depth × the largest layer.
     pub fn resident_bytes(&self) -> u64 {
-        (self.allocated * self.largest * size_of::<f32>()) as u64
+        (self.allocated * self.largest) as u64
+    }
+
+    /// Bytes that a layer's buffer takes: the largest layer in whole pages.
+    pub fn layer_bytes(&self) -> u64 {
+        self.largest as u64
+    }
+
+    /// Changes how many layers may be in memory, clamped to 1…all. Of a smaller window the buffers that are
+    /// too many are given back before the next layer is asked for.
+    ///
+    /// # Errors
+    /// When the reader is gone.
+    pub fn set_depth(&mut self, depth: usize) -> Result<()> {
+        self.depth = depth.clamp(1, self.source.num_layers().max(1));
+        while self.allocated > self.depth {
+            if self.free.pop().is_none() {
+                let resident = self.resident.keys().max().copied();
+                match resident.and_then(|it| self.resident.remove(&it)) {
+                    Some(_) => {}
+                    // All others are being read into: one comes back sooner or later.
+                    None => {
+                        let response = self.responses.recv().map_err(|_| Error::ReaderGone)?;
+                        self.in_flight.remove(&response.layer);
+                    }
+                }
+            }
+            self.allocated -= 1;
+        }
+        Ok(())
     }
 
     /// Starts to read the first layers, so that they are there when the caller has tokenized.
@@ -178,11 +206,11 @@ impl LayerWindow {
             self.request_wanted(layer)?;
         }
         let io_wait = started.elapsed();
-        let elements = self.source.layer_elements(layer);
+        let bytes = self.source.layer_bytes(layer);
         let resident = self.resident.get_mut(&layer).ok_or(Error::ReaderGone)?;
         Ok(LayerView {
             bytes_read: std::mem::take(&mut resident.unreported_bytes),
-            weights: &resident.buffer.as_slice()[..elements],
+            weights: &resident.buffer.as_slice()[..bytes],
             io_wait,
         })
     }
@@ -243,6 +271,12 @@ impl LayerWindow {
     }
 }
 
+/// Bytes of the largest layer's buffer: whole pages.
+fn largest_layer(source: &dyn LayerSource) -> usize {
+    let layers = (0..source.num_layers()).map(|it| source.layer_bytes(it));
+    layers.max().unwrap_or(0).next_multiple_of(PAGE)
+}
+
 impl Drop for LayerWindow {
     fn drop(&mut self) {
         // Closing the channel ends the reader's loop after the layer it is at.
@@ -263,7 +297,7 @@ mod tests {
 
     use super::*;
 
-    /// Layer i holds i + 1 elements of value i; layer `broken` fails.
+    /// Layer i holds i + 1 bytes of value i; layer `broken` fails.
     struct Counting {
         layers: usize,
         broken: Option<usize>,
@@ -275,17 +309,17 @@ mod tests {
             self.layers
         }
 
-        fn layer_elements(&self, layer: usize) -> usize {
+        fn layer_bytes(&self, layer: usize) -> usize {
             layer + 1
         }
 
-        fn read_layer(&self, layer: usize, out: &mut [f32]) -> riddle_weights::Result<u64> {
+        fn read_layer(&self, layer: usize, out: &mut [u8]) -> riddle_weights::Result<u64> {
             self.reads.fetch_add(1, Ordering::Relaxed);
             if self.broken == Some(layer) {
                 return Err(riddle_weights::Error::NoWeights { dir: "broken".into() });
             }
-            out.fill(layer as f32);
-            Ok(4 * out.len() as u64)
+            out[..=layer].fill(layer as u8);
+            Ok(layer as u64 + 1)
         }
     }
 
@@ -297,13 +331,18 @@ mod tests {
         #[test]
         fn any_order_at_any_depth_gives_the_right_layer(
             depth in 0usize..7,
-            visits in prop::collection::vec(0usize..5, 1..30),
+            visits in prop::collection::vec((0usize..5, 0usize..12), 1..30),
         ) {
             let mut window = LayerWindow::new(counting(5, None), depth).expect("thread");
-            for layer in visits {
+            for (layer, depth) in visits {
+                // Between requests the window may be told to be another.
+                if depth < 7 {
+                    window.set_depth(depth).expect("the reader lives");
+                    prop_assert!(window.resident_bytes() <= (window.depth() * PAGE) as u64);
+                }
                 let view = window.advance_to(layer).expect("readable");
-                prop_assert_eq!(view.weights, vec![layer as f32; layer + 1]);
-                prop_assert!(window.resident_bytes() <= (window.depth() * 5 * 4) as u64);
+                prop_assert_eq!(view.weights, vec![layer as u8; layer + 1]);
+                prop_assert!(window.resident_bytes() <= (window.depth() * PAGE) as u64);
             }
         }
     }
@@ -320,7 +359,7 @@ mod tests {
             }
         }
         assert_eq!(source.reads.load(Ordering::Relaxed), 4);
-        assert_eq!(bytes, 4 * (1 + 2 + 3 + 4));
+        assert_eq!(bytes, 1 + 2 + 3 + 4);
     }
 
     #[test]
@@ -359,16 +398,16 @@ mod tests {
             1
         }
 
-        fn layer_elements(&self, _layer: usize) -> usize {
+        fn layer_bytes(&self, _layer: usize) -> usize {
             1
         }
 
-        fn read_layer(&self, _layer: usize, out: &mut [f32]) -> riddle_weights::Result<u64> {
+        fn read_layer(&self, _layer: usize, out: &mut [u8]) -> riddle_weights::Result<u64> {
             if self.reads.fetch_add(1, Ordering::AcqRel) == 0 {
                 return Err(riddle_weights::Error::NoWeights { dir: "away".into() });
             }
-            out.fill(1.0);
-            Ok(4)
+            out.fill(1);
+            Ok(1)
         }
     }
 
@@ -380,11 +419,11 @@ mod tests {
             2
         }
 
-        fn layer_elements(&self, _layer: usize) -> usize {
+        fn layer_bytes(&self, _layer: usize) -> usize {
             1
         }
 
-        fn read_layer(&self, _layer: usize, _out: &mut [f32]) -> riddle_weights::Result<u64> {
+        fn read_layer(&self, _layer: usize, _out: &mut [u8]) -> riddle_weights::Result<u64> {
             panic!("reading failed");
         }
     }
@@ -403,8 +442,8 @@ mod tests {
         let mut window =
             LayerWindow::new(Arc::clone(&source) as Arc<dyn LayerSource>, 2).expect("thread");
         window.prefetch().expect("thread");
-        assert_eq!(window.advance_to(0).expect("readable").bytes_read, 4);
-        assert_eq!(window.advance_to(1).expect("readable").bytes_read, 8);
+        assert_eq!(window.advance_to(0).expect("readable").bytes_read, 1);
+        assert_eq!(window.advance_to(1).expect("readable").bytes_read, 2);
         drop(window);
         // 0 and 1 once each, and 2, which comes after 1.
         assert_eq!(source.reads.load(Ordering::Relaxed), 3);

@@ -46,7 +46,7 @@ pub(crate) fn open_engine(
             .threshold
             .map_or(Pruning::Never, |threshold| Pruning::Clusters { threshold }),
         window: settings.window,
-        micro_batch_tokens: settings.micro_batch_tokens.unwrap_or(defaults.micro_batch_tokens),
+        micro_batch_tokens: settings.micro_batch_tokens,
         embedding_rows: settings.embedding_rows.unwrap_or(defaults.embedding_rows),
         threads: settings.threads.unwrap_or(config.threads),
         scores_every_layer: trace,

@@ -6,10 +6,11 @@
 use std::{error::Error, path::Path, sync::Arc, time::Instant};
 
 use riddle_kernels::{
-    AttentionShape, Output, Pool, add_layer_norm, attention, attention_scratch_len, gelu, linear,
+    Attention, AttentionShape, Mask, Matrix, Output, Panels, Pool, add_layer_norm, attention,
+    attention_scratch_len, gelu, linear,
 };
 use riddle_offload::{EmbeddingRows, LayerWindow};
-use riddle_transformer::{Bert, Encoded, RaggedBatch, Scratch, Tokenizer};
+use riddle_transformer::{Bert, Encoded, RaggedBatch, Scratch, ScratchSize, Tokenizer};
 
 /// Runs of each measurement; the fastest counts, because everything else is the machine's other work.
 const RUNS: usize = 5;
@@ -24,10 +25,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let opened = Instant::now();
     let bert = Bert::open(Path::new(&model))?;
-    let layers = bert.layers()?;
+    let layers = bert.layers().clone();
     let depth = layers.layers().len();
     let mut window = LayerWindow::new(Arc::new(layers), depth)?;
-    let mut rows = EmbeddingRows::new(bert.checkpoint().clone(), bert.token_table()?, 1.0);
+    let mut rows = EmbeddingRows::new(bert.checkpoint().clone(), bert.token_table().clone(), 1.0);
     let config = bert.config();
     println!("model opened in {:.1} ms", opened.elapsed().as_secs_f64() * 1e3);
     let opened = Instant::now();
@@ -38,7 +39,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let per_batch = (micro_batch_tokens / length).clamp(1, texts);
     let batches = batches(texts, length, per_batch, vocabulary);
     let pool = Pool::new(threads)?;
-    let mut scratch = Scratch::new(config, per_batch * length, length, threads);
+    let size = ScratchSize { tokens: per_batch * length, longest: length, threads };
+    let mut scratch = Scratch::new(&bert.scratch_shape(), size);
     let mut hidden = vec![0.0; texts * length * width];
 
     let seconds = fastest(|| {
@@ -55,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let mut rest = hidden.as_mut_slice();
                 for batch in &batches {
                     let (part, tail) = rest.split_at_mut(batch.tokens() * width);
-                    bert.layer(view.weights, &batch.cu_seqlens, part, &mut scratch);
+                    bert.layer(layer, view.weights, &batch.cu_seqlens, part, &mut scratch);
                     rest = tail;
                 }
                 Ok(())
@@ -127,7 +129,8 @@ fn operations(
     let mut scores = vec![0.0; attention_scratch_len(length, pool.threads())];
     let cu_seqlens: Vec<usize> = (0..=texts).map(|it| it * length).collect();
     let heads = config.num_attention_heads;
-    let shape = AttentionShape { heads, head_dim: width / heads };
+    let shape = AttentionShape { heads, kv_heads: heads, head_dim: width / heads };
+    let none = &mut Panels::default();
     let report = |name: &str, flops: usize, work: &mut (dyn FnMut() + Send)| {
         let seconds = fastest(|| {
             pool.run(&mut *work);
@@ -140,15 +143,19 @@ fn operations(
     report("query, key, value", 6 * tokens * width * width, &mut || {
         for part in 0..3 {
             let out = Output { data: &mut qkv, stride: 3 * width, offset: part * width };
-            linear(&delta, &weight[..width * width], Some(&bias[..width]), width, width, out);
+            let square = Matrix::F32(&weight[..width * width]);
+            linear(&delta, square, Some(&bias[..width]), width, width, out, none);
         }
     })?;
     report("attention", 4 * tokens * length * width, &mut || {
-        attention(&qkv, &cu_seqlens, shape, &mut narrow, &mut scores);
+        let (cu_seqlens, mask) = (&cu_seqlens, Mask::Full);
+        let work = Attention { qkv: &qkv, cu_seqlens, shape, mask, prefix: &[] };
+        attention(work, &mut narrow, &mut scores);
     })?;
     report("attention output", 2 * tokens * width * width, &mut || {
         let out = Output::dense(&mut narrow, width);
-        linear(&delta, &weight[..width * width], Some(&bias[..width]), width, width, out);
+        let square = Matrix::F32(&weight[..width * width]);
+        linear(&delta, square, Some(&bias[..width]), width, width, out, none);
     })?;
     report("residual and norm, twice", 0, &mut || {
         for _ in 0..2 {
@@ -156,11 +163,12 @@ fn operations(
         }
     })?;
     report("feed forward, up", 2 * tokens * width * wide, &mut || {
-        linear(&delta, &weight, Some(&bias), width, wide, Output::dense(&mut broad, wide));
+        let out = Output::dense(&mut broad, wide);
+        linear(&delta, Matrix::F32(&weight), Some(&bias), width, wide, out, none);
     })?;
     report("gelu", 0, &mut || gelu(&mut broad))?;
     report("feed forward, down", 2 * tokens * width * wide, &mut || {
         let out = Output::dense(&mut narrow, width);
-        linear(&broad, &weight, Some(&bias[..width]), wide, width, out);
+        linear(&broad, Matrix::F32(&weight), Some(&bias[..width]), wide, width, out, none);
     })
 }

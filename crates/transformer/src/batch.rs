@@ -8,7 +8,7 @@ pub struct RaggedBatch {
     /// Token of every position, `[tokens]`.
     pub input_ids: Vec<u32>,
     /// Segment of every position, `[tokens]`.
-    pub token_type_ids: Vec<u32>,
+    pub token_type_ids: Vec<u8>,
     /// Cumulative lengths from 0, `[sequences + 1]`.
     pub cu_seqlens: Vec<usize>,
 }

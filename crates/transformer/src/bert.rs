@@ -4,14 +4,16 @@
 use std::path::Path;
 
 use riddle_kernels::{
-    AttentionShape, Output, add_layer_norm, attention, attention_scratch_len, gelu, layer_norm,
-    linear, tanh,
+    Attention, AttentionShape, Mask, Matrix, Output, Panels, add_layer_norm, attention, gelu,
+    layer_norm, linear, tanh,
 };
-use riddle_weights::{
-    BertConfig, BertFamily, Checkpoint, LayerLayout, LayeredCheckpoint, TensorInfo,
-};
+use riddle_weights::{BertConfig, BertFamily, Checkpoint, LayeredCheckpoint, TensorInfo};
 
-use crate::{Error, RaggedBatch, Result};
+use crate::{
+    CrossEncoder, Error, RaggedBatch, Result, Scratch, ScratchShape, Sizes, Span, Template,
+    model::{Cutter, Linear, bytes_of, layered, read},
+    scratch::has_narrow_weights,
+};
 
 /// A BERT model without its layers and token rows: those are brought by the caller.
 #[derive(Debug)]
@@ -20,6 +22,9 @@ pub struct Bert {
     checkpoint: Checkpoint,
     /// `bert.` or `roberta.` for models with a head, empty for bare encoders.
     prefix: &'static str,
+    table: TensorInfo,
+    layers: LayeredCheckpoint,
+    narrow_weights: bool,
     positions: Vec<f32>,
     types: Vec<f32>,
     norm: Norm,
@@ -29,46 +34,6 @@ pub struct Bert {
 struct Norm {
     gain: Vec<f32>,
     bias: Vec<f32>,
-}
-
-/// Memory of one layer for the largest micro-batch, allocated once; peak memory is a sum one can read.
-#[derive(Debug)]
-pub struct Scratch {
-    /// Query, key and value of every token, `[tokens, 3 · hidden]`.
-    qkv: Vec<f32>,
-    /// Attention's output, `[tokens, hidden]`.
-    context: Vec<f32>,
-    /// Output of the two projections back to the hidden width, `[tokens, hidden]`.
-    projected: Vec<f32>,
-    /// Feed-forward activations, `[tokens, intermediate]`.
-    intermediate: Vec<f32>,
-    /// Attention scores of a block of queries, per thread.
-    scores: Vec<f32>,
-}
-
-impl Scratch {
-    /// Scratch for micro-batches of up to `tokens` tokens with sequences of up to `longest`, on `threads`
-    /// threads.
-    pub fn new(config: &BertConfig, tokens: usize, longest: usize, threads: usize) -> Scratch {
-        let hidden = config.hidden_size;
-        Scratch {
-            qkv: vec![0.0; tokens * 3 * hidden],
-            context: vec![0.0; tokens * hidden],
-            projected: vec![0.0; tokens * hidden],
-            intermediate: vec![0.0; tokens * config.intermediate_size],
-            scores: vec![0.0; attention_scratch_len(longest, threads)],
-        }
-    }
-
-    /// Bytes of all of it.
-    pub fn bytes(&self) -> u64 {
-        let elements = self.qkv.len()
-            + self.context.len()
-            + self.projected.len()
-            + self.intermediate.len()
-            + self.scores.len();
-        (elements * size_of::<f32>()) as u64
-    }
 }
 
 /// One layer's weights, cut out of its buffer; the fields are Hugging Face's module names.
@@ -83,27 +48,21 @@ struct LayerWeights<'a> {
     output_norm: (&'a [f32], &'a [f32]),
 }
 
-struct Linear<'a> {
-    weight: &'a [f32],
-    bias: &'a [f32],
-    inputs: usize,
-    outputs: usize,
-}
-
-impl Linear<'_> {
-    fn apply(&self, x: &[f32], out: Output<'_>) {
-        linear(x, self.weight, Some(self.bias), self.inputs, self.outputs, out);
-    }
-}
-
 impl Bert {
     /// Opens a model directory: reads configuration, headers and the small tensors, no layer.
     ///
     /// # Errors
     /// What is missing, damaged, contradictory or not supported, by name.
     pub fn open(dir: &Path) -> Result<Bert> {
+        Bert::with_checkpoint(dir, Checkpoint::open(dir)?)
+    }
+
+    /// As [`open`](Self::open), with weights that are open already.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn with_checkpoint(dir: &Path, checkpoint: Checkpoint) -> Result<Bert> {
         let config = BertConfig::open(dir)?;
-        let checkpoint = Checkpoint::open(dir)?;
         let with_head = match config.family {
             BertFamily::Bert => "bert.",
             BertFamily::XlmRoberta => "roberta.",
@@ -115,7 +74,11 @@ impl Bert {
         let read = |name: &str, shape: &[usize]| {
             read(&checkpoint, &format!("{prefix}embeddings.{name}"), shape)
         };
-        let bert = Bert {
+        let table_name = format!("{prefix}embeddings.word_embeddings.weight");
+        let table = checkpoint.tensor(&table_name, &[config.vocab_size, hidden])?.clone();
+        // A layer that is missing or misshapen is told now and not in the middle of a request.
+        let layers = layers(&config, &checkpoint, prefix)?;
+        Ok(Bert {
             positions: read(
                 "position_embeddings.weight",
                 &[config.max_position_embeddings, hidden],
@@ -125,14 +88,13 @@ impl Bert {
                 gain: read("LayerNorm.weight", &[hidden])?,
                 bias: read("LayerNorm.bias", &[hidden])?,
             },
+            narrow_weights: has_narrow_weights(&layers),
             config,
             checkpoint,
             prefix,
-        };
-        // A layer that is missing or misshapen is told now and not in the middle of a request.
-        bert.layers()?;
-        bert.token_table()?;
-        Ok(bert)
+            table,
+            layers,
+        })
     }
 
     /// The configuration.
@@ -147,9 +109,7 @@ impl Bert {
 
     /// Bytes of weights that are always in memory.
     pub fn resident_bytes(&self) -> u64 {
-        let elements =
-            self.positions.len() + self.types.len() + self.norm.gain.len() + self.norm.bias.len();
-        (elements * size_of::<f32>()) as u64
+        bytes_of(&[&self.positions, &self.types, &self.norm.gain, &self.norm.bias])
     }
 
     /// Bytes that differ between two trainings of the same architecture: the position embeddings, which
@@ -159,53 +119,24 @@ impl Bert {
     }
 
     /// The table of token embeddings `[vocab_size, hidden_size]`, on disk.
-    ///
-    /// # Errors
-    /// When it is missing or has another shape.
-    pub fn token_table(&self) -> Result<TensorInfo> {
-        let shape = [self.config.vocab_size, self.config.hidden_size];
-        let name = format!("{}embeddings.word_embeddings.weight", self.prefix);
-        Ok(self.checkpoint.tensor(&name, &shape)?.clone())
+    pub fn token_table(&self) -> &TensorInfo {
+        &self.table
     }
 
-    /// The layers, to be read one by one in the order that [`layer`](Self::layer) expects.
-    ///
-    /// # Errors
-    /// When a tensor is missing or has another shape.
-    pub fn layers(&self) -> Result<LayeredCheckpoint> {
+    /// The layers, to be read one by one as [`layer`](Self::layer) expects them.
+    pub fn layers(&self) -> &LayeredCheckpoint {
+        &self.layers
+    }
+
+    /// Memory that a layer needs.
+    pub fn scratch_shape(&self) -> ScratchShape {
         let (hidden, wide) = (self.config.hidden_size, self.config.intermediate_size);
-        let layers = (0..self.config.num_hidden_layers)
-            .map(|layer| {
-                let tensor = |name: &str, shape: &[usize]| {
-                    let name = format!("{}encoder.layer.{layer}.{name}", self.prefix);
-                    self.checkpoint.tensor(&name, shape).cloned().map_err(Error::from)
-                };
-                let tensors = [
-                    ("attention.self.query.weight", vec![hidden, hidden]),
-                    ("attention.self.query.bias", vec![hidden]),
-                    ("attention.self.key.weight", vec![hidden, hidden]),
-                    ("attention.self.key.bias", vec![hidden]),
-                    ("attention.self.value.weight", vec![hidden, hidden]),
-                    ("attention.self.value.bias", vec![hidden]),
-                    ("attention.output.dense.weight", vec![hidden, hidden]),
-                    ("attention.output.dense.bias", vec![hidden]),
-                    ("attention.output.LayerNorm.weight", vec![hidden]),
-                    ("attention.output.LayerNorm.bias", vec![hidden]),
-                    ("intermediate.dense.weight", vec![wide, hidden]),
-                    ("intermediate.dense.bias", vec![wide]),
-                    ("output.dense.weight", vec![hidden, wide]),
-                    ("output.dense.bias", vec![hidden]),
-                    ("output.LayerNorm.weight", vec![hidden]),
-                    ("output.LayerNorm.bias", vec![hidden]),
-                ];
-                let tensors = tensors
-                    .iter()
-                    .map(|(name, shape)| tensor(name, shape))
-                    .collect::<Result<_>>()?;
-                Ok(LayerLayout::new(tensors))
-            })
-            .collect::<Result<Vec<_>>>()?;
-        Ok(LayeredCheckpoint::new(self.checkpoint.clone(), layers))
+        ScratchShape {
+            wide: (3 * hidden).max(wide),
+            narrow: hidden,
+            panel_inputs: if self.narrow_weights { hidden.max(wide) } else { 0 },
+            rotary: Vec::new(),
+        }
     }
 
     /// Turns token rows into the input of the first layer, in place: adds position and segment
@@ -220,7 +151,7 @@ impl Bert {
             let mut next_position = self.config.first_position();
             for token in sequence[0]..sequence[1] {
                 let (position, segment) = match self.config.family {
-                    BertFamily::Bert => (next_position, batch.token_type_ids[token] as usize),
+                    BertFamily::Bert => (next_position, usize::from(batch.token_type_ids[token])),
                     // A padding token that a text spells out stands at its own number and takes no other's
                     // place, as in the reference.
                     BertFamily::XlmRoberta
@@ -250,42 +181,49 @@ impl Bert {
         );
     }
 
-    /// One transformer layer over a ragged micro-batch, in place.
+    /// Layer `layer` (from 0) over a ragged micro-batch, in place.
     ///
     /// Shapes: `weights` as [`layers`](Self::layers) lays them out, `cu_seqlens` `[sequences + 1]` from 0,
     /// `hidden` `[tokens, hidden_size]`. Runs on the current pool's threads.
     pub fn layer(
         &self,
-        weights: &[f32],
+        layer: usize,
+        weights: &[u8],
         cu_seqlens: &[usize],
         hidden: &mut [f32],
         scratch: &mut Scratch,
     ) {
         let config = &self.config;
-        let weights = LayerWeights::cut(weights, config);
+        let weights = LayerWeights::cut(&self.layers, layer, weights, config);
         let (width, wide) = (config.hidden_size, config.intermediate_size);
         let tokens = cu_seqlens.last().copied().unwrap_or(0);
         let hidden = &mut hidden[..tokens * width];
-        let qkv = &mut scratch.qkv[..tokens * 3 * width];
-        for (part, projection) in
+        let panels = &mut scratch.panels;
+        let mut apply = |product: &Linear<'_>, x: &[f32], out: Output<'_>| {
+            linear(x, product.weight, product.bias, product.inputs, product.outputs, out, panels);
+        };
+        let qkv = &mut scratch.wide[..tokens * 3 * width];
+        for (part, product) in
             [&weights.query, &weights.key, &weights.value].into_iter().enumerate()
         {
-            projection.apply(hidden, Output { data: qkv, stride: 3 * width, offset: part * width });
+            let out = Output { data: qkv, stride: 3 * width, offset: part * width };
+            apply(product, hidden, out);
         }
-        let shape = AttentionShape {
-            heads: config.num_attention_heads,
-            head_dim: width / config.num_attention_heads,
-        };
-        let context = &mut scratch.context[..tokens * width];
-        attention(qkv, cu_seqlens, shape, context, &mut scratch.scores);
-        let projected = &mut scratch.projected[..tokens * width];
-        weights.attention_output.apply(context, Output::dense(projected, width));
+        let heads = config.num_attention_heads;
+        let shape = AttentionShape { heads, kv_heads: heads, head_dim: width / heads };
+        let context = &mut scratch.narrow[..tokens * width];
+        let work = Attention { qkv, cu_seqlens, shape, mask: Mask::Full, prefix: &[] };
+        attention(work, context, &mut scratch.scores);
+        // Queries, keys and values are not needed any more: the projection takes their place.
+        let projected = &mut scratch.wide[..tokens * width];
+        apply(&weights.attention_output, context, Output::dense(projected, width));
         let (gain, bias) = weights.attention_norm;
         add_layer_norm(hidden, projected, gain, bias, config.layer_norm_eps);
-        let intermediate = &mut scratch.intermediate[..tokens * wide];
-        weights.intermediate.apply(hidden, Output::dense(intermediate, wide));
+        let intermediate = &mut scratch.wide[..tokens * wide];
+        apply(&weights.intermediate, hidden, Output::dense(intermediate, wide));
         gelu(intermediate);
-        weights.output.apply(intermediate, Output::dense(projected, width));
+        let projected = &mut scratch.narrow[..tokens * width];
+        apply(&weights.output, intermediate, Output::dense(projected, width));
         let (gain, bias) = weights.output_norm;
         add_layer_norm(hidden, projected, gain, bias, config.layer_norm_eps);
     }
@@ -307,7 +245,10 @@ impl Bert {
             || labels.is_some_and(|labels| labels.len() != 1)
             || self.config.type_vocab_size < segments
         {
-            return Err(Error::NoHead { dir: self.checkpoint.dir().to_path_buf() });
+            let why =
+                "it has no classification head with one label (BertForSequenceClassification)";
+            let dir = self.checkpoint.dir().to_path_buf();
+            return Err(Error::NoHead { dir, why: why.to_owned() });
         }
         Ok(ClassificationHead {
             pooler: read(&format!("{pooler}.weight"), &[hidden, hidden])?,
@@ -318,44 +259,42 @@ impl Bert {
     }
 }
 
-fn read(checkpoint: &Checkpoint, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
-    let info = checkpoint.tensor(name, shape)?;
-    let mut values = vec![0.0; info.elements()];
-    checkpoint.read_f32(info, &mut values)?;
-    Ok(values)
+fn layers(config: &BertConfig, checkpoint: &Checkpoint, prefix: &str) -> Result<LayeredCheckpoint> {
+    let (hidden, wide) = (config.hidden_size, config.intermediate_size);
+    let prefix = format!("{prefix}encoder.layer.");
+    layered(checkpoint, config.num_hidden_layers, &prefix, |_, names| {
+        names.linear("attention.self.query", hidden, hidden, true)?;
+        names.linear("attention.self.key", hidden, hidden, true)?;
+        names.linear("attention.self.value", hidden, hidden, true)?;
+        names.linear("attention.output.dense", hidden, hidden, true)?;
+        names.add("attention.output.LayerNorm.weight", &[hidden])?;
+        names.add("attention.output.LayerNorm.bias", &[hidden])?;
+        names.linear("intermediate.dense", hidden, wide, true)?;
+        names.linear("output.dense", wide, hidden, true)?;
+        names.add("output.LayerNorm.weight", &[hidden])?;
+        names.add("output.LayerNorm.bias", &[hidden])
+    })
 }
 
 impl<'a> LayerWeights<'a> {
-    /// Cuts a layer's buffer; the order is that of [`Bert::layers`].
-    fn cut(weights: &'a [f32], config: &BertConfig) -> Self {
+    /// Cuts a layer's buffer; the order is that of [`layers`].
+    fn cut(
+        layers: &'a LayeredCheckpoint,
+        layer: usize,
+        weights: &'a [u8],
+        config: &BertConfig,
+    ) -> Self {
         let (hidden, wide) = (config.hidden_size, config.intermediate_size);
-        let mut rest = weights;
-        let mut take = |elements: usize| {
-            let (part, tail) = rest.split_at(elements);
-            rest = tail;
-            part
-        };
-        let mut linear = |inputs: usize, outputs: usize| {
-            let (weight, bias) = (take(inputs * outputs), take(outputs));
-            Linear { weight, bias, inputs, outputs }
-        };
-        let (query, key, value) =
-            (linear(hidden, hidden), linear(hidden, hidden), linear(hidden, hidden));
-        let attention_output = linear(hidden, hidden);
-        // A normalization's gain and bias lie as a layer of one input would.
-        let norm = |it: Linear<'a>| (it.weight, it.bias);
-        let attention_norm = norm(linear(1, hidden));
-        let (intermediate, output) = (linear(hidden, wide), linear(wide, hidden));
-        let output_norm = norm(linear(1, hidden));
+        let mut cut = Cutter::new(&layers.layers()[layer], weights);
         LayerWeights {
-            query,
-            key,
-            value,
-            attention_output,
-            attention_norm,
-            intermediate,
-            output,
-            output_norm,
+            query: cut.linear(hidden, hidden, true),
+            key: cut.linear(hidden, hidden, true),
+            value: cut.linear(hidden, hidden, true),
+            attention_output: cut.linear(hidden, hidden, true),
+            attention_norm: (cut.vector(), cut.vector()),
+            intermediate: cut.linear(hidden, wide, true),
+            output: cut.linear(wide, hidden, true),
+            output_norm: (cut.vector(), cut.vector()),
         }
     }
 }
@@ -374,34 +313,100 @@ impl ClassificationHead {
     /// after any layer: after the last it is the model's score, before it a provisional one (GRATING §4.1).
     pub fn scores(&self, first_tokens: &[f32]) -> Vec<f32> {
         let width = self.pooler_bias.len();
+        let none = &mut Panels::default();
         let mut pooled = vec![0.0; first_tokens.len()];
-        linear(
-            first_tokens,
-            &self.pooler,
-            Some(&self.pooler_bias),
-            width,
-            width,
-            Output::dense(&mut pooled, width),
-        );
+        let out = Output::dense(&mut pooled, width);
+        let pooler = Matrix::F32(&self.pooler);
+        linear(first_tokens, pooler, Some(&self.pooler_bias), width, width, out, none);
         tanh(&mut pooled);
         let mut scores = vec![0.0; first_tokens.len() / width];
-        linear(
-            &pooled,
-            &self.classifier,
-            Some(&self.classifier_bias),
-            width,
-            1,
-            Output::dense(&mut scores, 1),
-        );
+        let out = Output::dense(&mut scores, 1);
+        let classifier = Matrix::F32(&self.classifier);
+        linear(&pooled, classifier, Some(&self.classifier_bias), width, 1, out, none);
         scores
     }
 
     /// Bytes of its weights.
     pub fn bytes(&self) -> u64 {
-        let elements = self.pooler.len()
-            + self.pooler_bias.len()
-            + self.classifier.len()
-            + self.classifier_bias.len();
-        (elements * size_of::<f32>()) as u64
+        bytes_of(&[&self.pooler, &self.pooler_bias, &self.classifier, &self.classifier_bias])
+    }
+}
+
+/// A [`Bert`] with its classification head.
+#[derive(Debug)]
+pub struct BertCrossEncoder {
+    bert: Bert,
+    head: ClassificationHead,
+}
+
+impl BertCrossEncoder {
+    /// Reads the head of `bert`.
+    ///
+    /// # Errors
+    /// As [`Bert::classification_head`].
+    pub fn new(bert: Bert) -> Result<BertCrossEncoder> {
+        Ok(BertCrossEncoder { head: bert.classification_head()?, bert })
+    }
+}
+
+impl CrossEncoder for BertCrossEncoder {
+    fn sizes(&self) -> Sizes {
+        let config = self.bert.config();
+        Sizes {
+            hidden_size: config.hidden_size,
+            num_layers: config.num_hidden_layers,
+            vocab_size: config.vocab_size,
+            default_max_tokens: config.max_tokens(),
+            max_tokens: config.max_tokens(),
+            first_scored_layer: 1,
+        }
+    }
+
+    fn checkpoint(&self) -> &Checkpoint {
+        &self.bert.checkpoint
+    }
+
+    fn token_table(&self) -> &TensorInfo {
+        &self.bert.table
+    }
+
+    fn layers(&self) -> &LayeredCheckpoint {
+        &self.bert.layers
+    }
+
+    fn scratch_shape(&self) -> ScratchShape {
+        self.bert.scratch_shape()
+    }
+
+    fn resident_bytes(&self) -> u64 {
+        self.bert.resident_bytes() + self.head.bytes()
+    }
+
+    fn template(&self) -> Template {
+        Template::Pair
+    }
+
+    fn embed(&self, batch: &RaggedBatch, hidden: &mut [f32]) {
+        self.bert.embed(batch, hidden);
+    }
+
+    fn layer(
+        &self,
+        layer: usize,
+        weights: &[u8],
+        span: Span<'_>,
+        hidden: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
+        self.bert.layer(layer, weights, span.cu_seqlens, hidden, scratch);
+    }
+
+    fn scores(&self, _layer: usize, cu_seqlens: &[usize], hidden: &[f32], out: &mut Vec<f32>) {
+        let width = self.bert.config.hidden_size;
+        let mut first = Vec::with_capacity((cu_seqlens.len() - 1) * width);
+        for sequence in cu_seqlens.windows(2) {
+            first.extend_from_slice(&hidden[sequence[0] * width..][..width]);
+        }
+        out.extend(self.head.scores(&first));
     }
 }

@@ -24,9 +24,29 @@ pub enum Error {
     #[error("the text can not be tokenized: {0}")]
     Tokenize(String),
     /// The model has no head that scores pairs.
-    #[error("{}: this model has no classification head with one label, so it can not score pairs: a cross-encoder is needed (BertForSequenceClassification)", dir.display())]
+    #[error("{}: this model can not score pairs, a cross-encoder is needed: {why}", dir.display())]
     NoHead {
         /// The model directory.
         dir: PathBuf,
+        /// What is missing.
+        why: String,
+    },
+    /// The configuration names an architecture that is not known.
+    #[error("{}: model_type {family:?} is not supported: rerankers of \"bert\", \"xlm-roberta\", \"modernbert\", \"qwen3\" and \"minicpm\" (layerwise) are", dir.join("config.json").display())]
+    UnknownFamily {
+        /// The model directory.
+        dir: PathBuf,
+        /// What it says.
+        family: String,
+    },
+    /// The limit leaves no room for text.
+    #[error(
+        "pairs of {max_tokens} tokens hold no text beside what the model's template needs: allow at least {least}"
+    )]
+    NoRoom {
+        /// The limit.
+        max_tokens: usize,
+        /// The smallest that makes sense.
+        least: usize,
     },
 }

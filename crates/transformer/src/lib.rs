@@ -1,19 +1,34 @@
-//! Layer graphs, heads and tokenizers of the supported model families: BERT and XLM-RoBERTa today.
+//! Layer graphs, heads, templates and tokenizers of the supported model families: BERT, XLM-RoBERTa,
+//! ModernBERT, and the decoders Qwen3 and MiniCPM layerwise.
 //!
-//! [`Bert`] knows what a layer computes and which tensors it needs, and holds only the small ones
-//! (position and segment embeddings, the head). The layers' weights and the token rows come from
-//! outside, one layer at a time, so whoever drives the forward pass decides what is in memory. The
-//! input is a [`RaggedBatch`]: sequences of different lengths, one after the other, without padding.
-//! All memory a layer needs beyond its input is one [`Scratch`].
+//! A [`CrossEncoder`] knows what a layer computes and which tensors it needs, and holds only the small ones
+//! (norms, position tables, the head). The layers' weights and the token rows come from outside, one layer
+//! at a time, so whoever drives the forward pass decides what is in memory. The input is a [`RaggedBatch`]:
+//! sequences of different lengths, one after the other, without padding. All memory a layer needs beyond
+//! its input is one [`Scratch`]. [`PairEncoder`] makes of a query and a text the sequence that the model was
+//! trained on. [`Bert`] alone is also the encoder of embeddings.
 //!
 //! Nothing here loops over layers, reads layers from disk, prunes or pools threads.
 
 mod batch;
 mod bert;
+mod decoder;
 mod error;
+mod model;
+mod modernbert;
+mod prompt;
+mod scratch;
 mod tokenizer;
 
+// What a converter of models needs beside a `CrossEncoder`.
+pub use riddle_weights::{Dtype, StoreSummary, write_store};
+
 pub use batch::RaggedBatch;
-pub use bert::{Bert, ClassificationHead, Scratch};
+pub use bert::{Bert, BertCrossEncoder, ClassificationHead};
+pub use decoder::Decoder;
 pub use error::{Error, Result};
+pub use model::{CrossEncoder, OpenOptions, Prefix, Sizes, Span, open_cross_encoder};
+pub use modernbert::ModernBert;
+pub use prompt::{DEFAULT_INSTRUCTION, PairEncoder, Template};
+pub use scratch::{Scratch, ScratchShape, ScratchSize};
 pub use tokenizer::{Encoded, Tokenizer};

@@ -2,7 +2,10 @@
 
 use std::{fmt, path::Path};
 
-use tokenizers::{PostProcessor as _, TruncationDirection, TruncationParams, TruncationStrategy};
+use tokenizers::{
+    Encoding, PostProcessor as _, TruncationDirection, TruncationParams, TruncationStrategy,
+    utils::truncation::truncate_encodings,
+};
 
 use crate::{Error, Result};
 
@@ -15,7 +18,7 @@ pub struct Encoded {
     /// Token ids.
     pub ids: Vec<u32>,
     /// Segment of each token: 0 for the first text, 1 for the second.
-    pub type_ids: Vec<u32>,
+    pub type_ids: Vec<u8>,
 }
 
 impl Encoded {
@@ -32,8 +35,8 @@ impl Encoded {
 
 /// `tokenizer.json` of a model directory.
 pub struct Tokenizer {
-    truncating: tokenizers::Tokenizer,
-    whole: tokenizers::Tokenizer,
+    /// Never truncates by itself: a second one that does would hold the vocabulary a second time.
+    inner: tokenizers::Tokenizer,
     max_tokens: usize,
 }
 
@@ -53,34 +56,25 @@ impl Tokenizer {
     pub fn open(dir: &Path, max_tokens: usize, vocab_size: usize) -> Result<Tokenizer> {
         let path = dir.join("tokenizer.json");
         let bad = |why: String| Error::BadTokenizer { path: path.clone(), why };
-        let mut whole = tokenizers::Tokenizer::from_file(&path).map_err(|error| {
+        let mut inner = tokenizers::Tokenizer::from_file(&path).map_err(|error| {
             bad(format!("not a tokenizer this program can read ({error}): fetch the model again"))
         })?;
-        let vocabulary = whole.get_vocab_size(true);
+        let vocabulary = inner.get_vocab_size(true);
         if vocabulary > vocab_size {
             return Err(bad(format!(
                 "its vocabulary of {vocabulary} tokens is larger than the model's {vocab_size}: it belongs to another model"
             )));
         }
         // A pair with its special tokens and a token of text; the library would calculate below zero.
-        let shortest = whole.get_post_processor().map_or(0, |it| it.added_tokens(true)) + 1;
+        let shortest = inner.get_post_processor().map_or(0, |it| it.added_tokens(true)) + 1;
         if max_tokens < shortest {
             return Err(bad(format!(
                 "inputs of {max_tokens} tokens hold no text beside its special tokens: allow at least {shortest}"
             )));
         }
-        whole.with_padding(None);
-        whole.with_truncation(None).map_err(|error| bad(error.to_string()))?;
-        let mut truncating = whole.clone();
-        truncating
-            .with_truncation(Some(TruncationParams {
-                direction: TruncationDirection::Right,
-                max_length: max_tokens,
-                strategy: TruncationStrategy::LongestFirst,
-                stride: 0,
-            }))
-            .map_err(|error| bad(error.to_string()))?;
-        Ok(Tokenizer { truncating, whole, max_tokens })
+        inner.with_padding(None);
+        inner.with_truncation(None).map_err(|error| bad(error.to_string()))?;
+        Ok(Tokenizer { inner, max_tokens })
     }
 
     /// Longest encoding in tokens, special tokens included.
@@ -88,12 +82,17 @@ impl Tokenizer {
         self.max_tokens
     }
 
+    /// The number of a token.
+    pub fn token_id(&self, token: &str) -> Option<u32> {
+        self.inner.token_to_id(token)
+    }
+
     /// One text with special tokens, cut to the limit.
     ///
     /// # Errors
     /// When the tokenizer can not represent the text.
     pub fn encode(&self, text: &str) -> Result<Encoded> {
-        encoded(self.truncating.encode_fast(text, true))
+        self.cut_and_complete(self.plain(text)?, None)
     }
 
     /// A pair with special tokens, cut to the limit.
@@ -101,22 +100,58 @@ impl Tokenizer {
     /// # Errors
     /// When the tokenizer can not represent the texts.
     pub fn encode_pair(&self, first: &str, second: &str) -> Result<Encoded> {
-        encoded(self.truncating.encode_fast((first, second), true))
+        self.cut_and_complete(self.plain(first)?, Some(self.plain(second)?))
+    }
+
+    /// A text's tokens without special tokens around it and without a limit.
+    ///
+    /// # Errors
+    /// When the tokenizer can not represent the text.
+    pub fn encode_plain(&self, text: &str) -> Result<Vec<u32>> {
+        Ok(self.plain(text)?.get_ids().to_vec())
     }
 
     /// Tokens of `text` without special tokens and without truncation; a text that can not be tokenized
     /// counts its bytes, an upper bound.
     pub fn count(&self, text: &str) -> usize {
-        self.whole.encode_fast(text, false).map_or(text.len(), |it| it.len())
+        self.inner.encode_fast(text, false).map_or(text.len(), |it| it.len())
+    }
+
+    fn plain(&self, text: &str) -> Result<Encoding> {
+        self.inner.encode_fast(text, false).map_err(failed)
+    }
+
+    /// What the library does to encodings after the words are tokens, with our limit.
+    fn cut_and_complete(&self, first: Encoding, second: Option<Encoding>) -> Result<Encoded> {
+        let special =
+            self.inner.get_post_processor().map_or(0, |it| it.added_tokens(second.is_some()));
+        let limit = TruncationParams {
+            direction: TruncationDirection::Right,
+            max_length: self.max_tokens - special,
+            strategy: TruncationStrategy::LongestFirst,
+            stride: 0,
+        };
+        let (first, second) =
+            truncate_encodings(first, second, &limit).map_err(|it| failed(it.into()))?;
+        encoded(&self.inner.post_process(first, second, true).map_err(failed)?)
     }
 }
 
-fn encoded(result: tokenizers::Result<tokenizers::Encoding>) -> Result<Encoded> {
-    let encoding = result.map_err(|error| Error::Tokenize(error.to_string()))?;
-    if let Some(&segment) = encoding.get_type_ids().iter().find(|&&it| it >= SEGMENTS) {
-        return Err(Error::Tokenize(format!(
-            "its tokenizer.json numbers a segment {segment}, BERT has two, 0 and 1"
-        )));
-    }
-    Ok(Encoded { ids: encoding.get_ids().to_vec(), type_ids: encoding.get_type_ids().to_vec() })
+fn failed(error: tokenizers::Error) -> Error {
+    Error::Tokenize(error.to_string())
+}
+
+fn encoded(encoding: &Encoding) -> Result<Encoded> {
+    let segment = |&id: &u32| {
+        if id < SEGMENTS {
+            return Ok(id as u8);
+        }
+        Err(Error::Tokenize(format!(
+            "its tokenizer.json numbers a segment {id}, BERT has two, 0 and 1"
+        )))
+    };
+    Ok(Encoded {
+        ids: encoding.get_ids().to_vec(),
+        type_ids: encoding.get_type_ids().iter().map(segment).collect::<Result<_>>()?,
+    })
 }

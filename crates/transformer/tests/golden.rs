@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 
 use riddle_kernels::Pool;
 use riddle_offload::{EmbeddingRows, LayerWindow};
-use riddle_transformer::{Bert, Encoded, RaggedBatch, Scratch, Tokenizer};
+use riddle_transformer::{
+    Bert, Encoded, OpenOptions, PairEncoder, RaggedBatch, Scratch, ScratchSize, Tokenizer,
+    open_cross_encoder,
+};
 use serde::Deserialize;
 
 /// Sums of 32 products in another order, four layers deep.
@@ -46,22 +49,23 @@ fn hidden_states_equal_transformers_layer_by_layer() {
     // All texts in one ragged batch: neighbors must not see each other.
     let batch = RaggedBatch::pack(&encoded);
     let width = bert.config().hidden_size;
-    let mut rows =
-        EmbeddingRows::new(bert.checkpoint().clone(), bert.token_table().expect("table"), 0.1);
+    let mut rows = EmbeddingRows::new(bert.checkpoint().clone(), bert.token_table().clone(), 0.1);
     let mut hidden = vec![0.0; batch.tokens() * width];
     rows.gather(&batch.input_ids, &mut hidden).expect("in range");
     bert.embed(&batch, &mut hidden);
-    let layers = bert.layers().expect("complete");
-    let mut window = LayerWindow::new(std::sync::Arc::new(layers), 2).expect("thread");
+    let layers = std::sync::Arc::new(bert.layers().clone());
+    let mut window = LayerWindow::new(layers, 2).expect("thread");
     let pool = Pool::new(2).expect("threads");
-    let mut scratch =
-        Scratch::new(bert.config(), batch.tokens(), expected.max_tokens, pool.threads());
+    let (tokens, longest) = (batch.tokens(), expected.max_tokens);
+    let size = ScratchSize { tokens, longest, threads: pool.threads() };
+    let mut scratch = Scratch::new(&bert.scratch_shape(), size);
+    assert_eq!(scratch.bytes(), bert.scratch_shape().bytes(size));
     let mut worst = 0.0f32;
     for layer in 0..=bert.config().num_hidden_layers {
         if layer > 0 {
             pool.run(|| {
                 let view = window.advance_to(layer - 1).expect("readable");
-                bert.layer(view.weights, &batch.cu_seqlens, &mut hidden, &mut scratch);
+                bert.layer(layer - 1, view.weights, &batch.cu_seqlens, &mut hidden, &mut scratch);
             });
         }
         for (place, case) in batch.cu_seqlens.windows(2).zip(&expected.cases) {
@@ -90,7 +94,8 @@ struct Pair {
     query: String,
     text: String,
     input_ids: Vec<u32>,
-    token_type_ids: Vec<u32>,
+    /// Only families that have segments name them.
+    token_type_ids: Option<Vec<u8>>,
 }
 
 #[derive(Deserialize)]
@@ -99,10 +104,16 @@ struct ExpectedPairs {
     cases: Vec<Pair>,
 }
 
-/// Among them: an empty text, a long text, a long query, and both long, cut as `longest_first` does.
+/// Among them: an empty text, a long text, a long query, and both long, cut as each reference does.
 #[test]
-fn pairs_are_tokenized_and_truncated_as_transformers_does() {
-    for name in ["tiny-bert-cross-encoder", "tiny-xlm-roberta-cross-encoder"] {
+fn pairs_are_tokenized_and_truncated_as_the_references_do() {
+    for name in [
+        "tiny-bert-cross-encoder",
+        "tiny-xlm-roberta-cross-encoder",
+        "tiny-modernbert-cross-encoder",
+        "tiny-qwen3-reranker",
+        "tiny-minicpm-layerwise",
+    ] {
         check_pairs(&golden(name));
     }
 }
@@ -111,14 +122,17 @@ fn check_pairs(dir: &Path) {
     let expected: ExpectedPairs =
         serde_json::from_slice(&std::fs::read(dir.join("expected.json")).expect("read"))
             .expect("json");
-    let tokenizer = Tokenizer::open(dir, expected.max_tokens, 300).expect("tokenizer");
-    assert!(
-        expected.cases.iter().filter(|it| it.input_ids.len() == expected.max_tokens).count() >= 3
-    );
+    let mut model = open_cross_encoder(dir, OpenOptions::default()).expect("valid model");
+    let encoder =
+        PairEncoder::open(dir, &mut *model, expected.max_tokens, None).expect("tokenizer");
+    let longest = expected.cases.iter().map(|it| it.input_ids.len()).max();
+    assert!(longest >= Some(expected.max_tokens), "nothing is cut");
     for case in &expected.cases {
-        let encoded = tokenizer.encode_pair(&case.query, &case.text).expect("encodes");
+        let encoded = encoder.encode(&case.query, &case.text).expect("encodes");
         assert_eq!(encoded.ids, case.input_ids, "{:?}", case.text);
-        assert_eq!(encoded.type_ids, case.token_type_ids, "{:?}", case.text);
+        if let Some(segments) = &case.token_type_ids {
+            assert_eq!(&encoded.type_ids, segments, "{:?}", case.text);
+        }
     }
 }
 

@@ -19,7 +19,7 @@ pub use file::{FileEntry, FileKind, FileState, ScanVerdict};
 pub use generate::{Generation, GenerationRequest, Generator, Passage};
 pub use rank::{Candidate, Hit, RankTrace};
 pub use rerank::{
-    Decision, LayerEvent, LayerObserver, Ranked, RerankOutcome, RerankStats, Reranker,
+    Decision, LayerEvent, LayerObserver, MemoryPlan, Ranked, RerankOutcome, RerankStats, Reranker,
     SilentObserver,
 };
 pub use retrieve::{

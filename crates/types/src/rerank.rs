@@ -89,8 +89,27 @@ pub struct RerankStats {
     pub io_wait_ms: f64,
     /// Most bytes of weights in memory at once: layers, embedding rows and head.
     pub resident_weight_bytes: u64,
-    /// Bytes of activations: scratch and hidden states.
+    /// Bytes of activations in memory: scratch and hidden states.
     pub scratch_bytes: u64,
+    /// Tokens at the beginning of all pairs that were computed once.
+    pub shared_prefix_tokens: u64,
+    /// What was in memory.
+    pub plan: MemoryPlan,
+}
+
+/// How a run was fitted into memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryPlan {
+    /// Layers in memory at most.
+    pub window_layers: u32,
+    /// Tokens that a layer computes at a time.
+    pub micro_batch_tokens: u64,
+    /// Rows of the token table in memory at most.
+    pub embedding_rows: u64,
+    /// Hidden states are on disk, three micro-batches of them in memory.
+    pub hidden_on_disk: bool,
+    /// Bytes of layers, rows, scratch and hidden states by plan.
+    pub planned_bytes: u64,
 }
 
 /// The winners of a run, best first, and what it cost.

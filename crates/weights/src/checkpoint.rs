@@ -1,4 +1,4 @@
-//! Safetensors files of a model directory.
+//! The weights of a model directory: safetensors files, or our own store beside them.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -7,21 +7,22 @@ use std::{
     sync::Arc,
 };
 
-use half::{
-    bf16, f16,
-    slice::{HalfBitsSliceExt as _, HalfFloatSliceExt as _},
-};
-use safetensors::Dtype;
+use safetensors::Dtype as FileDtype;
 use serde::Deserialize;
 
-use crate::{Error, Result, header, read_json};
+use crate::{
+    Dtype, Error, LayerLayout, Result, header,
+    layers::Placed,
+    read_json,
+    store::{self, Segments},
+};
 
 /// A header lists names and shapes; the format's own limit is 100 MB (safetensors' `MAX_HEADER_SIZE`).
 const MAX_HEADER_BYTES: u64 = 100_000_000;
 
-/// Two-byte numbers widened at a time: 256 KiB are small enough to count as nothing in a memory budget
+/// Bytes read and widened at a time: 256 KiB are small enough to count as nothing in a memory budget
 /// and large enough for full-speed reads.
-const CONVERT_ELEMENTS: usize = 128 << 10;
+const CONVERT_BYTES: usize = 256 << 10;
 
 /// Name, shape and place of a tensor.
 #[derive(Debug, Clone)]
@@ -30,9 +31,10 @@ pub struct TensorInfo {
     pub name: String,
     /// Its shape.
     pub shape: Vec<usize>,
-    dtype: Dtype,
-    file: Arc<ShardFile>,
-    offset: u64,
+    /// As the file says; only those that are supported leave [`Checkpoint::tensor`].
+    pub(crate) format: FileDtype,
+    pub(crate) file: Arc<WeightFile>,
+    pub(crate) offset: u64,
 }
 
 impl TensorInfo {
@@ -43,18 +45,22 @@ impl TensorInfo {
 
     /// Bytes on disk.
     pub fn bytes(&self) -> u64 {
-        (self.elements() * self.element_bytes()) as u64
+        (self.elements() * self.dtype().bytes()) as u64
     }
 
-    fn element_bytes(&self) -> usize {
-        if self.dtype == Dtype::F32 { 4 } else { 2 }
+    /// Number format.
+    pub fn dtype(&self) -> Dtype {
+        // Others are refused when the tensor is asked for.
+        Dtype::of(self.format).unwrap_or(Dtype::F32)
     }
 }
 
 #[derive(Debug)]
-struct ShardFile {
-    path: PathBuf,
-    file: File,
+pub(crate) struct WeightFile {
+    pub(crate) path: PathBuf,
+    pub(crate) file: File,
+    /// The same file, read past the page cache.
+    pub(crate) direct: Option<File>,
 }
 
 /// A model directory's weights: headers read and checked, data still on disk.
@@ -62,6 +68,8 @@ struct ShardFile {
 pub struct Checkpoint {
     dir: PathBuf,
     tensors: Arc<BTreeMap<String, TensorInfo>>,
+    /// Checksummed parts of our own store; none in safetensors.
+    segments: Arc<Segments>,
 }
 
 #[derive(Deserialize)]
@@ -70,12 +78,42 @@ struct ShardIndex {
 }
 
 impl Checkpoint {
-    /// Opens `model.safetensors`, or the files that `model.safetensors.index.json` names.
+    /// Opens the store [`STORE_FILE`](crate::STORE_FILE) if the directory has one, else `model.safetensors`,
+    /// else the files that `model.safetensors.index.json` names.
     ///
     /// # Errors
-    /// No weights, an unreadable or truncated file, a header that lies, or an index that leads out of
-    /// the directory or to tensors that are not there.
+    /// No weights, an unreadable or truncated file, a header that lies, a store made from other weights
+    /// than those beside it, or an index that leads out of the directory or to tensors that are not there.
     pub fn open(dir: &Path) -> Result<Checkpoint> {
+        if dir.join(store::STORE_FILE).is_file() {
+            return Checkpoint::open_store(dir, false);
+        }
+        Checkpoint::open_safetensors(dir)
+    }
+
+    /// Opens the store and reads its layers past the page cache (`O_DIRECT`): what is read then stays
+    /// nowhere but in the caller's buffers, and every pass costs a pass of the disk.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); where there is no store, or system or file system can not read directly.
+    pub fn open_direct(dir: &Path) -> Result<Checkpoint> {
+        Checkpoint::open_store(dir, true)
+    }
+
+    fn open_store(dir: &Path, direct: bool) -> Result<Checkpoint> {
+        let (tensors, segments) = store::open(dir, direct)?;
+        Ok(Checkpoint {
+            dir: dir.to_path_buf(),
+            tensors: Arc::new(tensors),
+            segments: Arc::new(segments),
+        })
+    }
+
+    /// Opens the published files, whether or not there is a store.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_safetensors(dir: &Path) -> Result<Checkpoint> {
         let single = dir.join("model.safetensors");
         let index = dir.join("model.safetensors.index.json");
         let mut tensors = BTreeMap::new();
@@ -102,12 +140,21 @@ impl Checkpoint {
         } else {
             return Err(Error::NoWeights { dir: dir.to_path_buf() });
         }
-        Ok(Checkpoint { dir: dir.to_path_buf(), tensors: Arc::new(tensors) })
+        Ok(Checkpoint {
+            dir: dir.to_path_buf(),
+            tensors: Arc::new(tensors),
+            segments: Arc::default(),
+        })
     }
 
     /// The model directory.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Whether the weights come from our own store.
+    pub fn is_store(&self) -> bool {
+        !self.segments.is_empty()
     }
 
     /// Whether there is a tensor of that name.
@@ -137,14 +184,19 @@ impl Checkpoint {
                 expected: shape.to_vec(),
             });
         }
-        if !matches!(info.dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16) {
-            return Err(Error::WrongDtype {
-                dir: self.dir.clone(),
-                tensor: name.to_owned(),
-                dtype: format!("{:?}", info.dtype),
-            });
-        }
+        self.supported(info)?;
         Ok(info)
+    }
+
+    pub(crate) fn supported(&self, info: &TensorInfo) -> Result<()> {
+        if Dtype::of(info.format).is_some() {
+            return Ok(());
+        }
+        Err(Error::WrongDtype {
+            dir: self.dir.clone(),
+            tensor: info.name.clone(),
+            dtype: format!("{:?}", info.format),
+        })
     }
 
     /// Reads a whole tensor into `out`, converted to f32; returns the bytes read from disk.
@@ -156,41 +208,125 @@ impl Checkpoint {
     /// When `out` is not as long as the tensor.
     pub fn read_f32(&self, info: &TensorInfo, out: &mut [f32]) -> Result<u64> {
         assert_eq!(out.len(), info.elements(), "buffer for {}", info.name);
-        self.read_elements(info, 0, out)
+        self.read_elements_f32(info, 0, out)
     }
 
-    /// Reads `rows.len()` neighboring rows of a matrix from `first` on into `out`; returns the bytes read.
+    pub(crate) fn read_elements_f32(
+        &self,
+        info: &TensorInfo,
+        first: usize,
+        out: &mut [f32],
+    ) -> Result<u64> {
+        let dtype = info.dtype();
+        let mut raw = vec![0; CONVERT_BYTES.min(out.len() * dtype.bytes())];
+        let start = info.offset + (first * dtype.bytes()) as u64;
+        let mut at = start;
+        for part in out.chunks_mut(CONVERT_BYTES / dtype.bytes()) {
+            let raw = &mut raw[..part.len() * dtype.bytes()];
+            self.read_checked(info, at, raw)?;
+            at += raw.len() as u64;
+            dtype.widen(raw, part);
+        }
+        Ok(at - start)
+    }
+
+    /// Reads neighboring rows of a matrix from row `first` on into `out`, in the tensor's own format, as
+    /// many as `out` has room for; returns the bytes read.
     ///
     /// # Errors
-    /// As [`read_f32`](Self::read_f32), and when the rows are not in the tensor.
-    pub fn read_rows_f32(&self, info: &TensorInfo, first: usize, out: &mut [f32]) -> Result<u64> {
+    /// When the file can not be read, a value is not a finite number, or the rows are not in the tensor.
+    pub fn read_rows(&self, info: &TensorInfo, first: usize, out: &mut [u8]) -> Result<u64> {
         let rows = info.shape.first().copied().unwrap_or(1);
-        let width = info.elements() / rows.max(1);
-        let last = first + out.len() / width.max(1);
+        let row_bytes = info.elements() / rows.max(1) * info.dtype().bytes();
+        let last = first + out.len() / row_bytes.max(1);
         if last > rows {
             return Err(Error::RowOutOfRange { tensor: info.name.clone(), row: last - 1, rows });
         }
-        self.read_elements(info, first * width, out)
+        self.read_checked(info, info.offset + (first * row_bytes) as u64, out)?;
+        Ok(out.len() as u64)
     }
 
-    fn read_elements(&self, info: &TensorInfo, first: usize, out: &mut [f32]) -> Result<u64> {
-        let width = info.element_bytes();
-        let start = info.offset + (first * width) as u64;
-        let io = |source| Error::Io { path: info.file.path.clone(), source };
-        let file = &info.file.file;
-        if info.dtype == Dtype::F32 {
-            read_exact_at(file, as_bytes_mut(out), start).map_err(io)?;
-            if cfg!(target_endian = "big") {
-                out.iter_mut().for_each(|it| *it = f32::from_bits(it.to_bits().swap_bytes()));
-            }
-        } else {
-            read_half(file, info.dtype, start, out).map_err(io)?;
-        }
-        if !all_finite(out) {
-            return Err(Error::NotFinite { dir: self.dir.clone(), tensor: info.name.clone() });
-        }
-        Ok((out.len() * width) as u64)
+    fn read_checked(&self, info: &TensorInfo, offset: u64, out: &mut [u8]) -> Result<()> {
+        read_exact_at(&info.file.file, out, offset)
+            .map_err(|source| Error::Io { path: info.file.path.clone(), source })?;
+        self.check_finite(info, info.dtype(), out)
     }
+
+    fn check_finite(&self, info: &TensorInfo, dtype: Dtype, raw: &[u8]) -> Result<()> {
+        if dtype.all_finite(raw) {
+            return Ok(());
+        }
+        Err(Error::NotFinite { dir: self.dir.clone(), tensor: info.name.clone() })
+    }
+
+    /// Reads a layer: tensors that lie in the file as they do in memory are read at once, which for our own
+    /// store is the whole layer.
+    pub(crate) fn read_layout(&self, layout: &LayerLayout, out: &mut [u8]) -> Result<u64> {
+        let mut bytes = 0;
+        let mut rest = layout.placed();
+        while let Some(first) = rest.first() {
+            if first.dtype == first.info.dtype() {
+                let run = 1 + rest.windows(2).take_while(|it| follows(&it[0], &it[1])).count();
+                let (now, later) = rest.split_at(run);
+                bytes += self.read_run(now, out)?;
+                rest = later;
+            } else {
+                bytes += self.read_widened(first, out)?;
+                rest = &rest[1..];
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn read_run(&self, run: &[Placed], out: &mut [u8]) -> Result<u64> {
+        let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(0) };
+        let file = &first.info.file;
+        let io = |source| Error::Io { path: file.path.clone(), source };
+        let range = first.offset..last.offset + last.bytes();
+        let bytes = range.len() as u64;
+        if let Some(segment) = self.segments.at(first.info.offset, bytes) {
+            let room = &mut out[first.offset..];
+            if self.segments.read(file, segment, room).map_err(io)? {
+                return Ok(bytes);
+            }
+            self.segments.verify(&file.path, segment, &out[range])?;
+        } else {
+            read_exact_at(&file.file, &mut out[range], first.info.offset).map_err(io)?;
+        }
+        for placed in run {
+            let raw = &out[placed.offset..placed.offset + placed.bytes()];
+            self.check_finite(&placed.info, placed.dtype, raw)?;
+        }
+        Ok(bytes)
+    }
+
+    fn read_widened(&self, placed: &Placed, out: &mut [u8]) -> Result<u64> {
+        let mut values = vec![0.0; placed.info.elements()];
+        let bytes = self.read_f32(&placed.info, &mut values)?;
+        let out = &mut out[placed.offset..placed.offset + placed.bytes()];
+        for (out, value) in out.as_chunks_mut::<4>().0.iter_mut().zip(&values) {
+            *out = value.to_le_bytes();
+        }
+        Ok(bytes)
+    }
+
+    /// Reads every part of the store and compares it with its checksum; nothing to do for safetensors,
+    /// which have none.
+    ///
+    /// # Errors
+    /// The first part that does not match, or can not be read.
+    pub fn verify(&self) -> Result<()> {
+        let Some(info) = self.tensors.values().next() else { return Ok(()) };
+        self.segments.verify_all(&info.file)
+    }
+}
+
+/// Whether `next` follows `placed` in the file just as it does in memory, so that one read gets both.
+fn follows(placed: &Placed, next: &Placed) -> bool {
+    next.dtype == next.info.dtype()
+        && Arc::ptr_eq(&placed.info.file, &next.info.file)
+        && next.info.offset.checked_sub(placed.info.offset)
+            == Some((next.offset - placed.offset) as u64)
 }
 
 fn read_shard(path: &Path, tensors: &mut BTreeMap<String, TensorInfo>) -> Result<()> {
@@ -228,7 +364,7 @@ fn read_shard(path: &Path, tensors: &mut BTreeMap<String, TensorInfo>) -> Result
     if actual > promised {
         return Err(Error::TrailingBytes { path: path.to_path_buf(), bytes: actual - promised });
     }
-    let shard = Arc::new(ShardFile { path: path.to_path_buf(), file });
+    let shard = Arc::new(WeightFile { path: path.to_path_buf(), file, direct: None });
     for (name, info) in entries {
         if tensors.contains_key(&name) {
             return Err(Error::DuplicateTensor { path: path.to_path_buf(), tensor: name });
@@ -236,7 +372,7 @@ fn read_shard(path: &Path, tensors: &mut BTreeMap<String, TensorInfo>) -> Result
         let tensor = TensorInfo {
             name: name.clone(),
             shape: info.shape,
-            dtype: info.dtype,
+            format: info.dtype,
             file: Arc::clone(&shard),
             offset: data_start + info.data_offsets.0 as u64,
         };
@@ -245,60 +381,17 @@ fn read_shard(path: &Path, tensors: &mut BTreeMap<String, TensorInfo>) -> Result
     Ok(())
 }
 
-/// Whether all values are finite. Zero times a finite number is zero, times any other it is NaN; the
-/// sums run in lanes of their own so that the compiler vectorizes them.
-fn all_finite(values: &[f32]) -> bool {
-    const LANES: usize = 16;
-    let mut lanes = [0f32; LANES];
-    let (chunks, rest) = values.as_chunks::<LANES>();
-    for chunk in chunks {
-        for (lane, value) in lanes.iter_mut().zip(chunk) {
-            *lane += value * 0.0;
-        }
-    }
-    lanes.iter().chain(rest).all(|it| it.is_finite())
-}
-
-/// Reads `out.len()` two-byte numbers and widens them. Both formats are read as `u16`, which gives the
-/// buffer the alignment that the vectorized conversions of `half` want.
-fn read_half(file: &File, dtype: Dtype, offset: u64, out: &mut [f32]) -> std::io::Result<()> {
-    let mut raw = vec![0u16; CONVERT_ELEMENTS.min(out.len())];
-    let mut at = offset;
-    for part in out.chunks_mut(CONVERT_ELEMENTS) {
-        let raw = &mut raw[..part.len()];
-        read_exact_at(file, as_bytes_mut(raw), at)?;
-        at += size_of_val(raw) as u64;
-        if cfg!(target_endian = "big") {
-            raw.iter_mut().for_each(|it| *it = it.swap_bytes());
-        }
-        if dtype == Dtype::F16 {
-            raw.reinterpret_cast::<f16>().convert_to_f32_slice(part);
-        } else {
-            raw.reinterpret_cast::<bf16>().convert_to_f32_slice(part);
-        }
-    }
-    Ok(())
-}
-
-/// Numbers for which every bit pattern is a value, and which hold no padding.
-trait Plain: Copy {}
-
-impl Plain for u16 {}
-impl Plain for f32 {}
-
-fn as_bytes_mut<T: Plain>(values: &mut [T]) -> &mut [u8] {
-    // SAFETY: the byte view covers exactly the slice's memory for as long as it is borrowed; u8 needs no
-    // alignment, `Plain` types have no padding, and every bit pattern is one of their values.
-    unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size_of_val(values)) }
-}
-
 #[cfg(unix)]
-fn read_exact_at(file: &File, out: &mut [u8], offset: u64) -> std::io::Result<()> {
+pub(crate) fn read_exact_at(file: &File, out: &mut [u8], offset: u64) -> std::io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, out, offset)
 }
 
 #[cfg(windows)]
-fn read_exact_at(file: &File, mut out: &mut [u8], mut offset: u64) -> std::io::Result<()> {
+pub(crate) fn read_exact_at(
+    file: &File,
+    mut out: &mut [u8],
+    mut offset: u64,
+) -> std::io::Result<()> {
     while !out.is_empty() {
         match std::os::windows::fs::FileExt::seek_read(file, out, offset)? {
             0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
@@ -313,6 +406,8 @@ fn read_exact_at(file: &File, mut out: &mut [u8], mut offset: u64) -> std::io::R
 
 #[cfg(test)]
 mod tests {
+    use half::{bf16, f16};
+
     use super::*;
 
     fn file_of(header: &str, data: &[u8]) -> Vec<u8> {
@@ -355,10 +450,12 @@ mod tests {
             assert_eq!(two, expected);
         }
         let info = checkpoint.tensor("a", &[2, 2]).expect("there");
-        checkpoint.read_rows_f32(info, 1, &mut two).expect("read");
+        let mut row = [0; 8];
+        checkpoint.read_rows(info, 1, &mut row).expect("read");
+        Dtype::F32.widen(&row, &mut two);
         assert_eq!(two, [3.0, 4.0]);
         assert!(matches!(
-            checkpoint.read_rows_f32(info, 2, &mut two),
+            checkpoint.read_rows(info, 2, &mut row),
             Err(Error::RowOutOfRange { .. })
         ));
     }
@@ -414,7 +511,7 @@ mod tests {
 
     #[test]
     fn long_tensors_are_converted_part_by_part() {
-        let elements = CONVERT_ELEMENTS + 5;
+        let elements = CONVERT_BYTES / 2 + 5;
         let value = |i: usize| f16::from_f32((i % 1000) as f32 - 500.0);
         let data: Vec<u8> = (0..elements).flat_map(|i| value(i).to_le_bytes()).collect();
         let header = format!(
@@ -426,18 +523,6 @@ mod tests {
         let mut out = vec![f32::NAN; elements];
         checkpoint.read_f32(info, &mut out).expect("read");
         assert!(out.iter().enumerate().all(|(i, it)| *it == value(i).to_f32()));
-    }
-
-    #[test]
-    fn values_that_are_not_numbers_are_found_wherever_they_are() {
-        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-            for place in [0, 15, 16, 36] {
-                let mut values = [f32::MAX; 37];
-                assert!(all_finite(&values));
-                values[place] = bad;
-                assert!(!all_finite(&values), "{bad} at {place}");
-            }
-        }
     }
 
     #[test]

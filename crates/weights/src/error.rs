@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 /// Result of this crate.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What is wrong with a checkpoint or configuration.
 #[derive(Debug, thiserror::Error)]
@@ -152,6 +152,46 @@ pub enum Error {
         row: usize,
         /// Rows there are.
         rows: usize,
+    },
+    /// Our own store is not what it should be.
+    #[error("{}: not a store this program can read ({why}): remove it, or make it again with `riddle models convert`", path.display())]
+    BadStore {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// The store was made from other weights than those beside it.
+    #[error("{}: this store was made from other weights than those beside it: make it again with `riddle models convert`, or remove it", path.display())]
+    StaleStore {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A part of the store is not what was written.
+    #[error("{}: what lies at byte {offset} does not match its checksum: the file is damaged, make it again with `riddle models convert`", path.display())]
+    Checksum {
+        /// The file.
+        path: PathBuf,
+        /// First byte of the part.
+        offset: u64,
+    },
+    /// The file can not be read past the page cache.
+    #[error("{}: can not be read past the page cache here ({source}): leave direct IO off", path.display())]
+    DirectIo {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A value is too large for the number format that was asked for.
+    #[error(
+        "tensor {tensor:?} holds values that {dtype} can not: choose another format, BF16 holds all that F32 does"
+    )]
+    DoesNotFit {
+        /// The tensor.
+        tensor: String,
+        /// The format.
+        dtype: String,
     },
     /// A JSON file is not what it should be.
     #[error("{}: {why}; choose another model, or fetch this one again", path.display())]

@@ -11,11 +11,18 @@
 
 mod checkpoint;
 mod config;
+mod dtype;
 mod error;
 mod header;
 mod layers;
+mod store;
 
 pub use checkpoint::{Checkpoint, TensorInfo};
-pub use config::{BertConfig, BertFamily, read_json};
+pub use config::{
+    BertConfig, BertFamily, DecoderConfig, DecoderFamily, ModernBertConfig, TokenPooling,
+    model_type, read_json,
+};
+pub use dtype::Dtype;
 pub use error::{Error, Result};
 pub use layers::{LayerLayout, LayeredCheckpoint};
+pub use store::{PAGE, STORE_FILE, StoreSummary, write_store};

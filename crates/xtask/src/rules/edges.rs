@@ -66,7 +66,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("gemm", &["kernels"]),
     ("rayon", &["kernels"]),
     ("safetensors", &["weights"]),
-    ("half", &["weights"]),
+    ("half", &["kernels", "weights"]),
     ("ureq", &["models"]),
     ("zip", &["models"]),
     ("sha1", &["models"]),
@@ -80,7 +80,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("ctrlc", &["cli"]),
     ("tracing-subscriber", &["metrics", "cli"]),
     ("anyhow", &["cli", "xtask"]),
-    ("libc", &["metrics", "ingest"]),
+    ("libc", &["metrics", "ingest", "weights"]),
     // Synchronous below the shell; the shell does not exist yet.
     ("tokio", &[]),
     ("async-std", &[]),

@@ -1,13 +1,11 @@
-//! `config.json` of the BERT family, read strictly.
+//! BERT and XLM-RoBERTa.
 
-use std::{fs::File, io::Read as _, path::Path};
+use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::{Error, Result};
-
-/// Configuration files are a few kilobytes; more than this is not a configuration.
-const MAX_JSON_BYTES: u64 = 16 << 20;
+use super::{Labels, check_epsilon, check_sizes};
+use crate::Result;
 
 /// Architectures that compute as BERT does and differ at the edges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -57,7 +55,7 @@ pub struct BertConfig {
     pub position_embedding_type: Option<String>,
     /// Labels of the classification head, by index.
     #[serde(default)]
-    pub id2label: Option<serde_json::Map<String, serde_json::Value>>,
+    pub id2label: Option<Labels>,
 }
 
 fn gelu() -> String {
@@ -83,23 +81,7 @@ impl BertConfig {
     /// A missing or malformed file, an unsupported architecture or option, or sizes that contradict
     /// each other or are absurd.
     pub fn open(dir: &Path) -> Result<BertConfig> {
-        let path = dir.join("config.json");
-        let value: serde_json::Value = read_json(&path)?;
-        let bad = |why: String| Error::BadConfig { path: path.clone(), why };
-        // The family decides which keys must be there, so it is looked at first.
-        match value.get("model_type").and_then(|it| it.as_str()) {
-            Some("bert" | "xlm-roberta") => {}
-            Some(other) => {
-                return Err(bad(format!(
-                    "model_type {other:?} is not supported: this program reads \"bert\" and \"xlm-roberta\""
-                )));
-            }
-            None => return Err(bad("no model_type in it".to_owned())),
-        }
-        let config: BertConfig =
-            serde_json::from_value(value).map_err(|error| bad(error.to_string()))?;
-        config.check().map_err(bad)?;
-        Ok(config)
+        super::open(dir, &["bert", "xlm-roberta"], BertConfig::check)
     }
 
     /// The row of the position table that belongs to a sequence's first token.
@@ -116,7 +98,7 @@ impl BertConfig {
         self.max_position_embeddings - self.first_position()
     }
 
-    fn check(&self) -> std::result::Result<(), String> {
+    fn check(&self) -> Result<(), String> {
         if self.hidden_act != "gelu" {
             return Err(format!(
                 "hidden_act {:?} is not supported: only \"gelu\" is",
@@ -128,10 +110,7 @@ impl BertConfig {
                 "position_embedding_type {kind:?} is not supported: only \"absolute\" is"
             ));
         }
-        // Far above every published model, and low enough that products of two sizes fit 64 bits and no
-        // buffer is asked for that no machine has.
-        const MAX_SIZE: usize = 1 << 24;
-        let sizes = [
+        check_sizes(&[
             ("vocab_size", self.vocab_size),
             ("hidden_size", self.hidden_size),
             ("num_hidden_layers", self.num_hidden_layers),
@@ -139,11 +118,7 @@ impl BertConfig {
             ("intermediate_size", self.intermediate_size),
             ("max_position_embeddings", self.max_position_embeddings),
             ("type_vocab_size", self.type_vocab_size),
-        ];
-        if let Some((key, size)) = sizes.into_iter().find(|&(_, size)| size == 0 || size > MAX_SIZE)
-        {
-            return Err(format!("{key} is {size}: it must be between 1 and {MAX_SIZE}"));
-        }
+        ])?;
         if self.first_position() >= self.max_position_embeddings {
             return Err(format!(
                 "pad_token_id {} leaves no position of {}",
@@ -156,30 +131,8 @@ impl BertConfig {
                 self.hidden_size, self.num_attention_heads
             ));
         }
-        if !(self.layer_norm_eps.is_finite() && self.layer_norm_eps >= 0.0) {
-            return Err(format!(
-                "layer_norm_eps {} is not a small positive number",
-                self.layer_norm_eps
-            ));
-        }
-        Ok(())
+        check_epsilon("layer_norm_eps", self.layer_norm_eps)
     }
-}
-
-/// Reads a JSON file of bounded size.
-///
-/// # Errors
-/// A missing, oversized or malformed file.
-pub fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
-    let io = |source| Error::Io { path: path.to_path_buf(), source };
-    let bad = |why| Error::BadConfig { path: path.to_path_buf(), why };
-    let mut bytes = Vec::new();
-    File::open(path).map_err(io)?.take(MAX_JSON_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
-    if bytes.len() as u64 > MAX_JSON_BYTES {
-        return Err(bad(format!("larger than {MAX_JSON_BYTES} bytes: not a configuration")));
-    }
-    serde_json::from_slice(&bytes)
-        .map_err(|error| bad(format!("not the JSON that is expected here: {error}")))
 }
 
 #[cfg(test)]

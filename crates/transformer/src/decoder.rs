@@ -1,0 +1,346 @@
+//! Decoders that score: Qwen3 rerankers (yes or no after the prompt) and MiniCPM layerwise rerankers (a head
+//! per layer).
+
+use std::path::Path;
+
+use riddle_kernels::{
+    Attention, AttentionShape, Gate, Mask, Output, Rotation, attention, gated, linear, linear_add,
+    rms_norm, rms_norm_heads, rotate,
+};
+use riddle_weights::{Checkpoint, DecoderConfig, DecoderFamily, LayeredCheckpoint, TensorInfo};
+
+use crate::{
+    CrossEncoder, Error, OpenOptions, Prefix, RaggedBatch, Result, Scratch, ScratchShape, Sizes,
+    Span, Template, Tokenizer,
+    model::{Cutter, Linear, TensorNames, bytes_of, layered, read},
+    scratch::has_narrow_weights,
+};
+
+/// Longest input of the Qwen3 reranker's model card.
+const QWEN3_MAX_TOKENS: usize = 8192;
+
+/// Longest passage of FlagEmbedding's layerwise reranker, unless told otherwise.
+const MINICPM_MAX_TOKENS: usize = 512;
+
+/// A decoder without its layers and token rows.
+#[derive(Debug)]
+pub struct Decoder {
+    config: DecoderConfig,
+    checkpoint: Checkpoint,
+    table: TensorInfo,
+    layers: LayeredCheckpoint,
+    narrow_weights: bool,
+    norm: Vec<f32>,
+    head: Head,
+}
+
+#[derive(Debug)]
+enum Head {
+    /// Which tokens are meant is not known before the tokenizer.
+    Unresolved,
+    /// The output row of *yes* less that of *no* `[hidden]`: their logits' difference, whose sigmoid is the
+    /// softmax over the two.
+    YesNo(Vec<f32>),
+    /// A row for each layer from `start_layer` on `[layers, hidden]`.
+    Layerwise(Vec<f32>),
+}
+
+/// One layer's weights; the fields are Hugging Face's module names.
+struct LayerWeights<'a> {
+    input_norm: &'a [f32],
+    query: Linear<'a>,
+    key: Linear<'a>,
+    value: Linear<'a>,
+    /// Gains of queries and keys, head by head; empty without.
+    head_norms: (&'a [f32], &'a [f32]),
+    output: Linear<'a>,
+    post_attention_norm: &'a [f32],
+    gate: Linear<'a>,
+    up: Linear<'a>,
+    down: Linear<'a>,
+}
+
+impl Decoder {
+    /// Opens a model directory: reads configuration, headers and the small tensors, no layer.
+    ///
+    /// # Errors
+    /// What is missing, damaged, contradictory or not supported, by name.
+    pub fn open(dir: &Path, options: OpenOptions) -> Result<Decoder> {
+        let config = DecoderConfig::open(dir)?;
+        let checkpoint = options.checkpoint(dir)?;
+        let hidden = config.hidden_size;
+        let table =
+            checkpoint.tensor("model.embed_tokens.weight", &[config.vocab_size, hidden])?.clone();
+        let layers =
+            layered(&checkpoint, config.num_hidden_layers, "model.layers.", |_, names| {
+                layer_tensors(&config, names)
+            })?;
+        let head = match config.family {
+            DecoderFamily::Qwen3 => Head::Unresolved,
+            DecoderFamily::MiniCpm => {
+                let heads = config.num_hidden_layers - config.start_layer + 1;
+                let mut rows = Vec::with_capacity(heads * hidden);
+                for head in 0..heads {
+                    let name = format!("lm_head.{head}.linear_head.weight");
+                    rows.extend(read(&checkpoint, &name, &[1, hidden])?);
+                }
+                Head::Layerwise(rows)
+            }
+        };
+        Ok(Decoder {
+            norm: read(&checkpoint, "model.norm.weight", &[hidden])?,
+            narrow_weights: has_narrow_weights(&layers),
+            table,
+            layers,
+            head,
+            config,
+            checkpoint,
+        })
+    }
+
+    fn attention_shape(&self) -> AttentionShape {
+        AttentionShape {
+            heads: self.config.num_attention_heads,
+            kv_heads: self.config.kv_heads(),
+            head_dim: self.config.head_dim(),
+        }
+    }
+
+    /// Rows of the output matrix for two tokens: the embedding table's where the two are tied, and where a
+    /// checkpoint stores no matrix of its own.
+    fn output_row(&self, token: u32) -> Result<Vec<f32>> {
+        const OUTPUT: &str = "lm_head.weight";
+        let shape = [self.config.vocab_size, self.config.hidden_size];
+        let tied = self.config.tie_word_embeddings || !self.checkpoint.contains(OUTPUT);
+        let matrix = if tied { &self.table } else { self.checkpoint.tensor(OUTPUT, &shape)? };
+        let mut raw = vec![0; self.config.hidden_size * matrix.dtype().bytes()];
+        self.checkpoint.read_rows(matrix, token as usize, &mut raw)?;
+        let mut row = vec![0.0; self.config.hidden_size];
+        matrix.dtype().widen(&raw, &mut row);
+        Ok(row)
+    }
+
+    fn cut<'a>(&'a self, layer: usize, weights: &'a [u8]) -> LayerWeights<'a> {
+        let (hidden, wide) = (self.config.hidden_size, self.config.intermediate_size);
+        let shape = self.attention_shape();
+        let (width, kv_width) = (shape.width(), shape.kv_width());
+        let head_norms = self.config.family == DecoderFamily::Qwen3;
+        let mut cut = Cutter::new(&self.layers.layers()[layer], weights);
+        LayerWeights {
+            input_norm: cut.vector(),
+            query: cut.linear(hidden, width, false),
+            key: cut.linear(hidden, kv_width, false),
+            value: cut.linear(hidden, kv_width, false),
+            head_norms: (cut.optional(head_norms), cut.optional(head_norms)),
+            output: cut.linear(width, hidden, false),
+            post_attention_norm: cut.vector(),
+            gate: cut.linear(hidden, wide, false),
+            up: cut.linear(hidden, wide, false),
+            down: cut.linear(wide, hidden, false),
+        }
+    }
+
+    /// Queries, keys and values of every token, normalized and rotated, in `scratch.wide`.
+    fn project(&self, weights: &LayerWeights<'_>, span: &Span<'_>, scratch: &mut Scratch) {
+        let shape = self.attention_shape();
+        let (width, kv_width, stride) = (shape.width(), shape.kv_width(), shape.qkv_width());
+        let tokens = span.tokens();
+        let normalized = &scratch.narrow[..tokens * self.config.hidden_size];
+        let qkv = &mut scratch.wide[..tokens * stride];
+        let parts =
+            [(&weights.query, 0), (&weights.key, width), (&weights.value, width + kv_width)];
+        for (product, offset) in parts {
+            let Linear { weight, bias, inputs, outputs } = *product;
+            let out = Output { data: qkv, stride, offset };
+            linear(normalized, weight, bias, inputs, outputs, out, &mut scratch.panels);
+        }
+        let (query_norm, key_norm) = weights.head_norms;
+        if !query_norm.is_empty() {
+            let epsilon = self.config.rms_norm_eps;
+            rms_norm_heads(qkv, stride, 0, width, query_norm, epsilon);
+            rms_norm_heads(qkv, stride, width, kv_width, key_norm, epsilon);
+        }
+        let rotary = &scratch.rotary[0];
+        rotate(
+            qkv,
+            Rotation {
+                stride,
+                first: 0,
+                // Queries and keys lie side by side and are rotated alike.
+                columns: width + kv_width,
+                cu_seqlens: span.cu_seqlens,
+                first_position: span.prefix_tokens(stride),
+                half: rotary.half,
+                cos: &rotary.cos,
+                sin: &rotary.sin,
+            },
+        );
+    }
+}
+
+fn layer_tensors(config: &DecoderConfig, names: &mut TensorNames<'_>) -> Result<()> {
+    let (hidden, wide, dim) = (config.hidden_size, config.intermediate_size, config.head_dim());
+    let (width, kv_width) = (config.num_attention_heads * dim, config.kv_heads() * dim);
+    names.add("input_layernorm.weight", &[hidden])?;
+    names.linear("self_attn.q_proj", hidden, width, false)?;
+    names.linear("self_attn.k_proj", hidden, kv_width, false)?;
+    names.linear("self_attn.v_proj", hidden, kv_width, false)?;
+    if config.family == DecoderFamily::Qwen3 {
+        names.add("self_attn.q_norm.weight", &[dim])?;
+        names.add("self_attn.k_norm.weight", &[dim])?;
+    }
+    names.linear("self_attn.o_proj", width, hidden, false)?;
+    names.add("post_attention_layernorm.weight", &[hidden])?;
+    names.linear("mlp.gate_proj", hidden, wide, false)?;
+    names.linear("mlp.up_proj", hidden, wide, false)?;
+    names.linear("mlp.down_proj", wide, hidden, false)
+}
+
+impl CrossEncoder for Decoder {
+    fn sizes(&self) -> Sizes {
+        let config = &self.config;
+        let default = match config.family {
+            DecoderFamily::Qwen3 => QWEN3_MAX_TOKENS,
+            DecoderFamily::MiniCpm => MINICPM_MAX_TOKENS,
+        };
+        Sizes {
+            hidden_size: config.hidden_size,
+            num_layers: config.num_hidden_layers,
+            vocab_size: config.vocab_size,
+            default_max_tokens: default.min(config.max_position_embeddings),
+            max_tokens: config.max_position_embeddings,
+            first_scored_layer: match config.family {
+                DecoderFamily::Qwen3 => 1,
+                DecoderFamily::MiniCpm => config.start_layer,
+            },
+        }
+    }
+
+    fn checkpoint(&self) -> &Checkpoint {
+        &self.checkpoint
+    }
+
+    fn token_table(&self) -> &TensorInfo {
+        &self.table
+    }
+
+    fn layers(&self) -> &LayeredCheckpoint {
+        &self.layers
+    }
+
+    fn scratch_shape(&self) -> ScratchShape {
+        let (hidden, wide) = (self.config.hidden_size, self.config.intermediate_size);
+        let shape = self.attention_shape();
+        ScratchShape {
+            wide: shape.qkv_width().max(2 * wide),
+            narrow: hidden.max(shape.width()),
+            panel_inputs: if self.narrow_weights { hidden.max(shape.width()).max(wide) } else { 0 },
+            rotary: vec![(shape.head_dim / 2, self.config.rope_theta())],
+        }
+    }
+
+    fn resident_bytes(&self) -> u64 {
+        let head = match &self.head {
+            Head::Unresolved => 0,
+            Head::YesNo(rows) | Head::Layerwise(rows) => bytes_of(&[rows]),
+        };
+        bytes_of(&[&self.norm]) + head
+    }
+
+    fn template(&self) -> Template {
+        match self.config.family {
+            DecoderFamily::Qwen3 => Template::Qwen3,
+            DecoderFamily::MiniCpm => {
+                Template::MiniCpm { bos: self.config.bos_token_id.unwrap_or(1) }
+            }
+        }
+    }
+
+    fn shares_prefixes(&self) -> bool {
+        true
+    }
+
+    fn resolve_head(&mut self, tokenizer: &Tokenizer) -> Result<()> {
+        if let Head::Unresolved = self.head {
+            let row = |word: &str| {
+                let token = tokenizer.token_id(word).ok_or_else(|| Error::NoHead {
+                    dir: self.checkpoint.dir().to_path_buf(),
+                    why: format!("its tokenizer has no token {word:?}"),
+                })?;
+                self.output_row(token)
+            };
+            let (yes, no) = (row("yes")?, row("no")?);
+            self.head = Head::YesNo(yes.iter().zip(&no).map(|(yes, no)| yes - no).collect());
+        }
+        Ok(())
+    }
+
+    fn embed(&self, _batch: &RaggedBatch, hidden: &mut [f32]) {
+        let scale = self.config.embedding_scale();
+        if scale != 1.0 {
+            hidden.iter_mut().for_each(|it| *it *= scale);
+        }
+    }
+
+    fn layer(
+        &self,
+        layer: usize,
+        weights: &[u8],
+        span: Span<'_>,
+        hidden: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
+        let weights = self.cut(layer, weights);
+        let shape = self.attention_shape();
+        let (width, wide) = (self.config.hidden_size, self.config.intermediate_size);
+        let (epsilon, scale) = (self.config.rms_norm_eps, self.config.residual_scale());
+        let tokens = span.tokens();
+        let hidden = &mut hidden[..tokens * width];
+        rms_norm(hidden, weights.input_norm, epsilon, &mut scratch.narrow[..tokens * width]);
+        self.project(&weights, &span, scratch);
+        let qkv = &scratch.wide[..tokens * shape.qkv_width()];
+        let prefix: &[f32] = match span.prefix {
+            Prefix::None => &[],
+            Prefix::Shared(prefix) => prefix,
+            Prefix::Build(prefix) => {
+                prefix.clear();
+                prefix.extend_from_slice(qkv);
+                &[]
+            }
+        };
+        let context = &mut scratch.narrow[..tokens * shape.width()];
+        let cu_seqlens = span.cu_seqlens;
+        let work = Attention { qkv, cu_seqlens, shape, mask: Mask::Causal, prefix };
+        attention(work, context, &mut scratch.scores);
+        let add = |x: &[f32], product: &Linear<'_>, hidden: &mut [f32], panels: &mut _| {
+            linear_add(x, product.weight, scale, product.inputs, product.outputs, hidden, panels);
+        };
+        add(context, &weights.output, hidden, &mut scratch.panels);
+        let normalized = &mut scratch.narrow[..tokens * width];
+        rms_norm(hidden, weights.post_attention_norm, epsilon, normalized);
+        let (gate, up) = scratch.wide[..2 * tokens * wide].split_at_mut(tokens * wide);
+        for (product, out) in [(&weights.gate, &mut *gate), (&weights.up, &mut *up)] {
+            let out = Output::dense(out, wide);
+            linear(normalized, product.weight, None, width, wide, out, &mut scratch.panels);
+        }
+        gated(Gate::Silu, gate, up);
+        add(gate, &weights.down, hidden, &mut scratch.panels);
+    }
+
+    fn scores(&self, layer: usize, cu_seqlens: &[usize], hidden: &[f32], out: &mut Vec<f32>) {
+        let width = self.config.hidden_size;
+        let row = match &self.head {
+            Head::YesNo(row) => row,
+            Head::Layerwise(rows) => {
+                &rows[(layer + 1 - self.config.start_layer) * width..][..width]
+            }
+            Head::Unresolved => unreachable!("the head is resolved before the first run"),
+        };
+        let mut last = vec![0.0; width];
+        for sequence in cu_seqlens.windows(2) {
+            let state = &hidden[(sequence[1] - 1) * width..sequence[1] * width];
+            rms_norm(state, &self.norm, self.config.rms_norm_eps, &mut last);
+            out.push(last.iter().zip(row).map(|(a, b)| a * b).sum());
+        }
+    }
+}

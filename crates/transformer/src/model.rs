@@ -1,0 +1,277 @@
+//! What every cross-encoder offers to whoever drives its forward pass.
+
+use std::{fmt::Debug, path::Path};
+
+use riddle_kernels::Matrix;
+use riddle_weights::{Checkpoint, Dtype, LayerLayout, LayeredCheckpoint, TensorInfo, model_type};
+
+use crate::{
+    Bert, BertCrossEncoder, Decoder, ModernBert, RaggedBatch, Result, Scratch, ScratchShape,
+    Tokenizer, prompt::Template,
+};
+
+/// Sizes that the driver of a forward pass must know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// Width of the hidden states.
+    pub hidden_size: usize,
+    /// Transformer layers.
+    pub num_layers: usize,
+    /// Rows of the token table.
+    pub vocab_size: usize,
+    /// Longest pair that the reference implementation reads unless told otherwise.
+    pub default_max_tokens: usize,
+    /// Longest pair that the model has positions for.
+    pub max_tokens: usize,
+    /// First layer whose output the model's own head can score, from 1.
+    pub first_scored_layer: usize,
+}
+
+/// Sequences of a micro-batch and what stands before them.
+#[derive(Debug)]
+pub struct Span<'a> {
+    /// Cumulative token counts `[sequences + 1]`, from 0.
+    pub cu_seqlens: &'a [usize],
+    /// Tokens before each sequence.
+    pub prefix: Prefix<'a>,
+}
+
+/// Tokens that stand before all sequences of a request. With causal attention their hidden states, keys
+/// and values are equal for all, so they are computed once per layer and shared.
+#[derive(Debug)]
+pub enum Prefix<'a> {
+    /// None: sequences are whole.
+    None,
+    /// These sequences (one) *are* the prefix: leave its queries, keys and values here.
+    Build(&'a mut Vec<f32>),
+    /// What [`Prefix::Build`] has left in the same layer.
+    Shared(&'a [f32]),
+}
+
+impl Span<'_> {
+    pub(crate) fn tokens(&self) -> usize {
+        self.cu_seqlens.last().copied().unwrap_or(0)
+    }
+
+    /// Tokens before each sequence, whose queries, keys and values take `stride` elements.
+    pub(crate) fn prefix_tokens(&self, stride: usize) -> usize {
+        match self.prefix {
+            Prefix::None | Prefix::Build(_) => 0,
+            Prefix::Shared(prefix) => prefix.len() / stride,
+        }
+    }
+}
+
+/// A cross-encoder without its layers and token rows: those are brought by the caller, so whoever drives the
+/// forward pass decides what is in memory. A family is added by implementing this and naming it in
+/// [`open_cross_encoder`].
+pub trait CrossEncoder: Debug + Send + Sync {
+    /// Sizes.
+    fn sizes(&self) -> Sizes;
+
+    /// The weights on disk.
+    fn checkpoint(&self) -> &Checkpoint;
+
+    /// The table of token embeddings `[vocab_size, hidden_size]`, on disk.
+    fn token_table(&self) -> &TensorInfo;
+
+    /// The layers, to be read one by one as [`layer`](Self::layer) expects them.
+    fn layers(&self) -> &LayeredCheckpoint;
+
+    /// Memory that a layer needs.
+    fn scratch_shape(&self) -> ScratchShape;
+
+    /// Bytes of weights that are always in memory, the head included.
+    fn resident_bytes(&self) -> u64;
+
+    /// How a query and a text become one sequence.
+    fn template(&self) -> Template;
+
+    /// Whether a prefix that all sequences begin with can be computed once.
+    fn shares_prefixes(&self) -> bool {
+        false
+    }
+
+    /// Completes the head with what only the tokenizer knows (which tokens mean yes and no).
+    ///
+    /// # Errors
+    /// When the tokenizer does not know them, or the weights can not be read.
+    fn resolve_head(&mut self, tokenizer: &Tokenizer) -> Result<()> {
+        let _ = tokenizer;
+        Ok(())
+    }
+
+    /// Turns token rows into the input of the first layer, in place. `hidden` `[tokens, hidden_size]` holds
+    /// the rows of `batch.input_ids`.
+    ///
+    /// # Panics
+    /// When a sequence is longer than the model's positions: the tokenizer was opened with other limits.
+    fn embed(&self, batch: &RaggedBatch, hidden: &mut [f32]);
+
+    /// Layer `layer` (from 0) over a ragged micro-batch, in place: `hidden` `[tokens, hidden_size]`. Runs on
+    /// the current pool's threads.
+    fn layer(
+        &self,
+        layer: usize,
+        weights: &[u8],
+        span: Span<'_>,
+        hidden: &mut [f32],
+        scratch: &mut Scratch,
+    );
+
+    /// The model's own head on the output of layer `layer` (from 0): appends a raw score (logit) for every
+    /// sequence. After the last layer it is the model's score, before it a provisional one (GRATING §4.1).
+    /// Layers before [`Sizes::first_scored_layer`] are not asked.
+    fn scores(&self, layer: usize, cu_seqlens: &[usize], hidden: &[f32], out: &mut Vec<f32>);
+}
+
+/// Where weights are read from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// Reads layers of our own store past the page cache.
+    pub direct_io: bool,
+    /// Reads the published files even if there is a store.
+    pub published: bool,
+}
+
+impl OpenOptions {
+    pub(crate) fn checkpoint(self, dir: &Path) -> Result<Checkpoint> {
+        Ok(match self {
+            OpenOptions { published: true, .. } => Checkpoint::open_safetensors(dir)?,
+            OpenOptions { direct_io: true, .. } => Checkpoint::open_direct(dir)?,
+            OpenOptions { .. } => Checkpoint::open(dir)?,
+        })
+    }
+}
+
+/// Opens a cross-encoder of any supported family: reads configuration, headers and the small tensors, no
+/// layer.
+///
+/// # Errors
+/// What is missing, damaged, contradictory or not supported, by name.
+pub fn open_cross_encoder(dir: &Path, options: OpenOptions) -> Result<Box<dyn CrossEncoder>> {
+    let family = model_type(dir)?;
+    match family.as_str() {
+        "bert" | "xlm-roberta" => {
+            let bert = Bert::with_checkpoint(dir, options.checkpoint(dir)?)?;
+            Ok(Box::new(BertCrossEncoder::new(bert)?))
+        }
+        "modernbert" => Ok(Box::new(ModernBert::open(dir, options)?)),
+        "qwen3" | "minicpm" => Ok(Box::new(Decoder::open(dir, options)?)),
+        other => {
+            Err(crate::Error::UnknownFamily { dir: dir.to_path_buf(), family: other.to_owned() })
+        }
+    }
+}
+
+/// A linear layer's weights.
+#[derive(Debug)]
+pub(crate) struct Linear<'a> {
+    pub(crate) weight: Matrix<'a>,
+    pub(crate) bias: Option<&'a [f32]>,
+    pub(crate) inputs: usize,
+    pub(crate) outputs: usize,
+}
+
+/// Cuts a layer's buffer, tensor after tensor, in the order in which its layout was made.
+pub(crate) struct Cutter<'a> {
+    layout: &'a LayerLayout,
+    buffer: &'a [u8],
+    next: usize,
+}
+
+impl<'a> Cutter<'a> {
+    pub(crate) fn new(layout: &'a LayerLayout, buffer: &'a [u8]) -> Self {
+        Cutter { layout, buffer, next: 0 }
+    }
+
+    pub(crate) fn vector(&mut self) -> &'a [f32] {
+        let (dtype, raw) = self.take();
+        assert_eq!(dtype, Dtype::F32, "vectors are widened when they are read: this is a bug");
+        bytemuck::cast_slice(raw)
+    }
+
+    /// A vector that the model may lack; empty then.
+    pub(crate) fn optional(&mut self, there: bool) -> &'a [f32] {
+        if there { self.vector() } else { &[] }
+    }
+
+    pub(crate) fn matrix(&mut self) -> Matrix<'a> {
+        let (dtype, raw) = self.take();
+        match dtype {
+            Dtype::F32 => Matrix::F32(bytemuck::cast_slice(raw)),
+            Dtype::F16 => Matrix::F16(bytemuck::cast_slice(raw)),
+            Dtype::Bf16 => Matrix::Bf16(bytemuck::cast_slice(raw)),
+        }
+    }
+
+    /// A product with its bias, if it has one.
+    pub(crate) fn linear(&mut self, inputs: usize, outputs: usize, has_bias: bool) -> Linear<'a> {
+        let weight = self.matrix();
+        Linear { weight, bias: has_bias.then(|| self.vector()), inputs, outputs }
+    }
+
+    fn take(&mut self) -> (Dtype, &'a [u8]) {
+        self.next += 1;
+        self.layout.tensor(self.next - 1, self.buffer)
+    }
+}
+
+/// Names and shapes of a layer's tensors, collected in the order in which they will be cut.
+pub(crate) struct TensorNames<'a> {
+    pub(crate) checkpoint: &'a Checkpoint,
+    pub(crate) prefix: String,
+    pub(crate) tensors: Vec<TensorInfo>,
+}
+
+impl TensorNames<'_> {
+    pub(crate) fn add(&mut self, name: &str, shape: &[usize]) -> Result<()> {
+        let name = format!("{}{name}", self.prefix);
+        self.tensors.push(self.checkpoint.tensor(&name, shape)?.clone());
+        Ok(())
+    }
+
+    /// A matrix `[outputs, inputs]` and its bias, if it has one.
+    pub(crate) fn linear(
+        &mut self,
+        name: &str,
+        inputs: usize,
+        outputs: usize,
+        bias: bool,
+    ) -> Result<()> {
+        self.add(&format!("{name}.weight"), &[outputs, inputs])?;
+        if bias { self.add(&format!("{name}.bias"), &[outputs]) } else { Ok(()) }
+    }
+}
+
+/// Groups a checkpoint's tensors by layer; `names` lists those of one.
+pub(crate) fn layered(
+    checkpoint: &Checkpoint,
+    num_layers: usize,
+    prefix: &str,
+    names: impl Fn(usize, &mut TensorNames<'_>) -> Result<()>,
+) -> Result<LayeredCheckpoint> {
+    let layers = (0..num_layers)
+        .map(|layer| {
+            let prefix = format!("{prefix}{layer}.");
+            let mut list = TensorNames { checkpoint, prefix, tensors: Vec::new() };
+            names(layer, &mut list)?;
+            Ok(LayerLayout::new(list.tensors))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    Ok(LayeredCheckpoint::new(checkpoint.clone(), layers))
+}
+
+/// Reads a tensor that stays in memory.
+pub(crate) fn read(checkpoint: &Checkpoint, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
+    let info = checkpoint.tensor(name, shape)?;
+    let mut values = vec![0.0; info.elements()];
+    checkpoint.read_f32(info, &mut values)?;
+    Ok(values)
+}
+
+/// Bytes of tensors that stay in memory.
+pub(crate) fn bytes_of(tensors: &[&Vec<f32>]) -> u64 {
+    let elements: usize = tensors.iter().map(|it| it.len()).sum();
+    (elements * size_of::<f32>()) as u64
+}

@@ -1,0 +1,300 @@
+//! ModernBERT (Warner et al. 2024): rotary positions, local and global layers, gated feed-forward, no biases
+//! in published checkpoints.
+
+use std::path::Path;
+
+use riddle_kernels::{
+    Attention, AttentionShape, Gate, Mask, Matrix, Output, Panels, Rotation, attention, gated,
+    gelu, layer_norm_into, linear, linear_add, mean_pool, rotate,
+};
+use riddle_weights::{Checkpoint, LayeredCheckpoint, ModernBertConfig, TensorInfo, TokenPooling};
+
+use crate::{
+    CrossEncoder, Error, OpenOptions, RaggedBatch, Result, Scratch, ScratchShape, Sizes, Span,
+    Template,
+    model::{Cutter, Linear, TensorNames, bytes_of, layered, read},
+    scratch::has_narrow_weights,
+};
+
+/// A ModernBERT cross-encoder without its layers and token rows.
+#[derive(Debug)]
+pub struct ModernBert {
+    config: ModernBertConfig,
+    checkpoint: Checkpoint,
+    table: TensorInfo,
+    layers: LayeredCheckpoint,
+    narrow_weights: bool,
+    embedding_norm: Norm,
+    final_norm: Norm,
+    dense: Vec<f32>,
+    dense_bias: Option<Vec<f32>>,
+    head_norm: Norm,
+    classifier: Vec<f32>,
+    classifier_bias: Vec<f32>,
+}
+
+/// A layer normalization; `bias` is empty where the model has none.
+#[derive(Debug)]
+struct Norm {
+    gain: Vec<f32>,
+    bias: Vec<f32>,
+}
+
+/// One layer's weights; the fields are Hugging Face's module names.
+struct LayerWeights<'a> {
+    /// Empty for the first layer, whose input is normalized already.
+    attention_norm: (&'a [f32], &'a [f32]),
+    qkv: Linear<'a>,
+    attention_output: Linear<'a>,
+    mlp_norm: (&'a [f32], &'a [f32]),
+    /// Activated half and gate, one after the other.
+    input: Linear<'a>,
+    output: Linear<'a>,
+}
+
+impl ModernBert {
+    /// Opens a model directory: reads configuration, headers and the small tensors, no layer.
+    ///
+    /// # Errors
+    /// What is missing, damaged, contradictory or not supported, by name.
+    pub fn open(dir: &Path, options: OpenOptions) -> Result<ModernBert> {
+        let config = ModernBertConfig::open(dir)?;
+        let checkpoint = options.checkpoint(dir)?;
+        if !checkpoint.contains("classifier.weight")
+            || config.id2label.as_ref().is_some_and(|labels| labels.len() != 1)
+        {
+            let why = "it has no classification head with one label".to_owned();
+            return Err(Error::NoHead { dir: dir.to_path_buf(), why });
+        }
+        let hidden = config.hidden_size;
+        let table = checkpoint
+            .tensor("model.embeddings.tok_embeddings.weight", &[config.vocab_size, hidden])?
+            .clone();
+        let layers =
+            layered(&checkpoint, config.num_hidden_layers, "model.layers.", |layer, names| {
+                layer_tensors(&config, layer, names)
+            })?;
+        let norm = |name: &str| -> Result<Norm> {
+            let bias = format!("{name}.bias");
+            Ok(Norm {
+                gain: read(&checkpoint, &format!("{name}.weight"), &[hidden])?,
+                bias: if config.norm_bias {
+                    read(&checkpoint, &bias, &[hidden])?
+                } else {
+                    Vec::new()
+                },
+            })
+        };
+        let dense_bias = || read(&checkpoint, "head.dense.bias", &[hidden]);
+        Ok(ModernBert {
+            embedding_norm: norm("model.embeddings.norm")?,
+            final_norm: norm("model.final_norm")?,
+            dense: read(&checkpoint, "head.dense.weight", &[hidden, hidden])?,
+            dense_bias: if config.classifier_bias { Some(dense_bias()?) } else { None },
+            head_norm: norm("head.norm")?,
+            classifier: read(&checkpoint, "classifier.weight", &[1, hidden])?,
+            classifier_bias: read(&checkpoint, "classifier.bias", &[1])?,
+            narrow_weights: has_narrow_weights(&layers),
+            table,
+            layers,
+            config,
+            checkpoint,
+        })
+    }
+
+    fn attention_shape(&self) -> AttentionShape {
+        let heads = self.config.num_attention_heads;
+        AttentionShape { heads, kv_heads: heads, head_dim: self.config.hidden_size / heads }
+    }
+
+    fn cut<'a>(&'a self, layer: usize, weights: &'a [u8]) -> LayerWeights<'a> {
+        let config = &self.config;
+        let (hidden, wide) = (config.hidden_size, config.intermediate_size);
+        let mut cut = Cutter::new(&self.layers.layers()[layer], weights);
+        let first = layer == 0;
+        LayerWeights {
+            attention_norm: (cut.optional(!first), cut.optional(!first && config.norm_bias)),
+            qkv: cut.linear(hidden, 3 * hidden, config.attention_bias),
+            attention_output: cut.linear(hidden, hidden, config.attention_bias),
+            mlp_norm: (cut.vector(), cut.optional(config.norm_bias)),
+            input: cut.linear(hidden, 2 * wide, config.mlp_bias),
+            output: cut.linear(wide, hidden, config.mlp_bias),
+        }
+    }
+}
+
+fn layer_tensors(
+    config: &ModernBertConfig,
+    layer: usize,
+    names: &mut TensorNames<'_>,
+) -> Result<()> {
+    let (hidden, wide) = (config.hidden_size, config.intermediate_size);
+    let norm = |names: &mut TensorNames<'_>, name: &str| {
+        names.add(&format!("{name}.weight"), &[hidden])?;
+        if config.norm_bias { names.add(&format!("{name}.bias"), &[hidden]) } else { Ok(()) }
+    };
+    if layer > 0 {
+        norm(names, "attn_norm")?;
+    }
+    names.linear("attn.Wqkv", hidden, 3 * hidden, config.attention_bias)?;
+    names.linear("attn.Wo", hidden, hidden, config.attention_bias)?;
+    norm(names, "mlp_norm")?;
+    names.linear("mlp.Wi", hidden, 2 * wide, config.mlp_bias)?;
+    names.linear("mlp.Wo", wide, hidden, config.mlp_bias)
+}
+
+/// `hidden += x · wᵀ + bias`.
+fn add(x: &[f32], product: &Linear<'_>, hidden: &mut [f32], panels: &mut Panels) {
+    linear_add(x, product.weight, 1.0, product.inputs, product.outputs, hidden, panels);
+    if let Some(bias) = product.bias {
+        for row in hidden.chunks_exact_mut(bias.len()) {
+            row.iter_mut().zip(bias).for_each(|(value, bias)| *value += bias);
+        }
+    }
+}
+
+impl CrossEncoder for ModernBert {
+    fn sizes(&self) -> Sizes {
+        Sizes {
+            hidden_size: self.config.hidden_size,
+            num_layers: self.config.num_hidden_layers,
+            vocab_size: self.config.vocab_size,
+            default_max_tokens: self.config.max_position_embeddings,
+            max_tokens: self.config.max_position_embeddings,
+            first_scored_layer: 1,
+        }
+    }
+
+    fn checkpoint(&self) -> &Checkpoint {
+        &self.checkpoint
+    }
+
+    fn token_table(&self) -> &TensorInfo {
+        &self.table
+    }
+
+    fn layers(&self) -> &LayeredCheckpoint {
+        &self.layers
+    }
+
+    fn scratch_shape(&self) -> ScratchShape {
+        let (hidden, wide) = (self.config.hidden_size, self.config.intermediate_size);
+        let half = self.attention_shape().head_dim / 2;
+        ScratchShape {
+            wide: (3 * hidden).max(2 * wide),
+            narrow: hidden,
+            panel_inputs: if self.narrow_weights { hidden.max(wide) } else { 0 },
+            rotary: self.config.rope_thetas().map(|theta| (half, theta)).to_vec(),
+        }
+    }
+
+    fn resident_bytes(&self) -> u64 {
+        let norms = [&self.embedding_norm, &self.final_norm, &self.head_norm];
+        let norms: u64 = norms.iter().map(|it| bytes_of(&[&it.gain, &it.bias])).sum();
+        norms + bytes_of(&[&self.dense, &self.classifier])
+    }
+
+    fn template(&self) -> Template {
+        Template::Pair
+    }
+
+    fn embed(&self, _batch: &RaggedBatch, hidden: &mut [f32]) {
+        let Norm { gain, bias } = &self.embedding_norm;
+        let mut row = vec![0.0; gain.len()];
+        for state in hidden.chunks_exact_mut(gain.len()) {
+            row.copy_from_slice(state);
+            layer_norm_into(&row, gain, bias, self.config.norm_eps, state);
+        }
+    }
+
+    fn layer(
+        &self,
+        layer: usize,
+        weights: &[u8],
+        span: Span<'_>,
+        hidden: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
+        let weights = self.cut(layer, weights);
+        let shape = self.attention_shape();
+        let (width, wide) = (self.config.hidden_size, self.config.intermediate_size);
+        let epsilon = self.config.norm_eps;
+        let tokens = span.tokens();
+        let cu_seqlens = span.cu_seqlens;
+        let hidden = &mut hidden[..tokens * width];
+        let normalized = &mut scratch.narrow[..tokens * width];
+        match weights.attention_norm {
+            ([], _) => normalized.copy_from_slice(hidden),
+            (gain, bias) => layer_norm_into(hidden, gain, bias, epsilon, normalized),
+        }
+        let stride = shape.qkv_width();
+        let qkv = &mut scratch.wide[..tokens * stride];
+        let Linear { weight, bias, inputs, outputs } = weights.qkv;
+        let out = Output::dense(qkv, stride);
+        linear(normalized, weight, bias, inputs, outputs, out, &mut scratch.panels);
+        let global = self.config.is_global(layer);
+        let rotary = &scratch.rotary[usize::from(!global)];
+        let (half, cos, sin) = (rotary.half, &rotary.cos, &rotary.sin);
+        let columns = 2 * width;
+        rotate(
+            qkv,
+            Rotation { stride, first: 0, columns, cu_seqlens, first_position: 0, half, cos, sin },
+        );
+        let mask = if global { Mask::Full } else { Mask::Window(self.config.reach()) };
+        let work = Attention { qkv, cu_seqlens, shape, mask, prefix: &[] };
+        let context = &mut scratch.narrow[..tokens * width];
+        attention(work, context, &mut scratch.scores);
+        add(context, &weights.attention_output, hidden, &mut scratch.panels);
+        let normalized = &mut scratch.narrow[..tokens * width];
+        let (gain, bias) = weights.mlp_norm;
+        layer_norm_into(hidden, gain, bias, epsilon, normalized);
+        let (active, gate) = scratch.wide[..2 * tokens * wide].split_at_mut(tokens * wide);
+        for (half, out) in [&mut *active, &mut *gate].into_iter().enumerate() {
+            let weight = rows(weights.input.weight, half * wide * width..(half + 1) * wide * width);
+            let bias = weights.input.bias.map(|it| &it[half * wide..(half + 1) * wide]);
+            let out = Output::dense(out, wide);
+            linear(normalized, weight, bias, width, wide, out, &mut scratch.panels);
+        }
+        gated(Gate::Gelu, active, gate);
+        add(active, &weights.output, hidden, &mut scratch.panels);
+    }
+
+    fn scores(&self, _layer: usize, cu_seqlens: &[usize], hidden: &[f32], out: &mut Vec<f32>) {
+        let (width, epsilon) = (self.config.hidden_size, self.config.norm_eps);
+        let sequences = cu_seqlens.len() - 1;
+        let mut pooled = vec![0.0; sequences * width];
+        let mut states = Vec::new();
+        for (sequence, pooled) in cu_seqlens.windows(2).zip(pooled.chunks_exact_mut(width)) {
+            let tokens = match self.config.classifier_pooling {
+                TokenPooling::Cls => sequence[0]..sequence[0] + 1,
+                TokenPooling::Mean => sequence[0]..sequence[1],
+            };
+            states.resize(tokens.len() * width, 0.0);
+            let Norm { gain, bias } = &self.final_norm;
+            let hidden = &hidden[tokens.start * width..tokens.end * width];
+            layer_norm_into(hidden, gain, bias, epsilon, &mut states);
+            mean_pool(&states, pooled);
+        }
+        let mut dense = vec![0.0; sequences * width];
+        let none = &mut Panels::default();
+        let bias = self.dense_bias.as_deref();
+        let weight = Matrix::F32(&self.dense);
+        linear(&pooled, weight, bias, width, width, Output::dense(&mut dense, width), none);
+        gelu(&mut dense);
+        let Norm { gain, bias } = &self.head_norm;
+        layer_norm_into(&dense, gain, bias, epsilon, &mut pooled);
+        for row in pooled.chunks_exact(width) {
+            let product: f32 = row.iter().zip(&self.classifier).map(|(a, b)| a * b).sum();
+            out.push(product + self.classifier_bias[0]);
+        }
+    }
+}
+
+/// Some elements of a matrix.
+fn rows(matrix: Matrix<'_>, elements: std::ops::Range<usize>) -> Matrix<'_> {
+    match matrix {
+        Matrix::F32(values) => Matrix::F32(&values[elements]),
+        Matrix::F16(bits) => Matrix::F16(&bits[elements]),
+        Matrix::Bf16(bits) => Matrix::Bf16(&bits[elements]),
+    }
+}

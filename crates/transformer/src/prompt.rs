@@ -1,0 +1,129 @@
+//! How a query and a text become one sequence of tokens.
+
+use std::path::Path;
+
+use crate::{CrossEncoder, Encoded, Error, Result, Tokenizer};
+
+/// The sequence a model was trained on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Template {
+    /// The tokenizer's own template for pairs: `[CLS] query [SEP] text [SEP]` and its like.
+    Pair,
+    /// The chat of the Qwen3-Reranker model card
+    /// (<https://huggingface.co/Qwen/Qwen3-Reranker-0.6B>).
+    Qwen3,
+    /// A, B and the question of FlagEmbedding's layerwise reranker
+    /// (<https://github.com/FlagOpen/FlagEmbedding>, `inference/reranker/decoder_only/layerwise.py`).
+    MiniCpm {
+        /// The token that begins a sequence.
+        bos: u32,
+    },
+}
+
+/// What a Qwen3 reranker is told to judge by, unless told otherwise: the model card's default.
+pub const DEFAULT_INSTRUCTION: &str =
+    "Given a web search query, retrieve relevant passages that answer the query";
+
+const QWEN3_PREFIX: &str = "<|im_start|>system\nJudge whether the Document meets the requirements \
+    based on the Query and the Instruct provided. Note that the answer can only be \"yes\" or \
+    \"no\".<|im_end|>\n<|im_start|>user\n";
+const QWEN3_SUFFIX: &str = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
+
+const MINICPM_QUESTION: &str = "Given a query A and a passage B, determine whether the passage \
+    contains an answer to the query by providing a prediction of either 'Yes' or 'No'.";
+
+/// A tokenizer and the template around query and text.
+#[derive(Debug)]
+pub struct PairEncoder {
+    tokenizer: Tokenizer,
+    parts: Parts,
+    max_tokens: usize,
+}
+
+#[derive(Debug)]
+enum Parts {
+    Pair,
+    Qwen3 { prefix: Vec<u32>, suffix: Vec<u32>, instruction: String },
+    MiniCpm { bos: u32, separator: Vec<u32>, question: Vec<u32> },
+}
+
+impl PairEncoder {
+    /// Opens the tokenizer of `model` in `dir` and completes the model's head by it. Pairs are cut to
+    /// `max_tokens` as the reference implementation cuts them (of MiniCPM layerwise it is the limit of the
+    /// passage, beside which the template has room of its own). `instruction` is what the model is told to
+    /// judge by, where its template has a place for that.
+    ///
+    /// # Errors
+    /// A tokenizer that is missing, damaged or another model's, and a limit that leaves no room for text.
+    pub fn open(
+        dir: &Path,
+        model: &mut dyn CrossEncoder,
+        max_tokens: usize,
+        instruction: Option<&str>,
+    ) -> Result<PairEncoder> {
+        let sizes = model.sizes();
+        let tokenizer = Tokenizer::open(dir, max_tokens, sizes.vocab_size)?;
+        model.resolve_head(&tokenizer)?;
+        let (parts, beside) = match model.template() {
+            // Three special tokens, and a token of each text below.
+            Template::Pair => (Parts::Pair, 3),
+            Template::Qwen3 => {
+                let prefix = tokenizer.encode_plain(QWEN3_PREFIX)?;
+                let suffix = tokenizer.encode_plain(QWEN3_SUFFIX)?;
+                let beside = prefix.len() + suffix.len();
+                let instruction = instruction.unwrap_or(DEFAULT_INSTRUCTION).to_owned();
+                (Parts::Qwen3 { prefix, suffix, instruction }, beside)
+            }
+            Template::MiniCpm { bos } => {
+                if bos as usize >= sizes.vocab_size {
+                    return Err(Error::Tokenize(format!("its bos_token_id {bos} is no token")));
+                }
+                let separator = tokenizer.encode_plain("\n")?;
+                let question = tokenizer.encode_plain(MINICPM_QUESTION)?;
+                let beside = 2 * (separator.len() + question.len());
+                (Parts::MiniCpm { bos, separator, question }, beside)
+            }
+        };
+        let (least, most) = match parts {
+            // A token of each text.
+            Parts::Pair | Parts::Qwen3 { .. } => (beside + 2, sizes.max_tokens),
+            Parts::MiniCpm { .. } => (4, sizes.max_tokens.saturating_sub(beside)),
+        };
+        let max_tokens = max_tokens.min(most);
+        if max_tokens < least {
+            return Err(Error::NoRoom { max_tokens, least });
+        }
+        Ok(PairEncoder { tokenizer, parts, max_tokens })
+    }
+
+    /// The sequence of a query and a text.
+    ///
+    /// # Errors
+    /// When the tokenizer can not represent the texts.
+    pub fn encode(&self, query: &str, text: &str) -> Result<Encoded> {
+        let max = self.max_tokens;
+        let ids = match &self.parts {
+            Parts::Pair => return self.tokenizer.encode_pair(query, text),
+            Parts::Qwen3 { prefix, suffix, instruction } => {
+                let body =
+                    format!("<Instruct>: {instruction}\n<Query>: {query}\n<Document>: {text}");
+                let mut body = self.tokenizer.encode_plain(&body)?;
+                body.truncate(max - prefix.len() - suffix.len());
+                [prefix.as_slice(), &body, suffix].concat()
+            }
+            Parts::MiniCpm { bos, separator, question } => {
+                let mut first = self.tokenizer.encode_plain(&format!("A: {query}"))?;
+                first.truncate(max * 3 / 4);
+                first.insert(0, *bos);
+                let mut passage = self.tokenizer.encode_plain(&format!("B: {text}"))?;
+                passage.truncate(max);
+                let mut second = [separator.as_slice(), &passage].concat();
+                // Only the second is cut, and the limit counts separator and question once more.
+                second
+                    .truncate((max + separator.len() + question.len()).saturating_sub(first.len()));
+                [first.as_slice(), &second, separator, question].concat()
+            }
+        };
+        Ok(Encoded { type_ids: Vec::new(), ids })
+    }
+}

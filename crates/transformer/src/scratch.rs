@@ -1,0 +1,103 @@
+//! Memory that a layer needs beyond its input.
+
+use riddle_kernels::{Panels, attention_scratch_len, panel_len};
+use riddle_weights::{Dtype, LayeredCheckpoint};
+
+/// What a layer of a model needs, per token and per thread.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScratchShape {
+    /// f32 elements per token of queries, keys and values, or of the feed-forward layer, whatever is more:
+    /// they are not needed at the same time.
+    pub wide: usize,
+    /// f32 elements per token of normalized input, or of what attention or a projection gives.
+    pub narrow: usize,
+    /// Inputs of the widest product with two-byte weights; 0 where all are f32.
+    pub panel_inputs: usize,
+    /// Elements of half a head and base of the frequencies, of each kind of rotary positions.
+    pub rotary: Vec<(usize, f32)>,
+}
+
+/// Tokens and threads that [`Scratch`] is made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScratchSize {
+    /// Tokens of the largest micro-batch.
+    pub tokens: usize,
+    /// Tokens of the longest sequence, with the prefix it shares with others.
+    pub longest: usize,
+    /// Threads that compute.
+    pub threads: usize,
+}
+
+impl ScratchShape {
+    /// Bytes of a [`Scratch`] of this size, known before it is made.
+    pub fn bytes(&self, size: ScratchSize) -> u64 {
+        let panels =
+            if self.panel_inputs == 0 { 0 } else { panel_len(self.panel_inputs, size.threads) };
+        let rotary: usize = self.rotary.iter().map(|(half, _)| 2 * half * size.longest).sum();
+        let elements = size.tokens * (self.wide + self.narrow)
+            + attention_scratch_len(size.longest, size.threads)
+            + panels
+            + rotary;
+        (elements * size_of::<f32>()) as u64
+    }
+}
+
+/// Memory of one layer for the largest micro-batch, allocated once; peak memory is a sum one can read.
+#[derive(Debug)]
+pub struct Scratch {
+    pub(crate) wide: Vec<f32>,
+    pub(crate) narrow: Vec<f32>,
+    /// Attention scores of a block of queries, per thread.
+    pub(crate) scores: Vec<f32>,
+    pub(crate) panels: Panels,
+    pub(crate) rotary: Vec<Rotary>,
+    bytes: u64,
+}
+
+impl Scratch {
+    /// Scratch of that shape and size.
+    pub fn new(shape: &ScratchShape, size: ScratchSize) -> Scratch {
+        Scratch {
+            wide: vec![0.0; size.tokens * shape.wide],
+            narrow: vec![0.0; size.tokens * shape.narrow],
+            scores: vec![0.0; attention_scratch_len(size.longest, size.threads)],
+            panels: Panels::new(shape.panel_inputs, size.threads),
+            rotary: shape.rotary.iter().map(|it| Rotary::new(*it, size.longest)).collect(),
+            bytes: shape.bytes(size),
+        }
+    }
+
+    /// Bytes of all of it.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+/// Cosines and sines of rotary positions.
+#[derive(Debug)]
+pub(crate) struct Rotary {
+    pub(crate) half: usize,
+    pub(crate) cos: Vec<f32>,
+    pub(crate) sin: Vec<f32>,
+}
+
+impl Rotary {
+    fn new((half, theta): (usize, f32), positions: usize) -> Rotary {
+        // In single precision where the reference is: an angle of thousands has few digits left, and they
+        // must be the same ones.
+        let frequencies: Vec<f32> =
+            (0..half).map(|i| 1.0 / theta.powf((2 * i) as f32 / (2 * half) as f32)).collect();
+        let angles = |f: fn(f32) -> f32| -> Vec<f32> {
+            let of = |position: usize| {
+                frequencies.iter().map(move |frequency| f(position as f32 * frequency))
+            };
+            (0..positions).flat_map(of).collect()
+        };
+        Rotary { half, cos: angles(f32::cos), sin: angles(f32::sin) }
+    }
+}
+
+/// Whether any product of these layers has two-byte weights; only those need panels.
+pub(crate) fn has_narrow_weights(layers: &LayeredCheckpoint) -> bool {
+    layers.layers().iter().any(|it| it.dtypes().any(|it| it != Dtype::F32))
+}

@@ -1,0 +1,116 @@
+//! `config.json` of the supported architectures, read strictly.
+
+use std::{fs::File, io::Read as _, path::Path};
+
+use serde::Deserialize;
+
+use crate::{Error, Result};
+
+mod bert;
+mod decoder;
+mod modernbert;
+
+pub use bert::{BertConfig, BertFamily};
+pub use decoder::{DecoderConfig, DecoderFamily};
+pub use modernbert::{ModernBertConfig, TokenPooling};
+
+/// Configuration files are a few kilobytes; more than this is not a configuration.
+const MAX_JSON_BYTES: u64 = 16 << 20;
+
+/// Far above every published model, and low enough that products of two sizes fit 64 bits and no buffer is
+/// asked for that no machine has.
+const MAX_SIZE: usize = 1 << 24;
+
+/// The labels of a classification head, by index.
+type Labels = serde_json::Map<String, serde_json::Value>;
+
+/// The `model_type` of the configuration in `dir`, which decides what else must be in it.
+///
+/// # Errors
+/// A missing or malformed file, or one without a `model_type`.
+pub fn model_type(dir: &Path) -> Result<String> {
+    #[derive(Deserialize)]
+    struct Typed {
+        #[serde(default)]
+        model_type: Option<String>,
+    }
+    let path = dir.join("config.json");
+    let typed: Typed = read_json(&path)?;
+    typed.model_type.ok_or_else(|| Error::BadConfig { path, why: "no model_type in it".to_owned() })
+}
+
+/// Reads `config.json` in `dir` if its `model_type` is one of `types`.
+fn open<T: serde::de::DeserializeOwned>(
+    dir: &Path,
+    types: &[&str],
+    check: impl Fn(&T) -> Result<(), String>,
+) -> Result<T> {
+    let path = dir.join("config.json");
+    let found = model_type(dir)?;
+    let bad = |why: String| Error::BadConfig { path: path.clone(), why };
+    if !types.contains(&found.as_str()) {
+        let known: Vec<String> = types.iter().map(|it| format!("{it:?}")).collect();
+        return Err(bad(format!(
+            "model_type {found:?} is not supported here: this program reads {}",
+            known.join(" and ")
+        )));
+    }
+    let value: serde_json::Value = read_json(&path)?;
+    let config = serde_json::from_value(value).map_err(|error| bad(error.to_string()))?;
+    check(&config).map_err(bad)?;
+    Ok(config)
+}
+
+fn check_sizes(sizes: &[(&str, usize)]) -> Result<(), String> {
+    match sizes.iter().find(|&&(_, size)| size == 0 || size > MAX_SIZE) {
+        Some((key, size)) => Err(format!("{key} is {size}: it must be between 1 and {MAX_SIZE}")),
+        None => Ok(()),
+    }
+}
+
+fn check_epsilon(key: &str, epsilon: f32) -> Result<(), String> {
+    if epsilon.is_finite() && epsilon >= 0.0 {
+        return Ok(());
+    }
+    Err(format!("{key} {epsilon} is not a small positive number"))
+}
+
+/// Rotary positions as transformers writes them since version 5; before, `rope_theta` stood alone.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(crate) struct RopeParameters {
+    rope_theta: Option<f32>,
+    #[serde(default, alias = "type")]
+    rope_type: Option<String>,
+}
+
+impl RopeParameters {
+    fn check(&self) -> Result<(), String> {
+        match self.rope_type.as_deref() {
+            None | Some("default") => Ok(()),
+            Some(kind) => Err(format!("rope_type {kind:?} is not supported: only \"default\" is")),
+        }
+    }
+}
+
+fn check_theta(theta: f32) -> Result<(), String> {
+    if theta.is_finite() && theta > 0.0 {
+        return Ok(());
+    }
+    Err(format!("rope_theta {theta} is not a positive number"))
+}
+
+/// Reads a JSON file of bounded size.
+///
+/// # Errors
+/// A missing, oversized or malformed file.
+pub fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
+    let io = |source| Error::Io { path: path.to_path_buf(), source };
+    let bad = |why| Error::BadConfig { path: path.to_path_buf(), why };
+    let mut bytes = Vec::new();
+    File::open(path).map_err(io)?.take(MAX_JSON_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
+    if bytes.len() as u64 > MAX_JSON_BYTES {
+        return Err(bad(format!("larger than {MAX_JSON_BYTES} bytes: not a configuration")));
+    }
+    serde_json::from_slice(&bytes)
+        .map_err(|error| bad(format!("not the JSON that is expected here: {error}")))
+}
