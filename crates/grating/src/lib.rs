@@ -20,16 +20,28 @@
 //! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 //! ```
 
+mod bounded;
+mod calibrate;
+pub mod chart;
 mod cluster;
+mod confidence;
+mod curve;
 mod enforce;
 mod engine;
 mod error;
 mod forward;
 mod plan;
 mod policy;
+mod sweep;
 mod trace;
 
+pub use bounded::{Bounded, BoundedError, BoundedPoint, Guarantee};
+pub use calibrate::{
+    CALIBRATION_VERSION, Calibration, CalibrationOptions, CalibrationTable, CurvePoint, Measured,
+    Meets, calibrate, evaluate, evaluate_threshold,
+};
 pub use cluster::{Clustering, cluster};
+pub use confidence::{CONFIDENCE, lower_bound};
 pub use enforce::Mode;
 pub use engine::{Engine, EngineOptions, Pruning};
 pub use error::{Error, Result};
