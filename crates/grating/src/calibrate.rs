@@ -556,9 +556,9 @@ pub(crate) mod tests {
         assert!(json["tables"][0]["bounded"]["points"][0]["factor"].is_number());
         let back: Calibration = serde_json::from_value(json).expect("reads back");
         assert_eq!(back, calibration);
-        let text = calibration.to_text();
-        assert!(text.contains("mode order, top 10") && text.contains("precision 0.99"), "{text}");
-        assert!(calibration.to_chart(Mode::Set).to_svg().contains("clusters, top 5"));
+        let text = calibration.to_text(0.97);
+        assert!(text.contains("mode order, top 10") && text.contains("precision 0.97 "), "{text}");
+        assert!(calibration.to_chart(Mode::Set, 0.97).to_svg().contains("clusters, top 5"));
     }
 
     #[test]

@@ -15,22 +15,22 @@ const PROBABILITIES: [f64; 4] = [0.1, 0.05, 0.02, 0.01];
 
 impl Calibration {
     /// What can be had: for each mode and size of the result, the threshold per wanted precision and the
-    /// factor per allowed error probability, with what they spare. Plain text, lines end with `\n`.
-    pub fn to_text(&self) -> String {
+    /// factor per allowed error probability, with what they spare; `precision` has a line of its own. Plain text, lines end with `\n`.
+    pub fn to_text(&self, precision: f64) -> String {
         let (least, most) = self.candidates;
         let mut text = format!(
             "{} requests of {least} to {most} documents, {} layers\n",
             self.queries, self.num_layers
         );
         for table in &self.tables {
-            table.write(&mut text);
+            table.write(&mut text, precision);
         }
         text
     }
 
     /// Precision over latency for every size of the result in one mode, cluster pruning as lines and
-    /// bounded errors dashed. Without recorded times the candidate × layer forwards stand for latency.
-    pub fn to_chart(&self, mode: Mode) -> LineChart {
+    /// bounded errors dashed, `precision` as a level. Without recorded times the candidate × layer forwards stand for latency.
+    pub fn to_chart(&self, mode: Mode, precision: f64) -> LineChart {
         let tables = || self.tables.iter().filter(|it| it.mode == mode);
         let times = tables().all(|it| it.points().all(|it| it.latency_share.is_some()));
         let x = |it: &Measured| {
@@ -63,7 +63,10 @@ impl Calibration {
             x_label: format!("{quantity} (% of the full forward)"),
             y_label: "precision against the full forward".to_owned(),
             series: lines,
-            references: vec![Reference { label: "0.99".to_owned(), at: At::Y(0.99) }],
+            references: vec![Reference {
+                label: format!("precision {precision}"),
+                at: At::Y(precision),
+            }],
         }
     }
 }
@@ -74,7 +77,7 @@ impl CalibrationTable {
         self.curve.iter().map(|it| &it.measured).chain(bounded)
     }
 
-    fn write(&self, text: &mut String) {
+    fn write(&self, text: &mut String, precision: f64) {
         // Writing to a string can not fail.
         let _ = writeln!(text, "\nmode {}, top {}", self.mode, self.top_k);
         let _ = writeln!(
@@ -82,7 +85,10 @@ impl CalibrationTable {
             "  {:<22} {:>9} {:>9} {:>7} {:>9} {:>9} {:>7}",
             "wanted", "threshold", "precision", "bound", "forwards", "latency", "layers"
         );
-        for precision in PRECISIONS {
+        let mut precisions: Vec<f64> = PRECISIONS.into_iter().chain([precision]).collect();
+        precisions.sort_by(f64::total_cmp);
+        precisions.dedup();
+        for precision in precisions {
             let found = self.threshold_for(precision, Meets::Mean);
             let found = found.map(|it| (it.threshold, &it.measured));
             write_line(text, &format!("precision {precision}"), found);
