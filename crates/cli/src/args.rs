@@ -8,7 +8,7 @@ use clap::{
 };
 use clap_complete::Shell;
 use riddle_eval::Stage;
-use riddle_rag::{Mode, RerankChoice, RerankSettings};
+use riddle_rag::{Guarantee, Meets, Mode, Pruning, RerankChoice, RerankSettings};
 use riddle_types::{FileKind, Filter};
 
 use crate::dates;
@@ -98,7 +98,7 @@ pub(crate) struct IndexArgs {
 #[command(next_help_heading = "Ranking")]
 pub(crate) struct RankArgs {
     /// Show the fused order of keywords and vectors, without a reranker
-    #[arg(long, conflicts_with_all = ["model", "mode", "threshold"])]
+    #[arg(long, conflicts_with_all = ["model", "mode", "threshold", "precision", "error_probability"])]
     pub(crate) no_rerank: bool,
     /// Rerank with this model, by name or directory
     #[arg(long, value_name = "NAME|DIR")]
@@ -129,15 +129,29 @@ pub(crate) struct PruningArgs {
     /// Dispersion of the scores above which candidates are pruned
     #[arg(long, value_name = "T", value_parser = not_negative)]
     pub(crate) threshold: Option<f32>,
+    /// Prune so that this share of the results stays (needs a calibrated model)
+    #[arg(long, value_name = "P", value_parser = share::<f64>, conflicts_with = "threshold")]
+    pub(crate) precision: Option<f64>,
+    /// Mean the precision as a 95 % confidence bound, not as an average over the calibration
+    #[arg(long, requires = "precision")]
+    pub(crate) confident: bool,
+    /// Prune so that on average at most this share of the results differs (needs a calibrated model)
+    #[arg(long, value_name = "A", value_parser = share::<f64>, conflicts_with_all = ["threshold", "precision"])]
+    pub(crate) error_probability: Option<f64>,
 }
 
 impl PruningArgs {
     pub(crate) fn settings(self) -> RerankSettings {
-        RerankSettings {
-            mode: self.mode.unwrap_or_default(),
-            threshold: self.threshold,
-            ..RerankSettings::default()
-        }
+        let meets = if self.confident { Meets::Bound } else { Meets::Mean };
+        let pruning = match (self.threshold, self.precision, self.error_probability) {
+            (Some(threshold), ..) => Pruning::Threshold(threshold),
+            (_, Some(precision), _) => Pruning::Precision { precision, meets },
+            (.., Some(probability)) => {
+                Pruning::ErrorProbability { probability, guarantee: Guarantee::Result }
+            }
+            _ => Pruning::Never,
+        };
+        RerankSettings { mode: self.mode.unwrap_or_default(), pruning, ..RerankSettings::default() }
     }
 }
 
@@ -221,9 +235,6 @@ pub(crate) struct RerankArgs {
     pub(crate) model: String,
     #[command(flatten)]
     pub(crate) pruning: PruningArgs,
-    /// Prune so that this share of the results stays (needs a calibrated model)
-    #[arg(long, value_name = "P", value_parser = share, conflicts_with = "threshold")]
-    pub(crate) precision: Option<f32>,
     /// Layers in memory at once [default: all]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(crate) window: Option<usize>,
@@ -231,7 +242,7 @@ pub(crate) struct RerankArgs {
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(crate) micro_batch_tokens: Option<usize>,
     /// Share of the embedding rows that may be in memory, 0 to 1
-    #[arg(long, value_name = "SHARE", value_parser = share)]
+    #[arg(long, value_name = "SHARE", value_parser = share::<f32>)]
     pub(crate) embedding_rows: Option<f32>,
     /// Threads that compute [default: all cores]
     #[arg(long, value_name = "N", value_parser = positive)]
@@ -303,12 +314,39 @@ pub(crate) enum ModelsCommand {
         /// The model
         name: String,
     },
+    /// Learn from requests how a reranker may be pruned, for --precision and --error-probability
+    Calibrate(CalibrateArgs),
     /// Use a model from now on: an embedder for the index, a reranker for searches ("none": no reranker)
     Use {
         /// The model
         #[arg(value_name = "NAME|DIR|none")]
         name: String,
     },
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CalibrateArgs {
+    /// The reranker, by name or directory
+    #[arg(value_name = "NAME|DIR")]
+    pub(crate) name: String,
+    /// Requests as `riddle rerank` takes them, one per line: as alike as possible to those to come
+    #[arg(long, value_name = "FILE.jsonl")]
+    pub(crate) requests: PathBuf,
+    /// Sizes of the result [default: 1,5,10]
+    #[arg(long, value_delimiter = ',', value_name = "K", value_parser = positive)]
+    pub(crate) top_k: Vec<usize>,
+    /// What pruning may change [default: both]
+    #[arg(long, value_name = "MODE", value_parser = pruning_modes())]
+    pub(crate) mode: Option<Mode>,
+    /// Precision to show the threshold of; any other can be asked for later
+    #[arg(long, value_name = "P", value_parser = share::<f64>, default_value_t = 0.99)]
+    pub(crate) precision: f64,
+    /// Draw precision over latency into this file
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Threads that compute [default: all cores]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(crate) threads: Option<usize>,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -365,13 +403,20 @@ fn not_negative(text: &str) -> Result<f32, String> {
     number.ok_or_else(|| "a number of 0 or more is needed".to_owned())
 }
 
-fn share(text: &str) -> Result<f32, String> {
-    let number = text.parse::<f32>().ok().filter(|it| (0.0..=1.0).contains(it));
+fn share<T>(text: &str) -> Result<T, String>
+where
+    T: std::str::FromStr + PartialOrd + From<u8>,
+{
+    let number = text.parse::<T>().ok().filter(|it| (T::from(0)..=T::from(1)).contains(it));
     number.ok_or_else(|| "a number from 0 to 1 is needed".to_owned())
 }
 
 fn modes() -> impl clap::builder::TypedValueParser<Value = Mode> {
     PossibleValuesParser::new(["off", "set", "order"]).try_map(|name| name.parse::<Mode>())
+}
+
+fn pruning_modes() -> impl clap::builder::TypedValueParser<Value = Mode> {
+    PossibleValuesParser::new(["set", "order"]).try_map(|name| name.parse::<Mode>())
 }
 
 fn stages() -> impl clap::builder::TypedValueParser<Value = Stage> {
@@ -417,6 +462,9 @@ mod tests {
             "riddle models verify",
             "riddle models remove x",
             "riddle models use x",
+            "riddle models calibrate x --requests r.jsonl --top-k 1,10 --mode set --precision 0.99 --svg c.svg --json",
+            "riddle rerank --model m --mode order --error-probability 0.01",
+            "riddle search boat --model m --mode set --precision 0.99 --confident",
             "riddle eval d --stages bm25,dense,rrf,rerank --candidates 50 --top-k 10 --model m --limit-queries 5",
             "riddle eval d --run minilm --json",
             "riddle completions bash",
@@ -449,6 +497,12 @@ mod tests {
             "riddle rerank",
             "riddle rerank --model m --precision 2",
             "riddle rerank --model m --precision 0.9 --threshold 1",
+            "riddle rerank --model m --precision 0.9 --error-probability 0.1",
+            "riddle rerank --model m --precision NaN",
+            "riddle rerank --model m --confident",
+            "riddle models calibrate m",
+            "riddle models calibrate m --requests r --mode off",
+            "riddle models calibrate m --requests r --top-k 0",
             "riddle eval",
             "riddle eval d --stages bm26",
             "riddle completions vi",

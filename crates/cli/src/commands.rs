@@ -1,6 +1,7 @@
 //! One module per command.
 
 pub(crate) mod ask;
+pub(crate) mod calibrate;
 pub(crate) mod completions;
 pub(crate) mod eval;
 pub(crate) mod index;

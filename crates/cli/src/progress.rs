@@ -72,6 +72,13 @@ impl Progress {
         }
     }
 
+    /// Shows how many requests of a calibration are done.
+    pub(crate) fn requests(&mut self, done: u64, total: u64) {
+        self.count(total, "requests");
+        self.bar.set_position(done);
+        self.bar.set_message("");
+    }
+
     /// Shows a download or an import.
     pub(crate) fn model(&mut self, progress: &models::Progress<'_>) {
         let what = match progress.stage {

@@ -396,7 +396,7 @@ fn rerank_run(
     }
     let candidates = dataset.run(run)?;
     let model = reranker_name(options).ok_or_else(no_reranker)?;
-    let reranker = open_reranker(&options.config, &model, &options.settings)?;
+    let reranker = open_reranker(&options.config, &model, &options.settings, options.top_k)?;
     let limit = options.candidates.unwrap_or(usize::MAX);
     let (mut before, mut after) = (Tally::default(), Tally::default());
     let mut without = 0;

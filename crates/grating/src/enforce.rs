@@ -21,6 +21,16 @@ pub enum Mode {
     Order,
 }
 
+impl std::fmt::Display for Mode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Mode::Off => "off",
+            Mode::Set => "set",
+            Mode::Order => "order",
+        })
+    }
+}
+
 impl std::str::FromStr for Mode {
     type Err = String;
 
@@ -320,7 +330,9 @@ mod tests {
 
     #[test]
     fn mode_names_parse() {
-        assert_eq!("set".parse(), Ok(Mode::Set));
+        for mode in [Mode::Off, Mode::Set, Mode::Order] {
+            assert_eq!(mode.to_string().parse(), Ok(mode));
+        }
         assert!("all".parse::<Mode>().is_err());
     }
 }

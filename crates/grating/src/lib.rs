@@ -4,8 +4,10 @@
 //! through layer *i* before any goes through *i + 1* (§3.2), in micro-batches (§4.3), over a window of
 //! layers read from disk (§4.2) and a cache of embedding rows (§4.4). After each layer a
 //! [`PruningPolicy`] may accept or drop candidates (§4.1); the engine enforces that exactly
-//! `min(top_k, n)` come back. [`NeverPrune`] is the oracle; [`ClusterPruning`] is the paper's policy. A
-//! [`Trace`] of a full forward can be [replayed](replay) under any policy without computing.
+//! `min(top_k, n)` come back. [`NeverPrune`] is the oracle; [`ClusterPruning`] is the paper's policy;
+//! [`BoundedError`] prunes with a stated error probability. A [`Trace`] of a full forward can be
+//! [replayed](replay) under any policy without computing, and [`calibrate()`] learns from many of them which
+//! threshold keeps a wanted precision. [`chart`] draws such curves.
 //!
 //! Not here: where candidates come from, kernels, file formats, tokenizers. Section numbers refer to the
 //! GRATING paper.
@@ -20,17 +22,29 @@
 //! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 //! ```
 
+mod bounded;
+mod calibrate;
+pub mod chart;
 mod cluster;
+mod confidence;
 mod convert;
+mod curve;
 mod enforce;
 mod engine;
 mod error;
 mod forward;
 mod plan;
 mod policy;
+mod sweep;
 mod trace;
 
+pub use bounded::{Bounded, BoundedError, BoundedPoint, Guarantee};
+pub use calibrate::{
+    CALIBRATION_VERSION, Calibration, CalibrationOptions, CalibrationTable, CurvePoint, Measured,
+    Meets, calibrate, evaluate, evaluate_threshold,
+};
 pub use cluster::{Clustering, cluster};
+pub use confidence::{CONFIDENCE, lower_bound};
 pub use convert::convert;
 pub use enforce::Mode;
 pub use engine::{Engine, EngineOptions, Pruning};

@@ -20,10 +20,15 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Number of candidates, if this is the trace of a full forward with scores after every layer.
+    /// Number of candidates, if this is the trace of a full forward with scores after every layer that has
+    /// a head. Layerwise models have heads from some layer on: the layers before it have no scores, and
+    /// nobody is judged there.
     ///
     /// Traces come from files: nothing about one is taken for granted.
-    fn full_forward(&self) -> Result<usize> {
+    ///
+    /// # Errors
+    /// [`Error::NotReplayable`], with what is wrong.
+    pub fn full_forward(&self) -> Result<usize> {
         let layers = self.layers.len();
         if layers == 0 || layers != self.num_layers as usize {
             return Err(Error::NotReplayable(format!(
@@ -32,6 +37,7 @@ impl Trace {
             )));
         }
         let candidates = self.layers[0].active.len();
+        let mut judged = false;
         for (number, event) in (1..).zip(&self.layers) {
             let bad = |why: &str| Err(Error::NotReplayable(format!("layer {number} {why}")));
             if event.layer != number {
@@ -40,6 +46,10 @@ impl Trace {
             if !event.active.iter().copied().eq(0..candidates) {
                 return bad("does not list every candidate in order");
             }
+            if event.scores.is_empty() && !judged && number < self.num_layers {
+                continue;
+            }
+            judged = true;
             if event.scores.len() != candidates || event.scores.iter().any(|it| !it.is_finite()) {
                 return bad("does not have a score for every candidate");
             }
@@ -79,6 +89,8 @@ pub struct Replay {
     pub layers_run: u32,
     /// Candidate × layer forwards that would have been computed.
     pub candidate_layers: u64,
+    /// Candidates that each layer would have computed, from the first layer to the last that ran.
+    pub active: Vec<usize>,
 }
 
 /// What would have come out of a full forward under another policy. Candidates do not influence each
@@ -86,7 +98,7 @@ pub struct Replay {
 /// nothing is computed. Raw scores are mapped to 0…1 by a sigmoid, as the engine does.
 ///
 /// # Errors
-/// [`Error::NotReplayable`] when the trace is not that of a full forward with scores after every layer.
+/// [`Error::NotReplayable`] as [`Trace::full_forward`].
 pub fn replay(
     trace: &Trace,
     policy: &dyn PruningPolicy,
@@ -95,20 +107,21 @@ pub fn replay(
 ) -> Result<Replay> {
     let candidates = trace.full_forward()?;
     let mut contest = Contest::new(mode, candidates, top_k, trace.num_layers);
-    let (mut layers_run, mut candidate_layers) = (0, 0);
+    let mut active = Vec::new();
     for event in &trace.layers {
         if contest.is_over() {
             break;
         }
-        layers_run = event.layer;
-        candidate_layers += contest.active().len() as u64;
-        if contest.wants_scores(policy, event.layer) {
+        active.push(contest.active().len());
+        if !event.scores.is_empty() && contest.wants_scores(policy, event.layer) {
             let raw: Vec<f32> = contest.active().iter().map(|&it| event.scores[it]).collect();
             let scores: Vec<f32> = raw.iter().map(|&it| sigmoid(it)).collect();
             contest.judge(policy, event.layer, &raw, &scores);
         }
     }
-    Ok(Replay { ranked: contest.ranking(sigmoid), layers_run, candidate_layers })
+    let candidate_layers = active.iter().sum::<usize>() as u64;
+    let layers_run = active.len() as u32;
+    Ok(Replay { ranked: contest.ranking(sigmoid), layers_run, candidate_layers, active })
 }
 
 #[cfg(test)]
@@ -154,17 +167,32 @@ mod tests {
         assert_eq!(replay(&trace(), &NeverPrune, Mode::Set, 0).expect("full"), Replay::default());
     }
 
+    /// Models with a head per layer have none in the first layers: as if no policy had asked there.
+    #[test]
+    fn early_layers_may_have_no_scores() {
+        let mut headless = trace();
+        headless.layers[0].scores.clear();
+        assert_eq!(
+            replay(&headless, &ClusterPruning::new(0.1), Mode::Set, 2).expect("replays"),
+            replay(&trace(), &ClusterPruning::new(0.1), Mode::Set, 2).expect("replays")
+        );
+        headless.layers[1].scores.clear();
+        let late = replay(&headless, &ClusterPruning::new(0.0), Mode::Set, 2).expect("replays");
+        assert_eq!(late.active, [4, 4, 4]);
+    }
+
     #[test]
     fn traces_that_lie_are_refused() {
         type Lie = fn(&mut Trace);
-        let lies: [(&str, Lie); 8] = [
+        let lies: [(&str, Lie); 9] = [
             ("0 of 3", |it| it.layers.clear()),
             ("2 of 3", |it| it.layers.truncate(2)),
             ("3 of 2", |it| it.num_layers = 2),
             ("layer 2", |it| it.layers[1].layer = 7),
             ("layer 2", |it| it.layers[1].active = vec![0, 1, 2, 9]),
             ("layer 3", |it| it.layers[2].active.truncate(3)),
-            ("layer 1", |it| it.layers[0].scores.clear()),
+            ("layer 2", |it| it.layers[1].scores.clear()),
+            ("layer 3", |it| it.layers.iter_mut().for_each(|it| it.scores.clear())),
             ("layer 1", |it| it.layers[0].scores[2] = f32::NAN),
         ];
         for (word, lie) in lies {

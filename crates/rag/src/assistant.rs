@@ -40,6 +40,8 @@ pub struct Assistant {
 struct OpenEngine {
     name: String,
     settings: RerankSettings,
+    /// Results it was opened for: a calibration is made for a certain number.
+    top_k: usize,
     engine: Arc<Engine>,
 }
 
@@ -328,11 +330,17 @@ impl Assistant {
         };
         let settings = &request.rerank_settings;
         let mut open = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(open) = open.as_ref().filter(|it| it.name == name && it.settings == *settings) {
+        let fits = |it: &&OpenEngine| {
+            let same = it.name == name && it.settings == *settings;
+            same && (it.top_k == request.k || !settings.pruning.is_calibrated())
+        };
+        if let Some(open) = open.as_ref().filter(fits) {
             return Ok(Some(Arc::clone(&open.engine)));
         }
-        let engine = Arc::new(open_engine(&self.config, &name, settings, request.explain)?);
-        *open = Some(OpenEngine { name, settings: settings.clone(), engine: Arc::clone(&engine) });
+        let (k, explain) = (request.k, request.explain);
+        let engine = Arc::new(open_engine(&self.config, &name, settings, k, explain)?);
+        let settings = settings.clone();
+        *open = Some(OpenEngine { name, settings, top_k: k, engine: Arc::clone(&engine) });
         Ok(Some(engine))
     }
 

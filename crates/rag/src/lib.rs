@@ -11,6 +11,7 @@
 
 mod answer;
 mod assistant;
+mod calibration;
 mod claims;
 mod config;
 mod derived;
@@ -29,18 +30,21 @@ mod text;
 
 pub use answer::LLM_EXTRACTIVE;
 pub use assistant::Assistant;
+pub use calibration::{Calibrated, calibrate, calibration, fingerprint};
 pub use config::{Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES};
 pub use error::{Error, Result};
 pub use library::{InputDocument, Library};
 pub use request::{
     AskRequest, AskResponse, Citation, DEFAULT_CANDIDATES, FileStatus, IndexEvent, IndexFreshness,
-    IndexReport, ModelStatus, Order, RerankChoice, RerankDocument, RerankRequest, RerankResponse,
-    RerankResult, RerankSettings, RootStatus, SearchHit, SearchRequest, SearchResponse, StageLists,
-    Status, Support,
+    IndexReport, ModelStatus, Order, Pruning, RerankChoice, RerankDocument, RerankRequest,
+    RerankResponse, RerankResult, RerankSettings, RootStatus, SearchHit, SearchRequest,
+    SearchResponse, StageLists, Status, Support,
 };
 pub use rerank::{open_reranker, rerank};
 pub use riddle_embedding::{SupportedModel, supported as supported_onnx_embedders};
-pub use riddle_grating::{Mode, Trace, TraceRecorder};
+pub use riddle_grating::{
+    Calibration, CalibrationOptions, Guarantee, Meets, Mode, Trace, TraceRecorder,
+};
 pub use riddle_ingest::{WorkerCommand, worker_main};
 /// The model store: pulling, importing, verifying, listing.
 pub use riddle_models as models;

@@ -133,7 +133,7 @@ impl Library {
     /// When there is no such model or it can not be used.
     pub fn choose_reranker(&mut self, name: Option<&str>) -> Result<()> {
         if let Some(name) = name {
-            crate::rerank::open_reranker(&self.config, name, &crate::RerankSettings::default())?;
+            crate::rerank::open_reranker(&self.config, name, &crate::RerankSettings::default(), 0)?;
         }
         Ok(self.catalog.set_setting(RERANKER_SETTING, name)?)
     }

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use riddle_grating::Mode;
+use riddle_grating::{Guarantee, Meets, Mode};
 use riddle_types::{FileState, Filter, LayerEvent, Location, RankTrace};
 use serde::{Deserialize, Serialize};
 
@@ -27,14 +27,44 @@ pub enum RerankChoice {
     Model(String),
 }
 
+/// What decides who is pruned.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub enum Pruning {
+    /// Nobody is.
+    #[default]
+    Never,
+    /// Cluster pruning above this dispersion (σ/μ).
+    Threshold(f32),
+    /// Cluster pruning at the lowest threshold that kept this precision when the model was calibrated.
+    Precision {
+        /// Share of the full forward's results that are kept, 0…1.
+        precision: f64,
+        /// Which figure has to meet it.
+        meets: Meets,
+    },
+    /// Pruning by distance from the boundary, with a stated error probability; needs a calibration too.
+    ErrorProbability {
+        /// The probability, 0…1.
+        probability: f64,
+        /// What it is the probability of.
+        guarantee: Guarantee,
+    },
+}
+
+impl Pruning {
+    /// Whether it is looked up in a calibration, which is made for results of a certain size.
+    pub(crate) fn is_calibrated(self) -> bool {
+        matches!(self, Pruning::Precision { .. } | Pruning::ErrorProbability { .. })
+    }
+}
+
 /// How the reranker runs.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct RerankSettings {
     /// What pruning may change: nothing, the order inside the set, or only the losers.
     pub mode: Mode,
-    /// Dispersion (σ/μ) above which clusters are cut; `None` takes the model's own calibrated value,
-    /// and without one nothing is pruned.
-    pub threshold: Option<f32>,
+    /// Who decides; without effect in mode off, where what needs a calibration is refused.
+    pub pruning: Pruning,
     /// Layers in memory at once; `None`: all.
     pub window: Option<usize>,
     /// Tokens computed at a time; `None`: the engine's default.
@@ -43,19 +73,6 @@ pub struct RerankSettings {
     pub embedding_rows: Option<f32>,
     /// Threads; `None`: the configuration's.
     pub threads: Option<usize>,
-}
-
-impl Default for RerankSettings {
-    fn default() -> Self {
-        RerankSettings {
-            mode: Mode::Off,
-            threshold: None,
-            window: None,
-            micro_batch_tokens: None,
-            embedding_rows: None,
-            threads: None,
-        }
-    }
 }
 
 /// A search.
@@ -447,6 +464,9 @@ pub struct RerankResponse {
     pub model: String,
     /// Results, best first.
     pub results: Vec<RerankResult>,
+    /// Dispersion threshold of the pruning, given or calibrated; none without cluster pruning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<f32>,
     /// Layers that computed at least one candidate.
     pub layers_run: u32,
     /// Milliseconds: `tokenize`, `forward`, `io_wait`, `total`.

@@ -2,27 +2,30 @@
 
 use std::{collections::BTreeMap, time::Instant};
 
-use riddle_grating::{Engine, EngineOptions, Mode, Pruning};
+use riddle_grating::{Engine, EngineOptions};
 use riddle_types::{LayerObserver, Reranker};
 
 use crate::{
     Config, Error, RerankDocument, RerankRequest, RerankResponse, RerankResult, RerankSettings,
-    Result,
+    Result, calibration,
 };
 
 /// Setting: name or directory of the reranker that searches use.
 pub(crate) const RERANKER_SETTING: &str = "reranker";
 
-/// Opens a reranker by name in the model store or by directory.
+/// Opens a reranker by name in the model store or by directory; `top_k` results will be asked for, which
+/// matters to pruning that is calibrated and to nothing else.
 ///
 /// # Errors
-/// When there is no such model, it can not be used, or a setting makes no sense.
+/// When there is no such model, it can not be used, a setting makes no sense, or the model is not calibrated
+/// for what the settings ask.
 pub fn open_reranker(
     config: &Config,
     name: &str,
     settings: &RerankSettings,
+    top_k: usize,
 ) -> Result<Box<dyn Reranker>> {
-    Ok(Box::new(open_engine(config, name, settings, false)?))
+    Ok(Box::new(open_engine(config, name, settings, top_k, false)?))
 }
 
 /// Opens the engine; `trace` asks for scores after every layer.
@@ -30,21 +33,14 @@ pub(crate) fn open_engine(
     config: &Config,
     name: &str,
     settings: &RerankSettings,
+    top_k: usize,
     trace: bool,
 ) -> Result<Engine> {
     let dir = config.model_dir(name)?;
+    let policy = calibration::policy(config, name, settings, top_k)?;
     let defaults = EngineOptions::default();
-    if settings.mode != Mode::Off && settings.threshold.is_none() {
-        return Err(Error::BadRequest(format!(
-            "mode {:?} prunes, and this model has no calibrated threshold: give one with --threshold, or use --mode off",
-            settings.mode
-        )));
-    }
     let options = EngineOptions {
         mode: settings.mode,
-        pruning: settings
-            .threshold
-            .map_or(Pruning::Never, |threshold| Pruning::Clusters { threshold }),
         window: settings.window,
         micro_batch_tokens: settings.micro_batch_tokens,
         embedding_rows: settings.embedding_rows.unwrap_or(defaults.embedding_rows),
@@ -52,7 +48,7 @@ pub(crate) fn open_engine(
         scores_every_layer: trace,
         ..defaults
     };
-    Engine::open(&dir, options).map_err(|error| match error {
+    Engine::with_policy(&dir, options, policy).map_err(|error| match error {
         riddle_grating::Error::BadOption(why) => Error::BadRequest(why),
         other => Error::BadModel { dir, source: Box::new(other) },
     })
@@ -71,9 +67,9 @@ pub fn rerank(
     observer: &mut dyn LayerObserver,
 ) -> Result<RerankResponse> {
     let started = Instant::now();
-    let engine = open_engine(config, model, settings, true)?;
     let texts: Vec<&str> = request.documents.iter().map(|it| it.text()).collect();
     let top_n = request.top_n.unwrap_or(texts.len());
+    let engine = open_engine(config, model, settings, top_n, true)?;
     let outcome = engine
         .rerank(&request.query, &texts, top_n, observer)
         .map_err(Error::stage("reranking"))?;
@@ -87,6 +83,7 @@ pub fn rerank(
     Ok(RerankResponse {
         model: engine.model().to_owned(),
         results: results.collect(),
+        threshold: engine.threshold(),
         layers_run: stats.layers_run,
         timings_ms: BTreeMap::from([
             ("tokenize", stats.tokenize_ms),
@@ -102,7 +99,7 @@ pub fn rerank(
 }
 
 impl RerankDocument {
-    fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         match self {
             RerankDocument::Text(text) | RerankDocument::Named { text, .. } => text,
         }

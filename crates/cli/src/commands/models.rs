@@ -42,6 +42,7 @@ pub(crate) fn run(args: &ModelsArgs, context: &Context) -> Result<(), Failure> {
         ModelsCommand::Verify { name } => verify(&store, name.as_deref(), context),
         ModelsCommand::Remove { name } => remove(&store, name, context),
         ModelsCommand::Use { name } => choose(&store, name, context),
+        ModelsCommand::Calibrate(args) => super::calibrate::run(args, context),
     }
 }
 

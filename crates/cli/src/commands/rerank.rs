@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use riddle_rag::{RerankRequest, Trace, TraceRecorder};
+use riddle_rag::{Mode, Pruning, RerankRequest, RerankSettings, Trace, TraceRecorder};
 use riddle_types::SilentObserver;
 
 use crate::{
@@ -18,16 +18,10 @@ use crate::{
 };
 
 /// Largest request that is read: a thousand documents of 64 KB. More is a mistake, not a request.
-const MAX_REQUEST_BYTES: u64 = 64 << 20;
+pub(crate) const MAX_REQUEST_BYTES: u64 = 64 << 20;
 
 /// Reads a request, reranks, prints the response: always JSON.
 pub(crate) fn run(args: &RerankArgs, context: &Context) -> Result<(), Failure> {
-    if args.precision.is_some() {
-        return Err(Failure::run(format!(
-            "{} has no calibration that tells which threshold reaches a precision: use --threshold",
-            args.model
-        )));
-    }
     let request = read_request(args.request.as_deref())?;
     let config = &context.config;
     let settings = args.settings();
@@ -53,13 +47,14 @@ pub(crate) fn run(args: &RerankArgs, context: &Context) -> Result<(), Failure> {
         &mut recorder,
     )?;
     let num_layers = num_layers(args, context)?;
-    write_trace(trace_file, &recorder.into_trace(num_layers, settings.threshold))?;
+    write_trace(trace_file, &recorder.into_trace(num_layers, response.threshold))?;
     context.out.json(&with_measures(&response, &Times::new())?)
 }
 
 /// Layers of the model: a pruned run may have ended before the last one.
 fn num_layers(args: &RerankArgs, context: &Context) -> Result<u32, Failure> {
-    let engine = riddle_rag::open_reranker(&context.config, &args.model, &args.settings())?;
+    let full = RerankSettings { mode: Mode::Off, pruning: Pruning::Never, ..args.settings() };
+    let engine = riddle_rag::open_reranker(&context.config, &args.model, &full, 0)?;
     // Without candidates nothing is computed; the figures of the model are there all the same.
     let outcome = engine
         .rerank("layers", &[], 0, &mut SilentObserver)
@@ -94,7 +89,7 @@ fn read_request(path: Option<&Path>) -> Result<RerankRequest, Failure> {
     parse_request(&text).map_err(|why| Failure::run(format!("{name}: {why}")))
 }
 
-fn parse_request(text: &[u8]) -> Result<RerankRequest, String> {
+pub(crate) fn parse_request(text: &[u8]) -> Result<RerankRequest, String> {
     const SHAPE: &str =
         r#"a request is {"query": "…", "documents": ["…", {"id": "…", "text": "…"}], "top_n": 10}"#;
     serde_json::from_slice(text).map_err(|error| format!("{error}: {SHAPE}"))

@@ -1,0 +1,114 @@
+//! `riddle models calibrate`: from recorded requests to how a reranker may be pruned.
+
+use std::{
+    fs::File,
+    io::{BufRead as _, BufReader, Read as _},
+    ops::ControlFlow,
+    path::Path,
+};
+
+use riddle_rag::{Calibrated, CalibrationOptions, Meets, Mode, RerankRequest, RerankSettings};
+use serde_json::{Value, json};
+
+use crate::{
+    args::CalibrateArgs,
+    commands::rerank::{MAX_REQUEST_BYTES, parse_request},
+    context::Context,
+    failure::Failure,
+    progress::Progress,
+    show,
+};
+
+/// Reads requests, runs each in full, keeps and shows what was learned.
+pub(crate) fn run(args: &CalibrateArgs, context: &Context) -> Result<(), Failure> {
+    let requests = read_requests(&args.requests)?;
+    let defaults = CalibrationOptions::default();
+    let options = CalibrationOptions {
+        modes: args.mode.map_or(defaults.modes, |it| vec![it]),
+        top_ks: if args.top_k.is_empty() { defaults.top_ks } else { args.top_k.clone() },
+        max_points: defaults.max_points,
+    };
+    let settings = RerankSettings { threads: args.threads, ..RerankSettings::default() };
+    let mut progress = Progress::new();
+    let config = &context.config;
+    let made = riddle_rag::calibrate(
+        config,
+        &args.name,
+        &settings,
+        &options,
+        &requests,
+        &mut |done, of| {
+            progress.requests(done as u64, of as u64);
+            if context.stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        },
+    )?;
+    progress.clear();
+    let Some(made) = made else {
+        return Err(Failure::run("stopped before all requests were run: no calibration was kept"));
+    };
+    if let Some(path) = &args.svg {
+        let mode = args.mode.unwrap_or(Mode::Set);
+        write(path, &made.calibration.to_chart(mode, args.precision).to_svg())?;
+    }
+    if context.json {
+        return context.out.json(&value(args, &made));
+    }
+    context.out.text(page(args, &made))
+}
+
+fn value(args: &CalibrateArgs, made: &Calibrated) -> Value {
+    let chosen = made.calibration.tables.iter().map(|table| {
+        let point = table.threshold_for(args.precision, Meets::Mean);
+        json!({ "mode": table.mode, "top_k": table.top_k, "precision": args.precision, "point": point })
+    });
+    let chosen: Vec<Value> = chosen.collect();
+    json!({ "file": made.file, "chosen": chosen, "calibration": made.calibration })
+}
+
+fn page(args: &CalibrateArgs, made: &Calibrated) -> String {
+    let mut page = made.calibration.to_text(args.precision);
+    page.push_str(&format!("\nkept in {}\n", show::path(&made.file.to_string_lossy())));
+    let name = show::clean(&args.name);
+    if let Some(table) = made.calibration.tables.last() {
+        page.push_str(&format!(
+            "use it: riddle rerank --model {name} --mode {} --precision {} (or --error-probability 0.05), with a top_n of {}\n",
+            table.mode, args.precision, table.top_k
+        ));
+    }
+    page
+}
+
+fn read_requests(path: &Path) -> Result<Vec<RerankRequest>, Failure> {
+    let name = path.display();
+    let fail = |error: std::io::Error| {
+        let why = show::io_reason(&error);
+        Failure::run(format!("{name}: {why}: give a file with one request per line"))
+    };
+    let mut file = BufReader::new(File::open(path).map_err(fail)?);
+    let mut requests = Vec::new();
+    for number in 1.. {
+        let mut line = Vec::new();
+        let read = (&mut file).take(MAX_REQUEST_BYTES + 1).read_until(b'\n', &mut line);
+        if read.map_err(fail)? == 0 {
+            break;
+        }
+        let bad = |why: String| Failure::run(format!("{name}, line {number}: {why}"));
+        if line.len() as u64 > MAX_REQUEST_BYTES {
+            return Err(bad(format!("larger than {} MiB", MAX_REQUEST_BYTES >> 20)));
+        }
+        if !line.trim_ascii().is_empty() {
+            requests.push(parse_request(&line).map_err(bad)?);
+        }
+    }
+    Ok(requests)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text).map_err(|error| {
+        Failure::run(format!(
+            "{}: the chart can not be written: {}",
+            path.display(),
+            show::io_reason(&error)
+        ))
+    })
+}

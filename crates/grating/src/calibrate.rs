@@ -1,0 +1,572 @@
+//! Calibration (§4.1, "minimum precision target"): from recorded full forwards to a threshold.
+//!
+//! Candidates do not influence each other, so a recorded run can be replayed under every threshold
+//! without computing. [`calibrate`] does that for a set of requests and keeps the whole curve: what each
+//! threshold would have spared and what it would have got wrong. A threshold is then looked up for the
+//! precision that somebody wants ([`Calibration::threshold_for`]), a factor for the error probability
+//! that somebody allows ([`Calibration::policy_for`], see [`bounded`](crate::BoundedError)).
+//!
+//! Precision here is against the full forward: the share of its top-k that the pruned run returns too.
+//! Whether the full forward is right about the world is the model's business.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    BoundedError, ClusterPruning, Error, Mode, PruningPolicy, Result, Trace,
+    bounded::{Bounded, Guarantee},
+    confidence::{CONFIDENCE, lower_bound},
+    replay,
+    sweep::{Steps, candidates},
+};
+
+/// Version of the format; a calibration of another is made anew.
+pub const CALIBRATION_VERSION: u32 = 1;
+
+/// What to calibrate for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CalibrationOptions {
+    /// Modes that prune.
+    pub modes: Vec<Mode>,
+    /// Sizes of the result.
+    pub top_ks: Vec<usize>,
+    /// Most thresholds on a curve, besides 0 and never.
+    pub max_points: usize,
+}
+
+impl Default for CalibrationOptions {
+    /// Both modes, and the sizes that the paper reports (§6.2).
+    fn default() -> Self {
+        CalibrationOptions {
+            modes: vec![Mode::Set, Mode::Order],
+            top_ks: vec![1, 5, 10],
+            // Neighbors on a curve of 200 differ in half a percent of the decisions.
+            max_points: 200,
+        }
+    }
+}
+
+/// What a policy does to a set of recorded requests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// Requests with at least one candidate: what the means are over.
+    pub queries: usize,
+    /// Mean share of the full forward's top-k that is returned too, 0…1.
+    pub precision: f64,
+    /// Lower bound of the expected precision at [`CONFIDENCE`].
+    pub precision_bound: f64,
+    /// Share of the requests with any result that the full forward does not return.
+    pub requests_changed: f64,
+    /// Mean share of the candidate × layer forwards that are computed.
+    pub candidate_layers_share: f64,
+    /// Mean number of layers that compute at least one candidate.
+    pub layers_run: f64,
+    /// Estimate: mean share of the full forward's time, each layer's time taken in proportion to the
+    /// candidates that it computes. `None` if the traces hold no times.
+    pub latency_share: Option<f64>,
+}
+
+/// One threshold of a curve.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CurvePoint {
+    /// Dispersion threshold; `None`: never pruned.
+    pub threshold: Option<f32>,
+    /// What it does.
+    #[serde(flatten)]
+    pub measured: Measured,
+}
+
+/// The curves for one mode and size of the result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CalibrationTable {
+    /// What pruning may change.
+    pub mode: Mode,
+    /// Size of the result.
+    pub top_k: usize,
+    /// Cluster pruning by threshold, ascending; the last one never prunes.
+    pub curve: Vec<CurvePoint>,
+    /// Pruning with a stated error probability.
+    pub bounded: Bounded,
+}
+
+/// Everything learned about one model, as it is kept in a file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// [`CALIBRATION_VERSION`].
+    pub version: u32,
+    /// Name of the model, for people.
+    pub model: String,
+    /// Identity of the model's files, given by the caller.
+    pub fingerprint: String,
+    /// Layers of the model.
+    pub num_layers: u32,
+    /// Requests it was made from.
+    pub queries: usize,
+    /// Fewest and most candidates of a request: far beyond them the figures say little.
+    pub candidates: (usize, usize),
+    /// One per mode and size of the result.
+    pub tables: Vec<CalibrationTable>,
+}
+
+/// Which figure has to meet a wanted precision.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Meets {
+    /// The mean over the recorded requests, as in the paper.
+    #[default]
+    Mean,
+    /// The lower bound of the expectation: it holds for requests to come, in nineteen of twenty
+    /// calibrations.
+    Bound,
+}
+
+impl CalibrationTable {
+    /// The lowest threshold that meets `precision` and above which every threshold meets it too: a
+    /// threshold that is only lucky stands below one that is not. `None` if only the full forward does.
+    ///
+    /// Walking down from the full forward and stopping at the first failure is also what keeps
+    /// [`Meets::Bound`] honest: hypotheses tested in a fixed order need no correction for their number
+    /// (fixed-sequence testing; Angelopoulos et al., *Learn then Test*, §3.2). The thresholds are those
+    /// that occur in the data, so the order is fixed up to their spacing.
+    pub fn threshold_for(&self, precision: f64, meets: Meets) -> Option<&CurvePoint> {
+        let meets = |it: &&CurvePoint| match meets {
+            Meets::Mean => it.measured.precision >= precision,
+            Meets::Bound => it.measured.precision_bound >= precision,
+        };
+        let thresholds = self.curve.iter().rev().filter(|it| it.threshold.is_some());
+        thresholds.take_while(meets).last()
+    }
+}
+
+impl Calibration {
+    /// The curves for a mode and a size of the result.
+    pub fn table(&self, mode: Mode, top_k: usize) -> Option<&CalibrationTable> {
+        self.tables.iter().find(|it| it.mode == mode && it.top_k == top_k)
+    }
+
+    /// [`CalibrationTable::threshold_for`] of the table for `mode` and `top_k`.
+    pub fn threshold_for(
+        &self,
+        precision: f64,
+        top_k: usize,
+        mode: Mode,
+        meets: Meets,
+    ) -> Option<&CurvePoint> {
+        self.table(mode, top_k)?.threshold_for(precision, meets)
+    }
+
+    /// The policy that errs with at most the given probability; `None` if there is no such table, or too
+    /// few requests were recorded to promise that little.
+    pub fn policy_for(
+        &self,
+        probability: f64,
+        top_k: usize,
+        mode: Mode,
+        guarantee: Guarantee,
+    ) -> Option<BoundedError> {
+        self.table(mode, top_k)?.bounded.policy_for(probability, guarantee)
+    }
+}
+
+/// Learns from recorded full forwards what each threshold spares and costs.
+///
+/// # Errors
+/// [`Error::BadOption`] without a mode that prunes, a size of the result, or a request with candidates;
+/// [`Error::NotReplayable`] for traces that are no full forward, or of different models.
+pub fn calibrate(
+    model: &str,
+    fingerprint: &str,
+    traces: &[Trace],
+    options: &CalibrationOptions,
+) -> Result<Calibration> {
+    if options.modes.is_empty() || options.modes.contains(&Mode::Off) {
+        return Err(Error::BadOption("calibrate for mode set or order: off prunes nobody".into()));
+    }
+    if options.top_ks.is_empty() || options.top_ks.contains(&0) {
+        return Err(Error::BadOption("calibrate for results of at least 1".into()));
+    }
+    let samples = Sample::all(traces)?;
+    let sizes = || samples.iter().map(|it| it.candidates);
+    let (Some(least), Some(most)) = (sizes().min(), sizes().max()) else {
+        return Err(Error::BadOption(
+            "there is no request with documents to calibrate with: record some".into(),
+        ));
+    };
+    let mut tables = Vec::new();
+    for &mode in &options.modes {
+        for &top_k in &options.top_ks {
+            tables.push(CalibrationTable {
+                mode,
+                top_k,
+                curve: curve(&samples, mode, top_k, options.max_points)?,
+                bounded: Bounded::learn(&samples, mode, top_k)?,
+            });
+        }
+    }
+    Ok(Calibration {
+        version: CALIBRATION_VERSION,
+        model: model.to_owned(),
+        fingerprint: fingerprint.to_owned(),
+        num_layers: samples[0].trace.num_layers,
+        queries: samples.len(),
+        candidates: (least, most),
+        tables,
+    })
+}
+
+fn curve(
+    samples: &[Sample<'_>],
+    mode: Mode,
+    top_k: usize,
+    max_points: usize,
+) -> Result<Vec<CurvePoint>> {
+    let steps = samples.iter().map(|it| Steps::of(it, mode, top_k)).collect::<Result<Vec<_>>>()?;
+    let mut points: Vec<CurvePoint> = candidates(&steps, max_points)
+        .into_iter()
+        .map(|threshold| CurvePoint {
+            threshold: Some(threshold),
+            measured: Measured::mean(steps.iter().map(|it| it.at(threshold))),
+        })
+        .collect();
+    // The full forward differs from itself in nothing: no sample is needed to know that.
+    let full = samples.iter().map(Sample::full_outcome).collect::<Vec<_>>();
+    let measured = Measured { precision_bound: 1.0, ..Measured::mean(full.iter()) };
+    points.push(CurvePoint { threshold: None, measured });
+    Ok(points)
+}
+
+/// What a policy does to recorded requests: for those that a calibration has not seen, so that a chosen
+/// threshold can be checked.
+///
+/// # Errors
+/// [`Error::NotReplayable`] for traces that are no full forward, or of different models.
+pub fn evaluate(
+    traces: &[Trace],
+    policy: &dyn PruningPolicy,
+    mode: Mode,
+    top_k: usize,
+) -> Result<Measured> {
+    let samples = Sample::all(traces)?;
+    let outcomes: Result<Vec<Outcome>> =
+        samples.iter().map(|it| it.replay(policy, mode, top_k)).collect();
+    Ok(Measured::mean(outcomes?.iter()))
+}
+
+/// [`evaluate`] at a dispersion threshold.
+///
+/// # Errors
+/// As [`evaluate`].
+pub fn evaluate_threshold(
+    traces: &[Trace],
+    threshold: f32,
+    mode: Mode,
+    top_k: usize,
+) -> Result<Measured> {
+    evaluate(traces, &ClusterPruning::new(threshold), mode, top_k)
+}
+
+/// A recorded request, checked, with the order of the full forward.
+#[derive(Debug)]
+pub(crate) struct Sample<'a> {
+    pub(crate) trace: &'a Trace,
+    pub(crate) candidates: usize,
+    /// Candidates by final score, best first; equal scores keep the input order, as in the engine.
+    pub(crate) order: Vec<usize>,
+}
+
+/// What a policy does to one request.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Outcome {
+    pub(crate) precision: f64,
+    pub(crate) share: f64,
+    pub(crate) layers_run: f64,
+    pub(crate) latency_share: Option<f64>,
+}
+
+impl<'a> Sample<'a> {
+    /// The requests with candidates.
+    pub(crate) fn all(traces: &'a [Trace]) -> Result<Vec<Sample<'a>>> {
+        let mut samples: Vec<Sample<'_>> = Vec::with_capacity(traces.len());
+        for trace in traces {
+            let candidates = trace.full_forward()?;
+            if let Some(first) = samples.first()
+                && first.trace.num_layers != trace.num_layers
+            {
+                return Err(Error::NotReplayable(format!(
+                    "it has {} layers and the others have {}",
+                    trace.num_layers, first.trace.num_layers
+                )));
+            }
+            if candidates == 0 {
+                continue;
+            }
+            let last = &trace.layers[trace.layers.len() - 1].scores;
+            let mut order: Vec<usize> = (0..candidates).collect();
+            order.sort_by(|&a, &b| last[b].total_cmp(&last[a]));
+            samples.push(Sample { trace, candidates, order });
+        }
+        Ok(samples)
+    }
+
+    /// The full forward's winners.
+    pub(crate) fn winners(&self, top_k: usize) -> &[usize] {
+        &self.order[..top_k.min(self.candidates)]
+    }
+
+    pub(crate) fn replay(
+        &self,
+        policy: &dyn PruningPolicy,
+        mode: Mode,
+        top_k: usize,
+    ) -> Result<Outcome> {
+        let replayed = replay(self.trace, policy, mode, top_k)?;
+        let winners = self.winners(top_k);
+        let kept = replayed.ranked.iter().filter(|it| winners.contains(&it.index)).count();
+        let all = self.candidates as f64 * f64::from(self.trace.num_layers);
+        Ok(Outcome {
+            precision: kept as f64 / winners.len().max(1) as f64,
+            share: replayed.candidate_layers as f64 / all,
+            layers_run: f64::from(replayed.layers_run),
+            latency_share: self.latency_share(&replayed.active),
+        })
+    }
+
+    fn latency_share(&self, active: &[usize]) -> Option<f64> {
+        let times = || self.trace.layers.iter().map(|it| it.ms);
+        let all: f64 = times().sum();
+        let part: f64 = times().zip(active).map(|(ms, &it)| ms * it as f64).sum();
+        // A trace from a file may hold any number: a share that is none is not shown.
+        let share = part / (all * self.candidates as f64);
+        (all > 0.0 && (0.0..=1.0 + 1e-9).contains(&share)).then_some(share)
+    }
+
+    fn full_outcome(&self) -> Outcome {
+        let layers = self.trace.layers.len();
+        Outcome {
+            precision: 1.0,
+            share: 1.0,
+            layers_run: layers as f64,
+            latency_share: self.latency_share(&vec![self.candidates; layers]),
+        }
+    }
+}
+
+impl Measured {
+    pub(crate) fn mean<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> Measured {
+        let outcomes: Vec<&Outcome> = outcomes.collect();
+        let n = outcomes.len();
+        let mean = |f: &dyn Fn(&Outcome) -> f64| {
+            outcomes.iter().map(|it| f(it)).sum::<f64>() / n.max(1) as f64
+        };
+        let precision = mean(&|it| it.precision);
+        let latencies: Option<Vec<f64>> = outcomes.iter().map(|it| it.latency_share).collect();
+        Measured {
+            queries: n,
+            precision,
+            precision_bound: lower_bound(precision, n, CONFIDENCE),
+            requests_changed: mean(&|it| f64::from(u8::from(it.precision < 1.0))),
+            candidate_layers_share: mean(&|it| it.share),
+            layers_run: mean(&|it| it.layers_run),
+            latency_share: latencies
+                .filter(|it| !it.is_empty())
+                .map(|it| it.iter().sum::<f64>() / n as f64),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use proptest::prelude::*;
+    use riddle_types::LayerEvent;
+
+    use super::*;
+    use crate::NeverPrune;
+
+    /// Numbers that look random and are the same every time.
+    pub(crate) struct Noise(pub(crate) u64);
+
+    impl Noise {
+        pub(crate) fn next(&mut self) -> f32 {
+            // splitmix64.
+            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = self.0;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            ((z ^ (z >> 31)) >> 40) as f32 / (1u64 << 24) as f32
+        }
+
+        fn bell(&mut self) -> f32 {
+            (0..6).map(|_| self.next()).sum::<f32>() - 3.0
+        }
+
+        /// A request whose scores settle from layer to layer; the first layer has no head.
+        pub(crate) fn trace(&mut self) -> Trace {
+            let n = 4 + (self.next() * 20.0) as usize;
+            let last: Vec<f32> = (0..n).map(|_| 3.0 * self.bell()).collect();
+            let layers = (1..=5u32).map(|layer| LayerEvent {
+                layer,
+                active: (0..n).collect(),
+                scores: match layer {
+                    1 => Vec::new(),
+                    _ => last.iter().map(|it| it + (5 - layer) as f32 * self.bell()).collect(),
+                },
+                ms: f64::from(layer),
+                ..LayerEvent::default()
+            });
+            Trace { num_layers: 5, threshold: None, layers: layers.collect() }
+        }
+
+        pub(crate) fn traces(&mut self, n: usize) -> Vec<Trace> {
+            (0..n).map(|_| self.trace()).collect()
+        }
+    }
+
+    fn options(mode: Mode, top_k: usize) -> CalibrationOptions {
+        CalibrationOptions { modes: vec![mode], top_ks: vec![top_k], max_points: 50 }
+    }
+
+    /// The twin of the staircase: everything by one replay per request and threshold.
+    fn naive(traces: &[Trace], threshold: f32, mode: Mode, k: usize) -> (f64, f64, f64, f64) {
+        let n = traces.len() as f64;
+        let mut sum = (0.0, 0.0, 0.0, 0.0);
+        for trace in traces {
+            let full = replay(trace, &NeverPrune, Mode::Off, k).expect("replays");
+            let pruned = replay(trace, &ClusterPruning::new(threshold), mode, k).expect("replays");
+            let kept =
+                pruned.ranked.iter().filter(|a| full.ranked.iter().any(|b| a.index == b.index));
+            sum.0 += kept.count() as f64 / full.ranked.len() as f64 / n;
+            let candidates = trace.layers[0].active.len() as f64;
+            sum.1 += pruned.candidate_layers as f64 / candidates / 5.0 / n;
+            sum.2 += f64::from(pruned.layers_run) / n;
+            // The layers' times are 1 to 5 ms.
+            let ms =
+                (1..).zip(&pruned.active).map(|(ms, &it)| f64::from(ms) * it as f64 / candidates);
+            sum.3 += ms.sum::<f64>() / 15.0 / n;
+        }
+        sum
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn the_curve_is_what_replaying_every_threshold_gives(
+            seed in any::<u64>(), k in 1usize..8, order in any::<bool>(), extra in 0f32..2.0,
+        ) {
+            let mode = if order { Mode::Order } else { Mode::Set };
+            let traces = Noise(seed).traces(6);
+            let calibration = calibrate("m", "f", &traces, &options(mode, k)).expect("calibrates");
+            let curve = &calibration.tables[0].curve;
+            prop_assert_eq!(curve[0].threshold, Some(0.0));
+            for point in curve.iter().step_by(5) {
+                let Some(threshold) = point.threshold else { continue };
+                let (precision, share, layers, latency) = naive(&traces, threshold, mode, k);
+                prop_assert!((point.measured.precision - precision).abs() < 1e-9);
+                prop_assert!((point.measured.candidate_layers_share - share).abs() < 1e-9);
+                prop_assert!((point.measured.layers_run - layers).abs() < 1e-9);
+                prop_assert!((point.measured.latency_share.expect("times") - latency).abs() < 1e-9);
+            }
+            // Between the points too: any threshold is that of the step it stands on.
+            let steps = Sample::all(&traces).expect("samples").iter()
+                .map(|it| Steps::of(it, mode, k).expect("steps")).collect::<Vec<_>>();
+            let measured = Measured::mean(steps.iter().map(|it| it.at(extra)));
+            let evaluated = evaluate_threshold(&traces, extra, mode, k).expect("evaluates");
+            prop_assert_eq!(measured, evaluated);
+        }
+
+        #[test]
+        fn the_chosen_threshold_and_all_above_meet_the_target(seed in any::<u64>(), target in 0.5f64..1.0) {
+            let traces = Noise(seed).traces(12);
+            let calibration = calibrate("m", "f", &traces, &options(Mode::Set, 3)).expect("calibrates");
+            for meets in [Meets::Mean, Meets::Bound] {
+                let value = |it: &CurvePoint| match meets {
+                    Meets::Mean => it.measured.precision,
+                    Meets::Bound => it.measured.precision_bound,
+                };
+                let curve = &calibration.tables[0].curve;
+                let chosen = calibration.threshold_for(target, 3, Mode::Set, meets);
+                let from = chosen.map_or(curve.len() - 1, |it| {
+                    curve.iter().position(|point| point == it).expect("on the curve")
+                });
+                prop_assert!(curve[from..].iter().all(|it| value(it) >= target));
+                prop_assert!(from == 0 || value(&curve[from - 1]) < target);
+            }
+        }
+    }
+
+    #[test]
+    fn a_lucky_threshold_is_not_chosen() {
+        let point = |threshold, precision| CurvePoint {
+            threshold,
+            measured: Measured {
+                precision,
+                precision_bound: precision - 0.1,
+                ..Measured::default()
+            },
+        };
+        let table = CalibrationTable {
+            mode: Mode::Set,
+            top_k: 10,
+            curve: vec![
+                point(Some(0.0), 1.0),
+                point(Some(0.1), 0.9),
+                point(Some(0.2), 0.99),
+                point(Some(0.3), 1.0),
+                point(None, 1.0),
+            ],
+            bounded: Bounded::default(),
+        };
+        let threshold = |precision, meets| table.threshold_for(precision, meets)?.threshold;
+        assert_eq!(threshold(0.99, Meets::Mean), Some(0.2));
+        assert_eq!(threshold(0.9, Meets::Mean), Some(0.0));
+        assert_eq!(threshold(0.9, Meets::Bound), Some(0.3));
+        // Only the full forward would do: that is no threshold.
+        assert_eq!(threshold(0.95, Meets::Bound), None);
+    }
+
+    #[test]
+    fn what_can_not_be_calibrated_is_told() {
+        let mut noise = Noise(1);
+        let fails = |traces: &[Trace], options: &CalibrationOptions| {
+            calibrate("m", "f", traces, options).expect_err("refused").to_string()
+        };
+        assert!(fails(&noise.traces(3), &options(Mode::Off, 3)).contains("mode"));
+        assert!(fails(&noise.traces(3), &options(Mode::Set, 0)).contains("at least 1"));
+        assert!(fails(&[], &options(Mode::Set, 3)).contains("no request"));
+        let mut shallow = noise.trace();
+        shallow.num_layers = 4;
+        shallow.layers.truncate(4);
+        assert!(fails(&[noise.trace(), shallow], &options(Mode::Set, 3)).contains("4 layers"));
+        let mut pruned = noise.trace();
+        pruned.layers[3].active.truncate(2);
+        assert!(fails(&[pruned], &options(Mode::Set, 3)).contains("layer 4"));
+    }
+
+    /// The file is kept between versions of the program: its names are a promise.
+    #[test]
+    fn a_calibration_survives_its_file() {
+        let calibration =
+            calibrate("m", "f", &Noise(3).traces(8), &CalibrationOptions::default()).expect("ok");
+        assert_eq!(calibration.tables.len(), 6);
+        let json = serde_json::to_value(&calibration).expect("serializes");
+        assert_eq!(json["version"], 1);
+        assert_eq!(json["tables"][0]["mode"], "set");
+        for key in
+            ["threshold", "precision", "precision_bound", "candidate_layers_share", "layers_run"]
+        {
+            assert!(json["tables"][0]["curve"][0][key].is_number(), "{key}");
+        }
+        assert!(json["tables"][0]["bounded"]["points"][0]["factor"].is_number());
+        let back: Calibration = serde_json::from_value(json).expect("reads back");
+        assert_eq!(back, calibration);
+        let text = calibration.to_text(0.97);
+        assert!(text.contains("mode order, top 10") && text.contains("precision 0.97 "), "{text}");
+        assert!(calibration.to_chart(Mode::Set, 0.97).to_svg().contains("clusters, top 5"));
+    }
+
+    #[test]
+    fn traces_without_times_have_no_latency() {
+        let mut traces = Noise(5).traces(4);
+        traces[2].layers.iter_mut().for_each(|it| it.ms = 0.0);
+        let measured = evaluate_threshold(&traces, 0.1, Mode::Set, 2).expect("evaluates");
+        assert_eq!(measured.latency_share, None);
+        assert!(measured.candidate_layers_share < 1.0);
+    }
+}
