@@ -2,10 +2,7 @@
 
 use std::{fmt, path::Path};
 
-use tokenizers::{
-    Encoding, PostProcessor as _, TruncationDirection, TruncationParams, TruncationStrategy,
-    utils::truncation::truncate_encodings,
-};
+use tokenizers::{Encoding, PostProcessor as _, TruncationDirection};
 
 use crate::{Error, Result};
 
@@ -125,16 +122,33 @@ impl Tokenizer {
     fn cut_and_complete(&self, first: Encoding, second: Option<Encoding>) -> Result<Encoded> {
         let special =
             self.inner.get_post_processor().map_or(0, |it| it.added_tokens(second.is_some()));
-        let limit = TruncationParams {
-            direction: TruncationDirection::Right,
-            max_length: self.max_tokens - special,
-            strategy: TruncationStrategy::LongestFirst,
-            stride: 0,
-        };
-        let (first, second) =
-            truncate_encodings(first, second, &limit).map_err(|it| failed(it.into()))?;
+        let room = self.max_tokens - special;
+        let lengths = longest_first(first.len(), second.as_ref().map_or(0, Encoding::len), room);
+        let first = cut(first, lengths.0);
+        let second = second.map(|it| cut(it, lengths.1));
         encoded(&self.inner.post_process(first, second, true).map_err(failed)?)
     }
+}
+
+/// How much of two texts is kept, as Hugging Face's `longest_first` cuts: the longer one to the length of
+/// the shorter, then both alike, the odd token to the longer.
+fn longest_first(first: usize, second: usize, room: usize) -> (usize, usize) {
+    if first + second <= room {
+        return (first, second);
+    }
+    let shorter = first.min(second);
+    let longer = room.saturating_sub(shorter).max(shorter);
+    let (shorter, longer) =
+        if shorter + longer > room { (room / 2, room / 2 + room % 2) } else { (shorter, longer) };
+    if first > second { (longer, shorter) } else { (shorter, longer) }
+}
+
+/// The first `tokens` tokens. The library keeps what it cuts off in pieces, and would combine each piece of
+/// one text with each of the other.
+fn cut(mut encoding: Encoding, tokens: usize) -> Encoding {
+    encoding.truncate(tokens, 0, TruncationDirection::Right);
+    encoding.take_overflowing();
+    encoding
 }
 
 fn failed(error: tokenizers::Error) -> Error {
@@ -154,4 +168,32 @@ fn encoded(encoding: &Encoding) -> Result<Encoded> {
         ids: encoding.get_ids().to_vec(),
         type_ids: encoding.get_type_ids().iter().map(segment).collect::<Result<_>>()?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tokenizers::{TruncationParams, TruncationStrategy, utils::truncation::truncate_encodings};
+
+    use super::*;
+
+    fn encoding(length: usize) -> Encoding {
+        let tokens = (0..length).map(|it| tokenizers::Token::new(it as u32, String::new(), (0, 0)));
+        Encoding::from_tokens(tokens.collect(), 0)
+    }
+
+    proptest! {
+        #[test]
+        fn the_longer_text_is_cut_as_the_library_cuts(first in 0usize..40, second in 0usize..40, room in 2usize..60) {
+            let params = TruncationParams {
+                direction: TruncationDirection::Right,
+                max_length: room,
+                strategy: TruncationStrategy::LongestFirst,
+                stride: 0,
+            };
+            let (a, b) = truncate_encodings(encoding(first), Some(encoding(second)), &params).expect("cut");
+            let b = b.map_or(0, |it| it.len());
+            prop_assert_eq!(longest_first(first, second, room), (a.len(), b));
+        }
+    }
 }
