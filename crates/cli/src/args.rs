@@ -8,7 +8,7 @@ use clap::{
 };
 use clap_complete::Shell;
 use riddle_eval::Stage;
-use riddle_rag::{Guarantee, Meets, Mode, Pruning, RerankChoice, RerankSettings};
+use riddle_rag::{Dtype, Guarantee, Meets, Mode, Pruning, RerankChoice, RerankSettings};
 use riddle_types::{FileKind, Filter};
 
 use crate::dates;
@@ -235,15 +235,17 @@ pub(crate) struct RerankArgs {
     pub(crate) model: String,
     #[command(flatten)]
     pub(crate) pruning: PruningArgs,
-    /// Layers in memory at once [default: all]
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
+    /// Longest pair in tokens; longer texts are cut [default: what the model was made for]
     #[arg(long, value_name = "N", value_parser = positive)]
-    pub(crate) window: Option<usize>,
-    /// Tokens computed at a time
-    #[arg(long, value_name = "N", value_parser = positive)]
-    pub(crate) micro_batch_tokens: Option<usize>,
-    /// Share of the embedding rows that may be in memory, 0 to 1
-    #[arg(long, value_name = "SHARE", value_parser = share::<f32>)]
-    pub(crate) embedding_rows: Option<f32>,
+    pub(crate) max_tokens: Option<usize>,
+    /// What a Qwen3 reranker is told to judge by [default: that of its model card]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) instruction: Option<String>,
+    /// Compute what all pairs begin with for each of them, as the reference implementations do
+    #[arg(long)]
+    pub(crate) separate_prefixes: bool,
     /// Threads that compute [default: all cores]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(crate) threads: Option<usize>,
@@ -258,11 +260,49 @@ pub(crate) struct RerankArgs {
 impl RerankArgs {
     pub(crate) fn settings(&self) -> RerankSettings {
         RerankSettings {
+            threads: self.threads,
+            max_tokens: self.max_tokens,
+            instruction: self.instruction.clone(),
+            separate_prefixes: self.separate_prefixes,
+            ..self.memory.onto(self.pruning.settings())
+        }
+    }
+}
+
+/// What a reranker may hold in memory.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Memory")]
+pub(crate) struct MemoryArgs {
+    /// Memory that the process is to stay within, as 250MiB; what is not set below is planned from it
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) memory_budget: Option<u64>,
+    /// Layers in memory at once [default: all]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(crate) window: Option<usize>,
+    /// Tokens computed at a time
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(crate) micro_batch_tokens: Option<usize>,
+    /// Share of the embedding rows that may be in memory, 0 to 1
+    #[arg(long, value_name = "SHARE", value_parser = share::<f32>)]
+    pub(crate) embedding_rows: Option<f32>,
+    /// Keep hidden states on disk, three micro-batches of them in memory
+    #[arg(long)]
+    pub(crate) hidden_on_disk: bool,
+    /// Read layers past the page cache; needs a store made by `riddle models convert`
+    #[arg(long)]
+    pub(crate) direct_io: bool,
+}
+
+impl MemoryArgs {
+    fn onto(&self, settings: RerankSettings) -> RerankSettings {
+        RerankSettings {
+            memory_budget: self.memory_budget,
             window: self.window,
             micro_batch_tokens: self.micro_batch_tokens,
             embedding_rows: self.embedding_rows,
-            threads: self.threads,
-            ..self.pruning.settings()
+            hidden_on_disk: self.hidden_on_disk,
+            direct_io: self.direct_io,
+            ..settings
         }
     }
 }
@@ -308,6 +348,18 @@ pub(crate) enum ModelsCommand {
     Verify {
         /// The model
         name: Option<String>,
+    },
+    /// Write a reranker's weights as our own store: layer by layer, aligned, checksummed, in another format
+    Convert {
+        /// The reranker, by name or directory
+        #[arg(value_name = "NAME|DIR")]
+        name: String,
+        /// Number format of the matrices [default: as they are]
+        #[arg(long, value_name = "FORMAT", value_parser = dtypes())]
+        dtype: Option<Dtype>,
+        /// Folder to write to [default: the model's own]
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
     },
     /// Remove a model from the disk
     Remove {
@@ -411,6 +463,33 @@ where
     number.ok_or_else(|| "a number from 0 to 1 is needed".to_owned())
 }
 
+/// Bytes: a number, with a unit if it is not bytes.
+fn size(text: &str) -> Result<u64, String> {
+    const UNITS: [(&str, u64); 8] = [
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+        ("kB", 1_000),
+        ("KB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("B", 1),
+    ];
+    let text = text.trim();
+    let (number, unit) = UNITS
+        .iter()
+        .find_map(|(name, unit)| Some((text.strip_suffix(name)?.trim(), *unit)))
+        .unwrap_or((text, 1));
+    let bytes = number.parse::<f64>().ok().map(|it| it * unit as f64);
+    // Beyond 2⁵³ bytes no machine has, f64 no longer counts every one.
+    let bytes = bytes.filter(|it| (1.0..9e15).contains(it));
+    bytes.map(|it| it as u64).ok_or_else(|| "a size such as 250MiB or 1.5GB is needed".to_owned())
+}
+
+fn dtypes() -> impl clap::builder::TypedValueParser<Value = Dtype> {
+    PossibleValuesParser::new(["f32", "f16", "bf16"]).try_map(|name| name.parse::<Dtype>())
+}
+
 fn modes() -> impl clap::builder::TypedValueParser<Value = Mode> {
     PossibleValuesParser::new(["off", "set", "order"]).try_map(|name| name.parse::<Mode>())
 }
@@ -446,6 +525,15 @@ mod tests {
     }
 
     #[test]
+    fn sizes_have_units() {
+        let sizes = ["250MiB", "1.5 GB", "12kB", "7", "7B"].map(|it| size(it).ok());
+        assert_eq!(sizes, [250 << 20, 1_500_000_000, 12_000, 7, 7].map(Some));
+        for text in ["", "MiB", "1 TB", "-1", "inf", "NaN", "1e30"] {
+            assert!(size(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
     fn commands_of_the_contract_parse() {
         for line in [
             "riddle index a b --watch --json",
@@ -466,6 +554,8 @@ mod tests {
             "riddle rerank --model m --mode order --error-probability 0.01",
             "riddle search boat --model m --mode set --precision 0.99 --confident",
             "riddle eval d --stages bm25,dense,rrf,rerank --candidates 50 --top-k 10 --model m --limit-queries 5",
+            "riddle rerank --model m --memory-budget 250MiB --hidden-on-disk --direct-io --max-tokens 512 --instruction x --separate-prefixes",
+            "riddle models convert m --dtype bf16 --out d",
             "riddle eval d --run minilm --json",
             "riddle completions bash",
             "riddle --home h --models-dir m --offline -vv status",
@@ -500,6 +590,10 @@ mod tests {
             "riddle rerank --model m --precision 0.9 --error-probability 0.1",
             "riddle rerank --model m --precision NaN",
             "riddle rerank --model m --confident",
+            "riddle rerank --model m --memory-budget much",
+            "riddle rerank --model m --memory-budget -1MB",
+            "riddle rerank --model m --memory-budget 0",
+            "riddle models convert m --dtype int3",
             "riddle models calibrate m",
             "riddle models calibrate m --requests r --mode off",
             "riddle models calibrate m --requests r --top-k 0",

@@ -47,6 +47,11 @@ impl Progress {
         }
     }
 
+    /// Shows how much of a file is written.
+    pub(crate) fn writing(&mut self, bytes: u64) {
+        self.spin(format!("{} written", show::bytes(bytes)));
+    }
+
     fn file(&mut self, path: &std::path::Path, state: FileState, reason: &str) {
         self.bar.inc(1);
         let shown = show::path(&path.to_string_lossy());

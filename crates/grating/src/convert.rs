@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use riddle_transformer::{Dtype, OpenOptions, StoreSummary, open_cross_encoder, write_store};
+use riddle_transformer::{
+    Checkpoint, Dtype, OpenOptions, STORE_FILE, StoreSummary, open_cross_encoder, write_store,
+};
 
 use crate::{Error, Result};
 
@@ -23,4 +25,17 @@ pub fn convert(
     let model = open_cross_encoder(dir, source)?;
     write_store(model.checkpoint(), model.layers().layers(), dtype, out, progress)
         .map_err(|error| Error::Model(error.into()))
+}
+
+/// Compares every part of the store in `dir` with its checksum; `false` when there is no store.
+///
+/// # Errors
+/// The first part that does not match or can not be read, and a store that does not belong here.
+pub fn verify(dir: &Path) -> Result<bool> {
+    if !dir.join(STORE_FILE).is_file() {
+        return Ok(false);
+    }
+    let checked = Checkpoint::open(dir).and_then(|it| it.verify());
+    checked.map_err(|error| Error::Model(error.into()))?;
+    Ok(true)
 }

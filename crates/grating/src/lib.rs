@@ -45,10 +45,10 @@ pub use calibrate::{
 };
 pub use cluster::{Clustering, cluster};
 pub use confidence::{CONFIDENCE, lower_bound};
-pub use convert::convert;
+pub use convert::{convert, verify};
 pub use enforce::Mode;
 pub use engine::{Engine, EngineOptions, Pruning};
 pub use error::{Error, Result};
 pub use policy::{ClusterPruning, LayerView, NeverPrune, PruningPolicy, dispersion};
-pub use riddle_transformer::{DEFAULT_INSTRUCTION, Dtype, StoreSummary};
+pub use riddle_transformer::{DEFAULT_INSTRUCTION, Dtype, STORE_FILE, StoreSummary};
 pub use trace::{Replay, Trace, TraceRecorder, replay};

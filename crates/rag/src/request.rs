@@ -9,7 +9,7 @@ use std::{
 };
 
 use riddle_grating::{Guarantee, Meets, Mode};
-use riddle_types::{FileState, Filter, LayerEvent, Location, RankTrace};
+use riddle_types::{FileState, Filter, LayerEvent, Location, MemoryPlan, RankTrace};
 use serde::{Deserialize, Serialize};
 
 /// Candidates that each retriever proposes by default: 10 + 10, the setting of the GRATING paper (§6.3).
@@ -73,6 +73,18 @@ pub struct RerankSettings {
     pub embedding_rows: Option<f32>,
     /// Threads; `None`: the configuration's.
     pub threads: Option<usize>,
+    /// Bytes that the process is to stay within while it reranks; what is not set above is planned from it.
+    pub memory_budget: Option<u64>,
+    /// Keeps hidden states on disk even without a budget that asks for it.
+    pub hidden_on_disk: bool,
+    /// Reads layers past the page cache; the model needs a store of its own.
+    pub direct_io: bool,
+    /// Computes whatever all candidates begin with for each of them, as the reference does.
+    pub separate_prefixes: bool,
+    /// Longest pair in tokens; `None`: what the model's reference implementation reads.
+    pub max_tokens: Option<usize>,
+    /// What the model is told to judge by, where its template has a place for that.
+    pub instruction: Option<String>,
 }
 
 /// A search.
@@ -469,6 +481,10 @@ pub struct RerankResponse {
     pub threshold: Option<f32>,
     /// Layers that computed at least one candidate.
     pub layers_run: u32,
+    /// How the run was fitted into memory.
+    pub plan: MemoryPlan,
+    /// Tokens at the beginning of all pairs that were computed once.
+    pub shared_prefix_tokens: u64,
     /// Milliseconds: `tokenize`, `forward`, `io_wait`, `total`.
     pub timings_ms: BTreeMap<&'static str, f64>,
     /// Bytes: `resident_weight_bytes`, `scratch_bytes`; the tops add the process's peak.

@@ -1,8 +1,12 @@
 //! Rerankers by name, and the engine alone.
 
-use std::{collections::BTreeMap, time::Instant};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
-use riddle_grating::{Engine, EngineOptions};
+use riddle_grating::{Dtype, Engine, EngineOptions, STORE_FILE, convert, verify};
 use riddle_types::{LayerObserver, Reranker};
 
 use crate::{
@@ -38,20 +42,88 @@ pub(crate) fn open_engine(
 ) -> Result<Engine> {
     let dir = config.model_dir(name)?;
     let policy = calibration::policy(config, name, settings, top_k)?;
-    let defaults = EngineOptions::default();
+    let embedding_rows = settings.embedding_rows;
     let options = EngineOptions {
         mode: settings.mode,
+        pruning: riddle_grating::Pruning::Never,
         window: settings.window,
         micro_batch_tokens: settings.micro_batch_tokens,
-        embedding_rows: settings.embedding_rows.unwrap_or(defaults.embedding_rows),
+        embedding_rows: embedding_rows.unwrap_or(EngineOptions::default().embedding_rows),
         threads: settings.threads.unwrap_or(config.threads),
+        max_tokens: settings.max_tokens,
+        memory_budget: settings.memory_budget,
+        hidden_on_disk: settings.hidden_on_disk,
+        spill_dir: spill_dir(config)?,
+        direct_io: settings.direct_io,
+        share_prefix: !settings.separate_prefixes,
+        instruction: settings.instruction.clone(),
         scores_every_layer: trace,
-        ..defaults
     };
     Engine::with_policy(&dir, options, policy).map_err(|error| match error {
         riddle_grating::Error::BadOption(why) => Error::BadRequest(why),
         other => Error::BadModel { dir, source: Box::new(other) },
     })
+}
+
+/// Where hidden states go when they do not fit: into the home, since the system's folder for temporary files
+/// often lies in memory. Nothing is made there before the home itself is.
+fn spill_dir(config: &Config) -> Result<Option<PathBuf>> {
+    Ok(config.home.is_dir().then(|| config.home.clone()))
+}
+
+/// Writes our own store of a reranker into its folder or into `out`, matrices in `dtype` (`None`: as they
+/// are); `progress` hears the bytes written.
+///
+/// # Errors
+/// When there is no such model, it is no reranker, or a file can not be written.
+pub fn convert_model(
+    config: &Config,
+    name: &str,
+    dtype: Option<Dtype>,
+    out: Option<&Path>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Converted> {
+    let dir = config.model_dir(name)?;
+    let target = out.unwrap_or(&dir);
+    let fail = |source| Error::Io { path: target.to_path_buf(), source };
+    if target != dir {
+        std::fs::create_dir_all(target).map_err(fail)?;
+    }
+    let summary = convert(&dir, dtype, target, progress)
+        .map_err(|error| Error::BadModel { dir: dir.clone(), source: Box::new(error) })?;
+    if target != dir {
+        // A store is a model only beside its configuration and tokenizer.
+        for file in BESIDE_WEIGHTS {
+            let from = dir.join(file);
+            if from.is_file() {
+                std::fs::copy(from, target.join(file)).map_err(fail)?;
+            }
+        }
+    }
+    Ok(Converted { file: target.join(STORE_FILE), bytes: summary.bytes, tensors: summary.tensors })
+}
+
+/// Files that a model needs beside its weights, or may have.
+const BESIDE_WEIGHTS: [&str; 4] =
+    ["config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"];
+
+/// A store that was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Converted {
+    /// The file.
+    pub file: PathBuf,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Tensors in it.
+    pub tensors: usize,
+}
+
+/// Compares the store in a model's folder with its checksums; `false` when there is none.
+///
+/// # Errors
+/// The first part that does not match.
+pub fn verify_store(dir: &Path) -> Result<bool> {
+    verify(dir).map_err(|error| Error::BadModel { dir: dir.to_path_buf(), source: Box::new(error) })
 }
 
 /// The engine alone: a query and documents in, the best of them out.
@@ -91,6 +163,8 @@ pub fn rerank(
             ("io_wait", stats.io_wait_ms),
             ("total", started.elapsed().as_secs_f64() * 1e3),
         ]),
+        plan: stats.plan,
+        shared_prefix_tokens: stats.shared_prefix_tokens,
         memory: BTreeMap::from([
             ("resident_weight_bytes", stats.resident_weight_bytes),
             ("scratch_bytes", stats.scratch_bytes),

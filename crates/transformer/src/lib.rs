@@ -21,7 +21,7 @@ mod scratch;
 mod tokenizer;
 
 // What a converter of models needs beside a `CrossEncoder`.
-pub use riddle_weights::{Dtype, StoreSummary, write_store};
+pub use riddle_weights::{Checkpoint, Dtype, STORE_FILE, StoreSummary, write_store};
 
 pub use batch::RaggedBatch;
 pub use bert::{Bert, BertCrossEncoder, ClassificationHead};

@@ -22,6 +22,19 @@ pub enum Dtype {
     Bf16,
 }
 
+impl std::str::FromStr for Dtype {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Dtype, String> {
+        match name {
+            "f32" => Ok(Dtype::F32),
+            "f16" => Ok(Dtype::F16),
+            "bf16" => Ok(Dtype::Bf16),
+            other => Err(format!("{other:?} is not a number format: use f32, f16 or bf16")),
+        }
+    }
+}
+
 /// Two-byte numbers widened at a time where a format needs aligned memory: 512 bytes of stack.
 const STEP: usize = 256;
 

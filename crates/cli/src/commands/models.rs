@@ -1,9 +1,9 @@
 //! `riddle models`.
 
-use std::ops::ControlFlow;
+use std::{ops::ControlFlow, path::Path};
 
 use riddle_rag::{
-    Library,
+    Dtype, Library,
     models::{
         InstalledModel, KNOWN, Kind, KnownModel, ModelStore, Network, PullOptions, Verification,
     },
@@ -42,6 +42,9 @@ pub(crate) fn run(args: &ModelsArgs, context: &Context) -> Result<(), Failure> {
         ModelsCommand::Verify { name } => verify(&store, name.as_deref(), context),
         ModelsCommand::Remove { name } => remove(&store, name, context),
         ModelsCommand::Use { name } => choose(&store, name, context),
+        ModelsCommand::Convert { name, dtype, out } => {
+            convert(name, *dtype, out.as_deref(), context)
+        }
         ModelsCommand::Calibrate(args) => super::calibrate::run(args, context),
     }
 }
@@ -181,6 +184,10 @@ fn verify(store: &ModelStore, name: Option<&str>, context: &Context) -> Result<(
             Ok(result) => {
                 failures.extend(complaint(&result));
                 results.push(result_json(&result));
+                // What was converted here has checksums of its own.
+                if let Err(error) = riddle_rag::verify_store(&result.model.dir) {
+                    failures.push(format!("{name}: {error}"));
+                }
             }
             // One model by name: its error is the command's. Among many it is one line of the result.
             Err(error) if names.len() == 1 => return Err(error.into()),
@@ -218,6 +225,31 @@ fn complaint(result: &Verification) -> Option<String> {
         result.bad.iter().map(|it| format!("{} {}", it.path, it.fault)).collect();
     let advice = result.advice.as_deref().map_or(String::new(), |it| format!(": {it}"));
     (!bad.is_empty()).then(|| format!("{}: {}{advice}", result.model.name, bad.join(", ")))
+}
+
+fn convert(
+    name: &str,
+    dtype: Option<Dtype>,
+    out: Option<&Path>,
+    context: &Context,
+) -> Result<(), Failure> {
+    let mut progress = Progress::new();
+    let made = riddle_rag::convert_model(&context.config, name, dtype, out, &mut |bytes| {
+        progress.writing(bytes);
+    });
+    progress.clear();
+    let made = made?;
+    if context.json {
+        return context
+            .out
+            .json(&json!({ "file": made.file, "bytes": made.bytes, "tensors": made.tensors }));
+    }
+    context.out.line(format_args!(
+        "{}: {} in {}",
+        show::path(&made.file.to_string_lossy()),
+        show::plural(made.tensors as u64, "tensor"),
+        show::bytes(made.bytes)
+    ))
 }
 
 fn remove(store: &ModelStore, name: &str, context: &Context) -> Result<(), Failure> {
