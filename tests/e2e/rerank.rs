@@ -74,6 +74,8 @@ fn settings_do_not_change_the_scores() {
         &["--window", "2", "--micro-batch-tokens", "16"],
         &["--embedding-rows", "0.01", "--threads", "1"],
         &["--mode", "off", "--threshold", "0.5"],
+        &["--hidden-on-disk", "--micro-batch-tokens", "64"],
+        &["--memory-budget", "1GiB"],
     ] {
         let mut args = vec!["--raw-scores"];
         args.extend(extra);
@@ -82,6 +84,80 @@ fn settings_do_not_change_the_scores() {
             assert!(a.0 == b.0 && (a.1 - b.1).abs() < 1e-4, "{extra:?}: {plain:?} {other:?}");
         }
     }
+}
+
+/// Every family, through the command line: settings and our own store change no score.
+#[test]
+fn every_family_runs_and_keeps_its_scores_in_a_store() {
+    for family in [
+        "tiny-xlm-roberta-cross-encoder",
+        "tiny-modernbert-cross-encoder",
+        "tiny-qwen3-reranker-sharded-bf16",
+        "tiny-minicpm-layerwise",
+    ] {
+        let (_dir, model) = copy_of(family);
+        let model = model.to_string_lossy().into_owned();
+        let plain = rerank(&request(), &model, &["--raw-scores"]).json();
+        let converted = Riddle::new().json(&["models", "convert", &model]);
+        assert!(converted["bytes"].as_u64() > Some(0), "{converted:#}");
+        for extra in [
+            &["--window", "1", "--micro-batch-tokens", "100"][..],
+            &["--hidden-on-disk", "--separate-prefixes", "--embedding-rows", "0"],
+        ] {
+            let mut args = vec!["--raw-scores"];
+            args.extend(extra);
+            let other = rerank(&request(), &model, &args).json();
+            for (a, b) in scores(&plain).iter().zip(&scores(&other)) {
+                assert!(a.0 == b.0 && (a.1 - b.1).abs() < 1e-4, "{family}: {plain:#} {other:#}");
+            }
+        }
+        let shares = plain["shared_prefix_tokens"].as_u64() > Some(0);
+        assert_eq!(shares, family.contains("qwen3") || family.contains("minicpm"), "{plain:#}");
+    }
+}
+
+#[test]
+fn a_store_in_another_format_is_a_model_of_its_own_and_damage_is_noticed() {
+    let dir = TempDir::new().expect("a temporary folder");
+    let out = dir.path().join("half").to_string_lossy().into_owned();
+    let riddle = Riddle::new();
+    riddle.json(&["models", "convert", &cross_encoder(), "--dtype", "bf16", "--out", &out]);
+    let plain = scores(&rerank(&request(), &cross_encoder(), &["--raw-scores"]).json());
+    let half = scores(&rerank(&request(), &out, &["--raw-scores"]).json());
+    let of = |list: &[(u64, f64)], index| list.iter().find(|it| it.0 == index).map(|it| it.1);
+    for (index, score) in &plain {
+        let other = of(&half, *index).expect("scored");
+        // Weights of eight bits' precision, four layers deep.
+        assert!((score - other).abs() < 0.1 && score != &other, "{plain:?} {half:?}");
+    }
+    let outcome = rerank(&request(), &out, &["--direct-io", "--window", "2", "--raw-scores"]);
+    if outcome.code == Some(0) {
+        assert_eq!(scores(&outcome.json()), half);
+    } else {
+        let line = outcome.failed(1);
+        assert!(line.contains("page cache"), "{line}");
+    }
+    let line = rerank(&request(), &cross_encoder(), &["--direct-io"]).failed(1);
+    assert!(line.contains("model.riddle"), "{line}");
+    let store = dir.path().join("half/model.riddle");
+    let mut bytes = fs::read(&store).expect("the store");
+    bytes[5000] ^= 1;
+    fs::write(&store, bytes).expect("written");
+    let line = rerank(&request(), &out, &[]).failed(1);
+    assert!(line.contains("checksum"), "{line}");
+}
+
+#[test]
+fn a_budget_that_can_not_hold_is_refused_with_the_smallest_that_can() {
+    let line = rerank(&request(), &cross_encoder(), &["--memory-budget", "5MiB"]).failed(1);
+    let smallest = line.split("at least ").nth(1).and_then(|it| it.split(' ').next());
+    let smallest: u64 = smallest.and_then(|it| it.parse().ok()).expect("a number of MiB");
+    assert!(smallest > 5, "{line}");
+    let budget = format!("{}MiB", smallest + 1);
+    let response = rerank(&request(), &cross_encoder(), &["--memory-budget", &budget]).json();
+    let peak = response["memory"]["peak_rss_bytes"].as_u64().expect("a peak");
+    assert!(peak <= (smallest + 1) << 20, "{peak} of {budget}: {response:#}");
+    assert!(response["plan"]["planned_bytes"].as_u64() > Some(0), "{response:#}");
 }
 
 #[test]
@@ -173,14 +249,19 @@ fn odd_requests_have_a_defined_result() {
     assert_eq!(scores(&response).len(), 6, "{response:#}");
 }
 
-/// A copy of the model with one file changed.
-fn broken(change: impl FnOnce(&mut Vec<u8>), file: &str) -> (TempDir, PathBuf) {
+fn copy_of(model: &str) -> (TempDir, PathBuf) {
     let dir = TempDir::new().expect("a temporary folder");
     let copy = dir.path().join("broken-model");
     fs::create_dir(&copy).expect("made");
-    for entry in fs::read_dir(tiny_model("tiny-bert-cross-encoder")).expect("the model").flatten() {
+    for entry in fs::read_dir(tiny_model(model)).expect("the model").flatten() {
         fs::copy(entry.path(), copy.join(entry.file_name())).expect("copied");
     }
+    (dir, copy)
+}
+
+/// A copy of the model with one file changed.
+fn broken(change: impl FnOnce(&mut Vec<u8>), file: &str) -> (TempDir, PathBuf) {
+    let (dir, copy) = copy_of("tiny-bert-cross-encoder");
     let mut bytes = fs::read(copy.join(file)).expect("the file");
     change(&mut bytes);
     fs::write(copy.join(file), bytes).expect("written");
