@@ -1,6 +1,7 @@
 //! End-to-end tests, one module per promise.
 
 mod bad_input;
+mod bench;
 mod calibrate;
 mod contract;
 mod crash;

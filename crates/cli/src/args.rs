@@ -1,5 +1,7 @@
 //! The command line's words. What they mean is said here once, for the help and for the reader.
 
+mod bench;
+
 use std::path::PathBuf;
 
 use clap::{
@@ -11,6 +13,9 @@ use riddle_eval::Stage;
 use riddle_rag::{Dtype, Guarantee, Meets, Mode, Pruning, RerankChoice, RerankSettings};
 use riddle_types::{FileKind, Filter};
 
+pub(crate) use self::bench::{
+    BENCH_WORKER, BenchArgs, BenchCommand, BenchModelArgs, BenchPrepareArgs, BenchRerankArgs,
+};
 use crate::dates;
 
 /// First argument of the process that parses untrusted files. Riddle starts it itself, and `main` looks for
@@ -66,6 +71,8 @@ pub(crate) enum Command {
     Models(ModelsArgs),
     /// Measure retrieval quality and cost on a dataset in BEIR layout
     Eval(EvalArgs),
+    /// Measure the reranker's time and memory
+    Bench(BenchArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
 }
@@ -557,6 +564,8 @@ mod tests {
             "riddle rerank --model m --memory-budget 250MiB --hidden-on-disk --direct-io --max-tokens 512 --instruction x --separate-prefixes",
             "riddle models convert m --dtype bf16 --out d",
             "riddle eval d --run minilm --json",
+            "riddle bench rerank --shape minilm-l6 --preset figure16 --candidates 5 --tokens 100 --repeat 1 --threshold 0.3 --threads 1 --dir d --svg m.svg --json",
+            "riddle bench prepare --model m --tokens 256 --request r.json",
             "riddle completions bash",
             "riddle --home h --models-dir m --offline -vv status",
         ] {
@@ -568,7 +577,7 @@ mod tests {
 
     #[test]
     fn what_is_not_built_does_not_exist() {
-        for line in ["riddle serve", "riddle mcp", "riddle bench"] {
+        for line in ["riddle serve", "riddle mcp", "riddle bench index"] {
             assert!(parse(line).is_err(), "{line}");
         }
     }
@@ -599,6 +608,9 @@ mod tests {
             "riddle models calibrate m --requests r --top-k 0",
             "riddle eval",
             "riddle eval d --stages bm26",
+            "riddle bench rerank",
+            "riddle bench rerank --shape gpt-5",
+            "riddle bench rerank --shape minilm-l6 --model m",
             "riddle completions vi",
         ] {
             let error = parse(line).expect_err(line);

@@ -1,6 +1,8 @@
 //! One module per command.
 
 pub(crate) mod ask;
+pub(crate) mod bench;
+pub(crate) mod bench_worker;
 pub(crate) mod calibrate;
 pub(crate) mod completions;
 pub(crate) mod eval;

@@ -3,7 +3,8 @@
 //! `main` dispatches; each command is a module of [`commands`] that calls the façade once and shows what
 //! comes back. Nothing is decided here that another top (the desktop shell, a server) would need too.
 //!
-//! Not here: searching, indexing, answering (`riddle-rag`), datasets and measures (`riddle-eval`).
+//! Not here: searching, indexing, answering (`riddle-rag`), datasets and measures (`riddle-eval`),
+//! time and memory of the reranker (`riddle-bench`).
 
 mod args;
 mod commands;
@@ -30,6 +31,10 @@ fn main() -> ExitCode {
     // A parser's process does one thing, in little memory: before anything else is set up.
     if std::env::args_os().nth(1).is_some_and(|it| it == args::PARSE_WORKER) {
         return commands::parse_worker::run();
+    }
+    // A measured process is measured from its beginning.
+    if std::env::args_os().nth(1).is_some_and(|it| it == args::BENCH_WORKER) {
+        return commands::bench_worker::run();
     }
     match Cli::try_parse() {
         Ok(cli) => interrupt::guard(cli.command.stops_gracefully(), move |stop| run(cli, stop)),
@@ -66,6 +71,7 @@ fn dispatch(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Rerank(args) => commands::rerank::run(&args, context),
         Command::Models(args) => commands::models::run(&args, context),
         Command::Eval(args) => commands::eval::run(&args, context),
+        Command::Bench(args) => commands::bench::run(&args, context),
         Command::Completions(args) => commands::completions::run(&args, context),
     }
 }

@@ -111,6 +111,18 @@ impl Progress {
         self.bar.finish_and_clear();
     }
 
+    /// Shows that a model of random weights is being written.
+    pub(crate) fn preparing(&mut self, shape: &str) {
+        self.spin(format!("writing {shape}"));
+    }
+
+    /// Shows which configuration of a measurement runs.
+    pub(crate) fn bench(&mut self, done: usize, all: usize, step: &str) {
+        self.count(all as u64, "runs");
+        self.bar.set_position(done as u64);
+        self.bar.set_message(show::clean(step));
+    }
+
     fn count(&mut self, total: u64, unit: &str) {
         if self.bar.length() == Some(total) && self.bar.position() < total {
             return;

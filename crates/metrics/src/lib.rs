@@ -11,5 +11,5 @@
 mod memory;
 mod stages;
 
-pub use memory::{MemoryReport, memory};
+pub use memory::{MemoryReport, memory, rss_of};
 pub use stages::{STAGE_TARGET, StageLayer, StageTimings};

@@ -15,15 +15,21 @@ pub struct MemoryReport {
 /// Reads the counters. Figures the system does not offer are 0 or `None`.
 pub fn memory() -> MemoryReport {
     MemoryReport {
-        peak_rss_bytes: status_bytes("VmHWM:").unwrap_or_else(max_rss),
-        rss_bytes: status_bytes("VmRSS:"),
+        peak_rss_bytes: status_bytes("self", "VmHWM:").unwrap_or_else(max_rss),
+        rss_bytes: status_bytes("self", "VmRSS:"),
     }
 }
 
-/// A `kB` line of Linux's `/proc/self/status`. `VmHWM` is preferred to `ru_maxrss`, which a forked
+/// Bytes resident now in the process of that number; `None` where the system does not tell, and when there
+/// is no such process.
+pub fn rss_of(process: u32) -> Option<u64> {
+    status_bytes(&process.to_string(), "VmRSS:")
+}
+
+/// A `kB` line of Linux's `/proc/…/status`. `VmHWM` is preferred to `ru_maxrss`, which a forked
 /// process inherits from its parent.
-fn status_bytes(key: &str) -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+fn status_bytes(process: &str, key: &str) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(key))?;
     let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
     Some(kib * 1024)
@@ -61,5 +67,11 @@ mod tests {
         assert!(block.iter().map(|&it| u64::from(it)).sum::<u64>() > 0);
         assert!(after.peak_rss_bytes >= before.peak_rss_bytes);
         assert!(after.peak_rss_bytes >= 64 << 20, "{after:?}");
+    }
+
+    #[test]
+    fn a_process_is_seen_by_its_number() {
+        assert_eq!(rss_of(std::process::id()).is_some(), memory().rss_bytes.is_some());
+        assert_eq!(rss_of(u32::MAX), None);
     }
 }

@@ -1,0 +1,26 @@
+//! The reranker measured: how long, how much memory, and what each technique of the paper brings.
+//!
+//! [`measure`] is the entry: it makes texts of a given length ([`request`]), runs each [`Step`] of a
+//! [`Preset`] in fresh processes ([`Worker`]), and returns a [`BenchReport`]. What is measured is a model
+//! directory: a real one, or a [`Shape`], which [`prepare`] writes with every tensor of a published model
+//! and random weights. A shape takes the time and the memory of its model, and no download.
+//!
+//! Not here: retrieval quality (`riddle-eval`), rivals (`tests/peers`), and what the engine does.
+
+mod ablation;
+mod error;
+mod measure;
+mod report;
+mod shape;
+mod svg;
+mod texts;
+mod worker;
+
+pub use ablation::{Preset, Setting, Step, steps};
+pub use error::{Error, Result};
+pub use measure::{BenchOptions, measure};
+pub use report::{BenchReport, Machine, StepReport};
+pub use shape::{NumberFormat, Shape, prepare};
+pub use svg::memory_chart;
+pub use texts::{Lengths, Request, request};
+pub use worker::{Figures, Sample, Worker, work};

@@ -1,0 +1,247 @@
+//! One configuration in a process of its own: peak memory belongs to a process and never goes down.
+
+use std::{
+    io::{BufRead as _, BufReader, Read, Write},
+    ops::ControlFlow,
+    path::PathBuf,
+    process::{Child, ChildStderr, ChildStdout, Command, Stdio},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use riddle_rag::{Config, Mode, Pruning, RerankSettings, open_reranker};
+use riddle_types::{LayerEvent, LayerObserver};
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Request, Result, Setting};
+
+/// Time between two looks at the child's memory, as in the paper's figures about a hundredth of a request.
+const SAMPLE_EVERY: Duration = Duration::from_millis(10);
+
+/// The program that measures itself, and the argument that makes it the measured one: it must call
+/// [`work`] with its stdin and stdout.
+#[derive(Debug, Clone)]
+pub struct Worker {
+    /// The program.
+    pub program: PathBuf,
+    /// Its first argument.
+    pub argument: &'static str,
+}
+
+/// What the child is told.
+#[derive(Debug, Serialize, Deserialize)]
+struct Job {
+    model: PathBuf,
+    setting: Setting,
+    request: Request,
+}
+
+/// What one run cost.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Opening the model, weights that stay included.
+    pub open_ms: f64,
+    /// The request, from the call to its result, on a model that has answered before.
+    pub latency_ms: f64,
+    /// Of which tokenizing.
+    pub tokenize_ms: f64,
+    /// Of which the computation waited for weights.
+    pub io_wait_ms: f64,
+    /// Bytes of layer weights that were read from disk during the request.
+    pub bytes_read: u64,
+    /// Layers that computed something.
+    pub layers_run: u32,
+    /// Candidate × layer forwards that were computed, of all.
+    pub candidate_layers_share: f64,
+    /// Most bytes of weights in memory, by the engine's own count.
+    pub resident_weight_bytes: u64,
+    /// Bytes of activations, by the engine's own count.
+    pub scratch_bytes: u64,
+    /// Peak of the process, by the system's count.
+    pub peak_rss_bytes: u64,
+    /// Raw score of each result, with the index of its document.
+    pub scores: Vec<(usize, f32)>,
+}
+
+/// Memory of the process at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Sample {
+    /// Milliseconds since the request began; negative while the model is opened.
+    pub ms: f64,
+    /// Resident bytes.
+    pub rss_bytes: u64,
+}
+
+/// What the child says when the request is about to begin.
+const READY: &str = "ready";
+
+#[derive(Default)]
+struct Bytes(u64);
+
+impl LayerObserver for Bytes {
+    fn on_layer(&mut self, event: &LayerEvent) -> ControlFlow<()> {
+        self.0 += event.bytes_read;
+        ControlFlow::Continue(())
+    }
+}
+
+/// The child's part: reads a job, reranks once to warm up and once to measure, writes what it cost.
+///
+/// # Errors
+/// When the model can not be opened or the run fails.
+pub fn work(input: impl Read, mut output: impl Write) -> Result<()> {
+    let job: Job = serde_json::from_reader(input)?;
+    let started = Instant::now();
+    // A model by its directory needs no home but a place for temporary files.
+    let config = Config::new(std::env::temp_dir());
+    let name = job.model.to_string_lossy();
+    let reranker = open_reranker(&config, &name, &settings(&job.setting), job.request.top_n)?;
+    let open_ms = ms_since(started);
+    let request = &job.request;
+    let documents: Vec<&str> = request.documents.iter().map(String::as_str).collect();
+    // One document is enough to read the layers that stay and to start the threads.
+    reranker.rerank(&request.query, &documents[..documents.len().min(1)], 1, &mut Bytes(0))?;
+    writeln!(output, "{READY}").and_then(|()| output.flush()).map_err(Error::Pipe)?;
+    let mut bytes = Bytes::default();
+    let started = Instant::now();
+    let outcome = reranker.rerank(&request.query, &documents, request.top_n, &mut bytes)?;
+    let latency_ms = ms_since(started);
+    let stats = outcome.stats;
+    let all = documents.len() as f64 * f64::from(stats.num_layers);
+    let figures = Figures {
+        open_ms,
+        latency_ms,
+        tokenize_ms: stats.tokenize_ms,
+        io_wait_ms: stats.io_wait_ms,
+        bytes_read: bytes.0,
+        layers_run: stats.layers_run,
+        candidate_layers_share: stats.candidate_layers as f64 / all.max(1.0),
+        resident_weight_bytes: stats.resident_weight_bytes,
+        scratch_bytes: stats.scratch_bytes,
+        peak_rss_bytes: riddle_metrics::memory().peak_rss_bytes,
+        scores: outcome.ranked.iter().map(|it| (it.index, it.raw_score)).collect(),
+    };
+    serde_json::to_writer(&mut output, &figures)?;
+    output.flush().map_err(Error::Pipe)
+}
+
+/// A step's setting in the façade's words. A further technique is a field of [`Setting`] and a line here.
+fn settings(setting: &Setting) -> RerankSettings {
+    RerankSettings {
+        mode: if setting.threshold.is_some() { Mode::Set } else { Mode::Off },
+        pruning: setting.threshold.map_or(Pruning::Never, Pruning::Threshold),
+        window: setting.window,
+        micro_batch_tokens: setting.micro_batch_tokens,
+        embedding_rows: setting.embedding_rows,
+        threads: setting.threads,
+        memory_budget: setting.memory_budget,
+        ..RerankSettings::default()
+    }
+}
+
+impl Worker {
+    /// Runs `step` in a fresh process and watches its memory.
+    pub(crate) fn measure(
+        &self,
+        step: &str,
+        model: &std::path::Path,
+        setting: &Setting,
+        request: &Request,
+    ) -> Result<(Figures, Vec<Sample>)> {
+        let job =
+            Job { model: model.to_path_buf(), setting: setting.clone(), request: request.clone() };
+        let job = serde_json::to_vec(&job)?;
+        let mut child = Command::new(&self.program)
+            .arg(self.argument)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|source| Error::Io { path: self.program.clone(), source })?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // A child that ends early is told by its status, not by the broken pipe.
+            let _ = stdin.write_all(&job);
+        }
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let (answer, samples) = watch(&mut child, stdout, stderr)?;
+        let failed = |why: String| Error::Worker { step: step.to_owned(), why };
+        let status = child.wait().map_err(Error::Pipe)?;
+        if !status.success() {
+            let said = answer.errors.trim().to_owned();
+            return Err(failed(if said.is_empty() {
+                format!("its process: {status}")
+            } else {
+                said
+            }));
+        }
+        let ready = answer.ready.ok_or_else(|| failed("its process said nothing".to_owned()))?;
+        let samples = samples.into_iter().map(|(at, rss_bytes)| {
+            let before = ready.saturating_duration_since(at).as_secs_f64();
+            let ms = (at.saturating_duration_since(ready).as_secs_f64() - before) * 1e3;
+            Sample { ms, rss_bytes }
+        });
+        Ok((serde_json::from_str(&answer.figures)?, samples.collect()))
+    }
+}
+
+/// What came out of the child.
+#[derive(Default)]
+struct Answer {
+    ready: Option<Instant>,
+    figures: String,
+    errors: String,
+}
+
+/// Reads the child's pipes to their ends, and samples its memory meanwhile.
+fn watch(
+    child: &mut Child,
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+) -> Result<(Answer, Vec<(Instant, u64)>)> {
+    let done = AtomicBool::new(false);
+    let samples = Mutex::new(Vec::new());
+    let id = child.id();
+    let answer = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                if let Some(bytes) = riddle_metrics::rss_of(id) {
+                    let mut samples = samples.lock().unwrap_or_else(PoisonError::into_inner);
+                    samples.push((Instant::now(), bytes));
+                }
+                thread::sleep(SAMPLE_EVERY);
+            }
+        });
+        // Read beside the answer: a child that complains at length must not wait for its reader.
+        let errors = scope.spawn(|| {
+            let mut text = String::new();
+            let read = stderr.map_or(Ok(0), |mut it| it.read_to_string(&mut text));
+            read.map(|_| text)
+        });
+        let read = read_answer(stdout);
+        let errors = errors.join().unwrap_or_else(|_| Ok(String::new()));
+        done.store(true, Ordering::Relaxed);
+        let (ready, figures) = read?;
+        Ok(Answer { ready, figures, errors: errors? })
+    });
+    let samples = samples.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok((answer.map_err(Error::Pipe)?, samples))
+}
+
+fn read_answer(stdout: Option<ChildStdout>) -> std::io::Result<(Option<Instant>, String)> {
+    let Some(stdout) = stdout else { return Ok((None, String::new())) };
+    let mut stdout = BufReader::new(stdout);
+    let mut line = String::new();
+    stdout.read_line(&mut line)?;
+    let ready = (line.trim() == READY).then(Instant::now);
+    let mut figures = String::new();
+    stdout.read_to_string(&mut figures)?;
+    Ok((ready, figures))
+}
+
+fn ms_since(started: Instant) -> f64 {
+    started.elapsed().as_secs_f64() * 1e3
+}

@@ -1,0 +1,98 @@
+//! The words of `riddle bench`.
+
+use std::path::PathBuf;
+
+use clap::{
+    ArgGroup, Args, Subcommand,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
+use riddle_bench::{NumberFormat, Preset, Shape};
+
+use super::{not_negative, positive, size};
+
+/// First argument of a process that measures one configuration. As with the parser, Riddle starts it itself.
+pub(crate) const BENCH_WORKER: &str = "bench-worker";
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    pub(crate) command: BenchCommand,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum BenchCommand {
+    /// Measure what each of the reranker's techniques brings, as the paper does
+    Rerank(BenchRerankArgs),
+    /// Write a model of random weights and a request for it, for other programs to be measured on
+    Prepare(BenchPrepareArgs),
+}
+
+/// A model to measure on.
+#[derive(Debug, Clone, Args)]
+#[command(group = ArgGroup::new("measured").required(true).args(["shape", "model"]))]
+pub(crate) struct BenchModelArgs {
+    /// A published model's shape with random weights, written if it is not there
+    #[arg(long, value_name = "SHAPE", value_parser = shapes())]
+    pub(crate) shape: Option<Shape>,
+    /// A model's directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) model: Option<PathBuf>,
+    /// How a shape's weights are stored [default: as the model was published]
+    #[arg(long, value_name = "FORMAT", value_parser = formats(), conflicts_with = "model")]
+    pub(crate) format: Option<NumberFormat>,
+    /// Where shapes are written and kept [default: bench in the home]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// The paper's measurement: 20 or 60 candidates of 500 tokens
+    #[arg(long, value_name = "PRESET", value_parser = presets(), default_value = "figure9")]
+    pub(crate) preset: Preset,
+    /// Documents per request [default: the preset's]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(crate) candidates: Option<usize>,
+    /// Tokens of each pair, marks and prompt included [default: the preset's]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(crate) tokens: Option<usize>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct BenchRerankArgs {
+    #[command(flatten)]
+    pub(crate) what: BenchModelArgs,
+    /// Runs of each configuration
+    #[arg(long, value_name = "R", default_value_t = 3, value_parser = positive)]
+    pub(crate) repeat: usize,
+    /// Measure pruning too, at this dispersion of the scores
+    #[arg(long, value_name = "T", value_parser = not_negative)]
+    pub(crate) threshold: Option<f32>,
+    /// Measure a step more, planned by the engine from this much memory, as 250MiB
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) memory_budget: Option<u64>,
+    /// Threads that compute [default: all cores]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(crate) threads: Option<usize>,
+    /// Draw memory over time into this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct BenchPrepareArgs {
+    #[command(flatten)]
+    pub(crate) what: BenchModelArgs,
+    /// Write the request to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) request: Option<PathBuf>,
+}
+
+fn shapes() -> impl TypedValueParser<Value = Shape> {
+    PossibleValuesParser::new(Shape::ALL.map(Shape::as_str)).try_map(|it| it.parse::<Shape>())
+}
+
+fn formats() -> impl TypedValueParser<Value = NumberFormat> {
+    PossibleValuesParser::new(NumberFormat::ALL.map(NumberFormat::as_str))
+        .try_map(|it| it.parse::<NumberFormat>())
+}
+
+fn presets() -> impl TypedValueParser<Value = Preset> {
+    PossibleValuesParser::new(Preset::ALL.map(Preset::as_str)).try_map(|it| it.parse::<Preset>())
+}

@@ -1,0 +1,196 @@
+//! `riddle bench`.
+
+use std::path::{Path, PathBuf};
+
+use riddle_bench::{
+    BenchOptions, BenchReport, StepReport, Worker, measure, memory_chart, prepare, request,
+};
+use serde_json::json;
+
+use crate::{
+    args::{
+        BENCH_WORKER, BenchArgs, BenchCommand, BenchModelArgs, BenchPrepareArgs, BenchRerankArgs,
+    },
+    context::Context,
+    failure::Failure,
+    output::Style,
+    progress::Progress,
+    show,
+};
+
+/// Measures, or prepares what others are measured on.
+pub(crate) fn run(args: &BenchArgs, context: &Context) -> Result<(), Failure> {
+    match &args.command {
+        BenchCommand::Rerank(args) => rerank(args, context),
+        BenchCommand::Prepare(args) => prepared(args, context),
+    }
+}
+
+fn rerank(args: &BenchRerankArgs, context: &Context) -> Result<(), Failure> {
+    let mut progress = Progress::new();
+    let what = &args.what;
+    let options = BenchOptions {
+        model: model(what, context, &mut progress)?,
+        preset: what.preset,
+        candidates: candidates(what),
+        tokens: tokens(what),
+        repeats: args.repeat,
+        threshold: args.threshold,
+        memory_budget: args.memory_budget,
+        threads: args.threads,
+    };
+    let worker = Worker { program: std::env::current_exe()?, argument: BENCH_WORKER };
+    let report = measure(&options, &worker, |done, all, step| {
+        progress.bench(done, all, step);
+    })?;
+    progress.clear();
+    if let Some(file) = &args.svg {
+        write(file, &memory_chart(&report))?;
+    }
+    if context.json {
+        return context.out.json(&serde_json::to_value(&report)?);
+    }
+    context.out.text(page(&report, context.style))
+}
+
+fn prepared(args: &BenchPrepareArgs, context: &Context) -> Result<(), Failure> {
+    let mut progress = Progress::new();
+    let what = &args.what;
+    let model = model(what, context, &mut progress)?;
+    let (request, lengths) = request(&model, candidates(what), tokens(what))?;
+    progress.clear();
+    if let Some(file) = &args.request {
+        write(file, &serde_json::to_string(&request)?)?;
+    }
+    if context.json {
+        return context.out.json(&json!({
+            "model": model, "request": args.request, "pair_tokens": lengths,
+        }));
+    }
+    context.out.line(show::clean(&model.to_string_lossy()))
+}
+
+/// The directory to measure on.
+fn model(
+    what: &BenchModelArgs,
+    context: &Context,
+    progress: &mut Progress,
+) -> Result<PathBuf, Failure> {
+    if let Some(shape) = what.shape {
+        let root = what.dir.clone().unwrap_or_else(|| context.config.home.join("bench"));
+        progress.preparing(shape.as_str());
+        return Ok(prepare(shape, what.format.unwrap_or(shape.published_format()), &root)?);
+    }
+    // The command line asks for one of the two.
+    what.model.clone().ok_or_else(|| Failure::usage("give --shape SHAPE or --model DIR"))
+}
+
+fn candidates(what: &BenchModelArgs) -> usize {
+    what.candidates.unwrap_or_else(|| what.preset.candidates())
+}
+
+fn tokens(what: &BenchModelArgs) -> usize {
+    what.tokens.unwrap_or_else(|| what.preset.tokens())
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text)
+        .map_err(|error| Failure::run(format!("{}: {}", path.display(), show::io_reason(&error))))
+}
+
+const COLUMNS: [&str; 8] =
+    ["latency", "ratio", "peak", "ratio", "weights", "scratch", "waiting", "read"];
+
+/// Width of the steps' names.
+const NAME: usize = 26;
+
+fn page(report: &BenchReport, style: Style) -> String {
+    let machine = &report.machine;
+    let name = report.shape.as_deref().unwrap_or(&report.model);
+    let weights = if report.random_weights { " (random weights)" } else { "" };
+    let mut page = format!(
+        "{}{weights}: {} of {} to {} tokens, {} each\n",
+        style.bold(show::clean(name)),
+        show::plural(report.candidates as u64, "candidate"),
+        report.pair_tokens.min,
+        report.pair_tokens.max,
+        show::plural(report.repeats as u64, "run"),
+    );
+    let memory = machine.memory_bytes.map_or(String::new(), |it| format!(", {}", show::bytes(it)));
+    page.push_str(&format!(
+        "{}, {}{memory}, {}\n",
+        show::clean(&machine.processor),
+        show::plural(machine.cores as u64, "core"),
+        machine.system
+    ));
+    let header: Vec<String> = COLUMNS.iter().map(|it| format!("{it:>10}")).collect();
+    page.push_str(&format!("{}\n", style.dim(format!("{:NAME$}{}", "", header.concat()))));
+    report.steps.iter().for_each(|it| page.push_str(&row(it)));
+    for note in &report.notes {
+        let lines = show::wrapped(note, 0);
+        page.push_str(&format!("{}\n", style.dim(lines.join("\n"))));
+    }
+    page
+}
+
+fn row(step: &StepReport) -> String {
+    let it = &step.median;
+    let figures = [
+        show::ms(it.latency_ms),
+        format!("{:.3}", step.latency_ratio),
+        show::bytes(it.peak_rss_bytes),
+        format!("{:.3}", step.peak_ratio),
+        show::bytes(it.resident_weight_bytes),
+        show::bytes(it.scratch_bytes),
+        show::ms(it.io_wait_ms),
+        show::bytes(it.bytes_read),
+    ];
+    let figures: String = figures.iter().map(|it| format!("{it:>10}")).collect();
+    format!("{:NAME$}{figures}\n", step.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use riddle_bench::{Figures, Lengths, Machine, Setting};
+
+    use super::*;
+
+    #[test]
+    fn the_page_says_what_was_measured_and_that_weights_are_random() {
+        let step = StepReport {
+            name: "+ window of 2 layers".to_owned(),
+            setting: Setting::default(),
+            median: Figures {
+                latency_ms: 1500.0,
+                peak_rss_bytes: 80_000_000,
+                bytes_read: 5_000_000,
+                ..Figures::default()
+            },
+            latencies_ms: vec![1500.0],
+            latency_ratio: 1.25,
+            peak_ratio: 0.5,
+            score_difference: 0.0,
+            memory_over_time: Vec::new(),
+        };
+        let report = BenchReport {
+            model: "/x/minilm-l6-f32".to_owned(),
+            shape: Some("minilm-l6".to_owned()),
+            random_weights: true,
+            machine: Machine { processor: "P".to_owned(), cores: 2, ..Machine::default() },
+            candidates: 20,
+            pair_tokens: Lengths { min: 498, max: 500 },
+            repeats: 1,
+            steps: vec![step],
+            notes: vec!["A note.".to_owned()],
+        };
+        let shown = page(&report, Style::with_colors(false));
+        for part in [
+            "minilm-l6 (random weights): 20 candidates of 498 to 500 tokens, 1 run each\n",
+            "P, 2 cores",
+            "+ window of 2 layers         1500 ms     1.250     80 MB     0.500",
+            "5.0 MB\nA note.\n",
+        ] {
+            assert!(shown.contains(part), "{part:?} is not in\n{shown}");
+        }
+    }
+}

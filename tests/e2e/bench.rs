@@ -1,0 +1,69 @@
+//! Measuring, through the command line.
+
+use riddle_tests::{Riddle, tiny_model};
+use serde_json::Value;
+
+#[test]
+fn every_step_is_measured_in_a_process_of_its_own() {
+    let riddle = Riddle::new();
+    let drawing = riddle.home().join("memory.svg");
+    let model = tiny_model("tiny-bert-cross-encoder").to_string_lossy().into_owned();
+    let args = [
+        "bench",
+        "rerank",
+        "--model",
+        &model,
+        "--preset",
+        "figure16",
+        "--candidates",
+        "3",
+        "--tokens",
+        "30",
+        "--repeat",
+        "2",
+        "--threads",
+        "1",
+        "--threshold",
+        "0.5",
+        "--json",
+        "--svg",
+        &drawing.to_string_lossy(),
+    ];
+    let report = riddle.run(&args).json();
+    assert_eq!(report["random_weights"], false);
+    assert!(
+        report["pair_tokens"]["max"].as_u64().is_some_and(|it| it.abs_diff(30) <= 3),
+        "{report:#}"
+    );
+    let steps = report["steps"].as_array().expect("a list of steps");
+    assert_eq!(steps.len(), 5);
+    for step in steps {
+        assert_eq!(step["latencies_ms"].as_array().map(Vec::len), Some(2));
+        for figure in ["latency_ms", "peak_rss_bytes", "resident_weight_bytes", "scratch_bytes"] {
+            assert!(step["median"][figure].as_f64() > Some(0.0), "{figure}: {step:#}");
+        }
+        // Mode off promises the same scores; pruning does not.
+        if step["setting"]["threshold"] == Value::Null {
+            assert!(step["score_difference"].as_f64().is_some_and(|it| it < 1e-4), "{step:#}");
+        }
+    }
+    let read = |step: usize| steps[step]["median"]["bytes_read"].as_u64().expect("a number");
+    assert_eq!(read(0), 0, "what is resident is read before the request");
+    assert!(read(3) > 0, "a window reads layers during it");
+    let drawing = std::fs::read_to_string(&drawing).expect("the drawing");
+    assert_eq!(drawing.matches("<polyline").count(), 5);
+}
+
+#[test]
+fn what_can_not_be_measured_is_told() {
+    let riddle = Riddle::new();
+    let model = tiny_model("tiny-bert-cross-encoder").to_string_lossy().into_owned();
+    for (model, tokens, reason) in [
+        (model.as_str(), "5", "5 tokens are not enough"),
+        (riddle.home().to_string_lossy().as_ref(), "30", "no such file"),
+    ] {
+        let args = ["bench", "rerank", "--model", model, "--tokens", tokens];
+        let said = riddle.run(&args).failed(1);
+        assert!(said.to_lowercase().contains(reason), "{said}");
+    }
+}
