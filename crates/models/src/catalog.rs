@@ -61,7 +61,7 @@ const SENTENCE_FILES: &[&str] = &[
     "1_Pooling/config.json",
 ];
 
-/// Files of a cross-encoder of the BERT family.
+/// Files of a cross-encoder whose weights are one file.
 const CROSS_ENCODER_FILES: &[&str] =
     &["config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"];
 
@@ -173,6 +173,20 @@ pub const KNOWN: &[KnownModel] = &[
         "apache-2.0",
         2271,
         "multilingual reranker, 24 layers",
+    ),
+    cross_encoder(
+        "gte-reranker-modernbert-base",
+        "Alibaba-NLP/gte-reranker-modernbert-base",
+        "apache-2.0",
+        299,
+        "English reranker for long texts, 22 layers",
+    ),
+    cross_encoder(
+        "Qwen3-Reranker-0.6B",
+        "Qwen/Qwen3-Reranker-0.6B",
+        "apache-2.0",
+        1192,
+        "multilingual reranker that takes instructions, 28 layers",
     ),
     onnx("bge-small-en-v1.5", "Xenova/bge-small-en-v1.5", "mit", 134, "English, 384 dimensions"),
     onnx("bge-base-en-v1.5", "Xenova/bge-base-en-v1.5", "mit", 436, "English, 768 dimensions"),

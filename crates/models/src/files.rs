@@ -184,7 +184,11 @@ pub(crate) fn describe(dir: &Path, name: &str, paths: &[String]) -> Result<(Kind
         .flatten()
         .unwrap_or_default();
     let is = |ending: &str| config.architectures.iter().any(|it| it.ends_with(ending));
-    let kind = if is("ForSequenceClassification") {
+    // Decoders that rerank are causal language models by their class: only the name tells Qwen3-Reranker from
+    // Qwen3. MiniCPM's has a class of its own.
+    let layerwise = config.architectures.iter().any(|it| it.starts_with("LayerWise"));
+    let named = name.to_lowercase().contains("rerank");
+    let kind = if is("ForSequenceClassification") || layerwise || (named && is("ForCausalLM")) {
         Kind::Reranker
     } else if is("ForCausalLM") && !paths.iter().any(|it| it == "modules.json") {
         Kind::Llm
@@ -326,6 +330,14 @@ mod tests {
             kind(reranker, &["model.safetensors"]).expect("kind"),
             (Kind::Reranker, Format::Safetensors)
         );
+        let layerwise = r#"{"architectures":["LayerWiseMiniCPMForCausalLM"]}"#;
+        let layerwise = kind(layerwise, &["model.safetensors"]).expect("kind");
+        assert_eq!(layerwise, (Kind::Reranker, Format::Safetensors));
+        let decoder = r#"{"architectures":["Qwen3ForCausalLM"]}"#;
+        assert_eq!(kind(decoder, &["model.safetensors"]).expect("kind").0, Kind::Llm);
+        let weights = ["model.safetensors".to_owned()];
+        let named = describe(dir.path(), "Qwen/Qwen3-Reranker-4B", &weights).expect("kind");
+        assert_eq!(named.0, Kind::Reranker);
         assert_eq!(kind("{}", &["onnx/m.onnx"]).expect("kind"), (Kind::Embedder, Format::Onnx));
         assert_eq!(kind("no", &["m.gguf"]).expect("kind"), (Kind::Llm, Format::Gguf));
         assert!(kind("{}", &["config.json"]).is_err());
