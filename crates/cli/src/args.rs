@@ -1,6 +1,7 @@
 //! The command line's words. What they mean is said here once, for the help and for the reader.
 
 mod bench;
+mod rerank;
 
 use std::path::PathBuf;
 
@@ -13,8 +14,11 @@ use riddle_eval::Stage;
 use riddle_rag::{Dtype, Guarantee, Meets, Mode, Pruning, RerankChoice, RerankSettings};
 use riddle_types::{FileKind, Filter};
 
-pub(crate) use self::bench::{
-    BENCH_WORKER, BenchArgs, BenchCommand, BenchModelArgs, BenchPrepareArgs, BenchRerankArgs,
+pub(crate) use self::{
+    bench::{
+        BENCH_WORKER, BenchArgs, BenchCommand, BenchModelArgs, BenchPrepareArgs, BenchRerankArgs,
+    },
+    rerank::RerankArgs,
 };
 use crate::dates;
 
@@ -233,88 +237,6 @@ pub(crate) struct StatusArgs {
 }
 
 #[derive(Debug, Clone, Args)]
-pub(crate) struct RerankArgs {
-    /// The request, {"query", "documents", "top_n"} [default: stdin]
-    #[arg(value_name = "REQUEST.json")]
-    pub(crate) request: Option<PathBuf>,
-    /// The reranker, by name or directory
-    #[arg(long, value_name = "NAME|DIR")]
-    pub(crate) model: String,
-    #[command(flatten)]
-    pub(crate) pruning: PruningArgs,
-    #[command(flatten)]
-    pub(crate) memory: MemoryArgs,
-    /// Longest pair in tokens; longer texts are cut [default: what the model was made for]
-    #[arg(long, value_name = "N", value_parser = positive)]
-    pub(crate) max_tokens: Option<usize>,
-    /// What a Qwen3 reranker is told to judge by [default: that of its model card]
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) instruction: Option<String>,
-    /// Compute what all pairs begin with for each of them, as the reference implementations do
-    #[arg(long)]
-    pub(crate) separate_prefixes: bool,
-    /// Threads that compute [default: all cores]
-    #[arg(long, value_name = "N", value_parser = positive)]
-    pub(crate) threads: Option<usize>,
-    /// Print logits instead of scores from 0 to 1
-    #[arg(long)]
-    pub(crate) raw_scores: bool,
-    /// Write what happened in every layer to this file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) trace: Option<PathBuf>,
-}
-
-impl RerankArgs {
-    pub(crate) fn settings(&self) -> RerankSettings {
-        RerankSettings {
-            threads: self.threads,
-            max_tokens: self.max_tokens,
-            instruction: self.instruction.clone(),
-            separate_prefixes: self.separate_prefixes,
-            ..self.memory.onto(self.pruning.settings())
-        }
-    }
-}
-
-/// What a reranker may hold in memory.
-#[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Memory")]
-pub(crate) struct MemoryArgs {
-    /// Memory that the process is to stay within, as 250MiB; what is not set below is planned from it
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    pub(crate) memory_budget: Option<u64>,
-    /// Layers in memory at once [default: all]
-    #[arg(long, value_name = "N", value_parser = positive)]
-    pub(crate) window: Option<usize>,
-    /// Tokens computed at a time
-    #[arg(long, value_name = "N", value_parser = positive)]
-    pub(crate) micro_batch_tokens: Option<usize>,
-    /// Share of the embedding rows that may be in memory, 0 to 1
-    #[arg(long, value_name = "SHARE", value_parser = share::<f32>)]
-    pub(crate) embedding_rows: Option<f32>,
-    /// Keep hidden states on disk, three micro-batches of them in memory
-    #[arg(long)]
-    pub(crate) hidden_on_disk: bool,
-    /// Read layers past the page cache; needs a store made by `riddle models convert`
-    #[arg(long)]
-    pub(crate) direct_io: bool,
-}
-
-impl MemoryArgs {
-    fn onto(&self, settings: RerankSettings) -> RerankSettings {
-        RerankSettings {
-            memory_budget: self.memory_budget,
-            window: self.window,
-            micro_batch_tokens: self.micro_batch_tokens,
-            embedding_rows: self.embedding_rows,
-            hidden_on_disk: self.hidden_on_disk,
-            direct_io: self.direct_io,
-            ..settings
-        }
-    }
-}
-
-#[derive(Debug, Clone, Args)]
 pub(crate) struct ModelsArgs {
     #[command(subcommand)]
     pub(crate) command: ModelsCommand,
@@ -470,29 +392,6 @@ where
     number.ok_or_else(|| "a number from 0 to 1 is needed".to_owned())
 }
 
-/// Bytes: a number, with a unit if it is not bytes.
-fn size(text: &str) -> Result<u64, String> {
-    const UNITS: [(&str, u64); 8] = [
-        ("KiB", 1 << 10),
-        ("MiB", 1 << 20),
-        ("GiB", 1 << 30),
-        ("kB", 1_000),
-        ("KB", 1_000),
-        ("MB", 1_000_000),
-        ("GB", 1_000_000_000),
-        ("B", 1),
-    ];
-    let text = text.trim();
-    let (number, unit) = UNITS
-        .iter()
-        .find_map(|(name, unit)| Some((text.strip_suffix(name)?.trim(), *unit)))
-        .unwrap_or((text, 1));
-    let bytes = number.parse::<f64>().ok().map(|it| it * unit as f64);
-    // Beyond 2⁵³ bytes no machine has, f64 no longer counts every one.
-    let bytes = bytes.filter(|it| (1.0..9e15).contains(it));
-    bytes.map(|it| it as u64).ok_or_else(|| "a size such as 250MiB or 1.5GB is needed".to_owned())
-}
-
 fn dtypes() -> impl clap::builder::TypedValueParser<Value = Dtype> {
     PossibleValuesParser::new(["f32", "f16", "bf16"]).try_map(|name| name.parse::<Dtype>())
 }
@@ -529,15 +428,6 @@ mod tests {
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {
         Cli::try_parse_from(line.split_whitespace())
-    }
-
-    #[test]
-    fn sizes_have_units() {
-        let sizes = ["250MiB", "1.5 GB", "12kB", "7", "7B"].map(|it| size(it).ok());
-        assert_eq!(sizes, [250 << 20, 1_500_000_000, 12_000, 7, 7].map(Some));
-        for text in ["", "MiB", "1 TB", "-1", "inf", "NaN", "1e30"] {
-            assert!(size(text).is_err(), "{text:?}");
-        }
     }
 
     #[test]

@@ -129,6 +129,7 @@ unsafe impl Send for SharedOut {}
 // SAFETY: as above.
 unsafe impl Sync for SharedOut {}
 
+// Long: the places of three matrices and what is safe about them belong together.
 /// One head of one sequence, block of queries by block of queries.
 fn one_head(
     work: &Attention<'_>,

@@ -109,6 +109,7 @@ fn fastest(
     Ok(best)
 }
 
+// Long: one report per operation.
 /// Each operation of a layer on one micro-batch, times how often the forward pass runs it.
 fn operations(
     bert: &Bert,

@@ -8,7 +8,7 @@ use clap::{
 };
 use riddle_bench::{NumberFormat, Preset, Shape};
 
-use super::{not_negative, positive, size};
+use super::{not_negative, positive, rerank::size};
 
 /// First argument of a process that measures one configuration. As with the parser, Riddle starts it itself.
 pub(crate) const BENCH_WORKER: &str = "bench-worker";
