@@ -1,7 +1,7 @@
-//! Pieces of text and their ids, as a trie in six arrays instead of one hash table per node.
+//! Pieces of text and their ids, as a trie in a few flat arrays instead of one hash table per node.
 //!
 //! The nodes are numbered level by level, so the children of a node are neighbors and one number says where
-//! they begin: nine bytes a node, some 7 MB for the 250 002 pieces of XLM-RoBERTa. Jacobson, "Space-efficient
+//! they begin: nine bytes a node, some 7 MB for 250 002 pieces as XLM-RoBERTa has them. Jacobson, "Space-efficient
 //! static trees and graphs" (FOCS 1989), has the numbering; his bit vectors would save half of it again and
 //! cost a rank query per byte of text.
 
@@ -9,7 +9,7 @@
 const ABSENT: u32 = u32::MAX;
 
 /// Most nodes, 144 MiB of them. Twenty times what XLM-RoBERTa's vocabulary needs; XLM-V, with a million pieces
-/// the largest there is, needs a quarter. A file may hold a piece of as many bytes as it has itself.
+/// the largest there is, should need a quarter. A file may hold a piece of as many bytes as it has itself.
 const MOST_NODES: usize = 16 << 20;
 
 /// Strings one after the other in one allocation.
