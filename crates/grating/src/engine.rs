@@ -261,9 +261,12 @@ impl Engine {
         let wishes = Wishes { window, micro_batch_tokens, hidden_on_disk };
         let plan = match self.options.memory_budget {
             Some(budget) => {
-                // Weights that are in memory now are in the plan, too.
-                let own = model.resident_bytes();
-                let held = process_bytes().map_or(0, |it| it.saturating_sub(own));
+                // Layers and rows that are in memory now are in the plan, too.
+                let planned = model.planned_bytes();
+                let held = match process_bytes() {
+                    Some(bytes) => bytes.saturating_sub(planned),
+                    None => model.resident_bytes() - planned,
+                };
                 wishes.within(budget, held, &demand)?
             }
             None => wishes.plan(demand.num_layers),

@@ -116,6 +116,11 @@ impl Model {
         self.layer_bytes() + self.rows.resident_bytes() + self.network.resident_bytes()
     }
 
+    /// Bytes in memory now that a plan counts: layers and embedding rows.
+    pub(crate) fn planned_bytes(&self) -> u64 {
+        self.layer_bytes() + self.rows.resident_bytes()
+    }
+
     /// Starts to read the first layers.
     pub(crate) fn prefetch(&mut self) -> Result<()> {
         Ok(self.window.prefetch()?)

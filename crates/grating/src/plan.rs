@@ -20,9 +20,13 @@ const FEW_ROWS: usize = 512;
 /// Bytes that an entry of the row cache costs beside its row: key, slot, links and the map's slack.
 const ROW_OVERHEAD: u64 = 96;
 
-/// What no plan sees: stacks of the threads, their first allocations, the allocator's rounding. Measured at
-/// 2 to 5 MB (docs/BENCHMARKS.md).
-const UNSEEN_BYTES: u64 = 8 << 20;
+/// What no plan sees: code that is paged in when it first runs, the layers' reports, the allocator's
+/// rounding. Measured at 3 to 5 MB with two threads, beside what the threads take.
+const UNSEEN_BYTES: u64 = 6 << 20;
+
+/// What a thread takes for itself: matrix products pack their operands into blocks that fit the caches.
+/// Measured at 3 to 4 MB a thread (docs/BENCHMARKS.md).
+const UNSEEN_BYTES_PER_THREAD: u64 = 4 << 20;
 
 /// What is in memory during a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,7 +141,8 @@ impl Wishes {
             (1, 128, true),
             (1, 1, true),
         ];
-        let available = budget.saturating_sub(held + UNSEEN_BYTES);
+        let unseen = UNSEEN_BYTES + demand.threads as u64 * UNSEEN_BYTES_PER_THREAD;
+        let available = budget.saturating_sub(held + unseen);
         let mut smallest = u64::MAX;
         for (window, micro_batch_tokens, hidden_on_disk) in steps {
             let plan = Plan {
@@ -156,7 +161,7 @@ impl Wishes {
                 return Ok(Plan { embedding_rows: Some(rows), ..plan });
             }
         }
-        Err(Error::BudgetTooSmall { budget, smallest: smallest + held + UNSEEN_BYTES })
+        Err(Error::BudgetTooSmall { budget, smallest: smallest + held + unseen })
     }
 }
 
