@@ -293,3 +293,39 @@ fn a_corrupt_model_is_refused_in_one_line() {
     let line = rerank(&request(), &empty.path().to_string_lossy(), &[]).failed(1);
     assert!(line.contains("model"), "{line}");
 }
+
+#[test]
+fn a_recorded_run_is_replayed_at_other_thresholds() {
+    let dir = TempDir::new().expect("a temporary folder");
+    let file = dir.path().join("trace.json").to_string_lossy().into_owned();
+    rerank(&request(), &cross_encoder(), &["--trace", &file]).json();
+    let riddle = Riddle::new();
+    let replayed = riddle.json(&["bench", "replay", &file, "--threshold", "0,0.01,9", "-k", "4"]);
+    let rows = replayed["replays"].as_array().expect("a row for each threshold");
+    assert_eq!(rows.len(), 3);
+    for row in rows {
+        assert_eq!(row["results"].as_array().map(Vec::len), Some(4), "{row:#}");
+        // The engine itself, at the same threshold, accepts the same after the same layer.
+        let threshold = row["threshold"].to_string();
+        let mut request: Value = serde_json::from_slice(&request()).expect("JSON");
+        request["top_n"] = 4.into();
+        let extra = ["--mode", "set", "--threshold", &threshold];
+        let run = rerank(request.to_string().as_bytes(), &cross_encoder(), &extra).json();
+        assert_eq!(run["layers_run"], row["layers_run"], "{row:#}");
+        for (a, b) in run["results"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .zip(row["results"].as_array().into_iter().flatten())
+        {
+            assert_eq!(
+                (&a["index"], &a["decided_at_layer"]),
+                (&b["index"], &b["decided_at_layer"])
+            );
+        }
+    }
+    assert_eq!(rows[2]["candidate_layers_share"], 1.0, "nothing is dropped at 9");
+    fs::write(&file, "{\"num_layers\": 3, \"layers\": []}").expect("written");
+    let line = riddle.run(&["bench", "replay", &file]).failed(1);
+    assert!(line.contains("trace.json"), "{line}");
+}

@@ -16,7 +16,8 @@ use riddle_types::{FileKind, Filter};
 
 pub(crate) use self::{
     bench::{
-        BENCH_WORKER, BenchArgs, BenchCommand, BenchModelArgs, BenchPrepareArgs, BenchRerankArgs,
+        BENCH_WORKER, BenchArgs, BenchCommand, BenchModelArgs, BenchPrepareArgs, BenchReplayArgs,
+        BenchRerankArgs,
     },
     rerank::RerankArgs,
 };
@@ -452,6 +453,7 @@ mod tests {
             "riddle search boat --model m --mode set --precision 0.99 --confident",
             "riddle eval d --stages bm25,dense,rrf,rerank --candidates 50 --top-k 10 --model m --limit-queries 5",
             "riddle rerank --model m --memory-budget 250MiB --hidden-on-disk --direct-io --max-tokens 512 --instruction x --separate-prefixes",
+            "riddle bench replay t.json --threshold 0.1,0.5 --mode order -k 5 --json",
             "riddle models convert m --dtype bf16 --out d",
             "riddle eval d --run minilm --json",
             "riddle bench rerank --shape minilm-l6 --preset figure16 --candidates 5 --tokens 100 --repeat 1 --threshold 0.3 --threads 1 --dir d --svg m.svg --json",
@@ -492,6 +494,8 @@ mod tests {
             "riddle rerank --model m --memory-budget much",
             "riddle rerank --model m --memory-budget -1MB",
             "riddle rerank --model m --memory-budget 0",
+            "riddle bench replay",
+            "riddle bench replay t.json --mode off",
             "riddle models convert m --dtype int3",
             "riddle models calibrate m",
             "riddle models calibrate m --requests r --mode off",

@@ -9,6 +9,7 @@ pub(crate) mod eval;
 pub(crate) mod index;
 pub(crate) mod models;
 pub(crate) mod parse_worker;
+pub(crate) mod replay;
 pub(crate) mod rerank;
 pub(crate) mod search;
 pub(crate) mod status;

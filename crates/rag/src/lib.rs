@@ -40,10 +40,10 @@ pub use request::{
     RerankResponse, RerankResult, RerankSettings, RootStatus, SearchHit, SearchRequest,
     SearchResponse, StageLists, Status, Support,
 };
-pub use rerank::{Converted, convert_model, open_reranker, rerank, verify_store};
+pub use rerank::{Converted, convert_model, open_reranker, replay_trace, rerank, verify_store};
 pub use riddle_embedding::{SupportedModel, supported as supported_onnx_embedders};
 pub use riddle_grating::{
-    Calibration, CalibrationOptions, Dtype, Guarantee, Meets, Mode, Trace, TraceRecorder,
+    Calibration, CalibrationOptions, Dtype, Guarantee, Meets, Mode, Replay, Trace, TraceRecorder,
 };
 pub use riddle_ingest::{WorkerCommand, worker_main};
 /// The model store: pulling, importing, verifying, listing.

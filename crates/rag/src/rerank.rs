@@ -6,7 +6,10 @@ use std::{
     time::Instant,
 };
 
-use riddle_grating::{Dtype, Engine, EngineOptions, STORE_FILE, convert, verify};
+use riddle_grating::{
+    ClusterPruning, Dtype, Engine, EngineOptions, Mode, NeverPrune, PruningPolicy, Replay,
+    STORE_FILE, Trace, convert, replay, verify,
+};
 use riddle_types::{LayerObserver, Reranker};
 
 use crate::{
@@ -124,6 +127,24 @@ pub struct Converted {
 /// The first part that does not match.
 pub fn verify_store(dir: &Path) -> Result<bool> {
     verify(dir).map_err(|error| Error::BadModel { dir: dir.to_path_buf(), source: Box::new(error) })
+}
+
+/// What a recorded run (mode off, scores after every layer) would have returned under cluster pruning at
+/// `threshold` (`None`: in full) and what it would have computed. Nothing is computed now.
+///
+/// # Errors
+/// When the trace is not of such a run.
+pub fn replay_trace(
+    trace: &Trace,
+    threshold: Option<f32>,
+    mode: Mode,
+    top_k: usize,
+) -> Result<Replay> {
+    let policy: Box<dyn PruningPolicy> = match threshold {
+        Some(threshold) => Box::new(ClusterPruning::new(threshold)),
+        None => Box::new(NeverPrune),
+    };
+    replay(trace, &*policy, mode, top_k).map_err(|error| Error::BadRequest(error.to_string()))
 }
 
 /// The engine alone: a query and documents in, the best of them out.

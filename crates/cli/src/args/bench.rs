@@ -7,8 +7,9 @@ use clap::{
     builder::{PossibleValuesParser, TypedValueParser},
 };
 use riddle_bench::{NumberFormat, Preset, Shape};
+use riddle_rag::Mode;
 
-use super::{not_negative, positive, rerank::size};
+use super::{not_negative, positive, pruning_modes, rerank::size};
 
 /// First argument of a process that measures one configuration. As with the parser, Riddle starts it itself.
 pub(crate) const BENCH_WORKER: &str = "bench-worker";
@@ -25,6 +26,8 @@ pub(crate) enum BenchCommand {
     Rerank(BenchRerankArgs),
     /// Write a model of random weights and a request for it, for other programs to be measured on
     Prepare(BenchPrepareArgs),
+    /// Show at once what a recorded run would have saved and lost at other thresholds
+    Replay(BenchReplayArgs),
 }
 
 /// A model to measure on.
@@ -82,6 +85,22 @@ pub(crate) struct BenchPrepareArgs {
     /// Write the request to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) request: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct BenchReplayArgs {
+    /// What `riddle rerank --mode off --trace FILE` has written
+    #[arg(value_name = "TRACE.json")]
+    pub(crate) trace: PathBuf,
+    /// Dispersions above which candidates are pruned [default: a spread of them]
+    #[arg(long, value_delimiter = ',', value_name = "T", value_parser = not_negative)]
+    pub(crate) threshold: Vec<f32>,
+    /// What pruning may change
+    #[arg(long, value_name = "MODE", value_parser = pruning_modes(), default_value = "set")]
+    pub(crate) mode: Mode,
+    /// Results asked for
+    #[arg(short = 'k', long, value_name = "K", default_value_t = 10, value_parser = positive)]
+    pub(crate) top_k: usize,
 }
 
 fn shapes() -> impl TypedValueParser<Value = Shape> {

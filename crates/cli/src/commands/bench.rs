@@ -23,6 +23,7 @@ pub(crate) fn run(args: &BenchArgs, context: &Context) -> Result<(), Failure> {
     match &args.command {
         BenchCommand::Rerank(args) => rerank(args, context),
         BenchCommand::Prepare(args) => prepared(args, context),
+        BenchCommand::Replay(args) => super::replay::run(args, context),
     }
 }
 
