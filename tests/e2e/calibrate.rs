@@ -58,7 +58,15 @@ fn a_calibrated_model_is_pruned_by_precision() {
         "0.5",
         "--svg",
         &svg,
+        "--check",
+        &file,
     ]);
+    // The requests it was made from keep the promise by construction.
+    let checked = made["checked"].as_array().expect("a promise for each table");
+    assert_eq!(checked.len(), 4 * 3, "{made:#}");
+    for promise in checked.iter().filter(|it| it["asked"] == "--precision 0.5") {
+        assert!(promise["measured"]["precision"].as_f64() >= Some(0.5), "{promise:#}");
+    }
     assert_eq!(made["calibration"]["queries"], 30, "{made:#}");
     let kept = made["file"].as_str().expect("a file");
     assert!(Path::new(kept).starts_with(riddle.home()) && Path::new(kept).is_file(), "{kept}");

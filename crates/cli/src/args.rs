@@ -323,6 +323,9 @@ pub(crate) struct CalibrateArgs {
     /// Precision to show the threshold of; any other can be asked for later
     #[arg(long, value_name = "P", value_parser = share::<f64>, default_value_t = 0.99)]
     pub(crate) precision: f64,
+    /// Other requests, to see what the calibration's promises are worth on them
+    #[arg(long, value_name = "FILE.jsonl")]
+    pub(crate) check: Option<PathBuf>,
     /// Draw precision over latency into this file
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) svg: Option<PathBuf>,
@@ -448,7 +451,7 @@ mod tests {
             "riddle models verify",
             "riddle models remove x",
             "riddle models use x",
-            "riddle models calibrate x --requests r.jsonl --top-k 1,10 --mode set --precision 0.99 --svg c.svg --json",
+            "riddle models calibrate x --requests r.jsonl --top-k 1,10 --mode set --precision 0.99 --check o.jsonl --svg c.svg --json",
             "riddle rerank --model m --mode order --error-probability 0.01",
             "riddle search boat --model m --mode set --precision 0.99 --confident",
             "riddle eval d --stages bm25,dense,rrf,rerank --candidates 50 --top-k 10 --model m --limit-queries 5",

@@ -30,7 +30,9 @@ mod text;
 
 pub use answer::LLM_EXTRACTIVE;
 pub use assistant::Assistant;
-pub use calibration::{Calibrated, calibrate, calibration, fingerprint};
+pub use calibration::{
+    Calibrated, CheckedPromise, calibrate, calibration, check_calibration, fingerprint,
+};
 pub use config::{Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES};
 pub use error::{Error, Result};
 pub use library::{InputDocument, Library};

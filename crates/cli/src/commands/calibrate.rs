@@ -7,7 +7,9 @@ use std::{
     path::Path,
 };
 
-use riddle_rag::{Calibrated, CalibrationOptions, Meets, Mode, RerankRequest, RerankSettings};
+use riddle_rag::{
+    Calibrated, CalibrationOptions, CheckedPromise, Meets, Mode, RerankRequest, RerankSettings,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -46,28 +48,79 @@ pub(crate) fn run(args: &CalibrateArgs, context: &Context) -> Result<(), Failure
     let Some(made) = made else {
         return Err(Failure::run("stopped before all requests were run: no calibration was kept"));
     };
+    let checked = match &args.check {
+        Some(file) => Some(check(args, file, &made, context)?),
+        None => None,
+    };
     if let Some(path) = &args.svg {
         let mode = args.mode.unwrap_or(Mode::Set);
         write(path, &made.calibration.to_chart(mode, args.precision).to_svg())?;
     }
     if context.json {
-        return context.out.json(&value(args, &made));
+        return context.out.json(&value(args, &made, checked.as_deref()));
     }
-    context.out.text(page(args, &made))
+    context.out.text(page(args, &made, checked.as_deref()))
 }
 
-fn value(args: &CalibrateArgs, made: &Calibrated) -> Value {
+fn check(
+    args: &CalibrateArgs,
+    file: &Path,
+    made: &Calibrated,
+    context: &Context,
+) -> Result<Vec<CheckedPromise>, Failure> {
+    let requests = read_requests(file)?;
+    let settings = RerankSettings { threads: args.threads, ..RerankSettings::default() };
+    let mut progress = Progress::new();
+    let checked = riddle_rag::check_calibration(
+        &context.config,
+        &args.name,
+        &settings,
+        &made.calibration,
+        args.precision,
+        &requests,
+        &mut |done, of| {
+            progress.requests(done as u64, of as u64);
+            if context.stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        },
+    )?;
+    progress.clear();
+    checked.ok_or_else(|| Failure::run("stopped: the calibration is kept and was not checked"))
+}
+
+/// A line for every promise: what it was worth on the requests of `--check`.
+fn promises(checked: &[CheckedPromise]) -> String {
+    let mut page = "\non the requests of --check:\n".to_owned();
+    for CheckedPromise { mode, top_k, asked, measured } in checked {
+        let worth = measured.map_or("can not be promised".to_owned(), |it| {
+            format!(
+                "precision {:.4}, {:.1}% of the forwards computed, {:.1}% of the requests changed",
+                it.precision,
+                100.0 * it.candidate_layers_share,
+                100.0 * it.requests_changed
+            )
+        });
+        page.push_str(&format!("  {mode}, top {top_k}, {asked}: {worth}\n"));
+    }
+    page
+}
+
+fn value(args: &CalibrateArgs, made: &Calibrated, checked: Option<&[CheckedPromise]>) -> Value {
     let chosen = made.calibration.tables.iter().map(|table| {
         let point = table.threshold_for(args.precision, Meets::Mean);
         json!({ "mode": table.mode, "top_k": table.top_k, "precision": args.precision, "point": point })
     });
     let chosen: Vec<Value> = chosen.collect();
-    json!({ "file": made.file, "chosen": chosen, "calibration": made.calibration })
+    json!({
+        "file": made.file, "chosen": chosen, "checked": checked, "calibration": made.calibration,
+    })
 }
 
-fn page(args: &CalibrateArgs, made: &Calibrated) -> String {
+fn page(args: &CalibrateArgs, made: &Calibrated, checked: Option<&[CheckedPromise]>) -> String {
     let mut page = made.calibration.to_text(args.precision);
     page.push_str(&format!("\nkept in {}\n", show::path(&made.file.to_string_lossy())));
+    if let Some(checked) = checked {
+        page.push_str(&promises(checked));
+    }
     let name = show::clean(&args.name);
     if let Some(table) = made.calibration.tables.last() {
         page.push_str(&format!(
