@@ -85,7 +85,10 @@ pub(crate) enum Command {
 impl Command {
     /// Whether the first Ctrl-C lets the command finish its step; the others have nothing to lose.
     pub(crate) fn stops_gracefully(&self) -> bool {
-        matches!(self, Command::Index(_) | Command::Eval(_) | Command::Models(_))
+        matches!(
+            self,
+            Command::Index(_) | Command::Eval(_) | Command::Models(_) | Command::Rerank(_)
+        )
     }
 }
 

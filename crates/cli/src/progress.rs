@@ -47,6 +47,13 @@ impl Progress {
         }
     }
 
+    /// Shows how far a run of the reranker is.
+    pub(crate) fn layer(&mut self, layer: u32, running: usize, settled: usize) {
+        let running = show::plural(running as u64, "candidate");
+        let settled = show::plural(settled as u64, "result");
+        self.spin(format!("layer {layer} done, {running} running, {settled} certain"));
+    }
+
     /// Shows how much of a file is written.
     pub(crate) fn writing(&mut self, bytes: u64) {
         self.spin(format!("{} written", show::bytes(bytes)));

@@ -1,13 +1,19 @@
 //! GRATING: a cross-encoder reranker in a fraction of the usual time and memory (*monolithic forwarding*).
 //!
-//! [`Engine`] opens a published cross-encoder (BERT family) and reranks: all candidates of a request go
-//! through layer *i* before any goes through *i + 1* (§3.2), in micro-batches (§4.3), over a window of
-//! layers read from disk (§4.2) and a cache of embedding rows (§4.4). After each layer a
-//! [`PruningPolicy`] may accept or drop candidates (§4.1); the engine enforces that exactly
-//! `min(top_k, n)` come back. [`NeverPrune`] is the oracle; [`ClusterPruning`] is the paper's policy;
-//! [`BoundedError`] prunes with a stated error probability. A [`Trace`] of a full forward can be
-//! [replayed](replay) under any policy without computing, and [`calibrate()`] learns from many of them which
-//! threshold keeps a wanted precision. [`chart`] draws such curves.
+//! [`Engine`] opens a published cross-encoder (BERT, XLM-RoBERTa, ModernBERT, Qwen3 reranker, MiniCPM
+//! layerwise) and reranks: all candidates of a request go through layer *i* before any goes through *i + 1*
+//! (§3.2), in micro-batches (§4.3), over a window of layers read from disk (§4.2) and a cache of embedding
+//! rows (§4.4); hidden states of thousands of candidates go to disk, too. One number,
+//! [`EngineOptions::memory_budget`], plans all of it. [`convert()`] writes weights so that a layer is one
+//! checksummed read.
+//!
+//! After each layer a [`PruningPolicy`] may accept or drop candidates (§4.1); the engine enforces that
+//! exactly `min(top_k, n)` come back, and a [`LayerObserver`](riddle_types::LayerObserver) hears of every
+//! decision at once and may stop the run. [`NeverPrune`] is the oracle; [`ClusterPruning`] is the paper's
+//! policy; [`BoundedError`] prunes with a stated error probability; one of your own is one function
+//! (`examples/own_policy.rs`). A [`Trace`] of a full forward can be [replayed](replay) under any policy
+//! without computing, and [`calibrate()`] learns from many of them which threshold keeps a wanted
+//! precision. [`chart`] draws such curves.
 //!
 //! Not here: where candidates come from, kernels, file formats, tokenizers. Section numbers refer to the
 //! GRATING paper.
@@ -16,7 +22,9 @@
 //! use riddle_grating::{Engine, EngineOptions};
 //! use riddle_types::{Reranker as _, SilentObserver};
 //!
-//! let engine = Engine::open("models/cross-encoder".as_ref(), EngineOptions::default())?;
+//! // 250 MiB for the whole process, or an error that says how much it takes.
+//! let options = EngineOptions { memory_budget: Some(250 << 20), ..EngineOptions::default() };
+//! let engine = Engine::open("models/cross-encoder".as_ref(), options)?;
 //! let outcome = engine.rerank("Who built it?", &["Thorne did.", "It rained."], 1, &mut SilentObserver)?;
 //! println!("best: {}", outcome.ranked[0].index);
 //! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())

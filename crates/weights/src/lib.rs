@@ -1,13 +1,16 @@
-//! Bytes on disk to tensors: safetensors checkpoints and Hugging Face configurations.
+//! Bytes on disk to tensors: safetensors checkpoints, our own store, and Hugging Face configurations.
 //!
 //! [`Checkpoint`] opens a model directory as the hub publishes it (one `model.safetensors`, or several
-//! files with an index), checks every claim of the headers against the files, and reads tensors by
-//! positioned reads into memory that the caller owns: never by memory mapping, because pages that the
-//! kernel lends can neither be bounded nor counted. [`BertConfig`] is the `config.json` of the BERT
-//! family. [`LayeredCheckpoint`] groups a checkpoint's tensors by layer, in the order of computation.
+//! files with an index) or the store beside it, checks every claim of the headers against the files, and
+//! reads tensors by positioned reads into memory that the caller owns: never by memory mapping, because
+//! pages that the kernel lends can neither be bounded nor counted. [`BertConfig`], [`ModernBertConfig`] and
+//! [`DecoderConfig`] are the `config.json` of the supported families. [`LayeredCheckpoint`] groups a
+//! checkpoint's tensors by layer, in the order of computation; [`write_store`] writes them in that order, so
+//! that a layer is one read.
 //!
 //! Files are untrusted: each way they can lie has an error of its own, and nothing is allocated on a
-//! header's word before it was compared with the file's size. Nothing here computes, caches or spawns.
+//! header's word before it was compared with the file's size; both readers are fuzzed (`fuzz/`). Nothing
+//! here computes, caches or spawns.
 
 mod checkpoint;
 mod config;

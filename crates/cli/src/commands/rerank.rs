@@ -3,17 +3,19 @@
 use std::{
     fs::File,
     io::{IsTerminal as _, Read},
+    ops::ControlFlow,
     path::Path,
 };
 
 use riddle_rag::{Mode, Pruning, RerankRequest, RerankSettings, Trace, TraceRecorder};
-use riddle_types::SilentObserver;
+use riddle_types::{LayerEvent, LayerObserver, SilentObserver};
 
 use crate::{
     args::RerankArgs,
     context::Context,
     failure::Failure,
     measures::{Times, with_measures},
+    progress::Progress,
     show,
 };
 
@@ -25,30 +27,47 @@ pub(crate) fn run(args: &RerankArgs, context: &Context) -> Result<(), Failure> {
     let request = read_request(args.request.as_deref())?;
     let config = &context.config;
     let settings = args.settings();
-    let Some(trace_file) = &args.trace else {
-        let observer = &mut SilentObserver;
-        let response = riddle_rag::rerank(
-            config,
-            &args.model,
-            &settings,
-            args.raw_scores,
-            &request,
-            observer,
-        )?;
-        return context.out.json(&with_measures(&response, &Times::new())?);
-    };
-    let mut recorder = TraceRecorder::default();
-    let response = riddle_rag::rerank(
-        config,
-        &args.model,
-        &settings,
-        args.raw_scores,
-        &request,
-        &mut recorder,
-    )?;
-    let num_layers = num_layers(args, context)?;
-    write_trace(trace_file, &recorder.into_trace(num_layers, response.threshold))?;
+    let mut watch = Watch::new(context, args.trace.is_some());
+    let response =
+        riddle_rag::rerank(config, &args.model, &settings, args.raw_scores, &request, &mut watch);
+    watch.progress.clear();
+    let response = response?;
+    if let (Some(file), Some(recorder)) = (&args.trace, watch.recorder) {
+        let num_layers = num_layers(args, context)?;
+        write_trace(file, &recorder.into_trace(num_layers, response.threshold))?;
+    }
     context.out.json(&with_measures(&response, &Times::new())?)
+}
+
+/// Shows how far a run is and which results are certain already, keeps its layers if they are wanted, and
+/// stops it at Ctrl-C.
+struct Watch<'a> {
+    context: &'a Context,
+    progress: Progress,
+    recorder: Option<TraceRecorder>,
+    settled: usize,
+}
+
+impl<'a> Watch<'a> {
+    fn new(context: &'a Context, record: bool) -> Watch<'a> {
+        let recorder = record.then(TraceRecorder::default);
+        Watch { context, progress: Progress::new(), recorder, settled: 0 }
+    }
+}
+
+impl LayerObserver for Watch<'_> {
+    fn on_layer(&mut self, event: &LayerEvent) -> ControlFlow<()> {
+        self.settled += event.accepted.len();
+        let left = event.accepted.len() + event.dropped.len();
+        self.progress.layer(event.layer, event.active.len() - left, self.settled);
+        if self.context.stopped() {
+            return ControlFlow::Break(());
+        }
+        match &mut self.recorder {
+            Some(recorder) => recorder.on_layer(event),
+            None => ControlFlow::Continue(()),
+        }
+    }
 }
 
 /// Layers of the model: a pruned run may have ended before the last one.
