@@ -9,18 +9,18 @@
 
 mod ablation;
 mod error;
+mod figure;
 mod measure;
 mod report;
 mod shape;
-mod svg;
 mod texts;
 mod worker;
 
 pub use ablation::{Preset, Setting, Step, steps};
 pub use error::{Error, Result};
+pub use figure::memory_chart;
 pub use measure::{BenchOptions, measure};
 pub use report::{BenchReport, Machine, StepReport};
 pub use shape::{NumberFormat, Shape, prepare};
-pub use svg::memory_chart;
 pub use texts::{Lengths, Request, request};
 pub use worker::{Figures, Sample, Worker, work};

@@ -44,6 +44,7 @@ pub use request::{
 };
 pub use rerank::{Converted, convert_model, open_reranker, replay_trace, rerank, verify_store};
 pub use riddle_embedding::{SupportedModel, supported as supported_onnx_embedders};
+pub use riddle_grating::chart;
 pub use riddle_grating::{
     Calibration, CalibrationOptions, Dtype, Guarantee, Meets, Mode, Replay, Trace, TraceRecorder,
 };
