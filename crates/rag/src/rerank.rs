@@ -56,7 +56,7 @@ pub(crate) fn open_engine(
         max_tokens: settings.max_tokens,
         memory_budget: settings.memory_budget,
         hidden_on_disk: settings.hidden_on_disk,
-        spill_dir: spill_dir(config)?,
+        spill_dir: spill_dir(config),
         direct_io: settings.direct_io,
         share_prefix: !settings.separate_prefixes,
         instruction: settings.instruction.clone(),
@@ -70,8 +70,8 @@ pub(crate) fn open_engine(
 
 /// Where hidden states go when they do not fit: into the home, since the system's folder for temporary files
 /// often lies in memory. Nothing is made there before the home itself is.
-fn spill_dir(config: &Config) -> Result<Option<PathBuf>> {
-    Ok(config.home.is_dir().then(|| config.home.clone()))
+fn spill_dir(config: &Config) -> Option<PathBuf> {
+    config.home.is_dir().then(|| config.home.clone())
 }
 
 /// Writes our own store of a reranker into its folder or into `out`, matrices in `dtype` (`None`: as they
