@@ -17,8 +17,6 @@ pub(crate) struct RerankArgs {
     pub(crate) model: String,
     #[command(flatten)]
     pub(crate) pruning: PruningArgs,
-    #[command(flatten)]
-    pub(crate) memory: MemoryArgs,
     /// Longest pair in tokens; longer texts are cut [default: what the model was made for]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(crate) max_tokens: Option<usize>,
@@ -37,6 +35,9 @@ pub(crate) struct RerankArgs {
     /// Write what happened in every layer to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
+    // Last, because its heading holds for whatever follows.
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
 }
 
 impl RerankArgs {
