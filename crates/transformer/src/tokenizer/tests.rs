@@ -21,7 +21,7 @@ const MODELS: [&str; 4] = [
 
 struct Twins {
     ours: Tokenizer,
-    library: tokenizers::Tokenizer,
+    naive: tokenizers::Tokenizer,
 }
 
 impl Twins {
@@ -29,10 +29,10 @@ impl Twins {
         let ours = Tokenizer::open(dir, UNLIMITED, UNLIMITED).expect("opens");
         assert!(!is_library(&ours), "{} is read by the library", dir.display());
         let file = dir.join("tokenizer.json");
-        let mut library = tokenizers::Tokenizer::from_file(file).expect("opens");
-        library.with_padding(None);
-        library.with_truncation(None).expect("taken back");
-        Twins { ours, library }
+        let mut naive = tokenizers::Tokenizer::from_file(file).expect("opens");
+        naive.with_padding(None);
+        naive.with_truncation(None).expect("taken back");
+        Twins { ours, naive }
     }
 
     /// A file of only a model.
@@ -42,7 +42,7 @@ impl Twins {
 
     #[track_caller]
     fn check(&self, text: &str) {
-        let expected = self.library.encode_fast(text, false);
+        let expected = self.naive.encode_fast(text, false);
         let found = self.ours.encode_plain(text);
         match (expected, found) {
             (Ok(expected), Ok(found)) => assert_eq!(found, expected.get_ids(), "{text:?}"),
@@ -112,7 +112,7 @@ proptest! {
                 twins.check(text);
                 let second = &texts[(index + 1) % texts.len()];
                 let pair = (text.as_str(), second.as_str());
-                let expected = twins.library.encode_fast(pair, true).expect("encoded");
+                let expected = twins.naive.encode_fast(pair, true).expect("encoded");
                 let found = twins.ours.encode_pair(pair.0, pair.1).expect("encoded");
                 prop_assert_eq!(&found.ids, expected.get_ids());
                 let expected: Vec<u8> = expected.get_type_ids().iter().map(|&it| it as u8).collect();
@@ -141,7 +141,7 @@ proptest! {
         for text in &texts {
             twins.check(text);
         }
-        prop_assert_eq!(twins.ours.inner.get_vocab_size(true), twins.library.get_vocab_size(true));
+        prop_assert_eq!(twins.ours.inner.get_vocab_size(true), twins.naive.get_vocab_size(true));
     }
 
     #[test]
@@ -186,7 +186,7 @@ proptest! {
         for text in &texts {
             twins.check(text);
         }
-        prop_assert_eq!(twins.ours.inner.get_vocab_size(true), twins.library.get_vocab_size(true));
+        prop_assert_eq!(twins.ours.inner.get_vocab_size(true), twins.naive.get_vocab_size(true));
     }
 
     // Not the normalizers and templates around it: those are the library's.
@@ -205,7 +205,7 @@ proptest! {
             // The library panics over a merge that is longer than its longest token.
             let library = std::panic::catch_unwind(|| tokenizers::Tokenizer::from_bytes(&bytes));
             match library {
-                Ok(Ok(library)) => Twins { ours, library }.check(text),
+                Ok(Ok(naive)) => Twins { ours, naive }.check(text),
                 _ => drop(ours.encode_plain(text)),
             }
         }
@@ -244,11 +244,11 @@ fn a_word_of_twenty_thousand_characters_is_encoded_as_the_library_does() {
 fn token_ids_are_those_of_the_library() {
     for name in MODELS {
         let twins = Twins::open(&golden(name));
-        let model = twins.library.get_model();
-        let vocabulary = twins.library.get_vocab(true);
+        let model = twins.naive.get_model();
+        let vocabulary = twins.naive.get_vocab(true);
         for (token, id) in &vocabulary {
             assert_eq!(twins.ours.token_id(token), Some(*id), "{token:?}");
-            assert_eq!(twins.ours.inner.id_to_token(*id), twins.library.id_to_token(*id));
+            assert_eq!(twins.ours.inner.id_to_token(*id), twins.naive.id_to_token(*id));
         }
         assert_eq!(twins.ours.token_id("no such token"), None);
         assert_eq!(twins.ours.inner.get_vocab(true), vocabulary);
