@@ -371,6 +371,9 @@ pub(crate) struct EvalArgs {
     /// Ask only the first N queries
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(crate) limit_queries: Option<usize>,
+    /// Write the order of every stage to FOLDER/STAGE.trec
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) save_runs: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Args)]

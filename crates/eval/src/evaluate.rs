@@ -16,7 +16,7 @@ use riddle_types::{LayerEvent, LayerObserver};
 
 use crate::{
     Dataset, Error, EvalReport, Latency, Measures, Result, Stage, StageReport, TestQuery,
-    corpus_index::CorpusIndex,
+    corpus_index::CorpusIndex, runs::RunFiles,
 };
 
 /// Documents that recall@100 needs of each retriever.
@@ -54,6 +54,8 @@ pub struct EvalOptions {
     pub files: Option<PathBuf>,
     /// Whether documents are their texts alone, as some published figures take them.
     pub ignore_titles: bool,
+    /// Write the order of every stage into this folder, as runs in TREC format.
+    pub save_runs: Option<PathBuf>,
 }
 
 /// What is being done, for progress displays.
@@ -202,6 +204,8 @@ fn search_all(
     let session =
         Session { options, dataset, index: &index, model: model.as_deref(), stages: &stages };
     let mut tallies: Tallies = stages.iter().map(|&it| (it, Tally::default())).collect();
+    let mut runs =
+        options.save_runs.as_deref().map(|it| RunFiles::create(it, &stages)).transpose()?;
     for (number, query) in dataset.queries.iter().enumerate() {
         stopped(stop)?;
         let judgments = &dataset.judgments[&query.id];
@@ -209,9 +213,13 @@ fn search_all(
             let tally = tallies.entry(stage).or_default();
             tally.measures.push(Measures::of(&documents, judgments));
             lap.record(stage, tally);
+            runs.as_mut().map_or(Ok(()), |it| it.write(stage, &query.id, &documents))
         })?;
         report.resident_weight_bytes = report.resident_weight_bytes.max(resident);
         instruments.event(EvalEvent::Queries { done: number + 1, total: dataset.queries.len() });
+    }
+    if let Some(runs) = runs {
+        runs.finish()?;
     }
     report.stages = reports(&tallies);
     report.reranker = model.filter(|_| stages.contains(&Stage::Rerank));
@@ -293,7 +301,7 @@ struct Session<'a> {
 }
 
 /// Receives the documents of a stage and what they cost.
-type Sink<'a> = &'a mut dyn FnMut(Stage, Vec<String>, &Lap);
+type Sink<'a> = &'a mut dyn FnMut(Stage, Vec<String>, &Lap) -> Result<()>;
 
 impl Session<'_> {
     /// Asks one query: deep for the lists of the retrievers, as configured for what follows. Returns the
@@ -333,7 +341,7 @@ impl Session<'_> {
     fn deliver(&self, lists: &[(Stage, &Vec<u64>)], lap: &Lap, sink: Sink<'_>) -> Result<()> {
         for (stage, chunks) in lists {
             if self.stages.contains(stage) {
-                sink(*stage, self.index.documents(self.dataset, chunks)?, lap);
+                sink(*stage, self.index.documents(self.dataset, chunks)?, lap)?;
             }
         }
         Ok(())
@@ -397,6 +405,11 @@ fn rerank_run(
     let candidates = dataset.run(run)?;
     let model = reranker_name(options).ok_or_else(no_reranker)?;
     let reranker = open_reranker(&options.config, &model, &options.settings, options.top_k)?;
+    let mut runs = options
+        .save_runs
+        .as_deref()
+        .map(|it| RunFiles::create(it, &[Stage::Rerank]))
+        .transpose()?;
     let limit = options.candidates.unwrap_or(usize::MAX);
     let (mut before, mut after) = (Tally::default(), Tally::default());
     let mut without = 0;
@@ -419,6 +432,9 @@ fn rerank_run(
         let reranked: Vec<&str> = outcome.ranked.iter().map(|it| ids[it.index]).collect();
         before.measures.push(Measures::of(&ids, judgments));
         after.measures.push(Measures::of(&reranked, judgments));
+        if let Some(runs) = &mut runs {
+            runs.write(Stage::Rerank, &query.id, &reranked)?;
+        }
         if !given.is_empty() {
             let stats = outcome.stats;
             let all = given.len() as f64 * f64::from(stats.num_layers);
@@ -430,6 +446,9 @@ fn rerank_run(
                 report.resident_weight_bytes.max(stats.resident_weight_bytes);
         }
         instruments.event(EvalEvent::Queries { done: number + 1, total: dataset.queries.len() });
+    }
+    if let Some(runs) = runs {
+        runs.finish()?;
     }
     if without > 0 {
         report

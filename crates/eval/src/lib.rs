@@ -14,6 +14,7 @@ mod error;
 mod evaluate;
 mod metrics;
 mod report;
+mod runs;
 
 pub use dataset::{Dataset, Document, TestQuery};
 pub use error::{Error, Result};

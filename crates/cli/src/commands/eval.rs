@@ -45,6 +45,7 @@ pub(crate) fn run(args: &EvalArgs, context: &Context) -> Result<(), Failure> {
         files: args.files.clone(),
         ignore_titles: args.ignore_titles,
         limit_queries: args.limit_queries,
+        save_runs: args.save_runs.clone(),
     };
     let mut bench = Bench { progress: Progress::new(), context };
     let report = evaluate(&options, &mut bench, context.stop_flag())?;
