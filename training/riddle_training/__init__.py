@@ -1,0 +1,1 @@
+"""The recipe of the bundled reranker: prepare, train, export. See ../README.md."""

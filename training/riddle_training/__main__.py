@@ -1,0 +1,41 @@
+"""`python -m riddle_training prepare|train|export`: see ../README.md."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+
+from .export import export
+from .prepare import prepare
+from .train import train
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="riddle_training", description=__doc__)
+    parser.add_argument("step", choices=["prepare", "train", "export"])
+    parser.add_argument("--config", type=pathlib.Path, required=True)
+    parser.add_argument("--work", type=pathlib.Path, required=True, help="folder for everything that is made")
+    parser.add_argument("--base", type=pathlib.Path, required=True, help="folder of all-MiniLM-L6-v2")
+    parser.add_argument("--data", type=pathlib.Path, help="folder of train.en.jsonl.gz (prepare)")
+    parser.add_argument("--riddle", default="riddle", help="the riddle program (prepare)")
+    parser.add_argument("--run", default="run", help="name of the run below --work (train, export)")
+    parser.add_argument("--steps", type=int, help="end at this step instead of the configuration's")
+    parser.add_argument("--output", type=pathlib.Path, help="folder of the model (export)")
+    args = parser.parse_args()
+    config = json.loads(args.config.read_text())
+    if args.steps is not None:
+        config["steps"] = args.steps
+    prepared, run = args.work / "prepared", args.work / args.run
+    if args.step == "prepare":
+        if args.data is None:
+            parser.error("prepare needs --data")
+        prepare(args.data, args.base, args.riddle, config, prepared)
+    elif args.step == "train":
+        train(prepared, args.base, config, run)
+    else:
+        export(run, args.base, args.output or run / "model")
+
+
+if __name__ == "__main__":
+    main()
