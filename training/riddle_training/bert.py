@@ -26,7 +26,8 @@ class Ragged:
     def __init__(self, sequences: list[np.ndarray], segments: list[np.ndarray]):
         lengths = np.asarray([len(it) for it in sequences])
         starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-        longest = int(lengths.max())
+        # A softmax over rows that do not fill whole vector registers takes several times longer.
+        longest = -(-int(lengths.max()) // 32) * 32
         grid = np.arange(longest)[None, :]
         inside = grid < lengths[:, None]
         self.shape = (len(sequences), longest)
@@ -176,7 +177,7 @@ def embed_texts(model: Bert, tokenizer: Tokenizer, texts: list[str], workers: in
     half = Bert(model.config).to(device, torch.bfloat16)
     half.load_state_dict(model.state_dict())
     tokenizer.no_padding()
-    tokenizer.enable_truncation(limit)
+    tokenizer.enable_truncation(min(limit, model.config["max_position_embeddings"]))
     ids = [np.asarray(it.ids, np.uint16) for it in tokenizer.encode_batch(texts)]
     vectors = np.empty((len(texts), model.config["hidden_size"]), np.float32)
     order = np.argsort([len(it) for it in ids], kind="stable")

@@ -21,6 +21,7 @@ def export(run: pathlib.Path, base: pathlib.Path, output: pathlib.Path, dtype: t
     output.mkdir(parents=True, exist_ok=True)
     tensors = {name: it.to(dtype).contiguous() for name, it in model.tensors().items()}
     save_file(tensors, output / "model.safetensors", metadata={"format": "pt"})
+    (output / "model.safetensors").chmod(0o644)
     config.update(
         architectures=["BertForSequenceClassification"],
         id2label={"0": "LABEL_0"},

@@ -155,6 +155,8 @@ class Trainer:
     def __init__(self, model: Bert, lists: Lists, config: dict, device: torch.device, workers: int):
         self.model, self.lists, self.config, self.device = model.to(device), lists, config, device
         self.layers = sorted(int(it) for it in config["layer_weights"])
+        if self.layers[-1] != model.depth:
+            raise SystemExit(f"layer_weights must end with the last layer, {model.depth}")
         # The token table stays as the bi-encoder has it: most of its rows are never seen in training.
         self.trained = [k for k in model.weights if k != "embeddings/word_embeddings/weight"]
         head = [k for k in self.trained if k.startswith(("pooler", "classifier"))]

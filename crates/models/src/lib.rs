@@ -20,6 +20,7 @@
 //! ```
 
 mod address;
+mod bundled;
 mod catalog;
 mod digest;
 mod error;
@@ -35,6 +36,7 @@ mod progress;
 mod pull;
 mod store;
 
+pub use bundled::Bundled;
 pub use catalog::{DEFAULT_EMBEDDER, KNOWN, KnownModel, Wheel, known};
 pub use error::{Error, Result};
 pub use import::{Imported, LeftOut};
