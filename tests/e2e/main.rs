@@ -10,3 +10,4 @@ mod follow;
 mod library;
 mod models;
 mod rerank;
+mod training;

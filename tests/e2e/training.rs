@@ -1,0 +1,100 @@
+//! The recipe of the bundled reranker, small enough for the tests: from pairs to a model that the program reranks with.
+
+use std::{
+    fs,
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use riddle_tests::{Riddle, Running, program, skipped, tiny_model, workspace};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A Python that has what the recipe needs.
+fn python() -> Option<PathBuf> {
+    let named = std::env::var_os("RIDDLE_PYTHON").map(PathBuf::from);
+    let fetched = workspace().join(".cache/training/bin/python");
+    let candidates = [named, Some(fetched), Some(PathBuf::from("python3"))];
+    candidates.into_iter().flatten().find(|it| {
+        Command::new(it)
+            .args(["-c", "import torch, numpy, tokenizers, safetensors"])
+            .stdin(Stdio::null())
+            .output()
+            .is_ok_and(|it| it.status.success())
+    })
+}
+
+/// Questions and passages of two sources, compressed as the recipe reads them.
+fn write_pairs(python: &Path, dir: &Path) {
+    let words = ["oak", "hull", "tar", "plank", "flour", "yeast", "oven", "lock", "rope", "tow"];
+    let mut lines = String::new();
+    for source in ["recipes", "boats"] {
+        for n in 0..40 {
+            let word = |it: usize| words[(n * 3 + it * (1 + n / 10)) % words.len()];
+            let line = json!({
+                "ds": source, "lang": "en", "lic": "ok", "doc": format!("article {}", n % 8),
+                "q": format!("where are the {} and the {}?", word(0), word(1)),
+                "pos": format!("The {} number {n} and the {} are beside the {}.", word(0), word(1), word(2)),
+            });
+            lines.push_str(&format!("{line}\n"));
+        }
+    }
+    let plain = dir.join("train.en.jsonl");
+    fs::write(&plain, lines).expect("written");
+    let status = Command::new(python).args(["-m", "gzip"]).arg(&plain).status().expect("gzip");
+    assert!(status.success());
+}
+
+#[test]
+fn the_smoke_configuration_makes_a_model_that_reranks() {
+    let Some(python) = python() else {
+        return skipped(
+            "no Python with torch, numpy, tokenizers and safetensors (training/requirements.txt): name one in \
+             RIDDLE_PYTHON",
+        );
+    };
+    let riddle = Riddle::new();
+    let dir = TempDir::new().expect("a temporary folder");
+    write_pairs(&python, dir.path());
+    let training = workspace().join("training");
+    let model = dir.path().join("model");
+    for step in ["prepare", "train", "export"] {
+        let output = Command::new(&python)
+            .args(["-m", "riddle_training", step, "--config"])
+            .arg(training.join("configs/smoke.json"))
+            .arg("--work")
+            .arg(dir.path().join("work"))
+            .arg("--base")
+            .arg(tiny_model("tiny-bert-encoder"))
+            .arg("--data")
+            .arg(dir.path())
+            .arg("--riddle")
+            .arg(program())
+            .arg("--output")
+            .arg(&model)
+            .env("PYTHONPATH", &training)
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .output()
+            .expect("started");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{step}: {said}");
+    }
+    let log = fs::read_to_string(dir.path().join("work/run/log.jsonl")).expect("a log");
+    let last: Value = serde_json::from_str(log.lines().last().expect("steps")).expect("JSON");
+    assert_eq!(last["step"], 6);
+    // Measured on articles that were set aside, and on a source that was not trained on.
+    for group in ["trained", "boats"] {
+        let layers = last["development"][group].as_object().expect("figures");
+        assert_eq!(layers.keys().collect::<Vec<_>>(), ["2", "3", "4", "cosine"]);
+    }
+
+    let request = json!({"query": "where is the oak?", "documents": ["oak", "tar"]}).to_string();
+    let model = model.to_string_lossy().into_owned();
+    let mut command = riddle.command(&["rerank", "--model", &model, "--json"]);
+    command.stdin(Stdio::piped());
+    let mut run = Running::start(command);
+    run.feed(|stdin| stdin.write_all(request.as_bytes()));
+    let answer: Value = run.wait().json();
+    assert_eq!(answer["results"].as_array().map(Vec::len), Some(2));
+}
