@@ -44,25 +44,27 @@ class Lists:
         vectors = np.load(prepared / "vectors.npz")
         self.query_vectors, self.passage_vectors = vectors["queries"], vectors["passages"]
         held_out = set(config["held_out"])
-        self.train = [n for n, it in enumerate(self.rows) if not it["dev"] and it["ds"] not in held_out]
+        self.train = [n for n, it in enumerate(self.rows) if not it["dev"]]
+        self.early = [n for n in self.train if self.rows[n]["ds"] not in held_out]
         self.by_source: dict[str, list[int]] = {}
         for number in self.train:
             self.by_source.setdefault(self.rows[number]["ds"], []).append(number)
 
     def batch(self, step: int) -> list[dict]:
         """The lists of one step: a function of the seed and the step, so that a run can be resumed."""
-        per_step, count = self.config["queries_per_step"], len(self.train)
+        pool = self.early if step < self.config["held_out_until"] else self.train
+        per_step, count = self.config["queries_per_step"], len(pool)
         lists = []
         for place in range(step * per_step, (step + 1) * per_step):
             epoch, inside = divmod(place, count)
-            order = self._order(epoch)
-            lists.append(self.draw(self.train[order[inside]], random.Random(f"{self.config['seed']} {place}")))
+            order = self._order(epoch, count)
+            lists.append(self.draw(pool[order[inside]], random.Random(f"{self.config['seed']} {place}")))
         return lists
 
-    def _order(self, epoch: int) -> np.ndarray:
-        if getattr(self, "_epoch", None) != epoch:
-            self._epoch = epoch
-            self._permutation = np.random.default_rng([self.config["seed"], epoch]).permutation(len(self.train))
+    def _order(self, epoch: int, count: int) -> np.ndarray:
+        if getattr(self, "_key", None) != (epoch, count):
+            self._key = (epoch, count)
+            self._permutation = np.random.default_rng([self.config["seed"], epoch]).permutation(count)
         return self._permutation
 
     def negatives(self, row: dict, rng: random.Random, wanted: int) -> list[int]:
@@ -258,14 +260,15 @@ class Trainer:
 def development(trainer: Trainer) -> dict:
     """MRR@10 over the positive and its nearest passages, by cosine and after every layer.
 
-    `trained` asks questions of articles that were set aside, the others are sources that were not trained on at all.
+    `trained` asks questions of articles that were set aside; the others are of sources that are not trained on at all
+    before the step `held_out_until`, and of articles that were set aside after it.
     """
     lists, config = trainer.lists, trainer.config
     groups: dict[str, list[int]] = {}
     for number, row in enumerate(lists.rows):
-        if row["ds"] in config["held_out"]:
+        if row["ds"] in config["held_out"] and (row["dev"] or trainer.step <= config["held_out_until"]):
             groups.setdefault(row["ds"], []).append(number)
-        elif row["dev"]:
+        elif row["dev"] and row["ds"] not in config["held_out"]:
             groups.setdefault("trained", []).append(number)
     report = {}
     for name, members in groups.items():
