@@ -1,6 +1,9 @@
 //! Run-time dispatch: a body written once is compiled for several instruction sets, and the best one
 //! that this processor has is called.
 
+#[cfg(target_arch = "x86_64")]
+use crate::isa::{self, Isa};
+
 /// Defines `fn $name(args)` that runs `$body` compiled for AVX-512, for AVX2, or for the baseline.
 ///
 /// The body is ordinary safe Rust that the compiler vectorizes. There is one source and the compiler
@@ -46,11 +49,11 @@ macro_rules! multiversion {
                 let mut versions: Vec<fn($($ty),*)> = vec![|$($arg),*| generic($($arg),*)];
                 #[cfg(target_arch = "x86_64")]
                 {
-                    if $crate::dispatch::has_avx2() {
+                    if $crate::Isa::Avx2.runs_here() {
                         // SAFETY: the processor has every feature that this version is compiled for.
                         versions.push(|$($arg),*| unsafe { avx2($($arg),*) });
                     }
-                    if $crate::dispatch::has_avx512() {
+                    if $crate::Isa::Avx512.runs_here() {
                         // SAFETY: the processor has every feature that this version is compiled for.
                         versions.push(|$($arg),*| unsafe { avx512($($arg),*) });
                     }
@@ -63,20 +66,16 @@ macro_rules! multiversion {
 
 pub(crate) use multiversion;
 
-/// Whether the processor has what the `avx512` versions are compiled for; asked once, then remembered.
+/// Whether to use what the `avx512` versions are compiled for.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn has_avx512() -> bool {
-    has_avx2()
-        && is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512vl")
-        && is_x86_feature_detected!("avx512bw")
-        && is_x86_feature_detected!("avx512dq")
+    isa::current() >= Isa::Avx512
 }
 
-/// Whether the processor has what the `avx2` versions are compiled for; asked once, then remembered.
+/// Whether to use what the `avx2` versions are compiled for.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn has_avx2() -> bool {
-    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
+    isa::current() >= Isa::Avx2
 }
 
 /// Elements that one thread takes at a time: 64 KiB, a fraction of a core's L2, and some ten

@@ -55,10 +55,29 @@ pub fn gelu(values: &mut [f32]) {
 multiversion! {
     fn gelu_part(values: &mut [f32]) {
         for value in values {
-            let x = *value;
-            *value = 0.5 * x * (1.0 + erf(x * std::f32::consts::FRAC_1_SQRT_2));
+            *value = gelu_of(*value);
         }
     }
+}
+
+/// x · Φ(x).
+#[inline(always)]
+pub(crate) fn gelu_of(x: f32) -> f32 {
+    0.5 * x * (1.0 + erf(x * std::f32::consts::FRAC_1_SQRT_2))
+}
+
+/// GELU by its approximation with tanh: `hidden_act = "gelu_pytorch_tanh"`. As tanh y = 2 σ(2 y) − 1, it is
+/// x · σ(2 y).
+#[inline(always)]
+pub(crate) fn gelu_tanh_of(x: f32) -> f32 {
+    let y = 0.797_884_6 * (x + 0.044_715 * x * x * x);
+    x / (1.0 + exp(-2.0 * y))
+}
+
+/// x · σ(x).
+#[inline(always)]
+pub(crate) fn silu_of(x: f32) -> f32 {
+    x / (1.0 + exp(-x))
 }
 
 /// The gate of a gated feed-forward layer (Shazeer 2020).
@@ -91,7 +110,7 @@ pub fn gated(gate: Gate, values: &mut [f32], up: &[f32]) {
 multiversion! {
     fn silu_mul_part(values: &mut [f32], up: &[f32]) {
         for (value, up) in values.iter_mut().zip(up) {
-            *value = *value / (1.0 + exp(-*value)) * up;
+            *value = silu_of(*value) * up;
         }
     }
 }
@@ -99,8 +118,7 @@ multiversion! {
 multiversion! {
     fn gelu_mul_part(values: &mut [f32], up: &[f32]) {
         for (value, up) in values.iter_mut().zip(up) {
-            let x = *value;
-            *value = 0.5 * x * (1.0 + erf(x * std::f32::consts::FRAC_1_SQRT_2)) * up;
+            *value = gelu_of(*value) * up;
         }
     }
 }

@@ -10,14 +10,27 @@
 mod attention;
 mod dispatch;
 mod elementwise;
+mod int8;
+mod isa;
 mod linear;
+mod matrix;
+mod micro;
 mod norm;
+mod panels;
 mod pool;
+mod q4;
+mod quantize;
+mod scalar;
 
 pub use attention::{Attention, AttentionShape, Mask, attention, attention_scratch_len};
 pub use elementwise::{Gate, Rotation, gated, gelu, rotate, sigmoid, tanh};
-pub use linear::{Matrix, Output, Panels, linear, linear_add, panel_len};
+pub use int8::{Int8Matrix, int8_bytes, pack_int8};
+pub use isa::{FORCE_ISA, Isa, IsaError, isa};
+pub use linear::{Finish, Part, Precision, Products, linear, linear_add, products};
+pub use matrix::{Matrix, Output, PackedError};
 pub use norm::{
     add_layer_norm, l2_normalize, layer_norm, layer_norm_into, mean_pool, rms_norm, rms_norm_heads,
 };
+pub use panels::{PanelUse, Panels, panel_len};
 pub use pool::{Pool, PoolError};
+pub use q4::{Q4Matrix, pack_q4, q4_bytes};
