@@ -11,7 +11,7 @@ use clap::{
 };
 use clap_complete::Shell;
 use riddle_eval::Stage;
-use riddle_rag::{Dtype, Guarantee, Meets, Mode, Pruning, RerankChoice, RerankSettings};
+use riddle_rag::{Guarantee, Meets, Mode, Pruning, RerankChoice, RerankSettings, StorePrecision};
 use riddle_types::{FileKind, Filter};
 
 pub(crate) use self::{
@@ -289,7 +289,7 @@ pub(crate) enum ModelsCommand {
         name: String,
         /// Number format of the matrices [default: as they are]
         #[arg(long, value_name = "FORMAT", value_parser = dtypes())]
-        dtype: Option<Dtype>,
+        dtype: Option<StorePrecision>,
         /// Folder to write to [default: the model's own]
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
@@ -399,8 +399,9 @@ where
     number.ok_or_else(|| "a number from 0 to 1 is needed".to_owned())
 }
 
-fn dtypes() -> impl clap::builder::TypedValueParser<Value = Dtype> {
-    PossibleValuesParser::new(["f32", "f16", "bf16"]).try_map(|name| name.parse::<Dtype>())
+fn dtypes() -> impl clap::builder::TypedValueParser<Value = StorePrecision> {
+    PossibleValuesParser::new(StorePrecision::ALL.map(StorePrecision::as_str))
+        .try_map(|name| name.parse::<StorePrecision>())
 }
 
 fn modes() -> impl clap::builder::TypedValueParser<Value = Mode> {

@@ -46,7 +46,8 @@ pub use rerank::{Converted, convert_model, open_reranker, replay_trace, rerank, 
 pub use riddle_embedding::{SupportedModel, supported as supported_onnx_embedders};
 pub use riddle_grating::chart;
 pub use riddle_grating::{
-    Calibration, CalibrationOptions, Dtype, Guarantee, Meets, Mode, Replay, Trace, TraceRecorder,
+    Arithmetic, Calibration, CalibrationOptions, Guarantee, Meets, Mode, Replay, StorePrecision,
+    Trace, TraceRecorder,
 };
 pub use riddle_ingest::{WorkerCommand, worker_main};
 /// The model store: pulling, importing, verifying, listing.

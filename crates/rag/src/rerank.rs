@@ -7,8 +7,8 @@ use std::{
 };
 
 use riddle_grating::{
-    ClusterPruning, Dtype, Engine, EngineOptions, Mode, NeverPrune, PruningPolicy, Replay,
-    STORE_FILE, Trace, convert, replay, verify,
+    ClusterPruning, Engine, EngineOptions, Mode, NeverPrune, PruningPolicy, Replay, STORE_FILE,
+    StorePrecision, Trace, convert, replay, verify,
 };
 use riddle_types::{LayerObserver, Reranker};
 
@@ -59,6 +59,7 @@ pub(crate) fn open_engine(
         spill_dir: spill_dir(config),
         direct_io: settings.direct_io,
         share_prefix: !settings.separate_prefixes,
+        arithmetic: settings.arithmetic,
         instruction: settings.instruction.clone(),
         scores_every_layer: trace,
     };
@@ -82,7 +83,7 @@ fn spill_dir(config: &Config) -> Option<PathBuf> {
 pub fn convert_model(
     config: &Config,
     name: &str,
-    dtype: Option<Dtype>,
+    dtype: Option<StorePrecision>,
     out: Option<&Path>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Converted> {
