@@ -282,16 +282,16 @@ pub(crate) enum ModelsCommand {
         /// The model
         name: Option<String>,
     },
-    /// Write a reranker's weights as our own store: layer by layer, aligned, checksummed, in another format
+    /// Write a model's weights as our own store: layer by layer, aligned, checksummed, in another format
     Convert {
-        /// The reranker, by name or directory
+        /// The reranker or embedder, by name or directory
         #[arg(value_name = "NAME|DIR")]
         name: String,
-        /// Number format of the matrices [default: as they are]
+        /// Number format of the matrices; int8 and q4 keep tables in bytes [default: as they are]
         #[arg(long, value_name = "FORMAT", value_parser = dtypes())]
         dtype: Option<StorePrecision>,
-        /// Folder to write to [default: the model's own]
-        #[arg(long, value_name = "DIR")]
+        /// Folder to write to, which is a model of its own then [default: the model's own]
+        #[arg(long, visible_alias = "output", value_name = "DIR")]
         out: Option<PathBuf>,
     },
     /// Remove a model from the disk

@@ -10,7 +10,7 @@ use std::{
     time::Instant,
 };
 
-use riddle_kernels::Pool;
+use riddle_kernels::{Pool, isa};
 use riddle_transformer::{Arithmetic, Encoded, OpenOptions, PairEncoder};
 use riddle_types::{
     LayerEvent, LayerObserver, MemoryPlan, RerankOutcome, RerankStats, Reranker, StageError,
@@ -165,6 +165,8 @@ impl Engine {
                 options.embedding_rows
             )));
         }
+        // A processor that is asked for what it lacks would be measured as another one.
+        isa().map_err(|error| Error::BadOption(error.to_string()))?;
         let EngineOptions { direct_io, arithmetic, .. } = options;
         let from = OpenOptions { direct_io, arithmetic, ..OpenOptions::default() };
         let mut model = Model::open(dir, from, options.window, options.embedding_rows)?;

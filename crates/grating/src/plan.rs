@@ -201,7 +201,7 @@ pub(crate) fn largest_micro_batch(lengths: &[usize], budget: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use riddle_kernels::PanelUse;
+    use riddle_kernels::{AttentionShape, PanelUse};
 
     use super::*;
 
@@ -221,6 +221,7 @@ mod tests {
                 narrow: 256,
                 panel_inputs: 0,
                 panel_use: PanelUse::Any,
+                attention: AttentionShape { heads: 4, kv_heads: 4, head_dim: 64 },
                 rotary: Vec::new(),
             },
             threads: 2,

@@ -46,7 +46,7 @@ pub use rerank::{Converted, convert_model, open_reranker, replay_trace, rerank, 
 pub use riddle_embedding::{SupportedModel, supported as supported_onnx_embedders};
 pub use riddle_grating::chart;
 pub use riddle_grating::{
-    Arithmetic, Calibration, CalibrationOptions, Guarantee, Meets, Mode, Replay, StorePrecision,
+    Arithmetic, Calibration, CalibrationOptions, FORCE_ISA, Guarantee, Meets, Mode, Replay, StorePrecision,
     Trace, TraceRecorder,
 };
 pub use riddle_ingest::{WorkerCommand, worker_main};

@@ -14,7 +14,8 @@ use crate::{
     Template, Wanted,
     last::{Keys, attend, gather},
     model::{Cutter, Linear, Multiply, bytes_of, layered, read},
-    scratch::panel_use,
+    operation::Operation,
+    scratch::{attention_precision, panel_use},
 };
 
 /// A BERT model without its layers and token rows: those are brought by the caller.
@@ -27,6 +28,7 @@ pub struct Bert {
     table: TensorInfo,
     layers: LayeredCheckpoint,
     multiply: Multiply,
+    attention_precision: Precision,
     /// Position embeddings as the file holds them: widened they would be the largest thing in memory that
     /// is not a layer (8 194 rows of bge-reranker-v2-m3: 34 MB).
     positions: Vec<u8>,
@@ -97,6 +99,7 @@ impl Bert {
                 bias: read("LayerNorm.bias", &[hidden])?,
             },
             multiply: Multiply { precision: Precision::F32 },
+            attention_precision: attention_precision(&layers, Precision::F32),
             config,
             checkpoint,
             prefix,
@@ -107,7 +110,8 @@ impl Bert {
 
     /// The same with products of plain weights in other numbers.
     pub fn with_precision(self, precision: Precision) -> Bert {
-        Bert { multiply: Multiply { precision }, ..self }
+        let attention_precision = attention_precision(&self.layers, precision);
+        Bert { multiply: Multiply { precision }, attention_precision, ..self }
     }
 
     /// The configuration.
@@ -142,6 +146,11 @@ impl Bert {
         &self.layers
     }
 
+    fn attention_shape(&self) -> AttentionShape {
+        let heads = self.config.num_attention_heads;
+        AttentionShape { heads, kv_heads: heads, head_dim: self.config.hidden_size / heads }
+    }
+
     /// Memory that a layer needs.
     pub fn scratch_shape(&self) -> ScratchShape {
         let (hidden, wide) = (self.config.hidden_size, self.config.intermediate_size);
@@ -150,6 +159,7 @@ impl Bert {
             narrow: hidden,
             panel_inputs: hidden.max(wide),
             panel_use: panel_use(&self.layers),
+            attention: self.attention_shape(),
             rotary: Vec::new(),
         }
     }
@@ -161,6 +171,7 @@ impl Bert {
     /// When a sequence is longer than the model's positions or a segment id out of range: the tokenizer
     /// was opened with other limits.
     pub fn embed(&self, batch: &RaggedBatch, hidden: &mut [f32]) {
+        let _span = Operation::Embed.enter();
         let width = self.config.hidden_size;
         let row_bytes = self.positions.len() / self.config.max_position_embeddings.max(1);
         let mut place = vec![0.0; width];
@@ -220,23 +231,31 @@ impl Bert {
         let query = &weights.query;
         let (key, value) = (weights.key.at(width), weights.value.at(2 * width));
         let qkv = &mut scratch.wide[..tokens * 3 * width];
-        let heads = self.config.num_attention_heads;
-        let shape = AttentionShape { heads, kv_heads: heads, head_dim: width / heads };
+        let shape = self.attention_shape();
         let panels = &mut scratch.panels;
         let context = &mut scratch.narrow[..tokens * width];
         let rows = match wanted {
             Wanted::All => {
                 let parts = [query.at(0), key, value];
+                let span = Operation::Qkv.enter();
                 self.multiply.parts(hidden, width, &parts, (qkv, 3 * width), panels);
-                let work = Attention { qkv, cu_seqlens, shape, mask: Mask::Full, prefix: &[] };
+                drop(span);
+                let _span = Operation::Attention.enter();
+                let work = Attention {
+                    precision: self.attention_precision,
+                    ..Attention::fused(qkv, cu_seqlens, shape, Mask::Full)
+                };
                 attention(work, context, &mut scratch.scores);
                 tokens
             }
             Wanted::Scored => {
+                let span = Operation::Qkv.enter();
                 self.multiply.parts(hidden, width, &[key, value], (qkv, 3 * width), panels);
                 let rows = gather(ScoredToken::First, cu_seqlens, width, hidden);
                 let queries = &mut context[..rows * width];
                 self.multiply.one(&hidden[..rows * width], query, Finish::Store, queries, panels);
+                drop(span);
+                let _span = Operation::Attention.enter();
                 let keys = Keys { qkv, cu_seqlens, shape, prefix: &[], reach: None };
                 attend(keys, queries, &mut scratch.single);
                 rows
@@ -258,7 +277,10 @@ impl Bert {
         let norm = |(gain, bias)| Finish::AddLayerNorm { gain, bias, epsilon };
         let context = &narrow[..hidden.len()];
         let finish = norm(weights.attention_norm);
+        let span = Operation::Output.enter();
         self.multiply.one(context, &weights.attention_output, finish, hidden, panels);
+        drop(span);
+        let _span = Operation::FeedForward.enter();
         let rows = hidden.len() / self.config.hidden_size;
         // Keys and values are not needed any more: the feed-forward layer takes their place.
         let active = &mut wide[..rows * self.config.intermediate_size];
@@ -444,6 +466,7 @@ impl CrossEncoder for BertCrossEncoder {
     }
 
     fn scores(&self, _layer: usize, cu_seqlens: &[usize], hidden: &[f32], out: &mut Vec<f32>) {
+        let _span = Operation::Head.enter();
         let width = self.bert.config.hidden_size;
         let mut first = Vec::with_capacity((cu_seqlens.len() - 1) * width);
         for sequence in cu_seqlens.windows(2) {

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use riddle_kernels::{
-    Attention, AttentionShape, Finish, Gate, Mask, Rotation, attention, rms_norm, rms_norm_heads,
-    rotate,
+    Attention, AttentionShape, Finish, Gate, Mask, Precision, Rotation, attention, rms_norm,
+    rms_norm_heads, rotate,
 };
 use riddle_weights::{Checkpoint, DecoderConfig, DecoderFamily, LayeredCheckpoint, TensorInfo};
 
@@ -14,7 +14,8 @@ use crate::{
     ScratchShape, Sizes, Span, Template, Tokenizer, Wanted,
     last::{Keys, attend, gather},
     model::{Cutter, Linear, Multiply, TensorNames, bytes_of, layered, read},
-    scratch::panel_use,
+    operation::Operation,
+    scratch::{attention_precision, panel_use},
 };
 
 /// Longest input of the Qwen3 reranker's model card.
@@ -31,6 +32,7 @@ pub struct Decoder {
     table: TensorInfo,
     layers: LayeredCheckpoint,
     multiply: Multiply,
+    attention_precision: Precision,
     norm: Vec<f32>,
     head: Head,
 }
@@ -91,6 +93,7 @@ impl Decoder {
         Ok(Decoder {
             norm: read(&checkpoint, "model.norm.weight", &[hidden])?,
             multiply: Multiply { precision: options.arithmetic },
+            attention_precision: attention_precision(&layers, options.arithmetic),
             table,
             layers,
             head,
@@ -154,7 +157,10 @@ impl Decoder {
         let rows = hidden.len() / self.config.hidden_size;
         let add = Finish::Add(self.config.residual_scale());
         let context = &narrow[..rows * self.attention_shape().width()];
+        let span = Operation::Output.enter();
         self.multiply.one(context, &weights.output, add, hidden, panels);
+        drop(span);
+        let _span = Operation::FeedForward.enter();
         let normalized = &mut narrow[..hidden.len()];
         rms_norm(hidden, weights.post_attention_norm, self.config.rms_norm_eps, normalized);
         let gate = &mut wide[..rows * self.config.intermediate_size];
@@ -256,6 +262,7 @@ impl CrossEncoder for Decoder {
             narrow: hidden.max(shape.width()),
             panel_inputs: hidden.max(shape.width()).max(wide),
             panel_use: panel_use(&self.layers),
+            attention: shape,
             rotary: vec![(shape.head_dim / 2, self.config.rope_theta())],
         }
     }
@@ -320,6 +327,7 @@ impl CrossEncoder for Decoder {
         let (width, epsilon) = (self.config.hidden_size, self.config.rms_norm_eps);
         let tokens = span.tokens();
         let hidden = &mut hidden[..tokens * width];
+        let qkv_span = Operation::Qkv.enter();
         rms_norm(hidden, weights.input_norm, epsilon, &mut scratch.narrow[..tokens * width]);
         self.project(&weights, &span, scratch);
         let qkv = &scratch.wide[..tokens * shape.qkv_width()];
@@ -332,11 +340,17 @@ impl CrossEncoder for Decoder {
                 &[]
             }
         };
+        drop(qkv_span);
+        let attention_span = Operation::Attention.enter();
         let context = &mut scratch.narrow[..tokens * shape.width()];
         let cu_seqlens = span.cu_seqlens;
         let rows = match span.wanted {
             Wanted::All => {
-                let work = Attention { qkv, cu_seqlens, shape, mask: Mask::Causal, prefix };
+                let work = Attention {
+                    prefix,
+                    precision: self.attention_precision,
+                    ..Attention::fused(qkv, cu_seqlens, shape, Mask::Causal)
+                };
                 attention(work, context, &mut scratch.scores);
                 tokens
             }
@@ -352,10 +366,12 @@ impl CrossEncoder for Decoder {
                 rows
             }
         };
+        drop(attention_span);
         self.after_attention(&weights, &mut hidden[..rows * width], scratch);
     }
 
     fn scores(&self, layer: usize, cu_seqlens: &[usize], hidden: &[f32], out: &mut Vec<f32>) {
+        let _span = Operation::Head.enter();
         let width = self.config.hidden_size;
         let row = match &self.head {
             Head::YesNo(row) => row,

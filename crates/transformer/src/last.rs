@@ -113,8 +113,8 @@ mod tests {
             let mask = match reach { Some(reach) => Mask::Window(reach), None if last => Mask::Causal, None => Mask::Full };
             let longest = lengths.iter().max().expect("some") + prefix;
             let mut all = vec![0.0; tokens * width];
-            let work = Attention { qkv: &qkv, cu_seqlens: &cu_seqlens, shape, mask, prefix: &before };
-            attention(work, &mut all, &mut vec![0.0; attention_scratch_len(longest, 1)]);
+            let work = Attention { prefix: &before, ..Attention::fused(&qkv, &cu_seqlens, shape, mask) };
+            attention(work, &mut all, &mut vec![0.0; attention_scratch_len(shape, longest, 1)]);
             let token = if last { ScoredToken::Last } else { ScoredToken::First };
             let sequences = gather(token, &cu_seqlens, width, &mut all);
             let mut rows = qkv.clone();

@@ -17,6 +17,7 @@ mod error;
 mod last;
 mod model;
 mod modernbert;
+mod operation;
 mod pack;
 mod prompt;
 mod scratch;
@@ -34,6 +35,7 @@ pub use decoder::Decoder;
 pub use error::{Error, Result};
 pub use model::{
     CrossEncoder, OpenOptions, Prefix, ScoredToken, Sizes, Span, Wanted, open_cross_encoder,
+    open_layers,
 };
 pub use modernbert::ModernBert;
 pub use pack::KernelLayout;

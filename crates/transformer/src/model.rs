@@ -205,6 +205,20 @@ pub fn open_cross_encoder(dir: &Path, options: OpenOptions) -> Result<Box<dyn Cr
     }
 }
 
+/// A model's layers, head or none: all that is needed to store it in another way.
+///
+/// # Errors
+/// As [`open_cross_encoder`], but for a head that is missing.
+pub fn open_layers(dir: &Path, options: OpenOptions) -> Result<LayeredCheckpoint> {
+    match model_type(dir)?.as_str() {
+        "bert" | "xlm-roberta" => {
+            let bert = Bert::with_checkpoint(dir, options.checkpoint(dir)?)?;
+            Ok(bert.layers().clone())
+        }
+        _ => Ok(open_cross_encoder(dir, options)?.layers().clone()),
+    }
+}
+
 /// A linear layer's weights.
 #[derive(Debug)]
 pub(crate) struct Linear<'a> {

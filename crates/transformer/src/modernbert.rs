@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use riddle_kernels::{
-    Attention, AttentionShape, Finish, Gate, Mask, Matrix, Output, Panels, Rotation, attention,
-    gelu, layer_norm_into, linear, mean_pool, rotate,
+    Attention, AttentionShape, Finish, Gate, Mask, Matrix, Output, Panels, Precision, Rotation,
+    attention, gelu, layer_norm_into, linear, mean_pool, rotate,
 };
 use riddle_weights::{Checkpoint, LayeredCheckpoint, ModernBertConfig, TensorInfo, TokenPooling};
 
@@ -14,7 +14,8 @@ use crate::{
     Sizes, Span, Template, Wanted,
     last::{Keys, attend, gather},
     model::{Cutter, Linear, Multiply, TensorNames, bytes_of, layered, read},
-    scratch::panel_use,
+    operation::Operation,
+    scratch::{attention_precision, panel_use},
 };
 
 /// A ModernBERT cross-encoder without its layers and token rows.
@@ -25,6 +26,7 @@ pub struct ModernBert {
     table: TensorInfo,
     layers: LayeredCheckpoint,
     multiply: Multiply,
+    attention_precision: Precision,
     embedding_norm: Norm,
     final_norm: Norm,
     dense: Vec<f32>,
@@ -96,6 +98,7 @@ impl ModernBert {
             classifier: read(&checkpoint, "classifier.weight", &[1, hidden])?,
             classifier_bias: read(&checkpoint, "classifier.bias", &[1])?,
             multiply: Multiply { precision: options.arithmetic },
+            attention_precision: attention_precision(&layers, options.arithmetic),
             table,
             layers,
             config,
@@ -120,7 +123,10 @@ impl ModernBert {
         let (width, inner) = (self.config.hidden_size, self.config.intermediate_size);
         let add = Finish::Add(1.0);
         let narrow = &mut narrow[..hidden.len()];
+        let span = Operation::Output.enter();
         self.multiply.one(narrow, &weights.attention_output, add, hidden, panels);
+        drop(span);
+        let _span = Operation::FeedForward.enter();
         let (gain, bias) = weights.mlp_norm;
         layer_norm_into(hidden, gain, bias, self.config.norm_eps, narrow);
         let active = &mut wide[..hidden.len() / width * inner];
@@ -206,6 +212,7 @@ impl CrossEncoder for ModernBert {
             narrow: hidden,
             panel_inputs: hidden.max(wide),
             panel_use: panel_use(&self.layers),
+            attention: self.attention_shape(),
             rotary: self.config.rope_thetas().map(|theta| (half, theta)).to_vec(),
         }
     }
@@ -228,6 +235,7 @@ impl CrossEncoder for ModernBert {
     }
 
     fn embed(&self, _batch: &RaggedBatch, hidden: &mut [f32]) {
+        let _span = Operation::Embed.enter();
         let Norm { gain, bias } = &self.embedding_norm;
         let mut row = vec![0.0; gain.len()];
         for state in hidden.chunks_exact_mut(gain.len()) {
@@ -251,6 +259,7 @@ impl CrossEncoder for ModernBert {
         let tokens = span.tokens();
         let cu_seqlens = span.cu_seqlens;
         let hidden = &mut hidden[..tokens * width];
+        let qkv_span = Operation::Qkv.enter();
         let normalized = &mut scratch.narrow[..tokens * width];
         match weights.attention_norm {
             ([], _) => normalized.copy_from_slice(hidden),
@@ -267,11 +276,16 @@ impl CrossEncoder for ModernBert {
             qkv,
             Rotation { stride, first: 0, columns, cu_seqlens, first_position: 0, half, cos, sin },
         );
+        drop(qkv_span);
+        let attention_span = Operation::Attention.enter();
         let context = &mut scratch.narrow[..tokens * width];
         let rows = match span.wanted {
             Wanted::All => {
                 let mask = if global { Mask::Full } else { Mask::Window(self.config.reach()) };
-                let work = Attention { qkv, cu_seqlens, shape, mask, prefix: &[] };
+                let work = Attention {
+                    precision: self.attention_precision,
+                    ..Attention::fused(qkv, cu_seqlens, shape, mask)
+                };
                 attention(work, context, &mut scratch.scores);
                 tokens
             }
@@ -287,10 +301,12 @@ impl CrossEncoder for ModernBert {
                 rows
             }
         };
+        drop(attention_span);
         self.after_attention(&weights, &mut hidden[..rows * width], scratch);
     }
 
     fn scores(&self, _layer: usize, cu_seqlens: &[usize], hidden: &[f32], out: &mut Vec<f32>) {
+        let _span = Operation::Head.enter();
         let (width, epsilon) = (self.config.hidden_size, self.config.norm_eps);
         let sequences = cu_seqlens.len() - 1;
         let mut pooled = vec![0.0; sequences * width];

@@ -1,6 +1,8 @@
 //! Memory that a layer needs beyond its input.
 
-use riddle_kernels::{PanelUse, Panels, attention_scratch_len, panel_len};
+use riddle_kernels::{
+    AttentionShape, PanelUse, Panels, Precision, attention_scratch_len, panel_len,
+};
 use riddle_weights::{Format, LayeredCheckpoint};
 
 /// What a layer of a model needs, per token and per thread.
@@ -15,6 +17,8 @@ pub struct ScratchShape {
     pub panel_inputs: usize,
     /// What the layers' weights ask of the memory for products.
     pub panel_use: PanelUse,
+    /// Sizes of attention.
+    pub attention: AttentionShape,
     /// Elements of half a head and base of the frequencies, of each kind of rotary positions.
     pub rotary: Vec<(usize, f32)>,
 }
@@ -39,7 +43,7 @@ impl ScratchShape {
         };
         let rotary: usize = self.rotary.iter().map(|(half, _)| 2 * half * size.longest).sum();
         let elements = size.tokens * (self.wide + self.narrow)
-            + attention_scratch_len(size.longest, size.threads)
+            + attention_scratch_len(self.attention, size.longest, size.threads)
             + size.longest
             + panels
             + rotary;
@@ -67,7 +71,7 @@ impl Scratch {
         Scratch {
             wide: vec![0.0; size.tokens * shape.wide],
             narrow: vec![0.0; size.tokens * shape.narrow],
-            scores: vec![0.0; attention_scratch_len(size.longest, size.threads)],
+            scores: vec![0.0; attention_scratch_len(shape.attention, size.longest, size.threads)],
             single: vec![0.0; size.longest],
             panels: Panels::new(shape.panel_inputs, size.threads, shape.panel_use),
             rotary: shape.rotary.iter().map(|it| Rotary::new(*it, size.longest)).collect(),
@@ -111,4 +115,10 @@ pub(crate) fn panel_use(layers: &LayeredCheckpoint) -> PanelUse {
     // Vectors are no products: a layer's matrices are all that is not one row of f32.
     let mut matrices = layers.layers().iter().flat_map(|it| it.matrix_formats());
     if matrices.all(packed) { PanelUse::Packed } else { PanelUse::Any }
+}
+
+/// Numbers that attention multiplies: where products multiply bytes, what they give has fewer digits than bf16
+/// anyway.
+pub(crate) fn attention_precision(layers: &LayeredCheckpoint, products: Precision) -> Precision {
+    if panel_use(layers) == PanelUse::Packed { Precision::Bf16 } else { products }
 }

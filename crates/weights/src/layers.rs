@@ -94,6 +94,11 @@ impl LayeredCheckpoint {
         LayeredCheckpoint { checkpoint, layers }
     }
 
+    /// The weights on disk.
+    pub fn checkpoint(&self) -> &Checkpoint {
+        &self.checkpoint
+    }
+
     /// The layers, first to last.
     pub fn layers(&self) -> &[LayerLayout] {
         &self.layers
