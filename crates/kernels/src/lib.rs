@@ -12,6 +12,7 @@ mod dispatch;
 mod elementwise;
 mod int8;
 mod isa;
+mod lanes;
 mod linear;
 mod matrix;
 mod micro;
@@ -21,8 +22,12 @@ mod pool;
 mod q4;
 mod quantize;
 mod scalar;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
-pub use attention::{Attention, AttentionShape, Mask, attention, attention_scratch_len};
+pub use attention::{
+    Attention, AttentionShape, Mask, Queries, Rows, attention, attention_scratch_len,
+};
 pub use elementwise::{Gate, Rotation, gated, gelu, rotate, sigmoid, tanh};
 pub use int8::{Int8Matrix, int8_bytes, pack_int8};
 pub use isa::{FORCE_ISA, Isa, IsaError, isa};

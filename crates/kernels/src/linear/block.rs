@@ -107,9 +107,12 @@ impl Block<'_> {
                         rows: to - from,
                         b: b.add(number * micro.panels * depth * PANEL),
                         panels,
+                        panel_stride: depth * PANEL,
                         depth,
+                        out: tile.0.as_mut_ptr().cast(),
+                        out_stride: TILE_COLUMNS,
                     };
-                    (micro.run)(operands, &mut tile);
+                    (micro.run)(operands);
                     let scales = self.row_scales.get(from..to).unwrap_or(&[]);
                     let out =
                         place.data.add((self.first_row + from) * place.stride + columns.first);

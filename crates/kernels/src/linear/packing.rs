@@ -1,17 +1,20 @@
 //! Weights of any format into panels, activations into lanes.
 
-use half::f16;
+use half::{
+    f16,
+    slice::{HalfBitsSliceExt as _, HalfFloatSliceExt as _},
+};
 
 use crate::{
     Matrix,
     dispatch::multiversion,
+    lanes::{interleave, join_rows, row_to_lanes},
     micro::{Kind, PANEL},
     q4::GROUP,
-    quantize::to_bf16,
 };
 
-/// Some inputs of a panel's 16 outputs, as f32.
-type Piece = [[f32; PANEL]; GROUP];
+/// Inputs of a panel that are packed at a time: 16 rows of them are 16 KiB, and stay in the innermost cache.
+const PIECE: usize = 256;
 
 /// Packs 16 outputs from `column` on, a multiple of 16, into `panel`: lanes `[depth][16]` of `kind`, which is f32 or
 /// bf16. Outputs and inputs beyond the last are zeros.
@@ -22,91 +25,88 @@ pub(super) fn pack_panel(
     column: usize,
     panel: &mut [f32],
 ) {
-    let mut piece: Piece = [[0.0; PANEL]; GROUP];
-    let lanes = GROUP / kind.per_lane() * PANEL;
-    for (number, out) in panel.chunks_mut(lanes).enumerate() {
-        let from = number * GROUP;
-        let count = GROUP.min(inputs - from);
-        match weight {
-            Matrix::F32(values) => gather_f32(&values[column * inputs..], inputs, from, &mut piece),
-            Matrix::Bf16(bits) => gather_bf16(&bits[column * inputs..], inputs, from, &mut piece),
-            Matrix::F16(bits) => {
-                gather(&bits[column * inputs..], inputs, from, &mut piece, |it| {
-                    f16::from_bits(it).to_f32()
-                });
-            }
-            Matrix::Q4(matrix) => matrix.widen_group(column / PANEL, number, &mut piece),
-            Matrix::Int8(_) => unreachable!("bytes are packed already"),
+    match weight {
+        Matrix::F32(values) => {
+            pack_rows(&values[column * inputs..], kind, inputs, panel, |_, row| row)
         }
-        piece[count..].fill([0.0; PANEL]);
-        match kind {
-            Kind::F32 => out.copy_from_slice(&piece.as_flattened()[..out.len()]),
-            _ => round_piece(&piece, out),
+        Matrix::Bf16(bits) => {
+            pack_rows(&bits[column * inputs..], kind, inputs, panel, |wide, row| {
+                widen_bf16(row, wide);
+                &wide[..row.len()]
+            });
         }
-    }
-}
-
-#[inline(always)]
-fn gather<T: Copy>(
-    rows: &[T],
-    inputs: usize,
-    from: usize,
-    piece: &mut Piece,
-    widen: impl Fn(T) -> f32,
-) {
-    let to = inputs.min(from + GROUP);
-    for lane in 0..PANEL {
-        let row = rows.get(lane * inputs + from..lane * inputs + to);
-        match row {
-            Some(row) => {
-                for (piece, &value) in piece.iter_mut().zip(row) {
-                    piece[lane] = widen(value);
+        Matrix::F16(bits) => {
+            pack_rows(&bits[column * inputs..], kind, inputs, panel, |wide, row| {
+                let wide = &mut wide[..row.len()];
+                row.reinterpret_cast::<f16>().convert_to_f32_slice(wide);
+                wide
+            });
+        }
+        Matrix::Q4(matrix) => {
+            let mut piece = [[0.0; PANEL]; GROUP];
+            for (number, out) in panel.chunks_mut(GROUP / kind.per_lane() * PANEL).enumerate() {
+                matrix.widen_group(column / PANEL, number, &mut piece);
+                piece[GROUP.min(inputs - number * GROUP)..].fill([0.0; PANEL]);
+                match kind {
+                    Kind::F32 => out.copy_from_slice(&piece.as_flattened()[..out.len()]),
+                    _ => {
+                        for (pair, out) in
+                            piece.as_chunks::<2>().0.iter().zip(out.chunks_exact_mut(PANEL))
+                        {
+                            join_rows(&pair[0], &pair[1], out);
+                        }
+                    }
                 }
             }
-            None => piece.iter_mut().for_each(|it| it[lane] = 0.0),
+        }
+        Matrix::Int8(_) => unreachable!("bytes are packed already"),
+    }
+}
+
+/// Packs up to 16 `rows` of `inputs` numbers each, which `widen` makes f32, with memory for it.
+fn pack_rows<T>(
+    rows: &[T],
+    kind: Kind,
+    inputs: usize,
+    panel: &mut [f32],
+    widen: impl for<'a> Fn(&'a mut [f32; PIECE], &'a [T]) -> &'a [f32],
+) {
+    let mut lanes = [0.0; PANEL * PIECE];
+    let mut wide = [0.0; PIECE];
+    let per_lane = kind.per_lane();
+    for (from, out) in (0..inputs).step_by(PIECE).zip(panel.chunks_mut(PIECE / per_lane * PANEL)) {
+        let count = PIECE.min(inputs - from);
+        let depth = count.div_ceil(per_lane);
+        for lane in 0..PANEL {
+            let lanes = &mut lanes[lane * depth..][..depth];
+            match rows.get(lane * inputs + from..lane * inputs + from + count) {
+                Some(row) => row_to_lanes(widen(&mut wide, row), 1.0, kind, lanes),
+                None => lanes.fill(0.0),
+            }
+        }
+        interleave(&lanes[..PANEL * depth], depth, depth, out);
+    }
+}
+
+multiversion! {
+    /// Widens the upper halves of singles.
+    fn widen_bf16(bits: &[u16], out: &mut [f32]) {
+        for (value, &bits) in out.iter_mut().zip(bits) {
+            *value = f32::from_bits(u32::from(bits) << 16);
         }
     }
 }
 
-multiversion! {
-    fn gather_f32(rows: &[f32], inputs: usize, from: usize, piece: &mut Piece) {
-        gather(rows, inputs, from, piece, |it| it);
-    }
-}
-
-multiversion! {
-    fn gather_bf16(rows: &[u16], inputs: usize, from: usize, piece: &mut Piece) {
-        gather(rows, inputs, from, piece, |it| f32::from_bits(u32::from(it) << 16));
-    }
-}
-
-multiversion! {
-    /// Two inputs of an output to a lane.
-    fn round_piece(piece: &Piece, out: &mut [f32]) {
-        for (pair, out) in piece.as_chunks::<2>().0.iter().zip(out.as_chunks_mut::<PANEL>().0) {
-            for lane in 0..PANEL {
-                out[lane] = pair_of(pair[0][lane], pair[1][lane]);
-            }
-        }
-    }
-}
-
-#[inline(always)]
-fn pair_of(low: f32, high: f32) -> f32 {
-    f32::from_bits(u32::from(to_bf16(low)) | u32::from(to_bf16(high)) << 16)
-}
-
-multiversion! {
-    /// Rounds rows of `inputs` elements to bf16, two to a lane, `depth` lanes a row.
-    pub(super) fn round_rows(x: &[f32], inputs: usize, depth: usize, lanes: &mut [f32]) {
-        for (row, out) in x.chunks_exact(inputs).zip(lanes.chunks_exact_mut(depth)) {
-            let (pairs, rest) = row.as_chunks::<2>();
-            for (lane, pair) in out.iter_mut().zip(pairs) {
-                *lane = pair_of(pair[0], pair[1]);
-            }
-            if let (Some(lane), Some(&last)) = (out.last_mut(), rest.first()) {
-                *lane = pair_of(last, 0.0);
-            }
-        }
+/// Rows of `inputs` elements as lanes of `kind`, `depth` lanes a row.
+pub(super) fn rows_to_lanes(
+    x: &[f32],
+    inputs: usize,
+    kind: Kind,
+    stride: usize,
+    lanes: &mut [f32],
+) {
+    let depth = inputs.div_ceil(kind.per_lane());
+    for (row, out) in x.chunks_exact(inputs).zip(lanes.chunks_exact_mut(stride)) {
+        row_to_lanes(row, 1.0, kind, &mut out[..depth]);
     }
 }

@@ -9,7 +9,7 @@ use super::{
     Part, Precision, Products,
     block::{Block, Place, finish_sums},
     normalize,
-    packing::{pack_panel, round_rows},
+    packing::{pack_panel, rows_to_lanes},
 };
 use crate::{
     Matrix, Panels,
@@ -69,7 +69,7 @@ pub(super) fn run(
                 let (a, stride) = match kind {
                     Kind::F32 => (x.as_ptr().cast(), work.inputs),
                     _ => {
-                        round_rows(x, work.inputs, depth, lanes);
+                        rows_to_lanes(x, work.inputs, kind, depth, lanes);
                         (lanes.as_ptr().cast(), depth)
                     }
                 };

@@ -1,0 +1,239 @@
+//! Peaks of this processor and how near the routines come:
+//! `cargo run --release -p riddle-kernels --example roofline -- [THREADS]`; with `RIDDLE_FORCE_ISA=` for older processors.
+
+#![expect(clippy::print_stdout, reason = "an example's output is its point")]
+
+use std::time::Instant;
+
+use riddle_kernels::{
+    Attention, AttentionShape, Finish, Int8Matrix, Mask, Matrix, PanelUse, Panels, Part, Pool,
+    Precision, Products, add_layer_norm, attention, attention_scratch_len, gelu, int8_bytes, isa,
+    pack_int8, products,
+};
+
+type Failure = Box<dyn std::error::Error>;
+
+fn fastest(mut work: impl FnMut()) -> f64 {
+    let mut best = f64::INFINITY;
+    for _ in 0..9 {
+        let started = Instant::now();
+        work();
+        best = best.min(started.elapsed().as_secs_f64());
+    }
+    best
+}
+
+fn value(i: usize) -> f32 {
+    (i * 31 % 997) as f32 / 997.0 - 0.5
+}
+
+fn values(n: usize) -> Vec<f32> {
+    (0..n).map(value).collect()
+}
+
+/// A matrix in each format.
+struct Weights {
+    outputs: usize,
+    inputs: usize,
+    wide: Vec<f32>,
+    brain: Vec<u16>,
+    packed: Vec<f32>,
+    bias: Vec<f32>,
+}
+
+impl Weights {
+    fn new(outputs: usize, inputs: usize) -> Result<Weights, Failure> {
+        let wide: Vec<f32> = (0..outputs * inputs).map(|i| value(i + i / 1000)).collect();
+        let brain = wide.iter().map(|it| (it.to_bits() >> 16) as u16).collect();
+        let mut packed = vec![0f32; int8_bytes(outputs, inputs)? / 4 + 16];
+        let bytes = cut(&mut packed, int8_bytes(outputs, inputs)?);
+        pack_int8(&wide, outputs, inputs, bytes)?;
+        Ok(Weights { outputs, inputs, wide, brain, packed, bias: values(outputs) })
+    }
+
+    fn matrix(&self, format: Format) -> Matrix<'_> {
+        match format {
+            Format::F32 => Matrix::F32(&self.wide),
+            Format::Bf16 => Matrix::Bf16(&self.brain),
+            Format::Int8 => {
+                let bytes = int8_bytes(self.outputs, self.inputs).unwrap_or(0);
+                // SAFETY: f32 are bytes.
+                let (_, all, _) = unsafe { self.packed.align_to::<u8>() };
+                let start = all.as_ptr().align_offset(64);
+                let matrix = Int8Matrix::new(&all[start..][..bytes], self.outputs, self.inputs);
+                Matrix::Int8(matrix.expect("just packed"))
+            }
+        }
+    }
+
+    fn part(&self, format: Format, offset: usize) -> Part<'_> {
+        Part { weight: self.matrix(format), bias: Some(&self.bias), outputs: self.outputs, offset }
+    }
+}
+
+/// `bytes` bytes from a cache line on.
+fn cut(memory: &mut [f32], bytes: usize) -> &mut [u8] {
+    // SAFETY: f32 are bytes.
+    let (_, all, _) = unsafe { memory.align_to_mut::<u8>() };
+    let start = all.as_ptr().align_offset(64);
+    &mut all[start..][..bytes]
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Format {
+    F32,
+    Bf16,
+    Int8,
+}
+
+impl Format {
+    fn precision(self) -> Precision {
+        if self == Format::F32 { Precision::F32 } else { Precision::Bf16 }
+    }
+}
+
+const FORMATS: [Format; 3] = [Format::F32, Format::Bf16, Format::Int8];
+
+fn main() -> Result<(), Failure> {
+    let threads = std::env::args().nth(1).map_or(Ok(2), |it| it.parse())?;
+    let pool = Pool::new(threads)?;
+    println!("{threads} threads, {}", isa()?);
+    shapes(&pool)?;
+    layers(&pool, (384, 12, 1536), 6)?;
+    layers(&pool, (1024, 16, 4096), 1)
+}
+
+/// Products alone.
+fn shapes(pool: &Pool) -> Result<(), Failure> {
+    for (rows, inputs, outputs) in [
+        (1024, 384, 1152),
+        (1024, 384, 384),
+        (1024, 384, 1536),
+        (1024, 1536, 384),
+        (1024, 1024, 4096),
+        (1024, 4096, 1024),
+        (20, 384, 1536),
+        (1, 1024, 4096),
+    ] {
+        let x = values(rows * inputs);
+        let weights = Weights::new(outputs, inputs)?;
+        let mut out = vec![0f32; rows * outputs];
+        let mut panels = Panels::new(inputs, pool.threads(), PanelUse::Any);
+        let flops = 2.0 * (rows * inputs * outputs) as f64;
+        print!("{rows:5} × {inputs:5} × {outputs:5}");
+        for format in FORMATS {
+            for finish in [Finish::Store, Finish::Gelu] {
+                let parts = &[weights.part(format, 0)];
+                let precision = format.precision();
+                let work = Products { x: &x, inputs, parts, precision, finish };
+                let seconds =
+                    fastest(|| pool.run(|| products(work, &mut out, outputs, &mut panels)));
+                let name = if matches!(finish, Finish::Gelu) { "+ gelu" } else { "" };
+                print!("  {format:?} {name} {:5.0}", flops / seconds / 1e9);
+            }
+        }
+        println!(" G/s");
+    }
+    Ok(())
+}
+
+/// The layers of an encoder over 20 texts of 256 tokens, and each operation's share.
+fn layers(
+    pool: &Pool,
+    (width, heads, wide): (usize, usize, usize),
+    depth: usize,
+) -> Result<(), Failure> {
+    let (texts, length) = (20, 256);
+    let tokens = texts * length;
+    let cu_seqlens: Vec<usize> = (0..=texts).map(|it| it * length).collect();
+    let shape = AttentionShape { heads, kv_heads: heads, head_dim: width / heads };
+    let square = Weights::new(width, width)?;
+    let (up, down) = (Weights::new(wide, width)?, Weights::new(width, wide)?);
+    let gain = vec![1.0; width];
+    let mut hidden = values(tokens * width);
+    let mut qkv = vec![0.0; tokens * 3 * width];
+    let mut context = vec![0.0; tokens * width];
+    let mut broad = vec![0.0; tokens * wide];
+    let threads = pool.threads();
+    let mut scratch = vec![0.0; attention_scratch_len(shape, length, threads)];
+    let mut panels = Panels::new(wide, threads, PanelUse::Any);
+    for format in FORMATS {
+        let precision = format.precision();
+        let mut spent = [0.0; 5];
+        let mut best = f64::INFINITY;
+        for _ in 0..5 {
+            let started = Instant::now();
+            let mut last = started;
+            let mut all = [0.0; 5];
+            let mut lap = |i: usize| {
+                all[i] += last.elapsed().as_secs_f64();
+                last = Instant::now();
+            };
+            pool.run(|| {
+                for _ in 0..depth {
+                    let norm = Finish::AddLayerNorm { gain: &gain, bias: &gain, epsilon: 1e-12 };
+                    let parts = [0, 1, 2].map(|i| square.part(format, i * width));
+                    let work = Products {
+                        x: &hidden,
+                        inputs: width,
+                        parts: &parts,
+                        precision,
+                        finish: Finish::Store,
+                    };
+                    products(work, &mut qkv, 3 * width, &mut panels);
+                    lap(0);
+                    let work = Attention {
+                        precision,
+                        ..Attention::fused(&qkv, &cu_seqlens, shape, Mask::Full)
+                    };
+                    attention(work, &mut context, &mut scratch);
+                    lap(1);
+                    let parts = &[square.part(format, 0)];
+                    products(
+                        Products { x: &context, inputs: width, parts, precision, finish: norm },
+                        &mut hidden,
+                        width,
+                        &mut panels,
+                    );
+                    lap(2);
+                    let parts = &[up.part(format, 0)];
+                    products(
+                        Products {
+                            x: &hidden,
+                            inputs: width,
+                            parts,
+                            precision,
+                            finish: Finish::Gelu,
+                        },
+                        &mut broad,
+                        wide,
+                        &mut panels,
+                    );
+                    lap(3);
+                    let parts = &[down.part(format, 0)];
+                    products(
+                        Products { x: &broad, inputs: wide, parts, precision, finish: norm },
+                        &mut hidden,
+                        width,
+                        &mut panels,
+                    );
+                    lap(4);
+                }
+            });
+            let total = started.elapsed().as_secs_f64();
+            if total < best {
+                (best, spent) = (total, all);
+            }
+        }
+        println!("{depth} layers of {width}, {texts} × {length}, {format:?}: {:.1} ms", best * 1e3);
+        for (name, seconds) in
+            ["query, key, value", "attention", "attention output, norm", "up, gelu", "down, norm"]
+                .iter()
+                .zip(spent)
+        {
+            println!("    {name:24} {:6.1} ms", seconds * 1e3);
+        }
+    }
+    let _ = (add_layer_norm, gelu);
+    Ok(())
+}

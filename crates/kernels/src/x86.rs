@@ -1,0 +1,86 @@
+//! Micro-kernels with the instructions of x86 processors.
+
+mod avx2;
+mod avx512;
+mod convert;
+
+pub(crate) use avx2::{F32 as AVX2_F32, INT8 as AVX2_INT8, VNNI_INT8 as AVXVNNI_INT8};
+pub(crate) use avx512::{
+    BF16 as AVX512_BF16, F32 as AVX512_F32, INT8 as AVX512_INT8, VNNI_INT8 as AVX512VNNI_INT8,
+};
+
+/// Defines a micro-kernel: `run` matches the numbers of rows and panels, of which each has a version of its own
+/// whose sums stay in registers.
+///
+/// `sum` is what a register of sums is, `zero` makes one, `row` reads one row of a panel (`$regs` registers),
+/// `lane` spreads a lane of activations, `add` multiplies and adds, `store` writes.
+macro_rules! tile_kernel {
+    (
+        $run:ident, features $features:literal, rows [$($rows:literal)*], panels [$($panels:literal)*],
+        registers $regs:literal of $lanes:literal,
+        zero $zero:expr, load $load:expr, lane $lane:expr, add $add:expr, store $store:expr $(,)?
+    ) => {
+        /// # Safety
+        /// As [`Micro::run`](crate::micro::Micro::run).
+        pub(super) unsafe fn $run(operands: crate::micro::Operands) {
+            mod kernel {
+                use super::*;
+
+                #[target_feature(enable = $features)]
+                pub(super) unsafe fn tile<const ROWS: usize, const REGISTERS: usize>(
+                    operands: crate::micro::Operands,
+                ) {
+                    let crate::micro::Operands {
+                        a, stride, b, panel_stride, depth, out, out_stride, ..
+                    } = operands;
+                    let mut sums = [[$zero; REGISTERS]; ROWS];
+                    // SAFETY: the caller's promise: ROWS rows of depth lanes, panels of depth × 16 lanes,
+                    // and room for the sums.
+                    unsafe {
+                        for step in 0..depth {
+                            let mut weights = [$zero; REGISTERS];
+                            for (i, weights) in weights.iter_mut().enumerate() {
+                                let (panel, part) = (i / $regs, i % $regs);
+                                *weights = $load(b.add(panel * panel_stride + step * 16 + part * $lanes));
+                            }
+                            for (row, sums) in sums.iter_mut().enumerate() {
+                                let lane = $lane(a.add(row * stride + step));
+                                for (sum, weights) in sums.iter_mut().zip(weights) {
+                                    *sum = $add(*sum, lane, weights);
+                                }
+                            }
+                        }
+                        for (row, sums) in sums.into_iter().enumerate() {
+                            for (i, sum) in sums.into_iter().enumerate() {
+                                $store(out.add(row * out_stride + i * $lanes), sum);
+                            }
+                        }
+                    }
+                }
+            }
+            // SAFETY: the caller's promise, and each version has as many rows and panels as there are.
+            unsafe {
+                $crate::x86::choose!(operands, $regs, [$($rows)*], [$($panels)*])
+            }
+        }
+    };
+}
+
+/// Calls the version for the numbers of rows and panels.
+macro_rules! choose {
+    ($operands:ident, $regs:literal, $rows:tt, [$($panels:literal)*]) => {
+        match $operands.panels {
+            $($panels => $crate::x86::choose!(@rows $operands, { $panels * $regs }, $rows),)*
+            other => unreachable!("a tile of {other} panels: this is a bug"),
+        }
+    };
+    (@rows $operands:ident, $registers:tt, [$($rows:literal)*]) => {
+        match $operands.rows {
+            $($rows => kernel::tile::<$rows, $registers>($operands),)*
+            other => unreachable!("a tile of {other} rows: this is a bug"),
+        }
+    };
+}
+
+pub(crate) use convert::{round_row, transpose};
+pub(crate) use {choose, tile_kernel};
