@@ -46,10 +46,19 @@ fn erf(x: f32) -> f32 {
 /// below 1e-6 for |x| ≤ 10. NaN stays NaN. Runs on the threads of the current pool.
 pub fn gelu(values: &mut [f32]) {
     if values.len() <= PART {
-        gelu_part(values);
+        gelu_chosen(values);
     } else {
-        values.par_chunks_mut(PART).for_each(gelu_part);
+        values.par_chunks_mut(PART).for_each(gelu_chosen);
     }
+}
+
+fn gelu_chosen(values: &mut [f32]) {
+    #[cfg(target_arch = "x86_64")]
+    if crate::dispatch::has_avx512() {
+        // SAFETY: the processor has AVX-512.
+        return unsafe { crate::x86::gelu_slice(values) };
+    }
+    gelu_part(values);
 }
 
 multiversion! {

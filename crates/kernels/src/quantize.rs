@@ -2,20 +2,48 @@
 
 use crate::{dispatch::multiversion, int8::LARGEST};
 
-multiversion! {
-    /// Quantizes rows of `inputs` elements to bytes, one scale for each row: `out` `[rows][stride]` bytes, those
-    /// from `inputs` on zeros; a value is its byte times the scale. `flip` is 0, or 0x80 for bytes plus 128.
-    ///
-    /// A row that holds a number that is not finite gets NaN as its scale: what is made of it is NaN.
-    pub(crate) fn quantize_rows(x: &[f32], inputs: usize, flip: u8, stride: usize, out: &mut [u8], scales: &mut [f32]) {
+/// Quantizes rows of `inputs` elements to bytes, one scale for each row: `out` `[rows][stride]` bytes, those
+/// from `inputs` on zeros; a value is its byte times the scale. `flip` is 0, or 0x80 for bytes plus 128.
+///
+/// A row that holds a number that is not finite gets NaN as its scale: what is made of it is NaN.
+pub(crate) fn quantize_rows(
+    x: &[f32],
+    inputs: usize,
+    flip: u8,
+    stride: usize,
+    out: &mut [u8],
+    scales: &mut [f32],
+) {
+    #[cfg(target_arch = "x86_64")]
+    if crate::dispatch::has_avx512() {
         let rows = x.chunks_exact(inputs).zip(out.chunks_exact_mut(stride));
         for ((row, out), scale) in rows.zip(scales) {
-            // Magnitudes of numbers are ordered as their bits are, NaN above infinity.
-            let top = largest_bits(row);
-            let top = if top < f32::INFINITY.to_bits() { f32::from_bits(top) } else { f32::NAN };
-            *scale = top / LARGEST;
-            // Rows so small that the quotient would be infinite count as zeros.
-            let inverse = if *scale >= f32::MIN_POSITIVE { 1.0 / *scale } else { 0.0 };
+            // SAFETY: the processor has AVX-512 F, BW and VL; the row is inputs long and out no shorter.
+            *scale = unsafe { crate::x86::quantize_row(row, flip, out) };
+            out[inputs..].fill(flip);
+        }
+        return;
+    }
+    portable_rows(x, inputs, flip, stride, out, scales);
+}
+
+/// Scale of a row and its inverse, from the bits of its largest magnitude. Magnitudes of numbers are ordered as
+/// their bits are, NaN above infinity.
+#[inline(always)]
+pub(crate) fn scale_of(top: u32) -> (f32, f32) {
+    let top = if top < f32::INFINITY.to_bits() { f32::from_bits(top) } else { f32::NAN };
+    let scale = top / LARGEST;
+    // Rows so small that the quotient would be infinite count as zeros, and so do those that are no numbers.
+    let inverse = if scale >= f32::MIN_POSITIVE { 1.0 / scale } else { 0.0 };
+    (scale, inverse)
+}
+
+multiversion! {
+    fn portable_rows(x: &[f32], inputs: usize, flip: u8, stride: usize, out: &mut [u8], scales: &mut [f32]) {
+        let rows = x.chunks_exact(inputs).zip(out.chunks_exact_mut(stride));
+        for ((row, out), scale) in rows.zip(scales) {
+            let (own, inverse) = scale_of(largest_bits(row));
+            *scale = own;
             // Adding 1.5 · 2²³ rounds to the nearest integer and leaves it in the lowest bits.
             const ROUND: f32 = 12_582_912.0;
             for (byte, value) in out.iter_mut().zip(row) {
@@ -73,7 +101,9 @@ mod tests {
                 _ => {}
             }
             let stride = inputs.next_multiple_of(4);
-            for version in quantize_rows::versions() {
+            let mut versions = portable_rows::versions();
+            versions.push(quantize_rows);
+            for version in versions {
                 for flip in [0, 0x80] {
                     let (mut out, mut scales) = (vec![1; rows * stride], vec![9.0; rows]);
                     version(&x, inputs, flip, stride, &mut out, &mut scales);

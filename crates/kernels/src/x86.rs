@@ -3,6 +3,7 @@
 mod avx2;
 mod avx512;
 mod convert;
+mod math;
 
 pub(crate) use avx2::{F32 as AVX2_F32, INT8 as AVX2_INT8, VNNI_INT8 as AVXVNNI_INT8};
 pub(crate) use avx512::{
@@ -50,9 +51,12 @@ macro_rules! tile_kernel {
                                 }
                             }
                         }
-                        for (row, sums) in sums.into_iter().enumerate() {
-                            for (i, sum) in sums.into_iter().enumerate() {
-                                $store(out.add(row * out_stride + i * $lanes), sum);
+                        // By index: iterating over arrays by value copies them through memory, which took as
+                        // long as the products of a hundred lanes.
+                        #[allow(clippy::needless_range_loop, reason = "see above")]
+                        for row in 0..ROWS {
+                            for i in 0..REGISTERS {
+                                $store(out.add(row * out_stride + i * $lanes), sums[row][i]);
                             }
                         }
                     }
@@ -83,4 +87,5 @@ macro_rules! choose {
 }
 
 pub(crate) use convert::{round_row, transpose};
+pub(crate) use math::{Sums, exponentials, finish_tile, gelu_slice, largest, quantize_row};
 pub(crate) use {choose, tile_kernel};

@@ -88,7 +88,10 @@ fn quantize(weight: f32, scale: f32) -> i8 {
     if scale == 0.0 || !weight.is_finite() {
         return 0;
     }
-    (weight / scale).round_ties_even().clamp(-LARGEST, LARGEST) as i8
+    // Adding 1.5 · 2²³ rounds to the nearest integer, ties to even, without a call into the library.
+    const ROUND: f32 = 12_582_912.0;
+    let rounded = (weight / scale).clamp(-LARGEST, LARGEST) + ROUND - ROUND;
+    rounded as i8
 }
 
 #[cfg(test)]
