@@ -90,13 +90,13 @@ impl Format {
     }
 
     /// Whether all numbers of rows of `width` are finite. Any byte is a code, so of quantized rows the
-    /// scales are looked at; packed matrices are vouched for by their checksum alone.
+    /// scales are looked at, times the largest code; packed matrices are vouched for by their checksum alone.
     pub fn all_finite(self, raw: &[u8], width: usize) -> bool {
         match self {
             Format::Plain(dtype) => dtype.all_finite(raw),
             Format::Rows => raw
                 .chunks_exact(width + SCALE_BYTES)
-                .all(|row| scale_of(&row[..SCALE_BYTES]).is_finite()),
+                .all(|row| (scale_of(&row[..SCALE_BYTES]) * 128.0).is_finite()),
             Format::Int8 | Format::Q4 => true,
         }
     }
