@@ -6,9 +6,10 @@ use crate::isa::{self, Isa};
 
 /// Defines `fn $name(args)` that runs `$body` compiled for AVX-512, for AVX2, or for the baseline.
 ///
-/// The body is ordinary safe Rust that the compiler vectorizes. There is one source and the compiler
-/// fuses no operations by itself, so all versions agree to the last bit; a module of the function's name
-/// lists them for the tests.
+/// The body is ordinary safe Rust that the compiler vectorizes. Its constant `FUSED` says whether
+/// [`mul_add`] is one instruction; bodies that do not use it give the same bits in all versions. A module of the
+/// function's name lists them for the tests. Closures are compiled with the version's instructions only when they
+/// are inlined: loops are safer.
 macro_rules! multiversion {
     ($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $body:block) => {
         $(#[$meta])*
@@ -24,7 +25,7 @@ macro_rules! multiversion {
                     return unsafe { $name::avx2($($arg),*) };
                 }
             }
-            $name::generic($($arg),*)
+            $name::generic::<{ $crate::dispatch::BASELINE_FUSES }>($($arg),*)
         }
 
         mod $name {
@@ -32,21 +33,24 @@ macro_rules! multiversion {
             use super::*;
 
             #[inline(always)]
-            pub(super) fn generic($($arg: $ty),*) $body
+            #[allow(dead_code, reason = "only some bodies ask whether multiplications are fused")]
+            pub(super) fn generic<const FUSED: bool>($($arg: $ty),*) $body
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
-            pub(super) fn avx512($($arg: $ty),*) { generic($($arg),*) }
+            pub(super) fn avx512($($arg: $ty),*) { generic::<true>($($arg),*) }
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma")]
-            pub(super) fn avx2($($arg: $ty),*) { generic($($arg),*) }
+            pub(super) fn avx2($($arg: $ty),*) { generic::<true>($($arg),*) }
 
             /// The versions that run on this processor, the baseline first.
             #[cfg(test)]
             #[allow(dead_code, reason = "one-line bodies are tested through their callers")]
             pub(super) fn versions() -> Vec<fn($($ty),*)> {
-                let mut versions: Vec<fn($($ty),*)> = vec![|$($arg),*| generic($($arg),*)];
+                let mut versions: Vec<fn($($ty),*)> = vec![|$($arg),*| {
+                    generic::<{ $crate::dispatch::BASELINE_FUSES }>($($arg),*)
+                }];
                 #[cfg(target_arch = "x86_64")]
                 {
                     if $crate::Isa::Avx2.runs_here() {
@@ -65,6 +69,15 @@ macro_rules! multiversion {
 }
 
 pub(crate) use multiversion;
+
+/// Whether the baseline has fused multiplications: every 64-bit Arm does, x86 need not.
+pub(crate) const BASELINE_FUSES: bool = cfg!(target_arch = "aarch64");
+
+/// `a · b + c`, in one instruction where there is one: without, it would be a call into the library.
+#[inline(always)]
+pub(crate) fn mul_add<const FUSED: bool>(a: f32, b: f32, c: f32) -> f32 {
+    if FUSED { a.mul_add(b, c) } else { a * b + c }
+}
 
 /// Whether to use what the `avx512` versions are compiled for.
 #[cfg(target_arch = "x86_64")]

@@ -52,19 +52,30 @@ multiversion! {
 /// 16 rows of `depth` lanes, `stride` lanes apart, into a panel `[depth][16]`.
 pub(crate) fn interleave(rows: &[f32], stride: usize, depth: usize, panel: &mut [f32]) {
     assert!(rows.len() >= (PANEL - 1) * stride + depth && panel.len() >= depth * PANEL);
-    let mut done = 0;
-    #[cfg(target_arch = "x86_64")]
-    if isa::current() >= Isa::Avx512 {
-        while done + PANEL <= depth {
-            // SAFETY: the processor has AVX-512; the assertion is what is read and written.
-            unsafe {
-                let out = panel.as_mut_ptr().add(done * PANEL);
-                crate::x86::transpose(rows.as_ptr().add(done), stride, out);
-            }
-            done += PANEL;
+    let done = transpose(rows, stride, depth, panel);
+    interleave_rest(rows, stride, done, depth, panel);
+}
+
+/// Transposes as many lanes as whole registers hold, and says how many.
+#[cfg(target_arch = "x86_64")]
+fn transpose(rows: &[f32], stride: usize, depth: usize, panel: &mut [f32]) -> usize {
+    if isa::current() < Isa::Avx512 {
+        return 0;
+    }
+    let done = depth / PANEL * PANEL;
+    for from in (0..done).step_by(PANEL) {
+        // SAFETY: the processor has AVX-512; `interleave` asserts what is read and written.
+        unsafe {
+            let out = panel.as_mut_ptr().add(from * PANEL);
+            crate::x86::transpose(rows.as_ptr().add(from), stride, out);
         }
     }
-    interleave_rest(rows, stride, done, depth, panel);
+    done
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn transpose(_rows: &[f32], _stride: usize, _depth: usize, _panel: &mut [f32]) -> usize {
+    0
 }
 
 multiversion! {

@@ -16,12 +16,16 @@ mod lanes;
 mod linear;
 mod matrix;
 mod micro;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod norm;
 mod panels;
 mod pool;
 mod q4;
 mod quantize;
 mod scalar;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod tile;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 

@@ -1,6 +1,7 @@
 //! The matrix product of a linear layer, and what is done to its result.
 
 mod block;
+mod few;
 mod packed;
 mod packing;
 #[cfg(test)]

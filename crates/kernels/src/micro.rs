@@ -5,6 +5,8 @@
 //! 64 bytes a row, which is one AVX-512 register or two of AVX2. A kernel multiplies a lane of activations
 //! with a row of a panel and adds the products to a row of 16 sums.
 
+#[cfg(target_arch = "aarch64")]
+use crate::neon;
 #[cfg(target_arch = "x86_64")]
 use crate::x86;
 use crate::{isa::Isa, scalar};
@@ -108,6 +110,12 @@ pub(crate) fn micro(kind: Kind, isa: Isa) -> Option<Micro> {
         (Kind::Int8, Isa::Avx512) => return Some(x86::AVX512_INT8),
         (Kind::Int8, Isa::AvxVnni) => return Some(x86::AVXVNNI_INT8),
         (Kind::Int8, Isa::Avx2) => return Some(x86::AVX2_INT8),
+        _ => {}
+    }
+    #[cfg(target_arch = "aarch64")]
+    match (kind, isa) {
+        (Kind::F32, Isa::NeonDot) => return Some(neon::F32),
+        (Kind::Int8, Isa::NeonDot) => return Some(neon::INT8),
         _ => {}
     }
     let _ = isa;

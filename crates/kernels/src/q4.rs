@@ -4,7 +4,11 @@
 
 use half::f16;
 
-use crate::{PackedError, dispatch::multiversion, int8::BLOCK};
+use crate::{
+    PackedError,
+    dispatch::{mul_add, multiversion},
+    int8::BLOCK,
+};
 
 /// Inputs that share a scale.
 pub(crate) const GROUP: usize = 32;
@@ -81,6 +85,15 @@ impl<'a> Q4Matrix<'a> {
         widen_groups(group, out.as_flattened_mut());
     }
 
+    /// The products of `x` `[inputs]` with up to 16 outputs from `16 · block` on, as bits.
+    pub(crate) fn dots(&self, block: usize, x: &[f32], sums: &mut [u32]) {
+        let mut all = [0f32; BLOCK];
+        dots_of(self.block(block), x, &mut all);
+        for (sum, all) in sums.iter_mut().zip(all) {
+            *sum = all.to_bits();
+        }
+    }
+
     /// The weight at a place, for tests and for those who need only a few.
     pub fn get(&self, output: usize, input: usize) -> f32 {
         let group = &self.block(output / BLOCK)[input / GROUP * GROUP_BYTES..][..GROUP_BYTES];
@@ -89,6 +102,31 @@ impl<'a> Q4Matrix<'a> {
         let code = if place < 16 { byte & 15 } else { byte >> 4 };
         let scale = f16::from_le_bytes([group[2 * lane], group[2 * lane + 1]]);
         (i32::from(code) - ZERO) as f32 * scale.to_f32()
+    }
+}
+
+multiversion! {
+    /// Adds the products of `x` with a block of groups to 16 sums.
+    fn dots_of(groups: &[u8], x: &[f32], sums: &mut [f32; BLOCK]) {
+        for (group, x) in groups.chunks_exact(GROUP_BYTES).zip(x.chunks(GROUP)) {
+            let mut padded = [0f32; GROUP];
+            padded[..x.len()].copy_from_slice(x);
+            let (scales, codes) = group.split_at(SCALES);
+            // Sums of codes times inputs; their scale is the same for the whole group.
+            let (mut low, mut high) = ([0f32; BLOCK], [0f32; BLOCK]);
+            for (row, codes) in codes.as_chunks::<BLOCK>().0.iter().enumerate() {
+                for lane in 0..BLOCK {
+                    let code = i32::from(codes[lane]);
+                    low[lane] = mul_add::<FUSED>(((code & 15) - ZERO) as f32, padded[row], low[lane]);
+                    let code = ((code >> 4) - ZERO) as f32;
+                    high[lane] = mul_add::<FUSED>(code, padded[row + GROUP / 2], high[lane]);
+                }
+            }
+            for lane in 0..BLOCK {
+                let bits = u16::from_le_bytes([scales[2 * lane], scales[2 * lane + 1]]);
+                sums[lane] = mul_add::<FUSED>(low[lane] + high[lane], widen_f16(bits), sums[lane]);
+            }
+        }
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) fn softmax_tile(
             state.tops[number] = top;
             // Nothing to correct before the first block.
             if before > f32::NEG_INFINITY {
-                let less = exp(before - top);
+                let less = exp::<false>(before - top);
                 state.sums[number] *= less;
                 state.values[number * width..][..width].iter_mut().for_each(|it| *it *= less);
             }
@@ -84,7 +84,7 @@ fn exponentials(row: &mut [f32], top: f32) -> f32 {
 multiversion! {
     fn portable_exponentials(row: &mut [f32], top: f32, sum: &mut f32) {
         for value in row.iter_mut() {
-            *value = exp(*value - top);
+            *value = exp::<FUSED>(*value - top);
         }
         *sum = lane_fold(row, 0.0, |it| it, |sum, it| sum + it);
     }

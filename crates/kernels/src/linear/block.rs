@@ -199,7 +199,7 @@ multiversion! {
                     values[i] = f32::from_bits(sums[i]) + columns.bias[i];
                 }
             }
-            finish_row(&mut values, out, finish);
+            finish_row::<FUSED>(&mut values, out, finish);
             out.copy_from_slice(&values[..columns.count]);
         }
     }
@@ -207,17 +207,21 @@ multiversion! {
 
 // Loops and no closures: those would be compiled without the instructions of the version that they are in.
 #[inline(always)]
-fn finish_row(values: &mut [f32; TILE_COLUMNS], old: &[f32], finish: Finish<'_>) {
+fn finish_row<const FUSED: bool>(
+    values: &mut [f32; TILE_COLUMNS],
+    old: &[f32],
+    finish: Finish<'_>,
+) {
     match finish {
         Finish::Store => {}
         Finish::Gelu => {
             for value in values {
-                *value = gelu_of(*value);
+                *value = gelu_of::<FUSED>(*value);
             }
         }
         Finish::GeluTanh => {
             for value in values {
-                *value = gelu_tanh_of(*value);
+                *value = gelu_tanh_of::<FUSED>(*value);
             }
         }
         Finish::Add(scale) => {
@@ -232,12 +236,12 @@ fn finish_row(values: &mut [f32; TILE_COLUMNS], old: &[f32], finish: Finish<'_>)
         }
         Finish::Gate(Gate::Silu) => {
             for (value, &old) in values.iter_mut().zip(old) {
-                *value *= silu_of(old);
+                *value *= silu_of::<FUSED>(old);
             }
         }
         Finish::Gate(Gate::Gelu) => {
             for (value, &old) in values.iter_mut().zip(old) {
-                *value *= gelu_of(old);
+                *value *= gelu_of::<FUSED>(old);
             }
         }
     }

@@ -83,7 +83,7 @@ proptest! {
                 }
                 prop_assert_eq!((row[0], row[1], row[stride - 1]), (9.0, 9.0, 9.0));
             }
-            if matches!(matrix, Matrix::F32(_)) {
+            if matches!(matrix, Matrix::F32(_) | Matrix::Bf16(_) | Matrix::Q4(_)) {
                 let mut slow = vec![9.0; rows * stride];
                 products(work, &mut slow, stride, &mut Panels::default());
                 for (a, b) in slow.iter().zip(&data) {

@@ -7,18 +7,19 @@ use rayon::prelude::*;
 
 use super::{
     Part, Precision, Products,
-    block::{Block, Place, finish_sums},
-    normalize,
+    block::{Block, Place},
+    few, normalize,
     packing::{pack_panel, rows_to_lanes},
 };
 use crate::{
-    Matrix, Panels,
-    dispatch::multiversion,
-    isa,
-    micro::{Kind, Micro, PANEL, TILE_COLUMNS, Tile, micro},
+    Matrix, Panels, isa,
+    micro::{Kind, Micro, PANEL, TILE_COLUMNS, micro},
     panels::BLOCK_ROWS,
     scalar,
 };
+
+/// Rows for which packing the weights would take longer than multiplying with them.
+const FEW_ROWS: usize = 3;
 
 /// Multiplies one part.
 pub(super) fn run(
@@ -28,8 +29,9 @@ pub(super) fn run(
     place: Place,
     panels: &mut Panels,
 ) {
-    if let (Matrix::F32(weight), 0) = (part.weight, panels.share()) {
-        dots(work, part, weight, rows, place);
+    let direct = matches!(part.weight, Matrix::F32(_) | Matrix::Bf16(_) | Matrix::Q4(_));
+    if panels.share() == 0 || (direct && rows <= FEW_ROWS) {
+        few::run(work, part, rows, place);
         normalize(work.finish, rows, place);
         return;
     }
@@ -100,36 +102,4 @@ fn kernel(precision: Precision) -> (Kind, Micro) {
         return (Kind::Bf16, kernel);
     }
     (Kind::F32, micro(Kind::F32, isa::current()).unwrap_or(scalar::F32))
-}
-
-/// A product without memory to pack weights in: row by row, output by output.
-fn dots(work: &Products<'_>, part: &Part<'_>, weight: &[f32], rows: usize, place: Place) {
-    (0..rows).into_par_iter().for_each(|row| {
-        let x = &work.x[row * work.inputs..][..work.inputs];
-        for column in (0..part.outputs).step_by(TILE_COLUMNS) {
-            let columns = column..part.outputs.min(column + TILE_COLUMNS);
-            let mut tile = Tile::new();
-            dots_of(x, &weight[columns.start * work.inputs..], &mut tile.0[0][..columns.len()]);
-            // SAFETY: nobody else writes this row, and `Products::check` found the columns in `place`.
-            unsafe { finish_sums(&mut tile, row, part, columns, work.finish, place) };
-        }
-    });
-}
-
-multiversion! {
-    /// The products of a row with as many rows of weights as there are sums.
-    fn dots_of(x: &[f32], weights: &[f32], sums: &mut [u32]) {
-        for (sum, weights) in sums.iter_mut().zip(weights.chunks_exact(x.len().max(1))) {
-            let mut lanes = [0f32; 16];
-            let (a, a_rest) = x.as_chunks::<16>();
-            let (b, b_rest) = weights.as_chunks::<16>();
-            for (a, b) in a.iter().zip(b) {
-                for i in 0..16 {
-                    lanes[i] += a[i] * b[i];
-                }
-            }
-            let rest: f32 = a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum();
-            *sum = (lanes.iter().sum::<f32>() + rest).to_bits();
-        }
-    }
 }

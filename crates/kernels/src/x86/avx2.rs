@@ -2,8 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::tile_kernel;
-use crate::micro::Micro;
+use crate::{micro::Micro, tile::tile_kernel};
 
 /// f32 (AVX2 and FMA).
 pub(crate) const F32: Micro = Micro { rows: 6, panels: 1, offset: 0, run: f32_tile };

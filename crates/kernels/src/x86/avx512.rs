@@ -3,8 +3,10 @@
 
 use std::arch::x86_64::*;
 
-use super::tile_kernel;
-use crate::micro::{Micro, TILE_PANELS, TILE_ROWS};
+use crate::{
+    micro::{Micro, TILE_PANELS, TILE_ROWS},
+    tile::tile_kernel,
+};
 
 const MICRO: Micro = Micro { rows: TILE_ROWS, panels: TILE_PANELS, offset: 0, run: f32_tile };
 
