@@ -48,6 +48,7 @@ macro_rules! multiversion {
             #[cfg(test)]
             #[allow(dead_code, reason = "one-line bodies are tested through their callers")]
             pub(super) fn versions() -> Vec<fn($($ty),*)> {
+                #[allow(unused_mut, reason = "on other processors the baseline is all")]
                 let mut versions: Vec<fn($($ty),*)> = vec![|$($arg),*| {
                     generic::<{ $crate::dispatch::BASELINE_FUSES }>($($arg),*)
                 }];

@@ -1,11 +1,16 @@
 //! Numeric routines for the CPU, dispatched at run time: one shipped binary is right on every processor
 //! and fast on most.
 //!
-//! Everything works on plain `f32` slices that the caller owns, weights also on two-byte formats: matrix
-//! products ([`linear`]), attention over ragged batches ([`attention`]), normalization ([`layer_norm`],
-//! [`rms_norm`]), activations ([`gelu`], [`gated`], [`tanh`]), rotary positions ([`rotate`]), pooling ([`mean_pool`], [`l2_normalize`]). Nothing here allocates per call, reads files or knows a
-//! model; [`Pool`] bounds the threads. Matrix products use the `gemm` crate; each routine of our own has
-//! a naive twin in its tests.
+//! Everything works on plain `f32` slices that the caller owns; weights may also be of two bytes, of one
+//! ([`Int8Matrix`]) or of four bits ([`Q4Matrix`]). [`products`] multiplies, on the way quantizes activations, and
+//! finishes what comes out: bias, activation, gate, residual, normalization ([`Finish`]). [`attention`] takes ragged
+//! batches; beside them stand normalization ([`layer_norm`], [`rms_norm`]), activations ([`gelu`], [`gated`],
+//! [`tanh`]), rotary positions ([`rotate`]) and pooling ([`mean_pool`], [`l2_normalize`]). Nothing here allocates per
+//! call, reads files or knows a model; [`Pool`] bounds the threads, [`isa`] says which instructions are used.
+//!
+//! Products and attention are built from *micro-kernels* (`micro.rs`): a tile of sums in registers, written once
+//! (`tile.rs`) from a handful of instructions of AVX-512, AVX-VNNI, AVX2 or NEON, or without any (`scalar.rs`), which is
+//! the twin that the others are tested against. AMX has none yet, nor have Arm's matrix products (i8mm).
 
 mod attention;
 mod dispatch;

@@ -18,6 +18,7 @@ macro_rules! tile_kernel {
                 use super::*;
 
                 #[target_feature(enable = $features)]
+                #[allow(clippy::modulo_one, reason = "a panel is one register of AVX-512")]
                 pub(super) unsafe fn tile<const ROWS: usize, const REGISTERS: usize>(
                     operands: crate::micro::Operands,
                 ) {

@@ -65,7 +65,11 @@ tile_kernel! {
 #[target_feature(enable = "avx512f,avx512bf16")]
 fn dot_bf16(sum: __m512, a: __m512i, b: __m512) -> __m512 {
     // SAFETY: all are 64 bytes of plain numbers.
-    unsafe { _mm512_dpbf16_ps(sum, std::mem::transmute(a), std::mem::transmute(b)) }
+    unsafe {
+        let a = std::mem::transmute::<__m512i, __m512bh>(a);
+        let b = std::mem::transmute::<__m512, __m512bh>(b);
+        _mm512_dpbf16_ps(sum, a, b)
+    }
 }
 
 /// `sum + a · b` for signed bytes: magnitudes of `a` times `b` with the signs of `a`. Two products of at most

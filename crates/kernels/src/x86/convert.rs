@@ -16,7 +16,7 @@ pub(crate) unsafe fn round_row(row: &[f32], scale: f32, lanes: &mut [f32]) {
         unsafe {
             let low = _mm512_mul_ps(_mm512_loadu_ps(values.as_ptr()), factor);
             let high = _mm512_mul_ps(_mm512_loadu_ps(values.as_ptr().add(16)), factor);
-            let pairs: __m512 = std::mem::transmute(_mm512_cvtne2ps_pbh(high, low));
+            let pairs = std::mem::transmute::<__m512bh, __m512>(_mm512_cvtne2ps_pbh(high, low));
             _mm512_storeu_ps(out.as_mut_ptr(), pairs);
         }
     }
@@ -36,7 +36,7 @@ pub(crate) unsafe fn round_row(row: &[f32], scale: f32, lanes: &mut [f32]) {
         let low = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask(0), rest.as_ptr()), factor);
         let high = rest.get(16..).unwrap_or(&[]);
         let high = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask(16), high.as_ptr()), factor);
-        let pairs: __m512 = std::mem::transmute(_mm512_cvtne2ps_pbh(high, low));
+        let pairs = std::mem::transmute::<__m512bh, __m512>(_mm512_cvtne2ps_pbh(high, low));
         let used: __mmask16 = ((1u32 << rest.len().div_ceil(2)) - 1) as u16;
         _mm512_mask_storeu_ps(out.as_mut_ptr(), room & used, pairs);
     }

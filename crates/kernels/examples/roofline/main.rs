@@ -1,7 +1,10 @@
-//! Peaks of this processor and how near the routines come:
-//! `cargo run --release -p riddle-kernels --example roofline -- [THREADS]`; with `RIDDLE_FORCE_ISA=` for older processors.
+//! Peaks of this processor's units and how near the routines come, one operation and a whole encoder at a time:
+//! `cargo run --release -p riddle-kernels --example roofline -- [THREADS [f32|bf16|int8]]`, for older processors
+//! with `RIDDLE_FORCE_ISA=`.
 
 #![expect(clippy::print_stdout, reason = "an example's output is its point")]
+
+mod peaks;
 
 use std::time::Instant;
 
@@ -102,6 +105,13 @@ fn main() -> Result<(), Failure> {
     let only = std::env::args().nth(2);
     let pool = Pool::new(threads)?;
     println!("{threads} threads, {}", isa()?);
+    for unit in peaks::units() {
+        if unit.isa.runs_here() {
+            println!("{:34} {:5.0} G/s a thread", unit.name, unit.peak() / 1e9);
+        } else {
+            println!("SKIPPED: {} is not on this processor", unit.name);
+        }
+    }
     let formats: Vec<Format> = FORMATS
         .into_iter()
         .filter(|it| only.as_ref().is_none_or(|only| format!("{it:?}").eq_ignore_ascii_case(only)))
@@ -145,100 +155,106 @@ fn shapes(pool: &Pool, formats: &[Format]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The layers of an encoder over 20 texts of 256 tokens, and each operation's share.
+/// Texts and tokens of a micro-batch; the encoder's figures are for five of them, 20 texts.
+const TEXTS: usize = 4;
+const LENGTH: usize = 256;
+const MICRO_BATCHES: usize = 5;
+
+/// Operations of a layer.
+const OPERATIONS: [&str; 5] =
+    ["query, key, value", "attention", "attention output, norm", "up, gelu", "down, norm"];
+
+/// The layers of an encoder over 20 texts, each operation's least time.
 fn layers(
     pool: &Pool,
     formats: &[Format],
     (width, heads, wide): (usize, usize, usize),
     depth: usize,
 ) -> Result<(), Failure> {
-    let (texts, length) = (4, 256);
-    let scale = 5.0 * depth as f64 * 1e3;
-    let tokens = texts * length;
-    let cu_seqlens: Vec<usize> = (0..=texts).map(|it| it * length).collect();
+    let tokens = TEXTS * LENGTH;
     let shape = AttentionShape { heads, kv_heads: heads, head_dim: width / heads };
-    let square = Weights::new(width, width)?;
-    let (up, down) = (Weights::new(wide, width)?, Weights::new(width, wide)?);
-    let gain = vec![1.0; width];
-    let mut hidden = values(tokens * width);
-    let mut qkv = vec![0.0; tokens * 3 * width];
-    let mut context = vec![0.0; tokens * width];
-    let mut broad = vec![0.0; tokens * wide];
-    let threads = pool.threads();
-    let mut scratch = vec![0.0; attention_scratch_len(shape, length, threads)];
-    let mut panels = Panels::new(wide, threads, PanelUse::Any);
+    let mut layer = Layer {
+        shape,
+        square: Weights::new(width, width)?,
+        up: Weights::new(wide, width)?,
+        down: Weights::new(width, wide)?,
+        gain: vec![1.0; width],
+        hidden: values(tokens * width),
+        qkv: vec![0.0; tokens * 3 * width],
+        context: vec![0.0; tokens * width],
+        broad: vec![0.0; tokens * wide],
+        scratch: vec![0.0; attention_scratch_len(shape, LENGTH, pool.threads())],
+        panels: Panels::new(wide, pool.threads(), PanelUse::Any),
+    };
     for &format in formats {
-        let precision = format.precision();
-        let mut spent = [f64::INFINITY; 5];
+        let mut least = [f64::INFINITY; OPERATIONS.len()];
         for _ in 0..40 {
             let mut last = Instant::now();
-            let mut lap = |i: usize| {
-                spent[i] = spent[i].min(last.elapsed().as_secs_f64());
-                last = Instant::now();
-            };
             pool.run(|| {
-                for _ in 0..1 {
-                    let norm = Finish::AddLayerNorm { gain: &gain, bias: &gain, epsilon: 1e-12 };
-                    let parts = [0, 1, 2].map(|i| square.part(format, i * width));
-                    let work = Products {
-                        x: &hidden,
-                        inputs: width,
-                        parts: &parts,
-                        precision,
-                        finish: Finish::Store,
-                    };
-                    products(work, &mut qkv, 3 * width, &mut panels);
-                    lap(0);
-                    let work = Attention {
-                        precision,
-                        ..Attention::fused(&qkv, &cu_seqlens, shape, Mask::Full)
-                    };
-                    attention(work, &mut context, &mut scratch);
-                    lap(1);
-                    let parts = &[square.part(format, 0)];
-                    products(
-                        Products { x: &context, inputs: width, parts, precision, finish: norm },
-                        &mut hidden,
-                        width,
-                        &mut panels,
-                    );
-                    lap(2);
-                    let parts = &[up.part(format, 0)];
-                    products(
-                        Products {
-                            x: &hidden,
-                            inputs: width,
-                            parts,
-                            precision,
-                            finish: Finish::Gelu,
-                        },
-                        &mut broad,
-                        wide,
-                        &mut panels,
-                    );
-                    lap(3);
-                    let parts = &[down.part(format, 0)];
-                    products(
-                        Products { x: &broad, inputs: wide, parts, precision, finish: norm },
-                        &mut hidden,
-                        width,
-                        &mut panels,
-                    );
-                    lap(4);
-                }
+                layer.run(format, |operation| {
+                    least[operation] = least[operation].min(last.elapsed().as_secs_f64());
+                    last = Instant::now();
+                });
             });
         }
+        let milliseconds = |seconds: f64| seconds * (MICRO_BATCHES * depth) as f64 * 1e3;
         println!(
-            "{depth} layers of {width}, {texts} × {length}, {format:?}: {:.1} ms",
-            spent.iter().sum::<f64>() * scale
+            "{depth} layers of {width}, {} × {LENGTH}, {format:?}: {:.1} ms",
+            TEXTS * MICRO_BATCHES,
+            milliseconds(least.iter().sum())
         );
-        for (name, seconds) in
-            ["query, key, value", "attention", "attention output, norm", "up, gelu", "down, norm"]
-                .iter()
-                .zip(spent)
-        {
-            println!("    {name:24} {:6.1} ms", seconds * scale);
+        for (name, seconds) in OPERATIONS.iter().zip(least) {
+            println!("    {name:24} {:6.1} ms", milliseconds(seconds));
         }
     }
     Ok(())
+}
+
+/// A BERT layer over a micro-batch. Its four square matrices are one, which is as much work.
+struct Layer {
+    shape: AttentionShape,
+    square: Weights,
+    up: Weights,
+    down: Weights,
+    gain: Vec<f32>,
+    hidden: Vec<f32>,
+    qkv: Vec<f32>,
+    context: Vec<f32>,
+    broad: Vec<f32>,
+    scratch: Vec<f32>,
+    panels: Panels,
+}
+
+impl Layer {
+    /// Runs it; `lap` hears of the end of each operation.
+    fn run(&mut self, format: Format, mut lap: impl FnMut(usize)) {
+        let Layer { shape, square, up, down, gain, hidden, qkv, context, broad, scratch, panels } =
+            self;
+        let (width, wide) = (shape.width(), up.outputs);
+        let cu_seqlens: [usize; TEXTS + 1] = std::array::from_fn(|it| it * LENGTH);
+        let precision = format.precision();
+        let norm = Finish::AddLayerNorm { gain, bias: gain, epsilon: 1e-12 };
+        let (store, gelu) = (Finish::Store, Finish::Gelu);
+
+        let parts = &[0, 1, 2].map(|i| square.part(format, i * width));
+        let work = Products { x: hidden, inputs: width, parts, precision, finish: store };
+        products(work, qkv, 3 * width, panels);
+        lap(0);
+        let work =
+            Attention { precision, ..Attention::fused(qkv, &cu_seqlens, *shape, Mask::Full) };
+        attention(work, context, scratch);
+        lap(1);
+        let parts = &[square.part(format, 0)];
+        let work = Products { x: context, inputs: width, parts, precision, finish: norm };
+        products(work, hidden, width, panels);
+        lap(2);
+        let parts = &[up.part(format, 0)];
+        let work = Products { x: hidden, inputs: width, parts, precision, finish: gelu };
+        products(work, broad, wide, panels);
+        lap(3);
+        let parts = &[down.part(format, 0)];
+        let work = Products { x: broad, inputs: wide, parts, precision, finish: norm };
+        products(work, hidden, width, panels);
+        lap(4);
+    }
 }
