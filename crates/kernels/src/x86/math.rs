@@ -15,7 +15,10 @@ fn exp(x: __m512) -> __m512 {
     let set = _mm512_set1_ps;
     // NaN as the second operand stays.
     let x = _mm512_min_ps(set(88.0), _mm512_max_ps(set(-87.0), x));
-    let n = _mm512_roundscale_ps::<0x08>(_mm512_mul_ps(x, set(std::f32::consts::LOG2_E)));
+    // As the portable one: a rounding and a scaling instruction exist, but take several turns each.
+    const ROUND: f32 = 12_582_912.0;
+    let shifted = _mm512_fmadd_ps(x, set(std::f32::consts::LOG2_E), set(ROUND));
+    let n = _mm512_sub_ps(shifted, set(ROUND));
     let r = _mm512_fnmadd_ps(n, set(0.693_359_4), x);
     let r = _mm512_fnmadd_ps(n, set(-2.121_944_4e-4), r);
     let p = _mm512_fmadd_ps(set(1.987_569_1e-4), r, set(1.398_199_9e-3));
@@ -24,7 +27,9 @@ fn exp(x: __m512) -> __m512 {
     let p = _mm512_fmadd_ps(p, r, set(1.666_666_5e-1));
     let p = _mm512_fmadd_ps(p, r, set(0.5));
     let p = _mm512_fmadd_ps(_mm512_mul_ps(p, r), r, r);
-    _mm512_scalef_ps(_mm512_add_ps(p, set(1.0)), n)
+    let exponent = _mm512_slli_epi32::<23>(_mm512_castps_si512(shifted));
+    let power = _mm512_add_epi32(exponent, _mm512_castps_si512(set(1.0)));
+    _mm512_mul_ps(_mm512_add_ps(p, set(1.0)), _mm512_castsi512_ps(power))
 }
 
 /// 1 / x to the last bit or two: an estimate of 14 bits and a Newton step.
