@@ -87,7 +87,7 @@ fn peers_need_a_python_and_instructions_a_processor_that_has_them() {
     let said =
         riddle.run(&[&bench[..], &["--repeat", "1", "--isa", "none-such"]].concat()).failed(1);
     assert!(said.contains("none-such") && said.contains("scalar"), "{said}");
-    let held_back = [&bench[..], &["--repeat", "1", "--isa", "scalar", "--ragged", "20", "--json"]];
+    let held_back = [&bench[..], &["--repeat", "1", "--isa", "scalar", "--ragged", "25", "--json"]];
     let report = riddle.run(&held_back.concat()).json();
     let (shortest, longest) = (&report["pair_tokens"]["min"], &report["pair_tokens"]["max"]);
     assert!(shortest.as_u64() < longest.as_u64(), "{report:#}");

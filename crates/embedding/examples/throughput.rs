@@ -14,7 +14,7 @@ const RUNS: usize = 3;
 /// Texts that are embedded at once, as the indexer does.
 const BATCH: usize = 64;
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let mut args = std::env::args().skip(1);
     let model =
         args.next().ok_or("usage: throughput MODEL_DIR [THREADS [VECTORS_FILE]] < TEXTS")?;

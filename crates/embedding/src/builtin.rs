@@ -291,6 +291,10 @@ fn identity(name: &str, bert: &Bert, pooling: Pooling, max_tokens: usize) -> Str
     for tensor in bert.checkpoint().tensors() {
         hasher.update(tensor.name.as_bytes());
         hasher.update(format!("{:?}", tensor.shape).as_bytes());
+        // Packed weights give other vectors, near as they are: an index holds those of one precision.
+        if tensor.format().is_packed() {
+            hasher.update(tensor.format().name().as_bytes());
+        }
     }
     hasher.update(&bert.fingerprint());
     format!("{name}/{max_tokens}/{}/{}", pooling.as_str(), &hasher.finalize().to_hex()[..8])

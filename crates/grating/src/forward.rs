@@ -237,12 +237,11 @@ impl Model {
                 if prefix.ids.is_empty() { Prefix::None } else { Prefix::Shared(&prefix.qkv) };
             let span = Span { cu_seqlens: &cu_seqlens, prefix, wanted };
             network.layer(layer, weights, span, part, scratch);
-            if want_scores && wanted == Wanted::Scored {
-                // Of each sequence one state is left.
+            if want_scores {
+                // Of each sequence the last layer leaves one state.
                 let rows: Vec<usize> = (0..cu_seqlens.len()).collect();
-                network.scores(layer, &rows, part, &mut work.scores);
-            } else if want_scores {
-                network.scores(layer, &cu_seqlens, part, &mut work.scores);
+                let left = if wanted == Wanted::Scored { &rows } else { &cu_seqlens };
+                network.scores(layer, left, part, &mut work.scores);
             }
             Ok(())
         };

@@ -22,9 +22,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let opened = Instant::now();
     let bert = Bert::open(Path::new(&model))?;
-    let layers = bert.layers().clone();
-    let depth = layers.layers().len();
-    let mut window = LayerWindow::new(Arc::new(layers), depth)?;
+    let depth = bert.layers().layers().len();
+    let mut window = LayerWindow::new(Arc::new(bert.layers().clone()), depth)?;
     let mut rows = EmbeddingRows::new(bert.checkpoint().clone(), bert.token_table().clone(), 1.0);
     let config = bert.config();
     println!("model opened in {:.1} ms", opened.elapsed().as_secs_f64() * 1e3);
@@ -54,8 +53,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let mut rest = hidden.as_mut_slice();
                 for batch in &batches {
                     let (part, tail) = rest.split_at_mut(batch.tokens() * width);
-                    let (weights, all) = (view.weights, Wanted::All);
-                    bert.layer(layer, weights, &batch.cu_seqlens, all, part, &mut scratch);
+                    let (weights, ends) = (view.weights, &batch.cu_seqlens);
+                    bert.layer(layer, weights, ends, Wanted::All, part, &mut scratch);
                     rest = tail;
                 }
                 Ok(())
