@@ -188,30 +188,33 @@ multiversion! {
             let out = unsafe {
                 std::slice::from_raw_parts_mut(out.data.add(row * out.stride), columns.count)
             };
-            let mut values = [0f32; TILE_COLUMNS];
-            if let Some(&scale) = row_scales.get(row) {
-                for i in 0..TILE_COLUMNS {
-                    let sum = (sums[i] as i32).wrapping_sub(columns.excess[i]);
-                    values[i] = sum as f32 * (scale * columns.scales[i]) + columns.bias[i];
+            // Panel by panel: the tiles of some processors are one wide.
+            for (panel, out) in out.chunks_mut(PANEL).enumerate() {
+                let (sums, bias) = (&sums.as_chunks().0[panel], &columns.bias.as_chunks().0[panel]);
+                let (scales, excess) = (&columns.scales.as_chunks().0[panel], &columns.excess.as_chunks().0[panel]);
+                let mut values = [0f32; PANEL];
+                let (sums, bias): (&[u32; PANEL], &[f32; PANEL]) = (sums, bias);
+                let (scales, excess): (&[f32; PANEL], &[i32; PANEL]) = (scales, excess);
+                if let Some(&scale) = row_scales.get(row) {
+                    for i in 0..PANEL {
+                        let sum = (sums[i] as i32).wrapping_sub(excess[i]);
+                        values[i] = sum as f32 * (scale * scales[i]) + bias[i];
+                    }
+                } else {
+                    for i in 0..PANEL {
+                        values[i] = f32::from_bits(sums[i]) + bias[i];
+                    }
                 }
-            } else {
-                for i in 0..TILE_COLUMNS {
-                    values[i] = f32::from_bits(sums[i]) + columns.bias[i];
-                }
+                finish_row::<FUSED>(&mut values, out, finish);
+                out.copy_from_slice(&values[..out.len()]);
             }
-            finish_row::<FUSED>(&mut values, out, finish);
-            out.copy_from_slice(&values[..columns.count]);
         }
     }
 }
 
 // Loops and no closures: those would be compiled without the instructions of the version that they are in.
 #[inline(always)]
-fn finish_row<const FUSED: bool>(
-    values: &mut [f32; TILE_COLUMNS],
-    old: &[f32],
-    finish: Finish<'_>,
-) {
+fn finish_row<const FUSED: bool>(values: &mut [f32; PANEL], old: &[f32], finish: Finish<'_>) {
     match finish {
         Finish::Store => {}
         Finish::Gelu => {
