@@ -39,6 +39,10 @@ fn every_step_is_measured_in_a_process_of_its_own() {
     assert_eq!(steps.len(), 5);
     for step in steps {
         assert_eq!(step["latencies_ms"].as_array().map(Vec::len), Some(2));
+        for operation in ["embed", "qkv", "attention", "output", "feed_forward", "head"] {
+            let ms = step["median"]["operations_ms"][operation].as_f64();
+            assert!(ms > Some(0.0), "{operation}: {step:#}");
+        }
         for figure in ["latency_ms", "peak_rss_bytes", "resident_weight_bytes", "scratch_bytes"] {
             assert!(step["median"][figure].as_f64() > Some(0.0), "{figure}: {step:#}");
         }
@@ -70,4 +74,21 @@ fn what_can_not_be_measured_is_told() {
         let said = riddle.run(&args).failed(1);
         assert!(said.to_lowercase().contains(reason), "{said}");
     }
+}
+
+#[test]
+fn peers_need_a_python_and_instructions_a_processor_that_has_them() {
+    let riddle = Riddle::new();
+    let model = tiny_model("tiny-bert-cross-encoder").to_string_lossy().into_owned();
+    let bench = ["bench", "rerank", "--model", &model, "--candidates", "2", "--tokens", "30"];
+    let missing = riddle.home().join("no-python").to_string_lossy().into_owned();
+    let said = riddle.run(&[&bench[..], &["--peers", "--python", &missing]].concat()).failed(1);
+    assert!(said.contains("RIDDLE_PYTHON") && said.contains("onnxruntime"), "{said}");
+    let said =
+        riddle.run(&[&bench[..], &["--repeat", "1", "--isa", "none-such"]].concat()).failed(1);
+    assert!(said.contains("none-such") && said.contains("scalar"), "{said}");
+    let held_back = [&bench[..], &["--repeat", "1", "--isa", "scalar", "--ragged", "25", "--json"]];
+    let report = riddle.run(&held_back.concat()).json();
+    let (shortest, longest) = (&report["pair_tokens"]["min"], &report["pair_tokens"]["max"]);
+    assert!(shortest.as_u64() < longest.as_u64(), "{report:#}");
 }

@@ -91,3 +91,55 @@ fn a_folder_that_is_no_model_and_no_network_are_told() {
         riddle.run(&["models", "remove", name]).failed(1);
     }
 }
+
+#[test]
+fn a_store_alone_is_a_model_like_any_other() {
+    let riddle = Riddle::new();
+    let files = tempfile::TempDir::new().expect("a temporary folder");
+    riddle_tests::notes(files.path(), 12);
+    for (model, name, kind) in [
+        ("tiny-bert-cross-encoder", "byte-reranker", "reranker"),
+        ("tiny-bert-encoder", "byte-embedder", "embedder"),
+    ] {
+        let published = tiny_model(model).to_string_lossy().into_owned();
+        let out = riddle.home().join(format!("converted/{name}"));
+        let folder = out.to_string_lossy().into_owned();
+        riddle.json(&["models", "convert", &published, "--dtype", "int8", "--output", &folder]);
+        assert!(!out.join("model.safetensors").exists());
+        let imported = riddle.json(&["models", "import", &folder, "--name", name]);
+        assert_eq!(imported["model"]["kind"], kind, "{imported:#}");
+        assert_eq!(imported["model"]["format"], "riddle", "{imported:#}");
+        riddle.json(&["models", "use", name]);
+    }
+    let verified = riddle.json(&["models", "verify"]);
+    assert!(verified["models"].as_array().is_some_and(|it| it.len() == 2), "{verified:#}");
+    riddle.index(files.path());
+    let found = riddle.json(&["search", "boat at the harbor"]);
+    assert_eq!(found["order"]["by"], "reranked", "{found:#}");
+    let hits = found["hits"].as_array().expect("a list");
+    assert!(hits.iter().any(|it| it["trace"]["vector_rank"].is_number()), "{found:#}");
+    let store = riddle.home().join("models/byte-reranker/model.riddle");
+    let mut bytes = fs::read(&store).expect("installed");
+    bytes[5000] ^= 1;
+    fs::write(&store, bytes).expect("written");
+    let outcome = riddle.run(&["models", "verify", "byte-reranker"]);
+    assert!(outcome.failed(1).contains("model.riddle"));
+    let line = riddle.run(&["search", "boat at the harbor"]).failed(1);
+    assert!(line.contains("checksum"), "{line}");
+}
+
+#[test]
+fn a_store_beside_what_was_installed_is_no_stranger() {
+    let riddle = Riddle::new();
+    import(&riddle, "tiny-bert-cross-encoder", "tiny-reranker");
+    riddle.json(&["models", "convert", "tiny-reranker", "--dtype", "q4"]);
+    let verified = riddle.json(&["models", "verify"]);
+    assert_eq!(verified["models"][0]["ok"], true, "{verified:#}");
+    // A packed store is not where other formats come from: that is what was published beside it.
+    let again = riddle.json(&["models", "convert", "tiny-reranker", "--dtype", "f32"]);
+    assert!(again["bytes"].as_u64() > Some(0), "{again:#}");
+    fs::remove_file(riddle.home().join("models/tiny-reranker/model.safetensors")).expect("there");
+    riddle.json(&["models", "convert", "tiny-reranker", "--dtype", "int8"]);
+    let line = riddle.run(&["models", "convert", "tiny-reranker", "--dtype", "f32"]).failed(1);
+    assert!(line.contains("packed"), "{line}");
+}

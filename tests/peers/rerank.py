@@ -10,8 +10,10 @@ the table shows medians over the rounds. ONNX models are exported once, into `--
 not measured.
 
 Peers: hf-f32 and hf-bf16 (Hugging Face transformers), ort-f32 and ort-int8 (ONNX Runtime; int8 by dynamic
-quantization), riddle and riddle-window (two layers and a tenth of the embedding rows in memory). Decoders
-are compared with transformers only.
+quantization), riddle-f32, riddle-bf16 (products of bf16), riddle-int8 and riddle-q4 (stores that `riddle models
+convert` makes, once, into `--work`), and riddle-window (the published weights, two layers and a tenth of the
+embedding rows in memory). Decoders are compared with transformers only. `riddle bench rerank --peers` runs
+this script; RIDDLE_FORCE_ISA holds our side back to older instructions.
 """
 
 import argparse
@@ -25,9 +27,12 @@ import tempfile
 import time
 from pathlib import Path
 
-PEERS = ["hf-f32", "hf-bf16", "ort-f32", "ort-int8", "riddle", "riddle-window"]
-# What everything is compared with: speed with our default, scores with the reference implementation.
-BASELINE, REFERENCE = "riddle", "hf-f32"
+PEERS = [
+    "hf-f32", "hf-bf16", "ort-f32", "ort-int8",
+    "riddle-f32", "riddle-bf16", "riddle-int8", "riddle-q4", "riddle-window",
+]
+# What everything is compared with: speed with what Riddle ships, scores with the reference implementation.
+BASELINE, REFERENCE = "riddle-int8", "hf-f32"
 
 # Model card of Qwen3-Reranker: https://huggingface.co/Qwen/Qwen3-Reranker-0.6B#transformers-usage
 QWEN_PREFIX = (
@@ -117,12 +122,20 @@ def child(args, peer):
 def measure_riddle(args, peer):
     """The process that `riddle bench rerank` starts: it warms up as the others do. Its answer is one run."""
     setting = {"threads": args.threads, "embedding_rows": 1.0}
+    model = args.model
     if peer == "riddle-window":
         setting |= {"window": 2, "embedding_rows": 0.1}
+    else:
+        dtype = peer.removeprefix("riddle-")
+        setting["bf16"] = dtype == "bf16"
+        model = args.work / peer
+        if not (model / "model.riddle").exists():
+            command = [args.riddle, "models", "convert", args.model, "--dtype", dtype, "--out", model]
+            subprocess.run(command, capture_output=True, text=True, check=True)
     request = json.loads(args.request.read_text())
     # Scores of all are wanted, to compare them.
     request["top_n"] = len(request["documents"])
-    job = {"model": str(args.model), "setting": setting, "request": request}
+    job = {"model": str(model), "setting": setting, "request": request, "warm_up_fully": True}
     figures = []
     for _ in range(args.inner):
         run = subprocess.run(
@@ -133,6 +146,10 @@ def measure_riddle(args, peer):
         "latency_ms": statistics.median(it["latency_ms"] for it in figures),
         "peak_bytes": statistics.median(it["peak_rss_bytes"] for it in figures),
         "open_ms": statistics.median(it["open_ms"] for it in figures),
+        "operations_ms": {
+            name: statistics.median(it["operations_ms"][name] for it in figures)
+            for name in figures[0].get("operations_ms", {})
+        },
         "scores": [score for _, score in sorted(figures[0]["scores"])],
     }
 
@@ -321,9 +338,14 @@ def summary(args, runs, failed):
 
     def ratio(peer, key):
         # Of the same round: what slows the machine slows both.
-        if BASELINE not in runs:
+        if not runs.get(BASELINE):
             return None
         return statistics.median(a[key] / b[key] for a, b in zip(runs[peer], runs[BASELINE]))
+
+    def operations(peer):
+        # Only Riddle tells what its operations take.
+        names = runs[peer][0].get("operations_ms", {})
+        return {name: statistics.median(it["operations_ms"][name] for it in runs[peer]) for name in names}
 
     request = json.loads(args.request.read_text())
     mark = args.model / "shape.json"
@@ -343,6 +365,7 @@ def summary(args, runs, failed):
                 "peak_ratio": ratio(peer, "peak_bytes"),
                 "open_ms": middle(peer, "open_ms"),
                 "worst_score_difference": difference(peer),
+                "operations_ms": operations(peer),
                 "runs_ms": [it["latency_ms"] for it in runs[peer]],
             }
             for peer in runs
@@ -376,7 +399,7 @@ def show(report):
     machine = report["machine"]
     print(f"{report['model']}{weights}: {report['candidates']} candidates, {report['threads']} threads")
     print(f"{machine['processor']}, {machine['cores']} cores, {machine['system']}; {report['versions']}\n")
-    print("| peer | latency, ms | × riddle | peak, MB | × riddle | opening, ms | worst difference from hf-f32 |")
+    print("| peer | latency, ms | × ours int8 | peak, MB | × ours int8 | opening, ms | worst difference from hf-f32 |")
     print("|---|--:|--:|--:|--:|--:|--:|")
 
     def number(value, form):
@@ -389,6 +412,12 @@ def show(report):
             number(it["worst_score_difference"], ".1e"),
         ]
         print(f"| {' | '.join(cells)} |")
+    for peer, it in report["peers"].items():
+        if it["operations_ms"]:
+            parts = sorted(it["operations_ms"].items(), key=lambda part: -part[1])
+            shares = ", ".join(f"{name} {ms / it['latency_ms']:.0%}" for name, ms in parts)
+            print(f"\n{peer}: {shares}", end="")
+    print()
     for peer, why in report["failed"].items():
         print(f"\n{peer} failed: {why[0]}")
 

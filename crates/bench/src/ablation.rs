@@ -66,6 +66,9 @@ pub struct Setting {
     /// Bytes that the process is to stay within; the engine plans what is not set.
     #[serde(default)]
     pub memory_budget: Option<u64>,
+    /// Products of plain weights multiply bf16 instead of f32.
+    #[serde(default)]
+    pub bf16: bool,
 }
 
 /// A configuration with its name.

@@ -51,6 +51,16 @@ pub enum Error {
         /// Needed before the first word of a document.
         taken: usize,
     },
+    /// The peers' libraries are not there.
+    #[error("{}: {why}: to compare with other programs, name a Python that has their libraries by --python or RIDDLE_PYTHON (`pip install {packages}`)", python.display())]
+    Python {
+        /// The Python that was asked.
+        python: PathBuf,
+        /// What it said.
+        why: String,
+        /// What to install.
+        packages: String,
+    },
     /// The process that was to be measured did not answer.
     #[error("measuring {step:?}: {why}")]
     Worker {

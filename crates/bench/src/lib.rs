@@ -5,12 +5,14 @@
 //! directory: a real one, or a [`Shape`], which [`prepare`] writes with every tensor of a published model
 //! and random weights. A shape takes the time and the memory of its model, and no download.
 //!
-//! Not here: retrieval quality (`riddle-eval`), rivals (`tests/peers`), and what the engine does.
+//! [`compare`] puts it beside other programs. Not here: retrieval quality (`riddle-eval`), what the rivals do
+//! (`tests/peers`, a Python program that is carried along), and what the engine does.
 
 mod ablation;
 mod error;
 mod figure;
 mod measure;
+mod peers;
 mod report;
 mod shape;
 mod texts;
@@ -20,6 +22,7 @@ pub use ablation::{Preset, Setting, Step, steps};
 pub use error::{Error, Result};
 pub use figure::memory_chart;
 pub use measure::{BenchOptions, measure};
+pub use peers::{PeerOptions, PeerReport, compare};
 pub use report::{BenchReport, Machine, StepReport};
 pub use shape::{NumberFormat, Shape, prepare};
 pub use texts::{Lengths, Request, request};

@@ -1,7 +1,7 @@
 //! The measurement: every step in every round, each in a fresh process.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     path::{Path, PathBuf},
 };
 
@@ -21,6 +21,8 @@ pub struct BenchOptions {
     pub candidates: usize,
     /// Tokens per pair.
     pub tokens: usize,
+    /// Tokens of the shortest pair, where pairs differ in length; `None`: all are equally long.
+    pub ragged: Option<usize>,
     /// Rounds.
     pub repeats: usize,
     /// Threshold of the pruning step; `None`: there is none.
@@ -47,7 +49,7 @@ pub fn measure(
     mut on_run: impl FnMut(usize, usize, &str),
 ) -> Result<BenchReport> {
     let (request, pair_tokens) =
-        texts::request(&options.model, options.candidates, options.tokens)?;
+        texts::request(&options.model, options.candidates, options.tokens, options.ragged)?;
     let all_tokens = options.candidates * pair_tokens.max;
     let BenchOptions { preset, threshold, threads, memory_budget, .. } = *options;
     let steps = steps(preset, all_tokens, threshold, threads, memory_budget);
@@ -88,8 +90,8 @@ fn shown(path: &Path) -> String {
 
 fn notes(options: &BenchOptions, shape: Option<Shape>) -> Vec<String> {
     let mut notes = vec![
-        "The baseline is this engine with every layer in memory and all candidates in one batch. All pairs are \
-         equally long, so a padded batch would be the same. It never loads the whole embedding table: an engine \
+        "The baseline is this engine with every layer in memory and all candidates in one batch, which nothing \
+         is padded in. It never loads the whole embedding table: an engine \
          that does takes that much more memory."
             .to_owned(),
         "Latency is that of a request to a model that is open and has answered before; each run is a process \
@@ -149,8 +151,18 @@ fn median_figures(runs: &[Run]) -> Figures {
         resident_weight_bytes: of(|it| it.resident_weight_bytes as f64) as u64,
         scratch_bytes: of(|it| it.scratch_bytes as f64) as u64,
         peak_rss_bytes: of(|it| it.peak_rss_bytes as f64) as u64,
+        operations_ms: median_operations(runs),
         scores: runs.first().map_or_else(Vec::new, |it| it.figures.scores.clone()),
     }
+}
+
+/// Operations that every run has.
+fn median_operations(runs: &[Run]) -> BTreeMap<String, f64> {
+    let Some(first) = runs.first() else { return BTreeMap::new() };
+    let of = |name: &String| {
+        median(runs.iter().filter_map(|it| it.figures.operations_ms.get(name).copied()))
+    };
+    first.figures.operations_ms.keys().map(|name| (name.clone(), of(name))).collect()
 }
 
 /// Largest difference of a document that both have.

@@ -49,12 +49,17 @@ const QWEN_PROMPT: &str = "<|im_start|>system\nJudge whether the Document meets 
     <Instruct>: Given a web search query, retrieve relevant passages that answer the query\n<Query>: \n\
     <Document>: <|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
 
-/// Made-up texts for the model in `model`: `candidates` documents, each pair of about `tokens` tokens. The
-/// same for every run.
+/// Made-up texts for the model in `model`: `candidates` documents, each pair of about `tokens` tokens, or, of
+/// `ragged` requests, from that many tokens up to `tokens` in even steps. The same for every run.
 ///
 /// # Errors
 /// When the directory has no configuration or tokenizer, or `tokens` leaves no room for a document.
-pub fn request(model: &Path, candidates: usize, tokens: usize) -> Result<(Request, Lengths)> {
+pub fn request(
+    model: &Path,
+    candidates: usize,
+    tokens: usize,
+    ragged: Option<usize>,
+) -> Result<(Request, Lengths)> {
     let bad = |why: String| Error::BadModel { dir: model.to_path_buf(), why };
     // Neither truncation nor the vocabulary matters for counting.
     let tokenizer = Tokenizer::open(model, usize::MAX >> 1, usize::MAX)
@@ -68,13 +73,18 @@ pub fn request(model: &Path, candidates: usize, tokens: usize) -> Result<(Reques
     let mut words = Words::new();
     let query = words.text(QUERY_WORDS);
     let taken = marks + count(&query);
-    if taken >= tokens {
-        return Err(Error::TooFewTokens { tokens, taken });
+    let shortest = ragged.unwrap_or(tokens).min(tokens);
+    if taken >= shortest {
+        return Err(Error::TooFewTokens { tokens: shortest, taken });
     }
     let mut lengths = Lengths { min: usize::MAX, max: 0 };
     let documents = (0..candidates)
-        .map(|_| {
-            let text = words.text_of(tokens - taken, &count);
+        .map(|place| {
+            // Long and short ones in turns, as retrieval mixes them: 7 is coprime to any usual count.
+            let step = place * 7 % candidates.max(1);
+            let wanted =
+                shortest + (tokens - shortest) * step / candidates.saturating_sub(1).max(1);
+            let text = words.text_of(wanted - taken, &count);
             let length = taken + count(&text);
             lengths = Lengths { min: lengths.min.min(length), max: lengths.max.max(length) };
             text

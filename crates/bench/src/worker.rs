@@ -1,6 +1,7 @@
 //! One configuration in a process of its own: peak memory belongs to a process and never goes down.
 
 use std::{
+    collections::BTreeMap,
     io::{BufRead as _, BufReader, Read, Write},
     ops::ControlFlow,
     path::PathBuf,
@@ -13,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use riddle_rag::{Config, Mode, Pruning, RerankSettings, open_reranker};
+use riddle_rag::{Arithmetic, Config, FORCE_ISA, Mode, Pruning, RerankSettings, open_reranker};
 use riddle_types::{LayerEvent, LayerObserver};
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +31,8 @@ pub struct Worker {
     pub program: PathBuf,
     /// Its first argument.
     pub argument: &'static str,
+    /// Instructions that the child is held back to, by name; `None`: the processor's best.
+    pub instructions: Option<String>,
 }
 
 /// What the child is told.
@@ -38,6 +41,9 @@ struct Job {
     model: PathBuf,
     setting: Setting,
     request: Request,
+    /// Warms up with the whole request, as other programs are warmed up that ours is compared with.
+    #[serde(default)]
+    warm_up_fully: bool,
 }
 
 /// What one run cost.
@@ -61,6 +67,9 @@ pub struct Figures {
     pub resident_weight_bytes: u64,
     /// Bytes of activations, by the engine's own count.
     pub scratch_bytes: u64,
+    /// Milliseconds of each operation of the forward pass, by name.
+    #[serde(default)]
+    pub operations_ms: BTreeMap<String, f64>,
     /// Peak of the process, by the system's count.
     pub peak_rss_bytes: u64,
     /// Raw score of each result, with the index of its document.
@@ -95,6 +104,7 @@ impl LayerObserver for Bytes {
 /// When the model can not be opened or the run fails.
 pub fn work(input: impl Read, mut output: impl Write) -> Result<()> {
     let job: Job = serde_json::from_reader(input)?;
+    let operations = riddle_metrics::operations();
     let started = Instant::now();
     // A model by its directory needs no home but a place for temporary files.
     let config = Config::new(std::env::temp_dir());
@@ -104,9 +114,12 @@ pub fn work(input: impl Read, mut output: impl Write) -> Result<()> {
     let request = &job.request;
     let documents: Vec<&str> = request.documents.iter().map(String::as_str).collect();
     // One document is enough to read the layers that stay and to start the threads.
-    reranker.rerank(&request.query, &documents[..documents.len().min(1)], 1, &mut Bytes(0))?;
+    let first = if job.warm_up_fully { documents.len() } else { documents.len().min(1) };
+    reranker.rerank(&request.query, &documents[..first], 1, &mut Bytes(0))?;
     writeln!(output, "{READY}").and_then(|()| output.flush()).map_err(Error::Pipe)?;
     let mut bytes = Bytes::default();
+    // What opening and warming up took is nobody's question.
+    operations.take();
     let started = Instant::now();
     let outcome = reranker.rerank(&request.query, &documents, request.top_n, &mut bytes)?;
     let latency_ms = ms_since(started);
@@ -122,6 +135,11 @@ pub fn work(input: impl Read, mut output: impl Write) -> Result<()> {
         candidate_layers_share: stats.candidate_layers as f64 / all.max(1.0),
         resident_weight_bytes: stats.resident_weight_bytes,
         scratch_bytes: stats.scratch_bytes,
+        operations_ms: operations
+            .take()
+            .into_iter()
+            .map(|(name, ms)| (name.to_owned(), ms))
+            .collect(),
         peak_rss_bytes: riddle_metrics::memory().peak_rss_bytes,
         scores: outcome.ranked.iter().map(|it| (it.index, it.raw_score)).collect(),
     };
@@ -139,6 +157,7 @@ fn settings(setting: &Setting) -> RerankSettings {
         embedding_rows: setting.embedding_rows,
         threads: setting.threads,
         memory_budget: setting.memory_budget,
+        arithmetic: if setting.bf16 { Arithmetic::Bf16 } else { Arithmetic::F32 },
         ..RerankSettings::default()
     }
 }
@@ -152,11 +171,16 @@ impl Worker {
         setting: &Setting,
         request: &Request,
     ) -> Result<(Figures, Vec<Sample>)> {
-        let job =
-            Job { model: model.to_path_buf(), setting: setting.clone(), request: request.clone() };
+        let job = Job {
+            model: model.to_path_buf(),
+            setting: setting.clone(),
+            request: request.clone(),
+            warm_up_fully: false,
+        };
         let job = serde_json::to_vec(&job)?;
         let mut child = Command::new(&self.program)
             .arg(self.argument)
+            .envs(self.instructions.iter().map(|it| (FORCE_ISA, it)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -11,7 +11,7 @@ use clap::{
 };
 use clap_complete::Shell;
 use riddle_eval::Stage;
-use riddle_rag::{Dtype, Guarantee, Meets, Mode, Pruning, RerankChoice, RerankSettings};
+use riddle_rag::{Guarantee, Meets, Mode, Pruning, RerankChoice, RerankSettings, StorePrecision};
 use riddle_types::{FileKind, Filter};
 
 pub(crate) use self::{
@@ -282,16 +282,16 @@ pub(crate) enum ModelsCommand {
         /// The model
         name: Option<String>,
     },
-    /// Write a reranker's weights as our own store: layer by layer, aligned, checksummed, in another format
+    /// Write a model's weights as our own store: layer by layer, aligned, checksummed, in another format
     Convert {
-        /// The reranker, by name or directory
+        /// The reranker or embedder, by name or directory
         #[arg(value_name = "NAME|DIR")]
         name: String,
-        /// Number format of the matrices [default: as they are]
+        /// Number format of the matrices; int8 and q4 keep tables in bytes [default: as they are]
         #[arg(long, value_name = "FORMAT", value_parser = dtypes())]
-        dtype: Option<Dtype>,
-        /// Folder to write to [default: the model's own]
-        #[arg(long, value_name = "DIR")]
+        dtype: Option<StorePrecision>,
+        /// Folder to write to, which is a model of its own then [default: the model's own]
+        #[arg(long, visible_alias = "output", value_name = "DIR")]
         out: Option<PathBuf>,
     },
     /// Remove a model from the disk
@@ -402,8 +402,9 @@ where
     number.ok_or_else(|| "a number from 0 to 1 is needed".to_owned())
 }
 
-fn dtypes() -> impl clap::builder::TypedValueParser<Value = Dtype> {
-    PossibleValuesParser::new(["f32", "f16", "bf16"]).try_map(|name| name.parse::<Dtype>())
+fn dtypes() -> impl clap::builder::TypedValueParser<Value = StorePrecision> {
+    PossibleValuesParser::new(StorePrecision::ALL.map(StorePrecision::as_str))
+        .try_map(|name| name.parse::<StorePrecision>())
 }
 
 fn modes() -> impl clap::builder::TypedValueParser<Value = Mode> {

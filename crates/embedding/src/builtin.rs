@@ -10,7 +10,7 @@ use std::{
 
 use riddle_kernels::{Pool, l2_normalize, mean_pool};
 use riddle_offload::{EmbeddingRows, LayerWindow};
-use riddle_transformer::{Bert, Encoded, RaggedBatch, Scratch, ScratchSize, Tokenizer};
+use riddle_transformer::{Bert, Encoded, RaggedBatch, Scratch, ScratchSize, Tokenizer, Wanted};
 use riddle_types::{EmbedRole, Embedder, StageError, TokenCounter};
 
 use crate::{
@@ -171,7 +171,8 @@ impl BuiltinEncoder {
         for layer in 0..bert.config().num_hidden_layers {
             self.pool.run(|| {
                 let view = window.advance_to(layer)?;
-                bert.layer(layer, view.weights, &batch.cu_seqlens, hidden, scratch);
+                let all = Wanted::All;
+                bert.layer(layer, view.weights, &batch.cu_seqlens, all, hidden, scratch);
                 Ok::<(), Error>(())
             })?;
         }
@@ -290,6 +291,10 @@ fn identity(name: &str, bert: &Bert, pooling: Pooling, max_tokens: usize) -> Str
     for tensor in bert.checkpoint().tensors() {
         hasher.update(tensor.name.as_bytes());
         hasher.update(format!("{:?}", tensor.shape).as_bytes());
+        // Packed weights give other vectors, near as they are: an index holds those of one precision.
+        if tensor.format().is_packed() {
+            hasher.update(tensor.format().name().as_bytes());
+        }
     }
     hasher.update(&bert.fingerprint());
     format!("{name}/{max_tokens}/{}/{}", pooling.as_str(), &hasher.finalize().to_hex()[..8])

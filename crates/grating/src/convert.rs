@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use riddle_transformer::{
-    Checkpoint, Dtype, OpenOptions, STORE_FILE, StoreSummary, open_cross_encoder, write_store,
+    Checkpoint, KernelLayout, OpenOptions, STORE_FILE, StorePrecision, StoreSummary, open_layers,
+    write_store,
 };
 
 use crate::{Error, Result};
 
-/// Writes the store of the cross-encoder in `dir` into the directory `out`, which may be the same: layer
-/// after layer, aligned and checksummed, matrices in `dtype` (`None`: as they are). `progress` sees the
+/// Writes the store of the model in `dir` (a cross-encoder, or the encoder of an embedder) into the directory `out`, which may be the same: layer
+/// after layer, aligned and checksummed, matrices in `precision` (`None`: as they are). `progress` sees the
 /// bytes written. The engine reads the store from then on wherever it lies beside `config.json` and
 /// `tokenizer.json`.
 ///
@@ -17,13 +18,13 @@ use crate::{Error, Result};
 /// What is wrong with the model, a file that can not be written, or values that the format can not hold.
 pub fn convert(
     dir: &Path,
-    dtype: Option<Dtype>,
+    precision: Option<StorePrecision>,
     out: &Path,
     progress: &mut dyn FnMut(u64),
 ) -> Result<StoreSummary> {
     let source = OpenOptions { published: true, ..OpenOptions::default() };
-    let model = open_cross_encoder(dir, source)?;
-    write_store(model.checkpoint(), model.layers().layers(), dtype, out, progress)
+    let model = open_layers(dir, source)?;
+    write_store(model.checkpoint(), model.layers(), precision, &KernelLayout, out, progress)
         .map_err(|error| Error::Model(error.into()))
 }
 

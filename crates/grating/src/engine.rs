@@ -10,8 +10,8 @@ use std::{
     time::Instant,
 };
 
-use riddle_kernels::Pool;
-use riddle_transformer::{Encoded, OpenOptions, PairEncoder};
+use riddle_kernels::{Pool, isa};
+use riddle_transformer::{Arithmetic, Encoded, OpenOptions, PairEncoder};
 use riddle_types::{
     LayerEvent, LayerObserver, MemoryPlan, RerankOutcome, RerankStats, Reranker, StageError,
 };
@@ -67,6 +67,8 @@ pub struct EngineOptions {
     pub direct_io: bool,
     /// Computes what all candidates begin with once (decoders only; exact up to rounding).
     pub share_prefix: bool,
+    /// Numbers that products of f32, f16, bf16 and q4 weights multiply; int8 weights always multiply bytes.
+    pub arithmetic: Arithmetic,
     /// What the model is told to judge by, where its template has a place for that (Qwen3).
     pub instruction: Option<String>,
     /// Runs the head after every layer even if no policy asks: the trace can then be replayed, and a
@@ -91,6 +93,7 @@ impl Default for EngineOptions {
             spill_dir: None,
             direct_io: false,
             share_prefix: true,
+            arithmetic: Arithmetic::F32,
             instruction: None,
             scores_every_layer: true,
         }
@@ -162,7 +165,10 @@ impl Engine {
                 options.embedding_rows
             )));
         }
-        let from = OpenOptions { direct_io: options.direct_io, ..OpenOptions::default() };
+        // A processor that is asked for what it lacks would be measured as another one.
+        isa().map_err(|error| Error::BadOption(error.to_string()))?;
+        let EngineOptions { direct_io, arithmetic, .. } = options;
+        let from = OpenOptions { direct_io, arithmetic, ..OpenOptions::default() };
         let mut model = Model::open(dir, from, options.window, options.embedding_rows)?;
         let sizes = model.sizes();
         let max_tokens = options.max_tokens.unwrap_or(sizes.default_max_tokens);

@@ -5,8 +5,8 @@ use std::{ops::Range, path::Path, sync::Arc, time::Duration};
 use riddle_kernels::sigmoid;
 use riddle_offload::{EmbeddingRows, LayerView, LayerWindow, Pass, SpillFile};
 use riddle_transformer::{
-    CrossEncoder, Encoded, OpenOptions, PairEncoder, Prefix, RaggedBatch, Scratch, ScratchSize,
-    Sizes, Span, open_cross_encoder,
+    CrossEncoder, Encoded, OpenOptions, PairEncoder, Prefix, RaggedBatch, ScoredToken, Scratch,
+    ScratchSize, Sizes, Span, Wanted, open_cross_encoder,
 };
 
 use crate::{
@@ -216,6 +216,9 @@ impl Model {
     ) -> Result<LayerWork> {
         let Model { network, window, rows } = self;
         let last = layer + 1 == network.sizes().num_layers;
+        // Nothing reads the last layer's states but the head.
+        let one_token = network.scored_token() != ScoredToken::All;
+        let wanted = if last && one_token { Wanted::Scored } else { Wanted::All };
         let LayerView { weights, bytes_read, io_wait } = window.advance_to(layer)?;
         let mut work = LayerWork { bytes_read, io_wait, scores: Vec::new() };
         let Hidden { pairs, lengths, starts, states, prefix, width, scratch, micro_batch_tokens } =
@@ -232,10 +235,13 @@ impl Model {
             let cu_seqlens = cumulative(&lengths[members]);
             let prefix =
                 if prefix.ids.is_empty() { Prefix::None } else { Prefix::Shared(&prefix.qkv) };
-            let span = Span { cu_seqlens: &cu_seqlens, prefix };
+            let span = Span { cu_seqlens: &cu_seqlens, prefix, wanted };
             network.layer(layer, weights, span, part, scratch);
             if want_scores {
-                network.scores(layer, &cu_seqlens, part, &mut work.scores);
+                // Of each sequence the last layer leaves one state.
+                let rows: Vec<usize> = (0..cu_seqlens.len()).collect();
+                let left = if wanted == Wanted::Scored { &rows } else { &cu_seqlens };
+                network.scores(layer, left, part, &mut work.scores);
             }
             Ok(())
         };
@@ -291,7 +297,8 @@ impl SharedPrefix {
             let packed = RaggedBatch::pack([&Encoded { ids, type_ids: Vec::new() }]);
             network.embed(&packed, &mut self.states);
         }
-        let span = Span { cu_seqlens: &[0, self.ids.len()], prefix: Prefix::Build(&mut self.qkv) };
+        let prefix = Prefix::Build(&mut self.qkv);
+        let span = Span { cu_seqlens: &[0, self.ids.len()], prefix, wanted: Wanted::All };
         network.layer(layer, weights, span, &mut self.states, scratch);
         Ok(())
     }

@@ -58,5 +58,8 @@ pub use enforce::Mode;
 pub use engine::{Engine, EngineOptions, Pruning};
 pub use error::{Error, Result};
 pub use policy::{ClusterPruning, LayerView, NeverPrune, PruningPolicy, dispersion};
-pub use riddle_transformer::{DEFAULT_INSTRUCTION, Dtype, STORE_FILE, StoreSummary};
+pub use riddle_kernels::FORCE_ISA;
+pub use riddle_transformer::{
+    Arithmetic, DEFAULT_INSTRUCTION, Dtype, STORE_FILE, StorePrecision, StoreSummary,
+};
 pub use trace::{Replay, Trace, TraceRecorder, replay};

@@ -201,6 +201,7 @@ pub(crate) fn largest_micro_batch(lengths: &[usize], budget: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use riddle_kernels::{AttentionShape, PanelUse};
 
     use super::*;
 
@@ -215,7 +216,14 @@ mod tests {
             num_layers,
             layer_bytes: 10 << 20,
             width: 256,
-            shape: ScratchShape { wide: 1024, narrow: 256, panel_inputs: 0, rotary: Vec::new() },
+            shape: ScratchShape {
+                wide: 1024,
+                narrow: 256,
+                panel_inputs: 0,
+                panel_use: PanelUse::Any,
+                attention: AttentionShape { heads: 4, kv_heads: 4, head_dim: 64 },
+                rotary: Vec::new(),
+            },
             threads: 2,
         }
     }

@@ -1,11 +1,15 @@
 //! Run-time dispatch: a body written once is compiled for several instruction sets, and the best one
 //! that this processor has is called.
 
+#[cfg(target_arch = "x86_64")]
+use crate::isa::{self, Isa};
+
 /// Defines `fn $name(args)` that runs `$body` compiled for AVX-512, for AVX2, or for the baseline.
 ///
-/// The body is ordinary safe Rust that the compiler vectorizes. There is one source and the compiler
-/// fuses no operations by itself, so all versions agree to the last bit; a module of the function's name
-/// lists them for the tests.
+/// The body is ordinary safe Rust that the compiler vectorizes. Its constant `FUSED` says whether
+/// [`mul_add`] is one instruction; bodies that do not use it give the same bits in all versions. A module of the
+/// function's name lists them for the tests. Closures are compiled with the version's instructions only when they
+/// are inlined: loops are safer.
 macro_rules! multiversion {
     ($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $body:block) => {
         $(#[$meta])*
@@ -21,7 +25,7 @@ macro_rules! multiversion {
                     return unsafe { $name::avx2($($arg),*) };
                 }
             }
-            $name::generic($($arg),*)
+            $name::generic::<{ $crate::dispatch::BASELINE_FUSES }>($($arg),*)
         }
 
         mod $name {
@@ -29,28 +33,32 @@ macro_rules! multiversion {
             use super::*;
 
             #[inline(always)]
-            pub(super) fn generic($($arg: $ty),*) $body
+            #[allow(dead_code, reason = "only some bodies ask whether multiplications are fused")]
+            pub(super) fn generic<const FUSED: bool>($($arg: $ty),*) $body
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
-            pub(super) fn avx512($($arg: $ty),*) { generic($($arg),*) }
+            pub(super) fn avx512($($arg: $ty),*) { generic::<true>($($arg),*) }
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma")]
-            pub(super) fn avx2($($arg: $ty),*) { generic($($arg),*) }
+            pub(super) fn avx2($($arg: $ty),*) { generic::<true>($($arg),*) }
 
             /// The versions that run on this processor, the baseline first.
             #[cfg(test)]
             #[allow(dead_code, reason = "one-line bodies are tested through their callers")]
             pub(super) fn versions() -> Vec<fn($($ty),*)> {
-                let mut versions: Vec<fn($($ty),*)> = vec![|$($arg),*| generic($($arg),*)];
+                #[allow(unused_mut, reason = "on other processors the baseline is all")]
+                let mut versions: Vec<fn($($ty),*)> = vec![|$($arg),*| {
+                    generic::<{ $crate::dispatch::BASELINE_FUSES }>($($arg),*)
+                }];
                 #[cfg(target_arch = "x86_64")]
                 {
-                    if $crate::dispatch::has_avx2() {
+                    if $crate::Isa::Avx2.runs_here() {
                         // SAFETY: the processor has every feature that this version is compiled for.
                         versions.push(|$($arg),*| unsafe { avx2($($arg),*) });
                     }
-                    if $crate::dispatch::has_avx512() {
+                    if $crate::Isa::Avx512.runs_here() {
                         // SAFETY: the processor has every feature that this version is compiled for.
                         versions.push(|$($arg),*| unsafe { avx512($($arg),*) });
                     }
@@ -63,20 +71,25 @@ macro_rules! multiversion {
 
 pub(crate) use multiversion;
 
-/// Whether the processor has what the `avx512` versions are compiled for; asked once, then remembered.
-#[cfg(target_arch = "x86_64")]
-pub(crate) fn has_avx512() -> bool {
-    has_avx2()
-        && is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512vl")
-        && is_x86_feature_detected!("avx512bw")
-        && is_x86_feature_detected!("avx512dq")
+/// Whether the baseline has fused multiplications: every 64-bit Arm does, x86 need not.
+pub(crate) const BASELINE_FUSES: bool = cfg!(target_arch = "aarch64");
+
+/// `a · b + c`, in one instruction where there is one: without, it would be a call into the library.
+#[inline(always)]
+pub(crate) fn mul_add<const FUSED: bool>(a: f32, b: f32, c: f32) -> f32 {
+    if FUSED { a.mul_add(b, c) } else { a * b + c }
 }
 
-/// Whether the processor has what the `avx2` versions are compiled for; asked once, then remembered.
+/// Whether to use what the `avx512` versions are compiled for.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn has_avx512() -> bool {
+    isa::current() >= Isa::Avx512
+}
+
+/// Whether to use what the `avx2` versions are compiled for.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn has_avx2() -> bool {
-    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
+    isa::current() >= Isa::Avx2
 }
 
 /// Elements that one thread takes at a time: 64 KiB, a fraction of a core's L2, and some ten

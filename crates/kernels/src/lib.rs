@@ -1,23 +1,50 @@
 //! Numeric routines for the CPU, dispatched at run time: one shipped binary is right on every processor
 //! and fast on most.
 //!
-//! Everything works on plain `f32` slices that the caller owns, weights also on two-byte formats: matrix
-//! products ([`linear`]), attention over ragged batches ([`attention`]), normalization ([`layer_norm`],
-//! [`rms_norm`]), activations ([`gelu`], [`gated`], [`tanh`]), rotary positions ([`rotate`]), pooling ([`mean_pool`], [`l2_normalize`]). Nothing here allocates per call, reads files or knows a
-//! model; [`Pool`] bounds the threads. Matrix products use the `gemm` crate; each routine of our own has
-//! a naive twin in its tests.
+//! Everything works on plain `f32` slices that the caller owns; weights may also be of two bytes, of one
+//! ([`Int8Matrix`]) or of four bits ([`Q4Matrix`]). [`products`] multiplies, on the way quantizes activations, and
+//! finishes what comes out: bias, activation, gate, residual, normalization ([`Finish`]). [`attention`] takes ragged
+//! batches; beside them stand normalization ([`layer_norm`], [`rms_norm`]), activations ([`gelu`], [`gated`],
+//! [`tanh`]), rotary positions ([`rotate`]) and pooling ([`mean_pool`], [`l2_normalize`]). Nothing here allocates per
+//! call, reads files or knows a model; [`Pool`] bounds the threads, [`isa`] says which instructions are used.
+//!
+//! Products and attention are built from *micro-kernels* (`micro.rs`): a tile of sums in registers, written once
+//! (`tile.rs`) from a handful of instructions of AVX-512, AVX-VNNI, AVX2 or NEON, or without any (`scalar.rs`), which is
+//! the twin that the others are tested against. AMX has none yet, nor have Arm's matrix products (i8mm).
 
 mod attention;
 mod dispatch;
 mod elementwise;
+mod int8;
+mod isa;
+mod lanes;
 mod linear;
+mod matrix;
+mod micro;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod norm;
+mod panels;
 mod pool;
+mod q4;
+mod quantize;
+mod scalar;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod tile;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
-pub use attention::{Attention, AttentionShape, Mask, attention, attention_scratch_len};
+pub use attention::{
+    Attention, AttentionShape, Mask, Queries, Rows, attention, attention_scratch_len,
+};
 pub use elementwise::{Gate, Rotation, gated, gelu, rotate, sigmoid, tanh};
-pub use linear::{Matrix, Output, Panels, linear, linear_add, panel_len};
+pub use int8::{Int8Matrix, int8_bytes, pack_int8};
+pub use isa::{FORCE_ISA, Isa, IsaError, isa};
+pub use linear::{Finish, Part, Precision, Products, linear, linear_add, products};
+pub use matrix::{Matrix, Output, PackedError};
 pub use norm::{
     add_layer_norm, l2_normalize, layer_norm, layer_norm_into, mean_pool, rms_norm, rms_norm_heads,
 };
+pub use panels::{PanelUse, Panels, panel_len};
 pub use pool::{Pool, PoolError};
+pub use q4::{Q4Matrix, pack_q4, q4_bytes};

@@ -12,4 +12,4 @@ mod memory;
 mod stages;
 
 pub use memory::{MemoryReport, memory, rss_of};
-pub use stages::{STAGE_TARGET, StageLayer, StageTimings};
+pub use stages::{OPERATION_TARGET, STAGE_TARGET, StageLayer, StageTimings, operations};

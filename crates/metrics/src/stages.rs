@@ -7,10 +7,17 @@ use std::{
 };
 
 use tracing::{Subscriber, span};
-use tracing_subscriber::{Layer, layer::Context, registry::LookupSpan};
+use tracing_subscriber::{
+    Layer,
+    layer::{Context, SubscriberExt as _},
+    registry::LookupSpan,
+};
 
 /// Target of the spans that count as stages; others pass unseen.
 pub const STAGE_TARGET: &str = "riddle::stage";
+
+/// Target of the spans around the operations of a forward pass (`qkv`, `attention`, …).
+pub const OPERATION_TARGET: &str = "riddle::operation";
 
 /// Shared sums of stage times; cheap to clone, all clones see the same figures.
 #[derive(Debug, Clone, Default)]
@@ -34,17 +41,34 @@ impl StageTimings {
 }
 
 /// The layer to install in the program's subscriber.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct StageLayer {
+    target: &'static str,
     timings: StageTimings,
 }
 
 impl StageLayer {
     /// A layer and the handle to read its figures.
     pub fn new() -> (Self, StageTimings) {
-        let timings = StageTimings::default();
-        (StageLayer { timings: timings.clone() }, timings)
+        StageLayer::of(STAGE_TARGET)
     }
+
+    /// A layer that listens to another target, and the handle to read its figures.
+    pub fn of(target: &'static str) -> (Self, StageTimings) {
+        let timings = StageTimings::default();
+        (StageLayer { target, timings: timings.clone() }, timings)
+    }
+}
+
+/// Listens to the operations of every forward pass of this process from now on; where somebody listens
+/// already, the figures stay empty.
+pub fn operations() -> StageTimings {
+    let (layer, timings) = StageLayer::of(OPERATION_TARGET);
+    let registry = tracing_subscriber::registry().with(layer);
+    if tracing::subscriber::set_global_default(registry).is_err() {
+        tracing::debug!("another subscriber is installed: operations are not timed");
+    }
+    timings
 }
 
 /// When a stage's span was opened: time is wall time from opening to closing, waiting included,
@@ -56,7 +80,7 @@ where
     S: Subscriber + for<'lookup> LookupSpan<'lookup>,
 {
     fn on_new_span(&self, attrs: &span::Attributes<'_>, id: &span::Id, ctx: Context<'_, S>) {
-        if attrs.metadata().target() != STAGE_TARGET {
+        if attrs.metadata().target() != self.target {
             return;
         }
         if let Some(span) = ctx.span(id) {
@@ -74,8 +98,6 @@ where
 
 #[cfg(test)]
 mod tests {
-    use tracing_subscriber::layer::SubscriberExt as _;
-
     use super::*;
 
     #[test]
@@ -86,6 +108,7 @@ mod tests {
                 let _stage = tracing::info_span!(target: STAGE_TARGET, "bm25").entered();
             }
             let _other = tracing::info_span!("unrelated").entered();
+            let _operation = tracing::info_span!(target: OPERATION_TARGET, "qkv").entered();
         });
         let taken = timings.take();
         assert_eq!(taken.keys().copied().collect::<Vec<_>>(), ["bm25"]);

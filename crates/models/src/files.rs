@@ -15,6 +15,10 @@ pub(crate) const LARGEST_TEXT: u64 = 128 << 20;
 /// Largest header of a safetensors file; the format's own limit.
 const LARGEST_HEADER: u64 = 100 << 20;
 
+/// Name of our own store in a model's folder, and how it begins; `riddle-weights` writes it.
+pub(crate) const STORE_FILE: &str = "model.riddle";
+const STORE_MAGIC: &[u8] = b"RDLSTORE";
+
 /// What a file is for, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
@@ -52,6 +56,7 @@ impl Class {
         match name.rsplit_once('.').map_or("", |it| it.1) {
             "safetensors" => Class::Weights(Format::Safetensors),
             "gguf" => Class::Weights(Format::Gguf),
+            "riddle" if path == STORE_FILE => Class::Weights(Format::Riddle),
             "onnx" => Class::Weights(Format::Onnx),
             "json" => Class::Json,
             "txt" => Class::Text,
@@ -83,6 +88,9 @@ pub(crate) fn check_content(path: &Path, class: Class) -> Result<()> {
         },
         Class::Weights(Format::Gguf) if !start.starts_with(b"GGUF") => {
             fail("it does not start as a GGUF file".to_owned())
+        }
+        Class::Weights(Format::Riddle) if !start.starts_with(STORE_MAGIC) => {
+            fail("it does not start as a store of this program".to_owned())
         }
         // A protobuf message whose first field is the version: the writers in use all begin so.
         Class::Weights(Format::Onnx) if !start.starts_with(&[0x08]) => {
@@ -161,12 +169,13 @@ fn safetensors_fault(path: &Path, start: &[u8], size: u64) -> Result<Option<Stri
 /// When there are no weights.
 pub(crate) fn describe(dir: &Path, name: &str, paths: &[String]) -> Result<(Kind, Format)> {
     let has = |format| paths.iter().any(|it| Class::of(it) == Class::Weights(format));
-    let Some(format) =
-        [Format::Safetensors, Format::Onnx, Format::Gguf].into_iter().find(|it| has(*it))
+    let Some(format) = [Format::Safetensors, Format::Riddle, Format::Onnx, Format::Gguf]
+        .into_iter()
+        .find(|it| has(*it))
     else {
         return Err(Error::NotAModel {
             name: name.to_owned(),
-            why: "it has no .safetensors, .onnx or .gguf file".to_owned(),
+            why: "it has no .safetensors, .onnx or .gguf file and no model.riddle".to_owned(),
         });
     };
     if format == Format::Gguf {
@@ -269,6 +278,8 @@ mod tests {
         assert_eq!(Class::of("onnx/model.onnx_data"), Class::OnnxData);
         assert_eq!(Class::of("onnx/Constant_7_attr__value"), Class::OnnxData);
         assert_eq!(Class::of("vocab.txt"), Class::Text);
+        assert_eq!(Class::of("model.riddle"), Class::Weights(Format::Riddle));
+        assert_eq!(Class::of("other.riddle"), Class::Other);
         for name in
             ["pytorch_model.bin", "x.pt", "a.PKL", "modeling.py", "w.ckpt", "model.json.pth"]
         {
@@ -285,6 +296,7 @@ mod tests {
             r#"{"__metadata__":{"a":"b"},"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
         check("a.safetensors", &safetensors(header, 8)).expect("safetensors");
         check("a.gguf", b"GGUF\x03\0\0\0").expect("gguf");
+        check("model.riddle", b"RDLSTORE\x01\0\0\0").expect("our own store");
         check("a.onnx", b"\x08\x09\x12").expect("onnx");
         check("a.json", b"{\"a\": [1]}").expect("json");
         check("a.txt", "Wörter\n".as_bytes()).expect("text");
@@ -295,7 +307,7 @@ mod tests {
         let header = r#"{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
         let endless = [&u64::MAX.to_le_bytes()[..], b"{}"].concat();
         let overflow = safetensors(r#"{"w":{"data_offsets":[0,18446744073709551615]}}"#, 0);
-        let cases: [(&str, &[u8]); 14] = [
+        let cases: [(&str, &[u8]); 15] = [
             ("a.safetensors", b""),
             ("a.safetensors", b"\x80\x04pickle bytes"),
             ("a.safetensors", b"PK\x03\x04 an archive"),
@@ -305,6 +317,7 @@ mod tests {
             ("a.safetensors", &safetensors(header, 9)),
             ("a.safetensors", &safetensors("{nonsense", 8)),
             ("a.safetensors", &safetensors(r#"{"w":3}"#, 0)),
+            ("model.riddle", b"RDLSTOR"),
             ("a.gguf", b"GGU"),
             ("a.onnx", b"PK\x03\x04"),
             ("a.onnx_data", b"PK\x03\x04"),
@@ -330,6 +343,10 @@ mod tests {
             kind(reranker, &["model.safetensors"]).expect("kind"),
             (Kind::Reranker, Format::Safetensors)
         );
+        let alone = kind(reranker, &["config.json", "model.riddle"]).expect("kind");
+        assert_eq!(alone, (Kind::Reranker, Format::Riddle));
+        let both = kind(reranker, &["model.riddle", "model.safetensors"]).expect("kind");
+        assert_eq!(both.1, Format::Safetensors, "what was published comes first");
         let layerwise = r#"{"architectures":["LayerWiseMiniCPMForCausalLM"]}"#;
         let layerwise = kind(layerwise, &["model.safetensors"]).expect("kind");
         assert_eq!(layerwise, (Kind::Reranker, Format::Safetensors));

@@ -254,7 +254,7 @@ fn weights<'a>(
     }
     let formats = match choice.format {
         Some(format) => vec![format],
-        None => vec![Format::Safetensors, Format::Onnx, Format::Gguf],
+        None => vec![Format::Safetensors, Format::Riddle, Format::Onnx, Format::Gguf],
     };
     for format in formats {
         let candidates: Vec<&Entry> = usable
@@ -296,6 +296,7 @@ fn obvious<'a>(candidates: &[&'a Entry], format: Format) -> Option<&'a Entry> {
         Format::Onnx => {
             ["onnx/model.onnx", "model.onnx", "model_optimized.onnx"].into_iter().find_map(named)
         }
+        Format::Riddle => named(crate::files::STORE_FILE),
         // The usual compromise between size and quality.
         Format::Gguf => {
             let mut fitting = candidates.iter().copied().filter(|it| {

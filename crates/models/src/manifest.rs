@@ -37,6 +37,8 @@ pub enum Format {
     Gguf,
     /// ONNX.
     Onnx,
+    /// Our own store, `model.riddle`.
+    Riddle,
 }
 
 impl std::fmt::Display for Kind {
@@ -55,6 +57,7 @@ impl std::fmt::Display for Format {
             Format::Safetensors => "safetensors",
             Format::Gguf => "gguf",
             Format::Onnx => "onnx",
+            Format::Riddle => "riddle",
         })
     }
 }

@@ -284,7 +284,11 @@ impl ModelStore {
             );
         }
         for path in walk(&model.dir)? {
-            if path != MANIFEST && !record.files.iter().any(|it| it.path == path) {
+            // A store that was made here from what is recorded has checksums of its own.
+            if path != MANIFEST
+                && path != files::STORE_FILE
+                && !record.files.iter().any(|it| it.path == path)
+            {
                 bad.push(BadFile { path, fault: Fault::Unexpected });
             }
         }

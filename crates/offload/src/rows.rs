@@ -1,7 +1,7 @@
 //! Rows of the token-embedding table (GRATING §4.4).
 
 use lru::LruCache;
-use riddle_weights::{Checkpoint, Dtype, TensorInfo};
+use riddle_weights::{Checkpoint, Format, TensorInfo};
 
 use crate::Result;
 
@@ -24,14 +24,15 @@ pub struct RowStats {
 pub struct EmbeddingRows {
     checkpoint: Checkpoint,
     table: TensorInfo,
-    dtype: Dtype,
+    format: Format,
     width: usize,
     row_bytes: usize,
     capacity: usize,
     /// Token → slot in `rows`.
     slots: LruCache<u32, usize>,
     /// Rows as the file holds them: widened when they are copied, since keeping them wide would double
-    /// what a table of two-byte numbers costs.
+    /// what a table of two-byte numbers costs, and
+    /// four times what one of bytes does.
     rows: Vec<u8>,
     scratch: Vec<u8>,
     stats: RowStats,
@@ -43,16 +44,17 @@ impl EmbeddingRows {
     pub fn new(checkpoint: Checkpoint, table: TensorInfo, share: f32) -> EmbeddingRows {
         let vocabulary = table.shape.first().copied().unwrap_or(0);
         let width = table.elements() / vocabulary.max(1);
-        let dtype = table.dtype();
+        let format = table.format();
         let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 1.0 };
         // Vocabularies are below 2²⁴, which f32 holds exactly.
         let capacity = ((vocabulary as f32 * share).ceil() as usize).clamp(1, vocabulary.max(1));
         EmbeddingRows {
             checkpoint,
             table,
-            dtype,
+            format,
             width,
-            row_bytes: width * dtype.bytes(),
+            // A packed table has no rows: reading the first one says so.
+            row_bytes: format.row_bytes(width).unwrap_or(0),
             capacity,
             // Not made for its capacity at once: the map would cost megabytes before the first token.
             slots: LruCache::unbounded(),
@@ -114,7 +116,7 @@ impl EmbeddingRows {
                 Some(&slot) => {
                     self.stats.hits += 1;
                     let row = &self.rows[slot * self.row_bytes..][..self.row_bytes];
-                    copy_row(self.dtype, row, width, group, out);
+                    copy_row(self.format, row, width, group, out);
                 }
                 None => missing.push(group),
             }
@@ -133,7 +135,7 @@ impl EmbeddingRows {
             for (i, group) in now.iter().enumerate() {
                 let scratch = std::mem::take(&mut self.scratch);
                 let row = &scratch[i * self.row_bytes..][..self.row_bytes];
-                copy_row(self.dtype, row, width, group, out);
+                copy_row(self.format, row, width, group, out);
                 self.keep(group[0].0, row);
                 self.scratch = scratch;
             }
@@ -172,9 +174,9 @@ impl EmbeddingRows {
 }
 
 /// Widens a row into the first of its places and copies it into the others.
-fn copy_row(dtype: Dtype, row: &[u8], width: usize, places: &[(u32, usize)], out: &mut [f32]) {
+fn copy_row(format: Format, row: &[u8], width: usize, places: &[(u32, usize)], out: &mut [f32]) {
     let Some((&(_, first), others)) = places.split_first() else { return };
-    dtype.widen(row, &mut out[first * width..][..width]);
+    format.widen_row(row, &mut out[first * width..][..width]);
     for &(_, place) in others {
         out.copy_within(first * width..(first + 1) * width, place * width);
     }

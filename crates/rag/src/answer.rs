@@ -7,6 +7,7 @@ use riddle_types::{FileState, GenerationRequest, Generator, Passage};
 use crate::{
     AskRequest, AskResponse, Assistant, Citation, Error, Result, SearchHit, SearchResponse, claims,
     extract::{Evidence, Extractive},
+    foreground::Foreground,
     stage, status,
 };
 
@@ -32,6 +33,7 @@ pub(crate) fn ask(
             "--llm {llm} is not available in this version: use --llm {LLM_EXTRACTIVE}, which quotes your files"
         )));
     }
+    let _first = Foreground::enter(&assistant.config.home);
     let found = assistant.search(&request.search)?;
     let mut response = unanswered(&found, request, llm, not_searched(assistant)?);
     let hits: Vec<SearchHit> = found.hits.into_iter().take(request.passages).collect();

@@ -17,6 +17,7 @@ use riddle_types::{
 use crate::{
     AskRequest, AskResponse, Config, Error, Order, RerankChoice, RerankSettings, Result, SearchHit,
     SearchRequest, SearchResponse, StageLists, Status, answer, embedder,
+    foreground::Foreground,
     rerank::{RERANKER_SETTING, open_engine},
     stage, status,
     text::passage_text,
@@ -170,6 +171,7 @@ impl Assistant {
         observer: &mut dyn LayerObserver,
     ) -> Result<SearchResponse> {
         let _total = stage::enter("total");
+        let _first = Foreground::enter(&self.config.home);
         let text = request.query.trim();
         if text.is_empty() {
             return Err(Error::BadRequest(

@@ -18,6 +18,7 @@ mod derived;
 mod embedder;
 mod error;
 mod extract;
+mod foreground;
 mod library;
 mod pipeline;
 mod read;
@@ -46,7 +47,8 @@ pub use rerank::{Converted, convert_model, open_reranker, replay_trace, rerank, 
 pub use riddle_embedding::{SupportedModel, supported as supported_onnx_embedders};
 pub use riddle_grating::chart;
 pub use riddle_grating::{
-    Calibration, CalibrationOptions, Dtype, Guarantee, Meets, Mode, Replay, Trace, TraceRecorder,
+    Arithmetic, Calibration, CalibrationOptions, FORCE_ISA, Guarantee, Meets, Mode, Replay,
+    StorePrecision, Trace, TraceRecorder,
 };
 pub use riddle_ingest::{WorkerCommand, worker_main};
 /// The model store: pulling, importing, verifying, listing.

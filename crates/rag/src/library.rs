@@ -19,6 +19,7 @@ use riddle_watch::{ScanOptions, WatchEvent, Watcher, scan};
 use crate::{
     Config, Error, IndexEvent, IndexReport, Result, derived,
     embedder::{self, EMBEDDER_SETTING, missing_notice},
+    foreground::Background,
     pipeline::Pipeline,
     read::text_hash,
     rerank::RERANKER_SETTING,
@@ -256,6 +257,7 @@ impl Library {
             catalog: &self.catalog,
             parsers: &self.parsers,
             embedder: self.embedder.as_ref().map(|it| Arc::clone(&it.1)),
+            background: Background::new(&self.config.home),
             stop,
         }
     }

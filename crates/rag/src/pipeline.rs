@@ -15,6 +15,7 @@ use riddle_types::{ChunkId, EmbedRole, Embedder, FileState, TokenCounter};
 
 use crate::{
     Config, Error, IndexEvent, IndexReport, Result,
+    foreground::Background,
     read::{ReadFile, Vanished, read_file, text_hash},
     stage,
     text::{ApproximateCounter, passage_text},
@@ -26,6 +27,9 @@ const JOBS: usize = 64;
 /// Chunks embedded and committed together: enough for full micro-batches, few enough that an interruption
 /// costs seconds.
 const BATCH_CHUNKS: usize = 64;
+
+/// Chunks embedded before a question is looked out for: a few micro-batches, a tenth of a second.
+const UNINTERRUPTED: usize = 16;
 
 /// A batch is committed at least this often, so that progress is durable and visible.
 const BATCH_TIME: Duration = Duration::from_secs(2);
@@ -39,6 +43,8 @@ pub(crate) struct Pipeline<'a> {
     pub(crate) catalog: &'a Catalog,
     pub(crate) parsers: &'a ParserPool,
     pub(crate) embedder: Option<Arc<dyn Embedder>>,
+    /// Lets questions go first.
+    pub(crate) background: Background,
     pub(crate) stop: &'a AtomicBool,
 }
 
@@ -211,14 +217,24 @@ impl Pipeline<'_> {
         if !fresh.is_empty() {
             let _stage = stage::enter("embed");
             let texts: Vec<&str> = fresh.iter().map(|it| it.1.as_str()).collect();
-            let vectors =
-                embedder.embed(&texts, EmbedRole::Passage).map_err(Error::stage("embedding"))?;
+            let vectors = self.vectors(embedder, &texts)?;
             known.extend(fresh.iter().map(|it| it.0).zip(vectors));
         }
         for new in outcomes.iter_mut().flat_map(|it| &mut it.chunks) {
             new.vector = known.get(&new.text_hash).cloned();
         }
         Ok(fresh.len() as u64)
+    }
+
+    /// Vectors of texts, a few at a time, between which questions go first.
+    fn vectors(&self, embedder: &dyn Embedder, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
+        let mut vectors = Vec::with_capacity(texts.len());
+        for texts in texts.chunks(UNINTERRUPTED) {
+            self.background.give_way(|| self.stopped());
+            let some = embedder.embed(texts, EmbedRole::Passage);
+            vectors.extend(some.map_err(Error::stage("embedding"))?);
+        }
+        Ok(vectors)
     }
 
     /// Gives every chunk that has none a vector by the embedder, and then makes it the one that is
@@ -244,8 +260,7 @@ impl Pipeline<'_> {
                 .map(|it| passage_text(it.title.as_deref(), &it.heading, &it.text))
                 .collect();
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-            let vectors =
-                embedder.embed(&texts, EmbedRole::Passage).map_err(Error::stage("embedding"))?;
+            let vectors = self.vectors(&**embedder, &texts)?;
             let vectors: Vec<(ChunkId, Vec<f32>)> =
                 records.iter().map(|it| it.id).zip(vectors).collect();
             self.catalog.put_vectors(embedder.id(), &vectors)?;

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use riddle_grating::{Guarantee, Meets, Mode};
+use riddle_grating::{Arithmetic, Guarantee, Meets, Mode};
 use riddle_types::{FileState, Filter, LayerEvent, Location, MemoryPlan, RankTrace};
 use serde::{Deserialize, Serialize};
 
@@ -83,6 +83,8 @@ pub struct RerankSettings {
     pub separate_prefixes: bool,
     /// Longest pair in tokens; `None`: what the model's reference implementation reads.
     pub max_tokens: Option<usize>,
+    /// Numbers that products of f32, f16, bf16 and q4 weights multiply; int8 weights always multiply bytes.
+    pub arithmetic: Arithmetic,
     /// What the model is told to judge by, where its template has a place for that.
     pub instruction: Option<String>,
 }

@@ -7,8 +7,8 @@ use std::{
 };
 
 use riddle_grating::{
-    ClusterPruning, Dtype, Engine, EngineOptions, Mode, NeverPrune, PruningPolicy, Replay,
-    STORE_FILE, Trace, convert, replay, verify,
+    ClusterPruning, Engine, EngineOptions, Mode, NeverPrune, PruningPolicy, Replay, STORE_FILE,
+    StorePrecision, Trace, convert, replay, verify,
 };
 use riddle_types::{LayerObserver, Reranker};
 
@@ -59,6 +59,7 @@ pub(crate) fn open_engine(
         spill_dir: spill_dir(config),
         direct_io: settings.direct_io,
         share_prefix: !settings.separate_prefixes,
+        arithmetic: settings.arithmetic,
         instruction: settings.instruction.clone(),
         scores_every_layer: trace,
     };
@@ -74,15 +75,15 @@ fn spill_dir(config: &Config) -> Option<PathBuf> {
     config.home.is_dir().then(|| config.home.clone())
 }
 
-/// Writes our own store of a reranker into its folder or into `out`, matrices in `dtype` (`None`: as they
+/// Writes our own store of a reranker or embedder into its folder or into `out`, matrices in `dtype` (`None`: as they
 /// are); `progress` hears the bytes written.
 ///
 /// # Errors
-/// When there is no such model, it is no reranker, or a file can not be written.
+/// When there is no such model, it is neither, or a file can not be written.
 pub fn convert_model(
     config: &Config,
     name: &str,
-    dtype: Option<Dtype>,
+    dtype: Option<StorePrecision>,
     out: Option<&Path>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Converted> {
@@ -97,9 +98,10 @@ pub fn convert_model(
     if target != dir {
         // A store is a model only beside its configuration and tokenizer.
         for file in BESIDE_WEIGHTS {
-            let from = dir.join(file);
+            let (from, to) = (dir.join(file), target.join(file));
             if from.is_file() {
-                std::fs::copy(from, target.join(file)).map_err(fail)?;
+                to.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(fail)?;
+                std::fs::copy(from, to).map_err(fail)?;
             }
         }
     }
@@ -107,8 +109,17 @@ pub fn convert_model(
 }
 
 /// Files that a model needs beside its weights, or may have.
-const BESIDE_WEIGHTS: [&str; 4] =
-    ["config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"];
+const BESIDE_WEIGHTS: [&str; 9] = [
+    "config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "modules.json",
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
+    "1_Pooling/config.json",
+    "README.md",
+];
 
 /// A store that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,16 +1,13 @@
-//! Times the full forward of an encoder over texts of one length, and each operation of a layer alone:
+//! Times the full forward of an encoder over texts of one length:
 //! `cargo run --release -p riddle-transformer --example forward -- MODEL_DIR [TEXTS [LENGTH [THREADS [MICRO_BATCH_TOKENS]]]]`
 
 #![expect(clippy::print_stdout, reason = "an example's output is its point")]
 
 use std::{error::Error, path::Path, sync::Arc, time::Instant};
 
-use riddle_kernels::{
-    Attention, AttentionShape, Mask, Matrix, Output, Panels, Pool, add_layer_norm, attention,
-    attention_scratch_len, gelu, linear,
-};
+use riddle_kernels::Pool;
 use riddle_offload::{EmbeddingRows, LayerWindow};
-use riddle_transformer::{Bert, Encoded, RaggedBatch, Scratch, ScratchSize, Tokenizer};
+use riddle_transformer::{Bert, Encoded, RaggedBatch, Scratch, ScratchSize, Tokenizer, Wanted};
 
 /// Runs of each measurement; the fastest counts, because everything else is the machine's other work.
 const RUNS: usize = 5;
@@ -25,9 +22,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let opened = Instant::now();
     let bert = Bert::open(Path::new(&model))?;
-    let layers = bert.layers().clone();
-    let depth = layers.layers().len();
-    let mut window = LayerWindow::new(Arc::new(layers), depth)?;
+    let depth = bert.layers().layers().len();
+    let mut window = LayerWindow::new(Arc::new(bert.layers().clone()), depth)?;
     let mut rows = EmbeddingRows::new(bert.checkpoint().clone(), bert.token_table().clone(), 1.0);
     let config = bert.config();
     println!("model opened in {:.1} ms", opened.elapsed().as_secs_f64() * 1e3);
@@ -57,7 +53,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let mut rest = hidden.as_mut_slice();
                 for batch in &batches {
                     let (part, tail) = rest.split_at_mut(batch.tokens() * width);
-                    bert.layer(layer, view.weights, &batch.cu_seqlens, part, &mut scratch);
+                    let (weights, ends) = (view.weights, &batch.cu_seqlens);
+                    bert.layer(layer, weights, ends, Wanted::All, part, &mut scratch);
                     rest = tail;
                 }
                 Ok(())
@@ -73,7 +70,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         flops / seconds / 1e9,
         scratch.bytes() as f64 / f64::from(1 << 20),
     );
-    operations(&bert, &pool, per_batch, length, batches.len() * depth)
+    Ok(())
 }
 
 /// Micro-batches of `per_batch` texts.
@@ -107,69 +104,4 @@ fn fastest(
         best = best.min(started.elapsed().as_secs_f64());
     }
     Ok(best)
-}
-
-// Long: one report per operation.
-/// Each operation of a layer on one micro-batch, times how often the forward pass runs it.
-fn operations(
-    bert: &Bert,
-    pool: &Pool,
-    texts: usize,
-    length: usize,
-    times: usize,
-) -> Result<(), Box<dyn Error>> {
-    let config = bert.config();
-    let (width, wide) = (config.hidden_size, config.intermediate_size);
-    let tokens = texts * length;
-    let values = |n: usize| -> Vec<f32> { (0..n).map(|i| (i % 97) as f32 / 97.0 - 0.5).collect() };
-    let weight = values(width * wide);
-    let bias = values(wide);
-    let (mut narrow, delta, mut broad) =
-        (values(tokens * width), values(tokens * width), values(tokens * wide));
-    let mut qkv = values(tokens * 3 * width);
-    let mut scores = vec![0.0; attention_scratch_len(length, pool.threads())];
-    let cu_seqlens: Vec<usize> = (0..=texts).map(|it| it * length).collect();
-    let heads = config.num_attention_heads;
-    let shape = AttentionShape { heads, kv_heads: heads, head_dim: width / heads };
-    let none = &mut Panels::default();
-    let report = |name: &str, flops: usize, work: &mut (dyn FnMut() + Send)| {
-        let seconds = fastest(|| {
-            pool.run(&mut *work);
-            Ok(())
-        })?;
-        let rate = flops as f64 / seconds / 1e9;
-        println!("{name:24} {:7.1} ms {rate:7.0} GFLOP/s", seconds * times as f64 * 1e3);
-        Ok::<(), Box<dyn Error>>(())
-    };
-    report("query, key, value", 6 * tokens * width * width, &mut || {
-        for part in 0..3 {
-            let out = Output { data: &mut qkv, stride: 3 * width, offset: part * width };
-            let square = Matrix::F32(&weight[..width * width]);
-            linear(&delta, square, Some(&bias[..width]), width, width, out, none);
-        }
-    })?;
-    report("attention", 4 * tokens * length * width, &mut || {
-        let (cu_seqlens, mask) = (&cu_seqlens, Mask::Full);
-        let work = Attention { qkv: &qkv, cu_seqlens, shape, mask, prefix: &[] };
-        attention(work, &mut narrow, &mut scores);
-    })?;
-    report("attention output", 2 * tokens * width * width, &mut || {
-        let out = Output::dense(&mut narrow, width);
-        let square = Matrix::F32(&weight[..width * width]);
-        linear(&delta, square, Some(&bias[..width]), width, width, out, none);
-    })?;
-    report("residual and norm, twice", 0, &mut || {
-        for _ in 0..2 {
-            add_layer_norm(&mut narrow, &delta, &bias[..width], &bias[..width], 1e-12);
-        }
-    })?;
-    report("feed forward, up", 2 * tokens * width * wide, &mut || {
-        let out = Output::dense(&mut broad, wide);
-        linear(&delta, Matrix::F32(&weight), Some(&bias), width, wide, out, none);
-    })?;
-    report("gelu", 0, &mut || gelu(&mut broad))?;
-    report("feed forward, down", 2 * tokens * width * wide, &mut || {
-        let out = Output::dense(&mut narrow, width);
-        linear(&broad, Matrix::F32(&weight), Some(&bias[..width]), wide, width, out, none);
-    })
 }

@@ -4,15 +4,18 @@
 use std::path::Path;
 
 use riddle_kernels::{
-    Attention, AttentionShape, Mask, Matrix, Output, Panels, add_layer_norm, attention, gelu,
+    Attention, AttentionShape, Finish, Mask, Matrix, Output, Panels, Precision, attention,
     layer_norm, linear, tanh,
 };
-use riddle_weights::{BertConfig, BertFamily, Checkpoint, Dtype, LayeredCheckpoint, TensorInfo};
+use riddle_weights::{BertConfig, BertFamily, Checkpoint, Format, LayeredCheckpoint, TensorInfo};
 
 use crate::{
-    CrossEncoder, Error, RaggedBatch, Result, Scratch, ScratchShape, Sizes, Span, Template,
-    model::{Cutter, Linear, bytes_of, layered, read},
-    scratch::has_narrow_weights,
+    CrossEncoder, Error, RaggedBatch, Result, ScoredToken, Scratch, ScratchShape, Sizes, Span,
+    Template, Wanted,
+    last::{Keys, attend, gather},
+    model::{Cutter, Linear, Multiply, bytes_of, layered, read},
+    operation::Operation,
+    scratch::{attention_precision, panel_use},
 };
 
 /// A BERT model without its layers and token rows: those are brought by the caller.
@@ -24,11 +27,12 @@ pub struct Bert {
     prefix: &'static str,
     table: TensorInfo,
     layers: LayeredCheckpoint,
-    narrow_weights: bool,
+    multiply: Multiply,
+    attention_precision: Precision,
     /// Position embeddings as the file holds them: widened they would be the largest thing in memory that
     /// is not a layer (8 194 rows of bge-reranker-v2-m3: 34 MB).
     positions: Vec<u8>,
-    position_format: Dtype,
+    position_format: Format,
     types: Vec<f32>,
     norm: Norm,
 }
@@ -87,20 +91,27 @@ impl Bert {
         let mut positions = vec![0; position_table.bytes() as usize];
         checkpoint.read_rows(position_table, 0, &mut positions)?;
         Ok(Bert {
-            position_format: position_table.dtype(),
+            position_format: position_table.format(),
             positions,
             types: read("token_type_embeddings.weight", &[config.type_vocab_size, hidden])?,
             norm: Norm {
                 gain: read("LayerNorm.weight", &[hidden])?,
                 bias: read("LayerNorm.bias", &[hidden])?,
             },
-            narrow_weights: has_narrow_weights(&layers),
+            multiply: Multiply { precision: Precision::F32 },
+            attention_precision: attention_precision(&layers, Precision::F32),
             config,
             checkpoint,
             prefix,
             table,
             layers,
         })
+    }
+
+    /// The same with products of plain weights in other numbers.
+    pub fn with_precision(self, precision: Precision) -> Bert {
+        let attention_precision = attention_precision(&self.layers, precision);
+        Bert { multiply: Multiply { precision }, attention_precision, ..self }
     }
 
     /// The configuration.
@@ -135,13 +146,20 @@ impl Bert {
         &self.layers
     }
 
+    fn attention_shape(&self) -> AttentionShape {
+        let heads = self.config.num_attention_heads;
+        AttentionShape { heads, kv_heads: heads, head_dim: self.config.hidden_size / heads }
+    }
+
     /// Memory that a layer needs.
     pub fn scratch_shape(&self) -> ScratchShape {
         let (hidden, wide) = (self.config.hidden_size, self.config.intermediate_size);
         ScratchShape {
             wide: (3 * hidden).max(wide),
             narrow: hidden,
-            panel_inputs: if self.narrow_weights { hidden.max(wide) } else { 0 },
+            panel_inputs: hidden.max(wide),
+            panel_use: panel_use(&self.layers),
+            attention: self.attention_shape(),
             rotary: Vec::new(),
         }
     }
@@ -153,8 +171,9 @@ impl Bert {
     /// When a sequence is longer than the model's positions or a segment id out of range: the tokenizer
     /// was opened with other limits.
     pub fn embed(&self, batch: &RaggedBatch, hidden: &mut [f32]) {
+        let _span = Operation::Embed.enter();
         let width = self.config.hidden_size;
-        let row_bytes = width * self.position_format.bytes();
+        let row_bytes = self.positions.len() / self.config.max_position_embeddings.max(1);
         let mut place = vec![0.0; width];
         for sequence in batch.cu_seqlens.windows(2) {
             let mut next_position = self.config.first_position();
@@ -175,7 +194,7 @@ impl Bert {
                 next_position += 1;
                 let row = &mut hidden[token * width..][..width];
                 let raw = &self.positions[position * row_bytes..][..row_bytes];
-                self.position_format.widen(raw, &mut place);
+                self.position_format.widen_row(raw, &mut place);
                 let segment = &self.types[segment * width..][..width];
                 for ((value, position), segment) in row.iter_mut().zip(&place).zip(segment) {
                     *value += position + segment;
@@ -194,48 +213,79 @@ impl Bert {
     /// Layer `layer` (from 0) over a ragged micro-batch, in place.
     ///
     /// Shapes: `weights` as [`layers`](Self::layers) lays them out, `cu_seqlens` `[sequences + 1]` from 0,
-    /// `hidden` `[tokens, hidden_size]`. Runs on the current pool's threads.
+    /// `hidden` `[tokens, hidden_size]`, of which `wanted` is needed afterwards. Runs on the current pool's
+    /// threads.
     pub fn layer(
         &self,
         layer: usize,
         weights: &[u8],
         cu_seqlens: &[usize],
+        wanted: Wanted,
         hidden: &mut [f32],
         scratch: &mut Scratch,
     ) {
-        let config = &self.config;
-        let weights = LayerWeights::cut(&self.layers, layer, weights, config);
-        let (width, wide) = (config.hidden_size, config.intermediate_size);
+        let weights = LayerWeights::cut(&self.layers, layer, weights, &self.config);
+        let width = self.config.hidden_size;
         let tokens = cu_seqlens.last().copied().unwrap_or(0);
         let hidden = &mut hidden[..tokens * width];
-        let panels = &mut scratch.panels;
-        let mut apply = |product: &Linear<'_>, x: &[f32], out: Output<'_>| {
-            linear(x, product.weight, product.bias, product.inputs, product.outputs, out, panels);
-        };
+        let query = &weights.query;
+        let (key, value) = (weights.key.at(width), weights.value.at(2 * width));
         let qkv = &mut scratch.wide[..tokens * 3 * width];
-        for (part, product) in
-            [&weights.query, &weights.key, &weights.value].into_iter().enumerate()
-        {
-            let out = Output { data: qkv, stride: 3 * width, offset: part * width };
-            apply(product, hidden, out);
-        }
-        let heads = config.num_attention_heads;
-        let shape = AttentionShape { heads, kv_heads: heads, head_dim: width / heads };
+        let shape = self.attention_shape();
+        let panels = &mut scratch.panels;
         let context = &mut scratch.narrow[..tokens * width];
-        let work = Attention { qkv, cu_seqlens, shape, mask: Mask::Full, prefix: &[] };
-        attention(work, context, &mut scratch.scores);
-        // Queries, keys and values are not needed any more: the projection takes their place.
-        let projected = &mut scratch.wide[..tokens * width];
-        apply(&weights.attention_output, context, Output::dense(projected, width));
-        let (gain, bias) = weights.attention_norm;
-        add_layer_norm(hidden, projected, gain, bias, config.layer_norm_eps);
-        let intermediate = &mut scratch.wide[..tokens * wide];
-        apply(&weights.intermediate, hidden, Output::dense(intermediate, wide));
-        gelu(intermediate);
-        let projected = &mut scratch.narrow[..tokens * width];
-        apply(&weights.output, intermediate, Output::dense(projected, width));
-        let (gain, bias) = weights.output_norm;
-        add_layer_norm(hidden, projected, gain, bias, config.layer_norm_eps);
+        let rows = match wanted {
+            Wanted::All => {
+                let parts = [query.at(0), key, value];
+                let span = Operation::Qkv.enter();
+                self.multiply.parts(hidden, width, &parts, (qkv, 3 * width), panels);
+                drop(span);
+                let _span = Operation::Attention.enter();
+                let work = Attention {
+                    precision: self.attention_precision,
+                    ..Attention::fused(qkv, cu_seqlens, shape, Mask::Full)
+                };
+                attention(work, context, &mut scratch.scores);
+                tokens
+            }
+            Wanted::Scored => {
+                let span = Operation::Qkv.enter();
+                self.multiply.parts(hidden, width, &[key, value], (qkv, 3 * width), panels);
+                let rows = gather(ScoredToken::First, cu_seqlens, width, hidden);
+                let queries = &mut context[..rows * width];
+                self.multiply.one(&hidden[..rows * width], query, Finish::Store, queries, panels);
+                drop(span);
+                let _span = Operation::Attention.enter();
+                let keys = Keys { qkv, cu_seqlens, shape, prefix: &[], reach: None };
+                attend(keys, queries, &mut scratch.single);
+                rows
+            }
+        };
+        self.after_attention(&weights, &mut hidden[..rows * width], scratch);
+    }
+
+    /// Projection, feed-forward layer and their residuals, of the states whose attention is in
+    /// `scratch.narrow`.
+    fn after_attention(
+        &self,
+        weights: &LayerWeights<'_>,
+        hidden: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
+        let Scratch { wide, narrow, panels, .. } = scratch;
+        let epsilon = self.config.layer_norm_eps;
+        let norm = |(gain, bias)| Finish::AddLayerNorm { gain, bias, epsilon };
+        let context = &narrow[..hidden.len()];
+        let finish = norm(weights.attention_norm);
+        let span = Operation::Output.enter();
+        self.multiply.one(context, &weights.attention_output, finish, hidden, panels);
+        drop(span);
+        let _span = Operation::FeedForward.enter();
+        let rows = hidden.len() / self.config.hidden_size;
+        // Keys and values are not needed any more: the feed-forward layer takes their place.
+        let active = &mut wide[..rows * self.config.intermediate_size];
+        self.multiply.one(hidden, &weights.intermediate, Finish::Gelu, active, panels);
+        self.multiply.one(active, &weights.output, norm(weights.output_norm), hidden, panels);
     }
 
     /// The head of `BertForSequenceClassification` or `XLMRobertaForSequenceClassification`: pooler and classifier over the first token.
@@ -396,6 +446,10 @@ impl CrossEncoder for BertCrossEncoder {
         Template::Pair
     }
 
+    fn scored_token(&self) -> ScoredToken {
+        ScoredToken::First
+    }
+
     fn embed(&self, batch: &RaggedBatch, hidden: &mut [f32]) {
         self.bert.embed(batch, hidden);
     }
@@ -408,10 +462,11 @@ impl CrossEncoder for BertCrossEncoder {
         hidden: &mut [f32],
         scratch: &mut Scratch,
     ) {
-        self.bert.layer(layer, weights, span.cu_seqlens, hidden, scratch);
+        self.bert.layer(layer, weights, span.cu_seqlens, span.wanted, hidden, scratch);
     }
 
     fn scores(&self, _layer: usize, cu_seqlens: &[usize], hidden: &[f32], out: &mut Vec<f32>) {
+        let _span = Operation::Head.enter();
         let width = self.bert.config.hidden_size;
         let mut first = Vec::with_capacity((cu_seqlens.len() - 1) * width);
         for sequence in cu_seqlens.windows(2) {

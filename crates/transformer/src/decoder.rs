@@ -4,16 +4,18 @@
 use std::path::Path;
 
 use riddle_kernels::{
-    Attention, AttentionShape, Gate, Mask, Output, Rotation, attention, gated, linear, linear_add,
-    rms_norm, rms_norm_heads, rotate,
+    Attention, AttentionShape, Finish, Gate, Mask, Precision, Rotation, attention, rms_norm,
+    rms_norm_heads, rotate,
 };
 use riddle_weights::{Checkpoint, DecoderConfig, DecoderFamily, LayeredCheckpoint, TensorInfo};
 
 use crate::{
-    CrossEncoder, Error, OpenOptions, Prefix, RaggedBatch, Result, Scratch, ScratchShape, Sizes,
-    Span, Template, Tokenizer,
-    model::{Cutter, Linear, TensorNames, bytes_of, layered, read},
-    scratch::has_narrow_weights,
+    CrossEncoder, Error, OpenOptions, Prefix, RaggedBatch, Result, ScoredToken, Scratch,
+    ScratchShape, Sizes, Span, Template, Tokenizer, Wanted,
+    last::{Keys, attend, gather},
+    model::{Cutter, Linear, Multiply, TensorNames, bytes_of, layered, read},
+    operation::Operation,
+    scratch::{attention_precision, panel_use},
 };
 
 /// Longest input of the Qwen3 reranker's model card.
@@ -29,7 +31,8 @@ pub struct Decoder {
     checkpoint: Checkpoint,
     table: TensorInfo,
     layers: LayeredCheckpoint,
-    narrow_weights: bool,
+    multiply: Multiply,
+    attention_precision: Precision,
     norm: Vec<f32>,
     head: Head,
 }
@@ -89,7 +92,8 @@ impl Decoder {
         };
         Ok(Decoder {
             norm: read(&checkpoint, "model.norm.weight", &[hidden])?,
-            narrow_weights: has_narrow_weights(&layers),
+            multiply: Multiply { precision: options.arithmetic },
+            attention_precision: attention_precision(&layers, options.arithmetic),
             table,
             layers,
             head,
@@ -113,10 +117,11 @@ impl Decoder {
         let shape = [self.config.vocab_size, self.config.hidden_size];
         let tied = self.config.tie_word_embeddings || !self.checkpoint.contains(OUTPUT);
         let matrix = if tied { &self.table } else { self.checkpoint.tensor(OUTPUT, &shape)? };
-        let mut raw = vec![0; self.config.hidden_size * matrix.dtype().bytes()];
+        let format = matrix.format();
+        let mut raw = vec![0; format.row_bytes(self.config.hidden_size).unwrap_or(0)];
         self.checkpoint.read_rows(matrix, token as usize, &mut raw)?;
         let mut row = vec![0.0; self.config.hidden_size];
-        matrix.dtype().widen(&raw, &mut row);
+        format.widen_row(&raw, &mut row);
         Ok(row)
     }
 
@@ -140,6 +145,30 @@ impl Decoder {
         }
     }
 
+    /// Projection, gated feed-forward layer and their residuals, of the states whose attention is in
+    /// `scratch.narrow`.
+    fn after_attention(
+        &self,
+        weights: &LayerWeights<'_>,
+        hidden: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
+        let Scratch { wide, narrow, panels, .. } = scratch;
+        let rows = hidden.len() / self.config.hidden_size;
+        let add = Finish::Add(self.config.residual_scale());
+        let context = &narrow[..rows * self.attention_shape().width()];
+        let span = Operation::Output.enter();
+        self.multiply.one(context, &weights.output, add, hidden, panels);
+        drop(span);
+        let _span = Operation::FeedForward.enter();
+        let normalized = &mut narrow[..hidden.len()];
+        rms_norm(hidden, weights.post_attention_norm, self.config.rms_norm_eps, normalized);
+        let gate = &mut wide[..rows * self.config.intermediate_size];
+        self.multiply.one(normalized, &weights.gate, Finish::Store, gate, panels);
+        self.multiply.one(normalized, &weights.up, Finish::Gate(Gate::Silu), gate, panels);
+        self.multiply.one(gate, &weights.down, add, hidden, panels);
+    }
+
     /// Queries, keys and values of every token, normalized and rotated, in `scratch.wide`.
     fn project(&self, weights: &LayerWeights<'_>, span: &Span<'_>, scratch: &mut Scratch) {
         let shape = self.attention_shape();
@@ -148,12 +177,9 @@ impl Decoder {
         let normalized = &scratch.narrow[..tokens * self.config.hidden_size];
         let qkv = &mut scratch.wide[..tokens * stride];
         let parts =
-            [(&weights.query, 0), (&weights.key, width), (&weights.value, width + kv_width)];
-        for (product, offset) in parts {
-            let Linear { weight, bias, inputs, outputs } = *product;
-            let out = Output { data: qkv, stride, offset };
-            linear(normalized, weight, bias, inputs, outputs, out, &mut scratch.panels);
-        }
+            [weights.query.at(0), weights.key.at(width), weights.value.at(width + kv_width)];
+        let inputs = self.config.hidden_size;
+        self.multiply.parts(normalized, inputs, &parts, (qkv, stride), &mut scratch.panels);
         let (query_norm, key_norm) = weights.head_norms;
         if !query_norm.is_empty() {
             let epsilon = self.config.rms_norm_eps;
@@ -232,9 +258,11 @@ impl CrossEncoder for Decoder {
         let (hidden, wide) = (self.config.hidden_size, self.config.intermediate_size);
         let shape = self.attention_shape();
         ScratchShape {
-            wide: shape.qkv_width().max(2 * wide),
+            wide: shape.qkv_width().max(wide),
             narrow: hidden.max(shape.width()),
-            panel_inputs: if self.narrow_weights { hidden.max(shape.width()).max(wide) } else { 0 },
+            panel_inputs: hidden.max(shape.width()).max(wide),
+            panel_use: panel_use(&self.layers),
+            attention: shape,
             rotary: vec![(shape.head_dim / 2, self.config.rope_theta())],
         }
     }
@@ -275,6 +303,10 @@ impl CrossEncoder for Decoder {
         Ok(())
     }
 
+    fn scored_token(&self) -> ScoredToken {
+        ScoredToken::Last
+    }
+
     fn embed(&self, _batch: &RaggedBatch, hidden: &mut [f32]) {
         let scale = self.config.embedding_scale();
         if scale != 1.0 {
@@ -292,10 +324,10 @@ impl CrossEncoder for Decoder {
     ) {
         let weights = self.cut(layer, weights);
         let shape = self.attention_shape();
-        let (width, wide) = (self.config.hidden_size, self.config.intermediate_size);
-        let (epsilon, scale) = (self.config.rms_norm_eps, self.config.residual_scale());
+        let (width, epsilon) = (self.config.hidden_size, self.config.rms_norm_eps);
         let tokens = span.tokens();
         let hidden = &mut hidden[..tokens * width];
+        let qkv_span = Operation::Qkv.enter();
         rms_norm(hidden, weights.input_norm, epsilon, &mut scratch.narrow[..tokens * width]);
         self.project(&weights, &span, scratch);
         let qkv = &scratch.wide[..tokens * shape.qkv_width()];
@@ -308,26 +340,38 @@ impl CrossEncoder for Decoder {
                 &[]
             }
         };
+        drop(qkv_span);
+        let attention_span = Operation::Attention.enter();
         let context = &mut scratch.narrow[..tokens * shape.width()];
         let cu_seqlens = span.cu_seqlens;
-        let work = Attention { qkv, cu_seqlens, shape, mask: Mask::Causal, prefix };
-        attention(work, context, &mut scratch.scores);
-        let add = |x: &[f32], product: &Linear<'_>, hidden: &mut [f32], panels: &mut _| {
-            linear_add(x, product.weight, scale, product.inputs, product.outputs, hidden, panels);
+        let rows = match span.wanted {
+            Wanted::All => {
+                let work = Attention {
+                    prefix,
+                    precision: self.attention_precision,
+                    ..Attention::fused(qkv, cu_seqlens, shape, Mask::Causal)
+                };
+                attention(work, context, &mut scratch.scores);
+                tokens
+            }
+            Wanted::Scored => {
+                let queries = context.chunks_exact_mut(shape.width());
+                for (sequence, query) in cu_seqlens.windows(2).zip(queries) {
+                    let row = &qkv[(sequence[1] - 1) * shape.qkv_width()..];
+                    query.copy_from_slice(&row[..shape.width()]);
+                }
+                let rows = gather(ScoredToken::Last, cu_seqlens, width, hidden);
+                let keys = Keys { qkv, cu_seqlens, shape, prefix, reach: None };
+                attend(keys, &mut context[..rows * shape.width()], &mut scratch.single);
+                rows
+            }
         };
-        add(context, &weights.output, hidden, &mut scratch.panels);
-        let normalized = &mut scratch.narrow[..tokens * width];
-        rms_norm(hidden, weights.post_attention_norm, epsilon, normalized);
-        let (gate, up) = scratch.wide[..2 * tokens * wide].split_at_mut(tokens * wide);
-        for (product, out) in [(&weights.gate, &mut *gate), (&weights.up, &mut *up)] {
-            let out = Output::dense(out, wide);
-            linear(normalized, product.weight, None, width, wide, out, &mut scratch.panels);
-        }
-        gated(Gate::Silu, gate, up);
-        add(gate, &weights.down, hidden, &mut scratch.panels);
+        drop(attention_span);
+        self.after_attention(&weights, &mut hidden[..rows * width], scratch);
     }
 
     fn scores(&self, layer: usize, cu_seqlens: &[usize], hidden: &[f32], out: &mut Vec<f32>) {
+        let _span = Operation::Head.enter();
         let width = self.config.hidden_size;
         let row = match &self.head {
             Head::YesNo(row) => row,

@@ -12,6 +12,18 @@ pub enum Error {
     /// The weights or the configuration.
     #[error(transparent)]
     Weights(#[from] riddle_weights::Error),
+    /// A store's matrix is not laid out as the products read it.
+    #[error("{}: tensor {tensor:?} takes {bytes} bytes as {format}, which is not what its shape asks for: make the store again with `riddle models convert`", dir.display())]
+    BadLayout {
+        /// The model directory.
+        dir: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// How it is stored.
+        format: &'static str,
+        /// Its bytes.
+        bytes: u64,
+    },
     /// The tokenizer file can not be used.
     #[error("{}: {why}", path.display())]
     BadTokenizer {

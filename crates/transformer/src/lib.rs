@@ -14,21 +14,31 @@ mod batch;
 mod bert;
 mod decoder;
 mod error;
+mod last;
 mod model;
 mod modernbert;
+mod operation;
+mod pack;
 mod prompt;
 mod scratch;
 mod tokenizer;
 
 // What a converter of models needs beside a `CrossEncoder`.
-pub use riddle_weights::{Checkpoint, Dtype, STORE_FILE, StoreSummary, write_store};
+pub use riddle_kernels::Precision as Arithmetic;
+pub use riddle_weights::{
+    Checkpoint, Dtype, STORE_FILE, StorePrecision, StoreSummary, write_store,
+};
 
 pub use batch::RaggedBatch;
 pub use bert::{Bert, BertCrossEncoder, ClassificationHead};
 pub use decoder::Decoder;
 pub use error::{Error, Result};
-pub use model::{CrossEncoder, OpenOptions, Prefix, Sizes, Span, open_cross_encoder};
+pub use model::{
+    CrossEncoder, OpenOptions, Prefix, ScoredToken, Sizes, Span, Wanted, open_cross_encoder,
+    open_layers,
+};
 pub use modernbert::ModernBert;
+pub use pack::KernelLayout;
 pub use prompt::{DEFAULT_INSTRUCTION, PairEncoder, Template};
 pub use scratch::{Scratch, ScratchShape, ScratchSize};
 pub use tokenizer::{Encoded, Tokenizer};

@@ -2,12 +2,16 @@
 
 use std::{fmt::Debug, path::Path};
 
-use riddle_kernels::Matrix;
-use riddle_weights::{Checkpoint, Dtype, LayerLayout, LayeredCheckpoint, TensorInfo, model_type};
+use riddle_kernels::{
+    Finish, Int8Matrix, Matrix, Panels, Part, Precision, Products, Q4Matrix, products,
+};
+use riddle_weights::{
+    Checkpoint, Dtype, Format, LayerLayout, LayeredCheckpoint, Pack as _, TensorInfo, model_type,
+};
 
 use crate::{
     Bert, BertCrossEncoder, Decoder, ModernBert, RaggedBatch, Result, Scratch, ScratchShape,
-    Tokenizer, prompt::Template,
+    Tokenizer, pack::KernelLayout, prompt::Template,
 };
 
 /// Sizes that the driver of a forward pass must know.
@@ -34,6 +38,31 @@ pub struct Span<'a> {
     pub cu_seqlens: &'a [usize],
     /// Tokens before each sequence.
     pub prefix: Prefix<'a>,
+    /// Which states of the output are needed.
+    pub wanted: Wanted,
+}
+
+/// Which states a layer has to give.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Wanted {
+    /// Those of every token.
+    #[default]
+    All,
+    /// Only those that the head reads, where it reads one token of each sequence
+    /// ([`CrossEncoder::scored_token`]): one row per sequence, from the beginning of the hidden states on;
+    /// the rest is lost. Keys and values are still computed of all, everything else of those alone.
+    Scored,
+}
+
+/// Which token of a sequence the head reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScoredToken {
+    /// The first: encoders with a classification head.
+    First,
+    /// The last: decoders.
+    Last,
+    /// Every one.
+    All,
 }
 
 /// Tokens that stand before all sequences of a request. With causal attention their hidden states, keys
@@ -87,6 +116,9 @@ pub trait CrossEncoder: Debug + Send + Sync {
     /// How a query and a text become one sequence.
     fn template(&self) -> Template;
 
+    /// Which token the head reads.
+    fn scored_token(&self) -> ScoredToken;
+
     /// Whether a prefix that all sequences begin with can be computed once.
     fn shares_prefixes(&self) -> bool {
         false
@@ -108,8 +140,8 @@ pub trait CrossEncoder: Debug + Send + Sync {
     /// When a sequence is longer than the model's positions: the tokenizer was opened with other limits.
     fn embed(&self, batch: &RaggedBatch, hidden: &mut [f32]);
 
-    /// Layer `layer` (from 0) over a ragged micro-batch, in place: `hidden` `[tokens, hidden_size]`. Runs on
-    /// the current pool's threads.
+    /// Layer `layer` (from 0) over a ragged micro-batch, in place: `hidden` `[tokens, hidden_size]`, of which
+    /// [`Span::wanted`] is needed afterwards. Runs on the current pool's threads.
     fn layer(
         &self,
         layer: usize,
@@ -132,16 +164,25 @@ pub struct OpenOptions {
     pub direct_io: bool,
     /// Reads the published files even if there is a store.
     pub published: bool,
+    /// Numbers that products of plain weights multiply; int8 weights always multiply bytes.
+    pub arithmetic: Precision,
 }
 
 impl OpenOptions {
     pub(crate) fn checkpoint(self, dir: &Path) -> Result<Checkpoint> {
         Ok(match self {
-            OpenOptions { published: true, .. } => Checkpoint::open_safetensors(dir)?,
+            // A directory may hold nothing but a store: then it is what was published.
+            OpenOptions { published: true, .. } if has_published(dir) => {
+                Checkpoint::open_safetensors(dir)?
+            }
             OpenOptions { direct_io: true, .. } => Checkpoint::open_direct(dir)?,
             OpenOptions { .. } => Checkpoint::open(dir)?,
         })
     }
+}
+
+fn has_published(dir: &Path) -> bool {
+    ["model.safetensors", "model.safetensors.index.json"].iter().any(|it| dir.join(it).is_file())
 }
 
 /// Opens a cross-encoder of any supported family: reads configuration, headers and the small tensors, no
@@ -154,13 +195,27 @@ pub fn open_cross_encoder(dir: &Path, options: OpenOptions) -> Result<Box<dyn Cr
     match family.as_str() {
         "bert" | "xlm-roberta" => {
             let bert = Bert::with_checkpoint(dir, options.checkpoint(dir)?)?;
-            Ok(Box::new(BertCrossEncoder::new(bert)?))
+            Ok(Box::new(BertCrossEncoder::new(bert.with_precision(options.arithmetic))?))
         }
         "modernbert" => Ok(Box::new(ModernBert::open(dir, options)?)),
         "qwen3" | "minicpm" => Ok(Box::new(Decoder::open(dir, options)?)),
         other => {
             Err(crate::Error::UnknownFamily { dir: dir.to_path_buf(), family: other.to_owned() })
         }
+    }
+}
+
+/// A model's layers, head or none: all that is needed to store it in another way.
+///
+/// # Errors
+/// As [`open_cross_encoder`], but for a head that is missing.
+pub fn open_layers(dir: &Path, options: OpenOptions) -> Result<LayeredCheckpoint> {
+    match model_type(dir)?.as_str() {
+        "bert" | "xlm-roberta" => {
+            let bert = Bert::with_checkpoint(dir, options.checkpoint(dir)?)?;
+            Ok(bert.layers().clone())
+        }
+        _ => Ok(open_cross_encoder(dir, options)?.layers().clone()),
     }
 }
 
@@ -171,6 +226,48 @@ pub(crate) struct Linear<'a> {
     pub(crate) bias: Option<&'a [f32]>,
     pub(crate) inputs: usize,
     pub(crate) outputs: usize,
+}
+
+impl<'a> Linear<'a> {
+    /// The product with its columns from `offset` on.
+    pub(crate) fn at(&self, offset: usize) -> Part<'a> {
+        Part { weight: self.weight, bias: self.bias, outputs: self.outputs, offset }
+    }
+}
+
+/// Runs the products of a layer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Multiply {
+    pub(crate) precision: Precision,
+}
+
+impl Multiply {
+    /// Several products of one input, to their columns of rows of `stride`.
+    pub(crate) fn parts(
+        self,
+        x: &[f32],
+        inputs: usize,
+        parts: &[Part<'_>],
+        (out, stride): (&mut [f32], usize),
+        panels: &mut Panels,
+    ) {
+        let work = Products { x, inputs, parts, precision: self.precision, finish: Finish::Store };
+        products(work, out, stride, panels);
+    }
+
+    /// One product, and what becomes of it; `out` without gaps.
+    pub(crate) fn one(
+        self,
+        x: &[f32],
+        product: &Linear<'_>,
+        finish: Finish<'_>,
+        out: &mut [f32],
+        panels: &mut Panels,
+    ) {
+        let parts = &[product.at(0)];
+        let work = Products { x, inputs: product.inputs, parts, precision: self.precision, finish };
+        products(work, out, product.outputs, panels);
+    }
 }
 
 /// Cuts a layer's buffer, tensor after tensor, in the order in which its layout was made.
@@ -186,8 +283,9 @@ impl<'a> Cutter<'a> {
     }
 
     pub(crate) fn vector(&mut self) -> &'a [f32] {
-        let (dtype, raw) = self.take();
-        assert_eq!(dtype, Dtype::F32, "vectors are widened when they are read: this is a bug");
+        let (format, raw) = self.take();
+        let plain = Format::Plain(Dtype::F32);
+        assert_eq!(format, plain, "vectors are widened when they are read: this is a bug");
         bytemuck::cast_slice(raw)
     }
 
@@ -196,22 +294,30 @@ impl<'a> Cutter<'a> {
         if there { self.vector() } else { &[] }
     }
 
-    pub(crate) fn matrix(&mut self) -> Matrix<'a> {
-        let (dtype, raw) = self.take();
-        match dtype {
-            Dtype::F32 => Matrix::F32(bytemuck::cast_slice(raw)),
-            Dtype::F16 => Matrix::F16(bytemuck::cast_slice(raw)),
-            Dtype::Bf16 => Matrix::Bf16(bytemuck::cast_slice(raw)),
+    fn matrix(&mut self, outputs: usize, inputs: usize) -> Matrix<'a> {
+        let (format, raw) = self.take();
+        // `TensorNames::add` has compared lengths when the model was opened, and tensors begin cache lines.
+        match format {
+            Format::Plain(Dtype::F32) => Matrix::F32(bytemuck::cast_slice(raw)),
+            Format::Plain(Dtype::F16) => Matrix::F16(bytemuck::cast_slice(raw)),
+            Format::Plain(Dtype::Bf16) => Matrix::Bf16(bytemuck::cast_slice(raw)),
+            Format::Int8 => Int8Matrix::new(raw, outputs, inputs)
+                .map(Matrix::Int8)
+                .expect("lengths are checked when a model is opened: this is a bug"),
+            Format::Q4 => Q4Matrix::new(raw, outputs, inputs)
+                .map(Matrix::Q4)
+                .expect("lengths are checked when a model is opened: this is a bug"),
+            Format::Rows => unreachable!("layers have no tables: this is a bug"),
         }
     }
 
     /// A product with its bias, if it has one.
     pub(crate) fn linear(&mut self, inputs: usize, outputs: usize, has_bias: bool) -> Linear<'a> {
-        let weight = self.matrix();
+        let weight = self.matrix(outputs, inputs);
         Linear { weight, bias: has_bias.then(|| self.vector()), inputs, outputs }
     }
 
-    fn take(&mut self) -> (Dtype, &'a [u8]) {
+    fn take(&mut self) -> (Format, &'a [u8]) {
         self.next += 1;
         self.layout.tensor(self.next - 1, self.buffer)
     }
@@ -227,7 +333,9 @@ pub(crate) struct TensorNames<'a> {
 impl TensorNames<'_> {
     pub(crate) fn add(&mut self, name: &str, shape: &[usize]) -> Result<()> {
         let name = format!("{}{name}", self.prefix);
-        self.tensors.push(self.checkpoint.tensor(&name, shape)?.clone());
+        let info = self.checkpoint.tensor(&name, shape)?;
+        check_layout(self.checkpoint, info)?;
+        self.tensors.push(info.clone());
         Ok(())
     }
 
@@ -242,6 +350,24 @@ impl TensorNames<'_> {
         self.add(&format!("{name}.weight"), &[outputs, inputs])?;
         if bias { self.add(&format!("{name}.bias"), &[outputs]) } else { Ok(()) }
     }
+}
+
+/// Refuses what no product can read: packed matrices of another length than their shape takes, and tables.
+fn check_layout(checkpoint: &Checkpoint, info: &TensorInfo) -> Result<()> {
+    let expected = match (info.format(), &info.shape[..]) {
+        (Format::Plain(_), _) => return Ok(()),
+        (format, &[outputs, inputs]) => KernelLayout.packed_bytes(format, outputs, inputs),
+        _ => None,
+    };
+    if expected.map(|it| it as u64) == Some(info.bytes()) {
+        return Ok(());
+    }
+    Err(crate::Error::BadLayout {
+        dir: checkpoint.dir().to_path_buf(),
+        tensor: info.name.clone(),
+        format: info.format().name(),
+        bytes: info.bytes(),
+    })
 }
 
 /// Groups a checkpoint's tensors by layer; `names` lists those of one.

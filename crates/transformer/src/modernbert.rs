@@ -4,16 +4,18 @@
 use std::path::Path;
 
 use riddle_kernels::{
-    Attention, AttentionShape, Gate, Mask, Matrix, Output, Panels, Rotation, attention, gated,
-    gelu, layer_norm_into, linear, linear_add, mean_pool, rotate,
+    Attention, AttentionShape, Finish, Gate, Mask, Matrix, Output, Panels, Precision, Rotation,
+    attention, gelu, layer_norm_into, linear, mean_pool, rotate,
 };
 use riddle_weights::{Checkpoint, LayeredCheckpoint, ModernBertConfig, TensorInfo, TokenPooling};
 
 use crate::{
-    CrossEncoder, Error, OpenOptions, RaggedBatch, Result, Scratch, ScratchShape, Sizes, Span,
-    Template,
-    model::{Cutter, Linear, TensorNames, bytes_of, layered, read},
-    scratch::has_narrow_weights,
+    CrossEncoder, Error, OpenOptions, RaggedBatch, Result, ScoredToken, Scratch, ScratchShape,
+    Sizes, Span, Template, Wanted,
+    last::{Keys, attend, gather},
+    model::{Cutter, Linear, Multiply, TensorNames, bytes_of, layered, read},
+    operation::Operation,
+    scratch::{attention_precision, panel_use},
 };
 
 /// A ModernBERT cross-encoder without its layers and token rows.
@@ -23,7 +25,8 @@ pub struct ModernBert {
     checkpoint: Checkpoint,
     table: TensorInfo,
     layers: LayeredCheckpoint,
-    narrow_weights: bool,
+    multiply: Multiply,
+    attention_precision: Precision,
     embedding_norm: Norm,
     final_norm: Norm,
     dense: Vec<f32>,
@@ -94,7 +97,8 @@ impl ModernBert {
             head_norm: norm("head.norm")?,
             classifier: read(&checkpoint, "classifier.weight", &[1, hidden])?,
             classifier_bias: read(&checkpoint, "classifier.bias", &[1])?,
-            narrow_weights: has_narrow_weights(&layers),
+            multiply: Multiply { precision: options.arithmetic },
+            attention_precision: attention_precision(&layers, options.arithmetic),
             table,
             layers,
             config,
@@ -105,6 +109,39 @@ impl ModernBert {
     fn attention_shape(&self) -> AttentionShape {
         let heads = self.config.num_attention_heads;
         AttentionShape { heads, kv_heads: heads, head_dim: self.config.hidden_size / heads }
+    }
+
+    /// Projection, gated feed-forward layer and their residuals, of the states whose attention is in
+    /// `scratch.narrow`.
+    fn after_attention(
+        &self,
+        weights: &LayerWeights<'_>,
+        hidden: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
+        let Scratch { wide, narrow, panels, .. } = scratch;
+        let (width, inner) = (self.config.hidden_size, self.config.intermediate_size);
+        let add = Finish::Add(1.0);
+        let narrow = &mut narrow[..hidden.len()];
+        let span = Operation::Output.enter();
+        self.multiply.one(narrow, &weights.attention_output, add, hidden, panels);
+        drop(span);
+        let _span = Operation::FeedForward.enter();
+        let (gain, bias) = weights.mlp_norm;
+        layer_norm_into(hidden, gain, bias, self.config.norm_eps, narrow);
+        let active = &mut wide[..hidden.len() / width * inner];
+        // The first half of the rows is activated, the second one is its gate.
+        for (half, finish) in [Finish::Store, Finish::Gate(Gate::Gelu)].into_iter().enumerate() {
+            let rows = half * inner..(half + 1) * inner;
+            let product = Linear {
+                weight: weights.input.weight.rows(rows.clone(), width),
+                bias: weights.input.bias.map(|it| &it[rows]),
+                inputs: width,
+                outputs: inner,
+            };
+            self.multiply.one(narrow, &product, finish, active, panels);
+        }
+        self.multiply.one(active, &weights.output, add, hidden, panels);
     }
 
     fn cut<'a>(&'a self, layer: usize, weights: &'a [u8]) -> LayerWeights<'a> {
@@ -143,16 +180,6 @@ fn layer_tensors(
     names.linear("mlp.Wo", wide, hidden, config.mlp_bias)
 }
 
-/// `hidden += x · wᵀ + bias`.
-fn add(x: &[f32], product: &Linear<'_>, hidden: &mut [f32], panels: &mut Panels) {
-    linear_add(x, product.weight, 1.0, product.inputs, product.outputs, hidden, panels);
-    if let Some(bias) = product.bias {
-        for row in hidden.chunks_exact_mut(bias.len()) {
-            row.iter_mut().zip(bias).for_each(|(value, bias)| *value += bias);
-        }
-    }
-}
-
 impl CrossEncoder for ModernBert {
     fn sizes(&self) -> Sizes {
         Sizes {
@@ -181,9 +208,11 @@ impl CrossEncoder for ModernBert {
         let (hidden, wide) = (self.config.hidden_size, self.config.intermediate_size);
         let half = self.attention_shape().head_dim / 2;
         ScratchShape {
-            wide: (3 * hidden).max(2 * wide),
+            wide: (3 * hidden).max(wide),
             narrow: hidden,
-            panel_inputs: if self.narrow_weights { hidden.max(wide) } else { 0 },
+            panel_inputs: hidden.max(wide),
+            panel_use: panel_use(&self.layers),
+            attention: self.attention_shape(),
             rotary: self.config.rope_thetas().map(|theta| (half, theta)).to_vec(),
         }
     }
@@ -198,7 +227,15 @@ impl CrossEncoder for ModernBert {
         Template::Pair
     }
 
+    fn scored_token(&self) -> ScoredToken {
+        match self.config.classifier_pooling {
+            TokenPooling::Cls => ScoredToken::First,
+            TokenPooling::Mean => ScoredToken::All,
+        }
+    }
+
     fn embed(&self, _batch: &RaggedBatch, hidden: &mut [f32]) {
+        let _span = Operation::Embed.enter();
         let Norm { gain, bias } = &self.embedding_norm;
         let mut row = vec![0.0; gain.len()];
         for state in hidden.chunks_exact_mut(gain.len()) {
@@ -217,11 +254,12 @@ impl CrossEncoder for ModernBert {
     ) {
         let weights = self.cut(layer, weights);
         let shape = self.attention_shape();
-        let (width, wide) = (self.config.hidden_size, self.config.intermediate_size);
+        let width = self.config.hidden_size;
         let epsilon = self.config.norm_eps;
         let tokens = span.tokens();
         let cu_seqlens = span.cu_seqlens;
         let hidden = &mut hidden[..tokens * width];
+        let qkv_span = Operation::Qkv.enter();
         let normalized = &mut scratch.narrow[..tokens * width];
         match weights.attention_norm {
             ([], _) => normalized.copy_from_slice(hidden),
@@ -229,9 +267,7 @@ impl CrossEncoder for ModernBert {
         }
         let stride = shape.qkv_width();
         let qkv = &mut scratch.wide[..tokens * stride];
-        let Linear { weight, bias, inputs, outputs } = weights.qkv;
-        let out = Output::dense(qkv, stride);
-        linear(normalized, weight, bias, inputs, outputs, out, &mut scratch.panels);
+        self.multiply.one(normalized, &weights.qkv, Finish::Store, qkv, &mut scratch.panels);
         let global = self.config.is_global(layer);
         let rotary = &scratch.rotary[usize::from(!global)];
         let (half, cos, sin) = (rotary.half, &rotary.cos, &rotary.sin);
@@ -240,26 +276,37 @@ impl CrossEncoder for ModernBert {
             qkv,
             Rotation { stride, first: 0, columns, cu_seqlens, first_position: 0, half, cos, sin },
         );
-        let mask = if global { Mask::Full } else { Mask::Window(self.config.reach()) };
-        let work = Attention { qkv, cu_seqlens, shape, mask, prefix: &[] };
+        drop(qkv_span);
+        let attention_span = Operation::Attention.enter();
         let context = &mut scratch.narrow[..tokens * width];
-        attention(work, context, &mut scratch.scores);
-        add(context, &weights.attention_output, hidden, &mut scratch.panels);
-        let normalized = &mut scratch.narrow[..tokens * width];
-        let (gain, bias) = weights.mlp_norm;
-        layer_norm_into(hidden, gain, bias, epsilon, normalized);
-        let (active, gate) = scratch.wide[..2 * tokens * wide].split_at_mut(tokens * wide);
-        for (half, out) in [&mut *active, &mut *gate].into_iter().enumerate() {
-            let weight = rows(weights.input.weight, half * wide * width..(half + 1) * wide * width);
-            let bias = weights.input.bias.map(|it| &it[half * wide..(half + 1) * wide]);
-            let out = Output::dense(out, wide);
-            linear(normalized, weight, bias, width, wide, out, &mut scratch.panels);
-        }
-        gated(Gate::Gelu, active, gate);
-        add(active, &weights.output, hidden, &mut scratch.panels);
+        let rows = match span.wanted {
+            Wanted::All => {
+                let mask = if global { Mask::Full } else { Mask::Window(self.config.reach()) };
+                let work = Attention {
+                    precision: self.attention_precision,
+                    ..Attention::fused(qkv, cu_seqlens, shape, mask)
+                };
+                attention(work, context, &mut scratch.scores);
+                tokens
+            }
+            Wanted::Scored => {
+                for (sequence, query) in cu_seqlens.windows(2).zip(context.chunks_exact_mut(width))
+                {
+                    query.copy_from_slice(&qkv[sequence[0] * stride..][..width]);
+                }
+                let rows = gather(ScoredToken::First, cu_seqlens, width, hidden);
+                let reach = (!global).then(|| self.config.reach());
+                let keys = Keys { qkv, cu_seqlens, shape, prefix: &[], reach };
+                attend(keys, &mut context[..rows * width], &mut scratch.single);
+                rows
+            }
+        };
+        drop(attention_span);
+        self.after_attention(&weights, &mut hidden[..rows * width], scratch);
     }
 
     fn scores(&self, _layer: usize, cu_seqlens: &[usize], hidden: &[f32], out: &mut Vec<f32>) {
+        let _span = Operation::Head.enter();
         let (width, epsilon) = (self.config.hidden_size, self.config.norm_eps);
         let sequences = cu_seqlens.len() - 1;
         let mut pooled = vec![0.0; sequences * width];
@@ -287,14 +334,5 @@ impl CrossEncoder for ModernBert {
             let product: f32 = row.iter().zip(&self.classifier).map(|(a, b)| a * b).sum();
             out.push(product + self.classifier_bias[0]);
         }
-    }
-}
-
-/// Some elements of a matrix.
-fn rows(matrix: Matrix<'_>, elements: std::ops::Range<usize>) -> Matrix<'_> {
-    match matrix {
-        Matrix::F32(values) => Matrix::F32(&values[elements]),
-        Matrix::F16(bits) => Matrix::F16(&bits[elements]),
-        Matrix::Bf16(bits) => Matrix::Bf16(&bits[elements]),
     }
 }

@@ -1,7 +1,9 @@
 //! Memory that a layer needs beyond its input.
 
-use riddle_kernels::{Panels, attention_scratch_len, panel_len};
-use riddle_weights::{Dtype, LayeredCheckpoint};
+use riddle_kernels::{
+    AttentionShape, PanelUse, Panels, Precision, attention_scratch_len, panel_len,
+};
+use riddle_weights::{Format, LayeredCheckpoint};
 
 /// What a layer of a model needs, per token and per thread.
 #[derive(Debug, Clone, PartialEq)]
@@ -11,8 +13,12 @@ pub struct ScratchShape {
     pub wide: usize,
     /// f32 elements per token of normalized input, or of what attention or a projection gives.
     pub narrow: usize,
-    /// Inputs of the widest product with two-byte weights; 0 where all are f32.
+    /// Inputs of the widest product.
     pub panel_inputs: usize,
+    /// What the layers' weights ask of the memory for products.
+    pub panel_use: PanelUse,
+    /// Sizes of attention.
+    pub attention: AttentionShape,
     /// Elements of half a head and base of the frequencies, of each kind of rotary positions.
     pub rotary: Vec<(usize, f32)>,
 }
@@ -31,11 +37,14 @@ pub struct ScratchSize {
 impl ScratchShape {
     /// Bytes of a [`Scratch`] of this size, known before it is made.
     pub fn bytes(&self, size: ScratchSize) -> u64 {
-        let panels =
-            if self.panel_inputs == 0 { 0 } else { panel_len(self.panel_inputs, size.threads) };
+        let panels = match self.panel_inputs {
+            0 => 0,
+            inputs => panel_len(inputs, size.threads, self.panel_use),
+        };
         let rotary: usize = self.rotary.iter().map(|(half, _)| 2 * half * size.longest).sum();
         let elements = size.tokens * (self.wide + self.narrow)
-            + attention_scratch_len(size.longest, size.threads)
+            + attention_scratch_len(self.attention, size.longest, size.threads)
+            + size.longest
             + panels
             + rotary;
         (elements * size_of::<f32>()) as u64
@@ -49,6 +58,8 @@ pub struct Scratch {
     pub(crate) narrow: Vec<f32>,
     /// Attention scores of a block of queries, per thread.
     pub(crate) scores: Vec<f32>,
+    /// Attention of a single query, `[longest]`.
+    pub(crate) single: Vec<f32>,
     pub(crate) panels: Panels,
     pub(crate) rotary: Vec<Rotary>,
     bytes: u64,
@@ -60,8 +71,9 @@ impl Scratch {
         Scratch {
             wide: vec![0.0; size.tokens * shape.wide],
             narrow: vec![0.0; size.tokens * shape.narrow],
-            scores: vec![0.0; attention_scratch_len(size.longest, size.threads)],
-            panels: Panels::new(shape.panel_inputs, size.threads),
+            scores: vec![0.0; attention_scratch_len(shape.attention, size.longest, size.threads)],
+            single: vec![0.0; size.longest],
+            panels: Panels::new(shape.panel_inputs, size.threads, shape.panel_use),
             rotary: shape.rotary.iter().map(|it| Rotary::new(*it, size.longest)).collect(),
             bytes: shape.bytes(size),
         }
@@ -97,7 +109,16 @@ impl Rotary {
     }
 }
 
-/// Whether any product of these layers has two-byte weights; only those need panels.
-pub(crate) fn has_narrow_weights(layers: &LayeredCheckpoint) -> bool {
-    layers.layers().iter().any(|it| it.dtypes().any(|it| it != Dtype::F32))
+/// What the products of these layers need: packed bytes are multiplied as they are, all else is widened.
+pub(crate) fn panel_use(layers: &LayeredCheckpoint) -> PanelUse {
+    let packed = |format| format == Format::Int8;
+    // Vectors are no products: a layer's matrices are all that is not one row of f32.
+    let mut matrices = layers.layers().iter().flat_map(|it| it.matrix_formats());
+    if matrices.all(packed) { PanelUse::Packed } else { PanelUse::Any }
+}
+
+/// Numbers that attention multiplies: where products multiply bytes, what they give has fewer digits than bf16
+/// anyway.
+pub(crate) fn attention_precision(layers: &LayeredCheckpoint, products: Precision) -> Precision {
+    if panel_use(layers) == PanelUse::Packed { Precision::Bf16 } else { products }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use riddle_kernels::Pool;
 use riddle_offload::{EmbeddingRows, LayerWindow};
 use riddle_transformer::{
-    Bert, Encoded, OpenOptions, PairEncoder, RaggedBatch, Scratch, ScratchSize, Tokenizer,
+    Bert, Encoded, OpenOptions, PairEncoder, RaggedBatch, Scratch, ScratchSize, Tokenizer, Wanted,
     open_cross_encoder,
 };
 use serde::Deserialize;
@@ -65,7 +65,8 @@ fn hidden_states_equal_transformers_layer_by_layer() {
         if layer > 0 {
             pool.run(|| {
                 let view = window.advance_to(layer - 1).expect("readable");
-                bert.layer(layer - 1, view.weights, &batch.cu_seqlens, &mut hidden, &mut scratch);
+                let (weights, all) = (view.weights, Wanted::All);
+                bert.layer(layer - 1, weights, &batch.cu_seqlens, all, &mut hidden, &mut scratch);
             });
         }
         for (place, case) in batch.cu_seqlens.windows(2).zip(&expected.cases) {

@@ -11,7 +11,7 @@ use safetensors::Dtype as FileDtype;
 use serde::Deserialize;
 
 use crate::{
-    Dtype, Error, LayerLayout, Result, header,
+    Dtype, Error, Format, LayerLayout, Result, header,
     layers::Placed,
     read_json,
     store::{self, Segments},
@@ -31,10 +31,26 @@ pub struct TensorInfo {
     pub name: String,
     /// Its shape.
     pub shape: Vec<usize>,
-    /// As the file says; only those that are supported leave [`Checkpoint::tensor`].
-    pub(crate) format: FileDtype,
+    pub(crate) stored: Stored,
     pub(crate) file: Arc<WeightFile>,
     pub(crate) offset: u64,
+}
+
+/// How a file holds a tensor; only what is supported leaves [`Checkpoint::tensor`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stored {
+    /// In rows whose length is known.
+    Rows(Format),
+    /// Packed, in so many bytes.
+    Packed(Format, u64),
+    /// In a number format that nothing is computed from.
+    Unsupported(FileDtype),
+}
+
+impl Stored {
+    pub(crate) fn of(dtype: FileDtype) -> Stored {
+        Dtype::of(dtype).map_or(Stored::Unsupported(dtype), |it| Stored::Rows(Format::Plain(it)))
+    }
 }
 
 impl TensorInfo {
@@ -43,15 +59,36 @@ impl TensorInfo {
         self.shape.iter().product()
     }
 
-    /// Bytes on disk.
-    pub fn bytes(&self) -> u64 {
-        (self.elements() * self.dtype().bytes()) as u64
+    /// Numbers in a row: of a matrix, its last dimension.
+    pub fn width(&self) -> usize {
+        self.elements() / self.rows().max(1)
     }
 
-    /// Number format.
-    pub fn dtype(&self) -> Dtype {
-        // Others are refused when the tensor is asked for.
-        Dtype::of(self.format).unwrap_or(Dtype::F32)
+    fn rows(&self) -> usize {
+        // A vector is one row: nobody looks up its elements.
+        if self.shape.len() > 1 { self.shape[0] } else { 1 }
+    }
+
+    /// Bytes on disk.
+    pub fn bytes(&self) -> u64 {
+        match self.stored {
+            Stored::Packed(_, bytes) => bytes,
+            _ => (self.rows() * self.row_bytes()) as u64,
+        }
+    }
+
+    fn row_bytes(&self) -> usize {
+        // Headers are checked to describe what their file holds.
+        self.format().row_bytes(self.width()).unwrap_or(0)
+    }
+
+    /// How its numbers lie.
+    pub fn format(&self) -> Format {
+        match self.stored {
+            Stored::Rows(format) | Stored::Packed(format, _) => format,
+            // Refused when the tensor is asked for.
+            Stored::Unsupported(_) => Format::Plain(Dtype::F32),
+        }
     }
 }
 
@@ -189,20 +226,18 @@ impl Checkpoint {
     }
 
     pub(crate) fn supported(&self, info: &TensorInfo) -> Result<()> {
-        if Dtype::of(info.format).is_some() {
-            return Ok(());
-        }
+        let Stored::Unsupported(dtype) = info.stored else { return Ok(()) };
         Err(Error::WrongDtype {
             dir: self.dir.clone(),
             tensor: info.name.clone(),
-            dtype: format!("{:?}", info.format),
+            dtype: format!("{dtype:?}"),
         })
     }
 
     /// Reads a whole tensor into `out`, converted to f32; returns the bytes read from disk.
     ///
     /// # Errors
-    /// When the file can not be read or the tensor holds a value that is not a finite number.
+    /// When the file can not be read, or the tensor holds a value that is not a finite number or is packed.
     ///
     /// # Panics
     /// When `out` is not as long as the tensor.
@@ -211,21 +246,41 @@ impl Checkpoint {
         self.read_elements_f32(info, 0, out)
     }
 
+    /// Reads numbers from element `first` on, where a row begins, whole rows of them.
     pub(crate) fn read_elements_f32(
         &self,
         info: &TensorInfo,
         first: usize,
         out: &mut [f32],
     ) -> Result<u64> {
-        let dtype = info.dtype();
-        let mut raw = vec![0; CONVERT_BYTES.min(out.len() * dtype.bytes())];
-        let start = info.offset + (first * dtype.bytes()) as u64;
+        let (width, format) = (info.width().max(1), info.format());
+        let Some(row_bytes) = format.row_bytes(width) else {
+            return Err(Error::Packed { dir: self.dir.clone(), tensor: info.name.clone() });
+        };
+        // A vector is one row, which may be longer than what is read at a time.
+        if let Format::Plain(dtype) = format {
+            let start = info.offset + (first * dtype.bytes()) as u64;
+            let mut at = start;
+            let mut raw = vec![0; CONVERT_BYTES.min(out.len() * dtype.bytes())];
+            for part in out.chunks_mut(CONVERT_BYTES / dtype.bytes()) {
+                let raw = &mut raw[..part.len() * dtype.bytes()];
+                self.read_checked(info, at, raw)?;
+                at += raw.len() as u64;
+                dtype.widen(raw, part);
+            }
+            return Ok(at - start);
+        }
+        let start = info.offset + (first / width * row_bytes) as u64;
         let mut at = start;
-        for part in out.chunks_mut(CONVERT_BYTES / dtype.bytes()) {
-            let raw = &mut raw[..part.len() * dtype.bytes()];
+        let step = (CONVERT_BYTES / row_bytes).max(1);
+        let mut raw = vec![0; (step * row_bytes).min(out.len() / width * row_bytes)];
+        for part in out.chunks_mut(step * width) {
+            let raw = &mut raw[..part.len() / width * row_bytes];
             self.read_checked(info, at, raw)?;
             at += raw.len() as u64;
-            dtype.widen(raw, part);
+            for (raw, row) in raw.chunks_exact(row_bytes).zip(part.chunks_exact_mut(width)) {
+                format.widen_row(raw, row);
+            }
         }
         Ok(at - start)
     }
@@ -234,10 +289,14 @@ impl Checkpoint {
     /// many as `out` has room for; returns the bytes read.
     ///
     /// # Errors
-    /// When the file can not be read, a value is not a finite number, or the rows are not in the tensor.
+    /// When the file can not be read, a value is not a finite number, the rows are not in the tensor, or it
+    /// is packed.
     pub fn read_rows(&self, info: &TensorInfo, first: usize, out: &mut [u8]) -> Result<u64> {
         let rows = info.shape.first().copied().unwrap_or(1);
-        let row_bytes = info.elements() / rows.max(1) * info.dtype().bytes();
+        let width = info.elements() / rows.max(1);
+        let Some(row_bytes) = info.format().row_bytes(width) else {
+            return Err(Error::Packed { dir: self.dir.clone(), tensor: info.name.clone() });
+        };
         let last = first + out.len() / row_bytes.max(1);
         if last > rows {
             return Err(Error::RowOutOfRange { tensor: info.name.clone(), row: last - 1, rows });
@@ -249,11 +308,11 @@ impl Checkpoint {
     fn read_checked(&self, info: &TensorInfo, offset: u64, out: &mut [u8]) -> Result<()> {
         read_exact_at(&info.file.file, out, offset)
             .map_err(|source| Error::Io { path: info.file.path.clone(), source })?;
-        self.check_finite(info, info.dtype(), out)
+        self.check_finite(info, info.format(), out)
     }
 
-    fn check_finite(&self, info: &TensorInfo, dtype: Dtype, raw: &[u8]) -> Result<()> {
-        if dtype.all_finite(raw) {
+    fn check_finite(&self, info: &TensorInfo, format: Format, raw: &[u8]) -> Result<()> {
+        if format.all_finite(raw, info.width()) {
             return Ok(());
         }
         Err(Error::NotFinite { dir: self.dir.clone(), tensor: info.name.clone() })
@@ -265,7 +324,7 @@ impl Checkpoint {
         let mut bytes = 0;
         let mut rest = layout.placed();
         while let Some(first) = rest.first() {
-            if first.dtype == first.info.dtype() {
+            if first.format == first.info.format() {
                 let run = 1 + rest.windows(2).take_while(|it| follows(&it[0], &it[1])).count();
                 let (now, later) = rest.split_at(run);
                 bytes += self.read_run(now, out)?;
@@ -295,7 +354,7 @@ impl Checkpoint {
         }
         for placed in run {
             let raw = &out[placed.offset..placed.offset + placed.bytes()];
-            self.check_finite(&placed.info, placed.dtype, raw)?;
+            self.check_finite(&placed.info, placed.format, raw)?;
         }
         Ok(bytes)
     }
@@ -323,7 +382,7 @@ impl Checkpoint {
 
 /// Whether `next` follows `placed` in the file just as it does in memory, so that one read gets both.
 fn follows(placed: &Placed, next: &Placed) -> bool {
-    next.dtype == next.info.dtype()
+    next.format == next.info.format()
         && Arc::ptr_eq(&placed.info.file, &next.info.file)
         && next.info.offset.checked_sub(placed.info.offset)
             == Some((next.offset - placed.offset) as u64)
@@ -372,7 +431,7 @@ fn read_shard(path: &Path, tensors: &mut BTreeMap<String, TensorInfo>) -> Result
         let tensor = TensorInfo {
             name: name.clone(),
             shape: info.shape,
-            format: info.dtype,
+            stored: Stored::of(info.dtype),
             file: Arc::clone(&shard),
             offset: data_start + info.data_offsets.0 as u64,
         };

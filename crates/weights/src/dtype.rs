@@ -22,19 +22,6 @@ pub enum Dtype {
     Bf16,
 }
 
-impl std::str::FromStr for Dtype {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Dtype, String> {
-        match name {
-            "f32" => Ok(Dtype::F32),
-            "f16" => Ok(Dtype::F16),
-            "bf16" => Ok(Dtype::Bf16),
-            other => Err(format!("{other:?} is not a number format: use f32, f16 or bf16")),
-        }
-    }
-}
-
 /// Two-byte numbers widened at a time where a format needs aligned memory: 512 bytes of stack.
 const STEP: usize = 256;
 
@@ -62,14 +49,6 @@ impl Dtype {
             safetensors::Dtype::F16 => Some(Dtype::F16),
             safetensors::Dtype::BF16 => Some(Dtype::Bf16),
             _ => None,
-        }
-    }
-
-    pub(crate) fn in_file(self) -> safetensors::Dtype {
-        match self {
-            Dtype::F32 => safetensors::Dtype::F32,
-            Dtype::F16 => safetensors::Dtype::F16,
-            Dtype::Bf16 => safetensors::Dtype::BF16,
         }
     }
 

@@ -18,7 +18,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The directory holds no weights.
-    #[error("{}: no model.safetensors and no model.safetensors.index.json here: is this a model directory? (.bin and .pt checkpoints are not read, convert them to safetensors)", dir.display())]
+    #[error("{}: no model.safetensors, no model.safetensors.index.json and no model.riddle here: is this a model directory? (.bin and .pt checkpoints are not read, convert them to safetensors)", dir.display())]
     NoWeights {
         /// The directory.
         dir: PathBuf,
@@ -132,6 +132,14 @@ pub enum Error {
         tensor: String,
         /// Its format.
         dtype: String,
+    },
+    /// A tensor is packed for products and was asked for as numbers.
+    #[error("{}: tensor {tensor:?} is packed for computing and can not be read as numbers: use the published files", dir.display())]
+    Packed {
+        /// The directory.
+        dir: PathBuf,
+        /// The tensor.
+        tensor: String,
     },
     /// A tensor holds values that are not numbers.
     #[error("{}: tensor {tensor:?} holds NaN or infinite values: the file is damaged, fetch or copy it again", dir.display())]

@@ -1,6 +1,6 @@
 //! A checkpoint's tensors grouped by layer, in the order of computation.
 
-use crate::{Checkpoint, Dtype, Result, TensorInfo};
+use crate::{Checkpoint, Dtype, Format, Result, TensorInfo};
 
 /// Bytes to which every tensor of a layer is aligned: a cache line, so that no vector load straddles two.
 pub(crate) const TENSOR_ALIGNMENT: usize = 64;
@@ -11,12 +11,16 @@ pub(crate) struct Placed {
     pub(crate) info: TensorInfo,
     pub(crate) offset: usize,
     /// Format in the buffer, which is not always the file's.
-    pub(crate) dtype: Dtype,
+    pub(crate) format: Format,
 }
 
 impl Placed {
     pub(crate) fn bytes(&self) -> usize {
-        self.info.elements() * self.dtype.bytes()
+        if self.format == self.info.format() {
+            // Headers are checked against files, which memory addresses can count.
+            return self.info.bytes() as usize;
+        }
+        self.info.elements() * Dtype::F32.bytes()
     }
 }
 
@@ -34,8 +38,9 @@ impl LayerLayout {
     pub fn new(tensors: Vec<TensorInfo>) -> Self {
         let mut bytes = 0;
         let placed = tensors.into_iter().map(|info| {
-            let dtype = if info.shape.len() > 1 { info.dtype() } else { Dtype::F32 };
-            let placed = Placed { offset: bytes, dtype, info };
+            let vector = info.shape.len() < 2;
+            let format = if vector { Format::Plain(Dtype::F32) } else { info.format() };
+            let placed = Placed { offset: bytes, format, info };
             bytes = (bytes + placed.bytes()).next_multiple_of(TENSOR_ALIGNMENT);
             placed
         });
@@ -57,18 +62,18 @@ impl LayerLayout {
         self.tensors.is_empty()
     }
 
-    /// Formats of the tensors in memory, in order.
-    pub fn dtypes(&self) -> impl Iterator<Item = Dtype> {
-        self.tensors.iter().map(|it| it.dtype)
+    /// Formats of the matrices in memory, in order.
+    pub fn matrix_formats(&self) -> impl Iterator<Item = Format> {
+        self.tensors.iter().filter(|it| it.info.shape.len() > 1).map(|it| it.format)
     }
 
     /// Format and bytes of tensor `index` in a buffer that [`LayeredCheckpoint::read_layer`] has filled.
     ///
     /// # Panics
     /// When there is no such tensor or the buffer is shorter than the layer: the caller's bug.
-    pub fn tensor<'a>(&self, index: usize, buffer: &'a [u8]) -> (Dtype, &'a [u8]) {
+    pub fn tensor<'a>(&self, index: usize, buffer: &'a [u8]) -> (Format, &'a [u8]) {
         let placed = &self.tensors[index];
-        (placed.dtype, &buffer[placed.offset..placed.offset + placed.bytes()])
+        (placed.format, &buffer[placed.offset..placed.offset + placed.bytes()])
     }
 
     pub(crate) fn placed(&self) -> &[Placed] {
@@ -87,6 +92,11 @@ impl LayeredCheckpoint {
     /// Groups `checkpoint` into `layers`.
     pub fn new(checkpoint: Checkpoint, layers: Vec<LayerLayout>) -> Self {
         LayeredCheckpoint { checkpoint, layers }
+    }
+
+    /// The weights on disk.
+    pub fn checkpoint(&self) -> &Checkpoint {
+        &self.checkpoint
     }
 
     /// The layers, first to last.

@@ -16,6 +16,7 @@ mod checkpoint;
 mod config;
 mod dtype;
 mod error;
+mod format;
 mod header;
 mod layers;
 mod store;
@@ -27,5 +28,6 @@ pub use config::{
 };
 pub use dtype::Dtype;
 pub use error::{Error, Result};
+pub use format::{Format, Pack, StorePrecision};
 pub use layers::{LayerLayout, LayeredCheckpoint};
 pub use store::{PAGE, STORE_FILE, StoreSummary, write_store};

@@ -8,11 +8,12 @@
 //! Layout: 64 bytes of preamble (magic, version, place, length and BLAKE3 of the header), zeros to the next
 //! page, segments, header. The header is JSON and stands last, because checksums are known last.
 
+mod entry;
+mod write;
+
 use std::{
     collections::{BTreeMap, HashSet},
     fs::File,
-    io::{BufWriter, Seek as _, SeekFrom, Write},
-    ops::Range,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -20,14 +21,14 @@ use std::{
     },
 };
 
-use safetensors::Dtype as FileDtype;
-use serde::{Deserialize, Serialize};
-
 use crate::{
-    Checkpoint, Dtype, Error, LayerLayout, Result, TensorInfo,
+    Error, Result, TensorInfo,
     checkpoint::{WeightFile, read_exact_at},
     layers::TENSOR_ALIGNMENT,
 };
+use entry::{Header, SegmentEntry, TensorEntry};
+
+pub use write::{StoreSummary, write_store};
 
 /// Name of the store in a model directory.
 pub const STORE_FILE: &str = "model.riddle";
@@ -36,7 +37,13 @@ pub const STORE_FILE: &str = "model.riddle";
 pub const PAGE: usize = 4096;
 
 const MAGIC: [u8; 8] = *b"RDLSTORE";
-const VERSION: u32 = 1;
+
+/// Version of stores whose numbers are all plain; programs that know no other read them.
+const PLAIN_VERSION: u32 = 1;
+
+/// Version of stores with packed matrices or quantized rows; the layouts themselves belong to it.
+const QUANTIZED_VERSION: u32 = 2;
+
 const PREAMBLE_BYTES: usize = 64;
 
 /// As for safetensors: a header lists names and shapes.
@@ -44,29 +51,6 @@ const MAX_HEADER_BYTES: u64 = 100_000_000;
 
 /// Bytes hashed or copied at a time.
 const COPY_BYTES: usize = 1 << 20;
-
-#[derive(Debug, Serialize, Deserialize)]
-struct Header {
-    /// What the store was made from; see [`source_fingerprint`].
-    source: String,
-    segments: Vec<SegmentEntry>,
-    tensors: Vec<TensorEntry>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct SegmentEntry {
-    offset: u64,
-    bytes: u64,
-    blake3: String,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct TensorEntry {
-    name: String,
-    dtype: FileDtype,
-    shape: Vec<usize>,
-    offset: u64,
-}
 
 /// The checksummed parts of a store, ascending.
 #[derive(Debug, Default)]
@@ -163,8 +147,8 @@ pub(crate) fn open(dir: &Path, direct: bool) -> Result<(BTreeMap<String, TensorI
     let file = Arc::new(WeightFile { path: path.clone(), file, direct });
     let tensor = |it: TensorEntry| TensorInfo {
         name: it.name.clone(),
+        stored: it.stored(),
         shape: it.shape,
-        format: it.dtype,
         file: Arc::clone(&file),
         offset: it.offset,
     };
@@ -190,8 +174,11 @@ fn read_header(file: &File, path: &Path) -> Result<(Header, u64)> {
         return Err(bad("it does not begin as a store does".to_owned()));
     }
     // The upper half is reserved and zero.
-    if number(8) != u64::from(VERSION) {
-        return Err(bad(format!("it has version {}, this program reads {VERSION}", number(8))));
+    if ![PLAIN_VERSION, QUANTIZED_VERSION].map(u64::from).contains(&number(8)) {
+        let version = number(8);
+        return Err(bad(format!(
+            "it has version {version}, this program reads {PLAIN_VERSION} and {QUANTIZED_VERSION}"
+        )));
     }
     let (start, bytes) = (number(16), number(24));
     if bytes > MAX_HEADER_BYTES {
@@ -235,14 +222,12 @@ fn check_segments(entries: Vec<SegmentEntry>, data_end: u64) -> Result<Vec<Segme
 fn check_tensors(tensors: &[TensorEntry], segments: &[Segment]) -> Result<(), String> {
     let mut names = HashSet::new();
     let mut expected = 0;
-    for TensorEntry { name, dtype, shape, offset } in tensors {
+    for tensor in tensors {
+        let TensorEntry { name, offset, .. } = tensor;
         if !names.insert(name.as_str()) {
             return Err(format!("tensor {name:?} is there twice"));
         }
-        let dtype =
-            Dtype::of(*dtype).ok_or_else(|| format!("tensor {name:?} is stored as {dtype:?}"))?;
-        let bytes = shape.iter().try_fold(dtype.bytes(), |n, &size| n.checked_mul(size));
-        let end = bytes.and_then(|it| offset.checked_add(it as u64));
+        let end = tensor.length().and_then(|it| offset.checked_add(it));
         let last_before = segments.partition_point(|it| it.offset <= *offset).checked_sub(1);
         let inside = last_before.zip(end).is_some_and(|(segment, end)| {
             let Segment { offset, bytes, .. } = &segments[segment];
@@ -304,198 +289,39 @@ fn source_fingerprint(dir: &Path) -> Result<Option<String>> {
     Ok((!files.is_empty()).then(|| hasher.finalize().to_hex().to_string()))
 }
 
-/// What [`write_store`] wrote.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StoreSummary {
-    /// Bytes of the file.
-    pub bytes: u64,
-    /// Tensors in it.
-    pub tensors: usize,
-}
-
-/// Writes the store of `source` into `dir`: each of `layers` as one segment, then every other tensor.
-/// Matrices are stored as `dtype` (`None`: as they are), vectors as f32. `progress` sees the bytes written.
-/// The file appears under its name when it is complete, or not at all.
-///
-/// # Errors
-/// When a file can not be read or written, or a value does not fit the format.
-pub fn write_store(
-    source: &Checkpoint,
-    layers: &[LayerLayout],
-    dtype: Option<Dtype>,
-    dir: &Path,
-    progress: &mut dyn FnMut(u64),
-) -> Result<StoreSummary> {
-    let path = dir.join(STORE_FILE);
-    let partial = dir.join(format!("{STORE_FILE}.partial"));
-    let io = |source| Error::Io { path: path.clone(), source };
-    let file = File::create(&partial).map_err(io)?;
-    let mut writer = StoreWriter {
-        source,
-        dtype,
-        out: BufWriter::with_capacity(COPY_BYTES, file),
-        at: 0,
-        path: path.clone(),
-        header: Header {
-            source: source_fingerprint(source.dir())?.unwrap_or_default(),
-            segments: Vec::new(),
-            tensors: Vec::new(),
-        },
-    };
-    let written = writer.write_all(layers, progress).and_then(|()| writer.finish());
-    let summary = match written {
-        Ok(summary) => summary,
-        Err(error) => {
-            // Nothing half stays behind; that it can not be removed matters less than why.
-            let _ = std::fs::remove_file(&partial);
-            return Err(error);
-        }
-    };
-    std::fs::rename(&partial, &path).map_err(io)?;
-    Ok(summary)
-}
-
-struct StoreWriter<'a> {
-    source: &'a Checkpoint,
-    dtype: Option<Dtype>,
-    out: BufWriter<File>,
-    at: u64,
-    path: PathBuf,
-    header: Header,
-}
-
-impl StoreWriter<'_> {
-    fn write_all(&mut self, layers: &[LayerLayout], progress: &mut dyn FnMut(u64)) -> Result<()> {
-        self.pad(PAGE)?;
-        let mut done: HashSet<&str> = HashSet::new();
-        for layer in layers {
-            let tensors: Vec<&TensorInfo> = layer.placed().iter().map(|it| &it.info).collect();
-            done.extend(tensors.iter().map(|it| it.name.as_str()));
-            self.segment(&tensors)?;
-            progress(self.at);
-        }
-        let source = self.source;
-        for info in source.tensors().filter(|it| !done.contains(it.name.as_str())) {
-            // What has no format that is computed from (numbered positions) is needed by nobody.
-            if source.supported(info).is_ok() {
-                self.segment(&[info])?;
-                progress(self.at);
-            }
-        }
-        Ok(())
-    }
-
-    fn segment(&mut self, tensors: &[&TensorInfo]) -> Result<()> {
-        let offset = self.at;
-        let mut hasher = blake3::Hasher::new();
-        let mut end = offset;
-        for info in tensors {
-            // Zeros between tensors belong to the segment, as they do in memory.
-            let gap =
-                vec![0; (self.at.next_multiple_of(TENSOR_ALIGNMENT as u64) - self.at) as usize];
-            self.write(&gap, &mut hasher)?;
-            let dtype = match self.dtype {
-                _ if info.shape.len() < 2 => Dtype::F32,
-                Some(dtype) => dtype,
-                None => info.dtype(),
-            };
-            self.header.tensors.push(TensorEntry {
-                name: info.name.clone(),
-                dtype: dtype.in_file(),
-                shape: info.shape.clone(),
-                offset: self.at,
-            });
-            self.tensor(info, dtype, &mut hasher)?;
-            end = self.at;
-        }
-        self.header.segments.push(SegmentEntry {
-            offset,
-            bytes: end - offset,
-            blake3: hasher.finalize().to_hex().to_string(),
-        });
-        self.pad(PAGE)
-    }
-
-    fn tensor(
-        &mut self,
-        info: &TensorInfo,
-        dtype: Dtype,
-        hasher: &mut blake3::Hasher,
-    ) -> Result<()> {
-        let mut values = Vec::new();
-        let mut raw = Vec::new();
-        for Range { start, end } in parts(info.elements()) {
-            values.resize(end - start, 0.0);
-            self.source.read_elements_f32(info, start, &mut values)?;
-            raw.clear();
-            dtype.narrow(&values, &mut raw);
-            if !dtype.all_finite(&raw) {
-                return Err(Error::DoesNotFit {
-                    tensor: info.name.clone(),
-                    dtype: dtype.name().to_owned(),
-                });
-            }
-            self.write(&raw, hasher)?;
-        }
-        Ok(())
-    }
-
-    fn write(&mut self, bytes: &[u8], hasher: &mut blake3::Hasher) -> Result<()> {
-        hasher.update(bytes);
-        self.put(bytes)
-    }
-
-    fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        let io = |source| Error::Io { path: self.path.clone(), source };
-        self.out.write_all(bytes).map_err(io)?;
-        self.at += bytes.len() as u64;
-        Ok(())
-    }
-
-    fn pad(&mut self, alignment: usize) -> Result<()> {
-        let start = if self.at == 0 { PAGE as u64 } else { self.at };
-        let end = start.next_multiple_of(alignment as u64);
-        let zeros = vec![0; (end - self.at) as usize];
-        self.put(&zeros)
-    }
-
-    /// Header and preamble, and everything on disk before the file gets its name.
-    fn finish(&mut self) -> Result<StoreSummary> {
-        let path = self.path.clone();
-        let io = |source| Error::Io { path: path.clone(), source };
-        let json = serde_json::to_vec(&self.header)
-            .map_err(|error| Error::BadStore { path: path.clone(), why: error.to_string() })?;
-        let start = self.at;
-        self.put(&json)?;
-        let mut preamble = Vec::with_capacity(PREAMBLE_BYTES);
-        preamble.extend_from_slice(&MAGIC);
-        preamble.extend_from_slice(&u64::from(VERSION).to_le_bytes());
-        preamble.extend_from_slice(&start.to_le_bytes());
-        preamble.extend_from_slice(&(json.len() as u64).to_le_bytes());
-        preamble.extend_from_slice(blake3::hash(&json).as_bytes());
-        let out = &mut self.out;
-        out.seek(SeekFrom::Start(0)).map_err(io)?;
-        out.write_all(&preamble).map_err(io)?;
-        out.flush().map_err(io)?;
-        out.get_ref().sync_all().map_err(io)?;
-        Ok(StoreSummary { bytes: self.at, tensors: self.header.tensors.len() })
-    }
-}
-
-/// Runs of elements that are converted at a time.
-fn parts(elements: usize) -> impl Iterator<Item = Range<usize>> {
-    const STEP: usize = COPY_BYTES / 4;
-    (0..elements).step_by(STEP).map(move |start| start..(start + STEP).min(elements))
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::FileExt as _;
 
     use proptest::prelude::*;
+    use safetensors::Dtype as FileDtype;
 
     use super::*;
-    use crate::LayeredCheckpoint;
+    use crate::{Checkpoint, Dtype, Format, LayerLayout, LayeredCheckpoint, Pack, StorePrecision};
+
+    /// A layout that can be told apart from any other: the numbers' signs, then their count.
+    struct Signs;
+
+    impl Pack for Signs {
+        fn packed_bytes(&self, _format: Format, outputs: usize, inputs: usize) -> Option<usize> {
+            Some(outputs * inputs + 8)
+        }
+
+        fn pack(
+            &self,
+            _format: Format,
+            values: &[f32],
+            _outputs: usize,
+            _inputs: usize,
+            out: &mut [u8],
+        ) {
+            let (signs, count) = out.split_at_mut(values.len());
+            for (sign, value) in signs.iter_mut().zip(values) {
+                *sign = u8::from(*value < 0.0);
+            }
+            count.copy_from_slice(&(values.len() as u64).to_le_bytes());
+        }
+    }
 
     /// A model of two layers, a table and a vector in `dtype`: element i of every tensor is i + a number of
     /// the tensor's own.
@@ -543,11 +369,15 @@ mod tests {
     }
 
     fn converted(format: FileDtype, dtype: Option<Dtype>) -> tempfile::TempDir {
+        converted_to(format, dtype.map(StorePrecision::Plain))
+    }
+
+    fn converted_to(format: FileDtype, precision: Option<StorePrecision>) -> tempfile::TempDir {
         let dir = model(format);
         let source = layered(Checkpoint::open(dir.path()).expect("valid"));
         let checkpoint = Checkpoint::open_safetensors(dir.path()).expect("valid");
         let mut last = 0;
-        write_store(&checkpoint, source.layers(), dtype, dir.path(), &mut |it| {
+        write_store(&checkpoint, source.layers(), precision, &Signs, dir.path(), &mut |it| {
             assert!(it > last);
             last = it;
         })
@@ -561,9 +391,9 @@ mod tests {
         from.read_layer(layer, &mut buffer).expect("readable");
         (0..layout.len())
             .map(|it| {
-                let (dtype, raw) = layout.tensor(it, &buffer);
-                let mut values = vec![0.0; raw.len() / dtype.bytes()];
-                dtype.widen(raw, &mut values);
+                let (format, raw) = layout.tensor(it, &buffer);
+                let mut values = vec![0.0; layout.placed()[it].info.elements()];
+                format.widen_row(raw, &mut values);
                 values
             })
             .collect()
@@ -588,6 +418,65 @@ mod tests {
                 assert_eq!(table, values(4, 14));
             }
         }
+    }
+
+    #[test]
+    fn a_quantized_store_packs_layers_and_keeps_rows_of_tables() {
+        for (precision, format) in
+            [(StorePrecision::Int8, Format::Int8), (StorePrecision::Q4, Format::Q4)]
+        {
+            let dir = converted_to(FileDtype::F32, Some(precision));
+            let bytes = std::fs::read(dir.path().join(STORE_FILE)).expect("read");
+            assert_eq!(bytes[8..16], u64::from(QUANTIZED_VERSION).to_le_bytes());
+            let store = Checkpoint::open(dir.path()).expect("valid");
+            store.verify().expect("as written");
+            let table = store.tensor("table", &[7, 2]).expect("there");
+            assert_eq!((table.format(), table.bytes()), (Format::Rows, 7 * 6));
+            let mut row = [0; 2 * 6];
+            assert_eq!(store.read_rows(table, 5, &mut row).expect("readable"), 12);
+            let mut pair = [0.0; 2];
+            Format::Rows.widen_row(&row[6..], &mut pair);
+            let expected = &values(4, 14)[12..];
+            assert!(pair.iter().zip(expected).all(|(a, b)| (a - b).abs() < 0.05), "{pair:?}");
+            let whole = store_tensor(dir.path(), "table", &[7, 2]);
+            assert_eq!(whole[12..], pair);
+            assert_eq!(store_tensor(dir.path(), "norm", &[2]), values(5, 2));
+            let weight = store.tensor("a.1.w", &[3, 5]).expect("there");
+            assert_eq!((weight.format(), weight.bytes()), (format, 15 + 8));
+            let error = store.read_f32(weight, &mut [0.0; 15]);
+            assert!(matches!(error, Err(Error::Packed { .. })));
+            let layers = layered(store);
+            let layout = &layers.layers()[1];
+            assert_eq!(layout.matrix_formats().collect::<Vec<_>>(), [format]);
+            let mut buffer = vec![0xff; layout.bytes()];
+            assert_eq!(layers.read_layer(1, &mut buffer).expect("readable"), 64 + 12);
+            let signs: Vec<u8> = values(2, 15).iter().map(|it| u8::from(*it < 0.0)).collect();
+            assert_eq!(layout.tensor(0, &buffer).1[..15], signs);
+            // Without the published files it is a model of its own, and none that could be converted again.
+            std::fs::remove_file(dir.path().join("model.safetensors")).expect("removed");
+            let alone = Checkpoint::open(dir.path()).expect("valid");
+            let again = write_store(&alone, layers.layers(), None, &Signs, dir.path(), &mut |_| ());
+            assert!(matches!(again, Err(Error::Packed { .. })));
+        }
+    }
+
+    #[test]
+    fn a_damaged_scale_is_told_even_where_the_checksum_is_right() {
+        let mut page = vec![0u8; PAGE];
+        page[..4].copy_from_slice(&f32::NAN.to_le_bytes());
+        let header = serde_json::json!({
+            "source": "",
+            "segments": [{"offset": PAGE, "bytes": 12, "blake3": blake3::hash(&page[..12]).to_hex().as_str()}],
+            "tensors": [{"name": "a", "dtype": "I8_ROWS", "shape": [2, 2], "offset": PAGE}],
+        });
+        let dir = tempfile::tempdir().expect("temp dir");
+        std::fs::write(dir.path().join(STORE_FILE), store_of(&header, &page)).expect("write");
+        let store = Checkpoint::open(dir.path()).expect("a sound header");
+        store.verify().expect("as written");
+        let info = store.tensor("a", &[2, 2]).expect("there");
+        assert!(matches!(store.read_f32(info, &mut [0.0; 4]), Err(Error::NotFinite { .. })));
+        assert!(matches!(store.read_rows(info, 0, &mut [0; 6]), Err(Error::NotFinite { .. })));
+        assert!(store.read_rows(info, 1, &mut [0; 6]).is_ok());
     }
 
     fn store_tensor(dir: &Path, name: &str, shape: &[usize]) -> Vec<f32> {
@@ -617,9 +506,9 @@ mod tests {
             let buffer = &mut memory[start..start + PAGE];
             // 15 two-byte weights, three f32 biases from the next cache line on.
             assert_eq!(store.read_layer(layer, buffer).expect("readable"), 64 + 12);
-            let (dtype, raw) = store.layers()[layer].tensor(0, buffer);
+            let (format, raw) = store.layers()[layer].tensor(0, buffer);
             let mut weights = vec![0.0; 15];
-            dtype.widen(raw, &mut weights);
+            format.widen_row(raw, &mut weights);
             assert_eq!(weights, values(2 * layer, 15));
         }
     }
@@ -679,7 +568,10 @@ mod tests {
         let length = file.metadata().expect("there").len();
         file.write_all_at(&1e6f32.to_le_bytes(), length - 12).expect("the table's last value");
         let checkpoint = Checkpoint::open(dir.path()).expect("valid");
-        let write = |dtype| write_store(&checkpoint, &[], Some(dtype), dir.path(), &mut |_| ());
+        let write = |dtype| {
+            let precision = Some(StorePrecision::Plain(dtype));
+            write_store(&checkpoint, &[], precision, &Signs, dir.path(), &mut |_| ())
+        };
         assert!(matches!(write(Dtype::F16), Err(Error::DoesNotFit { .. })));
         let files = std::fs::read_dir(dir.path()).expect("there").count();
         assert_eq!(files, 1, "something half is left");
@@ -687,17 +579,23 @@ mod tests {
     }
 
     /// A store with this header and one page of data.
-    fn forged(header: &serde_json::Value) -> Result<Checkpoint> {
+    fn store_of(header: &serde_json::Value, page: &[u8]) -> Vec<u8> {
         let json = serde_json::to_vec(header).expect("json");
         let start = 2 * PAGE as u64;
         let mut bytes = MAGIC.to_vec();
-        bytes.extend(u64::from(VERSION).to_le_bytes());
+        bytes.extend(u64::from(QUANTIZED_VERSION).to_le_bytes());
         bytes.extend(start.to_le_bytes());
         bytes.extend((json.len() as u64).to_le_bytes());
         bytes.extend(blake3::hash(&json).as_bytes());
-        bytes.resize(2 * PAGE, 0);
+        bytes.resize(PAGE, 0);
+        bytes.extend(page);
         bytes.extend(json);
+        bytes
+    }
+
+    fn forged(header: &serde_json::Value) -> Result<Checkpoint> {
         let dir = tempfile::tempdir().expect("temp dir");
+        let bytes = store_of(header, &[0; PAGE]);
         std::fs::write(dir.path().join(STORE_FILE), bytes).expect("write");
         Checkpoint::open(dir.path())
     }
@@ -709,7 +607,15 @@ mod tests {
         };
         let segment = |offset: u64, bytes: u64| serde_json::json!({"offset": offset, "bytes": bytes, "blake3": ""});
         let tensor = |name: &str, dtype: &str, shape: &[u64], offset: u64| serde_json::json!({"name": name, "dtype": dtype, "shape": shape, "offset": offset});
+        let packed = |dtype: &str, shape: &[u64], bytes: u64| serde_json::json!({"name": "a", "dtype": dtype, "shape": shape, "offset": 4096, "bytes": bytes});
         let good = serde_json::json!([segment(4096, 4096)]);
+        for tensors in [
+            serde_json::json!([packed("I8_PACKED", &[64, 60], 4096)]),
+            serde_json::json!([packed("Q4_PACKED", &[64, 128], 4096)]),
+            serde_json::json!([tensor("a", "I8_ROWS", &[512, 4], 4096)]),
+        ] {
+            assert!(header(good.clone(), tensors.clone()).is_ok(), "{tensors}");
+        }
         let none = serde_json::json!([]);
         assert!(
             header(good.clone(), serde_json::json!([tensor("a", "F32", &[1024], 4096)])).is_ok()
@@ -734,6 +640,20 @@ mod tests {
             serde_json::json!([tensor("a", "F32", &[32], 4096), tensor("b", "F32", &[4], 4160)]),
             serde_json::json!([tensor("a", "F32", &[4], 4096), tensor("a", "F32", &[4], 4160)]),
             serde_json::json!([tensor("a", "I64", &[4], 4096)]),
+            // Rows of four bytes and a scale each, of which 512 fit a page.
+            serde_json::json!([tensor("a", "I8_ROWS", &[513, 4], 4096)]),
+            serde_json::json!([tensor("a", "I8_ROWS", &[4], 4096)]),
+            serde_json::json!([tensor("a", "I8_ROWS", &[2, u64::MAX - 1], 4096)]),
+            // Packed matrices say how long they are, and no less than their codes.
+            serde_json::json!([tensor("a", "I8_PACKED", &[8, 8], 4096)]),
+            serde_json::json!([packed("I8_PACKED", &[8, 8], 63)]),
+            serde_json::json!([packed("I8_PACKED", &[64, 64], 4097)]),
+            serde_json::json!([packed("I8_PACKED", &[64], 4096)]),
+            serde_json::json!([packed("I8_PACKED", &[1 << 40, 1 << 40], 4096)]),
+            serde_json::json!([packed("Q4_PACKED", &[8, 8], 31)]),
+            serde_json::json!([packed("Q4_PACKED", &[8, 8], u64::MAX)]),
+            // What the shape says is not said twice.
+            serde_json::json!([packed("F32", &[2, 2], 16)]),
         ] {
             let error = header(good.clone(), tensors.clone());
             assert!(matches!(error, Err(Error::BadStore { .. })), "{tensors}: {error:?}");
@@ -746,7 +666,7 @@ mod tests {
         fn garbage_is_an_error(mut bytes in prop::collection::vec(any::<u8>(), 0..200), magic in any::<bool>()) {
             if magic && bytes.len() >= 16 {
                 bytes[..8].copy_from_slice(&MAGIC);
-                bytes[8..16].copy_from_slice(&u64::from(VERSION).to_le_bytes());
+                bytes[8..16].copy_from_slice(&u64::from(PLAIN_VERSION).to_le_bytes());
             }
             let dir = tempfile::tempdir().expect("temp dir");
             std::fs::write(dir.path().join(STORE_FILE), bytes).expect("write");

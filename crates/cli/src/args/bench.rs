@@ -55,6 +55,9 @@ pub(crate) struct BenchModelArgs {
     /// Tokens of each pair, marks and prompt included [default: the preset's]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(crate) tokens: Option<usize>,
+    /// Pairs of different lengths, from this many tokens up to --tokens
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(crate) ragged: Option<usize>,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -73,9 +76,21 @@ pub(crate) struct BenchRerankArgs {
     /// Threads that compute [default: all cores]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(crate) threads: Option<usize>,
+    /// Hold the engine back to an older processor's instructions, as avx2 (see RIDDLE_FORCE_ISA)
+    #[arg(long, value_name = "ISA")]
+    pub(crate) isa: Option<String>,
     /// Draw memory over time into this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "peers")]
     pub(crate) svg: Option<PathBuf>,
+    /// Compare with Hugging Face transformers and ONNX Runtime instead, in every number format
+    #[arg(long, conflicts_with_all = ["threshold", "memory_budget"])]
+    pub(crate) peers: bool,
+    /// A Python with torch, transformers and onnxruntime [default: python3]
+    #[arg(long, value_name = "PYTHON", env = "RIDDLE_PYTHON", requires = "peers")]
+    pub(crate) python: Option<PathBuf>,
+    /// Peers that are left out, as hf-bf16,riddle-q4
+    #[arg(long, value_name = "PEER", value_delimiter = ',', requires = "peers")]
+    pub(crate) skip: Vec<String>,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -2,8 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
-use riddle_rag::RerankSettings;
+use clap::{
+    Args,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
+use riddle_rag::{Arithmetic, RerankSettings};
 
 use super::{PruningArgs, positive, share};
 
@@ -29,6 +32,9 @@ pub(crate) struct RerankArgs {
     /// Threads that compute [default: all cores]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(crate) threads: Option<usize>,
+    /// Numbers that are multiplied where weights are f32, f16, bf16 or q4; int8 models always multiply bytes
+    #[arg(long, value_name = "NUMBERS", value_parser = arithmetics(), default_value = "f32")]
+    pub(crate) compute: Arithmetic,
     /// Print logits instead of scores from 0 to 1
     #[arg(long)]
     pub(crate) raw_scores: bool,
@@ -47,9 +53,15 @@ impl RerankArgs {
             max_tokens: self.max_tokens,
             instruction: self.instruction.clone(),
             separate_prefixes: self.separate_prefixes,
+            arithmetic: self.compute,
             ..self.memory.onto(self.pruning.settings())
         }
     }
+}
+
+fn arithmetics() -> impl TypedValueParser<Value = Arithmetic> {
+    PossibleValuesParser::new(["f32", "bf16"])
+        .map(|it| if it == "bf16" { Arithmetic::Bf16 } else { Arithmetic::F32 })
 }
 
 /// What a reranker may hold in memory.

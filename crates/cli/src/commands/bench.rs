@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use riddle_bench::{
-    BenchOptions, BenchReport, StepReport, Worker, measure, memory_chart, prepare, request,
+    BenchOptions, BenchReport, Figures, PeerOptions, StepReport, Worker, compare, measure,
+    memory_chart, prepare, request,
 };
 use serde_json::json;
 
@@ -28,10 +29,14 @@ pub(crate) fn run(args: &BenchArgs, context: &Context) -> Result<(), Failure> {
 }
 
 fn rerank(args: &BenchRerankArgs, context: &Context) -> Result<(), Failure> {
+    if args.peers {
+        return peers(args, context);
+    }
     let mut progress = Progress::new();
     let what = &args.what;
     let options = BenchOptions {
         model: model(what, context, &mut progress)?,
+        ragged: what.ragged,
         preset: what.preset,
         candidates: candidates(what),
         tokens: tokens(what),
@@ -40,7 +45,11 @@ fn rerank(args: &BenchRerankArgs, context: &Context) -> Result<(), Failure> {
         memory_budget: args.memory_budget,
         threads: args.threads,
     };
-    let worker = Worker { program: std::env::current_exe()?, argument: BENCH_WORKER };
+    let worker = Worker {
+        program: std::env::current_exe()?,
+        argument: BENCH_WORKER,
+        instructions: args.isa.clone(),
+    };
     let report = measure(&options, &worker, |done, all, step| {
         progress.bench(done, all, step);
     })?;
@@ -54,11 +63,32 @@ fn rerank(args: &BenchRerankArgs, context: &Context) -> Result<(), Failure> {
     context.out.text(page(&report, context.style))
 }
 
+/// The engine beside other programs.
+fn peers(args: &BenchRerankArgs, context: &Context) -> Result<(), Failure> {
+    let mut progress = Progress::new();
+    let what = &args.what;
+    let options = PeerOptions {
+        model: model(what, context, &mut progress)?,
+        riddle: std::env::current_exe()?,
+        python: args.python.clone().unwrap_or_else(|| PathBuf::from("python3")),
+        candidates: candidates(what),
+        tokens: tokens(what),
+        ragged: what.ragged,
+        repeats: args.repeat,
+        threads: args.threads,
+        instructions: args.isa.clone(),
+        skip: args.skip.clone(),
+    };
+    progress.clear();
+    let report = compare(&options)?;
+    if context.json { context.out.json(&report.figures) } else { context.out.text(report.table) }
+}
+
 fn prepared(args: &BenchPrepareArgs, context: &Context) -> Result<(), Failure> {
     let mut progress = Progress::new();
     let what = &args.what;
     let model = model(what, context, &mut progress)?;
-    let (request, lengths) = request(&model, candidates(what), tokens(what))?;
+    let (request, lengths) = request(&model, candidates(what), tokens(what), what.ragged)?;
     progress.clear();
     if let Some(file) = &args.request {
         write(file, &serde_json::to_string(&request)?)?;
@@ -127,11 +157,26 @@ fn page(report: &BenchReport, style: Style) -> String {
     let header: Vec<String> = COLUMNS.iter().map(|it| format!("{it:>10}")).collect();
     page.push_str(&format!("{}\n", style.dim(format!("{:NAME$}{}", "", header.concat()))));
     report.steps.iter().for_each(|it| page.push_str(&row(it)));
+    if let Some(step) = report.steps.first().filter(|it| !it.median.operations_ms.is_empty()) {
+        page.push_str(&format!("{}\n", operations(&step.median)));
+    }
     for note in &report.notes {
         let lines = show::wrapped(note, 0);
         page.push_str(&format!("{}\n", style.dim(lines.join("\n"))));
     }
     page
+}
+
+/// What the first step's time went into, the most first.
+fn operations(figures: &Figures) -> String {
+    let mut parts: Vec<(&String, &f64)> = figures.operations_ms.iter().collect();
+    parts.sort_by(|a, b| b.1.total_cmp(a.1));
+    let share = |ms: f64| 100.0 * ms / figures.latency_ms.max(f64::MIN_POSITIVE);
+    let parts: Vec<String> = parts
+        .iter()
+        .map(|(name, ms)| format!("{} {:.0} %", name.replace('_', " "), share(**ms)))
+        .collect();
+    format!("the first: {}", parts.join(", "))
 }
 
 fn row(step: &StepReport) -> String {
@@ -152,7 +197,7 @@ fn row(step: &StepReport) -> String {
 
 #[cfg(test)]
 mod tests {
-    use riddle_bench::{Figures, Lengths, Machine, Setting};
+    use riddle_bench::{Lengths, Machine, Setting};
 
     use super::*;
 
@@ -165,6 +210,11 @@ mod tests {
                 latency_ms: 1500.0,
                 peak_rss_bytes: 80_000_000,
                 bytes_read: 5_000_000,
+                operations_ms: [
+                    ("attention".to_owned(), 300.0),
+                    ("feed_forward".to_owned(), 900.0),
+                ]
+                .into(),
                 ..Figures::default()
             },
             latencies_ms: vec![1500.0],
@@ -189,7 +239,7 @@ mod tests {
             "minilm-l6 (random weights): 20 candidates of 498 to 500 tokens, 1 run each\n",
             "P, 2 cores",
             "+ window of 2 layers         1500 ms     1.250     80 MB     0.500",
-            "5.0 MB\nA note.\n",
+            "5.0 MB\nthe first: feed forward 60 %, attention 20 %\nA note.\n",
         ] {
             assert!(shown.contains(part), "{part:?} is not in\n{shown}");
         }

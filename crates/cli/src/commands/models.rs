@@ -3,7 +3,7 @@
 use std::{ops::ControlFlow, path::Path};
 
 use riddle_rag::{
-    Dtype, Library,
+    Library, StorePrecision,
     models::{
         InstalledModel, KNOWN, Kind, KnownModel, ModelStore, Network, PullOptions, Verification,
     },
@@ -229,7 +229,7 @@ fn complaint(result: &Verification) -> Option<String> {
 
 fn convert(
     name: &str,
-    dtype: Option<Dtype>,
+    dtype: Option<StorePrecision>,
     out: Option<&Path>,
     context: &Context,
 ) -> Result<(), Failure> {

@@ -2,7 +2,20 @@
 
 use std::{fs, path::Path};
 
-use riddle_weights::{Checkpoint, Dtype, LayerLayout, STORE_FILE, write_store};
+use riddle_weights::{
+    Checkpoint, Dtype, Format, LayerLayout, Pack, STORE_FILE, StorePrecision, write_store,
+};
+
+/// Bytes of the right number: what they mean is nobody's question here.
+struct Zeros;
+
+impl Pack for Zeros {
+    fn packed_bytes(&self, _format: Format, outputs: usize, inputs: usize) -> Option<usize> {
+        Some(outputs * inputs)
+    }
+
+    fn pack(&self, _format: Format, _values: &[f32], _outputs: usize, _inputs: usize, _out: &mut [u8]) {}
+}
 
 fn main() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
@@ -20,8 +33,14 @@ fn main() {
         let listed = checkpoint.tensors().filter_map(|it| checkpoint.tensor(&it.name, &it.shape).ok());
         // A few tensors are a layer, the others stand alone.
         let layer = LayerLayout::new(listed.take(3).cloned().collect());
-        for (dtype, suffix) in [(None, "as-is"), (Some(Dtype::Bf16), "bf16")] {
-            let wrote = write_store(&checkpoint, std::slice::from_ref(&layer), dtype, dir.path(), &mut |_| ());
+        for (precision, suffix) in [
+            (None, "as-is"),
+            (Some(StorePrecision::Plain(Dtype::Bf16)), "bf16"),
+            (Some(StorePrecision::Int8), "int8"),
+            (Some(StorePrecision::Q4), "q4"),
+        ] {
+            let layers = std::slice::from_ref(&layer);
+            let wrote = write_store(&checkpoint, layers, precision, &Zeros, dir.path(), &mut |_| ());
             if wrote.is_ok() {
                 let store = dir.path().join(STORE_FILE);
                 fs::copy(store, out.join(format!("{name}-{suffix}"))).expect("copied");

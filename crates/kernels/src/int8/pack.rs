@@ -1,0 +1,174 @@
+//! Quantizing and packing weights, when a model is converted.
+
+use super::{BLOCK, LARGEST, MOST_INPUTS, QUAD};
+use crate::PackedError;
+
+/// Bytes of a packed matrix `[outputs, inputs]`.
+///
+/// # Errors
+/// [`PackedError::Size`] when sums of its products would not fit 32 bits, or its bytes no memory.
+pub fn int8_bytes(outputs: usize, inputs: usize) -> Result<usize, PackedError> {
+    let size = || {
+        let rows = outputs.checked_next_multiple_of(BLOCK)?;
+        let row = size_of::<f32>() + size_of::<i32>() + inputs.checked_next_multiple_of(QUAD)?;
+        rows.checked_mul(row)
+    };
+    match size() {
+        Some(bytes) if inputs <= MOST_INPUTS => Ok(bytes),
+        _ => Err(PackedError::Size { outputs, inputs }),
+    }
+}
+
+/// Quantizes and packs `weights` `[outputs, inputs]` row by row into `out` of [`int8_bytes`] bytes, laid out as
+/// [`Int8Matrix`](super::Int8Matrix) reads it.
+///
+/// An output's scale is the one of a few below its largest magnitude / 127 that loses least, by the sum of
+/// squared errors: cutting an outlier a little makes all others finer. A weight that is not finite counts as 0.
+///
+/// # Errors
+/// [`PackedError`] when `out` has another length or the matrix is too large.
+///
+/// # Panics
+/// When `weights` are not `outputs × inputs`: the caller's bug.
+pub fn pack_int8(
+    weights: &[f32],
+    outputs: usize,
+    inputs: usize,
+    out: &mut [u8],
+) -> Result<(), PackedError> {
+    assert_eq!(weights.len(), outputs * inputs, "weights are not {outputs} × {inputs}");
+    let expected = int8_bytes(outputs, inputs)?;
+    if out.len() != expected {
+        return Err(PackedError::Length { outputs, inputs, expected, actual: out.len() });
+    }
+    out.fill(0);
+    let rows = outputs.next_multiple_of(BLOCK);
+    let (scales, rest) = out.split_at_mut(rows * size_of::<f32>());
+    let (sums, blocks) = rest.split_at_mut(rows * size_of::<i32>());
+    let quads = inputs.div_ceil(QUAD);
+    for output in 0..outputs {
+        let row = &weights[output * inputs..][..inputs];
+        let scale = best_scale(row);
+        let mut sum = 0i32;
+        for (input, &weight) in row.iter().enumerate() {
+            let byte = quantize(weight, scale);
+            sum += i32::from(byte);
+            let quad = (output / BLOCK * quads + input / QUAD) * BLOCK + output % BLOCK;
+            blocks[quad * QUAD + input % QUAD] = byte as u8;
+        }
+        scales[output * 4..][..4].copy_from_slice(&scale.to_le_bytes());
+        sums[output * 4..][..4].copy_from_slice(&sum.to_le_bytes());
+    }
+    Ok(())
+}
+
+/// The scale, of a few, with the least squared error.
+fn best_scale(row: &[f32]) -> f32 {
+    let largest =
+        row.iter().filter(|it| it.is_finite()).fold(0f32, |top, it| top.max(it.abs())) / LARGEST;
+    if largest < f32::MIN_POSITIVE {
+        // Nothing, or numbers whose quotients would be infinite.
+        return 0.0;
+    }
+    // Below 0.8 the cut ones cost more than the others gain, for all that is shaped like a bell.
+    const SHARES: [f32; 5] = [1.0, 0.95, 0.9, 0.85, 0.8];
+    let error = |scale: f32| -> f64 {
+        let squared = |&weight: &f32| {
+            let loss = f64::from(weight) - f64::from(quantize(weight, scale)) * f64::from(scale);
+            loss * loss
+        };
+        row.iter().filter(|it| it.is_finite()).map(squared).sum()
+    };
+    let candidates = SHARES.into_iter().map(|share| largest * share);
+    let best = candidates.map(|scale| (error(scale), scale)).min_by(|a, b| a.0.total_cmp(&b.0));
+    best.map_or(largest, |it| it.1)
+}
+
+fn quantize(weight: f32, scale: f32) -> i8 {
+    if scale == 0.0 || !weight.is_finite() {
+        return 0;
+    }
+    // Adding 1.5 · 2²³ rounds to the nearest integer, ties to even, without a call into the library.
+    const ROUND: f32 = 12_582_912.0;
+    let rounded = (weight / scale).clamp(-LARGEST, LARGEST) + ROUND - ROUND;
+    rounded as i8
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Int8Matrix;
+
+    /// Bytes at an address that is a multiple of four.
+    fn aligned(bytes: usize) -> Vec<f32> {
+        vec![0.0; bytes.div_ceil(4)]
+    }
+
+    fn bytes_of(memory: &mut [f32], bytes: usize) -> &mut [u8] {
+        // SAFETY: any bytes are f32 and the other way round.
+        let (_, all, _) = unsafe { memory.align_to_mut::<u8>() };
+        &mut all[..bytes]
+    }
+
+    proptest! {
+        #[test]
+        fn packed_weights_are_within_half_a_step_or_cut(
+            outputs in 1usize..40, inputs in 1usize..50, seed in prop::collection::vec(-1f32..1.0, 71),
+        ) {
+            let weights: Vec<f32> = (0..outputs * inputs).map(|i| seed[(i * 5 + i / 9) % 71]).collect();
+            let size = int8_bytes(outputs, inputs).expect("small");
+            let mut memory = aligned(size);
+            pack_int8(&weights, outputs, inputs, bytes_of(&mut memory, size)).expect("fits");
+            let bytes = bytes_of(&mut memory, size);
+            let matrix = Int8Matrix::new(bytes, outputs, inputs).expect("just packed");
+            for output in 0..outputs {
+                let row = &weights[output * inputs..][..inputs];
+                let scale = matrix.scales()[output];
+                let top = row.iter().fold(0f32, |top, it| top.max(it.abs()));
+                let mut sum = 0;
+                for (input, &weight) in row.iter().enumerate() {
+                    let kept = matrix.get(output, input);
+                    sum += (kept / scale.max(f32::MIN_POSITIVE)).round() as i32;
+                    let cut = (weight.abs() - scale * LARGEST).max(0.0);
+                    prop_assert!((kept - weight).abs() <= scale / 2.0 + cut + 1e-6);
+                }
+                prop_assert!(scale <= top / LARGEST && scale >= top / LARGEST * 0.79);
+                prop_assert_eq!(matrix.sums()[output], sum);
+            }
+            // What fills up the last block counts for nothing.
+            prop_assert!(matrix.scales()[outputs..].iter().all(|&it| it == 0.0));
+            prop_assert!(matrix.sums()[outputs..].iter().all(|&it| it == 0));
+        }
+    }
+
+    #[test]
+    fn zeros_infinities_and_tiny_numbers_pack_as_defined() {
+        let weights = [0.0, 0.0, f32::NAN, 1.0, f32::INFINITY, -2.0, 1e-42, 0.0];
+        let size = int8_bytes(4, 2).expect("small");
+        let mut memory = aligned(size);
+        pack_int8(&weights, 4, 2, bytes_of(&mut memory, size)).expect("fits");
+        let matrix = Int8Matrix::new(bytes_of(&mut memory, size), 4, 2).expect("packed");
+        let all: Vec<f32> = (0..8).map(|i| matrix.get(i / 2, i % 2)).collect();
+        assert_eq!((all[0], all[1], all[2], all[4]), (0.0, 0.0, 0.0, 0.0));
+        assert!((all[3] - 1.0).abs() < 1e-6 && (all[5] + 2.0).abs() < 1e-6);
+        assert_eq!(all[6..], [0.0, 0.0]);
+    }
+
+    #[test]
+    fn wrong_lengths_and_sizes_are_refused() {
+        let size = int8_bytes(3, 5).expect("small");
+        assert_eq!(size, 16 * (8 + 8));
+        let mut memory = aligned(size + 4);
+        let bytes = bytes_of(&mut memory, size + 4);
+        assert!(matches!(pack_int8(&[0.0; 15], 3, 5, bytes), Err(PackedError::Length { .. })));
+        let short = Int8Matrix::new(&bytes[..size - 1], 3, 5);
+        assert!(matches!(short, Err(PackedError::Length { .. })));
+        let shifted = Int8Matrix::new(&bytes[1..=size], 3, 5);
+        assert!(matches!(shifted, Err(PackedError::Alignment { .. })));
+        assert!(matches!(int8_bytes(1, 1 << 17), Err(PackedError::Size { .. })));
+        assert!(matches!(int8_bytes(usize::MAX, 1), Err(PackedError::Size { .. })));
+        assert!(matches!(int8_bytes(usize::MAX / 20, 64), Err(PackedError::Size { .. })));
+    }
+}

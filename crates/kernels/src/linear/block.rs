@@ -1,0 +1,301 @@
+//! A block of a product: tile by tile through a micro-kernel, and each tile's sums to their place.
+
+use std::ops::Range;
+
+use crate::{
+    Finish, Gate, Part,
+    dispatch::multiversion,
+    elementwise::{gelu_of, gelu_tanh_of, silu_of},
+    micro::{Micro, Operands, PANEL, TILE_COLUMNS, Tile},
+};
+
+/// Where products go, shared by threads that write disjoint parts of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub(super) data: *mut f32,
+    pub(super) stride: usize,
+}
+
+// SAFETY: every turn writes rows and columns of its own, and nobody reads before all have ended.
+unsafe impl Send for Place {}
+// SAFETY: as above.
+unsafe impl Sync for Place {}
+
+/// Some columns of a part, as many as a tile has at most, and what turns sums into their products.
+#[derive(Debug, Clone)]
+pub(super) struct Columns {
+    /// First column of the output.
+    first: usize,
+    count: usize,
+    bias: [f32; TILE_COLUMNS],
+    /// Scales of weights of bytes.
+    scales: [f32; TILE_COLUMNS],
+    /// What sums of unsigned bytes have too much.
+    excess: [i32; TILE_COLUMNS],
+}
+
+impl Columns {
+    fn new(part: &Part<'_>, columns: Range<usize>, offset: i32) -> Columns {
+        let mut this = Columns {
+            first: part.offset + columns.start,
+            count: columns.len(),
+            bias: [0.0; TILE_COLUMNS],
+            scales: [0.0; TILE_COLUMNS],
+            excess: [0; TILE_COLUMNS],
+        };
+        if let Some(bias) = part.bias {
+            this.bias[..columns.len()].copy_from_slice(&bias[columns.clone()]);
+        }
+        if let crate::Matrix::Int8(matrix) = part.weight {
+            this.scales[..columns.len()].copy_from_slice(&matrix.scales()[columns.clone()]);
+            for (excess, sum) in this.excess.iter_mut().zip(&matrix.sums()[columns]) {
+                *excess = sum * offset;
+            }
+        }
+        this
+    }
+}
+
+/// Operands of a block: rows in lanes and panels.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Block<'a> {
+    pub(super) micro: Micro,
+    /// The first row's lanes, rows `stride` lanes apart.
+    pub(super) a: *const u32,
+    pub(super) stride: usize,
+    /// First row in the output and how many.
+    pub(super) first_row: usize,
+    pub(super) rows: usize,
+    /// Scales of rows of bytes; empty for other kinds.
+    pub(super) row_scales: &'a [f32],
+    /// The panel of column `columns.start` and those after it.
+    pub(super) b: *const u32,
+    /// Columns of the part, from the first of a panel on.
+    pub(super) depth: usize,
+}
+
+impl Block<'_> {
+    /// Multiplies with `columns` of `part` and finishes them.
+    ///
+    /// # Safety
+    /// `a` points to `rows` rows of `depth` lanes, `b` to the panels of the columns; `place` has these rows
+    /// and columns, and nobody else uses them now.
+    pub(super) unsafe fn run(
+        &self,
+        part: &Part<'_>,
+        columns: Range<usize>,
+        finish: Finish<'_>,
+        place: Place,
+    ) {
+        let Block { micro, a, stride, rows, b, depth, .. } = *self;
+        let mut tile = Tile::new();
+        let width = micro.panels * PANEL;
+        let turns = rows.div_ceil(micro.rows);
+        for (number, start) in columns.clone().step_by(width).enumerate() {
+            let columns = start..columns.end.min(start + width);
+            let panels = columns.len().div_ceil(PANEL);
+            let columns = Columns::new(part, columns, micro.offset);
+            for turn in 0..turns {
+                // Tiles of about as many rows each: a last one of one row would take as long as one of four.
+                let (from, to) = (turn * rows / turns, (turn + 1) * rows / turns);
+                // SAFETY: the caller's promise; from is below rows, and number · micro.panels · 16 below the
+                // block's columns.
+                unsafe {
+                    let operands = Operands {
+                        a: a.add(from * stride),
+                        stride,
+                        rows: to - from,
+                        b: b.add(number * micro.panels * depth * PANEL),
+                        panels,
+                        panel_stride: depth * PANEL,
+                        depth,
+                        out: tile.0.as_mut_ptr().cast(),
+                        out_stride: TILE_COLUMNS,
+                    };
+                    prefetch(place, self.first_row + from..self.first_row + to, &columns);
+                    (micro.run)(operands);
+                    let scales = self.row_scales.get(from..to).unwrap_or(&[]);
+                    let out =
+                        place.data.add((self.first_row + from) * place.stride + columns.first);
+                    let out = Place { data: out, stride: place.stride };
+                    finish_tile(&mut tile, to - from, &columns, scales, finish, out);
+                }
+            }
+        }
+    }
+}
+
+/// Asks for the places that a tile's products go to, which arrive while the tile is computed: rows lie far apart,
+/// where no prefetcher of the processor looks, and waiting for them took longer than the products of 384 inputs.
+#[inline(always)]
+fn prefetch(place: Place, rows: Range<usize>, columns: &Columns) {
+    #[cfg(target_arch = "x86_64")]
+    for row in rows {
+        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+        let start = place.data.wrapping_add(row * place.stride + columns.first).cast::<i8>();
+        // SAFETY: a prefetch reads nothing that the program sees, whatever the address.
+        unsafe {
+            _mm_prefetch::<_MM_HINT_ET0>(start);
+            _mm_prefetch::<_MM_HINT_ET0>(start.wrapping_add(64));
+            _mm_prefetch::<_MM_HINT_ET0>(start.wrapping_add(127));
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (place, rows, columns);
+}
+
+/// Finishes sums of f32 that are the product of row `row` with `columns` of `part`.
+///
+/// # Safety
+/// `place` has this row and these columns, and nobody else uses them now.
+pub(super) unsafe fn finish_sums(
+    tile: &mut Tile,
+    row: usize,
+    part: &Part<'_>,
+    columns: Range<usize>,
+    finish: Finish<'_>,
+    place: Place,
+) {
+    let columns = Columns::new(part, columns, 0);
+    // SAFETY: the caller's promise.
+    let data = unsafe { place.data.add(row * place.stride + columns.first) };
+    finish_tile(tile, 1, &columns, &[], finish, Place { data, stride: place.stride });
+}
+
+/// Turns the sums of a tile into products and writes `rows` rows of them to `out`, which has them.
+fn finish_tile(
+    tile: &mut Tile,
+    rows: usize,
+    columns: &Columns,
+    row_scales: &[f32],
+    finish: Finish<'_>,
+    out: Place,
+) {
+    #[cfg(target_arch = "x86_64")]
+    if crate::dispatch::has_avx512() {
+        let Columns { count, bias, scales, excess, .. } = columns;
+        let sums = crate::x86::Sums { rows, columns: *count, bias, scales, excess, row_scales };
+        // SAFETY: the processor has AVX-512; `Block::run`'s caller promised the rows and columns.
+        return unsafe { crate::x86::finish_tile(&tile.0, sums, finish, out.data, out.stride) };
+    }
+    portable_tile(tile, rows, columns, row_scales, finish, out);
+}
+
+multiversion! {
+    fn portable_tile(tile: &mut Tile, rows: usize, columns: &Columns, row_scales: &[f32], finish: Finish<'_>, out: Place) {
+        for (row, sums) in tile.0.iter().enumerate().take(rows) {
+            // SAFETY: `Block::run`'s caller promised the rows and columns.
+            let out = unsafe {
+                std::slice::from_raw_parts_mut(out.data.add(row * out.stride), columns.count)
+            };
+            // Panel by panel: the tiles of some processors are one wide.
+            for (panel, out) in out.chunks_mut(PANEL).enumerate() {
+                let (sums, bias) = (&sums.as_chunks().0[panel], &columns.bias.as_chunks().0[panel]);
+                let (scales, excess) = (&columns.scales.as_chunks().0[panel], &columns.excess.as_chunks().0[panel]);
+                let mut values = [0f32; PANEL];
+                let (sums, bias): (&[u32; PANEL], &[f32; PANEL]) = (sums, bias);
+                let (scales, excess): (&[f32; PANEL], &[i32; PANEL]) = (scales, excess);
+                if let Some(&scale) = row_scales.get(row) {
+                    for i in 0..PANEL {
+                        let sum = (sums[i] as i32).wrapping_sub(excess[i]);
+                        values[i] = sum as f32 * (scale * scales[i]) + bias[i];
+                    }
+                } else {
+                    for i in 0..PANEL {
+                        values[i] = f32::from_bits(sums[i]) + bias[i];
+                    }
+                }
+                finish_row::<FUSED>(&mut values, out, finish);
+                out.copy_from_slice(&values[..out.len()]);
+            }
+        }
+    }
+}
+
+// Loops and no closures: those would be compiled without the instructions of the version that they are in.
+#[inline(always)]
+fn finish_row<const FUSED: bool>(values: &mut [f32; PANEL], old: &[f32], finish: Finish<'_>) {
+    match finish {
+        Finish::Store => {}
+        Finish::Gelu => {
+            for value in values {
+                *value = gelu_of::<FUSED>(*value);
+            }
+        }
+        Finish::GeluTanh => {
+            for value in values {
+                *value = gelu_tanh_of::<FUSED>(*value);
+            }
+        }
+        Finish::Add(scale) => {
+            for (value, old) in values.iter_mut().zip(old) {
+                *value = old + scale * *value;
+            }
+        }
+        Finish::AddLayerNorm { .. } => {
+            for (value, old) in values.iter_mut().zip(old) {
+                *value += old;
+            }
+        }
+        Finish::Gate(Gate::Silu) => {
+            for (value, &old) in values.iter_mut().zip(old) {
+                *value *= silu_of::<FUSED>(old);
+            }
+        }
+        Finish::Gate(Gate::Gelu) => {
+            for (value, &old) in values.iter_mut().zip(old) {
+                *value *= gelu_of::<FUSED>(old);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Every version of the portable routine, and the one that is dispatched to, within what fused
+        /// multiplications change.
+        #[test]
+        fn every_version_finishes_alike(
+            seed in prop::collection::vec(-6f32..6.0, 64), rows in 1usize..=14, count in 1usize..=32, bytes in any::<bool>(),
+        ) {
+            let mut tile = Tile::new();
+            for (i, lane) in tile.0.as_flattened_mut().iter_mut().enumerate() {
+                let value = seed[i * 7 % 64];
+                *lane = if bytes { (value * 1000.0) as i32 as u32 } else { value.to_bits() };
+            }
+            let columns = Columns {
+                first: 0,
+                count,
+                bias: std::array::from_fn(|i| seed[i]),
+                scales: [1e-3; TILE_COLUMNS],
+                excess: std::array::from_fn(|i| i as i32 * 10),
+            };
+            let row_scales = if bytes { vec![0.7; rows] } else { Vec::new() };
+            let (gain, stride) = (vec![1.0; count], count + 2);
+            let old: Vec<f32> = (0..rows * stride).map(|i| seed[i * 5 % 64]).collect();
+            for finish in [
+                Finish::Store, Finish::Gelu, Finish::GeluTanh, Finish::Add(-0.5), Finish::Gate(Gate::Silu),
+                Finish::Gate(Gate::Gelu), Finish::AddLayerNorm { gain: &gain, bias: &gain, epsilon: 0.0 },
+            ] {
+                let mut versions = portable_tile::versions();
+                versions.push(finish_tile);
+                let results: Vec<Vec<f32>> = versions.into_iter().map(|version| {
+                    let mut out = old.clone();
+                    version(&mut tile.clone(), rows, &columns, &row_scales, finish, Place { data: out.as_mut_ptr(), stride });
+                    out
+                }).collect();
+                for result in &results {
+                    for (i, (a, b)) in result.iter().zip(&results[0]).enumerate() {
+                        prop_assert!((a - b).abs() < 4e-6 * (1.0 + b.abs()), "{finish:?} {a} {b}");
+                        prop_assert!(i % stride < count || *a == old[i]);
+                    }
+                }
+            }
+        }
+    }
+}

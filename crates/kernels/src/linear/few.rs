@@ -1,0 +1,94 @@
+//! Products of a few rows, the steps of a language model and the heads of rerankers: every weight is used once or
+//! twice, so it is multiplied where it lies. Threads take columns.
+
+use rayon::prelude::*;
+
+use super::{
+    Part, Products,
+    block::{Place, finish_sums},
+};
+use crate::{
+    Matrix,
+    dispatch::{mul_add, multiversion},
+    micro::{PANEL, TILE_COLUMNS, Tile},
+};
+
+/// Multiplies one part, whose weights are f32, bf16 or of four bits.
+///
+/// # Panics
+/// With weights of another format, which need memory to be widened in: the caller's bug.
+pub(super) fn run(work: &Products<'_>, part: &Part<'_>, rows: usize, place: Place) {
+    let inputs = work.inputs;
+    (0..part.outputs.div_ceil(TILE_COLUMNS)).into_par_iter().for_each(|turn| {
+        let first = turn * TILE_COLUMNS;
+        let columns = first..part.outputs.min(first + TILE_COLUMNS);
+        let mut tile = Tile::new();
+        for row in 0..rows {
+            let x = &work.x[row * inputs..][..inputs];
+            let sums = &mut tile.0[0][..columns.len()];
+            match part.weight {
+                Matrix::F32(values) => dots(x, &values[first * inputs..], sums),
+                Matrix::Bf16(bits) => dots_bf16(x, &bits[first * inputs..], sums),
+                Matrix::Q4(matrix) => {
+                    for (number, sums) in sums.chunks_mut(PANEL).enumerate() {
+                        matrix.dots(first / PANEL + number, x, sums);
+                    }
+                }
+                Matrix::F16(_) | Matrix::Int8(_) => panic!("the panels are empty"),
+            }
+            // SAFETY: nobody else writes these columns, and `Products::check` found them in `place`.
+            unsafe { finish_sums(&mut tile, row, part, columns.clone(), work.finish, place) };
+        }
+    });
+}
+
+/// Sums in flight: four registers of AVX-512, which hide the latency of a multiplication.
+const LANES: usize = 64;
+
+multiversion! {
+    /// The products of a row with as many rows of weights as there are sums, as bits.
+    fn dots(x: &[f32], weights: &[f32], sums: &mut [u32]) {
+        for (sum, weights) in sums.iter_mut().zip(weights.chunks_exact(x.len().max(1))) {
+            let mut lanes = [0f32; LANES];
+            let (a, a_rest) = x.as_chunks::<LANES>();
+            let (b, b_rest) = weights.as_chunks::<LANES>();
+            for (a, b) in a.iter().zip(b) {
+                for i in 0..LANES {
+                    lanes[i] = mul_add::<FUSED>(a[i], b[i], lanes[i]);
+                }
+            }
+            let mut total = 0.0;
+            for (a, b) in a_rest.iter().zip(b_rest) {
+                total += a * b;
+            }
+            for lane in lanes {
+                total += lane;
+            }
+            *sum = total.to_bits();
+        }
+    }
+}
+
+multiversion! {
+    /// As [`dots`], of weights that are the upper halves of singles.
+    fn dots_bf16(x: &[f32], weights: &[u16], sums: &mut [u32]) {
+        for (sum, weights) in sums.iter_mut().zip(weights.chunks_exact(x.len().max(1))) {
+            let mut lanes = [0f32; LANES];
+            let (a, a_rest) = x.as_chunks::<LANES>();
+            let (b, b_rest) = weights.as_chunks::<LANES>();
+            for (a, b) in a.iter().zip(b) {
+                for i in 0..LANES {
+                    lanes[i] = mul_add::<FUSED>(a[i], f32::from_bits(u32::from(b[i]) << 16), lanes[i]);
+                }
+            }
+            let mut total = 0.0;
+            for (a, b) in a_rest.iter().zip(b_rest) {
+                total += a * f32::from_bits(u32::from(*b) << 16);
+            }
+            for lane in lanes {
+                total += lane;
+            }
+            *sum = total.to_bits();
+        }
+    }
+}

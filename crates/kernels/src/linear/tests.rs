@@ -1,0 +1,192 @@
+use half::f16;
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    Int8Matrix, PanelUse, Q4Matrix, int8_bytes, pack_int8, pack_q4, panels::BLOCK_ROWS, q4_bytes,
+};
+
+/// The definition, in f64.
+fn naive(x: &[f32], weight: &dyn Fn(usize, usize) -> f32, bias: &[f32], inputs: usize) -> Vec<f32> {
+    let product = |row: &[f32], output: usize| {
+        let terms = row.iter().enumerate();
+        let sum: f64 = terms.map(|(i, &a)| f64::from(a) * f64::from(weight(output, i))).sum();
+        (sum + f64::from(bias[output])) as f32
+    };
+    x.chunks(inputs).flat_map(|row| (0..bias.len()).map(move |it| product(row, it))).collect()
+}
+
+fn fill(seed: &[f32], n: usize, step: usize) -> Vec<f32> {
+    (0..n).map(|i| seed[(i * step + i / 13 + 7) % seed.len()]).collect()
+}
+
+/// Bytes at an address that is a multiple of four.
+fn int8_memory(weights: &[f32], outputs: usize, inputs: usize) -> Vec<f32> {
+    let mut memory = vec![0.0; int8_bytes(outputs, inputs).expect("small") / 4];
+    // SAFETY: any bytes are f32.
+    let (_, bytes, _) = unsafe { memory.align_to_mut::<u8>() };
+    pack_int8(weights, outputs, inputs, bytes).expect("fits");
+    memory
+}
+
+fn view(memory: &[f32], outputs: usize, inputs: usize) -> Int8Matrix<'_> {
+    // SAFETY: any f32 are bytes.
+    let (_, bytes, _) = unsafe { memory.align_to::<u8>() };
+    Int8Matrix::new(bytes, outputs, inputs).expect("just packed")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Every format, with memory and without, in as many turns as it takes, into the middle of wider rows.
+    #[test]
+    fn equals_the_naive_product(
+        (rows, inputs, outputs) in (1usize..60, 1usize..80, 1usize..90), threads in 1usize..4, small in any::<bool>(),
+        seed in prop::collection::vec(-1f32..1.0, 64), precision in prop::sample::select(vec![Precision::F32, Precision::Bf16]),
+    ) {
+        let (x, weight, bias) = (fill(&seed, rows * inputs, 5), fill(&seed, outputs * inputs, 3), fill(&seed, outputs, 11));
+        let half: Vec<u16> = weight.iter().map(|&it| f16::from_f32(it).to_bits()).collect();
+        let brain: Vec<u16> = weight.iter().map(|it| (it.to_bits() >> 16) as u16).collect();
+        let memory = int8_memory(&weight, outputs, inputs);
+        let int8 = view(&memory, outputs, inputs);
+        let mut bytes = vec![0; q4_bytes(outputs, inputs).expect("small")];
+        pack_q4(&weight, outputs, inputs, &mut bytes).expect("fits");
+        let q4 = Q4Matrix::new(&bytes, outputs, inputs).expect("packed");
+        let mut panels = Panels::new(inputs, threads, PanelUse::Any);
+        if small {
+            // A panel or two a turn.
+            panels.shrink((BLOCK_ROWS + 40) * inputs.next_multiple_of(32));
+        }
+        let stride = outputs + 3;
+        for matrix in [Matrix::F32(&weight), Matrix::F16(&half), Matrix::Bf16(&brain), Matrix::Int8(int8), Matrix::Q4(q4)] {
+            let value = |output: usize, input: usize| match matrix {
+                Matrix::F32(values) => values[output * inputs + input],
+                Matrix::F16(bits) => f16::from_bits(bits[output * inputs + input]).to_f32(),
+                Matrix::Bf16(bits) => f32::from_bits(u32::from(bits[output * inputs + input]) << 16),
+                Matrix::Int8(matrix) => matrix.get(output, input),
+                Matrix::Q4(matrix) => matrix.get(output, input),
+            };
+            let expected = naive(&x, &value, &bias, inputs);
+            // A byte is wrong by half a step of 1/127, a bf16 by 2⁻⁹; each input adds as much at most.
+            let tolerance = match (matrix, precision) {
+                (Matrix::Int8(_), _) => 1e-4 + inputs as f32 * 0.5 / 127.0,
+                (_, Precision::Bf16) => 1e-4 + inputs as f32 * 2.0 / 512.0,
+                (_, Precision::F32) => 1e-4,
+            };
+            let mut data = vec![9.0; rows * stride];
+            let parts = &[Part { weight: matrix, bias: Some(&bias), outputs, offset: 2 }];
+            let work = Products { x: &x, inputs, parts, precision, finish: Finish::Store };
+            products(work, &mut data, stride, &mut panels);
+            for (row, expected) in data.chunks(stride).zip(expected.chunks(outputs)) {
+                for (a, b) in row[2..].iter().zip(expected) {
+                    prop_assert!((a - b).abs() < tolerance, "{matrix:?} {a} {b}");
+                }
+                prop_assert_eq!((row[0], row[1], row[stride - 1]), (9.0, 9.0, 9.0));
+            }
+            if matches!(matrix, Matrix::F32(_) | Matrix::Bf16(_) | Matrix::Q4(_)) {
+                let mut slow = vec![9.0; rows * stride];
+                products(work, &mut slow, stride, &mut Panels::default());
+                for (a, b) in slow.iter().zip(&data) {
+                    prop_assert!((a - b).abs() < tolerance);
+                }
+            }
+        }
+    }
+
+    /// What becomes of a product is what the separate routine makes of it.
+    #[test]
+    fn finishes_equal_the_routines_one_by_one(
+        (rows, inputs, outputs) in (1usize..40, 1usize..50, 1usize..70), threads in 1usize..3,
+        seed in prop::collection::vec(-1f32..1.0, 64), bytes in any::<bool>(),
+    ) {
+        let (x, weight, bias) = (fill(&seed, rows * inputs, 5), fill(&seed, outputs * inputs, 3), fill(&seed, outputs, 11));
+        let memory = int8_memory(&weight, outputs, inputs);
+        let weight = if bytes { Matrix::Int8(view(&memory, outputs, inputs)) } else { Matrix::F32(&weight) };
+        let parts = &[Part { weight, bias: Some(&bias), outputs, offset: 0 }];
+        let mut panels = Panels::new(inputs, threads, PanelUse::Any);
+        let old = fill(&seed, rows * outputs, 17);
+        let mut run = |finish| {
+            let mut out = old.clone();
+            products(Products { x: &x, inputs, parts, precision: Precision::F32, finish }, &mut out, outputs, &mut panels);
+            out
+        };
+        let plain = run(Finish::Store);
+        let gain = fill(&seed, outputs, 2);
+        let normalized = run(Finish::AddLayerNorm { gain: &gain, bias: &bias, epsilon: 1e-3 });
+        let mut expected = old.clone();
+        crate::add_layer_norm(&mut expected, &plain, &gain, &bias, 1e-3);
+        prop_assert_eq!(normalized, expected);
+        let mut expected = plain.clone();
+        crate::gelu(&mut expected);
+        prop_assert_eq!(run(Finish::Gelu), expected);
+        for gate in [Gate::Silu, Gate::Gelu] {
+            let mut expected = old.clone();
+            crate::gated(gate, &mut expected, &plain);
+            for (a, b) in run(Finish::Gate(gate)).iter().zip(&expected) {
+                prop_assert!((a - b).abs() < 1e-5, "{a} {b}");
+            }
+        }
+        for (a, (old, plain)) in run(Finish::Add(-0.5)).iter().zip(old.iter().zip(&plain)) {
+            prop_assert!((a - (old - 0.5 * plain)).abs() < 1e-5);
+        }
+        for (a, &x) in run(Finish::GeluTanh).iter().zip(&plain) {
+            let x = f64::from(x);
+            let tanh = ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh();
+            prop_assert!((f64::from(*a) - 0.5 * x * (1.0 + tanh)).abs() < 1e-5);
+        }
+    }
+
+    /// Products that share their input are those computed one by one.
+    #[test]
+    fn parts_are_independent(
+        rows in 1usize..40, inputs in 1usize..50, outputs in prop::collection::vec(1usize..40, 1..4), threads in 1usize..4,
+        seed in prop::collection::vec(-1f32..1.0, 64), mixed in any::<bool>(),
+    ) {
+        let x = fill(&seed, rows * inputs, 5);
+        let weights: Vec<Vec<f32>> = outputs.iter().map(|it| fill(&seed, it * inputs, 3)).collect();
+        let packed: Vec<Vec<f32>> = weights.iter().zip(&outputs).map(|(w, &n)| int8_memory(w, n, inputs)).collect();
+        let mut panels = Panels::new(inputs, threads, PanelUse::Any);
+        let stride: usize = outputs.iter().sum();
+        let mut offset = 0;
+        let mut parts = Vec::new();
+        for (i, &outputs) in outputs.iter().enumerate() {
+            let weight = if mixed && i == 1 { Matrix::F32(&weights[i]) } else { Matrix::Int8(view(&packed[i], outputs, inputs)) };
+            parts.push(Part { weight, bias: None, outputs, offset });
+            offset += outputs;
+        }
+        let mut all = vec![0.0; rows * stride];
+        let work = Products { x: &x, inputs, parts: &parts, precision: Precision::F32, finish: Finish::Store };
+        products(work, &mut all, stride, &mut panels);
+        for part in &parts {
+            let mut alone = vec![0.0; rows * part.outputs];
+            linear(&x, part.weight, None, inputs, part.outputs, Output::dense(&mut alone, part.outputs), &mut panels);
+            for (all, alone) in all.chunks(stride).zip(alone.chunks(part.outputs)) {
+                prop_assert_eq!(&all[part.offset..][..part.outputs], alone);
+            }
+        }
+    }
+}
+
+#[test]
+fn no_rows_is_no_work() {
+    let none = &mut Panels::default();
+    linear(&[], Matrix::F32(&[1.0, 2.0]), None, 2, 1, Output::dense(&mut [], 1), none);
+}
+
+#[test]
+fn a_row_that_is_not_finite_gives_nan_and_others_stay() {
+    let (rows, inputs, outputs) = (5, 9, 20);
+    let mut x = vec![0.5; rows * inputs];
+    x[inputs] = f32::NAN;
+    x[3 * inputs + 2] = f32::INFINITY;
+    let memory = int8_memory(&vec![0.25; outputs * inputs], outputs, inputs);
+    let mut out = vec![0.0; rows * outputs];
+    let mut panels = Panels::new(inputs, 2, PanelUse::Packed);
+    let weight = Matrix::Int8(view(&memory, outputs, inputs));
+    linear(&x, weight, None, inputs, outputs, Output::dense(&mut out, outputs), &mut panels);
+    for (row, out) in out.chunks(outputs).enumerate() {
+        let wrong = row == 1 || row == 3;
+        assert!(out.iter().all(|it| it.is_nan() == wrong));
+        assert!(wrong || (out[0] - 0.5 * 0.25 * 9.0).abs() < 0.02);
+    }
+}

@@ -1,0 +1,13 @@
+//! Micro-kernels with the instructions of x86 processors.
+
+mod avx2;
+mod avx512;
+mod convert;
+mod math;
+
+pub(crate) use avx2::{F32 as AVX2_F32, INT8 as AVX2_INT8, VNNI_INT8 as AVXVNNI_INT8};
+pub(crate) use avx512::{
+    BF16 as AVX512_BF16, F32 as AVX512_F32, INT8 as AVX512_INT8, VNNI_INT8 as AVX512VNNI_INT8,
+};
+pub(crate) use convert::{round_row, transpose};
+pub(crate) use math::{Sums, exponentials, finish_tile, gelu_slice, largest, quantize_row};

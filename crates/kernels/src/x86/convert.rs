@@ -1,0 +1,86 @@
+//! Numbers into the form that tiles read, with AVX-512.
+
+use std::arch::x86_64::*;
+
+/// Rounds a row to bf16, two to a lane; an odd last one stands with a zero.
+///
+/// # Safety
+/// The processor has AVX-512 F, BW and BF16.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+pub(crate) unsafe fn round_row(row: &[f32], scale: f32, lanes: &mut [f32]) {
+    let factor = _mm512_set1_ps(scale);
+    let (whole, rest) = row.as_chunks::<32>();
+    let (out, out_rest) = lanes.as_chunks_mut::<16>();
+    for (values, out) in whole.iter().zip(out.iter_mut()) {
+        // SAFETY: 32 values and 16 lanes.
+        unsafe {
+            let low = _mm512_mul_ps(_mm512_loadu_ps(values.as_ptr()), factor);
+            let high = _mm512_mul_ps(_mm512_loadu_ps(values.as_ptr().add(16)), factor);
+            let pairs = std::mem::transmute::<__m512bh, __m512>(_mm512_cvtne2ps_pbh(high, low));
+            _mm512_storeu_ps(out.as_mut_ptr(), pairs);
+        }
+    }
+    if rest.is_empty() {
+        return;
+    }
+    let mask = |from: usize| -> __mmask16 {
+        ((1u32 << rest.len().saturating_sub(from).min(16)) - 1) as u16
+    };
+    let out = match out.get_mut(whole.len()) {
+        Some(out) => out.as_mut_slice(),
+        None => out_rest,
+    };
+    let room: __mmask16 = ((1u32 << out.len().min(16)) - 1) as u16;
+    // SAFETY: the masks leave out what is beyond the ends.
+    unsafe {
+        let low = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask(0), rest.as_ptr()), factor);
+        let high = rest.get(16..).unwrap_or(&[]);
+        let high = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask(16), high.as_ptr()), factor);
+        let pairs = std::mem::transmute::<__m512bh, __m512>(_mm512_cvtne2ps_pbh(high, low));
+        let used: __mmask16 = ((1u32 << rest.len().div_ceil(2)) - 1) as u16;
+        _mm512_mask_storeu_ps(out.as_mut_ptr(), room & used, pairs);
+    }
+}
+
+/// Transposes 16 rows of 16 lanes, `stride` lanes apart, to `out`.
+///
+/// # Safety
+/// The processor has AVX-512 F; `rows` points to 16 rows of 16 lanes, `out` to 256 lanes that are nobody else's.
+#[target_feature(enable = "avx512f")]
+pub(crate) unsafe fn transpose(rows: *const f32, stride: usize, out: *mut f32) {
+    // SAFETY: the caller's promise.
+    let r: [__m512; 16] = std::array::from_fn(|i| unsafe { _mm512_loadu_ps(rows.add(i * stride)) });
+    // Pairs of rows, then of pairs, then of quarters: each step doubles what lies together.
+    let mut t = r;
+    for i in 0..8 {
+        t[2 * i] = _mm512_unpacklo_ps(r[2 * i], r[2 * i + 1]);
+        t[2 * i + 1] = _mm512_unpackhi_ps(r[2 * i], r[2 * i + 1]);
+    }
+    let mut q = t;
+    for i in 0..4 {
+        let (a, b, c, d) = (t[4 * i], t[4 * i + 1], t[4 * i + 2], t[4 * i + 3]);
+        q[4 * i] = _mm512_shuffle_ps::<0x44>(a, c);
+        q[4 * i + 1] = _mm512_shuffle_ps::<0xee>(a, c);
+        q[4 * i + 2] = _mm512_shuffle_ps::<0x44>(b, d);
+        q[4 * i + 3] = _mm512_shuffle_ps::<0xee>(b, d);
+    }
+    // q[4g + j] holds, in quarter x, column 4x + j of rows 4g…4g + 3.
+    for j in 0..4 {
+        let (a, b, c, d) = (q[j], q[4 + j], q[8 + j], q[12 + j]);
+        let ab_low = _mm512_shuffle_f32x4::<0x88>(a, b);
+        let ab_high = _mm512_shuffle_f32x4::<0xdd>(a, b);
+        let cd_low = _mm512_shuffle_f32x4::<0x88>(c, d);
+        let cd_high = _mm512_shuffle_f32x4::<0xdd>(c, d);
+        // Columns j, 8 + j from the low ones, 4 + j, 12 + j from the high ones.
+        // SAFETY: the caller's promise.
+        unsafe {
+            _mm512_storeu_ps(out.add(j * 16), _mm512_shuffle_f32x4::<0x88>(ab_low, cd_low));
+            _mm512_storeu_ps(out.add((8 + j) * 16), _mm512_shuffle_f32x4::<0xdd>(ab_low, cd_low));
+            _mm512_storeu_ps(out.add((4 + j) * 16), _mm512_shuffle_f32x4::<0x88>(ab_high, cd_high));
+            _mm512_storeu_ps(
+                out.add((12 + j) * 16),
+                _mm512_shuffle_f32x4::<0xdd>(ab_high, cd_high),
+            );
+        }
+    }
+}
