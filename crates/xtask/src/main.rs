@@ -7,6 +7,7 @@
 //!
 //! Not here: building, testing, fetching anything. The Makefile does that, and calls this.
 
+mod bindings;
 mod cargo;
 mod repository;
 mod rules;
@@ -24,8 +25,9 @@ use anyhow::{Context as _, Result};
 const USAGE: &str = "\
 Usage: cargo xtask COMMAND
 
-  tidy   crate edges, crate docs, links, unsafe, lengths, left-overs, whitespace, large files
-  lint   rustfmt --check, clippy with warnings as errors, tidy
+  bindings   writes ui/src/lib/bindings.ts from the desktop app's commands
+  tidy       crate edges, crate docs, links, unsafe, lengths, left-overs, whitespace, large files, bindings
+  lint       rustfmt --check, clippy with warnings as errors, tidy
 ";
 
 fn main() -> ExitCode {
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
     let done = match words[..] {
         ["tidy"] => tidy::run(),
         ["lint"] => lint(),
+        ["bindings"] => bindings::run(),
         ["help" | "--help" | "-h"] => {
             say(USAGE);
             return ExitCode::SUCCESS;
