@@ -1,5 +1,7 @@
 // What every view shares: where we are, the settings, the state of the library, and what is said in passing.
 
+import { tick } from "svelte";
+
 import { Channel, commands, type AppEvent, type Failure, type LibraryState, type Settings, type SettingsState, type Start } from "./bindings";
 import { t } from "./strings";
 
@@ -82,6 +84,8 @@ class App {
     } catch (error) {
       this.problem = sentence(error);
     }
+    // Only what is drawn can be used.
+    await tick();
     document.documentElement.dataset["ready"] = "";
     void commands.ready().catch(() => undefined);
   }

@@ -20,6 +20,11 @@ export function score(value: number): string {
   return value.toLocaleString(locale, { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
+/** A number on an axis: as short as it is exact. */
+export function tick(value: number): string {
+  return value.toLocaleString(locale, { maximumFractionDigits: 3 });
+}
+
 export function percent(value: number): string {
   return value > 0 && value < 0.01 ? shareOne.format(value) : share.format(value);
 }
@@ -40,6 +45,7 @@ export function bytes(value: number): string {
 
 /** A duration in milliseconds, short: "0.4 ms", "37 ms", "1.2 s", "3 min". */
 export function millis(value: number): string {
+  if (value === 0) return "0\u00a0ms";
   if (value < 9.95) return `${one.format(value)}\u00a0ms`;
   if (value < 999.5) return `${plain.format(value)}\u00a0ms`;
   if (value < 59_950) return `${one.format(value / 1000)}\u00a0s`;

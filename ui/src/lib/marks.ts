@@ -34,6 +34,21 @@ function stem(word: string): string {
 export interface Terms {
   stems: string[];
   pairs: string[];
+  /** Sentences to find as they stand, whatever the white space; set instead of the rest. */
+  phrases?: RegExp[];
+}
+
+/** Terms that mark the sentences of a quotation, whose pieces are joined by ` … `. */
+export function phrases(quote: string): Terms {
+  const found = quote
+    .split(" … ")
+    .map((it) => it.trim())
+    .filter((it) => it.length > 2)
+    .map((it) => {
+      const parts = it.split(/\s+/).map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+      return new RegExp(parts.join("\\s+"), "giu");
+    });
+  return { stems: [], pairs: [], phrases: found };
 }
 
 export function terms(query: string): Terms {
@@ -52,7 +67,7 @@ export function terms(query: string): Terms {
 function matches(word: string, stems: readonly string[]): boolean {
   const own = stem(word);
   return stems.some(
-    (it) => own === it || (it.length >= 4 && own.startsWith(it) && own.length - it.length <= 3) || (own.length >= 5 && it.startsWith(own)),
+    (it) => own === it || (it.length >= 4 && own.startsWith(it) && own.length - it.length <= (it.length >= 7 ? 6 : 1)) || (own.length >= 5 && it.startsWith(own)),
   );
 }
 
@@ -64,6 +79,11 @@ export function ranges(text: string, look: Terms): [number, number][] {
     if (last && start <= last[1]) last[1] = Math.max(last[1], end);
     else found.push([start, end]);
   };
+  if (look.phrases) {
+    const all = look.phrases.flatMap((it) => [...text.matchAll(it)].map((match) => [match.index, match.index + match[0].length] as const));
+    for (const [start, end] of all.sort((a, b) => a[0] - b[0])) push(start, end);
+    return found;
+  }
   for (const match of text.matchAll(WORD)) {
     const word = match[0];
     if (SPACELESS.test(word)) {

@@ -2,7 +2,6 @@
 
 /** Controls, direction marks and overrides, invisible joiners and the like: U+202E turns "gpj.exe" round. */
 const UNSEEN =
-  // eslint-disable-next-line no-control-regex
   /[\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202f\u205f-\u206f\u3164\ufeff\ufff9-\ufffc\u{e0000}-\u{e0fff}]/gu;
 
 /** One piece of a name: text as it is, or a character that is named instead of obeyed. */

@@ -372,7 +372,7 @@ const en = {
     dropHere: "Drop to search these folders",
     folders: "Folders",
     folderActions: (name: string) => `Actions for ${name}`,
-    folderCounts: (indexed: number, all: number) => `${n(indexed)} of ${plural(all, "file", "files")} indexed`,
+    folderCounts: (indexed: number, all: number) => `${n(indexed)} of ${n(all)} indexed`,
     missing: "Not there now. Nothing is forgotten; it goes on when the folder is back.",
     phase: {
       empty: "No folders",

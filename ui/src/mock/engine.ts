@@ -78,7 +78,7 @@ export function find(text: string, filter: SearchFilter): Found[] {
   const most = Math.max(0.01, ...list.map(([it]) => score(it, query, true)));
   return list.map(([passage, own], index) => {
     // What a reader of both would think: the words, the meaning, and a little that nobody saw coming.
-    const truth = Math.max(0.003, Math.min(0.985, (score(passage, query, true) / most) ** 1.7 * 0.93 + (noise() - 0.6) * 0.16));
+    const truth = Math.max(0.003, Math.min(0.985, (score(passage, query, true) / most) ** 2.1 * 0.93 + (noise() - 0.45) * 0.17));
     return { passage, bm25: own.bm25, vector: own.vector, fused: index + 1, truth };
   });
 }
@@ -151,7 +151,7 @@ export function decide(all: number[][], threshold: number | null, mode: PruneMod
       lost.push(...sorted.slice(Math.max(0, left)));
     } else if (threshold !== null && mode !== "off" && dispersion > threshold && layer > 1) {
       const border = ((row[sorted[left - 1] ?? 0] ?? 0) + (row[sorted[left] ?? 0] ?? 0)) / 2;
-      const margin = 0.07 + 0.22 * Math.max(0, 1 - layer / LAYERS);
+      const margin = 0.05 + 0.13 * Math.max(0, 1 - layer / LAYERS);
       for (const it of sorted) {
         const distance = (row[it] ?? 0) - border;
         if (mode === "set" && distance > margin && won.length < left) won.push(it);

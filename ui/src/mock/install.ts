@@ -40,7 +40,7 @@ let settings: Settings = {
   llm: "extractive",
   results: 10,
   candidates: 20,
-  rerank: { mode: "set", pruning: { kind: "threshold", threshold: 0.55 }, window: 2, microBatchTokens: null, rowShare: null, memoryBudget: 250_000_000 },
+  rerank: { mode: "set", pruning: { kind: "threshold", threshold: 0.32 }, window: 2, microBatchTokens: null, rowShare: null, memoryBudget: 250_000_000 },
 };
 
 const settingsState = (): SettingsState => ({
@@ -558,4 +558,3 @@ export function install() {
     (window as unknown as { mock: { violations: string[] } }).mock.violations.push(`${event.violatedDirective} ${event.blockedURI}`);
   });
 }
-
