@@ -146,7 +146,7 @@ export function decide(all: number[][], threshold: number | null, mode: PruneMod
     const lost: number[] = [];
     const left = slots - accepted.length;
     const sorted = [...active].sort((a, b) => (row[b] ?? 0) - (row[a] ?? 0));
-    if (layer === LAYERS || left <= 0) {
+    if (layer === LAYERS || left <= 0 || left >= active.length) {
       won.push(...sorted.slice(0, Math.max(0, left)));
       lost.push(...sorted.slice(Math.max(0, left)));
     } else if (threshold !== null && mode !== "off" && dispersion > threshold && layer > 1) {
@@ -155,7 +155,7 @@ export function decide(all: number[][], threshold: number | null, mode: PruneMod
       for (const it of sorted) {
         const distance = (row[it] ?? 0) - border;
         if (mode === "set" && distance > margin && won.length < left) won.push(it);
-        else if (distance < -margin * 0.55) lost.push(it);
+        else if (distance < -margin * 0.55 && active.length - lost.length > left) lost.push(it);
       }
     }
     computed += active.length;
