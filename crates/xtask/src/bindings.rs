@@ -34,7 +34,8 @@ export { Channel };
 /// Writes the bindings anew.
 pub(crate) fn run() -> Result<bool> {
     let files = repository::files()?;
-    let text = |path: &str| -> Option<String> { files.iter().find(|it| it.path == path)?.text.clone() };
+    let text =
+        |path: &str| -> Option<String> { files.iter().find(|it| it.path == path)?.text.clone() };
     let dto = text(DTO).with_context(|| format!("{DTO} is not in the repository"))?;
     let sources: Vec<(String, String)> = files
         .iter()

@@ -54,7 +54,8 @@ mod tests {
 
     const DTO_TEXT: &str =
         "#[serde(rename_all = \"camelCase\")]\npub(crate) struct A { pub(crate) b: u8 }\n";
-    const COMMAND_TEXT: &str = "#[tauri::command]\npub(crate) async fn get_a() -> Reply<A> { a() }\n";
+    const COMMAND_TEXT: &str =
+        "#[tauri::command]\npub(crate) async fn get_a() -> Reply<A> { a() }\n";
 
     fn repository(bindings: &str, list: &str) -> Vec<File> {
         vec![
