@@ -10,6 +10,24 @@ type Library = typeof import("pdfjs-dist");
 
 let library: Promise<Library> | undefined;
 
+// Fonts that a PDF may name without bringing them, and character maps of East Asian ones: without them such
+// pages come out blank. Each is a module of its own with the bytes inside, so that the policy needs no
+// connection to anything, not even to the app itself.
+const DATA = {
+  ...import.meta.glob<string>("../../node_modules/pdfjs-dist/cmaps/*.bcmap", { query: "?inline", import: "default" }),
+  ...import.meta.glob<string>("../../node_modules/pdfjs-dist/standard_fonts/*.{pfb,ttf}", { query: "?inline", import: "default" }),
+};
+const FOLDERS: Record<string, string> = { cMapUrl: "cmaps", standardFontDataUrl: "standard_fonts" };
+
+class Bundled {
+  async fetch({ kind, filename }: { kind: string; filename: string }): Promise<Uint8Array> {
+    const load = DATA[`../../node_modules/pdfjs-dist/${FOLDERS[kind]}/${filename}`];
+    if (!load) throw new Error(`${filename} is not among the fonts and character maps of the app`);
+    const url = await load();
+    return Uint8Array.from(atob(url.slice(url.indexOf(",") + 1)), (it) => it.charCodeAt(0));
+  }
+}
+
 export function pdfjs(): Promise<Library> {
   library ??= Promise.all([
     import("pdfjs-dist/legacy/build/pdf.mjs"),
@@ -25,10 +43,11 @@ export async function openPdf(data: ArrayBuffer): Promise<PDFDocumentProxy> {
   const { getDocument } = await pdfjs();
   return getDocument({
     data,
-    cMapUrl: "/pdf/cmaps/",
+    BinaryDataFactory: Bundled,
+    // Asked for by name only; the factory knows where they are.
+    cMapUrl: "cmaps/",
     cMapPacked: true,
-    standardFontDataUrl: "/pdf/standard_fonts/",
-    wasmUrl: "/pdf/wasm/",
+    standardFontDataUrl: "standard_fonts/",
     useWasm: false,
     useWorkerFetch: false,
     isEvalSupported: false,

@@ -435,7 +435,8 @@ const en = {
     where: "In",
     everywhere: "all folders",
     hint: "As in .gitignore: *.log, drafts/, /old.txt",
-    would: (files: string, size: string, passages: string) => `Leaves out ${files} files (${size}, ${passages} passages) that are searched now`,
+    would: (files: number, size: string, passages: number) =>
+      `Leaves out ${plural(files, "file", "files")} (${size}, ${plural(passages, "passage", "passages")}) that ${files === 1 ? "is" : "are"} searched now`,
     nothing: "No file that is searched now would be left out.",
     apply: "Leave out",
     added: "Rule added",
@@ -568,6 +569,8 @@ const en = {
     next: "Continue",
     back: "Back",
     models: "The models are here",
+    modelsWanted: "Search by meaning",
+    modelsMissing: "Words are searched already. To search by meaning as well, Riddle needs a model: download it, or import it from a folder.",
     modelsText: "What Riddle needs to understand meaning comes with it. Nothing has to be downloaded.",
     ready: "Search already works",
     readyText: "The first files are in, and the rest follow while you search.",

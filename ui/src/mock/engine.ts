@@ -151,7 +151,7 @@ export function decide(all: number[][], threshold: number | null, mode: PruneMod
       lost.push(...sorted.slice(Math.max(0, left)));
     } else if (threshold !== null && mode !== "off" && dispersion > threshold && layer > 1) {
       const border = ((row[sorted[left - 1] ?? 0] ?? 0) + (row[sorted[left] ?? 0] ?? 0)) / 2;
-      const margin = 0.05 + 0.13 * Math.max(0, 1 - layer / LAYERS);
+      const margin = 0.015 + 0.15 * Math.max(0, 1 - layer / LAYERS);
       for (const it of sorted) {
         const distance = (row[it] ?? 0) - border;
         if (mode === "set" && distance > margin && won.length < left) won.push(it);
