@@ -41,7 +41,7 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Without threads yet: they need the shell.
-    pub(crate) fn start(config: &Config) -> Engine {
+    pub(crate) fn new(config: &Config) -> Engine {
         Engine {
             config: config.clone(),
             assistant: Mutex::default(),

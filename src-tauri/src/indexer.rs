@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use riddle_rag::{IndexEvent, Library};
+use riddle_rag::{IndexEvent, Library, Records};
 use riddle_types::FileState;
 
 use crate::{
@@ -44,13 +44,14 @@ type Job = Box<dyn FnOnce(Option<&mut Library>) + Send>;
 /// The thread's other end.
 pub(crate) struct Indexer {
     jobs: Mutex<Sender<Job>>,
+    /// The thread's end, until it is started.
+    waiting: Mutex<Option<Receiver<Job>>>,
     /// Ends the run under way, so that jobs are looked at.
     interrupt: Arc<AtomicBool>,
     closing: Arc<AtomicBool>,
     paused: Arc<AtomicBool>,
     doing: Arc<Mutex<Doing>>,
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
-    shell: Shell,
 }
 
 /// What the thread is doing.
@@ -117,35 +118,38 @@ impl Doing {
 }
 
 impl Indexer {
-    /// Starts the thread.
-    pub(crate) fn start(shell: &Shell) -> Indexer {
+    /// Without the thread yet: it needs the shell.
+    pub(crate) fn new(paused: bool) -> Indexer {
         let (sender, jobs) = mpsc::channel();
-        let paused = shell.records.setting(PAUSED).ok().flatten().is_some();
-        let indexer = Indexer {
+        Indexer {
             jobs: Mutex::new(sender),
+            waiting: Mutex::new(Some(jobs)),
             interrupt: Arc::default(),
             closing: Arc::default(),
             paused: Arc::new(AtomicBool::new(paused)),
             doing: Arc::default(),
             thread: Mutex::default(),
-            shell: shell.clone(),
-        };
+        }
+    }
+
+    /// Starts the thread, once.
+    pub(crate) fn serve(&self, shell: &Shell) {
+        let Some(jobs) = lock(&self.waiting).take() else { return };
         let thread = Thread {
             shell: shell.clone(),
             jobs,
-            interrupt: Arc::clone(&indexer.interrupt),
-            closing: Arc::clone(&indexer.closing),
-            paused: Arc::clone(&indexer.paused),
-            doing: Arc::clone(&indexer.doing),
+            interrupt: Arc::clone(&self.interrupt),
+            closing: Arc::clone(&self.closing),
+            paused: Arc::clone(&self.paused),
+            doing: Arc::clone(&self.doing),
             told: None,
             noted: Instant::now(),
             synced: false,
         };
         let spawned =
             std::thread::Builder::new().name("indexer".to_owned()).spawn(move || thread.run());
-        *lock(&indexer.thread) =
+        *lock(&self.thread) =
             Some(spawned.expect("the system has threads to give when the program starts"));
-        indexer
     }
 
     pub(crate) fn doing(&self) -> MutexGuard<'_, Doing> {
@@ -178,8 +182,9 @@ impl Indexer {
         receiver.recv().unwrap_or_else(|_| Err(crate::failure::broke_down(&"the indexer ended")))
     }
 
-    pub(crate) fn pause(&self, paused: bool) -> Reply<()> {
-        self.shell.records.set_setting(PAUSED, paused.then_some("1"))?;
+    /// Pauses or goes on; [`is_paused`] tells the next start.
+    pub(crate) fn pause(&self, records: &Records, paused: bool) -> Reply<()> {
+        records.set_setting(PAUSED, paused.then_some("1"))?;
         self.paused.store(paused, Ordering::Release);
         self.post(|_| {});
         Ok(())
@@ -194,6 +199,11 @@ impl Indexer {
             let _ = thread.join();
         }
     }
+}
+
+/// Whether indexing was paused when the program ended.
+pub(crate) fn is_paused(records: &Records) -> riddle_rag::Result<bool> {
+    Ok(records.setting(PAUSED)?.is_some())
 }
 
 /// The thread's own end.

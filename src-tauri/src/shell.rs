@@ -27,7 +27,7 @@ use crate::{
     dto::{About, AppEvent, Settings, SettingProblem, Start},
     engine::Engine,
     failure,
-    indexer::Indexer,
+    indexer::{self, Indexer},
     dto::Failure,
 };
 
@@ -45,7 +45,7 @@ pub(crate) struct Inner {
     pub(crate) config: Config,
     pub(crate) records: Records,
     pub(crate) engine: Engine,
-    indexer: OnceLock<Indexer>,
+    pub(crate) indexer: Indexer,
     pub(crate) settings: RwLock<Settings>,
     pub(crate) problems: Mutex<Vec<SettingProblem>>,
     channel: Mutex<Option<Channel<AppEvent>>>,
@@ -80,10 +80,10 @@ impl Shell {
         let settings = settings::read(&records)?;
         let figures = Figures::read(&config.home);
         let shell = Shell(Arc::new(Inner {
-            engine: Engine::start(&config),
+            engine: Engine::new(&config),
+            indexer: Indexer::new(indexer::is_paused(&records)?),
             config,
             records,
-            indexer: OnceLock::new(),
             settings: RwLock::new(settings),
             problems: Mutex::default(),
             channel: Mutex::default(),
@@ -95,12 +95,8 @@ impl Shell {
             cold_start_ms: OnceLock::new(),
         }));
         shell.engine.serve(&shell);
-        let _ = shell.indexer.set(Indexer::start(&shell));
+        shell.indexer.serve(&shell);
         Ok(shell)
-    }
-
-    pub(crate) fn indexer(&self) -> &Indexer {
-        self.indexer.get().expect("the indexer is set when the shell is made: this is a bug")
     }
 
     /// Tells the interface, if it listens.
@@ -171,7 +167,7 @@ impl Shell {
     pub(crate) fn close(&self) {
         self.cancel_pull();
         self.stop_search();
-        self.indexer().close();
+        self.indexer.close();
         lock(&self.figures).write(&self.config.home);
     }
 }

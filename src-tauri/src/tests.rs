@@ -335,7 +335,7 @@ fn pausing_is_kept_and_settings_are_checked() {
     assert!(desk.call("settings_set", json!({ "settings": settings })).is_err());
     let again = Shell::open(desk.shell.config.clone()).expect("opens");
     assert_eq!(again.settings().settings.theme, crate::dto::Theme::Dark);
-    assert!(again.indexer().doing().phase(false) != Phase::Watching);
+    assert!(again.indexer.doing().phase(false) != Phase::Watching);
     again.close();
     // Without a network nothing is fetched.
     let (events, _) = channel();

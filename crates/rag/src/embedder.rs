@@ -15,11 +15,11 @@ use crate::{Config, DEFAULT_EMBEDDER, Error, Result};
 /// The embedders that are open in this process, by directory: indexing and searching use one between them,
 /// and nobody keeps one open that nobody uses.
 #[derive(Clone, Default)]
-pub(crate) struct Shared(Arc<Mutex<HashMap<PathBuf, Weak<dyn Embedder>>>>);
+pub struct SharedEmbedders(Arc<Mutex<HashMap<PathBuf, Weak<dyn Embedder>>>>);
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for SharedEmbedders {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Shared")
+        f.write_str("SharedEmbedders")
     }
 }
 

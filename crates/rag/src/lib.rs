@@ -40,6 +40,7 @@ pub use calibration::{
     Calibrated, CheckedPromise, calibrate, calibration, check_calibration, fingerprint,
 };
 pub use config::{Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES};
+pub use embedder::SharedEmbedders;
 pub use error::{Error, Result};
 pub use excerpt::{Marked, excerpt, marked};
 pub use library::{InputDocument, Library};

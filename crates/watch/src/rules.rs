@@ -18,6 +18,8 @@ impl Pattern {
             return Err("a pattern names files, as *.log or drafts/".to_owned());
         }
         let mut rules = GitignoreBuilder::new(root);
+        // The scan takes `a[` as it stands; a person who types it has not finished.
+        rules.allow_unclosed_class(false);
         rules.add_line(None, pattern).map_err(|error| error.to_string())?;
         rules.build().map(Pattern).map_err(|error| error.to_string())
     }

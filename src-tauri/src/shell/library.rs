@@ -20,9 +20,8 @@ const MOST_ROWS: u32 = 1000;
 impl Shell {
     pub(crate) fn library(&self) -> Reply<LibraryState> {
         let freshness = self.records.freshness()?;
-        let indexer = self.indexer();
-        let folders = self.records.folders()?;
-        let doing = indexer.doing();
+                let folders = self.records.folders()?;
+        let doing = self.indexer.doing();
         Ok(LibraryState {
             phase: doing.phase(folders.is_empty()),
             folders: folders
@@ -55,7 +54,7 @@ impl Shell {
             return Ok(Vec::new());
         }
         let paths = paths.to_vec();
-        self.indexer().ask(move |library| {
+        self.indexer.ask(move |library| {
             let add = |path: PathBuf| Added {
                 problem: library.add_root(&path).err().map(|it| clean(&it.to_string())),
                 path: shown(&path),
@@ -68,23 +67,23 @@ impl Shell {
         let folders = self.records.folders()?;
         let path = folders.into_iter().find(|it| it.id == RootId(folder)).map(|it| it.path);
         let path = path.ok_or_else(|| Failure::gone("this folder is no longer in the library"))?;
-        self.indexer().ask(move |library| Ok(library.remove_root(&path)?))?;
+        self.indexer.ask(move |library| Ok(library.remove_root(&path)?))?;
         self.engine.refresh();
         Ok(())
     }
 
     pub(crate) fn rescan(&self) {
-        self.indexer().post(|_| {});
+        self.indexer.post(|_| {});
     }
 
     pub(crate) fn rebuild(&self) -> Reply<()> {
-        self.indexer().ask(|library| Ok(library.rebuild_indexes(&mut |_| {})?))?;
+        self.indexer.ask(|library| Ok(library.rebuild_indexes(&mut |_| {})?))?;
         self.engine.refresh();
         Ok(())
     }
 
     pub(crate) fn pause(&self, paused: bool) -> Reply<()> {
-        self.indexer().pause(paused)
+        self.indexer.pause(&self.records, paused)
     }
 
     pub(crate) fn ledger(&self, query: &LedgerQuery) -> Reply<LedgerPage> {
@@ -117,7 +116,7 @@ impl Shell {
 
     pub(crate) fn retry(&self, files: &[i64]) -> Reply<u64> {
         let files: Vec<FileId> = files.iter().copied().map(FileId).collect();
-        self.indexer().ask(move |library| {
+        self.indexer.ask(move |library| {
             Ok(if files.is_empty() { library.retry_failed()? } else { library.retry(&files)? })
         })
     }

@@ -186,7 +186,7 @@ impl Shell {
         let name = name.map(str::to_owned);
         match (kind, name) {
             (ModelKind::Reranker, name) => {
-                self.indexer().ask(move |library| Ok(library.choose_reranker(name.as_deref())?))?;
+                self.indexer.ask(move |library| Ok(library.choose_reranker(name.as_deref())?))?;
                 self.engine.run(|shell, _| {
                     if let Ok(assistant) = shell.engine.assistant() {
                         assistant.release_reranker();
@@ -194,7 +194,7 @@ impl Shell {
                 });
             }
             (ModelKind::Embedder, Some(name)) => {
-                self.indexer().ask(move |library| Ok(library.choose_embedder(&name)?))?;
+                self.indexer.ask(move |library| Ok(library.choose_embedder(&name)?))?;
             }
             _ => return Err(Failure::bad("this version can not use such a model")),
         }

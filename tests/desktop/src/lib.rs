@@ -81,6 +81,8 @@ impl Session {
             .env("XDG_DATA_HOME", home.join("data"))
             .env("XDG_CACHE_HOME", home.join("cache"))
             .env("LANG", "C.UTF-8")
+            // The home goes away while the WebView's processes still end.
+            .env("MESA_SHADER_CACHE_DISABLE", "true")
             .stdout(Stdio::null())
             .spawn()?;
         let mut capabilities = Map::new();

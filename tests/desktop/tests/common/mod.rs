@@ -10,7 +10,8 @@ use serde_json::json;
 use tempfile::TempDir;
 
 /// The built app; says `SKIPPED` where a session can not be had.
-pub fn program() -> Option<PathBuf> {
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
+pub(crate) fn program() -> Option<PathBuf> {
     match requirements() {
         Ok(program) => Some(program),
         Err(why) => {
@@ -21,33 +22,34 @@ pub fn program() -> Option<PathBuf> {
 }
 
 /// A home of a test's own. Short: a socket's path has 108 bytes at most.
-pub fn home() -> std::io::Result<TempDir> {
+pub(crate) fn home() -> std::io::Result<TempDir> {
     tempfile::Builder::new().prefix("riddle").tempdir()
 }
 
 /// A folder of files.
-pub struct Files {
+pub(crate) struct Files {
     _folder: TempDir,
     path: String,
 }
 
+#[allow(dead_code, reason = "each test program uses its own part of this module")]
 impl Files {
     /// An empty one.
-    pub fn new() -> std::io::Result<Files> {
+    pub(crate) fn new() -> std::io::Result<Files> {
         let folder = tempfile::tempdir()?;
         let path = folder.path().canonicalize()?.to_string_lossy().into_owned();
         Ok(Files { _folder: folder, path })
     }
 
     /// Its path, to be typed.
-    pub fn path_text(&self) -> &str {
+    pub(crate) fn path_text(&self) -> &str {
         &self.path
     }
 }
 
 /// A copy of the sample library: what the app reads is nobody else's.
 #[allow(dead_code, reason = "each test program uses its own part of this module")]
-pub fn sample_library() -> std::io::Result<Files> {
+pub(crate) fn sample_library() -> std::io::Result<Files> {
     let files = Files::new()?;
     copy(&repository().join("assets/sample-library"), Path::new(files.path_text()))?;
     Ok(files)
@@ -68,7 +70,7 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
 }
 
 /// Waits until everything is read.
-pub async fn indexed(app: &Session) -> Result<(), Error> {
+pub(crate) async fn indexed(app: &Session) -> Result<(), Error> {
     let begun = Instant::now();
     loop {
         let state = app.invoke("library", json!({})).await?;
