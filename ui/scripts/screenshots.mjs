@@ -1,5 +1,6 @@
-// Pictures of every view for docs/screenshots, from the mock build: `npm run screenshots [pattern]`. Each view light and
-// dark at 1280×800, and light at 900×600; with pngquant, if it is there, they are made small.
+// Pictures of every view for docs/screenshots, from the mock build: `npm run screenshots [pattern]`. Views in use are
+// taken light and dark at 1280×800 and 900×600; their empty, busy and broken states light and large, dark and small.
+// With pngquant, if it is installed, the files are made small.
 
 import { execFileSync } from "node:child_process";
 import { mkdirSync, statSync } from "node:fs";
@@ -56,28 +57,33 @@ const SIZES = [
   { tag: "light-900x600", theme: "light", width: 900, height: 600 },
   { tag: "dark-900x600", theme: "dark", width: 900, height: 600 },
 ];
+const MAIN = new Set(["search", "search-pdf", "ask", "pipeline", "performance", "library", "settings", "first-run-1"]);
 
 mkdirSync(out, { recursive: true });
 const browser = await start();
 let bytes = 0;
 for (const [name, scene] of Object.entries(SCENES)) {
-  for (const { tag, ...size } of SIZES) {
+  const sizes = SIZES.filter(({ tag }) => (MAIN.has(name) || tag === "light" || tag === "dark-900x600") && only.test(`${name}-${tag}`));
+  if (sizes.length === 0) continue;
+  const page = await open(browser, { mock: scene.mock, theme: "system" });
+  await scene.act(page);
+  await page.mouse.move(0, 0);
+  for (const { tag, theme, width, height } of sizes) {
     const file = join(out, `${name}-${tag}.png`);
-    if (!only.test(`${name}-${tag}`)) continue;
-    const page = await open(browser, { mock: scene.mock, ...size });
-    await scene.act(page);
-    await page.mouse.move(0, 0);
-    await page.waitForTimeout(250);
+    // The app follows the system's theme, so one page shows them all.
+    await page.setViewportSize({ width, height });
+    await page.emulateMedia({ colorScheme: theme, reducedMotion: "reduce" });
+    await page.waitForTimeout(name === "search-pdf" ? 900 : 250);
     await page.screenshot({ path: file });
-    if (page.problems.length > 0) console.error(`${name}: ${page.problems.join(" | ")}`);
-    await page.close();
     try {
-      execFileSync("pngquant", ["--force", "--skip-if-larger", "--strip", "--quality=60-90", "--output", file, "64", file]);
+      execFileSync("pngquant", ["--force", "--skip-if-larger", "--strip", "--quality=60-95", "--output", file, "128", file]);
     } catch {
       // Not installed, or not smaller: the picture stays as it is.
     }
     bytes += statSync(file).size;
   }
+  if (page.problems.length > 0) console.error(`${name}: ${page.problems.join(" | ")}`);
+  await page.close();
 }
 await browser.stop();
 console.log(`${(bytes / 1e6).toFixed(2)} MB in ${out}`);

@@ -46,7 +46,7 @@ export async function open({ base, context }, { mock = "", theme = "light", text
   await page.setViewportSize({ width, height });
   await page.emulateMedia({ reducedMotion: reduced ? "reduce" : "no-preference", colorScheme: theme === "dark" ? "dark" : "light" });
   await page.goto(`${base}?mock=${mock}&theme=${theme}&text=${text}`);
-  await page.waitForSelector("html[data-ready]");
+  await page.waitForSelector("html[data-ready]", { state: "attached", timeout: 60_000 });
   await page.evaluate(() => document.fonts.ready);
   return page;
 }
