@@ -40,5 +40,7 @@ export default defineConfig(({ mode }) => ({
     environment: "jsdom",
     include: ["tests/unit/**/*.test.ts"],
     setupFiles: ["tests/unit/setup.ts"],
+    // No test measures time; on a busy machine the whole app takes its time to draw.
+    testTimeout: 60_000,
   },
 }));

@@ -18,6 +18,8 @@ class Pipeline {
   calibration = $state.raw<CalibrationInfo | null>(null);
   problem = $state("");
   chosen = $state<number | null>(null);
+  /** When the trace was recorded that has been drawn already. */
+  seen = 0;
 
   private wanted = 0;
 

@@ -24,6 +24,7 @@ export async function start() {
     locale: "en-GB",
     timezoneId: "Europe/London",
   });
+  context.setDefaultTimeout(90_000);
   return {
     base,
     context,

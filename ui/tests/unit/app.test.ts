@@ -86,7 +86,7 @@ describe("the app", () => {
     await begin();
     await user.click(screen.getByTestId("nav-ask"));
     await user.type(screen.getByTestId("ask-input"), "What does the winter mooring cost?{Enter}");
-    await waitFor(() => expect(screen.getByTestId("answer")).toHaveAttribute("data-state", "done"), { timeout: 4000 });
+    await waitFor(() => expect(screen.getByTestId("answer")).toHaveAttribute("data-state", "done"));
     expect(screen.getAllByTestId("answer-sentence").map((it) => it.textContent).join(" ")).toContain("£412");
     const citation = screen.getAllByTestId("citation")[0] as HTMLElement;
     await user.click(citation);

@@ -1,9 +1,11 @@
 import "@testing-library/jest-dom/vitest";
 import "../../src/lib/locale";
 
-import { cleanup } from "@testing-library/svelte";
+import { cleanup, configure } from "@testing-library/svelte";
 import { clearMocks } from "@tauri-apps/api/mocks";
 import { afterEach } from "vitest";
+
+configure({ asyncUtilTimeout: 20_000 });
 
 // What jsdom does not have.
 HTMLDialogElement.prototype.showModal ??= function (this: HTMLDialogElement) {
