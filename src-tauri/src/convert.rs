@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use riddle_rag::{ChunkRecord, FileRecord, FoundCandidate, Highlighter, Marked, SearchHit, excerpt};
+use riddle_rag::{
+    ChunkRecord, FileRecord, FoundCandidate, Highlighter, Marked, SearchHit, excerpt,
+};
 use riddle_types::{self as types, FileKind, FileState, Filter};
 
 use crate::dto::{

@@ -89,7 +89,8 @@ fn set_tray<R: Runtime>(app: &AppHandle<R>, wanted: bool) -> Result<(), String> 
 
 fn set_shortcut<R: Runtime>(app: &AppHandle<R>, shortcut: Option<&str>) -> Result<(), String> {
     let Some(shortcuts) = app.try_state::<tauri_plugin_global_shortcut::GlobalShortcut<R>>() else {
-        return shortcut.map_or(Ok(()), |_| Err("shortcuts do not work in this session".to_owned()));
+        return shortcut
+            .map_or(Ok(()), |_| Err("shortcuts do not work in this session".to_owned()));
     };
     shortcuts.unregister_all().map_err(|error| error.to_string())?;
     let Some(shortcut) = shortcut else { return Ok(()) };

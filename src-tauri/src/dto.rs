@@ -178,8 +178,13 @@ pub(crate) enum SearchEvent {
         /// Candidate × layer forwards that were computed, 0…1.
         computed_share: Option<f64>,
     },
-    Cancelled { query: u32 },
-    Failed { query: u32, failure: Failure },
+    Cancelled {
+        query: u32,
+    },
+    Failed {
+        query: u32,
+        failure: Failure,
+    },
 }
 
 /// Which order hits are in.
@@ -190,7 +195,9 @@ pub(crate) enum Order {
     Fused,
     /// Keywords alone.
     Keyword,
-    Reranked { model: String },
+    Reranked {
+        model: String,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -344,7 +351,13 @@ pub(crate) enum PreviewBody {
         truncated: bool,
     },
     /// As `text`; to be shown formatted, HTML in it as text.
-    Markdown { text: String, first_line: u32, passage_start: u32, passage_end: u32, truncated: bool },
+    Markdown {
+        text: String,
+        first_line: u32,
+        passage_start: u32,
+        passage_end: u32,
+        truncated: bool,
+    },
     /// Fetch the bytes with `preview_bytes` and show this page, the passage highlighted.
     Pdf { page: u32, last_page: u32 },
     /// The text that was read from any other format, passage by passage.
@@ -399,9 +412,18 @@ pub(crate) enum AskEvent {
         searched_for: String,
     },
     /// More of the answer; citations are written `[n]`. Provisional: `done` brings the checked sentences.
-    Piece { question: u32, text: String },
-    Done { question: u32, answer: Answer },
-    Failed { question: u32, failure: Failure },
+    Piece {
+        question: u32,
+        text: String,
+    },
+    Done {
+        question: u32,
+        answer: Answer,
+    },
+    Failed {
+        question: u32,
+        failure: Failure,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -961,9 +983,13 @@ pub(crate) enum ModelEvent {
         /// 0 while it is unknown.
         total: u64,
     },
-    Done { name: String },
+    Done {
+        name: String,
+    },
     Cancelled,
-    Failed { failure: Failure },
+    Failed {
+        failure: Failure,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -1059,11 +1085,17 @@ pub(crate) struct Rerank {
 pub(crate) enum Pruning {
     #[default]
     Never,
-    Threshold { threshold: f32 },
+    Threshold {
+        threshold: f32,
+    },
     /// Needs a calibration.
-    Precision { precision: f64 },
+    Precision {
+        precision: f64,
+    },
     /// Needs a calibration.
-    ErrorProbability { probability: f64 },
+    ErrorProbability {
+        probability: f64,
+    },
 }
 
 impl Default for Settings {

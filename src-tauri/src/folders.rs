@@ -9,7 +9,8 @@ use crate::{convert::shown, dto::SuggestedFolder};
 
 /// Folders of the desktop where people keep what they write, those that exist.
 pub(crate) fn suggested() -> Vec<SuggestedFolder> {
-    let Some(home) = std::env::var_os("HOME").map(PathBuf::from).filter(|it| it.is_absolute()) else {
+    let Some(home) = std::env::var_os("HOME").map(PathBuf::from).filter(|it| it.is_absolute())
+    else {
         return Vec::new();
     };
     let config = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
@@ -36,7 +37,10 @@ fn user_dirs(text: &str, home: &Path) -> Vec<PathBuf> {
         };
         path.is_absolute().then_some(path)
     };
-    ["XDG_DOCUMENTS_DIR", "XDG_DESKTOP_DIR", "XDG_DOWNLOAD_DIR"].into_iter().filter_map(entry).collect()
+    ["XDG_DOCUMENTS_DIR", "XDG_DESKTOP_DIR", "XDG_DOWNLOAD_DIR"]
+        .into_iter()
+        .filter_map(entry)
+        .collect()
 }
 
 /// Lets the person pick folders; nothing when the dialog was closed.
@@ -61,7 +65,11 @@ pub(crate) fn of_paths(paths: &[String]) -> Vec<PathBuf> {
             }
             _ => PathBuf::from(path),
         };
-        let folder = if path.is_file() { path.parent().map_or(path.clone(), Path::to_path_buf) } else { path };
+        let folder = if path.is_file() {
+            path.parent().map_or(path.clone(), Path::to_path_buf)
+        } else {
+            path
+        };
         if !folders.contains(&folder) {
             folders.push(folder);
         }

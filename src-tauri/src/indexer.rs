@@ -78,7 +78,10 @@ impl Doing {
     }
 
     pub(crate) fn progress(&self) -> Option<Progress> {
-        let busy = matches!(self.phase, Some(Phase::Reading | Phase::Embedding | Phase::Syncing | Phase::Paused));
+        let busy = matches!(
+            self.phase,
+            Some(Phase::Reading | Phase::Embedding | Phase::Syncing | Phase::Paused)
+        );
         if !busy || self.total == 0 {
             return None;
         }
@@ -96,9 +99,8 @@ impl Doing {
 
     fn per_second(&self) -> f64 {
         let recent = self.recent.iter().filter(|it| it.elapsed() <= RATE_OVER);
-        let (count, oldest) = recent.fold((0u32, None), |(count, oldest), it| {
-            (count + 1, oldest.or(Some(*it)))
-        });
+        let (count, oldest) =
+            recent.fold((0u32, None), |(count, oldest), it| (count + 1, oldest.or(Some(*it))));
         // Two files are no rate yet, and a first burst is none either.
         let seconds = oldest.map_or(0.0, |it: Instant| it.elapsed().as_secs_f64());
         if count < 2 || seconds < 0.2 { 0.0 } else { f64::from(count) / seconds }
@@ -373,7 +375,9 @@ impl Thread {
         self.told = Some(Instant::now());
         match self.shell.library() {
             Ok(state) => self.shell.tell(AppEvent::Library { state }),
-            Err(failure) => tracing::warn!("the library's state can not be read: {}", failure.message),
+            Err(failure) => {
+                tracing::warn!("the library's state can not be read: {}", failure.message)
+            }
         }
     }
 }

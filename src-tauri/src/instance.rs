@@ -50,6 +50,12 @@ pub(crate) fn meet(_home: &Path, _ask: Ask) -> std::io::Result<Instance> {
     Ok(Instance::First(Listener))
 }
 
+/// Is not to be found any more.
+pub(crate) fn leave(home: &Path) {
+    // Where there was no socket there is none to remove.
+    let _ = std::fs::remove_file(socket(home));
+}
+
 /// Listens on a thread of its own until the program ends.
 pub(crate) fn serve(listener: Listener, on_ask: impl Fn(Ask) + Send + 'static) {
     #[cfg(unix)]

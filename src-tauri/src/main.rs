@@ -97,6 +97,8 @@ fn start(ask: Ask, hidden: bool) -> anyhow::Result<()> {
         .build(tauri::generate_context!())?;
     app.run(move |_, event| {
         if let RunEvent::Exit = event {
+            // Whoever is started from now on is the first.
+            instance::leave(&shell.config.home);
             shell.close();
         }
     });
@@ -173,11 +175,10 @@ fn handler<R: Runtime>() -> impl Fn(Invoke<R>) -> bool + Send + Sync + 'static {
 
 /// The home and the models, from the same places as the command line's.
 fn config() -> anyhow::Result<Config> {
-    let given =
-        |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
-    let home = given("RIDDLE_HOME").or_else(Config::default_home).context(
-        "there is no home folder to keep the index in: set RIDDLE_HOME to a folder",
-    )?;
+    let given = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
+    let home = given("RIDDLE_HOME")
+        .or_else(Config::default_home)
+        .context("there is no home folder to keep the index in: set RIDDLE_HOME to a folder")?;
     let mut config = Config::new(std::path::absolute(home)?);
     config.models = given("RIDDLE_MODELS").map(std::path::absolute).transpose()?;
     Ok(config)
@@ -185,7 +186,9 @@ fn config() -> anyhow::Result<Config> {
 
 /// Warnings go to stderr, where a person who starts the app from a terminal sees them.
 fn log() {
-    use tracing_subscriber::{Layer as _, filter::LevelFilter, layer::SubscriberExt as _, util::SubscriberInitExt as _};
+    use tracing_subscriber::{
+        Layer as _, filter::LevelFilter, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+    };
     let layer = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_filter(LevelFilter::WARN);

@@ -24,11 +24,11 @@ use tauri::ipc::Channel;
 use crate::{
     commands::Reply,
     convert::now,
-    dto::{About, AppEvent, Settings, SettingProblem, Start},
+    dto::Failure,
+    dto::{About, AppEvent, SettingProblem, Settings, Start},
     engine::Engine,
     failure,
     indexer::{self, Indexer},
-    dto::Failure,
 };
 
 pub(crate) use performance::Figures;

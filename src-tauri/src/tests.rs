@@ -125,7 +125,11 @@ fn window(app: &App<MockRuntime>, label: &str) -> WebviewWindow<MockRuntime> {
     WebviewWindowBuilder::new(app, label, tauri::WebviewUrl::default()).build().expect("a window")
 }
 
-fn call(window: &WebviewWindow<MockRuntime>, command: &str, arguments: Value) -> Result<Value, Value> {
+fn call(
+    window: &WebviewWindow<MockRuntime>,
+    command: &str,
+    arguments: Value,
+) -> Result<Value, Value> {
     let request = InvokeRequest {
         cmd: command.to_owned(),
         callback: CallbackFn(0),
@@ -239,11 +243,8 @@ fn hostile_names_and_texts_are_text() {
     let shown: Vec<&str> = hits.iter().filter_map(|it| it["file"]["name"].as_str()).collect();
     assert!(shown.contains(&"in\u{fffd}fdp.<img src=x onerror=alert(1)>.md"), "{shown:?}");
     // A link that leads out of the folder after indexing.
-    let chunk = hits
-        .iter()
-        .find(|it| it["file"]["kind"] == "markdown")
-        .expect("found")["chunk"]
-        .clone();
+    let chunk =
+        hits.iter().find(|it| it["file"]["kind"] == "markdown").expect("found")["chunk"].clone();
     std::fs::remove_file(desk.files.join(name)).expect("removed");
     std::os::unix::fs::symlink("/etc/passwd", desk.files.join(name)).expect("linked");
     let arguments = json!({ "chunk": chunk, "query": "" });
@@ -298,7 +299,10 @@ fn the_ledger_explains_and_rules_are_tried_first() {
             "descending": false, "offset": 0, "limit": 100 } })
     };
     let page = desk.call("ledger", query(json!(["noText"]))).expect("a page");
-    assert_eq!((page["total"].clone(), page["rows"][0]["reason"].clone()), (json!(1), json!("empty file")));
+    assert_eq!(
+        (page["total"].clone(), page["rows"][0]["reason"].clone()),
+        (json!(1), json!("empty file"))
+    );
     let rule = json!({ "folder": null, "pattern": "*.log" });
     let effect = desk.call("rule_preview", json!({ "rule": rule })).expect("tried");
     assert_eq!(effect["files"], 1);
@@ -330,7 +334,10 @@ fn pausing_is_kept_and_settings_are_checked() {
     settings["theme"] = json!("dark");
     settings["offline"] = json!(true);
     let set = desk.call("settings_set", json!({ "settings": settings })).expect("kept");
-    assert_eq!((set["settings"]["theme"].clone(), set["problems"].clone()), (json!("dark"), json!([])));
+    assert_eq!(
+        (set["settings"]["theme"].clone(), set["problems"].clone()),
+        (json!("dark"), json!([]))
+    );
     settings["textSize"] = json!(7);
     assert!(desk.call("settings_set", json!({ "settings": settings })).is_err());
     let again = Shell::open(desk.shell.config.clone()).expect("opens");
@@ -382,7 +389,9 @@ fn the_pipeline_is_replayed_and_compared() {
     let trace = desk.call("pipeline", json!({})).expect("a trace");
     assert_eq!(trace["layers"].as_array().map(Vec::len), Some(layers));
     assert_eq!(trace["replayable"], true);
-    assert!(trace["memory"].as_array().is_some_and(|it| !it.is_empty()) || !cfg!(target_os = "linux"));
+    assert!(
+        trace["memory"].as_array().is_some_and(|it| !it.is_empty()) || !cfg!(target_os = "linux")
+    );
     let replay = |threshold: Value| {
         let request = json!({ "request": { "threshold": threshold, "mode": "set" } });
         desk.call("pipeline_replay", request).expect("replayed")
@@ -391,12 +400,18 @@ fn the_pipeline_is_replayed_and_compared() {
     assert_eq!((full["computedShare"].clone(), full["lost"].clone()), (json!(1.0), json!([])));
     assert_eq!(full["sameOrder"], true);
     assert!(replay(json!(0.0))["computedShare"].as_f64().expect("a share") <= 1.0);
-    assert!(desk.call("pipeline_replay", json!({ "request": { "threshold": -1.0, "mode": "set" } })).is_err());
+    assert!(
+        desk.call("pipeline_replay", json!({ "request": { "threshold": -1.0, "mode": "set" } }))
+            .is_err()
+    );
     let curve = desk.call("pipeline_curve", json!({ "mode": "set" })).expect("a curve");
     assert_eq!(curve.as_array().map(Vec::len), Some(41));
 
     let compared = desk.call("pipeline_compare", json!({})).expect("compared");
-    assert_eq!((compared["sameOrder"].clone(), compared["sameSet"].clone()), (json!(true), json!(true)));
+    assert_eq!(
+        (compared["sameOrder"].clone(), compared["sameSet"].clone()),
+        (json!(true), json!(true))
+    );
     // Pruned, the trace is not of a full forward: it is run once, when somebody asks.
     settings["rerank"]["mode"] = json!("set");
     settings["rerank"]["pruning"] = json!({ "kind": "threshold", "threshold": 0.0 });

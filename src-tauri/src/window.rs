@@ -79,9 +79,8 @@ pub(crate) fn summon<R: Runtime>(app: &AppHandle<R>) {
 
 /// Shows the window, or hides it when it is in front.
 pub(crate) fn toggle<R: Runtime>(app: &AppHandle<R>) {
-    let in_front = main(app).is_some_and(|it| {
-        it.is_visible().unwrap_or(false) && it.is_focused().unwrap_or(false)
-    });
+    let in_front = main(app)
+        .is_some_and(|it| it.is_visible().unwrap_or(false) && it.is_focused().unwrap_or(false));
     if in_front { hide(app) } else { summon(app) }
 }
 

@@ -44,6 +44,9 @@ pub fn excerpt(text: &str, words: &mut Highlighter, length: usize) -> Vec<Marked
     }
     let to = text[from..].char_indices().nth(length).map_or(text.len(), |(at, _)| {
         let cut = from + at;
+        if text[cut..].starts_with(char::is_whitespace) {
+            return cut;
+        }
         text[from..cut].rfind(char::is_whitespace).map_or(cut, |it| from + it)
     });
     let mut out = pieces(text, from..to, &found);

@@ -45,10 +45,7 @@ pub(crate) async fn history_thread(shell: State<'_, Shell>, thread: i64) -> Repl
 
 /// Forgets a thread, or everything.
 #[tauri::command]
-pub(crate) async fn history_delete(
-    shell: State<'_, Shell>,
-    thread: Option<i64>,
-) -> Reply<()> {
+pub(crate) async fn history_delete(shell: State<'_, Shell>, thread: Option<i64>) -> Reply<()> {
     let shell = shell.inner().clone();
     beside(move || shell.forget(thread)).await
 }

@@ -28,10 +28,7 @@ pub(crate) async fn library_add_dialog<R: Runtime>(
 
 /// Adds folders by path: dropped, suggested or typed. A dropped file stands for its folder.
 #[tauri::command]
-pub(crate) async fn library_add(
-    shell: State<'_, Shell>,
-    paths: Vec<String>,
-) -> Reply<Vec<Added>> {
+pub(crate) async fn library_add(shell: State<'_, Shell>, paths: Vec<String>) -> Reply<Vec<Added>> {
     let shell = shell.inner().clone();
     beside(move || shell.add_folders(&folders::of_paths(&paths))).await
 }

@@ -46,11 +46,7 @@ pub(crate) async fn why(shell: State<'_, Shell>, chunk: u64) -> Reply<Why> {
 
 /// The file of a passage, as far as it can be shown; `query` decides which words are marked.
 #[tauri::command]
-pub(crate) async fn preview(
-    shell: State<'_, Shell>,
-    chunk: u64,
-    query: String,
-) -> Reply<Preview> {
+pub(crate) async fn preview(shell: State<'_, Shell>, chunk: u64, query: String) -> Reply<Preview> {
     let shell = shell.inner().clone();
     beside(move || shell.preview(chunk, &query)).await
 }

@@ -113,7 +113,8 @@ impl Shell {
                 seen.candidates = found.candidates();
                 let (found, settled) = (Arc::new(found.clone()), settled.clone());
                 let search = request.search.clone();
-                seen.last = Some(LastRun::new(found, search, settled.clone(), BTreeMap::new(), started));
+                seen.last =
+                    Some(LastRun::new(found, search, settled.clone(), BTreeMap::new(), started));
                 AskEvent::Evidence {
                     question: id,
                     passages: Rows::new(searched_for).rows(hits, &seen.candidates),
@@ -216,7 +217,8 @@ fn read(entry: &HistoryEntry) -> Option<Answer> {
 
 fn beginning(answer: &Answer) -> String {
     let text: Vec<&str> = answer.sentences.iter().map(|it| it.text.as_str()).collect();
-    let text = if text.is_empty() { answer.reason.clone().unwrap_or_default() } else { text.join(" ") };
+    let text =
+        if text.is_empty() { answer.reason.clone().unwrap_or_default() } else { text.join(" ") };
     clean(&text.chars().take(BEGINNING).collect::<String>())
 }
 

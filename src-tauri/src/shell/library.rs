@@ -20,7 +20,7 @@ const MOST_ROWS: u32 = 1000;
 impl Shell {
     pub(crate) fn library(&self) -> Reply<LibraryState> {
         let freshness = self.records.freshness()?;
-                let folders = self.records.folders()?;
+        let folders = self.records.folders()?;
         let doing = self.indexer.doing();
         Ok(LibraryState {
             phase: doing.phase(folders.is_empty()),
@@ -28,7 +28,9 @@ impl Shell {
                 .into_iter()
                 .map(|it| Folder {
                     id: it.id.0,
-                    name: clean(&it.path.file_name().unwrap_or(it.path.as_os_str()).to_string_lossy()),
+                    name: clean(
+                        &it.path.file_name().unwrap_or(it.path.as_os_str()).to_string_lossy(),
+                    ),
                     path: shown(&it.path),
                     present: it.present,
                     counts: state_counts(&it.counts),

@@ -78,8 +78,7 @@ impl Shell {
             })
             .collect();
         // One that is used by its folder is not in the store.
-        for (name, kind) in
-            [(Some(embedder), ModelKind::Embedder), (reranker, ModelKind::Reranker)]
+        for (name, kind) in [(Some(embedder), ModelKind::Embedder), (reranker, ModelKind::Reranker)]
         {
             let outside = name.filter(|it| Path::new(it).is_absolute());
             shown.extend(outside.map(|name| InstalledModel {
@@ -102,7 +101,8 @@ impl Shell {
 
     pub(crate) fn pull_model(&self, name: String, events: Channel<ModelEvent>) -> Reply<()> {
         if self.settings_now().offline {
-            let message = "the network is switched off: switch it on in the settings, or import a folder";
+            let message =
+                "the network is switched off: switch it on in the settings, or import a folder";
             return Err(Failure::new(FailureCode::Offline, message));
         }
         let stop = Arc::new(AtomicBool::new(false));
@@ -150,7 +150,11 @@ impl Shell {
                     total: progress.total,
                 });
             }
-            if stop.load(Ordering::Acquire) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if stop.load(Ordering::Acquire) {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         };
         let store = self.config.model_store()?;
         let model = store.pull(name, &PullOptions::new(network), &mut on_progress)?;

@@ -1,10 +1,6 @@
 //! The last search or question in all its steps, and what another threshold would have made of it.
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::Instant,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use riddle_metrics::{Sample, sample_memory};
 use riddle_rag::{
@@ -55,7 +51,8 @@ impl LastRun {
         times: BTreeMap<&'static str, f64>,
         started: Instant,
     ) -> LastRun {
-        let full = settled.run.as_ref().map(RerankRun::trace).filter(|it| it.full_forward().is_ok());
+        let full =
+            settled.run.as_ref().map(RerankRun::trace).filter(|it| it.full_forward().is_ok());
         LastRun {
             found,
             settled: Arc::new(settled),
@@ -233,7 +230,9 @@ impl Shell {
             let run = settled.run.ok_or_else(|| Failure::bad("there is no reranker any more"))?;
             Ok(Arc::new(run.trace()))
         })?;
-        if let Some(now) = lock(&self.last).as_mut().filter(|it| Arc::ptr_eq(&it.found, &last.found)) {
+        if let Some(now) =
+            lock(&self.last).as_mut().filter(|it| Arc::ptr_eq(&it.found, &last.found))
+        {
             now.full = Some(Arc::clone(&full));
         }
         Ok((last, full))
@@ -274,14 +273,13 @@ impl Shell {
         self.engine.ask(move |shell, _| {
             let assistant = shell.engine.assistant()?;
             let found = &last.found;
-            let request = SearchRequest {
-                rerank_settings: settings.rerank_settings,
-                ..last.request.clone()
-            };
+            let request =
+                SearchRequest { rerank_settings: settings.rerank_settings, ..last.request.clone() };
             let (ours, our_figures) = run_alone(&assistant, found, &request)?;
             let (full, full_figures) = run_alone(&assistant, found, &full_request(&last.request))?;
             let trace = Arc::new(full.trace());
-            if let Some(now) = lock(&shell.last).as_mut().filter(|it| Arc::ptr_eq(&it.found, found)) {
+            if let Some(now) = lock(&shell.last).as_mut().filter(|it| Arc::ptr_eq(&it.found, found))
+            {
                 now.full = Some(trace);
             }
             let common = ours.ranked.iter().filter(|it| full.ranked.contains(it)).count();
@@ -361,9 +359,8 @@ fn compared(
     full: &ReplayDetail,
     other: &ReplayDetail,
 ) -> ReplayResult {
-    let indexes = |it: &ReplayDetail| -> Vec<usize> {
-        it.replay.ranked.iter().map(|it| it.index).collect()
-    };
+    let indexes =
+        |it: &ReplayDetail| -> Vec<usize> { it.replay.ranked.iter().map(|it| it.index).collect() };
     let (wanted, got) = (indexes(full), indexes(other));
     let lost: Vec<u32> =
         wanted.iter().filter(|it| !got.contains(it)).map(|&it| it as u32).collect();

@@ -158,8 +158,7 @@ impl Shell {
         let assistant = self.engine.assistant()?;
         let chunks = found.candidates().iter().map(|it| it.hit.chunk).collect();
         let mut layers = Layers { running, chunks, layers: assistant.reranker_layers(&request)? };
-        let (settled, memory) =
-            sample_memory(|| assistant.settle(&found, &request, &mut layers));
+        let (settled, memory) = sample_memory(|| assistant.settle(&found, &request, &mut layers));
         if running.is_old() {
             return Err(cancelled());
         }
@@ -238,7 +237,13 @@ impl Shell {
             Shown::Text { text, first_line, passage, truncated } => {
                 let (passage_start, passage_end) = passage;
                 if record.kind == FileKind::Markdown {
-                    PreviewBody::Markdown { text, first_line, passage_start, passage_end, truncated }
+                    PreviewBody::Markdown {
+                        text,
+                        first_line,
+                        passage_start,
+                        passage_end,
+                        truncated,
+                    }
                 } else {
                     PreviewBody::Text {
                         text,

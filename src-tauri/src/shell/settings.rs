@@ -8,7 +8,10 @@ use super::{Shell, lock};
 use crate::{
     commands::Reply,
     desktop,
-    dto::{AppEvent, Failure, Pruning, PruneMode, Rerank, SearchFilter, SettingProblem, Settings, SettingsState},
+    dto::{
+        AppEvent, Failure, PruneMode, Pruning, Rerank, SearchFilter, SettingProblem, Settings,
+        SettingsState,
+    },
 };
 
 /// Setting: everything a person has set, as JSON.

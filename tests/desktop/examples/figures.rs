@@ -71,7 +71,11 @@ async fn main() -> Result<(), Error> {
     let idle = app.invoke("performance", json!({})).await?;
     let stage = |name: &str| -> Value {
         let stages = typed["stages"].as_array().into_iter().flatten();
-        stages.filter(|it| it["stage"] == name).map(|it| json!({ "p50": it["p50"], "p95": it["p95"], "count": it["count"] })).next().unwrap_or(Value::Null)
+        stages
+            .filter(|it| it["stage"] == name)
+            .map(|it| json!({ "p50": it["p50"], "p95": it["p95"], "count": it["count"] }))
+            .next()
+            .unwrap_or(Value::Null)
     };
     println!(
         "{}",

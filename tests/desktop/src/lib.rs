@@ -29,6 +29,7 @@ pub struct Session {
     client: Client,
     /// It ends with the session, whatever happens.
     driver: Child,
+    home: PathBuf,
 }
 
 /// The repository.
@@ -83,7 +84,9 @@ impl Session {
             .env("LANG", "C.UTF-8")
             // The home goes away while the WebView's processes still end.
             .env("MESA_SHADER_CACHE_DISABLE", "true")
+            .stdin(Stdio::null())
             .stdout(Stdio::null())
+            .stderr(Stdio::null())
             .spawn()?;
         let mut capabilities = Map::new();
         let options = json!({ "binary": program, "args": [] });
@@ -100,19 +103,32 @@ impl Session {
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             }
         };
-        let session = Session { client, driver };
+        let session = Session { client, driver, home: home.to_path_buf() };
         // A session answers before the page has loaded.
-        session.until("the app is ready", "return document.documentElement.hasAttribute('data-ready')").await?;
+        session
+            .until("the app is ready", "return document.documentElement.hasAttribute('data-ready')")
+            .await?;
         Ok(session)
     }
 
-    /// Ends the app as closing its window does.
+    /// Ends the app and waits until it is gone, so that the next one does not meet it.
     ///
     /// # Errors
     /// When the driver does not answer.
     pub async fn close(self) -> Result<(), Error> {
-        let Session { client, mut driver } = self;
+        let Session { client, mut driver, home } = self;
+        // Who works in a home writes its number there.
+        let app = std::fs::read_to_string(home.join("lock")).unwrap_or_default().trim().to_owned();
         client.close().await?;
+        let begun = Instant::now();
+        let mut told = false;
+        while Path::new("/proc").join(&app).is_dir() && !app.is_empty() && begun.elapsed() < PATIENCE {
+            // The driver ends the page, and mostly the app with it.
+            if !told && begun.elapsed() > Duration::from_secs(2) {
+                told = Command::new("kill").arg(&app).status().is_ok();
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
         driver.kill().await?;
         Ok(())
     }
@@ -157,7 +173,9 @@ impl Session {
                 _ => {
                     let page = "return document.body ? document.body.innerText : ''";
                     let page = self.client.execute(page, Vec::new()).await;
-                    return Err(format!("waited in vain: {what}; last {last:?}; page {page:?}").into());
+                    return Err(
+                        format!("waited in vain: {what}; last {last:?}; page {page:?}").into()
+                    );
                 }
             }
         }
@@ -210,7 +228,8 @@ impl Session {
     /// # Errors
     /// When the page does not answer.
     pub async fn count(&self, id: &str) -> Result<u64, Error> {
-        let script = format!("return document.querySelectorAll({}).length", json!(selector(id, "")));
+        let script =
+            format!("return document.querySelectorAll({}).length", json!(selector(id, "")));
         Ok(self.script(&script).await?.as_u64().unwrap_or(0))
     }
 

@@ -95,7 +95,9 @@ async fn move_the_threshold(app: &Session) -> Result<(), Error> {
     app.until("the panel goes on", kept).await?;
     app.click("compare", "").await?;
     let comparison = app.find("comparison", "[data-same-set]").await?;
-    assert!(comparison.attr("data-same-set").await?.is_some_and(|it| it == "true" || it == "false"));
+    assert!(
+        comparison.attr("data-same-set").await?.is_some_and(|it| it == "true" || it == "false")
+    );
     let kept: Value = app.invoke("settings", json!({})).await?;
     assert_eq!(kept["settings"]["rerank"]["mode"], "set", "{kept}");
     Ok(())

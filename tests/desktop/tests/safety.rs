@@ -47,8 +47,14 @@ async fn hostile_files_are_shown_as_text() -> Result<(), Error> {
         [link](javascript:window.ran=1) and <svg onload=\"window.ran=1\"></svg> \
         ![picture](https://example.org/x.png)\n";
     std::fs::write(folder.join(name), text)?;
-    std::fs::write(folder.join("page.html"), format!("<h1>quay</h1><script>window.ran=1</script>{text}"))?;
-    std::fs::write(folder.join("drawing.svg"), "<svg onload='window.ran=1'><text>quay</text></svg>")?;
+    std::fs::write(
+        folder.join("page.html"),
+        format!("<h1>quay</h1><script>window.ran=1</script>{text}"),
+    )?;
+    std::fs::write(
+        folder.join("drawing.svg"),
+        "<svg onload='window.ran=1'><text>quay</text></svg>",
+    )?;
     let app = Session::start(&program, home.path()).await?;
     let added: Value = app.invoke("library_add", json!({ "paths": [folder] })).await?;
     assert_eq!(added[0]["problem"], Value::Null);
@@ -76,6 +82,9 @@ async fn hostile_files_are_shown_as_text() -> Result<(), Error> {
     assert_eq!(app.script("return window.ran === undefined").await?, true);
     assert_eq!(app.script("return window.violations").await?, json!([]));
     let shown = app.script("return document.body.innerText").await?;
-    assert!(!shown.as_str().unwrap_or_default().contains('\u{202e}'), "no text turns its direction");
+    assert!(
+        !shown.as_str().unwrap_or_default().contains('\u{202e}'),
+        "no text turns its direction"
+    );
     app.close().await
 }
