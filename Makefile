@@ -2,10 +2,12 @@
 # the work is in .ci/, one script per job.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint tidy setup models
+.PHONY: help app bundle demo run test lint tidy setup models
 
 help:
-	@echo "make run     build, fetch the default model, index assets/sample-library, ask three questions"
+	@echo "make run     the desktop app; without a display or Node the demonstration in the terminal"
+	@echo "make demo    build, fetch the default model, index assets/sample-library, ask three questions"
+	@echo "make bundle  the .deb and the .rpm of the app"
 	@echo "make test    build, all tests, doc tests, format, clippy, tidy"
 	@echo "make lint    format check, clippy with warnings as errors, tidy"
 	@echo "make tidy    the repository's own rules alone"
@@ -13,13 +15,22 @@ help:
 	@echo "make setup   compiler and Debian packages, if any are missing"
 
 run:
+	@bash .ci/app || { [ $$? -eq 3 ] && bash .ci/demo; }
+
+app:
+	@bash .ci/app
+
+demo:
 	@bash .ci/demo
+
+bundle:
+	@bash .ci/bundle
 
 test:
 	@bash .ci/test
 
 lint: setup
-	@bash -c '. .ci/common && cargo xtask lint'
+	@bash -c '. .ci/common && . .ci/features && { [ -z "$$app" ] || bash .ci/ui; } && cargo xtask lint "$${features[@]}"'
 
 tidy: setup
 	@bash -c '. .ci/common && cargo xtask tidy'

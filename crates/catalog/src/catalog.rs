@@ -254,16 +254,17 @@ impl Catalog {
         Ok(())
     }
 
-    /// Keeps a search or question.
+    /// Keeps a search or question; returns its number.
     ///
     /// # Errors
     /// When the database can not be written.
-    pub fn add_history(&self, kind: &str, query: &str, response: &str) -> Result<()> {
-        self.connection().execute(
+    pub fn add_history(&self, kind: &str, query: &str, response: &str) -> Result<i64> {
+        let connection = self.connection();
+        connection.execute(
             "INSERT INTO history (at, kind, query, response) VALUES (?1, ?2, ?3, ?4)",
             params![now(), kind, query, response],
         )?;
-        Ok(())
+        Ok(connection.last_insert_rowid())
     }
 
     /// The latest searches and questions, newest first.

@@ -67,13 +67,13 @@ pub(crate) fn log_file(transaction: &Transaction<'_>, file: FileId, removed: boo
     Ok(())
 }
 
-const CHUNK_COLUMNS: &str =
+pub(crate) const CHUNK_COLUMNS: &str =
     "chunks.id, files.id, roots.path, files.path, files.kind, files.modified_ns, files.title,
     files.language, chunks.ordinal, chunks.heading, chunks.text, chunks.location";
-const CHUNK_TABLES: &str =
+pub(crate) const CHUNK_TABLES: &str =
     "chunks JOIN files ON files.id = chunks.file JOIN roots ON roots.id = files.root";
 
-fn chunk_record(row: &Row<'_>) -> rusqlite::Result<ChunkRecord> {
+pub(crate) fn chunk_record(row: &Row<'_>) -> rusqlite::Result<ChunkRecord> {
     let (root, path): (Vec<u8>, Vec<u8>) = (row.get(2)?, row.get(3)?);
     let (kind, location): (String, String) = (row.get(4)?, row.get(11)?);
     Ok(ChunkRecord {

@@ -30,6 +30,11 @@ pub struct FileRecord {
     pub warnings: Vec<String>,
 }
 
+/// What [`file_record`] reads.
+pub(crate) const FILE_COLUMNS: &str =
+    "files.id, roots.path, files.path, files.state, files.reason, files.kind, files.size,
+    files.modified_ns, (SELECT count(*) FROM chunks WHERE chunks.file = files.id), files.warnings";
+
 impl Catalog {
     /// Files per state; states without files are left out.
     ///
@@ -77,13 +82,12 @@ impl Catalog {
     ) -> Result<Vec<FileRecord>> {
         let connection = self.connection();
         // instr and not LIKE: `%` and `_` are letters in file names.
-        let mut statement = connection.prepare_cached(
-            "SELECT files.id, roots.path, files.path, files.state, files.reason, files.kind, files.size,
-                    files.modified_ns, (SELECT count(*) FROM chunks WHERE chunks.file = files.id), files.warnings
+        let mut statement = connection.prepare_cached(&format!(
+            "SELECT {FILE_COLUMNS}
              FROM files JOIN roots ON roots.id = files.root
              WHERE (?1 IS NULL OR files.state = ?1) AND instr(lower(files.display), lower(?2)) > 0
-             ORDER BY roots.path, files.path LIMIT ?3 OFFSET ?4",
-        )?;
+             ORDER BY roots.path, files.path LIMIT ?3 OFFSET ?4"
+        ))?;
         let rows = statement.query_map(
             params![
                 state.map(FileState::as_str),
@@ -177,7 +181,7 @@ const CHECKS: &[(&str, &str)] = &[
     ),
 ];
 
-fn file_record(row: &Row<'_>) -> rusqlite::Result<FileRecord> {
+pub(crate) fn file_record(row: &Row<'_>) -> rusqlite::Result<FileRecord> {
     let (root, path): (Vec<u8>, Vec<u8>) = (row.get(1)?, row.get(2)?);
     let (state, kind, warnings): (String, String, String) = (row.get(3)?, row.get(5)?, row.get(9)?);
     Ok(FileRecord {

@@ -7,6 +7,7 @@
 //!
 //! Not here: scanning folders, parsing, embedding, searching. [`HomeLock`] keeps a second writer out.
 
+mod browse;
 mod catalog;
 mod changes;
 mod commit;
@@ -18,6 +19,7 @@ mod paths;
 mod scan;
 mod vectors;
 
+pub use browse::{FileOrder, FilePage};
 pub use catalog::{Catalog, HistoryEntry, Root, RootId};
 pub use changes::{Change, ChunkRecord};
 pub use error::{Error, Result};

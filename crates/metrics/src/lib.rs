@@ -6,10 +6,19 @@
 //! [`StageLayer`] and reads its [`StageTimings`]. Only the tops (command line, desktop shell,
 //! benchmarks) use this crate; a library that measured itself could not be silenced.
 //!
-//! Not here: percentiles over time (the catalog's history holds the runs), and anything that decides.
+//! [`History`] keeps the latest runs of each stage and tells their percentiles over time; [`sample_memory`] watches
+//! the process while something runs.
+//!
+//! Not here: anything that decides.
 
+mod history;
 mod memory;
+mod process;
+mod sampler;
 mod stages;
 
+pub use history::{History, Slice, Summary, percentile};
 pub use memory::{MemoryReport, memory, rss_of};
+pub use process::{Process, process_tree, pss_of, release_free_memory, since_start_ms};
+pub use sampler::{Sample, sample_memory};
 pub use stages::{OPERATION_TARGET, STAGE_TARGET, StageLayer, StageTimings, operations};

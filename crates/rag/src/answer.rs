@@ -2,11 +2,13 @@
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
-use riddle_types::{FileState, GenerationRequest, Generator, Passage};
+use riddle_types::{FileState, GenerationRequest, Generator, LayerEvent, LayerObserver, Passage};
 
 use crate::{
-    AskRequest, AskResponse, Assistant, Citation, Error, Result, SearchHit, SearchResponse, claims,
+    AskEvent, AskRequest, AskResponse, Assistant, Citation, Error, Found, Result, SearchHit,
+    SearchRequest, SearchResponse, Settled, claims,
     extract::{Evidence, Extractive},
+    follow_up::in_context,
     foreground::Foreground,
     stage, status,
 };
@@ -19,6 +21,9 @@ pub const LLM_EXTRACTIVE: &str = "extractive";
 /// are counted by this crate's example `evidence` and kept in docs/BENCHMARKS.md.
 const MIN_EVIDENCE: f32 = 0.5;
 
+/// Why an answer that was stopped before its first word is none.
+const STOPPED: &str = "stopped before the first word";
+
 /// Most tokens a generator may write.
 const MAX_TOKENS: usize = 512;
 
@@ -26,7 +31,7 @@ pub(crate) fn ask(
     assistant: &Assistant,
     request: &AskRequest,
     llm: &str,
-    sink: &mut dyn FnMut(&str) -> ControlFlow<()>,
+    observer: &mut dyn FnMut(AskEvent<'_>) -> ControlFlow<()>,
 ) -> Result<AskResponse> {
     if llm != LLM_EXTRACTIVE {
         return Err(Error::BadRequest(format!(
@@ -34,19 +39,32 @@ pub(crate) fn ask(
         )));
     }
     let _first = Foreground::enter(&assistant.config.home);
-    let found = assistant.search(&request.search)?;
-    let mut response = unanswered(&found, request, llm, not_searched(assistant)?);
-    let hits: Vec<SearchHit> = found.hits.into_iter().take(request.passages).collect();
+    let question = in_context(&request.search.query, &request.earlier);
+    let search = SearchRequest { query: question.clone(), ..request.search.clone() };
+    let (found, settled) = search_observed(assistant, &search, observer)?;
+    let mut response = unanswered(&settled.response, request, llm, not_searched(assistant)?);
+    let hits: Vec<SearchHit> =
+        settled.response.hits.iter().take(request.passages).cloned().collect();
+    let evidence = AskEvent::Evidence {
+        found: &found,
+        settled: &settled,
+        hits: &hits,
+        searched_for: &question,
+    };
+    if observer(evidence).is_break() {
+        response.reason = Some(STOPPED.to_owned());
+        return Ok(response);
+    }
     let passages: Vec<Passage> = hits
         .iter()
         .zip(1..)
         .map(|(hit, number)| Passage { number, text: hit.text.clone() })
         .collect();
-    let embedder = assistant.embedder.as_deref();
-    let question = &request.search.query;
+    let embedder = assistant.embedder.get(&assistant.config)?;
+    let embedder = embedder.as_deref();
     let evidence = {
         let _stage = stage::enter("check");
-        Evidence::weigh(question, &passages, embedder).map_err(Error::stage("evidence"))?
+        Evidence::weigh(&question, &passages, embedder).map_err(Error::stage("evidence"))?
     };
     response.evidence = evidence.strength();
     if response.evidence < MIN_EVIDENCE {
@@ -54,25 +72,41 @@ pub(crate) fn ask(
         return Ok(response);
     }
     let generator: Box<dyn Generator> = Box::new(Extractive::new(evidence));
-    let asked = GenerationRequest {
-        question: question.clone(),
-        passages: passages.clone(),
-        max_tokens: MAX_TOKENS,
-    };
+    let asked = GenerationRequest { question, passages: passages.clone(), max_tokens: MAX_TOKENS };
     let generation = {
         let _stage = stage::enter("generate");
-        generator.generate(&asked, sink).map_err(Error::stage("answering"))?
+        let mut sink = |text: &str| observer(AskEvent::Piece(text));
+        generator.generate(&asked, &mut sink).map_err(Error::stage("answering"))?
     };
     let (text, used) = claims::clean_citations(&generation.text, &passages);
     response.supported =
         claims::check(&text, &passages, embedder).map_err(Error::stage("checking the answer"))?;
     response.citations = citations(&used, &hits, &response.supported);
     response.first_token_ms = generation.first_token_ms;
-    response.resident_weight_bytes = response
-        .resident_weight_bytes
-        .max(assistant.embedder.as_ref().map_or(0, |it| it.resident_weight_bytes()));
+    response.resident_weight_bytes =
+        response.resident_weight_bytes.max(assistant.embedder.resident_weight_bytes());
     response.answer = Some(text);
     Ok(response)
+}
+
+/// Hands the reranker's layers on.
+struct Layers<'a, 'b>(&'a mut (dyn FnMut(AskEvent<'_>) -> ControlFlow<()> + 'b));
+
+impl LayerObserver for Layers<'_, '_> {
+    fn on_layer(&mut self, event: &LayerEvent) -> ControlFlow<()> {
+        (self.0)(AskEvent::Layer(event))
+    }
+}
+
+fn search_observed(
+    assistant: &Assistant,
+    search: &SearchRequest,
+    observer: &mut dyn FnMut(AskEvent<'_>) -> ControlFlow<()>,
+) -> Result<(Found, Settled)> {
+    let _total = stage::enter("total");
+    let found = assistant.find(search)?;
+    let settled = assistant.settle(&found, search, &mut Layers(observer))?;
+    Ok((found, settled))
 }
 
 /// The response as it is before anything is known but what was found.
@@ -111,6 +145,7 @@ fn citations(used: &[u32], hits: &[SearchHit], supported: &[crate::Support]) -> 
                 .collect();
             Some(Citation {
                 n,
+                chunk: hit.chunk,
                 path: hit.path.clone(),
                 title: hit.title.clone(),
                 location: hit.location.clone(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use riddle_ingest::WorkerCommand;
 use riddle_models::ModelStore;
 
-use crate::{Error, Result};
+use crate::{Error, Result, embedder::SharedEmbedders};
 
 /// Files above this size are recorded as too large and not opened. 64 MiB holds any text that people
 /// write and most PDFs; a bigger file would stall the queue for everyone behind it.
@@ -29,6 +29,8 @@ pub struct Config {
     pub offline: bool,
     /// Largest file that is read, in bytes.
     pub max_file_bytes: u64,
+    /// The embedders that clones of this configuration have open.
+    pub shared: SharedEmbedders,
 }
 
 impl Config {
@@ -44,6 +46,7 @@ impl Config {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             offline: false,
             max_file_bytes: DEFAULT_MAX_FILE_BYTES,
+            shared: SharedEmbedders::default(),
         }
     }
 

@@ -1,12 +1,85 @@
 //! Opening the embedder a home uses, late and once.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
 
 use riddle_catalog::Catalog;
 use riddle_embedding::EncoderOptions;
 use riddle_types::Embedder;
 
 use crate::{Config, DEFAULT_EMBEDDER, Error, Result};
+
+/// The embedders that are open in this process, by directory: indexing and searching use one between them,
+/// and nobody keeps one open that nobody uses.
+#[derive(Clone, Default)]
+pub struct SharedEmbedders(Arc<Mutex<HashMap<PathBuf, Weak<dyn Embedder>>>>);
+
+impl std::fmt::Debug for SharedEmbedders {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SharedEmbedders")
+    }
+}
+
+/// An embedder that is opened when it is needed and may be let go in between.
+pub(crate) struct Slot {
+    /// Name or directory, and what [`Embedder::id`] must say; `None`: there is no embedder to use.
+    wanted: Option<(String, String)>,
+    open: Mutex<Option<Arc<dyn Embedder>>>,
+}
+
+impl Slot {
+    /// Of this embedder, which is open already.
+    pub(crate) fn of(name: &str, embedder: Arc<dyn Embedder>) -> Slot {
+        let wanted = Some((name.to_owned(), embedder.id().to_owned()));
+        Slot { wanted, open: Mutex::new(Some(embedder)) }
+    }
+
+    /// Of none.
+    pub(crate) fn none() -> Slot {
+        Slot { wanted: None, open: Mutex::new(None) }
+    }
+
+    /// The same once more, if it is of that name and id.
+    pub(crate) fn still(&self, name: &str, id: &str) -> Option<Slot> {
+        let wanted = self.wanted.clone().filter(|it| it.0 == name && it.1 == id)?;
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Some(Slot { wanted: Some(wanted), open: Mutex::new(open) })
+    }
+
+    /// Whether its vectors are those of that id.
+    pub(crate) fn is_of(&self, id: &str) -> bool {
+        self.wanted.as_ref().is_some_and(|it| it.1 == id)
+    }
+
+    /// Whether there is one to use.
+    pub(crate) fn is_used(&self) -> bool {
+        self.wanted.is_some()
+    }
+
+    /// The embedder, opened if it is not; `None` when there is none, or it has become another one.
+    pub(crate) fn get(&self, config: &Config) -> Result<Option<Arc<dyn Embedder>>> {
+        let Some((name, id)) = &self.wanted else { return Ok(None) };
+        let mut slot = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if slot.is_none() {
+            *slot = open(config, name)?.filter(|it| it.id() == id);
+        }
+        Ok(slot.clone())
+    }
+
+    /// Lets it go until the next [`get`](Self::get).
+    pub(crate) fn release(&self) {
+        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Bytes of weights in memory now.
+    pub(crate) fn resident_weight_bytes(&self) -> u64 {
+        let slot = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.as_ref().map_or(0, |it| it.resident_weight_bytes())
+    }
+}
 
 /// Setting: name or directory of the embedder that new vectors are made with.
 pub(crate) const EMBEDDER_SETTING: &str = "embedder";
@@ -26,10 +99,17 @@ pub(crate) fn open(config: &Config, name: &str) -> Result<Option<Arc<dyn Embedde
 }
 
 pub(crate) fn open_dir(config: &Config, dir: &Path) -> Result<Arc<dyn Embedder>> {
+    let mut shared = config.shared.0.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(open) = shared.get(dir).and_then(Weak::upgrade) {
+        return Ok(open);
+    }
     let options = EncoderOptions { threads: config.threads, ..EncoderOptions::default() };
     let embedder = riddle_embedding::open(dir, options)
         .map_err(|error| Error::BadModel { dir: dir.to_path_buf(), source: Box::new(error) })?;
-    Ok(Arc::from(embedder))
+    let embedder: Arc<dyn Embedder> = Arc::from(embedder);
+    shared.retain(|_, it| it.strong_count() > 0);
+    shared.insert(dir.to_path_buf(), Arc::downgrade(&embedder));
+    Ok(embedder)
 }
 
 /// What to tell when vectors are missing.

@@ -75,6 +75,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether another process holds the home: it can be tried again.
+    pub fn is_locked(&self) -> bool {
+        matches!(self, Error::Catalog(riddle_catalog::Error::Locked { .. }))
+    }
+
     /// Wraps a seam's error with the stage's name.
     pub(crate) fn stage(stage: &'static str) -> impl Fn(StageError) -> Error {
         move |source| Error::Stage { stage, source }

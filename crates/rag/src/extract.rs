@@ -174,12 +174,13 @@ const STOP_WORDS: [&str; 60] = [
 ];
 
 fn content_words(question: &str) -> HashSet<String> {
-    let all: HashSet<String> = words(question).map(|it| stem(&it)).collect();
-    let content: HashSet<String> = words(question)
-        .filter(|it| !STOP_WORDS.contains(&it.as_str()))
-        .map(|it| stem(&it))
-        .collect();
-    if content.is_empty() { all } else { content }
+    let content = telling_words(question);
+    if content.is_empty() { words(question).map(|it| stem(&it)).collect() } else { content }
+}
+
+/// Stems of the words that are no stop words.
+pub(crate) fn telling_words(text: &str) -> HashSet<String> {
+    words(text).filter(|it| !STOP_WORDS.contains(&it.as_str())).map(|it| stem(&it)).collect()
 }
 
 /// Share of `wanted` that `text` holds.

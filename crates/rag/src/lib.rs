@@ -17,13 +17,19 @@ mod config;
 mod derived;
 mod embedder;
 mod error;
+mod excerpt;
 mod extract;
+mod follow_up;
 mod foreground;
 mod library;
 mod pipeline;
+mod preview;
 mod read;
+mod records;
+mod replay;
 mod request;
 mod rerank;
+mod search;
 mod sentences;
 mod stage;
 mod status;
@@ -35,15 +41,23 @@ pub use calibration::{
     Calibrated, CheckedPromise, calibrate, calibration, check_calibration, fingerprint,
 };
 pub use config::{Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES};
+pub use embedder::SharedEmbedders;
 pub use error::{Error, Result};
+pub use excerpt::{Marked, excerpt, marked};
 pub use library::{InputDocument, Library};
+pub use preview::{Shown, show};
+pub use records::{FolderStatus, IndexBytes, Passage, Records, Rule, RuleEffect};
+pub use replay::{ReplayDetail, replay_detail};
 pub use request::{
-    AskRequest, AskResponse, Citation, DEFAULT_CANDIDATES, FileStatus, IndexEvent, IndexFreshness,
-    IndexReport, ModelStatus, Order, Pruning, RerankChoice, RerankDocument, RerankRequest,
-    RerankResponse, RerankResult, RerankSettings, RootStatus, SearchHit, SearchRequest,
-    SearchResponse, StageLists, Status, Support,
+    AskEvent, AskRequest, AskResponse, Citation, DEFAULT_CANDIDATES, FileStatus, IndexEvent,
+    IndexFreshness, IndexReport, ModelStatus, Order, Pruning, RerankChoice, RerankDocument,
+    RerankRequest, RerankResponse, RerankResult, RerankSettings, RootStatus, SearchHit,
+    SearchRequest, SearchResponse, StageLists, Status, Support,
 };
 pub use rerank::{Converted, convert_model, open_reranker, replay_trace, rerank, verify_store};
+pub use riddle_catalog::{
+    ChunkRecord, FileId, FileOrder, FilePage, FileRecord, HistoryEntry, RootId,
+};
 pub use riddle_embedding::{SupportedModel, supported as supported_onnx_embedders};
 pub use riddle_grating::chart;
 pub use riddle_grating::{
@@ -53,3 +67,5 @@ pub use riddle_grating::{
 pub use riddle_ingest::{WorkerCommand, worker_main};
 /// The model store: pulling, importing, verifying, listing.
 pub use riddle_models as models;
+pub use riddle_retrieval::Highlighter;
+pub use search::{Found, FoundCandidate, RerankRun, Settled};

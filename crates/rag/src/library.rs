@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use riddle_catalog::{Catalog, FileOutcome, HomeLock, NewChunk, Root};
+use riddle_catalog::{Catalog, FileId, FileOutcome, HomeLock, NewChunk, Root};
 use riddle_ingest::{Limits, ParserPool};
 use riddle_types::{Chunk, Embedder, FileKind, FileState, Location};
 use riddle_watch::{ScanOptions, WatchEvent, Watcher, scan};
@@ -22,6 +22,7 @@ use crate::{
     foreground::Background,
     pipeline::Pipeline,
     read::text_hash,
+    records,
     rerank::RERANKER_SETTING,
     stage,
     status::states,
@@ -147,6 +148,14 @@ impl Library {
         Ok(self.catalog.retry_failed()?)
     }
 
+    /// Puts these files into the queue, whatever became of them; returns how many there were.
+    ///
+    /// # Errors
+    /// When the catalog can not be written.
+    pub fn retry(&mut self, files: &[FileId]) -> Result<u64> {
+        Ok(self.catalog.retry_files(files)?)
+    }
+
     /// Deletes the search indexes and makes them anew from the catalog.
     ///
     /// # Errors
@@ -191,6 +200,11 @@ impl Library {
             max_file_bytes: self.config.max_file_bytes,
             // The empty mount point of an unmounted disk is on another volume than its files were.
             known_volume: self.catalog.volume_of(root.id)?,
+            excluded: records::rules(&self.catalog)?
+                .into_iter()
+                .filter(|it| it.root.is_none_or(|it| it == root.id.0))
+                .map(|it| it.pattern)
+                .collect(),
             ..ScanOptions::default()
         };
         let mut entries = Vec::new();
@@ -311,6 +325,8 @@ impl Library {
         report.notices.extend(watcher.polled().iter().map(|(path, why)| {
             format!("{} is looked at from time to time instead of watched: {why}", path.display())
         }));
+        // While nothing happens no model is kept: it is opened again when there is work for it.
+        self.embedder = None;
         observer(IndexEvent::Watching);
         let mut last_scan = Instant::now();
         while !stop.load(Ordering::Relaxed) {
@@ -330,6 +346,7 @@ impl Library {
                 }
             }
             self.finish(observer, stop, &mut round)?;
+            self.embedder = None;
             last_scan = Instant::now();
             merge(&mut report, round);
             observer(IndexEvent::Watching);

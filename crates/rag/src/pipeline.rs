@@ -14,7 +14,7 @@ use riddle_ingest::{ChunkOptions, ParserPool};
 use riddle_types::{ChunkId, EmbedRole, Embedder, FileState, TokenCounter};
 
 use crate::{
-    Config, Error, IndexEvent, IndexReport, Result,
+    Config, Error, IndexEvent, IndexReport, Result, derived,
     foreground::Background,
     read::{ReadFile, Vanished, read_file, text_hash},
     stage,
@@ -33,6 +33,10 @@ const UNINTERRUPTED: usize = 16;
 
 /// A batch is committed at least this often, so that progress is durable and visible.
 const BATCH_TIME: Duration = Duration::from_secs(2);
+
+/// The search indexes follow at least this often while files are read: what is read can soon be found, and a
+/// commit of both costs a fraction of the time between two.
+const SYNC_TIME: Duration = Duration::from_secs(4);
 
 /// Tokens kept free in the embedder's input for title, headings and special tokens.
 const CONTEXT_TOKENS: usize = 24;
@@ -58,6 +62,7 @@ impl Pipeline<'_> {
         report: &mut IndexReport,
     ) -> Result<()> {
         observer(IndexEvent::Queued(self.catalog.pending_jobs()?));
+        let mut synced = Instant::now();
         while !self.stopped() {
             let jobs = self.catalog.next_jobs(JOBS)?;
             if jobs.is_empty() {
@@ -65,6 +70,11 @@ impl Pipeline<'_> {
             }
             let jobs = self.catalog.begin_jobs(jobs)?;
             self.work(jobs, observer, report)?;
+            if synced.elapsed() >= SYNC_TIME {
+                observer(IndexEvent::Syncing);
+                derived::sync(self.config, self.catalog)?;
+                synced = Instant::now();
+            }
         }
         report.interrupted |= self.stopped();
         Ok(())

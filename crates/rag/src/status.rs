@@ -127,7 +127,7 @@ fn ledger(catalog: &Catalog) -> Result<Vec<FileStatus>> {
         .collect())
 }
 
-fn bytes_below(path: &Path) -> u64 {
+pub(crate) fn bytes_below(path: &Path) -> u64 {
     let Ok(metadata) = std::fs::symlink_metadata(path) else { return 0 };
     if metadata.is_file() {
         return metadata.len();

@@ -5,7 +5,7 @@
 //! follow a change log and remember the last number they have applied, atomically with their content.
 //! When one can not be used, it says [`Error::Rebuild`]: delete the folder and follow the log from the
 //! beginning. Readers work on the last committed state while a writer works on the next. [`fuse`] merges
-//! ranked lists (reciprocal rank fusion).
+//! ranked lists (reciprocal rank fusion). [`Highlighter`] finds the words of a query in a text.
 //!
 //! Not here: the texts and exact vectors themselves (they are in the catalog), embedding, reranking.
 
@@ -13,6 +13,7 @@ mod analyze;
 mod error;
 mod fuse;
 mod graph;
+mod highlight;
 mod keyword;
 mod language;
 mod query;
@@ -21,5 +22,6 @@ mod vector;
 
 pub use error::{Error, Result};
 pub use fuse::{Fused, RRF_K, RankedList, fuse};
+pub use highlight::Highlighter;
 pub use keyword::{IndexedChunk, KeywordReader, KeywordWriter};
 pub use vector::{GRAPH_FROM, VectorReader, VectorSource, VectorWriter};

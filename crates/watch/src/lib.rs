@@ -11,9 +11,11 @@
 
 mod error;
 mod placeholder;
+mod rules;
 mod scan;
 mod watcher;
 
 pub use error::{Error, Result};
+pub use rules::Pattern;
 pub use scan::{DEFAULT_MAX_FILE_BYTES, ScanOptions, ScanReport, scan, scan_parts};
 pub use watcher::{WatchEvent, Watcher};

@@ -7,6 +7,7 @@
 //!
 //! Not here: building, testing, fetching anything. The Makefile does that, and calls this.
 
+mod bindings;
 mod cargo;
 mod repository;
 mod rules;
@@ -24,8 +25,9 @@ use anyhow::{Context as _, Result};
 const USAGE: &str = "\
 Usage: cargo xtask COMMAND
 
-  tidy   crate edges, crate docs, links, unsafe, lengths, left-overs, whitespace, large files
-  lint   rustfmt --check, clippy with warnings as errors, tidy
+  bindings   writes ui/src/lib/bindings.ts from the desktop app's commands
+  tidy       crate edges, crate docs, links, unsafe, lengths, left-overs, whitespace, large files, bindings
+  lint       rustfmt --check, clippy with warnings as errors, tidy; more arguments go to clippy
 ";
 
 fn main() -> ExitCode {
@@ -33,7 +35,8 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words[..] {
         ["tidy"] => tidy::run(),
-        ["lint"] => lint(),
+        ["lint", ref more @ ..] => lint(more),
+        ["bindings"] => bindings::run(),
         ["help" | "--help" | "-h"] => {
             say(USAGE);
             return ExitCode::SUCCESS;
@@ -54,10 +57,10 @@ fn main() -> ExitCode {
 }
 
 /// All three run, so that one round shows everything there is to mend.
-fn lint() -> Result<bool> {
+fn lint(more: &[&str]) -> Result<bool> {
     let formatted = cargo(&["fmt", "--all", "--", "--check"])?;
-    let clean =
-        cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])?;
+    let clippy = ["clippy", "--workspace", "--all-targets", "--locked"];
+    let clean = cargo(&[&clippy[..], more, &["--", "-D", "warnings"]].concat())?;
     let tidied = tidy::run()?;
     Ok(formatted && clean && tidied)
 }

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 /// Folders that are never part of the sources; needed only where git cannot be asked.
-const NOT_SOURCES: [&str; 5] = [".git", ".cache", ".venv", "target", "node_modules"];
+const NOT_SOURCES: [&str; 7] = [".git", ".cache", ".venv", "target", "node_modules", "dist", "gen"];
 
 /// A file of the repository.
 #[derive(Debug, Clone)]

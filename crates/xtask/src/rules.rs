@@ -1,5 +1,6 @@
 //! The rules, one module each, in the order in which `docs/STYLE.md` names them.
 
+mod contract;
 mod crate_docs;
 mod edges;
 mod large;
@@ -21,6 +22,7 @@ pub(crate) fn check(members: &[Member], files: &[File]) -> Vec<Finding> {
     findings.extend(whitespace::check(files));
     findings.extend(unfinished::check(files));
     findings.extend(large::check(files));
+    findings.extend(contract::check(files));
     findings
 }
 

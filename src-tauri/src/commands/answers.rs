@@ -1,0 +1,51 @@
+//! Questions, answers, and the history of both.
+
+use tauri::{State, ipc::Channel};
+
+use super::{Reply, beside};
+use crate::{
+    dto::{Answer, AskEvent, HistoryQuery, Question, ThreadSummary},
+    shell::Shell,
+};
+
+/// Asks; returns at once, the answer comes over `events`.
+#[tauri::command]
+pub(crate) async fn ask(
+    shell: State<'_, Shell>,
+    question: Question,
+    events: Channel<AskEvent>,
+) -> Reply<()> {
+    shell.ask(question, events);
+    Ok(())
+}
+
+/// Stops an answer; what was said so far is kept.
+#[tauri::command]
+pub(crate) async fn stop_answer(shell: State<'_, Shell>, question: u32) -> Reply<()> {
+    shell.stop_answer(question);
+    Ok(())
+}
+
+/// Threads of questions, the latest first.
+#[tauri::command]
+pub(crate) async fn history(
+    shell: State<'_, Shell>,
+    query: HistoryQuery,
+) -> Reply<Vec<ThreadSummary>> {
+    let shell = shell.inner().clone();
+    beside(move || shell.history(&query)).await
+}
+
+/// All answers of a thread, the first question first.
+#[tauri::command]
+pub(crate) async fn history_thread(shell: State<'_, Shell>, thread: i64) -> Reply<Vec<Answer>> {
+    let shell = shell.inner().clone();
+    beside(move || shell.thread(thread)).await
+}
+
+/// Forgets a thread, or everything.
+#[tauri::command]
+pub(crate) async fn history_delete(shell: State<'_, Shell>, thread: Option<i64>) -> Reply<()> {
+    let shell = shell.inner().clone();
+    beside(move || shell.forget(thread)).await
+}

@@ -1,0 +1,28 @@
+//! What the user interface may ask. A body is one call: what it takes more for belongs into the modules
+//! beside, or into the façade.
+//!
+//! Names and types of the arguments are the contract with `ui/src/lib/bindings.ts`, which is generated from
+//! these files. Every command is listed in `build.rs` and in the capability, or the WebView may not call it.
+
+mod answers;
+mod app;
+mod library;
+mod models;
+mod pipeline;
+mod search;
+mod settings;
+
+pub(crate) use {answers::*, app::*, library::*, models::*, pipeline::*, search::*, settings::*};
+
+use crate::{dto::Failure, failure};
+
+/// What a command gives back.
+pub(crate) type Reply<T> = Result<T, Failure>;
+
+/// Runs what may wait for disk, locks or other threads beside the event loop.
+async fn beside<T: Send + 'static>(work: impl FnOnce() -> Reply<T> + Send + 'static) -> Reply<T> {
+    match tauri::async_runtime::spawn_blocking(work).await {
+        Ok(reply) => reply,
+        Err(error) => Err(failure::broke_down(&error)),
+    }
+}

@@ -1,0 +1,77 @@
+//! Models: what is installed, what can be, what is used.
+
+use tauri::{AppHandle, Runtime, State, ipc::Channel};
+
+use super::{Reply, beside};
+use crate::{
+    dto::{ModelCheck, ModelEvent, ModelKind, Models},
+    folders,
+    shell::Shell,
+};
+
+/// What is installed and what could be.
+#[tauri::command]
+pub(crate) async fn models(shell: State<'_, Shell>) -> Reply<Models> {
+    let shell = shell.inner().clone();
+    beside(move || shell.models()).await
+}
+
+/// Fetches a model; returns at once, progress and end come over `events`. One at a time.
+#[tauri::command]
+pub(crate) async fn model_pull(
+    shell: State<'_, Shell>,
+    name: String,
+    events: Channel<ModelEvent>,
+) -> Reply<()> {
+    shell.pull_model(name, events)
+}
+
+/// Stops fetching; what is there is kept for the next time.
+#[tauri::command]
+pub(crate) async fn model_cancel(shell: State<'_, Shell>) -> Reply<()> {
+    shell.cancel_pull();
+    Ok(())
+}
+
+/// Lets the person pick a model's folder and copies it into the store; `null` when the dialog was closed.
+#[tauri::command]
+pub(crate) async fn model_import_dialog<R: Runtime>(
+    app: AppHandle<R>,
+    shell: State<'_, Shell>,
+) -> Reply<Option<String>> {
+    let shell = shell.inner().clone();
+    beside(move || folders::pick_one(&app).map(|it| shell.import_model(&it)).transpose()).await
+}
+
+/// Copies the model in a folder into the store; its name there.
+#[tauri::command]
+pub(crate) async fn model_import(shell: State<'_, Shell>, path: String) -> Reply<String> {
+    let shell = shell.inner().clone();
+    beside(move || shell.import_model(path.as_ref())).await
+}
+
+/// Compares a model's files with their checksums.
+#[tauri::command]
+pub(crate) async fn model_verify(shell: State<'_, Shell>, name: String) -> Reply<ModelCheck> {
+    let shell = shell.inner().clone();
+    beside(move || shell.verify_model(&name)).await
+}
+
+/// Uses a model from now on. An embedder embeds everything anew and switches then; no reranker (`null`)
+/// leaves the fused order.
+#[tauri::command]
+pub(crate) async fn model_use(
+    shell: State<'_, Shell>,
+    kind: ModelKind,
+    name: Option<String>,
+) -> Reply<()> {
+    let shell = shell.inner().clone();
+    beside(move || shell.use_model(kind, name.as_deref())).await
+}
+
+/// Deletes a model that is not in use.
+#[tauri::command]
+pub(crate) async fn model_remove(shell: State<'_, Shell>, name: String) -> Reply<()> {
+    let shell = shell.inner().clone();
+    beside(move || shell.remove_model(&name)).await
+}

@@ -1,0 +1,267 @@
+//! Values of the façade as the interface gets them.
+
+use std::path::{Path, PathBuf};
+
+use riddle_rag::{
+    ChunkRecord, FileRecord, FoundCandidate, Highlighter, Marked, SearchHit, excerpt,
+};
+use riddle_types::{self as types, FileKind, FileState, Filter};
+
+use crate::dto::{
+    FileRef, Hit, Kind, Location, LocationKind, Order, PruneMode, Ranks, SearchFilter, Span, State,
+    StateCount,
+};
+
+/// Characters of a hit's excerpt: three lines of the list.
+const EXCERPT: usize = 280;
+
+impl From<FileKind> for Kind {
+    fn from(kind: FileKind) -> Kind {
+        match kind {
+            FileKind::Text => Kind::Text,
+            FileKind::Markdown => Kind::Markdown,
+            FileKind::Code => Kind::Code,
+            FileKind::Html => Kind::Html,
+            FileKind::Pdf => Kind::Pdf,
+            FileKind::Document => Kind::Document,
+            FileKind::Presentation => Kind::Presentation,
+            FileKind::Spreadsheet => Kind::Spreadsheet,
+            FileKind::Mail => Kind::Mail,
+            FileKind::Book => Kind::Book,
+            FileKind::Other => Kind::Other,
+        }
+    }
+}
+
+impl From<Kind> for FileKind {
+    fn from(kind: Kind) -> FileKind {
+        FileKind::ALL.into_iter().find(|it| Kind::from(*it) == kind).unwrap_or(FileKind::Other)
+    }
+}
+
+impl From<FileState> for State {
+    fn from(state: FileState) -> State {
+        match state {
+            FileState::Pending => State::Pending,
+            FileState::Indexed => State::Indexed,
+            FileState::NoText => State::NoText,
+            FileState::CloudOnly => State::CloudOnly,
+            FileState::TooLarge => State::TooLarge,
+            FileState::Failed => State::Failed,
+            FileState::Excluded => State::Excluded,
+            FileState::Unsupported => State::Unsupported,
+        }
+    }
+}
+
+impl From<State> for FileState {
+    fn from(state: State) -> FileState {
+        let same = |it: &FileState| State::from(*it) == state;
+        FileState::ALL.into_iter().find(same).unwrap_or(FileState::Failed)
+    }
+}
+
+impl From<SearchFilter> for Filter {
+    fn from(filter: SearchFilter) -> Filter {
+        Filter {
+            folders: filter.folders,
+            kinds: filter.kinds.into_iter().map(FileKind::from).collect(),
+            modified_from: filter.modified_from,
+            modified_until: filter.modified_until,
+        }
+    }
+}
+
+impl From<&riddle_rag::Order> for Order {
+    fn from(order: &riddle_rag::Order) -> Order {
+        match order {
+            riddle_rag::Order::Fused => Order::Fused,
+            riddle_rag::Order::Keyword => Order::Keyword,
+            riddle_rag::Order::Reranked { model } => Order::Reranked { model: model.clone() },
+        }
+    }
+}
+
+impl From<riddle_rag::Mode> for PruneMode {
+    fn from(mode: riddle_rag::Mode) -> PruneMode {
+        match mode {
+            riddle_rag::Mode::Off => PruneMode::Off,
+            riddle_rag::Mode::Order => PruneMode::Order,
+            riddle_rag::Mode::Set => PruneMode::Set,
+        }
+    }
+}
+
+impl From<PruneMode> for riddle_rag::Mode {
+    fn from(mode: PruneMode) -> riddle_rag::Mode {
+        match mode {
+            PruneMode::Off => riddle_rag::Mode::Off,
+            PruneMode::Order => riddle_rag::Mode::Order,
+            PruneMode::Set => riddle_rag::Mode::Set,
+        }
+    }
+}
+
+impl From<types::RankTrace> for Ranks {
+    fn from(trace: types::RankTrace) -> Ranks {
+        Ranks {
+            bm25: trace.bm25_rank,
+            vector: trace.vector_rank,
+            fused: trace.fused_rank,
+            decided_at_layer: trace.decided_at_layer,
+        }
+    }
+}
+
+impl From<&types::Location> for Location {
+    fn from(location: &types::Location) -> Location {
+        let (kind, start, end, part) = match location {
+            types::Location::Line { start, end } => {
+                (LocationKind::Line, Some(*start), Some(*end), String::new())
+            }
+            types::Location::Page { start, end } => {
+                (LocationKind::Page, Some(*start), Some(*end), String::new())
+            }
+            types::Location::Section { path, paragraph } => {
+                (LocationKind::Section, Some(*paragraph), Some(*paragraph), path.join(" › "))
+            }
+            types::Location::Slide { number } => {
+                (LocationKind::Slide, Some(*number), Some(*number), String::new())
+            }
+            types::Location::Rows { sheet, start, end } => {
+                (LocationKind::Rows, Some(*start), Some(*end), sheet.clone())
+            }
+            types::Location::Message { part, line } => {
+                (LocationKind::Message, Some(*line), Some(*line), part.clone())
+            }
+            types::Location::Whole => (LocationKind::Whole, None, None, String::new()),
+        };
+        Location { kind, start, end, part: clean(&part), label: clean(&location.to_string()) }
+    }
+}
+
+/// Text from file names and documents, safe on one line: control characters and those that turn the direction
+/// of what follows are shown as a replacement character.
+pub(crate) fn clean(text: &str) -> String {
+    let is_odd = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars().map(|it| if is_odd(it) { char::REPLACEMENT_CHARACTER } else { it }).collect()
+}
+
+/// A path as it is shown.
+pub(crate) fn shown(path: &Path) -> String {
+    clean(&path.to_string_lossy())
+}
+
+/// A folder as it is shown: `~` for the person's own.
+fn shortened(folder: &Path) -> String {
+    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|it| it.is_absolute());
+    match home.and_then(|home| folder.strip_prefix(home).ok().map(Path::to_path_buf)) {
+        Some(below) if below.as_os_str().is_empty() => "~".to_owned(),
+        Some(below) => format!("~/{}", shown(&below)),
+        None => shown(folder),
+    }
+}
+
+pub(crate) fn file_ref(path: &Path, kind: FileKind, bytes: u64, modified: i64) -> FileRef {
+    FileRef {
+        path: shown(path),
+        name: clean(&path.file_name().unwrap_or(path.as_os_str()).to_string_lossy()),
+        folder: path.parent().map(shortened).unwrap_or_default(),
+        kind: kind.into(),
+        bytes,
+        modified,
+    }
+}
+
+pub(crate) fn file_of_record(record: &FileRecord) -> FileRef {
+    file_ref(&record.path, record.kind, record.bytes, record.modified)
+}
+
+pub(crate) fn file_of_chunk(record: &ChunkRecord, bytes: u64) -> FileRef {
+    file_ref(&record.path, record.kind, bytes, record.modified)
+}
+
+/// A title, or the file's name where it has none.
+pub(crate) fn title_of(title: Option<&str>, path: &Path) -> String {
+    match title.map(str::trim).filter(|it| !it.is_empty()) {
+        Some(title) => clean(title),
+        None => clean(&path.file_name().unwrap_or_default().to_string_lossy()),
+    }
+}
+
+pub(crate) fn spans(pieces: Vec<Marked>) -> Vec<Span> {
+    pieces.into_iter().map(|(text, mark)| Span { text, mark }).collect()
+}
+
+/// Hits as rows, the words of the query marked.
+pub(crate) struct Rows {
+    words: Highlighter,
+}
+
+impl Rows {
+    pub(crate) fn new(query: &str) -> Rows {
+        Rows { words: Highlighter::new(query) }
+    }
+
+    /// `kinds` tells each hit's kind, by chunk.
+    pub(crate) fn row(&mut self, hit: &SearchHit, kind: FileKind) -> Hit {
+        let path = Path::new(&hit.path);
+        Hit {
+            rank: hit.rank,
+            chunk: hit.chunk,
+            // The size is the ledger's affair: a list of hits does not show it.
+            file: file_ref(path, kind, 0, hit.modified),
+            title: clean(&hit.title),
+            heading: clean(&hit.heading),
+            snippet: spans(excerpt(&hit.text, &mut self.words, EXCERPT)),
+            location: (&hit.location).into(),
+            score: hit.score,
+            ranks: hit.trace.into(),
+        }
+    }
+
+    /// Rows of `hits`, with the kinds of the candidates that they were chosen from.
+    pub(crate) fn rows(&mut self, hits: &[SearchHit], candidates: &[FoundCandidate]) -> Vec<Hit> {
+        hits.iter().map(|hit| self.row(hit, kind_of(candidates, hit.chunk))).collect()
+    }
+}
+
+pub(crate) fn kind_of(candidates: &[FoundCandidate], chunk: u64) -> FileKind {
+    candidates.iter().find(|it| it.hit.chunk == chunk).map_or(FileKind::Other, |it| it.kind)
+}
+
+pub(crate) fn state_counts(counts: &[(FileState, u64)]) -> Vec<StateCount> {
+    counts.iter().map(|&(state, count)| StateCount { state: state.into(), count }).collect()
+}
+
+/// Seconds since 1970.
+pub(crate) fn now() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |it| i64::try_from(it.as_secs()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_turn_the_direction_are_shown_harmless() {
+        assert_eq!(clean("invoice\u{202e}fdp.exe"), "invoice\u{fffd}fdp.exe");
+        assert_eq!(clean("a\nb\u{7}"), "a\u{fffd}b\u{fffd}");
+        assert_eq!(clean("<img src=x onerror=alert(1)>"), "<img src=x onerror=alert(1)>");
+        assert_eq!(clean("Grüße 船"), "Grüße 船");
+    }
+
+    #[test]
+    fn kinds_and_states_go_both_ways() {
+        for kind in FileKind::ALL {
+            assert_eq!(FileKind::from(Kind::from(kind)), kind);
+        }
+        for state in FileState::ALL {
+            assert_eq!(FileState::from(State::from(state)), state);
+        }
+    }
+}

@@ -1,0 +1,1119 @@
+//! Everything that crosses the border to the user interface, in one file.
+//!
+//! `cargo xtask bindings` reads this file and the commands and writes `ui/src/lib/bindings.ts`; `cargo xtask
+//! tidy` fails when that is not current. Plain data only: structs with named fields, enums without payload,
+//! and enums with named fields under an `event` or `kind` tag. Numbers that count stay below 2⁵³.
+
+// Long: one file is the contract; cut into several it would have to be read in several.
+
+use serde::{Deserialize, Serialize};
+
+/// Why a command failed, for people and for the program.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Failure {
+    pub(crate) code: FailureCode,
+    /// A sentence that says what to do.
+    pub(crate) message: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum FailureCode {
+    /// Nothing is indexed yet.
+    NothingIndexed,
+    /// The request makes no sense.
+    BadRequest,
+    /// The file, model or entry is gone.
+    NotFound,
+    /// The network is switched off.
+    Offline,
+    /// Another process or another request is at it.
+    Busy,
+    /// A newer request took its place.
+    Cancelled,
+    /// A part of the program broke down and was unloaded; trying again loads it anew.
+    Unloaded,
+    /// Anything else.
+    Other,
+}
+
+// ---- The start, and what the app says unasked --------------------------------------------------------
+
+/// What the interface needs before it can show anything.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Start {
+    pub(crate) version: String,
+    /// Nothing was set up yet: show the first run.
+    pub(crate) first_run: bool,
+    pub(crate) settings: SettingsState,
+    pub(crate) library: LibraryState,
+    /// An embedder is installed: search by meaning works.
+    pub(crate) has_embedder: bool,
+    /// Reranker in use.
+    pub(crate) reranker: Option<String>,
+    pub(crate) platform: String,
+}
+
+/// A folder that the first run proposes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SuggestedFolder {
+    pub(crate) path: String,
+    pub(crate) name: String,
+}
+
+/// What the app tells unasked, over the channel given to `events`. A second call replaces the first channel.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(crate) enum AppEvent {
+    /// Indexing went on, at most four times a second.
+    Library { state: LibraryState },
+    /// Settings changed, by this window or by the tray.
+    Settings { state: SettingsState },
+    /// Models were installed, removed or chosen.
+    Models,
+    /// A part of the program broke down and was unloaded: show a banner.
+    PartUnloaded { part: String, message: String },
+    /// The window was called by the shortcut or by `toggle`: focus the search box.
+    Summoned,
+    /// Files are held over the window.
+    DragOver,
+    /// They left it again.
+    DragLeft,
+    /// They were dropped: pass the paths to `library_add`.
+    Dropped { paths: Vec<String> },
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct About {
+    pub(crate) version: String,
+    pub(crate) license: String,
+    pub(crate) home: String,
+    pub(crate) models_folder: String,
+    pub(crate) webview: String,
+    pub(crate) cpu_threads: u32,
+    /// Milliseconds from the start of the process to a usable search box.
+    pub(crate) cold_start_ms: Option<f64>,
+}
+
+// ---- Search ------------------------------------------------------------------------------------------
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Kind {
+    Text,
+    Markdown,
+    Code,
+    Html,
+    Pdf,
+    Document,
+    Presentation,
+    Spreadsheet,
+    Mail,
+    Book,
+    Other,
+}
+
+/// Conditions on files; empty lists and `null` set none.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SearchFilter {
+    /// Absolute folders; a file passes below any of them.
+    pub(crate) folders: Vec<String>,
+    pub(crate) kinds: Vec<Kind>,
+    /// Modified at or after, in seconds since 1970.
+    pub(crate) modified_from: Option<i64>,
+    /// Modified before, in seconds since 1970.
+    pub(crate) modified_until: Option<i64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SearchQuery {
+    /// Chosen by the interface, rising. A newer query ends the older ones.
+    pub(crate) id: u32,
+    pub(crate) text: String,
+    pub(crate) filter: SearchFilter,
+}
+
+/// What happens during a search, in this order: `firstHits`, any number of `layer`, then exactly one of
+/// `settled`, `cancelled` and `failed`. Without a reranker `settled` follows at once with the same hits.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(crate) enum SearchEvent {
+    /// Keyword and vector hits, fused.
+    FirstHits {
+        query: u32,
+        hits: Vec<Hit>,
+        order: Order,
+        notices: Vec<String>,
+        /// Milliseconds from the arrival of the query.
+        ms: f64,
+        /// A reranker goes on: `settled` will bring another order.
+        reranking: bool,
+    },
+    /// The reranker finished a layer.
+    Layer {
+        query: u32,
+        layer: u32,
+        layers: u32,
+        /// Candidates that go on.
+        active: u32,
+        /// Chunks that are in the result for certain, best first.
+        accepted: Vec<u64>,
+        /// Chunks that are not.
+        dropped: Vec<u64>,
+    },
+    /// The final order.
+    Settled {
+        query: u32,
+        hits: Vec<Hit>,
+        order: Order,
+        notices: Vec<String>,
+        ms: f64,
+        layers_run: Option<u32>,
+        /// Candidate × layer forwards that were computed, 0…1.
+        computed_share: Option<f64>,
+    },
+    Cancelled {
+        query: u32,
+    },
+    Failed {
+        query: u32,
+        failure: Failure,
+    },
+}
+
+/// Which order hits are in.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(crate) enum Order {
+    /// Keyword and vector ranks, fused.
+    Fused,
+    /// Keywords alone.
+    Keyword,
+    Reranked {
+        model: String,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Hit {
+    /// From 1.
+    pub(crate) rank: u32,
+    /// The passage; what all other commands ask for.
+    pub(crate) chunk: u64,
+    pub(crate) file: FileRef,
+    /// The file's own title, else its name.
+    pub(crate) title: String,
+    /// Headings above the passage.
+    pub(crate) heading: String,
+    /// The part of the passage that counts, matched words marked.
+    pub(crate) snippet: Vec<Span>,
+    pub(crate) location: Location,
+    /// 0…1 when reranked, a sum of reciprocal ranks when fused.
+    pub(crate) score: f32,
+    pub(crate) ranks: Ranks,
+}
+
+/// A piece of text, marked or not. Never HTML.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Span {
+    pub(crate) text: String,
+    pub(crate) mark: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct FileRef {
+    /// Shown, never sent back: control characters and bidi overrides are replaced.
+    pub(crate) path: String,
+    pub(crate) name: String,
+    /// The folder, shortened by the home folder (`~`).
+    pub(crate) folder: String,
+    pub(crate) kind: Kind,
+    pub(crate) bytes: u64,
+    /// In seconds since 1970.
+    pub(crate) modified: i64,
+}
+
+/// Where in a file a passage is; numbers count from 1.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Location {
+    pub(crate) kind: LocationKind,
+    /// First line, page, row, slide or paragraph; `null` for the whole file.
+    pub(crate) start: Option<u32>,
+    pub(crate) end: Option<u32>,
+    /// Sheet, mail part, or headings.
+    pub(crate) part: String,
+    /// The same for people, in English: `page 3`.
+    pub(crate) label: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum LocationKind {
+    Line,
+    Page,
+    Section,
+    Slide,
+    Rows,
+    Message,
+    Whole,
+}
+
+/// Ranks from 1 and the layer after which the place was settled.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Ranks {
+    pub(crate) bm25: Option<u32>,
+    pub(crate) vector: Option<u32>,
+    pub(crate) fused: Option<u32>,
+    pub(crate) decided_at_layer: Option<u32>,
+}
+
+/// Why a hit of the last search is where it is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Why {
+    pub(crate) rank: Option<u32>,
+    pub(crate) ranks: Ranks,
+    /// Length of each list.
+    pub(crate) bm25_hits: u32,
+    pub(crate) vector_hits: u32,
+    pub(crate) fused_hits: u32,
+    pub(crate) model: Option<String>,
+    pub(crate) num_layers: u32,
+    pub(crate) layers: Vec<WhyLayer>,
+    /// Words of the query that the passage has.
+    pub(crate) matched_words: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct WhyLayer {
+    pub(crate) layer: u32,
+    /// Provisional score after the layer, 0…1; `null` where the head was not run.
+    pub(crate) score: Option<f32>,
+    /// Place among those that ran, from 1.
+    pub(crate) place: Option<u32>,
+    pub(crate) of: u32,
+    pub(crate) outcome: Outcome,
+}
+
+/// What became of a candidate after a layer, or in the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Outcome {
+    /// Ran on.
+    Kept,
+    /// In the result for certain.
+    Accepted,
+    /// Out of it for certain.
+    Dropped,
+}
+
+// ---- Preview -----------------------------------------------------------------------------------------
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Preview {
+    pub(crate) chunk: u64,
+    pub(crate) file: FileRef,
+    pub(crate) title: String,
+    pub(crate) location: Location,
+    /// The whole passage, matched words marked.
+    pub(crate) passage: Vec<Span>,
+    pub(crate) body: PreviewBody,
+    /// The file changed after it was indexed: the passage may be elsewhere by now.
+    pub(crate) changed: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(crate) enum PreviewBody {
+    /// Text and code as it is. The passage is the lines `passageStart` to `passageEnd`, both included.
+    Text {
+        text: String,
+        /// Number of the first line sent: long files are cut around the passage.
+        first_line: u32,
+        passage_start: u32,
+        passage_end: u32,
+        code: bool,
+        /// Extension without the dot, in lower case.
+        language: String,
+        truncated: bool,
+    },
+    /// As `text`; to be shown formatted, HTML in it as text.
+    Markdown {
+        text: String,
+        first_line: u32,
+        passage_start: u32,
+        passage_end: u32,
+        truncated: bool,
+    },
+    /// Fetch the bytes with `preview_bytes` and show this page, the passage highlighted.
+    Pdf { page: u32, last_page: u32 },
+    /// The text that was read from any other format, passage by passage.
+    Passages { passages: Vec<PreviewPassage> },
+    /// The file can not be shown; the passage above still can.
+    Unavailable { reason: String },
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PreviewPassage {
+    pub(crate) chunk: u64,
+    pub(crate) heading: String,
+    pub(crate) location: Location,
+    pub(crate) text: String,
+    pub(crate) current: bool,
+}
+
+/// Which file to open: the one of a passage, or one of the ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(crate) enum FileTarget {
+    Chunk { chunk: u64 },
+    File { file: i64 },
+}
+
+// ---- Ask ---------------------------------------------------------------------------------------------
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Question {
+    /// Chosen by the interface, rising; what `stop_answer` takes.
+    pub(crate) id: u32,
+    pub(crate) text: String,
+    /// The thread that this follows up; `null` begins one.
+    pub(crate) thread: Option<i64>,
+    pub(crate) filter: SearchFilter,
+}
+
+/// `evidence`, any number of `piece`, then one of `done` and `failed`. A stopped answer is `done` with
+/// `stopped` set.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(crate) enum AskEvent {
+    /// The passages that the answer may cite, in the order of their numbers.
+    Evidence {
+        question: u32,
+        passages: Vec<Hit>,
+        order: Order,
+        notices: Vec<String>,
+        /// What was searched for; differs from the question in a thread.
+        searched_for: String,
+    },
+    /// More of the answer; citations are written `[n]`. Provisional: `done` brings the checked sentences.
+    Piece {
+        question: u32,
+        text: String,
+    },
+    Done {
+        question: u32,
+        answer: Answer,
+    },
+    Failed {
+        question: u32,
+        failure: Failure,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Answer {
+    /// Number in the history; 0 when history is off.
+    pub(crate) entry: i64,
+    /// The thread: pass it back for a follow-up.
+    pub(crate) thread: i64,
+    /// In seconds since 1970.
+    pub(crate) at: i64,
+    pub(crate) question: String,
+    /// Sentences in reading order; empty when nothing in the files answers.
+    pub(crate) sentences: Vec<Sentence>,
+    /// Why there is no answer.
+    pub(crate) reason: Option<String>,
+    pub(crate) citations: Vec<Citation>,
+    /// How well the best sentence fits the question, 0…1.
+    pub(crate) evidence: f32,
+    /// `extractive`, or the model.
+    pub(crate) llm: String,
+    pub(crate) order: Order,
+    pub(crate) notices: Vec<String>,
+    /// Files that were not searched, by state.
+    pub(crate) not_searched: Vec<StateCount>,
+    pub(crate) first_words_ms: f64,
+    pub(crate) ms: f64,
+    pub(crate) stopped: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Sentence {
+    pub(crate) text: String,
+    /// The citation it was checked against.
+    pub(crate) citation: Option<u32>,
+    /// 1: the passage says it verbatim; else the similarity of the closest sentence.
+    pub(crate) support: f32,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Citation {
+    pub(crate) n: u32,
+    pub(crate) chunk: u64,
+    pub(crate) file: FileRef,
+    pub(crate) title: String,
+    pub(crate) location: Location,
+    /// The words that were used.
+    pub(crate) quote: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct HistoryQuery {
+    /// Part of a question or an answer; empty: all.
+    pub(crate) text: String,
+    pub(crate) limit: u32,
+}
+
+/// A thread of questions, newest threads first.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ThreadSummary {
+    pub(crate) thread: i64,
+    pub(crate) at: i64,
+    /// The first question.
+    pub(crate) question: String,
+    pub(crate) questions: u32,
+    /// Beginning of the last answer.
+    pub(crate) answer: String,
+}
+
+// ---- Library -----------------------------------------------------------------------------------------
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum State {
+    Indexed,
+    Pending,
+    NoText,
+    CloudOnly,
+    TooLarge,
+    Unsupported,
+    Failed,
+    Excluded,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct StateCount {
+    pub(crate) state: State,
+    pub(crate) count: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct LibraryState {
+    pub(crate) folders: Vec<Folder>,
+    pub(crate) counts: Vec<StateCount>,
+    pub(crate) passages: u64,
+    pub(crate) phase: Phase,
+    /// While something is being done.
+    pub(crate) progress: Option<Progress>,
+    /// Bytes on disk.
+    pub(crate) index_bytes: IndexBytes,
+    /// When the index was last up to date, in seconds since 1970.
+    pub(crate) as_of: Option<i64>,
+    pub(crate) notices: Vec<String>,
+    /// Why indexing stopped, if it did.
+    pub(crate) error: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Phase {
+    /// No folder yet.
+    Empty,
+    Starting,
+    Scanning,
+    Reading,
+    Embedding,
+    Syncing,
+    /// Up to date, following changes.
+    Watching,
+    Paused,
+    /// Another process holds the home: it is tried again.
+    Locked,
+    Failed,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Progress {
+    pub(crate) done: u64,
+    pub(crate) total: u64,
+    /// Over the last ten seconds.
+    pub(crate) per_second: f64,
+    pub(crate) seconds_left: Option<f64>,
+    /// Files since the beginning that failed.
+    pub(crate) failed: u64,
+    pub(crate) current: String,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct IndexBytes {
+    pub(crate) catalog: u64,
+    pub(crate) keyword: u64,
+    pub(crate) vector: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Folder {
+    pub(crate) id: i64,
+    pub(crate) path: String,
+    pub(crate) name: String,
+    /// It is there now; a missing one keeps its entries.
+    pub(crate) present: bool,
+    pub(crate) counts: Vec<StateCount>,
+}
+
+/// What became of a folder that was to be added.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Added {
+    pub(crate) path: String,
+    /// Why it was not.
+    pub(crate) problem: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct LedgerQuery {
+    /// Empty: all.
+    pub(crate) states: Vec<State>,
+    pub(crate) folder: Option<i64>,
+    /// Part of the path.
+    pub(crate) text: String,
+    pub(crate) sort: LedgerSort,
+    pub(crate) descending: bool,
+    pub(crate) offset: u64,
+    /// At most 1 000 rows are sent.
+    pub(crate) limit: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum LedgerSort {
+    Path,
+    State,
+    Bytes,
+    Modified,
+    Passages,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct LedgerPage {
+    /// Rows of the whole answer.
+    pub(crate) total: u64,
+    pub(crate) offset: u64,
+    pub(crate) rows: Vec<LedgerRow>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct LedgerRow {
+    /// For `FileTarget`, `ledger_retry` and `ledger_exclude`.
+    pub(crate) id: i64,
+    pub(crate) file: FileRef,
+    pub(crate) state: State,
+    pub(crate) reason: String,
+    pub(crate) passages: u64,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// A pattern in the syntax of `.gitignore`, for one folder or for all.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Rule {
+    pub(crate) folder: Option<i64>,
+    pub(crate) pattern: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RulePreview {
+    /// Files that are searched now and would not be.
+    pub(crate) files: u64,
+    pub(crate) bytes: u64,
+    pub(crate) passages: u64,
+    /// Some of them.
+    pub(crate) examples: Vec<String>,
+    /// Why the pattern is none.
+    pub(crate) problem: Option<String>,
+}
+
+// ---- Pipeline ----------------------------------------------------------------------------------------
+
+/// Everything that is known about the last search or question.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PipelineTrace {
+    pub(crate) text: String,
+    pub(crate) at: i64,
+    pub(crate) asked: bool,
+    /// `embed`, `bm25`, `vector`, `fuse`, `rerank`, `generate`, `check`: those that ran. `embed` + `vector`
+    /// and `bm25` run side by side.
+    pub(crate) stages: Vec<StageTime>,
+    pub(crate) total_ms: f64,
+    /// In fused order; `null` model: nothing was reranked, and the lists below are empty.
+    pub(crate) candidates: Vec<TraceCandidate>,
+    pub(crate) model: Option<String>,
+    pub(crate) top_k: u32,
+    pub(crate) mode: PruneMode,
+    pub(crate) threshold: Option<f32>,
+    pub(crate) num_layers: u32,
+    pub(crate) layers: Vec<LayerTrace>,
+    pub(crate) plan: Option<Plan>,
+    pub(crate) computed_share: Option<f64>,
+    /// Process memory while it ran.
+    pub(crate) memory: Vec<MemorySample>,
+    pub(crate) memory_budget: Option<u64>,
+    /// Scores of every candidate after every layer are there: `pipeline_replay` computes nothing. Otherwise
+    /// it runs the full forward once.
+    pub(crate) replayable: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct StageTime {
+    pub(crate) stage: String,
+    pub(crate) ms: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TraceCandidate {
+    pub(crate) chunk: u64,
+    pub(crate) title: String,
+    pub(crate) file: FileRef,
+    pub(crate) location: Location,
+    pub(crate) ranks: Ranks,
+    /// Place in the result; `null` outside of it.
+    pub(crate) rank: Option<u32>,
+    pub(crate) outcome: Outcome,
+    /// Layer after which it was settled.
+    pub(crate) at_layer: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct LayerTrace {
+    /// From 1.
+    pub(crate) layer: u32,
+    pub(crate) ms: f64,
+    pub(crate) io_wait_ms: f64,
+    pub(crate) bytes_read: u64,
+    pub(crate) resident_weight_bytes: u64,
+    /// σ/μ of the provisional scores.
+    pub(crate) dispersion: Option<f32>,
+    /// Indexes into `candidates` of those that ran.
+    pub(crate) active: Vec<u32>,
+    /// Their provisional scores, 0…1; empty where the head was not run.
+    pub(crate) scores: Vec<f32>,
+    pub(crate) accepted: Vec<u32>,
+    pub(crate) dropped: Vec<u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Plan {
+    pub(crate) window_layers: u32,
+    pub(crate) micro_batch_tokens: u64,
+    pub(crate) embedding_rows: u64,
+    pub(crate) hidden_on_disk: bool,
+    pub(crate) planned_bytes: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MemorySample {
+    /// Milliseconds since the reranker began.
+    pub(crate) ms: f64,
+    pub(crate) rss_bytes: u64,
+    pub(crate) weight_bytes: u64,
+}
+
+/// What pruning may change.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum PruneMode {
+    /// Nothing: the full forward.
+    #[default]
+    Off,
+    /// Only who is out: the result's order is that of the full forward.
+    Order,
+    /// Also the order inside the result.
+    Set,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ReplayRequest {
+    /// Dispersion threshold, 0 or more; `null`: the full forward.
+    pub(crate) threshold: Option<f32>,
+    pub(crate) mode: PruneMode,
+}
+
+/// What a run under another threshold would have brought.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ReplayResult {
+    pub(crate) threshold: Option<f32>,
+    pub(crate) mode: PruneMode,
+    pub(crate) top_k: u32,
+    /// Per candidate, in the order of the trace's candidates.
+    pub(crate) candidates: Vec<ReplayCandidate>,
+    pub(crate) layers_run: u32,
+    /// Candidates that each layer would have computed.
+    pub(crate) active: Vec<u32>,
+    /// Candidate × layer forwards as a share of all, 0…1.
+    pub(crate) computed_share: f64,
+    /// Milliseconds of the full forward, and what of them would have been spared, by the layers' own times.
+    pub(crate) full_ms: f64,
+    pub(crate) saved_ms: f64,
+    /// Results of the full forward that stay.
+    pub(crate) kept: u32,
+    /// Indexes of those that would be lost.
+    pub(crate) lost: Vec<u32>,
+    pub(crate) same_order: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ReplayCandidate {
+    pub(crate) rank: Option<u32>,
+    pub(crate) outcome: Outcome,
+    pub(crate) at_layer: u32,
+}
+
+/// One point of the curve that the threshold's slider moves on.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CurvePoint {
+    pub(crate) threshold: f32,
+    pub(crate) computed_share: f64,
+    pub(crate) kept: u32,
+}
+
+/// The settings in use against the full forward, on the candidates of the last search.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Comparison {
+    pub(crate) model: String,
+    pub(crate) candidates: u32,
+    pub(crate) top_k: u32,
+    pub(crate) with_settings: RunFigures,
+    pub(crate) full: RunFigures,
+    pub(crate) same_set: bool,
+    pub(crate) same_order: bool,
+    /// Results that both have.
+    pub(crate) common: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RunFigures {
+    pub(crate) ms: f64,
+    pub(crate) io_wait_ms: f64,
+    pub(crate) layers_run: u32,
+    pub(crate) computed_share: f64,
+    pub(crate) weight_bytes: u64,
+    pub(crate) scratch_bytes: u64,
+    /// Most memory of the process while it ran, where the system tells.
+    pub(crate) peak_rss_bytes: u64,
+    /// Chunks of the result, best first.
+    pub(crate) result: Vec<u64>,
+}
+
+/// Which promises a calibration of the reranker can make; tables are for one mode and size of result.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CalibrationInfo {
+    pub(crate) model: Option<String>,
+    /// Requests it was made from; 0 without one.
+    pub(crate) queries: u32,
+    pub(crate) tables: Vec<CalibrationTable>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CalibrationTable {
+    pub(crate) mode: PruneMode,
+    pub(crate) top_k: u32,
+}
+
+// ---- Performance -------------------------------------------------------------------------------------
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Performance {
+    /// `first_hits` is from the arrival of a query to its first hits, `key_to_first_hits` from the key to
+    /// the rows on screen; the rest are stages.
+    pub(crate) stages: Vec<StageSeries>,
+    pub(crate) memory: Vec<MemoryPoint>,
+    pub(crate) indexing: Vec<IndexingPoint>,
+    pub(crate) index_bytes: IndexBytes,
+    pub(crate) passages: u64,
+    pub(crate) cold_start_ms: Option<f64>,
+    pub(crate) peak_rss_bytes: u64,
+    pub(crate) processes: Vec<ProcessMemory>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct StageSeries {
+    pub(crate) stage: String,
+    pub(crate) count: u32,
+    pub(crate) p50: f64,
+    pub(crate) p95: f64,
+    pub(crate) points: Vec<StagePoint>,
+}
+
+/// The runs of a slice of time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct StagePoint {
+    /// In seconds since 1970.
+    pub(crate) at: i64,
+    pub(crate) p50: f64,
+    pub(crate) p95: f64,
+    pub(crate) count: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MemoryPoint {
+    pub(crate) at: i64,
+    pub(crate) pss_bytes: u64,
+    pub(crate) rss_bytes: u64,
+    /// Processes of the WebView.
+    pub(crate) webview_pss_bytes: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct IndexingPoint {
+    pub(crate) at: i64,
+    pub(crate) files_per_second: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ProcessMemory {
+    pub(crate) name: String,
+    pub(crate) pid: u32,
+    pub(crate) pss_bytes: u64,
+    pub(crate) rss_bytes: u64,
+}
+
+// ---- Models ------------------------------------------------------------------------------------------
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum ModelKind {
+    Embedder,
+    Reranker,
+    Llm,
+    Other,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Models {
+    pub(crate) installed: Vec<InstalledModel>,
+    pub(crate) available: Vec<AvailableModel>,
+    /// Name of the model that is being fetched.
+    pub(crate) fetching: Option<String>,
+    pub(crate) offline: bool,
+    pub(crate) folder: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct InstalledModel {
+    pub(crate) name: String,
+    pub(crate) kind: ModelKind,
+    pub(crate) bytes: u64,
+    pub(crate) license: Option<String>,
+    /// Where it came from.
+    pub(crate) source: String,
+    /// Searches use it.
+    pub(crate) active: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AvailableModel {
+    pub(crate) name: String,
+    pub(crate) kind: ModelKind,
+    pub(crate) bytes: u64,
+    pub(crate) license: String,
+    pub(crate) about: String,
+    pub(crate) installed: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(crate) enum ModelEvent {
+    Progress {
+        stage: ModelStage,
+        file: String,
+        done: u64,
+        /// 0 while it is unknown.
+        total: u64,
+    },
+    Done {
+        name: String,
+    },
+    Cancelled,
+    Failed {
+        failure: Failure,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum ModelStage {
+    Asking,
+    Fetching,
+    Waiting,
+    Checking,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ModelCheck {
+    pub(crate) good: bool,
+    pub(crate) files: u32,
+    pub(crate) problems: Vec<String>,
+}
+
+// ---- Settings ----------------------------------------------------------------------------------------
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SettingsState {
+    pub(crate) settings: Settings,
+    /// What could not be done about a setting, by its name here.
+    pub(crate) problems: Vec<SettingProblem>,
+    /// Global shortcuts do not work in this session: bind `toggleCommand` in the desktop's settings.
+    pub(crate) wayland: bool,
+    pub(crate) toggle_command: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SettingProblem {
+    pub(crate) setting: String,
+    pub(crate) message: String,
+}
+
+/// What a person may set; unknown fields are refused, missing ones take their defaults.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub(crate) struct Settings {
+    pub(crate) theme: Theme,
+    /// Percent, 80…200.
+    pub(crate) text_size: u32,
+    /// `system` or a language tag.
+    pub(crate) language: String,
+    pub(crate) start_at_login: bool,
+    /// Keep running in the tray when the window is closed.
+    pub(crate) tray: bool,
+    /// As `Ctrl+Alt+Space`; `null`: none.
+    pub(crate) shortcut: Option<String>,
+    pub(crate) offline: bool,
+    pub(crate) keep_history: bool,
+    /// Seconds without use after which models leave the memory; 0: never.
+    pub(crate) unload_after: u32,
+    /// Only `extractive` today.
+    pub(crate) llm: String,
+    /// Hits shown, 5…100.
+    pub(crate) results: u32,
+    /// Candidates of each retriever, 5…200.
+    pub(crate) candidates: u32,
+    pub(crate) rerank: Rerank,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Theme {
+    System,
+    Light,
+    Dark,
+}
+
+/// How the reranker runs; `null` leaves it to the engine.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub(crate) struct Rerank {
+    pub(crate) mode: PruneMode,
+    pub(crate) pruning: Pruning,
+    /// Layers in memory at once.
+    pub(crate) window: Option<u32>,
+    pub(crate) micro_batch_tokens: Option<u32>,
+    /// Share of the vocabulary whose rows may be in memory, 0…1.
+    pub(crate) row_share: Option<f32>,
+    /// Bytes that the process is to stay within.
+    pub(crate) memory_budget: Option<u64>,
+}
+
+/// Who decides about pruning; without effect in mode `off`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(crate) enum Pruning {
+    #[default]
+    Never,
+    Threshold {
+        threshold: f32,
+    },
+    /// Needs a calibration.
+    Precision {
+        precision: f64,
+    },
+    /// Needs a calibration.
+    ErrorProbability {
+        probability: f64,
+    },
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            theme: Theme::System,
+            text_size: 100,
+            language: "system".to_owned(),
+            start_at_login: false,
+            tray: false,
+            shortcut: None,
+            offline: false,
+            keep_history: true,
+            unload_after: 60,
+            llm: "extractive".to_owned(),
+            results: 20,
+            candidates: 20,
+            rerank: Rerank::default(),
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The threads that search: one finds, one owns the models that rerank and answer.
+//!
+//! Two, so that the first hits of a query do not wait for a reranker that is still busy with the query before.
+//! Both use one [`Assistant`]; it is opened when it is needed, looked at afresh when the index has changed, let go
+//! when something in it panics, and its models leave the memory when nobody has used them for a while.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Mutex, OnceLock,
+        mpsc::{self, RecvTimeoutError, Sender},
+    },
+    time::{Duration, Instant},
+};
+
+use riddle_metrics::{StageLayer, StageTimings};
+use riddle_rag::{Assistant, Config};
+use tracing::Dispatch;
+use tracing_subscriber::layer::SubscriberExt as _;
+
+use crate::{
+    commands::Reply,
+    shell::{Shell, lock},
+};
+
+/// How often the engine's thread looks up when there is nothing to do.
+const TICK: Duration = Duration::from_secs(5);
+
+/// Work for a thread; its times are those of its own spans.
+type Job = Box<dyn FnOnce(&Shell, &StageTimings) + Send>;
+
+/// The two threads and what they share.
+pub(crate) struct Engine {
+    config: Config,
+    assistant: Mutex<Option<Arc<Assistant>>>,
+    finder: OnceLock<Sender<Job>>,
+    reranker: OnceLock<Sender<Job>>,
+    /// When a model was last used; `None`: none is in memory.
+    used: Mutex<Option<Instant>>,
+}
+
+impl Engine {
+    /// Without threads yet: they need the shell.
+    pub(crate) fn new(config: &Config) -> Engine {
+        Engine {
+            config: config.clone(),
+            assistant: Mutex::default(),
+            finder: OnceLock::new(),
+            reranker: OnceLock::new(),
+            used: Mutex::default(),
+        }
+    }
+
+    /// Starts the threads.
+    pub(crate) fn serve(&self, shell: &Shell) {
+        let _ = self.finder.set(thread("finder", shell, |_| {}));
+        let _ = self.reranker.set(thread("engine", shell, Shell::tick));
+    }
+
+    /// Runs on the thread of first hits.
+    pub(crate) fn find(&self, job: impl FnOnce(&Shell, &StageTimings) + Send + 'static) {
+        post(&self.finder, Box::new(job));
+    }
+
+    /// Runs on the thread of models.
+    pub(crate) fn run(&self, job: impl FnOnce(&Shell, &StageTimings) + Send + 'static) {
+        post(&self.reranker, Box::new(job));
+    }
+
+    /// Runs on the thread of models and waits for what comes out.
+    pub(crate) fn ask<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Shell, &StageTimings) -> Reply<T> + Send + 'static,
+    ) -> Reply<T> {
+        let (sender, receiver) = mpsc::channel();
+        self.run(move |shell, times| {
+            // Nobody waits any more: the window was closed.
+            let _ = sender.send(job(shell, times));
+        });
+        receiver.recv().unwrap_or_else(|_| Err(crate::failure::broke_down(&"see the banner")))
+    }
+
+    /// The assistant, opened if it is not.
+    pub(crate) fn assistant(&self) -> Reply<Arc<Assistant>> {
+        *lock(&self.used) = Some(Instant::now());
+        let mut slot = lock(&self.assistant);
+        if let Some(assistant) = &*slot {
+            return Ok(Arc::clone(assistant));
+        }
+        let assistant = Arc::new(Assistant::open(self.config.clone())?);
+        *slot = Some(Arc::clone(&assistant));
+        Ok(assistant)
+    }
+
+    /// The index has changed: looks at it afresh, beside searches that run.
+    pub(crate) fn refresh(&self) {
+        self.run(|shell, _| {
+            let engine = &shell.engine;
+            let Some(old) = lock(&engine.assistant).clone() else { return };
+            match old.reopen() {
+                Ok(fresh) => *lock(&engine.assistant) = Some(Arc::new(fresh)),
+                Err(error) => {
+                    tracing::warn!("the index can not be looked at afresh: {error}");
+                    *lock(&engine.assistant) = None;
+                }
+            }
+        });
+    }
+
+    /// Lets everything go; the next search opens it anew.
+    pub(crate) fn unload(&self) {
+        *lock(&self.assistant) = None;
+        riddle_metrics::release_free_memory();
+    }
+
+    /// Lets the models go if nobody has used them for `seconds` (0: never).
+    fn unload_unused(&self, seconds: u32) {
+        let after = Duration::from_secs(seconds.into());
+        let mut used = lock(&self.used);
+        if seconds == 0 || used.is_none_or(|it| it.elapsed() < after) {
+            return;
+        }
+        *used = None;
+        if let Some(assistant) = &*lock(&self.assistant) {
+            assistant.release_models();
+        }
+        riddle_metrics::release_free_memory();
+    }
+}
+
+impl Shell {
+    /// What is done now and then.
+    fn tick(&self) {
+        self.engine.unload_unused(self.settings_now().unload_after);
+        self.note_memory();
+    }
+}
+
+fn post(thread: &OnceLock<Sender<Job>>, job: Job) {
+    // Without a thread the program is ending.
+    if let Some(sender) = thread.get() {
+        let _ = sender.send(job);
+    }
+}
+
+/// A thread that works off jobs one by one, and survives those that panic.
+fn thread(name: &'static str, shell: &Shell, tick: fn(&Shell)) -> Sender<Job> {
+    let (sender, jobs) = mpsc::channel::<Job>();
+    let shell = shell.clone();
+    let work = move || {
+        let (layer, times) = StageLayer::new();
+        let dispatch = Dispatch::new(tracing_subscriber::registry().with(layer));
+        tracing::dispatcher::with_default(&dispatch, || {
+            loop {
+                let job = match jobs.recv_timeout(TICK) {
+                    Ok(job) => job,
+                    Err(RecvTimeoutError::Timeout) => {
+                        tick(&shell);
+                        continue;
+                    }
+                    Err(RecvTimeoutError::Disconnected) => break,
+                };
+                times.take();
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| job(&shell, &times))) {
+                    shell.engine.unload();
+                    shell.tell_unloaded(name, &*panic);
+                }
+            }
+        });
+    };
+    let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+    spawned.expect("the system has threads to give when the program starts");
+    sender
+}

@@ -1,0 +1,60 @@
+//! Errors of the façade as the interface gets them.
+
+use riddle_rag::{Error, models};
+
+use crate::dto::{Failure, FailureCode};
+
+impl Failure {
+    pub(crate) fn new(code: FailureCode, message: impl Into<String>) -> Failure {
+        Failure { code, message: message.into() }
+    }
+
+    /// The request makes no sense.
+    pub(crate) fn bad(message: impl Into<String>) -> Failure {
+        Failure::new(FailureCode::BadRequest, message)
+    }
+
+    /// What was asked for is gone.
+    pub(crate) fn gone(message: impl Into<String>) -> Failure {
+        Failure::new(FailureCode::NotFound, message)
+    }
+
+    /// Something else.
+    pub(crate) fn other(message: impl ToString) -> Failure {
+        Failure::new(FailureCode::Other, message.to_string())
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let code = match &error {
+            Error::NothingIndexed { .. } => FailureCode::NothingIndexed,
+            Error::BadRequest(_) | Error::BadRoot { .. } => FailureCode::BadRequest,
+            Error::NoModel { .. } => FailureCode::NotFound,
+            Error::Models(models::Error::Offline { .. }) => FailureCode::Offline,
+            Error::Models(models::Error::Stopped) => FailureCode::Cancelled,
+            _ => FailureCode::Other,
+        };
+        Failure::new(code, error.to_string())
+    }
+}
+
+impl From<models::Error> for Failure {
+    fn from(error: models::Error) -> Failure {
+        Error::from(error).into()
+    }
+}
+
+/// Work that ended in a panic.
+pub(crate) fn broke_down(error: &dyn std::fmt::Display) -> Failure {
+    Failure::new(FailureCode::Unloaded, format!("a part of the program broke down: {error}"))
+}
+
+/// What a panic says about itself.
+pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("no reason was given").to_owned()
+}

@@ -1,0 +1,383 @@
+//! The thread that indexes: it owns the [`Library`], follows the folders, and does in between what is asked of it.
+//!
+//! Another process may hold the home (`riddle index --watch`): then it is tried again every few seconds, and
+//! searching goes on meanwhile. A panic costs the run and not the program.
+
+use std::{
+    collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    },
+    time::{Duration, Instant},
+};
+
+use riddle_rag::{IndexEvent, Library, Records};
+use riddle_types::FileState;
+
+use crate::{
+    commands::Reply,
+    convert::{clean, shown},
+    dto::{AppEvent, Failure, FailureCode, Phase, Progress},
+    shell::{Shell, lock},
+};
+
+/// Setting: indexing is paused.
+const PAUSED: &str = "desktop.paused";
+/// A home that another process holds, and a run that failed, are tried again after this long.
+const RETRY: Duration = Duration::from_secs(5);
+/// How long a thread sleeps that has nothing to do; it is woken by what is posted.
+const IDLE: Duration = Duration::from_secs(3600);
+/// The interface is told at most this often.
+const TELL_EVERY: Duration = Duration::from_millis(250);
+/// Files per second are counted over this long.
+const RATE_OVER: Duration = Duration::from_secs(10);
+/// Throughput is noted for the figures this often.
+const NOTE_EVERY: Duration = Duration::from_secs(5);
+
+/// What is done with the library between two runs; `None` while another process holds it.
+type Job = Box<dyn FnOnce(Option<&mut Library>) + Send>;
+
+/// The thread's other end.
+pub(crate) struct Indexer {
+    jobs: Mutex<Sender<Job>>,
+    /// The thread's end, until it is started.
+    waiting: Mutex<Option<Receiver<Job>>>,
+    /// Ends the run under way, so that jobs are looked at.
+    interrupt: Arc<AtomicBool>,
+    closing: Arc<AtomicBool>,
+    paused: Arc<AtomicBool>,
+    doing: Arc<Mutex<Doing>>,
+    thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+}
+
+/// What the thread is doing.
+#[derive(Debug, Default)]
+pub(crate) struct Doing {
+    phase: Option<Phase>,
+    done: u64,
+    total: u64,
+    failed: u64,
+    current: String,
+    /// When files were done.
+    recent: VecDeque<Instant>,
+    pub(crate) notices: Vec<String>,
+    pub(crate) error: Option<String>,
+}
+
+impl Doing {
+    pub(crate) fn phase(&self, no_folders: bool) -> Phase {
+        match self.phase {
+            Some(Phase::Watching | Phase::Scanning) | None if no_folders => Phase::Empty,
+            Some(phase) => phase,
+            None => Phase::Starting,
+        }
+    }
+
+    pub(crate) fn progress(&self) -> Option<Progress> {
+        let busy = matches!(
+            self.phase,
+            Some(Phase::Reading | Phase::Embedding | Phase::Syncing | Phase::Paused)
+        );
+        if !busy || self.total == 0 {
+            return None;
+        }
+        let per_second = self.per_second();
+        let left = self.total.saturating_sub(self.done) as f64;
+        Some(Progress {
+            done: self.done,
+            total: self.total,
+            per_second,
+            seconds_left: (per_second > 0.0).then(|| left / per_second),
+            failed: self.failed,
+            current: self.current.clone(),
+        })
+    }
+
+    fn per_second(&self) -> f64 {
+        let recent = self.recent.iter().filter(|it| it.elapsed() <= RATE_OVER);
+        let (count, oldest) =
+            recent.fold((0u32, None), |(count, oldest), it| (count + 1, oldest.or(Some(*it))));
+        // Two files are no rate yet, and a first burst is none either.
+        let seconds = oldest.map_or(0.0, |it: Instant| it.elapsed().as_secs_f64());
+        if count < 2 || seconds < 0.2 { 0.0 } else { f64::from(count) / seconds }
+    }
+
+    fn one_done(&mut self, path: &Path, failed: bool) {
+        self.phase = Some(Phase::Reading);
+        self.done += 1;
+        self.total = self.total.max(self.done);
+        self.failed += u64::from(failed);
+        self.current = shown(path);
+        self.recent.push_back(Instant::now());
+        while self.recent.front().is_some_and(|it| it.elapsed() > RATE_OVER) {
+            self.recent.pop_front();
+        }
+    }
+}
+
+impl Indexer {
+    /// Without the thread yet: it needs the shell.
+    pub(crate) fn new(paused: bool) -> Indexer {
+        let (sender, jobs) = mpsc::channel();
+        Indexer {
+            jobs: Mutex::new(sender),
+            waiting: Mutex::new(Some(jobs)),
+            interrupt: Arc::default(),
+            closing: Arc::default(),
+            paused: Arc::new(AtomicBool::new(paused)),
+            doing: Arc::default(),
+            thread: Mutex::default(),
+        }
+    }
+
+    /// Starts the thread, once.
+    pub(crate) fn serve(&self, shell: &Shell) {
+        let Some(jobs) = lock(&self.waiting).take() else { return };
+        let thread = Thread {
+            shell: shell.clone(),
+            jobs,
+            interrupt: Arc::clone(&self.interrupt),
+            closing: Arc::clone(&self.closing),
+            paused: Arc::clone(&self.paused),
+            doing: Arc::clone(&self.doing),
+            told: None,
+            noted: Instant::now(),
+            synced: false,
+        };
+        let spawned =
+            std::thread::Builder::new().name("indexer".to_owned()).spawn(move || thread.run());
+        *lock(&self.thread) =
+            Some(spawned.expect("the system has threads to give when the program starts"));
+    }
+
+    pub(crate) fn doing(&self) -> MutexGuard<'_, Doing> {
+        lock(&self.doing)
+    }
+
+    /// Does something between two runs; the next one looks at everything.
+    pub(crate) fn post(&self, job: impl FnOnce(Option<&mut Library>) + Send + 'static) {
+        // Without a thread the program is ending.
+        let _ = lock(&self.jobs).send(Box::new(job));
+        self.interrupt.store(true, Ordering::Release);
+    }
+
+    /// [`post`](Self::post), and waits for what comes out.
+    pub(crate) fn ask<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Library) -> Reply<T> + Send + 'static,
+    ) -> Reply<T> {
+        let (sender, receiver) = mpsc::channel();
+        self.post(move |library| {
+            let reply = match library {
+                Some(library) => job(library),
+                None => Err(Failure::new(
+                    FailureCode::Busy,
+                    "another process is indexing into the same home: end it, or wait for it",
+                )),
+            };
+            let _ = sender.send(reply);
+        });
+        receiver.recv().unwrap_or_else(|_| Err(crate::failure::broke_down(&"the indexer ended")))
+    }
+
+    /// Pauses or goes on; [`is_paused`] tells the next start.
+    pub(crate) fn pause(&self, records: &Records, paused: bool) -> Reply<()> {
+        records.set_setting(PAUSED, paused.then_some("1"))?;
+        self.paused.store(paused, Ordering::Release);
+        self.post(|_| {});
+        Ok(())
+    }
+
+    /// Ends the thread and waits for it: the batch at hand is committed.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+        self.post(|_| {});
+        if let Some(thread) = lock(&self.thread).take() {
+            // A panic in it was told when it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Whether indexing was paused when the program ended.
+pub(crate) fn is_paused(records: &Records) -> riddle_rag::Result<bool> {
+    Ok(records.setting(PAUSED)?.is_some())
+}
+
+/// The thread's own end.
+struct Thread {
+    shell: Shell,
+    jobs: Receiver<Job>,
+    interrupt: Arc<AtomicBool>,
+    closing: Arc<AtomicBool>,
+    paused: Arc<AtomicBool>,
+    doing: Arc<Mutex<Doing>>,
+    told: Option<Instant>,
+    noted: Instant,
+    /// The search indexes are being written: what comes next finds them written.
+    synced: bool,
+}
+
+impl Thread {
+    fn run(mut self) {
+        let mut library = None;
+        while !self.closing.load(Ordering::Acquire) {
+            self.interrupt.store(false, Ordering::Release);
+            if library.is_none() {
+                library = self.open();
+            }
+            while let Ok(job) = self.jobs.try_recv() {
+                job(library.as_mut());
+            }
+            let pause = match &mut library {
+                None => RETRY,
+                Some(library) => {
+                    let run = catch_unwind(AssertUnwindSafe(|| self.follow(library)));
+                    run.unwrap_or_else(|panic| {
+                        self.shell.tell_unloaded("indexer", &*panic);
+                        self.fail("indexing broke down and is tried again".to_owned());
+                        RETRY
+                    })
+                }
+            };
+            if !pause.is_zero() {
+                match self.jobs.recv_timeout(pause) {
+                    Ok(job) => job(library.as_mut()),
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => return,
+                }
+            }
+        }
+    }
+
+    fn open(&mut self) -> Option<Library> {
+        match Library::open(self.shell.config.clone()) {
+            Ok(library) => {
+                lock(&self.doing).error = None;
+                Some(library)
+            }
+            Err(error) => {
+                let mut doing = lock(&self.doing);
+                doing.phase = Some(if error.is_locked() { Phase::Locked } else { Phase::Failed });
+                doing.error = Some(clean(&error.to_string()));
+                drop(doing);
+                self.tell(true);
+                None
+            }
+        }
+    }
+
+    /// Brings everything up to date and follows the folders until something else is to be done; how long to
+    /// sleep then.
+    fn follow(&mut self, library: &mut Library) -> Duration {
+        if self.paused.load(Ordering::Acquire) {
+            lock(&self.doing).phase = Some(Phase::Paused);
+            self.tell(true);
+            return IDLE;
+        }
+        match self.shell.records.folders() {
+            Ok(folders) if folders.is_empty() => {
+                *lock(&self.doing) = Doing { phase: Some(Phase::Watching), ..Doing::default() };
+                self.tell(true);
+                return IDLE;
+            }
+            Ok(_) => {}
+            Err(error) => {
+                self.fail(error.to_string());
+                return RETRY;
+            }
+        }
+        lock(&self.doing).error = None;
+        let interrupt = Arc::clone(&self.interrupt);
+        let outcome = library.watch(&mut |event| self.see(&event), &interrupt);
+        self.freshen();
+        match outcome {
+            Ok(report) => {
+                let unreachable = report.unreachable.iter();
+                let unreachable =
+                    unreachable.map(|(path, why)| format!("{}: {}", shown(path), clean(why)));
+                lock(&self.doing).notices =
+                    report.notices.iter().map(|it| clean(it)).chain(unreachable).collect();
+                Duration::ZERO
+            }
+            Err(error) => {
+                self.fail(error.to_string());
+                RETRY
+            }
+        }
+    }
+
+    fn fail(&mut self, message: String) {
+        let mut doing = lock(&self.doing);
+        doing.phase = Some(Phase::Failed);
+        doing.error = Some(clean(&message));
+        drop(doing);
+        self.tell(true);
+    }
+
+    fn see(&mut self, event: &IndexEvent<'_>) {
+        if !matches!(event, IndexEvent::Syncing) {
+            self.freshen();
+        }
+        let mut doing = lock(&self.doing);
+        let mut important = true;
+        match event {
+            IndexEvent::Scanning(path) => {
+                doing.phase = Some(Phase::Scanning);
+                doing.current = shown(path);
+            }
+            IndexEvent::Queued(files) => {
+                (doing.done, doing.failed, doing.total) = (0, 0, *files);
+                doing.recent.clear();
+            }
+            IndexEvent::File { path, state, .. } => {
+                doing.one_done(path, *state == FileState::Failed);
+                important = false;
+            }
+            IndexEvent::Reembedding { done, total } => {
+                doing.phase = Some(Phase::Embedding);
+                (doing.done, doing.total) = (*done, *total);
+                important = false;
+            }
+            IndexEvent::Syncing => {
+                doing.phase = Some(Phase::Syncing);
+                self.synced = true;
+            }
+            IndexEvent::Watching => {
+                doing.phase = Some(Phase::Watching);
+                doing.current.clear();
+            }
+        }
+        let rate = doing.per_second();
+        drop(doing);
+        if self.noted.elapsed() >= NOTE_EVERY && rate > 0.0 {
+            self.noted = Instant::now();
+            lock(&self.shell.figures).indexing(rate);
+        }
+        self.tell(important);
+    }
+
+    /// Searches see what was written.
+    fn freshen(&mut self) {
+        if std::mem::take(&mut self.synced) {
+            self.shell.engine.refresh();
+        }
+    }
+
+    fn tell(&mut self, important: bool) {
+        if !important && self.told.is_some_and(|it| it.elapsed() < TELL_EVERY) {
+            return;
+        }
+        self.told = Some(Instant::now());
+        match self.shell.library() {
+            Ok(state) => self.shell.tell(AppEvent::Library { state }),
+            Err(failure) => {
+                tracing::warn!("the library's state can not be read: {}", failure.message)
+            }
+        }
+    }
+}

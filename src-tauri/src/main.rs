@@ -1,0 +1,197 @@
+//! The desktop app: a thin shell around the façade.
+//!
+//! [`commands`] is what the interface may ask, [`dto`] what crosses the border; `ui/src/lib/bindings.ts` is
+//! generated from both. [`shell::Shell`] is the state behind: the [`engine`]'s threads search, the [`indexer`]'s
+//! thread owns the library. Commands are generic over Tauri's runtime, so that the same handlers run in tests
+//! without a display, under the real permissions.
+//!
+//! Not here: searching, indexing, answering (`riddle-rag`), and anything that another top would need too.
+
+// No console window beside the app on Windows.
+#![cfg_attr(not(debug_assertions), windows_subsystem = "windows")]
+
+mod commands;
+mod convert;
+mod desktop;
+mod dto;
+mod engine;
+mod failure;
+mod folders;
+mod indexer;
+mod instance;
+mod open;
+mod shell;
+#[cfg(test)]
+mod tests;
+mod window;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::Context as _;
+use riddle_rag::Config;
+use tauri::{Builder, Manager as _, RunEvent, Runtime, ipc::Invoke};
+use tauri_plugin_autostart::MacosLauncher;
+
+use crate::{
+    instance::{Ask, Instance},
+    shell::Shell,
+};
+
+/// How the façade starts a parser: this program with this word.
+const PARSE_WORKER: &str = "parse-worker";
+
+fn main() -> ExitCode {
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|it| it.to_string_lossy().into_owned()).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let done = match words[..] {
+        // A parser's process does one thing, in little memory: before anything else is set up.
+        [PARSE_WORKER, ..] => return riddle_rag::worker_main(),
+        ["toggle"] => start(Ask::Toggle, false),
+        ["--hidden"] => start(Ask::Show, true),
+        _ => start(Ask::Show, false),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Tells the program that runs already, or becomes it.
+fn start(ask: Ask, hidden: bool) -> anyhow::Result<()> {
+    log();
+    let config = config()?;
+    let listener = match instance::meet(&config.home, ask) {
+        Ok(Instance::Told) => return Ok(()),
+        Ok(Instance::First(listener)) => Some(listener),
+        Err(error) => {
+            tracing::warn!("a second start will not find this program: {error}");
+            None
+        }
+    };
+    let shell = Shell::open(config).context("the home can not be used")?;
+    let app = equip(Builder::<tauri::Wry>::new(), shell.clone())
+        .manage(window::StartHidden(hidden.into()))
+        .plugin(tauri_plugin_autostart::init(MacosLauncher::LaunchAgent, Some(vec!["--hidden"])))
+        .plugin(tauri_plugin_dialog::init())
+        .plugin(tauri_plugin_global_shortcut::Builder::new().build())
+        .plugin(tauri_plugin_opener::init())
+        .plugin(window_state())
+        .setup(move |app| {
+            window::create(app)?;
+            let handle = app.handle().clone();
+            if let Some(listener) = listener {
+                instance::serve(listener, move |ask| match ask {
+                    Ask::Show => window::summon(&handle),
+                    Ask::Toggle => window::toggle(&handle),
+                });
+            }
+            if let Some(shell) = app.try_state::<Shell>() {
+                desktop::apply_at_start(app.handle(), &shell);
+            }
+            Ok(())
+        })
+        .build(tauri::generate_context!())?;
+    app.run(move |_, event| {
+        if let RunEvent::Exit = event {
+            // Whoever is started from now on is the first.
+            instance::leave(&shell.config.home);
+            shell.close();
+        }
+    });
+    Ok(())
+}
+
+/// Where the window was and how large; whether it is seen is ours to decide.
+fn window_state<R: Runtime>() -> tauri::plugin::TauriPlugin<R> {
+    use tauri_plugin_window_state::StateFlags;
+    tauri_plugin_window_state::Builder::new()
+        .with_state_flags(StateFlags::all() & !StateFlags::VISIBLE)
+        .build()
+}
+
+/// The state and the commands, for any runtime.
+fn equip<R: Runtime>(builder: Builder<R>, shell: Shell) -> Builder<R> {
+    builder.manage(shell).invoke_handler(handler())
+}
+
+fn handler<R: Runtime>() -> impl Fn(Invoke<R>) -> bool + Send + Sync + 'static {
+    tauri::generate_handler![
+        commands::about,
+        commands::ask,
+        commands::calibration,
+        commands::events,
+        commands::finish_first_run,
+        commands::history,
+        commands::history_delete,
+        commands::history_thread,
+        commands::ledger,
+        commands::ledger_exclude,
+        commands::ledger_retry,
+        commands::library,
+        commands::library_add,
+        commands::library_add_dialog,
+        commands::library_pause,
+        commands::library_rebuild,
+        commands::library_remove,
+        commands::library_rescan,
+        commands::model_cancel,
+        commands::model_import,
+        commands::model_import_dialog,
+        commands::model_pull,
+        commands::model_remove,
+        commands::model_use,
+        commands::model_verify,
+        commands::models,
+        commands::note_first_hits,
+        commands::open_file,
+        commands::performance,
+        commands::performance_export,
+        commands::pipeline,
+        commands::pipeline_compare,
+        commands::pipeline_curve,
+        commands::pipeline_replay,
+        commands::preview,
+        commands::preview_bytes,
+        commands::ready,
+        commands::reveal_file,
+        commands::rule_preview,
+        commands::rules,
+        commands::rules_set,
+        commands::search,
+        commands::settings,
+        commands::settings_set,
+        commands::start,
+        commands::stop_answer,
+        commands::stop_search,
+        commands::suggested_folders,
+        commands::warm,
+        commands::why,
+    ]
+}
+
+/// The home and the models, from the same places as the command line's.
+fn config() -> anyhow::Result<Config> {
+    let given = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
+    let home = given("RIDDLE_HOME")
+        .or_else(Config::default_home)
+        .context("there is no home folder to keep the index in: set RIDDLE_HOME to a folder")?;
+    let mut config = Config::new(std::path::absolute(home)?);
+    config.models = given("RIDDLE_MODELS").map(std::path::absolute).transpose()?;
+    Ok(config)
+}
+
+/// Warnings go to stderr, where a person who starts the app from a terminal sees them.
+fn log() {
+    use tracing_subscriber::{
+        Layer as _, filter::LevelFilter, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+    };
+    let layer = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_filter(LevelFilter::WARN);
+    // A second subscriber exists only in tests.
+    let _ = tracing_subscriber::registry().with(layer).try_init();
+}

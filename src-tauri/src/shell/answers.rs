@@ -1,0 +1,270 @@
+//! Questions, and the history of answers.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::ControlFlow,
+    sync::{Arc, atomic::Ordering},
+    time::Instant,
+};
+
+use riddle_metrics::StageTimings;
+use riddle_rag::{
+    AskEvent as Event, AskRequest, AskResponse, FoundCandidate, HistoryEntry, SearchRequest,
+};
+use riddle_types::FileState;
+use tauri::ipc::Channel;
+
+use super::{Shell, pipeline::LastRun, search::millis};
+use crate::{
+    commands::Reply,
+    convert::{Rows, clean, file_ref, kind_of, now},
+    dto::{
+        Answer, AskEvent, Citation, Failure, HistoryQuery, Question, Sentence, StateCount,
+        ThreadSummary,
+    },
+};
+
+/// Passages that an answer is written from.
+const PASSAGES: usize = 6;
+
+/// Candidates that are ranked for an answer.
+const RANKED: usize = 10;
+
+/// Entries of the history that are looked at for a list of threads.
+const ENTRIES: usize = 5000;
+
+/// Characters of an answer in a list.
+const BEGINNING: usize = 160;
+
+/// What was seen while a question was answered.
+#[derive(Default)]
+struct Seen {
+    candidates: Vec<FoundCandidate>,
+    last: Option<LastRun>,
+    stopped: bool,
+}
+
+impl Shell {
+    pub(crate) fn ask(&self, question: Question, events: Channel<AskEvent>) {
+        self.engine.run(move |shell, times| {
+            let id = question.id;
+            let event = match shell.answer(question, &events, times) {
+                Ok(answer) => AskEvent::Done { question: id, answer },
+                Err(failure) => AskEvent::Failed { question: id, failure },
+            };
+            // A window that was closed hears nothing.
+            let _ = events.send(event);
+        });
+    }
+
+    pub(crate) fn stop_answer(&self, question: u32) {
+        self.stopped_question.store(question, Ordering::Release);
+    }
+
+    fn answer(
+        &self,
+        question: Question,
+        events: &Channel<AskEvent>,
+        times: &StageTimings,
+    ) -> Reply<Answer> {
+        let started = Instant::now();
+        let assistant = self.engine.assistant()?;
+        let earlier = match question.thread {
+            Some(thread) => self.thread(thread)?.into_iter().map(|it| it.question).collect(),
+            None => Vec::new(),
+        };
+        let search =
+            SearchRequest { k: RANKED, ..self.request(&question.text, question.filter.clone()) };
+        let request = AskRequest { search, passages: PASSAGES, earlier };
+        let mut seen = Seen::default();
+        let llm = self.settings_now().llm;
+        let response = assistant.ask_observed(&request, &llm, &mut |event| {
+            if self.stopped_question.load(Ordering::Acquire) == question.id {
+                seen.stopped = true;
+                return ControlFlow::Break(());
+            }
+            self.pass_on(question.id, event, &request, &mut seen, started, events);
+            ControlFlow::Continue(())
+        });
+        let response = match response {
+            Ok(response) => response,
+            Err(_) if seen.stopped => return Ok(self.unanswered(&question, started)),
+            Err(error) => return Err(error.into()),
+        };
+        if let Some(last) = seen.last.take() {
+            self.note(last.finish(times.take(), started));
+        }
+        let answer = answer_of(&question, response, &seen, started);
+        self.keep(answer)
+    }
+
+    fn pass_on(
+        &self,
+        id: u32,
+        event: Event<'_>,
+        request: &AskRequest,
+        seen: &mut Seen,
+        started: Instant,
+        events: &Channel<AskEvent>,
+    ) {
+        let event = match event {
+            Event::Layer(_) => return,
+            Event::Evidence { found, settled, hits, searched_for } => {
+                seen.candidates = found.candidates();
+                let (found, settled) = (Arc::new(found.clone()), settled.clone());
+                let search = request.search.clone();
+                seen.last =
+                    Some(LastRun::new(found, search, settled.clone(), BTreeMap::new(), started));
+                AskEvent::Evidence {
+                    question: id,
+                    passages: Rows::new(searched_for).rows(hits, &seen.candidates),
+                    order: (&settled.response.order).into(),
+                    notices: settled.response.notices,
+                    searched_for: searched_for.to_owned(),
+                }
+            }
+            Event::Piece(text) => AskEvent::Piece { question: id, text: text.to_owned() },
+        };
+        // A window that was closed hears nothing.
+        let _ = events.send(event);
+    }
+
+    /// An answer that was stopped before anything was found.
+    fn unanswered(&self, question: &Question, started: Instant) -> Answer {
+        Answer {
+            entry: 0,
+            thread: question.thread.unwrap_or(0),
+            at: now(),
+            question: question.text.clone(),
+            sentences: Vec::new(),
+            reason: Some("stopped".to_owned()),
+            citations: Vec::new(),
+            evidence: 0.0,
+            llm: self.settings_now().llm,
+            order: crate::dto::Order::Fused,
+            notices: Vec::new(),
+            not_searched: Vec::new(),
+            first_words_ms: 0.0,
+            ms: millis(started),
+            stopped: true,
+        }
+    }
+
+    /// Puts an answer into the history, unless that is switched off.
+    fn keep(&self, mut answer: Answer) -> Reply<Answer> {
+        if !self.settings_now().keep_history {
+            return Ok(answer);
+        }
+        let json = |it: &Answer| serde_json::to_string(it).map_err(Failure::other);
+        answer.entry = self.records.remember(&answer.question, &json(&answer)?)?;
+        if answer.thread == 0 {
+            // The first entry gives the thread its number.
+            answer.thread = answer.entry;
+        }
+        self.records.amend(answer.entry, &json(&answer)?)?;
+        Ok(answer)
+    }
+
+    pub(crate) fn history(&self, query: &HistoryQuery) -> Reply<Vec<ThreadSummary>> {
+        let mut threads: Vec<ThreadSummary> = Vec::new();
+        let mut places: HashMap<i64, usize> = HashMap::new();
+        // Newest first: the first entry of a thread that is met is its last answer.
+        for entry in self.records.remembered(query.text.trim(), ENTRIES)? {
+            let Some(answer) = read(&entry) else { continue };
+            match places.get(&answer.thread) {
+                Some(&place) => {
+                    threads[place].questions += 1;
+                    threads[place].question = clean(&answer.question);
+                }
+                None if threads.len() < query.limit as usize => {
+                    places.insert(answer.thread, threads.len());
+                    threads.push(ThreadSummary {
+                        thread: answer.thread,
+                        at: entry.at,
+                        question: clean(&answer.question),
+                        questions: 1,
+                        answer: beginning(&answer),
+                    });
+                }
+                None => {}
+            }
+        }
+        Ok(threads)
+    }
+
+    pub(crate) fn thread(&self, thread: i64) -> Reply<Vec<Answer>> {
+        let entries = self.records.remembered("", ENTRIES)?;
+        let mut answers: Vec<Answer> =
+            entries.iter().filter_map(read).filter(|it| it.thread == thread).collect();
+        answers.reverse();
+        Ok(answers)
+    }
+
+    pub(crate) fn forget(&self, thread: Option<i64>) -> Reply<()> {
+        let Some(thread) = thread else { return Ok(self.records.forget(None)?) };
+        for answer in self.thread(thread)? {
+            self.records.forget(Some(answer.entry))?;
+        }
+        Ok(())
+    }
+}
+
+/// An answer of the history; `None` for what another version has written.
+fn read(entry: &HistoryEntry) -> Option<Answer> {
+    let answer: Answer = serde_json::from_str(&entry.response).ok()?;
+    Some(Answer { entry: entry.id, ..answer })
+}
+
+fn beginning(answer: &Answer) -> String {
+    let text: Vec<&str> = answer.sentences.iter().map(|it| it.text.as_str()).collect();
+    let text =
+        if text.is_empty() { answer.reason.clone().unwrap_or_default() } else { text.join(" ") };
+    clean(&text.chars().take(BEGINNING).collect::<String>())
+}
+
+fn answer_of(question: &Question, response: AskResponse, seen: &Seen, started: Instant) -> Answer {
+    let cited = |it: &riddle_rag::Citation| Citation {
+        n: it.n,
+        chunk: it.chunk,
+        file: file_ref(
+            it.path.as_ref(),
+            kind_of(&seen.candidates, it.chunk),
+            0,
+            modified_of(&seen.candidates, it.chunk),
+        ),
+        title: clean(&it.title),
+        location: (&it.location).into(),
+        quote: it.quote.clone(),
+    };
+    Answer {
+        entry: 0,
+        thread: question.thread.unwrap_or(0),
+        at: now(),
+        question: question.text.clone(),
+        sentences: response
+            .supported
+            .into_iter()
+            .map(|it| Sentence { text: it.sentence, citation: it.citation, support: it.score })
+            .collect(),
+        reason: response.reason,
+        citations: response.citations.iter().map(cited).collect(),
+        evidence: response.evidence,
+        llm: response.llm,
+        order: (&response.order).into(),
+        notices: response.notices,
+        not_searched: response
+            .not_searched
+            .into_iter()
+            .filter_map(|(state, count)| {
+                Some(StateCount { state: FileState::parse(state)?.into(), count })
+            })
+            .collect(),
+        first_words_ms: response.first_token_ms,
+        ms: millis(started),
+        stopped: seen.stopped,
+    }
+}
+
+fn modified_of(candidates: &[FoundCandidate], chunk: u64) -> i64 {
+    candidates.iter().find(|it| it.hit.chunk == chunk).map_or(0, |it| it.hit.modified)
+}

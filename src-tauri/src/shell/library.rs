@@ -1,0 +1,175 @@
+//! Folders, the ledger, rules.
+
+use std::path::PathBuf;
+
+use riddle_rag::{self as rag, FileId, FileOrder, FilePage, RootId};
+
+use super::Shell;
+use crate::{
+    commands::Reply,
+    convert::{clean, file_of_record, shown, state_counts},
+    dto::{
+        Added, Failure, Folder, IndexBytes, LedgerPage, LedgerQuery, LedgerRow, LedgerSort,
+        LibraryState, Rule, RulePreview,
+    },
+};
+
+/// Most rows of the ledger that are sent at once.
+const MOST_ROWS: u32 = 1000;
+
+impl Shell {
+    pub(crate) fn library(&self) -> Reply<LibraryState> {
+        let freshness = self.records.freshness()?;
+        let folders = self.records.folders()?;
+        let doing = self.indexer.doing();
+        Ok(LibraryState {
+            phase: doing.phase(folders.is_empty()),
+            folders: folders
+                .into_iter()
+                .map(|it| Folder {
+                    id: it.id.0,
+                    name: clean(
+                        &it.path.file_name().unwrap_or(it.path.as_os_str()).to_string_lossy(),
+                    ),
+                    path: shown(&it.path),
+                    present: it.present,
+                    counts: state_counts(&it.counts),
+                })
+                .collect(),
+            counts: state_counts(&self.records.counts()?),
+            passages: self.records.chunks()?,
+            progress: doing.progress(),
+            index_bytes: self.index_bytes(),
+            as_of: freshness.as_of,
+            notices: doing.notices.clone(),
+            error: doing.error.clone(),
+        })
+    }
+
+    pub(super) fn index_bytes(&self) -> IndexBytes {
+        let bytes = self.records.index_bytes();
+        IndexBytes { catalog: bytes.catalog, keyword: bytes.keyword, vector: bytes.vector }
+    }
+
+    pub(crate) fn add_folders(&self, paths: &[PathBuf]) -> Reply<Vec<Added>> {
+        if paths.is_empty() {
+            return Ok(Vec::new());
+        }
+        let paths = paths.to_vec();
+        self.indexer.ask(move |library| {
+            let add = |path: PathBuf| Added {
+                problem: library.add_root(&path).err().map(|it| clean(&it.to_string())),
+                path: shown(&path),
+            };
+            Ok(paths.into_iter().map(add).collect())
+        })
+    }
+
+    pub(crate) fn remove_folder(&self, folder: i64) -> Reply<()> {
+        let folders = self.records.folders()?;
+        let path = folders.into_iter().find(|it| it.id == RootId(folder)).map(|it| it.path);
+        let path = path.ok_or_else(|| Failure::gone("this folder is no longer in the library"))?;
+        self.indexer.ask(move |library| Ok(library.remove_root(&path)?))?;
+        self.engine.refresh();
+        Ok(())
+    }
+
+    pub(crate) fn rescan(&self) {
+        self.indexer.post(|_| {});
+    }
+
+    pub(crate) fn rebuild(&self) -> Reply<()> {
+        self.indexer.ask(|library| Ok(library.rebuild_indexes(&mut |_| {})?))?;
+        self.engine.refresh();
+        Ok(())
+    }
+
+    pub(crate) fn pause(&self, paused: bool) -> Reply<()> {
+        self.indexer.pause(&self.records, paused)
+    }
+
+    pub(crate) fn ledger(&self, query: &LedgerQuery) -> Reply<LedgerPage> {
+        let page = FilePage {
+            states: query.states.iter().map(|&it| it.into()).collect(),
+            root: query.folder.map(RootId),
+            part: query.text.trim().to_owned(),
+            order: match query.sort {
+                LedgerSort::Path => FileOrder::Path,
+                LedgerSort::State => FileOrder::State,
+                LedgerSort::Bytes => FileOrder::Bytes,
+                LedgerSort::Modified => FileOrder::Modified,
+                LedgerSort::Passages => FileOrder::Chunks,
+            },
+            descending: query.descending,
+            offset: usize::try_from(query.offset).unwrap_or(usize::MAX),
+            limit: query.limit.min(MOST_ROWS) as usize,
+        };
+        let (files, total) = self.records.ledger(&page)?;
+        let row = |it: &rag::FileRecord| LedgerRow {
+            id: it.id.0,
+            file: file_of_record(it),
+            state: it.state.into(),
+            reason: clean(&it.reason),
+            passages: it.chunks,
+            warnings: it.warnings.iter().map(|it| clean(it)).collect(),
+        };
+        Ok(LedgerPage { total, offset: query.offset, rows: files.iter().map(row).collect() })
+    }
+
+    pub(crate) fn retry(&self, files: &[i64]) -> Reply<u64> {
+        let files: Vec<FileId> = files.iter().copied().map(FileId).collect();
+        self.indexer.ask(move |library| {
+            Ok(if files.is_empty() { library.retry_failed()? } else { library.retry(&files)? })
+        })
+    }
+
+    pub(crate) fn exclude(&self, file: i64) -> Reply<Rule> {
+        let rule = self.records.rule_for(FileId(file))?;
+        let mut rules = self.records.rules()?;
+        if !rules.contains(&rule) {
+            rules.push(rule.clone());
+            self.records.set_rules(&rules)?;
+        }
+        self.rescan();
+        Ok(Rule { folder: rule.root, pattern: rule.pattern })
+    }
+
+    pub(crate) fn rules(&self) -> Reply<Vec<Rule>> {
+        let rules = self.records.rules()?.into_iter();
+        Ok(rules.map(|it| Rule { folder: it.root, pattern: it.pattern }).collect())
+    }
+
+    pub(crate) fn rule_preview(&self, rule: &Rule) -> Reply<RulePreview> {
+        let rule = rag::Rule { root: rule.folder, pattern: rule.pattern.clone() };
+        let effect = match self.records.effect_of(&rule) {
+            Ok(effect) => effect,
+            Err(rag::Error::BadRequest(why)) => {
+                return Ok(RulePreview {
+                    files: 0,
+                    bytes: 0,
+                    passages: 0,
+                    examples: Vec::new(),
+                    problem: Some(why),
+                });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        Ok(RulePreview {
+            files: effect.files,
+            bytes: effect.bytes,
+            passages: effect.chunks,
+            examples: effect.examples.iter().map(|it| shown(it)).collect(),
+            problem: None,
+        })
+    }
+
+    pub(crate) fn set_rules(&self, rules: Vec<Rule>) -> Reply<()> {
+        let rules: Vec<rag::Rule> = rules
+            .into_iter()
+            .map(|it| rag::Rule { root: it.folder, pattern: it.pattern })
+            .collect();
+        self.records.set_rules(&rules)?;
+        self.rescan();
+        Ok(())
+    }
+}

@@ -1,0 +1,224 @@
+//! Models: what is installed, what can be, what is used.
+
+use std::{
+    ops::ControlFlow,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use riddle_rag::models::{KNOWN, Kind, Network, Progress, PullOptions, Stage};
+use tauri::ipc::Channel;
+
+use super::{Shell, lock};
+use crate::{
+    commands::Reply,
+    convert::clean,
+    dto::{
+        AppEvent, AvailableModel, Failure, FailureCode, InstalledModel, ModelCheck, ModelEvent,
+        ModelKind, ModelStage, Models,
+    },
+};
+
+/// Progress is told this often: more than a person sees is noise.
+const TELL_EVERY: Duration = Duration::from_millis(100);
+
+impl From<Kind> for ModelKind {
+    fn from(kind: Kind) -> ModelKind {
+        match kind {
+            Kind::Embedder => ModelKind::Embedder,
+            Kind::Reranker => ModelKind::Reranker,
+            Kind::Llm => ModelKind::Llm,
+        }
+    }
+}
+
+impl Shell {
+    pub(crate) fn has_embedder(&self) -> Reply<bool> {
+        let store = self.config.model_store()?;
+        Ok(self.records.embedder()?.is_some() || store.find(&self.wanted_embedder()?).is_some())
+    }
+
+    /// The reranker in use.
+    pub(crate) fn reranker(&self) -> Reply<Option<String>> {
+        Ok(self.records.setting("reranker")?)
+    }
+
+    fn wanted_embedder(&self) -> Reply<String> {
+        let name = self.records.setting("embedder")?;
+        Ok(name.unwrap_or_else(|| riddle_rag::DEFAULT_EMBEDDER.to_owned()))
+    }
+
+    pub(crate) fn models(&self) -> Reply<Models> {
+        let store = self.config.model_store()?;
+        let (embedder, reranker) = (self.wanted_embedder()?, self.reranker()?);
+        let installed = store.list().map_err(Failure::from)?;
+        let has = |name: &str| installed.iter().any(|it| it.name == name);
+        let available = KNOWN.iter().map(|it| AvailableModel {
+            name: it.name.to_owned(),
+            kind: it.kind.into(),
+            bytes: u64::from(it.megabytes) * 1_000_000,
+            license: it.license.to_owned(),
+            about: it.about.to_owned(),
+            installed: has(it.name),
+        });
+        let available = available.collect();
+        let mut shown: Vec<InstalledModel> = installed
+            .iter()
+            .map(|it| InstalledModel {
+                active: it.name == embedder || reranker.as_deref() == Some(&it.name),
+                kind: it.kind.into(),
+                bytes: it.bytes,
+                license: it.license.as_deref().map(clean),
+                source: clean(&it.source),
+                name: it.name.clone(),
+            })
+            .collect();
+        // One that is used by its folder is not in the store.
+        for (name, kind) in [(Some(embedder), ModelKind::Embedder), (reranker, ModelKind::Reranker)]
+        {
+            let outside = name.filter(|it| Path::new(it).is_absolute());
+            shown.extend(outside.map(|name| InstalledModel {
+                active: true,
+                kind,
+                bytes: 0,
+                license: None,
+                source: "a folder outside the store".to_owned(),
+                name,
+            }));
+        }
+        Ok(Models {
+            installed: shown,
+            available,
+            fetching: lock(&self.pulling).as_ref().map(|it| it.0.clone()),
+            offline: self.settings_now().offline,
+            folder: self.config.models_dir().display().to_string(),
+        })
+    }
+
+    pub(crate) fn pull_model(&self, name: String, events: Channel<ModelEvent>) -> Reply<()> {
+        if self.settings_now().offline {
+            let message =
+                "the network is switched off: switch it on in the settings, or import a folder";
+            return Err(Failure::new(FailureCode::Offline, message));
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        {
+            let mut pulling = lock(&self.pulling);
+            if let Some((other, _)) = &*pulling {
+                return Err(Failure::new(FailureCode::Busy, format!("{other} is being fetched")));
+            }
+            *pulling = Some((name.clone(), Arc::clone(&stop)));
+        }
+        let shell = self.clone();
+        let work = move || {
+            let event = match shell.fetch(&name, &stop, &events) {
+                Ok(name) => ModelEvent::Done { name },
+                Err(failure) if failure.code == FailureCode::Cancelled => ModelEvent::Cancelled,
+                Err(failure) => ModelEvent::Failed { failure },
+            };
+            *lock(&shell.pulling) = None;
+            // A window that was closed hears nothing.
+            let _ = events.send(event);
+            shell.models_changed();
+        };
+        let spawned = std::thread::Builder::new().name("models".to_owned()).spawn(work);
+        spawned.map(|_| ()).map_err(|error| {
+            *lock(&self.pulling) = None;
+            Failure::other(error)
+        })
+    }
+
+    fn fetch(&self, name: &str, stop: &AtomicBool, events: &Channel<ModelEvent>) -> Reply<String> {
+        let network = Network { offline: self.settings_now().offline, ..Network::from_env() };
+        let mut told: Option<Instant> = None;
+        let mut on_progress = |progress: Progress<'_>| {
+            if told.is_none_or(|it| it.elapsed() >= TELL_EVERY) {
+                told = Some(Instant::now());
+                let _ = events.send(ModelEvent::Progress {
+                    stage: match progress.stage {
+                        Stage::Asking => ModelStage::Asking,
+                        Stage::Fetching => ModelStage::Fetching,
+                        Stage::Waiting => ModelStage::Waiting,
+                        Stage::Checking => ModelStage::Checking,
+                    },
+                    file: clean(progress.file),
+                    done: progress.done,
+                    total: progress.total,
+                });
+            }
+            if stop.load(Ordering::Acquire) {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        };
+        let store = self.config.model_store()?;
+        let model = store.pull(name, &PullOptions::new(network), &mut on_progress)?;
+        Ok(model.name)
+    }
+
+    pub(crate) fn cancel_pull(&self) {
+        if let Some((_, stop)) = &*lock(&self.pulling) {
+            stop.store(true, Ordering::Release);
+        }
+    }
+
+    pub(crate) fn import_model(&self, folder: &Path) -> Reply<String> {
+        let store = self.config.model_store()?;
+        let imported = store.import(folder, None).map_err(Failure::from)?;
+        self.models_changed();
+        Ok(imported.model.name)
+    }
+
+    pub(crate) fn verify_model(&self, name: &str) -> Reply<ModelCheck> {
+        let found = self.config.model_store()?.verify(name).map_err(Failure::from)?;
+        let mut problems: Vec<String> =
+            found.bad.iter().map(|it| clean(&format!("{} {}", it.path, it.fault))).collect();
+        // What was converted here has checksums of its own.
+        if let Err(error) = riddle_rag::verify_store(&found.model.dir) {
+            problems.push(error.to_string());
+        }
+        problems.extend(found.advice);
+        Ok(ModelCheck { good: problems.is_empty(), files: found.files as u32, problems })
+    }
+
+    pub(crate) fn use_model(&self, kind: ModelKind, name: Option<&str>) -> Reply<()> {
+        let name = name.map(str::to_owned);
+        match (kind, name) {
+            (ModelKind::Reranker, name) => {
+                self.indexer.ask(move |library| Ok(library.choose_reranker(name.as_deref())?))?;
+                self.engine.run(|shell, _| {
+                    if let Ok(assistant) = shell.engine.assistant() {
+                        assistant.release_reranker();
+                    }
+                });
+            }
+            (ModelKind::Embedder, Some(name)) => {
+                self.indexer.ask(move |library| Ok(library.choose_embedder(&name)?))?;
+            }
+            _ => return Err(Failure::bad("this version can not use such a model")),
+        }
+        self.models_changed();
+        Ok(())
+    }
+
+    pub(crate) fn remove_model(&self, name: &str) -> Reply<()> {
+        if name == self.wanted_embedder()? || self.reranker()?.as_deref() == Some(name) {
+            return Err(Failure::bad(format!("{name} is in use: choose another one first")));
+        }
+        self.config.model_store()?.remove(name).map_err(Failure::from)?;
+        self.models_changed();
+        Ok(())
+    }
+
+    fn models_changed(&self) {
+        // A new embedder has work to do, and searches have to know it.
+        self.rescan();
+        self.engine.refresh();
+        self.tell(AppEvent::Models);
+    }
+}

@@ -1,0 +1,358 @@
+//! Search as you type, why a hit is where it is, preview.
+
+use std::{
+    collections::BTreeMap,
+    ops::ControlFlow,
+    path::PathBuf,
+    sync::{Arc, atomic::Ordering},
+    time::Instant,
+};
+
+use riddle_metrics::sample_memory;
+use riddle_rag::{
+    FileId, Found, Highlighter, RerankRun, SearchRequest, Settled, Shown, marked, show,
+};
+use riddle_types::{FileKind, LayerEvent, LayerObserver};
+use tauri::ipc::Channel;
+
+use super::{Shell, pipeline::LastRun};
+use crate::{
+    commands::Reply,
+    convert::{Rows, clean, file_of_chunk, spans, title_of},
+    dto::{
+        Failure, FailureCode, FileTarget, Outcome, Preview, PreviewBody, PreviewPassage,
+        SearchEvent, SearchQuery, Why, WhyLayer,
+    },
+};
+
+/// Largest PDF that is handed to the interface.
+const MAX_PDF_BYTES: u64 = 128 << 20;
+
+/// A search on its way.
+struct Running {
+    id: u32,
+    shell: Shell,
+    events: Channel<SearchEvent>,
+}
+
+impl Running {
+    fn send(&self, event: SearchEvent) {
+        // A window that was closed hears nothing.
+        let _ = self.events.send(event);
+    }
+
+    fn fail(&self, failure: Failure) {
+        let query = self.id;
+        let event = match failure.code {
+            FailureCode::Cancelled => SearchEvent::Cancelled { query },
+            _ => SearchEvent::Failed { query, failure },
+        };
+        self.send(event);
+    }
+
+    /// Whether a newer search has begun.
+    fn is_old(&self) -> bool {
+        self.shell.newest_search.load(Ordering::Acquire) != self.id
+    }
+}
+
+/// Passes the reranker's layers on, and stops it when a newer search has begun.
+struct Layers<'a> {
+    running: &'a Running,
+    chunks: Vec<u64>,
+    layers: u32,
+}
+
+impl LayerObserver for Layers<'_> {
+    fn on_layer(&mut self, event: &LayerEvent) -> ControlFlow<()> {
+        if self.running.is_old() {
+            return ControlFlow::Break(());
+        }
+        let chunks = |places: &[usize]| places.iter().map(|&it| self.chunks[it]).collect();
+        let gone = event.accepted.len() + event.dropped.len();
+        self.running.send(SearchEvent::Layer {
+            query: self.running.id,
+            layer: event.layer,
+            layers: self.layers,
+            active: event.active.len().saturating_sub(gone) as u32,
+            accepted: chunks(&event.accepted),
+            dropped: chunks(&event.dropped),
+        });
+        ControlFlow::Continue(())
+    }
+}
+
+impl Shell {
+    pub(crate) fn search(&self, query: SearchQuery, events: Channel<SearchEvent>) {
+        let started = Instant::now();
+        self.newest_search.store(query.id, Ordering::Release);
+        let running = Running { id: query.id, shell: self.clone(), events };
+        self.engine.find(move |shell, times| {
+            if running.is_old() {
+                return running.fail(cancelled());
+            }
+            let request = shell.request(&query.text, query.filter);
+            match shell.first_hits(&running, &request, started) {
+                Ok((found, true)) => {
+                    let times = times.take();
+                    shell.engine.run(move |shell, rerank_times| {
+                        let settled =
+                            shell.rest(&running, found, request, times, rerank_times, started);
+                        settled.unwrap_or_else(|failure| running.fail(failure));
+                    });
+                }
+                Ok((found, false)) => {
+                    let response = found.response(request.k, true);
+                    let settled = Settled { response, run: None };
+                    shell.settled(&running, &found, &settled, started);
+                    shell.note(LastRun::new(found, request, settled, times.take(), started));
+                }
+                Err(failure) => running.fail(failure),
+            }
+        });
+    }
+
+    pub(crate) fn stop_search(&self) {
+        self.newest_search.store(u32::MAX, Ordering::Release);
+    }
+
+    /// Sends what the indexes find; whether a reranker goes on.
+    fn first_hits(
+        &self,
+        running: &Running,
+        request: &SearchRequest,
+        started: Instant,
+    ) -> Reply<(Arc<Found>, bool)> {
+        let assistant = self.engine.assistant()?;
+        let found = assistant.find(request)?;
+        let candidates = found.candidates();
+        let reranking = assistant.would_rerank(request)? && !candidates.is_empty();
+        let response = found.response(request.k, false);
+        let hits = Rows::new(found.query()).rows(&response.hits, &candidates);
+        let ms = millis(started);
+        super::lock(&self.figures).record("first_hits", ms);
+        running.send(SearchEvent::FirstHits {
+            query: running.id,
+            hits,
+            order: (&response.order).into(),
+            notices: response.notices,
+            ms,
+            reranking,
+        });
+        Ok((Arc::new(found), reranking))
+    }
+
+    /// Reranks and sends the final order.
+    fn rest(
+        &self,
+        running: &Running,
+        found: Arc<Found>,
+        request: SearchRequest,
+        mut times: BTreeMap<&'static str, f64>,
+        rerank_times: &riddle_metrics::StageTimings,
+        started: Instant,
+    ) -> Reply<()> {
+        if running.is_old() {
+            return Err(cancelled());
+        }
+        let assistant = self.engine.assistant()?;
+        let chunks = found.candidates().iter().map(|it| it.hit.chunk).collect();
+        let mut layers = Layers { running, chunks, layers: assistant.reranker_layers(&request)? };
+        let (settled, memory) = sample_memory(|| assistant.settle(&found, &request, &mut layers));
+        if running.is_old() {
+            return Err(cancelled());
+        }
+        let settled = settled?;
+        times.extend(rerank_times.take());
+        self.settled(running, &found, &settled, started);
+        let run = LastRun::new(found, request, settled, times, started).with_memory(memory);
+        self.note(run);
+        Ok(())
+    }
+
+    fn settled(&self, running: &Running, found: &Found, settled: &Settled, started: Instant) {
+        let response = &settled.response;
+        running.send(SearchEvent::Settled {
+            query: running.id,
+            hits: Rows::new(found.query()).rows(&response.hits, &found.candidates()),
+            order: (&response.order).into(),
+            notices: response.notices.clone(),
+            ms: millis(started),
+            layers_run: response.layers_run,
+            computed_share: response.candidate_layers_share,
+        });
+    }
+
+    /// Loads what the next search will need.
+    pub(crate) fn warm(&self) {
+        self.engine.run(|shell, _| {
+            let request = shell.request("", Default::default());
+            let warmed = shell.engine.assistant().and_then(|it| Ok(it.warm(&request)?));
+            if let Err(failure) = warmed {
+                // The search itself will say so.
+                tracing::debug!("not warmed: {}", failure.message);
+            }
+        });
+    }
+
+    pub(crate) fn note_first_hits(&self, ms: f64) {
+        super::lock(&self.figures).record("key_to_first_hits", ms);
+    }
+
+    pub(crate) fn why(&self, chunk: u64) -> Reply<Why> {
+        let last = super::lock(&self.last);
+        let last = last.as_ref().ok_or_else(not_in_last)?;
+        let candidates = last.found.candidates();
+        let place = candidates.iter().position(|it| it.hit.chunk == chunk);
+        let place = place.ok_or_else(not_in_last)?;
+        let candidate = &candidates[place].hit;
+        let hit = last.settled.response.hits.iter().find(|it| it.chunk == chunk);
+        let (bm25_hits, vector_hits, fused_hits) = last.found.lengths();
+        let mut words = Highlighter::new(last.found.query());
+        let mut matched: Vec<String> = words
+            .find(&candidate.text)
+            .into_iter()
+            .map(|it| clean(&candidate.text[it].to_lowercase()))
+            .collect();
+        matched.sort_unstable();
+        matched.dedup();
+        Ok(Why {
+            rank: hit.map(|it| it.rank),
+            ranks: hit.unwrap_or(candidate).trace.into(),
+            bm25_hits: bm25_hits as u32,
+            vector_hits: vector_hits as u32,
+            fused_hits: fused_hits as u32,
+            model: last.settled.run.as_ref().map(|it| it.model.clone()),
+            num_layers: last.settled.run.as_ref().map_or(0, |it| it.stats.num_layers),
+            layers: last.settled.run.as_ref().map_or_else(Vec::new, |run| why_layers(run, place)),
+            matched_words: matched,
+        })
+    }
+
+    pub(crate) fn preview(&self, chunk: u64, query: &str) -> Reply<Preview> {
+        let passage = self.records.passage(chunk)?.ok_or_else(passage_gone)?;
+        let (shown, changed) = show(&self.records, &passage)?;
+        let record = &passage.record;
+        let body = match shown {
+            Shown::Text { text, first_line, passage, truncated } => {
+                let (passage_start, passage_end) = passage;
+                if record.kind == FileKind::Markdown {
+                    PreviewBody::Markdown {
+                        text,
+                        first_line,
+                        passage_start,
+                        passage_end,
+                        truncated,
+                    }
+                } else {
+                    PreviewBody::Text {
+                        text,
+                        first_line,
+                        passage_start,
+                        passage_end,
+                        code: record.kind == FileKind::Code,
+                        language: extension(&record.path),
+                        truncated,
+                    }
+                }
+            }
+            Shown::Pdf { pages } => PreviewBody::Pdf { page: pages.0, last_page: pages.1 },
+            Shown::Passages(passages) => PreviewBody::Passages {
+                passages: passages
+                    .into_iter()
+                    .map(|it| PreviewPassage {
+                        chunk: it.id.0,
+                        heading: clean(&it.heading),
+                        location: (&it.location).into(),
+                        current: it.id.0 == chunk,
+                        text: it.text,
+                    })
+                    .collect(),
+            },
+            Shown::Unavailable(reason) => PreviewBody::Unavailable { reason: clean(&reason) },
+        };
+        Ok(Preview {
+            chunk,
+            file: file_of_chunk(record, passage.bytes),
+            title: title_of(record.title.as_deref(), &record.path),
+            location: (&record.location).into(),
+            passage: spans(marked(&record.text, &mut Highlighter::new(query))),
+            body,
+            changed,
+        })
+    }
+
+    pub(crate) fn preview_bytes(&self, chunk: u64) -> Reply<Vec<u8>> {
+        let passage = self.records.passage(chunk)?.ok_or_else(passage_gone)?;
+        if passage.record.kind != FileKind::Pdf {
+            return Err(Failure::bad("only PDF files are handed over as they are"));
+        }
+        let path = self.records.safe_path(&passage.record)?;
+        let size = path.metadata().map_err(Failure::other)?.len();
+        if size > MAX_PDF_BYTES {
+            return Err(Failure::bad(format!(
+                "the file has {} MiB, more than can be shown here: open it instead",
+                size >> 20
+            )));
+        }
+        std::fs::read(&path).map_err(Failure::other)
+    }
+
+    /// The path of a file that is to be opened: it is in the library, and below its folder.
+    pub(crate) fn file_path(&self, target: FileTarget) -> Reply<PathBuf> {
+        match target {
+            FileTarget::Chunk { chunk } => {
+                let passage = self.records.passage(chunk)?.ok_or_else(passage_gone)?;
+                Ok(self.records.safe_path(&passage.record)?)
+            }
+            FileTarget::File { file } => Ok(self.records.path_of(FileId(file))?),
+        }
+    }
+}
+
+/// What every layer made of one candidate.
+fn why_layers(run: &RerankRun, place: usize) -> Vec<WhyLayer> {
+    let ran = run.layers.iter().filter_map(|event| {
+        let at = event.active.iter().position(|&it| it == place)?;
+        let score = event.scores.get(at).copied();
+        let better = |score: f32| event.scores.iter().filter(|&&it| it > score).count() as u32;
+        let outcome = match () {
+            () if event.accepted.contains(&place) => Outcome::Accepted,
+            () if event.dropped.contains(&place) => Outcome::Dropped,
+            () => Outcome::Kept,
+        };
+        Some(WhyLayer {
+            layer: event.layer,
+            score: score.map(sigmoid),
+            place: score.map(|it| better(it) + 1),
+            of: event.active.len() as u32,
+            outcome,
+        })
+    });
+    ran.collect()
+}
+
+/// Logit to 0…1, as every reranker of ours maps it.
+pub(super) fn sigmoid(logit: f32) -> f32 {
+    1.0 / (1.0 + (-logit).exp())
+}
+
+pub(super) fn millis(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e3
+}
+
+fn extension(path: &std::path::Path) -> String {
+    path.extension().map(|it| clean(&it.to_string_lossy().to_lowercase())).unwrap_or_default()
+}
+
+pub(super) fn cancelled() -> Failure {
+    Failure::new(FailureCode::Cancelled, "a newer request took its place")
+}
+
+fn not_in_last() -> Failure {
+    Failure::gone("this passage is not among the candidates of the last search: search again")
+}
+
+fn passage_gone() -> Failure {
+    Failure::gone("this passage is gone: its file has changed or was removed; search again")
+}

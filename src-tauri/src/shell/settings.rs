@@ -1,0 +1,173 @@
+//! Settings: read once, kept in the catalog, turned into requests.
+
+use std::sync::PoisonError;
+
+use riddle_rag::{self as rag, Meets, Records, RerankSettings, SearchRequest};
+
+use super::{Shell, lock};
+use crate::{
+    commands::Reply,
+    desktop,
+    dto::{
+        AppEvent, Failure, PruneMode, Pruning, Rerank, SearchFilter, SettingProblem, Settings,
+        SettingsState,
+    },
+};
+
+/// Setting: everything a person has set, as JSON.
+const SETTINGS: &str = "desktop.settings";
+
+/// What was set; the defaults where that can not be read (another version, or a hand).
+pub(super) fn read(records: &Records) -> rag::Result<Settings> {
+    let text = records.setting(SETTINGS)?;
+    let read = text.map(|it| serde_json::from_str(&it));
+    Ok(match read {
+        Some(Ok(settings)) => settings,
+        Some(Err(error)) => {
+            tracing::warn!("the settings can not be read, the defaults hold: {error}");
+            Settings::default()
+        }
+        None => Settings::default(),
+    })
+}
+
+impl Settings {
+    /// What is wrong with them.
+    fn check(&self) -> Result<(), Failure> {
+        let bad = |what: &str| Err(Failure::bad(what));
+        let rerank = &self.rerank;
+        if !(80..=200).contains(&self.text_size) {
+            return bad("the text size is between 80 % and 200 %");
+        }
+        if !(5..=100).contains(&self.results) || !(5..=200).contains(&self.candidates) {
+            return bad("results are between 5 and 100, candidates between 5 and 200");
+        }
+        if self.llm != "extractive" {
+            return bad("this version answers with sentences of your files only");
+        }
+        if rerank.window == Some(0) || rerank.micro_batch_tokens == Some(0) {
+            return bad("window and micro-batch are at least 1");
+        }
+        if rerank.row_share.is_some_and(|it| !(0.0..=1.0).contains(&it)) {
+            return bad("the share of rows is between 0 and 1");
+        }
+        let in_range = match rerank.pruning {
+            Pruning::Never => true,
+            Pruning::Threshold { threshold } => threshold.is_finite() && threshold >= 0.0,
+            Pruning::Precision { precision } => precision > 0.0 && precision <= 1.0,
+            Pruning::ErrorProbability { probability } => probability > 0.0 && probability < 1.0,
+        };
+        if !in_range {
+            return bad("a threshold is 0 or more, a precision or probability between 0 and 1");
+        }
+        Ok(())
+    }
+}
+
+/// The reranker's settings as the façade takes them.
+fn rerank_settings(rerank: &Rerank) -> RerankSettings {
+    let mode = match rerank.pruning {
+        // Without anybody who decides, nothing may be pruned.
+        Pruning::Never => PruneMode::Off,
+        _ => rerank.mode,
+    };
+    let pruning = match rerank.pruning {
+        _ if mode == PruneMode::Off => rag::Pruning::Never,
+        Pruning::Never => rag::Pruning::Never,
+        Pruning::Threshold { threshold } => rag::Pruning::Threshold(threshold),
+        Pruning::Precision { precision } => {
+            rag::Pruning::Precision { precision, meets: Meets::Mean }
+        }
+        Pruning::ErrorProbability { probability } => {
+            rag::Pruning::ErrorProbability { probability, guarantee: rag::Guarantee::Result }
+        }
+    };
+    RerankSettings {
+        mode: mode.into(),
+        pruning,
+        window: rerank.window.map(|it| it as usize),
+        micro_batch_tokens: rerank.micro_batch_tokens.map(|it| it as usize),
+        embedding_rows: rerank.row_share,
+        memory_budget: rerank.memory_budget,
+        ..RerankSettings::default()
+    }
+}
+
+impl Shell {
+    pub(crate) fn settings_now(&self) -> Settings {
+        self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn settings(&self) -> SettingsState {
+        SettingsState {
+            settings: self.settings_now(),
+            problems: lock(&self.problems).clone(),
+            wayland: desktop::is_wayland(),
+            toggle_command: desktop::toggle_command(),
+        }
+    }
+
+    /// Keeps settings; what they mean for the desktop is the caller's to apply, who then tells the problems.
+    pub(crate) fn keep_settings(&self, settings: Settings) -> Reply<()> {
+        settings.check()?;
+        let text = serde_json::to_string(&settings).map_err(Failure::other)?;
+        self.records.set_setting(SETTINGS, Some(&text))?;
+        if settings.offline {
+            self.cancel_pull();
+        }
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
+        Ok(())
+    }
+
+    pub(crate) fn tell_settings(&self, problems: Vec<SettingProblem>) -> SettingsState {
+        *lock(&self.problems) = problems;
+        let state = self.settings();
+        self.tell(AppEvent::Settings { state: state.clone() });
+        state
+    }
+
+    /// A search as the settings want it.
+    pub(crate) fn request(&self, text: &str, filter: SearchFilter) -> SearchRequest {
+        let settings = self.settings_now();
+        SearchRequest {
+            k: settings.results as usize,
+            filter: filter.into(),
+            keyword_candidates: settings.candidates as usize,
+            vector_candidates: settings.candidates as usize,
+            rerank_settings: rerank_settings(&settings.rerank),
+            explain: true,
+            ..SearchRequest::new(text)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_out_of_range_are_refused() {
+        let wrong: [fn(&mut Settings); 6] = [
+            |it| it.text_size = 10,
+            |it| it.results = 0,
+            |it| it.llm = "oracle".to_owned(),
+            |it| it.rerank.window = Some(0),
+            |it| it.rerank.row_share = Some(f32::NAN),
+            |it| it.rerank.pruning = Pruning::Threshold { threshold: -1.0 },
+        ];
+        assert!(Settings::default().check().is_ok());
+        for spoil in wrong {
+            let mut settings = Settings::default();
+            spoil(&mut settings);
+            assert!(settings.check().is_err(), "{settings:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_is_pruned_by_nobody() {
+        let rerank = Rerank { mode: PruneMode::Set, ..Rerank::default() };
+        assert_eq!(rerank_settings(&rerank).mode, rag::Mode::Off);
+        let off = Rerank { pruning: Pruning::Threshold { threshold: 0.3 }, ..Rerank::default() };
+        assert_eq!(rerank_settings(&off).pruning, rag::Pruning::Never);
+    }
+}

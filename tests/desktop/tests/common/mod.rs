@@ -1,0 +1,85 @@
+//! What several journeys need.
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use riddle_desktop_tests::{Error, PATIENCE, Session, repository, requirements};
+use serde_json::json;
+use tempfile::TempDir;
+
+/// The built app; says `SKIPPED` where a session can not be had.
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
+pub(crate) fn program() -> Option<PathBuf> {
+    match requirements() {
+        Ok(program) => Some(program),
+        Err(why) => {
+            eprintln!("SKIPPED: {why}");
+            None
+        }
+    }
+}
+
+/// A home of a test's own. Short: a socket's path has 108 bytes at most.
+pub(crate) fn home() -> std::io::Result<TempDir> {
+    tempfile::Builder::new().prefix("riddle").tempdir()
+}
+
+/// A folder of files.
+pub(crate) struct Files {
+    _folder: TempDir,
+    path: String,
+}
+
+#[allow(dead_code, reason = "each test program uses its own part of this module")]
+impl Files {
+    /// An empty one.
+    pub(crate) fn new() -> std::io::Result<Files> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().canonicalize()?.to_string_lossy().into_owned();
+        Ok(Files { _folder: folder, path })
+    }
+
+    /// Its path, to be typed.
+    pub(crate) fn path_text(&self) -> &str {
+        &self.path
+    }
+}
+
+/// A copy of the sample library: what the app reads is nobody else's.
+#[allow(dead_code, reason = "each test program uses its own part of this module")]
+pub(crate) fn sample_library() -> std::io::Result<Files> {
+    let files = Files::new()?;
+    copy(&repository().join("assets/sample-library"), Path::new(files.path_text()))?;
+    Ok(files)
+}
+
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &target)?;
+        } else {
+            std::fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}
+
+/// Waits until everything is read.
+pub(crate) async fn indexed(app: &Session) -> Result<(), Error> {
+    let begun = Instant::now();
+    loop {
+        let state = app.invoke("library", json!({})).await?;
+        if state["phase"] == "watching" && state["passages"].as_u64() > Some(0) {
+            return Ok(());
+        }
+        if begun.elapsed() > PATIENCE {
+            return Err(format!("not indexed in time: {state}").into());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}

@@ -1,0 +1,89 @@
+// Pictures of every view for docs/screenshots, from the mock build: `npm run screenshots [pattern]`. Views in use are
+// taken light and dark at 1280×800 and 900×600; their empty, busy and broken states light and large, dark and small.
+// With pngquant, if it is installed, the files are made small.
+
+import { execFileSync } from "node:child_process";
+import { mkdirSync, statSync } from "node:fs";
+import { join } from "node:path";
+
+import { open, settled, start, ui, view } from "../tests/browser/harness.mjs";
+
+const out = process.env.OUT ?? join(ui, "../docs/screenshots");
+const only = process.argv[2] ? new RegExp(process.argv[2]) : /./;
+
+async function asked(page, question) {
+  await view(page, "ask");
+  await page.getByTestId("ask-input").fill(question);
+  await page.keyboard.press("Enter");
+}
+
+const SCENES = {
+  search: { act: (page) => settled(page, "when must the oven door seals be replaced") },
+  "search-pdf": { act: async (page) => { await settled(page, "thinnest plate of the hull"); await page.waitForSelector(".page.drawn"); } },
+  "search-code": { act: (page) => settled(page, "when does the bilge pump start") },
+  "search-empty": { act: async () => {} },
+  "search-busy": { mock: "hold", act: async (page) => { await page.getByTestId("search-input").fill("what does the winter mooring cost"); await page.waitForTimeout(900); } },
+  "search-none": { act: (page) => settled(page, "zzzzqq xxyyzz") },
+  "search-error": { mock: "searchfails", act: async (page) => { await page.getByTestId("search-input").fill("rye"); await page.getByText("This search did not work").waitFor(); } },
+  why: { act: async (page) => { await settled(page, "what does the winter mooring cost"); await page.keyboard.press("Control+i"); await page.getByText("Keyword index").waitFor(); } },
+  keys: { act: (page) => page.keyboard.press("F1") },
+  ask: { act: async (page) => { await asked(page, "How often must the oven door seals be replaced?"); await page.waitForSelector("[data-state=done]"); await page.getByTestId("citation").first().click(); } },
+  "ask-empty": { act: (page) => view(page, "ask") },
+  "ask-busy": { mock: "hold", act: async (page) => { await asked(page, "How much is the rent of the bakery, and when may it be raised?"); await page.waitForTimeout(1200); } },
+  "ask-error": { mock: "askfails", act: async (page) => { await asked(page, "What does the winter mooring cost?"); await page.waitForSelector("[data-state=failed]"); } },
+  pipeline: { act: async (page) => { await settled(page, "what does the winter mooring cost"); await view(page, "pipeline"); await page.getByTestId("replay-result").waitFor(); } },
+  "pipeline-compare": { act: async (page) => { await settled(page, "what does the winter mooring cost"); await view(page, "pipeline"); await page.getByTestId("threshold").fill("0.12"); await page.getByTestId("compare").click(); await page.getByTestId("comparison").waitFor(); await page.locator(".memory").scrollIntoViewIfNeeded(); await page.locator(".body").first().evaluate((it) => it.scrollBy(0, 200)); } },
+  "pipeline-empty": { act: (page) => view(page, "pipeline") },
+  performance: { act: async (page) => { await view(page, "performance"); await page.locator(".uplot").first().waitFor(); } },
+  "performance-empty": { mock: "empty", act: (page) => view(page, "performance") },
+  library: { act: async (page) => { await view(page, "library"); await page.getByTestId("ledger-filter-failed").click(); await page.getByTestId("ledger-filter-noText").click(); await page.locator("[role=option]").nth(1).click(); } },
+  "library-busy": { mock: "busy", act: (page) => view(page, "library") },
+  "library-empty": { mock: "empty", act: (page) => view(page, "library") },
+  "library-error": { mock: "error", act: (page) => view(page, "library") },
+  "library-rule": { act: async (page) => { await view(page, "library"); await page.locator("[role=option]").nth(2).click(); await page.getByRole("button", { name: "Exclude…" }).click(); await page.getByText("Leaves out").waitFor(); } },
+  settings: { act: (page) => view(page, "settings") },
+  "settings-busy": { mock: "hold", act: async (page) => { await view(page, "settings"); await page.getByRole("button", { name: "Download" }).nth(1).click(); await page.waitForTimeout(900); } },
+  "settings-error": { mock: "error", act: async (page) => { await view(page, "settings"); await page.getByRole("button", { name: "Desktop" }).click(); } },
+  "first-run-1": { mock: "first", act: async (page) => { await page.getByTestId("first-run-path").fill("/home/mira/Documents"); await page.getByTestId("first-run-add").click(); await page.getByTestId("first-run-folder").waitFor(); await page.getByRole("button", { name: "Dismiss" }).click(); } },
+  "first-run-2": { mock: "first", act: async (page) => { await page.getByTestId("first-run-next").click(); await page.getByTestId("model-row").first().waitFor(); } },
+  "first-run-3": { mock: "first,busy", act: async (page) => { await page.getByTestId("first-run-path").fill("/home/mira/Documents"); await page.getByTestId("first-run-add").click(); await page.getByTestId("first-run-folder").waitFor(); await page.getByRole("button", { name: "Dismiss" }).click(); await page.getByTestId("first-run-next").click(); await page.getByTestId("first-run-next").click(); } },
+  banner: { act: async (page) => { await settled(page, "rye flour"); await page.evaluate(() => window.mock.tell({ event: "partUnloaded", part: "reranker", message: "Results are shown in the order of both indexes; the next search loads it anew." })); } },
+  hostile: { mock: "hostile", act: (page) => settled(page, "hostile harbour") },
+};
+
+const SIZES = [
+  { tag: "light", theme: "light", width: 1280, height: 800 },
+  { tag: "dark", theme: "dark", width: 1280, height: 800 },
+  { tag: "light-900x600", theme: "light", width: 900, height: 600 },
+  { tag: "dark-900x600", theme: "dark", width: 900, height: 600 },
+];
+const MAIN = new Set(["search", "search-pdf", "ask", "pipeline", "performance", "library", "settings", "first-run-1"]);
+
+mkdirSync(out, { recursive: true });
+const browser = await start();
+let bytes = 0;
+for (const [name, scene] of Object.entries(SCENES)) {
+  const sizes = SIZES.filter(({ tag }) => (MAIN.has(name) || tag === "light" || tag === "dark-900x600") && only.test(`${name}-${tag}`));
+  if (sizes.length === 0) continue;
+  const page = await open(browser, { mock: scene.mock, theme: "system" });
+  await scene.act(page);
+  await page.mouse.move(0, 0);
+  for (const { tag, theme, width, height } of sizes) {
+    const file = join(out, `${name}-${tag}.png`);
+    // The app follows the system's theme, so one page shows them all.
+    await page.setViewportSize({ width, height });
+    await page.emulateMedia({ colorScheme: theme, reducedMotion: "reduce" });
+    await page.waitForTimeout(name === "search-pdf" ? 900 : 250);
+    await page.screenshot({ path: file });
+    try {
+      execFileSync("pngquant", ["--force", "--skip-if-larger", "--strip", "--quality=60-95", "--output", file, "128", file]);
+    } catch {
+      // Not installed, or not smaller: the picture stays as it is.
+    }
+    bytes += statSync(file).size;
+  }
+  if (page.problems.length > 0) console.error(`${name}: ${page.problems.join(" | ")}`);
+  await page.close();
+}
+await browser.stop();
+console.log(`${(bytes / 1e6).toFixed(2)} MB in ${out}`);

@@ -1,0 +1,180 @@
+// What every view shares: where we are, the settings, the state of the library, and what is said in passing.
+
+import { tick } from "svelte";
+
+import { Channel, commands, type AppEvent, type Failure, type LibraryState, type Settings, type SettingsState, type Start } from "./bindings";
+import { t } from "./strings";
+
+export const VIEWS = ["search", "ask", "pipeline", "performance", "library", "settings"] as const;
+export type View = (typeof VIEWS)[number];
+
+export interface Toast {
+  id: number;
+  text: string;
+  tone: "info" | "good" | "bad";
+  action?: { label: string; run: () => void };
+}
+
+/** What a failed command says to people. */
+export function sentence(error: unknown): string {
+  if (typeof error === "object" && error !== null && "message" in error) return String((error as Failure).message);
+  return typeof error === "string" ? error : t.common.unknownProblem;
+}
+
+export function failure(error: unknown): Failure {
+  if (typeof error === "object" && error !== null && "code" in error) return error as Failure;
+  return { code: "other", message: sentence(error) };
+}
+
+const EMPTY_LIBRARY: LibraryState = {
+  folders: [],
+  counts: [],
+  passages: 0,
+  phase: "starting",
+  progress: null,
+  indexBytes: { catalog: 0, keyword: 0, vector: 0 },
+  asOf: null,
+  notices: [],
+  error: null,
+};
+
+class App {
+  view = $state<View>("search");
+  start = $state.raw<Start | null>(null);
+  /** Why the app could not start. */
+  problem = $state("");
+  firstRun = $state(false);
+  settings = $state.raw<SettingsState | null>(null);
+  library = $state.raw<LibraryState>(EMPTY_LIBRARY);
+  /** Parts of the program that broke down and were unloaded. */
+  unloaded = $state.raw<{ part: string; message: string } | null>(null);
+  toasts = $state.raw<Toast[]>([]);
+  dragging = $state(false);
+  keysShown = $state(false);
+  /** Rises when installed models change: who shows them asks again. */
+  modelsTurn = $state(0);
+  /** Rises when the search box is to take the focus. */
+  summons = $state(0);
+  /** A filter that another view wants the ledger to open with. */
+  ledgerStates = $state.raw<string[] | null>(null);
+  systemDark = $state(false);
+
+  private nextToast = 1;
+  private saving: Promise<void> = Promise.resolve();
+
+  dark = $derived.by(() => {
+    const theme = this.settings?.settings.theme ?? "system";
+    return theme === "system" ? this.systemDark : theme === "dark";
+  });
+
+  /** The first thing the app does; `data-ready` tells the tests that it is done. */
+  async boot() {
+    const media = window.matchMedia("(prefers-color-scheme: dark)");
+    this.systemDark = media.matches;
+    media.addEventListener("change", () => (this.systemDark = media.matches));
+    try {
+      const start = await commands.start();
+      this.start = start;
+      this.settings = start.settings;
+      this.library = start.library;
+      this.firstRun = start.firstRun;
+      const channel = new Channel<AppEvent>();
+      channel.onmessage = (event) => this.hear(event);
+      void commands.events(channel);
+    } catch (error) {
+      this.problem = sentence(error);
+    }
+    // Only what is drawn can be used.
+    await tick();
+    document.documentElement.dataset["ready"] = "";
+    void commands.ready().catch(() => undefined);
+  }
+
+  hear(event: AppEvent) {
+    switch (event.event) {
+      case "library":
+        this.library = event.state;
+        break;
+      case "settings":
+        this.settings = event.state;
+        break;
+      case "models":
+        this.modelsTurn += 1;
+        break;
+      case "partUnloaded":
+        this.unloaded = { part: event.part, message: event.message };
+        break;
+      case "summoned":
+        this.summon();
+        break;
+      case "dragOver":
+        this.dragging = true;
+        break;
+      case "dragLeft":
+        this.dragging = false;
+        break;
+      case "dropped":
+        this.dragging = false;
+        void this.addFolders(event.paths);
+        break;
+    }
+  }
+
+  go(view: View) {
+    this.view = view;
+    if (view === "search") this.summons += 1;
+  }
+
+  summon() {
+    this.go("search");
+  }
+
+  /** Opens the ledger with these states chosen. */
+  showFiles(states: string[]) {
+    this.ledgerStates = states;
+    this.view = "library";
+  }
+
+  say(text: string, tone: Toast["tone"] = "info", action?: Toast["action"]) {
+    const id = this.nextToast++;
+    this.toasts = [...this.toasts.slice(-2), { id, text, tone, ...(action ? { action } : {}) }];
+    window.setTimeout(() => this.unsay(id), tone === "bad" || action ? 9000 : 4500);
+  }
+
+  unsay(id: number) {
+    this.toasts = this.toasts.filter((it) => it.id !== id);
+  }
+
+  /** Runs a command and tells the person if it fails. */
+  async try<T>(work: () => Promise<T>): Promise<T | undefined> {
+    try {
+      return await work();
+    } catch (error) {
+      this.say(sentence(error), "bad");
+      return undefined;
+    }
+  }
+
+  /** Changes settings: shown at once, kept one change after the other. */
+  change(patch: Partial<Settings>) {
+    if (!this.settings) return Promise.resolve();
+    this.settings = { ...this.settings, settings: { ...this.settings.settings, ...patch } };
+    const wanted = this.settings.settings;
+    this.saving = this.saving.then(async () => {
+      const state = await this.try(() => commands.settingsSet(wanted));
+      if (state && this.settings?.settings === wanted) this.settings = state;
+    });
+    return this.saving;
+  }
+
+  /** Adds folders by path, or by dialog. */
+  async addFolders(paths?: string[]) {
+    const added = await this.try(() => (paths ? commands.libraryAdd(paths) : commands.libraryAddDialog()));
+    for (const it of added ?? []) if (it.problem) this.say(it.problem, "bad");
+    const good = (added ?? []).filter((it) => !it.problem);
+    if (good.length > 0) this.say(t.library.added(good.length), "good");
+    return good;
+  }
+}
+
+export const app = new App();

@@ -1,0 +1,560 @@
+// The shell's commands, played for browser tests and screenshots. `?mock=busy,hostile` chooses scenes; tests reach
+// the rest over `window.mock`. Not part of the app: only the build of mode `mock` has it.
+
+import { mockIPC } from "@tauri-apps/api/mocks";
+
+import type { Answer, AppEvent, Folder, Hit, LayerTrace, LedgerRow, LibraryState, ModelEvent, Models, PipelineTrace, Rule, SearchFilter, Settings, SettingsState, Span, State, StateCount, ThreadSummary } from "../lib/bindings";
+import { mark, terms } from "../lib/marks";
+import { curve, decide, find, hit, LAYERS, replay, scores, TOP_K, trace, type Found } from "./engine";
+import { addHostile, files, passages, ROOT } from "./files";
+
+const PDF = new URL("../../../assets/sample-library/boat/hull-survey-2025.pdf", import.meta.url).href;
+const RERANKER = "riddle-reranker-mini";
+
+interface Sender<T> {
+  onmessage: (message: T) => void;
+}
+
+const scenes = new Set((new URLSearchParams(window.location.search).get("mock") ?? "").split(",").filter(Boolean));
+const query = new URLSearchParams(window.location.search);
+const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+const now = () => Math.floor(Date.now() / 1000);
+const fail = (code: string, message: string) => Promise.reject({ code, message });
+
+let appEvents: Sender<AppEvent> | undefined;
+let searchId = 0;
+let stopped = 0;
+let last: { text: string; found: Found[]; all: number[][]; trace: PipelineTrace } | undefined;
+const calls: { command: string; args: unknown }[] = [];
+
+let settings: Settings = {
+  theme: (query.get("theme") as Settings["theme"]) ?? "system",
+  textSize: Number(query.get("text") ?? 100),
+  language: "system",
+  startAtLogin: false,
+  tray: true,
+  shortcut: "Ctrl+Alt+Space",
+  offline: false,
+  keepHistory: true,
+  unloadAfter: 60,
+  llm: "extractive",
+  results: 10,
+  candidates: 20,
+  rerank: { mode: "set", pruning: { kind: "threshold", threshold: 0.32 }, window: 2, microBatchTokens: null, rowShare: null, memoryBudget: 250_000_000 },
+};
+
+const settingsState = (): SettingsState => ({
+  settings,
+  problems: scenes.has("error") ? [{ setting: "shortcut", message: "Another program has this shortcut. Choose another one." }] : [],
+  wayland: scenes.has("wayland"),
+  toggleCommand: "riddle toggle",
+});
+
+// ---- Library -----------------------------------------------------------------------------------------
+
+const STATES: State[] = ["indexed", "pending", "noText", "cloudOnly", "tooLarge", "unsupported", "failed", "excluded"];
+let rules: Rule[] = [{ folder: null, pattern: "node_modules/" }, { folder: 1, pattern: "*.bak" }];
+let phase: LibraryState["phase"] = scenes.has("busy") ? "reading" : scenes.has("paused") ? "paused" : "watching";
+let done = scenes.has("busy") || scenes.has("paused") ? 6214 : 0;
+
+let folders: Folder[] =
+  scenes.has("first") || scenes.has("empty")
+    ? []
+    : [
+        { id: 1, path: ROOT, name: "Documents", present: true, counts: [] },
+        { id: 2, path: "/media/mira/BOAT-STICK", name: "BOAT-STICK", present: !scenes.has("error"), counts: [] },
+      ];
+
+const ODD: [string, string, State, string, number][] = [
+  ["scans/boat-licence-2019.pdf", "pdf", "noText", "no text on any of 2 pages: probably a scan", 2_406_113],
+  ["scans/insurance-letter.pdf", "pdf", "noText", "no text on any of 1 pages: probably a scan", 884_120],
+  ["video/blackthorn-tunnel.mp4", "other", "unsupported", "no parser for .mp4", 61_204_992],
+  ["backup/phone-2024.zip", "other", "tooLarge", "812 MB, above the limit of 64 MB", 812_331_008],
+  ["cloud/wedding-cake-orders.xlsx", "spreadsheet", "cloudOnly", "placeholder: its bytes are not on this disk", 44_032],
+  ["letters/old/damaged.docx", "document", "failed", "not a valid DOCX: the archive ends in the middle of word/document.xml", 18_231],
+  ["boat/engine-parts.pdf", "pdf", "failed", "the parser ran for longer than 30 s and was stopped", 9_812_004],
+  ["bakery/node_modules/left-pad/index.js", "code", "excluded", "rule node_modules/", 812],
+  ["home/tax-2023.bak", "other", "excluded", "rule *.bak", 120_032],
+];
+
+const NAMES = ["logbook", "invoice", "orders", "recipe", "letter", "survey", "notes", "photo-list", "minutes", "delivery", "lock-times", "mooring", "flour", "engine"];
+const ENDS: [string, LedgerRow["file"]["kind"]][] = [["md", "markdown"], ["pdf", "pdf"], ["txt", "text"], ["eml", "mail"], ["csv", "spreadsheet"], ["docx", "document"], ["py", "code"], ["html", "html"]];
+
+function generated(index: number): LedgerRow {
+  const [end, kind] = ENDS[index % ENDS.length] ?? ["txt", "text"];
+  const name = `${NAMES[index % NAMES.length]}-${String(2004 + (index % 22))}-${String(index).padStart(6, "0")}.${end}`;
+  const folder = `archive/${2004 + (index % 22)}`;
+  const state: State = index % 997 === 5 ? "failed" : index % 41 === 3 ? "noText" : done > 0 && index > done ? "pending" : "indexed";
+  return {
+    id: 1000 + index,
+    file: { path: `${ROOT}/${folder}/${name}`, name, folder: `~/Documents/${folder}`, kind, bytes: 900 + ((index * 7919) % 240_000), modified: now() - index * 3600 },
+    state,
+    reason: state === "failed" ? "the parser ran out of memory (512 MB) and was stopped" : state === "noText" ? "no text on any of 1 pages: probably a scan" : "",
+    passages: state === "indexed" ? 1 + (index % 23) : 0,
+    warnings: [],
+  };
+}
+
+let ledgerRows: LedgerRow[] | undefined;
+function ledger(): LedgerRow[] {
+  if (ledgerRows) return ledgerRows;
+  if (folders.length === 0) return [];
+  const own = files.map((it): LedgerRow => ({ id: it.id, file: it.ref, state: "indexed", reason: "", passages: it.passages.length, warnings: [] }));
+  const odd = ODD.map(([path, kind, state, reason, bytes], index): LedgerRow => ({
+    id: 500 + index,
+    file: { path: `${ROOT}/${path}`, name: path.slice(path.lastIndexOf("/") + 1), folder: `~/Documents/${path.slice(0, path.lastIndexOf("/"))}`, kind: kind as LedgerRow["file"]["kind"], bytes, modified: now() - 86_400 * (40 + index) },
+    state,
+    reason,
+    passages: 0,
+    warnings: [],
+  }));
+  const many = scenes.has("big") ? 100_000 : scenes.has("busy") || scenes.has("paused") ? 18_250 : 0;
+  ledgerRows = [...own, ...odd, ...Array.from({ length: many }, (_, index) => generated(index))];
+  return ledgerRows;
+}
+
+function counts(rows: LedgerRow[]): StateCount[] {
+  return STATES.map((state) => ({ state, count: rows.filter((it) => it.state === state).length })).filter((it) => it.count > 0);
+}
+
+let cachedCounts: { rows: LedgerRow[]; counts: StateCount[] } | undefined;
+function allCounts(): StateCount[] {
+  const rows = ledger();
+  if (cachedCounts?.rows !== rows) cachedCounts = { rows, counts: counts(rows) };
+  return cachedCounts.counts;
+}
+
+function library(): LibraryState {
+  const all = allCounts();
+  const busy = phase === "reading" || phase === "paused";
+  return {
+    folders: folders.map((it) => ({ ...it, counts: it.id === 1 ? all : [{ state: "indexed", count: it.id === 2 ? 42 : 0 }] })),
+    counts: all,
+    passages: scenes.has("big") ? 1_204_331 : passages().length,
+    phase: folders.length === 0 ? "empty" : phase,
+    progress: busy && folders.length > 0 ? { done, total: 18_276, perSecond: phase === "paused" ? 0 : 41.7, secondsLeft: phase === "paused" ? null : (18_276 - done) / 41.7, failed: 3, current: `${ROOT}/archive/2011/lock-times-2011-${String(done).padStart(6, "0")}.md` } : null,
+    indexBytes: folders.length === 0 ? { catalog: 0, keyword: 0, vector: 0 } : { catalog: 1_482_752, keyword: 391_168, vector: 214_016 },
+    asOf: folders.length === 0 ? null : now() - 95,
+    notices: [],
+    error: scenes.has("error") ? "The disk is full: 12 MB left where the index is. Free some space, then try again." : null,
+  };
+}
+
+const tell = (event: AppEvent) => appEvents?.onmessage(event);
+const changed = () => tell({ event: "library", state: library() });
+
+function addFolder(path: string) {
+  if (!path.startsWith("/")) return { path, problem: `“${path}” is not an absolute path. Begin with a slash.` };
+  if (folders.some((it) => it.path === path)) return { path, problem: `${path} is in the library already.` };
+  folders = [...folders, { id: folders.length + 1, path, name: path.split("/").at(-1) ?? path, present: true, counts: [] }];
+  ledgerRows = undefined;
+  cachedCounts = undefined;
+  changed();
+  return { path, problem: null };
+}
+
+// ---- Search ------------------------------------------------------------------------------------------
+
+async function search(request: { id: number; text: string; filter: SearchFilter }, events: Sender<unknown>) {
+  searchId = request.id;
+  const { id, text } = request;
+  const gone = () => {
+    if (searchId === id) return false;
+    events.onmessage({ event: "cancelled", query: id });
+    return true;
+  };
+  await wait(4);
+  if (gone()) return;
+  if (scenes.has("searchfails")) {
+    events.onmessage({ event: "failed", query: id, failure: { code: "other", message: "The keyword index is damaged. Build the indexes anew in the library." } });
+    return;
+  }
+  const found = find(text, request.filter);
+  const reranker = scenes.has("norerank") ? null : RERANKER;
+  const first = found.slice(0, settings.results).map((it, index) => hit(it, index + 1, text, null, 1 / (61 + index)));
+  const notices = scenes.has("blind") ? ["Search by meaning is off: its model is not installed. Only files with the same words are found."] : [];
+  const order = { kind: scenes.has("blind") ? "keyword" : "fused" };
+  const reranking = reranker !== null && found.length > 1;
+  events.onmessage({ event: "firstHits", query: id, hits: first, order, notices, ms: 8.3, reranking });
+  const all = scores(found, text);
+  const { mode, pruning } = settings.rerank;
+  const threshold = pruning.kind === "threshold" ? pruning.threshold : null;
+  const decided = decide(all, threshold, mode, 14);
+  last = { text, found, all, trace: trace(text, found, all, decided, reranking ? reranker : null, false, settings.rerank.memoryBudget, threshold, mode) };
+  let ms = 8.3;
+  if (reranking) {
+    for (const layer of decided.layers) {
+      await wait(scenes.has("slow") ? 700 : Math.min(layer.ms, 16));
+      if (gone()) return;
+      ms += layer.ms;
+      const chunk = (it: number) => found[it]?.passage.chunk ?? 0;
+      events.onmessage({ event: "layer", query: id, layer: layer.layer, layers: LAYERS, active: layer.active.length - layer.accepted.length - layer.dropped.length, accepted: layer.accepted.map(chunk), dropped: layer.dropped.map(chunk), trace: layer });
+      if (scenes.has("hold") && layer.layer === 6) return;
+    }
+    const ranked = found
+      .map((it, index) => ({ it, fate: decided.fates[index], score: decided.layers.find((layer: LayerTrace) => layer.layer === decided.fates[index]?.atLayer)?.scores }))
+      .filter((it) => it.fate?.rank != null)
+      .sort((a, b) => (a.fate?.rank ?? 0) - (b.fate?.rank ?? 0));
+    const hits: Hit[] = ranked.map(({ it, fate }, index) => hit(it, index + 1, text, fate?.atLayer ?? null, all.at((fate?.atLayer ?? LAYERS) - 1)?.[found.indexOf(it)] ?? 0));
+    events.onmessage({ event: "settled", query: id, hits, order: { kind: "reranked", model: RERANKER }, notices, ms, layersRun: decided.layers.length, computedShare: decided.share });
+  } else events.onmessage({ event: "settled", query: id, hits: first, order, notices, ms, layersRun: null, computedShare: null });
+}
+
+function spans(text: string, words: string): Span[] {
+  return mark(text, terms(words)).map((it) => ({ text: it.text, mark: it.hit }));
+}
+
+function preview(chunk: number, words: string) {
+  const passage = passages().find((it) => it.chunk === chunk);
+  if (!passage) return fail("notFound", "This passage is gone: its file was changed or removed. Search again.");
+  const { file } = passage;
+  const start = passage.location.start ?? 1;
+  const end = passage.location.end ?? start;
+  const kind = file.ref.kind;
+  const lines = { text: file.raw, firstLine: 1, passageStart: start, passageEnd: end, truncated: false };
+  const body =
+    kind === "pdf"
+      ? { kind: "pdf", page: start, lastPage: end }
+      : kind === "markdown"
+        ? { kind: "markdown", ...lines }
+        : kind === "text" || kind === "code"
+          ? { kind: "text", ...lines, code: kind === "code", language: file.ref.name.split(".").at(-1) ?? "" }
+          : { kind: "passages", passages: file.passages.map((it) => ({ chunk: it.chunk, heading: it.heading, location: it.location, text: it.text, current: it.chunk === chunk })) };
+  return { chunk, file: file.ref, title: file.title, location: passage.location, passage: spans(passage.text, words), body, changed: scenes.has("changed") };
+}
+
+function why(chunk: number) {
+  if (!last) return fail("notFound", "The search this belonged to is over. Search again.");
+  const index = last.found.findIndex((it) => it.passage.chunk === chunk);
+  const candidate = last.trace.candidates[index];
+  const found = last.found[index];
+  if (!candidate || !found) return fail("notFound", "This passage was not among the candidates.");
+  return {
+    rank: candidate.rank,
+    ranks: candidate.ranks,
+    bm25Hits: last.found.filter((it) => it.bm25 !== null).length,
+    vectorHits: last.found.filter((it) => it.vector !== null).length,
+    fusedHits: last.found.length,
+    model: last.trace.model,
+    numLayers: last.trace.numLayers,
+    layers: last.trace.layers.flatMap((layer) => {
+      const at = layer.active.indexOf(index);
+      if (at < 0) return [];
+      const own = layer.scores[at] ?? null;
+      const outcome = layer.accepted.includes(index) ? "accepted" : layer.dropped.includes(index) ? "dropped" : "kept";
+      return [{ layer: layer.layer, score: own, place: own === null ? null : layer.scores.filter((it) => it > own).length + 1, of: layer.active.length, outcome }];
+    }),
+    matchedWords: [...new Set(mark(found.passage.text, terms(last.text)).filter((it) => it.hit).map((it) => it.text.toLowerCase()))].slice(0, 6),
+  };
+}
+
+// ---- Ask ---------------------------------------------------------------------------------------------
+
+const history: Answer[] = [];
+let nextEntry = 1;
+
+/** The sentences of a passage that say most about a question. */
+function quote(text: string, question: string, most: number): string[] {
+  const look = terms(question);
+  return text
+    .replace(/\s+/g, " ")
+    .split(/(?<=[.!?]) (?=[A-ZÄÖÜ£])/)
+    .map((sentence, index) => ({ sentence: sentence.replace(/[#*`]/g, "").trim(), index, score: mark(sentence, look).filter((it) => it.hit).length }))
+    .filter((it) => it.score > 0 && it.sentence.length > 20)
+    .sort((a, b) => b.score - a.score)
+    .slice(0, most)
+    .sort((a, b) => a.index - b.index)
+    .map((it) => it.sentence);
+}
+
+function answerFor(question: string, thread: number | null, found: Found[], atSeconds = now()): Answer {
+  const [best, second] = found;
+  const parts: { text: string; n: number; found: Found }[] = [];
+  if (best) for (const text of quote(best.passage.text, question, 2)) parts.push({ text, n: 1, found: best });
+  if (second && second.truth > 0.35) for (const text of quote(second.passage.text, question, 1)) parts.push({ text, n: parts.length > 0 ? 2 : 1, found: second });
+  const good = parts.length > 0 && (best?.truth ?? 0) > 0.4 && !/meaning of life|capital of/i.test(question);
+  const used = [...new Set(parts.map((it) => it.n))];
+  const entry = nextEntry++;
+  return {
+    entry,
+    thread: thread ?? entry,
+    at: atSeconds,
+    question,
+    sentences: good ? parts.map((it, index) => ({ text: it.text, citation: it.n, support: scenes.has("weak") && index === 1 ? 0.48 : 1 })) : [],
+    reason: good ? null : "nothing in your files answers this",
+    citations: good
+      ? used.map((n) => {
+          const it = parts.find((part) => part.n === n) as { text: string; found: Found };
+          const { passage } = it.found;
+          return { n, chunk: passage.chunk, file: passage.file.ref, title: passage.file.title, location: passage.location, quote: parts.filter((part) => part.n === n).map((part) => part.text).join(" … ") };
+        })
+      : [],
+    evidence: good ? 0.82 : 0.21,
+    llm: "extractive",
+    order: { kind: "reranked", model: RERANKER },
+    notices: [],
+    notSearched: allCounts().filter((it) => !["indexed", "excluded", "unsupported"].includes(it.state)),
+    firstWordsMs: 96,
+    ms: 214,
+    stopped: false,
+  };
+}
+
+function best(text: string): Found[] {
+  const found = find(text, { folders: [], kinds: [], modifiedFrom: null, modifiedUntil: null });
+  return [...found].sort((a, b) => b.truth - a.truth);
+}
+
+async function ask(question: { id: number; text: string; thread: number | null }, events: Sender<unknown>) {
+  await wait(60);
+  if (scenes.has("askfails")) {
+    events.onmessage({ event: "failed", question: question.id, failure: { code: "unloaded", message: "The reranker broke down and was unloaded. Asking again loads it anew." } });
+    return;
+  }
+  const found = best(question.text).slice(0, 5);
+  const all = scores(found, question.text);
+  const decided = decide(all, null, "off", 14);
+  last = { text: question.text, found, all, trace: trace(question.text, found, all, decided, RERANKER, true, settings.rerank.memoryBudget, null, "off") };
+  const earlier = history.find((it) => it.thread === question.thread);
+  const answer = answerFor(question.text, question.thread, found);
+  events.onmessage({ event: "evidence", question: question.id, passages: found.map((it, index) => hit(it, index + 1, question.text, null, it.truth)), order: answer.order, notices: [], searchedFor: earlier ? `${earlier.question} ${question.text}` : question.text });
+  const cut = (text: string) => text.match(/\S+\s*/g) ?? [];
+  const stream = answer.sentences.flatMap((it) => [...cut(it.text), ` [${it.citation}] `]);
+  for (const [index, piece] of stream.entries()) {
+    await wait(scenes.has("slow") ? 120 : 7);
+    if (stopped === question.id) {
+      answer.stopped = true;
+      break;
+    }
+    events.onmessage({ event: "piece", question: question.id, text: piece });
+    if (scenes.has("hold") && index > stream.length * 0.6) return;
+  }
+  if (settings.keepHistory) history.push(answer);
+  events.onmessage({ event: "done", question: question.id, answer });
+}
+
+function threads(text: string): ThreadSummary[] {
+  const look = text.toLowerCase();
+  const byThread = new Map<number, Answer[]>();
+  for (const it of history) byThread.set(it.thread, [...(byThread.get(it.thread) ?? []), it]);
+  return [...byThread.entries()]
+    .map(([thread, answers]) => ({
+      thread,
+      at: answers.at(-1)?.at ?? 0,
+      question: answers[0]?.question ?? "",
+      questions: answers.length,
+      answer: answers.at(-1)?.sentences[0]?.text ?? "",
+      all: answers.map((it) => `${it.question} ${it.sentences.map((one) => one.text).join(" ")}`.toLowerCase()).join(" "),
+    }))
+    .filter((it) => it.all.includes(look))
+    .sort((a, b) => b.at - a.at)
+    .map(({ thread, at, question, questions, answer }) => ({ thread, at, question, questions, answer }));
+}
+
+function fillHistory() {
+  const DAY = 86_400;
+  for (const [question, ago] of [
+    ["What must be repaired before the boat goes on a river?", 9 * DAY],
+    ["Wann wird Fritzi gefüttert?", 6 * DAY],
+    ["Which fuse does the bilge pump have?", 3 * DAY],
+    ["How much is the rent of the bakery, and when may it be raised?", DAY + 4000],
+    ["What does the winter mooring cost?", 5200],
+  ] as [string, number][]) {
+    history.push(answerFor(question, null, best(question), now() - ago));
+  }
+}
+
+// ---- Models, performance -----------------------------------------------------------------------------
+
+let pulling: ReturnType<typeof setInterval> | undefined;
+let models: Models = {
+  installed: [
+    { name: "all-MiniLM-L6-v2", kind: "embedder", bytes: 91_268_301, license: "Apache-2.0", source: "sentence-transformers/all-MiniLM-L6-v2", active: true },
+    { name: RERANKER, kind: "reranker", bytes: 22_713_216, license: "Apache-2.0", source: "comes with Riddle", active: !scenes.has("norerank") },
+  ],
+  available: [
+    { name: "multilingual-e5-small", kind: "embedder", bytes: 471_000_000, license: "MIT", about: "100 languages", installed: false },
+    { name: "bge-reranker-v2-m3", kind: "reranker", bytes: 2_271_000_000, license: "Apache-2.0", about: "100 languages, 24 layers", installed: false },
+    { name: "Qwen3-Reranker-0.6B", kind: "reranker", bytes: 1_192_000_000, license: "Apache-2.0", about: "100 languages, 28 layers, follows instructions", installed: false },
+  ],
+  fetching: null,
+  offline: false,
+  folder: "/home/mira/.local/share/riddle/models",
+};
+
+function pull(name: string, events: Sender<ModelEvent>) {
+  const model = models.available.find((it) => it.name === name);
+  if (!model) return fail("notFound", `There is no model ${name}.`);
+  let got = 0;
+  pulling = setInterval(() => {
+    got = Math.min(model.bytes, got + model.bytes / (scenes.has("slow") ? 400 : 24));
+    events.onmessage({ event: "progress", stage: "fetching", file: "model.safetensors", done: got, total: model.bytes });
+    if (scenes.has("hold") && got > model.bytes * 0.4) clearInterval(pulling);
+    if (got < model.bytes) return;
+    clearInterval(pulling);
+    models = {
+      ...models,
+      installed: [...models.installed, { name, kind: model.kind, bytes: model.bytes, license: model.license, source: "huggingface.co", active: false }],
+      available: models.available.map((it) => (it.name === name ? { ...it, installed: true } : it)),
+    };
+    events.onmessage({ event: "done", name });
+  }, 40);
+  return null;
+}
+
+function performance() {
+  const at = (index: number, of: number, hours: number) => now() - Math.round(((of - 1 - index) / of) * hours * 3600);
+  const series = (stage: string, base: number, spread: number, count: number) => {
+    const points = Array.from({ length: 36 }, (_, index) => {
+      const p50 = base * (1 + 0.12 * Math.sin(index * 0.9) + (index === 21 ? 0.5 : 0));
+      return { at: at(index, 36, 6), p50, p95: p50 * (spread + 0.2 * Math.cos(index * 1.3)), count: 3 + (index % 9) };
+    });
+    return { stage, count, p50: base, p95: base * spread, points };
+  };
+  const empty = scenes.has("empty");
+  return {
+    stages: empty ? [] : [series("key_to_first_hits", 19.4, 1.7, 412), series("first_hits", 8.3, 1.6, 412), series("embed", 6.4, 1.5, 412), series("bm25", 1.3, 2.1, 412), series("vector", 0.9, 1.8, 412), series("fuse", 0.2, 1.4, 412), series("rerank", 118, 1.5, 409), series("generate", 1.1, 1.9, 37), series("check", 18.6, 1.7, 37)],
+    memory: empty ? [] : Array.from({ length: 60 }, (_, index) => ({ at: at(index, 60, 1), pssBytes: 92e6 + 61e6 * (index % 20 < 6 ? 1 : 0) * Math.min(1, (index % 20) / 2 + 0.4), rssBytes: 171e6, webviewPssBytes: 181e6 + 3e6 * Math.sin(index / 3) })),
+    indexing: empty ? [] : Array.from({ length: 30 }, (_, index) => ({ at: at(index, 30, 0.2), filesPerSecond: 38 + 9 * Math.sin(index * 0.8) + (index > 24 ? -16 : 0) })),
+    indexBytes: library().indexBytes,
+    passages: library().passages,
+    coldStartMs: 612,
+    peakRssBytes: 214_000_000,
+    processes: [
+      { name: "riddle", pid: 4711, pssBytes: 96_400_000, rssBytes: 171_000_000 },
+      { name: "WebKitWebProcess", pid: 4730, pssBytes: 148_100_000, rssBytes: 250_300_000 },
+      { name: "WebKitNetworkProcess", pid: 4729, pssBytes: 33_400_000, rssBytes: 62_200_000 },
+    ],
+  };
+}
+
+// ---- The commands ------------------------------------------------------------------------------------
+
+type Args = Record<string, unknown>;
+/* eslint-disable @typescript-eslint/no-explicit-any */
+const commands: Record<string, (args: any) => unknown> = {
+  start: () => (scenes.has("nostart") ? fail("other", "The data folder /home/mira/.local/share/riddle can not be written. Check its permissions, then try again.") : { version: "0.2.0", firstRun: scenes.has("first"), settings: settingsState(), library: library(), hasEmbedder: true, reranker: RERANKER, platform: "linux" }),
+  events: ({ channel }) => {
+    appEvents = channel as Sender<AppEvent>;
+    return null;
+  },
+  ready: () => null,
+  warm: () => null,
+  about: () => ({ version: "0.2.0", license: "Apache-2.0", home: "/home/mira/.local/share/riddle", modelsFolder: models.folder, webview: "WebKitGTK 2.50.6", cpuThreads: 8, coldStartMs: 612 }),
+  suggested_folders: () => ["Documents", "Desktop", "Notes"].map((name) => ({ name, path: `/home/mira/${name}` })),
+  finish_first_run: () => null,
+  search: ({ query: request, events }) => void search(request, events),
+  stop_search: () => void (searchId += 1e6),
+  note_first_hits: () => null,
+  why: ({ chunk }) => why(chunk as number),
+  preview: ({ chunk, query: words }) => preview(chunk as number, words as string),
+  preview_bytes: async () => (await fetch(PDF)).arrayBuffer(),
+  open_file: () => (scenes.has("openfails") ? fail("notFound", "The file is gone. It was there when the index was made.") : null),
+  reveal_file: () => null,
+  ask: ({ question, events }) => void ask(question, events),
+  stop_answer: ({ question }) => void (stopped = question as number),
+  history: ({ query: request }) => threads((request as { text: string }).text),
+  history_thread: ({ thread }) => history.filter((it) => it.thread === thread),
+  history_delete: ({ thread }) => {
+    const left = thread === null ? [] : history.filter((it) => it.thread !== thread);
+    history.splice(0, history.length, ...left);
+  },
+  library: () => library(),
+  library_add_dialog: () => [addFolder("/home/mira/Pictures/Boat")],
+  library_add: ({ paths }) => (paths as string[]).map(addFolder),
+  library_remove: ({ folder }) => {
+    folders = folders.filter((it) => it.id !== folder);
+    ledgerRows = undefined;
+    changed();
+  },
+  library_rescan: () => null,
+  library_rebuild: () => null,
+  library_pause: ({ paused }) => {
+    phase = paused ? "paused" : scenes.has("busy") ? "reading" : "watching";
+    changed();
+  },
+  ledger: ({ query: request }) => {
+    const it = request as { states: State[]; folder: number | null; text: string; sort: string; descending: boolean; offset: number; limit: number };
+    if (scenes.has("ledgerfails")) return fail("other", "The catalog is locked by another program. Close it, then try again.");
+    let rows = ledger();
+    if (it.states.length > 0) rows = rows.filter((row) => it.states.includes(row.state));
+    if (it.folder !== null && it.folder !== 1) rows = [];
+    if (it.text) rows = rows.filter((row) => row.file.path.toLowerCase().includes(it.text.toLowerCase()));
+    const value = (row: LedgerRow) => (it.sort === "bytes" ? row.file.bytes : it.sort === "modified" ? row.file.modified : it.sort === "passages" ? row.passages : it.sort === "state" ? STATES.indexOf(row.state) : row.file.path);
+    if (it.sort !== "path" || rows.length < 5000) {
+      rows = [...rows].sort((a, b) => (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0) * (it.descending ? -1 : 1));
+    }
+    return { total: rows.length, offset: it.offset, rows: rows.slice(it.offset, it.offset + it.limit) };
+  },
+  ledger_retry: ({ files: ids }) => (ids as number[]).length || (allCounts().find((it) => it.state === "failed")?.count ?? 0),
+  ledger_exclude: ({ file }) => ({ folder: 1, pattern: `/${file}` }),
+  rules: () => rules,
+  rules_set: ({ rules: wanted }) => void (rules = wanted as Rule[]),
+  rule_preview: ({ rule }) => {
+    const pattern = (rule as Rule).pattern;
+    if (pattern.includes("[")) return { files: 0, bytes: 0, passages: 0, examples: [], problem: "This is not a pattern: the bracket is never closed." };
+    const tail = pattern.replace(/^[*/]+/, "").replace(/\/$/, "");
+    const rows = ledger().filter((it) => it.state === "indexed" && it.file.path.includes(tail));
+    return { files: rows.length, bytes: rows.reduce((sum, it) => sum + it.file.bytes, 0), passages: rows.reduce((sum, it) => sum + it.passages, 0), examples: rows.slice(0, 5).map((it) => it.file.path), problem: null };
+  },
+  pipeline: () => last?.trace ?? null,
+  pipeline_replay: ({ request }) => (last ? replay(last.all, request.threshold, request.mode) : fail("notFound", "Nothing has been searched yet.")),
+  pipeline_curve: ({ mode }) => (last ? curve(last.all, mode) : []),
+  pipeline_compare: async () => {
+    await wait(scenes.has("hold") ? 1e9 : 500);
+    if (!last) return fail("notFound", "Nothing has been searched yet.");
+    const { mode, pruning } = settings.rerank;
+    const own = replay(last.all, pruning.kind === "threshold" ? pruning.threshold : null, mode);
+    const run = (ms: number, share: number, layers: number, weights: number, peak: number) => ({ ms, ioWaitMs: ms * 0.07, layersRun: layers, computedShare: share, weightBytes: weights, scratchBytes: 18_400_000, peakRssBytes: peak, result: [] });
+    return { model: RERANKER, candidates: last.found.length, topK: TOP_K, withSettings: run(own.fullMs - own.savedMs, own.computedShare, own.layersRun, 26_300_000, 201_400_000), full: run(own.fullMs, 1, LAYERS, 90_100_000, 268_000_000), sameSet: own.lost.length === 0, sameOrder: own.sameOrder, common: own.kept };
+  },
+  calibration: () => ({ model: RERANKER, queries: 400, tables: [{ mode: "set", topK: 10 }, { mode: "order", topK: 10 }] }),
+  performance: () => performance(),
+  performance_export: () => "/home/mira/riddle-performance.json",
+  models: () => ({ ...models, offline: settings.offline }),
+  model_pull: ({ name, events }) => pull(name as string, events),
+  model_cancel: () => void clearInterval(pulling),
+  model_import_dialog: () => null,
+  model_import: () => "imported",
+  model_verify: () => ({ good: true, files: 5, problems: [] }),
+  model_use: ({ kind, name }) => {
+    models = { ...models, installed: models.installed.map((it) => (it.kind === kind ? { ...it, active: it.name === name } : it)) };
+  },
+  model_remove: ({ name }) => {
+    models = { ...models, installed: models.installed.filter((it) => it.name !== name), available: models.available.map((it) => (it.name === name ? { ...it, installed: false } : it)) };
+  },
+  settings: () => settingsState(),
+  settings_set: ({ settings: wanted }) => {
+    settings = wanted as Settings;
+    return settingsState();
+  },
+};
+/* eslint-enable @typescript-eslint/no-explicit-any */
+
+export function install() {
+  if (scenes.has("hostile")) addHostile();
+  if (!scenes.has("first") && !scenes.has("empty")) fillHistory();
+  mockIPC((command, args) => {
+    calls.push({ command, args });
+    const handler = commands[command];
+    if (!handler) return fail("other", `The mock has no command ${command}.`);
+    return handler((args ?? {}) as Args);
+  });
+  Object.assign(window, {
+    mock: {
+      calls,
+      tell,
+      /** Indexing goes on. */
+      progress(to: number) {
+        done = to;
+        ledgerRows = undefined;
+        cachedCounts = undefined;
+        changed();
+      },
+      violations: [] as string[],
+    },
+  });
+  document.addEventListener("securitypolicyviolation", (event) => {
+    (window as unknown as { mock: { violations: string[] } }).mock.violations.push(`${event.violatedDirective} ${event.blockedURI}`);
+  });
+}

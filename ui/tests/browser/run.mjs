@@ -1,0 +1,361 @@
+// The interface in a real browser, under the app's own content security policy: every view against axe-core in both
+// themes, by keyboard alone, with hostile files, long names, right-to-left text, at 200 % and in small windows.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { open, settled, start, ui, view } from "./harness.mjs";
+
+const axe = readFileSync(join(ui, "node_modules/axe-core/axe.min.js"), "utf8");
+const tests = [];
+const test = (name, run) => tests.push({ name, run });
+
+/** Nothing that axe-core can find, by WCAG 2.2 AA and its best practices. */
+async function accessible(page, what) {
+  // pdf.js measures fonts on a canvas of its own beside the app.
+  // Through the inspector: the policy would refuse the script as a tag.
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() =>
+    window.axe.run({ exclude: [".hiddenCanvasElement"] }, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }),
+  );
+  const told = violations.map((it) => `${it.id}: ${it.help}\n    ${it.nodes.slice(0, 4).map((node) => `${node.html.slice(0, 160)} ${node.any[0]?.message ?? ""}`).join("\n    ")}`);
+  assert.deepEqual(told, [], `${what}:\n  ${told.join("\n  ")}`);
+}
+
+/** The page has not complained, and nothing broke the policy. */
+async function clean(page) {
+  assert.deepEqual(page.problems, []);
+  assert.deepEqual(await page.evaluate(() => window.mock.violations), []);
+}
+
+/** Nothing sticks out of the window sideways. */
+async function fits(page, what) {
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+  assert.ok(wide <= 0, `${what} is ${wide} px too wide`);
+}
+
+const SCENES = {
+  "search, empty": { act: async () => {} },
+  "search, results": { act: (page) => settled(page, "oven door seals") },
+  "search, PDF": { act: async (page) => { await settled(page, "thinnest plate of the hull"); await page.waitForSelector(".page.drawn"); } },
+  "search, code": { act: (page) => settled(page, "bilge pump millimetres") },
+  "search, no hits": { act: (page) => settled(page, "zzzzqq xxyyzz") },
+  "search, failed": { mock: "searchfails", act: async (page) => { await page.getByTestId("search-input").fill("rye"); await page.getByText("This search did not work").waitFor(); } },
+  "search, menu": { act: async (page) => { await settled(page, "rye"); await page.keyboard.press("Control+."); } },
+  "search, filters": { act: async (page) => { await settled(page, "rye"); await page.getByRole("button", { name: "Any type" }).click(); } },
+  "search, why": { act: async (page) => { await settled(page, "winter mooring cost"); await page.keyboard.press("Control+i"); await page.getByText("Keyword index").waitFor(); } },
+  keys: { act: async (page) => { await page.keyboard.press("F1"); await page.getByRole("dialog").waitFor(); } },
+  "ask, empty": { act: (page) => view(page, "ask") },
+  "ask, answered": { mock: "weak", act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("How often must the oven door seals be replaced?"); await page.keyboard.press("Enter"); await page.waitForSelector("[data-state=done]"); await page.getByTestId("citation").first().click(); } },
+  "ask, refused": { act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("What is the capital of Mongolia?"); await page.keyboard.press("Enter"); await page.waitForSelector("[data-state=done]"); } },
+  "ask, failed": { mock: "askfails", act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("Rent?"); await page.keyboard.press("Enter"); await page.waitForSelector("[data-state=failed]"); } },
+  "pipeline, empty": { act: (page) => view(page, "pipeline") },
+  pipeline: { act: async (page) => { await settled(page, "what does the winter mooring cost"); await view(page, "pipeline"); await page.getByTestId("replay-result").waitFor(); await page.getByTestId("compare").click(); await page.getByTestId("comparison").waitFor(); } },
+  "pipeline, no reranker": { mock: "norerank", act: async (page) => { await settled(page, "rent"); await view(page, "pipeline"); await page.getByText("No reranker is in use").waitFor(); } },
+  performance: { act: async (page) => { await view(page, "performance"); await page.locator(".uplot").first().waitFor(); } },
+  "library, busy": { mock: "busy", act: async (page) => { await view(page, "library"); await page.locator("[role=option]").nth(2).click(); } },
+  "library, empty": { mock: "empty", act: (page) => view(page, "library") },
+  "library, errors": { mock: "error", act: async (page) => { await view(page, "library"); await page.locator("[role=option]").nth(2).click(); } },
+  "library, rule": { act: async (page) => { await view(page, "library"); await page.locator("[role=option]").nth(2).click(); await page.getByRole("button", { name: "Exclude…" }).click(); await page.getByText("Leaves out").waitFor(); } },
+  settings: { mock: "error,wayland", act: (page) => view(page, "settings") },
+  "first run, folders": { mock: "first", act: (page) => page.getByTestId("first-run").waitFor() },
+  "first run, models": { mock: "first", act: async (page) => { await page.getByTestId("first-run-next").click(); await page.getByTestId("model-row").first().waitFor(); } },
+  "first run, ready": { mock: "first", act: async (page) => { await page.getByTestId("first-run-next").click(); await page.getByTestId("first-run-next").click(); } },
+  banner: { act: async (page) => { await page.evaluate(() => window.mock.tell({ event: "partUnloaded", part: "reranker", message: "The next search loads it anew." })); await page.getByTestId("banner").waitFor(); } },
+  "can not start": { mock: "nostart", act: (page) => page.getByText("Riddle could not start").waitFor() },
+};
+
+for (const theme of ["light", "dark"]) {
+  for (const [name, scene] of Object.entries(SCENES)) {
+    test(`${name}, ${theme}: accessible`, async (browser) => {
+      const page = await open(browser, { mock: scene.mock, theme });
+      await scene.act(page);
+      await page.waitForTimeout(60);
+      await accessible(page, name);
+      await clean(page);
+      await page.close();
+    });
+  }
+}
+
+test("200 % text and a small window: nothing is cut off sideways, everything can be reached", async (browser) => {
+  for (const size of [{ width: 640, height: 400, text: 100 }, { width: 900, height: 600, text: 200 }, { width: 450, height: 300, text: 100 }]) {
+    for (const [name, scene] of Object.entries(SCENES)) {
+      if (!/results|answered|^pipeline$|performance|busy|^settings|first run, folders|why/.test(name)) continue;
+      const page = await open(browser, { mock: scene.mock, ...size });
+      await scene.act(page);
+      await fits(page, `${name} at ${JSON.stringify(size)}`);
+      await page.close();
+    }
+  }
+});
+
+test("hostile files are text: names, titles, Markdown, HTML, SVG", async (browser) => {
+  const page = await open(browser, { mock: "hostile" });
+  await settled(page, "hostile harbour");
+  const rows = await page.getByTestId("result").count();
+  assert.ok(rows >= 4);
+  const text = await page.getByTestId("results").innerText();
+  assert.match(text, /<img src=x onerror="window.hacked=1">/);
+  assert.match(text, /U\+202E/);
+  for (let row = 0; row < rows; row += 1) {
+    await page.waitForTimeout(130);
+    const foreign = await page.evaluate(() => document.querySelectorAll("#app script, #app iframe, #app img, #app style, #app a[href], #app [onerror], #app [onload]").length);
+    assert.equal(foreign, 0);
+    await page.keyboard.press("ArrowDown");
+  }
+  await page.keyboard.press("Control+i");
+  await page.getByText("Keyword index").waitFor();
+  assert.equal(await page.evaluate(() => window.hacked), undefined);
+  await clean(page);
+  await fits(page, "hostile names");
+  await page.close();
+});
+
+test("the policy holds: script, style and frame that are put in are refused", async (browser) => {
+  const page = await open(browser, {});
+  const violations = await page.evaluate(async () => {
+    document.body.insertAdjacentHTML("beforeend", '<p style="color: red" onclick="window.hacked = 1" id="evil">x</p><iframe src="https://example.com"></iframe>');
+    const script = document.createElement("script");
+    script.textContent = "window.hacked = 1";
+    document.body.append(script);
+    document.getElementById("evil").click();
+    let thrown = false;
+    // Later, because what the inspector runs itself may evaluate.
+    setTimeout(() => {
+      try {
+        new Function("window.hacked = 1")();
+      } catch {
+        thrown = true;
+      }
+    }, 20);
+    await fetch("https://example.com/").catch(() => undefined);
+    await new Promise((resolve) => setTimeout(resolve, 150));
+    return { list: window.mock.violations, hacked: window.hacked, thrown };
+  });
+  assert.equal(violations.hacked, undefined);
+  assert.ok(violations.thrown);
+  for (const directive of ["style-src-attr", "script-src-attr", "script-src-elem", "connect-src"]) {
+    assert.ok(violations.list.some((it) => it.startsWith(directive)), `${directive} in ${violations.list.join(" | ")}`);
+  }
+  await page.close();
+});
+
+test("right-to-left names and text keep their direction and the layout its own", async (browser) => {
+  const page = await open(browser, { mock: "hostile" });
+  await settled(page, "שלום");
+  const row = page.getByTestId("result").filter({ hasText: "שלום" }).first();
+  await row.click();
+  await page.waitForTimeout(150);
+  const snippet = row.locator(".snippet");
+  assert.equal(await snippet.evaluate((it) => getComputedStyle(it).direction), "rtl");
+  // The date stays at the end of the row, whatever the title's direction.
+  const [title, date] = await Promise.all([row.locator(".title").boundingBox(), row.locator(".date").boundingBox()]);
+  assert.ok(title.x < date.x);
+  assert.equal(await page.locator(".lines .line").first().evaluate((it) => getComputedStyle(it).direction), "rtl");
+  await page.close();
+});
+
+test("everything by keyboard: filter, choose, menu, why, preview, ask, cite, tune, compare, library, settings", async (browser) => {
+  const page = await open(browser, {});
+  const key = (...keys) => keys.reduce((before, it) => before.then(() => page.keyboard.press(it)), Promise.resolve());
+  const focus = () => page.evaluate(() => document.activeElement?.getAttribute("data-testid") ?? document.activeElement?.getAttribute("aria-label") ?? document.activeElement?.textContent?.trim() ?? "");
+  await page.keyboard.type("rye flour");
+  await page.waitForFunction(() => document.querySelector("[data-testid=results-state]").dataset.phase === "settled");
+  // A filter: Tab to the toolbar, open the second menu, choose Mail.
+  await key("Tab", "Tab", "Tab", "Enter");
+  for (let at = 0; at < 8; at += 1) await key("ArrowDown");
+  await key("Enter");
+  await page.waitForFunction(() => [...document.querySelectorAll("[data-testid=result]")].every((it) => it.textContent.includes("letters")));
+  await key("Control+k", "ArrowDown", "Control+.");
+  assert.equal(await page.evaluate(() => document.activeElement?.getAttribute("role")), "menuitem");
+  await key("Escape");
+  assert.equal(await focus(), "search-input");
+  await key("Control+i");
+  await page.getByText("Keyword index").waitFor();
+  await key("Escape");
+  assert.equal(await page.getByRole("dialog").count(), 0);
+  assert.equal(await focus(), "search-input");
+  await key("Control+ArrowRight");
+  assert.equal(await focus(), "Text of the file");
+  await key("Escape", "Enter", "Control+Enter");
+  assert.deepEqual((await page.evaluate(() => window.mock.calls.map((it) => it.command))).filter((it) => it.endsWith("_file")), ["open_file", "reveal_file"]);
+
+  await key("Control+2");
+  await page.waitForFunction(() => document.activeElement?.dataset.testid === "ask-input");
+  await page.keyboard.type("What does the winter mooring cost?");
+  await key("Enter");
+  await page.waitForSelector("[data-state=done]");
+  await key("Shift+Tab");
+  for (let at = 0; at < 12 && (await focus()) !== "citation"; at += 1) await key("Shift+Tab");
+  assert.equal(await focus(), "citation");
+  await key("Enter");
+  await page.locator(".preview [data-testid=preview][data-chunk]:not([data-chunk=''])").last().waitFor();
+  await key("Escape");
+
+  await key("Control+1", "Control+a");
+  await page.keyboard.type("what does the winter mooring cost");
+  await page.waitForFunction(() => document.querySelector("[data-testid=results-state]").dataset.phase === "settled");
+  await key("Control+3");
+  await page.getByTestId("replay-result").waitFor();
+  const before = await page.getByTestId("replay-result").getAttribute("data-threshold");
+  await page.getByTestId("threshold").focus();
+  await key("ArrowLeft", "ArrowLeft", "ArrowLeft");
+  await page.waitForFunction((old) => document.querySelector("[data-testid=replay-result]").dataset.threshold !== old, before);
+  await page.getByTestId("compare").focus();
+  await key("Enter");
+  await page.getByTestId("comparison").waitFor();
+
+  await key("Control+5");
+  await page.getByRole("listbox").focus();
+  await key("ArrowDown", "ArrowDown", "End", "Enter");
+  assert.equal((await page.evaluate(() => window.mock.calls.at(-1))).command, "open_file");
+
+  await key("Control+6");
+  await page.getByTestId("setting-offline").focus();
+  await key("Space");
+  await page.waitForFunction(() => window.mock.calls.at(-1).args.settings?.offline === true || window.mock.calls.some((it) => it.command === "settings_set" && it.args.settings.offline));
+  await key("F1");
+  await page.getByRole("dialog").waitFor();
+  await key("Escape");
+  await clean(page);
+  await page.close();
+});
+
+test("focus is visible on every control of the search view", async (browser) => {
+  const page = await open(browser, {});
+  await settled(page, "rye");
+  for (let at = 0; at < 14; at += 1) {
+    await page.keyboard.press("Tab");
+    const seen = await page.evaluate(() => {
+      const it = document.activeElement;
+      if (!it || it === document.body) return "body";
+      const style = getComputedStyle(it);
+      const around = getComputedStyle(it.closest(".box, form, label") ?? it);
+      return style.outlineStyle !== "none" || style.boxShadow !== "none" || around.boxShadow !== "none" || around.outlineStyle !== "none" ? "seen" : it.outerHTML.slice(0, 120);
+    });
+    assert.ok(["seen", "body"].includes(seen), seen);
+  }
+  await page.close();
+});
+
+test("100 000 files: few rows are drawn, the end is reached, and frames keep coming", async (browser) => {
+  const page = await open(browser, { mock: "big" });
+  await view(page, "library");
+  const list = page.getByRole("listbox");
+  await list.locator("[role=option]").first().waitFor();
+  assert.ok((await list.locator("[role=option]").count()) < 60);
+  await list.focus();
+  await page.keyboard.press("End");
+  await page.waitForFunction(() => document.querySelector("[role=option][aria-posinset='100026']")?.textContent.includes("."));
+  // Scrolls for a second and looks at every frame: none may be longer than a tenth of a second.
+  const worst = await list.evaluate(
+    (it) =>
+      new Promise((resolve) => {
+        let last = performance.now();
+        let longest = 0;
+        let left = 60;
+        const step = () => {
+          const now = performance.now();
+          longest = Math.max(longest, now - last);
+          last = now;
+          it.scrollTop = Math.max(0, it.scrollTop - 5000);
+          left -= 1;
+          if (left === 0) resolve(longest);
+          else requestAnimationFrame(step);
+        };
+        requestAnimationFrame(step);
+      }),
+  );
+  console.log(`    longest frame while scrolling: ${worst.toFixed(0)} ms`);
+  assert.ok((await list.locator("[role=option]").count()) < 60);
+  await clean(page);
+  await page.close();
+});
+
+test("rows do not jump under the pointer while the reranker works", async (browser) => {
+  const page = await open(browser, { reduced: false });
+  await page.getByTestId("search-input").fill("what does the winter mooring cost");
+  const third = page.getByTestId("result").nth(2);
+  await third.waitFor();
+  const chunk = await third.getAttribute("data-chunk");
+  const box = await third.boundingBox();
+  await page.mouse.move(box.x + 80, box.y + 20);
+  await page.waitForFunction(() => document.querySelector("[data-testid=results-state]").dataset.phase === "settled");
+  await page.waitForTimeout(350);
+  const under = await page.evaluate(([x, y]) => document.elementFromPoint(x, y)?.closest("[data-testid=result]")?.getAttribute("data-chunk"), [box.x + 80, box.y + 20]);
+  assert.equal(under, chunk);
+  await page.close();
+});
+
+test("motion is left out for who does not want it", async (browser) => {
+  const page = await open(browser, { mock: "busy", reduced: true });
+  await page.getByTestId("search-input").fill("rye");
+  await page.getByTestId("result").first().waitFor();
+  const moving = await page.evaluate(() => document.getAnimations().filter((it) => it.effect?.getTiming().duration > 1).length);
+  assert.equal(moving, 0);
+  await page.close();
+});
+
+test("a PDF's passage is highlighted and in sight, its words can be selected", async (browser) => {
+  const page = await open(browser, {});
+  await settled(page, "thinnest plate of the hull");
+  await page.waitForSelector(".page.drawn");
+  assert.match(await page.locator(".pdf .bar").innerText(), /Page 2 of 3/);
+  const boxes = page.locator(".page .box:not(.word)");
+  assert.ok((await boxes.count()) >= 3);
+  const [box, pane] = await Promise.all([boxes.first().boundingBox(), page.locator(".scroller").boundingBox()]);
+  assert.ok(box.y >= pane.y && box.y < pane.y + pane.height);
+  assert.match(await page.locator(".textLayer").innerText(), /thinnest plate/);
+  const ink = await page.locator("canvas").first().evaluate((it) => {
+    const { data } = it.getContext("2d").getImageData(0, 0, it.width, it.height);
+    let dark = 0;
+    for (let at = 0; at < data.length; at += 4) if (data[at] < 90) dark += 1;
+    return dark;
+  });
+  assert.ok(ink > 2000, `${ink} dark pixels: the page is blank`);
+  await clean(page);
+  await page.close();
+});
+
+test("an answer can be stopped, and its history searched and deleted", async (browser) => {
+  const page = await open(browser, { mock: "slow" });
+  await view(page, "ask");
+  await page.getByTestId("ask-input").fill("What does the winter mooring cost?");
+  await page.keyboard.press("Enter");
+  await page.getByTestId("ask-stop").waitFor();
+  await page.waitForTimeout(400);
+  await page.getByTestId("ask-stop").click();
+  await page.waitForSelector("[data-state=done]");
+  assert.match(await page.getByTestId("answer").innerText(), /Stopped\./);
+  const items = page.getByTestId("thread-item");
+  const all = await items.count();
+  await page.getByLabel("Search the history").fill("fritzi");
+  await page.waitForFunction((count) => document.querySelectorAll("[data-testid=thread-item]").length < count, all);
+  await page.getByRole("button", { name: /^Delete “Wann/ }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+  await page.getByText("No question or answer has these words.").waitFor();
+  await clean(page);
+  await page.close();
+});
+
+const only = process.argv[2] ? new RegExp(process.argv[2]) : /./;
+const browser = await start();
+let failed = 0;
+let count = 0;
+for (const { name, run } of tests.filter((it) => only.test(it.name))) {
+  count += 1;
+  try {
+    await run(browser);
+    console.log(`ok   ${name}`);
+  } catch (error) {
+    failed += 1;
+    console.log(`FAIL ${name}\n     ${String(error.message ?? error).split("\n").slice(0, 24).join("\n     ")}`);
+    for (const page of browser.context.pages()) await page.close().catch(() => undefined);
+    await browser.context.newPage();
+  }
+}
+await browser.stop();
+console.log(`${count - failed} of ${count} passed`);
+process.exitCode = failed > 0 ? 1 : 0;

@@ -1,0 +1,153 @@
+// The whole app over the mock of the shell: what a person does, and what is said when something fails.
+
+import { render, screen, waitFor, within } from "@testing-library/svelte";
+import userEvent from "@testing-library/user-event";
+import { mockIPC } from "@tauri-apps/api/mocks";
+import { beforeEach, describe, expect, it } from "vitest";
+
+import App from "../../src/App.svelte";
+import Markdown from "../../src/components/preview/Markdown.svelte";
+import Name from "../../src/components/Name.svelte";
+import { app } from "../../src/lib/app.svelte";
+import { search } from "../../src/lib/search.svelte";
+import { install } from "../../src/mock/install";
+
+interface Mock {
+  calls: { command: string; args: Record<string, unknown> }[];
+  tell: (event: unknown) => void;
+}
+const mock = () => (window as unknown as { mock: Mock }).mock;
+const called = (command: string) => mock().calls.filter((it) => it.command === command);
+
+async function begin() {
+  install();
+  render(App);
+  await waitFor(() => expect(document.documentElement.dataset["ready"]).toBe(""));
+}
+
+beforeEach(() => {
+  delete document.documentElement.dataset["ready"];
+  app.problem = "";
+  app.start = null;
+  app.unloaded = null;
+  app.view = "search";
+  app.keysShown = false;
+  search.type("");
+});
+
+describe("the app", () => {
+  it("starts with one command, subscribes, and says that it is ready", async () => {
+    await begin();
+    expect(mock().calls.slice(0, 2).map((it) => it.command)).toEqual(["start", "events"]);
+    await waitFor(() => expect(called("ready")).toHaveLength(1));
+    await waitFor(() => expect(screen.getByTestId("search-input")).toHaveFocus());
+  });
+
+  it("says why it can not start, and offers to try again", async () => {
+    mockIPC(() => Promise.reject({ code: "other", message: "The data folder can not be written." }));
+    render(App);
+    expect(await screen.findByText("The data folder can not be written.")).toBeVisible();
+    expect(screen.getByRole("button", { name: "Try again" })).toBeVisible();
+    expect(document.documentElement.dataset["ready"]).toBe("");
+  });
+
+  it("finds, previews, opens and reveals by keyboard alone", async () => {
+    const user = userEvent.setup();
+    await begin();
+    await user.type(screen.getByTestId("search-input"), "door seals");
+    await waitFor(() => expect(screen.getByTestId("results-state")).toHaveAttribute("data-phase", "settled"));
+    const rows = screen.getAllByTestId("result");
+    expect(rows[0]).toHaveAttribute("aria-selected", "true");
+    await waitFor(() => expect(screen.getByTestId("preview")).toHaveAttribute("data-chunk", rows[0]?.dataset["chunk"]));
+    await user.keyboard("{ArrowDown}");
+    expect(screen.getAllByTestId("result")[1]).toHaveAttribute("aria-selected", "true");
+    expect(screen.getByTestId("search-input")).toHaveAttribute("aria-activedescendant", screen.getAllByTestId("result")[1]?.id);
+    await user.keyboard("{Enter}");
+    await user.keyboard("{Control>}{Enter}{/Control}");
+    const target = { kind: "chunk", chunk: Number(screen.getAllByTestId("result")[1]?.dataset["chunk"]) };
+    expect(called("open_file").at(-1)?.args).toEqual({ target });
+    expect(called("reveal_file").at(-1)?.args).toEqual({ target });
+  });
+
+  it("changes the view by number keys, and comes back to the results", async () => {
+    const user = userEvent.setup();
+    await begin();
+    await user.type(screen.getByTestId("search-input"), "rye");
+    await user.keyboard("{Control>}2{/Control}");
+    expect(screen.getByTestId("nav-ask")).toHaveAttribute("aria-current", "page");
+    expect(screen.getByTestId("ask-input")).toHaveFocus();
+    await user.keyboard("{Control>}k{/Control}");
+    expect(screen.getByTestId("search-input")).toHaveValue("rye");
+    await waitFor(() => expect(screen.getByTestId("search-input")).toHaveFocus());
+  });
+
+  it("answers with citations that open the passage, and with what was not searched", async () => {
+    const user = userEvent.setup();
+    await begin();
+    await user.click(screen.getByTestId("nav-ask"));
+    await user.type(screen.getByTestId("ask-input"), "What does the winter mooring cost?{Enter}");
+    await waitFor(() => expect(screen.getByTestId("answer")).toHaveAttribute("data-state", "done"));
+    expect(screen.getAllByTestId("answer-sentence").map((it) => it.textContent).join(" ")).toContain("£412");
+    const citation = screen.getAllByTestId("citation")[0] as HTMLElement;
+    await user.click(citation);
+    await waitFor(() => {
+      const previews = screen.getAllByTestId("preview");
+      expect(previews.some((it) => it.dataset["chunk"] === citation.dataset["chunk"])).toBe(true);
+    });
+    await user.click(screen.getByTestId("not-searched"));
+    expect(screen.getByTestId("nav-library")).toHaveAttribute("aria-current", "page");
+    const query = called("ledger").at(-1)?.args["query"] as { states: string[] };
+    expect(query.states).toContain("failed");
+  });
+
+  it("shows a banner when a part of the program broke down, until it is dismissed", async () => {
+    const user = userEvent.setup();
+    await begin();
+    mock().tell({ event: "partUnloaded", part: "reranker", message: "The next search loads it anew." });
+    const banner = await screen.findByTestId("banner");
+    expect(banner).toHaveTextContent("reranker");
+    await user.click(within(banner).getByRole("button"));
+    expect(screen.queryByTestId("banner")).toBeNull();
+  });
+
+  it("removes a folder only after a yes", async () => {
+    const user = userEvent.setup();
+    await begin();
+    await user.click(screen.getByTestId("nav-library"));
+    const actions = await screen.findAllByRole("button", { name: /Actions for/ });
+    await user.click(actions[0] as HTMLElement);
+    await user.click(screen.getByRole("menuitem", { name: "Remove from the library" }));
+    expect(called("library_remove")).toHaveLength(0);
+    await user.click(within(screen.getByRole("dialog")).getByRole("button", { name: "Cancel" }));
+    expect(called("library_remove")).toHaveLength(0);
+  });
+
+  it("switches the network off for the whole program", async () => {
+    const user = userEvent.setup();
+    await begin();
+    await user.click(screen.getByTestId("nav-settings"));
+    await user.click(screen.getByTestId("setting-offline"));
+    await waitFor(() => expect(called("settings_set").at(-1)?.args["settings"]).toMatchObject({ offline: true }));
+    await waitFor(() => expect(screen.getAllByRole("button", { name: "Download" })[0]).toBeDisabled());
+  });
+});
+
+describe("what others have written", () => {
+  it("is text in Markdown, whatever it says", () => {
+    const source = '# <script>alert(1)</script>\n\n<img src=x onerror=alert(1)>\n\n[click](javascript:alert(1)) ![pic](http://example.com/x.png)\n\n<svg onload="alert(1)"></svg>\n\n| <b>a</b> |\n|-|\n| <iframe> |\n';
+    const { container } = render(Markdown, { source, terms: null, passage: null });
+    expect(container.querySelector("script, img, svg, iframe, a, b")).toBeNull();
+    expect(container).toHaveTextContent("<script>alert(1)</script>");
+    expect(container).toHaveTextContent("<iframe>");
+  });
+
+  it("marks the passage's blocks by their lines", () => {
+    const { container } = render(Markdown, { source: "# A\n\none\n\n## B\n\ntwo\nthree\n\nfour\n", terms: null, passage: [7, 8] });
+    expect([...container.querySelectorAll(".passage")].map((it) => it.textContent)).toEqual(["two\nthree"]);
+  });
+
+  it("is isolated in names, and its tricks are spelled out", () => {
+    const { container } = render(Name, { text: "invoice\u202egpj.exe" });
+    expect(container.querySelector("bdi")).toHaveTextContent("invoiceU+202Egpj.exe");
+  });
+});
