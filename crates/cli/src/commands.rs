@@ -5,6 +5,7 @@ pub(crate) mod bench;
 pub(crate) mod bench_worker;
 pub(crate) mod calibrate;
 pub(crate) mod completions;
+pub(crate) mod compress;
 pub(crate) mod eval;
 pub(crate) mod index;
 pub(crate) mod models;

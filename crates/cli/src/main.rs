@@ -71,6 +71,7 @@ fn dispatch(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Rerank(args) => commands::rerank::run(&args, context),
         Command::Models(args) => commands::models::run(&args, context),
         Command::Eval(args) => commands::eval::run(&args, context),
+        Command::Compress(args) => commands::compress::run(&args, context),
         Command::Bench(args) => commands::bench::run(&args, context),
         Command::Completions(args) => commands::completions::run(&args, context),
     }

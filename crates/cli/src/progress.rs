@@ -118,6 +118,11 @@ impl Progress {
         self.bar.finish_and_clear();
     }
 
+    /// Shows which of several things is being measured.
+    pub(crate) fn step(&mut self, what: &str) {
+        self.spin(format!("measuring {}", show::clean(what)));
+    }
+
     /// Shows that a model of random weights is being written.
     pub(crate) fn preparing(&mut self, shape: &str) {
         self.spin(format!("writing {shape}"));

@@ -40,3 +40,31 @@ pub fn verify(dir: &Path) -> Result<bool> {
     checked.map_err(|error| Error::Model(error.into()))?;
     Ok(true)
 }
+
+/// Weights of a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WeightCount {
+    /// All of them.
+    pub weights: u64,
+    /// Those that are not zero.
+    pub nonzero: u64,
+}
+
+/// Counts the weights of the published model in `dir`.
+///
+/// # Errors
+/// When there are no published weights, or they can not be read.
+pub fn count_weights(dir: &Path) -> Result<WeightCount> {
+    let checkpoint =
+        Checkpoint::open_safetensors(dir).map_err(|error| Error::Model(error.into()))?;
+    let mut count = WeightCount { weights: 0, nonzero: 0 };
+    let mut values = Vec::new();
+    for info in checkpoint.tensors() {
+        values.clear();
+        values.resize(info.elements(), 0.0);
+        checkpoint.read_f32(info, &mut values).map_err(|error| Error::Model(error.into()))?;
+        count.weights += values.len() as u64;
+        count.nonzero += values.iter().filter(|it| **it != 0.0).count() as u64;
+    }
+    Ok(count)
+}

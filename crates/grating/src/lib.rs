@@ -53,7 +53,7 @@ pub use calibrate::{
 };
 pub use cluster::{Clustering, cluster};
 pub use confidence::{CONFIDENCE, lower_bound};
-pub use convert::{convert, verify};
+pub use convert::{WeightCount, convert, count_weights, verify};
 pub use enforce::Mode;
 pub use engine::{Engine, EngineOptions, Pruning};
 pub use error::{Error, Result};

@@ -54,7 +54,9 @@ pub use request::{
     RerankRequest, RerankResponse, RerankResult, RerankSettings, RootStatus, SearchHit,
     SearchRequest, SearchResponse, StageLists, Status, Support,
 };
-pub use rerank::{Converted, convert_model, open_reranker, replay_trace, rerank, verify_store};
+pub use rerank::{
+    Converted, convert_model, count_weights, open_reranker, replay_trace, rerank, verify_store,
+};
 pub use riddle_catalog::{
     ChunkRecord, FileId, FileOrder, FilePage, FileRecord, HistoryEntry, RootId,
 };
@@ -62,7 +64,7 @@ pub use riddle_embedding::{SupportedModel, supported as supported_onnx_embedders
 pub use riddle_grating::chart;
 pub use riddle_grating::{
     Arithmetic, Calibration, CalibrationOptions, FORCE_ISA, Guarantee, Meets, Mode, Replay,
-    StorePrecision, Trace, TraceRecorder,
+    STORE_FILE, StorePrecision, Trace, TraceRecorder, WeightCount,
 };
 pub use riddle_ingest::{WorkerCommand, worker_main};
 /// The model store: pulling, importing, verifying, listing.
