@@ -34,7 +34,7 @@ mod stage;
 mod status;
 mod text;
 
-pub use answer::LLM_EXTRACTIVE;
+pub use answer::{AskEvent, LLM_EXTRACTIVE};
 pub use assistant::Assistant;
 pub use calibration::{
     Calibrated, CheckedPromise, calibrate, calibration, check_calibration, fingerprint,
@@ -48,10 +48,10 @@ pub use preview::{Shown, show};
 pub use records::{FolderStatus, IndexBytes, Passage, Records, Rule, RuleEffect};
 pub use replay::{ReplayDetail, replay_detail};
 pub use request::{
-    AskEvent, AskRequest, AskResponse, Citation, DEFAULT_CANDIDATES, FileStatus, IndexEvent,
-    IndexFreshness, IndexReport, ModelStatus, Order, Pruning, RerankChoice, RerankDocument,
-    RerankRequest, RerankResponse, RerankResult, RerankSettings, RootStatus, SearchHit,
-    SearchRequest, SearchResponse, StageLists, Status, Support,
+    AskRequest, AskResponse, Citation, DEFAULT_CANDIDATES, FileStatus, IndexEvent, IndexFreshness,
+    IndexReport, ModelStatus, Order, Pruning, RerankChoice, RerankDocument, RerankRequest,
+    RerankResponse, RerankResult, RerankSettings, RootStatus, SearchHit, SearchRequest,
+    SearchResponse, StageLists, Status, Support,
 };
 pub use rerank::{Converted, convert_model, open_reranker, replay_trace, rerank, verify_store};
 pub use riddle_catalog::{
