@@ -73,7 +73,7 @@ for (const [name, scene] of Object.entries(SCENES)) {
     // The app follows the system's theme, so one page shows them all.
     await page.setViewportSize({ width, height });
     await page.emulateMedia({ colorScheme: theme, reducedMotion: "reduce" });
-    await page.waitForTimeout(name === "search-pdf" ? 900 : 250);
+    await page.waitForTimeout(name === "search-pdf" ? 1200 : 500);
     await page.screenshot({ path: file });
     try {
       execFileSync("pngquant", ["--force", "--skip-if-larger", "--strip", "--quality=60-95", "--output", file, "128", file]);

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, ops::ControlFlow};
 use riddle_types::{FileState, GenerationRequest, Generator, LayerEvent, LayerObserver, Passage};
 
 use crate::{
-    AskEvent, AskRequest, AskResponse, Assistant, Citation, Error, Found, Result, SearchHit,
-    SearchRequest, SearchResponse, Settled, claims,
+    AskRequest, AskResponse, Assistant, Citation, Error, Found, Result, SearchHit, SearchRequest,
+    SearchResponse, Settled, claims,
     extract::{Evidence, Extractive},
     follow_up::in_context,
     foreground::Foreground,
@@ -26,6 +26,26 @@ const STOPPED: &str = "stopped before the first word";
 
 /// Most tokens a generator may write.
 const MAX_TOKENS: usize = 512;
+
+/// What happens while a question is answered.
+#[derive(Debug, Clone, Copy)]
+pub enum AskEvent<'a> {
+    /// The reranker finished a layer.
+    Layer(&'a LayerEvent),
+    /// The passages are known.
+    Evidence {
+        /// What retrieval found.
+        found: &'a Found,
+        /// What the reranker made of it.
+        settled: &'a Settled,
+        /// The passages that the answer may cite, in the order of their numbers.
+        hits: &'a [SearchHit],
+        /// What was searched for: the question, with what it takes up from earlier ones.
+        searched_for: &'a str,
+    },
+    /// More of the answer.
+    Piece(&'a str),
+}
 
 pub(crate) fn ask(
     assistant: &Assistant,

@@ -35,7 +35,7 @@ mod stage;
 mod status;
 mod text;
 
-pub use answer::LLM_EXTRACTIVE;
+pub use answer::{AskEvent, LLM_EXTRACTIVE};
 pub use assistant::Assistant;
 pub use calibration::{
     Calibrated, CheckedPromise, calibrate, calibration, check_calibration, fingerprint,
@@ -49,10 +49,10 @@ pub use preview::{Shown, show};
 pub use records::{FolderStatus, IndexBytes, Passage, Records, Rule, RuleEffect};
 pub use replay::{ReplayDetail, replay_detail};
 pub use request::{
-    AskEvent, AskRequest, AskResponse, Citation, DEFAULT_CANDIDATES, FileStatus, IndexEvent,
-    IndexFreshness, IndexReport, ModelStatus, Order, Pruning, RerankChoice, RerankDocument,
-    RerankRequest, RerankResponse, RerankResult, RerankSettings, RootStatus, SearchHit,
-    SearchRequest, SearchResponse, StageLists, Status, Support,
+    AskRequest, AskResponse, Citation, DEFAULT_CANDIDATES, FileStatus, IndexEvent, IndexFreshness,
+    IndexReport, ModelStatus, Order, Pruning, RerankChoice, RerankDocument, RerankRequest,
+    RerankResponse, RerankResult, RerankSettings, RootStatus, SearchHit, SearchRequest,
+    SearchResponse, StageLists, Status, Support,
 };
 pub use rerank::{
     Converted, convert_model, count_weights, open_reranker, replay_trace, rerank, verify_store,

@@ -225,26 +225,6 @@ pub struct AskRequest {
     pub earlier: Vec<String>,
 }
 
-/// What happens while a question is answered.
-#[derive(Debug, Clone, Copy)]
-pub enum AskEvent<'a> {
-    /// The reranker finished a layer.
-    Layer(&'a LayerEvent),
-    /// The passages are known.
-    Evidence {
-        /// What retrieval found.
-        found: &'a crate::Found,
-        /// What the reranker made of it.
-        settled: &'a crate::Settled,
-        /// The passages that the answer may cite, in the order of their numbers.
-        hits: &'a [SearchHit],
-        /// What was searched for: the question, with what it takes up from earlier ones.
-        searched_for: &'a str,
-    },
-    /// More of the answer.
-    Piece(&'a str),
-}
-
 impl AskRequest {
     /// A question with default settings: answered from five passages.
     pub fn new(question: impl Into<String>) -> Self {

@@ -96,11 +96,12 @@ impl Session {
         let address = format!("http://127.0.0.1:{port}");
         let begun = Instant::now();
         let client = loop {
-            match builder.connect(&address).await {
-                Ok(client) => break client,
+            match tokio::time::timeout(PATIENCE, builder.connect(&address)).await {
+                Ok(Ok(client)) => break client,
                 // The driver needs a moment to listen.
-                Err(error) if begun.elapsed() > PATIENCE => return Err(error.into()),
-                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+                Ok(Err(error)) if begun.elapsed() > PATIENCE => return Err(error.into()),
+                Ok(Err(_)) => tokio::time::sleep(Duration::from_millis(100)).await,
+                Err(_) => return Err("the driver made no session in time".into()),
             }
         };
         let session = Session { client, driver, home: home.to_path_buf() };
@@ -222,7 +223,10 @@ impl Session {
     pub async fn enter(&self, id: &str, text: &str) -> Result<(), Error> {
         let element = self.find(id, "").await?;
         element.clear().await?;
-        element.send_keys(text).await?;
+        // The driver takes no empty text.
+        if !text.is_empty() {
+            element.send_keys(text).await?;
+        }
         Ok(())
     }
 
