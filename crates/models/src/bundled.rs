@@ -1,7 +1,5 @@
 //! Models that are part of the program: there without a network, put into the store when they are first asked for.
 
-use std::path::Path;
-
 use crate::{
     FileRecord, Format, InstalledModel, Kind, ModelStore, Result, digest, files, manifest::Manifest,
 };
@@ -34,21 +32,6 @@ impl Bundled {
     /// Size of its files in bytes.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|it| it.1.len() as u64).sum()
-    }
-
-    /// As it is listed before it has been put into the store.
-    pub(crate) fn listed(&self, dir: &Path) -> InstalledModel {
-        InstalledModel {
-            name: self.name.to_owned(),
-            kind: self.kind,
-            format: self.format,
-            bytes: self.bytes(),
-            license: Some(self.license.to_owned()),
-            source: SOURCE.to_owned(),
-            revision: Some(self.revision.to_owned()),
-            pulled_at: None,
-            dir: dir.join(self.name),
-        }
     }
 }
 

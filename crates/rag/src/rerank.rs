@@ -8,7 +8,7 @@ use std::{
 
 use riddle_grating::{
     ClusterPruning, Engine, EngineOptions, Mode, NeverPrune, PruningPolicy, Replay, STORE_FILE,
-    StorePrecision, Trace, convert, replay, verify,
+    StorePrecision, Trace, WeightCount, convert, replay, verify,
 };
 use riddle_types::{LayerObserver, Reranker};
 
