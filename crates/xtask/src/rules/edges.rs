@@ -67,7 +67,6 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("fastembed", &["embedding"]),
     ("ort", &["embedding"]),
     ("tokenizers", &["transformer", "embedding"]),
-    ("gemm", &["kernels"]),
     ("rayon", &["kernels"]),
     ("safetensors", &["weights"]),
     ("half", &["kernels", "weights"]),
