@@ -195,3 +195,53 @@ fn what_can_not_be_measured_is_told() {
     let line = riddle.run(&["eval", &path]).failed(1);
     assert!(line.contains("corpus.jsonl:2:"), "{line}");
 }
+
+#[test]
+fn the_order_of_every_stage_can_be_kept() {
+    let (riddle, dataset) = (Riddle::new(), dataset());
+    let runs = TempDir::new().expect("a temporary folder");
+    let folder = runs.path().join("runs").to_string_lossy().into_owned();
+    eval(&riddle, dataset.path(), &["--stages", "bm25", "--save-runs", &folder]);
+    let run = std::fs::read_to_string(runs.path().join("runs/bm25.trec")).expect("a run");
+    assert!(run.lines().any(|it| it == "q3 Q0 d3 1 1.000000 bm25"), "{run}");
+    let model = tiny_model("tiny-bert-cross-encoder").to_string_lossy().into_owned();
+    eval(&riddle, dataset.path(), &["--run", "given", "--model", &model, "--save-runs", &folder]);
+    let run = std::fs::read_to_string(runs.path().join("runs/rerank.trec")).expect("a run");
+    assert_eq!(run.lines().filter(|it| it.starts_with("q0 Q0 ")).count(), 2, "{run}");
+}
+
+/// Number formats and a variant side by side; the variant is the model itself.
+#[test]
+fn a_model_is_measured_in_every_format() {
+    let (riddle, dataset) = (Riddle::new(), dataset());
+    let model = tiny_model("tiny-bert-cross-encoder").to_string_lossy().into_owned();
+    let made = TempDir::new().expect("a temporary folder");
+    let keep = made.path().join("kept").to_string_lossy().into_owned();
+    let folder = dataset.path().to_string_lossy().into_owned();
+    let variant = format!("same={model}");
+    let args = ["compress", &model, "--dataset", &folder, "--run", "given", "--keep", &keep];
+    let args = [&args[..], &["--variant", &variant, "--variant-formats", "int8"]].concat();
+    let rows = riddle.json(&args)["rows"].clone();
+    let names: Vec<&str> = rows
+        .as_array()
+        .expect("rows")
+        .iter()
+        .map(|it| it["method"].as_str().expect("a name"))
+        .collect();
+    assert_eq!(names, ["f32", "f16", "bf16", "int8", "q4", "same, int8"]);
+    let bytes = |row: usize| rows[row]["bytes"].as_u64().expect("a size");
+    assert!(bytes(0) > bytes(1) && bytes(1) > bytes(3) && bytes(3) > bytes(4), "{rows}");
+    assert_eq!(rows[3]["mrr_10"], rows[5]["mrr_10"]);
+    assert!(rows[0]["latency_ms"].as_f64().is_some_and(|it| it > 0.0));
+    // What was made is a model.
+    let kept = format!("{keep}/int8");
+    eval(&riddle, dataset.path(), &["--run", "given", "--model", &kept]);
+
+    let line = riddle
+        .run(&["compress", &model, "--dataset", &folder, "--run", "given", "--variant", "../x=y"])
+        .failed(2);
+    assert!(line.contains("folder's name"), "{line}");
+    let alone = ["compress", &kept, "--dataset", &folder, "--run", "given"];
+    let line = riddle.run(&alone).failed(1);
+    assert!(line.contains("model.safetensors"), "{line}");
+}

@@ -1,6 +1,7 @@
 //! The recipe of the bundled reranker, small enough for the tests: from pairs to a model that the program reranks with.
 
 use std::{
+    ffi::OsStr,
     fs,
     io::Write as _,
     path::{Path, PathBuf},
@@ -59,7 +60,7 @@ fn the_smoke_configuration_makes_a_model_that_reranks() {
     write_pairs(&python, dir.path());
     let training = workspace().join("training");
     let model = dir.path().join("model");
-    for step in ["prepare", "train", "export"] {
+    let run = |step: &str, to: &Path, extra: &[&OsStr]| {
         let output = Command::new(&python)
             .args(["-m", "riddle_training", step, "--config"])
             .arg(training.join("configs/smoke.json"))
@@ -72,13 +73,17 @@ fn the_smoke_configuration_makes_a_model_that_reranks() {
             .arg("--riddle")
             .arg(program())
             .arg("--output")
-            .arg(&model)
+            .arg(to)
+            .args(extra)
             .env("PYTHONPATH", &training)
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .output()
             .expect("started");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{step}: {said}");
+    };
+    for step in ["prepare", "train", "export"] {
+        run(step, &model, &[]);
     }
     let log = fs::read_to_string(dir.path().join("work/run/log.jsonl")).expect("a log");
     let last: Value = serde_json::from_str(log.lines().last().expect("steps")).expect("JSON");
@@ -89,6 +94,30 @@ fn the_smoke_configuration_makes_a_model_that_reranks() {
         assert_eq!(layers.keys().collect::<Vec<_>>(), ["2", "3", "4", "cosine"]);
     }
 
+    // A fifth of the neurons of each layer go, and the file says how many are left.
+    let methods = training.join("configs/smoke-pruning.json");
+    let pruned = dir.path().join("pruned");
+    let extra: [&OsStr; 8] = [
+        "--methods".as_ref(),
+        methods.as_ref(),
+        "--method".as_ref(),
+        "small-neurons".as_ref(),
+        "--model".as_ref(),
+        model.as_ref(),
+        "--run".as_ref(),
+        "pruned".as_ref(),
+    ];
+    run("prune", &pruned, &extra);
+    let config = fs::read_to_string(pruned.join("config.json")).expect("a configuration");
+    let config: Value = serde_json::from_str(&config).expect("JSON");
+    assert_eq!(config["intermediate_size"], 51);
+
+    for model in [&model, &pruned] {
+        reranks(&riddle, model);
+    }
+}
+
+fn reranks(riddle: &Riddle, model: &Path) {
     let request = json!({"query": "where is the oak?", "documents": ["oak", "tar"]}).to_string();
     let model = model.to_string_lossy().into_owned();
     let mut command = riddle.command(&["rerank", "--model", &model, "--json"]);

@@ -1,4 +1,4 @@
-"""`python -m riddle_training prepare|train|export`: see ../README.md."""
+"""`python -m riddle_training prepare|train|export|prune`: see ../README.md."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import pathlib
 
 from .export import export
 from .prepare import prepare
+from .prune import prune
 from .train import train
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="riddle_training", description=__doc__)
-    parser.add_argument("step", choices=["prepare", "train", "export"])
+    parser.add_argument("step", choices=["prepare", "train", "export", "prune"])
     parser.add_argument("--config", type=pathlib.Path, required=True)
     parser.add_argument("--work", type=pathlib.Path, required=True, help="folder for everything that is made")
     parser.add_argument("--base", type=pathlib.Path, required=True, help="folder of all-MiniLM-L6-v2")
@@ -22,6 +23,9 @@ def main() -> None:
     parser.add_argument("--run", default="run", help="name of the run below --work (train, export)")
     parser.add_argument("--steps", type=int, help="end at this step instead of the configuration's")
     parser.add_argument("--output", type=pathlib.Path, help="folder of the model (export)")
+    parser.add_argument("--methods", type=pathlib.Path, help="file of pruning methods (prune)")
+    parser.add_argument("--method", help="name of one of them (prune)")
+    parser.add_argument("--model", type=pathlib.Path, help="folder of the model to prune (prune)")
     args = parser.parse_args()
     config = json.loads(args.config.read_text())
     if args.steps is not None:
@@ -33,6 +37,14 @@ def main() -> None:
         prepare(args.data, args.base, args.riddle, config, prepared)
     elif args.step == "train":
         train(prepared, args.base, config, run)
+    elif args.step == "prune":
+        if not (args.methods and args.method and args.model):
+            parser.error("prune needs --methods, --method and --model")
+        methods = json.loads(args.methods.read_text())
+        if args.method not in methods:
+            parser.error(f"{args.methods} has {', '.join(methods)}, not {args.method}")
+        prune(prepared, args.model, config, methods[args.method], run)
+        export(run, args.base, args.output or run / "model")
     else:
         export(run, args.base, args.output or run / "model")
 

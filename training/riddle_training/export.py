@@ -14,9 +14,10 @@ from .bert import Bert
 
 def export(run: pathlib.Path, base: pathlib.Path, output: pathlib.Path, dtype: torch.dtype = torch.float32) -> None:
     """`config.json`, `model.safetensors`, `tokenizer.json`, `tokenizer_config.json`."""
-    config = json.loads((base / "config.json").read_text())
-    model = Bert(config)
     state = torch.load(run / "checkpoint.pt", map_location="cpu", weights_only=True)
+    # A pruned model has a configuration of its own.
+    config = state.get("config") or json.loads((base / "config.json").read_text())
+    model = Bert(config)
     model.load_state_dict(state["model"])
     output.mkdir(parents=True, exist_ok=True)
     tensors = {name: it.to(dtype).contiguous() for name, it in model.tensors().items()}

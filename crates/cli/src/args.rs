@@ -80,6 +80,8 @@ pub(crate) enum Command {
     Compress(CompressArgs),
     /// Measure the reranker's time and memory
     Bench(BenchArgs),
+    /// Show or hide the app's window, for a key binding of your desktop
+    Toggle,
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
 }

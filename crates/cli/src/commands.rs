@@ -14,3 +14,4 @@ pub(crate) mod replay;
 pub(crate) mod rerank;
 pub(crate) mod search;
 pub(crate) mod status;
+pub(crate) mod toggle;

@@ -73,6 +73,7 @@ fn dispatch(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Eval(args) => commands::eval::run(&args, context),
         Command::Compress(args) => commands::compress::run(&args, context),
         Command::Bench(args) => commands::bench::run(&args, context),
+        Command::Toggle => commands::toggle::run(),
         Command::Completions(args) => commands::completions::run(&args, context),
     }
 }

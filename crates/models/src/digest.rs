@@ -61,11 +61,6 @@ pub(crate) fn is_hex(text: &str, length: usize) -> bool {
         && text.bytes().all(|it| it.is_ascii_digit() || (b'a'..=b'f').contains(&it))
 }
 
-/// SHA-256 of bytes in memory, lower-case hexadecimal.
-pub(crate) fn of_bytes(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
-}
-
 /// Hashes a file in one pass.
 pub(crate) fn of_file(path: &Path) -> io::Result<Digests> {
     let mut file = File::open(path)?;

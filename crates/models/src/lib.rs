@@ -20,7 +20,6 @@
 //! ```
 
 mod address;
-mod bundled;
 mod catalog;
 mod digest;
 mod error;
@@ -36,7 +35,6 @@ mod progress;
 mod pull;
 mod store;
 
-pub use bundled::Bundled;
 pub use catalog::{DEFAULT_EMBEDDER, KNOWN, KnownModel, Wheel, known};
 pub use error::{Error, Result};
 pub use import::{Imported, LeftOut};

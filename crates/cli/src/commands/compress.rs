@@ -125,8 +125,8 @@ fn measure(variant: &Variant, args: &CompressArgs, context: &Context) -> Result<
     Ok(Row {
         method: variant.method.clone(),
         prune_rate: variant.prune_rate,
-        mrr_10: number("/stages/rerank/mrr_10")?,
-        ndcg_10: number("/stages/rerank/ndcg_10")?,
+        mrr_10: number("/stages/rerank/mrr@10")?,
+        ndcg_10: number("/stages/rerank/ndcg@10")?,
         latency_ms: number("/stages/rerank/rerank_ms/p50")?,
         peak_rss_bytes: number("/memory/peak_rss_bytes")? as u64,
         resident_weight_bytes: number("/memory/resident_weight_bytes")? as u64,
