@@ -132,13 +132,14 @@ pub struct Converted {
     pub tensors: usize,
 }
 
-/// Counts the weights of the model in a folder, and those that are not zero: pruned models keep zeros.
+/// Counts the weights of a model, by name or directory, and those that are not zero: pruned models keep zeros.
 ///
 /// # Errors
-/// When there is no model with published weights in it; a store of bytes has rounded its own away.
-pub fn count_weights(dir: &Path) -> Result<WeightCount> {
-    riddle_grating::count_weights(dir)
-        .map_err(|error| Error::BadModel { dir: dir.to_path_buf(), source: Box::new(error) })
+/// When there is no model with published weights; a store of bytes has rounded its own away.
+pub fn count_weights(config: &Config, name: &str) -> Result<WeightCount> {
+    let dir = config.model_dir(name)?;
+    riddle_grating::count_weights(&dir)
+        .map_err(|error| Error::BadModel { dir, source: Box::new(error) })
 }
 
 /// Compares the store in a model's folder with its checksums; `false` when there is none.

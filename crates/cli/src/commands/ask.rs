@@ -140,6 +140,7 @@ mod tests {
             citations: answer
                 .map(|it| Citation {
                     n: 1,
+                    chunk: 7,
                     path: "/files/boat.md".to_owned(),
                     title: "Boat".to_owned(),
                     location: Location::Page { start: 2, end: 2 },

@@ -71,8 +71,7 @@ fn variants(
     context: &Context,
     progress: &mut Progress,
 ) -> Result<Vec<Variant>, Failure> {
-    let base = context.config.model_dir(&args.model)?;
-    let whole = count_weights(&base)?;
+    let whole = count_weights(&context.config, &args.model)?;
     let rate = |kept: u64| 1.0 - kept as f64 / (whole.weights as f64).max(1.0);
     let mut variants = Vec::new();
     for &format in &args.formats {
@@ -84,10 +83,10 @@ fn variants(
         variants.push(Variant { method, dir, prune_rate: rate(whole.nonzero) });
     }
     for (name, dir) in &args.variants {
-        let kept = count_weights(dir)?.nonzero;
+        let source = dir.to_string_lossy();
+        let kept = count_weights(&context.config, &source)?.nonzero;
         for &format in &args.variant_formats {
             let stored = folder.join(format!("{name}-{}", format.as_str()));
-            let source = dir.to_string_lossy();
             convert_model(&context.config, &source, Some(format), Some(&stored), &mut |bytes| {
                 progress.writing(bytes);
             })?;
