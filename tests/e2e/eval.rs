@@ -237,10 +237,11 @@ fn a_model_is_measured_in_every_format() {
     let kept = format!("{keep}/int8");
     eval(&riddle, dataset.path(), &["--run", "given", "--model", &kept]);
 
-    let line = riddle
-        .run(&["compress", &model, "--dataset", &folder, "--run", "given", "--variant", "../x=y"])
-        .failed(2);
-    assert!(line.contains("folder's name"), "{line}");
+    let outside =
+        ["compress", &model, "--dataset", &folder, "--run", "given", "--variant", "../x=y"];
+    let outcome = riddle.run(&outside);
+    assert_eq!(outcome.code, Some(2));
+    assert!(outcome.stderr.contains("folder's name"), "{}", outcome.stderr);
     let alone = ["compress", &kept, "--dataset", &folder, "--run", "given"];
     let line = riddle.run(&alone).failed(1);
     assert!(line.contains("model.safetensors"), "{line}");

@@ -264,7 +264,7 @@ mod tests {
             messages(member("rag", &[library("rusqlite"), library("tokio"), library("clap")]));
         assert_eq!(found.len(), 3);
         assert!(found[0].contains("belongs to `catalog`"), "{found:?}");
-        assert!(found[1].contains("threads and channels"), "{found:?}");
+        assert!(found[1].contains("belongs to `desktop-tests`"), "{found:?}");
         // Only tests: a test may look into the database.
         assert_eq!(messages(member("rag", &[("rusqlite", false, true)])), [""; 0]);
     }
