@@ -94,7 +94,7 @@ fn start(ask: Ask, hidden: bool) -> anyhow::Result<()> {
             }
             Ok(())
         })
-        .build(tauri::generate_context!())?;
+        .build(context())?;
     app.run(move |_, event| {
         if let RunEvent::Exit = event {
             // Whoever is started from now on is the first.
@@ -194,4 +194,11 @@ fn log() {
         .with_filter(LevelFilter::WARN);
     // A second subscriber exists only in tests.
     let _ = tracing_subscriber::registry().with(layer).try_init();
+}
+
+/// What `tauri.conf.json` and the built interface say, for any runtime.
+// The macro's own code ends the program where its resources can not be read; it is not ours to change.
+#[allow(clippy::disallowed_methods)]
+pub(crate) fn context<R: tauri::Runtime>() -> tauri::Context<R> {
+    tauri::generate_context!()
 }

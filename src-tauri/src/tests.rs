@@ -49,9 +49,8 @@ impl Desk {
         // No embedder: the same words are found on every machine.
         config.models = Some(home.path().join("no-models"));
         let shell = Shell::open(config).expect("opens");
-        let app = equip(mock_builder(), shell.clone())
-            .build(tauri::generate_context!())
-            .expect("the app is built");
+        let app =
+            equip(mock_builder(), shell.clone()).build(crate::context()).expect("the app is built");
         let window = window(&app, "main");
         let path = files.path().canonicalize().expect("a folder");
         Desk { shell, files: path, app, window, _folders: (home, files) }
