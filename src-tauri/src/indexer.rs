@@ -233,6 +233,10 @@ impl Thread {
             while let Ok(job) = self.jobs.try_recv() {
                 job(library.as_mut());
             }
+            // The job that came with the wish to end may just have been done, and nothing else would wake this thread.
+            if self.closing.load(Ordering::Acquire) {
+                return;
+            }
             let pause = match &mut library {
                 None => RETRY,
                 Some(library) => {
