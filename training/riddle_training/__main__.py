@@ -44,9 +44,9 @@ def main() -> None:
         if args.method not in methods:
             parser.error(f"{args.methods} has {', '.join(methods)}, not {args.method}")
         prune(prepared, args.model, config, methods[args.method], run)
-        export(run, args.base, args.output or run / "model")
+        export(run, args.base, args.output or run / "model", config.get("card"))
     else:
-        export(run, args.base, args.output or run / "model")
+        export(run, args.base, args.output or run / "model", config.get("card"))
 
 
 if __name__ == "__main__":

@@ -143,7 +143,8 @@ class Bert(torch.nn.Module):
         else:
             query = heads(self.linear(x, name + "attention.self.query"))
         scores = torch.bmm(query * (1 / math.sqrt(size)), key.transpose(1, 2))
-        scores = scores.view(rows, self.heads, -1, longest) + batch.bias[:, None, None, :].to(scores.dtype)
+        # In place: nothing before the softmax is needed on the way back.
+        scores = scores.view(rows, self.heads, -1, longest).add_(batch.bias[:, None, None, :].to(scores.dtype))
         mixed = torch.bmm(torch.softmax(scores, -1).view(rows * self.heads, -1, longest), value)
         mixed = mixed.view(rows, self.heads, -1, size).transpose(1, 2).reshape(-1, x.shape[1])
         if not first_only:

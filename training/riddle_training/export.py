@@ -12,8 +12,18 @@ from safetensors.torch import save_file
 from .bert import Bert
 
 
-def export(run: pathlib.Path, base: pathlib.Path, output: pathlib.Path, dtype: torch.dtype = torch.float32) -> None:
-    """`config.json`, `model.safetensors`, `tokenizer.json`, `tokenizer_config.json`."""
+def export(
+    run: pathlib.Path,
+    base: pathlib.Path,
+    output: pathlib.Path,
+    card: dict | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> None:
+    """`config.json`, `model.safetensors`, `tokenizer.json`, `tokenizer_config.json`.
+
+    `card` is what Riddle is told beside the model: languages, and the retrieval prior that it was trained with. Other
+    programs pass that part of `config.json` over.
+    """
     state = torch.load(run / "checkpoint.pt", map_location="cpu", weights_only=True)
     # A pruned model has a configuration of its own.
     config = state.get("config") or json.loads((base / "config.json").read_text())
@@ -32,6 +42,8 @@ def export(run: pathlib.Path, base: pathlib.Path, output: pathlib.Path, dtype: t
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
     )
+    if card:
+        config["riddle"] = card
     for name in ("_name_or_path", "gradient_checkpointing", "transformers_version"):
         config.pop(name, None)
     (output / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")

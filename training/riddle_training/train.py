@@ -1,8 +1,12 @@
 """Listwise training with the head applied to every layer from the second on.
 
-The target of a question's list is softmax(teacher_scale * cosine + label_bonus * is_positive): the bi-encoder's order
-is the floor, the label moves the positive above it. Lower layers aim at the same target mixed with the last layer's own
-distribution, so that provisional scores mean something early and can be pruned on.
+The target of a question's list is the label, smoothed by a share of softmax(teacher_scale * cosine), the bi-encoder's
+opinion: among the negatives are passages that answer as well. What is fitted to it is the score plus prior_scale *
+cosine, as the pipeline adds the two (a search has the cosine anyway): the model learns what the bi-encoder does not
+know, instead of the bi-encoder, and begins with its order. A share of the loss, standalone_weight, asks the same of the
+score alone, for those who have no cosine.
+Lower layers aim at the same target mixed with the last layer's own distribution, so that provisional scores mean
+something early and can be pruned on.
 """
 
 from __future__ import annotations
@@ -135,19 +139,21 @@ def list_loss(scores: dict[int, torch.Tensor], item: dict, config: dict) -> tupl
     device = next(iter(scores.values())).device
     label = torch.from_numpy(item["label"]).to(device)
     cosine = torch.from_numpy(np.asarray(item["cosine"], np.float32)).to(device)
-    target = torch.softmax(config["teacher_scale"] * cosine + config["label_bonus"] * label, 0)
-    last = max(scores)
-    own = torch.softmax(scores[last].detach().float(), 0)
+    teacher = torch.softmax(config["teacher_scale"] * cosine, 0)
+    target = label / label.sum() + config["teacher_share"] * (teacher - label / label.sum())
+    last, prior = max(scores), config["prior_scale"] * cosine
+    own = torch.softmax(scores[last].detach().float() + prior, 0)
     loss, entropies = torch.zeros((), device=device), {}
     for layer, logits in scores.items():
         logits = logits.float()
         mixed = target
         if layer != last:
             mixed = target + config["self_distillation"] * (own - target)
-        entropy = -(mixed * torch.log_softmax(logits, 0)).sum()
+        entropy = -(mixed * torch.log_softmax(logits + prior, 0)).sum()
+        entropy = entropy - config["standalone_weight"] * (target * torch.log_softmax(logits, 0)).sum()
         binary = F.binary_cross_entropy_with_logits(logits, label)
         loss = loss + config["layer_weights"][str(layer)] * (entropy + config["calibration_weight"] * binary)
-        entropies[layer] = -(target * torch.log_softmax(logits, 0)).sum().item()
+        entropies[layer] = -(target * torch.log_softmax(logits + prior, 0)).sum().item()
     return loss, entropies
 
 
@@ -258,7 +264,7 @@ class Trainer:
 
 @torch.no_grad()
 def development(trainer: Trainer) -> dict:
-    """MRR@10 over the positive and its nearest passages, by cosine and after every layer.
+    """MRR@10 over the positive and its nearest passages, by cosine and after every layer, without the cosine and with it.
 
     `trained` asks questions of articles that were set aside; the others are of sources that are not trained on at all
     before the step `held_out_until`, and of articles that were set aside after it.
@@ -288,7 +294,9 @@ def development(trainer: Trainer) -> dict:
             finally:
                 trainer.replicas.put(replica)
             by = {str(k): v.float().cpu().numpy() for k, v in scores.items()}
-            by["cosine"] = lists.passage_vectors[candidates] @ lists.query_vectors[number]
+            cosine = lists.passage_vectors[candidates] @ lists.query_vectors[number]
+            by |= {f"{k}+cosine": v + config["prior_scale"] * cosine for k, v in by.items()}
+            by["cosine"] = cosine
             ranks = {k: 1 + int((v[1:] >= v[0]).sum()) for k, v in by.items()}
             return {k: 1 / rank if rank <= 10 else 0.0 for k, rank in ranks.items()}
 
