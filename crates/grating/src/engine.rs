@@ -224,8 +224,34 @@ impl Engine {
         top_k: usize,
         observer: &mut dyn LayerObserver,
     ) -> Result<RerankOutcome> {
+        self.run_with_prior(query, candidates, &[], top_k, observer)
+    }
+
+    /// [`run`](Self::run) with a number for each candidate that is added to its raw score after every layer, so
+    /// that early layers, whose own scores say little, can be pruned on; an empty `prior` adds nothing.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run), and [`Error::BadOption`] for a prior that is not finite or not of the candidates'
+    /// number.
+    pub fn run_with_prior(
+        &self,
+        query: &str,
+        candidates: &[&str],
+        prior: &[f32],
+        top_k: usize,
+        observer: &mut dyn LayerObserver,
+    ) -> Result<RerankOutcome> {
         if query.trim().is_empty() {
             return Err(Error::EmptyQuery);
+        }
+        if !(prior.is_empty() || prior.len() == candidates.len())
+            || prior.iter().any(|it| !it.is_finite())
+        {
+            return Err(Error::BadOption(format!(
+                "a prior of {} numbers for {} candidates: one finite number for each is needed",
+                prior.len(),
+                candidates.len()
+            )));
         }
         if candidates.is_empty() || top_k == 0 {
             let stats = RerankStats { num_layers: self.num_layers, ..RerankStats::default() };
@@ -233,7 +259,7 @@ impl Engine {
         }
         // A panic must cost this request and nothing else: all of the run's memory is inside, and the
         // window finds its way back from any state.
-        let run = || self.tokenize_and_forward(query, candidates, top_k, observer);
+        let run = || self.tokenize_and_forward(query, candidates, prior, top_k, observer);
         catch_unwind(AssertUnwindSafe(run))
             .unwrap_or_else(|panic| Err(Error::Panicked(panic_message(&*panic))))
     }
@@ -242,6 +268,7 @@ impl Engine {
         &self,
         query: &str,
         candidates: &[&str],
+        prior: &[f32],
         top_k: usize,
         observer: &mut dyn LayerObserver,
     ) -> Result<RerankOutcome> {
@@ -254,7 +281,7 @@ impl Engine {
         // The clock starts when it is this request's turn: waiting for another is not its forward.
         let mut model = self.lock();
         let started = Instant::now();
-        let mut outcome = self.forward(&mut model, pairs, top_k, observer)?;
+        let mut outcome = self.forward(&mut model, pairs, prior, top_k, observer)?;
         outcome.stats.tokenize_ms = tokenize_ms;
         outcome.stats.forward_ms = ms_since(started);
         Ok(outcome)
@@ -284,6 +311,7 @@ impl Engine {
         &self,
         model: &mut Model,
         pairs: Vec<Encoded>,
+        prior: &[f32],
         top_k: usize,
         observer: &mut dyn LayerObserver,
     ) -> Result<RerankOutcome> {
@@ -302,7 +330,7 @@ impl Engine {
             if contest.is_over() {
                 break;
             }
-            let event = self.one_layer(model, &mut hidden, &mut contest, layer)?;
+            let event = self.one_layer(model, &mut hidden, &mut contest, prior, layer)?;
             stats.layers_run = layer;
             stats.candidate_layers += event.active.len() as u64;
             stats.io_wait_ms += event.io_wait_ms;
@@ -321,6 +349,7 @@ impl Engine {
         model: &mut Model,
         hidden: &mut Hidden,
         contest: &mut Contest,
+        prior: &[f32],
         layer: u32,
     ) -> Result<LayerEvent> {
         let started = Instant::now();
@@ -339,6 +368,9 @@ impl Engine {
             ..LayerEvent::default()
         };
         if want_scores {
+            for (score, &candidate) in event.scores.iter_mut().zip(&active) {
+                *score += prior.get(candidate).copied().unwrap_or(0.0);
+            }
             if event.scores.iter().any(|it| !it.is_finite()) {
                 return Err(Error::NotFinite { layer });
             }
@@ -372,14 +404,15 @@ impl Reranker for Engine {
         &self.name
     }
 
-    fn rerank(
+    fn rerank_with_prior(
         &self,
         query: &str,
         candidates: &[&str],
+        prior: &[f32],
         top_k: usize,
         observer: &mut dyn LayerObserver,
     ) -> Result<RerankOutcome, StageError> {
-        Ok(self.run(query, candidates, top_k, observer)?)
+        Ok(self.run_with_prior(query, candidates, prior, top_k, observer)?)
     }
 }
 

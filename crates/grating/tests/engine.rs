@@ -530,3 +530,50 @@ fn a_model_that_shrinks_while_open_is_an_error() {
     std::fs::copy(tiny().join("model.safetensors"), &weights).expect("copy");
     assert_eq!(run(&engine, &candidates(), 3).0.ranked.len(), 3);
 }
+
+/// A prior is added to every layer's scores, pruning included, and changes nothing else.
+#[test]
+fn a_prior_is_added_after_every_layer() {
+    let texts = candidates();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let run = |prior: &[f32], options: EngineOptions| {
+        let mut recorder = TraceRecorder::default();
+        let engine = open(options);
+        let outcome = engine
+            .run_with_prior("the lock gate", &texts, prior, texts.len(), &mut recorder)
+            .expect("runs");
+        (outcome, recorder.into_trace(engine.num_layers(), None))
+    };
+    let (plain, plain_trace) = run(&[], options());
+    let prior: Vec<f32> = (0..texts.len()).map(|it| (it as f32 * 0.7).sin() * 3.0).collect();
+    let (with, trace) = run(&prior, options());
+    for (a, b) in plain_trace.layers.iter().zip(&trace.layers) {
+        assert_eq!(a.scores.len(), texts.len());
+        for ((a, b), added) in a.scores.iter().zip(&b.scores).zip(&prior) {
+            assert!((a + added - b).abs() < 1e-5, "{a} and {added} give {b}");
+        }
+    }
+    for ranked in &with.ranked {
+        let own = plain.ranked.iter().find(|it| it.index == ranked.index).expect("ranked");
+        assert!((own.raw_score + prior[ranked.index] - ranked.raw_score).abs() < 1e-5);
+    }
+    // Where the prior alone decides, pruning ends the run at the first layer that may.
+    let decisive: Vec<f32> = (0..texts.len()).map(|it| if it < 3 { 30.0 } else { -30.0 }).collect();
+    let pruning = Pruning::Clusters { threshold: 0.1 };
+    let engine = open(EngineOptions { mode: Mode::Set, pruning, ..options() });
+    let outcome = engine
+        .run_with_prior("the lock gate", &texts, &decisive, 3, &mut SilentObserver)
+        .expect("runs");
+    let mut best: Vec<usize> = outcome.ranked.iter().map(|it| it.index).collect();
+    best.sort_unstable();
+    assert_eq!((best, outcome.stats.layers_run), (vec![0, 1, 2], 2));
+}
+
+#[test]
+fn a_prior_of_another_number_or_none_at_all_is_refused() {
+    let engine = open(options());
+    for prior in [&[1.0][..], &[1.0, f32::NAN], &[1.0, 2.0, 3.0]] {
+        let refused = engine.run_with_prior("the lock", &["a", "b"], prior, 1, &mut SilentObserver);
+        assert!(matches!(refused, Err(Error::BadOption(_))), "{prior:?}: {refused:?}");
+    }
+}

@@ -60,6 +60,18 @@ pub(crate) fn code_of(text: &str, told: Option<&str>) -> Option<&'static str> {
     Some(ISO_CODES.into_iter().find(|it| *it == code).unwrap_or(UNSTEMMED))
 }
 
+/// The language (ISO 639-1) of a text, where something speaks for one: a few words in Latin letters do not.
+pub fn detect_language(text: &str) -> Option<String> {
+    language_of(text, None).or_else(|| {
+        // Another script says more than its number of letters.
+        let (mut latin, mut other) = (0, 0);
+        for letter in text.chars().filter(|it| it.is_alphabetic()) {
+            *(if letter <= '\u{24f}' { &mut latin } else { &mut other }) += 1;
+        }
+        (other > latin).then(|| code_of_detected(whichlang::detect_language(text)).to_owned())
+    })
+}
+
 /// The language to read a text in: by letters that only one has, else as told, else by detection. `None`
 /// when nothing speaks for any.
 fn language_of(text: &str, told: Option<&str>) -> Option<String> {
@@ -73,8 +85,12 @@ fn language_of(text: &str, told: Option<&str>) -> Option<String> {
     if letters < SHORTEST {
         return None;
     }
+    Some(code_of_detected(whichlang::detect_language(text)).to_owned())
+}
+
+fn code_of_detected(language: whichlang::Lang) -> &'static str {
     use whichlang::Lang;
-    let code = match whichlang::detect_language(text) {
+    match language {
         Lang::Ara => "ar",
         Lang::Cmn => "zh",
         Lang::Deu => "de",
@@ -91,8 +107,7 @@ fn language_of(text: &str, told: Option<&str>) -> Option<String> {
         Lang::Swe => "sv",
         Lang::Tur => "tr",
         Lang::Vie => "vi",
-    };
-    Some(code.to_owned())
+    }
 }
 
 type IsOfLanguage = fn(char) -> bool;
@@ -143,6 +158,8 @@ mod tests {
         assert_eq!(language_of("boat", Some("sv")).as_deref(), Some("sv"));
         assert_eq!(code_of("barco", Some("pt-BR")), Some("pt"));
         assert_eq!(code_of("đóng thuyền", Some("vi")), Some(UNSTEMMED));
+        assert_eq!(detect_language("这座塔是为博览会建造的").as_deref(), Some("zh"));
+        assert_eq!(detect_language("Eiffel tower"), None);
         assert!(ISO_CODES.into_iter().all(|it| stemmer_of(it).is_some()));
     }
 }

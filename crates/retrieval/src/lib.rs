@@ -24,4 +24,5 @@ pub use error::{Error, Result};
 pub use fuse::{Fused, RRF_K, RankedList, fuse};
 pub use highlight::Highlighter;
 pub use keyword::{IndexedChunk, KeywordReader, KeywordWriter};
+pub use language::detect_language;
 pub use vector::{GRAPH_FROM, VectorReader, VectorSource, VectorWriter};

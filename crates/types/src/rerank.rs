@@ -11,7 +11,7 @@ use crate::StageError;
 pub struct Ranked {
     /// Index into the candidates given.
     pub index: usize,
-    /// Raw score (logit) at the layer where it was decided.
+    /// Raw score (logit, and prior if one was given) at the layer where it was decided.
     pub raw_score: f32,
     /// The score mapped to 0…1 by the model's own activation.
     pub score: f32,
@@ -134,6 +134,22 @@ pub trait Reranker: Send + Sync {
         &self,
         query: &str,
         candidates: &[&str],
+        top_k: usize,
+        observer: &mut dyn LayerObserver,
+    ) -> Result<RerankOutcome, StageError> {
+        self.rerank_with_prior(query, candidates, &[], top_k, observer)
+    }
+
+    /// [`rerank`](Self::rerank) with what is known of the candidates before they are read: `prior` has a number
+    /// for each, in the unit of raw scores, which is added to its raw score after every layer; empty: nothing.
+    ///
+    /// # Errors
+    /// As [`rerank`](Self::rerank), and a prior that is not finite or not of the candidates' number.
+    fn rerank_with_prior(
+        &self,
+        query: &str,
+        candidates: &[&str],
+        prior: &[f32],
         top_k: usize,
         observer: &mut dyn LayerObserver,
     ) -> Result<RerankOutcome, StageError>;
