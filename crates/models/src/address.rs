@@ -47,14 +47,23 @@ pub(crate) fn origin(url: &str) -> Option<String> {
 
 /// Whether a secret may be sent there: encrypted, or to this very machine.
 pub(crate) fn may_carry_secrets(url: &str) -> bool {
-    let Some((scheme, authority, _)) = split(url) else { return false };
+    split(url).is_some_and(|it| it.0.eq_ignore_ascii_case("https")) || is_local(url)
+}
+
+/// Whether it carries a user name or password.
+pub(crate) fn has_user(url: &str) -> bool {
+    split(url).is_some_and(|it| it.1.contains('@'))
+}
+
+/// Whether it is this very machine.
+pub(crate) fn is_local(url: &str) -> bool {
+    let Some((_, authority, _)) = split(url) else { return false };
     let host = without_user(authority);
     let host = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
         None => host.split(':').next().unwrap_or_default(),
     };
-    scheme.eq_ignore_ascii_case("https")
-        || host == "localhost"
+    host.eq_ignore_ascii_case("localhost")
         || host.parse().is_ok_and(|it: std::net::IpAddr| it.is_loopback())
 }
 

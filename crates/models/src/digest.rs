@@ -51,6 +51,11 @@ impl Digests {
     }
 }
 
+/// SHA-256 of bytes in memory, lower-case hexadecimal.
+pub(crate) fn of_bytes(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|it| format!("{it:02x}")).collect()
 }

@@ -19,6 +19,14 @@ pub enum Error {
         /// What is wrong with it.
         why: &'static str,
     },
+    /// The model is part of the program.
+    #[error(
+        "{name} is part of the program and can not be removed: choose another one, or none, to use it no longer"
+    )]
+    Bundled {
+        /// Its name.
+        name: String,
+    },
     /// The model is not in the store.
     #[error("the model {name} is not in {}: fetch it with `riddle models pull {name}`", store.display())]
     NotInstalled {

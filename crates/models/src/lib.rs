@@ -20,6 +20,7 @@
 //! ```
 
 mod address;
+mod bundled;
 mod catalog;
 mod digest;
 mod error;
@@ -34,7 +35,9 @@ mod net;
 mod progress;
 mod pull;
 mod store;
+pub mod web;
 
+pub use bundled::{BUNDLED, Bundled, DEFAULT_RERANKER};
 pub use catalog::{DEFAULT_EMBEDDER, KNOWN, KnownModel, Wheel, known};
 pub use error::{Error, Result};
 pub use import::{Imported, LeftOut};

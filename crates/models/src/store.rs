@@ -6,7 +6,9 @@ use std::{
 };
 
 use crate::{
-    Error, FileRecord, Format, Kind, Result, catalog, digest, files,
+    BUNDLED, Error, FileRecord, Format, Kind, Result,
+    bundled::{bundled, is_bundled},
+    catalog, digest, files,
     manifest::{MANIFEST, Manifest},
     name,
 };
@@ -207,6 +209,20 @@ impl ModelStore {
         Ok(())
     }
 
+    /// [`list`](Self::list) and the bundled models whose files are not in the store yet.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn list_all(&self) -> Result<Vec<InstalledModel>> {
+        let mut models = self.list()?;
+        let absent = BUNDLED.iter().filter(|it| !models.iter().any(|other| other.name == it.name));
+        let absent: Vec<InstalledModel> =
+            absent.map(|it| it.described(self.dir.join(it.name))).collect();
+        models.extend(absent);
+        models.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(models)
+    }
+
     /// All models, by name. Folders that were put there by hand are listed as well.
     ///
     /// # Errors
@@ -233,8 +249,17 @@ impl ModelStore {
         Ok(models)
     }
 
-    /// The model of that name in the store, else the one in the folder of that path.
+    /// The model of that name in the store, else the one in the folder of that path. A bundled model is put into
+    /// the store first.
     pub fn find(&self, name: &str) -> Option<InstalledModel> {
+        if let Some(model) = bundled(name) {
+            match self.put_bundled(model) {
+                Ok(model) => return Some(model),
+                Err(error) => {
+                    tracing::warn!(%error, name, "a bundled model can not be put in its place")
+                }
+            }
+        }
         self.in_store(name).or_else(|| {
             let path = std::path::absolute(Path::new(name)).ok().filter(|it| it.is_dir())?;
             describe(&path)
@@ -293,6 +318,9 @@ impl ModelStore {
             }
         }
         let advice = (!bad.is_empty()).then(|| match &record.repository {
+            _ if is_bundled(&model) => {
+                format!("run `riddle models remove {}`: it is put there anew", record.name)
+            }
             Some(_) => format!("run `riddle models pull {}` to fetch it again", record.name),
             None => format!(
                 "run `riddle models import FOLDER --name {}` with the original folder",
@@ -302,15 +330,19 @@ impl ModelStore {
         Ok(Verification { model, files: record.files.len(), bad, advice })
     }
 
-    /// Removes a model.
+    /// Removes a model. The files of a bundled one are put there again when it is used again.
     ///
     /// # Errors
-    /// When there is no such model, another process changes the store, or a file can not be removed.
+    /// When there is no such model, it is in the program alone, another process changes the store, or a file can not
+    /// be removed.
     pub fn remove(&self, name: &str) -> Result<()> {
         let _lock = self.lock()?;
         let folder = self.folder(name)?;
         let dir = self.dir.join(&folder);
         if !dir.is_dir() {
+            if bundled(name).is_some() {
+                return Err(Error::Bundled { name: name.to_owned() });
+            }
             return Err(Error::NotInstalled { name: name.to_owned(), store: self.dir.clone() });
         }
         // Out of sight in one step, so that nobody opens half a model.

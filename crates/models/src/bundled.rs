@@ -1,0 +1,228 @@
+//! Models that are part of the program: there without a network, put into the store when they are first asked for.
+
+use std::{path::PathBuf, time::Duration};
+
+use crate::{
+    Error, FileRecord, Format, InstalledModel, Kind, ModelStore, Result, digest, files,
+    manifest::Manifest, store::Lock,
+};
+
+/// A model whose files are in the program.
+#[derive(Debug, Clone, Copy)]
+pub struct Bundled {
+    /// Name in the store.
+    pub name: &'static str,
+    /// What it does.
+    pub kind: Kind,
+    /// How its weights are stored.
+    pub format: Format,
+    /// The beginning of the SHA-256 of its files; stated, because hashing them at every start would be felt.
+    pub revision: &'static str,
+    /// License.
+    pub license: &'static str,
+    /// What it is good for, in a sentence.
+    pub about: &'static str,
+    /// Path and content of every file.
+    pub files: &'static [(&'static str, &'static [u8])],
+}
+
+/// Name of the reranker that searches use unless another one, or none, is chosen.
+pub const DEFAULT_RERANKER: &str = "riddle-reranker";
+
+/// How often and how long another process is waited for: putting 24 MB in place takes a second on a slow disk.
+const ATTEMPTS: u32 = 60;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What is said to be a bundled model's source.
+const SOURCE: &str = "part of the program";
+
+macro_rules! file {
+    ($model:literal, $path:literal) => {
+        ($path, include_bytes!(concat!("../../../assets/models/", $model, "/", $path)))
+    };
+}
+
+/// All of them.
+pub const BUNDLED: &[Bundled] = &[Bundled {
+    name: DEFAULT_RERANKER,
+    kind: Kind::Reranker,
+    format: Format::Riddle,
+    revision: "c80cdbb9ab2bfeab",
+    license: "apache-2.0",
+    about: "English reranker, 6 layers; the default",
+    files: &[
+        file!("riddle-reranker", "calibration.json"),
+        file!("riddle-reranker", "config.json"),
+        file!("riddle-reranker", "model.riddle"),
+        file!("riddle-reranker", "tokenizer.json"),
+        file!("riddle-reranker", "tokenizer_config.json"),
+    ],
+}];
+
+/// The bundled model of that name.
+pub(crate) fn bundled(name: &str) -> Option<&'static Bundled> {
+    BUNDLED.iter().find(|it| it.name.eq_ignore_ascii_case(name))
+}
+
+/// Whether a model in the store came with the program.
+pub(crate) fn is_bundled(model: &InstalledModel) -> bool {
+    model.source == SOURCE
+}
+
+impl Bundled {
+    /// As it is listed before its files are in `dir`.
+    pub(crate) fn described(&self, dir: PathBuf) -> InstalledModel {
+        InstalledModel {
+            name: self.name.to_owned(),
+            kind: self.kind,
+            format: self.format,
+            bytes: self.bytes(),
+            license: Some(self.license.to_owned()),
+            source: SOURCE.to_owned(),
+            revision: Some(self.revision.to_owned()),
+            pulled_at: None,
+            dir,
+        }
+    }
+
+    /// Size of its files in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|it| it.1.len() as u64).sum()
+    }
+}
+
+impl ModelStore {
+    /// Puts a bundled model into the store, unless exactly it is there already. A model of the same name that
+    /// came from elsewhere is the user's and stays.
+    ///
+    /// # Errors
+    /// When the disk is full or may not be written, or another process changes the store.
+    pub fn put_bundled(&self, model: &Bundled) -> Result<InstalledModel> {
+        let present = self.in_store(model.name);
+        if let Some(present) = present
+            && (present.source != SOURCE || present.revision.as_deref() == Some(model.revision))
+        {
+            return Ok(present);
+        }
+        let lock = self.lock_soon()?;
+        // Somebody else may have put it there while this process waited.
+        if let Some(present) = self.in_store(model.name)
+            && present.revision.as_deref() == Some(model.revision)
+        {
+            return Ok(present);
+        }
+        let staged = self.partial().join(self.folder(model.name)?).join("bundled");
+        files::remove_all(&staged)?;
+        files::create_dir(&staged)?;
+        files::check_space(&staged, model.bytes())?;
+        let mut manifest = Manifest::new(model.name, model.kind, model.format, SOURCE.to_owned());
+        manifest.revision = Some(model.revision.to_owned());
+        manifest.license = Some(model.license.to_owned());
+        for (path, content) in model.files {
+            files::write_synced(&staged.join(path), content)?;
+            manifest.files.push(FileRecord {
+                path: (*path).to_owned(),
+                size: content.len() as u64,
+                sha256: digest::of_bytes(content),
+            });
+        }
+        self.install(&lock, &staged, &manifest)
+    }
+
+    /// The lock, after a while if another process puts the same model there.
+    fn lock_soon(&self) -> Result<Lock> {
+        for _ in 0..ATTEMPTS {
+            match self.lock() {
+                Err(Error::Busy { .. }) => std::thread::sleep(PAUSE),
+                other => return other,
+            }
+        }
+        self.lock()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const FIRST: Bundled = Bundled {
+        name: "small",
+        kind: Kind::Reranker,
+        format: Format::Safetensors,
+        revision: "1",
+        license: "apache-2.0",
+        about: "a test",
+        files: &[("config.json", b"{}"), ("model.safetensors", b"weights")],
+    };
+
+    #[test]
+    fn what_is_bundled_is_what_it_says() {
+        for model in BUNDLED {
+            let mut contents: Vec<u8> = Vec::new();
+            for (_, content) in model.files {
+                contents.extend(digest::of_bytes(content).bytes());
+            }
+            let revision = &digest::of_bytes(&contents)[..16];
+            assert_eq!(model.revision, revision, "state the revision of {}", model.name);
+            assert!(model.bytes() <= 25 << 20, "{} has {} bytes", model.name, model.bytes());
+        }
+    }
+
+    #[test]
+    fn it_is_there_before_it_is_asked_for_and_its_files_after() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let store = ModelStore::open(&dir.path().join("models")).expect("store");
+        let listed = store.list_all().expect("list");
+        assert_eq!(listed.len(), BUNDLED.len());
+        assert!(listed[0].name == DEFAULT_RERANKER && !listed[0].dir.exists());
+        let found = store.find(DEFAULT_RERANKER).expect("there");
+        assert!(found.dir.join("model.riddle").is_file());
+        assert_eq!(InstalledModel { pulled_at: None, ..found }, listed[0]);
+        assert!(store.verify(DEFAULT_RERANKER).expect("a record").bad.is_empty());
+        assert_eq!(store.list_all().expect("list"), store.list().expect("list"));
+        std::fs::write(found_again(&store).join("config.json"), "{}").expect("written");
+        let advice = store.verify(DEFAULT_RERANKER).expect("a record").advice.expect("damaged");
+        assert!(advice.contains("models remove"), "{advice}");
+        store.remove(DEFAULT_RERANKER).expect("removed");
+        assert!(matches!(store.remove(DEFAULT_RERANKER), Err(Error::Bundled { .. })));
+        found_again(&store);
+        assert!(store.verify(DEFAULT_RERANKER).expect("a record").bad.is_empty());
+    }
+
+    fn found_again(store: &ModelStore) -> PathBuf {
+        store.find(DEFAULT_RERANKER).expect("there").dir
+    }
+
+    #[test]
+    fn it_is_put_there_once_and_replaced_by_a_newer_program() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let store = ModelStore::open(dir.path()).expect("store");
+        let model = store.put_bundled(&FIRST).expect("put");
+        assert_eq!((model.bytes, model.source.as_str()), (9, SOURCE));
+        assert!(store.verify("small").expect("a record").bad.is_empty());
+        let weights = model.dir.join("model.safetensors");
+        fs::write(&weights, "changed").expect("write");
+        store.put_bundled(&FIRST).expect("put again");
+        assert_eq!(fs::read(&weights).expect("read"), b"changed", "nothing is written twice");
+        let newer = Bundled { revision: "2", ..FIRST };
+        store.put_bundled(&newer).expect("newer");
+        assert_eq!(fs::read(&weights).expect("read"), b"weights");
+        assert_eq!(store.list().expect("list").len(), 1);
+    }
+
+    #[test]
+    fn a_model_of_the_users_under_that_name_stays() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let own = dir.path().join("small");
+        fs::create_dir(&own).expect("mkdir");
+        for (path, _) in FIRST.files {
+            fs::write(own.join(path), "mine").expect("write");
+        }
+        fs::write(own.join("tokenizer.json"), "{}").expect("write");
+        let store = ModelStore::open(dir.path()).expect("store");
+        store.put_bundled(&FIRST).expect("left alone");
+        assert_eq!(fs::read(own.join("config.json")).expect("read"), b"mine");
+    }
+}
