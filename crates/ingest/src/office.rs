@@ -223,7 +223,7 @@ impl Walk {
             }
             FileKind::Presentation => Location::Slide { number: self.place.slide + 1 },
             FileKind::Mail => {
-                Location::Message { part: "body".to_owned(), line: self.place.paragraph }
+                Location::Message { part: "body".to_owned(), paragraph: self.place.paragraph }
             }
             _ => Location::Section {
                 path: self.headings.iter().map(|(_, text)| text.clone()).collect(),

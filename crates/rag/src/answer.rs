@@ -2,19 +2,23 @@
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
-use riddle_types::{FileState, GenerationRequest, Generator, LayerEvent, LayerObserver, Passage};
+use riddle_types::{FileState, GenerationRequest, LayerEvent, LayerObserver, Passage};
 
 use crate::{
     AskRequest, AskResponse, Assistant, Citation, Error, Found, Result, SearchHit, SearchRequest,
     SearchResponse, Settled, claims,
-    extract::{Evidence, Extractive},
+    extract::Evidence,
     follow_up::in_context,
     foreground::Foreground,
+    generator::{self, Withheld},
     stage, status,
 };
 
 /// Name of the generator that quotes.
 pub const LLM_EXTRACTIVE: &str = "extractive";
+
+/// Name of the generator that asks the configured endpoint.
+pub const LLM_REMOTE: &str = "remote";
 
 /// Evidence below which nothing is answered: the best sentence's score against the question. Here both errors
 /// (refusing what could be answered, answering what could not) are equally frequent on training pairs; they
@@ -43,7 +47,7 @@ pub enum AskEvent<'a> {
         /// What was searched for: the question, with what it takes up from earlier ones.
         searched_for: &'a str,
     },
-    /// More of the answer.
+    /// More of the answer; empty while a model is waited for.
     Piece(&'a str),
 }
 
@@ -53,11 +57,7 @@ pub(crate) fn ask(
     llm: &str,
     observer: &mut dyn FnMut(AskEvent<'_>) -> ControlFlow<()>,
 ) -> Result<AskResponse> {
-    if llm != LLM_EXTRACTIVE {
-        return Err(Error::BadRequest(format!(
-            "--llm {llm} is not available in this version: use --llm {LLM_EXTRACTIVE}, which quotes your files"
-        )));
-    }
+    let model = generator::open(&assistant.config, &assistant.catalog, request, llm)?;
     let _first = Foreground::enter(&assistant.config.home);
     let question = in_context(&request.search.query, &request.earlier);
     let search = SearchRequest { query: question.clone(), ..request.search.clone() };
@@ -91,18 +91,34 @@ pub(crate) fn ask(
         response.reason = Some("nothing in your files answers this".to_owned());
         return Ok(response);
     }
-    let generator: Box<dyn Generator> = Box::new(Extractive::new(evidence));
+    let generator = model.unwrap_or_else(|| generator::extractive(evidence));
+    response.llm = generator.name().to_owned();
     let asked = GenerationRequest { question, passages: passages.clone(), max_tokens: MAX_TOKENS };
     let generation = {
         let _stage = stage::enter("generate");
         let mut sink = |text: &str| observer(AskEvent::Piece(text));
-        generator.generate(&asked, &mut sink).map_err(Error::stage("answering"))?
+        let mut withheld = Withheld::new(&mut sink);
+        generator
+            .generate(&asked, &mut |text| withheld.push(text))
+            .map_err(Error::stage("answering"))?
     };
+    response.notices.extend(generation.notices);
+    response.prompt = generation.prompt;
+    response.tokens = generation.tokens;
+    response.first_token_ms = generation.first_token_ms;
+    let reason = match generation.text.trim() {
+        "" => Some("the model wrote nothing"),
+        text if generator::is_no_answer(text) => Some("the model found no answer in the passages"),
+        _ => None,
+    };
+    if let Some(reason) = reason {
+        response.reason = Some(reason.to_owned());
+        return Ok(response);
+    }
     let (text, used) = claims::clean_citations(&generation.text, &passages);
     response.supported =
         claims::check(&text, &passages, embedder).map_err(Error::stage("checking the answer"))?;
     response.citations = citations(&used, &hits, &response.supported);
-    response.first_token_ms = generation.first_token_ms;
     response.resident_weight_bytes =
         response.resident_weight_bytes.max(assistant.embedder.resident_weight_bytes());
     response.answer = Some(text);
@@ -149,6 +165,8 @@ fn unanswered(
         index: found.index.clone(),
         not_searched,
         first_token_ms: 0.0,
+        tokens: None,
+        prompt: None,
         resident_weight_bytes: found.resident_weight_bytes,
     }
 }

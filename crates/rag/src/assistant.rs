@@ -14,8 +14,9 @@ use riddle_types::{ChunkId, StageError};
 use crate::{
     AskEvent, AskRequest, AskResponse, Config, Error, RerankChoice, RerankSettings, Result,
     SearchRequest, Status, answer,
+    card::RerankerCard,
     embedder::{self, Slot},
-    rerank::{RERANKER_SETTING, open_engine},
+    rerank::{self, open_engine},
     status,
 };
 
@@ -32,12 +33,13 @@ pub struct Assistant {
 }
 
 #[derive(Clone)]
-struct OpenEngine {
+pub(crate) struct OpenEngine {
     name: String,
     settings: RerankSettings,
     /// Results it was opened for: a calibration is made for a certain number.
     top_k: usize,
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) card: Arc<RerankerCard>,
 }
 
 impl std::fmt::Debug for Assistant {
@@ -189,15 +191,15 @@ impl Assistant {
         engine + self.embedder.resident_weight_bytes()
     }
 
-    /// The reranker that the home is set to use.
+    /// The reranker that the home is set to use: the one that comes with the program unless told otherwise.
     ///
     /// # Errors
     /// When the catalog can not be read.
     pub fn configured_reranker(&self) -> Result<Option<String>> {
-        Ok(self.catalog.setting(RERANKER_SETTING)?)
+        rerank::configured(&self.catalog)
     }
 
-    pub(crate) fn reranker(&self, request: &SearchRequest) -> Result<Option<Arc<Engine>>> {
+    pub(crate) fn reranker(&self, request: &SearchRequest) -> Result<Option<OpenEngine>> {
         let name = match &request.rerank {
             RerankChoice::Off => return Ok(None),
             RerankChoice::Model(name) => name.clone(),
@@ -209,17 +211,22 @@ impl Assistant {
         let settings = &request.rerank_settings;
         let mut open = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = |it: &&OpenEngine| {
-            let same = it.name == name && it.settings == *settings;
+            // What the prior counts is not the engine's.
+            let settings =
+                RerankSettings { prior_scale: it.settings.prior_scale, ..settings.clone() };
+            let same = it.name == name && it.settings == settings;
             same && (it.top_k == request.k || !settings.pruning.is_calibrated())
         };
         if let Some(open) = open.as_ref().filter(fits) {
-            return Ok(Some(Arc::clone(&open.engine)));
+            return Ok(Some(open.clone()));
         }
         let (k, explain) = (request.k, request.explain);
         let engine = Arc::new(open_engine(&self.config, &name, settings, k, explain)?);
+        let card = Arc::new(RerankerCard::read(&self.config.model_dir(&name)?));
         let settings = settings.clone();
-        *open = Some(OpenEngine { name, settings, top_k: k, engine: Arc::clone(&engine) });
-        Ok(Some(engine))
+        let opened = OpenEngine { name, settings, top_k: k, engine, card };
+        *open = Some(opened.clone());
+        Ok(Some(opened))
     }
 
     /// Answers a question from the best passages, or says that nothing in the files answers it. Pieces of

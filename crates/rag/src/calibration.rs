@@ -17,7 +17,10 @@ use riddle_grating::{
 };
 use serde::Serialize;
 
-use crate::{Config, Error, Pruning, RerankRequest, RerankSettings, Result, rerank::open_engine};
+use crate::{
+    Config, Error, Pruning, RerankRequest, RerankSettings, Result, card::RerankerCard,
+    rerank::open_engine,
+};
 
 /// Bytes that are read at each place of a large file.
 const BLOCK: u64 = 64 << 10;
@@ -33,6 +36,9 @@ const BESIDE_WEIGHTS: [&str; 3] = ["config.json", "tokenizer.json", "tokenizer_c
 /// Endings of documents and of what the model store notes down, which change no score. Whatever else lies in
 /// a model's folder may be weights.
 const NO_WEIGHTS: [&str; 5] = ["md", "txt", "json", "toml", "lock"];
+
+/// Name of a calibration that came with a model, in its folder.
+const BESIDE_MODEL: &str = "calibration.json";
 
 /// A calibration that was made, and where it is kept.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,6 +85,7 @@ fn record(
 ) -> Result<Option<(String, Vec<Trace>)>> {
     let full = RerankSettings { mode: Mode::Off, pruning: Pruning::Never, ..settings.clone() };
     let engine = open_engine(config, model, &full, 0, true)?;
+    let card = RerankerCard::read(&config.model_dir(model)?);
     let mut traces: Vec<Trace> = Vec::with_capacity(requests.len());
     for (number, request) in requests.iter().enumerate() {
         if progress(number, requests.len()).is_break() {
@@ -90,7 +97,8 @@ fn record(
         let texts: Vec<&str> = request.documents.iter().map(|it| it.text()).collect();
         let mut recorder = TraceRecorder::default();
         let failed = |error| Error::BadRequest(format!("request {}: {error}", number + 1));
-        engine.run(&request.query, &texts, 1, &mut recorder).map_err(failed)?;
+        let prior = request.prior(&card, settings);
+        engine.run_with_prior(&request.query, &texts, &prior, 1, &mut recorder).map_err(failed)?;
         traces.push(recorder.into_trace(engine.num_layers(), None));
     }
     Ok(Some((riddle_types::Reranker::model(&engine).to_owned(), traces)))
@@ -155,13 +163,16 @@ pub fn check_calibration(
     Ok(Some(promises))
 }
 
-/// The calibration of a model; `None` if nobody has made one of these files.
+/// The calibration of a model: the home's, else one that came with the model; `None` if nobody has made one of these
+/// files.
 ///
 /// # Errors
 /// When there is no such model, or the calibration can not be read.
 pub fn calibration(config: &Config, model: &str) -> Result<Option<Calibration>> {
-    let fingerprint = fingerprint(&config.model_dir(model)?)?;
-    let path = file(config, &fingerprint);
+    let dir = config.model_dir(model)?;
+    let fingerprint = fingerprint(&dir)?;
+    let own = file(config, &fingerprint);
+    let path = if own.exists() { own } else { dir.join(BESIDE_MODEL) };
     let text = match std::fs::read(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -405,5 +416,9 @@ mod tests {
             assert!(told.contains(word) && told.contains("calibrate"), "{told}");
         }
         assert_eq!(told(Mode::Set, Pruning::Threshold(0.3), 10), "a policy");
+        // One that came with the model counts where the home has none.
+        fs::remove_file(&path).expect("removed");
+        fs::write(model.path().join(BESIDE_MODEL), "{\"version\": 99}").expect("written");
+        assert!(told(Mode::Set, precision(0.9), 10).contains("another version"));
     }
 }

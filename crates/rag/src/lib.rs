@@ -12,6 +12,7 @@
 mod answer;
 mod assistant;
 mod calibration;
+mod card;
 mod claims;
 mod config;
 mod derived;
@@ -21,7 +22,9 @@ mod excerpt;
 mod extract;
 mod follow_up;
 mod foreground;
+mod generator;
 mod library;
+mod markup;
 mod pipeline;
 mod preview;
 mod read;
@@ -35,7 +38,7 @@ mod stage;
 mod status;
 mod text;
 
-pub use answer::{AskEvent, LLM_EXTRACTIVE};
+pub use answer::{AskEvent, LLM_EXTRACTIVE, LLM_REMOTE};
 pub use assistant::Assistant;
 pub use calibration::{
     Calibrated, CheckedPromise, calibrate, calibration, check_calibration, fingerprint,
@@ -44,7 +47,9 @@ pub use config::{Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES};
 pub use embedder::SharedEmbedders;
 pub use error::{Error, Result};
 pub use excerpt::{Marked, excerpt, marked};
+pub use generator::{EndpointInfo, RemoteLlm};
 pub use library::{InputDocument, Library};
+pub use markup::without_markup;
 pub use preview::{Shown, show};
 pub use records::{FolderStatus, IndexBytes, Passage, Records, Rule, RuleEffect};
 pub use replay::{ReplayDetail, replay_detail};
@@ -55,7 +60,8 @@ pub use request::{
     SearchResponse, StageLists, Status, Support,
 };
 pub use rerank::{
-    Converted, convert_model, count_weights, open_reranker, replay_trace, rerank, verify_store,
+    Converted, NO_RERANKER, PriorReranker, convert_model, count_weights, open_reranker,
+    replay_trace, rerank, verify_store,
 };
 pub use riddle_catalog::{
     ChunkRecord, FileId, FileOrder, FilePage, FileRecord, HistoryEntry, RootId,
@@ -70,4 +76,4 @@ pub use riddle_ingest::{WorkerCommand, worker_main};
 /// The model store: pulling, importing, verifying, listing.
 pub use riddle_models as models;
 pub use riddle_retrieval::Highlighter;
-pub use search::{Found, FoundCandidate, RerankRun, Settled};
+pub use search::{Found, FoundCandidate, NOTHING_YET, RerankRun, Settled};

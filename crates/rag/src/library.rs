@@ -23,7 +23,7 @@ use crate::{
     pipeline::Pipeline,
     read::text_hash,
     records,
-    rerank::RERANKER_SETTING,
+    rerank::{NO_RERANKER, RERANKER_SETTING},
     stage,
     status::states,
 };
@@ -137,7 +137,7 @@ impl Library {
         if let Some(name) = name {
             crate::rerank::open_reranker(&self.config, name, &crate::RerankSettings::default(), 0)?;
         }
-        Ok(self.catalog.set_setting(RERANKER_SETTING, name)?)
+        Ok(self.catalog.set_setting(RERANKER_SETTING, Some(name.unwrap_or(NO_RERANKER)))?)
     }
 
     /// Puts files that failed back into the queue; returns how many.

@@ -10,7 +10,7 @@ use riddle_types::{ChunkId, FileState};
 use riddle_watch::Pattern;
 use serde::{Deserialize, Serialize};
 
-use crate::{Config, Error, IndexFreshness, Result, status};
+use crate::{Config, EndpointInfo, Error, IndexFreshness, Result, status};
 
 /// Setting: the rules, as JSON.
 const RULES_SETTING: &str = "rules";
@@ -95,6 +95,31 @@ impl Records {
     /// When the catalog can not be read.
     pub fn setting(&self, key: &str) -> Result<Option<String>> {
         Ok(self.catalog.setting(key)?)
+    }
+
+    /// What is known of an endpoint without asking it.
+    ///
+    /// # Errors
+    /// What is not the address of one; when the catalog can not be read.
+    pub fn endpoint(&self, address: &str) -> Result<EndpointInfo> {
+        crate::generator::info(&self.catalog, address)
+    }
+
+    /// Lets questions and passages be sent to this endpoint from now on, or no longer; returns its scheme, host and
+    /// port.
+    ///
+    /// # Errors
+    /// What is not the address of one; when the catalog can not be written.
+    pub fn allow_endpoint(&self, address: &str, may: bool) -> Result<String> {
+        crate::generator::allow(&self.catalog, address, may)
+    }
+
+    /// The reranker that searches use; `None`: none was chosen to be used.
+    ///
+    /// # Errors
+    /// When the catalog can not be read.
+    pub fn reranker(&self) -> Result<Option<String>> {
+        crate::rerank::configured(&self.catalog)
     }
 
     /// Sets a setting; `None` removes it.

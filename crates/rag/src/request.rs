@@ -12,6 +12,8 @@ use riddle_grating::{Arithmetic, Guarantee, Meets, Mode};
 use riddle_types::{FileState, Filter, LayerEvent, Location, MemoryPlan, RankTrace};
 use serde::{Deserialize, Serialize};
 
+use crate::RemoteLlm;
+
 /// Candidates that each retriever proposes by default: 10 + 10, the setting of the GRATING paper (§6.3).
 pub const DEFAULT_CANDIDATES: usize = 10;
 
@@ -87,6 +89,9 @@ pub struct RerankSettings {
     pub arithmetic: Arithmetic,
     /// What the model is told to judge by, where its template has a place for that.
     pub instruction: Option<String>,
+    /// Logits per unit of cosine that the retrieval prior adds, for a model whose card has one; 0: the model
+    /// alone; `None`: as the card says.
+    pub prior_scale: Option<f32>,
 }
 
 /// A search.
@@ -223,12 +228,22 @@ pub struct AskRequest {
     pub passages: usize,
     /// Questions of the same thread, oldest first: a question that leans on them is read in their light.
     pub earlier: Vec<String>,
+    /// The endpoint that answers, where `remote` is asked for.
+    pub remote: Option<RemoteLlm>,
+    /// Refuses endpoints that are not on this machine, as [`Config::offline`](crate::Config) does.
+    pub offline: bool,
 }
 
 impl AskRequest {
     /// A question with default settings: answered from five passages.
     pub fn new(question: impl Into<String>) -> Self {
-        AskRequest { search: SearchRequest::new(question), passages: 5, earlier: Vec::new() }
+        AskRequest {
+            search: SearchRequest::new(question),
+            passages: 5,
+            earlier: Vec::new(),
+            remote: None,
+            offline: false,
+        }
     }
 }
 
@@ -288,6 +303,12 @@ pub struct AskResponse {
     pub not_searched: BTreeMap<&'static str, u64>,
     /// Milliseconds until the first words were handed over.
     pub first_token_ms: f64,
+    /// Tokens written, where a model counts them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<usize>,
+    /// What a model was asked, word for word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
     /// Bytes of model weights in memory.
     pub resident_weight_bytes: u64,
 }
@@ -446,6 +467,9 @@ pub enum RerankDocument {
         id: Option<serde_json::Value>,
         /// The text.
         text: String,
+        /// Similarity of its vector to the query's, for a model with a retrieval prior.
+        #[serde(default)]
+        cosine: Option<f32>,
     },
 }
 

@@ -6,19 +6,33 @@ use std::{
     time::Instant,
 };
 
+use riddle_catalog::Catalog;
 use riddle_grating::{
     ClusterPruning, Engine, EngineOptions, Mode, NeverPrune, PruningPolicy, Replay, STORE_FILE,
     StorePrecision, Trace, WeightCount, convert, replay, verify,
 };
+use riddle_models::DEFAULT_RERANKER;
 use riddle_types::{LayerObserver, Reranker};
 
 use crate::{
     Config, Error, RerankDocument, RerankRequest, RerankResponse, RerankResult, RerankSettings,
-    Result, calibration,
+    Result, calibration, card::RerankerCard,
 };
 
 /// Setting: name or directory of the reranker that searches use.
 pub(crate) const RERANKER_SETTING: &str = "reranker";
+
+/// Value of that setting for no reranker; without the setting it is [`DEFAULT_RERANKER`].
+pub const NO_RERANKER: &str = "none";
+
+/// What the setting means.
+pub(crate) fn configured(catalog: &Catalog) -> Result<Option<String>> {
+    Ok(match catalog.setting(RERANKER_SETTING)? {
+        Some(name) if name == NO_RERANKER => None,
+        Some(name) => Some(name),
+        None => Some(DEFAULT_RERANKER.to_owned()),
+    })
+}
 
 /// Opens a reranker by name in the model store or by directory; `top_k` results will be asked for, which
 /// matters to pruning that is calibrated and to nothing else.
@@ -184,8 +198,9 @@ pub fn rerank(
     let texts: Vec<&str> = request.documents.iter().map(|it| it.text()).collect();
     let top_n = request.top_n.unwrap_or(texts.len());
     let engine = open_engine(config, model, settings, top_n, true)?;
+    let prior = request.prior(&RerankerCard::read(&config.model_dir(model)?), settings);
     let outcome = engine
-        .rerank(&request.query, &texts, top_n, observer)
+        .rerank_with_prior(&request.query, &texts, &prior, top_n, observer)
         .map_err(Error::stage("reranking"))?;
     let stats = outcome.stats;
     let results = outcome.ranked.iter().map(|ranked| RerankResult {
@@ -214,10 +229,65 @@ pub fn rerank(
     })
 }
 
+impl RerankRequest {
+    /// The retrieval prior that the request's own cosines make.
+    pub(crate) fn prior(&self, card: &RerankerCard, settings: &RerankSettings) -> Vec<f32> {
+        let cosines: Vec<Option<f32>> = self.documents.iter().map(RerankDocument::cosine).collect();
+        card.prior_of_any(settings.prior_scale, &cosines)
+    }
+}
+
+/// A reranker and what its card makes of cosines.
+pub struct PriorReranker {
+    /// The engine.
+    pub reranker: Box<dyn Reranker>,
+    card: RerankerCard,
+    scale: Option<f32>,
+}
+
+impl PriorReranker {
+    /// Opens it as [`open_reranker`] does; `every_layer`: with scores after every layer, for who observes them.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open(
+        config: &Config,
+        name: &str,
+        settings: &RerankSettings,
+        top_k: usize,
+        every_layer: bool,
+    ) -> Result<PriorReranker> {
+        Ok(PriorReranker {
+            reranker: Box::new(open_engine(config, name, settings, top_k, every_layer)?),
+            card: RerankerCard::read(&config.model_dir(name)?),
+            scale: settings.prior_scale,
+        })
+    }
+
+    /// The retrieval prior of candidates with these cosines, by whichever embedder the caller answers for; empty
+    /// for a model without one.
+    pub fn prior(&self, cosines: &[Option<f32>]) -> Vec<f32> {
+        self.card.prior_of_any(self.scale, cosines)
+    }
+}
+
+impl std::fmt::Debug for PriorReranker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PriorReranker").field("card", &self.card).finish_non_exhaustive()
+    }
+}
+
 impl RerankDocument {
     pub(crate) fn text(&self) -> &str {
         match self {
             RerankDocument::Text(text) | RerankDocument::Named { text, .. } => text,
+        }
+    }
+
+    fn cosine(&self) -> Option<f32> {
+        match self {
+            RerankDocument::Text(_) => None,
+            RerankDocument::Named { cosine, .. } => *cosine,
         }
     }
 

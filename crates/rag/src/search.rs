@@ -15,11 +15,15 @@ use riddle_types::{
 
 use crate::{
     Assistant, Error, IndexFreshness, Order, RerankChoice, Result, SearchHit, SearchRequest,
-    SearchResponse, StageLists, foreground::Foreground, stage, status, text::passage_text,
+    SearchResponse, StageLists, foreground::Foreground, rerank::RERANKER_SETTING, stage, status,
+    text::passage_text,
 };
 
 /// Longest query that is embedded and reranked, in characters; what follows is a pasted document.
 const MAX_QUERY_CHARS: usize = 20_000;
+
+/// What is said with a search of an index in which there is nothing.
+pub const NOTHING_YET: &str = "there is nothing in the index yet: `riddle index FOLDER` reads a folder, `riddle status` says what it found";
 
 /// What retrieval and fusion found for a query.
 #[derive(Debug, Clone)]
@@ -33,7 +37,12 @@ pub struct Found {
     notices: Vec<String>,
     index: IndexFreshness,
     resident_weight_bytes: u64,
+    /// Identity of the embedder and the query's vector, where meaning was searched.
+    vector: Option<QueryVector>,
 }
+
+/// Identity of an embedder, and its vector of a query.
+type QueryVector = (String, Vec<f32>);
 
 /// What the reranker did.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -161,7 +170,11 @@ impl Assistant {
             ));
         }
         let end = text.char_indices().nth(MAX_QUERY_CHARS).map_or(text.len(), |(at, _)| at);
-        let (keyword, dense, fused) = self.retrieve(&text[..end], request)?;
+        let Lists { keyword, dense, fused, vector } = self.retrieve(&text[..end], request)?;
+        let mut notices = self.notices.clone();
+        if fused.is_empty() && self.catalog.chunk_count()? == 0 {
+            notices.push(NOTHING_YET.to_owned());
+        }
         let by_meaning = !dense.is_empty() || (self.vector.is_some() && self.embedder.is_used());
         Ok(Found {
             query: text[..end].to_owned(),
@@ -169,9 +182,10 @@ impl Assistant {
             dense,
             fused,
             order: if by_meaning { Order::Fused } else { Order::Keyword },
-            notices: self.notices.clone(),
+            notices,
             index: status::freshness(&self.catalog)?,
             resident_weight_bytes: self.embedder.resident_weight_bytes(),
+            vector,
         })
     }
 
@@ -187,19 +201,43 @@ impl Assistant {
     ) -> Result<Settled> {
         let _first = Foreground::enter(&self.config.home);
         let mut response = found.response(request.k, request.explain);
-        let Some(engine) = self.reranker(request)? else {
+        let opened = match self.reranker(request) {
+            // Nobody has chosen it, so nobody shall find nothing because of it.
+            Err(error) if self.is_default_reranker(request)? => {
+                response.notices.push(format!("not reranked: {error}"));
+                None
+            }
+            other => other?,
+        };
+        let Some(opened) = opened else {
             return Ok(Settled { response, run: None });
         };
-        let run = reranked(found, request.k, &engine, observer, &mut response)?;
+        let passages = found.fused.iter().map(|it| it.1.text.as_str());
+        if let Some(language) = opened.card.foreign_language(&found.query, passages) {
+            response.notices.push(format!(
+                "not reranked: {} was trained on {}, and this is in another language ({language})",
+                opened.engine.model(),
+                opened.card.languages.join(", ")
+            ));
+            return Ok(Settled { response, run: None });
+        }
+        let cosines = self.cosines(found)?;
+        let embedder = found.vector.as_ref().map_or("", |it| it.0.as_str());
+        let prior = opened.card.prior(embedder, request.rerank_settings.prior_scale, &cosines);
+        let run = reranked(found, request.k, &opened.engine, &prior, observer, &mut response)?;
         Ok(Settled { response, run: Some(run) })
     }
 
-    /// Layers of the reranker that [`settle`](Self::settle) would use, which is opened for that; 0 without one.
+    /// Layers of the reranker that [`settle`](Self::settle) would use, which is opened for that; 0 without one, and where the
+    /// default one can not be used.
     ///
     /// # Errors
     /// When it can not be opened.
     pub fn reranker_layers(&self, request: &SearchRequest) -> Result<u32> {
-        Ok(self.reranker(request)?.map_or(0, |it| it.num_layers()))
+        match self.reranker(request) {
+            Err(_) if self.is_default_reranker(request)? => Ok(0),
+            other => Ok(other?.map_or(0, |it| it.engine.num_layers())),
+        }
     }
 
     /// Whether [`settle`](Self::settle) would rerank.
@@ -212,6 +250,20 @@ impl Assistant {
             RerankChoice::Model(_) => true,
             RerankChoice::Configured => self.configured_reranker()?.is_some(),
         })
+    }
+
+    fn is_default_reranker(&self, request: &SearchRequest) -> Result<bool> {
+        let chosen = request.rerank != RerankChoice::Configured;
+        Ok(!chosen && self.catalog.setting(RERANKER_SETTING)?.is_none())
+    }
+
+    /// Similarity of every candidate's vector to the query's; none where meaning was not searched.
+    fn cosines(&self, found: &Found) -> Result<Vec<Option<f32>>> {
+        let Some((embedder, query)) = &found.vector else { return Ok(Vec::new()) };
+        let chunks: Vec<ChunkId> = found.fused.iter().map(|it| it.0.chunk).collect();
+        let vectors: HashMap<ChunkId, Vec<f32>> =
+            self.catalog.vectors_of(embedder, &chunks)?.into_iter().collect();
+        Ok(chunks.iter().map(|it| Some(cosine(query, vectors.get(it)?))).collect())
     }
 
     /// Keyword and vector retrieval side by side, fused.
@@ -240,7 +292,7 @@ impl Assistant {
             });
             (keyword, dense)
         });
-        let (keyword, dense) = (keyword?, dense?);
+        let (keyword, (dense, vector)) = (keyword?, dense?);
         let _stage = stage::enter("fuse");
         let lists =
             [RankedList { hits: &keyword, weight: 1.0 }, RankedList { hits: &dense, weight: 1.0 }];
@@ -254,30 +306,57 @@ impl Assistant {
             .filter_map(|it| Some((records.remove(&it.chunk)?, it)))
             .map(|(a, b)| (b, a));
         let fused = fused.collect();
-        Ok((keyword, dense, fused))
+        Ok(Lists { keyword, dense, fused, vector })
     }
 
-    fn by_vector(&self, query: &Query, request: &SearchRequest, limit: usize) -> Result<Vec<Hit>> {
-        let Some(reader) = &self.vector else { return Ok(Vec::new()) };
-        let vectors = {
+    fn by_vector(
+        &self,
+        query: &Query,
+        request: &SearchRequest,
+        limit: usize,
+    ) -> Result<(Vec<Hit>, Option<QueryVector>)> {
+        let Some(reader) = &self.vector else { return Ok((Vec::new(), None)) };
+        let (id, vector) = {
             let _stage = stage::enter("embed");
-            let Some(embedder) = self.embedder.get(&self.config)? else { return Ok(Vec::new()) };
-            embedder.embed(&[&query.text], EmbedRole::Query).map_err(Error::stage("embedding"))?
+            let Some(embedder) = self.embedder.get(&self.config)? else {
+                return Ok((Vec::new(), None));
+            };
+            let vectors = embedder
+                .embed(&[&query.text], EmbedRole::Query)
+                .map_err(Error::stage("embedding"))?;
+            (embedder.id().to_owned(), vectors.into_iter().next())
         };
         let _stage = stage::enter("vector");
-        let query = Query { vector: vectors.into_iter().next(), ..query.clone() };
-        reader.retrieve(&query, &request.filter, limit).map_err(Error::stage("vector search"))
+        let query = Query { vector: vector.clone(), ..query.clone() };
+        let hits = reader
+            .retrieve(&query, &request.filter, limit)
+            .map_err(Error::stage("vector search"))?;
+        Ok((hits, vector.map(|it| (id, it))))
     }
 }
 
-/// Keyword list, vector list, and both fused with what the catalog knows.
-type Lists = (Vec<Hit>, Vec<Hit>, Vec<(Fused, ChunkRecord)>);
+/// What retrieval found.
+struct Lists {
+    keyword: Vec<Hit>,
+    dense: Vec<Hit>,
+    /// Both fused, with what the catalog knows.
+    fused: Vec<(Fused, ChunkRecord)>,
+    vector: Option<QueryVector>,
+}
+
+/// Cosine of two vectors; 0 where one has no length.
+fn cosine(a: &[f32], b: &[f32]) -> f32 {
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+    let norm = (dot(a, a) * dot(b, b)).sqrt();
+    if norm > 0.0 { dot(a, b) / norm } else { 0.0 }
+}
 
 /// Runs the reranker over everything found and puts its order into the response.
 fn reranked(
     found: &Found,
     k: usize,
     engine: &Arc<Engine>,
+    prior: &[f32],
     observer: &mut dyn LayerObserver,
     response: &mut SearchResponse,
 ) -> Result<RerankRun> {
@@ -289,8 +368,9 @@ fn reranked(
         .collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let mut keep = Keep { layers: Vec::new(), inner: observer };
-    let outcome =
-        engine.rerank(&found.query, &texts, k, &mut keep).map_err(Error::stage("reranking"))?;
+    let outcome = engine
+        .rerank_with_prior(&found.query, &texts, prior, k, &mut keep)
+        .map_err(Error::stage("reranking"))?;
     response.hits.clear();
     for (ranked, rank) in outcome.ranked.iter().zip(1..) {
         let (fused, record) = &found.fused[ranked.index];

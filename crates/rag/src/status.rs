@@ -10,7 +10,7 @@ use riddle_catalog::{ActiveEmbedder, Catalog};
 
 use crate::{
     Config, FileStatus, IndexFreshness, ModelStatus, Result, RootStatus, Status, derived, embedder,
-    library::AS_OF_SETTING, rerank::RERANKER_SETTING,
+    library::AS_OF_SETTING, rerank,
 };
 
 /// Seconds since 1970.
@@ -47,11 +47,11 @@ pub(crate) fn status(config: &Config, catalog: &Catalog, files: bool) -> Result<
         })
         .collect();
     let active = catalog.active_embedder()?;
-    let reranker = catalog.setting(RERANKER_SETTING)?;
+    let reranker = rerank::configured(catalog)?;
     let wanted = embedder::wanted(catalog)?;
     let models = config
         .model_store()
-        .and_then(|store| Ok(store.list()?))
+        .and_then(|store| Ok(store.list_all()?))
         .unwrap_or_default()
         .into_iter()
         .map(|it| ModelStatus {

@@ -47,8 +47,9 @@ pub enum Location {
     Message {
         /// `body`, `headers`, or an attachment's name.
         part: String,
-        /// First line inside the part.
-        line: u32,
+        /// First paragraph inside the part, from 1.
+        #[serde(alias = "line")]
+        paragraph: u32,
     },
     /// The file as a whole: the format gives no finer position.
     Whole,
@@ -79,7 +80,10 @@ impl std::fmt::Display for Location {
                 }
                 span(f, "row", *start, *end)
             }
-            Location::Message { part, line } => write!(f, "{part}, line {line}"),
+            Location::Message { part, paragraph } => {
+                let part = if part == "body" { "message" } else { part };
+                write!(f, "{part}, paragraph {paragraph}")
+            }
             Location::Whole => f.write_str("whole file"),
         }
     }

@@ -33,6 +33,10 @@ pub struct Generation {
     pub first_token_ms: f64,
     /// Tokens written, where the generator counts them.
     pub tokens: Option<usize>,
+    /// What a model was asked, word for word; `None` where no model was.
+    pub prompt: Option<String>,
+    /// What the reader of the answer should know: passages that did not fit, an answer that breaks off.
+    pub notices: Vec<String>,
 }
 
 /// Writes an answer from passages.
@@ -40,7 +44,8 @@ pub trait Generator: Send + Sync {
     /// Name shown beside the answer, for example `local:qwen3-1.7b-q4_k`.
     fn name(&self) -> &str;
 
-    /// Writes the answer, handing each piece of text to `sink` as it comes; `Break` stops it.
+    /// Writes the answer, handing each piece of text to `sink` as it comes; `Break` stops it. A generator that waits
+    /// hands on empty pieces, so that a wait can be stopped as well.
     ///
     /// # Errors
     /// When the model can not be run or the remote side fails. A stopped run is not an error.

@@ -1,0 +1,182 @@
+//! Who writes the answer, and where passages may be sent.
+
+use std::ops::ControlFlow;
+
+use riddle_catalog::Catalog;
+use riddle_llm::{Endpoint, NO_ANSWER, Remote, RemoteOptions};
+use riddle_types::Generator;
+
+use crate::{
+    AskRequest, Config, Error, Result,
+    answer::{LLM_EXTRACTIVE, LLM_REMOTE},
+    extract::{Evidence, Extractive},
+};
+
+/// Setting: origins of the endpoints that passages may be sent to, one per line.
+const ALLOWED_SETTING: &str = "allowed_endpoints";
+
+/// An endpoint and its model.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RemoteLlm {
+    /// Address of the server, of its API or of its chat completions.
+    pub url: String,
+    /// Name of the model there.
+    pub model: String,
+    /// Key, if it wants one.
+    pub key: Option<String>,
+    /// Tokens that the model reads and writes together; `None`: 8 192.
+    pub context_tokens: Option<usize>,
+}
+
+impl std::fmt::Debug for RemoteLlm {
+    /// Without the key: this ends up in logs.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RemoteLlm")
+            .field("url", &riddle_models::web::shown(&self.url))
+            .field("model", &self.model)
+            .field("key", &self.key.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is known of an endpoint without asking it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndpointInfo {
+    /// Scheme, host and port.
+    pub origin: String,
+    /// It is on this very machine: nothing leaves it.
+    pub is_local: bool,
+    /// Questions and passages may be sent to it.
+    pub is_allowed: bool,
+}
+
+/// The generator of that name, if it may be used; opening it sends nothing.
+pub(crate) fn open(
+    config: &Config,
+    catalog: &Catalog,
+    request: &AskRequest,
+    llm: &str,
+) -> Result<Option<Box<dyn Generator>>> {
+    if llm == LLM_EXTRACTIVE {
+        return Ok(None);
+    }
+    if llm != LLM_REMOTE {
+        return Err(Error::BadRequest(format!(
+            "{llm:?} can not answer: use --llm {LLM_EXTRACTIVE}, which quotes your files, or --llm {LLM_REMOTE}"
+        )));
+    }
+    let Some(remote) = &request.remote else {
+        return Err(Error::BadRequest(
+            "no endpoint is known: give its address and the model's name with --llm-url and --llm-model, or in RIDDLE_LLM_URL and RIDDLE_LLM_MODEL".to_owned(),
+        ));
+    };
+    let endpoint = Endpoint::parse(&remote.url).map_err(bad)?;
+    if !endpoint.is_local() && !allowed(catalog)?.iter().any(|it| it == endpoint.origin()) {
+        return Err(Error::BadRequest(format!(
+            "{} would be sent your questions and the passages found for them: allow it once (--allow-endpoint, or in the app's settings)",
+            endpoint.origin()
+        )));
+    }
+    let mut options = RemoteOptions::new(remote.model.as_str());
+    options.key.clone_from(&remote.key);
+    options.context_tokens = remote.context_tokens.unwrap_or(options.context_tokens);
+    options.offline = config.offline || request.offline;
+    Ok(Some(Box::new(Remote::new(endpoint, options).map_err(bad)?)))
+}
+
+pub(crate) fn extractive(evidence: Evidence) -> Box<dyn Generator> {
+    Box::new(Extractive::new(evidence))
+}
+
+/// Origins that passages may be sent to.
+pub(crate) fn allowed(catalog: &Catalog) -> Result<Vec<String>> {
+    let setting = catalog.setting(ALLOWED_SETTING)?.unwrap_or_default();
+    Ok(setting.lines().map(str::to_owned).collect())
+}
+
+/// What is known of an endpoint.
+pub(crate) fn info(catalog: &Catalog, address: &str) -> Result<EndpointInfo> {
+    let endpoint = Endpoint::parse(address).map_err(bad)?;
+    Ok(EndpointInfo {
+        origin: endpoint.origin().to_owned(),
+        is_local: endpoint.is_local(),
+        is_allowed: endpoint.is_local()
+            || allowed(catalog)?.iter().any(|it| it == endpoint.origin()),
+    })
+}
+
+/// Remembers whether passages may be sent to this endpoint; returns its origin.
+pub(crate) fn allow(catalog: &Catalog, address: &str, may: bool) -> Result<String> {
+    let endpoint = Endpoint::parse(address).map_err(bad)?;
+    let mut allowed = allowed(catalog)?;
+    let before = allowed.len();
+    allowed.retain(|it| may || it != endpoint.origin());
+    if may && !allowed.iter().any(|it| it == endpoint.origin()) {
+        allowed.push(endpoint.origin().to_owned());
+    }
+    if allowed.len() != before {
+        catalog.set_setting(ALLOWED_SETTING, Some(&allowed.join("\n")))?;
+    }
+    Ok(endpoint.origin().to_owned())
+}
+
+fn bad(error: riddle_llm::Error) -> Error {
+    Error::BadRequest(error.to_string())
+}
+
+/// Hands an answer on as it comes, unless it may still become the words for no answer.
+pub(crate) struct Withheld<'a> {
+    sink: &'a mut dyn FnMut(&str) -> ControlFlow<()>,
+    held: String,
+    open: bool,
+}
+
+impl<'a> Withheld<'a> {
+    pub(crate) fn new(sink: &'a mut dyn FnMut(&str) -> ControlFlow<()>) -> Withheld<'a> {
+        Withheld { sink, held: String::new(), open: false }
+    }
+
+    pub(crate) fn push(&mut self, piece: &str) -> ControlFlow<()> {
+        if self.open || piece.is_empty() {
+            return (self.sink)(piece);
+        }
+        self.held.push_str(piece);
+        let said = self.held.trim_start();
+        if NO_ANSWER.starts_with(said) || said.starts_with(NO_ANSWER) {
+            return (self.sink)("");
+        }
+        self.open = true;
+        (self.sink)(&std::mem::take(&mut self.held))
+    }
+}
+
+/// Whether the model has said that the passages hold no answer.
+pub(crate) fn is_no_answer(text: &str) -> bool {
+    text.trim_start().starts_with(NO_ANSWER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(pieces: &[&str]) -> String {
+        let mut shown = String::new();
+        let mut sink = |piece: &str| {
+            shown.push_str(piece);
+            ControlFlow::Continue(())
+        };
+        let mut withheld = Withheld::new(&mut sink);
+        for piece in pieces {
+            assert!(withheld.push(piece).is_continue());
+        }
+        shown
+    }
+
+    #[test]
+    fn no_answer_is_not_shown_and_what_only_begins_like_it_is() {
+        assert_eq!(shown(&["NO", " ANS", "WER", "."]), "");
+        assert!(is_no_answer("\nNO ANSWER."));
+        assert_eq!(shown(&["NO", " dogs", " allowed [1]"]), "NO dogs allowed [1]");
+        assert_eq!(shown(&[" ", "Blue", " [1]"]), " Blue [1]");
+    }
+}
