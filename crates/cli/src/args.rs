@@ -11,7 +11,9 @@ use clap::{
 };
 use clap_complete::Shell;
 use riddle_eval::Stage;
-use riddle_rag::{Guarantee, Meets, Mode, Pruning, RerankChoice, RerankSettings, StorePrecision};
+use riddle_rag::{
+    Guarantee, Meets, Mode, Pruning, RemoteLlm, RerankChoice, RerankSettings, StorePrecision,
+};
 use riddle_types::{FileKind, Filter};
 
 pub(crate) use self::{
@@ -157,6 +159,9 @@ pub(crate) struct PruningArgs {
     /// Prune so that on average at most this share of the results differs (needs a calibrated model)
     #[arg(long, value_name = "A", value_parser = share::<f64>, conflicts_with_all = ["threshold", "precision"])]
     pub(crate) error_probability: Option<f64>,
+    /// Logits per unit of cosine that a reranker with a retrieval prior adds; 0 = the model alone [default: the model's]
+    #[arg(long, value_name = "LOGITS", value_parser = not_negative)]
+    pub(crate) prior_scale: Option<f32>,
 }
 
 impl PruningArgs {
@@ -170,7 +175,12 @@ impl PruningArgs {
             }
             _ => Pruning::Never,
         };
-        RerankSettings { mode: self.mode.unwrap_or_default(), pruning, ..RerankSettings::default() }
+        RerankSettings {
+            mode: self.mode.unwrap_or_default(),
+            pruning,
+            prior_scale: self.prior_scale,
+            ..RerankSettings::default()
+        }
     }
 }
 
@@ -228,13 +238,48 @@ pub(crate) struct SearchArgs {
 pub(crate) struct AskArgs {
     /// The question
     pub(crate) question: String,
-    /// Who writes the answer: extractive (the best sentences, verbatim)
+    /// Who writes the answer: extractive (the best sentences, verbatim) or remote (the endpoint given below)
     #[arg(long, default_value = "extractive", value_name = "LLM")]
     pub(crate) llm: String,
+    #[command(flatten)]
+    pub(crate) endpoint: EndpointArgs,
     #[command(flatten)]
     pub(crate) rank: RankArgs,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
+}
+
+/// An endpoint that speaks the OpenAI protocol; its key comes from `RIDDLE_LLM_KEY`, because arguments can be seen by
+/// others.
+#[derive(Debug, Clone, Default, Args)]
+#[command(
+    next_help_heading = "Endpoint (Ollama, llama.cpp, LM Studio, vLLM, OpenAI; its key in RIDDLE_LLM_KEY)"
+)]
+pub(crate) struct EndpointArgs {
+    /// Its address, as http://localhost:11434/v1
+    #[arg(long, value_name = "URL", env = "RIDDLE_LLM_URL")]
+    pub(crate) llm_url: Option<String>,
+    /// Name of the model there
+    #[arg(long, value_name = "NAME", env = "RIDDLE_LLM_MODEL")]
+    pub(crate) llm_model: Option<String>,
+    /// Tokens that the model reads and writes together [default: 8192]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(crate) llm_context: Option<usize>,
+    /// Let the endpoint be sent questions and passages of your files, from now on; not needed on this machine
+    #[arg(long, requires = "llm_url")]
+    pub(crate) allow_endpoint: bool,
+}
+
+impl EndpointArgs {
+    /// Where there is a model to ask.
+    pub(crate) fn remote(&self) -> Option<RemoteLlm> {
+        Some(RemoteLlm {
+            url: self.llm_url.clone().filter(|it| !it.trim().is_empty())?,
+            model: self.llm_model.clone().filter(|it| !it.trim().is_empty())?,
+            key: std::env::var("RIDDLE_LLM_KEY").ok().filter(|it| !it.trim().is_empty()),
+            context_tokens: self.llm_context,
+        })
+    }
 }
 
 #[derive(Debug, Clone, Args)]
@@ -352,6 +397,12 @@ pub(crate) struct EvalArgs {
     /// Rerank the candidates of runs/NAME.trec instead of searching
     #[arg(long, value_name = "NAME")]
     pub(crate) run: Option<String>,
+    /// The run's scores are cosines: give them to a reranker that has a retrieval prior
+    #[arg(long)]
+    pub(crate) run_cosines: bool,
+    /// Measure the order after every layer of the reranker, too
+    #[arg(long, requires = "run")]
+    pub(crate) layers: bool,
     /// Candidates of keywords and vectors, each, or of the run [default: 10, or all of the run]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(crate) candidates: Option<usize>,

@@ -124,12 +124,12 @@ impl Dataset {
         Ok(())
     }
 
-    /// The candidates that the run `name` (`runs/NAME.trec`) gives each query, best first: by score,
-    /// equal scores in the order of the file.
+    /// The candidates that the run `name` (`runs/NAME.trec`) gives each query with their scores, best first: by
+    /// score, equal scores in the order of the file.
     ///
     /// # Errors
     /// A missing file, a line that is not in TREC's six columns, or a document that the corpus lacks.
-    pub fn run(&self, name: &str) -> Result<HashMap<String, Vec<usize>>> {
+    pub fn run(&self, name: &str) -> Result<HashMap<String, Vec<(usize, f64)>>> {
         let path = self.dir.join("runs").join(format!("{name}.trec"));
         // A name is not a path: it must not lead out of the dataset.
         if name.is_empty() || name.contains(['/', '\\']) || name.starts_with('.') {
@@ -162,7 +162,7 @@ impl Dataset {
         let by_score = |mut list: Vec<(f64, usize)>| {
             // The sort is stable: equal scores keep the order of the file.
             list.sort_by(|a, b| b.0.total_cmp(&a.0));
-            list.into_iter().map(|(_, place)| place).collect()
+            list.into_iter().map(|(score, place)| (place, score)).collect()
         };
         Ok(scored.into_iter().map(|(query, list)| (query, by_score(list))).collect())
     }
@@ -402,10 +402,13 @@ mod tests {
         let dir = good();
         let write = |text: &str| fs::write(dir.path().join("runs/x.trec"), text).expect("write");
         let dataset = Dataset::open(dir.path()).expect("good");
+        let places = |dataset: &Dataset| -> Vec<usize> {
+            dataset.run("x").expect("good")["q"].iter().map(|it| it.0).collect()
+        };
         write("q Q0 a 1 0.5 x\nq Q0 b 2 0.9 x\n");
-        assert_eq!(dataset.run("x").expect("good")["q"], [1, 0]);
+        assert_eq!(places(&dataset), [1, 0]);
         write("q Q0 b 1 0.5 x\nq Q0 a 2 0.5 x\n");
-        assert_eq!(dataset.run("x").expect("good")["q"], [1, 0]);
+        assert_eq!(places(&dataset), [1, 0]);
         for (text, want) in [
             ("q Q0 a 1\n", "x.trec:1: 4 columns"),
             ("q Q0 a 1 NaN x\n", "x.trec:1: the score"),

@@ -9,8 +9,8 @@ use std::{
 };
 
 use riddle_rag::{
-    Assistant, Config, DEFAULT_CANDIDATES, IndexEvent, RerankChoice, RerankSettings, SearchRequest,
-    SearchResponse, StageLists, open_reranker,
+    Assistant, Config, DEFAULT_CANDIDATES, IndexEvent, Mode, PriorReranker, RerankChoice,
+    RerankSettings, SearchRequest, SearchResponse, StageLists, models::DEFAULT_RERANKER,
 };
 use riddle_types::{LayerEvent, LayerObserver};
 
@@ -39,6 +39,10 @@ pub struct EvalOptions {
     pub stages: Vec<Stage>,
     /// Rerank the candidates of `runs/NAME.trec` instead of searching.
     pub run: Option<String>,
+    /// The run's scores are cosines, which a model with a retrieval prior is given.
+    pub run_cosines: bool,
+    /// Measure the order after every layer of the run's reranking, too.
+    pub layers: bool,
     /// Candidates of each retriever, or of the run; `None`: the default, or all of the run.
     pub candidates: Option<usize>,
     /// Results the reranker is asked for.
@@ -95,6 +99,16 @@ pub fn evaluate(
     if options.top_k == 0 || options.candidates == Some(0) || options.limit_queries == Some(0) {
         return Err(Error::BadOption(
             "--top-k, --candidates and --limit-queries must be at least 1".to_owned(),
+        ));
+    }
+    if options.run_cosines && options.run.is_none() {
+        return Err(Error::BadOption(
+            "--run-cosines is about the scores of a run: give one with --run".to_owned(),
+        ));
+    }
+    if options.layers && (options.run.is_none() || options.settings.mode != Mode::Off) {
+        return Err(Error::BadOption(
+            "--layers measures the full forward over the candidates of a run: give one with --run, and no --mode".to_owned(),
         ));
     }
     if options.files.is_some() && (options.run.is_some() || options.ignore_titles) {
@@ -168,13 +182,14 @@ fn stopped(stop: &AtomicBool) -> Result<()> {
     if stop.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
 }
 
-/// The reranker to use: the one asked for, else the one the user's home is set to.
+/// The reranker to use: the one asked for, else the one the user's home is set to; a home without an index has no
+/// settings and takes the default.
 fn reranker_name(options: &EvalOptions) -> Option<String> {
-    options.model.clone().or_else(|| {
-        // A home without an index has no settings either.
-        let assistant = Assistant::open(options.config.clone()).ok()?;
-        assistant.status(false).ok()?.reranker
-    })
+    let chosen = || match Assistant::open(options.config.clone()) {
+        Ok(assistant) => assistant.configured_reranker().ok()?,
+        Err(_) => Some(DEFAULT_RERANKER.to_owned()),
+    };
+    options.model.clone().or_else(chosen)
 }
 
 fn no_reranker() -> Error {
@@ -404,7 +419,14 @@ fn rerank_run(
     }
     let candidates = dataset.run(run)?;
     let model = reranker_name(options).ok_or_else(no_reranker)?;
-    let reranker = open_reranker(&options.config, &model, &options.settings, options.top_k)?;
+    let opened = PriorReranker::open(
+        &options.config,
+        &model,
+        &options.settings,
+        options.top_k,
+        options.layers,
+    )?;
+    let reranker = &opened.reranker;
     let mut runs = options
         .save_runs
         .as_deref()
@@ -412,6 +434,7 @@ fn rerank_run(
         .transpose()?;
     let limit = options.candidates.unwrap_or(usize::MAX);
     let (mut before, mut after) = (Tally::default(), Tally::default());
+    let mut by_layer: BTreeMap<u32, Vec<Measures>> = BTreeMap::new();
     let mut without = 0;
     for (number, query) in dataset.queries.iter().enumerate() {
         stopped(stop)?;
@@ -419,17 +442,34 @@ fn rerank_run(
         let given = candidates.get(&query.id).map_or(&[][..], Vec::as_slice);
         without += usize::from(given.is_empty());
         let given = &given[..given.len().min(limit)];
-        let id = |place: &usize| dataset.documents[*place].id.as_str();
+        let cosines: Vec<Option<f32>> =
+            given.iter().map(|it| options.run_cosines.then_some(it.1 as f32)).collect();
+        if cosines.iter().flatten().any(|it| !(-1.001..=1.001).contains(it)) {
+            return Err(Error::BadOption(format!(
+                "the scores of {run} are not cosines, which lie between -1 and 1: leave out --run-cosines"
+            )));
+        }
+        let id = |it: &(usize, f64)| dataset.documents[it.0].id.as_str();
         let ids: Vec<&str> = given.iter().map(id).collect();
-        let texts: Vec<String> = given.iter().map(|&it| passage(dataset, it)).collect();
+        let texts: Vec<String> = given.iter().map(|it| passage(dataset, it.0)).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let started = Instant::now();
-        let outcome = reranker.rerank(&query.text, &texts, options.top_k, &mut StopFlag(stop));
+        let prior = opened.prior(&cosines);
+        let mut watch = Watch { stop, layers: options.layers.then(Vec::new) };
+        let outcome =
+            reranker.rerank_with_prior(&query.text, &texts, &prior, options.top_k, &mut watch);
         let ms = started.elapsed().as_secs_f64() * 1e3;
         stopped(stop)?;
         let outcome =
             outcome.map_err(|source| Error::Rerank { query: query.id.clone(), source })?;
         let reranked: Vec<&str> = outcome.ranked.iter().map(|it| ids[it.index]).collect();
+        for (layer, scores) in watch.layers.into_iter().flatten() {
+            let mut order: Vec<usize> = (0..scores.len()).collect();
+            order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
+            let order: Vec<&str> =
+                order.into_iter().take(options.top_k).map(|it| ids[it]).collect();
+            by_layer.entry(layer).or_default().push(Measures::of(&order, judgments));
+        }
         before.measures.push(Measures::of(&ids, judgments));
         after.measures.push(Measures::of(&reranked, judgments));
         if let Some(runs) = &mut runs {
@@ -456,8 +496,31 @@ fn rerank_run(
             .push(format!("{without} queries have no candidates in {run} and count as 0"));
     }
     report.stages = reports(&BTreeMap::from([(Stage::Run, before), (Stage::Rerank, after)]));
+    for measured in by_layer.values_mut() {
+        // A query without candidates is one without an answer, as in the stages.
+        measured.resize_with(dataset.queries.len(), Measures::default);
+    }
+    report.layers = by_layer.iter().map(|(&layer, it)| (layer, Measures::mean(it))).collect();
     report.reranker = Some(reranker.model().to_owned());
     Ok(())
+}
+
+/// Stops the reranker between two layers, and keeps the scores of each if they are wanted.
+struct Watch<'a> {
+    stop: &'a AtomicBool,
+    layers: Option<Vec<(u32, Vec<f32>)>>,
+}
+
+impl LayerObserver for Watch<'_> {
+    fn on_layer(&mut self, event: &LayerEvent) -> ControlFlow<()> {
+        // Layers before the first that the head can read have no scores.
+        if let Some(layers) = &mut self.layers
+            && !event.scores.is_empty()
+        {
+            layers.push((event.layer, event.scores.clone()));
+        }
+        StopFlag(self.stop).on_layer(event)
+    }
 }
 
 /// What the reranker reads of a document: title and text, as BEIR's own models do.

@@ -94,6 +94,9 @@ pub struct EvalReport {
     pub queries: usize,
     /// The stages, by name.
     pub stages: BTreeMap<Stage, StageReport>,
+    /// The order after every layer of the reranker, where that was asked for.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub layers: BTreeMap<u32, Measures>,
     /// The index; `None` when candidates were given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corpus: Option<CorpusReport>,

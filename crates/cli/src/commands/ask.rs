@@ -1,8 +1,11 @@
 //! `riddle ask`.
 
-use std::{ops::ControlFlow, time::Instant};
+use std::{io::Write as _, ops::ControlFlow, time::Instant};
 
-use riddle_rag::{AskRequest, AskResponse, Assistant, DEFAULT_CANDIDATES, SearchRequest};
+use riddle_rag::{
+    AskRequest, AskResponse, Assistant, DEFAULT_CANDIDATES, LLM_EXTRACTIVE, LLM_REMOTE, Records,
+    SearchRequest,
+};
 
 use crate::{
     args::AskArgs,
@@ -14,12 +17,21 @@ use crate::{
     show::{self, Flow},
 };
 
-/// The generator that is always there.
-const EXTRACTIVE: &str = "extractive";
+/// Score of a sentence against the passage it cites below which it is marked.
+const SUPPORTED: f32 = 0.5;
 
 /// Answers and shows the sources.
 pub(crate) fn run(args: &AskArgs, context: &Context) -> Result<(), Failure> {
     check_llm(&args.llm)?;
+    let config = context.config.clone();
+    if let (true, Some(url)) = (args.endpoint.allow_endpoint, &args.endpoint.llm_url) {
+        let origin = Records::open(config.clone())?.allow_endpoint(url, true)?;
+        // With stderr closed there is nobody to tell.
+        let _ = writeln!(
+            std::io::stderr(),
+            "riddle: {origin} may be sent questions and passages from now on"
+        );
+    }
     let candidates = args.rank.candidates.unwrap_or(DEFAULT_CANDIDATES);
     let request = AskRequest {
         search: SearchRequest {
@@ -30,9 +42,10 @@ pub(crate) fn run(args: &AskArgs, context: &Context) -> Result<(), Failure> {
             rerank_settings: args.rank.pruning.settings(),
             ..SearchRequest::new(args.question.clone())
         },
+        remote: args.endpoint.remote(),
         ..AskRequest::new(args.question.clone())
     };
-    let assistant = Assistant::open(context.config.clone())?;
+    let assistant = Assistant::open(config)?;
     // Opening reads models and indexes; only the answer itself is timed.
     context.take_times();
     let started = Instant::now();
@@ -67,15 +80,15 @@ pub(crate) fn run(args: &AskArgs, context: &Context) -> Result<(), Failure> {
 
 /// Says what works instead of what does not.
 fn check_llm(llm: &str) -> Result<(), Failure> {
-    if llm == EXTRACTIVE {
+    if llm == LLM_EXTRACTIVE || llm == LLM_REMOTE {
         return Ok(());
     }
-    if llm == "remote" || llm.strip_prefix("local:").is_some_and(|it| !it.is_empty()) {
+    if llm.strip_prefix("local:").is_some_and(|it| !it.is_empty()) {
         return Err(Failure::run(format!(
-            "answers by {llm} are not built yet: use --llm extractive, which quotes the best sentences"
+            "answers by {llm} are not built yet: use --llm extractive, which quotes the best sentences, or --llm remote"
         )));
     }
-    Err(Failure::usage(format!("{llm:?} can not answer: use --llm extractive")))
+    Err(Failure::usage(format!("{llm:?} can not answer: use --llm extractive or --llm remote")))
 }
 
 /// The response with its measures; an answer that is not there is `null`, never missing.
@@ -109,8 +122,20 @@ fn sources(response: &AskResponse, times: &Times, style: Style) -> String {
     if !response.citations.is_empty() {
         page.push('\n');
     }
-    // The only generator until language models come; what it does says more than its name.
-    let how = if response.answer.is_some() { "quoted, without a language model · " } else { "" };
+    // A quotation is in the files by its nature; a model may say what it likes.
+    if response.llm != LLM_EXTRACTIVE {
+        for claim in response.supported.iter().filter(|it| it.score < SUPPORTED) {
+            let what = if claim.citation.is_some() { "doubtful" } else { "not in the files" };
+            let sentence = show::clean(&claim.sentence);
+            page.push_str(&format!("{} “{sentence}”\n", style.yellow(format_args!("{what}:"))));
+        }
+    }
+    let how = match (&response.answer, response.llm.as_str()) {
+        (None, _) => String::new(),
+        // What it does says more than its name.
+        (Some(_), LLM_EXTRACTIVE) => "quoted, without a language model · ".to_owned(),
+        (Some(_), llm) => format!("written by {} · ", show::clean(llm)),
+    };
     page.push_str(&format!("{how}order: {}\n", show::order(&response.order)));
     let left_out = show::states(&response.not_searched);
     if response.not_searched.values().any(|it| *it > 0) {
@@ -150,11 +175,13 @@ mod tests {
                 .collect(),
             supported: Vec::new(),
             evidence: 0.0,
-            llm: EXTRACTIVE.to_owned(),
+            llm: LLM_EXTRACTIVE.to_owned(),
             order: Order::Keyword,
             notices: Vec::new(),
             index: IndexFreshness::default(),
             not_searched: BTreeMap::from([("failed", 2), ("no_text", 1)]),
+            tokens: None,
+            prompt: None,
             first_token_ms: 3.0,
             resident_weight_bytes: 0,
         }
@@ -187,10 +214,8 @@ mod tests {
 
     #[test]
     fn what_can_not_answer_says_what_can() {
-        assert!(check_llm("extractive").is_ok());
-        for (llm, usage) in
-            [("local:qwen", false), ("remote", false), ("local:", true), ("gpt", true)]
-        {
+        assert!(check_llm("extractive").is_ok() && check_llm("remote").is_ok());
+        for (llm, usage) in [("local:qwen", false), ("local:", true), ("gpt", true)] {
             let failure = check_llm(llm).expect_err(llm);
             assert_eq!(matches!(failure, Failure::Usage(_)), usage, "{llm}");
             assert!(format!("{failure:?}").contains("--llm extractive"), "{failure:?}");

@@ -38,6 +38,8 @@ pub(crate) fn run(args: &EvalArgs, context: &Context) -> Result<(), Failure> {
         embedder: args.embedder.as_deref().map(lasting_name).transpose()?,
         stages: args.stages.clone(),
         run: args.run.clone(),
+        run_cosines: args.run_cosines,
+        layers: args.layers,
         candidates: args.candidates,
         top_k: args.top_k,
         model: args.model.clone(),
@@ -68,6 +70,10 @@ fn page(report: &EvalReport, style: Style) -> String {
     let header: Vec<String> = COLUMNS.iter().map(|it| format!("{it:>12}")).collect();
     page.push_str(&format!("{}\n", style.dim(header.concat())));
     page.push_str(&rows(report));
+    for (layer, it) in &report.layers {
+        let name = format!("layer {layer}");
+        page.push_str(&format!("{name:>10}{:>12.4}{:>12.4}\n", it.ndcg_10, it.mrr_10));
+    }
     if let Some(corpus) = &report.corpus {
         let reused = if corpus.reused { "indexed earlier, in" } else { "indexed in" };
         page.push_str(&format!(

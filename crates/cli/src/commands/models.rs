@@ -3,7 +3,7 @@
 use std::{ops::ControlFlow, path::Path};
 
 use riddle_rag::{
-    Library, StorePrecision,
+    Library, NO_RERANKER, StorePrecision,
     models::{
         InstalledModel, KNOWN, Kind, KnownModel, ModelStore, Network, PullOptions, Verification,
     },
@@ -18,9 +18,6 @@ use crate::{
     progress::Progress,
     show,
 };
-
-/// Word that stands for no reranker.
-const NONE: &str = "none";
 
 /// Dispatches.
 pub(crate) fn run(args: &ModelsArgs, context: &Context) -> Result<(), Failure> {
@@ -85,16 +82,10 @@ fn line(model: &InstalledModel) -> String {
 }
 
 fn list(store: &ModelStore, context: &Context) -> Result<(), Failure> {
-    let models = store.list()?;
+    let models = store.list_all()?;
     if context.json {
         let models: Vec<Value> = models.iter().map(describe).collect();
         return context.out.json(&json!({ "store": store.dir(), "models": models }));
-    }
-    if models.is_empty() {
-        return context.out.line(format_args!(
-            "no models in {}: `riddle models pull all-MiniLM-L6-v2` fetches the default embedder",
-            show::path(&store.dir().to_string_lossy())
-        ));
     }
     models.iter().try_for_each(|model| context.out.line(line(model)))
 }
@@ -175,7 +166,8 @@ fn done(what: &str, model: &InstalledModel, context: &Context) -> Result<(), Fai
 fn verify(store: &ModelStore, name: Option<&str>, context: &Context) -> Result<(), Failure> {
     let names = match name {
         Some(name) => vec![name.to_owned()],
-        None => store.list()?.into_iter().map(|it| it.name).collect(),
+        // What comes with the program is right until it is somewhere else.
+        None => store.list()?.into_iter().filter(|it| it.dir.is_dir()).map(|it| it.name).collect(),
     };
     let mut results = Vec::new();
     let mut failures = Vec::new();
@@ -263,7 +255,7 @@ fn remove(store: &ModelStore, name: &str, context: &Context) -> Result<(), Failu
 /// Chooses by what the model is: the name tells which of the two settings is meant.
 fn choose(store: &ModelStore, name: &str, context: &Context) -> Result<(), Failure> {
     let name = &lasting_name(name)?;
-    let reranker = if name == NONE {
+    let reranker = if name == NO_RERANKER {
         None
     } else {
         let Some(model) = store.find(name) else {

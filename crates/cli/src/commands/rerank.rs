@@ -109,8 +109,7 @@ fn read_request(path: Option<&Path>) -> Result<RerankRequest, Failure> {
 }
 
 pub(crate) fn parse_request(text: &[u8]) -> Result<RerankRequest, String> {
-    const SHAPE: &str =
-        r#"a request is {"query": "…", "documents": ["…", {"id": "…", "text": "…"}], "top_n": 10}"#;
+    const SHAPE: &str = r#"a request is {"query": "…", "documents": ["…", {"id": "…", "text": "…", "cosine": 0.5}], "top_n": 10}"#;
     serde_json::from_slice(text).map_err(|error| format!("{error}: {SHAPE}"))
 }
 
@@ -147,7 +146,8 @@ mod tests {
         let request = parse_request(text).expect("a request");
         assert_eq!(request.top_n, None);
         assert_eq!(request.documents[0], RerankDocument::Text("a".to_owned()));
-        let named = RerankDocument::Named { id: Some(7.into()), text: "b".to_owned() };
+        let named =
+            RerankDocument::Named { id: Some(7.into()), text: "b".to_owned(), cosine: None };
         assert_eq!(request.documents[1], named);
     }
 

@@ -1,6 +1,8 @@
 //! `riddle search`.
 
-use riddle_rag::{Assistant, DEFAULT_CANDIDATES, SearchHit, SearchRequest, SearchResponse};
+use riddle_rag::{
+    Assistant, DEFAULT_CANDIDATES, NOTHING_YET, SearchHit, SearchRequest, SearchResponse,
+};
 
 use crate::{
     args::SearchArgs,
@@ -43,7 +45,10 @@ fn page(response: &SearchResponse, times: &Times, explain: bool, style: Style) -
         page.push('\n');
     }
     if response.hits.is_empty() {
-        page.push_str("nothing found: try other words, or fewer conditions\n\n");
+        // Other words would not help where there is nothing.
+        let empty = response.notices.iter().any(|it| it == NOTHING_YET);
+        let advice = if empty { "" } else { ": try other words, or fewer conditions" };
+        page.push_str(&format!("nothing found{advice}\n\n"));
     }
     page.push_str(&format!("order: {}\n", show::order(&response.order)));
     for notice in &response.notices {
