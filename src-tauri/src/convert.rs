@@ -1,9 +1,13 @@
 //! Values of the façade as the interface gets them.
 
-use std::path::{Path, PathBuf};
+use std::{
+    borrow::Cow,
+    path::{Path, PathBuf},
+};
 
 use riddle_rag::{
     ChunkRecord, FileRecord, FoundCandidate, Highlighter, Marked, SearchHit, excerpt,
+    without_markup,
 };
 use riddle_types::{self as types, FileKind, FileState, Filter};
 
@@ -131,8 +135,8 @@ impl From<&types::Location> for Location {
             types::Location::Rows { sheet, start, end } => {
                 (LocationKind::Rows, Some(*start), Some(*end), sheet.clone())
             }
-            types::Location::Message { part, line } => {
-                (LocationKind::Message, Some(*line), Some(*line), part.clone())
+            types::Location::Message { part, paragraph } => {
+                (LocationKind::Message, Some(*paragraph), Some(*paragraph), part.clone())
             }
             types::Location::Whole => (LocationKind::Whole, None, None, String::new()),
         };
@@ -209,6 +213,10 @@ impl Rows {
     /// `kinds` tells each hit's kind, by chunk.
     pub(crate) fn row(&mut self, hit: &SearchHit, kind: FileKind) -> Hit {
         let path = Path::new(&hit.path);
+        let text = match kind {
+            FileKind::Markdown => Cow::Owned(without_markup(&hit.text)),
+            _ => Cow::Borrowed(hit.text.as_str()),
+        };
         Hit {
             rank: hit.rank,
             chunk: hit.chunk,
@@ -216,7 +224,7 @@ impl Rows {
             file: file_ref(path, kind, 0, hit.modified),
             title: clean(&hit.title),
             heading: clean(&hit.heading),
-            snippet: spans(excerpt(&hit.text, &mut self.words, EXCERPT)),
+            snippet: spans(excerpt(&text, &mut self.words, EXCERPT)),
             location: (&hit.location).into(),
             score: hit.score,
             ranks: hit.trace.into(),

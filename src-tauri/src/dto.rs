@@ -166,6 +166,8 @@ pub(crate) enum SearchEvent {
         accepted: Vec<u64>,
         /// Chunks that are not.
         dropped: Vec<u64>,
+        /// The layer as the pipeline panel draws it; its candidates are places in the fused list.
+        trace: LayerTrace,
     },
     /// The final order.
     Settled {
@@ -452,6 +454,12 @@ pub(crate) struct Answer {
     pub(crate) first_words_ms: f64,
     pub(crate) ms: f64,
     pub(crate) stopped: bool,
+    /// Tokens that a model has written.
+    #[serde(default)]
+    pub(crate) tokens: Option<u32>,
+    /// What a model was asked, word for word.
+    #[serde(default)]
+    pub(crate) prompt: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -1015,6 +1023,7 @@ pub(crate) struct ModelCheck {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SettingsState {
     pub(crate) settings: Settings,
+    pub(crate) endpoint: Endpoint,
     /// What could not be done about a setting, by its name here.
     pub(crate) problems: Vec<SettingProblem>,
     /// Global shortcuts do not work in this session: bind `toggleCommand` in the desktop's settings.
@@ -1047,8 +1056,9 @@ pub(crate) struct Settings {
     pub(crate) keep_history: bool,
     /// Seconds without use after which models leave the memory; 0: never.
     pub(crate) unload_after: u32,
-    /// Only `extractive` today.
+    /// `extractive` or `remote`.
     pub(crate) llm: String,
+    pub(crate) remote: Remote,
     /// Hits shown, 5…100.
     pub(crate) results: u32,
     /// Candidates of each retriever, 5…200.
@@ -1062,6 +1072,42 @@ pub(crate) enum Theme {
     System,
     Light,
     Dark,
+}
+
+/// An endpoint that speaks the OpenAI protocol, and its model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub(crate) struct Remote {
+    /// As `http://localhost:11434/v1`.
+    pub(crate) url: String,
+    pub(crate) model: String,
+    /// Tokens that the model reads and writes together, 1024…1000000.
+    pub(crate) context_tokens: u32,
+    /// Questions and passages may be sent to it, although it is on another machine.
+    pub(crate) allowed: bool,
+}
+
+impl Default for Remote {
+    fn default() -> Self {
+        Remote {
+            url: "http://localhost:11434/v1".to_owned(),
+            model: String::new(),
+            context_tokens: 8192,
+            allowed: false,
+        }
+    }
+}
+
+/// What is known of the endpoint without asking it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Endpoint {
+    /// Scheme, host and port; empty for an address that is none.
+    pub(crate) origin: String,
+    /// It is on this very computer.
+    pub(crate) local: bool,
+    /// What is wrong with the address.
+    pub(crate) problem: Option<String>,
 }
 
 /// How the reranker runs; `null` leaves it to the engine.
@@ -1111,6 +1157,7 @@ impl Default for Settings {
             keep_history: true,
             unload_after: 60,
             llm: "extractive".to_owned(),
+            remote: Remote::default(),
             results: 20,
             candidates: 20,
             rerank: Rerank::default(),

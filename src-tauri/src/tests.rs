@@ -1,6 +1,8 @@
 //! The commands on Tauri's mock runtime, under the real permissions, over a real library.
 
 use std::{
+    io::{Read as _, Write as _},
+    net::TcpListener,
     path::PathBuf,
     sync::mpsc::{self, Receiver},
     time::{Duration, Instant},
@@ -195,7 +197,9 @@ fn a_search_shows_first_hits_and_settles() {
         ("bakery/bread.md", "# Bread\n\nRye bread needs a day.\n"),
     ]);
     let events = desk.search(1, "winter moorings");
-    assert_eq!(names(&events), ["firstHits", "settled"]);
+    // The reranker that comes with the program has six layers.
+    let layers = ["layer"; 6];
+    assert_eq!(names(&events), [&["firstHits"][..], &layers, &["settled"]].concat());
     let hit = &events[0]["hits"][0];
     assert_eq!(hit["file"]["name"], "mooring.md");
     let marks = hit["snippet"].as_array().expect("spans").iter();
@@ -225,7 +229,10 @@ fn a_newer_search_ends_an_older_one() {
     let query = |id| SearchQuery { id, text: "boat".to_owned(), filter: SearchFilter::default() };
     desk.shell.search(query(1), old);
     let newer = desk.search(2, "boat");
-    assert_eq!(names(&newer), ["firstHits", "settled"]);
+    assert_eq!(
+        [names(&newer)[0], names(&newer)[names(&newer).len() - 1]],
+        ["firstHits", "settled"]
+    );
     assert_eq!(names(&until(&old_events, &["cancelled", "settled", "failed"])), ["cancelled"]);
 }
 
@@ -322,6 +329,64 @@ fn the_ledger_explains_and_rules_are_tried_first() {
     let state = desk.wait_for(|it| it["phase"] == "empty");
     assert_eq!(state["passages"], 0);
     assert!(desk.files.join("a.md").is_file(), "the files stay");
+}
+
+/// An endpoint on this machine that answers every question alike; its address.
+fn endpoint(answer: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let mut seen = Vec::new();
+            let mut part = [0; 4096];
+            // The question is the last thing in the body.
+            while !seen.ends_with(b"}") {
+                match stream.read(&mut part) {
+                    Ok(0) | Err(_) => break,
+                    Ok(length) => seen.extend_from_slice(&part[..length]),
+                }
+            }
+            let body = json!({ "choices": [{ "message": { "content": answer } }] }).to_string();
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
+            let reply = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
+            // Whoever asked may have gone.
+            let _ = stream.write_all(reply.as_bytes());
+        }
+    });
+    format!("http://{address}/v1")
+}
+
+#[test]
+fn a_model_behind_an_endpoint_answers_and_elsewhere_must_be_allowed() {
+    let desk = Desk::with(&[("boat.md", "# Marlin\n\nThe hull of the Marlin is painted blue.\n")]);
+    let set = |url: &str, offline: bool| {
+        let mut settings = desk.call("settings", json!({})).expect("settings")["settings"].clone();
+        settings["llm"] = json!("remote");
+        settings["offline"] = json!(offline);
+        settings["remote"]["url"] = json!(url);
+        settings["remote"]["model"] = json!("small");
+        desk.call("settings_set", json!({ "settings": settings })).expect("kept")
+    };
+    let state = set(&endpoint("It is blue [1]. It flies."), true);
+    assert_eq!(state["endpoint"]["local"], json!(true));
+    let question = "How is the hull of the Marlin painted?";
+    let events = desk.ask(1, question, None);
+    let answer = events.last().expect("an end")["answer"].clone();
+    assert_eq!(answer["llm"], "remote:small", "{events:?}");
+    assert_eq!(answer["sentences"][1]["text"], "It flies.");
+    assert_eq!(answer["sentences"][1]["support"], json!(0.0));
+    assert!(answer["prompt"].as_str().is_some_and(|it| it.ends_with(question)), "{answer}");
+
+    let state = set("https://far.test/v1", false);
+    assert_eq!(state["endpoint"]["origin"], "https://far.test:443");
+    let events = desk.ask(2, question, None);
+    let failure = &events.last().expect("an end")["failure"];
+    assert!(
+        failure["message"].as_str().is_some_and(|it| it.contains("would be sent")),
+        "{failure}"
+    );
+    assert!(set("nonsense", false)["endpoint"]["problem"].is_string());
 }
 
 #[test]

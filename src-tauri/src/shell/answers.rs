@@ -75,9 +75,11 @@ impl Shell {
         };
         let search =
             SearchRequest { k: RANKED, ..self.request(&question.text, question.filter.clone()) };
-        let request = AskRequest { search, passages: PASSAGES, earlier };
+        let settings = self.settings_now();
+        let (remote, offline) = (self.remote(), settings.offline);
+        let request = AskRequest { search, passages: PASSAGES, earlier, remote, offline };
         let mut seen = Seen::default();
-        let llm = self.settings_now().llm;
+        let llm = settings.llm;
         let response = assistant.ask_observed(&request, &llm, &mut |event| {
             if self.stopped_question.load(Ordering::Acquire) == question.id {
                 seen.stopped = true;
@@ -123,6 +125,8 @@ impl Shell {
                     searched_for: searched_for.to_owned(),
                 }
             }
+            // A model that is waited for; whether to stop has been asked already.
+            Event::Piece("") => return,
             Event::Piece(text) => AskEvent::Piece { question: id, text: text.to_owned() },
         };
         // A window that was closed hears nothing.
@@ -147,6 +151,8 @@ impl Shell {
             first_words_ms: 0.0,
             ms: millis(started),
             stopped: true,
+            tokens: None,
+            prompt: None,
         }
     }
 
@@ -262,6 +268,8 @@ fn answer_of(question: &Question, response: AskResponse, seen: &Seen, started: I
         first_words_ms: response.first_token_ms,
         ms: millis(started),
         stopped: seen.stopped,
+        tokens: response.tokens.and_then(|it| u32::try_from(it).ok()),
+        prompt: response.prompt,
     }
 }
 

@@ -44,7 +44,7 @@ impl Shell {
 
     /// The reranker in use.
     pub(crate) fn reranker(&self) -> Reply<Option<String>> {
-        Ok(self.records.setting("reranker")?)
+        Ok(self.records.reranker()?)
     }
 
     fn wanted_embedder(&self) -> Reply<String> {
@@ -55,7 +55,7 @@ impl Shell {
     pub(crate) fn models(&self) -> Reply<Models> {
         let store = self.config.model_store()?;
         let (embedder, reranker) = (self.wanted_embedder()?, self.reranker()?);
-        let installed = store.list().map_err(Failure::from)?;
+        let installed = store.list_all().map_err(Failure::from)?;
         let has = |name: &str| installed.iter().any(|it| it.name == name);
         let available = KNOWN.iter().map(|it| AvailableModel {
             name: it.name.to_owned(),

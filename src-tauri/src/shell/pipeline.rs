@@ -171,7 +171,7 @@ fn outcome_of(run: Option<&RerankRun>, place: usize, rank: Option<u32>) -> (Outc
     (if rank.is_some() { Outcome::Accepted } else { Outcome::Dropped }, last)
 }
 
-fn layer_trace(event: &riddle_types::LayerEvent) -> LayerTrace {
+pub(super) fn layer_trace(event: &riddle_types::LayerEvent) -> LayerTrace {
     let places = |list: &[usize]| list.iter().map(|&it| it as u32).collect();
     LayerTrace {
         layer: event.layer,

@@ -77,6 +77,7 @@ impl LayerObserver for Layers<'_> {
             active: event.active.len().saturating_sub(gone) as u32,
             accepted: chunks(&event.accepted),
             dropped: chunks(&event.dropped),
+            trace: super::pipeline::layer_trace(event),
         });
         ControlFlow::Continue(())
     }

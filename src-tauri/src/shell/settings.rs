@@ -2,15 +2,15 @@
 
 use std::sync::PoisonError;
 
-use riddle_rag::{self as rag, Meets, Records, RerankSettings, SearchRequest};
+use riddle_rag::{self as rag, Meets, Records, RemoteLlm, RerankSettings, SearchRequest};
 
 use super::{Shell, lock};
 use crate::{
     commands::Reply,
     desktop,
     dto::{
-        AppEvent, Failure, PruneMode, Pruning, Rerank, SearchFilter, SettingProblem, Settings,
-        SettingsState,
+        AppEvent, Endpoint, Failure, PruneMode, Pruning, Remote, Rerank, SearchFilter,
+        SettingProblem, Settings, SettingsState,
     },
 };
 
@@ -42,8 +42,11 @@ impl Settings {
         if !(5..=100).contains(&self.results) || !(5..=200).contains(&self.candidates) {
             return bad("results are between 5 and 100, candidates between 5 and 200");
         }
-        if self.llm != "extractive" {
-            return bad("this version answers with sentences of your files only");
+        if ![rag::LLM_EXTRACTIVE, rag::LLM_REMOTE].contains(&self.llm.as_str()) {
+            return bad("answers are quoted (extractive) or written by an endpoint (remote)");
+        }
+        if !(1024..=1_000_000).contains(&self.remote.context_tokens) {
+            return bad("a model's context is between 1024 and 1000000 tokens");
         }
         if rerank.window == Some(0) || rerank.micro_batch_tokens == Some(0) {
             return bad("window and micro-batch are at least 1");
@@ -99,8 +102,10 @@ impl Shell {
     }
 
     pub(crate) fn settings(&self) -> SettingsState {
+        let settings = self.settings_now();
         SettingsState {
-            settings: self.settings_now(),
+            endpoint: self.endpoint(&settings.remote.url),
+            settings,
             problems: lock(&self.problems).clone(),
             wayland: desktop::is_wayland(),
             toggle_command: desktop::toggle_command(),
@@ -115,6 +120,10 @@ impl Shell {
         if settings.offline {
             self.cancel_pull();
         }
+        // An address that is none yet can be sent nothing either.
+        if self.records.endpoint(&settings.remote.url).is_ok_and(|it| !it.is_local) {
+            self.records.allow_endpoint(&settings.remote.url, settings.remote.allowed)?;
+        }
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
         Ok(())
     }
@@ -124,6 +133,27 @@ impl Shell {
         let state = self.settings();
         self.tell(AppEvent::Settings { state: state.clone() });
         state
+    }
+
+    fn endpoint(&self, url: &str) -> Endpoint {
+        match self.records.endpoint(url) {
+            Ok(it) => Endpoint { origin: it.origin, local: it.is_local, problem: None },
+            Err(error) => {
+                Endpoint { origin: String::new(), local: false, problem: Some(error.to_string()) }
+            }
+        }
+    }
+
+    /// The model that answers, where an endpoint does.
+    pub(crate) fn remote(&self) -> Option<RemoteLlm> {
+        let Remote { url, model, context_tokens, .. } = self.settings_now().remote;
+        let model = model.trim().to_owned();
+        (!model.is_empty()).then(|| RemoteLlm {
+            url,
+            model,
+            key: std::env::var("RIDDLE_LLM_KEY").ok().filter(|it| !it.trim().is_empty()),
+            context_tokens: Some(context_tokens as usize),
+        })
     }
 
     /// A search as the settings want it.
@@ -147,7 +177,8 @@ mod tests {
 
     #[test]
     fn settings_out_of_range_are_refused() {
-        let wrong: [fn(&mut Settings); 6] = [
+        let wrong: [fn(&mut Settings); 7] = [
+            |it| it.remote.context_tokens = 10,
             |it| it.text_size = 10,
             |it| it.results = 0,
             |it| it.llm = "oracle".to_owned(),

@@ -91,7 +91,7 @@ export type SearchEvent =
 	/** Keyword and vector hits, fused. */
 	| { event: 'firstHits'; query: number; hits: Hit[]; order: Order; notices: string[]; ms: number; reranking: boolean }
 	/** The reranker finished a layer. */
-	| { event: 'layer'; query: number; layer: number; layers: number; active: number; accepted: number[]; dropped: number[] }
+	| { event: 'layer'; query: number; layer: number; layers: number; active: number; accepted: number[]; dropped: number[]; trace: LayerTrace }
 	/** The final order. */
 	| { event: 'settled'; query: number; hits: Hit[]; order: Order; notices: string[]; ms: number; layersRun: number | null; computedShare: number | null }
 	| { event: 'cancelled'; query: number }
@@ -273,6 +273,10 @@ export interface Answer {
 	firstWordsMs: number;
 	ms: number;
 	stopped: boolean;
+	/** Tokens that a model has written. */
+	tokens: number | null;
+	/** What a model was asked, word for word. */
+	prompt: string | null;
 }
 
 export interface Sentence {
@@ -680,6 +684,7 @@ export interface ModelCheck {
 
 export interface SettingsState {
 	settings: Settings;
+	endpoint: Endpoint;
 	/** What could not be done about a setting, by its name here. */
 	problems: SettingProblem[];
 	/** Global shortcuts do not work in this session: bind `toggleCommand` in the desktop's settings. */
@@ -708,8 +713,9 @@ export interface Settings {
 	keepHistory: boolean;
 	/** Seconds without use after which models leave the memory; 0: never. */
 	unloadAfter: number;
-	/** Only `extractive` today. */
+	/** `extractive` or `remote`. */
 	llm: string;
+	remote: Remote;
 	/** Hits shown, 5…100. */
 	results: number;
 	/** Candidates of each retriever, 5…200. */
@@ -718,6 +724,27 @@ export interface Settings {
 }
 
 export type Theme = 'system' | 'light' | 'dark';
+
+/** An endpoint that speaks the OpenAI protocol, and its model. */
+export interface Remote {
+	/** As `http://localhost:11434/v1`. */
+	url: string;
+	model: string;
+	/** Tokens that the model reads and writes together, 1024…1000000. */
+	contextTokens: number;
+	/** Questions and passages may be sent to it, although it is on another machine. */
+	allowed: boolean;
+}
+
+/** What is known of the endpoint without asking it. */
+export interface Endpoint {
+	/** Scheme, host and port; empty for an address that is none. */
+	origin: string;
+	/** It is on this very computer. */
+	local: boolean;
+	/** What is wrong with the address. */
+	problem: string | null;
+}
 
 /** How the reranker runs; `null` leaves it to the engine. */
 export interface Rerank {

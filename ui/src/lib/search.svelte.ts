@@ -142,7 +142,7 @@ class Search {
         break;
       case "layer":
         this.onLayer(event.layer, event.layers, event.accepted, event.dropped);
-        if ("trace" in event) this.live = [...(this.live ?? []), event.trace as LayerTrace];
+        this.live = [...(this.live ?? []), event.trace];
         break;
       case "settled":
         this.wanted = event.hits;

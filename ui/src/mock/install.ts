@@ -37,14 +37,22 @@ let settings: Settings = {
   offline: false,
   keepHistory: true,
   unloadAfter: 60,
-  llm: "extractive",
+  llm: scenes.has("remote") ? "remote" : "extractive",
+  remote: { url: scenes.has("far") ? "https://api.example.org/v1" : "http://localhost:11434/v1", model: "qwen3:4b", contextTokens: 8192, allowed: false },
   results: 10,
   candidates: 20,
   rerank: { mode: "set", pruning: { kind: "threshold", threshold: 0.32 }, window: 2, microBatchTokens: null, rowShare: null, memoryBudget: 250_000_000 },
 };
 
+function endpointOf(url: string): SettingsState["endpoint"] {
+  const parsed = /^https?:\/\/[^/\s]+/.test(url) ? new URL(url) : null;
+  if (!parsed) return { origin: "", local: false, problem: `${JSON.stringify(url)} is not the address of an endpoint: give http://HOST:PORT/v1 or https://HOST/v1` };
+  return { origin: parsed.origin, local: ["localhost", "127.0.0.1", "[::1]"].includes(parsed.hostname), problem: null };
+}
+
 const settingsState = (): SettingsState => ({
   settings,
+  endpoint: endpointOf(settings.remote.url),
   problems: scenes.has("error") ? [{ setting: "shortcut", message: "Another program has this shortcut. Choose another one." }] : [],
   wayland: scenes.has("wayland"),
   toggleCommand: "riddle toggle",
@@ -290,13 +298,15 @@ function answerFor(question: string, thread: number | null, found: Found[], atSe
         })
       : [],
     evidence: good ? 0.82 : 0.21,
-    llm: "extractive",
+    llm: scenes.has("remote") ? "remote:qwen3:4b" : "extractive",
     order: { kind: "reranked", model: RERANKER },
     notices: [],
     notSearched: allCounts().filter((it) => !["indexed", "excluded", "unsupported"].includes(it.state)),
     firstWordsMs: 96,
     ms: 214,
     stopped: false,
+    tokens: scenes.has("remote") ? 64 : null,
+    prompt: scenes.has("remote") ? `You answer questions from numbered passages…\n\n${parts.map((it) => `[${it.n}] ${it.text}`).join("\n\n")}\n\nQuestion: ${question}` : null,
   };
 }
 

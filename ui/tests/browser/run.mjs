@@ -49,6 +49,8 @@ const SCENES = {
   "ask, empty": { act: (page) => view(page, "ask") },
   "ask, answered": { mock: "weak", act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("How often must the oven door seals be replaced?"); await page.keyboard.press("Enter"); await page.waitForSelector("[data-state=done]"); await page.getByTestId("citation").first().click(); } },
   "ask, refused": { act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("What is the capital of Mongolia?"); await page.keyboard.press("Enter"); await page.waitForSelector("[data-state=done]"); } },
+  "ask, a model": { mock: "remote,weak", act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("How often must the oven door seals be replaced?"); await page.keyboard.press("Enter"); await page.waitForSelector("[data-state=done]"); await page.getByTestId("prompt").locator("summary").click(); } },
+  "settings, an endpoint elsewhere": { mock: "remote,far", act: async (page) => { await view(page, "settings"); await page.getByTestId("endpoint-allow").scrollIntoViewIfNeeded(); } },
   "ask, failed": { mock: "askfails", act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("Rent?"); await page.keyboard.press("Enter"); await page.waitForSelector("[data-state=failed]"); } },
   "pipeline, empty": { act: (page) => view(page, "pipeline") },
   pipeline: { act: async (page) => { await settled(page, "what does the winter mooring cost"); await view(page, "pipeline"); await page.getByTestId("replay-result").waitFor(); await page.getByTestId("compare").click(); await page.getByTestId("comparison").waitFor(); } },
@@ -89,6 +91,27 @@ test("200 % text and a small window: nothing is cut off sideways, everything can
       await page.close();
     }
   }
+});
+
+test("an endpoint elsewhere is allowed by a click, and another address is not allowed by it", async (browser) => {
+  const page = await open(browser, { mock: "remote,far" });
+  await view(page, "settings");
+  const state = page.getByTestId("endpoint-state");
+  await page.getByTestId("endpoint-allow").click();
+  await state.getByRole("button", { name: "Stop allowing" }).waitFor();
+  const url = page.getByTestId("endpoint-url");
+  await url.fill("https://other.example.net/v1");
+  await url.press("Enter");
+  await page.getByTestId("endpoint-allow").waitFor();
+  assert.match(await state.innerText(), /https:\/\/other\.example\.net is another computer/);
+  await url.fill("nonsense");
+  await url.press("Enter");
+  await state.getByText("is not the address of an endpoint").waitFor();
+  await url.fill("http://localhost:8080");
+  await url.press("Enter");
+  await state.getByText("nothing leaves it").waitFor();
+  await clean(page);
+  await page.close();
 });
 
 test("hostile files are text: names, titles, Markdown, HTML, SVG", async (browser) => {
