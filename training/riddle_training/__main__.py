@@ -1,4 +1,4 @@
-"""`python -m riddle_training prepare|train|export|prune`: see ../README.md."""
+"""`python -m riddle_training prepare|train|prior|export|prune`: see ../README.md."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import pathlib
 
 from .export import export
 from .prepare import prepare
+from .prior import fit
 from .prune import prune
 from .train import train
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="riddle_training", description=__doc__)
-    parser.add_argument("step", choices=["prepare", "train", "export", "prune"])
+    parser.add_argument("step", choices=["prepare", "train", "prior", "export", "prune"])
     parser.add_argument("--config", type=pathlib.Path, required=True)
     parser.add_argument("--work", type=pathlib.Path, required=True, help="folder for everything that is made")
     parser.add_argument("--base", type=pathlib.Path, required=True, help="folder of all-MiniLM-L6-v2")
@@ -37,6 +38,8 @@ def main() -> None:
         prepare(args.data, args.base, args.riddle, config, prepared)
     elif args.step == "train":
         train(prepared, args.base, config, run)
+    elif args.step == "prior":
+        print(json.dumps(fit(prepared, config, run, args.base), indent=2))
     elif args.step == "prune":
         if not (args.methods and args.method and args.model):
             parser.error("prune needs --methods, --method and --model")
@@ -46,7 +49,10 @@ def main() -> None:
         prune(prepared, args.model, config, methods[args.method], run)
         export(run, args.base, args.output or run / "model", config.get("card"))
     else:
-        export(run, args.base, args.output or run / "model", config.get("card"))
+        # Without the step `prior` the scale that was trained with.
+        fitted = run / "card.json"
+        card = json.loads(fitted.read_text())["card"] if fitted.exists() else config.get("card")
+        export(run, args.base, args.output or run / "model", card)
 
 
 if __name__ == "__main__":
