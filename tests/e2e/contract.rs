@@ -169,7 +169,6 @@ fn wrong_usage_is_2_and_a_failed_run_is_1() {
         (&["ask", "x"], "riddle index"),
         (&["index", "/no/such/folder"], "/no/such/folder"),
         (&["ask", "x", "--llm", "local:qwen3"], "extractive"),
-        (&["ask", "x", "--llm", "remote"], "extractive"),
         (&["models", "remove", "no-such-model"], "no-such-model"),
         (&["models", "pull", "all-MiniLM-L6-v2"], "import"),
         (&["eval", "/no/such/dataset"], "corpus.jsonl"),

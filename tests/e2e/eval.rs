@@ -164,6 +164,15 @@ fn given_candidates_are_reranked_without_an_index() {
     let model = tiny_model("tiny-bert-cross-encoder").to_string_lossy().into_owned();
     let report = eval(&riddle, dataset.path(), &["--run", "given", "--model", &model]);
     let (run, rerank) = (&report["stages"]["run"], &report["stages"]["rerank"]);
+    assert!(report.get("layers").is_none(), "nobody asked: {report:#}");
+    let layers = eval(&riddle, dataset.path(), &["--run", "given", "--model", &model, "--layers"])
+        ["layers"]
+        .as_object()
+        .cloned()
+        .expect("layers");
+    let last = layers.iter().next_back().expect("a last layer");
+    // Two candidates: what the last layer says is the result.
+    assert!(close(&last.1["mrr@10"], rerank["mrr@10"].as_f64().expect("a figure")), "{layers:?}");
     assert!(close(&run["mrr@10"], 8.0 / 9.0), "{report:#}");
     assert!(close(&rerank["recall@10"], 8.0 / 9.0), "{report:#}");
     assert!(close(&rerank["candidate_layers_share"], 1.0), "{report:#}");
@@ -176,7 +185,9 @@ fn what_can_not_be_measured_is_told() {
     let path = dataset.path().to_string_lossy().into_owned();
     for (extra, says) in [
         (&["--stages", "dense"][..], "embedder"),
-        (&["--stages", "rerank"], "--model"),
+        (&["--run-cosines"], "--run"),
+        (&["--run", "given", "--run-cosines"], "not cosines"),
+        (&["--run", "given", "--layers", "--mode", "set", "--threshold", "1"], "--layers"),
         (&["--run", "missing", "--model", "x"], "missing.trec"),
         (&["--run", "../qrels/test", "--model", "x"], "name of a run"),
         (&["--run", "given", "--stages", "bm25", "--model", "x"], "--run"),

@@ -88,3 +88,11 @@ fn what_the_library_does_not_know_is_not_answered() {
         assert!(response["reason"].as_str().is_some_and(|it| !it.is_empty()), "{response:#}");
     }
 }
+
+#[test]
+fn an_index_of_nothing_is_said_to_be_one() {
+    let (riddle, empty) = (Riddle::new(), tempfile::TempDir::new().expect("a temporary folder"));
+    riddle.index(empty.path());
+    let page = riddle.run(&["search", "boat"]).ok();
+    assert!(page.contains("riddle index FOLDER") && !page.contains("other words"), "{page}");
+}

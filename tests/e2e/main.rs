@@ -9,5 +9,6 @@ mod eval;
 mod follow;
 mod library;
 mod models;
+mod remote;
 mod rerank;
 mod training;

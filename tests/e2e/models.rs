@@ -12,12 +12,16 @@ fn import(riddle: &Riddle, model: &str, name: &str) -> Value {
 #[test]
 fn imported_listed_verified_damaged_and_removed() {
     let riddle = Riddle::new();
-    assert_eq!(riddle.json(&["models", "list"])["models"], serde_json::json!([]));
+    let names = || {
+        let listed = riddle.json(&["models", "list"]);
+        let models = listed["models"].as_array().expect("a list").clone();
+        models.iter().map(|it| it["name"].as_str().expect("a name").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(), ["riddle-reranker"]);
     let imported = import(&riddle, "tiny-bert-cross-encoder", "tiny-reranker");
     assert_eq!(imported["model"]["name"], "tiny-reranker");
     assert_eq!(imported["model"]["kind"], "reranker");
-    let listed = riddle.json(&["models", "list"]);
-    assert_eq!(listed["models"][0]["name"], "tiny-reranker");
+    assert_eq!(names(), ["riddle-reranker", "tiny-reranker"]);
     let verified = riddle.json(&["models", "verify"]);
     assert_eq!(verified["models"][0]["ok"], true, "{verified:#}");
 
@@ -31,7 +35,7 @@ fn imported_listed_verified_damaged_and_removed() {
     assert!(outcome.stderr.contains("model.safetensors") && outcome.stderr.contains("import"));
 
     riddle.json(&["models", "remove", "tiny-reranker"]);
-    assert_eq!(riddle.json(&["models", "list"])["models"], serde_json::json!([]));
+    assert_eq!(names(), ["riddle-reranker"]);
 }
 
 #[test]
@@ -42,7 +46,9 @@ fn a_reranker_is_used_once_it_is_chosen() {
     riddle.index(files.path());
     import(&riddle, "tiny-bert-cross-encoder", "tiny-reranker");
     let order = |riddle: &Riddle| riddle.json(&["search", "boat at the harbor"])["order"].clone();
-    assert_ne!(order(&riddle)["by"], "reranked", "nobody chose it");
+    assert_eq!(order(&riddle)["model"], "riddle-reranker", "the one that comes with the program");
+    let verified = riddle.json(&["models", "verify", "riddle-reranker"]);
+    assert_eq!(verified["models"][0]["ok"], true, "{verified:#}");
     riddle.json(&["models", "use", "tiny-reranker"]);
     let shown = order(&riddle);
     assert_eq!((&shown["by"], &shown["model"]), (&"reranked".into(), &"tiny-reranker".into()));
@@ -50,6 +56,32 @@ fn a_reranker_is_used_once_it_is_chosen() {
     assert!(hits["hits"][0]["trace"]["decided_at_layer"].is_number(), "{hits:#}");
     riddle.json(&["models", "use", "none"]);
     assert_ne!(order(&riddle)["by"], "reranked");
+    riddle.json(&["models", "use", "riddle-reranker"]);
+    assert_eq!(order(&riddle)["model"], "riddle-reranker");
+}
+
+#[test]
+fn what_can_not_be_unpacked_or_read_is_said_and_the_search_goes_on() {
+    let riddle = Riddle::new();
+    let files = tempfile::TempDir::new().expect("a temporary folder");
+    riddle_tests::notes(files.path(), 12);
+    riddle.index(files.path());
+    let search = |query: &str| riddle.json(&["search", query]);
+    let says = |found: &Value, what: &str| {
+        assert_ne!(found["order"]["by"], "reranked", "{found:#}");
+        let notices = found["notices"].as_array().expect("a list");
+        let said = notices.iter().any(|it| it.as_str().is_some_and(|it| it.contains(what)));
+        assert!(said, "{found:#}");
+    };
+    assert_eq!(search("boat at the harbor")["order"]["by"], "reranked");
+    // Its language is another one.
+    says(&search("Wo liegt das Boot, das wir im Hafen gesehen haben?"), "another language (de)");
+    // A damaged copy is the user's to repair, and no search fails because of it.
+    let store = riddle.home().join("models/riddle-reranker/model.riddle");
+    fs::write(&store, "nothing").expect("written");
+    says(&search("boat at the harbor"), "not reranked");
+    fs::remove_dir_all(riddle.home().join("models/riddle-reranker")).expect("removed");
+    assert_eq!(search("boat at the harbor")["order"]["by"], "reranked", "put there again");
 }
 
 #[test]
@@ -58,7 +90,7 @@ fn an_embedder_gives_vectors_and_another_one_takes_over() {
     let files = tempfile::TempDir::new().expect("a temporary folder");
     riddle_tests::notes(files.path(), 12);
     riddle.index(files.path());
-    let keyword = riddle.json(&["search", "boat"]);
+    let keyword = riddle.json(&["search", "boat", "--no-rerank"]);
     assert_eq!(keyword["order"]["by"], "keyword");
     assert!(!keyword["notices"].as_array().expect("a list").is_empty(), "the blind leg is named");
 

@@ -65,6 +65,33 @@ fn the_response_has_the_promised_fields() {
     }
 }
 
+/// The bundled model has a retrieval prior: the request's cosines count, as much as the caller says.
+#[test]
+fn cosines_of_a_request_count_for_a_model_with_a_prior() {
+    let raw = |cosines: bool, extra: &[&str]| -> Vec<(u64, f64)> {
+        let document = |n: usize| {
+            let mut document = json!({ "text": format!("Berth {n} is free until {n} o'clock.") });
+            if cosines {
+                document["cosine"] = json!(0.1 * n as f64);
+            }
+            document
+        };
+        let documents: Vec<Value> = (0..6).map(document).collect();
+        let request = json!({ "query": "Which berth is free?", "documents": documents });
+        let args = [&["--raw-scores", "--json"], extra].concat();
+        let response = rerank(request.to_string().as_bytes(), "riddle-reranker", &args).json();
+        let mut scores = scores(&response);
+        scores.sort_by_key(|it| it.0);
+        scores
+    };
+    let alone = raw(false, &[]);
+    assert_eq!(alone, raw(true, &["--prior-scale", "0"]));
+    let with = raw(true, &["--prior-scale", "10"]);
+    let added: Vec<f64> = alone.iter().zip(&with).map(|(a, b)| b.1 - a.1).collect();
+    // One logit for each tenth of a cosine.
+    assert!(added.windows(2).all(|it| (it[1] - it[0] - 1.0).abs() < 1e-3), "{added:?}");
+}
+
 /// Mode off: no setting that saves memory may change a score (invariant 1 of the engine).
 #[test]
 fn settings_do_not_change_the_scores() {

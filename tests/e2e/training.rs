@@ -82,7 +82,7 @@ fn the_smoke_configuration_makes_a_model_that_reranks() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{step}: {said}");
     };
-    for step in ["prepare", "train", "export"] {
+    for step in ["prepare", "train", "prior", "export"] {
         run(step, &model, &[]);
     }
     let log = fs::read_to_string(dir.path().join("work/run/log.jsonl")).expect("a log");
@@ -91,8 +91,16 @@ fn the_smoke_configuration_makes_a_model_that_reranks() {
     // Measured on articles that were set aside, and on a source that was not trained on.
     for group in ["trained", "boats"] {
         let layers = last["development"][group].as_object().expect("figures");
-        assert_eq!(layers.keys().collect::<Vec<_>>(), ["2", "3", "4", "cosine"]);
+        assert_eq!(
+            layers.keys().collect::<Vec<_>>(),
+            ["2", "2+cosine", "3", "3+cosine", "4", "4+cosine", "cosine"]
+        );
     }
+    // The files say how much a cosine counts, by the embedder whose cosines were trained with.
+    let config = fs::read_to_string(model.join("config.json")).expect("a configuration");
+    let config: Value = serde_json::from_str(&config).expect("JSON");
+    assert_eq!(config["riddle"]["prior"]["embedder"], "all-MiniLM-L6-v2");
+    assert!(config["riddle"]["prior"]["scale"].is_number(), "{config:#}");
 
     // A fifth of the neurons of each layer go, and the file says how many are left.
     let methods = training.join("configs/smoke-pruning.json");
