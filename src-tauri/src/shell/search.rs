@@ -105,8 +105,10 @@ impl Shell {
                 Ok((found, false)) => {
                     let response = found.response(request.k, true);
                     let settled = Settled { response, run: None };
+                    // Noted first: whoever sees the end may ask about it at once.
+                    let (kept, times) = (Arc::clone(&found), times.take());
+                    shell.note(LastRun::new(kept, request, settled.clone(), times, started));
                     shell.settled(&running, &found, &settled, started);
-                    shell.note(LastRun::new(found, request, settled, times.take(), started));
                 }
                 Err(failure) => running.fail(failure),
             }
@@ -165,9 +167,10 @@ impl Shell {
         }
         let settled = settled?;
         times.extend(rerank_times.take());
+        // Noted first: whoever sees the end may ask about it at once.
+        let last = LastRun::new(Arc::clone(&found), request, settled.clone(), times, started);
+        self.note(last.with_memory(memory));
         self.settled(running, &found, &settled, started);
-        let run = LastRun::new(found, request, settled, times, started).with_memory(memory);
-        self.note(run);
         Ok(())
     }
 
