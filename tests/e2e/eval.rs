@@ -32,6 +32,22 @@ fn dataset() -> TempDir {
     dir
 }
 
+/// What is in another language is not reranked, and counts as it would be shown.
+#[test]
+fn what_is_not_reranked_counts_in_the_order_that_is_shown() {
+    let (riddle, dataset) = (Riddle::new(), dataset());
+    let query = "Wo liegt eigentlich das alte Boot, das wir im Hafen gesehen haben, zeppelin?";
+    write(dataset.path(), "queries.jsonl", format!("{{\"_id\": \"q0\", \"text\": \"{query}\"}}\n"));
+    let corpus = "{\"_id\": \"d0\", \"text\": \"Das alte Boot liegt im Hafen.\"}\n";
+    write(dataset.path(), "corpus.jsonl", corpus);
+    write(dataset.path(), "qrels/test.tsv", "query-id\tcorpus-id\tscore\nq0\td0\t1\n");
+    let report = eval(&riddle, dataset.path(), &["--stages", "rerank"]);
+    assert!(close(&report["stages"]["rerank"]["mrr@10"], 1.0), "{report:#}");
+    let notices = report["notices"].as_array().expect("a list");
+    let said = notices.iter().any(|it| it.as_str().is_some_and(|it| it.contains("not reranked")));
+    assert!(said, "{report:#}");
+}
+
 /// One document has its word in the title alone.
 #[test]
 fn titles_can_be_ignored() {

@@ -1,6 +1,7 @@
 //! The run: every query through every stage.
 
 use std::{
+    cell::Cell,
     collections::BTreeMap,
     ops::ControlFlow,
     path::PathBuf,
@@ -9,7 +10,7 @@ use std::{
 };
 
 use riddle_rag::{
-    Assistant, Config, DEFAULT_CANDIDATES, IndexEvent, Mode, PriorReranker, RerankChoice,
+    Assistant, Config, DEFAULT_CANDIDATES, IndexEvent, Mode, Order, PriorReranker, RerankChoice,
     RerankSettings, SearchRequest, SearchResponse, StageLists, models::DEFAULT_RERANKER,
 };
 use riddle_types::{LayerEvent, LayerObserver};
@@ -216,8 +217,14 @@ fn search_all(
     };
     report.notices.extend(index.notices.iter().cloned());
     let stages = chosen_stages(options, &index, model.is_some(), &mut report.notices)?;
-    let session =
-        Session { options, dataset, index: &index, model: model.as_deref(), stages: &stages };
+    let session = Session {
+        options,
+        dataset,
+        index: &index,
+        model: model.as_deref(),
+        stages: &stages,
+        not_reranked: Cell::new(0),
+    };
     let mut tallies: Tallies = stages.iter().map(|&it| (it, Tally::default())).collect();
     let mut runs =
         options.save_runs.as_deref().map(|it| RunFiles::create(it, &stages)).transpose()?;
@@ -235,6 +242,12 @@ fn search_all(
     }
     if let Some(runs) = runs {
         runs.finish()?;
+    }
+    let not_reranked = session.not_reranked.get();
+    if not_reranked > 0 {
+        report.notices.push(format!(
+            "{not_reranked} queries were not reranked and count in fused order: `riddle search` says why"
+        ));
     }
     report.stages = reports(&tallies);
     report.reranker = model.filter(|_| stages.contains(&Stage::Rerank));
@@ -313,6 +326,8 @@ struct Session<'a> {
     index: &'a CorpusIndex,
     model: Option<&'a str>,
     stages: &'a [Stage],
+    /// Queries whose results stayed in fused order.
+    not_reranked: Cell<usize>,
 }
 
 /// Receives the documents of a stage and what they cost.
@@ -347,7 +362,12 @@ impl Session<'_> {
             let request = self.request(query, self.options.top_k, candidates, rerank);
             let (response, lap) = self.search(&request, instruments, stop)?;
             resident = resident.max(response.resident_weight_bytes);
-            let StageLists { fused, reranked, .. } = response.stages.unwrap_or_default();
+            let StageLists { fused, mut reranked, .. } = response.stages.unwrap_or_default();
+            if wanted(&Stage::Rerank) && !matches!(response.order, Order::Reranked { .. }) {
+                // What people would see counts: another language, or a model that can not be opened.
+                reranked = response.hits.iter().map(|it| it.chunk).collect();
+                self.not_reranked.set(self.not_reranked.get() + 1);
+            }
             self.deliver(&[(Stage::Rrf, &fused), (Stage::Rerank, &reranked)], &lap, sink)?;
         }
         Ok(resident)
