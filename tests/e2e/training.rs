@@ -93,7 +93,7 @@ fn the_smoke_configuration_makes_a_model_that_reranks() {
         let layers = last["development"][group].as_object().expect("figures");
         assert_eq!(
             layers.keys().collect::<Vec<_>>(),
-            ["2", "2+cosine", "3", "3+cosine", "4", "4+cosine", "cosine"]
+            ["2", "3", "4", "2+cosine", "3+cosine", "4+cosine", "cosine"]
         );
     }
     // The files say how much a cosine counts, by the embedder whose cosines were trained with.
