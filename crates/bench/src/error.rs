@@ -72,6 +72,9 @@ pub enum Error {
     /// The façade refused or failed.
     #[error(transparent)]
     Riddle(#[from] riddle_rag::Error),
+    /// A language model can not be written or read.
+    #[error(transparent)]
+    Weights(#[from] riddle_weights::Error),
     /// The engine failed.
     #[error(transparent)]
     Rerank(#[from] StageError),

@@ -72,14 +72,10 @@ impl Machine {
             let line = it.lines().find(|it| it.starts_with("model name"))?;
             Some(line.split_once(':')?.1.trim().to_owned())
         });
-        let memory_bytes = read("/proc/meminfo").and_then(|it| {
-            let line = it.lines().find_map(|it| it.strip_prefix("MemTotal:"))?;
-            line.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|it| it * 1024)
-        });
         Machine {
             processor: processor.unwrap_or_else(|| "unknown".to_owned()),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
-            memory_bytes,
+            memory_bytes: riddle_metrics::machine_memory(),
             system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
             kernel: read("/proc/sys/kernel/osrelease").map(|it| it.trim().to_owned()),
         }

@@ -2,6 +2,7 @@
 
 mod architecture;
 mod directory;
+mod language;
 mod random;
 mod vocabulary;
 
@@ -9,6 +10,7 @@ use std::str::FromStr;
 
 pub use directory::prepare;
 pub(crate) use directory::shape_of;
+pub use language::prepare_language;
 pub use random::NumberFormat;
 pub(crate) use random::Random;
 pub(crate) use vocabulary::{SYLLABLES, syllable};

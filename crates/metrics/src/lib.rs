@@ -18,7 +18,7 @@ mod sampler;
 mod stages;
 
 pub use history::{History, Slice, Summary, percentile};
-pub use memory::{MemoryReport, memory, rss_of};
+pub use memory::{MemoryReport, machine_memory, memory, rss_of};
 pub use process::{Process, process_tree, pss_of, release_free_memory, since_start_ms};
 pub use sampler::{Sample, sample_memory};
 pub use stages::{OPERATION_TARGET, STAGE_TARGET, StageLayer, StageTimings, operations};

@@ -26,11 +26,20 @@ pub fn rss_of(process: u32) -> Option<u64> {
     status_bytes(&process.to_string(), "VmRSS:")
 }
 
+/// Bytes of memory that this machine has; `None` where the system does not tell.
+pub fn machine_memory() -> Option<u64> {
+    kib_line("/proc/meminfo", "MemTotal:")
+}
+
 /// A `kB` line of Linux's `/proc/…/status`. `VmHWM` is preferred to `ru_maxrss`, which a forked
 /// process inherits from its parent.
 fn status_bytes(process: &str, key: &str) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+    kib_line(&format!("/proc/{process}/status"), key)
+}
+
+fn kib_line(path: &str, key: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
     let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
     Some(kib * 1024)
 }
@@ -67,6 +76,13 @@ mod tests {
         assert!(block.iter().map(|&it| u64::from(it)).sum::<u64>() > 0);
         assert!(after.peak_rss_bytes >= before.peak_rss_bytes);
         assert!(after.peak_rss_bytes >= 64 << 20, "{after:?}");
+    }
+
+    #[test]
+    fn a_machine_has_more_memory_than_one_of_its_processes() {
+        let machine = machine_memory();
+        assert_eq!(machine.is_some(), cfg!(target_os = "linux"));
+        assert!(machine.is_none_or(|it| it > memory().peak_rss_bytes));
     }
 
     #[test]

@@ -2,7 +2,28 @@
 
 use std::ops::ControlFlow;
 
+use serde::{Deserialize, Serialize};
+
 use crate::StageError;
+
+/// Who says something to a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// The rules.
+    System,
+    /// What it is given and asked.
+    User,
+}
+
+/// A part of what a model is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Message {
+    /// Who says it.
+    pub role: Role,
+    /// What.
+    pub content: String,
+}
 
 /// A passage that an answer may cite.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +58,44 @@ pub struct Generation {
     pub prompt: Option<String>,
     /// What the reader of the answer should know: passages that did not fit, an answer that breaks off.
     pub notices: Vec<String>,
+    /// What it took, where a model in this process wrote it.
+    pub stats: Option<GenerationStats>,
+}
+
+/// What a model in this process took for an answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct GenerationStats {
+    /// Tokens of the prompt.
+    pub prompt_tokens: usize,
+    /// Of these, tokens whose keys and values were there from the prompt before.
+    pub reused_tokens: usize,
+    /// Milliseconds of reading the rest of the prompt.
+    pub prompt_ms: f64,
+    /// Tokens written.
+    pub tokens: usize,
+    /// Milliseconds of writing them.
+    pub decode_ms: f64,
+    /// Tokens read and written together at most.
+    pub context_tokens: usize,
+    /// Layers that were read ahead.
+    pub window_layers: usize,
+    /// Bytes of weights in memory.
+    pub resident_weight_bytes: u64,
+    /// Bytes of keys and values, when the context is full.
+    pub kv_cache_bytes: u64,
+    /// Bytes of weights that each token reads from disk; 0: the model is in memory.
+    pub streamed_bytes_per_token: u64,
+    /// Bytes that were read.
+    pub bytes_read: u64,
+    /// Milliseconds that the computation waited for them.
+    pub io_wait_ms: f64,
+}
+
+impl GenerationStats {
+    /// Tokens written per second; the first one comes with the prompt.
+    pub fn tokens_per_second(&self) -> f64 {
+        if self.decode_ms > 0.0 { self.tokens as f64 * 1e3 / self.decode_ms } else { 0.0 }
+    }
 }
 
 /// Writes an answer from passages.
@@ -54,4 +113,18 @@ pub trait Generator: Send + Sync {
         request: &GenerationRequest,
         sink: &mut dyn FnMut(&str) -> ControlFlow<()>,
     ) -> Result<Generation, StageError>;
+
+    /// Writes on from `messages` as they are, for small work beside answers. `sink` as with
+    /// [`generate`](Self::generate).
+    ///
+    /// # Errors
+    /// As there; when it writes nothing of its own.
+    fn complete(
+        &self,
+        _messages: &[Message],
+        _max_tokens: usize,
+        _sink: &mut dyn FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<Generation, StageError> {
+        Err(format!("{} writes nothing of its own", self.name()).into())
+    }
 }

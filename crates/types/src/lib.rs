@@ -16,7 +16,9 @@ mod retrieve;
 
 pub use document::{Block, BlockKind, Chunk, Document, Location};
 pub use file::{FileEntry, FileKind, FileState, ScanVerdict};
-pub use generate::{Generation, GenerationRequest, Generator, Passage};
+pub use generate::{
+    Generation, GenerationRequest, GenerationStats, Generator, Message, Passage, Role,
+};
 pub use rank::{Candidate, Hit, RankTrace};
 pub use rerank::{
     Decision, LayerEvent, LayerObserver, MemoryPlan, Ranked, RerankOutcome, RerankStats, Reranker,

@@ -32,7 +32,7 @@ pub enum Error {
         why: String,
     },
     /// The header claims to be longer than any real one.
-    #[error("{}: its header claims {bytes} bytes, {limit} are allowed: this is not a safetensors file, or it is damaged", path.display())]
+    #[error("{}: its header claims {bytes} bytes, {limit} are allowed: this is not a file of weights, or it is damaged", path.display())]
     HeaderTooLarge {
         /// The file.
         path: PathBuf,
@@ -200,6 +200,82 @@ pub enum Error {
         tensor: String,
         /// The format.
         dtype: String,
+    },
+    /// Not a GGUF file, or one of another version or byte order.
+    #[error("{}: not a GGUF file that is read ({why}): fetch the model again, or convert it again with llama.cpp", path.display())]
+    NotGguf {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// One part of a model in several files.
+    #[error("{}: this is one of {parts} parts of a model: join them into one file with `llama-gguf-split --merge`, or fetch a model in one file", path.display())]
+    SplitGguf {
+        /// The file.
+        path: PathBuf,
+        /// How many parts there are.
+        parts: u64,
+    },
+    /// A key or a tensor's name is too long or no text.
+    #[error("{}: {why}, at byte {at}: the file is damaged, fetch or copy it again", path.display())]
+    BadName {
+        /// The file.
+        path: PathBuf,
+        /// Where.
+        at: u64,
+        /// What is wrong.
+        why: String,
+    },
+    /// A key of a GGUF header is missing, there twice, or not what it should be.
+    #[error("{}: {key:?}: {why}: the file is damaged or made by a program with errors, fetch another", path.display())]
+    BadMetadata {
+        /// The file.
+        path: PathBuf,
+        /// The key; empty before the first.
+        key: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// More tensors than any model has.
+    #[error("{}: its header counts {count} tensors, {limit} are allowed: the file is damaged, fetch or copy it again", path.display())]
+    TooManyTensors {
+        /// The file.
+        path: PathBuf,
+        /// The claim.
+        count: u64,
+        /// Most that are read.
+        limit: u64,
+    },
+    /// A tensor's shape or place is impossible.
+    #[error("{}: tensor {tensor:?} {why}: the file is damaged, fetch or copy it again", path.display())]
+    BadTensor {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// Two tensors claim the same bytes.
+    #[error("{}: tensors {other:?} and {tensor:?} overlap: the file is damaged, fetch or copy it again", path.display())]
+    Overlap {
+        /// The file.
+        path: PathBuf,
+        /// The tensor that begins later.
+        tensor: String,
+        /// The one that begins earlier.
+        other: String,
+    },
+    /// A GGUF tensor is stored in blocks that are not read.
+    #[error("{}: tensor {tensor:?} is stored as {format}, which is not supported: choose a file in Q4_K_M, Q8_0 or F16 (F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 and Q2_K to Q6_K are read)", path.display())]
+    UnsupportedBlocks {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// Its format.
+        format: String,
     },
     /// A JSON file is not what it should be.
     #[error("{}: {why}; choose another model, or fetch this one again", path.display())]

@@ -9,7 +9,7 @@
 //! that a layer is one read.
 //!
 //! Files are untrusted: each way they can lie has an error of its own, and nothing is allocated on a
-//! header's word before it was compared with the file's size; both readers are fuzzed (`fuzz/`). Nothing
+//! header's word before it was compared with the file's size; the readers are fuzzed (`fuzz/`). Nothing
 //! here computes, caches or spawns.
 
 mod checkpoint;
@@ -17,14 +17,15 @@ mod config;
 mod dtype;
 mod error;
 mod format;
+pub mod gguf;
 mod header;
 mod layers;
 mod store;
 
 pub use checkpoint::{Checkpoint, TensorInfo};
 pub use config::{
-    BertConfig, BertFamily, DecoderConfig, DecoderFamily, ModernBertConfig, TokenPooling,
-    model_type, read_json,
+    BertConfig, BertFamily, DecoderConfig, DecoderFamily, LanguageConfig, LanguageFamily,
+    ModernBertConfig, RopeScaling, TokenPooling, model_type, read_json,
 };
 pub use dtype::Dtype;
 pub use error::{Error, Result};

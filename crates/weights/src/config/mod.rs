@@ -8,10 +8,12 @@ use crate::{Error, Result};
 
 mod bert;
 mod decoder;
+mod language;
 mod modernbert;
 
 pub use bert::{BertConfig, BertFamily};
 pub use decoder::{DecoderConfig, DecoderFamily};
+pub use language::{LanguageConfig, LanguageFamily, RopeScaling};
 pub use modernbert::{ModernBertConfig, TokenPooling};
 
 /// Configuration files are a few kilobytes; more than this is not a configuration.

@@ -1,0 +1,274 @@
+//! The metadata of a GGUF language model, read strictly.
+
+use super::{check_epsilon, check_sizes, check_theta};
+use crate::{Error, Result, gguf::Gguf};
+
+/// Decoders that compute alike and differ in norms, biases, positions and gates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LanguageFamily {
+    /// Llama (Touvron et al. 2023) and those that are stored as it: Mistral, SmolLM 1 and 2.
+    Llama,
+    /// SmolLM 3: Llama without positions in every fourth layer.
+    SmolLm3,
+    /// Qwen 2 and 2.5: biases of queries, keys and values.
+    Qwen2,
+    /// Qwen 3 (Yang et al. 2025): queries and keys are normalized head by head.
+    Qwen3,
+    /// Phi 3 and 3.5 mini: matrices of queries, keys and values, and of gate and up, stored as one.
+    Phi3,
+    /// Gemma 2 (Gemma Team 2024): norms after each part, capped scores, every other layer sees a window.
+    Gemma2,
+    /// Gemma 3 (Gemma Team 2025): norms of heads, five of six layers see a window.
+    Gemma3,
+}
+
+impl LanguageFamily {
+    /// With the names that files give them.
+    const NAMES: [(&'static str, LanguageFamily); 7] = [
+        ("llama", LanguageFamily::Llama),
+        ("smollm3", LanguageFamily::SmolLm3),
+        ("qwen2", LanguageFamily::Qwen2),
+        ("qwen3", LanguageFamily::Qwen3),
+        ("phi3", LanguageFamily::Phi3),
+        ("gemma2", LanguageFamily::Gemma2),
+        ("gemma3", LanguageFamily::Gemma3),
+    ];
+
+    /// Gemma's.
+    pub fn is_gemma(self) -> bool {
+        matches!(self, LanguageFamily::Gemma2 | LanguageFamily::Gemma3)
+    }
+}
+
+/// How angles of rotary positions differ from those of the base alone.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum RopeScaling {
+    /// Not at all, or by factors that lie beside the weights.
+    None,
+    /// Positions are divided by this (Chen et al. 2023).
+    Linear(f32),
+}
+
+/// Sizes and switches of a language model; the fields are the keys of its metadata
+/// (<https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>) in this program's words.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LanguageConfig {
+    /// Which architecture.
+    pub family: LanguageFamily,
+    /// Rows of the token table.
+    pub vocab_size: usize,
+    /// Width of the hidden states.
+    pub hidden_size: usize,
+    /// Width of the feed-forward layer.
+    pub intermediate_size: usize,
+    /// Transformer layers.
+    pub num_hidden_layers: usize,
+    /// Heads of the queries.
+    pub num_attention_heads: usize,
+    /// Heads of keys and values.
+    pub num_key_value_heads: usize,
+    /// Elements per head.
+    pub head_dim: usize,
+    /// Positions the model was made for.
+    pub context_length: usize,
+    /// ε of the normalizations.
+    pub rms_norm_eps: f32,
+    /// Base of the rotary frequencies.
+    pub rope_theta: f32,
+    /// Base in layers that see a window only.
+    pub local_rope_theta: f32,
+    /// Scaling of positions in layers that see everything.
+    pub rope_scaling: RopeScaling,
+    /// Factor of rotated queries and keys (LongRoPE's), 1 elsewhere.
+    pub rope_magnitude: f32,
+    /// Positions up to which LongRoPE's short factors hold.
+    pub original_context_length: usize,
+    /// Keys that a query of a windowed layer sees, itself included.
+    pub sliding_window: Option<usize>,
+    /// Cap of attention scores.
+    pub attention_softcap: Option<f32>,
+    /// Cap of the logits.
+    pub logit_softcap: Option<f32>,
+}
+
+impl LanguageConfig {
+    /// What a file says of its model.
+    ///
+    /// # Errors
+    /// An architecture that is not known, and metadata that is missing, out of range or of a variant that is not
+    /// computed here.
+    pub fn of(file: &Gguf) -> Result<LanguageConfig> {
+        let bad = |why: String| Error::BadConfig { path: file.path().to_path_buf(), why };
+        let name = file.architecture();
+        let known = LanguageFamily::NAMES.iter().find(|it| it.0 == name).ok_or_else(|| {
+            let names = LanguageFamily::NAMES.map(|it| it.0).join(", ");
+            bad(format!("the architecture {name:?} is not supported: this program runs {names}"))
+        })?;
+        let keys = Keys { file, name };
+        let config = keys.config(known.1).map_err(bad)?;
+        config.check(&keys).map_err(bad)?;
+        Ok(config)
+    }
+
+    /// Whether a layer's queries see only a window of keys.
+    pub fn is_local(&self, layer: usize) -> bool {
+        self.sliding_window.is_some()
+            && match self.family {
+                LanguageFamily::Gemma2 => layer.is_multiple_of(2),
+                LanguageFamily::Gemma3 => layer % 6 != 5,
+                _ => true,
+            }
+    }
+
+    /// Whether a layer turns its queries and keys by their position.
+    pub fn is_rotary(&self, layer: usize) -> bool {
+        self.family != LanguageFamily::SmolLm3 || layer % 4 != 3
+    }
+
+    /// Factor of the token embeddings.
+    pub fn embedding_scale(&self) -> f32 {
+        if self.family.is_gemma() { (self.hidden_size as f32).sqrt() } else { 1.0 }
+    }
+
+    /// Factor of the products of queries and keys. The largest Gemmas divide by the width of a head's share of the
+    /// states, not by its own; they have more layers than their sisters, which is how they are told.
+    pub fn attention_scale(&self) -> f32 {
+        let large = match self.family {
+            LanguageFamily::Gemma2 => self.num_hidden_layers == 46,
+            LanguageFamily::Gemma3 => self.num_hidden_layers == 62,
+            _ => false,
+        };
+        let dim = if large { self.hidden_size / self.num_attention_heads } else { self.head_dim };
+        1.0 / (dim as f32).sqrt()
+    }
+
+    /// Whether pairs of neighbors are rotated, not of halves.
+    pub fn rotates_neighbors(&self) -> bool {
+        matches!(self.family, LanguageFamily::Llama | LanguageFamily::SmolLm3)
+    }
+
+    fn check(&self, keys: &Keys<'_>) -> Result<(), String> {
+        check_sizes(&[
+            ("vocabulary", self.vocab_size),
+            ("embedding_length", self.hidden_size),
+            ("feed_forward_length", self.intermediate_size),
+            ("block_count", self.num_hidden_layers),
+            ("attention.head_count", self.num_attention_heads),
+            ("attention.head_count_kv", self.num_key_value_heads),
+            ("attention.key_length", self.head_dim),
+            ("context_length", self.context_length),
+        ])?;
+        check_epsilon("attention.layer_norm_rms_epsilon", self.rms_norm_eps)?;
+        check_theta(self.rope_theta)?;
+        check_theta(self.local_rope_theta)?;
+        if !self.num_attention_heads.is_multiple_of(self.num_key_value_heads) {
+            return Err(format!(
+                "{} heads do not share {} heads of keys evenly",
+                self.num_attention_heads, self.num_key_value_heads
+            ));
+        }
+        if !self.head_dim.is_multiple_of(2) {
+            return Err(format!("heads of {} elements have no pairs to rotate", self.head_dim));
+        }
+        let rotated = keys.size("rope.dimension_count")?.unwrap_or(self.head_dim);
+        if rotated != self.head_dim {
+            return Err(format!(
+                "only {rotated} of {} elements of a head are rotated, which is not supported",
+                self.head_dim
+            ));
+        }
+        let values = keys.size("attention.value_length")?.unwrap_or(self.head_dim);
+        if values != self.head_dim {
+            return Err("keys and values of different lengths are not supported".to_owned());
+        }
+        match keys.size("expert_count")? {
+            None | Some(0) => Ok(()),
+            Some(_) => Err("mixtures of experts are not supported".to_owned()),
+        }
+    }
+}
+
+/// Metadata of one architecture.
+struct Keys<'a> {
+    file: &'a Gguf,
+    name: &'a str,
+}
+
+impl Keys<'_> {
+    fn size(&self, key: &str) -> Result<Option<usize>, String> {
+        let key = format!("{}.{key}", self.name);
+        let Some(value) = self.file.number(&key) else { return Ok(None) };
+        usize::try_from(value)
+            .map(Some)
+            .map_err(|_| format!("{key} is {value}, which is too large"))
+    }
+
+    fn needed(&self, key: &str) -> Result<usize, String> {
+        self.size(key)?.ok_or_else(|| format!("{}.{key} is missing", self.name))
+    }
+
+    fn float(&self, key: &str) -> Option<f32> {
+        self.file.float(&format!("{}.{key}", self.name)).map(|it| it as f32)
+    }
+
+    fn cap(&self, key: &str) -> Option<f32> {
+        self.float(key).filter(|it| it.is_finite() && *it > 0.0)
+    }
+
+    fn config(&self, family: LanguageFamily) -> Result<LanguageConfig, String> {
+        let hidden_size = self.needed("embedding_length")?;
+        let heads = self.needed("attention.head_count")?;
+        let head_dim = match self.size("attention.key_length")? {
+            Some(length) => length,
+            None => hidden_size / heads.max(1),
+        };
+        let table = self.file.tensor("token_embd.weight");
+        let vocab_size = table.and_then(|it| it.shape.get(1).copied()).unwrap_or(0);
+        let rope_theta = self.float("rope.freq_base").unwrap_or(10_000.0);
+        let context_length = self.needed("context_length")?;
+        let sliding_window = match family {
+            // What files of other families say of a window is not computed by anybody.
+            LanguageFamily::Gemma2 => Some(self.size("attention.sliding_window")?.unwrap_or(4096)),
+            LanguageFamily::Gemma3 | LanguageFamily::Phi3 => {
+                self.size("attention.sliding_window")?
+            }
+            _ => None,
+        };
+        Ok(LanguageConfig {
+            family,
+            vocab_size,
+            hidden_size,
+            intermediate_size: self.needed("feed_forward_length")?,
+            num_hidden_layers: self.needed("block_count")?,
+            num_attention_heads: heads,
+            num_key_value_heads: self.size("attention.head_count_kv")?.unwrap_or(heads),
+            head_dim,
+            context_length,
+            rms_norm_eps: self.float("attention.layer_norm_rms_epsilon").ok_or_else(|| {
+                format!("{}.attention.layer_norm_rms_epsilon is missing", self.name)
+            })?,
+            rope_theta,
+            local_rope_theta: if family == LanguageFamily::Gemma3 { 10_000.0 } else { rope_theta },
+            rope_scaling: self.scaling()?,
+            rope_magnitude: self.cap("rope.scaling.attn_factor").unwrap_or(1.0),
+            original_context_length: self
+                .size("rope.scaling.original_context_length")?
+                .unwrap_or(context_length),
+            sliding_window: sliding_window.filter(|it| *it > 0),
+            attention_softcap: self.cap("attn_logit_softcapping").filter(|_| family.is_gemma()),
+            logit_softcap: self.cap("final_logit_softcapping").filter(|_| family.is_gemma()),
+        })
+    }
+
+    fn scaling(&self) -> Result<RopeScaling, String> {
+        let factor = self.float("rope.scaling.factor").or_else(|| self.float("rope.scale_linear"));
+        let kind = self.file.text(&format!("{}.rope.scaling.type", self.name));
+        match (kind, factor) {
+            (Some("linear") | None, Some(factor)) if factor.is_finite() && factor > 0.0 => {
+                Ok(if factor == 1.0 { RopeScaling::None } else { RopeScaling::Linear(factor) })
+            }
+            (Some("none" | "longrope") | None, _) => Ok(RopeScaling::None),
+            (Some(kind), _) => Err(format!("positions scaled by {kind:?} are not supported")),
+        }
+    }
+}
