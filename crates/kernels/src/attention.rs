@@ -2,7 +2,10 @@
 //! is one. Scores live for a tile of queries and a block of keys only (online softmax: Milakov & Gimelshein 2018;
 //! blocks as in FlashAttention, Dao et al. 2022, algorithm 1).
 
+mod cached;
+mod few;
 mod head;
+mod ragged;
 mod softmax;
 #[cfg(test)]
 mod tests;
@@ -12,6 +15,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rayon::prelude::*;
 
 use crate::Precision;
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use few::HalfRows;
+
+pub use cached::{CachedAttention, cached_attention, cached_attention_scratch_len};
 
 /// Sizes of an attention layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,7 +171,7 @@ impl<'a> Attention<'a> {
 /// Elements of scratch that [`attention`] needs on `threads` threads for sequences of up to `longest`
 /// tokens, a shared prefix included.
 pub fn attention_scratch_len(shape: AttentionShape, longest: usize, threads: usize) -> usize {
-    head::Layout::new(shape, longest).len() * threads
+    head::Layout::new(shape, longest, longest, false).len() * threads
 }
 
 /// softmax(q · kᵀ / √d) · v for every sequence and head.
@@ -180,7 +188,8 @@ pub fn attention(work: Attention<'_>, out: &mut [f32], scratch: &mut [f32]) {
     if longest == 0 {
         return;
     }
-    let layout = head::Layout::new(work.shape, longest + work.shared());
+    let all = longest + work.shared();
+    let layout = head::Layout::new(work.shape, all, all, false);
     let share = layout.len();
     assert!(scratch.len() >= share, "scratch is smaller than one thread's {share}");
     let chunks = match work.wanted {

@@ -84,6 +84,12 @@ pub(crate) fn gelu_tanh_of<const FUSED: bool>(x: f32) -> f32 {
     x / (1.0 + exp::<FUSED>(-2.0 * y))
 }
 
+/// tanh x = 1 − 2 / (e²ˣ + 1): absolute error below 1e-6.
+#[inline(always)]
+pub(crate) fn tanh_of<const FUSED: bool>(x: f32) -> f32 {
+    1.0 - 2.0 / (exp::<FUSED>(2.0 * x) + 1.0)
+}
+
 /// x · σ(x).
 #[inline(always)]
 pub(crate) fn silu_of<const FUSED: bool>(x: f32) -> f32 {
@@ -97,6 +103,8 @@ pub enum Gate {
     Silu,
     /// x · Φ(x), of GeGLU, in its exact form.
     Gelu,
+    /// x · Φ(x) by tanh, of Gemma.
+    GeluTanh,
 }
 
 /// `values = activation(values) · up`, element by element. NaN stays NaN. Runs on the threads of the current
@@ -109,6 +117,7 @@ pub fn gated(gate: Gate, values: &mut [f32], up: &[f32]) {
     let part = match gate {
         Gate::Silu => silu_mul_part,
         Gate::Gelu => gelu_mul_part,
+        Gate::GeluTanh => gelu_tanh_mul_part,
     };
     if values.len() <= PART {
         part(values, up);
@@ -133,8 +142,15 @@ multiversion! {
     }
 }
 
-/// Rotates the heads of some columns by their token's position (RoPE, Su et al. 2021), the first half of a
-/// head against the second, as Hugging Face's `rotate_half` does: `values` `[tokens, stride]`, of which
+multiversion! {
+    fn gelu_tanh_mul_part(values: &mut [f32], up: &[f32]) {
+        for (value, up) in values.iter_mut().zip(up) {
+            *value = gelu_tanh_of::<FUSED>(*value) * up;
+        }
+    }
+}
+
+/// Rotates the heads of some columns by their token's position (RoPE, Su et al. 2021): `values` `[tokens, stride]`, of which
 /// `columns` from `first` on are heads of `2 · half` elements; `cos` and `sin` `[positions, half]`. Token t
 /// of a sequence stands at position `first_position + t`.
 ///
@@ -157,6 +173,15 @@ pub fn rotate(values: &mut [f32], work: Rotation<'_>) {
     );
 }
 
+/// Which elements of a head are rotated against each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pairs {
+    /// i and i + half, as Hugging Face's `rotate_half` does.
+    Halves,
+    /// 2 i and 2 i + 1, as the paper does, and GGUF files of the llama family.
+    Neighbors,
+}
+
 /// What [`rotate`] works with.
 #[derive(Debug, Clone, Copy)]
 pub struct Rotation<'a> {
@@ -176,14 +201,23 @@ pub struct Rotation<'a> {
     pub cos: &'a [f32],
     /// Sines `[positions, half]`.
     pub sin: &'a [f32],
+    /// Which elements make a pair.
+    pub pairs: Pairs,
 }
 
 multiversion! {
     fn rotate_row(row: &mut [f32], work: Rotation<'_>, position: usize) {
-        let Rotation { first, columns, half, cos, sin, .. } = work;
+        let Rotation { first, columns, half, cos, sin, pairs, .. } = work;
         let cos = &cos[position * half..][..half];
         let sin = &sin[position * half..][..half];
         for head in row[first..first + columns].chunks_exact_mut(2 * half) {
+            if pairs == Pairs::Neighbors {
+                for ((pair, cos), sin) in head.as_chunks_mut::<2>().0.iter_mut().zip(cos).zip(sin) {
+                    let [x, y] = *pair;
+                    *pair = [x * cos - y * sin, y * cos + x * sin];
+                }
+                continue;
+            }
             let (low, high) = head.split_at_mut(half);
             for (((a, b), cos), sin) in low.iter_mut().zip(high).zip(cos).zip(sin) {
                 let (x, y) = (*a, *b);
@@ -283,11 +317,20 @@ mod tests {
 
     proptest! {
         #[test]
+        fn tanh_is_within_rounding(x in -20f32..20.0) {
+            for value in [tanh_of::<false>(x), tanh_of::<true>(x)] {
+                prop_assert!((f64::from(value) - f64::from(x).tanh()).abs() < 1e-6);
+            }
+        }
+
+        #[test]
         fn gates_equal_their_definition(x in -4.5f32..4.5, up in -2f32..2.0) {
             let wide = f64::from(x);
             let silu = wide / (1.0 + (-wide).exp()) * f64::from(up);
             let gelu = 0.5 * wide * (1.0 + erf_naive(wide / 2f64.sqrt())) * f64::from(up);
-            for (gate, expected) in [(Gate::Silu, silu), (Gate::Gelu, gelu)] {
+            let tanh = ((2.0 / std::f64::consts::PI).sqrt() * (wide + 0.044715 * wide.powi(3))).tanh();
+            let gelu_tanh = 0.5 * wide * (1.0 + tanh) * f64::from(up);
+            for (gate, expected) in [(Gate::Silu, silu), (Gate::Gelu, gelu), (Gate::GeluTanh, gelu_tanh)] {
                 let mut value = [x];
                 gated(gate, &mut value, &[up]);
                 prop_assert!((f64::from(value[0]) - expected).abs() < 2e-6, "{} {expected}", value[0]);
@@ -296,10 +339,11 @@ mod tests {
 
         #[test]
         fn rotations_keep_lengths_and_turn_by_the_position(
-            lengths in prop::collection::vec(0usize..5, 1..4), first_position in 0usize..3, seed in -1f32..1.0,
+            lengths in prop::collection::vec(0usize..5, 1..4), first_position in 0usize..3, seed in -1f32..1.0, apart in any::<bool>(),
         ) {
             // Rows of 9: one column that is left alone, two heads of four.
             let (stride, half) = (9, 2);
+            let pairs = if apart { Pairs::Halves } else { Pairs::Neighbors };
             let mut cu_seqlens = vec![0];
             for length in &lengths {
                 cu_seqlens.push(cu_seqlens[cu_seqlens.len() - 1] + length);
@@ -310,7 +354,7 @@ mod tests {
             let (cos, sin) = (table(f32::cos), table(f32::sin));
             let values: Vec<f32> = (0..tokens * stride).map(|it| seed + it as f32 * 0.01).collect();
             let mut rotated = values.clone();
-            rotate(&mut rotated, Rotation { stride, first: 1, columns: 8, cu_seqlens: &cu_seqlens, first_position, half, cos: &cos, sin: &sin });
+            rotate(&mut rotated, Rotation { stride, first: 1, columns: 8, cu_seqlens: &cu_seqlens, first_position, half, cos: &cos, sin: &sin, pairs });
             for sequence in cu_seqlens.windows(2) {
                 for token in sequence[0]..sequence[1] {
                     let position = first_position + token - sequence[0];
@@ -318,10 +362,11 @@ mod tests {
                     prop_assert_eq!(old[0], new[0]);
                     for head in [1, 5] {
                         for i in 0..half {
-                            let (x, y) = (old[head + i], old[head + half + i]);
+                            let (a, b) = if apart { (i, half + i) } else { (2 * i, 2 * i + 1) };
+                            let (x, y) = (old[head + a], old[head + b]);
                             let (c, s) = (angle(position, i).cos(), angle(position, i).sin());
-                            prop_assert!((new[head + i] - (x * c - y * s)).abs() < 1e-6);
-                            prop_assert!((new[head + half + i] - (y * c + x * s)).abs() < 1e-6);
+                            prop_assert!((new[head + a] - (x * c - y * s)).abs() < 1e-6);
+                            prop_assert!((new[head + b] - (y * c + x * s)).abs() < 1e-6);
                         }
                     }
                 }

@@ -2,19 +2,22 @@
 //! and fast on most.
 //!
 //! Everything works on plain `f32` slices that the caller owns; weights may also be of two bytes, of one
-//! ([`Int8Matrix`]) or of four bits ([`Q4Matrix`]). [`products`] multiplies, on the way quantizes activations, and
-//! finishes what comes out: bias, activation, gate, residual, normalization ([`Finish`]). [`attention`] takes ragged
-//! batches; beside them stand normalization ([`layer_norm`], [`rms_norm`]), activations ([`gelu`], [`gated`],
-//! [`tanh`]), rotary positions ([`rotate`]) and pooling ([`mean_pool`], [`l2_normalize`]). Nothing here allocates per
-//! call, reads files or knows a model; [`Pool`] bounds the threads, [`isa`] says which instructions are used.
+//! ([`Int8Matrix`]), of four bits ([`Q4Matrix`]) or blocks of GGML ([`BlockMatrix`]). [`products`] multiplies, on the
+//! way quantizes activations, and finishes what comes out: bias, activation, gate, residual, normalization
+//! ([`Finish`]). [`attention`] takes ragged batches, [`cached_attention`] new tokens over a KV cache; beside them stand
+//! normalization ([`layer_norm`], [`rms_norm`]), activations ([`gelu`], [`gated`], [`tanh`]), rotary positions
+//! ([`rotate`]) and pooling ([`mean_pool`], [`l2_normalize`]). Nothing here allocates per call, reads files or knows a
+//! model; [`Pool`] bounds the threads, [`isa`] says which instructions are used.
 //!
 //! Products and attention are built from *micro-kernels* (`micro.rs`): a tile of sums in registers, written once
 //! (`tile.rs`) from a handful of instructions of AVX-512, AVX-VNNI, AVX2 or NEON, or without any (`scalar.rs`), which is
 //! the twin that the others are tested against. AMX has none yet, nor have Arm's matrix products (i8mm).
 
 mod attention;
+mod blocks;
 mod dispatch;
 mod elementwise;
+mod half_floats;
 mod int8;
 mod isa;
 mod lanes;
@@ -35,9 +38,12 @@ mod tile;
 mod x86;
 
 pub use attention::{
-    Attention, AttentionShape, Mask, Queries, Rows, attention, attention_scratch_len,
+    Attention, AttentionShape, CachedAttention, Mask, Queries, Rows, attention,
+    attention_scratch_len, cached_attention, cached_attention_scratch_len,
 };
-pub use elementwise::{Gate, Rotation, gated, gelu, rotate, sigmoid, tanh};
+pub use blocks::{BlockFormat, BlockMatrix};
+pub use elementwise::{Gate, Pairs, Rotation, gated, gelu, rotate, sigmoid, tanh};
+pub use half_floats::narrow_f16;
 pub use int8::{Int8Matrix, int8_bytes, pack_int8};
 pub use isa::{FORCE_ISA, Isa, IsaError, isa};
 pub use linear::{Finish, Part, Precision, Products, linear, linear_add, products};

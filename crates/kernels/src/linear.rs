@@ -1,6 +1,7 @@
 //! The matrix product of a linear layer, and what is done to its result.
 
 mod block;
+mod blocks;
 mod few;
 mod packed;
 mod packing;
@@ -14,7 +15,8 @@ use crate::{Gate, Matrix, Output, Panels, dispatch::PART, norm::layer_norm};
 
 use block::Place;
 
-/// The numbers that are multiplied, where the weights leave a choice: all but [`Matrix::Int8`] do.
+/// The numbers that are multiplied, where the weights leave a choice: all but [`Matrix::Int8`] do, and of
+/// [`Matrix::Blocks`] many rows at a time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Precision {
     /// f32.
@@ -127,6 +129,10 @@ pub fn linear_add(
 ///
 /// A row of `x` with a number that is not finite gives a row of NaN where weights are bytes.
 ///
+/// With [`Matrix::Blocks`], up to a dozen rows are quantized to bytes, each by itself: what a row gives depends on
+/// neither the other rows nor the threads. More rows are multiplied in the `precision` asked for, and so round
+/// differently. `panels` for as many inputs have room for both.
+///
 /// # Panics
 /// When a slice is shorter than its shape says, or `panels` are too small: the caller's bug.
 pub fn products(work: Products<'_>, out: &mut [f32], stride: usize, panels: &mut Panels) {
@@ -137,11 +143,18 @@ pub fn products(work: Products<'_>, out: &mut [f32], stride: usize, panels: &mut
     let place = Place { data: out.as_mut_ptr(), stride };
     if work.parts.iter().all(|it| matches!(it.weight, Matrix::Int8(_))) {
         packed::run(&work, work.parts, rows, place, panels);
+    } else if rows <= blocks::FEW_ROWS
+        && work.parts.iter().all(|it| matches!(it.weight, Matrix::Blocks(_)))
+    {
+        blocks::run(&work, work.parts, rows, place, panels);
     } else {
         for part in work.parts {
             match part.weight {
                 Matrix::Int8(_) => {
                     packed::run(&work, std::slice::from_ref(part), rows, place, panels);
+                }
+                Matrix::Blocks(_) if rows <= blocks::FEW_ROWS => {
+                    blocks::run(&work, std::slice::from_ref(part), rows, place, panels);
                 }
                 _ => unpacked::run(&work, part, rows, place, panels),
             }
@@ -162,6 +175,9 @@ impl Products<'_> {
                 assert_eq!((matrix.outputs(), matrix.inputs()), (outputs, inputs));
             }
             if let Matrix::Q4(matrix) = weight {
+                assert_eq!((matrix.outputs(), matrix.inputs()), (outputs, inputs));
+            }
+            if let Matrix::Blocks(matrix) = weight {
                 assert_eq!((matrix.outputs(), matrix.inputs()), (outputs, inputs));
             }
             assert!(bias.is_none_or(|it| it.len() == outputs), "bias is not {outputs} long");

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::{Int8Matrix, Q4Matrix};
+use crate::{BlockMatrix, Int8Matrix, Q4Matrix};
 
 /// Where a product is written: rows of `stride` elements, of which the product fills `columns` from
 /// `offset` on. Three products can so share one buffer (query | key | value).
@@ -24,7 +24,7 @@ impl<'a> Output<'a> {
 }
 
 /// A weight matrix `[outputs, inputs]` in the format it is kept in. The first three lie row by row as Hugging
-/// Face stores them, the others are packed once, when a model is converted.
+/// Face stores them, the last as GGML does, the others are packed once, when a model is converted.
 #[derive(Debug, Clone, Copy)]
 pub enum Matrix<'a> {
     /// Single precision.
@@ -37,6 +37,8 @@ pub enum Matrix<'a> {
     Int8(Int8Matrix<'a>),
     /// Four bits with a scale for every 32 inputs of an output.
     Q4(Q4Matrix<'a>),
+    /// Blocks of GGML, as they lie in a GGUF file.
+    Blocks(BlockMatrix<'a>),
 }
 
 impl<'a> Matrix<'a> {
@@ -52,6 +54,7 @@ impl<'a> Matrix<'a> {
             Matrix::Bf16(bits) => Matrix::Bf16(&bits[elements]),
             Matrix::Int8(matrix) => Matrix::Int8(matrix.rows(outputs)),
             Matrix::Q4(matrix) => Matrix::Q4(matrix.rows(outputs)),
+            Matrix::Blocks(matrix) => Matrix::Blocks(matrix.rows(outputs)),
         }
     }
 
@@ -62,6 +65,7 @@ impl<'a> Matrix<'a> {
             Matrix::F16(bits) | Matrix::Bf16(bits) => bits.len(),
             Matrix::Int8(matrix) => matrix.outputs() * matrix.inputs(),
             Matrix::Q4(matrix) => matrix.outputs() * matrix.inputs(),
+            Matrix::Blocks(matrix) => matrix.outputs() * matrix.inputs(),
         }
     }
 
@@ -87,6 +91,16 @@ pub enum PackedError {
         expected: usize,
         /// Bytes that there are.
         actual: usize,
+    },
+    /// Rows of blocks that end within a block.
+    #[error(
+        "rows of {inputs} inputs are no whole blocks of {block}: get the file again, or in another format"
+    )]
+    Partial {
+        /// Columns.
+        inputs: usize,
+        /// Inputs of a block.
+        block: usize,
     },
     /// The first byte lies where no f32 may.
     #[error(

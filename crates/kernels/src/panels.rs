@@ -81,7 +81,8 @@ impl Panels {
         self.elements().par_chunks_exact_mut(share)
     }
 
-    fn elements(&mut self) -> &mut [f32] {
+    /// All of it, for what threads share.
+    pub(crate) fn elements(&mut self) -> &mut [f32] {
         // SAFETY: a line is sixteen f32 without gaps.
         let (_, elements, _) = unsafe { self.memory.align_to_mut() };
         elements

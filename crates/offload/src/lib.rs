@@ -7,17 +7,28 @@
 //! caching*). [`SpillFile`] keeps hidden states of thousands of candidates on disk and three micro-batches
 //! of them in memory (GRATING §4.3). All count every byte they hold.
 //!
+//! A language model that writes needs all its layers again for every token. For it there are [`preserve`],
+//! which chooses the tensors that stay in memory (FlexInfer §3.3 and §3.4), and [`TensorStream`], which keeps
+//! those and reads the others just in time on several threads (FlexInfer §3.2).
+//!
 //! What a layer contains and how it is computed is the transformer's affair; what is on disk is the
 //! weights'. Nothing here knows a model.
 
 mod buffer;
+mod file;
+mod preserve;
 mod rows;
 mod spill;
+mod tensors;
 mod window;
 
+pub use preserve::{Layer, Locking, Preservation, TensorRole, TensorSpec, preserve};
 pub use rows::{EmbeddingRows, RowStats};
 pub use spill::{Pass, SPILL_BUFFERS, SpillFile};
+pub use tensors::{LayerTensors, StreamOptions, StreamTotals, TensorStream};
 pub use window::{LayerSource, LayerView, LayerWindow};
+
+use std::path::PathBuf;
 
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -36,6 +47,42 @@ pub enum Error {
         layer: usize,
         /// Why.
         source: riddle_weights::Error,
+    },
+    /// A tensor can not be read.
+    #[error("layer {}, tensor {} ({role}) of {}: {source}", layer + 1, tensor + 1, path.display())]
+    Tensor {
+        /// The file.
+        path: PathBuf,
+        /// Which layer, from 0.
+        layer: usize,
+        /// Which of its tensors, from 0.
+        tensor: usize,
+        /// What it is.
+        role: TensorRole,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file of weights can not be opened.
+    #[error("{} can not be opened: {source}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The memory that weights may take is not enough for what must be in it.
+    #[error(
+        "{} MiB are too little memory for this model's weights with a window of {window} layers: \
+         allow {} MiB, or a smaller window",
+        budget >> 20, smallest.div_ceil(1 << 20)
+    )]
+    Budget {
+        /// Bytes allowed.
+        budget: u64,
+        /// The least that works with this window.
+        smallest: u64,
+        /// Layers in the window.
+        window: usize,
     },
     /// The thread that reads layers is gone.
     #[error("the thread that reads the model's layers has stopped: open the model again")]

@@ -1,9 +1,10 @@
 //! Peaks of this processor's units and how near the routines come, one operation and a whole encoder at a time:
-//! `cargo run --release -p riddle-kernels --example roofline -- [THREADS [f32|bf16|int8]]`, for older processors
+//! `cargo run --release -p riddle-kernels --example roofline -- [THREADS [f32|bf16|int8|blocks [FORMAT]]]`, for older processors
 //! with `RIDDLE_FORCE_ISA=`.
 
 #![expect(clippy::print_stdout, reason = "an example's output is its point")]
 
+mod blocks;
 mod peaks;
 
 use std::time::Instant;
@@ -105,6 +106,9 @@ fn main() -> Result<(), Failure> {
     let only = std::env::args().nth(2);
     let pool = Pool::new(threads)?;
     println!("{threads} threads, {}", isa()?);
+    if only.as_deref() == Some("blocks") {
+        return blocks::print(&pool, std::env::args().nth(3).as_deref());
+    }
     for unit in peaks::units() {
         if unit.isa.runs_here() {
             println!("{:34} {:5.0} G/s a thread", unit.name, unit.peak() / 1e9);
@@ -118,7 +122,11 @@ fn main() -> Result<(), Failure> {
         .collect();
     shapes(&pool, &formats)?;
     layers(&pool, &formats, (384, 12, 1536), 6)?;
-    layers(&pool, &formats, (1024, 16, 4096), 1)
+    layers(&pool, &formats, (1024, 16, 4096), 1)?;
+    if only.is_none() {
+        blocks::print(&pool, None)?;
+    }
+    Ok(())
 }
 
 /// Products alone.

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::{
-    Attention, AttentionShape, Mask, Queries, SharedOut,
-    softmax::{State, softmax_tile},
+    AttentionShape, SharedOut,
+    softmax::{State, cap, softmax_tile},
 };
 use crate::{
     Precision, isa,
@@ -23,6 +23,52 @@ const ROWS: usize = 256;
 /// f32 elements of a cache line, to which all parts of the scratch are rounded.
 const LINE: usize = 16;
 
+/// What attention is computed of.
+pub(super) trait Work: Sync {
+    /// Sizes.
+    fn shape(&self) -> AttentionShape;
+
+    /// Numbers that are multiplied.
+    fn precision(&self) -> Precision;
+
+    /// What products of queries and keys are multiplied with.
+    fn scale(&self) -> f32;
+
+    /// The largest magnitude of a score, which tanh bends them to.
+    fn softcap(&self) -> Option<f32>;
+
+    /// Chunk `chunk` of up to `step` queries of a sequence.
+    fn places(&self, sequence: usize, chunk: usize, step: usize) -> Places;
+
+    /// Keys that the query at a place of its sequence sees.
+    fn seen(&self, place: usize, length: usize) -> (usize, usize);
+
+    /// A row of queries' head.
+    fn query(&self, row: usize, head: usize) -> &[f32];
+
+    /// Key `key` of the sequence that starts at `start`, or its values; `wide` has room for it.
+    fn row<'a>(
+        &'a self,
+        start: usize,
+        kv_head: usize,
+        key: usize,
+        values: bool,
+        wide: &'a mut [f32],
+    ) -> &'a [f32];
+}
+
+/// Neighboring queries of a sequence.
+#[derive(Debug, Clone)]
+pub(super) struct Places {
+    /// Their places in the sequence.
+    pub(super) places: Range<usize>,
+    /// The row of the first in the queries and the output.
+    pub(super) first_row: usize,
+    /// Where the sequence starts, and its length.
+    pub(super) start: usize,
+    pub(super) length: usize,
+}
+
 /// How a thread's scratch is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
@@ -34,24 +80,29 @@ pub(super) struct Layout {
     rows: usize,
     /// Elements of a head, rounded up to a panel.
     width: usize,
+    /// Room for two rows that must be widened.
+    wide: usize,
 }
 
 impl Layout {
-    pub(super) fn new(shape: AttentionShape, longest: usize) -> Layout {
+    /// For up to so many queries and keys of a sequence, which lie in f32 or must be `widened`.
+    pub(super) fn new(shape: AttentionShape, queries: usize, keys: usize, widened: bool) -> Layout {
+        let width = shape.head_dim.next_multiple_of(PANEL);
         let group = shape.group().max(1);
-        let chunk = (ROWS / group).max(TILE_ROWS).min(longest.max(1));
+        let chunk = (ROWS / group).max(TILE_ROWS).min(queries.max(1));
         Layout {
-            keys: KEYS.min(longest.max(1).next_multiple_of(PANEL)),
+            keys: KEYS.min(keys.max(1).next_multiple_of(PANEL)),
             chunk,
             rows: (chunk * group).next_multiple_of(LINE),
-            width: shape.head_dim.next_multiple_of(PANEL),
+            width,
+            wide: if widened { 2 * width } else { 0 },
         }
     }
 
     /// Elements of each part: keys, values, 16 rows on their way into a panel, queries, scores, exponentials as
-    /// lanes, sums of values, largest scores, sums.
-    fn parts(self) -> [usize; 9] {
-        let Layout { keys, rows, width, .. } = self;
+    /// lanes, sums of values, largest scores, sums, rows that are widened.
+    fn parts(self) -> [usize; 10] {
+        let Layout { keys, rows, width, wide, .. } = self;
         let panel = PANEL * width;
         [
             keys * width,
@@ -63,6 +114,7 @@ impl Layout {
             rows * width,
             rows,
             rows,
+            wide,
         ]
     }
 
@@ -73,8 +125,8 @@ impl Layout {
 }
 
 /// A thread at work.
-pub(super) struct Run<'a> {
-    work: &'a Attention<'a>,
+pub(super) struct Run<'a, W> {
+    work: &'a W,
     layout: Layout,
     kind: Kind,
     micro: Micro,
@@ -87,13 +139,14 @@ pub(super) struct Run<'a> {
     sums: &'a mut [f32],
     tops: &'a mut [f32],
     totals: &'a mut [f32],
+    wide: &'a mut [f32],
     tile: Tile,
 }
 
-impl<'a> Run<'a> {
-    pub(super) fn new(work: &'a Attention<'a>, layout: Layout, scratch: &'a mut [f32]) -> Run<'a> {
+impl<'a, W: Work> Run<'a, W> {
+    pub(super) fn new(work: &'a W, layout: Layout, scratch: &'a mut [f32]) -> Run<'a, W> {
         let isa = isa::current();
-        let (kind, micro) = match (work.precision, micro(Kind::Bf16, isa)) {
+        let (kind, micro) = match (work.precision(), micro(Kind::Bf16, isa)) {
             (Precision::Bf16, Some(micro)) => (Kind::Bf16, micro),
             _ => (Kind::F32, micro(Kind::F32, isa).unwrap_or(scalar::F32)),
         };
@@ -104,7 +157,7 @@ impl<'a> Run<'a> {
             rest = tail;
             part
         });
-        let [keys, values, panel, queries, scores, weights, sums, tops, totals] = parts;
+        let [keys, values, panel, queries, scores, weights, sums, tops, totals, wide] = parts;
         let tile = Tile::new();
         Run {
             work,
@@ -120,37 +173,28 @@ impl<'a> Run<'a> {
             sums,
             tops,
             totals,
+            wide,
             tile,
         }
     }
 
     /// Chunk `chunk` of the queries of sequence `sequence`, for the heads that share `kv_head`.
     pub(super) fn chunk(&mut self, sequence: usize, kv_head: usize, chunk: usize, out: SharedOut) {
-        let cu_seqlens = self.work.cu_seqlens;
-        let (start, end) = (cu_seqlens[sequence], cu_seqlens[sequence + 1]);
-        let length = end - start;
-        // Places in the sequence, and the row of the first in the queries and the output.
-        let (places, first_row) = match self.work.wanted {
-            Queries::All => {
-                let from = (chunk * self.layout.chunk).min(length);
-                (from..length.min(from + self.layout.chunk), start + from)
-            }
-            Queries::First => (0..length.min(1), sequence),
-            Queries::Last => (length.saturating_sub(1)..length, sequence),
-        };
+        let Places { places, first_row, start, length } =
+            self.work.places(sequence, chunk, self.layout.chunk);
         if places.is_empty() {
             return;
         }
-        let rows = self.work.shape.group() * places.len();
+        let rows = self.work.shape().group() * places.len();
         self.tops[..rows].fill(f32::NEG_INFINITY);
         self.totals[..rows].fill(0.0);
         self.sums[..rows * self.layout.width].fill(0.0);
-        let (from, _) = self.seen(places.start, length);
-        let (_, to) = self.seen(places.end - 1, length);
+        let (from, _) = self.work.seen(places.start, length);
+        let (_, to) = self.work.seen(places.end - 1, length);
         for block in (from..to).step_by(self.layout.keys) {
             let block = block..to.min(block + self.layout.keys);
             self.pack(start, kv_head, block.clone());
-            for head in 0..self.work.shape.group() {
+            for head in 0..self.work.shape().group() {
                 for place in places.clone().step_by(self.micro.rows) {
                     let tile = place..places.end.min(place + self.micro.rows);
                     let row = first_row + place - places.start;
@@ -162,42 +206,15 @@ impl<'a> Run<'a> {
         self.finish(places.len(), first_row, kv_head, out);
     }
 
-    /// Keys that the query at a place of its sequence sees, the prefix before the sequence's own.
-    fn seen(&self, place: usize, length: usize) -> (usize, usize) {
-        let shared = self.work.shared();
-        let (all, place) = (shared + length, shared + place);
-        match self.work.mask {
-            Mask::Full => (0, all),
-            Mask::Causal => (0, place + 1),
-            Mask::Window(reach) => (
-                place.saturating_sub(reach),
-                place.saturating_add(reach).saturating_add(1).min(all),
-            ),
-        }
-    }
-
-    /// Key `key` of the sequence that starts at `start`, and with `values` its values.
-    fn row(&self, start: usize, kv_head: usize, key: usize, values: bool) -> &'a [f32] {
-        let work = self.work;
-        let (shape, shared) = (work.shape, work.shared());
-        let dim = shape.head_dim;
-        let column = kv_head * dim + if values { shape.kv_width() } else { 0 };
-        if key < shared {
-            &work.prefix[key * shape.qkv_width() + shape.width() + column..][..dim]
-        } else {
-            work.keys_values.part(start + key - shared, column, dim)
-        }
-    }
-
     /// Packs a block of keys and values.
     fn pack(&mut self, start: usize, kv_head: usize, block: Range<usize>) {
-        let dim = self.work.shape.head_dim;
+        let dim = self.work.shape().head_dim;
         let per_lane = self.kind.per_lane();
         let depth = dim.div_ceil(per_lane);
         for (number, from) in block.clone().step_by(PANEL).enumerate() {
             let count = PANEL.min(block.end - from);
             for i in 0..count {
-                let row = self.row(start, kv_head, from + i, false);
+                let row = self.work.row(start, kv_head, from + i, false, self.wide);
                 row_to_lanes(row, 1.0, self.kind, &mut self.panel[i * depth..][..depth]);
             }
             // Keys that only fill a panel up score 0, which nobody looks at.
@@ -209,19 +226,21 @@ impl<'a> Run<'a> {
         let lanes = block.len().next_multiple_of(PANEL) / per_lane;
         let stride = self.layout.keys / per_lane * PANEL;
         const ZEROS: [f32; PANEL] = [0.0; PANEL];
+        let (wide, other) = self.wide.split_at_mut(self.wide.len() / 2);
         for lane in 0..lanes {
             let key = block.start + lane * per_lane;
-            let row = |key: usize| (key < block.end).then(|| self.row(start, kv_head, key, true));
-            let (first, second) = (row(key), row(key + 1));
+            let first = (key < block.end).then(|| self.work.row(start, kv_head, key, true, wide));
+            // Lanes of f32 hold one row.
+            let second = (per_lane > 1 && key + 1 < block.end)
+                .then(|| self.work.row(start, kv_head, key + 1, true, other));
             for (number, column) in (0..dim).step_by(PANEL).enumerate() {
                 let count = PANEL.min(dim - column);
-                let of = |row: Option<&'a [f32]>| {
-                    row.map_or(&ZEROS[..count], |it| &it[column..][..count])
-                };
+                let first = first.map_or(&ZEROS[..count], |it| &it[column..][..count]);
+                let second = second.map_or(&ZEROS[..count], |it| &it[column..][..count]);
                 let out = &mut self.values[number * stride + lane * PANEL..][..PANEL];
                 match self.kind {
-                    Kind::F32 => out[..count].copy_from_slice(of(first)),
-                    _ => join_rows(of(first), of(second), &mut out[..count]),
+                    Kind::F32 => out[..count].copy_from_slice(first),
+                    _ => join_rows(first, second, &mut out[..count]),
                 }
                 out[count..].fill(0.0);
             }
@@ -241,9 +260,10 @@ impl<'a> Run<'a> {
         state: usize,
     ) {
         let Run { work, layout, kind, micro, .. } = *self;
-        let (shape, count) = (work.shape, places.len());
+        let (shape, count) = (work.shape(), places.len());
         let dim = shape.head_dim;
-        let (first, last) = (self.seen(places.start, length), self.seen(places.end - 1, length));
+        let (first, last) =
+            (self.work.seen(places.start, length), self.work.seen(places.end - 1, length));
         // Panels of the block that any row of the tile sees.
         let from = first.0.max(block.start) - block.start;
         let to = last.1.min(block.end).saturating_sub(block.start);
@@ -253,10 +273,9 @@ impl<'a> Run<'a> {
         let panels = from / PANEL..to.div_ceil(PANEL);
         let columns = panels.len() * PANEL;
         let depth = dim.div_ceil(kind.per_lane());
-        let scale = 1.0 / (dim as f32).sqrt();
-        let column = (kv_head * shape.group() + head) * dim;
+        let scale = work.scale();
         for i in 0..count {
-            let query = work.queries.part(row + i, column, dim);
+            let query = work.query(row + i, kv_head * shape.group() + head);
             row_to_lanes(query, scale, kind, &mut self.queries[i * depth..][..depth]);
         }
         for panel in panels.clone().step_by(micro.panels) {
@@ -275,11 +294,16 @@ impl<'a> Run<'a> {
             // of which these panels are a part, and a tile has no more than PANEL rows.
             unsafe { (micro.run)(operands) };
         }
+        if let Some(most) = work.softcap() {
+            for row in self.scores.chunks_exact_mut(layout.keys).take(count) {
+                cap(&mut row[..columns], most);
+            }
+        }
         // What each row sees of these columns.
         let base = block.start + panels.start * PANEL;
         let mut bounds = [(0, 0); TILE_ROWS];
         for (bounds, place) in bounds.iter_mut().zip(places.clone()) {
-            let (from, to) = self.seen(place, length);
+            let (from, to) = self.work.seen(place, length);
             let to = to.clamp(base, block.end) - base;
             *bounds = (from.saturating_sub(base).min(to), to);
         }
@@ -337,11 +361,11 @@ impl<'a> Run<'a> {
 
     /// Divides the sums by those of the exponentials and writes them to their place.
     fn finish(&self, count: usize, first_row: usize, kv_head: usize, out: SharedOut) {
-        let shape = self.work.shape;
+        let shape = self.work.shape();
         let (dim, group) = (shape.head_dim, shape.group());
         for state in 0..group * count {
             let (head, row) = (kv_head * group + state / count, first_row + state % count);
-            // SAFETY: `Attention::check` found as many rows as there are queries; this task alone writes this row's
+            // SAFETY: `attention` and `cached_attention` found as many rows as there are queries; this task alone writes this row's
             // columns of this head.
             let out = unsafe {
                 std::slice::from_raw_parts_mut(out.0.add(row * shape.width() + head * dim), dim)

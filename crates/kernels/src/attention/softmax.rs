@@ -2,7 +2,11 @@
 
 #[cfg(target_arch = "x86_64")]
 use crate::dispatch::has_avx512;
-use crate::{dispatch::multiversion, elementwise::exp, norm::lane_fold};
+use crate::{
+    dispatch::multiversion,
+    elementwise::{exp, tanh_of},
+    norm::lane_fold,
+};
 
 /// What softmax remembers of each row between blocks of keys.
 #[derive(Debug)]
@@ -87,6 +91,15 @@ multiversion! {
             *value = exp::<FUSED>(*value - top);
         }
         *sum = lane_fold(row, 0.0, |it| it, |sum, it| sum + it);
+    }
+}
+
+multiversion! {
+    /// Bends scores by tanh, so that none is larger than `most` (Gemma 2, Gemma Team 2024, §2).
+    pub(super) fn cap(scores: &mut [f32], most: f32) {
+        for score in scores {
+            *score = most * tanh_of::<FUSED>(*score / most);
+        }
     }
 }
 

@@ -113,6 +113,99 @@ proptest! {
     }
 }
 
+/// The definition of attention over a KV cache, in f64.
+fn naive_cached(work: &CachedAttention<'_>, tokens: usize) -> Vec<f32> {
+    let CachedAttention { queries, keys, values, first, shape, window, scale, softcap, .. } = *work;
+    let (dim, kv_width) = (shape.head_dim, shape.kv_width());
+    let wide = |bits: u16| f64::from(half::f16::from_bits(bits).to_f32());
+    let mut out = Vec::new();
+    for token in 0..tokens {
+        for head in 0..shape.heads {
+            let column = head / (shape.heads / shape.kv_heads) * dim;
+            let query = queries.part(token, head * dim, dim);
+            let position = first + token;
+            let from = window.map_or(0, |window| (position + 1).saturating_sub(window));
+            let weights: Vec<f64> = (from..=position)
+                .map(|key| {
+                    let key = &keys[key * kv_width + column..][..dim];
+                    let score: f64 =
+                        query.iter().zip(key).map(|(&q, &k)| f64::from(q) * wide(k)).sum();
+                    let score = score * f64::from(scale);
+                    softcap
+                        .map_or(score, |most| f64::from(most) * (score / f64::from(most)).tanh())
+                        .exp()
+                })
+                .collect();
+            let total: f64 = weights.iter().sum();
+            for i in 0..dim {
+                let sum: f64 = weights
+                    .iter()
+                    .zip(from..)
+                    .map(|(weight, key)| weight * wide(values[key * kv_width + column + i]))
+                    .sum();
+                out.push((sum / total) as f32);
+            }
+        }
+    }
+    out
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Few tokens and many, from the first position on or far behind it, over several splits of positions.
+    #[test]
+    fn cached_attention_equals_the_definition(
+        tokens in 1usize..60, first in prop_oneof![Just(0usize), 1usize..70, 450usize..1300],
+        (group, kv_heads) in (prop::sample::select(vec![1usize, 3, 4, 6]), 1usize..3),
+        head_dim in prop::sample::select(vec![2usize, 16, 20, 64, 80, 128]),
+        window in prop::sample::select(vec![None, Some(1usize), Some(40), Some(600)]), softcap in prop::sample::select(vec![None, Some(1.5f32)]),
+        few in any::<bool>(), threads in 1usize..4, gap in 0usize..3, seed in prop::collection::vec(-1f32..1.0, 97),
+    ) {
+        let tokens = if few { tokens % few::MOST_TOKENS + 1 } else { tokens };
+        let shape = AttentionShape { heads: group * kv_heads, kv_heads, head_dim };
+        let narrow = |values: Vec<f32>| -> Vec<u16> { values.into_iter().map(|it| half::f16::from_f32(it).to_bits()).collect() };
+        let positions = first + tokens;
+        let keys = narrow(fill(&seed, (positions + gap) * shape.kv_width(), 31));
+        let values = narrow(fill(&seed, (positions + gap) * shape.kv_width(), 17));
+        let stride = shape.width() + gap;
+        let data = fill(&seed, tokens * stride, 5);
+        let queries = Rows { data: &data, stride, offset: gap };
+        let work = CachedAttention {
+            queries, keys: &keys, values: &values, first, shape, window, scale: 0.7 / (head_dim as f32).sqrt(), softcap,
+            precision: Precision::F32,
+        };
+        let expected = naive_cached(&work, tokens);
+        let run = |work: CachedAttention<'_>, tokens: usize, threads: usize| {
+            let mut scratch = vec![f32::NAN; cached_attention_scratch_len(shape, tokens, work.first + tokens, threads)];
+            let mut out = vec![f32::NAN; tokens * shape.width()];
+            let pool = crate::Pool::new(threads).expect("threads");
+            pool.run(|| cached_attention(work, &mut out, &mut scratch));
+            out
+        };
+        let out = run(work, tokens, threads);
+        for (a, b) in out.iter().zip(&expected) {
+            prop_assert!((a - b).abs() < 1e-4, "{a} {b}");
+        }
+        for (a, b) in run(CachedAttention { precision: Precision::Bf16, ..work }, tokens, threads).iter().zip(&expected) {
+            prop_assert!((a - b).abs() < BF16_TOLERANCE, "{a} {b}");
+        }
+        prop_assert_eq!(&run(work, tokens, threads % 3 + 1), &out);
+        // Scratch that was made for more does as well.
+        let mut scratch = vec![f32::NAN; cached_attention_scratch_len(shape, 100, 2000, threads)];
+        let mut again = vec![f32::NAN; tokens * shape.width()];
+        cached_attention(work, &mut again, &mut scratch);
+        prop_assert_eq!(&again, &out);
+        if tokens <= few::MOST_TOKENS {
+            for token in 0..tokens {
+                let queries = Rows { data: &data[token * stride..], ..queries };
+                let alone = run(CachedAttention { queries, first: first + token, ..work }, 1, threads);
+                prop_assert_eq!(&alone, &out[token * shape.width()..][..shape.width()]);
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 

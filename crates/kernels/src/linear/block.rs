@@ -144,13 +144,13 @@ fn prefetch(place: Place, rows: Range<usize>, columns: &Columns) {
     let _ = (place, rows, columns);
 }
 
-/// Finishes sums of f32 that are the product of row `row` with `columns` of `part`.
+/// Finishes sums of f32 that are the products of some rows with `columns` of `part`, in the first rows of the tile.
 ///
 /// # Safety
-/// `place` has this row and these columns, and nobody else uses them now.
+/// `place` has these rows and these columns, and nobody else uses them now.
 pub(super) unsafe fn finish_sums(
     tile: &mut Tile,
-    row: usize,
+    rows: Range<usize>,
     part: &Part<'_>,
     columns: Range<usize>,
     finish: Finish<'_>,
@@ -158,8 +158,8 @@ pub(super) unsafe fn finish_sums(
 ) {
     let columns = Columns::new(part, columns, 0);
     // SAFETY: the caller's promise.
-    let data = unsafe { place.data.add(row * place.stride + columns.first) };
-    finish_tile(tile, 1, &columns, &[], finish, Place { data, stride: place.stride });
+    let data = unsafe { place.data.add(rows.start * place.stride + columns.first) };
+    finish_tile(tile, rows.len(), &columns, &[], finish, Place { data, stride: place.stride });
 }
 
 /// Turns the sums of a tile into products and writes `rows` rows of them to `out`, which has them.
@@ -247,6 +247,11 @@ fn finish_row<const FUSED: bool>(values: &mut [f32; PANEL], old: &[f32], finish:
                 *value *= gelu_of::<FUSED>(old);
             }
         }
+        Finish::Gate(Gate::GeluTanh) => {
+            for (value, &old) in values.iter_mut().zip(old) {
+                *value *= gelu_tanh_of::<FUSED>(old);
+            }
+        }
     }
 }
 
@@ -280,7 +285,7 @@ mod tests {
             let old: Vec<f32> = (0..rows * stride).map(|i| seed[i * 5 % 64]).collect();
             for finish in [
                 Finish::Store, Finish::Gelu, Finish::GeluTanh, Finish::Add(-0.5), Finish::Gate(Gate::Silu),
-                Finish::Gate(Gate::Gelu), Finish::AddLayerNorm { gain: &gain, bias: &gain, epsilon: 0.0 },
+                Finish::Gate(Gate::Gelu), Finish::Gate(Gate::GeluTanh), Finish::AddLayerNorm { gain: &gain, bias: &gain, epsilon: 0.0 },
             ] {
                 let mut versions = portable_tile::versions();
                 versions.push(finish_tile);

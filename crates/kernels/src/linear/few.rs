@@ -9,14 +9,16 @@ use super::{
 };
 use crate::{
     Matrix,
+    blocks::layouts::widen_f16,
     dispatch::{mul_add, multiversion},
     micro::{PANEL, TILE_COLUMNS, Tile},
 };
 
-/// Multiplies one part, whose weights are f32, bf16 or of four bits.
+/// Multiplies one part, whose weights are f32, f16, bf16 or of four bits.
 ///
 /// # Panics
-/// With weights of another format, which need memory to be widened in: the caller's bug.
+/// With weights of another format, which need memory to be widened or activations to be quantized in: the caller's
+/// bug.
 pub(super) fn run(work: &Products<'_>, part: &Part<'_>, rows: usize, place: Place) {
     let inputs = work.inputs;
     (0..part.outputs.div_ceil(TILE_COLUMNS)).into_par_iter().for_each(|turn| {
@@ -34,10 +36,13 @@ pub(super) fn run(work: &Products<'_>, part: &Part<'_>, rows: usize, place: Plac
                         matrix.dots(first / PANEL + number, x, sums);
                     }
                 }
-                Matrix::F16(_) | Matrix::Int8(_) => panic!("the panels are empty"),
+                Matrix::F16(bits) => dots_f16(x, &bits[first * inputs..], sums),
+                Matrix::Int8(_) | Matrix::Blocks(_) => panic!("the panels are empty"),
             }
             // SAFETY: nobody else writes these columns, and `Products::check` found them in `place`.
-            unsafe { finish_sums(&mut tile, row, part, columns.clone(), work.finish, place) };
+            unsafe {
+                finish_sums(&mut tile, row..row + 1, part, columns.clone(), work.finish, place)
+            };
         }
     });
 }
@@ -84,6 +89,30 @@ multiversion! {
             let mut total = 0.0;
             for (a, b) in a_rest.iter().zip(b_rest) {
                 total += a * f32::from_bits(u32::from(*b) << 16);
+            }
+            for lane in lanes {
+                total += lane;
+            }
+            *sum = total.to_bits();
+        }
+    }
+}
+
+multiversion! {
+    /// As [`dots`], of weights of half precision.
+    fn dots_f16(x: &[f32], weights: &[u16], sums: &mut [u32]) {
+        for (sum, weights) in sums.iter_mut().zip(weights.chunks_exact(x.len().max(1))) {
+            let mut lanes = [0f32; LANES];
+            let (a, a_rest) = x.as_chunks::<LANES>();
+            let (b, b_rest) = weights.as_chunks::<LANES>();
+            for (a, b) in a.iter().zip(b) {
+                for i in 0..LANES {
+                    lanes[i] = mul_add::<FUSED>(a[i], widen_f16(b[i]), lanes[i]);
+                }
+            }
+            let mut total = 0.0;
+            for (a, b) in a_rest.iter().zip(b_rest) {
+                total += a * widen_f16(*b);
             }
             for lane in lanes {
                 total += lane;

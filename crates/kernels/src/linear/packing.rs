@@ -6,7 +6,7 @@ use half::{
 };
 
 use crate::{
-    Matrix,
+    BlockMatrix, Matrix,
     dispatch::multiversion,
     lanes::{interleave, join_rows, row_to_lanes},
     micro::{Kind, PANEL},
@@ -59,6 +59,7 @@ pub(super) fn pack_panel(
                 }
             }
         }
+        Matrix::Blocks(matrix) => pack_blocks(&matrix, kind, column, panel),
         Matrix::Int8(_) => unreachable!("bytes are packed already"),
     }
 }
@@ -82,6 +83,27 @@ fn pack_rows<T>(
             match rows.get(lane * inputs + from..lane * inputs + from + count) {
                 Some(row) => row_to_lanes(widen(&mut wide, row), 1.0, kind, lanes),
                 None => lanes.fill(0.0),
+            }
+        }
+        interleave(&lanes[..PANEL * depth], depth, depth, out);
+    }
+}
+
+/// As [`pack_rows`], for blocks, of which a piece holds a whole number.
+fn pack_blocks(matrix: &BlockMatrix<'_>, kind: Kind, column: usize, panel: &mut [f32]) {
+    let mut lanes = [0.0; PANEL * PIECE];
+    let mut wide = [0.0; PIECE];
+    let (inputs, per_lane) = (matrix.inputs(), kind.per_lane());
+    for (from, out) in (0..inputs).step_by(PIECE).zip(panel.chunks_mut(PIECE / per_lane * PANEL)) {
+        let count = PIECE.min(inputs - from);
+        let depth = count / per_lane;
+        for lane in 0..PANEL {
+            let lanes = &mut lanes[lane * depth..][..depth];
+            if column + lane < matrix.outputs() {
+                matrix.widen_part(column + lane, from, &mut wide[..count]);
+                row_to_lanes(&wide[..count], 1.0, kind, lanes);
+            } else {
+                lanes.fill(0.0);
             }
         }
         interleave(&lanes[..PANEL * depth], depth, depth, out);

@@ -3,7 +3,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    Int8Matrix, PanelUse, Q4Matrix, int8_bytes, pack_int8, pack_q4, panels::BLOCK_ROWS, q4_bytes,
+    BlockFormat, BlockMatrix, Int8Matrix, PanelUse, Q4Matrix, int8_bytes, pack_int8, pack_q4,
+    panels::BLOCK_ROWS, q4_bytes,
 };
 
 /// The definition, in f64.
@@ -65,6 +66,7 @@ proptest! {
                 Matrix::Bf16(bits) => f32::from_bits(u32::from(bits[output * inputs + input]) << 16),
                 Matrix::Int8(matrix) => matrix.get(output, input),
                 Matrix::Q4(matrix) => matrix.get(output, input),
+                Matrix::Blocks(_) => unreachable!("see the next test"),
             };
             let expected = naive(&x, &value, &bias, inputs);
             // A byte is wrong by half a step of 1/127, a bf16 by 2⁻⁹; each input adds as much at most.
@@ -83,12 +85,56 @@ proptest! {
                 }
                 prop_assert_eq!((row[0], row[1], row[stride - 1]), (9.0, 9.0, 9.0));
             }
-            if matches!(matrix, Matrix::F32(_) | Matrix::Bf16(_) | Matrix::Q4(_)) {
+            if !matches!(matrix, Matrix::Int8(_)) {
                 let mut slow = vec![9.0; rows * stride];
                 products(work, &mut slow, stride, &mut Panels::default());
                 for (a, b) in slow.iter().zip(&data) {
                     prop_assert!((a - b).abs() < tolerance);
                 }
+            }
+        }
+    }
+
+    /// Blocks of every format, with few rows and with many.
+    #[test]
+    fn blocks_equal_the_naive_product(
+        rows in 1usize..40, count in 1usize..4, outputs in 1usize..70, threads in 1usize..4, seed in any::<u32>(),
+        values in prop::collection::vec(-1f32..1.0, 64), precision in prop::sample::select(vec![Precision::F32, Precision::Bf16]),
+        format in prop::sample::select(BlockFormat::ALL.to_vec()), small in any::<bool>(),
+    ) {
+        let inputs = count * format.block_len();
+        let bytes = crate::blocks::tests::blocks(format, outputs, inputs, seed);
+        let matrix = BlockMatrix::new(format, &bytes, outputs, inputs).expect("whole blocks");
+        let mut wide = vec![0.0; outputs * inputs];
+        wide.chunks_mut(inputs).enumerate().for_each(|(output, row)| matrix.widen_row(output, row));
+        let (x, bias) = (fill(&values, rows * inputs, 5), fill(&values, outputs, 11));
+        let expected = naive(&x, &|output, input| wide[output * inputs + input], &bias, inputs);
+        let mut panels = Panels::new(inputs, threads, PanelUse::Any);
+        if small {
+            panels.shrink((BLOCK_ROWS + 40) * inputs);
+        }
+        let stride = outputs + 3;
+        let parts = &[Part { weight: Matrix::Blocks(matrix), bias: Some(&bias), outputs, offset: 2 }];
+        let work = Products { x: &x, inputs, parts, precision, finish: Finish::Store };
+        let mut data = vec![9.0; rows * stride];
+        products(work, &mut data, stride, &mut panels);
+        // Activations of up to 1, of bytes or of bf16, are wrong by 2⁻⁸ at most.
+        for (row, expected) in data.chunks(stride).zip(expected.chunks(outputs)) {
+            for (output, (a, b)) in row[2..].iter().zip(expected).enumerate() {
+                let size: f32 = wide[output * inputs..][..inputs].iter().map(|it| it.abs()).sum();
+                let tolerance = if rows > blocks::FEW_ROWS && precision == Precision::F32 { 1e-5 } else { 2.0 / 256.0 };
+                prop_assert!((a - b).abs() <= tolerance * size + 1e-4, "{format:?} {a} {b} {size}");
+            }
+            prop_assert_eq!((row[0], row[1], row[stride - 1]), (9.0, 9.0, 9.0));
+        }
+        // A row is what it is alone, and on any number of threads.
+        if rows <= blocks::FEW_ROWS {
+            let mut alone = vec![0.0; outputs];
+            let mut panels = Panels::new(inputs, 1, PanelUse::Any);
+            for (x, row) in x.chunks(inputs).zip(data.chunks(stride)) {
+                let parts = &[Part { offset: 0, ..parts[0] }];
+                products(Products { x, parts, ..work }, &mut alone, outputs, &mut panels);
+                prop_assert_eq!(&alone, &row[2..2 + outputs]);
             }
         }
     }
@@ -119,7 +165,7 @@ proptest! {
         let mut expected = plain.clone();
         crate::gelu(&mut expected);
         prop_assert_eq!(run(Finish::Gelu), expected);
-        for gate in [Gate::Silu, Gate::Gelu] {
+        for gate in [Gate::Silu, Gate::Gelu, Gate::GeluTanh] {
             let mut expected = old.clone();
             crate::gated(gate, &mut expected, &plain);
             for (a, b) in run(Finish::Gate(gate)).iter().zip(&expected) {

@@ -29,7 +29,7 @@ pub(super) fn run(
     place: Place,
     panels: &mut Panels,
 ) {
-    let direct = matches!(part.weight, Matrix::F32(_) | Matrix::Bf16(_) | Matrix::Q4(_));
+    let direct = !matches!(part.weight, Matrix::Int8(_) | Matrix::Blocks(_));
     if panels.share() == 0 || (direct && rows <= FEW_ROWS) {
         few::run(work, part, rows, place);
         normalize(work.finish, rows, place);

@@ -84,3 +84,36 @@ pub(crate) unsafe fn transpose(rows: *const f32, stride: usize, out: *mut f32) {
         }
     }
 }
+
+/// Rounds to half precision.
+///
+/// # Safety
+/// The processor has AVX-512 F, BW and VL; `out` is as long as `values`.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+pub(crate) unsafe fn narrow_f16(values: &[f32], out: &mut [u16]) {
+    for (values, out) in values.chunks(16).zip(out.chunks_mut(16)) {
+        let mask = ((1u32 << values.len()) - 1) as __mmask16;
+        // SAFETY: the masks leave out what is beyond the chunks.
+        unsafe {
+            let values = _mm512_maskz_loadu_ps(mask, values.as_ptr());
+            let bits = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(values);
+            _mm256_mask_storeu_epi16(out.as_mut_ptr().cast(), mask, bits);
+        }
+    }
+}
+
+/// Widens from half precision.
+///
+/// # Safety
+/// The processor has AVX-512 F, BW and VL; `out` is as long as `bits`.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+pub(crate) unsafe fn widen_f16(bits: &[u16], out: &mut [f32]) {
+    for (bits, out) in bits.chunks(16).zip(out.chunks_mut(16)) {
+        let mask = ((1u32 << bits.len()) - 1) as __mmask16;
+        // SAFETY: the masks leave out what is beyond the chunks.
+        unsafe {
+            let bits = _mm256_maskz_loadu_epi16(mask, bits.as_ptr().cast());
+            _mm512_mask_storeu_ps(out.as_mut_ptr(), mask, _mm512_cvtph_ps(bits));
+        }
+    }
+}

@@ -139,6 +139,7 @@ pub(crate) unsafe fn finish_tile(
                     Finish::AddLayerNorm { .. } => _mm512_add_ps(value, old()),
                     Finish::Gate(Gate::Silu) => _mm512_mul_ps(silu(old()), value),
                     Finish::Gate(Gate::Gelu) => _mm512_mul_ps(gelu(old()), value),
+                    Finish::Gate(Gate::GeluTanh) => _mm512_mul_ps(gelu_tanh(old()), value),
                 };
                 _mm512_mask_storeu_ps(place, mask, value);
             }

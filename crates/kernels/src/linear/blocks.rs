@@ -1,0 +1,102 @@
+//! Products of a few rows with weights in blocks: the rows are quantized once for all parts, and every weight is
+//! read once, where it lies. Threads take columns.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rayon::prelude::*;
+
+use super::{
+    Part, Products,
+    block::{Place, finish_sums},
+    normalize,
+};
+use crate::{
+    Matrix, Panels,
+    blocks::{
+        activations::{Activations, quantize, row_len},
+        dots::{OUTPUTS, dots},
+    },
+    micro::{TILE_COLUMNS, TILE_ROWS, Tile},
+};
+
+/// Rows up to which products with the blocks themselves take about as long as widening them at most: 12 rows 80 to
+/// 127 G/s, by format, against 64 to 93 widened to f32 and 73 to 134 to bf16, a thread of a Zen 5 with AVX-512. The
+/// example `roofline` shows 12 rows and 13.
+pub(super) const FEW_ROWS: usize = 12;
+
+/// Multiplies all `parts`, whose weights are blocks.
+pub(super) fn run(
+    work: &Products<'_>,
+    parts: &[Part<'_>],
+    rows: usize,
+    place: Place,
+    panels: &mut Panels,
+) {
+    let (inputs, threads) = (work.inputs, panels.threads());
+    let len = row_len(inputs);
+    let memory = panels.elements();
+    assert!(memory.len() >= rows * len, "panels are smaller than {rows} rows of {inputs}");
+    let memory = &mut memory[..rows * len];
+    for (row, memory) in work.x.chunks_exact(inputs).zip(memory.chunks_exact_mut(len)) {
+        quantize(row, memory);
+    }
+    let memory = &*memory;
+    let turns: usize = parts.iter().map(|it| it.outputs.div_ceil(TILE_COLUMNS)).sum();
+    let next = AtomicUsize::new(0);
+    let body = |_| {
+        loop {
+            let mut turn = next.fetch_add(1, Ordering::Relaxed);
+            if turn >= turns {
+                break;
+            }
+            for part in parts {
+                let own = part.outputs.div_ceil(TILE_COLUMNS);
+                if turn < own {
+                    block(work, part, turn, rows, memory, place);
+                    break;
+                }
+                turn -= own;
+            }
+        }
+    };
+    if threads.min(turns) == 1 {
+        body(0);
+    } else {
+        (0..threads.min(turns)).into_par_iter().with_max_len(1).for_each(body);
+    }
+    normalize(work.finish, rows, place);
+}
+
+/// Multiplies all rows with the columns of a turn.
+fn block(
+    work: &Products<'_>,
+    part: &Part<'_>,
+    turn: usize,
+    rows: usize,
+    memory: &[f32],
+    place: Place,
+) {
+    let Matrix::Blocks(matrix) = part.weight else { return };
+    let len = row_len(work.inputs);
+    let first = turn * TILE_COLUMNS;
+    let columns = first..part.outputs.min(first + TILE_COLUMNS);
+    let mut tile = Tile::new();
+    for from in (0..rows).step_by(TILE_ROWS) {
+        let count = TILE_ROWS.min(rows - from);
+        for column in columns.clone().step_by(OUTPUTS) {
+            let mut sums = [0.0; OUTPUTS];
+            let sums = &mut sums[..OUTPUTS.min(columns.end - column)];
+            for row in 0..count {
+                let x = Activations::view(&memory[(from + row) * len..][..len], work.inputs);
+                dots(&matrix, column, x, sums);
+                for (bits, sum) in tile.0[row][column - first..].iter_mut().zip(&*sums) {
+                    *bits = sum.to_bits();
+                }
+            }
+        }
+        // SAFETY: nobody else writes these columns, and `Products::check` found them in `place`.
+        unsafe {
+            finish_sums(&mut tile, from..from + count, part, columns.clone(), work.finish, place);
+        };
+    }
+}

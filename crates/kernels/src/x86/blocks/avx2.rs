@@ -1,0 +1,343 @@
+//! 32 codes at a time (AVX2, with the dot products of AVX-VNNI where there are).
+
+use std::arch::x86_64::*;
+
+use super::Large;
+use crate::blocks::{
+    BlockFormat, BlockMatrix,
+    activations::Activations,
+    layouts::{Layout, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0},
+};
+
+/// How products of bytes are summed.
+trait Dot {
+    /// Sums of four products each: those of `codes − OFFSET` with `bytes`.
+    ///
+    /// # Safety
+    /// The processor has the instructions.
+    unsafe fn products<L: Layout>(codes: __m256i, bytes: __m256i) -> __m256i;
+}
+
+struct Plain;
+struct Vnni;
+
+impl Dot for Plain {
+    #[inline]
+    #[target_feature(enable = "avx2,fma,f16c")]
+    unsafe fn products<L: Layout>(codes: __m256i, bytes: __m256i) -> __m256i {
+        let ones = _mm256_set1_epi16(1);
+        let weights = _mm256_sub_epi8(codes, _mm256_set1_epi8(L::OFFSET as i8));
+        // Magnitudes up to 128 times bytes up to 127: two products fit 16 bits.
+        let pairs = match L::OFFSET {
+            0 => _mm256_maddubs_epi16(codes, bytes),
+            _ => {
+                let signed = _mm256_sign_epi8(bytes, weights);
+                _mm256_maddubs_epi16(_mm256_abs_epi8(weights), signed)
+            }
+        };
+        _mm256_madd_epi16(pairs, ones)
+    }
+}
+
+impl Dot for Vnni {
+    #[inline]
+    #[target_feature(enable = "avx2,fma,f16c,avxvnni")]
+    unsafe fn products<L: Layout>(codes: __m256i, bytes: __m256i) -> __m256i {
+        let zero = _mm256_setzero_si256();
+        let start = match L::OFFSET {
+            0 => zero,
+            // The same for all rows: the compiler computes it once.
+            offset => {
+                let excess = _mm256_dpbusd_avx_epi32(zero, _mm256_set1_epi8(offset as i8), bytes);
+                _mm256_sub_epi32(zero, excess)
+            }
+        };
+        _mm256_dpbusd_avx_epi32(start, codes, bytes)
+    }
+}
+
+/// The codes of a part of a block.
+trait Codes: Layout {
+    /// Codes `32 · PART` and those after them.
+    ///
+    /// # Safety
+    /// It is a block; the processor has AVX2.
+    unsafe fn load<const PART: usize>(block: *const u8) -> __m256i;
+}
+
+/// Low halves of 16 bytes, then high halves.
+///
+/// # Safety
+/// They are there; the processor has AVX2.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn nibbles(bytes: *const u8) -> __m256i {
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { _mm_loadu_si128(bytes.cast()) };
+    let both = _mm256_set_m128i(_mm_srli_epi16::<4>(bytes), bytes);
+    _mm256_and_si256(both, _mm256_set1_epi8(15))
+}
+
+/// Adds 16 to the codes whose bit is set.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn fifth_bits(codes: __m256i, bits: u32) -> __m256i {
+    // Each byte eight times, and of each a bit of its own.
+    let spread =
+        _mm256_set_epi64x(0x0303_0303_0303_0303, 0x0202_0202_0202_0202, 0x0101_0101_0101_0101, 0);
+    let bytes = _mm256_shuffle_epi8(_mm256_set1_epi32(bits as i32), spread);
+    let own = _mm256_set1_epi64x(0x8040_2010_0804_0201u64 as i64);
+    let set = _mm256_cmpeq_epi8(_mm256_and_si256(bytes, own), own);
+    _mm256_or_si256(codes, _mm256_and_si256(set, _mm256_set1_epi8(16)))
+}
+
+macro_rules! codes {
+    ($name:ident, |$block:ident, $part:ident| $body:expr) => {
+        impl Codes for $name {
+            #[inline]
+            #[target_feature(enable = "avx2")]
+            unsafe fn load<const PART: usize>($block: *const u8) -> __m256i {
+                let $part = PART;
+                // SAFETY: the caller's promise: all that is read is within the block.
+                unsafe { $body }
+            }
+        }
+    };
+}
+
+/// 32 bytes of a block, shifted right, the bits of `mask`.
+///
+/// # Safety
+/// They are there; the processor has AVX2.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn bits(bytes: *const u8, shift: usize, mask: i8) -> __m256i {
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { _mm256_loadu_si256(bytes.cast()) };
+    let bytes = _mm256_srl_epi16(bytes, _mm_cvtsi32_si128(shift as i32));
+    _mm256_and_si256(bytes, _mm256_set1_epi8(mask))
+}
+
+/// Where bit `bit` of 32 bytes is set, `value`.
+///
+/// # Safety
+/// They are there; the processor has AVX2.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn flag(bytes: *const u8, bit: usize, value: i8) -> __m256i {
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { _mm256_loadu_si256(bytes.cast()) };
+    let own = _mm256_set1_epi8((1u32 << bit) as u8 as i8);
+    let set = _mm256_cmpeq_epi8(_mm256_and_si256(bytes, own), own);
+    _mm256_and_si256(set, _mm256_set1_epi8(value))
+}
+
+codes!(Q4_0, |block, _part| nibbles(block.add(2)));
+codes!(Q4_1, |block, _part| nibbles(block.add(4)));
+codes!(Q5_0, |block, _part| fifth_bits(nibbles(block.add(6)), super::word(block, 2)));
+codes!(Q5_1, |block, _part| fifth_bits(nibbles(block.add(8)), super::word(block, 4)));
+codes!(Q8_0, |block, _part| {
+    _mm256_xor_si256(_mm256_loadu_si256(block.add(2).cast()), _mm256_set1_epi8(-128))
+});
+codes!(Q2K, |block, part| bits(block.add(16 + part / 4 * 32), 2 * (part % 4), 3));
+codes!(Q3K, |block, part| {
+    let low = bits(block.add(32 + part / 4 * 32), 2 * (part % 4), 3);
+    _mm256_or_si256(low, flag(block, part, 4))
+});
+codes!(Q4K, |block, part| bits(block.add(16 + part / 2 * 32), 4 * (part % 2), 15));
+codes!(Q5K, |block, part| {
+    let low = bits(block.add(48 + part / 2 * 32), 4 * (part % 2), 15);
+    _mm256_or_si256(low, flag(block.add(16), part, 16))
+});
+codes!(Q6K, |block, part| {
+    let (half, quarter) = (part / 4, part % 4);
+    let low = bits(block.add(half * 64 + quarter % 2 * 32), 4 * (quarter / 2), 15);
+    let high = bits(block.add(128 + half * 32), 2 * quarter, 3);
+    _mm256_or_si256(low, _mm256_slli_epi16::<4>(high))
+});
+
+/// The half at a place of a block.
+///
+/// # Safety
+/// It is there; the processor has F16C.
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+unsafe fn half(block: *const u8, at: usize) -> f32 {
+    // SAFETY: the caller's promise.
+    let bits = unsafe { block.add(at).cast::<u16>().read_unaligned() };
+    _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(i32::from(bits))))
+}
+
+/// The sum of eight lanes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn total(sums: __m256) -> f32 {
+    let four = _mm_add_ps(_mm256_castps256_ps128(sums), _mm256_extractf128_ps::<1>(sums));
+    let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
+}
+
+/// 32 activations.
+///
+/// # Safety
+/// They are there; the processor has AVX2.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn bytes_at(x: Activations<'_>, part: usize) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe { _mm256_loadu_si256(x.bytes.as_ptr().add(32 * part).cast()) }
+}
+
+/// The product with a row of small blocks.
+///
+/// # Safety
+/// The row has as many blocks as `x`; the processor has AVX2, F16C and what `D` needs.
+#[inline(always)]
+unsafe fn small<L: Codes, D: Dot>(row: *const u8, blocks: usize, x: Activations<'_>) -> f32 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (mut sums, mut minimums) = (_mm256_setzero_ps(), 0.0);
+        for number in 0..blocks {
+            let block = row.add(number * L::BYTES);
+            let products = D::products::<L>(L::load::<0>(block), bytes_at(x, number));
+            let scale = _mm256_set1_ps(half(block, 0) * *x.scales.get_unchecked(number));
+            sums = _mm256_fmadd_ps(_mm256_cvtepi32_ps(products), scale, sums);
+            if L::MINIMUMS {
+                let both =
+                    *x.sums.get_unchecked(2 * number) + *x.sums.get_unchecked(2 * number + 1);
+                minimums += half(block, 2) * both;
+            }
+        }
+        total(sums) + minimums
+    }
+}
+
+/// The product with a row of large blocks.
+///
+/// # Safety
+/// As [`small`].
+#[inline(always)]
+unsafe fn large<L: Codes + Large, D: Dot>(
+    row: *const u8,
+    blocks: usize,
+    x: Activations<'_>,
+) -> f32 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (mut sums, mut minimums) = (_mm256_setzero_ps(), _mm256_setzero_ps());
+        for number in 0..blocks {
+            let block = row.add(number * L::BYTES);
+            let (bytes, lows) = L::scale_bytes(block);
+            let wide = |bytes: __m128i| {
+                let high = _mm_unpackhi_epi64(bytes, bytes);
+                (
+                    _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
+                    _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(high)),
+                )
+            };
+            let own = _mm256_set1_ps(half(block, L::SCALE));
+            let (first, second) = wide(bytes);
+            let mut scales = [0f32; 16];
+            _mm256_storeu_ps(scales.as_mut_ptr(), _mm256_mul_ps(first, own));
+            _mm256_storeu_ps(scales.as_mut_ptr().add(8), _mm256_mul_ps(second, own));
+            macro_rules! part {
+                ($part:literal) => {
+                    let at = 8 * number + $part;
+                    let products = D::products::<L>(L::load::<$part>(block), bytes_at(x, at));
+                    let scale = if L::GROUP == 32 {
+                        _mm256_set1_ps(scales[2 * $part])
+                    } else {
+                        _mm256_set_m128(
+                            _mm_set1_ps(scales[2 * $part + 1]),
+                            _mm_set1_ps(scales[2 * $part]),
+                        )
+                    };
+                    let scale = _mm256_mul_ps(scale, _mm256_set1_ps(*x.scales.get_unchecked(at)));
+                    sums = _mm256_fmadd_ps(_mm256_cvtepi32_ps(products), scale, sums);
+                };
+            }
+            part!(0);
+            part!(1);
+            part!(2);
+            part!(3);
+            part!(4);
+            part!(5);
+            part!(6);
+            part!(7);
+            if L::MINIMUMS {
+                let own = _mm256_set1_ps(half(block, L::MINIMUM));
+                let (first, second) = wide(lows);
+                let totals = x.sums.as_ptr().add(16 * number);
+                let first = _mm256_mul_ps(first, own);
+                let second = _mm256_mul_ps(second, own);
+                minimums = _mm256_fmadd_ps(first, _mm256_loadu_ps(totals), minimums);
+                minimums = _mm256_fmadd_ps(second, _mm256_loadu_ps(totals.add(8)), minimums);
+            }
+        }
+        total(_mm256_sub_ps(sums, minimums))
+    }
+}
+
+macro_rules! routine {
+    ($(#[$meta:meta])* $name:ident, $dot:ident, $features:literal) => {
+        $(#[$meta])*
+        #[target_feature(enable = $features)]
+        pub(crate) unsafe fn $name(weights: BlockMatrix<'_>, x: Activations<'_>, sums: &mut [f32]) {
+            mod rows {
+                use super::*;
+
+                #[target_feature(enable = $features)]
+                pub(super) unsafe fn small_rows<L: Codes>(rows: &[u8], stride: usize, x: Activations<'_>, sums: &mut [f32]) {
+                    for (row, sum) in rows.chunks_exact(stride).zip(sums) {
+                        // SAFETY: the caller's promise.
+                        *sum = unsafe { small::<L, $dot>(row.as_ptr(), stride / L::BYTES, x) };
+                    }
+                }
+
+                #[target_feature(enable = $features)]
+                pub(super) unsafe fn large_rows<L: Codes + Large>(rows: &[u8], stride: usize, x: Activations<'_>, sums: &mut [f32]) {
+                    for (row, sum) in rows.chunks_exact(stride).zip(sums) {
+                        // SAFETY: the caller's promise.
+                        *sum = unsafe { large::<L, $dot>(row.as_ptr(), stride / L::BYTES, x) };
+                    }
+                }
+            }
+            let (rows, stride) = (weights.bytes(), weights.row_bytes());
+            if stride == 0 {
+                sums.fill(0.0);
+                return;
+            }
+            assert!(rows.len() >= sums.len() * stride && x.bytes.len() >= weights.inputs());
+            let routine: unsafe fn(&[u8], usize, Activations<'_>, &mut [f32]) = match weights.format() {
+                BlockFormat::Q4_0 => rows::small_rows::<Q4_0>,
+                BlockFormat::Q4_1 => rows::small_rows::<Q4_1>,
+                BlockFormat::Q5_0 => rows::small_rows::<Q5_0>,
+                BlockFormat::Q5_1 => rows::small_rows::<Q5_1>,
+                BlockFormat::Q8_0 => rows::small_rows::<Q8_0>,
+                BlockFormat::Q2K => rows::large_rows::<Q2K>,
+                BlockFormat::Q3K => rows::large_rows::<Q3K>,
+                BlockFormat::Q4K => rows::large_rows::<Q4K>,
+                BlockFormat::Q5K => rows::large_rows::<Q5K>,
+                BlockFormat::Q6K => rows::large_rows::<Q6K>,
+            };
+            // SAFETY: each row has as many blocks as `x`, whose scales and sums are as many as its bytes take.
+            unsafe { routine(rows, stride, x, sums) };
+        }
+    };
+}
+
+routine! {
+    /// The products of `x` with the rows of `weights`, as many as there are sums.
+    ///
+    /// # Safety
+    /// The processor has AVX2, FMA and F16C; `x` was quantized of as many inputs as the weights have.
+    dots_avx2, Plain, "avx2,fma,f16c"
+}
+
+routine! {
+    /// As [`dots_avx2`].
+    ///
+    /// # Safety
+    /// As [`dots_avx2`], with AVX-VNNI.
+    dots_avxvnni, Vnni, "avx2,fma,f16c,avxvnni"
+}
