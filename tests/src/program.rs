@@ -117,11 +117,19 @@ impl Riddle {
         for name in ["RUST_LOG", "RUST_BACKTRACE", "COLUMNS", "NO_COLOR", "XDG_DATA_HOME"] {
             command.env_remove(name);
         }
+        for name in ["RIDDLE_LLM_URL", "RIDDLE_LLM_MODEL", "RIDDLE_LLM_KEY"] {
+            command.env_remove(name);
+        }
+        for name in ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"] {
+            command.env_remove(name).env_remove(name.to_lowercase());
+        }
         let models = self.models.clone().unwrap_or_else(|| self.home().join("models"));
         command
             .env("RIDDLE_HOME", self.home())
             .env("RIDDLE_MODELS", models)
             .env("RIDDLE_OFFLINE", "1")
+            // Nobody's keyring is asked for anything.
+            .env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere")
             .stdin(Stdio::null());
     }
 

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use riddle_kernels::{
-    Attention, AttentionShape, Finish, Gate, Mask, Precision, Rotation, attention, rms_norm,
+    Attention, AttentionShape, Finish, Gate, Mask, Pairs, Precision, Rotation, attention, rms_norm,
     rms_norm_heads, rotate,
 };
 use riddle_weights::{Checkpoint, DecoderConfig, DecoderFamily, LayeredCheckpoint, TensorInfo};
@@ -199,6 +199,7 @@ impl Decoder {
                 half: rotary.half,
                 cos: &rotary.cos,
                 sin: &rotary.sin,
+                pairs: Pairs::Halves,
             },
         );
     }

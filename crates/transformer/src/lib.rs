@@ -14,6 +14,7 @@ mod batch;
 mod bert;
 mod decoder;
 mod error;
+mod language;
 mod last;
 mod model;
 mod modernbert;
@@ -33,6 +34,9 @@ pub use batch::RaggedBatch;
 pub use bert::{Bert, BertCrossEncoder, ClassificationHead};
 pub use decoder::Decoder;
 pub use error::{Error, Result};
+pub use language::{
+    KvCache, LanguageModel, LanguageScratch, LanguageScratchSize, LayerTensor, TensorPart,
+};
 pub use model::{
     CrossEncoder, OpenOptions, Prefix, ScoredToken, Sizes, Span, Wanted, open_cross_encoder,
     open_layers,
@@ -41,4 +45,4 @@ pub use modernbert::ModernBert;
 pub use pack::KernelLayout;
 pub use prompt::{DEFAULT_INSTRUCTION, PairEncoder, Template};
 pub use scratch::{Scratch, ScratchShape, ScratchSize};
-pub use tokenizer::{Encoded, Tokenizer};
+pub use tokenizer::{Encoded, LanguageTokenizer, Tokenizer};

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use riddle_kernels::{
-    Attention, AttentionShape, Finish, Gate, Mask, Matrix, Output, Panels, Precision, Rotation,
-    attention, gelu, layer_norm_into, linear, mean_pool, rotate,
+    Attention, AttentionShape, Finish, Gate, Mask, Matrix, Output, Pairs, Panels, Precision,
+    Rotation, attention, gelu, layer_norm_into, linear, mean_pool, rotate,
 };
 use riddle_weights::{Checkpoint, LayeredCheckpoint, ModernBertConfig, TensorInfo, TokenPooling};
 
@@ -274,7 +274,17 @@ impl CrossEncoder for ModernBert {
         let columns = 2 * width;
         rotate(
             qkv,
-            Rotation { stride, first: 0, columns, cu_seqlens, first_position: 0, half, cos, sin },
+            Rotation {
+                stride,
+                first: 0,
+                columns,
+                cu_seqlens,
+                first_position: 0,
+                half,
+                cos,
+                sin,
+                pairs: Pairs::Halves,
+            },
         );
         drop(qkv_span);
         let attention_span = Operation::Attention.enter();

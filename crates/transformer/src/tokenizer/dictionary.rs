@@ -24,8 +24,14 @@ impl Pieces {
     /// False when there are more bytes than can be counted.
     #[must_use]
     pub(super) fn push(&mut self, piece: &str) -> bool {
+        self.push_bytes(piece.as_bytes())
+    }
+
+    /// As [`push`](Self::push), of a string that need not be UTF-8.
+    #[must_use]
+    pub(super) fn push_bytes(&mut self, piece: &[u8]) -> bool {
         let Ok(end) = u32::try_from(self.bytes.len() + piece.len()) else { return false };
-        self.bytes.extend_from_slice(piece.as_bytes());
+        self.bytes.extend_from_slice(piece);
         self.ends.push(end);
         true
     }

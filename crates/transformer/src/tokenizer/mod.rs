@@ -6,6 +6,7 @@
 
 mod bpe;
 mod dictionary;
+mod language;
 mod load;
 mod model;
 #[cfg(test)]
@@ -14,6 +15,7 @@ mod unigram;
 
 use std::{fmt, path::Path};
 
+pub use language::LanguageTokenizer;
 use tokenizers::{Encoding, PostProcessor as _, TruncationDirection};
 
 use crate::{Error, Result};

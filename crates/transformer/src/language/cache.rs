@@ -1,0 +1,48 @@
+//! Keys and values of the tokens that were read already.
+
+use riddle_kernels::{AttentionShape, narrow_f16};
+
+/// Keys and values of all layers in half precision, `[capacity, kv_width]` each, for one sequence.
+#[derive(Debug)]
+pub struct KvCache {
+    keys: Vec<Vec<u16>>,
+    values: Vec<Vec<u16>>,
+    shape: AttentionShape,
+    capacity: usize,
+}
+
+impl KvCache {
+    /// A cache for `capacity` tokens of a model with `layers` layers.
+    pub(crate) fn new(layers: usize, shape: AttentionShape, capacity: usize) -> KvCache {
+        let empty = || vec![vec![0; capacity * shape.kv_width()]; layers];
+        KvCache { keys: empty(), values: empty(), shape, capacity }
+    }
+
+    /// Tokens that fit.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Bytes of a cache of `capacity` tokens.
+    pub(crate) fn bytes(layers: usize, shape: AttentionShape, capacity: usize) -> u64 {
+        (2 * layers * capacity * shape.kv_width() * size_of::<u16>()) as u64
+    }
+
+    /// Keys and values of a layer.
+    pub(crate) fn layer(&self, layer: usize) -> (&[u16], &[u16]) {
+        (&self.keys[layer], &self.values[layer])
+    }
+
+    /// Takes keys and values of the tokens from `first` on out of rows `[tokens, qkv_width]`.
+    pub(crate) fn store(&mut self, layer: usize, first: usize, qkv: &[f32]) {
+        let (width, kv_width) = (self.shape.width(), self.shape.kv_width());
+        let places = first * kv_width..;
+        let keys = self.keys[layer][places.clone()].chunks_exact_mut(kv_width);
+        let values = self.values[layer][places].chunks_exact_mut(kv_width);
+        for ((row, keys), values) in qkv.chunks_exact(self.shape.qkv_width()).zip(keys).zip(values)
+        {
+            narrow_f16(&row[width..][..kv_width], keys);
+            narrow_f16(&row[width + kv_width..][..kv_width], values);
+        }
+    }
+}

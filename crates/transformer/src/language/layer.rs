@@ -1,0 +1,254 @@
+//! One layer of a language model.
+
+use std::borrow::Cow;
+
+use riddle_kernels::{
+    CachedAttention, Finish, Gate, Matrix, Pairs, Part, Rotation, Rows, cached_attention, rms_norm,
+    rms_norm_heads, rotate,
+};
+use riddle_weights::LanguageFamily;
+
+use super::{
+    KvCache, LanguageModel, LanguageScratch,
+    tensors::{LayerTensor, TensorPart, matrix, numbers},
+};
+use crate::{model::Linear, operation::Operation};
+
+/// One layer's weights, cut out of what was read for it.
+struct Cut<'a> {
+    attention_norm: Cow<'a, [f32]>,
+    query: Linear<'a>,
+    key: Linear<'a>,
+    value: Linear<'a>,
+    biases: [Cow<'a, [f32]>; 3],
+    /// Gains of queries and keys, head by head; empty without.
+    head_norms: [Cow<'a, [f32]>; 2],
+    output: Linear<'a>,
+    /// Gain of what attention adds; empty without.
+    post_attention_norm: Cow<'a, [f32]>,
+    feed_forward_norm: Cow<'a, [f32]>,
+    gate: Linear<'a>,
+    up: Linear<'a>,
+    down: Linear<'a>,
+    /// Gain of what the feed-forward layer adds; empty without.
+    post_feed_forward_norm: Cow<'a, [f32]>,
+}
+
+/// Takes tensors in the order in which [`super::tensors::of_layer`] lists them.
+struct Cutter<'a, 'b> {
+    tensors: std::slice::Iter<'a, LayerTensor>,
+    weights: std::slice::Iter<'b, &'a [u8]>,
+}
+
+impl<'a> Cutter<'a, '_> {
+    fn next(&mut self) -> (&'a LayerTensor, &'a [u8]) {
+        let tensor = self.tensors.next().expect("a layer has all of its tensors: this is a bug");
+        (tensor, self.weights.next().copied().unwrap_or_default())
+    }
+
+    fn vector(&mut self) -> Cow<'a, [f32]> {
+        numbers(self.next().1)
+    }
+
+    fn optional(&mut self, wanted: bool) -> Cow<'a, [f32]> {
+        if wanted { self.vector() } else { Cow::Borrowed(&[]) }
+    }
+
+    fn whole(&mut self) -> (Matrix<'a>, usize, usize) {
+        let (LayerTensor { tensor, .. }, bytes) = self.next();
+        let (inputs, outputs) = (tensor.shape[0], tensor.shape[1]);
+        (matrix(tensor.format, bytes, outputs, inputs), inputs, outputs)
+    }
+
+    fn linear(&mut self) -> Linear<'a> {
+        let (weight, inputs, outputs) = self.whole();
+        Linear { weight, bias: None, inputs, outputs }
+    }
+
+    /// Several matrices that are stored as one, of so many outputs each.
+    fn split<const N: usize>(&mut self, sizes: [usize; N]) -> [Linear<'a>; N] {
+        let (whole, inputs, _) = self.whole();
+        let mut first = 0;
+        sizes.map(|outputs| {
+            let weight = whole.rows(first..first + outputs, inputs);
+            first += outputs;
+            Linear { weight, bias: None, inputs, outputs }
+        })
+    }
+}
+
+impl LanguageModel {
+    fn cut<'a>(&'a self, layer: usize, weights: &[&'a [u8]]) -> Cut<'a> {
+        let tensors = &self.layers[layer];
+        let has = |part| tensors.iter().any(|it| it.part == part);
+        let (shape, family) = (self.attention_shape(), self.config.family);
+        let mut cut = Cutter { tensors: tensors.iter(), weights: weights.iter() };
+        let attention_norm = cut.vector();
+        let [query, key, value] = if has(TensorPart::QueryKeyValue) {
+            cut.split([shape.width(), shape.kv_width(), shape.kv_width()])
+        } else {
+            [(); 3].map(|()| cut.linear())
+        };
+        let biased = family == LanguageFamily::Qwen2;
+        let normed = matches!(family, LanguageFamily::Qwen3 | LanguageFamily::Gemma3);
+        let biases = [(); 3].map(|()| cut.optional(biased));
+        let head_norms = [(); 2].map(|()| cut.optional(normed));
+        let output = cut.linear();
+        let post_attention_norm = cut.optional(family.is_gemma());
+        let feed_forward_norm = cut.vector();
+        let wide = self.config.intermediate_size;
+        let [gate, up] = if has(TensorPart::GateUp) {
+            cut.split([wide, wide])
+        } else {
+            [(); 2].map(|()| cut.linear())
+        };
+        Cut {
+            attention_norm,
+            query,
+            key,
+            value,
+            biases,
+            head_norms,
+            output,
+            post_attention_norm,
+            feed_forward_norm,
+            gate,
+            up,
+            down: cut.linear(),
+            post_feed_forward_norm: cut.optional(family.is_gemma()),
+        }
+    }
+
+    /// Layer `layer` of the tokens at positions `first…`, whose states `hidden` `[tokens, hidden_size]` it replaces;
+    /// their keys and values go into `cache`, which holds those of all tokens before. `weights` are the layer's
+    /// tensors as the file has them, in the order of [`layers`](Self::layers). [`turn`](Self::turn) was called for
+    /// these positions.
+    ///
+    /// # Panics
+    /// When the cache or the scratch are too small, or the weights are not the layer's: the caller's bug.
+    pub fn layer(
+        &self,
+        layer: usize,
+        weights: &[&[u8]],
+        first: usize,
+        hidden: &mut [f32],
+        cache: &mut KvCache,
+        scratch: &mut LanguageScratch,
+    ) {
+        let cut = self.cut(layer, weights);
+        let span = Operation::Qkv.enter();
+        self.project(layer, &cut, hidden, scratch);
+        let (shape, width) = (self.attention_shape(), self.config.hidden_size);
+        let tokens = hidden.len() / width;
+        let stride = shape.qkv_width();
+        let qkv = &scratch.wide[..tokens * stride];
+        cache.store(layer, first, qkv);
+        drop(span);
+        let span = Operation::Attention.enter();
+        let (keys, values) = cache.layer(layer);
+        let local = self.config.is_local(layer);
+        let work = CachedAttention {
+            queries: Rows { data: qkv, stride, offset: 0 },
+            keys,
+            values,
+            first,
+            shape,
+            window: self.config.sliding_window.filter(|_| local),
+            scale: self.config.attention_scale(),
+            softcap: self.config.attention_softcap,
+            precision: self.multiply.precision,
+        };
+        let context = &mut scratch.narrow[..tokens * shape.width()];
+        cached_attention(work, context, &mut scratch.scores);
+        drop(span);
+        self.after_attention(&cut, hidden, scratch);
+    }
+
+    /// Queries, keys and values of every token, normalized and rotated, in `scratch.wide`.
+    fn project(&self, layer: usize, cut: &Cut<'_>, hidden: &[f32], scratch: &mut LanguageScratch) {
+        let (shape, config) = (self.attention_shape(), &self.config);
+        let (width, kv_width, stride) = (shape.width(), shape.kv_width(), shape.qkv_width());
+        let tokens = hidden.len() / config.hidden_size;
+        let normalized = &mut scratch.narrow[..hidden.len()];
+        rms_norm(hidden, &cut.attention_norm, config.rms_norm_eps, normalized);
+        let qkv = &mut scratch.wide[..tokens * stride];
+        let [query, key, value] = &cut.biases;
+        let parts = [
+            with_bias(&cut.query, query, 0),
+            with_bias(&cut.key, key, width),
+            with_bias(&cut.value, value, width + kv_width),
+        ];
+        let inputs = config.hidden_size;
+        self.multiply.parts(normalized, inputs, &parts, (&mut *qkv, stride), &mut scratch.panels);
+        let [query_norm, key_norm] = &cut.head_norms;
+        if !query_norm.is_empty() {
+            let epsilon = config.rms_norm_eps;
+            rms_norm_heads(qkv, stride, 0, width, query_norm, epsilon);
+            rms_norm_heads(qkv, stride, width, kv_width, key_norm, epsilon);
+        }
+        if config.is_rotary(layer) {
+            let (cos, sin) = scratch.rotary.of(config.is_local(layer));
+            let neighbors = config.rotates_neighbors();
+            let rotation = Rotation {
+                stride,
+                first: 0,
+                // Queries and keys lie side by side and are rotated alike.
+                columns: width + kv_width,
+                cu_seqlens: &[0, tokens],
+                first_position: 0,
+                half: config.head_dim / 2,
+                cos,
+                sin,
+                pairs: if neighbors { Pairs::Neighbors } else { Pairs::Halves },
+            };
+            rotate(qkv, rotation);
+        }
+    }
+
+    /// Projection, gated feed-forward layer and their residuals, of the states whose attention is in
+    /// `scratch.narrow`.
+    fn after_attention(&self, cut: &Cut<'_>, hidden: &mut [f32], scratch: &mut LanguageScratch) {
+        let LanguageScratch { wide, narrow, panels, .. } = scratch;
+        let (config, multiply) = (&self.config, &self.multiply);
+        let (tokens, epsilon) = (hidden.len() / config.hidden_size, config.rms_norm_eps);
+        let span = Operation::Output.enter();
+        let context = &narrow[..tokens * self.attention_shape().width()];
+        let normed = !cut.post_attention_norm.is_empty();
+        if normed {
+            let added = &mut wide[..hidden.len()];
+            multiply.one(context, &cut.output, Finish::Store, added, panels);
+            let normalized = &mut narrow[..hidden.len()];
+            rms_norm(added, &cut.post_attention_norm, epsilon, normalized);
+            add(hidden, normalized);
+        } else {
+            multiply.one(context, &cut.output, Finish::Add(1.0), hidden, panels);
+        }
+        drop(span);
+        let _span = Operation::FeedForward.enter();
+        let normalized = &mut narrow[..hidden.len()];
+        rms_norm(hidden, &cut.feed_forward_norm, epsilon, normalized);
+        let gate = &mut wide[..tokens * config.intermediate_size];
+        let kind = if config.family.is_gemma() { Gate::GeluTanh } else { Gate::Silu };
+        multiply.one(normalized, &cut.gate, Finish::Store, gate, panels);
+        multiply.one(normalized, &cut.up, Finish::Gate(kind), gate, panels);
+        if normed {
+            multiply.one(gate, &cut.down, Finish::Store, normalized, panels);
+            let added = &mut wide[..hidden.len()];
+            rms_norm(normalized, &cut.post_feed_forward_norm, epsilon, added);
+            add(hidden, added);
+        } else {
+            multiply.one(gate, &cut.down, Finish::Add(1.0), hidden, panels);
+        }
+    }
+}
+
+/// A product with a bias that may be empty.
+fn with_bias<'a>(linear: &Linear<'a>, bias: &'a [f32], offset: usize) -> Part<'a> {
+    Part { bias: (!bias.is_empty()).then_some(bias), ..linear.at(offset) }
+}
+
+fn add(to: &mut [f32], values: &[f32]) {
+    for (to, value) in to.iter_mut().zip(values) {
+        *to += value;
+    }
+}

@@ -1,0 +1,254 @@
+//! Language models of GGUF files: what a layer computes, with keys and values of earlier tokens in a [`KvCache`].
+//!
+//! As elsewhere in this crate the layers' weights come from outside, so that one loop serves models that are in
+//! memory and models that are not. The token table is read row by row, the output matrix is multiplied in pieces.
+
+mod cache;
+mod layer;
+mod rope;
+mod tensors;
+
+use std::{ops::Range, path::Path, sync::Arc};
+
+use riddle_kernels::{
+    AttentionShape, Finish, PanelUse, Panels, Precision, cached_attention_scratch_len, panel_len,
+    rms_norm,
+};
+use riddle_weights::{
+    LanguageConfig,
+    gguf::{GgmlFormat, Gguf, GgufTensor},
+};
+
+pub use cache::KvCache;
+pub use tensors::{LayerTensor, TensorPart};
+
+use self::{rope::Rope, tensors::matrix};
+use crate::{Result, model::Multiply, operation::Operation};
+
+/// A language model without its layers.
+#[derive(Debug)]
+pub struct LanguageModel {
+    config: LanguageConfig,
+    file: Arc<Gguf>,
+    table: GgufTensor,
+    output: GgufTensor,
+    norm: Vec<f32>,
+    layers: Vec<Vec<LayerTensor>>,
+    rope: Rope,
+    multiply: Multiply,
+}
+
+impl LanguageModel {
+    /// Opens a file: checks that every tensor is there in its shape, and reads the small ones that all tokens need.
+    ///
+    /// # Errors
+    /// What is missing, damaged, contradictory or not supported, by name.
+    pub fn open(path: &Path) -> Result<LanguageModel> {
+        let file = Arc::new(Gguf::open(path)?);
+        let config = LanguageConfig::of(&file)?;
+        let hidden = config.hidden_size;
+        let finder = tensors::Finder { file: &file };
+        let table = finder.tensor("token_embd.weight", &[hidden, config.vocab_size])?.clone();
+        let output = match file.tensor("output.weight") {
+            Some(_) => finder.tensor("output.weight", &[hidden, config.vocab_size])?.clone(),
+            None => table.clone(),
+        };
+        let layers = (0..config.num_hidden_layers)
+            .map(|layer| tensors::of_layer(&finder, &config, layer))
+            .collect::<Result<Vec<_>>>()?;
+        let precision = arithmetic(&layers);
+        Ok(LanguageModel {
+            norm: finder.vector("output_norm.weight", hidden)?,
+            rope: Rope::open(&finder, &config)?,
+            multiply: Multiply { precision },
+            table,
+            output,
+            layers,
+            config,
+            file,
+        })
+    }
+
+    /// Sizes and switches.
+    pub fn config(&self) -> &LanguageConfig {
+        &self.config
+    }
+
+    /// The file.
+    pub fn file(&self) -> &Arc<Gguf> {
+        &self.file
+    }
+
+    /// The tensors of each layer, in the order in which [`layer`](Self::layer) takes them.
+    pub fn layers(&self) -> &[Vec<LayerTensor>] {
+        &self.layers
+    }
+
+    /// The output matrix `[vocab_size, hidden_size]`, which may be the token table.
+    pub fn output(&self) -> &GgufTensor {
+        &self.output
+    }
+
+    /// Decides what depends on the length of the context.
+    pub fn for_context(&mut self, tokens: usize) {
+        self.rope.choose(tokens);
+    }
+
+    /// Room for the keys and values of `tokens` tokens. The system gives the memory when it is written to.
+    pub fn kv_cache(&self, tokens: usize) -> KvCache {
+        KvCache::new(self.config.num_hidden_layers, self.attention_shape(), tokens)
+    }
+
+    /// Bytes of [`kv_cache`](Self::kv_cache), when it is full.
+    pub fn kv_bytes(&self, tokens: usize) -> u64 {
+        KvCache::bytes(self.config.num_hidden_layers, self.attention_shape(), tokens)
+    }
+
+    /// Memory that layers need for up to `tokens` tokens at a time.
+    pub fn scratch(&self, size: LanguageScratchSize) -> LanguageScratch {
+        LanguageScratch::new(self, size)
+    }
+
+    /// Bytes of [`scratch`](Self::scratch), known before it is made.
+    pub fn scratch_bytes(&self, size: LanguageScratchSize) -> u64 {
+        let Lengths { wide, narrow, scores, panels, rotary } = Lengths::of(self, size);
+        ((wide + narrow + scores + panels + rotary) * size_of::<f32>()) as u64
+    }
+
+    /// The token rows of `tokens` into `hidden` `[tokens, hidden_size]`, read from the file.
+    ///
+    /// # Errors
+    /// When the file can not be read, or the table has no such row.
+    pub fn embed(&self, tokens: &[u32], hidden: &mut [f32]) -> Result<()> {
+        let _span = Operation::Embed.enter();
+        let width = self.config.hidden_size;
+        let mut raw = vec![0; self.table.format.row_bytes(width).unwrap_or(0)];
+        let scale = self.config.embedding_scale();
+        for (&token, row) in tokens.iter().zip(hidden.chunks_exact_mut(width)) {
+            self.file.read_rows(&self.table, token as usize, &mut raw)?;
+            tensors::widen_row(self.table.format, &raw, row);
+            if scale != 1.0 {
+                row.iter_mut().for_each(|it| *it *= scale);
+            }
+        }
+        Ok(())
+    }
+
+    /// Angles for tokens at positions `first..first + tokens`, for all layers of a pass.
+    ///
+    /// # Panics
+    /// When the scratch was made for fewer tokens: the caller's bug.
+    pub fn turn(&self, first: usize, tokens: usize, scratch: &mut LanguageScratch) {
+        self.rope.fill(first, tokens, &mut scratch.rotary);
+    }
+
+    /// The final norm of one row of hidden states, into `out` `[hidden_size]`.
+    pub fn normalize(&self, hidden: &[f32], out: &mut [f32]) {
+        rms_norm(hidden, &self.norm, self.config.rms_norm_eps, out);
+    }
+
+    /// Logits of some tokens, `logits[tokens]`, of a normalized row: `weights` are these rows of
+    /// [`output`](Self::output), as the file has them.
+    ///
+    /// # Panics
+    /// When slices do not have these lengths: the caller's bug.
+    pub fn logits(
+        &self,
+        normalized: &[f32],
+        weights: &[u8],
+        tokens: Range<usize>,
+        logits: &mut [f32],
+        scratch: &mut LanguageScratch,
+    ) {
+        let _span = Operation::Head.enter();
+        let (inputs, outputs) = (self.config.hidden_size, tokens.len());
+        let weight = matrix(self.output.format, weights, outputs, inputs);
+        let logits = &mut logits[tokens];
+        let part = crate::model::Linear { weight, bias: None, inputs, outputs };
+        self.multiply.one(normalized, &part, Finish::Store, logits, &mut scratch.panels);
+        if let Some(cap) = self.config.logit_softcap {
+            logits.iter_mut().for_each(|it| *it = cap * (*it / cap).tanh());
+        }
+    }
+
+    pub(crate) fn attention_shape(&self) -> AttentionShape {
+        AttentionShape {
+            heads: self.config.num_attention_heads,
+            kv_heads: self.config.num_key_value_heads,
+            head_dim: self.config.head_dim,
+        }
+    }
+}
+
+/// Weights that were rounded to fewer bits lose nothing in bf16 that they had; others are multiplied in f32.
+fn arithmetic(layers: &[Vec<LayerTensor>]) -> Precision {
+    let is_rounded =
+        |it: &LayerTensor| !matches!(it.tensor.format, GgmlFormat::F32 | GgmlFormat::F16);
+    if layers.iter().flatten().any(is_rounded) { Precision::Bf16 } else { Precision::F32 }
+}
+
+/// What [`LanguageScratch`] is made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LanguageScratchSize {
+    /// Tokens of a pass.
+    pub tokens: usize,
+    /// Tokens of the context.
+    pub context: usize,
+    /// Threads that compute.
+    pub threads: usize,
+}
+
+/// Memory of a layer beyond its input, allocated once.
+#[derive(Debug)]
+pub struct LanguageScratch {
+    pub(crate) wide: Vec<f32>,
+    pub(crate) narrow: Vec<f32>,
+    pub(crate) scores: Vec<f32>,
+    pub(crate) panels: Panels,
+    pub(crate) rotary: rope::Angles,
+}
+
+/// Elements of each part.
+struct Lengths {
+    wide: usize,
+    narrow: usize,
+    scores: usize,
+    panels: usize,
+    rotary: usize,
+}
+
+impl Lengths {
+    fn of(model: &LanguageModel, size: LanguageScratchSize) -> Lengths {
+        let (config, shape) = (&model.config, model.attention_shape());
+        let wide = shape.qkv_width().max(config.intermediate_size).max(config.hidden_size);
+        let LanguageScratchSize { tokens, context, threads } = size;
+        Lengths {
+            wide: tokens * wide,
+            narrow: tokens * config.hidden_size.max(shape.width()),
+            scores: cached_attention_scratch_len(shape, tokens, context, threads),
+            panels: panel_len(model.widest(), threads, PanelUse::Any),
+            rotary: model.rope.len(tokens),
+        }
+    }
+}
+
+impl LanguageModel {
+    /// Inputs of the widest product.
+    fn widest(&self) -> usize {
+        let config = &self.config;
+        config.hidden_size.max(self.attention_shape().width()).max(config.intermediate_size)
+    }
+}
+
+impl LanguageScratch {
+    fn new(model: &LanguageModel, size: LanguageScratchSize) -> LanguageScratch {
+        let lengths = Lengths::of(model, size);
+        LanguageScratch {
+            wide: vec![0.0; lengths.wide],
+            narrow: vec![0.0; lengths.narrow],
+            scores: vec![0.0; lengths.scores],
+            panels: Panels::new(model.widest(), size.threads, PanelUse::Any),
+            rotary: model.rope.angles(size.tokens),
+        }
+    }
+}
