@@ -75,9 +75,84 @@ pub enum Error {
         /// What came instead.
         why: String,
     },
+    /// The model's file.
+    #[error(transparent)]
+    Model(Box<riddle_transformer::Error>),
+    /// Its layers can not be read.
+    #[error(transparent)]
+    Layers(Box<riddle_offload::Error>),
+    /// The model does not fit the memory it is given.
+    #[error(
+        "the model needs at least {least} MB of memory to run, the budget is {budget} MB: give it more, or choose a smaller model"
+    )]
+    Budget {
+        /// The smallest budget that would do, in MB.
+        least: u64,
+        /// The budget, in MB.
+        budget: u64,
+    },
+    /// The chat template of the model can not be used.
+    #[error("the model's chat template can not be used: {why}")]
+    Template {
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A number of the sampling is out of its range.
+    #[error("{name} must be {range}")]
+    Sampling {
+        /// Which.
+        name: &'static str,
+        /// What it may be.
+        range: &'static str,
+    },
+    /// The question alone is longer than the context.
+    #[error(
+        "the question takes {tokens} tokens, the model's context has room for {room}: ask in fewer words, or allow a longer context"
+    )]
+    TooLong {
+        /// Tokens of the prompt.
+        tokens: usize,
+        /// Tokens that fit.
+        room: usize,
+    },
+    /// Computing was ended by a panic.
+    #[error("the model was unloaded after an internal error: {0}; ask again")]
+    Panicked(String),
+    /// The threads that compute.
+    #[error(transparent)]
+    Pool(#[from] riddle_kernels::PoolError),
+    /// What was given is no key.
+    #[error("this is not a key: {0}")]
+    BadKey(&'static str),
+    /// Nothing on this system keeps secrets.
+    #[error(
+        "no secret store can be used here ({why}): give the key in the environment variable RIDDLE_LLM_KEY instead"
+    )]
+    NoSecretStore {
+        /// What the system says.
+        why: String,
+    },
+    /// The secret store is there and does not do what it is asked.
+    #[error("the secret store did not do it: {why}")]
+    SecretStore {
+        /// What it says, and what to do.
+        why: String,
+    },
     /// The system gives no thread.
     #[error("no thread can be started: {0}")]
     Thread(#[source] std::io::Error),
+}
+
+impl From<riddle_transformer::Error> for Error {
+    fn from(error: riddle_transformer::Error) -> Error {
+        Error::Model(Box::new(error))
+    }
+}
+
+impl From<riddle_offload::Error> for Error {
+    fn from(error: riddle_offload::Error) -> Error {
+        Error::Layers(Box::new(error))
+    }
 }
 
 fn said(message: &str) -> String {

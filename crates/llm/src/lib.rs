@@ -6,13 +6,21 @@
 //!
 //! Endpoints are not trusted: lines, answers and pauses have limits, and what is sent where is decided by the caller.
 //!
+//! [`keep_key`] and its neighbors keep the key of an endpoint in the system's secret store, under the endpoint's origin.
+//!
 //! Not here: which passages there are, and whether the answer is true to them (`riddle-rag`).
 
+mod call;
 mod error;
+mod keys;
+mod local;
 mod prompt;
 mod remote;
 mod stream;
 
 pub use error::{Error, Result};
-pub use prompt::{Message, NO_ANSWER, Prompt, Role};
+pub use keys::{forget_key, has_key, keep_key, key};
+pub use local::{Local, LocalOptions, Measured, Sampling};
+pub use prompt::{NO_ANSWER, Prompt};
 pub use remote::{Endpoint, Remote, RemoteOptions};
+pub use riddle_offload::{Locking, StreamOptions};

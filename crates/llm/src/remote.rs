@@ -1,37 +1,33 @@
 //! Endpoints that speak the OpenAI protocol.
 
 use std::{
-    io::Read,
     ops::ControlFlow,
-    sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    sync::mpsc::{Receiver, RecvTimeoutError, channel},
     time::{Duration, Instant},
 };
 
 use riddle_models::web;
-use riddle_types::{Generation, GenerationRequest, Generator, StageError};
+use riddle_types::{Generation, GenerationRequest, Generator, Message, StageError};
 use serde_json::json;
 use ureq::Agent;
 
 use crate::{
     Error, Prompt, Result,
-    stream::{Broken, Events, Said, Thoughts, message_of, whole},
+    call::{Call, Told},
+    prompt::notices,
+    stream::Thoughts,
 };
 
 /// How often the caller is asked whether it still waits.
 const HEARTBEAT: Duration = Duration::from_millis(100);
 
-/// Longest pause that a server can ask for.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-
-/// Most bytes of a refusal that are read.
-const LONGEST_REFUSAL: u64 = 64 << 10;
-
 /// Where a model answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
     /// Address of the chat completions.
-    url: String,
-    shown: String,
+    pub(crate) url: String,
+    /// The same without anything secret.
+    pub(crate) shown: String,
     origin: String,
     trusted: bool,
 }
@@ -71,6 +67,11 @@ impl Endpoint {
     /// Whether it is on this very machine.
     pub fn is_local(&self) -> bool {
         web::is_local(&self.url)
+    }
+
+    /// Whether a key may be sent there: encrypted, or within this machine.
+    pub fn may_have_key(&self) -> bool {
+        self.trusted
     }
 }
 
@@ -166,14 +167,29 @@ impl Remote {
         request: &GenerationRequest,
         sink: &mut dyn FnMut(&str) -> ControlFlow<()>,
     ) -> Result<Generation> {
-        let started = Instant::now();
         let prompt = self.prompt(request);
+        let generation = Generation { prompt: Some(prompt.to_text()), ..Generation::default() };
+        let generation = self.ask(generation, &prompt.messages, request.max_tokens, sink)?;
+        let mut notices = notices(&prompt);
+        notices.extend(generation.notices);
+        Ok(Generation { notices, ..generation })
+    }
+
+    /// Sends the messages and hears what comes.
+    fn ask(
+        &self,
+        mut generation: Generation,
+        messages: &[Message],
+        max_tokens: usize,
+        sink: &mut dyn FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<Generation> {
+        let started = Instant::now();
         let agent = self.agent();
         let (tell, told) = channel();
         let body = json!({
             "model": self.options.model,
-            "messages": prompt.messages,
-            "max_tokens": request.max_tokens,
+            "messages": messages,
+            "max_tokens": max_tokens,
             "temperature": 0,
             "stream": true,
         });
@@ -181,15 +197,13 @@ impl Remote {
             agent: agent.clone(),
             endpoint: self.endpoint.clone(),
             options: self.options.clone(),
-            body: body.to_string(),
+            body,
         };
         // Reading blocks; whoever waits for the answer must be able to stop it all the same.
         let reader = std::thread::Builder::new()
             .name("llm".to_owned())
             .spawn(move || call.run(&tell))
             .map_err(Error::Thread)?;
-        let mut generation = Generation { prompt: Some(prompt.to_text()), ..Generation::default() };
-        generation.notices.extend(notices(&prompt));
         let limits = (self.endpoint.shown.as_str(), self.options.stall_timeout);
         let heard = hear(&told, limits, started, &mut generation, sink);
         // Whatever is still under way ends here, and the connection with it.
@@ -242,26 +256,15 @@ impl Generator for Remote {
     ) -> Result<Generation, StageError> {
         Ok(self.answer(request, sink)?)
     }
-}
 
-fn notices(prompt: &Prompt) -> Vec<String> {
-    let mut notices = Vec::new();
-    if !prompt.left_out.is_empty() {
-        let count = prompt.left_out.len();
-        notices.push(format!("{count} of the passages did not fit into the model's context"));
+    fn complete(
+        &self,
+        messages: &[Message],
+        max_tokens: usize,
+        sink: &mut dyn FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<Generation, StageError> {
+        Ok(self.ask(Generation::default(), messages, max_tokens, sink)?)
     }
-    if let Some(number) = prompt.cut {
-        notices.push(format!("passage {number} was cut to fit into the model's context"));
-    }
-    notices
-}
-
-/// What the reading thread tells.
-enum Told {
-    Text(String),
-    /// Complete; `true`: cut off by the limit of tokens.
-    Done(bool),
-    Failed(Error),
 }
 
 /// Hears the answer to its end, or until `sink` has enough.
@@ -282,14 +285,14 @@ fn hear(
                 heard = Instant::now();
                 thoughts.push(&text)
             }
-            Ok(Told::Done(cut)) => {
+            Ok(Told::Done { cut, tokens }) => {
                 let rest = thoughts.end();
                 generation.text.push_str(&rest);
                 let _ = sink(&rest);
                 if cut {
                     generation.notices.push("the answer was cut off at its longest".to_owned());
                 }
-                generation.tokens = Some(tokens);
+                generation.tokens = tokens;
                 return Ok(());
             }
             Ok(Told::Failed(error)) => return Err(error),
@@ -310,162 +313,6 @@ fn hear(
             return Ok(());
         }
     }
-}
-
-/// One question to an endpoint, on a thread of its own.
-struct Call {
-    agent: Agent,
-    endpoint: Endpoint,
-    options: RemoteOptions,
-    body: String,
-}
-
-/// Why a try failed.
-enum Failure {
-    /// The same question may be answered later, after that pause if the server asks for one.
-    Passing(Error, Option<Duration>),
-    /// It will not.
-    Lasting(Error),
-}
-
-impl Call {
-    fn run(self, tell: &Sender<Told>) {
-        let mut tried = 1;
-        loop {
-            match self.once(tell) {
-                Ok(()) => return,
-                Err(Failure::Passing(error, pause)) if tried < self.options.tries => {
-                    tracing::warn!(%error, tried, "the endpoint is asked again");
-                    // The sixth doubling is past the longest pause for any sensible start.
-                    let own = self.options.pause.saturating_mul(1 << (tried - 1).min(6));
-                    std::thread::sleep(pause.unwrap_or(own).min(LONGEST_PAUSE));
-                    tried += 1;
-                }
-                Err(Failure::Passing(error, _) | Failure::Lasting(error)) => {
-                    // Whoever stopped listening does not want to know.
-                    let _ = tell.send(Told::Failed(error));
-                    return;
-                }
-            }
-        }
-    }
-
-    fn once(&self, tell: &Sender<Told>) -> Result<(), Failure> {
-        let mut request = self
-            .agent
-            .post(&self.endpoint.url)
-            .header("content-type", "application/json")
-            .header("accept", "text/event-stream, application/json");
-        if let Some(key) = &self.options.key {
-            request = request.header("authorization", format!("Bearer {key}"));
-        }
-        let response = request.send(self.body.as_bytes()).map_err(|it| self.failure(it))?;
-        let status = response.status().as_u16();
-        let header = |name| response.headers().get(name).and_then(|it| it.to_str().ok());
-        let streams = header("content-type").is_some_and(|it| it.contains("event-stream"));
-        let pause = header("retry-after").and_then(|it| it.trim().parse().ok());
-        let body = response.into_body().into_reader();
-        if status != 200 {
-            return Err(self.refusal(status, pause.map(Duration::from_secs), body));
-        }
-        if !streams {
-            let text = whole(body).map_err(|it| Failure::Lasting(self.broken(it)))?;
-            let _ = tell.send(Told::Text(text)).and_then(|()| tell.send(Told::Done(false)));
-            return Ok(());
-        }
-        let mut events = Events::new(body);
-        let mut begun = false;
-        loop {
-            let event = match events.next() {
-                Ok(Said::Text(text)) => Told::Text(text),
-                Ok(Said::End(cut)) => Told::Done(cut),
-                Err(broken @ Broken::Read(_)) if !begun => {
-                    return Err(Failure::Passing(self.broken(broken), None));
-                }
-                Err(broken) => return Err(Failure::Lasting(self.broken(broken))),
-            };
-            begun = true;
-            let done = matches!(event, Told::Done(_));
-            if tell.send(event).is_err() || done {
-                return Ok(());
-            }
-        }
-    }
-
-    fn broken(&self, broken: Broken) -> Error {
-        let url = self.endpoint.shown.clone();
-        match broken {
-            Broken::Protocol(why) => Error::Protocol { url, why },
-            Broken::Read(error) if is_timeout(&error) => {
-                Error::Silent { url, seconds: self.options.first_timeout.as_secs() }
-            }
-            Broken::Read(error) => Error::Connection { url, why: error.to_string() },
-        }
-    }
-
-    fn refusal(&self, status: u16, pause: Option<Duration>, body: impl Read) -> Failure {
-        let mut text = Vec::new();
-        // A refusal that can not be read is a refusal all the same.
-        let _ = body.take(LONGEST_REFUSAL).read_to_end(&mut text);
-        let message = serde_json::from_slice(&text).map_or(String::new(), |it| message_of(&it));
-        let hint = match status {
-            401 | 403 => "give the right key in RIDDLE_LLM_KEY",
-            404 => {
-                "check the name of the model and the address, which ends in /v1 for most servers"
-            }
-            402 => "the account has no credit left",
-            413 => "the prompt is too long for this model: give a smaller context",
-            429 => "too many questions at once or too little credit: ask again later",
-            300..=399 => "it redirects, and passages are sent nowhere but to the address given",
-            500..=599 => "the server has a problem of its own: its log may say more",
-            _ => "this was not expected",
-        };
-        let url = self.endpoint.shown.clone();
-        let error = Error::Status { url, status, message, hint };
-        match status {
-            408 | 425 | 429 | 500 | 502..=504 => Failure::Passing(error, pause),
-            _ => Failure::Lasting(error),
-        }
-    }
-
-    fn failure(&self, error: ureq::Error) -> Failure {
-        use std::io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
-        let (url, why) = (self.endpoint.shown.clone(), error.to_string());
-        match error {
-            ureq::Error::Timeout(ureq::Timeout::RecvResponse | ureq::Timeout::PerRead) => {
-                let seconds = self.options.first_timeout.as_secs();
-                Failure::Lasting(Error::Silent { url, seconds })
-            }
-            ureq::Error::HostNotFound
-            | ureq::Error::ConnectionFailed
-            | ureq::Error::ConnectProxyFailed(_)
-            | ureq::Error::Timeout(_) => Failure::Lasting(Error::Unreachable { url, why }),
-            ureq::Error::Io(io)
-                if matches!(
-                    io.kind(),
-                    ConnectionRefused | HostUnreachable | NetworkUnreachable
-                ) =>
-            {
-                Failure::Lasting(Error::Unreachable { url, why })
-            }
-            ureq::Error::Rustls(_) | ureq::Error::Tls(_) | ureq::Error::Pem(_) => {
-                let why = format!(
-                    "no trusted encryption ({why}); where a company inspects connections, set SSL_CERT_FILE to its certificates"
-                );
-                Failure::Lasting(Error::Connection { url, why })
-            }
-            ureq::Error::Http(_) | ureq::Error::LargeResponseHeader(..) => {
-                Failure::Lasting(Error::Protocol { url, why })
-            }
-            _ => Failure::Passing(Error::Connection { url, why }, None),
-        }
-    }
-}
-
-fn is_timeout(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{TimedOut, WouldBlock};
-    let inner = error.get_ref().and_then(|it| it.downcast_ref::<ureq::Error>());
-    matches!(error.kind(), TimedOut | WouldBlock) || matches!(inner, Some(ureq::Error::Timeout(_)))
 }
 
 #[cfg(test)]

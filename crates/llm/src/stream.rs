@@ -39,6 +39,10 @@ pub(crate) struct Events<R> {
     read: usize,
     /// Whether something has told that the answer is complete.
     ended: bool,
+    /// Tokens of the answer, where the server counts them.
+    tokens: Option<usize>,
+    /// Whether anything has come.
+    heard: bool,
 }
 
 #[derive(Deserialize)]
@@ -47,6 +51,14 @@ struct Chunk {
     choices: Vec<Choice>,
     #[serde(default)]
     error: Option<serde_json::Value>,
+    #[serde(default)]
+    usage: Option<Usage>,
+}
+
+#[derive(Deserialize)]
+struct Usage {
+    #[serde(default)]
+    completion_tokens: Option<usize>,
 }
 
 #[derive(Deserialize)]
@@ -66,7 +78,17 @@ struct Delta {
 
 impl<R: Read> Events<R> {
     pub(crate) fn new(from: R) -> Events<R> {
-        Events { from, buffer: Vec::new(), read: 0, ended: false }
+        Events { from, buffer: Vec::new(), read: 0, ended: false, tokens: None, heard: false }
+    }
+
+    /// Tokens of the answer, where the server has counted them.
+    pub(crate) fn tokens(&self) -> Option<usize> {
+        self.tokens
+    }
+
+    /// Whether not even an event has come.
+    pub(crate) fn is_silent(&self) -> bool {
+        !self.heard
     }
 
     /// A line without its end; `None` at the end of the stream.
@@ -116,7 +138,9 @@ impl<R: Read> Events<R> {
             if data.is_empty() {
                 continue;
             }
+            self.heard = true;
             let chunk = parse(data)?;
+            self.tokens = chunk.usage.and_then(|it| it.completion_tokens).or(self.tokens);
             let Some(choice) = chunk.choices.into_iter().next() else { continue };
             // Some servers close the connection after this and never say [DONE].
             self.ended |= choice.finish_reason.is_some();
@@ -141,13 +165,15 @@ fn parse(data: &str) -> Result<Chunk, Broken> {
     }
 }
 
-/// The answer of a server that does not stream.
-pub(crate) fn whole(from: impl Read) -> Result<String, Broken> {
+/// The answer of a server that does not stream, and its tokens, where they are counted.
+pub(crate) fn whole(from: impl Read) -> Result<(String, Option<usize>), Broken> {
     let mut text = Vec::new();
     from.take(LONGEST_ANSWER).read_to_end(&mut text).map_err(Broken::Read)?;
     let chunk = parse(&String::from_utf8_lossy(&text))?;
+    let tokens = chunk.usage.and_then(|it| it.completion_tokens);
     let content = chunk.choices.into_iter().next().and_then(|it| it.delta.content);
-    content.ok_or_else(|| Broken::Protocol("an answer without text".to_owned()))
+    let content = content.ok_or_else(|| Broken::Protocol("an answer without text".to_owned()))?;
+    Ok((content, tokens))
 }
 
 /// What an error object says, in one short line.
@@ -254,6 +280,17 @@ mod tests {
     }
 
     #[test]
+    fn tokens_are_those_that_the_server_counts() {
+        let usage =
+            "data: {\"choices\":[],\"usage\":{\"completion_tokens\":7}}\n\ndata: [DONE]\n\n";
+        let stream = format!("{GOOD}{usage}");
+        let mut events = Events::new(stream.as_bytes());
+        assert!(events.is_silent());
+        while !matches!(events.next().expect("good"), Said::End(_)) {}
+        assert_eq!((events.tokens(), events.is_silent()), (Some(7), false));
+    }
+
+    #[test]
     fn what_is_no_stream_is_told() {
         let why = |stream: &str| match all(stream, 100).expect_err("broken") {
             Broken::Read(error) => error.to_string(),
@@ -273,7 +310,9 @@ mod tests {
     fn a_whole_answer_is_read() {
         let answer =
             "{\"choices\":[{\"message\":{\"content\":\"Blue.\"},\"finish_reason\":\"stop\"}]}";
-        assert_eq!(whole(answer.as_bytes()).expect("an answer"), "Blue.");
+        assert_eq!(whole(answer.as_bytes()).expect("an answer"), ("Blue.".to_owned(), None));
+        let counted = answer.replacen('{', "{\"usage\":{\"completion_tokens\":2},", 1);
+        assert_eq!(whole(counted.as_bytes()).expect("an answer").1, Some(2));
         assert!(whole(&b"{}"[..]).is_err() && whole(&b"<html>"[..]).is_err());
     }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use riddle_llm::{Endpoint, Error, Remote, RemoteOptions};
-use riddle_types::{Generation, GenerationRequest, Passage};
+use riddle_types::{Generation, GenerationRequest, Generator as _, Message, Passage, Role};
 
 /// What the server does with a connection, after it has read the request.
 type Deed = Box<dyn Fn(TcpStream) + Send>;
@@ -141,7 +141,23 @@ fn what_does_not_stream_is_an_answer_too() {
     let body = r#"{"choices":[{"message":{"role":"assistant","content":"Blue [1]."}}]}"#;
     let headers = "content-type: application/json\r\n";
     let server = Server::doing(vec![refuses("200 OK", headers, body)]);
-    assert_eq!(ask(&server).expect("an answer").text, "Blue [1].");
+    let generation = ask(&server).expect("an answer");
+    assert_eq!((generation.text.as_str(), generation.tokens), ("Blue [1].", None));
+}
+
+#[test]
+fn what_is_asked_in_passing_is_sent_as_it_is() {
+    let server = Server::doing(vec![answers()]);
+    let messages = [Message { role: Role::User, content: "Put it otherwise: Who?".to_owned() }];
+    let generation = remote(&server.address)
+        .complete(&messages, 77, &mut |_| ControlFlow::Continue(()))
+        .expect("words");
+    assert_eq!(generation.text, "It is blue [1].");
+    let asked = &server.asked()[0];
+    let body = asked.split("\r\n\r\n").nth(1).expect("a body");
+    let body: serde_json::Value = serde_json::from_str(body).expect("JSON");
+    assert_eq!(body["messages"], serde_json::to_value(messages).expect("JSON"));
+    assert_eq!(body["max_tokens"], 77);
 }
 
 #[test]
@@ -154,12 +170,30 @@ fn what_may_pass_is_tried_again() {
     ]);
     assert_eq!(ask(&server).expect("the third try").text, "It is blue [1].");
     // A connection that breaks before the first word, as well.
-    let server = Server::doing(vec![says(STREAM), answers()]);
+    let role = "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\"}}]}\n\n";
+    let server = Server::doing(vec![says(format!("{STREAM}{role}")), answers()]);
     assert_eq!(ask(&server).expect("the second try").text, "It is blue [1].");
     let server = Server::doing(vec![busy(), busy(), busy(), answers()]);
     let error = ask(&server).expect_err("three tries");
     assert!(matches!(error, Error::Status { status: 429, .. }), "{error}");
     assert_eq!(server.asked().len(), 3);
+}
+
+/// llama-cpp-python does this when a prompt is longer than the model's context.
+#[test]
+fn a_stream_of_nothing_is_asked_for_its_reason() {
+    let body = r#"{"error":{"message":"This model's maximum context length is 512 tokens."}}"#;
+    let server = Server::doing(vec![says(STREAM), refuses("400 Bad Request", "", body)]);
+    let error = ask(&server).expect_err("refused").to_string();
+    assert!(error.contains("maximum context length is 512"), "{error}");
+    assert!(error.contains("--llm-context"), "{error}");
+    let asked = server.asked();
+    assert!(asked[0].contains("\"stream\":true") && asked[1].contains("\"stream\":false"));
+    // Where there is no reason either, it is not asked for ever.
+    let server = Server::doing(vec![says(STREAM), says(STREAM), answers()]);
+    let error = ask(&server).expect_err("nothing").to_string();
+    assert!(error.contains("an answer of nothing"), "{error}");
+    assert_eq!(server.asked().len(), 2);
 }
 
 #[test]

@@ -1,0 +1,213 @@
+//! One question to an endpoint, asked on a thread of its own: sent, tried again, read, and its failures named.
+
+use std::{io::Read, sync::mpsc::Sender, time::Duration};
+
+use ureq::Agent;
+
+use crate::{
+    Endpoint, Error, RemoteOptions, Result,
+    stream::{Broken, Events, Said, message_of, whole},
+};
+
+/// Longest pause that a server can ask for.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// Most bytes of a refusal that are read.
+const LONGEST_REFUSAL: u64 = 64 << 10;
+
+/// What the reading thread tells.
+pub(crate) enum Told {
+    Text(String),
+    /// Complete.
+    Done {
+        /// Cut off by the limit of tokens.
+        cut: bool,
+        /// Tokens written, where that is known.
+        tokens: Option<usize>,
+    },
+    Failed(Error),
+}
+
+/// One question to an endpoint, on a thread of its own.
+pub(crate) struct Call {
+    pub(crate) agent: Agent,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) options: RemoteOptions,
+    pub(crate) body: serde_json::Value,
+}
+
+/// Why a try failed.
+enum Failure {
+    /// The same question may be answered later, after that pause if the server asks for one.
+    Passing(Error, Option<Duration>),
+    /// It will not.
+    Lasting(Error),
+    /// A stream without a single event: some servers say nothing else when they refuse a prompt.
+    Mute,
+}
+
+impl Call {
+    pub(crate) fn run(self, tell: &Sender<Told>) {
+        let mut tried = 1;
+        let mut stream = true;
+        loop {
+            match self.once(stream, tell) {
+                Ok(()) => return,
+                Err(Failure::Mute) if stream => stream = false,
+                Err(Failure::Mute) => {
+                    let url = self.endpoint.shown.clone();
+                    let why = "an answer of nothing".to_owned();
+                    let _ = tell.send(Told::Failed(Error::Protocol { url, why }));
+                    return;
+                }
+                Err(Failure::Passing(error, pause)) if tried < self.options.tries => {
+                    tracing::warn!(%error, tried, "the endpoint is asked again");
+                    // The sixth doubling is past the longest pause for any sensible start.
+                    let own = self.options.pause.saturating_mul(1 << (tried - 1).min(6));
+                    std::thread::sleep(pause.unwrap_or(own).min(LONGEST_PAUSE));
+                    tried += 1;
+                }
+                Err(Failure::Passing(error, _) | Failure::Lasting(error)) => {
+                    // Whoever stopped listening does not want to know.
+                    let _ = tell.send(Told::Failed(error));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// One try. What does not stream is asked where a stream has said nothing: the refusal comes with its reason.
+    fn once(&self, stream: bool, tell: &Sender<Told>) -> Result<(), Failure> {
+        let mut body = self.body.clone();
+        body["stream"] = stream.into();
+        let mut request = self
+            .agent
+            .post(&self.endpoint.url)
+            .header("content-type", "application/json")
+            .header("accept", "text/event-stream, application/json");
+        if let Some(key) = &self.options.key {
+            request = request.header("authorization", format!("Bearer {key}"));
+        }
+        let response = request.send(body.to_string().as_bytes()).map_err(|it| self.failure(it))?;
+        let status = response.status().as_u16();
+        let header = |name| response.headers().get(name).and_then(|it| it.to_str().ok());
+        let streams = header("content-type").is_some_and(|it| it.contains("event-stream"));
+        let pause = header("retry-after").and_then(|it| it.trim().parse().ok());
+        let body = response.into_body().into_reader();
+        if status != 200 {
+            return Err(self.refusal(status, pause.map(Duration::from_secs), body));
+        }
+        if !streams {
+            let (text, tokens) = whole(body).map_err(|it| Failure::Lasting(self.broken(it)))?;
+            let done = Told::Done { cut: false, tokens };
+            let _ = tell.send(Told::Text(text)).and_then(|()| tell.send(done));
+            return Ok(());
+        }
+        let mut events = Events::new(body);
+        // A piece is a token for most servers that do not count.
+        let mut pieces = 0;
+        loop {
+            let begun = pieces > 0;
+            let event = match events.next() {
+                Ok(Said::Text(text)) => Told::Text(text),
+                Ok(Said::End(cut)) => {
+                    Told::Done { cut, tokens: Some(events.tokens().unwrap_or(pieces)) }
+                }
+                Err(Broken::Read(error))
+                    if events.is_silent() && error.kind() == std::io::ErrorKind::UnexpectedEof =>
+                {
+                    return Err(Failure::Mute);
+                }
+                Err(broken @ Broken::Read(_)) if !begun => {
+                    return Err(Failure::Passing(self.broken(broken), None));
+                }
+                Err(broken) => return Err(Failure::Lasting(self.broken(broken))),
+            };
+            pieces += 1;
+            let done = matches!(event, Told::Done { .. });
+            if tell.send(event).is_err() || done {
+                return Ok(());
+            }
+        }
+    }
+
+    fn broken(&self, broken: Broken) -> Error {
+        let url = self.endpoint.shown.clone();
+        match broken {
+            Broken::Protocol(why) => Error::Protocol { url, why },
+            Broken::Read(error) if is_timeout(&error) => {
+                Error::Silent { url, seconds: self.options.first_timeout.as_secs() }
+            }
+            Broken::Read(error) => Error::Connection { url, why: error.to_string() },
+        }
+    }
+
+    fn refusal(&self, status: u16, pause: Option<Duration>, body: impl Read) -> Failure {
+        let mut text = Vec::new();
+        // A refusal that can not be read is a refusal all the same.
+        let _ = body.take(LONGEST_REFUSAL).read_to_end(&mut text);
+        let message = serde_json::from_slice(&text).map_or(String::new(), |it| message_of(&it));
+        let hint = match status {
+            401 | 403 => {
+                "give the right key with `riddle llm key set`, in the app's settings, or in RIDDLE_LLM_KEY"
+            }
+            404 => {
+                "check the name of the model and the address, which ends in /v1 for most servers"
+            }
+            402 => "the account has no credit left",
+            400 | 422 => {
+                "it does not take this request: if the prompt is too long, give the model's context with --llm-context or in the app's settings"
+            }
+            413 => "the prompt is too long for this model: give a smaller context",
+            429 => "too many questions at once or too little credit: ask again later",
+            300..=399 => "it redirects, and passages are sent nowhere but to the address given",
+            500..=599 => "the server has a problem of its own: its log may say more",
+            _ => "this was not expected",
+        };
+        let url = self.endpoint.shown.clone();
+        let error = Error::Status { url, status, message, hint };
+        match status {
+            408 | 425 | 429 | 500 | 502..=504 => Failure::Passing(error, pause),
+            _ => Failure::Lasting(error),
+        }
+    }
+
+    fn failure(&self, error: ureq::Error) -> Failure {
+        use std::io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
+        let (url, why) = (self.endpoint.shown.clone(), error.to_string());
+        match error {
+            ureq::Error::Timeout(ureq::Timeout::RecvResponse | ureq::Timeout::PerRead) => {
+                let seconds = self.options.first_timeout.as_secs();
+                Failure::Lasting(Error::Silent { url, seconds })
+            }
+            ureq::Error::HostNotFound
+            | ureq::Error::ConnectionFailed
+            | ureq::Error::ConnectProxyFailed(_)
+            | ureq::Error::Timeout(_) => Failure::Lasting(Error::Unreachable { url, why }),
+            ureq::Error::Io(io)
+                if matches!(
+                    io.kind(),
+                    ConnectionRefused | HostUnreachable | NetworkUnreachable
+                ) =>
+            {
+                Failure::Lasting(Error::Unreachable { url, why })
+            }
+            ureq::Error::Rustls(_) | ureq::Error::Tls(_) | ureq::Error::Pem(_) => {
+                let why = format!(
+                    "no trusted encryption ({why}); where a company inspects connections, set SSL_CERT_FILE to its certificates"
+                );
+                Failure::Lasting(Error::Connection { url, why })
+            }
+            ureq::Error::Http(_) | ureq::Error::LargeResponseHeader(..) => {
+                Failure::Lasting(Error::Protocol { url, why })
+            }
+            _ => Failure::Passing(Error::Connection { url, why }, None),
+        }
+    }
+}
+
+fn is_timeout(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{TimedOut, WouldBlock};
+    let inner = error.get_ref().and_then(|it| it.downcast_ref::<ureq::Error>());
+    matches!(error.kind(), TimedOut | WouldBlock) || matches!(inner, Some(ureq::Error::Timeout(_)))
+}

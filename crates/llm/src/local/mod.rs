@@ -1,0 +1,411 @@
+//! Models that run in this process, in the memory they are given.
+//!
+//! A GGUF file that fits stays in memory; of one that does not, each layer keeps the same share there and the rest is
+//! read ahead of the computation, token after token (FlexInfer, Du et al. 2025). It is the same loop over the same
+//! bytes, so memory decides how long an answer takes and never what it says.
+
+mod engine;
+mod plan;
+mod sample;
+mod template;
+
+use std::{
+    ops::ControlFlow,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+
+use riddle_offload::{Locking, StreamOptions};
+use riddle_types::{
+    Generation, GenerationRequest, GenerationStats, Generator, Message, StageError,
+};
+
+pub use sample::Sampling;
+
+use self::{
+    engine::{End, Ends, Engine},
+    sample::Sampler,
+    template::{ChatTemplate, Part},
+};
+use crate::{Error, Prompt, Result, prompt::notices, stream::Thoughts};
+
+/// What takes an answer as it comes.
+type Sink<'a> = dyn FnMut(&str) -> ControlFlow<()> + 'a;
+
+/// How a model is run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LocalOptions {
+    /// Bytes that the process may take; `None`: the model is wholly in memory.
+    pub memory_budget: Option<u64>,
+    /// Tokens read and written together; `None`: as many as are useful and fit.
+    pub context_tokens: Option<usize>,
+    /// Threads that compute.
+    pub threads: usize,
+    /// How tokens are chosen.
+    pub sampling: Sampling,
+    /// How what is not in memory is read.
+    pub stream: StreamOptions,
+    /// Which tensors stay in memory.
+    pub locking: Locking,
+}
+
+impl Default for LocalOptions {
+    fn default() -> LocalOptions {
+        LocalOptions {
+            memory_budget: None,
+            context_tokens: None,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            sampling: Sampling::default(),
+            stream: StreamOptions::default(),
+            locking: Locking::Balanced,
+        }
+    }
+}
+
+/// A language model of a GGUF file.
+pub struct Local {
+    name: String,
+    path: PathBuf,
+    options: LocalOptions,
+    open: Mutex<Option<Open>>,
+    /// Bytes of weights in memory, for those who ask while an answer is written.
+    resident: AtomicU64,
+}
+
+struct Open {
+    engine: Engine,
+    template: ChatTemplate,
+}
+
+impl std::fmt::Debug for Local {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Local").field("name", &self.name).field("path", &self.path).finish()
+    }
+}
+
+impl Local {
+    /// Opens the model in `path`, which is shown as `name`.
+    ///
+    /// # Errors
+    /// A file that is not a supported model, a model that does not fit the memory, numbers out of their range.
+    pub fn open(path: &Path, name: &str, options: LocalOptions) -> Result<Local> {
+        options.sampling.check()?;
+        let open = Open::new(path, &options)?;
+        let resident = AtomicU64::new(open.engine.resident_bytes());
+        Ok(Local {
+            resident,
+            name: format!("local:{name}"),
+            path: path.to_path_buf(),
+            options,
+            open: Mutex::new(Some(open)),
+        })
+    }
+
+    /// Bytes of weights in memory.
+    pub fn resident_bytes(&self) -> u64 {
+        self.resident.load(Ordering::Relaxed)
+    }
+
+    /// [`Generator::generate`] with this crate's error.
+    ///
+    /// # Errors
+    /// When the question does not fit, the layers can not be read, or computing panicked; the model is then opened
+    /// again by the next question.
+    pub fn answer(&self, request: &GenerationRequest, sink: &mut Sink<'_>) -> Result<Generation> {
+        self.with_open(|open| {
+            let (prompt, tokens) = open.fit(request)?;
+            let generation = Generation {
+                prompt: Some(prompt.to_text()),
+                notices: notices(&prompt),
+                ..Generation::default()
+            };
+            open.write(generation, &tokens, request.max_tokens, self.options.sampling, sink)
+        })
+    }
+
+    /// [`Generator::complete`] with this crate's error.
+    ///
+    /// # Errors
+    /// As [`answer`](Self::answer).
+    pub fn continue_from(
+        &self,
+        messages: &[Message],
+        max_tokens: usize,
+        sink: &mut Sink<'_>,
+    ) -> Result<Generation> {
+        self.with_open(|open| {
+            let tokens = open.tokens(messages)?;
+            let room = open.engine.context().saturating_sub(max_tokens);
+            if tokens.len() > room {
+                return Err(Error::TooLong { tokens: tokens.len(), room });
+            }
+            open.write(Generation::default(), &tokens, max_tokens, self.options.sampling, sink)
+        })
+    }
+
+    /// The logits `[vocabulary]` after every `chunk` tokens of `tokens`, which are read as many at a time: for
+    /// comparisons with other programs.
+    ///
+    /// # Errors
+    /// When layers can not be read.
+    pub fn logits_of(&self, tokens: &[u32], chunk: usize) -> Result<Vec<Vec<f32>>> {
+        self.with_engine(|engine| engine.logits_of(tokens, chunk))
+    }
+
+    /// Reads a prompt of `prompt` tokens and writes `tokens` after it, whatever they are: for measurements.
+    ///
+    /// # Errors
+    /// When layers can not be read.
+    pub fn measure(&self, prompt: usize, tokens: usize) -> Result<Measured> {
+        let sampling = self.options.sampling;
+        self.with_engine(|engine| {
+            // Any tokens but a single one: products take no short cuts, and neither do caches of the processor.
+            let vocabulary = engine.model.config().vocab_size.max(1);
+            let prompt: Vec<u32> = (0..prompt).map(|it| (it * 7919 % vocabulary) as u32).collect();
+            let mut sampler = Sampler::new(sampling);
+            let mut go_on = |_: &[u8]| ControlFlow::Continue(());
+            let (stats, _) =
+                engine.generate(&prompt, tokens, &mut sampler, Ends::Ignored, &mut go_on)?;
+            Ok(Measured { stats, stream_bytes_per_second: engine.stream_rate()? })
+        })
+    }
+
+    fn with_engine<T>(&self, work: impl FnOnce(&mut Engine) -> Result<T>) -> Result<T> {
+        self.with_open(|open| work(&mut open.engine))
+    }
+
+    /// Works with the open model, one caller at a time. A panic costs the model's memory and the work.
+    fn with_open<T>(&self, work: impl FnOnce(&mut Open) -> Result<T>) -> Result<T> {
+        let mut place = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        // Taken out: what panics does not come back.
+        let mut open = match place.take() {
+            Some(open) => open,
+            None => {
+                let open = Open::new(&self.path, &self.options)?;
+                self.resident.store(open.engine.resident_bytes(), Ordering::Relaxed);
+                open
+            }
+        };
+        match catch_unwind(AssertUnwindSafe(|| work(&mut open))) {
+            Ok(done) => {
+                *place = Some(open);
+                done
+            }
+            Err(panic) => {
+                self.resident.store(0, Ordering::Relaxed);
+                let said = panic.downcast_ref::<&str>().map(|it| (*it).to_owned());
+                let said = said.or_else(|| panic.downcast_ref::<String>().cloned());
+                Err(Error::Panicked(said.unwrap_or_default()))
+            }
+        }
+    }
+}
+
+/// What [`Local::measure`] found.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Measured {
+    /// Times and sizes.
+    pub stats: GenerationStats,
+    /// How fast weights are read while nothing is computed; `None` where none are.
+    pub stream_bytes_per_second: Option<f64>,
+}
+
+impl Generator for Local {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn generate(
+        &self,
+        request: &GenerationRequest,
+        sink: &mut Sink<'_>,
+    ) -> Result<Generation, StageError> {
+        Ok(self.answer(request, sink)?)
+    }
+
+    fn complete(
+        &self,
+        messages: &[Message],
+        max_tokens: usize,
+        sink: &mut Sink<'_>,
+    ) -> Result<Generation, StageError> {
+        Ok(self.continue_from(messages, max_tokens, sink)?)
+    }
+}
+
+impl Open {
+    fn new(path: &Path, options: &LocalOptions) -> Result<Open> {
+        let engine = Engine::open(path, options)?;
+        let source = engine.model.file().text("tokenizer.chat_template");
+        let text = |token: Option<u32>| {
+            let name = token.map(|it| engine.tokenizer.name(it)).unwrap_or_default();
+            String::from_utf8_lossy(name).into_owned()
+        };
+        let (bos, eos) = (text(engine.tokenizer.bos()), text(engine.tokenizer.eos()));
+        let template = ChatTemplate::new(source, &bos, &eos)?;
+        Ok(Open { engine, template })
+    }
+
+    /// Writes after `prompt`.
+    fn write(
+        &mut self,
+        mut generation: Generation,
+        prompt: &[u32],
+        most: usize,
+        sampling: Sampling,
+        sink: &mut Sink<'_>,
+    ) -> Result<Generation> {
+        let started = Instant::now();
+        let mut writer = Writer::default();
+        let mut first = None;
+        let mut text = String::new();
+        let (stats, end) = self.engine.generate(
+            prompt,
+            most,
+            &mut Sampler::new(sampling),
+            Ends::Heard,
+            &mut |bytes| {
+                let piece = writer.push(bytes);
+                if !piece.is_empty() {
+                    first.get_or_insert_with(|| started.elapsed().as_secs_f64() * 1e3);
+                    text.push_str(&piece);
+                }
+                sink(&piece)
+            },
+        )?;
+        let rest = writer.end();
+        if !rest.is_empty() && end != End::Stopped {
+            text.push_str(&rest);
+            let _ = sink(&rest);
+        }
+        if end == End::Full {
+            generation.notices.push(format!(
+                "the answer breaks off: it has reached the limit of {} tokens",
+                stats.tokens
+            ));
+        }
+        generation.first_token_ms = first.unwrap_or_default();
+        generation.tokens = Some(stats.tokens);
+        generation.text = text;
+        generation.stats = Some(stats);
+        Ok(generation)
+    }
+
+    /// The prompt with as many passages as fit, and its tokens.
+    fn fit(&self, request: &GenerationRequest) -> Result<(Prompt, Vec<u32>)> {
+        let context = self.engine.context();
+        let room = context.saturating_sub(request.max_tokens.min(context / 2));
+        // Characters are counted as tokens more cautiously than most texts need.
+        let mut assumed = context.saturating_mul(2);
+        loop {
+            let prompt = Prompt::of(request, assumed);
+            let tokens = self.tokens(&prompt.messages)?;
+            if tokens.len() <= room {
+                return Ok((prompt, tokens));
+            }
+            let is_empty = prompt.left_out.len() == request.passages.len();
+            if is_empty || assumed == 0 {
+                return Err(Error::TooLong { tokens: tokens.len(), room });
+            }
+            let over = tokens.len() - room;
+            assumed = assumed.saturating_sub(over.max(assumed / 64 + 1));
+        }
+    }
+
+    /// The tokens of messages. Control tokens in a passage are plain text.
+    fn tokens(&self, messages: &[Message]) -> Result<Vec<u32>> {
+        let tokenizer = &self.engine.tokenizer;
+        let mut tokens = Vec::new();
+        for part in self.template.render(messages)? {
+            match part {
+                Part::Template(text) => tokens.extend(tokenizer.encode(&text, true)),
+                Part::Text(text) => tokens.extend(tokenizer.encode(&text, false)),
+            }
+        }
+        if let Some(bos) = tokenizer.bos().filter(|_| tokenizer.adds_bos())
+            && tokens.first() != Some(&bos)
+        {
+            tokens.insert(0, bos);
+        }
+        Ok(tokens)
+    }
+}
+
+/// Bytes of tokens into text without thoughts: a character may begin in one token and end in another.
+#[derive(Debug, Default)]
+struct Writer {
+    bytes: Vec<u8>,
+    thoughts: Thoughts,
+}
+
+impl Writer {
+    fn push(&mut self, bytes: &[u8]) -> String {
+        self.bytes.extend_from_slice(bytes);
+        let mut text = String::new();
+        loop {
+            match std::str::from_utf8(&self.bytes) {
+                Ok(whole) => {
+                    text.push_str(whole);
+                    self.bytes.clear();
+                    break;
+                }
+                Err(error) => {
+                    let (whole, rest) = self.bytes.split_at(error.valid_up_to());
+                    text.push_str(&String::from_utf8_lossy(whole));
+                    match error.error_len() {
+                        // The beginning of a character.
+                        None => {
+                            self.bytes = rest.to_vec();
+                            break;
+                        }
+                        Some(wrong) => {
+                            text.push(char::REPLACEMENT_CHARACTER);
+                            self.bytes = rest[wrong..].to_vec();
+                        }
+                    }
+                }
+            }
+        }
+        self.thoughts.push(&text)
+    }
+
+    fn end(&mut self) -> String {
+        let rest = String::from_utf8_lossy(&std::mem::take(&mut self.bytes)).into_owned();
+        self.thoughts.push(&rest) + &self.thoughts.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn text_does_not_depend_on_where_tokens_end(text in "\\PC{0,40}", cuts in prop::collection::vec(1usize..5, 1..20)) {
+            let mut writer = Writer::default();
+            let (mut out, mut rest, mut turn) = (String::new(), text.as_bytes(), 0);
+            while !rest.is_empty() {
+                let (piece, after) = rest.split_at(cuts[turn % cuts.len()].min(rest.len()));
+                out.push_str(&writer.push(piece));
+                (rest, turn) = (after, turn + 1);
+            }
+            out.push_str(&writer.end());
+            prop_assert_eq!(out, text);
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_replaced() {
+        let mut writer = Writer::default();
+        assert_eq!(writer.push(b"a\xff\xfeb"), "a\u{fffd}\u{fffd}b");
+        assert_eq!(writer.push(b"\xe2\x82"), "");
+        assert_eq!(writer.end(), "\u{fffd}");
+    }
+}

@@ -1,0 +1,165 @@
+//! How a model is fitted into the memory it is given.
+
+use riddle_offload::{Preservation, TensorRole, TensorSpec, preserve};
+use riddle_transformer::{LanguageModel, LanguageScratchSize, TensorPart};
+
+use super::LocalOptions;
+use crate::{Error, Result};
+
+/// Tokens of a prompt that are read at a time, most of them first: products reach full speed at a few hundred rows,
+/// and every pass reads what is not in memory once.
+const CHUNKS: [usize; 5] = [512, 256, 128, 64, 32];
+
+/// Tokens of the context where nothing is said and memory does not matter: ten passages, a question and an answer take
+/// some four thousand.
+const CONTEXT: usize = 8192;
+
+/// The shortest context that is chosen to save memory.
+const SHORTEST_CONTEXT: usize = 1024;
+
+/// What no plan sees: code that is paged in when it first runs, the tokenizer's caches, the allocator's rounding.
+const UNSEEN_BYTES: u64 = 8 << 20;
+
+/// Parts of the output matrix that lie in one piece of the size of a layer, so that some of them can be kept in memory
+/// and some not.
+const PIECES: usize = 8;
+
+/// Outputs of a piece are a multiple of this: products take panels of so many.
+const PIECE_STEP: usize = 32;
+
+/// What is in memory while a model runs.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    /// Tokens read and written together.
+    pub(super) context: usize,
+    /// Tokens of a pass.
+    pub(super) chunk: usize,
+    /// Layers that are read ahead.
+    pub(super) window: usize,
+    /// Which tensors stay.
+    pub(super) preservation: Preservation,
+}
+
+/// Layers as they are read: those of the model, then the output matrix in pieces of about their size.
+pub(super) struct Layout {
+    pub(super) layers: Vec<Vec<TensorSpec>>,
+    /// The tokens of each part of the output matrix, by layer beyond the model's.
+    pub(super) output: Vec<Vec<std::ops::Range<usize>>>,
+}
+
+impl Layout {
+    pub(super) fn of(model: &LanguageModel) -> Layout {
+        let mut layers: Vec<Vec<TensorSpec>> = model
+            .layers()
+            .iter()
+            .map(|layer| {
+                let spec = |it: &riddle_transformer::LayerTensor| TensorSpec {
+                    role: role(it.part),
+                    offset: it.tensor.offset,
+                    bytes: it.tensor.bytes as usize,
+                };
+                layer.iter().map(spec).collect()
+            })
+            .collect();
+        let layer_bytes =
+            layers.iter().map(|it| it.iter().map(|it| it.bytes).sum::<usize>()).max().unwrap_or(0);
+        let (rows, tensor) = (model.config().vocab_size, model.output());
+        let row_bytes = tensor.bytes as usize / rows.max(1);
+        let step = (layer_bytes / PIECES / row_bytes.max(1)).max(1).next_multiple_of(PIECE_STEP);
+        let pieces: Vec<_> =
+            (0..rows).step_by(step).map(|first| first..rows.min(first + step)).collect();
+        let output: Vec<Vec<_>> = pieces.chunks(PIECES).map(<[_]>::to_vec).collect();
+        for pieces in &output {
+            let spec = |rows: &std::ops::Range<usize>| TensorSpec {
+                role: TensorRole::OtherLarge,
+                offset: tensor.offset + (rows.start * row_bytes) as u64,
+                bytes: rows.len() * row_bytes,
+            };
+            layers.push(pieces.iter().map(spec).collect());
+        }
+        Layout { layers, output }
+    }
+}
+
+fn role(part: TensorPart) -> TensorRole {
+    match part {
+        TensorPart::Small => TensorRole::Small,
+        TensorPart::Query => TensorRole::Query,
+        TensorPart::Key => TensorRole::Key,
+        TensorPart::Value => TensorRole::Value,
+        TensorPart::Output => TensorRole::Output,
+        TensorPart::Gate => TensorRole::Gate,
+        TensorPart::Up => TensorRole::Up,
+        TensorPart::Down => TensorRole::Down,
+        TensorPart::QueryKeyValue | TensorPart::GateUp => TensorRole::OtherLarge,
+    }
+}
+
+/// The plan for a model, within the budget if there is one.
+///
+/// # Errors
+/// [`Error::Budget`] with the least that would do.
+pub(super) fn plan(model: &LanguageModel, layout: &Layout, options: &LocalOptions) -> Result<Plan> {
+    let most = model.config().context_length;
+    let context = options.context_tokens.unwrap_or(CONTEXT).clamp(1, most);
+    let size = |context: usize, chunk: usize| {
+        fixed_bytes(
+            model,
+            LanguageScratchSize { tokens: chunk.min(context), context, threads: options.threads },
+        )
+    };
+    let Some(budget) = options.memory_budget else {
+        let preservation =
+            preserve(&layout.layers, u64::MAX, options.stream.window, options.locking)?;
+        return Ok(Plan { context, chunk: CHUNKS[0], window: options.stream.window, preservation });
+    };
+    let room = budget.saturating_sub(held_bytes() + UNSEEN_BYTES);
+    // Unless asked for, a context takes no more than a quarter of what there is.
+    let mut context = context;
+    while options.context_tokens.is_none()
+        && context > SHORTEST_CONTEXT
+        && model.kv_bytes(context) > room / 4
+    {
+        context = (context / 2).max(SHORTEST_CONTEXT);
+    }
+    // What passes need beside the weights takes no more than an eighth, unless nothing else is possible.
+    let smallest = CHUNKS[CHUNKS.len() - 1];
+    let chunk = CHUNKS
+        .into_iter()
+        .find(|it| size(context, *it) - model.kv_bytes(context) <= room / 8)
+        .unwrap_or(smallest);
+    let mut tries = vec![(chunk, options.stream.window)];
+    tries.extend((1..options.stream.window).rev().map(|window| (chunk, window)));
+    tries.extend((1..=options.stream.window).rev().map(|window| (smallest, window)));
+    let mut last = None;
+    for (chunk, window) in tries {
+        let weights = room.saturating_sub(size(context, chunk));
+        match preserve(&layout.layers, weights, window, options.locking) {
+            Ok(preservation) => return Ok(Plan { context, chunk, window, preservation }),
+            Err(error) => last = Some((error, chunk)),
+        }
+    }
+    match last {
+        Some((riddle_offload::Error::Budget { smallest, .. }, chunk)) => {
+            let least = smallest + size(context, chunk) + held_bytes() + UNSEEN_BYTES;
+            Err(Error::Budget { least: least.div_ceil(1 << 20), budget: budget >> 20 })
+        }
+        Some((error, _)) => Err(error.into()),
+        None => Err(Error::Budget { least: 0, budget: budget >> 20 }),
+    }
+}
+
+/// Bytes beside the weights: keys and values, scratch, states, logits.
+fn fixed_bytes(model: &LanguageModel, size: LanguageScratchSize) -> u64 {
+    let config = model.config();
+    let states = (size.tokens + 1) * config.hidden_size + config.vocab_size;
+    model.kv_bytes(size.context) + model.scratch_bytes(size) + (states * size_of::<f32>()) as u64
+}
+
+/// Bytes that the process has in memory already, 0 where the system does not tell.
+fn held_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|it| it.strip_prefix("VmRSS:"));
+    let kilobytes = line.and_then(|it| it.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+    kilobytes.unwrap_or(0) << 10
+}

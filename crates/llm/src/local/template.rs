@@ -1,0 +1,197 @@
+//! A model's own chat template.
+
+use minijinja::{Environment, ErrorKind, Value, context, syntax::SyntaxConfig};
+use minijinja_contrib::pycompat::unknown_method_callback;
+
+use riddle_types::{Message, Role};
+
+use crate::{Error, Result};
+
+/// Steps that rendering may take; templates in use need some thousands.
+const FUEL: u64 = 1_000_000;
+
+/// Longest template that is compiled; those in use have some kilobytes.
+const LONGEST_TEMPLATE: usize = 256 << 10;
+
+/// What stands for a message's text while the template is rendered: two characters of the private use area with the
+/// message's number between. What a template says is then known from what a passage says, so that a passage can not
+/// pretend to be a turn of its own.
+const MARKS: [char; 2] = ['\u{f8f0}', '\u{f8f1}'];
+
+/// Used where a file has no template: the turns of ChatML, which most small models were trained with.
+const CHATML: &str = "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+
+/// A chat template (Jinja, as Hugging Face's tokenizers bring it).
+#[derive(Debug)]
+pub(crate) struct ChatTemplate {
+    environment: Environment<'static>,
+    bos: String,
+    eos: String,
+}
+
+/// A part of a rendered prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The template's own words, in which control tokens mean what they say.
+    Template(String),
+    /// A message's text, which is only text.
+    Text(String),
+}
+
+impl ChatTemplate {
+    /// Compiles a template; `bos` and `eos` are the texts of these tokens.
+    ///
+    /// # Errors
+    /// [`Error::Template`] for one that is not Jinja.
+    pub(crate) fn new(source: Option<&str>, bos: &str, eos: &str) -> Result<ChatTemplate> {
+        let source = source.unwrap_or(CHATML);
+        if source.len() > LONGEST_TEMPLATE {
+            return Err(Error::Template { why: format!("it has {} bytes", source.len()) });
+        }
+        let mut environment = Environment::new();
+        // As Hugging Face's tokenizers render them.
+        let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+        environment.set_syntax(syntax.map_err(|error| Error::Template { why: error.to_string() })?);
+        environment.set_fuel(Some(FUEL));
+        environment.set_unknown_method_callback(unknown_method_callback);
+        environment.add_function("raise_exception", |why: String| -> Result<String, _> {
+            Err(minijinja::Error::new(ErrorKind::InvalidOperation, why))
+        });
+        // Templates print today's date with it. The same question should get the same prompt every day.
+        environment.add_function("strftime_now", |_format: String| String::new());
+        environment
+            .add_template_owned("chat", source.to_owned())
+            .map_err(|error| Error::Template { why: error.to_string() })?;
+        Ok(ChatTemplate { environment, bos: bos.to_owned(), eos: eos.to_owned() })
+    }
+
+    /// The prompt up to where the model begins to write.
+    ///
+    /// # Errors
+    /// [`Error::Template`] when the template can not make anything of these messages.
+    pub(crate) fn render(&self, messages: &[Message]) -> Result<Vec<Part>> {
+        match self.try_render(messages) {
+            // Some templates know no rules but those in the user's own words.
+            Err(_) if messages.len() > 1 && messages[0].role == Role::System => {
+                let mut merged = messages[1..].to_vec();
+                let rules = messages[0].content.trim_end();
+                merged[0].content = format!("{rules}\n\n{}", merged[0].content);
+                self.try_render(&merged)
+            }
+            rendered => rendered,
+        }
+    }
+
+    fn try_render(&self, messages: &[Message]) -> Result<Vec<Part>> {
+        let failed = |error: minijinja::Error| Error::Template { why: error.to_string() };
+        let [open, close] = MARKS;
+        let turn = |(number, it): (usize, &Message)| {
+            context! { role => role_of(it.role), content => format!("{open}{number}{close}") }
+        };
+        let turns: Vec<Value> = messages.iter().enumerate().map(turn).collect();
+        let template = self.environment.get_template("chat").map_err(failed)?;
+        let text = template
+            .render(context! {
+                messages => turns,
+                add_generation_prompt => true,
+                bos_token => self.bos.as_str(),
+                eos_token => self.eos.as_str(),
+                // Models that can think aloud first: the answer is wanted at once.
+                enable_thinking => false,
+            })
+            .map_err(failed)?;
+        let (parts, seen) = split(&text, messages);
+        // A model that never sees the question would answer something.
+        let question = messages.len().saturating_sub(1);
+        if !messages.is_empty() && !seen.contains(&question) {
+            return Err(Error::Template { why: "it leaves the question out".to_owned() });
+        }
+        if seen.len() < messages.len() && messages[0].role == Role::System && !seen.contains(&0) {
+            return Err(Error::Template { why: "it leaves the rules out".to_owned() });
+        }
+        Ok(parts)
+    }
+}
+
+/// As templates know it.
+fn role_of(role: Role) -> &'static str {
+    match role {
+        Role::System => "system",
+        Role::User => "user",
+    }
+}
+
+/// Puts the messages' texts where their marks are; tells which were there.
+fn split(text: &str, messages: &[Message]) -> (Vec<Part>, Vec<usize>) {
+    let [open, close] = MARKS;
+    let (mut parts, mut seen) = (Vec::new(), Vec::new());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(open) {
+        let Some((number, behind)) = after.split_once(close) else { break };
+        let number = number.parse::<usize>().ok().filter(|it| *it < messages.len());
+        if !before.is_empty() {
+            parts.push(Part::Template(before.to_owned()));
+        }
+        if let Some(number) = number {
+            seen.push(number);
+            parts.push(Part::Text(messages[number].content.trim().to_owned()));
+        }
+        rest = behind;
+    }
+    if !rest.is_empty() {
+        parts.push(Part::Template(rest.to_owned()));
+    }
+    (parts, seen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn messages() -> Vec<Message> {
+        let message = |role, content: &str| Message { role, content: content.to_owned() };
+        vec![message(Role::System, "Rules."), message(Role::User, "Who? <|im_end|>")]
+    }
+
+    fn text(parts: &[Part]) -> String {
+        parts.iter().map(|(Part::Template(it) | Part::Text(it))| it.as_str()).collect()
+    }
+
+    #[test]
+    fn chatml_is_the_default_and_texts_are_apart_from_turns() {
+        let template = ChatTemplate::new(None, "<s>", "</s>").expect("it compiles");
+        let parts = template.render(&messages()).expect("it renders");
+        assert_eq!(
+            text(&parts),
+            "<|im_start|>system\nRules.<|im_end|>\n<|im_start|>user\nWho? <|im_end|><|im_end|>\n<|im_start|>assistant\n"
+        );
+        assert!(parts.contains(&Part::Text("Who? <|im_end|>".to_owned())));
+    }
+
+    #[test]
+    fn methods_of_python_work_and_rules_go_to_the_user_where_there_is_no_system() {
+        let source = "{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}{% for message in messages %}{% if (message['role'] == 'assistant') %}{% set role = 'model' %}{% else %}{% set role = message['role'] %}{% endif %}{{ '<start_of_turn>' + role + '\n' + message['content'].strip() + '<end_of_turn>\n' }}{% endfor %}{% if add_generation_prompt %}{{'<start_of_turn>model\n'}}{% endif %}";
+        let template = ChatTemplate::new(Some(source), "<bos>", "<eos>").expect("it compiles");
+        let parts = template.render(&messages()).expect("it renders");
+        assert_eq!(
+            text(&parts),
+            "<bos><start_of_turn>user\nRules.\n\nWho? <|im_end|><end_of_turn>\n<start_of_turn>model\n"
+        );
+    }
+
+    #[test]
+    fn bad_templates_are_errors() {
+        assert!(ChatTemplate::new(Some("{% for %}"), "", "").is_err());
+        assert!(ChatTemplate::new(Some(&"x".repeat(LONGEST_TEMPLATE + 1)), "", "").is_err());
+        let render = |source: &str| {
+            ChatTemplate::new(Some(source), "", "").expect("it compiles").render(&messages())
+        };
+        let endless =
+            "{% for i in range(100000) %}{% for j in range(100000) %}x{% endfor %}{% endfor %}";
+        assert!(matches!(render(endless), Err(Error::Template { .. })));
+        assert!(matches!(render("hello"), Err(Error::Template { .. })));
+        // Only the rules, or only the question.
+        assert!(render("{{ messages[0]['content'] }}").is_ok(), "the merged message has both");
+        assert!(render("{{ nothing.at.all }}").is_err());
+    }
+}

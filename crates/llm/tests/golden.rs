@@ -1,0 +1,149 @@
+//! Language models of this process against llama.cpp, and against themselves in less memory.
+//!
+//! The golden values are made by tests/golden/generate_logits.py from the same files, which `write_random` writes the
+//! same everywhere.
+
+use std::path::{Path, PathBuf};
+
+use half::f16;
+use riddle_llm::{Local, LocalOptions, Locking, StreamOptions};
+use riddle_weights::gguf::{GgmlFormat, RandomFormat, RandomModel, write_random};
+use serde::Deserialize;
+
+/// Cosine to llama.cpp's logits of the same weights in f32. Activations are rounded to bytes where weights are of few
+/// bits, which costs these models up to 4e-4 (llama.cpp itself: up to 1e-3).
+const QUANTIZED: f64 = 0.999;
+
+/// The same for weights of two bytes, where only the KV cache and, in llama.cpp, activations are rounded to f16.
+const PLAIN: f64 = 0.99999;
+
+#[derive(Deserialize)]
+struct Expected {
+    tokens: Vec<u32>,
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    model: String,
+    format: String,
+    llama_cpp_cosine: f64,
+}
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/language-logits")
+}
+
+fn write(dir: &Path, model: &str, format: &str) -> PathBuf {
+    let path = dir.join(format!("{model}-{format}.gguf"));
+    let model: RandomModel = model.parse().expect("a model");
+    let format: RandomFormat = format.parse().expect("a format");
+    write_random(model, format, &path).expect("room for a small file");
+    path
+}
+
+fn open(path: &Path, options: LocalOptions) -> Local {
+    let options = LocalOptions { context_tokens: Some(64), threads: 2, ..options };
+    Local::open(path, "golden", options).expect("a model")
+}
+
+fn cosine(a: &[f32], b: &[f32]) -> f64 {
+    let dot = |a: &[f32], b: &[f32]| -> f64 {
+        a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+    };
+    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
+}
+
+#[test]
+fn logits_equal_those_of_llama_cpp() {
+    let expected = std::fs::read(golden().join("expected.json")).expect("golden values");
+    let expected: Expected = serde_json::from_slice(&expected).expect("as the script writes them");
+    let dir = tempfile::tempdir().expect("a directory");
+    assert_eq!(expected.cases.len(), 15);
+    for case in &expected.cases {
+        let name = format!("{}-{}", case.model, case.format);
+        let raw = std::fs::read(golden().join(format!("{name}.f16"))).expect("golden values");
+        let exact: Vec<f32> =
+            raw.as_chunks::<2>().0.iter().map(|it| f16::from_le_bytes(*it).to_f32()).collect();
+        let vocabulary = exact.len() / expected.tokens.len();
+        let model = open(&write(dir.path(), &case.model, &case.format), LocalOptions::default());
+        // Token by token, as answers are written, and all at once, as prompts are read.
+        let steps = model.logits_of(&expected.tokens, 1).expect("it computes");
+        let whole = model.logits_of(&expected.tokens, expected.tokens.len()).expect("it computes");
+        let each = steps.iter().zip(exact.chunks_exact(vocabulary));
+        let decoded = each.map(|(ours, exact)| cosine(ours, exact)).fold(1.0, f64::min);
+        let read = cosine(&whole[0], &exact[exact.len() - vocabulary..]);
+        println!(
+            "{name}: decoded {decoded:.6}, read {read:.6}, llama.cpp {:.6}",
+            case.llama_cpp_cosine
+        );
+        let least = if case.format == "f16" { PLAIN } else { QUANTIZED };
+        assert!(decoded >= least && read >= least, "{name}: {decoded} {read}");
+    }
+}
+
+#[test]
+fn less_memory_changes_no_bit() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let tokens: Vec<u32> = (0..20).map(|it| it * 13 % 500).collect();
+    for (model, format) in [("tiny-llama", "q4_k_m"), ("tiny-qwen2", "q8_0"), ("tiny-qwen3", "f16")]
+    {
+        let path = write(dir.path(), model, format);
+        let resident = open(&path, LocalOptions::default());
+        let expected: Vec<_> =
+            [1, 7].map(|chunk| resident.logits_of(&tokens, chunk).expect("computes")).into();
+        for (locking, window, prefetch) in
+            [(Locking::Nothing, 1, true), (Locking::Nothing, 3, true), (Locking::Nothing, 2, false)]
+        {
+            let stream = StreamOptions { window, prefetch, ..StreamOptions::default() };
+            let options = LocalOptions {
+                // What the test's process holds already, and some.
+                memory_budget: Some(1 << 30),
+                locking,
+                stream,
+                ..LocalOptions::default()
+            };
+            let streamed = open(&path, options);
+            let bytes = streamed.measure(3, 2).expect("computes").stats.streamed_bytes_per_token;
+            assert!(bytes > 100_000, "{model}: {bytes} bytes are streamed");
+            for (chunk, expected) in [1, 7].iter().zip(&expected) {
+                let logits = streamed.logits_of(&tokens, *chunk).expect("computes");
+                let same = logits
+                    .iter()
+                    .flatten()
+                    .map(|it| it.to_bits())
+                    .eq(expected.iter().flatten().map(|it| it.to_bits()));
+                assert!(same, "{model}: a window of {window} gives other logits");
+            }
+        }
+    }
+}
+
+#[test]
+fn files_that_are_no_models_are_refused_in_words() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = write(dir.path(), "tiny-llama", "q4_0");
+    let refused = |path: &Path, options: LocalOptions| {
+        Local::open(path, "bad", options).expect_err("it is refused").to_string()
+    };
+    let whole = std::fs::read(&path).expect("just written");
+    let short = dir.path().join("short.gguf");
+    for length in [0, 3, 100, whole.len() / 2, whole.len() - 1] {
+        std::fs::write(&short, &whole[..length]).expect("room");
+        assert!(refused(&short, LocalOptions::default()).contains("short.gguf"));
+    }
+    assert!(refused(&dir.path().join("none.gguf"), LocalOptions::default()).contains("none.gguf"));
+    let tight = LocalOptions { memory_budget: Some(1 << 20), ..LocalOptions::default() };
+    let said = refused(&path, tight);
+    assert!(said.contains("needs at least") && said.contains("the budget is 1 MB"), "{said}");
+    let mut hot = LocalOptions::default();
+    hot.sampling.temperature = f32::NAN;
+    assert!(refused(&path, hot).contains("temperature"));
+    // Another architecture, of the same length.
+    let mut other = whole.clone();
+    let place = other.windows(5).position(|it| it == b"llama").expect("its name");
+    other[place..][..5].copy_from_slice(b"mamba");
+    std::fs::write(&short, &other).expect("room");
+    assert!(refused(&short, LocalOptions::default()).contains("\"mamba\" is not supported"));
+    assert!(GgmlFormat::ALL.len() >= 13);
+}
