@@ -21,7 +21,7 @@ use crate::{
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One step per version, never edited once released.
-const STEPS: &[M<'_>] = &[M::up(include_str!("schema.sql"))];
+const STEPS: &[M<'_>] = &[M::up(include_str!("schema.sql")), M::up(include_str!("schema-2.sql"))];
 /// Version of the newest schema.
 const VERSION: i64 = STEPS.len() as i64;
 const MIGRATIONS: Migrations<'_> = Migrations::from_slice(STEPS);
@@ -224,6 +224,36 @@ impl Catalog {
             transaction.execute("DELETE FROM roots WHERE id = ?1", [id.0])?;
             Ok(())
         })
+    }
+
+    /// Folders whose text never leaves this machine, by path: nor does what is in folders below them.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn confined(&self) -> Result<Vec<PathBuf>> {
+        let connection = self.connection();
+        let mut statement = connection.prepare_cached("SELECT path FROM confined ORDER BY path")?;
+        let rows = statement.query_map([], |row| Ok(from_bytes(row.get(0)?)))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Marks a folder as one whose text never leaves this machine, or takes the mark away. It need not be indexed,
+    /// and the mark stays when it is no longer: whoever adds it again has not to think of it.
+    ///
+    /// # Errors
+    /// [`Error::RelativeRoot`]; when the database can not be written.
+    pub fn confine(&self, path: &Path, confined: bool) -> Result<()> {
+        if !path.is_absolute() {
+            return Err(Error::RelativeRoot { path: path.to_path_buf() });
+        }
+        let connection = self.connection();
+        let sql = if confined {
+            "INSERT INTO confined (path) VALUES (?1) ON CONFLICT (path) DO NOTHING"
+        } else {
+            "DELETE FROM confined WHERE path = ?1"
+        };
+        connection.execute(sql, [to_bytes(path)])?;
+        Ok(())
     }
 
     /// A setting, if it was ever set.

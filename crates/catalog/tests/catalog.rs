@@ -578,3 +578,19 @@ fn the_ledger_is_searched_by_name_literally() {
     assert_eq!(catalog.files(Some(FileState::Indexed), 9, 0).expect("ledger").len(), 0);
     assert_eq!(catalog.files(Some(FileState::Pending), 1, 1).expect("ledger").len(), 1);
 }
+
+#[test]
+fn marks_of_folders_outlive_their_roots() {
+    let (_home, catalog, _) = open();
+    let (inner, outer) = (Path::new("/a/b"), Path::new("/a"));
+    catalog.add_root(inner).expect("root");
+    catalog.confine(inner, true).expect("marked");
+    catalog.confine(inner, true).expect("marked twice");
+    let root = catalog.add_root(outer).expect("the folder above").id;
+    assert_eq!(catalog.confined().expect("marks"), [inner]);
+    catalog.remove_root(root).expect("removed");
+    assert_eq!(catalog.confined().expect("marks"), [inner]);
+    catalog.confine(inner, false).expect("unmarked");
+    assert!(catalog.confined().expect("marks").is_empty());
+    assert!(catalog.confine(Path::new("b"), true).is_err(), "relative to what?");
+}

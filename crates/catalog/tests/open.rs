@@ -117,6 +117,22 @@ fn a_catalog_of_version_one_opens() {
     assert_eq!(catalog.history(9).expect("history").len(), 1);
     let root = catalog.roots().expect("roots")[0].id;
     assert_eq!(scan(&catalog, root, &disk).unchanged, 2);
+    // What version 2 has and version 1 had not.
+    assert!(catalog.confined().expect("marks").is_empty());
+    catalog.confine(Path::new("/r/notes"), true).expect("marked");
+    assert_eq!(catalog.confined().expect("marks"), [Path::new("/r/notes")]);
+}
+
+#[test]
+fn a_catalog_of_version_one_is_not_read_before_it_is_migrated() {
+    let home = tempfile::tempdir().expect("temp dir");
+    let path = home.path().join("catalog.sqlite");
+    let raw = rusqlite::Connection::open(&path).expect("raw");
+    raw.execute_batch(include_str!("fixtures/v1.sql")).expect("fixture");
+    drop(raw);
+    assert!(matches!(Catalog::open_read_only(&path), Err(Error::TooOld { .. })));
+    drop(Catalog::open(&path).expect("migrated"));
+    assert!(Catalog::open_read_only(&path).is_ok());
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! Not here: measuring time and memory (the caller owns the instruments and hands them in as
 //! [`Instruments`]), training, and tuning on what is measured.
 
+mod claims;
 mod corpus_index;
 mod dataset;
 mod error;
@@ -16,6 +17,9 @@ mod metrics;
 mod report;
 mod runs;
 
+pub use claims::{
+    ClaimKind, ClaimOptions, ClaimReport, ClaimSplit, Fitted, KindReport, Told, evaluate_claims,
+};
 pub use dataset::{Dataset, Document, TestQuery};
 pub use error::{Error, Result};
 pub use evaluate::{EvalEvent, EvalOptions, Instruments, evaluate};

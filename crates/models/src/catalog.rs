@@ -120,6 +120,28 @@ const fn onnx(
     }
 }
 
+/// One file, whose quantization is chosen by the rules for any repository: the only one there is, or `Q4_K_M`.
+const fn gguf(
+    name: &'static str,
+    repository: &'static str,
+    license: &'static str,
+    megabytes: u32,
+    about: &'static str,
+) -> KnownModel {
+    KnownModel {
+        name,
+        repository,
+        kind: Kind::Llm,
+        format: Format::Gguf,
+        files: &[],
+        pinned: &[],
+        license,
+        megabytes,
+        about,
+        wheel: None,
+    }
+}
+
 /// The catalog, the default embedder first.
 pub const KNOWN: &[KnownModel] = &[
     KnownModel {
@@ -211,6 +233,34 @@ pub const KNOWN: &[KnownModel] = &[
         91,
         "English, 384 dimensions, small and fast",
     ),
+    gguf(
+        "qwen3-0.6b",
+        "Qwen/Qwen3-0.6B-GGUF",
+        "apache-2.0",
+        640,
+        "answers in many languages, quick and simple",
+    ),
+    gguf(
+        "qwen3-1.7b",
+        "Qwen/Qwen3-1.7B-GGUF",
+        "apache-2.0",
+        1835,
+        "answers in many languages, for most computers",
+    ),
+    gguf(
+        "qwen3-4b",
+        "Qwen/Qwen3-4B-GGUF",
+        "apache-2.0",
+        2497,
+        "better answers in many languages, slower",
+    ),
+    gguf(
+        "smollm2-1.7b",
+        "HuggingFaceTB/SmolLM2-1.7B-Instruct-GGUF",
+        "apache-2.0",
+        1056,
+        "answers in English",
+    ),
 ];
 
 /// The catalog's entry of that short name or repository, without regard to case.
@@ -230,7 +280,13 @@ mod tests {
         for model in KNOWN {
             assert_eq!(name::folder_of(model.name).expect("name"), model.name);
             assert!(name::folder_of(model.repository).expect("repository").contains("--"));
-            assert!(model.files.contains(&"tokenizer.json") && !model.license.is_empty());
+            assert!(!model.license.is_empty());
+            if model.format == Format::Gguf {
+                // Vocabulary and settings are in the one file there is.
+                assert!(model.files.is_empty() && model.kind == Kind::Llm);
+                continue;
+            }
+            assert!(model.files.contains(&"tokenizer.json"));
             for file in model.files {
                 assert_eq!(name::file_fault(file), None);
                 assert!(Class::of(file).is_taken(), "{file}");

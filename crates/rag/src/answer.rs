@@ -2,16 +2,22 @@
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
-use riddle_types::{FileState, GenerationRequest, LayerEvent, LayerObserver, Passage};
+use riddle_types::{
+    FileState, Generation, GenerationRequest, Generator, LayerEvent, LayerObserver, Passage,
+};
 
 use crate::{
     AskRequest, AskResponse, Assistant, Citation, Error, Found, Result, SearchHit, SearchRequest,
-    SearchResponse, Settled, claims,
+    SearchResponse, Settled, Support,
+    border::Border,
+    claims::{Checker, Live, clean_citations},
     extract::Evidence,
-    follow_up::in_context,
+    follow_up::{self, Understood},
     foreground::Foreground,
     generator::{self, Withheld},
     stage, status,
+    text::passage_text,
+    verdict::ClaimPassage,
 };
 
 /// Name of the generator that quotes.
@@ -25,15 +31,26 @@ pub const LLM_REMOTE: &str = "remote";
 /// are counted by this crate's example `evidence` and kept in docs/BENCHMARKS.md.
 const MIN_EVIDENCE: f32 = 0.5;
 
+/// Why there is no answer where nothing fits the question.
+const NOTHING: &str = "nothing in your files answers this";
+
+/// The same where the endpoint may not see all that was found.
+const NOTHING_BESIDE: &str = "nothing that may leave this machine answers this: what was found in folders that never do was not sent; quoting (extractive), or a model on this machine, can use it";
+
+/// Why an endpoint was asked nothing.
+const ALL_HELD_BACK: &str = "all that was found for this lies in folders that never leave this machine, so the model was not asked; quoting (extractive), or a model on this machine, can use it";
+
 /// Why an answer that was stopped before its first word is none.
 const STOPPED: &str = "stopped before the first word";
 
 /// Most tokens a generator may write.
-const MAX_TOKENS: usize = 512;
+pub(crate) const MAX_TOKENS: usize = 512;
 
 /// What happens while a question is answered.
 #[derive(Debug, Clone, Copy)]
 pub enum AskEvent<'a> {
+    /// A language model has put a question that follows others so that it stands by itself.
+    Rewritten(&'a str),
     /// The reranker finished a layer.
     Layer(&'a LayerEvent),
     /// The passages are known.
@@ -49,6 +66,8 @@ pub enum AskEvent<'a> {
     },
     /// More of the answer; empty while a model is waited for.
     Piece(&'a str),
+    /// The pieces since the one before are this sentence, and have been held against what it cites.
+    Checked(&'a Support),
 }
 
 pub(crate) fn ask(
@@ -57,14 +76,30 @@ pub(crate) fn ask(
     llm: &str,
     observer: &mut dyn FnMut(AskEvent<'_>) -> ControlFlow<()>,
 ) -> Result<AskResponse> {
-    let model = generator::open(&assistant.config, &assistant.catalog, request, llm)?;
+    let model =
+        generator::open(&assistant.config, &assistant.catalog, &assistant.local, request, llm)?;
+    if request.local.memory_budget.is_some() {
+        // What the search has in memory is a part of the budget that a model is fitted into. What can not be opened is
+        // told by the search.
+        let _ = assistant.warm(&request.search);
+    }
+    let border = Border::of(&assistant.catalog, model.as_ref().is_some_and(|it| it.leaves))?;
+    let understood = match &model {
+        Some(model) => understand(&*model.generator, &border, request, observer)?,
+        None => Understood::by_words(&request.search.query, &request.earlier),
+    };
+    let question = understood.question.clone();
     let _first = Foreground::enter(&assistant.config.home);
-    let question = in_context(&request.search.query, &request.earlier);
     let search = SearchRequest { query: question.clone(), ..request.search.clone() };
     let (found, settled) = search_observed(assistant, &search, observer)?;
     let mut response = unanswered(&settled.response, request, llm, not_searched(assistant)?);
-    let hits: Vec<SearchHit> =
-        settled.response.hits.iter().take(request.passages).cloned().collect();
+    response.searched_for = question.clone();
+    response.rewritten = understood.rewritten;
+    response.notices.extend(understood.notice);
+    response.prompt = understood.prompt;
+    let passed = border.pass(&settled.response.hits, request.passages)?;
+    response.held_back = passed.held_back;
+    let hits = passed.hits;
     let evidence = AskEvent::Evidence {
         found: &found,
         settled: &settled,
@@ -75,6 +110,30 @@ pub(crate) fn ask(
         response.reason = Some(STOPPED.to_owned());
         return Ok(response);
     }
+    if hits.is_empty() && response.held_back > 0 {
+        response.reason = Some(ALL_HELD_BACK.to_owned());
+        return Ok(response);
+    }
+    let asked = Asked { search, question, hits };
+    write(assistant, asked, model.map(|it| it.generator), response, observer)
+}
+
+/// What an answer is written from.
+struct Asked {
+    search: SearchRequest,
+    question: String,
+    hits: Vec<SearchHit>,
+}
+
+/// Weighs the evidence; where there is enough, has the answer written and every sentence judged.
+fn write(
+    assistant: &Assistant,
+    asked: Asked,
+    model: Option<Box<dyn Generator>>,
+    mut response: AskResponse,
+    observer: &mut dyn FnMut(AskEvent<'_>) -> ControlFlow<()>,
+) -> Result<AskResponse> {
+    let Asked { search, question, hits } = asked;
     let passages: Vec<Passage> = hits
         .iter()
         .zip(1..)
@@ -88,41 +147,94 @@ pub(crate) fn ask(
     };
     response.evidence = evidence.strength();
     if response.evidence < MIN_EVIDENCE {
-        response.reason = Some("nothing in your files answers this".to_owned());
-        return Ok(response);
-    }
-    let generator = model.unwrap_or_else(|| generator::extractive(evidence));
-    response.llm = generator.name().to_owned();
-    let asked = GenerationRequest { question, passages: passages.clone(), max_tokens: MAX_TOKENS };
-    let generation = {
-        let _stage = stage::enter("generate");
-        let mut sink = |text: &str| observer(AskEvent::Piece(text));
-        let mut withheld = Withheld::new(&mut sink);
-        generator
-            .generate(&asked, &mut |text| withheld.push(text))
-            .map_err(Error::stage("answering"))?
-    };
-    response.notices.extend(generation.notices);
-    response.prompt = generation.prompt;
-    response.tokens = generation.tokens;
-    response.first_token_ms = generation.first_token_ms;
-    let reason = match generation.text.trim() {
-        "" => Some("the model wrote nothing"),
-        text if generator::is_no_answer(text) => Some("the model found no answer in the passages"),
-        _ => None,
-    };
-    if let Some(reason) = reason {
+        let reason = if response.held_back > 0 { NOTHING_BESIDE } else { NOTHING };
         response.reason = Some(reason.to_owned());
         return Ok(response);
     }
-    let (text, used) = claims::clean_citations(&generation.text, &passages);
-    response.supported =
-        claims::check(&text, &passages, embedder).map_err(Error::stage("checking the answer"))?;
+    // Quotations are in the files by their nature; a model may say what it likes.
+    let mut checker = match &model {
+        Some(_) => {
+            let (judge, notice) = assistant.claim_judge(&search, &question, &hits)?;
+            response.notices.extend(notice);
+            Some(Checker::new(judge, &question, claim_passages(&hits)))
+        }
+        None => None,
+    };
+    let generator = model.unwrap_or_else(|| generator::extractive(evidence));
+    response.passages = hits.iter().map(|it| it.chunk).collect();
+    response.llm = generator.name().to_owned();
+    let asked = GenerationRequest {
+        question: question.clone(),
+        passages: passages.clone(),
+        max_tokens: MAX_TOKENS,
+    };
+    let (generation, quoted) = {
+        let _stage = stage::enter("generate");
+        let mut live = Live::new(checker.as_mut(), observer);
+        let mut sink = |text: &str| live.push(text);
+        let mut withheld = Withheld::new(&mut sink);
+        let generation = generator
+            .generate(&asked, &mut |text| withheld.push(text))
+            .map_err(Error::stage("answering"))?;
+        (generation, live.end().map_err(Error::stage("checking the answer"))?)
+    };
+    tell(&mut response, &generation);
+    if let Some(reason) = no_answer(&generation.text) {
+        response.reason = Some(reason.to_owned());
+        return Ok(response);
+    }
+    let (text, used) = clean_citations(&generation.text, &passages);
+    response.supported = match &mut checker {
+        Some(checker) => {
+            checker.all(&generation.text).map_err(Error::stage("checking the answer"))?
+        }
+        None => quoted,
+    };
     response.citations = citations(&used, &hits, &response.supported);
     response.resident_weight_bytes =
-        response.resident_weight_bytes.max(assistant.embedder.resident_weight_bytes());
+        response.resident_weight_bytes.max(assistant.resident_weight_bytes());
     response.answer = Some(text);
     Ok(response)
+}
+
+/// What a generator tells beside its words.
+fn tell(response: &mut AskResponse, generation: &Generation) {
+    response.notices.extend(generation.notices.iter().cloned());
+    response.generation = generation.stats;
+    let prompts = response.prompt.take().into_iter().chain(generation.prompt.clone());
+    response.prompt = prompts.reduce(|first, then| format!("{first}\n\n---\n\n{then}"));
+    response.tokens = generation.tokens;
+    response.first_token_ms = generation.first_token_ms;
+}
+
+/// Why what a generator has written is no answer.
+fn no_answer(text: &str) -> Option<&'static str> {
+    match text.trim() {
+        "" => Some("the model wrote nothing"),
+        text if generator::is_no_answer(text) => Some("the model found no answer in the passages"),
+        _ => None,
+    }
+}
+
+/// A question that follows others, put by the model so that it stands by itself.
+fn understand(
+    model: &dyn Generator,
+    border: &Border<'_>,
+    request: &AskRequest,
+    observer: &mut dyn FnMut(AskEvent<'_>) -> ControlFlow<()>,
+) -> Result<Understood> {
+    if request.earlier.is_empty() {
+        return Ok(Understood::by_words(&request.search.query, &[]));
+    }
+    let _stage = stage::enter("rewrite");
+    let earlier = border.earlier(&request.earlier)?;
+    let mut wait = || observer(AskEvent::Piece(""));
+    let understood = follow_up::rewrite(model, &request.search.query, &earlier, &mut wait);
+    if understood.rewritten {
+        // Whoever wants to stop says so again at the next step.
+        let _ = observer(AskEvent::Rewritten(&understood.question));
+    }
+    Ok(understood)
 }
 
 /// Hands the reranker's layers on.
@@ -154,10 +266,14 @@ fn unanswered(
 ) -> AskResponse {
     AskResponse {
         question: request.search.query.clone(),
+        searched_for: request.search.query.clone(),
+        rewritten: false,
         answer: None,
         reason: None,
         citations: Vec::new(),
         supported: Vec::new(),
+        passages: Vec::new(),
+        held_back: 0,
         evidence: 0.0,
         llm: llm.to_owned(),
         order: found.order.clone(),
@@ -167,12 +283,23 @@ fn unanswered(
         first_token_ms: 0.0,
         tokens: None,
         prompt: None,
+        generation: None,
         resident_weight_bytes: found.resident_weight_bytes,
     }
 }
 
+/// The passages as claims are held against them.
+fn claim_passages(hits: &[SearchHit]) -> Vec<ClaimPassage> {
+    let passage = |(hit, number): (&SearchHit, u32)| ClaimPassage {
+        number,
+        context: passage_text(Some(&hit.title), &hit.heading, "").trim().to_owned(),
+        text: hit.text.clone(),
+    };
+    hits.iter().zip(1..).map(passage).collect()
+}
+
 /// The cited passages with the words that were used of each.
-fn citations(used: &[u32], hits: &[SearchHit], supported: &[crate::Support]) -> Vec<Citation> {
+fn citations(used: &[u32], hits: &[SearchHit], supported: &[Support]) -> Vec<Citation> {
     used.iter()
         .filter_map(|&n| {
             let hit = hits.get(n as usize - 1)?;

@@ -7,15 +7,18 @@ use std::{
 };
 
 use riddle_catalog::{Catalog, ChunkRecord};
-use riddle_grating::Engine;
+use riddle_grating::{Engine, Mode};
+use riddle_models::DEFAULT_RERANKER;
 use riddle_retrieval::{KeywordReader, VectorReader, VectorSource};
-use riddle_types::{ChunkId, StageError};
+use riddle_types::{ChunkId, Reranker, StageError};
 
 use crate::{
-    AskEvent, AskRequest, AskResponse, Config, Error, RerankChoice, RerankSettings, Result,
-    SearchRequest, Status, answer,
+    AskEvent, AskRequest, AskResponse, ClaimJudge, Config, Error, Outgoing, Pruning, RerankChoice,
+    RerankSettings, Result, SearchHit, SearchRequest, Status, answer,
     card::RerankerCard,
     embedder::{self, Slot},
+    local::LocalSlot,
+    outgoing,
     rerank::{self, open_engine},
     status,
 };
@@ -29,6 +32,7 @@ pub struct Assistant {
     pub(crate) embedder: Slot,
     /// The last reranker used stays open, with the settings it was opened with.
     engine: Mutex<Option<OpenEngine>>,
+    pub(crate) local: LocalSlot,
     pub(crate) notices: Vec<String>,
 }
 
@@ -115,6 +119,7 @@ impl Assistant {
             vector: None,
             embedder: Slot::none(),
             engine: Mutex::new(None),
+            local: LocalSlot::default(),
             notices,
         };
         match (active, slot) {
@@ -157,9 +162,10 @@ impl Assistant {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn reopen(&self) -> Result<Assistant> {
-        let fresh = Assistant::open_knowing(self.config.clone(), Some(&self.embedder))?;
+        let mut fresh = Assistant::open_knowing(self.config.clone(), Some(&self.embedder))?;
         let open = self.engine.lock().unwrap_or_else(PoisonError::into_inner).clone();
         *fresh.engine.lock().unwrap_or_else(PoisonError::into_inner) = open;
+        fresh.local = self.local.clone();
         Ok(fresh)
     }
 
@@ -177,6 +183,7 @@ impl Assistant {
     pub fn release_models(&self) {
         self.embedder.release();
         self.release_reranker();
+        self.local.release();
     }
 
     /// Lets the reranker go.
@@ -188,7 +195,7 @@ impl Assistant {
     pub fn resident_weight_bytes(&self) -> u64 {
         let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
         let engine = engine.as_ref().map_or(0, |it| it.engine.resident_weight_bytes());
-        engine + self.embedder.resident_weight_bytes()
+        engine + self.embedder.resident_weight_bytes() + self.local.resident_weight_bytes()
     }
 
     /// The reranker that the home is set to use: the one that comes with the program unless told otherwise.
@@ -257,6 +264,73 @@ impl Assistant {
         observer: &mut dyn FnMut(AskEvent<'_>) -> ControlFlow<()>,
     ) -> Result<AskResponse> {
         answer::ask(self, request, llm, observer)
+    }
+
+    /// What judges the sentences of an answer to `question` from these passages; without the reranker that the
+    /// judgment was fitted for it says less, and the notice says why.
+    ///
+    /// # Errors
+    /// When the catalog or the embedder can not be read.
+    pub fn claim_judge(
+        &self,
+        request: &SearchRequest,
+        question: &str,
+        passages: &[SearchHit],
+    ) -> Result<(ClaimJudge, Option<String>)> {
+        let embedder = self.embedder.get(&self.config)?;
+        match self.claim_reranker(request, question, passages) {
+            Ok(reranker) => Ok((ClaimJudge::new(Some(reranker), embedder), None)),
+            Err(why) => {
+                let notice = format!(
+                    "the answer's sentences are checked by their words and meaning alone: {why}"
+                );
+                Ok((ClaimJudge::new(None, embedder), Some(notice)))
+            }
+        }
+    }
+
+    /// The reranker for judging, or why there is none.
+    fn claim_reranker(
+        &self,
+        request: &SearchRequest,
+        question: &str,
+        passages: &[SearchHit],
+    ) -> Result<Arc<dyn Reranker>, String> {
+        // Pruned scores are those of a layer on the way.
+        let settings = RerankSettings {
+            mode: Mode::Off,
+            pruning: Pruning::Never,
+            ..request.rerank_settings.clone()
+        };
+        let opened = self.reranker(request).map_err(|error| error.to_string())?;
+        let Some(opened) = opened else { return Err("no reranker is chosen".to_owned()) };
+        if opened.name != DEFAULT_RERANKER {
+            return Err(format!(
+                "what its scores mean is known of {DEFAULT_RERANKER}, and {} is chosen",
+                opened.engine.model()
+            ));
+        }
+        let texts = passages.iter().map(|it| it.text.as_str());
+        if let Some(language) = opened.card.foreign_language(question, texts) {
+            return Err(format!(
+                "{} was trained on {}, and this is in another language ({language})",
+                opened.engine.model(),
+                opened.card.languages.join(", ")
+            ));
+        }
+        if opened.settings.mode == Mode::Off {
+            return Ok(opened.engine);
+        }
+        let engine = open_engine(&self.config, &opened.name, &settings, 1, false);
+        Ok(Arc::new(engine.map_err(|error| error.to_string())?))
+    }
+
+    /// What the endpoint of a request would be sent, allowed or not; nothing is sent.
+    ///
+    /// # Errors
+    /// As [`search`](Self::search); a request without an endpoint.
+    pub fn outgoing(&self, request: &AskRequest, llm: &str) -> Result<Outgoing> {
+        outgoing::outgoing(self, request, llm)
     }
 
     /// The state of the home; `files` adds the ledger.

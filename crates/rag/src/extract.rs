@@ -20,7 +20,7 @@ const FURTHER_SENTENCE_SHARE: f32 = 0.85;
 
 /// Weight of the meaning (cosine) against the words (coverage). The cosine carries paraphrases; the
 /// coverage keeps names and numbers, which small encoders blur.
-const MEANING_WEIGHT: f32 = 0.7;
+pub(crate) const MEANING_WEIGHT: f32 = 0.7;
 
 /// Sentences looked at per request, so that a question over long passages stays interactive.
 const MAX_CANDIDATE_SENTENCES: usize = 96;
@@ -160,7 +160,7 @@ pub(crate) fn normalized(text: &str) -> String {
     words(text).collect::<Vec<_>>().join(" ")
 }
 
-fn words(text: &str) -> impl Iterator<Item = String> + '_ {
+pub(crate) fn words(text: &str) -> impl Iterator<Item = String> + '_ {
     text.split(|c: char| !c.is_alphanumeric()).filter(|it| !it.is_empty()).map(str::to_lowercase)
 }
 
@@ -194,7 +194,7 @@ fn coverage(wanted: &HashSet<String>, text: &str) -> f32 {
 
 /// The first six characters: inflections of a word in most European languages share them, and this
 /// measure only orders sentences that the retrievers already found.
-fn stem(word: &str) -> String {
+pub(crate) fn stem(word: &str) -> String {
     word.chars().take(6).collect()
 }
 

@@ -10,6 +10,7 @@ use crate::{
     AskRequest, Config, Error, Result,
     answer::{LLM_EXTRACTIVE, LLM_REMOTE},
     extract::{Evidence, Extractive},
+    local::{LLM_LOCAL, LocalSlot},
 };
 
 /// Setting: origins of the endpoints that passages may be sent to, one per line.
@@ -50,19 +51,63 @@ pub struct EndpointInfo {
     pub is_allowed: bool,
 }
 
+/// What is known of an endpoint's key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyState {
+    /// There is none.
+    None,
+    /// The system's secret store keeps one.
+    Kept,
+    /// Nobody knows: the secret store can not be asked. Why, and what works instead.
+    Unknown(String),
+}
+
+/// Who writes an answer.
+pub(crate) struct Opened {
+    pub(crate) generator: Box<dyn Generator>,
+    /// What it is given leaves this machine.
+    pub(crate) leaves: bool,
+}
+
 /// The generator of that name, if it may be used; opening it sends nothing.
 pub(crate) fn open(
     config: &Config,
     catalog: &Catalog,
+    local: &LocalSlot,
     request: &AskRequest,
     llm: &str,
-) -> Result<Option<Box<dyn Generator>>> {
+) -> Result<Option<Opened>> {
     if llm == LLM_EXTRACTIVE {
         return Ok(None);
     }
+    if let Some(name) = llm.strip_prefix(LLM_LOCAL) {
+        let generator = local.open(config, name, request.local)?;
+        return Ok(Some(Opened { generator, leaves: false }));
+    }
+    let (remote, endpoint) = endpoint_of(request, llm)?;
+    if !endpoint.is_local() && !allowed(catalog)?.iter().any(|it| it == endpoint.origin()) {
+        return Err(Error::BadRequest(format!(
+            "{} would be sent your questions and the passages found for them: --preview shows them; allow it once (--allow-endpoint, or in the app)",
+            endpoint.origin()
+        )));
+    }
+    let mut options = RemoteOptions::new(remote.model.as_str());
+    options.context_tokens = remote.context_tokens.unwrap_or(options.context_tokens);
+    options.offline = config.offline || request.offline;
+    options.key = remote.key.clone().or_else(|| kept_key(&endpoint));
+    let leaves = !endpoint.is_local();
+    let generator = Box::new(Remote::new(endpoint, options).map_err(bad)?);
+    Ok(Some(Opened { generator, leaves }))
+}
+
+/// The endpoint that a request names.
+pub(crate) fn endpoint_of<'a>(
+    request: &'a AskRequest,
+    llm: &str,
+) -> Result<(&'a RemoteLlm, Endpoint)> {
     if llm != LLM_REMOTE {
         return Err(Error::BadRequest(format!(
-            "{llm:?} can not answer: use --llm {LLM_EXTRACTIVE}, which quotes your files, or --llm {LLM_REMOTE}"
+            "{llm:?} can not answer: use --llm {LLM_EXTRACTIVE}, which quotes your files, --llm {LLM_LOCAL}MODEL or --llm {LLM_REMOTE}"
         )));
     }
     let Some(remote) = &request.remote else {
@@ -70,18 +115,35 @@ pub(crate) fn open(
             "no endpoint is known: give its address and the model's name with --llm-url and --llm-model, or in RIDDLE_LLM_URL and RIDDLE_LLM_MODEL".to_owned(),
         ));
     };
-    let endpoint = Endpoint::parse(&remote.url).map_err(bad)?;
-    if !endpoint.is_local() && !allowed(catalog)?.iter().any(|it| it == endpoint.origin()) {
-        return Err(Error::BadRequest(format!(
-            "{} would be sent your questions and the passages found for them: allow it once (--allow-endpoint, or in the app's settings)",
-            endpoint.origin()
-        )));
+    Ok((remote, Endpoint::parse(&remote.url).map_err(bad)?))
+}
+
+/// The key that the system keeps for an endpoint. Where it can not be had the endpoint is asked without: it may
+/// want none, and says so if it does.
+fn kept_key(endpoint: &Endpoint) -> Option<String> {
+    if !endpoint.may_have_key() {
+        return None;
     }
-    let mut options = RemoteOptions::new(remote.model.as_str());
-    options.key.clone_from(&remote.key);
-    options.context_tokens = remote.context_tokens.unwrap_or(options.context_tokens);
-    options.offline = config.offline || request.offline;
-    Ok(Some(Box::new(Remote::new(endpoint, options).map_err(bad)?)))
+    riddle_llm::key(endpoint).unwrap_or_else(|error| {
+        tracing::warn!("the endpoint is asked without a key: {error}");
+        None
+    })
+}
+
+pub(crate) fn keep_key(address: &str, key: &str) -> Result<()> {
+    riddle_llm::keep_key(&Endpoint::parse(address).map_err(bad)?, key).map_err(bad)
+}
+
+pub(crate) fn forget_key(address: &str) -> Result<bool> {
+    riddle_llm::forget_key(&Endpoint::parse(address).map_err(bad)?).map_err(bad)
+}
+
+pub(crate) fn key_state(address: &str) -> Result<KeyState> {
+    Ok(match riddle_llm::has_key(&Endpoint::parse(address).map_err(bad)?) {
+        Ok(true) => KeyState::Kept,
+        Ok(false) => KeyState::None,
+        Err(error) => KeyState::Unknown(error.to_string()),
+    })
 }
 
 pub(crate) fn extractive(evidence: Evidence) -> Box<dyn Generator> {
@@ -120,7 +182,7 @@ pub(crate) fn allow(catalog: &Catalog, address: &str, may: bool) -> Result<Strin
     Ok(endpoint.origin().to_owned())
 }
 
-fn bad(error: riddle_llm::Error) -> Error {
+pub(crate) fn bad(error: riddle_llm::Error) -> Error {
     Error::BadRequest(error.to_string())
 }
 

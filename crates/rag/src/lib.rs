@@ -11,6 +11,7 @@
 
 mod answer;
 mod assistant;
+mod border;
 mod calibration;
 mod card;
 mod claims;
@@ -24,7 +25,9 @@ mod follow_up;
 mod foreground;
 mod generator;
 mod library;
+mod local;
 mod markup;
+mod outgoing;
 mod pipeline;
 mod preview;
 mod read;
@@ -35,8 +38,10 @@ mod rerank;
 mod search;
 mod sentences;
 mod stage;
+mod statements;
 mod status;
 mod text;
+mod verdict;
 
 pub use answer::{AskEvent, LLM_EXTRACTIVE, LLM_REMOTE};
 pub use assistant::Assistant;
@@ -47,17 +52,19 @@ pub use config::{Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES};
 pub use embedder::SharedEmbedders;
 pub use error::{Error, Result};
 pub use excerpt::{Marked, excerpt, marked};
-pub use generator::{EndpointInfo, RemoteLlm};
+pub use generator::{EndpointInfo, KeyState, RemoteLlm};
 pub use library::{InputDocument, Library};
+pub use local::{LLM_LOCAL, LocalLlm};
 pub use markup::without_markup;
+pub use outgoing::Outgoing;
 pub use preview::{Shown, show};
 pub use records::{FolderStatus, IndexBytes, Passage, Records, Rule, RuleEffect};
 pub use replay::{ReplayDetail, replay_detail};
 pub use request::{
-    AskRequest, AskResponse, Citation, DEFAULT_CANDIDATES, FileStatus, IndexEvent, IndexFreshness,
-    IndexReport, ModelStatus, Order, Pruning, RerankChoice, RerankDocument, RerankRequest,
-    RerankResponse, RerankResult, RerankSettings, RootStatus, SearchHit, SearchRequest,
-    SearchResponse, StageLists, Status, Support,
+    AskRequest, AskResponse, Citation, DEFAULT_CANDIDATES, Earlier, FileStatus, IndexEvent,
+    IndexFreshness, IndexReport, ModelStatus, Order, Pruning, RerankChoice, RerankDocument,
+    RerankRequest, RerankResponse, RerankResult, RerankSettings, RootStatus, SearchHit,
+    SearchRequest, SearchResponse, StageLists, Status, Support,
 };
 pub use rerank::{
     Converted, NO_RERANKER, PriorReranker, convert_model, count_weights, open_reranker,
@@ -73,7 +80,10 @@ pub use riddle_grating::{
     STORE_FILE, StorePrecision, Trace, TraceRecorder, WeightCount,
 };
 pub use riddle_ingest::{WorkerCommand, worker_main};
+/// Language models: how they are chosen, run and measured.
+pub use riddle_llm as llm;
 /// The model store: pulling, importing, verifying, listing.
 pub use riddle_models as models;
 pub use riddle_retrieval::Highlighter;
 pub use search::{Found, FoundCandidate, NOTHING_YET, RerankRun, Settled};
+pub use verdict::{ClaimFeatures, ClaimJudge, ClaimPassage, Verdict};

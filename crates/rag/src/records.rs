@@ -10,7 +10,7 @@ use riddle_types::{ChunkId, FileState};
 use riddle_watch::Pattern;
 use serde::{Deserialize, Serialize};
 
-use crate::{Config, EndpointInfo, Error, IndexFreshness, Result, status};
+use crate::{Config, EndpointInfo, Error, IndexFreshness, KeyState, Result, status};
 
 /// Setting: the rules, as JSON.
 const RULES_SETTING: &str = "rules";
@@ -46,6 +46,8 @@ pub struct FolderStatus {
     pub path: PathBuf,
     /// Whether it is there now.
     pub present: bool,
+    /// Whether its text never leaves this machine.
+    pub confined: bool,
     /// Files per state.
     pub counts: Vec<(FileState, u64)>,
 }
@@ -135,6 +137,7 @@ impl Records {
     /// # Errors
     /// When the catalog can not be read.
     pub fn folders(&self) -> Result<Vec<FolderStatus>> {
+        let confined = self.catalog.confined()?;
         let roots = self.catalog.roots()?.into_iter().filter(|it| !it.is_virtual);
         roots
             .map(|root| {
@@ -142,11 +145,68 @@ impl Records {
                 Ok(FolderStatus {
                     id: root.id,
                     present: root.path.is_dir(),
+                    confined: confined.iter().any(|it| root.path.starts_with(it)),
                     path: root.path,
                     counts,
                 })
             })
             .collect()
+    }
+
+    /// Folders whose text never leaves this machine.
+    ///
+    /// # Errors
+    /// When the catalog can not be read.
+    pub fn confined(&self) -> Result<Vec<PathBuf>> {
+        Ok(self.catalog.confined()?)
+    }
+
+    /// Marks a folder as one whose text never leaves this machine, with all below it, or takes the mark away; returns
+    /// the folder with links followed. It holds from the next question on.
+    ///
+    /// # Errors
+    /// A folder that is not there, or that stays marked because of one above it; when the catalog can not be written.
+    pub fn confine(&self, path: &Path, confined: bool) -> Result<PathBuf> {
+        let bad = |why: String| Error::BadRequest(format!("{}: {why}", path.display()));
+        // A mark can be taken from a folder that is gone; one on a wrong name would protect nothing.
+        let folder = match path.canonicalize() {
+            Ok(folder) if folder.is_dir() => folder,
+            Ok(_) => return Err(bad("it is a file: give the folder it is in".to_owned())),
+            Err(_) if !confined && path.is_absolute() => path.to_path_buf(),
+            Err(error) => return Err(bad(format!("{error}: give a folder that is there"))),
+        };
+        let above = self.catalog.confined()?;
+        let above = above.iter().find(|it| folder != **it && folder.starts_with(it));
+        if let (false, Some(above)) = (confined, above) {
+            let why = format!("it lies in {}, which is marked: release that", above.display());
+            return Err(bad(why));
+        }
+        self.catalog.confine(&folder, confined)?;
+        Ok(folder)
+    }
+
+    /// Keeps the key of an endpoint in the system's secret store.
+    ///
+    /// # Errors
+    /// What is no address or no key; where there is no secret store, or it refuses.
+    pub fn keep_key(&self, address: &str, key: &str) -> Result<()> {
+        crate::generator::keep_key(address, key)
+    }
+
+    /// Forgets the key of an endpoint; `false`: none was kept.
+    ///
+    /// # Errors
+    /// As [`keep_key`](Self::keep_key).
+    pub fn forget_key(&self, address: &str) -> Result<bool> {
+        crate::generator::forget_key(address)
+    }
+
+    /// What is known of the key of an endpoint, which itself is never told.
+    ///
+    /// # Errors
+    /// What is no address.
+    pub fn key_state(&self, address: &str) -> Result<KeyState> {
+        crate::generator::key_state(address)
     }
 
     /// Files per state.
@@ -394,5 +454,24 @@ mod tests {
         assert_eq!(records.rules().expect("rules"), []);
         records.set_rules(&[rule("*.log")]).expect("kept");
         assert_eq!(records.rules().expect("rules"), [rule("*.log")]);
+    }
+    #[test]
+    fn marks_of_folders_are_where_the_folders_are() {
+        let home = tempfile::tempdir().expect("a folder");
+        let files = tempfile::tempdir().expect("a folder");
+        let (outer, inner) = (files.path().join("a"), files.path().join("a/b"));
+        fs::create_dir_all(&inner).expect("made");
+        fs::write(outer.join("file"), "x").expect("written");
+        let records = Records::open(Config::new(home.path())).expect("opens");
+        assert!(records.confine(&outer.join("typo"), true).is_err(), "it would protect nothing");
+        assert!(records.confine(&outer.join("file"), true).is_err());
+        let marked = records.confine(&outer.join("b/.."), true).expect("marked");
+        assert_eq!(marked, outer.canonicalize().expect("there"));
+        assert_eq!(records.confined().expect("marks"), [marked.as_path()]);
+        let error = records.confine(&inner, false).expect_err("a folder above is marked");
+        assert!(error.to_string().contains("release that"), "{error}");
+        fs::remove_dir_all(&outer).expect("removed");
+        records.confine(&marked, false).expect("released although it is gone");
+        assert!(records.confined().expect("marks").is_empty());
     }
 }

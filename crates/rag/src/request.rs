@@ -9,10 +9,12 @@ use std::{
 };
 
 use riddle_grating::{Arithmetic, Guarantee, Meets, Mode};
-use riddle_types::{FileState, Filter, LayerEvent, Location, MemoryPlan, RankTrace};
+use riddle_types::{
+    FileState, Filter, GenerationStats, LayerEvent, Location, MemoryPlan, RankTrace,
+};
 use serde::{Deserialize, Serialize};
 
-use crate::RemoteLlm;
+use crate::{LocalLlm, RemoteLlm, Verdict};
 
 /// Candidates that each retriever proposes by default: 10 + 10, the setting of the GRATING paper (§6.3).
 pub const DEFAULT_CANDIDATES: usize = 10;
@@ -219,6 +221,23 @@ pub struct SearchResponse {
     pub stages: Option<StageLists>,
 }
 
+/// A question of the same thread, before the one that is asked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Earlier {
+    /// The question as it was asked.
+    pub question: String,
+    /// What was answered.
+    pub answer: Option<String>,
+    /// Passages that the answer was written from, by chunk: none are known, and it is not sent to another machine.
+    pub passages: Vec<u64>,
+}
+
+impl From<String> for Earlier {
+    fn from(question: String) -> Earlier {
+        Earlier { question, ..Earlier::default() }
+    }
+}
+
 /// A question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AskRequest {
@@ -226,10 +245,12 @@ pub struct AskRequest {
     pub search: SearchRequest,
     /// Passages handed to the generator.
     pub passages: usize,
-    /// Questions of the same thread, oldest first: a question that leans on them is read in their light.
-    pub earlier: Vec<String>,
+    /// What was asked before in the same thread, oldest first: a question that leans on it is read in its light.
+    pub earlier: Vec<Earlier>,
     /// The endpoint that answers, where `remote` is asked for.
     pub remote: Option<RemoteLlm>,
+    /// How a model in this process runs, where `local:…` is asked for.
+    pub local: LocalLlm,
     /// Refuses endpoints that are not on this machine, as [`Config::offline`](crate::Config) does.
     pub offline: bool,
 }
@@ -242,6 +263,7 @@ impl AskRequest {
             passages: 5,
             earlier: Vec::new(),
             remote: None,
+            local: LocalLlm::default(),
             offline: false,
         }
     }
@@ -264,15 +286,19 @@ pub struct Citation {
     pub quote: String,
 }
 
-/// A sentence of an answer, checked against the passage it cites.
+/// A sentence of an answer, checked against the passages it cites.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Support {
     /// The sentence, without its citation mark.
     pub sentence: String,
-    /// The citation it was checked against; `None` when it cites nothing that exists.
+    /// The passage that speaks most for it, of those it cites; `None` when it cites nothing that exists.
     pub citation: Option<u32>,
-    /// 1 when the passage says it verbatim, else the closest sentence's similarity, 0…1.
+    /// All that it cites.
+    pub citations: Vec<u32>,
+    /// How sure it is that they say so, 0…1; 1 when one says it verbatim.
     pub score: f32,
+    /// What that means.
+    pub verdict: Verdict,
 }
 
 /// An answer.
@@ -280,6 +306,10 @@ pub struct Support {
 pub struct AskResponse {
     /// The question as given.
     pub question: String,
+    /// What was searched for and answered: the question, with what it takes up from earlier ones.
+    pub searched_for: String,
+    /// Whether a language model has put it so.
+    pub rewritten: bool,
     /// The answer with citations as `[n]`; `None` when the files hold no evidence.
     pub answer: Option<String>,
     /// Why there is no answer.
@@ -289,6 +319,10 @@ pub struct AskResponse {
     pub citations: Vec<Citation>,
     /// Each sentence checked.
     pub supported: Vec<Support>,
+    /// Passages that the answer was written from, by chunk.
+    pub passages: Vec<u64>,
+    /// Passages that were not handed on, because their folders never leave this machine.
+    pub held_back: u64,
     /// How well the best sentence of the passages fits the question, 0…1.
     pub evidence: f32,
     /// Who wrote it: `extractive`, or the model.
@@ -309,6 +343,9 @@ pub struct AskResponse {
     /// What a model was asked, word for word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
+    /// What a model in this process took for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generation: Option<GenerationStats>,
     /// Bytes of model weights in memory.
     pub resident_weight_bytes: u64,
 }
@@ -386,6 +423,8 @@ pub struct RootStatus {
     pub present: bool,
     /// When it was last walked, in seconds since 1970.
     pub last_scan: Option<i64>,
+    /// Whether its text never leaves this machine.
+    pub confined: bool,
 }
 
 /// One file of the ledger.
@@ -429,6 +468,8 @@ pub struct Status {
     pub home: PathBuf,
     /// Folders that are indexed.
     pub roots: Vec<RootStatus>,
+    /// Folders whose text never leaves this machine, indexed or not, whole or as a part of one above.
+    pub confined: Vec<PathBuf>,
     /// Files per state.
     pub states: BTreeMap<&'static str, u64>,
     /// Files waiting in the queue.

@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 /// Abbreviations whose full stop does not end a sentence.
-const ABBREVIATIONS: [&str; 24] = [
+const ABBREVIATIONS: [&str; 37] = [
     "mr", "mrs", "ms", "dr", "prof", "st", "vs", "etc", "e.g", "i.e", "fig", "no", "vol", "p",
-    "pp", "approx", "dept", "inc", "ltd", "co", "jr", "sr", "bzw", "usw",
+    "pp", "approx", "dept", "inc", "ltd", "co", "jr", "sr", "bzw", "usw", "al", "cf", "ca", "nr",
+    "art", "z.b", "d.h", "u.a", "p.m", "a.m", "gen", "mt", "max",
 ];
 
 /// Byte ranges of the sentences of `text`, trimmed, in order; none is empty.
@@ -51,7 +52,7 @@ pub(crate) fn is_whole(sentence: &str) -> bool {
     last.is_some_and(|it| matches!(it, '.' | '!' | '?' | '…' | '。' | '！' | '？' | '।' | '؟'))
 }
 
-fn is_closer(c: char) -> bool {
+pub(crate) fn is_closer(c: char) -> bool {
     matches!(c, '"' | '\'' | ')' | ']' | '”' | '’' | '»' | '」' | '』' | '）')
 }
 
@@ -62,7 +63,8 @@ fn skip_closers(chars: &[(usize, char)], mut i: usize) -> usize {
     i
 }
 
-fn is_abbreviation(before: &str) -> bool {
+/// Whether a full stop behind this text is that of an abbreviation or an initial.
+pub(crate) fn is_abbreviation(before: &str) -> bool {
     let word = before.rsplit(|c: char| c.is_whitespace() || c == '(').next().unwrap_or("");
     // A single capital is an initial: "J. Doe".
     let initial = word.chars().count() == 1 && word.chars().all(char::is_uppercase);

@@ -37,12 +37,14 @@ pub(crate) fn freshness(catalog: &Catalog) -> Result<IndexFreshness> {
 
 /// Everything about a home.
 pub(crate) fn status(config: &Config, catalog: &Catalog, files: bool) -> Result<Status> {
+    let confined = catalog.confined()?;
     let roots = catalog
         .roots()?
         .into_iter()
         .map(|it| RootStatus {
             present: it.is_virtual || it.path.is_dir(),
             last_scan: it.last_scan,
+            confined: confined.iter().any(|folder| it.path.starts_with(folder)),
             path: it.path,
         })
         .collect();
@@ -66,6 +68,7 @@ pub(crate) fn status(config: &Config, catalog: &Catalog, files: bool) -> Result<
     Ok(Status {
         home: config.home.clone(),
         roots,
+        confined,
         states: states(catalog)?,
         queue: catalog.pending_jobs()?,
         chunks: catalog.chunk_count()?,

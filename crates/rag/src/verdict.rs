@@ -1,0 +1,417 @@
+//! Is this sentence true to the passages it cites? Three levels, from what can be counted and from the reranker.
+//!
+//! A reranker sees whether a passage is about what a sentence says; that the answer in the sentence is another one
+//! than the passage's it hardly sees, having been trained to find and not to compare. So words, names and numbers are
+//! counted beside it: those that the sentence adds to the question must be in the passage, and close to each other.
+//! [`ClaimFeatures`] are the counts, [`WEIGHTS`] what each of them says.
+
+use std::{collections::HashSet, sync::Arc};
+
+use riddle_types::{EmbedRole, Embedder, Reranker, SilentObserver, StageError};
+use serde::Serialize;
+
+use crate::{
+    extract::{MEANING_WEIGHT, dot, stem, telling_words, words},
+    markup::without_markup,
+    sentences::sentences,
+};
+
+/// Sentences of a passage that are read together: an answer's sentence often joins two.
+const LONGEST_WINDOW: usize = 2;
+
+/// Windows that the reranker reads, those with most of the claim's words first.
+const WINDOWS_READ: usize = 3;
+
+/// Longest claim that is judged, in characters; what is longer is a text, and its beginning is judged.
+const LONGEST_CLAIM: usize = 2000;
+
+/// Bias and weights of the probability that a claim is supported, in the order of [`ClaimFeatures::values`]: fitted by
+/// `riddle eval claims … --fit` on the calibration half of the articles of SQuAD's development set (see
+/// docs/BENCHMARKS.md), for the bundled reranker.
+const BIAS: f32 = -5.371;
+const WEIGHTS: [f32; 4] = [0.722, 2.843, 2.840, -3.420];
+
+/// Scores below the first are unsupported, from the second on supported; fitted with the weights.
+const LIMITS: (f32, f32) = (0.425, 0.7);
+
+/// The same for the judgment without a reranker.
+const EVIDENCE_LIMITS: (f32, f32) = (0.78, 0.78);
+
+/// A passage that a claim may be held against.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimPassage {
+    /// The number it is cited by.
+    pub number: u32,
+    /// What stands above it: title and headings.
+    pub context: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// Whether a sentence is true to the passages it cites.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// They say so.
+    Supported,
+    /// They may.
+    Weak,
+    /// They do not, or nothing is cited.
+    Unsupported,
+}
+
+/// What speaks for a claim.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct ClaimFeatures {
+    /// The reranker's score (a logit) of the claim and the window that fits it best; `None` without one.
+    pub reranker: Option<f32>,
+    /// Share of the claim's words that the best sentence has.
+    pub sentence: f32,
+    /// Share of the words that are not in the question which the best window has; 1 if there are none.
+    pub added_near: f32,
+    /// Share of the names that are not in the question which are nowhere in what is cited.
+    pub names_missing: f32,
+    /// Numbers that are nowhere in what is cited.
+    pub numbers_missing: u32,
+    /// It stands there word for word.
+    pub verbatim: bool,
+    /// Meaning and words against the closest sentence, as answers are found: all there is without a reranker.
+    pub evidence: f32,
+    /// The passage with the best window.
+    pub citation: Option<u32>,
+}
+
+impl ClaimFeatures {
+    /// What the weights are for, by name.
+    pub fn values(&self) -> impl Iterator<Item = (&'static str, f32)> {
+        [
+            ("reranker", self.reranker.unwrap_or(0.0)),
+            ("sentence", self.sentence),
+            ("added_near", self.added_near),
+            ("names_missing", self.names_missing),
+        ]
+        .into_iter()
+    }
+
+    /// The score where no weighing is needed: nothing is cited, a number is made up, or all of it is a quotation.
+    pub fn ruled(&self) -> Option<f32> {
+        if self.citation.is_none() || (self.numbers_missing > 0 && !self.verbatim) {
+            return Some(0.0);
+        }
+        self.verbatim.then_some(1.0)
+    }
+
+    /// The same claim as it looks without a reranker.
+    #[must_use]
+    pub fn without_reranker(self) -> ClaimFeatures {
+        ClaimFeatures { reranker: None, ..self }
+    }
+
+    /// How sure it is that the claim is supported, 0…1, and what that means.
+    pub fn verdict(&self) -> (f32, Verdict) {
+        let (score, (lower, upper)) = match self.reranker {
+            Some(_) => {
+                let sum: f32 = self.values().zip(WEIGHTS).map(|(it, weight)| it.1 * weight).sum();
+                (1.0 / (1.0 + (-BIAS - sum).exp()), LIMITS)
+            }
+            None => (self.evidence.clamp(0.0, 1.0), EVIDENCE_LIMITS),
+        };
+        let score = self.ruled().unwrap_or(score);
+        let verdict = match score {
+            it if it < lower => Verdict::Unsupported,
+            it if it < upper => Verdict::Weak,
+            _ => Verdict::Supported,
+        };
+        (score, verdict)
+    }
+}
+
+/// Holds claims against passages.
+pub struct ClaimJudge {
+    reranker: Option<Arc<dyn Reranker>>,
+    embedder: Option<Arc<dyn Embedder>>,
+}
+
+impl std::fmt::Debug for ClaimJudge {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClaimJudge")
+            .field("reranker", &self.reranker.as_ref().map(|it| it.model()))
+            .finish_non_exhaustive()
+    }
+}
+
+/// Neighboring sentences of a passage.
+struct Window<'a> {
+    number: u32,
+    context: &'a str,
+    text: &'a str,
+    sentences: usize,
+    words: HashSet<String>,
+}
+
+impl ClaimJudge {
+    /// With the bundled reranker, which the weights are for, or with none.
+    pub(crate) fn new(
+        reranker: Option<Arc<dyn Reranker>>,
+        embedder: Option<Arc<dyn Embedder>>,
+    ) -> ClaimJudge {
+        ClaimJudge { reranker, embedder }
+    }
+
+    /// What speaks for `claim`, the answer or a part of the answer to `question`, in what it cites. With a reranker
+    /// the embedder is asked only if `evidence` is wanted as well.
+    ///
+    /// # Errors
+    /// When a model can not be run.
+    pub fn weigh(
+        &self,
+        question: &str,
+        claim: &str,
+        cited: &[&ClaimPassage],
+        evidence: bool,
+    ) -> Result<ClaimFeatures, StageError> {
+        let claim = plain(claim);
+        let (all_words, asked) = (telling_words(&claim), telling_words(question));
+        let added: HashSet<String> = all_words.difference(&asked).cloned().collect();
+        let mut windows = windows(cited);
+        let fit = |it: &Window<'_>| share(&all_words, &it.words);
+        // Stable: the passage that is cited first comes first.
+        windows.sort_by(|a, b| fit(b).total_cmp(&fit(a)));
+        let Some(best) = windows.first() else { return Ok(ClaimFeatures::default()) };
+        let text: String =
+            cited.iter().map(|it| format!("{}\n{}\n", it.context, it.text)).collect();
+        let present = telling_words(&text);
+        let names: HashSet<String> = names(&claim).difference(&asked).cloned().collect();
+        let mut features = ClaimFeatures {
+            sentence: windows.iter().find(|it| it.sentences == 1).map_or(0.0, fit),
+            added_near: share(&added, &best.words),
+            names_missing: 1.0 - share(&names, &present),
+            numbers_missing: numbers(&claim).difference(&numbers(&text)).count() as u32,
+            verbatim: flat(&text).contains(&flat(&claim)),
+            citation: Some(best.number),
+            ..ClaimFeatures::default()
+        };
+        if let Some(reranker) = &self.reranker {
+            features.reranker = Some(read(&**reranker, &claim, &windows)?);
+        }
+        if self.reranker.is_none() || evidence {
+            features.evidence = self.evidence(&claim, &all_words, &windows)?;
+        }
+        Ok(features)
+    }
+
+    /// The closest sentence's score, as [`Scored`](crate::extract::Scored) mixes it; of words alone without an embedder.
+    fn evidence(
+        &self,
+        claim: &str,
+        claim_words: &HashSet<String>,
+        windows: &[Window<'_>],
+    ) -> Result<f32, StageError> {
+        let single: Vec<&Window<'_>> = windows.iter().filter(|it| it.sentences == 1).collect();
+        let coverage = single.iter().map(|it| share(claim_words, &it.words));
+        let Some(embedder) = &self.embedder else { return Ok(coverage.fold(0.0, f32::max)) };
+        let mut texts = vec![claim];
+        texts.extend(single.iter().map(|it| it.text));
+        let vectors = embedder.embed(&texts, EmbedRole::Passage)?;
+        let Some((claim, vectors)) = vectors.split_first() else { return Ok(0.0) };
+        let mixed = coverage.zip(vectors).map(|(words, vector)| {
+            MEANING_WEIGHT * dot(claim, vector).max(0.0) + (1.0 - MEANING_WEIGHT) * words
+        });
+        Ok(mixed.fold(0.0, f32::max))
+    }
+}
+
+/// The reranker's best score of the claim and the windows that share most of its words.
+fn read(reranker: &dyn Reranker, claim: &str, windows: &[Window<'_>]) -> Result<f32, StageError> {
+    if claim.trim().is_empty() {
+        return Ok(0.0);
+    }
+    let texts: Vec<String> = windows
+        .iter()
+        .take(WINDOWS_READ)
+        .map(|it| format!("{}\n{}", it.context, it.text).trim().to_owned())
+        .collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let outcome = reranker.rerank(claim, &texts, texts.len(), &mut SilentObserver)?;
+    Ok(outcome.ranked.iter().map(|it| it.raw_score).fold(f32::NEG_INFINITY, f32::max))
+}
+
+fn windows<'a>(cited: &[&'a ClaimPassage]) -> Vec<Window<'a>> {
+    let mut windows = Vec::new();
+    for passage in cited {
+        let context = telling_words(&passage.context);
+        let ranges = sentences(&passage.text);
+        for length in (1..=LONGEST_WINDOW).rev() {
+            for span in ranges.windows(length) {
+                let text = &passage.text[span[0].start..span[length - 1].end];
+                let mut words = telling_words(text);
+                words.extend(context.iter().cloned());
+                windows.push(Window {
+                    number: passage.number,
+                    context: &passage.context,
+                    text,
+                    sentences: length,
+                    words,
+                });
+            }
+        }
+    }
+    windows
+}
+
+/// Share of `wanted` that is present; 1 of nothing.
+fn share(wanted: &HashSet<String>, present: &HashSet<String>) -> f32 {
+    if wanted.is_empty() {
+        return 1.0;
+    }
+    wanted.intersection(present).count() as f32 / wanted.len() as f32
+}
+
+/// Words alone, one space between, and around.
+fn flat(text: &str) -> String {
+    let words: Vec<String> = words(text).collect();
+    format!(" {} ", words.join(" "))
+}
+
+/// A claim without Markdown, the mark of its item in a list, and what is beyond [`LONGEST_CLAIM`].
+fn plain(claim: &str) -> String {
+    let text = without_markup(claim);
+    let text = text.trim_start_matches(|c: char| c.is_whitespace() || "-–*•>|".contains(c));
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let text = match text[digits..].strip_prefix(['.', ')']) {
+        Some(rest) if (1..4).contains(&digits) && rest.starts_with(' ') => rest,
+        _ => text,
+    };
+    text.chars().take(LONGEST_CLAIM).collect::<String>().trim().to_owned()
+}
+
+/// Words for small numbers; not one, which is also somebody.
+const NUMBER_WORDS: [(&str, &str); 11] = [
+    ("two", "2"),
+    ("three", "3"),
+    ("four", "4"),
+    ("five", "5"),
+    ("six", "6"),
+    ("seven", "7"),
+    ("eight", "8"),
+    ("nine", "9"),
+    ("ten", "10"),
+    ("eleven", "11"),
+    ("twelve", "12"),
+];
+
+/// The numbers of a text in one way of writing: without grouping, with a decimal point, small words as digits.
+fn numbers(text: &str) -> HashSet<String> {
+    let mut found: HashSet<String> = HashSet::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
+        rest = &rest[start..];
+        let mut number = String::new();
+        loop {
+            let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+            number.push_str(&rest[..digits]);
+            rest = &rest[digits..];
+            let Some(after) = rest.strip_prefix(['.', ',']) else { break };
+            match after.bytes().take_while(u8::is_ascii_digit).count() {
+                0 => break,
+                // Three digits are a group of a larger number.
+                3 => {}
+                _ => number.push('.'),
+            }
+            rest = after;
+        }
+        found.insert(number);
+    }
+    for word in words(text) {
+        if let Some((_, digits)) = NUMBER_WORDS.iter().find(|it| it.0 == word) {
+            found.insert((*digits).to_owned());
+        }
+    }
+    found
+}
+
+/// Stems of the capitalised words behind the first, function words left out.
+fn names(text: &str) -> HashSet<String> {
+    text.split(|c: char| !c.is_alphanumeric())
+        .filter(|it| !it.is_empty())
+        .skip(1)
+        .filter(|it| it.chars().next().is_some_and(char::is_uppercase))
+        .filter(|it| !telling_words(it).is_empty())
+        .map(|it| stem(&it.to_lowercase()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passage() -> ClaimPassage {
+        ClaimPassage {
+            number: 4,
+            context: "Marlin".to_owned(),
+            text: "The hull was painted blue in 1931 by Ada Thorne. It cost 1,250.50 pounds. Four men helped.".to_owned(),
+        }
+    }
+
+    fn weigh(claim: &str) -> ClaimFeatures {
+        let judge = ClaimJudge::new(None, None);
+        judge
+            .weigh("Who painted the hull of the Marlin?", claim, &[&passage()], false)
+            .expect("no model to fail")
+    }
+
+    #[test]
+    fn numbers_are_compared_however_they_are_written() {
+        let of = |text: &str| {
+            let mut found: Vec<String> = numbers(text).into_iter().collect();
+            found.sort();
+            found
+        };
+        assert_eq!(of("1,250.50 and 1.250,50"), ["1250.50"]);
+        assert_eq!(of("three of 3, 11th, 1990s, 2010-11."), ["11", "1990", "2010", "3"]);
+        assert_eq!(of("no one, no1"), ["1"]);
+        assert_eq!(of("船は1931年"), ["1931"]);
+        assert_eq!(of(""), [""; 0]);
+    }
+
+    #[test]
+    fn a_number_that_is_nowhere_is_unsupported_and_one_that_is_there_is_not() {
+        for claim in ["Ada Thorne painted it in 1987.", "It cost 1,251 pounds.", "5 men helped."] {
+            let found = weigh(claim);
+            assert_eq!(found.numbers_missing, 1, "{claim}");
+            assert_eq!(found.verdict(), (0.0, Verdict::Unsupported), "{claim}");
+        }
+        for claim in ["It cost 1250.50 pounds.", "4 men helped.", "2. In 1931 Thorne painted it."] {
+            assert_eq!(weigh(claim).numbers_missing, 0, "{claim}");
+        }
+    }
+
+    #[test]
+    fn words_that_the_question_lacks_are_looked_for() {
+        let right = weigh("The hull of the Marlin was painted by Ada Thorne.");
+        assert_eq!((right.added_near, right.names_missing, right.citation), (1.0, 0.0, Some(4)));
+        let wrong = weigh("The hull of the Marlin was painted by Ben Mill.");
+        assert_eq!((wrong.added_near, wrong.names_missing), (0.0, 1.0));
+        assert!(wrong.sentence < right.sentence);
+        // The answer is there, and not where the question's words are.
+        let far = weigh("The hull of the Marlin was painted by four men.");
+        assert!(far.added_near < right.added_near, "{far:?}");
+    }
+
+    #[test]
+    fn quotations_are_supported_and_what_cites_nothing_is_not() {
+        let quoted = weigh("- It cost **1,250.50** pounds.");
+        assert_eq!(quoted.verdict(), (1.0, Verdict::Supported), "{quoted:?}");
+        let judge = ClaimJudge::new(None, None);
+        let uncited = judge.weigh("Who?", "Ada Thorne.", &[], false).expect("no model");
+        assert_eq!(uncited.verdict(), (0.0, Verdict::Unsupported));
+    }
+
+    #[test]
+    fn odd_claims_are_judged() {
+        for claim in ["", " ", "- ", "1.", "…", "👍", "[1]", &"a ".repeat(5000)] {
+            let (score, _) = weigh(claim).verdict();
+            assert!((0.0..=1.0).contains(&score), "{claim}");
+        }
+    }
+}
