@@ -168,7 +168,7 @@ fn wrong_usage_is_2_and_a_failed_run_is_1() {
         (&["search", "x"][..], "riddle index"),
         (&["ask", "x"], "riddle index"),
         (&["index", "/no/such/folder"], "/no/such/folder"),
-        (&["ask", "x", "--llm", "local:qwen3"], "extractive"),
+        (&["ask", "x", "--llm", "local:qwen3"], "riddle index"),
         (&["models", "remove", "no-such-model"], "no-such-model"),
         (&["models", "pull", "all-MiniLM-L6-v2"], "import"),
         (&["eval", "/no/such/dataset"], "corpus.jsonl"),

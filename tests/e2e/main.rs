@@ -3,11 +3,15 @@
 mod bad_input;
 mod bench;
 mod calibrate;
+mod claims;
 mod contract;
 mod crash;
 mod eval;
 mod follow;
+mod keys;
 mod library;
+mod llama;
+mod local;
 mod models;
 mod remote;
 mod rerank;

@@ -1,6 +1,10 @@
 //! The command line's words. What they mean is said here once, for the help and for the reader.
 
 mod bench;
+mod claims;
+mod endpoint;
+mod generate;
+mod local;
 mod rerank;
 
 use std::path::PathBuf;
@@ -11,16 +15,21 @@ use clap::{
 };
 use clap_complete::Shell;
 use riddle_eval::Stage;
-use riddle_rag::{
-    Guarantee, Meets, Mode, Pruning, RemoteLlm, RerankChoice, RerankSettings, StorePrecision,
-};
+use riddle_rag::{Guarantee, Meets, Mode, Pruning, RerankChoice, RerankSettings, StorePrecision};
 use riddle_types::{FileKind, Filter};
 
 pub(crate) use self::{
     bench::{
-        BENCH_WORKER, BenchArgs, BenchCommand, BenchModelArgs, BenchPrepareArgs, BenchReplayArgs,
-        BenchRerankArgs,
+        BENCH_WORKER, BenchArgs, BenchCommand, BenchModelArgs, BenchPrepareArgs,
+        BenchPrepareLanguageArgs, BenchReplayArgs, BenchRerankArgs,
     },
+    claims::{ClaimsArgs, EvalCommand},
+    endpoint::{
+        AskArgs, FoldersArgs, FoldersCommand, KeyArgs, KeyCommand, LlmArgs, LlmCommand,
+        key_of_environment,
+    },
+    generate::BenchGenerateArgs,
+    local::LocalArgs,
     rerank::RerankArgs,
 };
 use crate::dates;
@@ -72,6 +81,10 @@ pub(crate) enum Command {
     Ask(AskArgs),
     /// Show folders, file states, index sizes and models
     Status(StatusArgs),
+    /// List the indexed folders, mark those whose text never leaves this machine, remove one
+    Folders(FoldersArgs),
+    /// Keep or forget the key of an endpoint that writes answers
+    Llm(LlmArgs),
     /// Rerank documents with the engine alone
     Rerank(RerankArgs),
     /// Fetch, import, check and choose models
@@ -235,54 +248,6 @@ pub(crate) struct SearchArgs {
 }
 
 #[derive(Debug, Clone, Args)]
-pub(crate) struct AskArgs {
-    /// The question
-    pub(crate) question: String,
-    /// Who writes the answer: extractive (the best sentences, verbatim) or remote (the endpoint given below)
-    #[arg(long, default_value = "extractive", value_name = "LLM")]
-    pub(crate) llm: String,
-    #[command(flatten)]
-    pub(crate) endpoint: EndpointArgs,
-    #[command(flatten)]
-    pub(crate) rank: RankArgs,
-    #[command(flatten)]
-    pub(crate) filter: FilterArgs,
-}
-
-/// An endpoint that speaks the OpenAI protocol; its key comes from `RIDDLE_LLM_KEY`, because arguments can be seen by
-/// others.
-#[derive(Debug, Clone, Default, Args)]
-#[command(
-    next_help_heading = "Endpoint (Ollama, llama.cpp, LM Studio, vLLM, OpenAI; its key in RIDDLE_LLM_KEY)"
-)]
-pub(crate) struct EndpointArgs {
-    /// Its address, as http://localhost:11434/v1
-    #[arg(long, value_name = "URL", env = "RIDDLE_LLM_URL")]
-    pub(crate) llm_url: Option<String>,
-    /// Name of the model there
-    #[arg(long, value_name = "NAME", env = "RIDDLE_LLM_MODEL")]
-    pub(crate) llm_model: Option<String>,
-    /// Tokens that the model reads and writes together [default: 8192]
-    #[arg(long, value_name = "N", value_parser = positive)]
-    pub(crate) llm_context: Option<usize>,
-    /// Let the endpoint be sent questions and passages of your files, from now on; not needed on this machine
-    #[arg(long, requires = "llm_url")]
-    pub(crate) allow_endpoint: bool,
-}
-
-impl EndpointArgs {
-    /// Where there is a model to ask.
-    pub(crate) fn remote(&self) -> Option<RemoteLlm> {
-        Some(RemoteLlm {
-            url: self.llm_url.clone().filter(|it| !it.trim().is_empty())?,
-            model: self.llm_model.clone().filter(|it| !it.trim().is_empty())?,
-            key: std::env::var("RIDDLE_LLM_KEY").ok().filter(|it| !it.trim().is_empty()),
-            context_tokens: self.llm_context,
-        })
-    }
-}
-
-#[derive(Debug, Clone, Args)]
 pub(crate) struct StatusArgs {
     /// List every file with its state
     #[arg(long)]
@@ -387,10 +352,13 @@ pub(crate) struct CalibrateArgs {
 }
 
 #[derive(Debug, Clone, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct EvalArgs {
+    #[command(subcommand)]
+    pub(crate) what: Option<EvalCommand>,
     /// Folder with corpus.jsonl[.gz], queries.jsonl and qrels/test.tsv
-    #[arg(value_name = "DATASET_DIR")]
-    pub(crate) dataset: PathBuf,
+    #[arg(value_name = "DATASET_DIR", required = true)]
+    pub(crate) dataset: Option<PathBuf>,
     /// Stages to measure [default: all that the installed models allow]
     #[arg(long, value_delimiter = ',', value_name = "bm25,dense,rrf,rerank", value_parser = stages())]
     pub(crate) stages: Vec<Stage>,
@@ -545,6 +513,15 @@ mod tests {
             "riddle search boat --explain --in . --in /tmp --type pdf --type mail --after 2025-01-01 --before 2025-02-01",
             "riddle search boat --model m --mode order --threshold 0.3 --candidates 20",
             "riddle ask why --llm extractive --json",
+            "riddle ask why --follows a --follows b --llm remote --preview --llm-url http://localhost:1 --llm-model m",
+            "riddle llm key set --llm-url https://api.test/v1",
+            "riddle llm key status --json --llm-url https://api.test/v1",
+            "riddle llm key forget --llm-url https://api.test/v1",
+            "riddle folders --json",
+            "riddle folders list",
+            "riddle folders confine a",
+            "riddle folders release a",
+            "riddle folders remove a",
             "riddle status --files --json",
             "riddle rerank --model m --mode set --precision 0.99 --window 2 --micro-batch-tokens 512 --embedding-rows 0.1 --threads 1 --raw-scores --trace t.json",
             "riddle models list --json",

@@ -2,12 +2,15 @@
 
 pub(crate) mod ask;
 pub(crate) mod bench;
+pub(crate) mod bench_generate;
 pub(crate) mod bench_worker;
 pub(crate) mod calibrate;
 pub(crate) mod completions;
 pub(crate) mod compress;
 pub(crate) mod eval;
+pub(crate) mod folders;
 pub(crate) mod index;
+pub(crate) mod llm;
 pub(crate) mod models;
 pub(crate) mod parse_worker;
 pub(crate) mod replay;

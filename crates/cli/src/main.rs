@@ -68,6 +68,8 @@ fn dispatch(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Search(args) => commands::search::run(&args, context),
         Command::Ask(args) => commands::ask::run(&args, context),
         Command::Status(args) => commands::status::run(&args, context),
+        Command::Folders(args) => commands::folders::run(&args, context),
+        Command::Llm(args) => commands::llm::run(&args, context),
         Command::Rerank(args) => commands::rerank::run(&args, context),
         Command::Models(args) => commands::models::run(&args, context),
         Command::Eval(args) => commands::eval::run(&args, context),

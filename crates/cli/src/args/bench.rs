@@ -6,10 +6,10 @@ use clap::{
     ArgGroup, Args, Subcommand,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use riddle_bench::{NumberFormat, Preset, Shape};
+use riddle_bench::{NumberFormat, Preset, RandomFormat, RandomModel, Shape};
 use riddle_rag::Mode;
 
-use super::{not_negative, positive, pruning_modes, rerank::size};
+use super::{BenchGenerateArgs, not_negative, positive, pruning_modes, rerank::size};
 
 /// First argument of a process that measures one configuration. As with the parser, Riddle starts it itself.
 pub(crate) const BENCH_WORKER: &str = "bench-worker";
@@ -26,6 +26,10 @@ pub(crate) enum BenchCommand {
     Rerank(BenchRerankArgs),
     /// Write a model of random weights and a request for it, for other programs to be measured on
     Prepare(BenchPrepareArgs),
+    /// Measure a language model in a memory budget
+    Generate(BenchGenerateArgs),
+    /// Write a language model of random weights as a GGUF file
+    PrepareLanguage(BenchPrepareLanguageArgs),
     /// Show at once what a recorded run would have saved and lost at other thresholds
     Replay(BenchReplayArgs),
 }
@@ -103,6 +107,19 @@ pub(crate) struct BenchPrepareArgs {
 }
 
 #[derive(Debug, Clone, Args)]
+pub(crate) struct BenchPrepareLanguageArgs {
+    /// A published model, or a tiny one for tests
+    #[arg(value_name = "MODEL", value_parser = language_models())]
+    pub(crate) model: RandomModel,
+    /// How matrices are stored: f16, q8_0, q4_0, q4_k, q6_k, … or the mixture q4_k_m
+    #[arg(long, value_name = "DTYPE", default_value = "q4_k_m")]
+    pub(crate) dtype: RandomFormat,
+    /// Where it is written and kept [default: bench in the home]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Args)]
 pub(crate) struct BenchReplayArgs {
     /// What `riddle rerank --mode off --trace FILE` has written
     #[arg(value_name = "TRACE.json")]
@@ -120,6 +137,11 @@ pub(crate) struct BenchReplayArgs {
 
 fn shapes() -> impl TypedValueParser<Value = Shape> {
     PossibleValuesParser::new(Shape::ALL.map(Shape::as_str)).try_map(|it| it.parse::<Shape>())
+}
+
+fn language_models() -> impl TypedValueParser<Value = RandomModel> {
+    PossibleValuesParser::new(RandomModel::ALL.map(RandomModel::as_str))
+        .try_map(|it| it.parse::<RandomModel>())
 }
 
 fn formats() -> impl TypedValueParser<Value = NumberFormat> {

@@ -3,9 +3,10 @@
 use std::{io::Write as _, ops::ControlFlow, time::Instant};
 
 use riddle_rag::{
-    AskRequest, AskResponse, Assistant, DEFAULT_CANDIDATES, LLM_EXTRACTIVE, LLM_REMOTE, Records,
-    SearchRequest,
+    AskEvent, AskRequest, AskResponse, Assistant, DEFAULT_CANDIDATES, Earlier, LLM_EXTRACTIVE,
+    LLM_LOCAL, LLM_REMOTE, Outgoing, Records, SearchRequest, Support, Verdict,
 };
+use serde_json::json;
 
 use crate::{
     args::AskArgs,
@@ -16,9 +17,6 @@ use crate::{
     output::Style,
     show::{self, Flow},
 };
-
-/// Score of a sentence against the passage it cites below which it is marked.
-const SUPPORTED: f32 = 0.5;
 
 /// Answers and shows the sources.
 pub(crate) fn run(args: &AskArgs, context: &Context) -> Result<(), Failure> {
@@ -32,29 +30,35 @@ pub(crate) fn run(args: &AskArgs, context: &Context) -> Result<(), Failure> {
             "riddle: {origin} may be sent questions and passages from now on"
         );
     }
-    let candidates = args.rank.candidates.unwrap_or(DEFAULT_CANDIDATES);
-    let request = AskRequest {
-        search: SearchRequest {
-            filter: args.filter.filter()?,
-            keyword_candidates: candidates,
-            vector_candidates: candidates,
-            rerank: args.rank.choice(),
-            rerank_settings: args.rank.pruning.settings(),
-            ..SearchRequest::new(args.question.clone())
-        },
-        remote: args.endpoint.remote(),
-        ..AskRequest::new(args.question.clone())
-    };
+    let request = request(args)?;
     let assistant = Assistant::open(config)?;
+    if args.preview {
+        let outgoing = assistant.outgoing(&request, &args.llm)?;
+        return match context.json {
+            true => context.out.json(&preview_json(&outgoing)),
+            false => context.out.text(preview(&outgoing, context.style)),
+        };
+    }
     // Opening reads models and indexes; only the answer itself is timed.
     context.take_times();
     let started = Instant::now();
     let (mut closed, mut flow) = (None, Flow::default());
-    let mut sink = |piece: &str| {
-        if context.json {
-            return ControlFlow::Continue(());
-        }
-        match context.out.text(flow.push(piece)) {
+    let mut observer = |event: AskEvent<'_>| {
+        let text = match event {
+            _ if context.json => return ControlFlow::Continue(()),
+            AskEvent::Rewritten(question) if question != args.question.trim() => {
+                let line = format!("understood as: {}", show::clean(question));
+                format!("{}\n\n", context.style.dim(line))
+            }
+            AskEvent::Piece(piece) => flow.push(piece),
+            // What is not supported is marked where it stands, and listed below.
+            AskEvent::Checked(support) => match remark(support.verdict) {
+                Some(remark) => flow.push(&format!(" ({remark})")),
+                None => return ControlFlow::Continue(()),
+            },
+            _ => return ControlFlow::Continue(()),
+        };
+        match context.out.text(text) {
             Ok(()) => ControlFlow::Continue(()),
             Err(failure) => {
                 closed = Some(failure);
@@ -62,7 +66,7 @@ pub(crate) fn run(args: &AskArgs, context: &Context) -> Result<(), Failure> {
             }
         }
     };
-    let response = assistant.ask(&request, &args.llm, &mut sink)?;
+    let response = assistant.ask_observed(&request, &args.llm, &mut observer)?;
     if let Some(failure) = closed {
         return Err(failure);
     }
@@ -78,17 +82,44 @@ pub(crate) fn run(args: &AskArgs, context: &Context) -> Result<(), Failure> {
     context.out.text(sources(&response, &times, context.style))
 }
 
+fn request(args: &AskArgs) -> Result<AskRequest, Failure> {
+    let candidates = args.rank.candidates.unwrap_or(DEFAULT_CANDIDATES);
+    Ok(AskRequest {
+        search: SearchRequest {
+            filter: args.filter.filter()?,
+            keyword_candidates: candidates,
+            vector_candidates: candidates,
+            rerank: args.rank.choice(),
+            rerank_settings: args.rank.pruning.settings(),
+            ..SearchRequest::new(args.question.clone())
+        },
+        remote: args.endpoint.remote(),
+        local: args.local.settings(args.endpoint.llm_context),
+        earlier: args.follows.iter().cloned().map(Earlier::from).collect(),
+        ..AskRequest::new(args.question.clone())
+    })
+}
+
+/// What is said of a sentence; nothing of one that is supported.
+fn remark(verdict: Verdict) -> Option<&'static str> {
+    match verdict {
+        Verdict::Supported => None,
+        Verdict::Weak => Some("weakly supported"),
+        Verdict::Unsupported => Some("not in the files"),
+    }
+}
+
 /// Says what works instead of what does not.
 fn check_llm(llm: &str) -> Result<(), Failure> {
     if llm == LLM_EXTRACTIVE || llm == LLM_REMOTE {
         return Ok(());
     }
-    if llm.strip_prefix("local:").is_some_and(|it| !it.is_empty()) {
-        return Err(Failure::run(format!(
-            "answers by {llm} are not built yet: use --llm extractive, which quotes the best sentences, or --llm remote"
-        )));
+    if llm.strip_prefix(LLM_LOCAL).is_some_and(|it| !it.is_empty()) {
+        return Ok(());
     }
-    Err(Failure::usage(format!("{llm:?} can not answer: use --llm extractive or --llm remote")))
+    Err(Failure::usage(format!(
+        "{llm:?} can not answer: use --llm extractive, --llm local:MODEL or --llm remote"
+    )))
 }
 
 /// The response with its measures; an answer that is not there is `null`, never missing.
@@ -99,6 +130,53 @@ fn json(response: &AskResponse, times: &Times) -> serde_json::Result<serde_json:
         fields.remove("first_token_ms");
     }
     Ok(value)
+}
+
+/// What would be sent, for people.
+fn preview(outgoing: &Outgoing, style: Style) -> String {
+    let whom = if outgoing.is_local {
+        format!("{} is on this machine: nothing leaves it", outgoing.origin)
+    } else if outgoing.is_allowed {
+        format!("{} is allowed and would be sent this", outgoing.origin)
+    } else {
+        format!("{} would be sent this, once it is allowed", outgoing.origin)
+    };
+    let mut page = format!("{}\n\n", style.bold(show::clean(&whom)));
+    for (hit, n) in outgoing.hits.iter().zip(1..) {
+        page.push_str(&format!(
+            "{} {} · {}\n",
+            style.bold(format_args!("[{n}]")),
+            style.cyan(show::path(&hit.path)),
+            show::clean(&hit.location.to_string())
+        ));
+    }
+    if outgoing.hits.is_empty() {
+        page.push_str("no passage\n");
+    }
+    if outgoing.held_back > 0 {
+        page.push_str(&format!(
+            "held back: {} from folders that never leave this machine\n",
+            show::plural(outgoing.held_back, "passage")
+        ));
+    }
+    for prompt in outgoing.rewriting.iter().chain([&outgoing.prompt]) {
+        page.push_str(&format!("\n{}\n", style.dim("─".repeat(20))));
+        page.extend(prompt.lines().map(|line| show::clean(line) + "\n"));
+    }
+    page
+}
+
+fn preview_json(outgoing: &Outgoing) -> serde_json::Value {
+    json!({
+        "origin": outgoing.origin,
+        "local": outgoing.is_local,
+        "allowed": outgoing.is_allowed,
+        "question": outgoing.question,
+        "passages": outgoing.hits,
+        "held_back": outgoing.held_back,
+        "rewriting": outgoing.rewriting,
+        "prompt": outgoing.prompt,
+    })
 }
 
 /// What follows the answer.
@@ -122,14 +200,7 @@ fn sources(response: &AskResponse, times: &Times, style: Style) -> String {
     if !response.citations.is_empty() {
         page.push('\n');
     }
-    // A quotation is in the files by its nature; a model may say what it likes.
-    if response.llm != LLM_EXTRACTIVE {
-        for claim in response.supported.iter().filter(|it| it.score < SUPPORTED) {
-            let what = if claim.citation.is_some() { "doubtful" } else { "not in the files" };
-            let sentence = show::clean(&claim.sentence);
-            page.push_str(&format!("{} “{sentence}”\n", style.yellow(format_args!("{what}:"))));
-        }
-    }
+    page.push_str(&doubts(&response.supported, style));
     let how = match (&response.answer, response.llm.as_str()) {
         (None, _) => String::new(),
         // What it does says more than its name.
@@ -137,6 +208,12 @@ fn sources(response: &AskResponse, times: &Times, style: Style) -> String {
         (Some(_), llm) => format!("written by {} · ", show::clean(llm)),
     };
     page.push_str(&format!("{how}order: {}\n", show::order(&response.order)));
+    if response.held_back > 0 {
+        page.push_str(&format!(
+            "not sent: {} from folders that never leave this machine (riddle folders)\n",
+            show::plural(response.held_back, "passage")
+        ));
+    }
     let left_out = show::states(&response.not_searched);
     if response.not_searched.values().any(|it| *it > 0) {
         page.push_str(&format!("files not searched: {left_out} (riddle status --files)\n"));
@@ -145,6 +222,25 @@ fn sources(response: &AskResponse, times: &Times, style: Style) -> String {
         page.push_str(&format!("{} {}\n", style.yellow("note:"), show::clean(notice)));
     }
     page.push_str(&format!("{}\n", style.dim(footer(times, response.resident_weight_bytes))));
+    page
+}
+
+/// What of the answer is not in the files, or hardly; empty where all of it is.
+fn doubts(sentences: &[Support], style: Style) -> String {
+    let mut page = String::new();
+    let is_unsupported = |it: &Support| it.verdict == Verdict::Unsupported;
+    if sentences.len() > 1 && sentences.iter().all(is_unsupported) {
+        page.push_str(&format!(
+            "{} nothing of this answer was found in what it cites\n",
+            style.yellow("note:")
+        ));
+    }
+    for verdict in [Verdict::Unsupported, Verdict::Weak] {
+        for it in sentences.iter().filter(|it| it.verdict == verdict) {
+            let what = format!("{}:", remark(verdict).unwrap_or_default());
+            page.push_str(&format!("{} “{}”\n", style.yellow(what), show::clean(&it.sentence)));
+        }
+    }
     page
 }
 
@@ -160,6 +256,8 @@ mod tests {
     fn response(answer: Option<&str>) -> AskResponse {
         AskResponse {
             question: "Which color is the boat?".to_owned(),
+            searched_for: "Which color is the boat?".to_owned(),
+            rewritten: false,
             answer: answer.map(str::to_owned),
             reason: answer.is_none().then(|| "nothing in your files answers this".to_owned()),
             citations: answer
@@ -174,6 +272,8 @@ mod tests {
                 .into_iter()
                 .collect(),
             supported: Vec::new(),
+            passages: Vec::new(),
+            held_back: 1,
             evidence: 0.0,
             llm: LLM_EXTRACTIVE.to_owned(),
             order: Order::Keyword,
@@ -182,6 +282,7 @@ mod tests {
             not_searched: BTreeMap::from([("failed", 2), ("no_text", 1)]),
             tokens: None,
             prompt: None,
+            generation: None,
             first_token_ms: 3.0,
             resident_weight_bytes: 0,
         }
@@ -194,6 +295,7 @@ mod tests {
         for part in [
             "[1] /files/boat.md · page 2\n    “The boat is blue.”\n",
             "quoted, without a language model · order: keywords alone\n",
+            "not sent: 1 passage from folders that never leave this machine (riddle folders)\n",
             "files not searched: 1 no text · 2 failed",
         ] {
             assert!(shown.contains(part), "{part:?} is not in\n{shown}");
@@ -213,11 +315,37 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_in_the_files_is_listed_before_what_is_doubtful() {
+        let support = |sentence: &str, verdict| Support {
+            sentence: sentence.to_owned(),
+            citation: None,
+            citations: Vec::new(),
+            score: 0.0,
+            verdict,
+        };
+        let sentences = [
+            support("It is blue.", Verdict::Supported),
+            support("It sails.", Verdict::Weak),
+            support("It flies.", Verdict::Unsupported),
+        ];
+        let style = Style::with_colors(false);
+        assert_eq!(
+            doubts(&sentences, style),
+            "not in the files: “It flies.”\nweakly supported: “It sails.”\n"
+        );
+        assert_eq!(doubts(&sentences[..1], style), "");
+        let all = [&sentences[2..], &sentences[2..]].concat();
+        assert!(doubts(&all, style).starts_with("note: nothing of this answer"));
+    }
+
+    #[test]
     fn what_can_not_answer_says_what_can() {
-        assert!(check_llm("extractive").is_ok() && check_llm("remote").is_ok());
-        for (llm, usage) in [("local:qwen", false), ("local:", true), ("gpt", true)] {
+        for llm in ["extractive", "remote", "local:qwen"] {
+            assert!(check_llm(llm).is_ok(), "{llm}");
+        }
+        for llm in ["local:", "gpt"] {
             let failure = check_llm(llm).expect_err(llm);
-            assert_eq!(matches!(failure, Failure::Usage(_)), usage, "{llm}");
+            assert!(matches!(failure, Failure::Usage(_)), "{llm}");
             assert!(format!("{failure:?}").contains("--llm extractive"), "{failure:?}");
         }
     }

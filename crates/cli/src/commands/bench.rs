@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 
 use riddle_bench::{
     BenchOptions, BenchReport, Figures, PeerOptions, StepReport, Worker, compare, measure,
-    memory_chart, prepare, request,
+    memory_chart, prepare, prepare_language, request,
 };
 use serde_json::json;
 
 use crate::{
     args::{
-        BENCH_WORKER, BenchArgs, BenchCommand, BenchModelArgs, BenchPrepareArgs, BenchRerankArgs,
+        BENCH_WORKER, BenchArgs, BenchCommand, BenchModelArgs, BenchPrepareArgs,
+        BenchPrepareLanguageArgs, BenchRerankArgs,
     },
     context::Context,
     failure::Failure,
@@ -24,6 +25,8 @@ pub(crate) fn run(args: &BenchArgs, context: &Context) -> Result<(), Failure> {
     match &args.command {
         BenchCommand::Rerank(args) => rerank(args, context),
         BenchCommand::Prepare(args) => prepared(args, context),
+        BenchCommand::Generate(args) => super::bench_generate::run(args, context),
+        BenchCommand::PrepareLanguage(args) => language(args, context),
         BenchCommand::Replay(args) => super::replay::run(args, context),
     }
 }
@@ -99,6 +102,18 @@ fn prepared(args: &BenchPrepareArgs, context: &Context) -> Result<(), Failure> {
         }));
     }
     context.out.line(show::clean(&model.to_string_lossy()))
+}
+
+fn language(args: &BenchPrepareLanguageArgs, context: &Context) -> Result<(), Failure> {
+    let root = args.dir.clone().unwrap_or_else(|| context.config.home.join("bench"));
+    let mut progress = Progress::new();
+    progress.preparing(args.model.as_str());
+    let path = prepare_language(args.model, args.dtype, &root)?;
+    progress.clear();
+    if context.json {
+        return context.out.json(&json!({ "model": path }));
+    }
+    context.out.line(show::clean(&path.to_string_lossy()))
 }
 
 /// The directory to measure on.

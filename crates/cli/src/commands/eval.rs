@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use riddle_eval::{EvalEvent, EvalOptions, EvalReport, Instruments, evaluate};
+use riddle_eval::{
+    ClaimOptions, ClaimReport, ClaimSplit, EvalEvent, EvalOptions, EvalReport, Instruments, Told,
+    evaluate, evaluate_claims,
+};
 
 use crate::{
-    args::EvalArgs,
+    args::{ClaimsArgs, EvalArgs, EvalCommand},
     context::{Context, lasting_name},
     failure::Failure,
     measures::{Times, with_measures},
@@ -32,8 +35,12 @@ impl Instruments for Bench<'_> {
 
 /// Measures and shows a table.
 pub(crate) fn run(args: &EvalArgs, context: &Context) -> Result<(), Failure> {
+    if let Some(EvalCommand::Claims(args)) = &args.what {
+        return claims(args, context);
+    }
     let options = EvalOptions {
-        dataset: args.dataset.clone(),
+        // Without it there is a subcommand.
+        dataset: args.dataset.clone().unwrap_or_default(),
         config: context.config.clone(),
         embedder: args.embedder.as_deref().map(lasting_name).transpose()?,
         stages: args.stages.clone(),
@@ -56,6 +63,73 @@ pub(crate) fn run(args: &EvalArgs, context: &Context) -> Result<(), Failure> {
         return context.out.json(&with_measures(&report, &Times::new())?);
     }
     context.out.text(page(&report, context.style))
+}
+
+/// Judges labelled claims and shows how often that was right.
+fn claims(args: &ClaimsArgs, context: &Context) -> Result<(), Failure> {
+    let options = ClaimOptions {
+        dataset: args.dataset.clone(),
+        answers: args.answers.clone(),
+        config: context.config.clone(),
+        split: if args.fit { ClaimSplit::Calibration } else { ClaimSplit::HeldOut },
+        fit: args.fit,
+        limit: args.limit_queries,
+        save_pairs: args.save_pairs.clone(),
+    };
+    let mut bench = Bench { progress: Progress::new(), context };
+    let report = evaluate_claims(&options, &mut bench, context.stop_flag())?;
+    bench.progress.clear();
+    if context.json {
+        return context.out.json(&with_measures(&report, &Times::new())?);
+    }
+    context.out.text(claims_page(&report, context.style))
+}
+
+fn claims_page(report: &ClaimReport, style: Style) -> String {
+    let half = match report.split {
+        ClaimSplit::Calibration => "calibration",
+        ClaimSplit::HeldOut => "held-out",
+    };
+    let mut page = format!(
+        "{}: {} of {}, {half}\n",
+        style.bold(show::clean(&report.dataset)),
+        show::plural(report.questions as u64, "question"),
+        show::plural(report.articles as u64, "article")
+    );
+    let columns = ["pairs", "supported", "weak", "unsupported", "precision", "recall", "F1"]
+        .map(|it| format!("{it:>12}"));
+    page.push_str(&format!("{}\n", style.dim(format!("{:>16}{}", "kind", columns.concat()))));
+    let figures = |it: Told| format!("{:>12.3}{:>12.3}{:>12.3}", it.precision, it.recall, it.f1);
+    for (kind, it) in &report.kinds {
+        let told = it.told.map_or(String::new(), figures);
+        page.push_str(&format!(
+            "{:>16}{:>12}{:>12.3}{:>12.3}{:>12.3}{told}\n",
+            kind.as_str(),
+            it.pairs,
+            it.supported,
+            it.weak,
+            it.unsupported
+        ));
+    }
+    let empty = " ".repeat(48);
+    for (name, told) in [("all", report.told), ("no reranker", report.told_by_evidence)] {
+        page.push_str(&format!("{name:>16}{empty}{}\n", figures(told)));
+    }
+    if let Some(fitted) = &report.fitted {
+        for (name, weight) in &fitted.weights {
+            page.push_str(&format!("{name:>24} {weight:.3}\n"));
+        }
+        let (limits, evidence) = (fitted.limits, fitted.evidence_limits);
+        page.push_str(&format!("{:>24} {} {}\n", "limits", limits.0, limits.1));
+        page.push_str(&format!("{:>24} {} {}\n", "without a reranker", evidence.0, evidence.1));
+    }
+    if let Some(it) = report.latency_ms {
+        page.push_str(&format!("per claim: p50 {}, p95 {}\n", show::ms(it.p50), show::ms(it.p95)));
+    }
+    for notice in &report.notices {
+        page.push_str(&format!("{} {}\n", style.yellow("note:"), show::clean(notice)));
+    }
+    page
 }
 
 const COLUMNS: [&str; 10] =

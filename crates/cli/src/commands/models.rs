@@ -104,11 +104,30 @@ fn list_known(context: &Context) -> Result<(), Failure> {
     }
     for model in KNOWN {
         context.out.line(format_args!(
-            "{:<28} {:<9} {:>5} MB  {}",
-            model.name, model.kind, model.megabytes, model.about
+            "{:<28} {:<9} {:>5} MB  {} ({}{})",
+            model.name,
+            model.kind,
+            model.megabytes,
+            model.about,
+            model.license,
+            fits(model)
         ))?;
     }
-    context.out.line("any other model of the hub: riddle models pull ORG/NAME")
+    context.out.line(
+        "any other model of the hub: riddle models pull ORG/NAME; of several GGUF files --file chooses one, else Q4_K_M",
+    )
+}
+
+/// Whether a language model can be in this machine's memory; a quarter of it is everything else's.
+fn fits(model: &KnownModel) -> &'static str {
+    let Some(memory) = riddle_metrics::machine_memory().filter(|_| model.kind == Kind::Llm) else {
+        return "";
+    };
+    if u64::from(model.megabytes) << 20 <= memory / 4 * 3 {
+        ", fits this machine's memory"
+    } else {
+        ", larger than this machine's memory: it is read from disk while it answers"
+    }
 }
 
 fn pull(

@@ -28,8 +28,15 @@ fn page(status: &Status, style: Style) -> String {
             .last_scan
             .map_or("never read".to_owned(), |it| format!("read {}", dates::show(it)));
         let gone = if root.present { "" } else { ", not there now: nothing of it is removed" };
+        let here = if root.confined { ", never leaves this machine" } else { "" };
         let path = show::path(&root.path.to_string_lossy());
-        page.push_str(&format!("folder    {} ({scanned}{gone})\n", style.cyan(path)));
+        page.push_str(&format!("folder    {} ({scanned}{gone}{here})\n", style.cyan(path)));
+    }
+    for part in
+        status.confined.iter().filter(|it| !status.roots.iter().any(|root| root.path == **it))
+    {
+        let path = show::path(&part.to_string_lossy());
+        page.push_str(&format!("part      {} (never leaves this machine)\n", style.cyan(path)));
     }
     page.push_str(&format!("files     {}\n", style.bold(show::states(&status.states))));
     page.push_str(&format!("passages  {}\n", status.chunks));
@@ -105,7 +112,9 @@ mod tests {
                 path: PathBuf::from("/media/disk"),
                 present: false,
                 last_scan: Some(0),
+                confined: true,
             }],
+            confined: vec![PathBuf::from("/media/disk/medical")],
             states: BTreeMap::from([("indexed", 2), ("failed", 1)]),
             queue: 1,
             index: IndexFreshness { as_of: Some(0), files_behind: 1 },
@@ -123,7 +132,8 @@ mod tests {
         };
         let shown = page(&status, Style::with_colors(false));
         for part in [
-            "folder    /media/disk (read 1970-01-01 00:00 UTC, not there now",
+            "folder    /media/disk (read 1970-01-01 00:00 UTC, not there now: nothing of it is removed, never leaves this machine)\n",
+            "part      /media/disk/medical (never leaves this machine)\n",
             "files     2 indexed · 1 failed\n",
             "queue     1 file\n",
             "as of     1970-01-01 00:00 UTC, 1 file behind\n",

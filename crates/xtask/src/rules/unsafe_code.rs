@@ -12,7 +12,7 @@ use crate::{
 const MAY: &[(&str, &str)] = &[
     ("kernels", "SIMD and the calls into the matrix product"),
     ("weights", "views of bytes as numbers"),
-    ("offload", "aligned buffers"),
+    ("offload", "aligned buffers that threads fill, advice to the page cache"),
     ("metrics", "peak memory from the operating system"),
     ("ingest", "limits of the parsing child"),
 ];

@@ -1,0 +1,52 @@
+//! The words of models that run in this process.
+
+use clap::Args;
+use riddle_rag::{LocalLlm, llm::Sampling};
+
+use super::rerank::size;
+
+/// How a language model runs in this process.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "A model in this process (--llm local:MODEL)")]
+pub(crate) struct LocalArgs {
+    /// Memory that the process may take, as 2GiB; a model that is larger is read from disk while it runs
+    #[arg(long, value_name = "SIZE", value_parser = size, env = "RIDDLE_LLM_MEMORY")]
+    pub(crate) llm_memory: Option<u64>,
+    /// How freely it chooses its words; 0: always the likeliest
+    #[arg(long, value_name = "T", default_value_t = 0.0)]
+    pub(crate) temperature: f32,
+    /// Choose among so many of the likeliest tokens; 0: all
+    #[arg(long, value_name = "K", default_value_t = Sampling::default().top_k)]
+    pub(crate) top_k: usize,
+    /// Choose among the likeliest tokens that together have this probability
+    #[arg(long, value_name = "P", default_value_t = Sampling::default().top_p)]
+    pub(crate) top_p: f32,
+    /// Choose among tokens with this share of the likeliest one's probability
+    #[arg(long, value_name = "P", default_value_t = Sampling::default().min_p)]
+    pub(crate) min_p: f32,
+    /// Make tokens that were there already less likely; 1: no
+    #[arg(long, value_name = "F", default_value_t = Sampling::default().repeat_penalty)]
+    pub(crate) repeat_penalty: f32,
+    /// The same seed chooses the same words
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+}
+
+impl LocalArgs {
+    /// The settings; a context of its own where one is given.
+    pub(crate) fn settings(&self, context_tokens: Option<usize>) -> LocalLlm {
+        LocalLlm {
+            memory_budget: self.llm_memory,
+            context_tokens,
+            sampling: Sampling {
+                temperature: self.temperature,
+                top_k: self.top_k,
+                top_p: self.top_p,
+                min_p: self.min_p,
+                repeat_penalty: self.repeat_penalty,
+                seed: self.seed,
+                ..Sampling::default()
+            },
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! `riddle folders`.
+
+use std::path::{Path, PathBuf};
+
+use riddle_rag::{FolderStatus, Library, Records};
+use serde_json::json;
+
+use crate::{
+    args::{FoldersArgs, FoldersCommand},
+    context::Context,
+    failure::Failure,
+    output::Style,
+    show,
+};
+
+/// Lists the folders, or changes one first.
+pub(crate) fn run(args: &FoldersArgs, context: &Context) -> Result<(), Failure> {
+    let records = Records::open(context.config.clone())?;
+    let done = match &args.command {
+        None | Some(FoldersCommand::List) => None,
+        Some(FoldersCommand::Confine { folder }) => {
+            let folder = records.confine(&absolute(folder)?, true)?;
+            let known = records.folders()?;
+            let inside =
+                known.iter().any(|it| folder.starts_with(&it.path) || it.path.starts_with(&folder));
+            let later = if inside { "" } else { " (it is not indexed; the mark holds when it is)" };
+            Some(format!("{} never leaves this machine from now on{later}", shown(&folder)))
+        }
+        Some(FoldersCommand::Release { folder }) => {
+            let folder = records.confine(&absolute(folder)?, false)?;
+            Some(format!("{} may be sent to endpoints that you allow", shown(&folder)))
+        }
+        Some(FoldersCommand::Remove { folder }) => {
+            let folder = absolute(folder)?;
+            Library::open(context.config.clone())?.remove_root(&folder)?;
+            Some(format!("{} is forgotten; its files stay", shown(&folder)))
+        }
+    };
+    let (folders, confined) = (records.folders()?, records.confined()?);
+    if context.json {
+        let text = |it: &PathBuf| it.to_string_lossy().into_owned();
+        let folders: Vec<_> = folders
+            .iter()
+            .map(|it| json!({ "path": text(&it.path), "present": it.present, "confined": it.confined }))
+            .collect();
+        let confined: Vec<_> = confined.iter().map(text).collect();
+        return context.out.json(&json!({ "folders": folders, "confined": confined }));
+    }
+    context.out.text(match done {
+        Some(done) => format!("{done}\n"),
+        None => page(&folders, &confined, context.style),
+    })
+}
+
+fn absolute(folder: &Path) -> std::io::Result<PathBuf> {
+    std::path::absolute(folder)
+}
+
+fn shown(folder: &Path) -> String {
+    show::path(&folder.to_string_lossy())
+}
+
+fn page(folders: &[FolderStatus], confined: &[PathBuf], style: Style) -> String {
+    let mut page = String::new();
+    for folder in folders {
+        let gone = if folder.present { "" } else { ", not there now" };
+        let here = if folder.confined { ", never leaves this machine" } else { "" };
+        let counts: std::collections::BTreeMap<_, _> =
+            folder.counts.iter().map(|(state, count)| (state.as_str(), *count)).collect();
+        let files = show::states(&counts);
+        page.push_str(&format!("{} ({files}{gone}{here})\n", style.cyan(shown(&folder.path))));
+    }
+    // Parts of indexed folders, and such as are not indexed.
+    for part in confined.iter().filter(|it| !folders.iter().any(|folder| folder.path == **it)) {
+        page.push_str(&format!("{} (never leaves this machine)\n", style.cyan(shown(part))));
+    }
+    if page.is_empty() {
+        page.push_str("no folder is indexed yet: run `riddle index FOLDER`\n");
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use riddle_rag::RootId;
+    use riddle_types::FileState;
+
+    use super::*;
+
+    #[test]
+    fn marked_folders_and_marked_parts_are_listed() {
+        let folder = |path: &str, confined| FolderStatus {
+            id: RootId(1),
+            path: PathBuf::from(path),
+            present: true,
+            confined,
+            counts: vec![(FileState::Indexed, 2)],
+        };
+        let marks = [PathBuf::from("/a"), PathBuf::from("/b/medical")];
+        let shown =
+            page(&[folder("/a", true), folder("/b", false)], &marks, Style::with_colors(false));
+        assert_eq!(
+            shown,
+            "/a (2 indexed, never leaves this machine)\n/b (2 indexed)\n/b/medical (never leaves this machine)\n"
+        );
+        assert!(page(&[], &[], Style::with_colors(false)).contains("riddle index FOLDER"));
+    }
+}

@@ -1,0 +1,100 @@
+//! Answers by a language model in the program's own process. The models have random weights, so what they say means
+//! nothing; that they say it within their memory, and the same each time, is what is tested.
+
+use std::path::{Path, PathBuf};
+
+use riddle_tests::Riddle;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::remote::{QUESTION, indexed};
+
+/// Writes a tiny model, and puts it into the store under the name `tiny`.
+fn installed(riddle: &Riddle, folder: &Path, model: &str, dtype: &str) -> PathBuf {
+    let dir = folder.to_str().expect("UTF-8");
+    let args = ["bench", "prepare-language", model, "--dtype", dtype, "--dir", dir];
+    let written = riddle.json(&args);
+    riddle.run(&["models", "import", dir, "--name", "tiny"]).ok();
+    PathBuf::from(written["model"].as_str().expect("a path"))
+}
+
+fn ask(riddle: &Riddle, more: &[&str]) -> Value {
+    let mut args = vec!["ask", QUESTION, "--llm", "local:tiny"];
+    args.extend(more);
+    riddle.json(&args)
+}
+
+#[test]
+fn a_model_in_the_process_answers_the_same_in_any_memory() {
+    let riddle = indexed();
+    let folder = TempDir::new().expect("a temporary folder");
+    installed(&riddle, folder.path(), "tiny-qwen2", "q4_k_m");
+    let listed = riddle.json(&["models", "list"]);
+    let tiny = listed["models"].as_array().and_then(|it| it.iter().find(|it| it["name"] == "tiny"));
+    assert_eq!(tiny.map(|it| (&it["kind"], &it["format"])), Some((&"llm".into(), &"gguf".into())));
+
+    let answer = ask(&riddle, &[]);
+    assert_eq!(answer["llm"], "local:tiny");
+    assert!(answer["prompt"].as_str().is_some_and(|it| it.contains(QUESTION)), "{answer}");
+    let stats = &answer["generation"];
+    assert!(stats["tokens"].as_u64() > Some(0) && stats["prompt_tokens"].as_u64() > Some(50));
+    assert_eq!(stats["streamed_bytes_per_token"], 0);
+    // Nonsense is nowhere in the files, and each sentence is told to be so.
+    let supported = answer["supported"].as_array().expect("sentences");
+    assert!(supported.iter().all(|it| it["verdict"] != "supported"), "{answer}");
+
+    assert_eq!(ask(&riddle, &[])["answer"], answer["answer"]);
+    let chosen = |seed| ask(&riddle, &["--temperature", "1.5", "--seed", seed])["answer"].clone();
+    assert_eq!(chosen("1"), chosen("1"));
+    assert_ne!(chosen("1"), chosen("2"));
+}
+
+#[test]
+fn what_can_not_run_is_refused_with_what_to_do() {
+    let riddle = indexed();
+    let folder = TempDir::new().expect("a temporary folder");
+    let path = installed(&riddle, folder.path(), "tiny-llama", "q8_0");
+    let refused = |llm: &str, more: &[&str]| {
+        let mut args = vec!["ask", QUESTION, "--llm", llm];
+        args.extend(more);
+        riddle.run(&args).failed(1)
+    };
+    let said = refused("local:tiny", &["--llm-memory", "1MiB"]);
+    assert!(said.contains("needs at least") && said.contains("the budget is 1 MB"), "{said}");
+    assert!(refused("local:none", &[]).contains("no model named \"none\""));
+    assert!(refused("local:tiny", &["--temperature", "11"]).contains("temperature"));
+
+    // By its path it runs as well, until it is damaged.
+    let by_path = format!("local:{}", path.display());
+    let answer = riddle.json(&["ask", QUESTION, "--llm", &by_path]);
+    assert_eq!(answer["llm"], "local:tiny-llama-q8_0");
+    let whole = std::fs::read(&path).expect("it is there");
+    std::fs::write(&path, &whole[..whole.len() / 2]).expect("room");
+    assert!(refused(&by_path, &[]).contains("truncated"));
+    std::fs::write(&path, b"GGUF and nothing else").expect("room");
+    assert!(refused(&by_path, &[]).contains("tiny-llama-q8_0.gguf"));
+}
+
+#[test]
+fn a_budget_is_measured_and_kept() {
+    let riddle = Riddle::new();
+    let folder = TempDir::new().expect("a temporary folder");
+    let path = installed(&riddle, folder.path(), "tiny-qwen3", "f16");
+    let path = path.to_str().expect("UTF-8");
+    let measure = |more: &[&str]| {
+        let mut args = vec!["bench", "generate", path, "--prompt", "20", "--tokens", "8"];
+        args.extend(more);
+        riddle.json(&args)
+    };
+    let resident = measure(&[]);
+    assert_eq!(resident["stats"]["tokens"], 8);
+    assert_eq!(resident["stream_bytes_per_second"], Value::Null);
+    let streamed = measure(&["--memory-budget", "1GiB", "--locking", "nothing", "--window", "2"]);
+    assert!(streamed["stats"]["streamed_bytes_per_token"].as_u64() > Some(1_000_000));
+    assert!(streamed["stream_bytes_per_second"].as_f64() > Some(0.0));
+    assert!(streamed["peak_rss_bytes"].as_u64() < Some(1 << 30));
+    assert!(
+        streamed["stats"]["bytes_read"].as_u64()
+            > streamed["stats"]["streamed_bytes_per_token"].as_u64()
+    );
+}
