@@ -70,6 +70,8 @@ pub(crate) struct SuggestedFolder {
 pub(crate) enum AppEvent {
     /// Indexing went on, at most four times a second.
     Library { state: LibraryState },
+    /// Searches see what was indexed last: one that has found nothing may find something now.
+    Refreshed,
     /// Settings changed, by this window or by the tray.
     Settings { state: SettingsState },
     /// Models were installed, removed or chosen.
@@ -399,11 +401,18 @@ pub(crate) struct Question {
     pub(crate) filter: SearchFilter,
 }
 
-/// `evidence`, any number of `piece`, then one of `done` and `failed`. A stopped answer is `done` with
+/// `rewritten` for some that follow others, `evidence`, any number of `piece` and `checked`, then one of `done` and
+/// `failed`. A stopped answer is `done` with
 /// `stopped` set.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[expect(clippy::large_enum_variant, reason = "one at a time, and gone when it is sent")]
 pub(crate) enum AskEvent {
+    /// A language model has put a question that follows others so that it stands by itself.
+    Rewritten {
+        question: u32,
+        text: String,
+    },
     /// The passages that the answer may cite, in the order of their numbers.
     Evidence {
         question: u32,
@@ -413,10 +422,15 @@ pub(crate) enum AskEvent {
         /// What was searched for; differs from the question in a thread.
         searched_for: String,
     },
-    /// More of the answer; citations are written `[n]`. Provisional: `done` brings the checked sentences.
+    /// More of the answer; citations are written `[n]`.
     Piece {
         question: u32,
         text: String,
+    },
+    /// The pieces since the one before are this sentence, which has been held against what it cites.
+    Checked {
+        question: u32,
+        sentence: Sentence,
     },
     Done {
         question: u32,
@@ -460,6 +474,75 @@ pub(crate) struct Answer {
     /// What a model was asked, word for word.
     #[serde(default)]
     pub(crate) prompt: Option<String>,
+    /// What was searched for, where it is not the question as typed.
+    #[serde(default)]
+    pub(crate) searched_for: Option<String>,
+    /// Passages that the answer was written from.
+    #[serde(default)]
+    pub(crate) passages: Vec<u64>,
+    /// Passages that were not sent, because their folders never leave this computer.
+    #[serde(default)]
+    pub(crate) held_back: u64,
+    /// What it took, where a model in this process wrote it.
+    #[serde(default)]
+    pub(crate) generation: Option<Generation>,
+}
+
+/// What a model in this process took for an answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Generation {
+    /// Its name in the store.
+    pub(crate) model: String,
+    pub(crate) prompt_tokens: u64,
+    /// Of these, tokens that were known from the prompt before.
+    pub(crate) reused_tokens: u64,
+    /// Milliseconds of reading the rest of the prompt.
+    pub(crate) prompt_ms: f64,
+    /// Milliseconds from the prompt to the first words; 0 when there are none.
+    pub(crate) first_token_ms: f64,
+    /// Tokens written.
+    pub(crate) tokens: u64,
+    /// Milliseconds of writing them.
+    pub(crate) decode_ms: f64,
+    pub(crate) tokens_per_second: f64,
+    /// Tokens read and written together at most.
+    pub(crate) context_tokens: u64,
+    /// Layers that were read ahead, where a part of the model is read from disk.
+    pub(crate) window_layers: u64,
+    pub(crate) resident_weight_bytes: u64,
+    /// Keys and values, when the context is full.
+    pub(crate) kv_cache_bytes: u64,
+    /// What each token reads from disk; 0: the model is in memory.
+    pub(crate) streamed_bytes_per_token: u64,
+    pub(crate) bytes_read: u64,
+    /// Milliseconds that the computation waited for them.
+    pub(crate) io_wait_ms: f64,
+}
+
+/// What the endpoint would be sent for a question; nothing is sent to find that out.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Outgoing {
+    /// Scheme, host and port that it would be sent to.
+    pub(crate) origin: String,
+    pub(crate) question: String,
+    /// In the order of their numbers.
+    pub(crate) passages: Vec<Hit>,
+    /// Folders that the passages come from.
+    pub(crate) folders: Vec<OutgoingFolder>,
+    /// Passages that would not be sent, because their folders never leave this computer.
+    pub(crate) held_back: u64,
+    /// What it would be asked, word for word; in a thread also to understand the question.
+    pub(crate) prompt: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct OutgoingFolder {
+    /// Shortened by the home folder (`~`).
+    pub(crate) folder: String,
+    pub(crate) passages: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -468,8 +551,20 @@ pub(crate) struct Sentence {
     pub(crate) text: String,
     /// The citation it was checked against.
     pub(crate) citation: Option<u32>,
-    /// 1: the passage says it verbatim; else the similarity of the closest sentence.
+    /// How sure it is that what it cites says so, 0…1.
     pub(crate) support: f32,
+    /// `null` in answers that an earlier version kept.
+    #[serde(default)]
+    pub(crate) verdict: Option<Verdict>,
+}
+
+/// Whether a sentence is true to what it cites.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Verdict {
+    Supported,
+    Weak,
+    Unsupported,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -592,6 +687,8 @@ pub(crate) struct Folder {
     pub(crate) name: String,
     /// It is there now; a missing one keeps its entries.
     pub(crate) present: bool,
+    /// Its text never leaves this computer.
+    pub(crate) confined: bool,
     pub(crate) counts: Vec<StateCount>,
 }
 
@@ -700,6 +797,8 @@ pub(crate) struct PipelineTrace {
     /// Scores of every candidate after every layer are there: `pipeline_replay` computes nothing. Otherwise
     /// it runs the full forward once.
     pub(crate) replayable: bool,
+    /// What it took to write the answer, where a model in this process did.
+    pub(crate) generation: Option<Generation>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -955,6 +1054,8 @@ pub(crate) struct Models {
     pub(crate) fetching: Option<String>,
     pub(crate) offline: bool,
     pub(crate) folder: String,
+    /// Memory of this computer, where the system tells.
+    pub(crate) memory_bytes: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -966,8 +1067,10 @@ pub(crate) struct InstalledModel {
     pub(crate) license: Option<String>,
     /// Where it came from.
     pub(crate) source: String,
-    /// Searches use it.
+    /// Searches or answers use it.
     pub(crate) active: bool,
+    /// A language model that can write answers in this process.
+    pub(crate) writes: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -1056,9 +1159,10 @@ pub(crate) struct Settings {
     pub(crate) keep_history: bool,
     /// Seconds without use after which models leave the memory; 0: never.
     pub(crate) unload_after: u32,
-    /// `extractive` or `remote`.
+    /// `extractive`, `remote`, or `local:NAME` with the name of an installed language model.
     pub(crate) llm: String,
     pub(crate) remote: Remote,
+    pub(crate) local: Local,
     /// Hits shown, 5…100.
     pub(crate) results: u32,
     /// Candidates of each retriever, 5…200.
@@ -1096,6 +1200,40 @@ impl Default for Remote {
             allowed: false,
         }
     }
+}
+
+/// How a language model runs in this process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub(crate) struct Local {
+    /// Bytes that the process is to stay within, 256 MiB or more: what does not fit is read from disk while the
+    /// model writes; `null`: it is wholly in memory.
+    pub(crate) memory_budget: Option<u64>,
+    /// Tokens that it reads and writes together, 512…1000000; `null`: as many as are useful and fit.
+    pub(crate) context_tokens: Option<u32>,
+}
+
+/// Where the endpoint's key is. The key itself never comes here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum KeyPlace {
+    /// There is none.
+    None,
+    /// In the system's secret store.
+    Kept,
+    /// In the environment, which goes before one that is kept.
+    Environment,
+    /// Nobody knows: there is no secret store that answers.
+    Unknown,
+}
+
+/// What is known of the endpoint's key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct EndpointKey {
+    pub(crate) place: KeyPlace,
+    /// Why nobody knows, and what works instead.
+    pub(crate) problem: Option<String>,
 }
 
 /// What is known of the endpoint without asking it.
@@ -1158,6 +1296,7 @@ impl Default for Settings {
             unload_after: 60,
             llm: "extractive".to_owned(),
             remote: Remote::default(),
+            local: Local::default(),
             results: 20,
             candidates: 20,
             rerank: Rerank::default(),

@@ -20,6 +20,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 
 use crate::{
     commands::Reply,
+    dto::AppEvent,
     shell::{Shell, lock},
 };
 
@@ -82,7 +83,7 @@ impl Engine {
 
     /// The assistant, opened if it is not.
     pub(crate) fn assistant(&self) -> Reply<Arc<Assistant>> {
-        *lock(&self.used) = Some(Instant::now());
+        self.used_until_now();
         let mut slot = lock(&self.assistant);
         if let Some(assistant) = &*slot {
             return Ok(Arc::clone(assistant));
@@ -98,7 +99,10 @@ impl Engine {
             let engine = &shell.engine;
             let Some(old) = lock(&engine.assistant).clone() else { return };
             match old.reopen() {
-                Ok(fresh) => *lock(&engine.assistant) = Some(Arc::new(fresh)),
+                Ok(fresh) => {
+                    *lock(&engine.assistant) = Some(Arc::new(fresh));
+                    shell.tell(AppEvent::Refreshed);
+                }
                 Err(error) => {
                     tracing::warn!("the index can not be looked at afresh: {error}");
                     *lock(&engine.assistant) = None;
@@ -121,10 +125,21 @@ impl Engine {
             return;
         }
         *used = None;
+        drop(used);
+        self.release_models();
+    }
+
+    /// Lets the models go; whoever needs one opens it again.
+    pub(crate) fn release_models(&self) {
         if let Some(assistant) = &*lock(&self.assistant) {
             assistant.release_models();
         }
         riddle_metrics::release_free_memory();
+    }
+
+    /// The models were in use until now: what took long begins to be unused at its end.
+    pub(crate) fn used_until_now(&self) {
+        *lock(&self.used) = Some(Instant::now());
     }
 }
 

@@ -1,5 +1,8 @@
 //! The commands on Tauri's mock runtime, under the real permissions, over a real library.
 
+// Long: one desk, and every command tried on it.
+mod writer;
+
 use std::{
     io::{Read as _, Write as _},
     net::TcpListener,
@@ -376,7 +379,18 @@ fn a_model_behind_an_endpoint_answers_and_elsewhere_must_be_allowed() {
     assert_eq!(answer["llm"], "remote:small", "{events:?}");
     assert_eq!(answer["sentences"][1]["text"], "It flies.");
     assert_eq!(answer["sentences"][1]["support"], json!(0.0));
+    assert_eq!(answer["sentences"][1]["verdict"], "unsupported");
+    let checked: Vec<_> = events.iter().filter(|it| it["event"] == "checked").collect();
+    assert_eq!(checked.len(), 2, "{events:?}");
+    assert_eq!(checked[1]["sentence"], answer["sentences"][1]);
     assert!(answer["prompt"].as_str().is_some_and(|it| it.ends_with(question)), "{answer}");
+
+    // What follows is put by the model so that it stands by itself; this one says what it always says.
+    let events = desk.ask(3, "And its color?", answer["thread"].as_i64());
+    assert_eq!(events[0]["event"], "rewritten", "{events:?}");
+    assert_eq!(events[0]["text"], "It is blue [1]. It flies.");
+    let followed = &events.last().expect("an end")["answer"];
+    assert_eq!(followed["searchedFor"], "It is blue [1]. It flies.", "{followed}");
 
     let state = set("https://far.test/v1", false);
     assert_eq!(state["endpoint"]["origin"], "https://far.test:443");
@@ -387,6 +401,47 @@ fn a_model_behind_an_endpoint_answers_and_elsewhere_must_be_allowed() {
         "{failure}"
     );
     assert!(set("nonsense", false)["endpoint"]["problem"].is_string());
+}
+
+#[test]
+fn what_would_be_sent_is_shown_and_marked_folders_are_not_in_it() {
+    let desk = Desk::with(&[("boat.md", "# Marlin\n\nThe hull of the Marlin is painted blue.\n")]);
+    let mut settings = desk.call("settings", json!({})).expect("settings")["settings"].clone();
+    settings["llm"] = json!("remote");
+    settings["remote"]["url"] = json!("https://far.test/v1");
+    settings["remote"]["model"] = json!("small");
+    desk.call("settings_set", json!({ "settings": settings })).expect("kept");
+    let question = "How is the hull of the Marlin painted?";
+    let preview = || {
+        let filter =
+            json!({ "folders": [], "kinds": [], "modifiedFrom": null, "modifiedUntil": null });
+        let asked = json!({ "id": 1, "text": question, "thread": null, "filter": filter });
+        desk.call("ask_preview", json!({ "question": asked })).expect("shown")
+    };
+    let shown = preview();
+    assert_eq!(shown["origin"], "https://far.test:443");
+    assert_eq!(shown["folders"].as_array().map(Vec::len), Some(1), "{shown}");
+    assert!(shown["prompt"].as_str().is_some_and(|it| it.contains("painted blue")), "{shown}");
+
+    let state = desk.call("library", json!({})).expect("a state");
+    assert_eq!(state["folders"][0]["confined"], false);
+    let mark = json!({ "folder": state["folders"][0]["id"], "confined": true });
+    desk.call("library_confine", mark).expect("marked");
+    let state = desk.call("library", json!({})).expect("a state");
+    assert_eq!(state["folders"][0]["confined"], true);
+    let shown = preview();
+    assert_eq!((&shown["heldBack"], &shown["passages"]), (&json!(1), &json!([])));
+    assert!(!shown.to_string().contains("painted blue"), "{shown}");
+}
+
+#[test]
+fn keys_do_not_come_back() {
+    let desk = Desk::new();
+    let state = desk.call("endpoint_key", json!({})).expect("a state");
+    assert!(state["place"].is_string(), "{state}");
+    let refused = desk.call("endpoint_key_set", json!({ "key": "two words" }));
+    let refused = refused.expect_err("no key").to_string();
+    assert!(!refused.contains("two words"), "{refused}");
 }
 
 #[test]

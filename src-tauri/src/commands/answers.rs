@@ -4,7 +4,7 @@ use tauri::{State, ipc::Channel};
 
 use super::{Reply, beside};
 use crate::{
-    dto::{Answer, AskEvent, HistoryQuery, Question, ThreadSummary},
+    dto::{Answer, AskEvent, HistoryQuery, Outgoing, Question, ThreadSummary},
     shell::Shell,
 };
 
@@ -17,6 +17,13 @@ pub(crate) async fn ask(
 ) -> Reply<()> {
     shell.ask(question, events);
     Ok(())
+}
+
+/// What the endpoint would be sent for a question; nothing is sent.
+#[tauri::command]
+pub(crate) async fn ask_preview(shell: State<'_, Shell>, question: Question) -> Reply<Outgoing> {
+    let shell = shell.inner().clone();
+    beside(move || shell.ask_preview(question)).await
 }
 
 /// Stops an answer; what was said so far is kept.

@@ -40,6 +40,17 @@ pub(crate) async fn library_remove(shell: State<'_, Shell>, folder: i64) -> Repl
     beside(move || shell.remove_folder(folder)).await
 }
 
+/// Marks a folder as one whose text never leaves this computer, or takes the mark away.
+#[tauri::command]
+pub(crate) async fn library_confine(
+    shell: State<'_, Shell>,
+    folder: i64,
+    confined: bool,
+) -> Reply<()> {
+    let shell = shell.inner().clone();
+    beside(move || shell.confine(folder, confined)).await
+}
+
 /// Looks at every file again.
 #[tauri::command]
 pub(crate) async fn library_rescan(shell: State<'_, Shell>) -> Reply<()> {

@@ -5,7 +5,7 @@ use tauri::{AppHandle, Runtime, State};
 use super::{Reply, beside};
 use crate::{
     desktop,
-    dto::{Settings, SettingsState},
+    dto::{EndpointKey, Settings, SettingsState},
     shell::Shell,
 };
 
@@ -24,4 +24,25 @@ pub(crate) async fn settings_set<R: Runtime>(
 ) -> Reply<SettingsState> {
     let shell = shell.inner().clone();
     beside(move || desktop::change_settings(&app, &shell, settings)).await
+}
+
+/// Where the key of the endpoint is; the key itself is never told.
+#[tauri::command]
+pub(crate) async fn endpoint_key(shell: State<'_, Shell>) -> Reply<EndpointKey> {
+    let shell = shell.inner().clone();
+    beside(move || shell.endpoint_key()).await
+}
+
+/// Keeps a key for the endpoint in the system's secret store.
+#[tauri::command]
+pub(crate) async fn endpoint_key_set(shell: State<'_, Shell>, key: String) -> Reply<EndpointKey> {
+    let shell = shell.inner().clone();
+    beside(move || shell.set_endpoint_key(&key)).await
+}
+
+/// Forgets the key of the endpoint.
+#[tauri::command]
+pub(crate) async fn endpoint_key_forget(shell: State<'_, Shell>) -> Reply<EndpointKey> {
+    let shell = shell.inner().clone();
+    beside(move || shell.forget_endpoint_key()).await
 }

@@ -9,9 +9,10 @@ use std::{
 
 use riddle_metrics::StageTimings;
 use riddle_rag::{
-    AskEvent as Event, AskRequest, AskResponse, FoundCandidate, HistoryEntry, SearchRequest,
+    AskEvent as Event, AskRequest, AskResponse, Earlier, FoundCandidate, HistoryEntry, LLM_LOCAL,
+    SearchRequest, Support,
 };
-use riddle_types::FileState;
+use riddle_types::{FileKind, FileState};
 use tauri::ipc::Channel;
 
 use super::{Shell, pipeline::LastRun, search::millis};
@@ -19,8 +20,8 @@ use crate::{
     commands::Reply,
     convert::{Rows, clean, file_ref, kind_of, now},
     dto::{
-        Answer, AskEvent, Citation, Failure, HistoryQuery, Question, Sentence, StateCount,
-        ThreadSummary,
+        Answer, AskEvent, Citation, Failure, Generation, HistoryQuery, Outgoing, OutgoingFolder,
+        Question, Sentence, StateCount, ThreadSummary, Verdict,
     },
 };
 
@@ -69,17 +70,9 @@ impl Shell {
     ) -> Reply<Answer> {
         let started = Instant::now();
         let assistant = self.engine.assistant()?;
-        let earlier = match question.thread {
-            Some(thread) => self.thread(thread)?.into_iter().map(|it| it.question).collect(),
-            None => Vec::new(),
-        };
-        let search =
-            SearchRequest { k: RANKED, ..self.request(&question.text, question.filter.clone()) };
-        let settings = self.settings_now();
-        let (remote, offline) = (self.remote(), settings.offline);
-        let request = AskRequest { search, passages: PASSAGES, earlier, remote, offline };
+        let request = self.ask_request(&question)?;
         let mut seen = Seen::default();
-        let llm = settings.llm;
+        let llm = self.settings_now().llm;
         let response = assistant.ask_observed(&request, &llm, &mut |event| {
             if self.stopped_question.load(Ordering::Acquire) == question.id {
                 seen.stopped = true;
@@ -88,16 +81,60 @@ impl Shell {
             self.pass_on(question.id, event, &request, &mut seen, started, events);
             ControlFlow::Continue(())
         });
+        // A language model may have written for longer than models stay.
+        self.engine.used_until_now();
         let response = match response {
             Ok(response) => response,
             Err(_) if seen.stopped => return Ok(self.unanswered(&question, started)),
             Err(error) => return Err(error.into()),
         };
         if let Some(last) = seen.last.take() {
-            self.note(last.finish(times.take(), started));
+            self.note(last.finish(times.take(), started, generation_of(&response)));
         }
         let answer = answer_of(&question, response, &seen, started);
         self.keep(answer)
+    }
+
+    fn ask_request(&self, question: &Question) -> Reply<AskRequest> {
+        let earlier = match question.thread {
+            Some(thread) => self.thread(thread)?.into_iter().map(earlier_of).collect(),
+            None => Vec::new(),
+        };
+        let search =
+            SearchRequest { k: RANKED, ..self.request(&question.text, question.filter.clone()) };
+        let (remote, local, offline) = (self.remote(), self.local(), self.settings_now().offline);
+        Ok(AskRequest { search, passages: PASSAGES, earlier, remote, local, offline })
+    }
+
+    /// What the endpoint would be sent for a question; nothing is sent.
+    pub(crate) fn ask_preview(&self, question: Question) -> Reply<Outgoing> {
+        self.engine.ask(move |shell, _| {
+            let request = shell.ask_request(&question)?;
+            let llm = shell.settings_now().llm;
+            let outgoing = shell.engine.assistant()?.outgoing(&request, &llm)?;
+            let mut rows = Rows::new(&outgoing.question);
+            let passages: Vec<_> =
+                outgoing.hits.iter().map(|it| rows.row(it, FileKind::Other)).collect();
+            let mut folders: Vec<OutgoingFolder> = Vec::new();
+            for passage in &passages {
+                match folders.iter_mut().find(|it| it.folder == passage.file.folder) {
+                    Some(folder) => folder.passages += 1,
+                    None => {
+                        let folder = passage.file.folder.clone();
+                        folders.push(OutgoingFolder { folder, passages: 1 });
+                    }
+                }
+            }
+            let prompts = outgoing.rewriting.into_iter().chain([outgoing.prompt]);
+            Ok(Outgoing {
+                origin: outgoing.origin,
+                question: outgoing.question,
+                passages,
+                folders,
+                held_back: outgoing.held_back,
+                prompt: prompts.collect::<Vec<_>>().join("\n\n---\n\n"),
+            })
+        })
     }
 
     fn pass_on(
@@ -111,6 +148,7 @@ impl Shell {
     ) {
         let event = match event {
             Event::Layer(_) => return,
+            Event::Rewritten(text) => AskEvent::Rewritten { question: id, text: clean(text) },
             Event::Evidence { found, settled, hits, searched_for } => {
                 seen.candidates = found.candidates();
                 let (found, settled) = (Arc::new(found.clone()), settled.clone());
@@ -128,6 +166,9 @@ impl Shell {
             // A model that is waited for; whether to stop has been asked already.
             Event::Piece("") => return,
             Event::Piece(text) => AskEvent::Piece { question: id, text: text.to_owned() },
+            Event::Checked(support) => {
+                AskEvent::Checked { question: id, sentence: sentence_of(support) }
+            }
         };
         // A window that was closed hears nothing.
         let _ = events.send(event);
@@ -153,6 +194,10 @@ impl Shell {
             stopped: true,
             tokens: None,
             prompt: None,
+            searched_for: None,
+            passages: Vec::new(),
+            held_back: 0,
+            generation: None,
         }
     }
 
@@ -215,6 +260,16 @@ impl Shell {
     }
 }
 
+/// An answer as the next question of its thread leans on it.
+fn earlier_of(answer: Answer) -> Earlier {
+    let words: Vec<&str> = answer.sentences.iter().map(|it| it.text.as_str()).collect();
+    Earlier {
+        answer: Some(words.join(" ")).filter(|it| !it.is_empty()),
+        question: answer.question,
+        passages: answer.passages,
+    }
+}
+
 /// An answer of the history; `None` for what another version has written.
 fn read(entry: &HistoryEntry) -> Option<Answer> {
     let answer: Answer = serde_json::from_str(&entry.response).ok()?;
@@ -242,16 +297,13 @@ fn answer_of(question: &Question, response: AskResponse, seen: &Seen, started: I
         location: (&it.location).into(),
         quote: it.quote.clone(),
     };
+    let generation = generation_of(&response);
     Answer {
         entry: 0,
         thread: question.thread.unwrap_or(0),
         at: now(),
         question: question.text.clone(),
-        sentences: response
-            .supported
-            .into_iter()
-            .map(|it| Sentence { text: it.sentence, citation: it.citation, support: it.score })
-            .collect(),
+        sentences: response.supported.iter().map(sentence_of).collect(),
         reason: response.reason,
         citations: response.citations.iter().map(cited).collect(),
         evidence: response.evidence,
@@ -270,6 +322,45 @@ fn answer_of(question: &Question, response: AskResponse, seen: &Seen, started: I
         stopped: seen.stopped,
         tokens: response.tokens.and_then(|it| u32::try_from(it).ok()),
         prompt: response.prompt,
+        searched_for: Some(clean(&response.searched_for)).filter(|it| *it != question.text.trim()),
+        passages: response.passages,
+        held_back: response.held_back,
+        generation,
+    }
+}
+
+/// What a model in this process took.
+fn generation_of(response: &AskResponse) -> Option<Generation> {
+    let stats = response.generation?;
+    Some(Generation {
+        model: response.llm.strip_prefix(LLM_LOCAL).unwrap_or(&response.llm).to_owned(),
+        prompt_tokens: stats.prompt_tokens as u64,
+        reused_tokens: stats.reused_tokens as u64,
+        prompt_ms: stats.prompt_ms,
+        first_token_ms: response.first_token_ms,
+        tokens: stats.tokens as u64,
+        decode_ms: stats.decode_ms,
+        tokens_per_second: stats.tokens_per_second(),
+        context_tokens: stats.context_tokens as u64,
+        window_layers: stats.window_layers as u64,
+        resident_weight_bytes: stats.resident_weight_bytes,
+        kv_cache_bytes: stats.kv_cache_bytes,
+        streamed_bytes_per_token: stats.streamed_bytes_per_token,
+        bytes_read: stats.bytes_read,
+        io_wait_ms: stats.io_wait_ms,
+    })
+}
+
+fn sentence_of(support: &Support) -> Sentence {
+    Sentence {
+        text: support.sentence.clone(),
+        citation: support.citation,
+        support: support.score,
+        verdict: Some(match support.verdict {
+            riddle_rag::Verdict::Supported => Verdict::Supported,
+            riddle_rag::Verdict::Weak => Verdict::Weak,
+            riddle_rag::Verdict::Unsupported => Verdict::Unsupported,
+        }),
     }
 }
 

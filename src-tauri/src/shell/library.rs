@@ -9,8 +9,8 @@ use crate::{
     commands::Reply,
     convert::{clean, file_of_record, shown, state_counts},
     dto::{
-        Added, Failure, Folder, IndexBytes, LedgerPage, LedgerQuery, LedgerRow, LedgerSort,
-        LibraryState, Rule, RulePreview,
+        Added, AppEvent, Failure, Folder, IndexBytes, LedgerPage, LedgerQuery, LedgerRow,
+        LedgerSort, LibraryState, Rule, RulePreview,
     },
 };
 
@@ -33,6 +33,7 @@ impl Shell {
                     ),
                     path: shown(&it.path),
                     present: it.present,
+                    confined: it.confined,
                     counts: state_counts(&it.counts),
                 })
                 .collect(),
@@ -71,6 +72,16 @@ impl Shell {
         let path = path.ok_or_else(|| Failure::gone("this folder is no longer in the library"))?;
         self.indexer.ask(move |library| Ok(library.remove_root(&path)?))?;
         self.engine.refresh();
+        Ok(())
+    }
+
+    /// Marks a folder as one whose text never leaves this computer, or takes the mark away.
+    pub(crate) fn confine(&self, folder: i64, confined: bool) -> Reply<()> {
+        let folders = self.records.folders()?;
+        let path = folders.into_iter().find(|it| it.id == RootId(folder)).map(|it| it.path);
+        let path = path.ok_or_else(|| Failure::gone("this folder is no longer in the library"))?;
+        self.records.confine(&path, confined)?;
+        self.tell(AppEvent::Library { state: self.library()? });
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use riddle_rag::models::{KNOWN, Kind, Network, Progress, PullOptions, Stage};
+use riddle_rag::models::{Format, KNOWN, Kind, Network, Progress, PullOptions, Stage};
 use tauri::ipc::Channel;
 
 use super::{Shell, lock};
@@ -55,6 +55,8 @@ impl Shell {
     pub(crate) fn models(&self) -> Reply<Models> {
         let store = self.config.model_store()?;
         let (embedder, reranker) = (self.wanted_embedder()?, self.reranker()?);
+        let settings = self.settings_now();
+        let writer = settings.local_model();
         let installed = store.list_all().map_err(Failure::from)?;
         let has = |name: &str| installed.iter().any(|it| it.name == name);
         let available = KNOWN.iter().map(|it| AvailableModel {
@@ -69,7 +71,9 @@ impl Shell {
         let mut shown: Vec<InstalledModel> = installed
             .iter()
             .map(|it| InstalledModel {
-                active: it.name == embedder || reranker.as_deref() == Some(&it.name),
+                active: [Some(embedder.as_str()), reranker.as_deref(), writer]
+                    .contains(&Some(it.name.as_str())),
+                writes: it.kind == Kind::Llm && it.format == Format::Gguf,
                 kind: it.kind.into(),
                 bytes: it.bytes,
                 license: it.license.as_deref().map(clean),
@@ -87,6 +91,7 @@ impl Shell {
                 bytes: 0,
                 license: None,
                 source: "a folder outside the store".to_owned(),
+                writes: false,
                 name,
             }));
         }
@@ -94,8 +99,9 @@ impl Shell {
             installed: shown,
             available,
             fetching: lock(&self.pulling).as_ref().map(|it| it.0.clone()),
-            offline: self.settings_now().offline,
+            offline: settings.offline,
             folder: self.config.models_dir().display().to_string(),
+            memory_bytes: riddle_metrics::machine_memory(),
         })
     }
 
@@ -207,7 +213,9 @@ impl Shell {
     }
 
     pub(crate) fn remove_model(&self, name: &str) -> Reply<()> {
-        if name == self.wanted_embedder()? || self.reranker()?.as_deref() == Some(name) {
+        let is_writer = self.settings_now().local_model() == Some(name);
+        if is_writer || name == self.wanted_embedder()? || self.reranker()?.as_deref() == Some(name)
+        {
             return Err(Failure::bad(format!("{name} is in use: choose another one first")));
         }
         self.config.model_store()?.remove(name).map_err(Failure::from)?;

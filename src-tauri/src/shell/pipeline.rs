@@ -17,7 +17,7 @@ use crate::{
     commands::Reply,
     convert::{clean, file_ref, now},
     dto::{
-        CalibrationInfo, CalibrationTable, Comparison, CurvePoint, Failure, LayerTrace,
+        CalibrationInfo, CalibrationTable, Comparison, CurvePoint, Failure, Generation, LayerTrace,
         MemorySample, Outcome, PipelineTrace, Plan, PruneMode, ReplayCandidate, ReplayRequest,
         ReplayResult, RunFigures, StageTime, TraceCandidate,
     },
@@ -39,6 +39,7 @@ pub(crate) struct LastRun {
     at: i64,
     asked: bool,
     memory: Vec<Sample>,
+    generation: Option<Generation>,
     /// A full forward on the same candidates, once somebody has asked for one.
     full: Option<Arc<Trace>>,
 }
@@ -62,6 +63,7 @@ impl LastRun {
             at: now(),
             asked: false,
             memory: Vec::new(),
+            generation: None,
             full: full.map(Arc::new),
         }
     }
@@ -71,8 +73,13 @@ impl LastRun {
     }
 
     /// The run of a question, at its end.
-    pub(super) fn finish(self, times: BTreeMap<&'static str, f64>, started: Instant) -> LastRun {
-        LastRun { asked: true, times, total_ms: millis(started), ..self }
+    pub(super) fn finish(
+        self,
+        times: BTreeMap<&'static str, f64>,
+        started: Instant,
+        generation: Option<Generation>,
+    ) -> LastRun {
+        LastRun { asked: true, times, total_ms: millis(started), generation, ..self }
     }
 
     fn trace(&self) -> PipelineTrace {
@@ -123,6 +130,7 @@ impl LastRun {
             memory: self.memory(),
             memory_budget: settings.memory_budget,
             replayable: self.full.is_some(),
+            generation: self.generation.clone(),
         }
     }
 

@@ -1,21 +1,29 @@
 //! Settings: read once, kept in the catalog, turned into requests.
 
-use std::sync::PoisonError;
+use std::{
+    path::{Component, Path},
+    sync::PoisonError,
+};
 
-use riddle_rag::{self as rag, Meets, Records, RemoteLlm, RerankSettings, SearchRequest};
+use riddle_rag::{
+    self as rag, LLM_LOCAL, LocalLlm, Meets, Records, RemoteLlm, RerankSettings, SearchRequest,
+};
 
 use super::{Shell, lock};
 use crate::{
     commands::Reply,
     desktop,
     dto::{
-        AppEvent, Endpoint, Failure, PruneMode, Pruning, Remote, Rerank, SearchFilter,
-        SettingProblem, Settings, SettingsState,
+        AppEvent, Endpoint, EndpointKey, Failure, KeyPlace, PruneMode, Pruning, Remote, Rerank,
+        SearchFilter, SettingProblem, Settings, SettingsState,
     },
 };
 
 /// Setting: everything a person has set, as JSON.
 const SETTINGS: &str = "desktop.settings";
+
+/// What the rest of the program and the smallest models take together.
+const SMALLEST_BUDGET: u64 = 256 << 20;
 
 /// What was set; the defaults where that can not be read (another version, or a hand).
 pub(super) fn read(records: &Records) -> rag::Result<Settings> {
@@ -42,11 +50,22 @@ impl Settings {
         if !(5..=100).contains(&self.results) || !(5..=200).contains(&self.candidates) {
             return bad("results are between 5 and 100, candidates between 5 and 200");
         }
-        if ![rag::LLM_EXTRACTIVE, rag::LLM_REMOTE].contains(&self.llm.as_str()) {
-            return bad("answers are quoted (extractive) or written by an endpoint (remote)");
+        let known = [rag::LLM_EXTRACTIVE, rag::LLM_REMOTE].contains(&self.llm.as_str());
+        if !known && self.local_model().is_none() {
+            return bad(
+                "answers are quoted (extractive), or written by an installed model (local:NAME) or an endpoint (remote)",
+            );
         }
         if !(1024..=1_000_000).contains(&self.remote.context_tokens) {
             return bad("a model's context is between 1024 and 1000000 tokens");
+        }
+        if self.local.context_tokens.is_some_and(|it| !(512..=1_000_000).contains(&it)) {
+            return bad(
+                "the context of a model on this computer is between 512 and 1000000 tokens",
+            );
+        }
+        if self.local.memory_budget.is_some_and(|it| it < SMALLEST_BUDGET) {
+            return bad("a language model's memory is 256 MiB or more");
         }
         if rerank.window == Some(0) || rerank.micro_batch_tokens == Some(0) {
             return bad("window and micro-batch are at least 1");
@@ -64,6 +83,15 @@ impl Settings {
             return bad("a threshold is 0 or more, a precision or probability between 0 and 1");
         }
         Ok(())
+    }
+
+    /// The model in this process that answers: its name in the store, never a path.
+    pub(super) fn local_model(&self) -> Option<&str> {
+        let name = self.llm.strip_prefix(LLM_LOCAL)?;
+        let path = Path::new(name);
+        let is_file = path.extension().is_some_and(|it| it.eq_ignore_ascii_case("gguf"));
+        let plain = path.components().all(|it| matches!(it, Component::Normal(_)));
+        (!name.trim().is_empty() && !is_file && plain).then_some(name)
     }
 }
 
@@ -114,6 +142,7 @@ impl Shell {
 
     /// Keeps settings; what they mean for the desktop is the caller's to apply, who then tells the problems.
     pub(crate) fn keep_settings(&self, settings: Settings) -> Reply<()> {
+        let before = self.settings_now();
         settings.check()?;
         let text = serde_json::to_string(&settings).map_err(Failure::other)?;
         self.records.set_setting(SETTINGS, Some(&text))?;
@@ -123,6 +152,11 @@ impl Shell {
         // An address that is none yet can be sent nothing either.
         if self.records.endpoint(&settings.remote.url).is_ok_and(|it| !it.is_local) {
             self.records.allow_endpoint(&settings.remote.url, settings.remote.allowed)?;
+        }
+        let is_other = (&before.llm, before.local) != (&settings.llm, settings.local);
+        if is_other && before.local_model().is_some() {
+            // Nobody asks it any more, and it may be most of what this process takes.
+            self.engine.run(|shell, _| shell.engine.release_models());
         }
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
         Ok(())
@@ -144,6 +178,30 @@ impl Shell {
         }
     }
 
+    /// Where the key of the endpoint is. Nobody is asked to unlock anything for that.
+    pub(crate) fn endpoint_key(&self) -> Reply<EndpointKey> {
+        if key_of_environment().is_some() {
+            return Ok(EndpointKey { place: KeyPlace::Environment, problem: None });
+        }
+        Ok(match self.records.key_state(&self.settings_now().remote.url)? {
+            rag::KeyState::None => EndpointKey { place: KeyPlace::None, problem: None },
+            rag::KeyState::Kept => EndpointKey { place: KeyPlace::Kept, problem: None },
+            rag::KeyState::Unknown(why) => {
+                EndpointKey { place: KeyPlace::Unknown, problem: Some(why) }
+            }
+        })
+    }
+
+    pub(crate) fn set_endpoint_key(&self, key: &str) -> Reply<EndpointKey> {
+        self.records.keep_key(&self.settings_now().remote.url, key)?;
+        self.endpoint_key()
+    }
+
+    pub(crate) fn forget_endpoint_key(&self) -> Reply<EndpointKey> {
+        self.records.forget_key(&self.settings_now().remote.url)?;
+        self.endpoint_key()
+    }
+
     /// The model that answers, where an endpoint does.
     pub(crate) fn remote(&self) -> Option<RemoteLlm> {
         let Remote { url, model, context_tokens, .. } = self.settings_now().remote;
@@ -151,9 +209,19 @@ impl Shell {
         (!model.is_empty()).then(|| RemoteLlm {
             url,
             model,
-            key: std::env::var("RIDDLE_LLM_KEY").ok().filter(|it| !it.trim().is_empty()),
+            key: key_of_environment(),
             context_tokens: Some(context_tokens as usize),
         })
+    }
+
+    /// How a model in this process runs.
+    pub(crate) fn local(&self) -> LocalLlm {
+        let local = self.settings_now().local;
+        LocalLlm {
+            memory_budget: local.memory_budget,
+            context_tokens: local.context_tokens.map(|it| it as usize),
+            ..LocalLlm::default()
+        }
     }
 
     /// A search as the settings want it.
@@ -171,14 +239,26 @@ impl Shell {
     }
 }
 
+/// The key that the environment gives; it goes before one that is kept.
+fn key_of_environment() -> Option<String> {
+    let key = std::env::var("RIDDLE_LLM_KEY").ok()?;
+    Some(key.trim().to_owned()).filter(|it| !it.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn settings_out_of_range_are_refused() {
-        let wrong: [fn(&mut Settings); 7] = [
+        let wrong: [fn(&mut Settings); 13] = [
             |it| it.remote.context_tokens = 10,
+            |it| it.local.context_tokens = Some(10),
+            |it| it.local.memory_budget = Some(1 << 20),
+            |it| it.llm = "local:".to_owned(),
+            |it| it.llm = "local:/etc/passwd".to_owned(),
+            |it| it.llm = "local:../tiny".to_owned(),
+            |it| it.llm = "local:model.gguf".to_owned(),
             |it| it.text_size = 10,
             |it| it.results = 0,
             |it| it.llm = "oracle".to_owned(),
@@ -187,6 +267,10 @@ mod tests {
             |it| it.rerank.pruning = Pruning::Threshold { threshold: -1.0 },
         ];
         assert!(Settings::default().check().is_ok());
+        for llm in ["remote", "local:tiny", "local:org/tiny"] {
+            let settings = Settings { llm: llm.to_owned(), ..Settings::default() };
+            assert!(settings.check().is_ok(), "{llm}");
+        }
         for spoil in wrong {
             let mut settings = Settings::default();
             spoil(&mut settings);

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Files, home, sample_library};
+use common::{Files, choose, home, sample_library};
 use riddle_desktop_tests::{Error, Session, repository};
 use serde_json::{Value, json};
 
@@ -100,21 +100,5 @@ async fn move_the_threshold(app: &Session) -> Result<(), Error> {
     );
     let kept: Value = app.invoke("settings", json!({})).await?;
     assert_eq!(kept["settings"]["rerank"]["mode"], "set", "{kept}");
-    Ok(())
-}
-
-/// Sets a slider or a list as a person does: the value, and the events that follow.
-async fn choose(app: &Session, id: &str, value: &str) -> Result<(), Error> {
-    app.find(id, "").await?;
-    let script = format!(
-        "const it = document.querySelector('[data-testid={id}]');
-         const set = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(it), 'value').set;
-         set.call(it, {});
-         it.dispatchEvent(new Event('input', {{ bubbles: true }}));
-         it.dispatchEvent(new Event('change', {{ bubbles: true }}));
-         return it.value;",
-        json!(value)
-    );
-    app.script(&script).await?;
     Ok(())
 }

@@ -53,6 +53,8 @@ class App {
   keysShown = $state(false);
   /** Rises when installed models change: who shows them asks again. */
   modelsTurn = $state(0);
+  /** Rises when searches see more than before. */
+  indexTurn = $state(0);
   /** Rises when the search box is to take the focus. */
   summons = $state(0);
   /** A filter that another view wants the ledger to open with. */
@@ -97,6 +99,9 @@ class App {
         break;
       case "settings":
         this.settings = event.state;
+        break;
+      case "refreshed":
+        this.indexTurn += 1;
         break;
       case "models":
         this.modelsTurn += 1;

@@ -1,18 +1,26 @@
 // Questions and answers: the thread on screen, the answer that is being written, and the history.
 
 import { app, failure } from "./app.svelte";
-import { Channel, commands, type Answer, type AskEvent, type Citation, type Failure, type Hit, type ThreadSummary } from "./bindings";
+import { Channel, commands, type Answer, type AskEvent, type Citation, type Failure, type Hit, type Outgoing, type Sentence, type ThreadSummary, type Verdict } from "./bindings";
 
 /** A question with its answer, as far as it is there. */
 export interface Turn {
   id: number;
   question: string;
-  /** What has been written so far; replaced by the checked sentences. */
+  /** Sentences that have been checked while the answer is being written. */
+  checked: Sentence[];
+  /** What has been written since the last of them. */
   written: string;
   passages: Hit[];
   searchedFor: string;
   answer: Answer | null;
   problem: Failure | null;
+}
+
+/** A question that waits until the person has seen what would be sent, and has allowed it. */
+export interface Consent {
+  text: string;
+  outgoing: Outgoing;
 }
 
 /** What the preview beside the answer shows. */
@@ -42,6 +50,14 @@ export function pieces(text: string, known: number): Piece[] {
   return result;
 }
 
+/** Answers of earlier versions have no verdict, and a similarity below this was called weak. */
+const WEAK = 0.6;
+
+/** Whether a sentence is true to what it cites. */
+export function verdict(sentence: Sentence): Verdict {
+  return sentence.verdict ?? (sentence.support < WEAK ? "weak" : "supported");
+}
+
 class Ask {
   turns = $state.raw<Turn[]>([]);
   thread = $state<number | null>(null);
@@ -49,6 +65,7 @@ class Ask {
   historyText = $state("");
   cited = $state.raw<Cited | null>(null);
   draft = $state("");
+  consent = $state.raw<Consent | null>(null);
   private id = 0;
 
   running = $derived(this.turns.find((it) => it.answer === null && it.problem === null) ?? null);
@@ -67,9 +84,10 @@ class Ask {
     this.turns = answers.map((answer) => ({
       id: ++this.id,
       question: answer.question,
+      checked: [],
       written: "",
       passages: [],
-      searchedFor: answer.question,
+      searchedFor: answer.searchedFor ?? answer.question,
       answer,
       problem: null,
     }));
@@ -88,11 +106,39 @@ class Ask {
     await this.loadHistory();
   }
 
+  /** Whether the next question would go to another computer that nobody has allowed yet. */
+  private get unasked(): boolean {
+    const state = app.settings;
+    if (!state || state.settings.llm !== "remote" || state.settings.offline) return false;
+    return !state.endpoint.local && state.endpoint.problem === null && state.settings.remote.model !== "" && !state.settings.remote.allowed;
+  }
+
+  /** Shows what would be sent; nothing is. */
+  private async look(text: string) {
+    const filter = { folders: [], kinds: [], modifiedFrom: null, modifiedUntil: null };
+    const outgoing = await app.try(() => commands.askPreview({ id: 0, text, thread: this.thread, filter }));
+    if (outgoing) this.consent = { text, outgoing };
+  }
+
+  /** Allows the endpoint from now on, and asks. */
+  async allow() {
+    const text = this.consent?.text;
+    const remote = app.settings?.settings.remote;
+    this.consent = null;
+    if (!text || !remote) return;
+    await app.change({ remote: { ...remote, allowed: true } });
+    this.send(text);
+  }
+
   send(text = this.draft.trim()) {
     if (!text || this.running) return;
+    if (this.unasked) {
+      void this.look(text);
+      return;
+    }
     this.draft = "";
     const id = ++this.id;
-    this.turns = [...this.turns, { id, question: text, written: "", passages: [], searchedFor: text, answer: null, problem: null }];
+    this.turns = [...this.turns, { id, question: text, checked: [], written: "", passages: [], searchedFor: text, answer: null, problem: null }];
     const events = new Channel<AskEvent>();
     events.onmessage = (event) => this.hear(id, event);
     const filter = { folders: [], kinds: [], modifiedFrom: null, modifiedUntil: null };
@@ -106,11 +152,17 @@ class Ask {
       this.turns = this.turns.map((it) => (it.id === id ? { ...it, ...change } : it));
     };
     switch (event.event) {
+      case "rewritten":
+        patch({ searchedFor: event.text });
+        break;
       case "evidence":
         patch({ passages: event.passages, searchedFor: event.searchedFor });
         break;
       case "piece":
         patch({ written: (this.turns.find((it) => it.id === id)?.written ?? "") + event.text });
+        break;
+      case "checked":
+        patch({ checked: [...(this.turns.find((it) => it.id === id)?.checked ?? []), event.sentence], written: "" });
         break;
       case "done":
         patch({ answer: event.answer });

@@ -37,6 +37,8 @@ export interface SuggestedFolder {
 export type AppEvent =
 	/** Indexing went on, at most four times a second. */
 	| { event: 'library'; state: LibraryState }
+	/** Searches see what was indexed last: one that has found nothing may find something now. */
+	| { event: 'refreshed' }
 	/** Settings changed, by this window or by the tray. */
 	| { event: 'settings'; state: SettingsState }
 	/** Models were installed, removed or chosen. */
@@ -238,14 +240,19 @@ export interface Question {
 }
 
 /**
- * `evidence`, any number of `piece`, then one of `done` and `failed`. A stopped answer is `done` with
+ * `rewritten` for some that follow others, `evidence`, any number of `piece` and `checked`, then one of `done` and
+ * `failed`. A stopped answer is `done` with
  * `stopped` set.
  */
 export type AskEvent =
+	/** A language model has put a question that follows others so that it stands by itself. */
+	| { event: 'rewritten'; question: number; text: string }
 	/** The passages that the answer may cite, in the order of their numbers. */
 	| { event: 'evidence'; question: number; passages: Hit[]; order: Order; notices: string[]; searchedFor: string }
-	/** More of the answer; citations are written `[n]`. Provisional: `done` brings the checked sentences. */
+	/** More of the answer; citations are written `[n]`. */
 	| { event: 'piece'; question: number; text: string }
+	/** The pieces since the one before are this sentence, which has been held against what it cites. */
+	| { event: 'checked'; question: number; sentence: Sentence }
 	| { event: 'done'; question: number; answer: Answer }
 	| { event: 'failed'; question: number; failure: Failure };
 
@@ -277,15 +284,79 @@ export interface Answer {
 	tokens: number | null;
 	/** What a model was asked, word for word. */
 	prompt: string | null;
+	/** What was searched for, where it is not the question as typed. */
+	searchedFor: string | null;
+	/** Passages that the answer was written from. */
+	passages: number[];
+	/** Passages that were not sent, because their folders never leave this computer. */
+	heldBack: number;
+	/** What it took, where a model in this process wrote it. */
+	generation: Generation | null;
+}
+
+/** What a model in this process took for an answer. */
+export interface Generation {
+	/** Its name in the store. */
+	model: string;
+	promptTokens: number;
+	/** Of these, tokens that were known from the prompt before. */
+	reusedTokens: number;
+	/** Milliseconds of reading the rest of the prompt. */
+	promptMs: number;
+	/** Milliseconds from the prompt to the first words; 0 when there are none. */
+	firstTokenMs: number;
+	/** Tokens written. */
+	tokens: number;
+	/** Milliseconds of writing them. */
+	decodeMs: number;
+	tokensPerSecond: number;
+	/** Tokens read and written together at most. */
+	contextTokens: number;
+	/** Layers that were read ahead, where a part of the model is read from disk. */
+	windowLayers: number;
+	residentWeightBytes: number;
+	/** Keys and values, when the context is full. */
+	kvCacheBytes: number;
+	/** What each token reads from disk; 0: the model is in memory. */
+	streamedBytesPerToken: number;
+	bytesRead: number;
+	/** Milliseconds that the computation waited for them. */
+	ioWaitMs: number;
+}
+
+/** What the endpoint would be sent for a question; nothing is sent to find that out. */
+export interface Outgoing {
+	/** Scheme, host and port that it would be sent to. */
+	origin: string;
+	question: string;
+	/** In the order of their numbers. */
+	passages: Hit[];
+	/** Folders that the passages come from. */
+	folders: OutgoingFolder[];
+	/** Passages that would not be sent, because their folders never leave this computer. */
+	heldBack: number;
+	/** What it would be asked, word for word; in a thread also to understand the question. */
+	prompt: string;
+}
+
+export interface OutgoingFolder {
+	/** Shortened by the home folder (`~`). */
+	folder: string;
+	passages: number;
 }
 
 export interface Sentence {
 	text: string;
 	/** The citation it was checked against. */
 	citation: number | null;
-	/** 1: the passage says it verbatim; else the similarity of the closest sentence. */
+	/** How sure it is that what it cites says so, 0…1. */
 	support: number;
+	/** `null` in answers that an earlier version kept. */
+	verdict: Verdict | null;
 }
+
+/** Whether a sentence is true to what it cites. */
+export type Verdict = 'supported' | 'weak' | 'unsupported';
 
 export interface Citation {
 	n: number;
@@ -362,6 +433,8 @@ export interface Folder {
 	name: string;
 	/** It is there now; a missing one keeps its entries. */
 	present: boolean;
+	/** Its text never leaves this computer. */
+	confined: boolean;
 	counts: StateCount[];
 }
 
@@ -450,6 +523,8 @@ export interface PipelineTrace {
 	 * it runs the full forward once.
 	 */
 	replayable: boolean;
+	/** What it took to write the answer, where a model in this process did. */
+	generation: Generation | null;
 }
 
 export interface StageTime {
@@ -646,6 +721,8 @@ export interface Models {
 	fetching: string | null;
 	offline: boolean;
 	folder: string;
+	/** Memory of this computer, where the system tells. */
+	memoryBytes: number | null;
 }
 
 export interface InstalledModel {
@@ -655,8 +732,10 @@ export interface InstalledModel {
 	license: string | null;
 	/** Where it came from. */
 	source: string;
-	/** Searches use it. */
+	/** Searches or answers use it. */
 	active: boolean;
+	/** A language model that can write answers in this process. */
+	writes: boolean;
 }
 
 export interface AvailableModel {
@@ -713,9 +792,10 @@ export interface Settings {
 	keepHistory: boolean;
 	/** Seconds without use after which models leave the memory; 0: never. */
 	unloadAfter: number;
-	/** `extractive` or `remote`. */
+	/** `extractive`, `remote`, or `local:NAME` with the name of an installed language model. */
 	llm: string;
 	remote: Remote;
+	local: Local;
 	/** Hits shown, 5…100. */
 	results: number;
 	/** Candidates of each retriever, 5…200. */
@@ -734,6 +814,27 @@ export interface Remote {
 	contextTokens: number;
 	/** Questions and passages may be sent to it, although it is on another machine. */
 	allowed: boolean;
+}
+
+/** How a language model runs in this process. */
+export interface Local {
+	/**
+	 * Bytes that the process is to stay within, 256 MiB or more: what does not fit is read from disk while the
+	 * model writes; `null`: it is wholly in memory.
+	 */
+	memoryBudget: number | null;
+	/** Tokens that it reads and writes together, 512…1000000; `null`: as many as are useful and fit. */
+	contextTokens: number | null;
+}
+
+/** Where the endpoint's key is. The key itself never comes here. */
+export type KeyPlace = 'none' | 'kept' | 'environment' | 'unknown';
+
+/** What is known of the endpoint's key. */
+export interface EndpointKey {
+	place: KeyPlace;
+	/** Why nobody knows, and what works instead. */
+	problem: string | null;
 }
 
 /** What is known of the endpoint without asking it. */
@@ -777,9 +878,25 @@ export const commands = {
 	ask(question: Question, events: Channel<AskEvent>): Promise<void> {
 		return invoke('ask', { question, events });
 	},
+	/** What the endpoint would be sent for a question; nothing is sent. */
+	askPreview(question: Question): Promise<Outgoing> {
+		return invoke('ask_preview', { question });
+	},
 	/** Whether the reranker can be held to a precision or an error probability. */
 	calibration(): Promise<CalibrationInfo> {
 		return invoke('calibration');
+	},
+	/** Where the key of the endpoint is; the key itself is never told. */
+	endpointKey(): Promise<EndpointKey> {
+		return invoke('endpoint_key');
+	},
+	/** Forgets the key of the endpoint. */
+	endpointKeyForget(): Promise<EndpointKey> {
+		return invoke('endpoint_key_forget');
+	},
+	/** Keeps a key for the endpoint in the system's secret store. */
+	endpointKeySet(key: string): Promise<EndpointKey> {
+		return invoke('endpoint_key_set', { key });
 	},
 	/** Subscribes to what the app tells unasked. */
 	events(channel: Channel<AppEvent>): Promise<void> {
@@ -824,6 +941,10 @@ export const commands = {
 	/** Lets the person pick folders and adds them; an empty list when the dialog was closed. */
 	libraryAddDialog(): Promise<Added[]> {
 		return invoke('library_add_dialog');
+	},
+	/** Marks a folder as one whose text never leaves this computer, or takes the mark away. */
+	libraryConfine(folder: number, confined: boolean): Promise<void> {
+		return invoke('library_confine', { folder, confined });
 	},
 	/** Pauses indexing or goes on; kept over a restart. */
 	libraryPause(paused: boolean): Promise<void> {
@@ -977,7 +1098,11 @@ export const commands = {
 export const commandNames = [
 	'about',
 	'ask',
+	'ask_preview',
 	'calibration',
+	'endpoint_key',
+	'endpoint_key_forget',
+	'endpoint_key_set',
 	'events',
 	'finish_first_run',
 	'history',
@@ -989,6 +1114,7 @@ export const commandNames = [
 	'library',
 	'library_add',
 	'library_add_dialog',
+	'library_confine',
 	'library_pause',
 	'library_rebuild',
 	'library_remove',

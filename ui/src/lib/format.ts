@@ -43,6 +43,17 @@ export function bytes(value: number): string {
   return `${text}\u00a0${UNITS[unit]}`;
 }
 
+/** Memory, in the binary units that its modules are sold in. */
+export function memory(value: number): string {
+  const gib = value / 2 ** 30;
+  return gib < 0.995 ? `${plain.format(value / 2 ** 20)}\u00a0MiB` : `${gib < 99.5 ? upToOne.format(gib) : plain.format(gib)}\u00a0GiB`;
+}
+
+/** How many in a second: with a digit behind the point where that says something. */
+export function rate(value: number): string {
+  return value < 99.5 ? upToOne.format(value) : plain.format(value);
+}
+
 /** A duration in milliseconds, short: "0.4 ms", "37 ms", "1.2 s", "3 min". */
 export function millis(value: number): string {
   if (value === 0) return "0\u00a0ms";

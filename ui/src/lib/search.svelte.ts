@@ -77,6 +77,10 @@ class Search {
   private acceptedOrder: number[] = [];
   private keyAt = 0;
   private last = "";
+  /** More was indexed since the search began. */
+  private more = false;
+  /** Nothing of it has come yet. */
+  private waiting = false;
 
   hit = $derived(this.rows.find((it) => it.chunk === this.selected) ?? null);
   filtered = $derived(
@@ -100,6 +104,8 @@ class Search {
     const text = this.text.trim();
     if (text === this.last && !again) return;
     this.last = text;
+    this.more = false;
+    this.waiting = true;
     this.id += 1;
     const id = this.id;
     if (!text) {
@@ -118,6 +124,17 @@ class Search {
     });
   }
 
+  /** More was indexed: what has found nothing is searched for again. */
+  refreshed() {
+    this.more = true;
+    this.again();
+  }
+
+  /** What has ended without a hit is searched for once more, if more was indexed since it began. */
+  private again() {
+    if (this.more && !this.waiting && this.phase === "settled" && this.rows.length === 0 && this.last) this.run(true);
+  }
+
   private clear() {
     this.live = null;
     this.phase = "idle";
@@ -131,6 +148,7 @@ class Search {
   }
 
   hear(event: SearchEvent, text: string) {
+    this.waiting = false;
     switch (event.event) {
       case "firstHits":
         this.begin(event.hits, text);
@@ -139,6 +157,7 @@ class Search {
         this.firstMs = event.ms;
         this.phase = event.reranking ? "reranking" : "settled";
         this.noteKey();
+        this.again();
         break;
       case "layer":
         this.onLayer(event.layer, event.layers, event.accepted, event.dropped);
@@ -157,6 +176,7 @@ class Search {
         this.show(event.hits.map((it) => it.chunk));
         this.live = null;
         this.ended += 1;
+        this.again();
         break;
       case "failed":
         if (event.failure.code === "cancelled") break;

@@ -265,5 +265,6 @@ export function trace(text: string, found: Found[], all: number[][], decided: De
     memory: model ? memory : [],
     memoryBudget: model ? budget : null,
     replayable: all.length > 0,
+    generation: null,
   };
 }

@@ -3,7 +3,7 @@
 
 import { mockIPC } from "@tauri-apps/api/mocks";
 
-import type { Answer, AppEvent, Folder, Hit, LayerTrace, LedgerRow, LibraryState, ModelEvent, Models, PipelineTrace, Rule, SearchFilter, Settings, SettingsState, Span, State, StateCount, ThreadSummary } from "../lib/bindings";
+import type { Answer, AppEvent, Folder, Hit, KeyPlace, LayerTrace, LedgerRow, LibraryState, ModelEvent, Models, PipelineTrace, Rule, SearchFilter, Settings, SettingsState, Span, State, StateCount, ThreadSummary, Verdict } from "../lib/bindings";
 import { mark, terms } from "../lib/marks";
 import { curve, decide, find, hit, LAYERS, replay, scores, TOP_K, trace, type Found } from "./engine";
 import { addHostile, files, passages, ROOT } from "./files";
@@ -15,11 +15,20 @@ interface Sender<T> {
   onmessage: (message: T) => void;
 }
 
+const GIB = 2 ** 30;
+
 const scenes = new Set((new URLSearchParams(window.location.search).get("mock") ?? "").split(",").filter(Boolean));
 const query = new URLSearchParams(window.location.search);
 const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 const now = () => Math.floor(Date.now() / 1000);
 const fail = (code: string, message: string) => Promise.reject({ code, message });
+
+/** Language models: with the scene `local` the first answers from memory, with `large` the second from the disk. */
+const WRITERS: Models["installed"] = [
+  { name: "Qwen3-1.7B-Q4_K_M", kind: "llm", bytes: 1_107_409_152, license: "Apache-2.0", source: "Qwen/Qwen3-1.7B-GGUF", active: false, writes: true },
+  { name: "Qwen3-14B-Q5_K_M", kind: "llm", bytes: 10_514_569_312, license: "Apache-2.0", source: "Qwen/Qwen3-14B-GGUF", active: false, writes: true },
+];
+const WRITER = scenes.has("local") ? WRITERS[0] : scenes.has("large") ? WRITERS[1] : undefined;
 
 let appEvents: Sender<AppEvent> | undefined;
 let searchId = 0;
@@ -37,12 +46,15 @@ let settings: Settings = {
   offline: false,
   keepHistory: true,
   unloadAfter: 60,
-  llm: scenes.has("remote") ? "remote" : "extractive",
+  llm: scenes.has("remote") ? "remote" : WRITER ? `local:${WRITER.name}` : "extractive",
+  local: { memoryBudget: scenes.has("large") ? 4 * GIB : null, contextTokens: null },
   remote: { url: scenes.has("far") ? "https://api.example.org/v1" : "http://localhost:11434/v1", model: "qwen3:4b", contextTokens: 8192, allowed: false },
   results: 10,
   candidates: 20,
   rerank: { mode: "set", pruning: { kind: "threshold", threshold: 0.32 }, window: 2, microBatchTokens: null, rowShare: null, memoryBudget: 250_000_000 },
 };
+
+let keyPlace: KeyPlace = "none";
 
 function endpointOf(url: string): SettingsState["endpoint"] {
   const parsed = /^https?:\/\/[^/\s]+/.test(url) ? new URL(url) : null;
@@ -69,8 +81,8 @@ let folders: Folder[] =
   scenes.has("first") || scenes.has("empty")
     ? []
     : [
-        { id: 1, path: ROOT, name: "Documents", present: true, counts: [] },
-        { id: 2, path: "/media/mira/BOAT-STICK", name: "BOAT-STICK", present: !scenes.has("error"), counts: [] },
+        { id: 1, path: ROOT, name: "Documents", present: true, confined: false, counts: [] },
+        { id: 2, path: "/media/mira/BOAT-STICK", name: "BOAT-STICK", present: !scenes.has("error"), confined: true, counts: [] },
       ];
 
 const ODD: [string, string, State, string, number][] = [
@@ -154,7 +166,7 @@ const changed = () => tell({ event: "library", state: library() });
 function addFolder(path: string) {
   if (!path.startsWith("/")) return { path, problem: `“${path}” is not an absolute path. Begin with a slash.` };
   if (folders.some((it) => it.path === path)) return { path, problem: `${path} is in the library already.` };
-  folders = [...folders, { id: folders.length + 1, path, name: path.split("/").at(-1) ?? path, present: true, counts: [] }];
+  folders = [...folders, { id: folders.length + 1, path, name: path.split("/").at(-1) ?? path, present: true, confined: false, counts: [] }];
   ledgerRows = undefined;
   cachedCounts = undefined;
   changed();
@@ -275,6 +287,13 @@ function quote(text: string, question: string, most: number): string[] {
     .map((it) => it.sentence);
 }
 
+/** With the scene `weak` the second sentence is weakly supported and the third is not at all. */
+function support(index: number): { support: number; verdict: Verdict } {
+  if (scenes.has("endless") && index > 0) return { support: 0, verdict: "unsupported" };
+  if (!scenes.has("weak") || index === 0) return { support: 1, verdict: "supported" };
+  return index === 1 ? { support: 0.48, verdict: "weak" } : { support: 0.06, verdict: "unsupported" };
+}
+
 function answerFor(question: string, thread: number | null, found: Found[], atSeconds = now()): Answer {
   const [best, second] = found;
   const parts: { text: string; n: number; found: Found }[] = [];
@@ -288,7 +307,7 @@ function answerFor(question: string, thread: number | null, found: Found[], atSe
     thread: thread ?? entry,
     at: atSeconds,
     question,
-    sentences: good ? parts.map((it, index) => ({ text: it.text, citation: it.n, support: scenes.has("weak") && index === 1 ? 0.48 : 1 })) : [],
+    sentences: good ? parts.map((it, index) => ({ text: scenes.has("endless") && index > 0 ? "diwe".repeat(300) : it.text, citation: it.n, ...support(index) })) : [],
     reason: good ? null : "nothing in your files answers this",
     citations: good
       ? used.map((n) => {
@@ -298,16 +317,28 @@ function answerFor(question: string, thread: number | null, found: Found[], atSe
         })
       : [],
     evidence: good ? 0.82 : 0.21,
-    llm: scenes.has("remote") ? "remote:qwen3:4b" : "extractive",
+    llm: scenes.has("remote") ? "remote:qwen3:4b" : WRITER ? `local:${WRITER.name}` : "extractive",
     order: { kind: "reranked", model: RERANKER },
     notices: [],
     notSearched: allCounts().filter((it) => !["indexed", "excluded", "unsupported"].includes(it.state)),
     firstWordsMs: 96,
     ms: 214,
     stopped: false,
-    tokens: scenes.has("remote") ? 64 : null,
-    prompt: scenes.has("remote") ? `You answer questions from numbered passages…\n\n${parts.map((it) => `[${it.n}] ${it.text}`).join("\n\n")}\n\nQuestion: ${question}` : null,
+    tokens: scenes.has("remote") ? 64 : WRITER ? 71 : null,
+    generation: WRITER ? generation(WRITER) : null,
+    prompt: scenes.has("remote") || WRITER ? `You answer questions from numbered passages…\n\n${parts.map((it) => `[${it.n}] ${it.text}`).join("\n\n")}\n\nQuestion: ${question}` : null,
+    searchedFor: null,
+    passages: [],
+    heldBack: 0,
   };
+}
+
+function generation({ name, bytes }: Models["installed"][0]): Answer["generation"] {
+  const large = scenes.has("large");
+  const common = { model: name, promptTokens: 1218, tokens: 71 };
+  return large
+    ? { ...common, reusedTokens: 0, promptMs: 41_300, firstTokenMs: 43_180, decodeMs: 133_500, tokensPerSecond: 0.53, contextTokens: 4096, windowLayers: 3, residentWeightBytes: 3_104_000_000, kvCacheBytes: 671_088_640, streamedBytesPerToken: bytes - 3_104_000_000, bytesRead: 72 * (bytes - 3_104_000_000), ioWaitMs: 96_210 }
+    : { ...common, reusedTokens: 402, promptMs: 2140, firstTokenMs: 2236, decodeMs: 4960, tokensPerSecond: 14.3, contextTokens: 8192, windowLayers: 0, residentWeightBytes: bytes, kvCacheBytes: 939_524_096, streamedBytesPerToken: 0, bytesRead: 0, ioWaitMs: 0 };
 }
 
 function best(text: string): Found[] {
@@ -327,16 +358,24 @@ async function ask(question: { id: number; text: string; thread: number | null }
   last = { text: question.text, found, all, trace: trace(question.text, found, all, decided, RERANKER, true, settings.rerank.memoryBudget, null, "off") };
   const earlier = history.find((it) => it.thread === question.thread);
   const answer = answerFor(question.text, question.thread, found);
+  last.trace.generation = answer.generation;
+  if (answer.generation) {
+    const times: Record<string, number> = { generate: answer.generation.firstTokenMs + answer.generation.decodeMs, check: 164 };
+    last.trace.stages = last.trace.stages.map((it) => ({ ...it, ms: times[it.stage] ?? it.ms }));
+    last.trace.totalMs = last.trace.stages.reduce((sum, it) => sum + it.ms, 0);
+    answer.ms = last.trace.totalMs;
+  }
   events.onmessage({ event: "evidence", question: question.id, passages: found.map((it, index) => hit(it, index + 1, question.text, null, it.truth)), order: answer.order, notices: [], searchedFor: earlier ? `${earlier.question} ${question.text}` : question.text });
   const cut = (text: string) => text.match(/\S+\s*/g) ?? [];
-  const stream = answer.sentences.flatMap((it) => [...cut(it.text), ` [${it.citation}] `]);
+  const stream = answer.sentences.flatMap((it) => [...cut(it.text).map((text) => ({ text, ends: null })), { text: ` [${it.citation}] `, ends: it }]);
   for (const [index, piece] of stream.entries()) {
     await wait(scenes.has("slow") ? 120 : 7);
     if (stopped === question.id) {
       answer.stopped = true;
       break;
     }
-    events.onmessage({ event: "piece", question: question.id, text: piece });
+    events.onmessage({ event: "piece", question: question.id, text: piece.text });
+    if (piece.ends) events.onmessage({ event: "checked", question: question.id, sentence: piece.ends });
     if (scenes.has("hold") && index > stream.length * 0.6) return;
   }
   if (settings.keepHistory) history.push(answer);
@@ -379,8 +418,9 @@ function fillHistory() {
 let pulling: ReturnType<typeof setInterval> | undefined;
 let models: Models = {
   installed: [
-    { name: "all-MiniLM-L6-v2", kind: "embedder", bytes: 91_268_301, license: "Apache-2.0", source: "sentence-transformers/all-MiniLM-L6-v2", active: true },
-    { name: RERANKER, kind: "reranker", bytes: 22_713_216, license: "Apache-2.0", source: "comes with Riddle", active: !scenes.has("norerank") },
+    { name: "all-MiniLM-L6-v2", kind: "embedder", bytes: 91_268_301, license: "Apache-2.0", source: "sentence-transformers/all-MiniLM-L6-v2", active: true, writes: false },
+    { name: RERANKER, kind: "reranker", bytes: 22_713_216, license: "Apache-2.0", source: "comes with Riddle", active: !scenes.has("norerank"), writes: false },
+    ...(WRITER ? WRITERS.map((it) => ({ ...it, active: it === WRITER })) : []),
   ],
   available: [
     { name: "multilingual-e5-small", kind: "embedder", bytes: 471_000_000, license: "MIT", about: "100 languages", installed: false },
@@ -390,11 +430,13 @@ let models: Models = {
   fetching: null,
   offline: false,
   folder: "/home/mira/.local/share/riddle/models",
+  memoryBytes: 8.2 * 10 ** 9,
 };
 
 function pull(name: string, events: Sender<ModelEvent>) {
-  const model = models.available.find((it) => it.name === name);
-  if (!model) return fail("notFound", `There is no model ${name}.`);
+  const known = models.available.find((it) => it.name === name);
+  if (!known && !/^[\w.-]+\/[\w.-]+$/.test(name)) return fail("notFound", `There is no model ${name}.`);
+  const model = known ?? { kind: "llm" as const, bytes: 1_107_409_152, license: "Apache-2.0" };
   let got = 0;
   pulling = setInterval(() => {
     got = Math.min(model.bytes, got + model.bytes / (scenes.has("slow") ? 400 : 24));
@@ -404,10 +446,11 @@ function pull(name: string, events: Sender<ModelEvent>) {
     clearInterval(pulling);
     models = {
       ...models,
-      installed: [...models.installed, { name, kind: model.kind, bytes: model.bytes, license: model.license, source: "huggingface.co", active: false }],
+      installed: [...models.installed, { name, kind: model.kind, bytes: model.bytes, license: model.license, source: "huggingface.co", active: false, writes: model.kind === "llm" }],
       available: models.available.map((it) => (it.name === name ? { ...it, installed: true } : it)),
     };
     events.onmessage({ event: "done", name });
+    tell({ event: "models" });
   }, 40);
   return null;
 }
@@ -462,6 +505,26 @@ const commands: Record<string, (args: any) => unknown> = {
   open_file: () => (scenes.has("openfails") ? fail("notFound", "The file is gone. It was there when the index was made.") : null),
   reveal_file: () => null,
   ask: ({ question, events }) => void ask(question, events),
+  ask_preview: ({ question: wanted }) => {
+    const question = wanted as { text: string };
+    const found = best(question.text).slice(0, 5);
+    const hits = found.map((it, index) => hit(it, index + 1, question.text, null, it.truth));
+    const folders = [...new Set(hits.map((it) => it.file.folder))].map((folder) => ({ folder, passages: hits.filter((it) => it.file.folder === folder).length }));
+    return { origin: endpointOf(settings.remote.url).origin, question: question.text, passages: hits, folders, heldBack: 2, prompt: `You answer questions from numbered passages.\n\nQuestion: ${question.text}` };
+  },
+  endpoint_key: () => ({ place: keyPlace, problem: null }),
+  endpoint_key_set: () => {
+    keyPlace = "kept";
+    return { place: keyPlace, problem: null };
+  },
+  endpoint_key_forget: () => {
+    keyPlace = "none";
+    return { place: keyPlace, problem: null };
+  },
+  library_confine: ({ folder, confined }) => {
+    folders = folders.map((it) => (it.id === folder ? { ...it, confined: confined as boolean } : it));
+    changed();
+  },
   stop_answer: ({ question }) => void (stopped = question as number),
   history: ({ query: request }) => threads((request as { text: string }).text),
   history_thread: ({ thread }) => history.filter((it) => it.thread === thread),

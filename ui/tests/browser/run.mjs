@@ -50,7 +50,11 @@ const SCENES = {
   "ask, answered": { mock: "weak", act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("How often must the oven door seals be replaced?"); await page.keyboard.press("Enter"); await page.waitForSelector("[data-state=done]"); await page.getByTestId("citation").first().click(); } },
   "ask, refused": { act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("What is the capital of Mongolia?"); await page.keyboard.press("Enter"); await page.waitForSelector("[data-state=done]"); } },
   "ask, a model": { mock: "remote,weak", act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("How often must the oven door seals be replaced?"); await page.keyboard.press("Enter"); await page.waitForSelector("[data-state=done]"); await page.getByTestId("prompt").locator("summary").click(); } },
-  "settings, an endpoint elsewhere": { mock: "remote,far", act: async (page) => { await view(page, "settings"); await page.getByTestId("endpoint-allow").scrollIntoViewIfNeeded(); } },
+  "ask, answered by a model here": { mock: "large,weak", act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("How often must the oven door seals be replaced?"); await page.keyboard.press("Enter"); await page.getByTestId("generation").waitFor(); } },
+  "pipeline, a model here": { mock: "large", act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("How often must the oven door seals be replaced?"); await page.keyboard.press("Enter"); await page.waitForSelector("[data-state=done]"); await view(page, "pipeline"); await page.getByTestId("generation-figures").waitFor(); } },
+  "settings, a model here": { mock: "large", act: async (page) => { await view(page, "settings"); await page.getByTestId("local-state").scrollIntoViewIfNeeded(); } },
+  "settings, an endpoint elsewhere": { mock: "remote,far", act: async (page) => { await view(page, "settings"); await page.getByTestId("endpoint-key").scrollIntoViewIfNeeded(); } },
+  "ask, what would be sent": { mock: "remote,far", act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("How often must the oven door seals be replaced?"); await page.keyboard.press("Enter"); await page.getByTestId("consent").locator("summary").click(); } },
   "ask, failed": { mock: "askfails", act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("Rent?"); await page.keyboard.press("Enter"); await page.waitForSelector("[data-state=failed]"); } },
   "pipeline, empty": { act: (page) => view(page, "pipeline") },
   pipeline: { act: async (page) => { await settled(page, "what does the winter mooring cost"); await view(page, "pipeline"); await page.getByTestId("replay-result").waitFor(); await page.getByTestId("compare").click(); await page.getByTestId("comparison").waitFor(); } },
@@ -84,7 +88,7 @@ for (const theme of ["light", "dark"]) {
 test("200 % text and a small window: nothing is cut off sideways, everything can be reached", async (browser) => {
   for (const size of [{ width: 640, height: 400, text: 100 }, { width: 900, height: 600, text: 200 }, { width: 450, height: 300, text: 100 }]) {
     for (const [name, scene] of Object.entries(SCENES)) {
-      if (!/results|answered|^pipeline$|performance|busy|^settings|first run, folders|why/.test(name)) continue;
+      if (!/results|answered|^pipeline$|model here|performance|busy|^settings|first run, folders|why/.test(name)) continue;
       const page = await open(browser, { mock: scene.mock, ...size });
       await scene.act(page);
       await fits(page, `${name} at ${JSON.stringify(size)}`);
@@ -93,23 +97,126 @@ test("200 % text and a small window: nothing is cut off sideways, everything can
   }
 });
 
-test("an endpoint elsewhere is allowed by a click, and another address is not allowed by it", async (browser) => {
+test("an endpoint elsewhere is asked nothing before what would be sent was shown, and another address is not allowed by it", async (browser) => {
   const page = await open(browser, { mock: "remote,far" });
+  await view(page, "ask");
+  const question = page.getByTestId("ask-input");
+  await question.fill("How often must the oven door seals be replaced?");
+  await page.keyboard.press("Enter");
+  const consent = page.getByTestId("consent");
+  await consent.waitFor();
+  assert.match(await consent.innerText(), /oven door seals[^]*2 passages are from folders that never leave/);
+  await page.keyboard.press("Escape");
+  await consent.waitFor({ state: "detached" });
+  assert.equal(await page.getByTestId("answer").count(), 0, "nothing was asked");
+  assert.equal(await question.inputValue(), "How often must the oven door seals be replaced?", "the question is still there");
+  await question.focus();
+  await page.keyboard.press("Enter");
+  await page.getByTestId("consent-allow").focus();
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("[data-testid=answer][data-state=done]");
   await view(page, "settings");
   const state = page.getByTestId("endpoint-state");
-  await page.getByTestId("endpoint-allow").click();
   await state.getByRole("button", { name: "Stop allowing" }).waitFor();
   const url = page.getByTestId("endpoint-url");
   await url.fill("https://other.example.net/v1");
   await url.press("Enter");
-  await page.getByTestId("endpoint-allow").waitFor();
-  assert.match(await state.innerText(), /https:\/\/other\.example\.net is another computer/);
+  await state.getByText("https://other.example.net is another computer").waitFor();
   await url.fill("nonsense");
   await url.press("Enter");
   await state.getByText("is not the address of an endpoint").waitFor();
   await url.fill("http://localhost:8080");
   await url.press("Enter");
   await state.getByText("nothing leaves it").waitFor();
+  await clean(page);
+  await page.close();
+});
+
+test("a model of this computer is chosen by keyboard, gets the memory that it needs, and answers", async (browser) => {
+  const page = await open(browser, { mock: "local" });
+  await view(page, "settings");
+  const llm = page.getByTestId("setting-llm");
+  await page.waitForFunction(() => document.querySelector("[data-testid=local-state]")?.dataset.fit === "fits");
+  await llm.focus();
+  await page.keyboard.press("ArrowDown");
+  assert.equal(await llm.inputValue(), "local:Qwen3-14B-Q5_K_M");
+  // It is larger than the memory of this computer: a limit comes with it.
+  await page.waitForFunction(() => document.querySelector("[data-testid=local-state]")?.dataset.fit === "streamed");
+  assert.equal(await page.getByTestId("local-memory").inputValue(), String(3 * 2 ** 30));
+  await page.getByTestId("local-memory").selectOption("");
+  await page.getByTestId("local-state").getByText("Choose a limit").waitFor();
+  await page.getByTestId("local-memory").selectOption({ label: "2\u00a0GiB" });
+  await page.getByTestId("local-context").selectOption("4096");
+  await page.waitForFunction(() => window.mock.calls.some((it) => it.command === "settings_set" && it.args.settings.local.memoryBudget === 2 ** 31 && it.args.settings.local.contextTokens === 4096));
+  const row = page.locator("[data-testid=model-row][data-name='Qwen3-1.7B-Q4_K_M']");
+  await row.getByRole("button", { name: "Use" }).press("Enter");
+  assert.equal(await row.getAttribute("data-active"), "true");
+  assert.equal(await llm.inputValue(), "local:Qwen3-1.7B-Q4_K_M");
+  await view(page, "ask");
+  await page.getByTestId("ask-input").fill("How often must the oven door seals be replaced?");
+  await page.keyboard.press("Enter");
+  await page.getByTestId("generation").getByText("14.3 tokens/s").waitFor();
+  await view(page, "pipeline");
+  await page.getByTestId("generation-figures").getByText("402 known already").waitFor();
+  await clean(page);
+  await page.close();
+});
+
+test("a word without an end, as models write them, does not push anything out of the window", async (browser) => {
+  const page = await open(browser, { mock: "local,endless" });
+  await view(page, "ask");
+  await page.getByTestId("ask-input").fill("How often must the oven door seals be replaced?");
+  await page.keyboard.press("Enter");
+  await page.getByTestId("not-in-files").waitFor();
+  const wide = await page.locator(".stream").evaluate((it) => it.scrollWidth - it.clientWidth);
+  assert.ok(wide <= 0, `the answer is ${wide} px too wide`);
+  await fits(page, "an endless word");
+  await page.close();
+});
+
+test("without a language model the way to one is shown, and one is fetched by its name", async (browser) => {
+  const page = await open(browser, {});
+  await view(page, "settings");
+  await page.getByTestId("no-writer").getByRole("button", { name: "To the models" }).press("Enter");
+  assert.equal(await page.evaluate(() => document.activeElement?.id), "settings-models-title");
+  const form = page.getByTestId("model-by-name");
+  await form.getByRole("textbox").fill("nonsense");
+  await form.getByRole("textbox").press("Enter");
+  await page.getByText("There is no model nonsense.").waitFor();
+  await form.getByRole("textbox").fill("Qwen/Qwen3-1.7B-GGUF");
+  await form.getByRole("textbox").press("Enter");
+  await form.getByRole("button", { name: "Cancel" }).waitFor();
+  await page.locator("[data-testid=model-row][data-name='Qwen/Qwen3-1.7B-GGUF']").waitFor();
+  await page.getByTestId("setting-llm").locator("option", { hasText: "Qwen/Qwen3-1.7B-GGUF" }).waitFor({ state: "attached" });
+  await clean(page);
+  await page.close();
+});
+
+test("a key is entered, replaced and forgotten, and never shown", async (browser) => {
+  const page = await open(browser, { mock: "remote,far" });
+  await view(page, "settings");
+  const state = page.getByTestId("endpoint-key-state");
+  await state.getByText("None is kept").waitFor();
+  const input = page.getByTestId("endpoint-key-input");
+  await input.fill("sk-secret");
+  await input.press("Enter");
+  await state.getByText("One is kept").waitFor();
+  assert.equal(await input.inputValue(), "");
+  assert.doesNotMatch(await page.content(), /sk-secret/);
+  await page.getByTestId("endpoint-key").getByRole("button", { name: "Forget" }).click();
+  await state.getByText("None is kept").waitFor();
+  await clean(page);
+  await page.close();
+});
+
+test("a folder is marked as one that never leaves this computer, from its menu", async (browser) => {
+  const page = await open(browser);
+  await view(page, "library");
+  const folder = page.getByTestId("library-folder").first();
+  assert.equal(await folder.getByTestId("folder-confined").count(), 0);
+  await folder.getByRole("button", { name: "Actions for Documents" }).press("Enter");
+  await page.getByRole("menuitem", { name: "Never let it leave this computer" }).press("Enter");
+  await folder.getByTestId("folder-confined").waitFor();
   await clean(page);
   await page.close();
 });

@@ -70,6 +70,22 @@ describe("search as you type", () => {
     expect(search.phase).toBe("idle");
   });
 
+  it("searches again for what it has not found when more was indexed", () => {
+    search.type("a");
+    calls[0]?.send(first([], false));
+    search.refreshed();
+    expect(calls).toHaveLength(2);
+    // The index grew while it was looked at: the answer is of the one before.
+    search.refreshed();
+    expect(calls).toHaveLength(2);
+    calls[1]?.send(first([], false));
+    expect(calls).toHaveLength(3);
+    calls[2]?.send(first(hits(1), false));
+    search.refreshed();
+    expect(calls).toHaveLength(3);
+    expect(shown()).toEqual([1]);
+  });
+
   it("moves winners up as they are accepted, then takes the final order", () => {
     search.type("a");
     calls[0]?.send(first(hits(1, 2, 3, 4)));

@@ -83,3 +83,20 @@ pub(crate) async fn indexed(app: &Session) -> Result<(), Error> {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
+
+/// Sets a slider or a list as a person does: the value, and the events that follow.
+#[allow(dead_code, reason = "each test program uses its own part of this module")]
+pub(crate) async fn choose(app: &Session, id: &str, value: &str) -> Result<(), Error> {
+    app.find(id, "").await?;
+    let script = format!(
+        "const it = document.querySelector('[data-testid={id}]');
+         const set = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(it), 'value').set;
+         set.call(it, {});
+         it.dispatchEvent(new Event('input', {{ bubbles: true }}));
+         it.dispatchEvent(new Event('change', {{ bubbles: true }}));
+         return it.value;",
+        json!(value)
+    );
+    app.script(&script).await?;
+    Ok(())
+}
