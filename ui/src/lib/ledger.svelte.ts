@@ -49,11 +49,13 @@ export class Ledger {
     this.pages = new Map();
     // Until the new page is here the old rows stay, so that nothing flickers.
     if (keepSelection) this.pages = stale;
-    await this.fetch(Math.floor(this.first / PAGE), keepSelection);
-    if (keepSelection) {
-      for (const page of [...this.pages.keys()]) if (page !== Math.floor(this.first / PAGE)) this.pages.delete(page);
-      this.see(this.first, this.last);
-    }
+    const { age } = this;
+    const page = Math.floor(this.first / PAGE);
+    await this.fetch(page, keepSelection);
+    if (age !== this.age || this.problem) return;
+    if (keepSelection) for (const other of [...this.pages.keys()]) if (other !== page) this.pages.delete(other);
+    // What is in sight may lie in two pages, and may have changed meanwhile.
+    this.see(this.first, this.last);
   }
 
   private async fetch(page: number, anyway = false) {

@@ -39,6 +39,8 @@ export async function start() {
 /** Opens the app: scenes of the mock, theme, size. Errors of the page are collected in `page.problems`. */
 export async function open({ base, context }, { mock = "", theme = "light", text = 100, width = 1280, height = 800, reduced = true } = {}) {
   const page = await context.newPage();
+  // A page behind another one may be given no frames.
+  await page.bringToFront();
   page.problems = [];
   page.on("pageerror", (error) => page.problems.push(String(error)));
   page.on("console", (message) => {
