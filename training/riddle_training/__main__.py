@@ -22,6 +22,7 @@ def main() -> None:
     parser.add_argument("--data", type=pathlib.Path, help="folder of train.en.jsonl.gz (prepare)")
     parser.add_argument("--riddle", default="riddle", help="the riddle program (prepare)")
     parser.add_argument("--run", default="run", help="name of the run below --work (train, export)")
+    parser.add_argument("--start", type=pathlib.Path, help="folder of a model to begin with, such as the one in assets (train)")
     parser.add_argument("--steps", type=int, help="end at this step instead of the configuration's")
     parser.add_argument("--output", type=pathlib.Path, help="folder of the model (export)")
     parser.add_argument("--methods", type=pathlib.Path, help="file of pruning methods (prune)")
@@ -37,7 +38,7 @@ def main() -> None:
             parser.error("prepare needs --data")
         prepare(args.data, args.base, args.riddle, config, prepared)
     elif args.step == "train":
-        train(prepared, args.base, config, run)
+        train(prepared, args.base, config, run, args.start)
     elif args.step == "prior":
         print(json.dumps(fit(prepared, config, run, args.base), indent=2))
     elif args.step == "prune":

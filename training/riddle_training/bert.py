@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch.nn import functional as F
 
+from .store import read_store
 
 
 class Ragged:
@@ -92,7 +93,8 @@ class Bert(torch.nn.Module):
     def from_directory(path: pathlib.Path, seed: int = 0) -> "Bert":
         """Reads an encoder or a classifier; what an encoder lacks (pooler, classifier) is drawn at random."""
         model = Bert(json.loads((path / "config.json").read_text()))
-        tensors = load_file(path / "model.safetensors")
+        file = path / "model.safetensors"
+        tensors = load_file(file) if file.exists() else read_store(path / "model.riddle")
         generator = torch.Generator().manual_seed(seed)
         for key, parameter in model.weights.items():
             name = key.replace("/", ".")

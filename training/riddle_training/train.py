@@ -25,6 +25,9 @@ from torch.nn import functional as F
 from .bert import Bert, Ragged
 
 
+TOKEN_TABLE = "embeddings/word_embeddings/weight"
+
+
 class Tokens:
     def __init__(self, path: pathlib.Path):
         file = np.load(path)
@@ -166,7 +169,7 @@ class Trainer:
         if self.layers[-1] != model.depth:
             raise SystemExit(f"layer_weights must end with the last layer, {model.depth}")
         # The token table stays as the bi-encoder has it: most of its rows are never seen in training.
-        self.trained = [k for k in model.weights if k != "embeddings/word_embeddings/weight"]
+        self.trained = [k for k in model.weights if k != TOKEN_TABLE]
         head = [k for k in self.trained if k.startswith(("pooler", "classifier"))]
         body = [k for k in self.trained if k not in head]
         groups = [
@@ -178,7 +181,7 @@ class Trainer:
         self.all_replicas = []
         for _ in range(workers):
             replica = Bert(model.config).to(device, torch.bfloat16)
-            replica.weights["embeddings/word_embeddings/weight"].requires_grad_(False)
+            replica.weights[TOKEN_TABLE].requires_grad_(False)
             self.all_replicas.append(replica)
             self.replicas.put(replica)
         self.pool = concurrent.futures.ThreadPoolExecutor(workers)
@@ -305,7 +308,19 @@ def development(trainer: Trainer) -> dict:
     return report
 
 
-def train(prepared: pathlib.Path, base: pathlib.Path, config: dict, out: pathlib.Path) -> Bert:
+def beginning(base: pathlib.Path, start: pathlib.Path | None, config: dict) -> Bert:
+    """The encoder `base` with a head drawn at random, or a finished model `start` with the token table of `base`."""
+    model = Bert.from_directory(base, config["seed"])
+    if start is not None:
+        table = model.weights[TOKEN_TABLE].data
+        model = Bert.from_directory(start)
+        model.weights[TOKEN_TABLE].data.copy_(table)
+    return model
+
+
+def train(
+    prepared: pathlib.Path, base: pathlib.Path, config: dict, out: pathlib.Path, start: pathlib.Path | None = None
+) -> Bert:
     """Trains, or goes on where `out/checkpoint.pt` is, and writes a line per step to `out/log.jsonl`."""
     out.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(config["seed"])
@@ -315,7 +330,7 @@ def train(prepared: pathlib.Path, base: pathlib.Path, config: dict, out: pathlib
     workers = 1 if on_gpu else config.get("workers", 2)
     torch.set_num_threads(1)
     lists = Lists(prepared, config)
-    trainer = Trainer(Bert.from_directory(base, config["seed"]), lists, config, device, workers)
+    trainer = Trainer(beginning(base, start, config), lists, config, device, workers)
     checkpoint = out / "checkpoint.pt"
     if checkpoint.exists():
         trainer.load(checkpoint)
