@@ -10,9 +10,12 @@ use riddle_llm::{Local, LocalOptions, Locking, StreamOptions};
 use riddle_weights::gguf::{GgmlFormat, RandomFormat, RandomModel, write_random};
 use serde::Deserialize;
 
-/// Cosine to llama.cpp's logits of the same weights in f32. Activations are rounded to bytes where weights are of few
-/// bits, which costs these models up to 4e-4 (llama.cpp itself: up to 1e-3).
-const QUANTIZED: f64 = 0.999;
+/// Cosine to llama.cpp's logits of the same file. Activations are rounded to bytes where weights are of few bits, and
+/// tiny differences before decide which way: llama.cpp's two ways to compute attention differ by as much (0.9989 to 0.9997).
+const QUANTIZED: f64 = 0.9988;
+
+/// How much nearer to the logits of the same weights in f32 llama.cpp may be than we are.
+const FURTHER: f64 = 3e-4;
 
 /// The same for weights of two bytes, where only the KV cache and, in llama.cpp, activations are rounded to f16.
 const PLAIN: f64 = 0.99999;
@@ -32,6 +35,12 @@ struct Case {
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/language-logits")
+}
+
+/// Golden logits `[tokens, vocabulary]`.
+fn values(name: &str) -> Vec<f32> {
+    let raw = std::fs::read(golden().join(format!("{name}.f16"))).expect("golden values");
+    raw.as_chunks::<2>().0.iter().map(|it| f16::from_le_bytes(*it).to_f32()).collect()
 }
 
 fn write(dir: &Path, model: &str, format: &str) -> PathBuf {
@@ -62,23 +71,31 @@ fn logits_equal_those_of_llama_cpp() {
     assert_eq!(expected.cases.len(), 15);
     for case in &expected.cases {
         let name = format!("{}-{}", case.model, case.format);
-        let raw = std::fs::read(golden().join(format!("{name}.f16"))).expect("golden values");
-        let exact: Vec<f32> =
-            raw.as_chunks::<2>().0.iter().map(|it| f16::from_le_bytes(*it).to_f32()).collect();
+        let exact = values(&name);
+        let theirs = values(&format!("{name}-llama-cpp"));
         let vocabulary = exact.len() / expected.tokens.len();
         let model = open(&write(dir.path(), &case.model, &case.format), LocalOptions::default());
         // Token by token, as answers are written, and all at once, as prompts are read.
         let steps = model.logits_of(&expected.tokens, 1).expect("it computes");
         let whole = model.logits_of(&expected.tokens, expected.tokens.len()).expect("it computes");
-        let each = steps.iter().zip(exact.chunks_exact(vocabulary));
-        let decoded = each.map(|(ours, exact)| cosine(ours, exact)).fold(1.0, f64::min);
+        let least = |logits: &[f32]| {
+            let each = steps.iter().zip(logits.chunks_exact(vocabulary));
+            each.map(|(ours, other)| cosine(ours, other)).fold(1.0, f64::min)
+        };
+        let (same, decoded) = (least(&theirs), least(&exact));
         let read = cosine(&whole[0], &exact[exact.len() - vocabulary..]);
         println!(
-            "{name}: decoded {decoded:.6}, read {read:.6}, llama.cpp {:.6}",
+            "{name}: to llama.cpp {same:.6}, to f32 {decoded:.6} (llama.cpp {:.6}), prompts {read:.6}",
             case.llama_cpp_cosine
         );
-        let least = if case.format == "f16" { PLAIN } else { QUANTIZED };
-        assert!(decoded >= least && read >= least, "{name}: {decoded} {read}");
+        let (near, exact) = match case.format.as_str() {
+            "f16" => (PLAIN, PLAIN),
+            _ => (QUANTIZED, case.llama_cpp_cosine - FURTHER),
+        };
+        assert!(
+            same >= near && decoded >= exact && read >= exact,
+            "{name}: {same} {decoded} {read}"
+        );
     }
 }
 

@@ -1,7 +1,9 @@
-//! Rows of activations on their way into products with blocks: bytes with a scale for every 32.
+//! Rows of activations on their way into products with blocks: bytes, in blocks as long as those of the weights, with
+//! a scale each. Both are those of GGML, and so are then the products, up to the order of sums: what a file answers
+//! with llama.cpp it answers here.
 
 use super::layouts::PART;
-use crate::{dispatch::multiversion, quantize::scale_of};
+use crate::dispatch::multiversion;
 
 /// Inputs that share a sum.
 const GROUP: usize = 16;
@@ -9,7 +11,7 @@ const GROUP: usize = 16;
 /// f32 elements of a cache line, to which all parts of a row are rounded: the products read whole registers.
 const LINE: usize = 16;
 
-/// A quantized row: an activation is its byte times the scale of its 32.
+/// A quantized row: an activation is its byte times the scale of its block, which is kept for every 32.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Activations<'a> {
     /// Bytes, zeros up to a multiple of 64.
@@ -42,9 +44,10 @@ impl<'a> Activations<'a> {
     }
 }
 
-/// Quantizes a row into `memory` of [`row_len`] elements. A block of 32 that holds a number that is not finite gets
-/// NaN as its scale: what is made of it is NaN.
-pub(crate) fn quantize(row: &[f32], memory: &mut [f32]) {
+/// Quantizes a row into `memory` of [`row_len`] elements, in blocks of `block`, 32 or 256, which its length is a
+/// multiple of. A block that holds a number that is not finite gets NaN as its scale: what is made of it is NaN.
+pub(crate) fn quantize(row: &[f32], block: usize, memory: &mut [f32]) {
+    assert!(row.len().is_multiple_of(block), "{} are not whole blocks of {block}", row.len());
     let [bytes, scales, _] = parts(row.len());
     let (bytes, rest) = memory.split_at_mut(bytes);
     let (scales, sums) = rest.split_at_mut(scales);
@@ -53,20 +56,20 @@ pub(crate) fn quantize(row: &[f32], memory: &mut [f32]) {
     bytes[row.len()..].fill(0);
     scales[row.len() / PART..].fill(0.0);
     sums[row.len() / GROUP..].fill(0.0);
-    quantize_parts(row, bytes, scales, sums);
+    quantize_blocks(row, block, bytes, scales, sums);
 }
 
 multiversion! {
-    fn quantize_parts(row: &[f32], bytes: &mut [i8], scales: &mut [f32], sums: &mut [f32]) {
-        let parts = row.as_chunks::<PART>().0.iter().zip(bytes.as_chunks_mut::<PART>().0);
-        let scales = scales.iter_mut().zip(sums.as_chunks_mut::<2>().0);
-        for ((values, bytes), (scale, sums)) in parts.zip(scales) {
+    fn quantize_blocks(row: &[f32], block: usize, bytes: &mut [i8], scales: &mut [f32], sums: &mut [f32]) {
+        let blocks = row.chunks_exact(block).zip(bytes.chunks_exact_mut(block));
+        let scales = scales.chunks_mut(block / PART).zip(sums.chunks_mut(block / GROUP));
+        for ((values, bytes), (scales, sums)) in blocks.zip(scales) {
             let mut top = 0;
             for value in values {
                 top = top.max(value.to_bits() & 0x7fff_ffff);
             }
-            let (own, inverse) = scale_of(top);
-            *scale = own;
+            let (scale, inverse) = scale_of(top, block == PART);
+            scales.fill(scale);
             // Adding 1.5 · 2²³ rounds to the nearest integer and leaves it in the lowest bits.
             const ROUND: f32 = 12_582_912.0;
             for (byte, value) in bytes.iter_mut().zip(values) {
@@ -77,14 +80,35 @@ multiversion! {
                 for &byte in bytes {
                     total += i32::from(byte);
                 }
-                *sum = total as f32 * own;
+                *sum = total as f32 * scale;
             }
         }
     }
 }
 
+/// Scale of a block and what its values are multiplied with, from the bits of its largest magnitude. Magnitudes of
+/// numbers are ordered as their bits are, NaN above infinity. The small blocks of GGML keep their scale `in_half`
+/// precision; one that would not be a normal number there stays as it is.
+#[inline(always)]
+fn scale_of(top: u32, in_half: bool) -> (f32, f32) {
+    const LARGEST: f32 = 127.0;
+    let top = if top < f32::INFINITY.to_bits() { f32::from_bits(top) } else { f32::NAN };
+    let scale = top / LARGEST;
+    // Blocks so small that the quotient would be infinite count as zeros, and so do those that are no numbers.
+    let inverse = if scale >= f32::MIN_POSITIVE { LARGEST / top } else { 0.0 };
+    // Powers of two: the smallest normal half, and one that all halves are below.
+    if in_half && (6.103_515_6e-5..32_768.0).contains(&scale) {
+        // To the nearest of 11 bits, ties to even.
+        let bits = scale.to_bits();
+        (f32::from_bits((bits + 0xfff + (bits >> 13 & 1)) & !0x1fff), inverse)
+    } else {
+        (scale, inverse)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use half::f16;
     use proptest::prelude::*;
 
     use super::*;
@@ -92,43 +116,54 @@ mod tests {
     proptest! {
         #[test]
         fn every_version_quantizes_by_the_definition(
-            count in 1usize..12, seed in prop::collection::vec(-4f32..4.0, 83), wrong in 0usize..6,
+            large in any::<bool>(), count in 1usize..5, seed in prop::collection::vec(-4f32..4.0, 83),
+            size in -40i32..40, wrong in 0usize..6,
         ) {
-            let inputs = count * PART;
-            let mut row: Vec<f32> = (0..inputs).map(|i| seed[(i * 7 + i / 11) % 83]).collect();
+            let block = if large { 256 } else { PART };
+            let inputs = count * block;
+            let size = f32::powi(2.0, size);
+            let mut row: Vec<f32> = (0..inputs).map(|i| seed[(i * 7 + i / 11) % 83] * size).collect();
             match wrong {
                 0 => row[3] = f32::NAN,
                 1 => row[4] = f32::NEG_INFINITY,
-                2 => row[..PART].fill(0.0),
-                3 => row[..PART].fill(1e-44),
+                2 => row[..block].fill(0.0),
+                3 => row[..block].fill(1e-44),
                 _ => {}
             }
             let mut memory = vec![f32::NAN; row_len(inputs)];
-            quantize(&row, &mut memory);
+            quantize(&row, block, &mut memory);
             let it = Activations::view(&memory, inputs);
             prop_assert!(it.bytes.len().is_multiple_of(64) && it.bytes[inputs..].iter().all(|&it| it == 0));
-            prop_assert!(it.scales[count..].iter().chain(&it.sums[2 * count..]).all(|&it| it == 0.0));
-            for (part, values) in row.chunks(PART).enumerate() {
-                let scale = it.scales[part];
+            let (scales, sums) = (inputs / PART, inputs / GROUP);
+            prop_assert!(it.scales[scales..].iter().chain(&it.sums[sums..]).all(|&it| it == 0.0));
+            for (number, values) in row.chunks(block).enumerate() {
+                let scales = &it.scales[number * block / PART..][..block / PART];
+                let sums = &it.sums[number * block / GROUP..][..block / GROUP];
+                let (bytes, scale) = (&it.bytes[number * block..][..block], scales[0]);
                 if values.iter().any(|it| !it.is_finite()) {
-                    prop_assert!(scale.is_nan() && it.sums[2 * part].is_nan() && it.sums[2 * part + 1].is_nan());
+                    prop_assert!(scales.iter().chain(sums).all(|it| it.is_nan()));
                     continue;
                 }
-                let step = if scale < f32::MIN_POSITIVE { 127.0 } else { 0.501 };
-                for (i, &value) in values.iter().enumerate() {
-                    let near = f32::from(it.bytes[part * PART + i]) * scale;
+                prop_assert!(scales.iter().all(|&it| it == scale));
+                let top = values.iter().fold(0f32, |top, it| top.max(it.abs()));
+                let half = f16::from_f32(top / 127.0);
+                let expected = if !large && half.is_normal() && top / 127.0 < 32_768.0 { half.to_f32() } else { top / 127.0 };
+                prop_assert_eq!(scale, expected);
+                // Of the largest magnitude, what the scale lost counts 127 times.
+                let step = if scale < f32::MIN_POSITIVE { 127.0 } else { 0.501 + 127.0 / 2048.0 };
+                for (&byte, &value) in bytes.iter().zip(values) {
+                    let near = f32::from(byte) * scale;
                     prop_assert!((near - value).abs() <= scale * step + 1e-44);
                 }
-                for half in 0..2 {
-                    let bytes = &it.bytes[part * PART + half * GROUP..][..GROUP];
-                    let sum: i32 = bytes.iter().map(|&it| i32::from(it)).sum();
-                    prop_assert_eq!(it.sums[2 * part + half], sum as f32 * scale);
+                for (bytes, &sum) in bytes.chunks(GROUP).zip(sums) {
+                    let expected: i32 = bytes.iter().map(|&it| i32::from(it)).sum();
+                    prop_assert_eq!(sum, expected as f32 * scale);
                 }
             }
-            for version in quantize_parts::versions() {
+            for version in quantize_blocks::versions() {
                 let mut bytes = vec![0; inputs];
-                let (mut scales, mut sums) = (vec![0.0; count], vec![0.0; 2 * count]);
-                version(&row, &mut bytes, &mut scales, &mut sums);
+                let (mut scales, mut sums) = (vec![0.0; scales], vec![0.0; sums]);
+                version(&row, block, &mut bytes, &mut scales, &mut sums);
                 prop_assert_eq!(&bytes, &it.bytes[..inputs]);
             }
         }

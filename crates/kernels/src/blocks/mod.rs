@@ -2,7 +2,7 @@
 //!
 //! Rows lie one after the other, each in blocks of 32 or of 256 inputs with scales of their own. With many rows of
 //! activations they are widened panel by panel, and the arithmetic is that of f32 or bf16. With few, activations are
-//! quantized to bytes with a scale for every 32 ([`activations`]), and products of bytes are summed exactly within a
+//! quantized to bytes as GGML does ([`activations`]), and products of bytes are summed exactly within a
 //! block ([`dots`]): the two ways round differently.
 
 pub(crate) mod activations;

@@ -87,7 +87,7 @@ proptest! {
         let matrix = BlockMatrix::new(format, &bytes[1..], outputs, inputs).expect("whole blocks");
         let x: Vec<f32> = (0..inputs).map(|i| values[(i * 7 + i / 31) % 89]).collect();
         let mut memory = vec![f32::NAN; row_len(inputs)];
-        quantize(&x, &mut memory);
+        quantize(&x, format.block_len(), &mut memory);
         let x = Activations::view(&memory, inputs);
         let mut row = vec![0.0; inputs];
         let (mut expected, mut sizes) = (Vec::new(), Vec::new());
@@ -124,7 +124,7 @@ proptest! {
         let mut row = vec![0.0; inputs];
         matrix.widen_row(1, &mut row);
         let mut memory = vec![0.0; row_len(inputs)];
-        quantize(&vec![0.5; inputs], &mut memory);
+        quantize(&vec![0.5; inputs], format.block_len(), &mut memory);
         for isa in Isa::available() {
             let mut sums = [0.0; 2];
             dots_at(isa, &matrix, 0, Activations::view(&memory, inputs), &mut sums);
@@ -168,7 +168,7 @@ fn scales_that_are_not_finite_give_products_that_are_not() {
             bytes[halves(format)[0]..][..2].copy_from_slice(&bits.to_le_bytes());
             let matrix = BlockMatrix::new(format, &bytes, 1, inputs).expect("whole blocks");
             let mut memory = vec![0.0; row_len(inputs)];
-            quantize(&vec![0.5; inputs], &mut memory);
+            quantize(&vec![0.5; inputs], format.block_len(), &mut memory);
             for isa in Isa::available() {
                 let mut sums = [0.0];
                 dots_at(isa, &matrix, 0, Activations::view(&memory, inputs), &mut sums);

@@ -32,13 +32,46 @@ pub(super) fn run(
     place: Place,
     panels: &mut Panels,
 ) {
+    // Rows are quantized in blocks of the weights' length; most parts agree on one.
+    for length in [32, 256] {
+        let alike = |it: &&Part<'_>| block_len(it) == Some(length);
+        if parts.iter().all(|it| alike(&it)) {
+            run_alike(work, parts, length, rows, place, panels);
+        } else {
+            let parts: Vec<_> = parts.iter().filter(alike).copied().collect();
+            run_alike(work, &parts, length, rows, place, panels);
+        }
+    }
+    normalize(work.finish, rows, place);
+}
+
+/// Inputs of a block of a part's weights.
+fn block_len(part: &Part<'_>) -> Option<usize> {
+    match part.weight {
+        Matrix::Blocks(matrix) => Some(matrix.format().block_len()),
+        _ => None,
+    }
+}
+
+/// Multiplies `parts` whose blocks are of one length.
+fn run_alike(
+    work: &Products<'_>,
+    parts: &[Part<'_>],
+    length: usize,
+    rows: usize,
+    place: Place,
+    panels: &mut Panels,
+) {
+    if parts.is_empty() {
+        return;
+    }
     let (inputs, threads) = (work.inputs, panels.threads());
     let len = row_len(inputs);
     let memory = panels.elements();
     assert!(memory.len() >= rows * len, "panels are smaller than {rows} rows of {inputs}");
     let memory = &mut memory[..rows * len];
     for (row, memory) in work.x.chunks_exact(inputs).zip(memory.chunks_exact_mut(len)) {
-        quantize(row, memory);
+        quantize(row, length, memory);
     }
     let memory = &*memory;
     let turns: usize = parts.iter().map(|it| it.outputs.div_ceil(TILE_COLUMNS)).sum();
@@ -64,7 +97,6 @@ pub(super) fn run(
     } else {
         (0..threads.min(turns)).into_par_iter().with_max_len(1).for_each(body);
     }
-    normalize(work.finish, rows, place);
 }
 
 /// Multiplies all rows with the columns of a turn.
