@@ -7,6 +7,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// Who asked for a model does not want it any more.
+    #[error("stopped while the model was opened")]
+    Stopped,
     /// The address is not one of an endpoint.
     #[error("{address:?} is not the address of an endpoint: {why}")]
     Address {
@@ -151,7 +154,10 @@ impl From<riddle_transformer::Error> for Error {
 
 impl From<riddle_offload::Error> for Error {
     fn from(error: riddle_offload::Error) -> Error {
-        Error::Layers(Box::new(error))
+        match error {
+            riddle_offload::Error::Stopped => Error::Stopped,
+            error => Error::Layers(Box::new(error)),
+        }
     }
 }
 

@@ -3,10 +3,13 @@
 //! The golden values are made by tests/golden/generate_logits.py from the same files, which `write_random` writes the
 //! same everywhere.
 
-use std::path::{Path, PathBuf};
+use std::{
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+};
 
 use half::f16;
-use riddle_llm::{Local, LocalOptions, Locking, StreamOptions};
+use riddle_llm::{Error, Local, LocalOptions, Locking, StreamOptions};
 use riddle_weights::gguf::{GgmlFormat, RandomFormat, RandomModel, write_random};
 use serde::Deserialize;
 
@@ -134,6 +137,15 @@ fn less_memory_changes_no_bit() {
             }
         }
     }
+}
+
+#[test]
+fn opening_can_be_stopped() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = write(dir.path(), "tiny-qwen3", "q8_0");
+    let mut stop = || ControlFlow::Break(());
+    let stopped = Local::open_while(&path, "stopped", LocalOptions::default(), &mut stop);
+    assert!(matches!(stopped, Err(Error::Stopped)));
 }
 
 #[test]

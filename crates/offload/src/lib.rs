@@ -70,6 +70,9 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
+    /// Who asked for the weights does not want them any more.
+    #[error("stopped while weights were read")]
+    Stopped,
     /// The memory that weights may take is not enough for what must be in it.
     #[error(
         "{} MiB are too little memory for this model's weights with a window of {window} layers: \

@@ -3,6 +3,7 @@
 mod prefetch;
 
 use std::{
+    ops::ControlFlow,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
     thread::JoinHandle,
@@ -113,6 +114,24 @@ impl TensorStream {
         preservation: Preservation,
         options: StreamOptions,
     ) -> Result<TensorStream> {
+        let mut go_on = || ControlFlow::Continue(());
+        TensorStream::open_while(path, layers, preservation, options, &mut go_on)
+    }
+
+    /// [`open`](Self::open), as long as `go_on` does not break: it is asked between any two reads of locked tensors.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), and [`Error::Stopped`].
+    ///
+    /// # Panics
+    /// As [`open`](Self::open).
+    pub fn open_while(
+        path: &Path,
+        layers: Vec<Layer>,
+        preservation: Preservation,
+        options: StreamOptions,
+        go_on: &mut dyn FnMut() -> ControlFlow<()>,
+    ) -> Result<TensorStream> {
         let open = |source| Error::Open { path: path.to_path_buf(), source };
         let file = PageFile::open(path, options.direct_io).map_err(open)?;
         let length = file.len().map_err(open)?;
@@ -121,7 +140,7 @@ impl TensorStream {
         let read_bytes = options.read_bytes.clamp(PAGE, MAX_READ_BYTES).next_multiple_of(PAGE);
         let (homes, parts) = lay_out(&layers, &preservation, read_bytes);
         let (locked, locked_bytes_read) =
-            load_locked(&file, &layers, &preservation, (threads, read_bytes))?;
+            load_locked(&file, &layers, &preservation, (threads, read_bytes), go_on)?;
         let slots = if options.prefetch { options.window } else { 1 };
         let mut stream = TensorStream {
             layers,
@@ -354,6 +373,7 @@ fn load_locked(
     layers: &[Layer],
     preservation: &Preservation,
     (threads, read_bytes): (usize, usize),
+    go_on: &mut dyn FnMut() -> ControlFlow<()>,
 ) -> Result<(AlignedBuffer, u64)> {
     // The file holds them, so memory can.
     let mut locked = AlignedBuffer::new(preservation.locked_bytes() as usize);
@@ -372,22 +392,30 @@ fn load_locked(
     let threads = threads.min(jobs.len());
     let jobs = Mutex::new(jobs.into_iter());
     let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let load = || -> Result<u64> {
+    // The other threads end after what they are at.
+    let leave = |why: Error| {
+        while next().is_some() {}
+        why
+    };
+    let load = |go_on: &mut dyn FnMut() -> ControlFlow<()>| -> Result<u64> {
         let mut bytes = 0;
         while let Some((layer, part, room)) = next() {
+            if go_on().is_break() {
+                return Err(leave(Error::Stopped));
+            }
             let read = file.read(room, part.offset, part.wanted);
             bytes += read.map_err(|source| {
-                // The other threads end after what they are at.
-                while next().is_some() {}
-                tensor_error(file.path(), layers, (layer, part.tensor), source)
+                leave(tensor_error(file.path(), layers, (layer, part.tensor), source))
             })? as u64;
         }
         Ok(bytes)
     };
     let bytes = std::thread::scope(|scope| {
-        let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, load).map_err(Error::Spawn);
+        let other = || load(&mut || ControlFlow::Continue(()));
+        let spawn =
+            |_| std::thread::Builder::new().spawn_scoped(scope, other).map_err(Error::Spawn);
         let others = (1..threads).map(spawn).collect::<Result<Vec<_>>>()?;
-        let mut bytes = load()?;
+        let mut bytes = load(go_on)?;
         for other in others {
             bytes += other.join().map_err(|_| Error::ReaderGone)??;
         }
@@ -652,6 +680,26 @@ mod tests {
         }
         assert_eq!(stream.totals().bytes_read, 0);
         assert!(stream.totals().locked_bytes_read >= 50_000);
+    }
+
+    #[test]
+    fn opening_ends_when_nobody_wants_it_any_more() {
+        let (_dir, path, _) = file(64 * PAGE);
+        let layers = matrices(4, 16 * PAGE);
+        let all = preserve(&layers, u64::MAX, 3, Locking::Balanced).expect("no limit");
+        let options = StreamOptions { io_threads: 1, ..small_reads() };
+        let open = |most: usize| {
+            let mut asked = 0;
+            let mut go_on = || {
+                asked += 1;
+                if asked > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            };
+            let stream =
+                TensorStream::open_while(&path, layers.clone(), all.clone(), options, &mut go_on);
+            (stream.map(|it| it.totals().locked_bytes_read), asked)
+        };
+        assert!(matches!(open(5), (Err(Error::Stopped), 6)));
+        assert!(matches!(open(64), (Ok(bytes), 64) if bytes == 64 * PAGE as u64));
     }
 
     #[test]

@@ -82,11 +82,15 @@ struct Lazy {
 }
 
 impl Lazy {
-    fn model(&self) -> Result<Arc<Local>, StageError> {
+    /// The model, or `None` when `sink` broke while it was opened.
+    fn model(
+        &self,
+        sink: &mut dyn FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<Option<Arc<Local>>, StageError> {
         let mut place = self.slot.0.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = |it: &&OpenLocal| it.path == self.path && it.settings == self.settings;
         if let Some(open) = place.as_ref().filter(fits) {
-            return Ok(Arc::clone(&open.model));
+            return Ok(Some(Arc::clone(&open.model)));
         }
         // Two models at once would be two budgets.
         *place = None;
@@ -98,13 +102,17 @@ impl Lazy {
             sampling,
             ..LocalOptions::default()
         };
-        let model = Arc::new(Local::open(&self.path, &self.shown, options)?);
+        let model = match Local::open_while(&self.path, &self.shown, options, &mut || sink("")) {
+            Ok(model) => Arc::new(model),
+            Err(riddle_llm::Error::Stopped) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
         *place = Some(OpenLocal {
             path: self.path.clone(),
             settings: self.settings,
             model: Arc::clone(&model),
         });
-        Ok(model)
+        Ok(Some(model))
     }
 }
 
@@ -118,7 +126,10 @@ impl Generator for Lazy {
         request: &GenerationRequest,
         sink: &mut dyn FnMut(&str) -> ControlFlow<()>,
     ) -> Result<Generation, StageError> {
-        self.model()?.generate(request, sink)
+        match self.model(sink)? {
+            Some(model) => model.generate(request, sink),
+            None => Ok(Generation::default()),
+        }
     }
 
     fn complete(
@@ -127,7 +138,10 @@ impl Generator for Lazy {
         max_tokens: usize,
         sink: &mut dyn FnMut(&str) -> ControlFlow<()>,
     ) -> Result<Generation, StageError> {
-        self.model()?.complete(messages, max_tokens, sink)
+        match self.model(sink)? {
+            Some(model) => model.complete(messages, max_tokens, sink),
+            None => Ok(Generation::default()),
+        }
     }
 }
 

@@ -46,18 +46,23 @@ impl Engine {
     /// Opens a file and reads what stays in memory of it.
     ///
     /// # Errors
-    /// A file that is not a supported model, or does not fit the budget.
-    pub(crate) fn open(path: &Path, options: &LocalOptions) -> Result<Engine> {
+    /// A file that is not a supported model, or does not fit the budget; `go_on` broke.
+    pub(crate) fn open(
+        path: &Path,
+        options: &LocalOptions,
+        go_on: &mut dyn FnMut() -> Flow,
+    ) -> Result<Engine> {
         let mut model = LanguageModel::open(path)?;
         let tokenizer = LanguageTokenizer::open(model.file())?;
         let layout = Layout::of(&model);
         let plan = plan(&model, &layout, options)?;
         model.for_context(plan.context);
-        let stream = TensorStream::open(
+        let stream = TensorStream::open_while(
             path,
             layout.layers,
             plan.preservation.clone(),
             StreamOptions { window: plan.window, ..options.stream },
+            go_on,
         )?;
         let config = model.config();
         let chunk = plan.chunk.min(plan.context);

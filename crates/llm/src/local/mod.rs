@@ -94,8 +94,21 @@ impl Local {
     /// # Errors
     /// A file that is not a supported model, a model that does not fit the memory, numbers out of their range.
     pub fn open(path: &Path, name: &str, options: LocalOptions) -> Result<Local> {
+        Local::open_while(path, name, options, &mut || ControlFlow::Continue(()))
+    }
+
+    /// [`open`](Self::open), as long as `go_on` does not break: reading gigabytes takes its time.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), and [`Error::Stopped`].
+    pub fn open_while(
+        path: &Path,
+        name: &str,
+        options: LocalOptions,
+        go_on: &mut dyn FnMut() -> ControlFlow<()>,
+    ) -> Result<Local> {
         options.sampling.check()?;
-        let open = Open::new(path, &options)?;
+        let open = Open::new(path, &options, go_on)?;
         let resident = AtomicU64::new(open.engine.resident_bytes());
         Ok(Local {
             resident,
@@ -186,7 +199,8 @@ impl Local {
         let mut open = match place.take() {
             Some(open) => open,
             None => {
-                let open = Open::new(&self.path, &self.options)?;
+                let mut go_on = || ControlFlow::Continue(());
+                let open = Open::new(&self.path, &self.options, &mut go_on)?;
                 self.resident.store(open.engine.resident_bytes(), Ordering::Relaxed);
                 open
             }
@@ -239,8 +253,12 @@ impl Generator for Local {
 }
 
 impl Open {
-    fn new(path: &Path, options: &LocalOptions) -> Result<Open> {
-        let engine = Engine::open(path, options)?;
+    fn new(
+        path: &Path,
+        options: &LocalOptions,
+        go_on: &mut dyn FnMut() -> ControlFlow<()>,
+    ) -> Result<Open> {
+        let engine = Engine::open(path, options, go_on)?;
         let source = engine.model.file().text("tokenizer.chat_template");
         let text = |token: Option<u32>| {
             let name = token.map(|it| engine.tokenizer.name(it)).unwrap_or_default();
