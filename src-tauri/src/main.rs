@@ -23,6 +23,8 @@ mod open;
 mod shell;
 #[cfg(test)]
 mod tests;
+#[cfg(any(target_os = "linux", test))]
+mod view;
 mod window;
 
 use std::{path::PathBuf, process::ExitCode};

@@ -49,6 +49,8 @@ pub(crate) struct Inner {
     pub(crate) settings: RwLock<Settings>,
     pub(crate) problems: Mutex<Vec<SettingProblem>>,
     channel: Mutex<Option<Channel<AppEvent>>>,
+    /// What the next page is told, because the one before broke down.
+    for_the_next: Mutex<Option<AppEvent>>,
     /// Number of the newest search; older ones end.
     pub(crate) newest_search: AtomicU32,
     /// Number of the question that is to stop.
@@ -87,6 +89,7 @@ impl Shell {
             settings: RwLock::new(settings),
             problems: Mutex::default(),
             channel: Mutex::default(),
+            for_the_next: Mutex::default(),
             newest_search: AtomicU32::new(0),
             stopped_question: AtomicU32::new(0),
             last: Mutex::default(),
@@ -114,10 +117,20 @@ impl Shell {
         failure::broke_down(&message)
     }
 
+    /// The page itself broke down: the next one tells of it.
+    pub(crate) fn tell_later(&self, part: &str, message: &str) {
+        let (part, message) = (part.to_owned(), message.to_owned());
+        *lock(&self.for_the_next) = Some(AppEvent::PartUnloaded { part, message });
+    }
+
     pub(crate) fn subscribe(&self, channel: Channel<AppEvent>) {
         *lock(&self.channel) = Some(channel);
         if let Ok(state) = self.library() {
             self.tell(AppEvent::Library { state });
+        }
+        if let Some(event) = lock(&self.for_the_next).take() {
+            tracing::warn!("the window is back");
+            self.tell(event);
         }
     }
 

@@ -28,6 +28,8 @@ pub(crate) fn create<R: Runtime>(app: &App<R>) -> tauri::Result<WebviewWindow<R>
                 || cfg!(debug_assertions) && url.host_str() == Some("localhost")
         })
         .build()?;
+    #[cfg(target_os = "linux")]
+    crate::view::watch(&window)?;
     let handle = app.handle().clone();
     window.on_window_event(move |event| on_event(&handle, event));
     Ok(window)

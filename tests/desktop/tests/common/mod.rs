@@ -27,6 +27,7 @@ pub(crate) fn home() -> std::io::Result<TempDir> {
 }
 
 /// A folder of files.
+#[allow(dead_code, reason = "each test program uses its own part of this module")]
 pub(crate) struct Files {
     _folder: TempDir,
     path: String,
@@ -70,6 +71,7 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
 }
 
 /// Waits until everything is read.
+#[allow(dead_code, reason = "each test program uses its own part of this module")]
 pub(crate) async fn indexed(app: &Session) -> Result<(), Error> {
     let begun = Instant::now();
     loop {
