@@ -123,6 +123,31 @@ fn the_smoke_configuration_makes_a_model_that_reranks() {
     for model in [&model, &pruned] {
         reranks(&riddle, model);
     }
+
+    // Training goes on from the program's own int8 file, which is what ships.
+    let store = dir.path().join("store");
+    let (from, to) = (model.to_string_lossy(), store.to_string_lossy());
+    riddle.run(&["models", "convert", &from, "--dtype", "int8", "--out", &to]).ok();
+    let near = "import sys, pathlib\n\
+        from safetensors.torch import load_file\n\
+        from riddle_training.store import read_store\n\
+        exact, read = load_file(sys.argv[1]), read_store(pathlib.Path(sys.argv[2]))\n\
+        assert exact.keys() == read.keys(), exact.keys() ^ read.keys()\n\
+        for name, it in exact.items():\n\
+        \x20   assert (it - read[name]).abs().max() <= it.abs().max() / 253, name\n";
+    let output = Command::new(&python)
+        .args(["-c", near])
+        .args([model.join("model.safetensors"), store.join("model.riddle")])
+        .env("PYTHONPATH", &training)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .output()
+        .expect("started");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let extra: [&OsStr; 4] =
+        ["--start".as_ref(), store.as_ref(), "--run".as_ref(), "again".as_ref()];
+    run("train", &model, &extra);
+    let log = fs::read_to_string(dir.path().join("work/again/log.jsonl")).expect("a log");
+    assert_eq!(log.lines().count(), 6);
 }
 
 fn reranks(riddle: &Riddle, model: &Path) {
