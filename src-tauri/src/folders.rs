@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tauri::{AppHandle, Runtime};
-use tauri_plugin_dialog::DialogExt as _;
+use tauri_plugin_dialog::{DialogExt as _, FileDialogBuilder};
 
 use crate::{convert::shown, dto::SuggestedFolder};
 
@@ -43,15 +43,24 @@ fn user_dirs(text: &str, home: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
+/// A dialog of that title, in the person's own folder: GTK begins with recent files, where no folder can be picked.
+pub(crate) fn dialog<R: Runtime>(app: &AppHandle<R>, title: &str) -> FileDialogBuilder<R> {
+    let dialog = app.dialog().file().set_title(title);
+    match std::env::var_os("HOME").map(PathBuf::from).filter(|it| it.is_dir()) {
+        Some(home) => dialog.set_directory(home),
+        None => dialog,
+    }
+}
+
 /// Lets the person pick folders; nothing when the dialog was closed.
 pub(crate) fn pick<R: Runtime>(app: &AppHandle<R>) -> Vec<PathBuf> {
-    let picked = app.dialog().file().blocking_pick_folders().unwrap_or_default();
+    let picked = dialog(app, "Folders to search").blocking_pick_folders().unwrap_or_default();
     picked.into_iter().filter_map(|it| it.into_path().ok()).collect()
 }
 
 /// Lets the person pick one folder.
 pub(crate) fn pick_one<R: Runtime>(app: &AppHandle<R>) -> Option<PathBuf> {
-    app.dialog().file().blocking_pick_folder()?.into_path().ok()
+    dialog(app, "Folder of a model").blocking_pick_folder()?.into_path().ok()
 }
 
 /// Folders by path: `~` is the person's own, and a file stands for the folder that it is in.

@@ -4,10 +4,9 @@ use std::path::Path;
 
 use serde::Serialize;
 use tauri::{AppHandle, Runtime};
-use tauri_plugin_dialog::DialogExt as _;
 use tauri_plugin_opener::OpenerExt as _;
 
-use crate::{commands::Reply, dto::Failure};
+use crate::{commands::Reply, dto::Failure, folders};
 
 /// Opens a file in the program that the desktop has for it.
 pub(crate) fn open<R: Runtime>(app: &AppHandle<R>, path: &Path) -> Reply<()> {
@@ -15,9 +14,16 @@ pub(crate) fn open<R: Runtime>(app: &AppHandle<R>, path: &Path) -> Reply<()> {
     app.opener().open_path(path, None::<&str>).map_err(Failure::other)
 }
 
-/// Shows a file in the file manager.
+/// Shows a file in the file manager. One that can not mark a file shows its folder.
 pub(crate) fn reveal<R: Runtime>(app: &AppHandle<R>, path: &Path) -> Reply<()> {
-    app.opener().reveal_item_in_dir(path).map_err(Failure::other)
+    match (app.opener().reveal_item_in_dir(path), path.parent()) {
+        (Ok(()), _) => Ok(()),
+        (Err(error), Some(folder)) => {
+            tracing::warn!("the file manager can not mark a file: {error}");
+            open(app, folder)
+        }
+        (Err(error), None) => Err(Failure::other(error)),
+    }
 }
 
 /// Asks where to, and writes a value there; the path, or nothing when the dialog was closed.
@@ -26,7 +32,7 @@ pub(crate) fn save_json<R: Runtime>(
     name: &str,
     value: &impl Serialize,
 ) -> Reply<Option<String>> {
-    let chosen = app.dialog().file().set_file_name(name).blocking_save_file();
+    let chosen = folders::dialog(app, "Save figures").set_file_name(name).blocking_save_file();
     let Some(path) = chosen.and_then(|it| it.into_path().ok()) else { return Ok(None) };
     let text = serde_json::to_vec_pretty(value).map_err(Failure::other)?;
     std::fs::write(&path, text)

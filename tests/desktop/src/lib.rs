@@ -69,6 +69,18 @@ impl Session {
     /// # Errors
     /// When the driver or the app does not start, or is not ready in time.
     pub async fn start(program: &Path, home: &Path) -> Result<Session, Error> {
+        Session::start_with(program, home, &[]).await
+    }
+
+    /// [`start`](Self::start), with more variables in the app's environment.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_with(
+        program: &Path,
+        home: &Path,
+        environment: &[(&str, String)],
+    ) -> Result<Session, Error> {
         let port = free_port()?;
         let driver = tokio::process::Command::new("WebKitWebDriver")
             .kill_on_drop(true)
@@ -84,6 +96,9 @@ impl Session {
             .env("LANG", "C.UTF-8")
             // The home goes away while the WebView's processes still end.
             .env("MESA_SHADER_CACHE_DISABLE", "true")
+            // No test speaks to the desktop that it was started from.
+            .env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere")
+            .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -1,0 +1,226 @@
+//! What the app asks of the desktop around it: opening files, folders by dialog, a key of its own, a place among the
+//! programs that start at login.
+
+mod common;
+
+use std::{
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use common::{Files, home, indexed, sample_library};
+use riddle_desktop_tests::{Error, PATIENCE, Session};
+use serde_json::{Value, json};
+
+/// Waits until `found` finds something.
+async fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> Result<T, Error> {
+    let begun = Instant::now();
+    loop {
+        match found() {
+            Some(it) => return Ok(it),
+            None if begun.elapsed() > PATIENCE => return Err(format!("in vain: {what}").into()),
+            None => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+/// A desktop that opens files by writing down their names.
+struct Desktop {
+    bin: PathBuf,
+    opened: PathBuf,
+}
+
+impl Desktop {
+    fn new(home: &Path) -> Result<Desktop, Error> {
+        let desktop = Desktop { bin: home.join("bin"), opened: home.join("opened") };
+        std::fs::create_dir(&desktop.bin)?;
+        let opener = desktop.bin.join("xdg-open");
+        let script = format!("#!/bin/sh\nprintf '%s\\n' \"$1\" >>'{}'\n", desktop.opened.display());
+        std::fs::write(&opener, script)?;
+        std::fs::set_permissions(&opener, std::fs::Permissions::from_mode(0o755))?;
+        Ok(desktop)
+    }
+
+    fn environment(&self) -> Vec<(&'static str, String)> {
+        let path = std::env::var("PATH").unwrap_or_default();
+        vec![("PATH", format!("{}:{path}", self.bin.display()))]
+    }
+
+    async fn opens(&self, what: &Path) -> Result<(), Error> {
+        wait_for(&format!("{} is opened", what.display()), || {
+            let opened = std::fs::read_to_string(&self.opened).unwrap_or_default();
+            opened.lines().any(|it| Path::new(it) == what).then_some(())
+        })
+        .await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hit_is_opened_and_shown_in_its_folder() -> Result<(), Error> {
+    let Some(program) = common::program() else { return Ok(()) };
+    let (home, files) = (home()?, sample_library()?);
+    let desktop = Desktop::new(home.path())?;
+    let app = Session::start_with(&program, home.path(), &desktop.environment()).await?;
+    app.invoke("library_add", json!({ "paths": [files.path_text()] })).await?;
+    app.invoke("finish_first_run", json!({})).await?;
+    indexed(&app).await?;
+    app.script("location.reload()").await?;
+    app.enter("search-input", "oven door seals").await?;
+    app.find("results-state", "[data-phase=settled]").await?;
+    let first =
+        app.script("return document.querySelector('[data-testid=result]').innerText").await?;
+    let input = app.find("search-input", "").await?;
+    input.send_keys("\u{e007}").await?;
+    let opened = wait_for("something is opened", || {
+        std::fs::read_to_string(&desktop.opened).ok().filter(|it| it.ends_with('\n'))
+    })
+    .await?;
+    let opened = Path::new(opened.trim());
+    assert!(opened.starts_with(files.path_text()) && opened.is_file(), "{}", opened.display());
+    let name = opened.file_name().and_then(|it| it.to_str()).ok_or("no name")?;
+    assert!(first.as_str().is_some_and(|it| it.contains(name)), "{first} is not {name}");
+    // No file manager listens here: the folder is opened instead.
+    app.script(
+        "document.querySelector('[data-testid=search-input]').dispatchEvent(
+             new KeyboardEvent('keydown', { key: 'Enter', ctrlKey: true, bubbles: true, cancelable: true }))",
+    )
+    .await?;
+    desktop.opens(opened.parent().ok_or("a root")?).await?;
+    app.close().await
+}
+
+/// Changes settings as the page does; the problems.
+async fn set(app: &Session, name: &str, value: Value) -> Result<Value, Error> {
+    let mut settings = app.invoke("settings", json!({})).await?["settings"].take();
+    settings[name] = value;
+    let state = app.invoke("settings_set", json!({ "settings": settings })).await?;
+    Ok(state["problems"].clone())
+}
+
+/// The file among those that start at login.
+fn starter(home: &Path) -> Option<PathBuf> {
+    [home.join("config/autostart"), home.join(".config/autostart")].iter().find_map(|folder| {
+        let entries = std::fs::read_dir(folder).ok()?;
+        entries
+            .flatten()
+            .map(|it| it.path())
+            .find(|it| it.extension().is_some_and(|it| it == "desktop"))
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_starts_at_login_and_comes_at_a_key() -> Result<(), Error> {
+    let Some(program) = common::program() else { return Ok(()) };
+    let home = home()?;
+    let app = Session::start(&program, home.path()).await?;
+    app.invoke("finish_first_run", json!({})).await?;
+    app.script("location.reload()").await?;
+    app.find("search-input", "").await?;
+
+    assert_eq!(set(&app, "startAtLogin", json!(true)).await?, json!([]));
+    let entry = std::fs::read_to_string(starter(home.path()).ok_or("nothing starts at login")?)?;
+    let starts = format!("Exec={} --hidden", program.display());
+    assert!(entry.lines().any(|it| it.trim() == starts), "{entry}");
+    assert_eq!(set(&app, "startAtLogin", json!(false)).await?, json!([]));
+    assert_eq!(starter(home.path()), None);
+
+    let problems = set(&app, "shortcut", json!("Ctrl+Nonsense")).await?;
+    assert_eq!(problems[0]["setting"], "shortcut", "{problems}");
+    assert_eq!(set(&app, "shortcut", json!("Ctrl+Alt+Shift+F9")).await?, json!([]));
+    if press("ctrl+alt+shift+F9") {
+        // Someone else had the focus; now the search box has it.
+        app.script("document.activeElement.blur()").await?;
+        press("ctrl+alt+shift+F9");
+        let focus = "return document.activeElement?.dataset.testid === 'search-input'";
+        let begun = Instant::now();
+        while app.script(focus).await? != true {
+            assert!(begun.elapsed() < PATIENCE, "the search box has no focus");
+            // In front it hides, hidden it comes back: one of two is enough.
+            press("ctrl+alt+shift+F9");
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+    }
+    app.close().await
+}
+
+/// Presses a key as a keyboard does; false where that can not be done.
+fn press(key: &str) -> bool {
+    Command::new("xdotool").args(["key", key]).status().is_ok_and(|it| it.success())
+}
+
+/// Windows of that title, one in a line.
+fn windows(title: &str) -> Option<String> {
+    let search = ["search", "--onlyvisible", "--name", title];
+    let found = Command::new("xdotool").args(search).output().ok()?;
+    Some(String::from_utf8_lossy(&found.stdout).into_owned())
+}
+
+/// Does something with a dialog.
+async fn act(arguments: &[&str]) -> Result<(), Error> {
+    if !Command::new("xdotool").args(arguments).status()?.success() {
+        return Err(format!("xdotool {arguments:?}").into());
+    }
+    // What opens in a dialog opens a moment later.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    Ok(())
+}
+
+/// Waits for the dialog of that title and types a path into it.
+async fn answer(title: &str, path: &str) -> Result<(), Error> {
+    let dialog = wait_for(title, || windows(title)?.lines().next_back().map(str::to_owned)).await?;
+    act(&["windowfocus", "--sync", &dialog]).await?;
+    act(&["key", "ctrl+l"]).await?;
+    act(&["type", "--delay", "20", path]).await?;
+    // The first Return may only complete the path.
+    for _ in 0..8 {
+        act(&["key", "Return"]).await?;
+        if windows(title).is_some_and(|it| it.is_empty()) {
+            return Ok(());
+        }
+    }
+    Err(format!("{title:?} does not close").into())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
+async fn folders_are_picked_and_figures_saved_in_dialogs() -> Result<(), Error> {
+    let Some(program) = common::program() else { return Ok(()) };
+    if Command::new("xdotool").arg("version").output().is_err() {
+        eprintln!("SKIPPED: xdotool is not installed: nothing types into dialogs");
+        return Ok(());
+    }
+    let (home, files) = (home()?, sample_library()?);
+    let app = Session::start(&program, home.path()).await?;
+    app.invoke("finish_first_run", json!({})).await?;
+    let begin = |command: &str| {
+        format!(
+            "window.reply = undefined; window.__TAURI_INTERNALS__.invoke('{command}').then((it) => {{ window.reply = [it]; }})"
+        )
+    };
+    app.script(&begin("library_add_dialog")).await?;
+    answer("Folders to search", files.path_text()).await?;
+    let added = app.until("folders are added", "return window.reply").await?;
+    assert_eq!(added[0][0]["problem"], Value::Null, "{added}");
+    indexed(&app).await?;
+
+    let file = Files::new()?;
+    let path = Path::new(file.path_text()).join("figures.json");
+    app.script(&begin("performance_export")).await?;
+    // The dialog keeps the ending of the name that it proposes.
+    answer("Save figures", path.with_extension("").to_str().ok_or("no text")?).await?;
+    let saved = app.until("figures are saved", "return window.reply").await?;
+    assert_eq!(saved[0], path.to_str().ok_or("no text")?);
+    let figures: Value = serde_json::from_slice(&std::fs::read(&path)?)?;
+    assert!(figures["memory"].is_array() && figures["stages"].is_array(), "{figures}");
+
+    // Closed without an answer: nothing happens.
+    app.script(&begin("library_add_dialog")).await?;
+    let title = "Folders to search";
+    let dialog = wait_for(title, || windows(title)?.lines().next_back().map(str::to_owned)).await?;
+    act(&["windowfocus", "--sync", &dialog]).await?;
+    act(&["key", "Escape"]).await?;
+    assert_eq!(app.until("the dialog is closed", "return window.reply").await?, json!([[]]));
+    app.close().await
+}
