@@ -20,12 +20,14 @@ pub(crate) struct Activations<'a> {
     pub(crate) scales: &'a [f32],
     /// Sums of every 16, scaled.
     pub(crate) sums: &'a [f32],
+    /// Sums of every 16 bytes.
+    pub(crate) totals: &'a [i16],
 }
 
-/// f32 elements of the parts of a row: bytes, scales, sums. Inputs are a multiple of 32.
-fn parts(inputs: usize) -> [usize; 3] {
+/// f32 elements of the parts of a row: bytes, scales, sums, totals. Inputs are a multiple of 32.
+fn parts(inputs: usize) -> [usize; 4] {
     let line = |elements: usize| elements.next_multiple_of(LINE);
-    [line(inputs / 4), line(inputs / PART), line(inputs / GROUP)]
+    [line(inputs / 4), line(inputs / PART), line(inputs / GROUP), line(inputs / GROUP / 2)]
 }
 
 /// f32 elements that a quantized row takes.
@@ -36,11 +38,14 @@ pub(crate) fn row_len(inputs: usize) -> usize {
 impl<'a> Activations<'a> {
     /// A row that [`quantize`] has written.
     pub(crate) fn view(memory: &'a [f32], inputs: usize) -> Activations<'a> {
-        let [bytes, scales, sums] = parts(inputs);
+        let [bytes, scales, sums, totals] = parts(inputs);
         let (bytes, rest) = memory.split_at(bytes);
-        // SAFETY: any f32 is four bytes.
-        let (_, bytes, _) = unsafe { bytes.align_to() };
-        Activations { bytes, scales: &rest[..scales], sums: &rest[scales..][..sums] }
+        let (scales, rest) = rest.split_at(scales);
+        let (sums, rest) = rest.split_at(sums);
+        // SAFETY: any f32 is four bytes, and two halves of them.
+        let ((_, bytes, _), (_, totals, _)) =
+            unsafe { (bytes.align_to(), rest[..totals].align_to()) };
+        Activations { bytes, scales, sums, totals }
     }
 }
 
@@ -48,22 +53,28 @@ impl<'a> Activations<'a> {
 /// multiple of. A block that holds a number that is not finite gets NaN as its scale: what is made of it is NaN.
 pub(crate) fn quantize(row: &[f32], block: usize, memory: &mut [f32]) {
     assert!(row.len().is_multiple_of(block), "{} are not whole blocks of {block}", row.len());
-    let [bytes, scales, _] = parts(row.len());
+    let [bytes, scales, sums, totals] = parts(row.len());
     let (bytes, rest) = memory.split_at_mut(bytes);
-    let (scales, sums) = rest.split_at_mut(scales);
-    // SAFETY: any f32 is four bytes.
-    let (_, bytes, _) = unsafe { bytes.align_to_mut::<i8>() };
+    let (scales, rest) = rest.split_at_mut(scales);
+    let (sums, rest) = rest.split_at_mut(sums);
+    // SAFETY: any f32 is four bytes, and two halves of them.
+    let ((_, bytes, _), (_, totals, _)) =
+        unsafe { (bytes.align_to_mut::<i8>(), rest[..totals].align_to_mut::<i16>()) };
     bytes[row.len()..].fill(0);
     scales[row.len() / PART..].fill(0.0);
     sums[row.len() / GROUP..].fill(0.0);
-    quantize_blocks(row, block, bytes, scales, sums);
+    totals[row.len() / GROUP..].fill(0);
+    quantize_blocks(row, block, bytes, scales, sums, totals);
 }
 
 multiversion! {
-    fn quantize_blocks(row: &[f32], block: usize, bytes: &mut [i8], scales: &mut [f32], sums: &mut [f32]) {
+    fn quantize_blocks(
+        row: &[f32], block: usize, bytes: &mut [i8], scales: &mut [f32], sums: &mut [f32], totals: &mut [i16],
+    ) {
         let blocks = row.chunks_exact(block).zip(bytes.chunks_exact_mut(block));
-        let scales = scales.chunks_mut(block / PART).zip(sums.chunks_mut(block / GROUP));
-        for ((values, bytes), (scales, sums)) in blocks.zip(scales) {
+        let sums = sums.chunks_mut(block / GROUP).zip(totals.chunks_mut(block / GROUP));
+        let scales = scales.chunks_mut(block / PART).zip(sums);
+        for ((values, bytes), (scales, (sums, totals))) in blocks.zip(scales) {
             let mut top = 0;
             for value in values {
                 top = top.max(value.to_bits() & 0x7fff_ffff);
@@ -75,12 +86,14 @@ multiversion! {
             for (byte, value) in bytes.iter_mut().zip(values) {
                 *byte = (value * inverse + ROUND).to_bits() as u8 as i8;
             }
-            for (sum, bytes) in sums.iter_mut().zip(bytes.as_chunks::<GROUP>().0) {
-                let mut total = 0;
+            let sums = sums.iter_mut().zip(totals);
+            for ((sum, place), bytes) in sums.zip(bytes.as_chunks::<GROUP>().0) {
+                let mut total = 0i16;
                 for &byte in bytes {
-                    total += i32::from(byte);
+                    total += i16::from(byte);
                 }
-                *sum = total as f32 * scale;
+                *place = total;
+                *sum = f32::from(total) * scale;
             }
         }
     }
@@ -136,6 +149,7 @@ mod tests {
             prop_assert!(it.bytes.len().is_multiple_of(64) && it.bytes[inputs..].iter().all(|&it| it == 0));
             let (scales, sums) = (inputs / PART, inputs / GROUP);
             prop_assert!(it.scales[scales..].iter().chain(&it.sums[sums..]).all(|&it| it == 0.0));
+            prop_assert!(it.totals[sums..].iter().all(|&it| it == 0));
             for (number, values) in row.chunks(block).enumerate() {
                 let scales = &it.scales[number * block / PART..][..block / PART];
                 let sums = &it.sums[number * block / GROUP..][..block / GROUP];
@@ -155,15 +169,17 @@ mod tests {
                     let near = f32::from(byte) * scale;
                     prop_assert!((near - value).abs() <= scale * step + 1e-44);
                 }
-                for (bytes, &sum) in bytes.chunks(GROUP).zip(sums) {
-                    let expected: i32 = bytes.iter().map(|&it| i32::from(it)).sum();
-                    prop_assert_eq!(sum, expected as f32 * scale);
+                let totals = &it.totals[number * block / GROUP..];
+                for ((bytes, &sum), &total) in bytes.chunks(GROUP).zip(sums).zip(totals) {
+                    let expected: i16 = bytes.iter().map(|&it| i16::from(it)).sum();
+                    prop_assert_eq!(total, expected);
+                    prop_assert_eq!(sum, f32::from(expected) * scale);
                 }
             }
             for version in quantize_blocks::versions() {
                 let mut bytes = vec![0; inputs];
-                let (mut scales, mut sums) = (vec![0.0; scales], vec![0.0; sums]);
-                version(&row, block, &mut bytes, &mut scales, &mut sums);
+                let (mut scales, mut sums, mut totals) = (vec![0.0; scales], vec![0.0; sums], vec![0; sums]);
+                version(&row, block, &mut bytes, &mut scales, &mut sums, &mut totals);
                 prop_assert_eq!(&bytes, &it.bytes[..inputs]);
             }
         }

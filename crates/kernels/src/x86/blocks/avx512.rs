@@ -1,4 +1,5 @@
-//! 64 codes at a time: two small blocks, or a quarter of a large one (AVX-512 with VNNI).
+//! 64 codes at a time: two small blocks, or a quarter of a large one (AVX-512 with VNNI). A step of a language model
+//! reads every weight once, at the speed of memory: what counts is how few instructions a byte takes.
 
 use std::arch::x86_64::*;
 
@@ -9,10 +10,12 @@ use crate::blocks::{
     layouts::{Layout, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0},
 };
 
-/// Rows of weights that share what is computed of the activations.
-const ROWS: usize = 4;
+/// Bytes between what is computed and what is asked for. One row follows the other in memory, and one after the
+/// other they are read at the speed of memory: 25 to 33 GB/s by format with two threads of a Zen 4, where four rows
+/// side by side, sharing what is computed of the activations, got 17 to 23, and 6144 bytes 20 to 34.
+const AHEAD: usize = 2048;
 
-/// What is computed of 64 activations for all rows.
+/// What is computed of 64 activations.
 #[derive(Clone, Copy)]
 struct Chunk {
     bytes: __m512i,
@@ -24,7 +27,7 @@ impl Chunk {
     /// # Safety
     /// There are 64 bytes; the processor has AVX-512 VNNI.
     #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
     unsafe fn new<L: Layout>(bytes: *const i8) -> Chunk {
         // SAFETY: the caller's promise.
         let bytes = unsafe { _mm512_loadu_si512(bytes.cast()) };
@@ -41,7 +44,7 @@ impl Chunk {
 
     /// Sums of four products each, as f32.
     #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
     fn products(self, codes: __m512i) -> __m512 {
         _mm512_cvtepi32_ps(_mm512_dpbusd_epi32(self.start, codes, self.bytes))
     }
@@ -86,53 +89,45 @@ unsafe fn factors<L: Layout>(x: Activations<'_>, pair: usize) -> __m128 {
     }
 }
 
-/// The products with `N` rows `stride` bytes apart.
+/// The product with a row, of its blocks from `from` on, an even number.
 ///
 /// # Safety
-/// Each row has as many blocks as `x`; the processor has AVX-512 VNNI.
+/// The row has as many blocks as `x`; the processor has AVX-512 VNNI.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn small<L: Small, const N: usize>(
-    rows: *const u8,
-    stride: usize,
-    x: Activations<'_>,
-    out: &mut [f32],
-) {
-    let blocks = stride / L::BYTES;
-    let mut sums = [_mm512_setzero_ps(); N];
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+unsafe fn small<L: Small>(row: &[u8], from: usize, x: Activations<'_>) -> f32 {
+    let blocks = row.len() / L::BYTES;
+    let mut sum = _mm512_setzero_ps();
     // Products of minimums and sums of activations.
-    let mut minimums = [_mm_setzero_ps(); N];
+    let mut minimums = _mm_setzero_ps();
     // Each block's scale for its eight lanes.
     let second = if L::MINIMUMS { 2 } else { 1 };
     let spread = _mm512_inserti64x4::<1>(_mm512_setzero_si512(), _mm256_set1_epi32(second));
-    for pair in 0..blocks.div_ceil(2) {
+    for pair in from / 2..blocks.div_ceil(2) {
         // SAFETY: activations are zeros up to a whole pair, scales up to a whole line; of an odd number of blocks the
         // last stands for its neighbor too, whose activations are zeros.
         unsafe {
             let chunk = Chunk::new::<L>(x.bytes.as_ptr().add(64 * pair));
-            let factors = factors::<L>(x, pair);
             let second = if 2 * pair + 1 < blocks { L::BYTES } else { 0 };
-            for (row, sum) in sums.iter_mut().enumerate() {
-                let first = rows.add(row * stride + 2 * pair * L::BYTES);
-                prefetch(first, N * stride);
-                let second = first.add(second);
-                let products = chunk.products(L::load(first, second));
-                let scales = _mm_mul_ps(scales::<L>(first, second), factors);
-                if L::MINIMUMS {
-                    minimums[row] = _mm_add_ps(minimums[row], scales);
-                }
-                let scale = _mm512_permutexvar_ps(spread, _mm512_castps128_ps512(scales));
-                *sum = _mm512_fmadd_ps(products, scale, *sum);
+            let first = row.as_ptr().add(2 * pair * L::BYTES);
+            prefetch(first);
+            let second = first.add(second);
+            let products = chunk.products(L::load(first, second));
+            let scales = _mm_mul_ps(scales::<L>(first, second), factors::<L>(x, pair));
+            if L::MINIMUMS {
+                minimums = _mm_add_ps(minimums, scales);
             }
+            let scale = _mm512_permutexvar_ps(spread, _mm512_castps128_ps512(scales));
+            sum = _mm512_fmadd_ps(products, scale, sum);
         }
     }
-    for ((out, sum), minimums) in out.iter_mut().zip(sums).zip(minimums) {
-        *out = _mm512_reduce_add_ps(sum);
-        if L::MINIMUMS {
-            // Beside the two scales.
-            let [_, first, _, second] = lanes(minimums);
-            *out += first + second;
-        }
+    let sum = _mm512_reduce_add_ps(sum);
+    if L::MINIMUMS {
+        // Beside the two scales.
+        let [_, first, _, second] = lanes(minimums);
+        sum + first + second
+    } else {
+        sum
     }
 }
 
@@ -146,110 +141,207 @@ fn lanes(register: __m128) -> [f32; 4] {
     lanes
 }
 
-/// Asks for the line `ahead` bytes on: rows are short, and the processor looks no further than they go.
+/// Asks for the line [`AHEAD`]: rows are short, and the processor looks no further than a page.
 #[inline(always)]
-fn prefetch(address: *const u8, ahead: usize) {
+fn prefetch(address: *const u8) {
     // SAFETY: a prefetch reads nothing that the program sees, whatever the address.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(address.wrapping_add(ahead).cast()) };
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(address.wrapping_add(AHEAD).cast()) };
 }
 
-/// As [`small`], for blocks of 256.
+/// As [`small`], for [`Q4_0`], four blocks at a time: their codes and their scales are brought together in a register
+/// each, which takes half the instructions for a byte.
 ///
 /// # Safety
 /// As [`small`].
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn large<L: Quarters, const N: usize>(
-    rows: *const u8,
-    stride: usize,
-    x: Activations<'_>,
-    out: &mut [f32],
-) {
-    let mut sums = [_mm512_setzero_ps(); N];
-    for number in 0..stride / L::BYTES {
-        // SAFETY: the caller's promise: each row has this block, activations 256 bytes, 8 scales and 16 sums for it.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+unsafe fn quads(row: &[u8], x: Activations<'_>) -> f32 {
+    // Pairs of bytes of four blocks: 32 are the first register's, the others lie in one that begins 8 bytes later.
+    const fn place(pair: usize) -> i16 {
+        (if pair < 32 { pair } else { 32 + pair - 4 }) as i16
+    }
+    const CODES: [i16; 32] = {
+        let mut places = [0; 32];
+        let mut at = 0;
+        while at < 32 {
+            places[at] = place(at / 8 * 9 + 1 + at % 8);
+            at += 1;
+        }
+        places
+    };
+    // Each scale four times: four sums of products are of its block.
+    const SCALES: [i16; 32] = {
+        let mut places = [0; 32];
+        let mut at = 0;
+        while at < 16 {
+            places[at] = place(at / 4 * 9);
+            at += 1;
+        }
+        places
+    };
+    let whole = row.len() / Q4_0::BYTES / 4;
+    let mut sum = _mm512_setzero_ps();
+    // SAFETY: arrays of 64 bytes.
+    let (codes, halves) = unsafe {
+        (_mm512_loadu_si512(CODES.as_ptr().cast()), _mm512_loadu_si512(SCALES.as_ptr().cast()))
+    };
+    let low_eights = _mm512_set_epi64(13, 12, 9, 8, 5, 4, 1, 0);
+    let high_eights = _mm512_set_epi64(15, 14, 11, 10, 7, 6, 3, 2);
+    let each = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
+    let mask = _mm512_set1_epi8(15);
+    for quad in 0..whole {
+        // SAFETY: the row has four blocks here, 72 bytes; activations have 128 bytes and four scales for them.
         unsafe {
+            let bytes = x.bytes.as_ptr().add(128 * quad);
+            let first = _mm512_loadu_si512(bytes.cast());
+            let second = _mm512_loadu_si512(bytes.add(64).cast());
+            let low = _mm512_permutex2var_epi64(first, low_eights, second);
+            let high = _mm512_permutex2var_epi64(first, high_eights, second);
+            let zero = _mm512_setzero_si512();
+            let eight = _mm512_set1_epi8(Q4_0::OFFSET as i8);
+            let excess = _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(zero, eight, low), eight, high);
+            let start = _mm512_sub_epi32(zero, excess);
+            let scales = _mm_loadu_ps(x.scales.as_ptr().add(4 * quad));
+            let scales = _mm512_permutexvar_ps(each, _mm512_castps128_ps512(scales));
+            let block = row.as_ptr().add(quad * 4 * Q4_0::BYTES);
+            prefetch(block);
+            prefetch(block.wrapping_add(64));
+            let first = _mm512_loadu_si512(block.cast());
+            let second = _mm512_loadu_si512(block.add(8).cast());
+            let both = _mm512_permutex2var_epi16(first, codes, second);
+            let own = _mm512_permutex2var_epi16(first, halves, second);
+            let own = _mm512_cvtph_ps(_mm512_castsi512_si256(own));
+            let products = _mm512_dpbusd_epi32(start, _mm512_and_si512(both, mask), low);
+            let both = _mm512_and_si512(_mm512_srli_epi16::<4>(both), mask);
+            let products = _mm512_dpbusd_epi32(products, both, high);
+            let scale = _mm512_mul_ps(own, scales);
+            sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(products), scale, sum);
+        }
+    }
+    let sum = _mm512_reduce_add_ps(sum);
+    if row.len() == whole * 4 * Q4_0::BYTES {
+        return sum;
+    }
+    // SAFETY: the caller's promise.
+    sum + unsafe { small::<Q4_0>(row, 4 * whole, x) }
+}
+
+/// For every register of [`Quarters::PARTS`] the group of 16 inputs that each pair of codes is of.
+const fn groups(parts: [[usize; 2]; 4]) -> [[i16; 32]; 4] {
+    let mut groups = [[0; 32]; 4];
+    let mut at = 0;
+    while at < 128 {
+        let (register, pair) = (at / 32, at % 32);
+        groups[register][pair] = (2 * parts[register][pair / 16] + pair % 16 / 8) as i16;
+        at += 1;
+    }
+    groups
+}
+
+/// As [`small`], for blocks of 256: their scales and minimums are bytes, so that all of a block is summed exactly.
+///
+/// # Safety
+/// As [`small`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+unsafe fn large<L: Quarters>(row: &[u8], x: Activations<'_>) -> f32 {
+    let mut sum = _mm512_setzero_ps();
+    // Products of minimums, or of offsets, and sums of activations.
+    let mut less = _mm256_setzero_ps();
+    let [first, second, third, fourth] = const { groups(L::PARTS) };
+    // No `map`: it has not these instructions, and what it calls could not be inlined.
+    // SAFETY: arrays of 64 bytes.
+    let groups = unsafe {
+        [
+            _mm512_loadu_si512(first.as_ptr().cast()),
+            _mm512_loadu_si512(second.as_ptr().cast()),
+            _mm512_loadu_si512(third.as_ptr().cast()),
+            _mm512_loadu_si512(fourth.as_ptr().cast()),
+        ]
+    };
+    for (number, block) in row.chunks_exact(L::BYTES).enumerate() {
+        let block = block.as_ptr();
+        // SAFETY: the caller's promise: activations have 256 bytes, a scale and 16 totals for this block.
+        unsafe {
+            for line in (0..L::BYTES).step_by(64) {
+                prefetch(block.wrapping_add(line));
+            }
             let bytes = x.bytes.as_ptr().add(256 * number);
-            let chunks = [
-                Chunk::new::<L>(bytes),
-                Chunk::new::<L>(bytes.add(64)),
-                Chunk::new::<L>(bytes.add(128)),
-                Chunk::new::<L>(bytes.add(192)),
-            ];
-            // Each scale of activations serves two groups of 16.
-            let scales = _mm256_loadu_ps(x.scales.as_ptr().add(8 * number));
-            let pairs = _mm512_set_epi32(7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0);
-            let scales = _mm512_permutexvar_ps(pairs, _mm512_castps256_ps512(scales));
-            let totals = _mm512_loadu_ps(x.sums.as_ptr().add(16 * number));
-            for (row, sum) in sums.iter_mut().enumerate() {
-                let block = rows.add(row * stride + number * L::BYTES);
-                for line in (0..L::BYTES).step_by(64) {
-                    prefetch(block, N * stride + line);
-                }
-                let (bytes, minimums) = L::scale_bytes(block);
-                let half = |at: usize| {
-                    let bits = block.add(at).cast::<i16>().read_unaligned();
-                    _mm512_cvtph_ps(_mm256_set1_epi16(bits))
+            let part = |number: usize| _mm256_loadu_si256(bytes.add(32 * number).cast());
+            let (scales, minimums) = L::scale_bytes(block);
+            let scales = _mm256_cvtepi8_epi16(scales);
+            let wide = _mm512_castsi256_si512(scales);
+            // Pairs of products fit 16 bits: codes are below 64.
+            let add = |total, codes, register: usize| {
+                let [first, second] = L::PARTS[register];
+                let first = _mm512_castsi256_si512(part(first));
+                let x = _mm512_inserti64x4::<1>(first, part(second));
+                let own = _mm512_permutexvar_epi16(groups[register], wide);
+                _mm512_dpwssd_epi32(total, _mm512_maddubs_epi16(codes, x), own)
+            };
+            let total = add(_mm512_setzero_si512(), L::load_parts::<0>(block), 0);
+            let total = add(total, L::load_parts::<1>(block), 1);
+            let total = add(total, L::load_parts::<2>(block), 2);
+            let total = add(total, L::load_parts::<3>(block), 3);
+            let scale = *x.scales.get_unchecked(8 * number);
+            let half = |at: usize| {
+                let bits = block.add(at).cast::<u16>().read_unaligned();
+                _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(i32::from(bits)))) * scale
+            };
+            let own = half(L::SCALE);
+            sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(total), _mm512_set1_ps(own), sum);
+            if L::MINIMUMS || L::OFFSET != 0 {
+                let (bytes, factor) = if L::MINIMUMS {
+                    (_mm256_cvtepi8_epi16(minimums), half(L::MINIMUM))
+                } else {
+                    (scales, own * L::OFFSET as f32)
                 };
-                let own = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
-                let own = _mm512_mul_ps(_mm512_mul_ps(own, half(L::SCALE)), scales);
-                // Group g in lanes 4 g … 4 g + 3.
-                let first = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
-                let spread = |quarter: i32| {
-                    let lanes = _mm512_add_epi32(first, _mm512_set1_epi32(4 * quarter));
-                    _mm512_permutexvar_ps(lanes, own)
-                };
-                let mut total = *sum;
-                total = _mm512_fmadd_ps(chunks[0].products(L::load::<0>(block)), spread(0), total);
-                total = _mm512_fmadd_ps(chunks[1].products(L::load::<1>(block)), spread(1), total);
-                total = _mm512_fmadd_ps(chunks[2].products(L::load::<2>(block)), spread(2), total);
-                total = _mm512_fmadd_ps(chunks[3].products(L::load::<3>(block)), spread(3), total);
-                if L::MINIMUMS {
-                    let minimums = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(minimums));
-                    let minimums = _mm512_mul_ps(minimums, half(L::MINIMUM));
-                    total = _mm512_fnmadd_ps(minimums, totals, total);
-                }
-                *sum = total;
+                let totals = _mm256_loadu_si256(x.totals.as_ptr().add(16 * number).cast());
+                let total = _mm256_cvtepi32_ps(_mm256_madd_epi16(bytes, totals));
+                less = _mm256_fmadd_ps(total, _mm256_set1_ps(factor), less);
             }
         }
     }
-    for (out, sum) in out.iter_mut().zip(sums) {
-        *out = _mm512_reduce_add_ps(sum);
-    }
+    _mm512_reduce_add_ps(sum) - _mm512_reduce_add_ps(_mm512_zextps256_ps512(less))
+}
+
+/// The product with a row in small blocks.
+///
+/// # Safety
+/// As [`small`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+unsafe fn pairs<L: Small>(row: &[u8], x: Activations<'_>) -> f32 {
+    // SAFETY: the caller's promise.
+    unsafe { small::<L>(row, 0, x) }
 }
 
 /// The products of `x` with the rows of `weights`, as many as there are sums.
 ///
 /// # Safety
 /// The processor has AVX-512 F, BW, VL, DQ and VNNI; `x` was quantized of as many inputs as the weights have.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
 pub(crate) unsafe fn dots_avx512(weights: BlockMatrix<'_>, x: Activations<'_>, sums: &mut [f32]) {
-    type Routine = unsafe fn(*const u8, usize, Activations<'_>, &mut [f32]);
-    let (four, one): (Routine, Routine) = match weights.format() {
-        BlockFormat::Q4_0 => (small::<Q4_0, ROWS>, small::<Q4_0, 1>),
-        BlockFormat::Q4_1 => (small::<Q4_1, ROWS>, small::<Q4_1, 1>),
-        BlockFormat::Q5_0 => (small::<Q5_0, ROWS>, small::<Q5_0, 1>),
-        BlockFormat::Q5_1 => (small::<Q5_1, ROWS>, small::<Q5_1, 1>),
-        BlockFormat::Q8_0 => (small::<Q8_0, ROWS>, small::<Q8_0, 1>),
-        BlockFormat::Q2K => (large::<Q2K, ROWS>, large::<Q2K, 1>),
-        BlockFormat::Q3K => (large::<Q3K, ROWS>, large::<Q3K, 1>),
-        BlockFormat::Q4K => (large::<Q4K, ROWS>, large::<Q4K, 1>),
-        BlockFormat::Q5K => (large::<Q5K, ROWS>, large::<Q5K, 1>),
-        BlockFormat::Q6K => (large::<Q6K, ROWS>, large::<Q6K, 1>),
+    let routine: unsafe fn(&[u8], Activations<'_>) -> f32 = match weights.format() {
+        BlockFormat::Q4_0 => quads,
+        BlockFormat::Q4_1 => pairs::<Q4_1>,
+        BlockFormat::Q5_0 => pairs::<Q5_0>,
+        BlockFormat::Q5_1 => pairs::<Q5_1>,
+        BlockFormat::Q8_0 => pairs::<Q8_0>,
+        BlockFormat::Q2K => large::<Q2K>,
+        BlockFormat::Q3K => large::<Q3K>,
+        BlockFormat::Q4K => large::<Q4K>,
+        BlockFormat::Q5K => large::<Q5K>,
+        BlockFormat::Q6K => large::<Q6K>,
     };
     let stride = weights.row_bytes();
-    let rows = weights.bytes();
-    assert!(rows.len() >= sums.len() * stride && x.bytes.len() >= weights.inputs());
-    let (whole, rest) = sums.as_chunks_mut::<ROWS>();
-    let done = whole.len() * ROWS;
-    // SAFETY: all rows are there, as just asserted; scales and sums are as many as the bytes of `x` take.
-    unsafe {
-        for (number, sums) in whole.iter_mut().enumerate() {
-            four(rows.as_ptr().add(number * ROWS * stride), stride, x, sums);
-        }
-        for (number, sum) in rest.iter_mut().enumerate() {
-            let row = rows.as_ptr().add((done + number) * stride);
-            one(row, stride, x, std::slice::from_mut(sum));
-        }
+    if stride == 0 {
+        sums.fill(0.0);
+        return;
+    }
+    assert!(weights.bytes().len() >= sums.len() * stride && x.bytes.len() >= weights.inputs());
+    for (row, sum) in weights.bytes().chunks_exact(stride).zip(sums) {
+        // SAFETY: scales, sums and totals are as many as the bytes of `x` take.
+        *sum = unsafe { routine(row, x) };
     }
 }

@@ -112,6 +112,20 @@ pub(super) trait Quarters: Large {
     /// # Safety
     /// It is a block; the processor has AVX-512 BW.
     unsafe fn load<const QUARTER: usize>(block: *const u8) -> __m512i;
+
+    /// The two parts of 32 inputs in each register of [`load_parts`](Self::load_parts).
+    const PARTS: [[usize; 2]; 4] = [[0, 1], [2, 3], [4, 5], [6, 7]];
+
+    /// Codes in the order that takes the fewest instructions.
+    ///
+    /// # Safety
+    /// As [`load`](Self::load).
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq")]
+    unsafe fn load_parts<const REGISTER: usize>(block: *const u8) -> __m512i {
+        // SAFETY: the caller's promise.
+        unsafe { Self::load::<REGISTER>(block) }
+    }
 }
 
 /// 32 bytes twice.
@@ -163,7 +177,39 @@ impl Quarters for Q3K {
     }
 }
 
+/// The parts whose codes lie in low halves of the same 64 bytes, then those in their high halves.
+const HALVES: [[usize; 2]; 4] = [[0, 2], [1, 3], [4, 6], [5, 7]];
+
+/// The codes of [`HALVES`].
+///
+/// # Safety
+/// There are 128 bytes; the processor has AVX-512 BW.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq")]
+unsafe fn halves<const REGISTER: usize>(bytes: *const u8) -> __m512i {
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { _mm512_loadu_si512(bytes.add(REGISTER / 2 * 64).cast()) };
+    let bytes = if REGISTER.is_multiple_of(2) { bytes } else { _mm512_srli_epi16::<4>(bytes) };
+    _mm512_and_si512(bytes, _mm512_set1_epi8(15))
+}
+
+/// Adds 16 to the codes of two parts whose bit in the 32 bytes `high` is set.
+///
+/// # Safety
+/// They are there; the processor has AVX-512 BW.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq")]
+unsafe fn fifth_bits_of(low: __m512i, high: *const u8, [first, second]: [usize; 2]) -> __m512i {
+    let bit = |part: usize| _mm256_set1_epi8((1u32 << part) as u8 as i8);
+    let bits = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(bit(first)), bit(second));
+    // SAFETY: the caller's promise.
+    let set = _mm512_test_epi8_mask(unsafe { twice(high) }, bits);
+    _mm512_mask_add_epi8(low, set, low, _mm512_set1_epi8(16))
+}
+
 impl Quarters for Q4K {
+    const PARTS: [[usize; 2]; 4] = HALVES;
+
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq")]
     unsafe fn load<const QUARTER: usize>(block: *const u8) -> __m512i {
@@ -171,20 +217,34 @@ impl Quarters for Q4K {
         let bytes = unsafe { twice(block.add(16 + QUARTER * 32)) };
         _mm512_and_si512(_mm512_srlv_epi16(bytes, shifts(0, 4)), _mm512_set1_epi8(15))
     }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq")]
+    unsafe fn load_parts<const REGISTER: usize>(block: *const u8) -> __m512i {
+        // SAFETY: the caller's promise.
+        unsafe { halves::<REGISTER>(block.add(16)) }
+    }
 }
 
 impl Quarters for Q5K {
+    const PARTS: [[usize; 2]; 4] = HALVES;
+
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq")]
     unsafe fn load<const QUARTER: usize>(block: *const u8) -> __m512i {
         // SAFETY: the caller's promise.
-        let (low, high) = unsafe { (twice(block.add(48 + QUARTER * 32)), twice(block.add(16))) };
-        let low = _mm512_and_si512(_mm512_srlv_epi16(low, shifts(0, 4)), _mm512_set1_epi8(15));
-        let bit = |number: usize| _mm256_set1_epi8((1u32 << number) as u8 as i8);
-        let bits =
-            _mm512_inserti64x4::<1>(_mm512_castsi256_si512(bit(2 * QUARTER)), bit(2 * QUARTER + 1));
-        let set = _mm512_test_epi8_mask(high, bits);
-        _mm512_mask_add_epi8(low, set, low, _mm512_set1_epi8(16))
+        unsafe {
+            let low = _mm512_srlv_epi16(twice(block.add(48 + QUARTER * 32)), shifts(0, 4));
+            let low = _mm512_and_si512(low, _mm512_set1_epi8(15));
+            fifth_bits_of(low, block.add(16), [2 * QUARTER, 2 * QUARTER + 1])
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq")]
+    unsafe fn load_parts<const REGISTER: usize>(block: *const u8) -> __m512i {
+        // SAFETY: the caller's promise.
+        unsafe { fifth_bits_of(halves::<REGISTER>(block.add(48)), block.add(16), HALVES[REGISTER]) }
     }
 }
 
