@@ -24,6 +24,12 @@ use crate::{
 /// example `roofline` shows 12 rows and 13.
 pub(super) const FEW_ROWS: usize = 12;
 
+/// Turns that a thread takes at least, where there are tiles enough.
+const TURNS_PER_THREAD: usize = 6;
+
+/// Tiles of a turn at most.
+const MOST_TILES: usize = 16;
+
 /// Multiplies all `parts`, whose weights are blocks.
 pub(super) fn run(
     work: &Products<'_>,
@@ -74,7 +80,11 @@ fn run_alike(
         quantize(row, length, memory);
     }
     let memory = &*memory;
-    let turns: usize = parts.iter().map(|it| it.outputs.div_ceil(TILE_COLUMNS)).sum();
+    // Neighboring tiles, that a thread reads on where it is; not so many that threads wait for the last one.
+    let tiles = |part: &Part<'_>| part.outputs.div_ceil(TILE_COLUMNS);
+    let all: usize = parts.iter().map(tiles).sum();
+    let grain = (all / (threads * TURNS_PER_THREAD)).clamp(1, MOST_TILES);
+    let turns: usize = parts.iter().map(|it| tiles(it).div_ceil(grain)).sum();
     let next = AtomicUsize::new(0);
     let body = |_| {
         loop {
@@ -83,9 +93,11 @@ fn run_alike(
                 break;
             }
             for part in parts {
-                let own = part.outputs.div_ceil(TILE_COLUMNS);
+                let own = tiles(part).div_ceil(grain);
                 if turn < own {
-                    block(work, part, turn, rows, memory, place);
+                    for tile in turn * grain..tiles(part).min((turn + 1) * grain) {
+                        block(work, part, tile, rows, memory, place);
+                    }
                     break;
                 }
                 turn -= own;
@@ -99,18 +111,18 @@ fn run_alike(
     }
 }
 
-/// Multiplies all rows with the columns of a turn.
+/// Multiplies all rows with the columns of a tile.
 fn block(
     work: &Products<'_>,
     part: &Part<'_>,
-    turn: usize,
+    number: usize,
     rows: usize,
     memory: &[f32],
     place: Place,
 ) {
     let Matrix::Blocks(matrix) = part.weight else { return };
     let len = row_len(work.inputs);
-    let first = turn * TILE_COLUMNS;
+    let first = number * TILE_COLUMNS;
     let columns = first..part.outputs.min(first + TILE_COLUMNS);
     let mut tile = Tile::new();
     for from in (0..rows).step_by(TILE_ROWS) {
