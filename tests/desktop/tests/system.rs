@@ -150,6 +150,16 @@ fn press(key: &str) -> bool {
     Command::new("xdotool").args(["key", key]).status().is_ok_and(|it| it.success())
 }
 
+/// Whether something can type into dialogs; says `SKIPPED` where nothing can.
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
+fn has_keyboard() -> bool {
+    let found = Command::new("xdotool").arg("version").output().is_ok();
+    if !found {
+        eprintln!("SKIPPED: xdotool is not installed: nothing types into dialogs");
+    }
+    found
+}
+
 /// Windows of that title, one in a line.
 fn windows(title: &str) -> Option<String> {
     let search = ["search", "--onlyvisible", "--name", title];
@@ -184,11 +194,9 @@ async fn answer(title: &str, path: &str) -> Result<(), Error> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[expect(clippy::print_stderr, reason = "a skipped test says so")]
 async fn folders_are_picked_and_figures_saved_in_dialogs() -> Result<(), Error> {
     let Some(program) = common::program() else { return Ok(()) };
-    if Command::new("xdotool").arg("version").output().is_err() {
-        eprintln!("SKIPPED: xdotool is not installed: nothing types into dialogs");
+    if !has_keyboard() {
         return Ok(());
     }
     let (home, files) = (home()?, sample_library()?);

@@ -148,6 +148,34 @@ fn prefetch(address: *const u8) {
     unsafe { _mm_prefetch::<_MM_HINT_T0>(address.wrapping_add(AHEAD).cast()) };
 }
 
+/// Where a pair of bytes of four blocks of [`Q4_0`] lies: 32 are the first register's, the others in one that begins 8
+/// bytes later.
+const fn place(pair: usize) -> i16 {
+    (if pair < 32 { pair } else { 32 + pair - 4 }) as i16
+}
+
+/// The places of the codes of four blocks of [`Q4_0`].
+const QUAD_CODES: [i16; 32] = {
+    let mut places = [0; 32];
+    let mut at = 0;
+    while at < 32 {
+        places[at] = place(at / 8 * 9 + 1 + at % 8);
+        at += 1;
+    }
+    places
+};
+
+/// The places of their scales, each four times: four sums of products are of its block.
+const QUAD_SCALES: [i16; 32] = {
+    let mut places = [0; 32];
+    let mut at = 0;
+    while at < 16 {
+        places[at] = place(at / 4 * 9);
+        at += 1;
+    }
+    places
+};
+
 /// As [`small`], for [`Q4_0`], four blocks at a time: their codes and their scales are brought together in a register
 /// each, which takes half the instructions for a byte.
 ///
@@ -156,34 +184,14 @@ fn prefetch(address: *const u8) {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
 unsafe fn quads(row: &[u8], x: Activations<'_>) -> f32 {
-    // Pairs of bytes of four blocks: 32 are the first register's, the others lie in one that begins 8 bytes later.
-    const fn place(pair: usize) -> i16 {
-        (if pair < 32 { pair } else { 32 + pair - 4 }) as i16
-    }
-    const CODES: [i16; 32] = {
-        let mut places = [0; 32];
-        let mut at = 0;
-        while at < 32 {
-            places[at] = place(at / 8 * 9 + 1 + at % 8);
-            at += 1;
-        }
-        places
-    };
-    // Each scale four times: four sums of products are of its block.
-    const SCALES: [i16; 32] = {
-        let mut places = [0; 32];
-        let mut at = 0;
-        while at < 16 {
-            places[at] = place(at / 4 * 9);
-            at += 1;
-        }
-        places
-    };
     let whole = row.len() / Q4_0::BYTES / 4;
     let mut sum = _mm512_setzero_ps();
     // SAFETY: arrays of 64 bytes.
     let (codes, halves) = unsafe {
-        (_mm512_loadu_si512(CODES.as_ptr().cast()), _mm512_loadu_si512(SCALES.as_ptr().cast()))
+        (
+            _mm512_loadu_si512(QUAD_CODES.as_ptr().cast()),
+            _mm512_loadu_si512(QUAD_SCALES.as_ptr().cast()),
+        )
     };
     let low_eights = _mm512_set_epi64(13, 12, 9, 8, 5, 4, 1, 0);
     let high_eights = _mm512_set_epi64(15, 14, 11, 10, 7, 6, 3, 2);
