@@ -454,6 +454,9 @@ pub(crate) struct Answer {
     pub(crate) question: String,
     /// Sentences in reading order; empty when nothing in the files answers.
     pub(crate) sentences: Vec<Sentence>,
+    /// What the files say themselves, where nothing of what a model wrote was found in them.
+    #[serde(default)]
+    pub(crate) quotes: Vec<Sentence>,
     /// Why there is no answer.
     pub(crate) reason: Option<String>,
     pub(crate) citations: Vec<Citation>,

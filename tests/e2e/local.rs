@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use riddle_tests::Riddle;
+use riddle_tests::{Riddle, real_models, skipped, write};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -49,6 +49,47 @@ fn a_model_in_the_process_answers_the_same_in_any_memory() {
     assert_ne!(chosen("1"), chosen("2"));
 }
 
+/// The smallest language model of the catalog, for its words mean something.
+#[test]
+fn a_trained_model_answers_from_the_files_and_its_words_get_their_source() {
+    let Some(store) = real_models().filter(|it| it.join("smollm2-135m").is_dir()) else {
+        return skipped(
+            "no trained language model is installed: `riddle --models-dir .cache/models models pull smollm2-135m`",
+        );
+    };
+    let riddle = Riddle::with_models(store);
+    let folder = TempDir::new().expect("a temporary folder");
+    for (name, text) in [
+        ("marlin.txt", "The narrow-boat Marlin was built in 1931 by Ada Thorne at Harrow Wharf.\n"),
+        (
+            "bakery.txt",
+            "The bakery opens at six in the morning and closes at two in the afternoon.\n",
+        ),
+    ] {
+        write(folder.path(), name, text);
+    }
+    riddle.index(folder.path());
+    let ask = |more: &[&str]| {
+        let mut args = vec!["ask", "When does the bakery open?", "--llm", "local:smollm2-135m"];
+        args.extend(more);
+        riddle.json(&args)
+    };
+    let answer = ask(&[]);
+    let said = answer["answer"].as_str().unwrap_or_default();
+    assert!(said.contains("six in the morning"), "{answer:#}");
+    // It writes no numbers of its own; the program finds the passage that says it.
+    let sentence = &answer["supported"][0];
+    assert_eq!(sentence["verdict"], "supported", "{answer:#}");
+    assert!(said.contains(&format!("[{}]", sentence["citation"])), "{answer:#}");
+    assert_eq!(answer["citations"][0]["quote"], sentence["sentence"]);
+    assert_eq!(answer["quotes"], Value::Array(Vec::new()));
+
+    // Two thirds of its weights stay on disk, and it says the same.
+    let tight = ask(&["--llm-memory", "200MiB", "--llm-context", "1024"]);
+    assert!(tight["generation"]["streamed_bytes_per_token"].as_u64() > Some(0), "{tight:#}");
+    assert_eq!(tight["answer"], answer["answer"]);
+}
+
 #[test]
 fn what_can_not_run_is_refused_with_what_to_do() {
     let riddle = indexed();
@@ -62,6 +103,10 @@ fn what_can_not_run_is_refused_with_what_to_do() {
     let said = refused("local:tiny", &["--llm-memory", "1MiB"]);
     assert!(said.contains("needs at least") && said.contains("the budget is 1 MB"), "{said}");
     assert!(refused("local:none", &[]).contains("no model named \"none\""));
+    assert!(refused("local:/none.gguf", &[]).contains("there is no such GGUF file"));
+    let dir = format!("local:{}", folder.path().display());
+    assert!(refused(&dir, &[]).contains("is a folder: give the GGUF file in it"));
+    assert!(riddle.run(&["models", "use", "tiny"]).failed(1).contains("--llm local:tiny"));
     assert!(refused("local:tiny", &["--temperature", "11"]).contains("temperature"));
 
     // By its path it runs as well, until it is damaged.

@@ -10,14 +10,14 @@ use crate::{
     AskRequest, AskResponse, Assistant, Citation, Error, Found, Result, SearchHit, SearchRequest,
     SearchResponse, Settled, Support,
     border::Border,
-    claims::{Checker, Live, clean_citations},
-    extract::Evidence,
+    claims::{Checker, Live, Said, clean_citations},
+    extract::{Evidence, Extractive},
     follow_up::{self, Understood},
     foreground::Foreground,
     generator::{self, Withheld},
     stage, status,
     text::passage_text,
-    verdict::ClaimPassage,
+    verdict::{ClaimPassage, Verdict},
 };
 
 /// Name of the generator that quotes.
@@ -39,6 +39,9 @@ const NOTHING_BESIDE: &str = "nothing that may leave this machine answers this: 
 
 /// Why an endpoint was asked nothing.
 const ALL_HELD_BACK: &str = "all that was found for this lies in folders that never leave this machine, so the model was not asked; quoting (extractive), or a model on this machine, can use it";
+
+/// Told where a model lost the thread.
+const REPEATS: &str = "the model said the same again and again, so it was stopped";
 
 /// Why an answer that was stopped before its first word is none.
 const STOPPED: &str = "stopped before the first word";
@@ -160,41 +163,68 @@ fn write(
         }
         None => None,
     };
-    let generator = model.unwrap_or_else(|| generator::extractive(evidence));
+    let mut quotations = Some(Extractive::new(evidence));
+    let generator = match model {
+        Some(model) => model,
+        None => Box::new(quotations.take().unwrap_or_default()),
+    };
     response.passages = hits.iter().map(|it| it.chunk).collect();
     response.llm = generator.name().to_owned();
-    let asked = GenerationRequest {
-        question: question.clone(),
-        passages: passages.clone(),
-        max_tokens: MAX_TOKENS,
-    };
-    let (generation, quoted) = {
-        let _stage = stage::enter("generate");
-        let mut live = Live::new(checker.as_mut(), observer);
-        let mut sink = |text: &str| live.push(text);
-        let mut withheld = Withheld::new(&mut sink);
-        let generation = generator
-            .generate(&asked, &mut |text| withheld.push(text))
-            .map_err(Error::stage("answering"))?;
-        (generation, live.end().map_err(Error::stage("checking the answer"))?)
-    };
+    let asked = GenerationRequest { question: question.clone(), passages, max_tokens: MAX_TOKENS };
+    let (generation, said) = generate(&*generator, &asked, checker.as_mut(), observer)?;
     tell(&mut response, &generation);
     if let Some(reason) = no_answer(&generation.text) {
         response.reason = Some(reason.to_owned());
         return Ok(response);
     }
-    let (text, used) = clean_citations(&generation.text, &passages);
+    if said.repeats {
+        response.notices.push(REPEATS.to_owned());
+    }
+    let (text, used) = clean_citations(&said.text, &asked.passages);
     response.supported = match &mut checker {
-        Some(checker) => {
-            checker.all(&generation.text).map_err(Error::stage("checking the answer"))?
-        }
-        None => quoted,
+        Some(checker) => checker.all(&said.text).map_err(Error::stage("checking the answer"))?,
+        None => said.quoted,
     };
     response.citations = citations(&used, &hits, &response.supported);
+    if let Some(quotations) = quotations {
+        quote(&mut response, &quotations, &hits);
+    }
     response.resident_weight_bytes =
         response.resident_weight_bytes.max(assistant.resident_weight_bytes());
     response.answer = Some(text);
     Ok(response)
+}
+
+/// Has the answer written; every sentence is judged as it comes.
+fn generate(
+    generator: &dyn Generator,
+    asked: &GenerationRequest,
+    checker: Option<&mut Checker<'_>>,
+    observer: &mut dyn FnMut(AskEvent<'_>) -> ControlFlow<()>,
+) -> Result<(Generation, Said)> {
+    let _stage = stage::enter("generate");
+    let mut live = Live::new(checker, observer);
+    let mut sink = |text: &str| live.push(text);
+    let mut withheld = Withheld::new(&mut sink);
+    let generation = generator
+        .generate(asked, &mut |text| withheld.push(text))
+        .map_err(Error::stage("answering"))?;
+    Ok((generation, live.end().map_err(Error::stage("checking the answer"))?))
+}
+
+/// Lets the files speak where nothing of what a model wrote was found in them.
+fn quote(response: &mut AskResponse, quotations: &Extractive, hits: &[SearchHit]) {
+    let is_missing = |it: &Support| it.verdict == Verdict::Unsupported;
+    if response.supported.is_empty() || !response.supported.iter().all(is_missing) {
+        return;
+    }
+    response.quotes = quotations.quotes();
+    for quote in citations(&cited(&response.quotes), hits, &response.quotes) {
+        match response.citations.iter_mut().find(|it| it.n == quote.n) {
+            Some(citation) => citation.quote = quote.quote,
+            None => response.citations.push(quote),
+        }
+    }
 }
 
 /// What a generator tells beside its words.
@@ -272,6 +302,7 @@ fn unanswered(
         reason: None,
         citations: Vec::new(),
         supported: Vec::new(),
+        quotes: Vec::new(),
         passages: Vec::new(),
         held_back: 0,
         evidence: 0.0,
@@ -296,6 +327,17 @@ fn claim_passages(hits: &[SearchHit]) -> Vec<ClaimPassage> {
         text: hit.text.clone(),
     };
     hits.iter().zip(1..).map(passage).collect()
+}
+
+/// The numbers of the passages that quotations are from, each once.
+fn cited(quotes: &[Support]) -> Vec<u32> {
+    let mut numbers = Vec::new();
+    for number in quotes.iter().filter_map(|it| it.citation) {
+        if !numbers.contains(&number) {
+            numbers.push(number);
+        }
+    }
+    numbers
 }
 
 /// The cited passages with the words that were used of each.

@@ -1,5 +1,6 @@
 //! Every sentence of an answer is checked against the passages it cites while the answer is being written; numbers that
-//! point nowhere are removed. The program assigns citations, never the model.
+//! point nowhere are removed, and a sentence that cites nothing is given the passage that says it, if one does: small
+//! models tend to leave the numbers out.
 
 use std::ops::ControlFlow;
 
@@ -7,10 +8,16 @@ use riddle_types::{Passage, StageError};
 
 use crate::{
     AskEvent,
-    request::Support,
+    response::Support,
     statements::{Part, Statement, Statements, replace_marks, statements},
-    verdict::{ClaimJudge, ClaimPassage, Verdict},
+    verdict::{ClaimJudge, ClaimPassage, Verdict, nearest},
 };
+
+/// Characters of an answer that hold nothing but one piece again and again before it is stopped.
+const REPEATED_CHARS: usize = 120;
+
+/// How often that piece stands there at least.
+const REPEATED_TIMES: usize = 3;
 
 /// The answer without citation marks that point to no passage, and the numbers it does cite, in order of first use.
 pub(crate) fn clean_citations(answer: &str, passages: &[Passage]) -> (String, Vec<u32>) {
@@ -51,24 +58,36 @@ impl<'a> Checker<'a> {
         if let Some((_, support)) = self.known.iter().find(|it| it.0 == *statement) {
             return Ok(support.clone());
         }
-        let numbers = &statement.numbers;
-        let cited: Vec<&ClaimPassage> =
-            self.passages.iter().filter(|it| numbers.contains(&it.number)).collect();
-        let features = self.judge.weigh(self.question, &statement.text, &cited, false)?;
+        let find = |number: &u32| self.passages.iter().find(|it| it.number == *number);
+        let mut held: Vec<&ClaimPassage> = statement.numbers.iter().filter_map(find).collect();
+        let cites = !held.is_empty();
+        if !cites {
+            held.extend(nearest(&statement.text, &self.passages));
+        }
+        let features = self.judge.weigh(self.question, &statement.text, &held, false)?;
         let (score, verdict) = features.verdict();
+        let is_there = cites || verdict != Verdict::Unsupported;
         let support = Support {
             sentence: statement.text.clone(),
-            citation: features.citation,
-            citations: numbers
-                .iter()
-                .copied()
-                .filter(|it| cited.iter().any(|cited| cited.number == *it))
-                .collect(),
+            citation: features.citation.filter(|_| is_there),
+            citations: held.iter().filter(|_| is_there).map(|it| it.number).collect(),
             score,
             verdict,
         };
         self.known.push((statement.clone(), support.clone()));
+        if !cites && is_there {
+            // So it reads once its mark stands behind it.
+            let numbers = support.citations.clone();
+            self.known.push((Statement { numbers, ..statement.clone() }, support.clone()));
+        }
         Ok(support)
+    }
+
+    /// The mark of the passage that says a statement which cites none.
+    fn mark(&self, statement: &Statement, support: &Support) -> Option<String> {
+        let cites = |it: &u32| self.passages.iter().any(|passage| passage.number == *it);
+        let number = support.citation.filter(|_| !statement.numbers.iter().any(cites))?;
+        Some(format!(" [{number}]"))
     }
 
     /// All statements of the finished answer; those that were checked while it was written are not checked again.
@@ -83,8 +102,19 @@ pub(crate) struct Live<'a, 'b> {
     checker: Option<&'a mut Checker<'b>>,
     observer: &'a mut dyn FnMut(AskEvent<'_>) -> ControlFlow<()>,
     cutter: Statements,
-    quoted: Vec<Support>,
+    said: Said,
     failure: Option<StageError>,
+}
+
+/// What has been handed on.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Said {
+    /// All words, with the marks that were added; what a model repeated at its end is cut off.
+    pub(crate) text: String,
+    /// The quotations, where it was of those.
+    pub(crate) quoted: Vec<Support>,
+    /// It was stopped because it said the same again and again.
+    pub(crate) repeats: bool,
 }
 
 impl<'a, 'b> Live<'a, 'b> {
@@ -93,7 +123,7 @@ impl<'a, 'b> Live<'a, 'b> {
         observer: &'a mut dyn FnMut(AskEvent<'_>) -> ControlFlow<()>,
     ) -> Live<'a, 'b> {
         let cutter = Statements::default();
-        Live { checker, observer, cutter, quoted: Vec::new(), failure: None }
+        Live { checker, observer, cutter, said: Said::default(), failure: None }
     }
 
     pub(crate) fn push(&mut self, piece: &str) -> ControlFlow<()> {
@@ -102,29 +132,50 @@ impl<'a, 'b> Live<'a, 'b> {
             return (self.observer)(AskEvent::Piece(piece));
         }
         if self.checker.is_none() {
+            self.said.text.push_str(piece);
             (self.observer)(AskEvent::Piece(piece))?;
             let support = quotation(piece);
             let said = (self.observer)(AskEvent::Checked(&support));
-            self.quoted.push(support);
+            self.said.quoted.push(support);
             return said;
         }
-        self.cut(Some(piece))
+        self.cut(Some(piece))?;
+        self.said.repeats = repeats(&self.said.text);
+        if self.said.repeats { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    /// The stream is over: what was held back is handed on. Returns the quotations, where it was of those.
-    pub(crate) fn end(mut self) -> Result<Vec<Support>, StageError> {
-        // Nothing is left to be stopped.
-        let _ = self.cut(None);
-        self.failure.map_or(Ok(self.quoted), Err)
+    /// The stream is over: what was held back is handed on.
+    pub(crate) fn end(mut self) -> Result<Said, StageError> {
+        if self.said.repeats {
+            self.said.text = once(&self.said.text);
+        } else {
+            // Nothing is left to be stopped.
+            let _ = self.cut(None);
+        }
+        self.failure.map_or(Ok(self.said), Err)
     }
 
     fn cut(&mut self, piece: Option<&str>) -> ControlFlow<()> {
-        let Live { checker, observer, cutter, failure, .. } = self;
+        let Live { checker, observer, cutter, said, failure } = self;
         let Some(checker) = checker else { return ControlFlow::Continue(()) };
+        let mut tell = |event: AskEvent<'_>| match observer(event) {
+            // What there is at the end is told to the end.
+            ControlFlow::Break(()) if piece.is_some() => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        };
         let mut sink = |part: Part<'_>| match part {
-            Part::Text(text) => observer(AskEvent::Piece(text)),
+            Part::Text(text) => {
+                said.text.push_str(text);
+                tell(AskEvent::Piece(text))
+            }
             Part::Done(statement) => match checker.check(&statement) {
-                Ok(support) => observer(AskEvent::Checked(&support)),
+                Ok(support) => {
+                    if let Some(mark) = checker.mark(&statement, &support) {
+                        said.text.push_str(&mark);
+                        tell(AskEvent::Piece(&mark))?;
+                    }
+                    tell(AskEvent::Checked(&support))
+                }
                 Err(error) => {
                     *failure = Some(error);
                     ControlFlow::Break(())
@@ -138,17 +189,60 @@ impl<'a, 'b> Live<'a, 'b> {
     }
 }
 
+/// Whether a text ends in nothing but the same piece again and again, as small models do that have lost the thread.
+fn repeats(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    // Where the last few bytes stood before; every period is one of these distances.
+    (1..=bytes.len() / REPEATED_TIMES).any(|period| {
+        let length = (period * REPEATED_TIMES).max(REPEATED_CHARS);
+        let Some(start) = bytes.len().checked_sub(length) else { return false };
+        bytes[start + period..] == bytes[start..bytes.len() - period]
+    })
+}
+
+/// A text that repeats itself at its end, with what it repeats said once.
+fn once(text: &str) -> String {
+    let (mut seen, mut kept, mut at) = (Vec::<Statement>::new(), 0, 0);
+    let mut sink = |part: Part<'_>| {
+        match part {
+            Part::Text(text) => at += text.len(),
+            Part::Done(statement) => {
+                // The last one may have been cut off in its middle.
+                if !seen.iter().any(|it| it.text.starts_with(&statement.text)) {
+                    kept = at;
+                    seen.push(statement);
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    };
+    let mut cutter = Statements::default();
+    let _ = cutter.push(text, &mut sink);
+    let _ = cutter.end(&mut sink);
+    let kept = &text[..kept];
+    if !repeats(kept) {
+        return kept.to_owned();
+    }
+    // One sentence without an end.
+    let bytes = kept.as_bytes();
+    let same = |period: usize| {
+        bytes
+            .iter()
+            .rev()
+            .zip(bytes[..bytes.len() - period].iter().rev())
+            .take_while(|it| it.0 == it.1)
+            .count()
+    };
+    let period =
+        (1..=bytes.len() / REPEATED_TIMES).find(|it| same(*it) >= it * (REPEATED_TIMES - 1));
+    let end = period.map_or(kept.len(), |it| kept.len() - same(it));
+    kept[..kept.ceil_char_boundary(end)].to_owned()
+}
+
 /// A piece of an extractive answer: a sentence of a passage with its number, and supported by that.
 fn quotation(piece: &str) -> Support {
     let (sentence, mark) = piece.rsplit_once(" [").unwrap_or((piece, ""));
-    let citation = mark.trim_end_matches(']').parse().ok();
-    Support {
-        sentence: sentence.trim().to_owned(),
-        citation,
-        citations: citation.into_iter().collect(),
-        score: 1.0,
-        verdict: Verdict::Supported,
-    }
+    Support::quotation(sentence.trim().to_owned(), mark.trim_end_matches(']').parse().ok())
 }
 
 #[cfg(test)]
@@ -205,7 +299,7 @@ mod tests {
     }
 
     /// What an observer is told, sentences in brackets with the first letter of their verdict.
-    fn told(checker: Option<&mut Checker<'_>>, pieces: &[&str]) -> (String, Vec<Support>) {
+    fn told(checker: Option<&mut Checker<'_>>, pieces: &[&str]) -> (String, Said) {
         let mut told = String::new();
         let mut observer = |event: AskEvent<'_>| {
             match event {
@@ -219,10 +313,12 @@ mod tests {
         };
         let mut live = Live::new(checker, &mut observer);
         for piece in pieces {
-            assert!(live.push(piece).is_continue());
+            if live.push(piece).is_break() {
+                break;
+            }
         }
-        let quoted = live.end().expect("no model");
-        (told, quoted)
+        let said = live.end().expect("no model");
+        (told, said)
     }
 
     #[test]
@@ -230,18 +326,87 @@ mod tests {
         let mut checker = checker();
         let pieces =
             ["It was built", " in 1931", ". ", "", "[1", "] It fl", "ies [2]. So", " it is"];
-        let (told, quoted) = told(Some(&mut checker), &pieces);
+        let (told, said) = told(Some(&mut checker), &pieces);
         assert_eq!(told, "It was built in 1931. [1]<S> It flies [2].<U> So it is<U>");
-        assert_eq!(quoted, []);
+        assert_eq!(said.text, "It was built in 1931. [1] It flies [2]. So it is");
+        assert_eq!((said.quoted, said.repeats), (vec![], false));
         assert_eq!(checker.known.len(), 3);
         let all = checker.all("It was built in 1931. [1] It flies [2]. So it is").expect("known");
         assert_eq!((all.len(), checker.known.len()), (3, 3));
     }
 
     #[test]
+    fn what_cites_nothing_gets_the_mark_of_the_passage_that_says_it() {
+        let mut checker = checker();
+        let pieces =
+            ["Bread rises over", "night. It flies. The boat is blue [9]. Bread", " rises."];
+        let (told, said) = told(Some(&mut checker), &pieces);
+        let expected =
+            "Bread rises overnight. [2] It flies. The boat is blue [9]. [1] Bread rises. [2]";
+        assert_eq!(said.text, expected);
+        assert_eq!(
+            told,
+            "Bread rises overnight. [2]<S> It flies.<U> The boat is blue [9]. [1]<S> Bread rises. [2]<S>"
+        );
+        let (cleaned, used) = clean_citations(&said.text, &passages());
+        assert_eq!(
+            cleaned,
+            "Bread rises overnight. [2] It flies. The boat is blue. [1] Bread rises. [2]"
+        );
+        assert_eq!(used, [2, 1]);
+        let all = checker.all(&cleaned).expect("no model");
+        let found: Vec<_> = all.iter().map(|it| it.citation).collect();
+        assert_eq!(found, [Some(2), None, Some(1), Some(2)]);
+    }
+
+    #[test]
+    fn a_model_that_repeats_itself_is_stopped_and_what_it_said_stands_once() {
+        let mut pieces = vec!["Bread rises overnight. [2] ", "It was so. "];
+        pieces.extend(["It sank in a ", "storm. "].repeat(40));
+        let (told, said) = told(Some(&mut checker()), &pieces);
+        assert!(said.repeats);
+        assert!(told.len() < 400, "{told}");
+        assert_eq!(
+            said.text.trim_end(),
+            "Bread rises overnight. [2] It was so. It sank in a storm."
+        );
+        // Two sentences in turn, stopped in the middle of one.
+        let turns = "A is B, or so he says. C is not D, says she. ".repeat(4) + "A is B, or";
+        assert!(repeats(&turns));
+        assert_eq!(once(&turns).trim_end(), "A is B, or so he says. C is not D, says she.");
+        // A sentence without an end, in letters of several bytes.
+        let endless = "Es war ".to_owned() + &"große, ".repeat(40);
+        assert!(repeats(&endless));
+        assert_eq!(once(&endless), "Es war große,");
+    }
+
+    #[test]
+    fn what_is_said_often_is_not_what_is_repeated() {
+        let list: String = (1..60).map(|it| format!("- item {it} is blue\n")).collect();
+        for text in ["", "No. No. No.", "Yes, yes, yes, yes, and yes.", &list] {
+            assert!(!repeats(text), "{text}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_repetition_is_found(start in "\\PC{0,80}", unit in "\\PC{1,60}", rest in 0usize..60) {
+            let unit_chars: Vec<char> = unit.chars().collect();
+            let end: String = unit_chars[..rest.min(unit_chars.len())].iter().collect();
+            let text = start + &unit.repeat(REPEATED_CHARS.div_ceil(unit.len()).max(3)) + &end;
+            proptest::prop_assert!(repeats(&text));
+            let once = once(&text);
+            proptest::prop_assert!(text.starts_with(&once));
+            proptest::prop_assert!(!repeats(&once) || once.len() < text.len());
+        }
+    }
+
+    #[test]
     fn quotations_are_supported_whatever_is_in_them() {
-        let (told, quoted) = told(None, &["He said [3]. E.g. \"no. [7]\" [1]", " Blue [2]"]);
+        let (told, said) = told(None, &["He said [3]. E.g. \"no. [7]\" [1]", " Blue [2]"]);
         assert_eq!(told, "He said [3]. E.g. \"no. [7]\" [1]<S> Blue [2]<S>");
+        assert_eq!(said.text, "He said [3]. E.g. \"no. [7]\" [1] Blue [2]");
+        let quoted = said.quoted;
         let found: Vec<_> = quoted.iter().map(|it| (it.sentence.as_str(), it.citation)).collect();
         assert_eq!(found, [("He said [3]. E.g. \"no. [7]\"", Some(1)), ("Blue", Some(2))]);
     }

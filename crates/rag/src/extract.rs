@@ -9,7 +9,10 @@ use riddle_types::{
     EmbedRole, Embedder, Generation, GenerationRequest, Generator, Passage, StageError,
 };
 
-use crate::sentences::{is_whole, sentences};
+use crate::{
+    response::Support,
+    sentences::{is_whole, sentences},
+};
 
 /// Most sentences of an answer: more is no longer an answer but the passages again.
 const MAX_SENTENCES: usize = 3;
@@ -33,6 +36,7 @@ pub(crate) struct Evidence {
 }
 
 /// Quotes the sentences that are closest to the question.
+#[derive(Debug, Default)]
 pub(crate) struct Extractive {
     evidence: Evidence,
 }
@@ -108,6 +112,32 @@ impl Extractive {
     pub(crate) fn new(evidence: Evidence) -> Self {
         Extractive { evidence }
     }
+
+    /// The sentences that are quoted, best first.
+    fn chosen(&self) -> Vec<&Scored> {
+        let best = self.evidence.strength();
+        let (mut chosen, mut quoted) = (Vec::new(), HashSet::new());
+        for sentence in &self.evidence.sentences {
+            if chosen.len() == MAX_SENTENCES || sentence.score() < best * FURTHER_SENTENCE_SHARE {
+                break;
+            }
+            // The best may be a row of a table; what is said besides it has to say something by itself.
+            if !chosen.is_empty() && !is_whole(&sentence.text) {
+                continue;
+            }
+            // Copies of a file hold the same sentence; it is said once.
+            if quoted.insert(normalized(&sentence.text)) {
+                chosen.push(sentence);
+            }
+        }
+        chosen
+    }
+
+    /// The same as they are told where they do not make up the answer.
+    pub(crate) fn quotes(&self) -> Vec<Support> {
+        let quote = |it: &Scored| Support::quotation(it.text.clone(), Some(it.number));
+        self.chosen().into_iter().map(quote).collect()
+    }
 }
 
 impl Generator for Extractive {
@@ -122,20 +152,7 @@ impl Generator for Extractive {
     ) -> Result<Generation, StageError> {
         let started = Instant::now();
         let mut generation = Generation::default();
-        let best = self.evidence.strength();
-        let mut quoted = HashSet::new();
-        for sentence in &self.evidence.sentences {
-            if quoted.len() == MAX_SENTENCES || sentence.score() < best * FURTHER_SENTENCE_SHARE {
-                break;
-            }
-            // The best may be a row of a table; what is said besides it has to say something by itself.
-            if !quoted.is_empty() && !is_whole(&sentence.text) {
-                continue;
-            }
-            // Copies of a file hold the same sentence; it is said once.
-            if !quoted.insert(normalized(&sentence.text)) {
-                continue;
-            }
+        for sentence in self.chosen() {
             let gap = if generation.text.is_empty() { "" } else { " " };
             let piece = format!("{gap}{} [{}]", sentence.text, sentence.number);
             if generation.text.is_empty() {

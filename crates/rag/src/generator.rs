@@ -9,7 +9,6 @@ use riddle_types::Generator;
 use crate::{
     AskRequest, Config, Error, Result,
     answer::{LLM_EXTRACTIVE, LLM_REMOTE},
-    extract::{Evidence, Extractive},
     local::{LLM_LOCAL, LocalSlot},
 };
 
@@ -144,10 +143,6 @@ pub(crate) fn key_state(address: &str) -> Result<KeyState> {
         Ok(false) => KeyState::None,
         Err(error) => KeyState::Unknown(error.to_string()),
     })
-}
-
-pub(crate) fn extractive(evidence: Evidence) -> Box<dyn Generator> {
-    Box::new(Extractive::new(evidence))
 }
 
 /// Origins that passages may be sent to.

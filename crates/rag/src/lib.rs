@@ -35,6 +35,7 @@ mod records;
 mod replay;
 mod request;
 mod rerank;
+mod response;
 mod search;
 mod sentences;
 mod stage;
@@ -61,14 +62,16 @@ pub use preview::{Shown, show};
 pub use records::{FolderStatus, IndexBytes, Passage, Records, Rule, RuleEffect};
 pub use replay::{ReplayDetail, replay_detail};
 pub use request::{
-    AskRequest, AskResponse, Citation, DEFAULT_CANDIDATES, Earlier, FileStatus, IndexEvent,
-    IndexFreshness, IndexReport, ModelStatus, Order, Pruning, RerankChoice, RerankDocument,
-    RerankRequest, RerankResponse, RerankResult, RerankSettings, RootStatus, SearchHit,
-    SearchRequest, SearchResponse, StageLists, Status, Support,
+    AskRequest, DEFAULT_CANDIDATES, Earlier, FileStatus, IndexEvent, IndexReport, ModelStatus,
+    Pruning, RerankChoice, RerankDocument, RerankRequest, RerankResponse, RerankResult,
+    RerankSettings, RootStatus, SearchRequest, Status,
 };
 pub use rerank::{
     Converted, NO_RERANKER, PriorReranker, convert_model, count_weights, open_reranker,
     replay_trace, rerank, verify_store,
+};
+pub use response::{
+    AskResponse, Citation, IndexFreshness, Order, SearchHit, SearchResponse, StageLists, Support,
 };
 pub use riddle_catalog::{
     ChunkRecord, FileId, FileOrder, FilePage, FileRecord, HistoryEntry, RootId,

@@ -152,6 +152,15 @@ fn file_of(config: &Config, name: &str) -> Result<PathBuf> {
     if is_gguf(path) && path.is_file() {
         return Ok(path.to_path_buf());
     }
+    // A name of the store has neither.
+    if is_gguf(path) || path.components().count() > 1 {
+        return Err(bad(match path.is_dir() {
+            true => format!(
+                "{name} is a folder: give the GGUF file in it, or import it (riddle models import)"
+            ),
+            false => format!("{name}: there is no such GGUF file"),
+        }));
+    }
     let dir = config.model_dir(name)?;
     let entries =
         std::fs::read_dir(&dir).map_err(|error| bad(format!("{}: {error}", dir.display())))?;

@@ -221,6 +221,21 @@ impl ClaimJudge {
     }
 }
 
+/// The passage with the sentences that share most of a claim's words, the better ranked of equals; `None` where no
+/// word is shared.
+pub(crate) fn nearest<'a>(claim: &str, passages: &'a [ClaimPassage]) -> Option<&'a ClaimPassage> {
+    let wanted = telling_words(&plain(claim));
+    let all: Vec<&ClaimPassage> = passages.iter().collect();
+    let (mut most, mut number) = (0, None);
+    for window in windows(&all) {
+        let shared = wanted.intersection(&window.words).count();
+        if shared > most {
+            (most, number) = (shared, Some(window.number));
+        }
+    }
+    passages.iter().find(|it| Some(it.number) == number)
+}
+
 /// The reranker's best score of the claim and the windows that share most of its words.
 fn read(reranker: &dyn Reranker, claim: &str, windows: &[Window<'_>]) -> Result<f32, StageError> {
     if claim.trim().is_empty() {

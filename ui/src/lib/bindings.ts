@@ -266,6 +266,8 @@ export interface Answer {
 	question: string;
 	/** Sentences in reading order; empty when nothing in the files answers. */
 	sentences: Sentence[];
+	/** What the files say themselves, where nothing of what a model wrote was found in them. */
+	quotes: Sentence[];
 	/** Why there is no answer. */
 	reason: string | null;
 	citations: Citation[];

@@ -224,7 +224,9 @@ const en = {
     unsupported: (value: number) => `${plural(value, "sentence is", "sentences are")} not in your files`,
     verdicts: { supported: "supported", weak: "weakly supported", unsupported: "not in your files" } satisfies Record<Verdict, string>,
     notInFiles: "Not in your files",
-    notInFilesHint: "What these sentences say was not found in what they cite.",
+    notInFilesHint: "What these sentences say was not found in your files.",
+    madeUp: "Nothing of this answer is in your files",
+    filesSay: "What your files say:",
     quoted: "Quoted, not written",
     notSearched: (value: number) => `${plural(value, "file was", "files were")} not searched`,
     foot: (llm: string, model: string, where: string) =>

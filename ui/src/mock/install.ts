@@ -287,7 +287,7 @@ function quote(text: string, question: string, most: number): string[] {
     .map((it) => it.sentence);
 }
 
-/** With the scene `weak` the second sentence is weakly supported and the third is not at all. */
+/** With the scene `weak` the second sentence is weakly supported and the third is not at all; with `made-up` none is. */
 function support(index: number): { support: number; verdict: Verdict } {
   if (scenes.has("endless") && index > 0) return { support: 0, verdict: "unsupported" };
   if (!scenes.has("weak") || index === 0) return { support: 1, verdict: "supported" };
@@ -307,7 +307,8 @@ function answerFor(question: string, thread: number | null, found: Found[], atSe
     thread: thread ?? entry,
     at: atSeconds,
     question,
-    sentences: good ? parts.map((it, index) => ({ text: scenes.has("endless") && index > 0 ? "diwe".repeat(300) : it.text, citation: it.n, ...support(index) })) : [],
+    quotes: good && scenes.has("made-up") ? parts.map((it) => ({ text: it.text, citation: it.n, support: 1, verdict: "supported" as const })) : [],
+    sentences: good && scenes.has("made-up") ? [{ text: "It was moored there by the king of Denmark in 1066.", citation: null, support: 0, verdict: "unsupported" as const }] : good ? parts.map((it, index) => ({ text: scenes.has("endless") && index > 0 ? "diwe".repeat(300) : it.text, citation: it.n, ...support(index) })) : [],
     reason: good ? null : "nothing in your files answers this",
     citations: good
       ? used.map((n) => {
@@ -367,7 +368,7 @@ async function ask(question: { id: number; text: string; thread: number | null }
   }
   events.onmessage({ event: "evidence", question: question.id, passages: found.map((it, index) => hit(it, index + 1, question.text, null, it.truth)), order: answer.order, notices: [], searchedFor: earlier ? `${earlier.question} ${question.text}` : question.text });
   const cut = (text: string) => text.match(/\S+\s*/g) ?? [];
-  const stream = answer.sentences.flatMap((it) => [...cut(it.text).map((text) => ({ text, ends: null })), { text: ` [${it.citation}] `, ends: it }]);
+  const stream = answer.sentences.flatMap((it) => [...cut(it.text).map((text) => ({ text, ends: null })), { text: it.citation === null ? " " : ` [${it.citation}] `, ends: it }]);
   for (const [index, piece] of stream.entries()) {
     await wait(scenes.has("slow") ? 120 : 7);
     if (stopped === question.id) {

@@ -187,6 +187,19 @@ fn sources(response: &AskResponse, times: &Times, style: Style) -> String {
         page.push_str(&show::clean(reason));
     }
     page.push_str("\n\n");
+    if is_made_up(&response.supported) {
+        let colon = if response.quotes.is_empty() { "" } else { "; they say:" };
+        page.push_str(&format!(
+            "{} nothing of this answer is in the files{colon}\n",
+            style.yellow("note:")
+        ));
+        for it in &response.quotes {
+            let mark = it.citation.map(|n| format!(" [{n}]")).unwrap_or_default();
+            let quote = format!("“{}”{mark}", show::clean(&it.sentence));
+            page.extend(show::wrapped(&quote, 2).into_iter().map(|line| line + "\n"));
+        }
+        page.push('\n');
+    }
     for source in &response.citations {
         page.push_str(&format!(
             "{} {} · {}\n",
@@ -225,15 +238,17 @@ fn sources(response: &AskResponse, times: &Times, style: Style) -> String {
     page
 }
 
-/// What of the answer is not in the files, or hardly; empty where all of it is.
+/// Whether nothing of what was written was found in the files.
+fn is_made_up(sentences: &[Support]) -> bool {
+    !sentences.is_empty() && sentences.iter().all(|it| it.verdict == Verdict::Unsupported)
+}
+
+/// What of the answer is not in the files, or hardly; empty where all of it is, and where nothing is.
 fn doubts(sentences: &[Support], style: Style) -> String {
     let mut page = String::new();
-    let is_unsupported = |it: &Support| it.verdict == Verdict::Unsupported;
-    if sentences.len() > 1 && sentences.iter().all(is_unsupported) {
-        page.push_str(&format!(
-            "{} nothing of this answer was found in what it cites\n",
-            style.yellow("note:")
-        ));
+    if is_made_up(sentences) {
+        // They are marked one by one already.
+        return page;
     }
     for verdict in [Verdict::Unsupported, Verdict::Weak] {
         for it in sentences.iter().filter(|it| it.verdict == verdict) {
@@ -272,6 +287,7 @@ mod tests {
                 .into_iter()
                 .collect(),
             supported: Vec::new(),
+            quotes: Vec::new(),
             passages: Vec::new(),
             held_back: 1,
             evidence: 0.0,
@@ -334,8 +350,19 @@ mod tests {
             "not in the files: “It flies.”\nweakly supported: “It sails.”\n"
         );
         assert_eq!(doubts(&sentences[..1], style), "");
-        let all = [&sentences[2..], &sentences[2..]].concat();
-        assert!(doubts(&all, style).starts_with("note: nothing of this answer"));
+        let made_up = AskResponse {
+            supported: sentences[2..].to_vec(),
+            quotes: sentences[..1].to_vec(),
+            ..response(Some("It flies."))
+        };
+        let shown = sources(&made_up, &Times::new(), style);
+        assert!(
+            shown.contains(
+                "note: nothing of this answer is in the files; they say:\n  “It is blue.”\n"
+            ),
+            "{shown}"
+        );
+        assert!(!shown.contains("not in the files: "), "{shown}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::{ops::ControlFlow, path::Path};
 
 use riddle_rag::{
-    Library, NO_RERANKER, StorePrecision,
+    LLM_LOCAL, Library, NO_RERANKER, StorePrecision,
     models::{
         InstalledModel, KNOWN, Kind, KnownModel, ModelStore, Network, PullOptions, Verification,
     },
@@ -287,7 +287,7 @@ fn choose(store: &ModelStore, name: &str, context: &Context) -> Result<(), Failu
             Kind::Embedder => return use_embedder(name, context),
             Kind::Llm => {
                 return Err(Failure::run(format!(
-                    "{name} writes text, and answers by language models are not built yet: choose an embedder or a reranker"
+                    "{name} writes answers, and every question says whether it may: riddle ask --llm {LLM_LOCAL}{name} \"...\"; `use` chooses an embedder or a reranker"
                 )));
             }
         }
