@@ -29,7 +29,7 @@ pub(crate) fn create<R: Runtime>(app: &App<R>) -> tauri::Result<WebviewWindow<R>
         })
         .build()?;
     #[cfg(target_os = "linux")]
-    crate::view::watch(&window)?;
+    crate::view::prepare(&window)?;
     let handle = app.handle().clone();
     window.on_window_event(move |event| on_event(&handle, event));
     Ok(window)

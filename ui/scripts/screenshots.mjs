@@ -33,6 +33,7 @@ const SCENES = {
   "ask-error": { mock: "askfails", act: async (page) => { await asked(page, "What does the winter mooring cost?"); await page.waitForSelector("[data-state=failed]"); } },
   "ask-remote": { mock: "remote,weak", act: async (page) => { await asked(page, "How often must the oven door seals be replaced?"); await page.waitForSelector("[data-state=done]"); await page.getByTestId("prompt").locator("summary").click(); } },
   "ask-local": { mock: "local", act: async (page) => { await asked(page, "How often must the oven door seals be replaced?"); await page.waitForSelector("[data-state=done]"); await page.getByTestId("generation").scrollIntoViewIfNeeded(); } },
+  "ask-made-up": { mock: "local,made-up", act: async (page) => { await asked(page, "How often must the oven door seals be replaced?"); await page.getByTestId("files-say").waitFor(); } },
   "pipeline-local": { mock: "large", act: async (page) => { await asked(page, "How often must the oven door seals be replaced?"); await page.waitForSelector("[data-state=done]"); await view(page, "pipeline"); await page.getByTestId("generation-figures").waitFor(); } },
   pipeline: { act: async (page) => { await settled(page, "what does the winter mooring cost"); await view(page, "pipeline"); await page.getByTestId("replay-result").waitFor(); } },
   "pipeline-compare": { act: async (page) => { await settled(page, "what does the winter mooring cost"); await view(page, "pipeline"); await page.getByTestId("threshold").fill("0.12"); await page.getByTestId("compare").click(); await page.getByTestId("comparison").waitFor(); await page.locator(".memory").scrollIntoViewIfNeeded(); await page.locator(".body").first().evaluate((it) => it.scrollBy(0, 200)); } },
@@ -81,6 +82,11 @@ for (const [name, scene] of Object.entries(SCENES)) {
     await page.setViewportSize({ width, height });
     await page.emulateMedia({ colorScheme: theme, reducedMotion: "reduce" });
     await page.waitForTimeout(name === "search-pdf" ? 1200 : 500);
+    // On a busy machine colors may still be on their way from the other theme.
+    await page.evaluate(async () => {
+      const ending = document.getAnimations().filter((it) => it.effect?.getComputedTiming().endTime !== Infinity);
+      await Promise.allSettled(ending.map((it) => it.finished));
+    });
     await page.screenshot({ path: file });
     try {
       execFileSync("pngquant", ["--force", "--skip-if-larger", "--strip", "--quality=60-95", "--output", file, "128", file]);

@@ -5,7 +5,7 @@ use std::{
     ops::ControlFlow,
     path::PathBuf,
     sync::{Arc, atomic::Ordering},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use riddle_metrics::sample_memory;
@@ -27,6 +27,13 @@ use crate::{
 
 /// Largest PDF that is handed to the interface.
 const MAX_PDF_BYTES: u64 = 128 << 20;
+
+/// How long the reranker waits behind a key for the next one: some 100 ms lie between two of a fast typist, and what it
+/// computed in between would be thrown away, while the page needs the processor to show the first hits.
+const REST: Duration = Duration::from_millis(120);
+
+/// How often somebody who waits looks whether a newer search has begun.
+const LOOK: Duration = Duration::from_millis(4);
 
 /// A search on its way.
 struct Running {
@@ -53,6 +60,15 @@ impl Running {
     /// Whether a newer search has begun.
     fn is_old(&self) -> bool {
         self.shell.newest_search.load(Ordering::Acquire) != self.id
+    }
+
+    /// Waits until the typing rests, or a newer search has begun; how long that took.
+    fn wait(&self, started: Instant) -> Duration {
+        let begin = Instant::now();
+        while started.elapsed() < REST && !self.is_old() {
+            std::thread::sleep(LOOK);
+        }
+        begin.elapsed()
     }
 }
 
@@ -155,6 +171,7 @@ impl Shell {
         rerank_times: &riddle_metrics::StageTimings,
         started: Instant,
     ) -> Reply<()> {
+        let waited = running.wait(started);
         if running.is_old() {
             return Err(cancelled());
         }
@@ -168,7 +185,8 @@ impl Shell {
         let settled = settled?;
         times.extend(rerank_times.take());
         // Noted first: whoever sees the end may ask about it at once.
-        let last = LastRun::new(Arc::clone(&found), request, settled.clone(), times, started);
+        let worked_from = started + waited;
+        let last = LastRun::new(Arc::clone(&found), request, settled.clone(), times, worked_from);
         self.note(last.with_memory(memory));
         self.settled(running, &found, &settled, started);
         Ok(())

@@ -82,6 +82,7 @@ async fn main() -> Result<(), Error> {
         serde_json::to_string_pretty(&json!({
             "cold_start_ms": starts,
             "passages": typed["passages"],
+            "stages": typed["stages"],
             "first_hits_ms": stage("first_hits"),
             "key_to_first_hits_ms": stage("key_to_first_hits"),
             "processes_after_typing": typed["processes"],

@@ -72,6 +72,8 @@ class Search {
   /** The person has moved the selection since the query. */
   private moved = false;
   private id = 0;
+  /** The first hits as they came: rows that are these very ones are another query's than those before. */
+  found: Hit[] = [];
   private wanted: Hit[] = [];
   private fused: number[] = [];
   private acceptedOrder: number[] = [];
@@ -202,6 +204,7 @@ class Search {
     this.problem = null;
     this.shownFor = text;
     this.moved = false;
+    this.found = hits;
     this.rows = hits;
     this.selected = hits[0]?.chunk ?? null;
   }
