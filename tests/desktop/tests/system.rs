@@ -6,7 +6,7 @@ mod common;
 use std::{
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Child, Command},
     time::{Duration, Instant},
 };
 
@@ -230,5 +230,54 @@ async fn folders_are_picked_and_figures_saved_in_dialogs() -> Result<(), Error> 
     act(&["windowfocus", "--sync", &dialog]).await?;
     act(&["key", "Escape"]).await?;
     assert_eq!(app.until("the dialog is closed", "return window.reply").await?, json!([[]]));
+    app.close().await
+}
+
+/// A window in the corner that a path can be dragged from; it goes with this.
+struct DragSource(Child);
+
+impl Drop for DragSource {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Drags a path over the window, and drops it there.
+async fn drag(app: &Session, path: &str) -> Result<(), Error> {
+    let source = Command::new(env!("CARGO_BIN_EXE_drag-source")).arg(path).spawn()?;
+    let _source = DragSource(source);
+    wait_for("a window to drag from", || windows("Drag source").filter(|it| !it.is_empty())).await?;
+    act(&["mousemove", "30", "30", "mousedown", "1"]).await?;
+    for step in 1..=6 {
+        let at = (30 + step * 60).to_string();
+        act(&["mousemove", &at, &at]).await?;
+    }
+    app.find("drop-target", "").await?;
+    act(&["mouseup", "1"]).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_folder_that_is_dropped_on_the_window_is_searched() -> Result<(), Error> {
+    let Some(program) = common::program() else { return Ok(()) };
+    if !has_keyboard() {
+        return Ok(());
+    }
+    let (home, files) = (home()?, sample_library()?);
+    let app = Session::start(&program, home.path()).await?;
+    app.find("first-run", "").await?;
+    drag(&app, files.path_text()).await?;
+    app.find("first-run-folder", "").await?;
+    indexed(&app).await?;
+    // A file is no folder: that is told, and nothing is added.
+    let file = format!("{}/home/to-do.txt", files.path_text());
+    drag(&app, &file).await?;
+    app.until(
+        "a file is refused",
+        "return [...document.querySelectorAll('[role=alert], [role=status]')].some((it) => it.innerText.includes('folder')) || null",
+    )
+    .await?;
+    let folders = app.invoke("library", json!({})).await?["folders"].as_array().map(Vec::len);
+    assert_eq!(folders, Some(1));
     app.close().await
 }
