@@ -37,7 +37,8 @@ pub(crate) fn prepare<R: tauri::Runtime>(window: &tauri::WebviewWindow<R>) -> ta
 
     let app = window.app_handle().clone();
     window.with_webview(move |view| {
-        let settings = view.inner().settings().filter(|_| !has_graphics_card(Path::new("/dev/dri")));
+        let settings =
+            view.inner().settings().filter(|_| !has_graphics_card(Path::new("/dev/dri")));
         if let Some(settings) = settings {
             settings.set_hardware_acceleration_policy(HardwareAccelerationPolicy::Never);
         }

@@ -64,7 +64,8 @@ fn to_vector(bytes: &[u8]) -> Vec<f32> {
 
 /// `CROSS JOIN` keeps the planner from beginning with the vectors: without statistics it takes the few embedders there are
 /// for a choice among them, and looked at every vector of the catalog for every new text.
-const VECTOR_BY_TEXT: &str = "SELECT vectors.vector FROM chunks CROSS JOIN vectors ON vectors.chunk = chunks.id
+const VECTOR_BY_TEXT: &str =
+    "SELECT vectors.vector FROM chunks CROSS JOIN vectors ON vectors.chunk = chunks.id
      WHERE chunks.text_hash = ?1 AND vectors.embedder = ?2 LIMIT 1";
 
 impl Catalog {
@@ -186,9 +187,7 @@ impl Catalog {
         hashes: &[[u8; 32]],
     ) -> Result<HashMap<[u8; 32], Vec<f32>>> {
         let connection = self.connection();
-        let mut statement = connection.prepare_cached(
-            VECTOR_BY_TEXT,
-        )?;
+        let mut statement = connection.prepare_cached(VECTOR_BY_TEXT)?;
         let mut found = HashMap::new();
         for hash in hashes {
             let bytes: Option<Vec<u8>> =
