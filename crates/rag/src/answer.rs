@@ -137,11 +137,7 @@ fn write(
     observer: &mut dyn FnMut(AskEvent<'_>) -> ControlFlow<()>,
 ) -> Result<AskResponse> {
     let Asked { search, question, hits } = asked;
-    let passages: Vec<Passage> = hits
-        .iter()
-        .zip(1..)
-        .map(|(hit, number)| Passage { number, text: hit.text.clone() })
-        .collect();
+    let passages = numbered(&hits);
     let embedder = assistant.embedder.get(&assistant.config)?;
     let embedder = embedder.as_deref();
     let evidence = {
@@ -317,6 +313,12 @@ fn unanswered(
         generation: None,
         resident_weight_bytes: found.resident_weight_bytes,
     }
+}
+
+/// The passages as a generator gets them.
+fn numbered(hits: &[SearchHit]) -> Vec<Passage> {
+    let number = |(hit, number): (&SearchHit, u32)| Passage { number, text: hit.text.clone() };
+    hits.iter().zip(1..).map(number).collect()
 }
 
 /// The passages as claims are held against them.

@@ -1,4 +1,8 @@
 //! A window in the corner from which a path can be dragged, as from a file manager: `drag-source PATH`.
+//!
+//! The tests press the mouse on it and let go over the app, so that what is dropped comes to the app as the desktop
+//! brings it. It stands beside [`riddle_desktop_tests::Session`], which drives the app itself. Not here: pressing and
+//! moving, which `xdotool` does, and anything that is not Linux, where the window would have to be another.
 
 #[cfg(target_os = "linux")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
