@@ -74,7 +74,11 @@ pub(crate) fn is_abbreviation(before: &str) -> bool {
 fn line_break_separates(rest: &str) -> bool {
     let line = rest.split('\n').next().unwrap_or("").trim_start();
     let Some(first) = line.chars().next() else { return true };
-    if matches!(first, '-' | '*' | '•' | '#' | '|' | '>') {
+    if matches!(first, '-' | '*' | '•' | '#' | '|' | '>' | '☐' | '☑' | '☒' | '✓' | '✗') {
+        return true;
+    }
+    // A box of a list of things to do.
+    if ["[ ]", "[]", "[x]", "[X]"].iter().any(|it| line.starts_with(it)) {
         return true;
     }
     let head = line.split_whitespace().next().unwrap_or("");
@@ -125,6 +129,10 @@ mod tests {
         assert_eq!(
             split("a long line\nwrapped here\n- item one\n- item two"),
             ["a long line\nwrapped here", "- item one", "- item two"]
+        );
+        assert_eq!(
+            split("To do\n\n[x] coal\n[ ] renew the certificate,\nit runs out\n☐ sweep [x] times"),
+            ["To do", "[x] coal", "[ ] renew the certificate,\nit runs out", "☐ sweep [x] times"]
         );
         assert_eq!(split("Anna: see you\nBen: at eight"), ["Anna: see you", "Ben: at eight"]);
     }

@@ -72,6 +72,9 @@ class Search {
   /** The person has moved the selection since the query. */
   private moved = false;
   private id = 0;
+  /** Elements of the list, by the chunk they show: those of hits that have gone are used for others. */
+  private seats = new Map<number, number>();
+  private lastSeat = 0;
   /** The first hits as they came: rows that are these very ones are another query's than those before. */
   found: Hit[] = [];
   private wanted: Hit[] = [];
@@ -140,7 +143,7 @@ class Search {
   private clear() {
     this.live = null;
     this.phase = "idle";
-    this.rows = [];
+    this.put([]);
     this.selected = null;
     this.shownFor = "";
     this.notices = [];
@@ -205,8 +208,22 @@ class Search {
     this.shownFor = text;
     this.moved = false;
     this.found = hits;
-    this.rows = hits;
+    this.put(hits);
     this.selected = hits[0]?.chunk ?? null;
+  }
+
+  /** Makes these the rows. A row that stays keeps its element; one that comes takes that of one that goes, which costs
+      the page a fraction of a new one. */
+  private put(rows: Hit[]) {
+    const stays = new Set(rows.map((it) => it.chunk));
+    const free = this.rows.flatMap((it) => (stays.has(it.chunk) ? [] : [this.seats.get(it.chunk) ?? 0])).reverse();
+    this.seats = new Map(rows.map(({ chunk }) => [chunk, this.seats.get(chunk) ?? free.pop() ?? ++this.lastSeat]));
+    this.rows = rows;
+  }
+
+  /** The element that shows a row. */
+  seat(hit: Hit): number {
+    return this.seats.get(hit.chunk) ?? 0;
   }
 
   private onLayer(layer: number, layers: number, accepted: number[], dropped: number[]) {
@@ -223,7 +240,7 @@ class Search {
     const pinned = this.pointed ?? (this.moved ? this.selected : null);
     const place = this.rows.findIndex((it) => it.chunk === pinned);
     const known = new Map([...this.rows, ...this.wanted].map((it) => [it.chunk, it]));
-    this.rows = arrange(order, pinned, place).flatMap((it) => known.get(it) ?? []);
+    this.put(arrange(order, pinned, place).flatMap((it) => known.get(it) ?? []));
     const there = this.rows.some((it) => it.chunk === this.selected);
     if (!there || !this.moved) this.selected = this.rows[0]?.chunk ?? null;
   }

@@ -49,6 +49,22 @@ beforeEach(() => {
 });
 
 describe("search as you type", () => {
+  it("keeps the element of a row that stays, and gives that of one that goes to one that comes", () => {
+    const seats = () => search.rows.map((it) => search.seat(it));
+    search.type("a");
+    calls[0]?.send(first(hits(1, 2, 3)));
+    const [one, two, three] = seats();
+    search.type("ab");
+    calls[1]?.send(first(hits(3, 4, 1, 5)));
+    expect(seats()).toEqual([three, two, one, seats()[3]]);
+    expect(new Set(seats()).size).toBe(4);
+    calls[1]?.send(settled(hits(4, 6, 3)));
+    expect(shown()).toEqual([4, 6, 3]);
+    expect(seats()[0]).toBe(two);
+    expect(seats()[2]).toBe(three);
+    expect(new Set(seats()).size).toBe(3);
+  });
+
   it("listens to the newest query only", () => {
     search.type("a");
     search.type("ab");
