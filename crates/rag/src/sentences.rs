@@ -74,7 +74,8 @@ pub(crate) fn is_abbreviation(before: &str) -> bool {
 fn line_break_separates(rest: &str) -> bool {
     let line = rest.split('\n').next().unwrap_or("").trim_start();
     let Some(first) = line.chars().next() else { return true };
-    if matches!(first, '-' | '*' | '•' | '#' | '|' | '>' | '☐' | '☑' | '☒' | '✓' | '✗') {
+    if matches!(first, '-' | '*' | '•' | '#' | '|' | '>' | '☐' | '☑' | '☒' | '✓' | '✗')
+    {
         return true;
     }
     // A box of a list of things to do.
