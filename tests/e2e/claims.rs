@@ -201,6 +201,17 @@ fn labelled_claims_are_made_and_judged() {
     let page = riddle.run(&args).ok();
     assert!(page.contains("wrong_elsewhere") && page.contains("F1"), "{page}");
 
+    // The same ones without a number are asked of the passages that are found for their question.
+    let uncited = riddle.json(&[&args[..], &["--uncited"]].concat());
+    assert_eq!(uncited["uncited"], true, "{uncited:#}");
+    assert!(uncited["kinds"]["other_paragraph"].is_null(), "{uncited:#}");
+    assert!(uncited["kinds"]["retrieved"]["pairs"].as_u64() > Some(0), "{uncited:#}");
+    let kept = std::fs::read_to_string(&pairs).expect("written");
+    let rows = kept.lines().map(|it| serde_json::from_str::<Value>(it).expect("JSON"));
+    let own: Vec<Value> = rows.filter(|it| it["kind"] == "reworded").collect();
+    // A paragraph's sentence in other words is held against that paragraph, which nobody named.
+    assert!(!own.is_empty() && own.iter().all(|it| it["verdict"] == "supported"), "{own:#?}");
+
     let fitted = riddle.json(&[&args[..5], &["--fit"]].concat());
     assert_eq!(fitted["split"], "calibration", "{fitted:#}");
     assert!(fitted["fitted"]["weights"].is_object(), "{fitted:#}");

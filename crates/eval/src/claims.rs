@@ -19,7 +19,9 @@ use std::{
     time::Instant,
 };
 
-use riddle_rag::{ClaimFeatures, ClaimJudge, Config, RerankChoice, SearchRequest, Verdict};
+use riddle_rag::{
+    ClaimFeatures, ClaimJudge, ClaimPassage, Config, RerankChoice, SearchRequest, Verdict, nearest,
+};
 use serde::Serialize;
 
 pub use fit::Told;
@@ -36,6 +38,9 @@ use pairs::{Pair, Question, Questions};
 /// Least share of what is called supported that is to be supported when the upper limit is fitted.
 const SURE: f64 = 0.9;
 
+/// Passages that an answer is made of, as [`AskRequest`](riddle_rag::AskRequest) has them by default.
+const PASSAGES: usize = 5;
+
 /// What to judge.
 #[derive(Debug, Clone)]
 pub struct ClaimOptions {
@@ -47,6 +52,8 @@ pub struct ClaimOptions {
     pub config: Config,
     /// Which half of the articles.
     pub split: ClaimSplit,
+    /// The claims cite nothing, and are held against the passage that is [nearest] of those that answer the question.
+    pub uncited: bool,
     /// Whether to fit weights and limits.
     pub fit: bool,
     /// Most questions of a file, evenly spread.
@@ -91,6 +98,8 @@ pub struct ClaimReport {
     pub dataset: String,
     /// Which half of the articles.
     pub split: ClaimSplit,
+    /// Whether the claims cite nothing.
+    pub uncited: bool,
     /// Its articles.
     pub articles: usize,
     /// Questions that claims were made of.
@@ -142,7 +151,7 @@ pub fn evaluate_claims(
         let step = questions.all.len().div_ceil(options.limit.max(1)).max(1);
         chosen.extend(questions.all.iter().step_by(step).map(|it| (questions, it)));
     }
-    let session = Session::new(&dataset, &index, &judge);
+    let session = Session::new(&dataset, &index, &judge, options.uncited);
     let mut notices = index.notices.clone();
     notices.extend(notice);
     let unknown: usize = files.iter().map(|it| it.unknown).sum();
@@ -155,13 +164,21 @@ pub fn evaluate_claims(
     let mut file = options.save_pairs.as_ref().map(File::create).transpose().map_err(|source| {
         Error::Io { path: options.save_pairs.clone().unwrap_or_default(), source }
     })?;
-    let (mut rows, mut times) = (Vec::new(), Vec::new());
+    let (mut rows, mut times, mut missed) = (Vec::new(), Vec::new(), 0);
     for (done, (questions, question)) in chosen.iter().enumerate() {
         if stop.load(Ordering::Relaxed) {
             return Err(Error::Stopped);
         }
-        rows.extend(session.judged(questions, question, &mut times)?);
+        match session.judged(questions, question, &mut times)? {
+            Some(judged) => rows.extend(judged),
+            None => missed += 1,
+        }
         instruments.event(EvalEvent::Queries { done: done + 1, total: chosen.len() });
+    }
+    if missed > 0 {
+        notices.push(format!(
+            "{missed} questions were left out: their paragraph is not among the {PASSAGES} passages that are found"
+        ));
     }
     if let (Some(file), Some(path)) = (&mut file, &options.save_pairs) {
         let mut out = BufWriter::new(file);
@@ -174,8 +191,9 @@ pub fn evaluate_claims(
     Ok(ClaimReport {
         dataset: dataset.name.clone(),
         split: options.split,
+        uncited: options.uncited,
         articles: titles.len(),
-        questions: chosen.len(),
+        questions: chosen.len() - missed,
         latency_ms: Latency::of(&times),
         fitted: options.fit.then(|| fitted(&rows)),
         notices,
@@ -189,35 +207,54 @@ struct Session<'a> {
     index: &'a CorpusIndex,
     judge: &'a ClaimJudge,
     places: HashMap<&'a str, usize>,
+    uncited: bool,
 }
 
 impl<'a> Session<'a> {
-    fn new(dataset: &'a Dataset, index: &'a CorpusIndex, judge: &'a ClaimJudge) -> Session<'a> {
+    fn new(
+        dataset: &'a Dataset,
+        index: &'a CorpusIndex,
+        judge: &'a ClaimJudge,
+        uncited: bool,
+    ) -> Session<'a> {
         let places = dataset.documents.iter().enumerate().map(|(at, it)| (it.id.as_str(), at));
-        Session { dataset, index, judge, places: places.collect() }
+        Session { dataset, index, judge, places: places.collect(), uncited }
     }
 
+    /// The judged claims of a question; `None` where its paragraph is not found.
     fn judged(
         &self,
         questions: &Questions,
         question: &Question,
         times: &mut Vec<f64>,
-    ) -> Result<Vec<Row>> {
-        let pairs = questions.pairs(question, self.dataset, &mut |it| self.found(it))?;
-        let judged = pairs.into_iter().map(|Pair { kind, question, claim, passage }| {
+    ) -> Result<Option<Vec<Row>>> {
+        let pairs = if self.uncited {
+            let found = self.found(SearchRequest::new(&question.text))?;
+            questions.uncited(question, self.dataset, &found[..PASSAGES.min(found.len())])?
+        } else {
+            let request =
+                |it: &str| SearchRequest { rerank: RerankChoice::Off, ..SearchRequest::new(it) };
+            Some(questions.pairs(question, self.dataset, &mut |it| self.found(request(it)))?)
+        };
+        let judged = |Pair { kind, question, claim, passages }| {
             let fail = |source| Error::Rerank { query: claim.clone(), source };
             let started = Instant::now();
-            let features = self.judge.weigh(&question, &claim, &[&passage], true).map_err(fail)?;
+            let cited: Vec<&ClaimPassage> = if self.uncited {
+                nearest(&claim, &passages).into_iter().collect()
+            } else {
+                passages.iter().collect()
+            };
+            let features = self.judge.weigh(&question, &claim, &cited, true).map_err(fail)?;
             times.push(started.elapsed().as_secs_f64() * 1e3);
             let (score, verdict) = features.verdict();
-            Ok(Row { kind, question, claim, passage: passage.text, score, verdict, features })
-        });
-        judged.collect()
+            let passage = cited.first().map_or(String::new(), |it| it.text.clone());
+            Ok(Row { kind, question, claim, passage, score, verdict, features })
+        };
+        pairs.map(|it| it.into_iter().map(judged).collect()).transpose()
     }
 
-    /// Places of the documents that a search for the claim finds, best first.
-    fn found(&self, claim: &str) -> Result<Vec<usize>> {
-        let request = SearchRequest { rerank: RerankChoice::Off, ..SearchRequest::new(claim) };
+    /// Places of the documents that a search finds, best first.
+    fn found(&self, request: SearchRequest) -> Result<Vec<usize>> {
         let hits = self.index.assistant.search(&request)?.hits;
         let chunks: Vec<u64> = hits.iter().map(|it| it.chunk).collect();
         let ids = self.index.documents(self.dataset, &chunks)?;
@@ -259,6 +296,7 @@ fn report(rows: &[Row]) -> ClaimReport {
     ClaimReport {
         dataset: String::new(),
         split: ClaimSplit::HeldOut,
+        uncited: false,
         articles: 0,
         questions: 0,
         kinds,

@@ -89,4 +89,4 @@ pub use riddle_llm as llm;
 pub use riddle_models as models;
 pub use riddle_retrieval::Highlighter;
 pub use search::{Found, FoundCandidate, NOTHING_YET, RerankRun, Settled};
-pub use verdict::{ClaimFeatures, ClaimJudge, ClaimPassage, Verdict};
+pub use verdict::{ClaimFeatures, ClaimJudge, ClaimPassage, Verdict, nearest};

@@ -223,7 +223,7 @@ impl ClaimJudge {
 
 /// The passage with the sentences that share most of a claim's words, the better ranked of equals; `None` where no
 /// word is shared.
-pub(crate) fn nearest<'a>(claim: &str, passages: &'a [ClaimPassage]) -> Option<&'a ClaimPassage> {
+pub fn nearest<'a>(claim: &str, passages: &'a [ClaimPassage]) -> Option<&'a ClaimPassage> {
     let wanted = telling_words(&plain(claim));
     let all: Vec<&ClaimPassage> = passages.iter().collect();
     let (mut most, mut number) = (0, None);

@@ -23,6 +23,9 @@ pub(crate) struct ClaimsArgs {
     /// Fit the weights and limits on the calibration articles and print them, instead of measuring on the others
     #[arg(long)]
     pub(crate) fit: bool,
+    /// Judge the claims as sentences that cite nothing: against the passages that are found for their question
+    #[arg(long)]
+    pub(crate) uncited: bool,
     /// Make claims of N questions of each file, evenly spread
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = positive)]
     pub(crate) limit_queries: usize,

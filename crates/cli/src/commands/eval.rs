@@ -72,6 +72,7 @@ fn claims(args: &ClaimsArgs, context: &Context) -> Result<(), Failure> {
         answers: args.answers.clone(),
         config: context.config.clone(),
         split: if args.fit { ClaimSplit::Calibration } else { ClaimSplit::HeldOut },
+        uncited: args.uncited,
         fit: args.fit,
         limit: args.limit_queries,
         save_pairs: args.save_pairs.clone(),
@@ -90,8 +91,9 @@ fn claims_page(report: &ClaimReport, style: Style) -> String {
         ClaimSplit::Calibration => "calibration",
         ClaimSplit::HeldOut => "held-out",
     };
+    let cites = if report.uncited { ", citing nothing" } else { "" };
     let mut page = format!(
-        "{}: {} of {}, {half}\n",
+        "{}: {} of {}, {half}{cites}\n",
         style.bold(show::clean(&report.dataset)),
         show::plural(report.questions as u64, "question"),
         show::plural(report.articles as u64, "article")

@@ -73,15 +73,19 @@ pub(super) struct Pair {
     pub(super) kind: ClaimKind,
     pub(super) question: String,
     pub(super) claim: String,
-    pub(super) passage: ClaimPassage,
+    /// What it cites, or what it might have cited.
+    pub(super) passages: Vec<ClaimPassage>,
 }
 
 impl Pair {
     fn of(kind: ClaimKind, question: &Question, claim: &str, cited: &Document) -> Pair {
-        let passage =
-            ClaimPassage { number: 1, context: cited.title.clone(), text: cited.text.clone() };
-        Pair { kind, question: question.text.clone(), claim: claim.to_owned(), passage }
+        let passages = vec![passage(1, cited)];
+        Pair { kind, question: question.text.clone(), claim: claim.to_owned(), passages }
     }
+}
+
+fn passage(number: u32, it: &Document) -> ClaimPassage {
+    ClaimPassage { number, context: it.title.clone(), text: it.text.clone() }
 }
 
 #[derive(Debug, Deserialize)]
@@ -128,6 +132,14 @@ pub(super) struct Question {
     /// Place of its paragraph in the corpus.
     gold: usize,
     article: usize,
+}
+
+impl Question {
+    /// Whether the document is another one than its paragraph, and has none of its answers.
+    fn lacks(&self, place: usize, dataset: &Dataset) -> bool {
+        let text = &dataset.documents[place].text;
+        place != self.gold && self.answers.iter().all(|it| !says(text, &it.0))
+    }
 }
 
 /// Which articles: the constants are fitted on one half and measured on the other.
@@ -246,10 +258,7 @@ impl Questions {
         // Half of what is cited wrongly is worded in the one way, half in the other.
         let pick = pick(&question.id);
         let cited_wrongly = other.as_deref().filter(|_| pick.is_multiple_of(2)).unwrap_or(&claim);
-        let lacks = |place: &usize| {
-            let text = &dataset.documents[*place].text;
-            *place != question.gold && question.answers.iter().all(|it| !says(text, &it.0))
-        };
+        let lacks = |place: &usize| question.lacks(*place, dataset);
         let title = &dataset.documents[question.gold].title;
         let siblings: Vec<usize> = (0..dataset.documents.len())
             .filter(|it| &dataset.documents[*it].title == title)
@@ -272,6 +281,30 @@ impl Questions {
             }
         }
         Ok(pairs)
+    }
+
+    /// The same claims as sentences that cite nothing, each with all the passages it might have been taken from: those
+    /// at `found`, of which the one with the answer must be. `None`: it is not, and nothing can be said.
+    ///
+    /// A true claim that cites the wrong passage becomes one that is asked of the passages without the answer.
+    pub(super) fn uncited(
+        &self,
+        question: &Question,
+        dataset: &Dataset,
+        found: &[usize],
+    ) -> Result<Option<Vec<Pair>>> {
+        if !found.contains(&question.gold) {
+            return Ok(None);
+        }
+        let mut pairs = self.pairs(question, dataset, &mut |_| Ok(found.to_vec()))?;
+        pairs.retain(|it| it.kind != ClaimKind::OtherParagraph);
+        for pair in &mut pairs {
+            let lacking = pair.kind == ClaimKind::Retrieved;
+            let places = found.iter().filter(|it| !lacking || question.lacks(**it, dataset));
+            pair.passages =
+                (1..).zip(places).map(|(n, it)| passage(n, &dataset.documents[*it])).collect();
+        }
+        Ok(Some(pairs))
     }
 
     /// Answers of the same type to other questions, from the paragraph or from elsewhere in the article.
