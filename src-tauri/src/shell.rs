@@ -51,8 +51,8 @@ pub(crate) struct Inner {
     channel: Mutex<Option<Channel<AppEvent>>>,
     /// What the next page is told, because the one before broke down.
     for_the_next: Mutex<Option<AppEvent>>,
-    /// Number of the newest search; older ones end.
-    pub(crate) newest_search: AtomicU32,
+    /// Set when a newer search begins: that of the newest one so far.
+    pub(crate) stop_search: Mutex<Arc<AtomicBool>>,
     /// Number of the question that is to stop.
     pub(crate) stopped_question: AtomicU32,
     pub(crate) last: Mutex<Option<LastRun>>,
@@ -90,7 +90,7 @@ impl Shell {
             problems: Mutex::default(),
             channel: Mutex::default(),
             for_the_next: Mutex::default(),
-            newest_search: AtomicU32::new(0),
+            stop_search: Mutex::default(),
             stopped_question: AtomicU32::new(0),
             last: Mutex::default(),
             figures: Mutex::new(figures),

@@ -281,6 +281,10 @@ pub(crate) enum ModelsCommand {
         /// Fetch it even if it is installed
         #[arg(long)]
         again: bool,
+        /// Keep the default embedder's weights as they are published, instead of packing them into bytes: its vectors are then
+        /// those of sentence-transformers, at less than half the speed
+        #[arg(long)]
+        as_published: bool,
     },
     /// Copy a model from a folder: the way onto a computer without a network
     Import {

@@ -1,7 +1,10 @@
 //! Embedders against their references: the tiny encoder against `transformers`, the real one against
 //! sentence-transformers, ONNX models against ONNX Runtime in Python.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use riddle_embedding::{BuiltinEncoder, EncoderOptions, FastEmbedder};
 use riddle_types::{EmbedRole, Embedder as _};
@@ -24,7 +27,7 @@ fn root() -> PathBuf {
 }
 
 fn expected(path: &Path) -> Vec<Case> {
-    serde_json::from_slice::<Expected>(&std::fs::read(path).expect("read")).expect("json").cases
+    serde_json::from_slice::<Expected>(&fs::read(path).expect("read")).expect("json").cases
 }
 
 fn cosine(a: &[f32], b: &[f32]) -> f32 {
@@ -66,19 +69,62 @@ fn the_tiny_encoder_equals_transformers() {
     }
 }
 
-#[test]
-fn the_real_encoder_equals_sentence_transformers() {
+/// The default embedder's folder, if it has this file.
+fn default_embedder(file: &str) -> Option<PathBuf> {
     let models = std::env::var_os("RIDDLE_TEST_MODELS")
         .map_or_else(|| root().join(".cache/models"), PathBuf::from);
     let dir = models.join("all-MiniLM-L6-v2");
-    if !dir.join("model.safetensors").is_file() {
-        eprintln!(
-            "SKIPPED: all-MiniLM-L6-v2 is not in {} (`make test` fetches it)",
-            models.display()
-        );
-        return;
+    if !dir.join(file).is_file() {
+        eprintln!("SKIPPED: {file} is not in {} (`make test` fetches it)", dir.display());
+        return None;
     }
-    let encoder = BuiltinEncoder::open(&dir, EncoderOptions::default()).expect("opens");
+    Some(dir)
+}
+
+/// The folder of a model as it was published, without what was made of it.
+fn as_published(dir: &Path) -> tempfile::TempDir {
+    let plain = tempfile::tempdir().expect("a temporary folder");
+    fs::create_dir(plain.path().join("1_Pooling")).expect("a folder");
+    for name in [
+        "config.json",
+        "tokenizer.json",
+        "modules.json",
+        "sentence_bert_config.json",
+        "1_Pooling/config.json",
+        "model.safetensors",
+    ] {
+        fs::copy(dir.join(name), plain.path().join(name)).expect("copied");
+    }
+    plain
+}
+
+#[test]
+fn the_packed_encoder_is_close_to_the_published_one() {
+    let Some(dir) = default_embedder("model.riddle") else { return };
+    let plain = as_published(&dir);
+    let options = EncoderOptions::default();
+    let packed = BuiltinEncoder::open(&dir, options).expect("opens");
+    let published = BuiltinEncoder::open(plain.path(), options).expect("opens");
+    assert_ne!(packed.id(), published.id(), "an index never mixes their vectors");
+    let texts: Vec<String> = expected(&root().join("tests/golden/all-minilm-l6-v2.json"))
+        .into_iter()
+        .map(|it| it.text)
+        .collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let encode = |it: &BuiltinEncoder| it.encode(&texts, EmbedRole::Passage).expect("encodes");
+    for ((packed, published), text) in encode(&packed).iter().zip(encode(&published)).zip(&texts) {
+        let cosine = cosine(packed, &published);
+        assert!(cosine > 0.99, "{cosine} for {text:?}");
+    }
+    let (small, large) = (packed.resident_weight_bytes(), published.resident_weight_bytes());
+    assert!(3 * small < large, "{small} of {large} bytes");
+}
+
+#[test]
+fn the_real_encoder_equals_sentence_transformers() {
+    let Some(dir) = default_embedder("model.safetensors") else { return };
+    let plain = as_published(&dir);
+    let encoder = BuiltinEncoder::open(plain.path(), EncoderOptions::default()).expect("opens");
     assert_eq!((encoder.dimensions(), encoder.max_tokens()), (384, 256));
     let worst = check(&encoder, &expected(&root().join("tests/golden/all-minilm-l6-v2.json")));
     eprintln!("smallest cosine to the reference: {worst}");

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Instant,
 };
@@ -326,11 +326,13 @@ impl Engine {
         let spill_dir = self.options.spill_dir.as_deref().unwrap_or(&temporary);
         let mut hidden = model.prepare(pairs, shared, &plan, self.pool.threads(), spill_dir)?;
         stats.scratch_bytes = hidden.bytes();
+        let stop = observer.stop_flag();
+        let stop = stop.as_deref();
         for layer in 1..=num_layers {
             if contest.is_over() {
                 break;
             }
-            let event = self.one_layer(model, &mut hidden, &mut contest, prior, layer)?;
+            let event = self.one_layer(model, &mut hidden, &mut contest, prior, layer, stop)?;
             stats.layers_run = layer;
             stats.candidate_layers += event.active.len() as u64;
             stats.io_wait_ms += event.io_wait_ms;
@@ -351,6 +353,7 @@ impl Engine {
         contest: &mut Contest,
         prior: &[f32],
         layer: u32,
+        stop: Option<&AtomicBool>,
     ) -> Result<LayerEvent> {
         let started = Instant::now();
         let active = contest.active().to_vec();
@@ -358,7 +361,7 @@ impl Engine {
         let wanted = scorable && contest.wants_scores(&*self.policy, layer);
         let want_scores = wanted || (scorable && self.options.scores_every_layer);
         let LayerWork { bytes_read, io_wait, scores } =
-            self.pool.run(|| model.layer(layer as usize - 1, hidden, want_scores))?;
+            self.pool.run(|| model.layer(layer as usize - 1, hidden, want_scores, stop))?;
         let mut event = LayerEvent {
             layer,
             scores,

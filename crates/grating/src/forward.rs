@@ -1,6 +1,14 @@
 //! The forward pass of one request: hidden states of all running candidates, one layer at a time.
 
-use std::{ops::Range, path::Path, sync::Arc, time::Duration};
+use std::{
+    ops::Range,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use riddle_kernels::sigmoid;
 use riddle_offload::{EmbeddingRows, LayerView, LayerWindow, Pass, SpillFile};
@@ -10,7 +18,7 @@ use riddle_transformer::{
 };
 
 use crate::{
-    Result,
+    Error, Result,
     plan::{Demand, Plan, largest_micro_batch, micro_batches},
 };
 
@@ -213,6 +221,7 @@ impl Model {
         layer: usize,
         hidden: &mut Hidden,
         want_scores: bool,
+        stop: Option<&AtomicBool>,
     ) -> Result<LayerWork> {
         let Model { network, window, rows } = self;
         let last = layer + 1 == network.sizes().num_layers;
@@ -226,6 +235,9 @@ impl Model {
         prefix.layer(&**network, rows, layer, weights, *width, scratch)?;
         let batches = micro_batches(lengths, *micro_batch_tokens);
         let mut compute = |batch: usize, part: &mut [f32]| -> Result<()> {
+            if stop.is_some_and(|it| it.load(Ordering::Relaxed)) {
+                return Err(Error::Cancelled { layer: layer as u32 });
+            }
             let members = batches[batch].clone();
             if layer == 0 {
                 let packed = RaggedBatch::pack(&pairs[members.clone()]);

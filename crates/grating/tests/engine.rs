@@ -4,6 +4,10 @@
 use std::{
     ops::ControlFlow,
     path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use proptest::prelude::*;
@@ -248,6 +252,37 @@ fn a_run_can_be_stopped_after_any_layer() {
         assert!(matches!(result, Err(Error::Cancelled { layer: stopped }) if stopped == layer));
     }
     assert_eq!(run(&engine, &texts, 3).0.ranked.len(), 3);
+}
+
+/// Somebody else sets the flag while a layer runs: here already after the layer before.
+struct StopWithin(u32, Arc<AtomicBool>);
+
+impl LayerObserver for StopWithin {
+    fn on_layer(&mut self, event: &LayerEvent) -> ControlFlow<()> {
+        assert!(event.layer <= self.0, "layer {} was run to its end", event.layer);
+        self.1.store(event.layer == self.0, Ordering::Relaxed);
+        ControlFlow::Continue(())
+    }
+
+    fn stop_flag(&self) -> Option<Arc<AtomicBool>> {
+        Some(Arc::clone(&self.1))
+    }
+}
+
+#[test]
+fn a_run_can_be_stopped_within_a_layer() {
+    for hidden_on_disk in [false, true] {
+        let engine = open(EngineOptions { hidden_on_disk, ..options() });
+        let texts = candidates();
+        let refs: Vec<&str> = texts.iter().map(String::as_str).collect();
+        for layer in 0..4 {
+            let mut stop = StopWithin(layer, Arc::new(AtomicBool::new(layer == 0)));
+            let result = engine.run("Where?", &refs, 3, &mut stop);
+            let stopped = matches!(result, Err(Error::Cancelled { layer: at }) if at == layer);
+            assert!(stopped, "{layer}: {result:?}");
+        }
+        assert_eq!(run(&engine, &texts, 3).0.ranked.len(), 3);
+    }
 }
 
 struct PanicAtLayerTwo;

@@ -24,6 +24,7 @@ mod extract;
 mod follow_up;
 mod foreground;
 mod generator;
+mod install;
 mod library;
 mod local;
 mod markup;
@@ -54,6 +55,9 @@ pub use embedder::SharedEmbedders;
 pub use error::{Error, Result};
 pub use excerpt::{Marked, excerpt, marked};
 pub use generator::{EndpointInfo, KeyState, RemoteLlm};
+pub use install::{
+    Converted, convert_model, count_weights, import_model, pull_model, verify_store,
+};
 pub use library::{InputDocument, Library};
 pub use local::{LLM_LOCAL, LocalLlm};
 pub use markup::without_markup;
@@ -66,10 +70,7 @@ pub use request::{
     Pruning, RerankChoice, RerankDocument, RerankRequest, RerankResponse, RerankResult,
     RerankSettings, RootStatus, SearchRequest, Status,
 };
-pub use rerank::{
-    Converted, NO_RERANKER, PriorReranker, convert_model, count_weights, open_reranker,
-    replay_trace, rerank, verify_store,
-};
+pub use rerank::{NO_RERANKER, PriorReranker, open_reranker, replay_trace, rerank};
 pub use response::{
     AskResponse, Citation, IndexFreshness, Order, SearchHit, SearchResponse, StageLists, Support,
 };

@@ -1,15 +1,10 @@
 //! Rerankers by name, and the engine alone.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-    time::Instant,
-};
+use std::{collections::BTreeMap, path::PathBuf, time::Instant};
 
 use riddle_catalog::Catalog;
 use riddle_grating::{
-    ClusterPruning, Engine, EngineOptions, Mode, NeverPrune, PruningPolicy, Replay, STORE_FILE,
-    StorePrecision, Trace, WeightCount, convert, replay, verify,
+    ClusterPruning, Engine, EngineOptions, Mode, NeverPrune, PruningPolicy, Replay, Trace, replay,
 };
 use riddle_models::DEFAULT_RERANKER;
 use riddle_types::{LayerObserver, Reranker};
@@ -87,81 +82,6 @@ pub(crate) fn open_engine(
 /// often lies in memory. Nothing is made there before the home itself is.
 fn spill_dir(config: &Config) -> Option<PathBuf> {
     config.home.is_dir().then(|| config.home.clone())
-}
-
-/// Writes our own store of a reranker or embedder into its folder or into `out`, matrices in `dtype` (`None`: as they
-/// are); `progress` hears the bytes written.
-///
-/// # Errors
-/// When there is no such model, it is neither, or a file can not be written.
-pub fn convert_model(
-    config: &Config,
-    name: &str,
-    dtype: Option<StorePrecision>,
-    out: Option<&Path>,
-    progress: &mut dyn FnMut(u64),
-) -> Result<Converted> {
-    let dir = config.model_dir(name)?;
-    let target = out.unwrap_or(&dir);
-    let fail = |source| Error::Io { path: target.to_path_buf(), source };
-    if target != dir {
-        std::fs::create_dir_all(target).map_err(fail)?;
-    }
-    let summary = convert(&dir, dtype, target, progress)
-        .map_err(|error| Error::BadModel { dir: dir.clone(), source: Box::new(error) })?;
-    if target != dir {
-        // A store is a model only beside its configuration and tokenizer.
-        for file in BESIDE_WEIGHTS {
-            let (from, to) = (dir.join(file), target.join(file));
-            if from.is_file() {
-                to.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(fail)?;
-                std::fs::copy(from, to).map_err(fail)?;
-            }
-        }
-    }
-    Ok(Converted { file: target.join(STORE_FILE), bytes: summary.bytes, tensors: summary.tensors })
-}
-
-/// Files that a model needs beside its weights, or may have.
-const BESIDE_WEIGHTS: [&str; 9] = [
-    "config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "modules.json",
-    "sentence_bert_config.json",
-    "config_sentence_transformers.json",
-    "1_Pooling/config.json",
-    "README.md",
-];
-
-/// A store that was written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Converted {
-    /// The file.
-    pub file: PathBuf,
-    /// Its bytes.
-    pub bytes: u64,
-    /// Tensors in it.
-    pub tensors: usize,
-}
-
-/// Counts the weights of a model, by name or directory, and those that are not zero: pruned models keep zeros.
-///
-/// # Errors
-/// When there is no model with published weights; a store of bytes has rounded its own away.
-pub fn count_weights(config: &Config, name: &str) -> Result<WeightCount> {
-    let dir = config.model_dir(name)?;
-    riddle_grating::count_weights(&dir)
-        .map_err(|error| Error::BadModel { dir, source: Box::new(error) })
-}
-
-/// Compares the store in a model's folder with its checksums; `false` when there is none.
-///
-/// # Errors
-/// The first part that does not match.
-pub fn verify_store(dir: &Path) -> Result<bool> {
-    verify(dir).map_err(|error| Error::BadModel { dir: dir.to_path_buf(), source: Box::new(error) })
 }
 
 /// What a recorded run (mode off, scores after every layer) would have returned under cluster pruning at

@@ -3,7 +3,11 @@
 //! [`Assistant::find`] is quick and its hits can be shown at once; [`Assistant::settle`] puts them in their final
 //! order and can be stopped after every layer. [`Assistant::search`] is both.
 
-use std::{collections::HashMap, ops::ControlFlow, sync::Arc};
+use std::{
+    collections::HashMap,
+    ops::ControlFlow,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 use riddle_catalog::ChunkRecord;
 use riddle_grating::{Engine, Trace};
@@ -409,6 +413,10 @@ impl LayerObserver for Keep<'_> {
     fn on_layer(&mut self, event: &LayerEvent) -> ControlFlow<()> {
         self.layers.push(event.clone());
         self.inner.on_layer(event)
+    }
+
+    fn stop_flag(&self) -> Option<Arc<AtomicBool>> {
+        self.inner.stop_flag()
     }
 }
 

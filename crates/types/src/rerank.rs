@@ -1,6 +1,9 @@
 //! The reranking seam: who reranks, and who may watch and stop it.
 
-use std::ops::ControlFlow;
+use std::{
+    ops::ControlFlow,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +63,12 @@ pub struct LayerEvent {
 pub trait LayerObserver {
     /// Called after each layer. `Break` cancels the run, which frees everything and returns an error.
     fn on_layer(&mut self, event: &LayerEvent) -> ControlFlow<()>;
+
+    /// What somebody else sets to cancel the run within a layer; asked for once, at the beginning, and looked at
+    /// before every micro-batch.
+    fn stop_flag(&self) -> Option<Arc<AtomicBool>> {
+        None
+    }
 }
 
 /// The observer that only lets the run go on.

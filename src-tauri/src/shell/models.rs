@@ -10,7 +10,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use riddle_rag::models::{Format, KNOWN, Kind, Network, Progress, PullOptions, Stage};
+use riddle_rag::{
+    import_model,
+    models::{Format, KNOWN, Kind, Network, Progress, PullOptions, Stage},
+    pull_model,
+};
 use tauri::ipc::Channel;
 
 use super::{Shell, lock};
@@ -162,8 +166,8 @@ impl Shell {
                 ControlFlow::Continue(())
             }
         };
-        let store = self.config.model_store()?;
-        let model = store.pull(name, &PullOptions::new(network), &mut on_progress)?;
+        let options = PullOptions::new(network);
+        let model = pull_model(&self.config, name, &options, false, &mut on_progress)?;
         Ok(model.name)
     }
 
@@ -174,8 +178,8 @@ impl Shell {
     }
 
     pub(crate) fn import_model(&self, folder: &Path) -> Reply<String> {
-        let store = self.config.model_store()?;
-        let imported = store.import(folder, None).map_err(Failure::from)?;
+        let go_on = &mut |_: Progress<'_>| ControlFlow::Continue(());
+        let imported = import_model(&self.config, folder, None, go_on)?;
         self.models_changed();
         Ok(imported.model.name)
     }

@@ -2,9 +2,13 @@
 
 use std::{
     collections::BTreeMap,
+    mem,
     ops::ControlFlow,
     path::PathBuf,
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -38,7 +42,8 @@ const LOOK: Duration = Duration::from_millis(4);
 /// A search on its way.
 struct Running {
     id: u32,
-    shell: Shell,
+    /// A newer search has begun.
+    stop: Arc<AtomicBool>,
     events: Channel<SearchEvent>,
 }
 
@@ -57,9 +62,8 @@ impl Running {
         self.send(event);
     }
 
-    /// Whether a newer search has begun.
     fn is_old(&self) -> bool {
-        self.shell.newest_search.load(Ordering::Acquire) != self.id
+        self.stop.load(Ordering::Acquire)
     }
 
     /// Waits until the typing rests, or a newer search has begun; how long that took.
@@ -97,13 +101,16 @@ impl LayerObserver for Layers<'_> {
         });
         ControlFlow::Continue(())
     }
+
+    fn stop_flag(&self) -> Option<Arc<AtomicBool>> {
+        Some(Arc::clone(&self.running.stop))
+    }
 }
 
 impl Shell {
     pub(crate) fn search(&self, query: SearchQuery, events: Channel<SearchEvent>) {
         let started = Instant::now();
-        self.newest_search.store(query.id, Ordering::Release);
-        let running = Running { id: query.id, shell: self.clone(), events };
+        let running = Running { id: query.id, stop: self.stop_search(), events };
         self.engine.find(move |shell, times| {
             if running.is_old() {
                 return running.fail(cancelled());
@@ -131,8 +138,12 @@ impl Shell {
         });
     }
 
-    pub(crate) fn stop_search(&self) {
-        self.newest_search.store(u32::MAX, Ordering::Release);
+    /// Ends the search there is, if it has not ended; the next one's flag.
+    pub(crate) fn stop_search(&self) -> Arc<AtomicBool> {
+        let next = Arc::new(AtomicBool::new(false));
+        let before = mem::replace(&mut *super::lock(&self.stop_search), Arc::clone(&next));
+        before.store(true, Ordering::Release);
+        next
     }
 
     /// Sends what the indexes find; whether a reranker goes on.

@@ -3,11 +3,11 @@
 use std::{ops::ControlFlow, path::Path};
 
 use riddle_rag::{
-    LLM_LOCAL, Library, NO_RERANKER, StorePrecision,
+    LLM_LOCAL, Library, NO_RERANKER, StorePrecision, import_model,
     models::{
         InstalledModel, KNOWN, Kind, KnownModel, ModelStore, Network, PullOptions, Verification,
     },
-    supported_onnx_embedders,
+    pull_model, supported_onnx_embedders,
 };
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ pub(crate) fn run(args: &ModelsArgs, context: &Context) -> Result<(), Failure> {
     match &args.command {
         ModelsCommand::List { available: true } => list_known(context),
         ModelsCommand::List { available: false } => list(&store, context),
-        ModelsCommand::Pull { name, file, revision, again } => {
+        ModelsCommand::Pull { name, file, revision, again, as_published } => {
             let network = Network { offline: context.config.offline, ..Network::from_env() };
             let options = PullOptions {
                 file: file.clone().or_else(|| onnx_embedder_file(name)),
@@ -33,9 +33,9 @@ pub(crate) fn run(args: &ModelsArgs, context: &Context) -> Result<(), Failure> {
                 again: *again,
                 ..PullOptions::new(network)
             };
-            pull(&store, name, &options, context)
+            pull(name, &options, *as_published, context)
         }
-        ModelsCommand::Import { folder, name } => import(&store, folder, name.as_deref(), context),
+        ModelsCommand::Import { folder, name } => import(folder, name.as_deref(), context),
         ModelsCommand::Verify { name } => verify(&store, name.as_deref(), context),
         ModelsCommand::Remove { name } => remove(&store, name, context),
         ModelsCommand::Use { name } => choose(&store, name, context),
@@ -131,32 +131,28 @@ fn fits(model: &KnownModel) -> &'static str {
 }
 
 fn pull(
-    store: &ModelStore,
     name: &str,
     options: &PullOptions,
+    as_published: bool,
     context: &Context,
 ) -> Result<(), Failure> {
     let mut progress = Progress::new();
-    let model = store.pull(name, options, &mut |event| {
+    let model = pull_model(&context.config, name, options, as_published, &mut |event| {
         progress.model(&event);
         go_on(context)
-    })?;
+    });
     progress.clear();
-    done("installed", &model, context)
+    done("installed", &model?, context)
 }
 
-fn import(
-    store: &ModelStore,
-    folder: &std::path::Path,
-    name: Option<&str>,
-    context: &Context,
-) -> Result<(), Failure> {
+fn import(folder: &std::path::Path, name: Option<&str>, context: &Context) -> Result<(), Failure> {
     let mut progress = Progress::new();
-    let imported = store.import_watched(folder, name, &mut |event| {
+    let imported = import_model(&context.config, folder, name, &mut |event| {
         progress.model(&event);
         go_on(context)
-    })?;
+    });
     progress.clear();
+    let imported = imported?;
     if context.json {
         let left_out: Vec<Value> =
             imported.left_out.iter().map(|it| json!({ "path": it.path, "why": it.why })).collect();
