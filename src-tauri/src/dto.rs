@@ -139,14 +139,16 @@ pub(crate) struct SearchQuery {
     pub(crate) id: u32,
     pub(crate) text: String,
     pub(crate) filter: SearchFilter,
+    /// Hits that fit on the screen.
+    pub(crate) first: u32,
 }
 
-/// What happens during a search, in this order: `firstHits`, any number of `layer`, then exactly one of
+/// What happens during a search, in this order: `firstHits`, perhaps `moreHits`, any number of `layer`, then exactly one of
 /// `settled`, `cancelled` and `failed`. Without a reranker `settled` follows at once with the same hits.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(crate) enum SearchEvent {
-    /// Keyword and vector hits, fused.
+    /// Keyword and vector hits, fused: those that fit on the screen.
     FirstHits {
         query: u32,
         hits: Vec<Hit>,
@@ -156,6 +158,11 @@ pub(crate) enum SearchEvent {
         ms: f64,
         /// A reranker goes on: `settled` will bring another order.
         reranking: bool,
+    },
+    /// Those below the first ones, once the typing rests: what comes with every key must be small.
+    MoreHits {
+        query: u32,
+        hits: Vec<Hit>,
     },
     /// The reranker finished a layer.
     Layer {

@@ -31,6 +31,9 @@ use crate::{
 /// Longest that a test waits for threads: far more than any of them needs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Hits that fit on the screen.
+const FIRST: u32 = 4;
+
 /// A home, a folder with files, the shell over both, and the app over the shell.
 struct Desk {
     shell: Shell,
@@ -99,7 +102,8 @@ impl Desk {
     /// A search to its end: all events.
     fn search(&self, id: u32, text: &str) -> Vec<Value> {
         let (channel, events) = channel();
-        let query = SearchQuery { id, text: text.to_owned(), filter: SearchFilter::default() };
+        let filter = SearchFilter::default();
+        let query = SearchQuery { id, text: text.to_owned(), filter, first: FIRST };
         self.shell.search(query, channel);
         until(&events, &["settled", "cancelled", "failed"])
     }
@@ -224,12 +228,31 @@ fn a_search_shows_first_hits_and_settles() {
 }
 
 #[test]
+fn what_does_not_fit_on_the_screen_comes_behind_the_first_hits() {
+    let files: Vec<(String, String)> = (0..FIRST + 3)
+        .map(|n| (format!("{n}.md"), format!("A winter mooring in harbour number {n}.\n")))
+        .collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|it| (it.0.as_str(), it.1.as_str())).collect();
+    let desk = Desk::with(&files);
+    let events = desk.search(1, "winter mooring");
+    assert_eq!(names(&events)[..2], ["firstHits", "moreHits"]);
+    let ranks = |event: &Value| -> Vec<u64> {
+        let hits = event["hits"].as_array().expect("hits").iter();
+        hits.map(|it| it["rank"].as_u64().expect("a rank")).collect()
+    };
+    let first = u64::from(FIRST);
+    assert_eq!(ranks(&events[0]), (1..=first).collect::<Vec<_>>());
+    assert_eq!(ranks(&events[1]), (first + 1..=first + 3).collect::<Vec<_>>());
+}
+
+#[test]
 fn a_newer_search_ends_an_older_one() {
     let desk = Desk::with(&[("a.md", "boat\n")]);
     // The older one waits behind this.
     desk.shell.engine.find(|_, _| std::thread::sleep(Duration::from_millis(200)));
     let (old, old_events) = channel();
-    let query = |id| SearchQuery { id, text: "boat".to_owned(), filter: SearchFilter::default() };
+    let filter = SearchFilter::default;
+    let query = |id| SearchQuery { id, text: "boat".to_owned(), filter: filter(), first: FIRST };
     desk.shell.search(query(1), old);
     let newer = desk.search(2, "boat");
     assert_eq!(

@@ -42,6 +42,8 @@ const LOOK: Duration = Duration::from_millis(4);
 /// A search on its way.
 struct Running {
     id: u32,
+    /// Hits that fit on the screen.
+    first: usize,
     /// A newer search has begun.
     stop: Arc<AtomicBool>,
     events: Channel<SearchEvent>,
@@ -64,6 +66,14 @@ impl Running {
 
     fn is_old(&self) -> bool {
         self.stop.load(Ordering::Acquire)
+    }
+
+    /// Sends the hits below the first ones.
+    fn more(&self, found: &Found, k: usize) {
+        let response = found.response(k, false);
+        let Some(below @ [_, ..]) = response.hits.get(self.first..) else { return };
+        let hits = Rows::new(found.query()).rows(below, &found.candidates());
+        self.send(SearchEvent::MoreHits { query: self.id, hits });
     }
 
     /// Waits until the typing rests, or a newer search has begun; how long that took.
@@ -110,7 +120,8 @@ impl LayerObserver for Layers<'_> {
 impl Shell {
     pub(crate) fn search(&self, query: SearchQuery, events: Channel<SearchEvent>) {
         let started = Instant::now();
-        let running = Running { id: query.id, stop: self.stop_search(), events };
+        let first = query.first as usize;
+        let running = Running { id: query.id, first, stop: self.stop_search(), events };
         self.engine.find(move |shell, times| {
             if running.is_old() {
                 return running.fail(cancelled());
@@ -157,7 +168,7 @@ impl Shell {
         let found = assistant.find(request)?;
         let candidates = found.candidates();
         let reranking = assistant.would_rerank(request)? && !candidates.is_empty();
-        let response = found.response(request.k, false);
+        let response = found.response(request.k.min(running.first), false);
         let hits = Rows::new(found.query()).rows(&response.hits, &candidates);
         let ms = millis(started);
         super::lock(&self.figures).record("first_hits", ms);
@@ -186,6 +197,7 @@ impl Shell {
         if running.is_old() {
             return Err(cancelled());
         }
+        running.more(&found, request.k);
         let assistant = self.engine.assistant()?;
         let chunks = found.candidates().iter().map(|it| it.hit.chunk).collect();
         let mut layers = Layers { running, chunks, layers: assistant.reranker_layers(&request)? };

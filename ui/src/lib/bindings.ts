@@ -83,15 +83,19 @@ export interface SearchQuery {
 	id: number;
 	text: string;
 	filter: SearchFilter;
+	/** Hits that fit on the screen. */
+	first: number;
 }
 
 /**
- * What happens during a search, in this order: `firstHits`, any number of `layer`, then exactly one of
+ * What happens during a search, in this order: `firstHits`, perhaps `moreHits`, any number of `layer`, then exactly one of
  * `settled`, `cancelled` and `failed`. Without a reranker `settled` follows at once with the same hits.
  */
 export type SearchEvent =
-	/** Keyword and vector hits, fused. */
+	/** Keyword and vector hits, fused: those that fit on the screen. */
 	| { event: 'firstHits'; query: number; hits: Hit[]; order: Order; notices: string[]; ms: number; reranking: boolean }
+	/** Those below the first ones, once the typing rests: what comes with every key must be small. */
+	| { event: 'moreHits'; query: number; hits: Hit[] }
 	/** The reranker finished a layer. */
 	| { event: 'layer'; query: number; layer: number; layers: number; active: number; accepted: number[]; dropped: number[]; trace: LayerTrace }
 	/** The final order. */

@@ -11,6 +11,9 @@ export type DateChoice = "any" | "week" | "month" | "year" | "between";
 
 const DAY = 86_400;
 
+/** Pixels of a row, rather too few than too many. */
+const ROW_HEIGHT = 76;
+
 /** What the bar of filters says; becomes a `SearchFilter` when a query is sent. */
 export interface Filters {
   folders: string[];
@@ -67,6 +70,8 @@ class Search {
   menuOpen = $state(false);
   whyFor = $state<number | null>(null);
 
+  /** Height of the list in pixels. */
+  room = 720;
   /** The row under the pointer, while the pointer is in the list. */
   private pointed: number | null = null;
   /** The person has moved the selection since the query. */
@@ -75,7 +80,7 @@ class Search {
   /** Elements of the list, by the chunk they show: those of hits that have gone are used for others. */
   private seats = new Map<number, number>();
   private lastSeat = 0;
-  /** The first hits as they came: rows that are these very ones are another query's than those before. */
+  /** The hits as they came: rows that are these very ones have not changed places. */
   found: Hit[] = [];
   private wanted: Hit[] = [];
   private fused: number[] = [];
@@ -124,7 +129,8 @@ class Search {
       if (id === this.id) this.hear(event, text);
     };
     const filter = toFilter(this.filters, Math.floor(Date.now() / 1000));
-    commands.search({ id, text, filter }, events).catch((error: unknown) => {
+    const first = Math.max(1, Math.ceil(this.room / ROW_HEIGHT));
+    commands.search({ id, text, filter, first }, events).catch((error: unknown) => {
       if (id === this.id) this.hear({ event: "failed", query: id, failure: failure(error) }, text);
     });
   }
@@ -163,6 +169,12 @@ class Search {
         this.phase = event.reranking ? "reranking" : "settled";
         this.noteKey();
         this.again();
+        break;
+      case "moreHits":
+        this.wanted = [...this.wanted, ...event.hits];
+        this.fused = this.wanted.map((it) => it.chunk);
+        this.found = [...this.rows, ...event.hits];
+        this.put(this.found);
         break;
       case "layer":
         this.onLayer(event.layer, event.layers, event.accepted, event.dropped);

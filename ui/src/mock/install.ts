@@ -175,7 +175,7 @@ function addFolder(path: string) {
 
 // ---- Search ------------------------------------------------------------------------------------------
 
-async function search(request: { id: number; text: string; filter: SearchFilter }, events: Sender<unknown>) {
+async function search(request: { id: number; text: string; filter: SearchFilter; first: number }, events: Sender<unknown>) {
   searchId = request.id;
   const { id, text } = request;
   const gone = () => {
@@ -195,7 +195,8 @@ async function search(request: { id: number; text: string; filter: SearchFilter 
   const notices = scenes.has("blind") ? ["Search by meaning is off: its model is not installed. Only files with the same words are found."] : [];
   const order = { kind: scenes.has("blind") ? "keyword" : "fused" };
   const reranking = reranker !== null && found.length > 1;
-  events.onmessage({ event: "firstHits", query: id, hits: first, order, notices, ms: 8.3, reranking });
+  events.onmessage({ event: "firstHits", query: id, hits: first.slice(0, request.first), order, notices, ms: 8.3, reranking });
+  if (reranking && first.length > request.first) events.onmessage({ event: "moreHits", query: id, hits: first.slice(request.first) });
   const all = scores(found, text);
   const { mode, pruning } = settings.rerank;
   const threshold = pruning.kind === "threshold" ? pruning.threshold : null;

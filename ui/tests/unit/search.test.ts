@@ -65,6 +65,20 @@ describe("search as you type", () => {
     expect(new Set(seats()).size).toBe(3);
   });
 
+  it("puts what does not fit on the screen below the first rows, whatever was chosen meanwhile", () => {
+    search.type("a");
+    calls[0]?.send(first(hits(1, 2)));
+    search.move(1);
+    calls[0]?.send({ event: "moreHits", hits: [hit(3, 3), hit(4, 4)] } as never);
+    expect(shown()).toEqual([1, 2, 3, 4]);
+    expect(search.selected).toBe(2);
+    // Those from below may be accepted first.
+    calls[0]?.send(layer(1, [4]));
+    expect(shown()).toEqual([4, 2, 1, 3]);
+    calls[0]?.send(settled(hits(4, 3, 2)));
+    expect(shown()).toEqual([4, 2, 3]);
+  });
+
   it("listens to the newest query only", () => {
     search.type("a");
     search.type("ab");
