@@ -17,7 +17,7 @@ use crate::dto::{
 };
 
 /// Characters of a hit's excerpt: three lines of the list.
-const EXCERPT: usize = 280;
+const EXCERPT: usize = 220;
 
 impl From<FileKind> for Kind {
     fn from(kind: FileKind) -> Kind {

@@ -12,6 +12,8 @@ export interface NamePart {
 
 /** Splits a name into what can be shown and what must be spelled out, as `U+202E`. */
 export function nameParts(name: string): NamePart[] {
+  // Nearly every name: a list asks for three per row and key.
+  if (name.search(UNSEEN) < 0) return [{ text: name, unseen: false }];
   const parts: NamePart[] = [];
   let from = 0;
   for (const match of name.matchAll(UNSEEN)) {

@@ -11,8 +11,8 @@ export type DateChoice = "any" | "week" | "month" | "year" | "between";
 
 const DAY = 86_400;
 
-/** Pixels of a row, rather too few than too many. */
-const ROW_HEIGHT = 76;
+/** Pixels of a row with two lines of its passage, at the usual text size; there may be shorter ones, and one peeps out below. */
+const ROW_HEIGHT = 88;
 
 /** What the bar of filters says; becomes a `SearchFilter` when a query is sent. */
 export interface Filters {
