@@ -16,7 +16,7 @@ use crate::dto::{
     StateCount,
 };
 
-/// Characters of a hit's excerpt: three lines of the list.
+/// Characters of a hit's excerpt: two lines of the list in a wide window.
 const EXCERPT: usize = 220;
 
 impl From<FileKind> for Kind {

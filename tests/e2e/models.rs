@@ -175,3 +175,25 @@ fn a_store_beside_what_was_installed_is_no_stranger() {
     let line = riddle.run(&["models", "convert", "tiny-reranker", "--dtype", "f32"]).failed(1);
     assert!(line.contains("packed"), "{line}");
 }
+
+#[test]
+fn an_embedder_that_was_packed_since_makes_its_vectors_anew() {
+    let riddle = Riddle::new();
+    let files = tempfile::TempDir::new().expect("a temporary folder");
+    riddle_tests::notes(files.path(), 4);
+    import(&riddle, "tiny-bert-encoder", "tiny-embedder");
+    riddle.index(files.path());
+    riddle.json(&["models", "use", "tiny-embedder"]);
+    let index = || riddle.json(&["index"])["embedded"].as_u64();
+    let embedder = || riddle.json(&["status"])["embedder"].clone();
+    assert!(index() > Some(0));
+    assert_eq!(index(), Some(0), "nothing has changed");
+    let before = embedder();
+    riddle.json(&["models", "convert", "tiny-embedder", "--dtype", "int8"]);
+    let notices = || riddle.json(&["search", "boat"])["notices"].to_string();
+    assert!(notices().contains("run `riddle index`"), "{}", notices());
+    assert!(index() > Some(0));
+    assert_ne!(embedder(), before);
+    assert!(!notices().contains("only keywords"), "{}", notices());
+    assert_eq!(index(), Some(0));
+}

@@ -104,7 +104,7 @@ impl Assistant {
             }
         };
         let active = catalog.active_embedder()?;
-        let embedded_with = catalog.setting("embedded_with")?;
+        let embedded_with = catalog.setting(embedder::EMBEDDED_WITH)?;
         let slot = match (&active, &embedded_with) {
             (Some(active), Some(name)) => match known.and_then(|it| it.still(name, &active.id)) {
                 Some(slot) => Some(slot),

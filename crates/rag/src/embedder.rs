@@ -8,6 +8,7 @@ use std::{
 
 use riddle_catalog::Catalog;
 use riddle_embedding::EncoderOptions;
+use riddle_grating::STORE_FILE;
 use riddle_types::Embedder;
 
 use crate::{Config, DEFAULT_EMBEDDER, Error, Result};
@@ -87,6 +88,20 @@ pub(crate) const EMBEDDER_SETTING: &str = "embedder";
 /// Name or directory of the embedder that the home wants.
 pub(crate) fn wanted(catalog: &Catalog) -> Result<String> {
     Ok(catalog.setting(EMBEDDER_SETTING)?.unwrap_or_else(|| DEFAULT_EMBEDDER.to_owned()))
+}
+
+/// Setting: name or directory of the embedder that the newest vectors were made with.
+pub(crate) const EMBEDDED_WITH: &str = "embedded_with";
+
+/// Setting: what [`weights`] said of it then.
+pub(crate) const EMBEDDED_WITH_WEIGHTS: &str = "embedded_with_weights";
+
+/// Which weights an embedder has, told without opening it: a model of the same name may have been packed since. Empty
+/// where it is not installed, or runs on ONNX Runtime.
+pub(crate) fn weights(config: &Config, name: &str) -> String {
+    let Ok(dir) = config.model_dir(name) else { return String::new() };
+    let size = |file: &str| Some(format!("{file} {}", dir.join(file).metadata().ok()?.len()));
+    size(STORE_FILE).or_else(|| size("model.safetensors")).unwrap_or_default()
 }
 
 /// Opens it; `None` when it is not installed, which leaves search by keywords.

@@ -18,7 +18,7 @@ use riddle_watch::{ScanOptions, WatchEvent, Watcher, scan};
 
 use crate::{
     Config, Error, IndexEvent, IndexReport, Result, derived,
-    embedder::{self, EMBEDDER_SETTING, missing_notice},
+    embedder::{self, EMBEDDED_WITH, EMBEDDED_WITH_WEIGHTS, EMBEDDER_SETTING, missing_notice},
     foreground::Background,
     pipeline::Pipeline,
     read::text_hash,
@@ -282,8 +282,11 @@ impl Library {
         if self.embedder.as_ref().is_some_and(|it| it.0 == wanted) {
             return Ok(());
         }
-        // Which model made the vectors is remembered by name, so that nothing is opened just to compare.
-        let current = self.catalog.setting("embedded_with")?.as_deref() == Some(&wanted);
+        // Which model made the vectors is remembered by its name and the size of its weights, so that nothing is opened
+        // just to compare.
+        let weights = embedder::weights(&self.config, &wanted);
+        let current = self.catalog.setting(EMBEDDED_WITH)?.as_deref() == Some(&wanted)
+            && self.catalog.setting(EMBEDDED_WITH_WEIGHTS)?.as_deref() == Some(&weights);
         let complete = match self.catalog.active_embedder()? {
             Some(active) => current && self.catalog.count_without_vector(&active.id)? == 0,
             None => false,
@@ -291,15 +294,21 @@ impl Library {
         if complete && self.catalog.pending_jobs()? == 0 {
             return Ok(());
         }
-        match embedder::open(&self.config, &wanted)? {
-            Some(opened) => {
-                self.catalog.register_embedder(opened.id(), opened.dimensions())?;
-                self.catalog.set_setting("embedded_with", Some(&wanted))?;
-                self.embedder = Some((wanted, opened));
-            }
-            None => report.notices.push(missing_notice(&wanted)),
+        if !self.introduce(&wanted)? {
+            report.notices.push(missing_notice(&wanted));
         }
         Ok(())
+    }
+
+    /// Opens an embedder and makes its vectors those that are wanted; whether it is installed.
+    fn introduce(&mut self, name: &str) -> Result<bool> {
+        let Some(opened) = embedder::open(&self.config, name)? else { return Ok(false) };
+        self.catalog.register_embedder(opened.id(), opened.dimensions())?;
+        self.catalog.set_setting(EMBEDDED_WITH, Some(name))?;
+        let weights = embedder::weights(&self.config, name);
+        self.catalog.set_setting(EMBEDDED_WITH_WEIGHTS, Some(&weights))?;
+        self.embedder = Some((name.to_owned(), opened));
+        Ok(true)
     }
 
     /// Brings everything up to date and then follows the folders until `stop`. Events are hints that a
@@ -373,12 +382,8 @@ impl Library {
         let mut report = IndexReport::default();
         let root = self.catalog.add_virtual_root(collection)?;
         let wanted = embedder::wanted(&self.catalog)?;
-        if self.embedder.is_none()
-            && let Some(opened) = embedder::open(&self.config, &wanted)?
-        {
-            self.catalog.register_embedder(opened.id(), opened.dimensions())?;
-            self.catalog.set_setting("embedded_with", Some(&wanted))?;
-            self.embedder = Some((wanted, opened));
+        if self.embedder.is_none() {
+            self.introduce(&wanted)?;
         }
         loop {
             let batch: Vec<InputDocument> = documents.take(BATCH).collect();
