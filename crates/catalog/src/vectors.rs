@@ -109,18 +109,26 @@ impl Catalog {
         })
     }
 
-    /// Chunks that have no vector by `embedder` yet, oldest first.
+    /// Chunks that have no vector by `embedder` yet, oldest first, those behind `after`: whoever goes through all of them
+    /// says where the last ones ended, or every call looks at all that are done.
     ///
     /// # Errors
     /// When the database can not be read.
-    pub fn chunks_without_vector(&self, embedder: &str, limit: usize) -> Result<Vec<ChunkId>> {
+    pub fn chunks_without_vector(
+        &self,
+        embedder: &str,
+        after: Option<ChunkId>,
+        limit: usize,
+    ) -> Result<Vec<ChunkId>> {
         let connection = self.connection();
         let mut statement = connection.prepare_cached(
             "SELECT id FROM chunks
-             WHERE NOT EXISTS (SELECT 1 FROM vectors WHERE vectors.embedder = ?1 AND vectors.chunk = chunks.id)
-             ORDER BY id LIMIT ?2",
+             WHERE id > ?2
+             AND NOT EXISTS (SELECT 1 FROM vectors WHERE vectors.embedder = ?1 AND vectors.chunk = chunks.id)
+             ORDER BY id LIMIT ?3",
         )?;
-        let rows = statement.query_map(params![embedder, limit as i64], |row| {
+        let after = after.map_or(i64::MIN, |it| it.0.cast_signed());
+        let rows = statement.query_map(params![embedder, after, limit as i64], |row| {
             Ok(ChunkId(row.get::<_, i64>(0)?.cast_unsigned()))
         })?;
         Ok(rows.collect::<Result<_, _>>()?)

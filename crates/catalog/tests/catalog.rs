@@ -236,7 +236,9 @@ fn the_embedder_switches_when_every_chunk_has_a_vector() {
     catalog.register_embedder("new", 1).expect("register");
     assert!(matches!(catalog.switch_embedder("new"), Err(Error::Incomplete { missing: 2, .. })));
     assert_eq!(catalog.active_embedder().expect("active").expect("one").id, "e");
-    let missing = catalog.chunks_without_vector("new", 9).expect("missing");
+    let missing = catalog.chunks_without_vector("new", None, 9).expect("missing");
+    let behind = |it| catalog.chunks_without_vector("new", Some(it), 9).expect("missing");
+    assert_eq!((behind(missing[0]), behind(missing[1])), (missing[1..].to_vec(), Vec::new()));
     let vectors: Vec<_> = missing.iter().map(|it| (*it, vec![0.5])).collect();
     catalog.put_vectors("new", &vectors).expect("put");
     catalog.switch_embedder("new").expect("complete");

@@ -96,6 +96,9 @@ pub(crate) const EMBEDDED_WITH: &str = "embedded_with";
 /// Setting: what [`weights`] said of it then.
 pub(crate) const EMBEDDED_WITH_WEIGHTS: &str = "embedded_with_weights";
 
+/// Setting: its [`Embedder::id`]; while that is not the active one its introduction is not finished.
+pub(crate) const EMBEDDED_WITH_ID: &str = "embedded_with_id";
+
 /// Which weights an embedder has, told without opening it: a model of the same name may have been packed since. Empty
 /// where it is not installed, or runs on ONNX Runtime.
 pub(crate) fn weights(config: &Config, name: &str) -> String {
@@ -132,4 +135,52 @@ pub(crate) fn missing_notice(name: &str) -> String {
     format!(
         "no embedding model: only keywords are searched; `riddle models pull {name}` and then `riddle index` add search by meaning"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{iter, sync::atomic::AtomicBool};
+
+    use riddle_grating::{StorePrecision, convert};
+
+    use super::*;
+    use crate::{InputDocument, Library};
+
+    /// Another model under a name, and the same one packed since: both ask for new vectors, and get them also when the
+    /// first run that was to make them has been interrupted.
+    #[test]
+    fn vectors_of_another_embedder_are_made_even_if_that_was_interrupted() {
+        let (home, model) = (tempfile::tempdir(), tempfile::tempdir());
+        let (home, model) = (home.expect("a folder"), model.expect("a folder"));
+        let golden =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/tiny-bert-encoder");
+        for file in ["config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"]
+        {
+            std::fs::copy(golden.join(file), model.path().join(file)).expect("copied");
+        }
+        let name = model.path().to_string_lossy().into_owned();
+        let open = || Library::open(Config::new(home.path())).expect("opens");
+        let text = "The mooring ends in March.".to_owned();
+        let document = InputDocument { id: "doc".to_owned(), title: String::new(), text };
+        open()
+            .add_documents("notes", &mut iter::once(document), &mut |_| {}, &AtomicBool::new(false))
+            .expect("indexed");
+        // Every run is a process of its own.
+        let update = |stopped: bool| {
+            let report = open().update(&mut |_| {}, &AtomicBool::new(stopped)).expect("runs");
+            report.embedded
+        };
+        open().choose_embedder(&name).expect("a model");
+        let active = || {
+            let catalog = Catalog::open(&home.path().join("catalog.sqlite")).expect("opens");
+            catalog.active_embedder().expect("readable").map(|it| it.id)
+        };
+        assert_eq!((update(true), update(false), update(false)), (0, 1, 0));
+        let published = active();
+        convert(model.path(), Some(StorePrecision::Int8), model.path(), &mut |_| {})
+            .expect("packed");
+        assert_eq!((update(true), active()), (0, published.clone()));
+        assert_eq!((update(false), update(false)), (1, 0));
+        assert!(active().is_some() && active() != published);
+    }
 }

@@ -18,7 +18,10 @@ use riddle_watch::{ScanOptions, WatchEvent, Watcher, scan};
 
 use crate::{
     Config, Error, IndexEvent, IndexReport, Result, derived,
-    embedder::{self, EMBEDDED_WITH, EMBEDDED_WITH_WEIGHTS, EMBEDDER_SETTING, missing_notice},
+    embedder::{
+        self, EMBEDDED_WITH, EMBEDDED_WITH_ID, EMBEDDED_WITH_WEIGHTS, EMBEDDER_SETTING,
+        missing_notice,
+    },
     foreground::Background,
     pipeline::Pipeline,
     read::text_hash,
@@ -287,8 +290,11 @@ impl Library {
         let weights = embedder::weights(&self.config, &wanted);
         let current = self.catalog.setting(EMBEDDED_WITH)?.as_deref() == Some(&wanted)
             && self.catalog.setting(EMBEDDED_WITH_WEIGHTS)?.as_deref() == Some(&weights);
-        let complete = match self.catalog.active_embedder()? {
+        let introduced = self.catalog.setting(EMBEDDED_WITH_ID)?;
+        let active = self.catalog.active_embedder()?;
+        let complete = match active.filter(|it| introduced.as_deref() == Some(&it.id)) {
             Some(active) => current && self.catalog.count_without_vector(&active.id)? == 0,
+            // None yet, or a run that was to make the vectors of another one has been interrupted.
             None => false,
         };
         if complete && self.catalog.pending_jobs()? == 0 {
@@ -305,6 +311,7 @@ impl Library {
         let Some(opened) = embedder::open(&self.config, name)? else { return Ok(false) };
         self.catalog.register_embedder(opened.id(), opened.dimensions())?;
         self.catalog.set_setting(EMBEDDED_WITH, Some(name))?;
+        self.catalog.set_setting(EMBEDDED_WITH_ID, Some(opened.id()))?;
         let weights = embedder::weights(&self.config, name);
         self.catalog.set_setting(EMBEDDED_WITH_WEIGHTS, Some(&weights))?;
         self.embedder = Some((name.to_owned(), opened));

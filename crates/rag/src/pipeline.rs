@@ -256,12 +256,17 @@ impl Pipeline<'_> {
     ) -> Result<()> {
         let Some(embedder) = &self.embedder else { return Ok(()) };
         let total = self.catalog.count_without_vector(embedder.id())?;
-        let mut done = 0;
+        let (mut done, mut after) = (0, None);
         while !self.stopped() {
-            let missing = self.catalog.chunks_without_vector(embedder.id(), BATCH_CHUNKS)?;
+            let missing = self.catalog.chunks_without_vector(embedder.id(), after, BATCH_CHUNKS)?;
             if missing.is_empty() {
-                break;
+                // What was committed meanwhile may stand before the last one.
+                if after.take().is_none() {
+                    break;
+                }
+                continue;
             }
+            after = missing.last().copied();
             observer(IndexEvent::Reembedding { done, total });
             let _stage = stage::enter("embed");
             let records = self.catalog.chunk_records(&missing)?;
