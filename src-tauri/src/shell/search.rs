@@ -34,7 +34,7 @@ const MAX_PDF_BYTES: u64 = 128 << 20;
 
 /// How long the reranker waits behind a key for the next one: some 100 ms lie between two of a fast typist, and what it
 /// computed in between would be thrown away, while the page needs the processor to show the first hits.
-const REST: Duration = Duration::from_millis(120);
+const REST: Duration = Duration::from_millis(150);
 
 /// How often somebody who waits looks whether a newer search has begun.
 const LOOK: Duration = Duration::from_millis(4);
