@@ -13,7 +13,7 @@ mod wording;
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     fs::File,
-    io::{BufWriter, Write as _},
+    io::{self, BufWriter, Write as _},
     path::PathBuf,
     sync::atomic::{AtomicBool, Ordering},
     time::Instant,
@@ -161,9 +161,12 @@ pub fn evaluate_claims(
         ));
     }
     let titles: HashSet<&String> = files.iter().flat_map(|it| &it.titles).collect();
-    let mut file = options.save_pairs.as_ref().map(File::create).transpose().map_err(|source| {
-        Error::Io { path: options.save_pairs.clone().unwrap_or_default(), source }
-    })?;
+    // Opened first: a path that can not be written is said before all the work.
+    let file = options.save_pairs.as_ref().map(|path| {
+        let fail = |source| Error::Io { path: path.clone(), source };
+        Ok((path, File::create(path).map_err(fail)?))
+    });
+    let file = file.transpose()?;
     let (mut rows, mut times, mut missed) = (Vec::new(), Vec::new(), 0);
     for (done, (questions, question)) in chosen.iter().enumerate() {
         if stop.load(Ordering::Relaxed) {
@@ -180,13 +183,8 @@ pub fn evaluate_claims(
             "{missed} questions were left out: their paragraph is not among the {PASSAGES} passages that are found"
         ));
     }
-    if let (Some(file), Some(path)) = (&mut file, &options.save_pairs) {
-        let mut out = BufWriter::new(file);
-        for row in &rows {
-            let line = serde_json::to_string(row).expect("plain data serializes: this is a bug");
-            writeln!(out, "{line}").map_err(|source| Error::Io { path: path.clone(), source })?;
-        }
-        out.flush().map_err(|source| Error::Io { path: path.clone(), source })?;
+    if let Some((path, file)) = file {
+        save(&rows, file).map_err(|source| Error::Io { path: path.clone(), source })?;
     }
     Ok(ClaimReport {
         dataset: dataset.name.clone(),
@@ -199,6 +197,16 @@ pub fn evaluate_claims(
         notices,
         ..report(&rows)
     })
+}
+
+/// A JSON object per line.
+fn save(rows: &[Row], file: File) -> io::Result<()> {
+    let mut out = BufWriter::new(file);
+    for row in rows {
+        let line = serde_json::to_string(row).expect("plain data serializes: this is a bug");
+        writeln!(out, "{line}")?;
+    }
+    out.flush()
 }
 
 /// What stays the same from question to question.
