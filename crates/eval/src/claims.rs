@@ -14,7 +14,7 @@ use std::{
     collections::{BTreeMap, HashMap, HashSet},
     fs::File,
     io::{self, BufWriter, Write as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
     time::Instant,
 };
@@ -162,11 +162,8 @@ pub fn evaluate_claims(
     }
     let titles: HashSet<&String> = files.iter().flat_map(|it| &it.titles).collect();
     // Opened first: a path that can not be written is said before all the work.
-    let file = options.save_pairs.as_ref().map(|path| {
-        let fail = |source| Error::Io { path: path.clone(), source };
-        Ok((path, File::create(path).map_err(fail)?))
-    });
-    let file = file.transpose()?;
+    let create = |path: &PathBuf| File::create(path).map_err(|it| io_error(path, it));
+    let file = options.save_pairs.as_ref().map(create).transpose()?;
     let (mut rows, mut times, mut missed) = (Vec::new(), Vec::new(), 0);
     for (done, (questions, question)) in chosen.iter().enumerate() {
         if stop.load(Ordering::Relaxed) {
@@ -183,8 +180,8 @@ pub fn evaluate_claims(
             "{missed} questions were left out: their paragraph is not among the {PASSAGES} passages that are found"
         ));
     }
-    if let Some((path, file)) = file {
-        save(&rows, file).map_err(|source| Error::Io { path: path.clone(), source })?;
+    if let (Some(file), Some(path)) = (file, &options.save_pairs) {
+        save(&rows, file).map_err(|it| io_error(path, it))?;
     }
     Ok(ClaimReport {
         dataset: dataset.name.clone(),
@@ -197,6 +194,10 @@ pub fn evaluate_claims(
         notices,
         ..report(&rows)
     })
+}
+
+fn io_error(path: &Path, source: io::Error) -> Error {
+    Error::Io { path: path.to_path_buf(), source }
 }
 
 /// A JSON object per line.
