@@ -42,8 +42,8 @@ macro_rules! file {
     };
 }
 
-/// All of them.
-pub const BUNDLED: &[Bundled] = &[Bundled {
+/// All of them. A static and not a constant, whose bytes would be in the program once for every crate that looks at them.
+pub static BUNDLED: &[Bundled] = &[Bundled {
     name: DEFAULT_RERANKER,
     kind: Kind::Reranker,
     format: Format::Riddle,
