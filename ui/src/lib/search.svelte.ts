@@ -14,6 +14,9 @@ const DAY = 86_400;
 /** Pixels of a row with two lines of its passage, at the usual text size; there may be shorter ones, and one peeps out below. */
 const ROW_HEIGHT = 88;
 
+/** Pixels of a list that has not been seen yet. */
+const ROOM = 720;
+
 /** What the bar of filters says; becomes a `SearchFilter` when a query is sent. */
 export interface Filters {
   folders: string[];
@@ -70,8 +73,8 @@ class Search {
   menuOpen = $state(false);
   whyFor = $state<number | null>(null);
 
-  /** Height of the list in pixels. */
-  room = 720;
+  /** Height of the list in pixels; 0 while it is hidden. */
+  room = $state(ROOM);
   /** The row under the pointer, while the pointer is in the list. */
   private pointed: number | null = null;
   /** The person has moved the selection since the query. */
@@ -129,7 +132,7 @@ class Search {
       if (id === this.id) this.hear(event, text);
     };
     const filter = toFilter(this.filters, Math.floor(Date.now() / 1000));
-    const first = Math.max(1, Math.ceil(this.room / ROW_HEIGHT));
+    const first = Math.ceil((this.room || ROOM) / ROW_HEIGHT);
     commands.search({ id, text, filter, first }, events).catch((error: unknown) => {
       if (id === this.id) this.hear({ event: "failed", query: id, failure: failure(error) }, text);
     });
