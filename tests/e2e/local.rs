@@ -85,7 +85,7 @@ fn a_trained_model_answers_from_the_files_and_its_words_get_their_source() {
     assert_eq!(answer["quotes"], Value::Array(Vec::new()));
 
     // A part of its weights stays on disk, and it says the same.
-    let tight = ask(&["--llm-memory", "200MiB", "--llm-context", "1024"]);
+    let tight = ask(&["--llm-memory", "140MiB", "--llm-context", "1024"]);
     assert!(tight["generation"]["streamed_bytes_per_token"].as_u64() > Some(0), "{tight:#}");
     assert_eq!(tight["answer"], answer["answer"]);
 }
