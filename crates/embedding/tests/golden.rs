@@ -69,16 +69,18 @@ fn the_tiny_encoder_equals_transformers() {
     }
 }
 
-/// The default embedder's folder, if it has this file.
-fn default_embedder(file: &str) -> Option<PathBuf> {
+/// The default embedder's folder if it has this file, or why the test is skipped.
+fn default_embedder(file: &str) -> Result<PathBuf, String> {
     let models = std::env::var_os("RIDDLE_TEST_MODELS")
         .map_or_else(|| root().join(".cache/models"), PathBuf::from);
     let dir = models.join("all-MiniLM-L6-v2");
     if !dir.join(file).is_file() {
-        eprintln!("SKIPPED: {file} is not in {} (`make test` fetches it)", dir.display());
-        return None;
+        return Err(format!(
+            "SKIPPED: {file} is not in {} (`make test` fetches it)",
+            dir.display()
+        ));
     }
-    Some(dir)
+    Ok(dir)
 }
 
 /// The folder of a model as it was published, without what was made of it.
@@ -100,7 +102,10 @@ fn as_published(dir: &Path) -> tempfile::TempDir {
 
 #[test]
 fn the_packed_encoder_is_close_to_the_published_one() {
-    let Some(dir) = default_embedder("model.riddle") else { return };
+    let dir = match default_embedder("model.riddle") {
+        Ok(dir) => dir,
+        Err(why) => return eprintln!("{why}"),
+    };
     let plain = as_published(&dir);
     let options = EncoderOptions::default();
     let packed = BuiltinEncoder::open(&dir, options).expect("opens");
@@ -124,7 +129,10 @@ fn the_packed_encoder_is_close_to_the_published_one() {
 
 #[test]
 fn the_real_encoder_equals_sentence_transformers() {
-    let Some(dir) = default_embedder("model.safetensors") else { return };
+    let dir = match default_embedder("model.safetensors") {
+        Ok(dir) => dir,
+        Err(why) => return eprintln!("{why}"),
+    };
     let plain = as_published(&dir);
     let encoder = BuiltinEncoder::open(plain.path(), EncoderOptions::default()).expect("opens");
     assert_eq!((encoder.dimensions(), encoder.max_tokens()), (384, 256));
