@@ -197,3 +197,19 @@ fn an_embedder_that_was_packed_since_makes_its_vectors_anew() {
     assert!(!notices().contains("only keywords"), "{}", notices());
     assert_eq!(index(), Some(0));
 }
+
+#[test]
+fn the_default_embedder_is_packed_and_packed_again_where_that_was_damaged() {
+    let riddle = Riddle::new();
+    import(&riddle, "tiny-bert-encoder", "all-MiniLM-L6-v2");
+    let packed = riddle.home().join("models/all-MiniLM-L6-v2/model.riddle");
+    let whole = fs::read(&packed).expect("packed");
+    fs::write(&packed, &whole[..whole.len() / 2]).expect("written");
+    assert!(riddle.run(&["models", "verify"]).failed(1).contains("truncated"));
+    let pull = ["--offline", "models", "pull", "all-MiniLM-L6-v2"];
+    riddle.run(&pull).ok();
+    assert_eq!(fs::read(&packed).expect("packed"), whole);
+    riddle.run(&[&pull[..], &["--as-published"]].concat()).ok();
+    assert!(!packed.exists());
+    riddle.run(&["models", "verify"]).ok();
+}

@@ -52,7 +52,8 @@ pub fn import_model(
 }
 
 fn pack(model: &InstalledModel) -> Result<()> {
-    if !PACKED.contains(&model.name.as_str()) || model.dir.join(STORE_FILE).is_file() {
+    // A damaged one is made again: to fetch the model once more is what its error advises.
+    if !PACKED.contains(&model.name.as_str()) || matches!(verify(&model.dir), Ok(true)) {
         return Ok(());
     }
     convert(&model.dir, Some(StorePrecision::Int8), &model.dir, &mut |_| {})
