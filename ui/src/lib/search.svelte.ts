@@ -53,6 +53,9 @@ class Search {
   phase = $state<SearchPhase>("idle");
   /** Rows on screen, in the order they are shown in. */
   rows = $state.raw<Hit[]>([]);
+  /** Rows that are built: those on screen, or, while there are none, the last ones. They are out of sight then and wait for the
+      next query's first hits, for which building rows would cost more than the search. */
+  built = $state.raw<Hit[]>([]);
   /** Query of the rows: what is typed may be ahead of it. */
   shownFor = $state("");
   selected = $state<number | null>(null);
@@ -230,10 +233,12 @@ class Search {
   /** Makes these the rows. A row that stays keeps its element; one that comes takes that of one that goes, which costs
       the page a fraction of a new one. */
   private put(rows: Hit[]) {
-    const stays = new Set(rows.map((it) => it.chunk));
-    const free = this.rows.flatMap((it) => (stays.has(it.chunk) ? [] : [this.seats.get(it.chunk) ?? 0])).reverse();
-    this.seats = new Map(rows.map(({ chunk }) => [chunk, this.seats.get(chunk) ?? free.pop() ?? ++this.lastSeat]));
     this.rows = rows;
+    if (rows.length === 0) return;
+    const stays = new Set(rows.map((it) => it.chunk));
+    const free = this.built.flatMap((it) => (stays.has(it.chunk) ? [] : [this.seats.get(it.chunk) ?? 0])).reverse();
+    this.seats = new Map(rows.map(({ chunk }) => [chunk, this.seats.get(chunk) ?? free.pop() ?? ++this.lastSeat]));
+    this.built = rows;
   }
 
   /** The element that shows a row. */
