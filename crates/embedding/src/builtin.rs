@@ -47,6 +47,9 @@ const DEFAULT_MAX_TOKENS: usize = 256;
 /// of the web, and the cache only grows with use.
 const EMBEDDING_ROWS: f32 = 0.5;
 
+/// Most tokens of a question that is computed by one thread.
+const FEW_TOKENS: usize = 48;
+
 /// A BERT encoder in process.
 pub struct BuiltinEncoder {
     id: String,
@@ -55,6 +58,9 @@ pub struct BuiltinEncoder {
     prefixes: Prefixes,
     counter: Counter,
     pool: Pool,
+    /// For questions: their few tokens are computed before a second thread has woken, and waiting for it on a busy machine
+    /// took three times as long as they do.
+    alone: Pool,
     micro_batch_tokens: usize,
     state: Mutex<State>,
 }
@@ -111,6 +117,7 @@ impl BuiltinEncoder {
             prefixes: card::prefixes(dir, &name),
             counter: Counter(tokenizer),
             pool: Pool::new(options.threads)?,
+            alone: Pool::new(1)?,
             micro_batch_tokens: options.micro_batch_tokens.max(1),
             state: Mutex::new(State { bert, window, rows }),
         })
@@ -165,17 +172,18 @@ impl BuiltinEncoder {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let State { bert, window, rows } = &mut *state;
         let width = self.dimensions;
+        let pool = if batch.tokens() <= FEW_TOKENS { &self.alone } else { &self.pool };
         let (hidden, scratch) = memory.reserve(bert, batch, self.pool.threads());
         rows.gather(&batch.input_ids, hidden)?;
         bert.embed(batch, hidden);
-        for layer in 0..bert.config().num_hidden_layers {
-            self.pool.run(|| {
+        pool.run(|| {
+            for layer in 0..bert.config().num_hidden_layers {
                 let view = window.advance_to(layer)?;
                 let all = Wanted::All;
                 bert.layer(layer, view.weights, &batch.cu_seqlens, all, hidden, scratch);
-                Ok::<(), Error>(())
-            })?;
-        }
+            }
+            Ok::<(), Error>(())
+        })?;
         batch
             .cu_seqlens
             .windows(2)
