@@ -18,13 +18,26 @@ pub enum Isa {
     Avx512,
     /// AVX-512 with dot products of bytes, and those of bf16 where the processor has them (Ice Lake, Zen 4).
     Avx512Vnni,
+    /// That with AMX's tiles of bytes and bf16 (Sapphire Rapids), on Linux.
+    Amx,
     /// NEON with the dot products of bytes: Arm since 2018.
     NeonDot,
+    /// That with products of matrices of bytes (Neoverse V1, Apple M2).
+    NeonI8mm,
 }
 
 impl Isa {
-    const ALL: [Isa; 6] =
-        [Isa::Scalar, Isa::Avx2, Isa::AvxVnni, Isa::Avx512, Isa::Avx512Vnni, Isa::NeonDot];
+    /// All of them.
+    pub(crate) const ALL: [Isa; 8] = [
+        Isa::Scalar,
+        Isa::Avx2,
+        Isa::AvxVnni,
+        Isa::Avx512,
+        Isa::Avx512Vnni,
+        Isa::Amx,
+        Isa::NeonDot,
+        Isa::NeonI8mm,
+    ];
 
     /// Its name in [`FORCE_ISA`].
     pub fn name(self) -> &'static str {
@@ -34,7 +47,9 @@ impl Isa {
             Isa::AvxVnni => "avxvnni",
             Isa::Avx512 => "avx512",
             Isa::Avx512Vnni => "avx512vnni",
+            Isa::Amx => "amx",
             Isa::NeonDot => "neondot",
+            Isa::NeonI8mm => "neoni8mm",
         }
     }
 
@@ -61,8 +76,18 @@ impl Isa {
             }
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512Vnni => Isa::Avx512.runs_here() && is_x86_feature_detected!("avx512vnni"),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Amx => {
+                Isa::Avx512Vnni.runs_here()
+                    && is_x86_feature_detected!("avx512bf16")
+                    && crate::x86::amx_is_usable()
+            }
             #[cfg(target_arch = "aarch64")]
             Isa::NeonDot => std::arch::is_aarch64_feature_detected!("dotprod"),
+            #[cfg(target_arch = "aarch64")]
+            Isa::NeonI8mm => {
+                Isa::NeonDot.runs_here() && std::arch::is_aarch64_feature_detected!("i8mm")
+            }
             #[allow(unreachable_patterns, reason = "which levels are left depends on the target")]
             _ => false,
         }

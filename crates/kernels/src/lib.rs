@@ -11,7 +11,8 @@
 //!
 //! Products and attention are built from *micro-kernels* (`micro.rs`): a tile of sums in registers, written once
 //! (`tile.rs`) from a handful of instructions of AVX-512, AVX-VNNI, AVX2 or NEON, or without any (`scalar.rs`), which is
-//! the twin that the others are tested against. AMX has none yet, nor have Arm's matrix products (i8mm).
+//! the twin that the others are tested against. AMX (`x86/amx.rs`) and Arm's products of matrices (i8mm, `neon.rs`) have
+//! their own loops over the same panels.
 
 mod attention;
 mod blocks;

@@ -20,17 +20,23 @@ pub(crate) const TILE_PANELS: usize = 2;
 /// Columns of a tile.
 pub(crate) const TILE_COLUMNS: usize = PANEL * TILE_PANELS;
 
-/// Rows of a tile: 14 × 2 registers of sums leave 4 of AVX-512's 32 for operands.
+/// Rows of a tile of AVX-512: 14 × 2 registers of sums leave 4 of its 32 for operands.
 pub(crate) const TILE_ROWS: usize = 14;
 
-/// Room for the sums of a tile, row by row; bits of i32 for products of bytes, of f32 for others.
+/// Rows of the largest tile: AMX's.
+pub(crate) const MOST_ROWS: usize = 32;
+
+/// A row of a tile's sums: bits of i32 for products of bytes, of f32 for others.
+pub(crate) type Sums = [u32; TILE_COLUMNS];
+
+/// Room for the sums of a tile, row by row.
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
-pub(crate) struct Tile(pub(crate) [[u32; TILE_COLUMNS]; TILE_ROWS]);
+pub(crate) struct Tile<const ROWS: usize = MOST_ROWS>(pub(crate) [Sums; ROWS]);
 
-impl Tile {
-    pub(crate) fn new() -> Tile {
-        Tile([[0; TILE_COLUMNS]; TILE_ROWS])
+impl<const ROWS: usize> Tile<ROWS> {
+    pub(crate) fn new() -> Self {
+        Tile([[0; TILE_COLUMNS]; ROWS])
     }
 }
 
@@ -84,16 +90,61 @@ pub(crate) struct Operands {
 pub(crate) struct Micro {
     /// Most rows it takes.
     pub(crate) rows: usize,
+    /// Rows that it likes multiples of.
+    pub(crate) grain: usize,
     /// Most panels it takes.
     pub(crate) panels: usize,
+    /// Runs only between [`Micro::enter`] and the end of what that gives.
+    pub(crate) tiles: bool,
     /// What is added to every activation byte before: 128 for those that take unsigned bytes.
     pub(crate) offset: i32,
     /// Writes the sums, `rows` rows of `panels` · 16.
     ///
     /// # Safety
     /// The operands are readable: `rows` rows of `depth` lanes, `panels` panels of `depth` × 16 lanes; the sums'
-    /// places are writable and nobody else's; and the processor has what the kernel is compiled for.
+    /// places are writable and nobody else's; the processor has what the kernel is compiled for; and what
+    /// [`Micro::enter`] gave is still there.
     pub(crate) run: unsafe fn(Operands),
+}
+
+impl Micro {
+    /// A kernel of tiles of one row and one panel, to be widened.
+    pub(crate) const fn new(run: unsafe fn(Operands)) -> Micro {
+        Micro { rows: 1, grain: 1, panels: 1, tiles: false, offset: 0, run }
+    }
+
+    /// Rows at a time, when there are `rows`: about as many each, for a last tile of one row would take as long as one of four.
+    pub(crate) fn step(self, rows: usize) -> usize {
+        let turns = rows.div_ceil(self.rows).max(1);
+        rows.div_ceil(turns).next_multiple_of(self.grain).max(1)
+    }
+
+    /// Prepares this thread for a number of runs, not one within another.
+    pub(crate) fn enter(self) -> Entered {
+        #[cfg(target_arch = "x86_64")]
+        if self.tiles {
+            // SAFETY: only processors with AMX have kernels that need it, and no caller holds two of these.
+            unsafe { x86::enter_tiles() };
+        }
+        Entered { tiles: self.tiles }
+    }
+}
+
+/// A thread that is prepared for a micro-kernel.
+#[derive(Debug)]
+pub(crate) struct Entered {
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "only x86 has such units"))]
+    tiles: bool,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        #[cfg(target_arch = "x86_64")]
+        if self.tiles {
+            // SAFETY: as in `enter`.
+            unsafe { x86::leave_tiles() };
+        }
+    }
 }
 
 /// The kernel for `kind` at the level `isa`, which this processor has. None when the level has no better one than
@@ -101,11 +152,13 @@ pub(crate) struct Micro {
 pub(crate) fn micro(kind: Kind, isa: Isa) -> Option<Micro> {
     #[cfg(target_arch = "x86_64")]
     match (kind, isa) {
-        (Kind::F32, Isa::Avx512 | Isa::Avx512Vnni) => return Some(x86::AVX512_F32),
+        (Kind::F32, Isa::Avx512 | Isa::Avx512Vnni | Isa::Amx) => return Some(x86::AVX512_F32),
         (Kind::F32, Isa::Avx2 | Isa::AvxVnni) => return Some(x86::AVX2_F32),
         (Kind::Bf16, Isa::Avx512Vnni) if is_x86_feature_detected!("avx512bf16") => {
             return Some(x86::AVX512_BF16);
         }
+        (Kind::Bf16, Isa::Amx) => return Some(x86::AMX_BF16),
+        (Kind::Int8, Isa::Amx) => return Some(x86::AMX_INT8),
         (Kind::Int8, Isa::Avx512Vnni) => return Some(x86::AVX512VNNI_INT8),
         (Kind::Int8, Isa::Avx512) => return Some(x86::AVX512_INT8),
         (Kind::Int8, Isa::AvxVnni) => return Some(x86::AVXVNNI_INT8),
@@ -114,7 +167,8 @@ pub(crate) fn micro(kind: Kind, isa: Isa) -> Option<Micro> {
     }
     #[cfg(target_arch = "aarch64")]
     match (kind, isa) {
-        (Kind::F32, Isa::NeonDot) => return Some(neon::F32),
+        (Kind::F32, Isa::NeonDot | Isa::NeonI8mm) => return Some(neon::F32),
+        (Kind::Int8, Isa::NeonI8mm) => return Some(neon::I8MM_INT8),
         (Kind::Int8, Isa::NeonDot) => return Some(neon::INT8),
         _ => {}
     }
@@ -167,7 +221,7 @@ mod tests {
             for panel in (0..panels).step_by(micro.panels) {
                 let (rows, count) =
                     (micro.rows.min(rows - first), micro.panels.min(panels - panel));
-                let mut tile = Tile::new();
+                let mut tile = Tile::<MOST_ROWS>::new();
                 let operands = Operands {
                     a: a[first * stride..].as_ptr(),
                     stride,
@@ -179,6 +233,7 @@ mod tests {
                     out: tile.0.as_mut_ptr().cast(),
                     out_stride: TILE_COLUMNS,
                 };
+                let _entered = micro.enter();
                 // SAFETY: the slices are as long as the operands say, and only kernels of this processor are run.
                 unsafe { (micro.run)(operands) };
                 for row in 0..rows {
@@ -197,9 +252,10 @@ mod tests {
         /// within the rounding of another order.
         #[test]
         fn kernels_equal_their_scalar_twins(
-            rows in 1usize..30, panels in 1usize..5, depth in 1usize..70, gap in 0usize..3,
+            rows in 1usize..70, panels in 1usize..5, (depth, whole) in (1usize..70, any::<bool>()), gap in 0usize..3,
             seed in prop::collection::vec(any::<u32>(), 53),
         ) {
+            let depth = if whole { depth.next_multiple_of(16) } else { depth };
             for kind in [Kind::F32, Kind::Bf16, Kind::Int8] {
                 let twin = match kind { Kind::F32 => scalar::F32, Kind::Bf16 => scalar::BF16, Kind::Int8 => scalar::INT8 };
                 let stride = depth + gap;
@@ -228,7 +284,7 @@ mod tests {
 
     #[test]
     fn levels_that_this_processor_lacks_are_named() {
-        for isa in [Isa::Avx2, Isa::AvxVnni, Isa::Avx512, Isa::Avx512Vnni, Isa::NeonDot] {
+        for isa in Isa::ALL {
             if !isa.runs_here() {
                 println!("SKIPPED: {isa} is not on this processor");
             }

@@ -6,14 +6,14 @@ use crate::micro::{Micro, Operands, PANEL};
 const ROWS: usize = 4;
 
 /// f32.
-pub(crate) const F32: Micro = Micro { rows: ROWS, panels: 1, offset: 0, run: f32_tile };
+pub(crate) const F32: Micro = Micro { rows: ROWS, ..Micro::new(f32_tile) };
 
 /// Pairs of bf16, summed in f32; where no processor has instructions for it, f32 is faster.
 #[cfg(test)]
-pub(crate) const BF16: Micro = Micro { rows: ROWS, panels: 1, offset: 0, run: bf16_tile };
+pub(crate) const BF16: Micro = Micro { rows: ROWS, ..Micro::new(bf16_tile) };
 
 /// Bytes, summed in i32.
-pub(crate) const INT8: Micro = Micro { rows: ROWS, panels: 1, offset: 0, run: int8_tile };
+pub(crate) const INT8: Micro = Micro { rows: ROWS, ..Micro::new(int8_tile) };
 
 /// # Safety
 /// As [`Micro::run`].

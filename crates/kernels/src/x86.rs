@@ -1,5 +1,6 @@
 //! Micro-kernels with the instructions of x86 processors.
 
+mod amx;
 mod attention;
 mod avx2;
 mod avx512;
@@ -7,6 +8,10 @@ mod blocks;
 mod convert;
 mod math;
 
+pub(crate) use amx::{
+    BF16 as AMX_BF16, INT8 as AMX_INT8, enter as enter_tiles, is_usable as amx_is_usable,
+    leave as leave_tiles,
+};
 pub(crate) use attention::{multiply_rows, weigh_rows};
 pub(crate) use avx2::{F32 as AVX2_F32, INT8 as AVX2_INT8, VNNI_INT8 as AVXVNNI_INT8};
 pub(crate) use avx512::{

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     Precision, isa,
     lanes::{interleave, join_rows, row_to_lanes},
-    micro::{Kind, Micro, Operands, PANEL, TILE_COLUMNS, TILE_ROWS, Tile, micro},
+    micro::{Kind, MOST_ROWS, Micro, Operands, PANEL, TILE_COLUMNS, Tile, micro},
     scalar,
 };
 
@@ -89,7 +89,7 @@ impl Layout {
     pub(super) fn new(shape: AttentionShape, queries: usize, keys: usize, widened: bool) -> Layout {
         let width = shape.head_dim.next_multiple_of(PANEL);
         let group = shape.group().max(1);
-        let chunk = (ROWS / group).max(TILE_ROWS).min(queries.max(1));
+        let chunk = (ROWS / group).max(MOST_ROWS).min(queries.max(1));
         Layout {
             keys: KEYS.min(keys.max(1).next_multiple_of(PANEL)),
             chunk,
@@ -108,9 +108,9 @@ impl Layout {
             keys * width,
             keys * width,
             panel,
-            panel,
-            PANEL * keys,
-            PANEL * keys,
+            MOST_ROWS * width,
+            MOST_ROWS * keys,
+            MOST_ROWS * keys,
             rows * width,
             rows,
             rows,
@@ -189,6 +189,7 @@ impl<'a, W: Work> Run<'a, W> {
         self.tops[..rows].fill(f32::NEG_INFINITY);
         self.totals[..rows].fill(0.0);
         self.sums[..rows * self.layout.width].fill(0.0);
+        let _entered = self.micro.enter();
         let (from, _) = self.work.seen(places.start, length);
         let (_, to) = self.work.seen(places.end - 1, length);
         for block in (from..to).step_by(self.layout.keys) {
@@ -291,7 +292,7 @@ impl<'a, W: Work> Run<'a, W> {
                 out_stride: layout.keys,
             };
             // SAFETY: the queries were just written, the panels by `pack`; rows of scores are layout.keys long,
-            // of which these panels are a part, and a tile has no more than PANEL rows.
+            // of which these panels are a part, and scores, queries and weights have room for MOST_ROWS of them.
             unsafe { (micro.run)(operands) };
         }
         if let Some(most) = work.softcap() {
@@ -301,7 +302,7 @@ impl<'a, W: Work> Run<'a, W> {
         }
         // What each row sees of these columns.
         let base = block.start + panels.start * PANEL;
-        let mut bounds = [(0, 0); TILE_ROWS];
+        let mut bounds = [(0, 0); MOST_ROWS];
         for (bounds, place) in bounds.iter_mut().zip(places.clone()) {
             let (from, to) = self.work.seen(place, length);
             let to = to.clamp(base, block.end) - base;

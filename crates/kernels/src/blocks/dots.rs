@@ -34,7 +34,7 @@ pub(crate) fn dots_at(
     unsafe {
         let f16c = || is_x86_feature_detected!("f16c");
         match isa {
-            Isa::Avx512Vnni => return crate::x86::dots_avx512(weights, x, sums),
+            Isa::Avx512Vnni | Isa::Amx => return crate::x86::dots_avx512(weights, x, sums),
             Isa::AvxVnni if f16c() => return crate::x86::dots_avxvnni(weights, x, sums),
             Isa::Avx2 | Isa::Avx512 if f16c() => return crate::x86::dots_avx2(weights, x, sums),
             _ => {}

@@ -6,7 +6,7 @@ use crate::{
     Finish, Gate, Part,
     dispatch::multiversion,
     elementwise::{gelu_of, gelu_tanh_of, silu_of},
-    micro::{Micro, Operands, PANEL, TILE_COLUMNS, Tile},
+    micro::{Micro, Operands, PANEL, Sums, TILE_COLUMNS, Tile},
 };
 
 /// Where products go, shared by threads that write disjoint parts of it.
@@ -88,16 +88,16 @@ impl Block<'_> {
         place: Place,
     ) {
         let Block { micro, a, stride, rows, b, depth, .. } = *self;
-        let mut tile = Tile::new();
+        let mut tile: Tile = Tile::new();
         let width = micro.panels * PANEL;
-        let turns = rows.div_ceil(micro.rows);
+        let step = micro.step(rows);
+        let _entered = micro.enter();
         for (number, start) in columns.clone().step_by(width).enumerate() {
             let columns = start..columns.end.min(start + width);
             let panels = columns.len().div_ceil(PANEL);
             let columns = Columns::new(part, columns, micro.offset);
-            for turn in 0..turns {
-                // Tiles of about as many rows each: a last one of one row would take as long as one of four.
-                let (from, to) = (turn * rows / turns, (turn + 1) * rows / turns);
+            for from in (0..rows).step_by(step) {
+                let to = rows.min(from + step);
                 // SAFETY: the caller's promise; from is below rows, and number · micro.panels · 16 below the
                 // block's columns.
                 unsafe {
@@ -118,7 +118,7 @@ impl Block<'_> {
                     let out =
                         place.data.add((self.first_row + from) * place.stride + columns.first);
                     let out = Place { data: out, stride: place.stride };
-                    finish_tile(&mut tile, to - from, &columns, scales, finish, out);
+                    finish_tile(&tile.0, to - from, &columns, scales, finish, out);
                 }
             }
         }
@@ -149,7 +149,7 @@ fn prefetch(place: Place, rows: Range<usize>, columns: &Columns) {
 /// # Safety
 /// `place` has these rows and these columns, and nobody else uses them now.
 pub(super) unsafe fn finish_sums(
-    tile: &mut Tile,
+    tile: &[Sums],
     rows: Range<usize>,
     part: &Part<'_>,
     columns: Range<usize>,
@@ -164,7 +164,7 @@ pub(super) unsafe fn finish_sums(
 
 /// Turns the sums of a tile into products and writes `rows` rows of them to `out`, which has them.
 fn finish_tile(
-    tile: &mut Tile,
+    tile: &[Sums],
     rows: usize,
     columns: &Columns,
     row_scales: &[f32],
@@ -176,14 +176,14 @@ fn finish_tile(
         let Columns { count, bias, scales, excess, .. } = columns;
         let sums = crate::x86::Sums { rows, columns: *count, bias, scales, excess, row_scales };
         // SAFETY: the processor has AVX-512; `Block::run`'s caller promised the rows and columns.
-        return unsafe { crate::x86::finish_tile(&tile.0, sums, finish, out.data, out.stride) };
+        return unsafe { crate::x86::finish_tile(tile, sums, finish, out.data, out.stride) };
     }
     portable_tile(tile, rows, columns, row_scales, finish, out);
 }
 
 multiversion! {
-    fn portable_tile(tile: &mut Tile, rows: usize, columns: &Columns, row_scales: &[f32], finish: Finish<'_>, out: Place) {
-        for (row, sums) in tile.0.iter().enumerate().take(rows) {
+    fn portable_tile(tile: &[Sums], rows: usize, columns: &Columns, row_scales: &[f32], finish: Finish<'_>, out: Place) {
+        for (row, sums) in tile.iter().enumerate().take(rows) {
             // SAFETY: `Block::run`'s caller promised the rows and columns.
             let out = unsafe {
                 std::slice::from_raw_parts_mut(out.data.add(row * out.stride), columns.count)
@@ -268,7 +268,7 @@ mod tests {
         fn every_version_finishes_alike(
             seed in prop::collection::vec(-6f32..6.0, 64), rows in 1usize..=14, count in 1usize..=32, bytes in any::<bool>(),
         ) {
-            let mut tile = Tile::new();
+            let mut tile = Tile::<14>::new();
             for (i, lane) in tile.0.as_flattened_mut().iter_mut().enumerate() {
                 let value = seed[i * 7 % 64];
                 *lane = if bytes { (value * 1000.0) as i32 as u32 } else { value.to_bits() };
@@ -291,7 +291,7 @@ mod tests {
                 versions.push(finish_tile);
                 let results: Vec<Vec<f32>> = versions.into_iter().map(|version| {
                     let mut out = old.clone();
-                    version(&mut tile.clone(), rows, &columns, &row_scales, finish, Place { data: out.as_mut_ptr(), stride });
+                    version(&tile.0, rows, &columns, &row_scales, finish, Place { data: out.as_mut_ptr(), stride });
                     out
                 }).collect();
                 for result in &results {

@@ -124,7 +124,7 @@ fn block(
     let len = row_len(work.inputs);
     let first = number * TILE_COLUMNS;
     let columns = first..part.outputs.min(first + TILE_COLUMNS);
-    let mut tile = Tile::new();
+    let mut tile = Tile::<TILE_ROWS>::new();
     for from in (0..rows).step_by(TILE_ROWS) {
         let count = TILE_ROWS.min(rows - from);
         for column in columns.clone().step_by(OUTPUTS) {
@@ -140,7 +140,7 @@ fn block(
         }
         // SAFETY: nobody else writes these columns, and `Products::check` found them in `place`.
         unsafe {
-            finish_sums(&mut tile, from..from + count, part, columns.clone(), work.finish, place);
+            finish_sums(&tile.0, from..from + count, part, columns.clone(), work.finish, place);
         };
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn run(work: &Products<'_>, part: &Part<'_>, rows: usize, place: Plac
     (0..part.outputs.div_ceil(TILE_COLUMNS)).into_par_iter().for_each(|turn| {
         let first = turn * TILE_COLUMNS;
         let columns = first..part.outputs.min(first + TILE_COLUMNS);
-        let mut tile = Tile::new();
+        let mut tile = Tile::<1>::new();
         for row in 0..rows {
             let x = &work.x[row * inputs..][..inputs];
             let sums = &mut tile.0[0][..columns.len()];
@@ -41,7 +41,7 @@ pub(super) fn run(work: &Products<'_>, part: &Part<'_>, rows: usize, place: Plac
             }
             // SAFETY: nobody else writes these columns, and `Products::check` found them in `place`.
             unsafe {
-                finish_sums(&mut tile, row..row + 1, part, columns.clone(), work.finish, place)
+                finish_sums(&tile.0, row..row + 1, part, columns.clone(), work.finish, place)
             };
         }
     });

@@ -12,12 +12,15 @@ use super::{
 };
 use crate::{
     Matrix, Panels, isa,
-    micro::{Kind, Micro, PANEL, TILE_COLUMNS, TILE_ROWS, micro},
+    micro::{Kind, Micro, PANEL, TILE_COLUMNS, micro},
     norm::layer_norm,
     panels::BLOCK_ROWS,
     quantize::quantize_rows,
     scalar,
 };
+
+/// Fewest rows of a block, if there are more: for fewer the weights are read too often.
+const FEWEST_ROWS: usize = 28;
 
 /// How the work is cut: blocks of rows, and where those are too few, of columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,13 +30,14 @@ struct Cut {
 }
 
 impl Cut {
-    fn new(rows: usize, threads: usize, most: usize) -> Cut {
+    fn new(rows: usize, threads: usize, most: usize, micro: Micro) -> Cut {
         // Four blocks a thread even out what other work slows down; whole tiles.
-        let wanted = rows.div_ceil(threads * 4).next_multiple_of(TILE_ROWS);
-        let block = wanted.clamp(2 * TILE_ROWS, BLOCK_ROWS).min(most).min(rows);
+        let wanted = rows.div_ceil(threads * 4).next_multiple_of(micro.rows);
+        let block = wanted.clamp(FEWEST_ROWS, BLOCK_ROWS).min(most).min(rows);
         let turns = rows.div_ceil(block);
         // A last block of few rows takes about as long as a whole one.
-        Cut { rows: rows.div_ceil(turns), column_turns: threads.div_ceil(turns) }
+        let even = rows.div_ceil(turns).next_multiple_of(micro.grain).min(block);
+        Cut { rows: even, column_turns: threads.div_ceil(turns) }
     }
 }
 
@@ -50,7 +54,7 @@ pub(super) fn run(
     let most = panels.share() / (depth + 1);
     assert!(most > 0, "panels are smaller than a row of {}", work.inputs);
     let threads = panels.threads();
-    let cut = Cut::new(rows, threads, most);
+    let cut = Cut::new(rows, threads, most, micro);
     let turns = rows.div_ceil(cut.rows) * cut.column_turns;
     let next = AtomicUsize::new(0);
     let body = |share: &mut [f32]| {
@@ -141,9 +145,10 @@ mod tests {
     proptest! {
         #[test]
         fn every_row_is_in_a_block_that_fits(
-            rows in 1usize..3000, threads in 1usize..20, most in 1usize..200,
+            rows in 1usize..3000, threads in 1usize..20, most in 1usize..200, grain in prop::sample::select(vec![1usize, 16]),
         ) {
-            let cut = Cut::new(rows, threads, most);
+            let micro = Micro { rows: 14.max(2 * grain), grain, ..scalar::INT8 };
+            let cut = Cut::new(rows, threads, most, micro);
             prop_assert!((1..=most.min(BLOCK_ROWS)).contains(&cut.rows));
             let turns = rows.div_ceil(cut.rows);
             prop_assert!(turns * cut.rows >= rows && (turns - 1) * cut.rows < rows);

@@ -5,13 +5,13 @@ use std::arch::x86_64::*;
 use crate::{micro::Micro, tile::tile_kernel};
 
 /// f32 (AVX2 and FMA).
-pub(crate) const F32: Micro = Micro { rows: 6, panels: 1, offset: 0, run: f32_tile };
+pub(crate) const F32: Micro = Micro { rows: 6, ..Micro::new(f32_tile) };
 
 /// Bytes (AVX-VNNI); activations are unsigned.
-pub(crate) const VNNI_INT8: Micro = Micro { rows: 6, panels: 1, offset: 128, run: vnni_tile };
+pub(crate) const VNNI_INT8: Micro = Micro { rows: 6, offset: 128, ..Micro::new(vnni_tile) };
 
 /// Bytes (AVX2).
-pub(crate) const INT8: Micro = Micro { rows: 4, panels: 1, offset: 0, run: int8_tile };
+pub(crate) const INT8: Micro = Micro { rows: 4, ..Micro::new(int8_tile) };
 
 tile_kernel! {
     f32_tile, features "avx2,fma", rows [1 2 3 4 5 6], panels [1], registers 2 of 8,

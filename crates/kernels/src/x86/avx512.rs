@@ -8,7 +8,7 @@ use crate::{
     tile::tile_kernel,
 };
 
-const MICRO: Micro = Micro { rows: TILE_ROWS, panels: TILE_PANELS, offset: 0, run: f32_tile };
+const MICRO: Micro = Micro { rows: TILE_ROWS, panels: TILE_PANELS, ..Micro::new(f32_tile) };
 
 /// f32.
 pub(crate) const F32: Micro = MICRO;
