@@ -204,8 +204,8 @@ fn a_search_shows_first_hits_and_settles() {
         ("bakery/bread.md", "# Bread\n\nRye bread needs a day.\n"),
     ]);
     let events = desk.search(1, "winter moorings");
-    // The reranker that comes with the program has six layers.
-    let layers = ["layer"; 6];
+    // The reranker that comes with the program has four layers.
+    let layers = ["layer"; 4];
     assert_eq!(names(&events), [&["firstHits"][..], &layers, &["settled"]].concat());
     let hit = &events[0]["hits"][0];
     assert_eq!(hit["file"]["name"], "mooring.md");

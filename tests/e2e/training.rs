@@ -148,6 +148,30 @@ fn the_smoke_configuration_makes_a_model_that_reranks() {
     run("train", &model, &extra);
     let log = fs::read_to_string(dir.path().join("work/again/log.jsonl")).expect("a log");
     assert_eq!(log.lines().count(), 6);
+
+    // And with fewer layers, as the model that ships was made.
+    let smoke = fs::read_to_string(training.join("configs/smoke.json")).expect("a configuration");
+    let mut smoke: Value = serde_json::from_str(&smoke).expect("JSON");
+    smoke["layers"] = 3.into();
+    smoke["layer_weights"] = json!({ "2": 0.5, "3": 1.0 });
+    let cut = dir.path().join("cut.json");
+    fs::write(&cut, smoke.to_string()).expect("written");
+    let shallow = dir.path().join("shallow");
+    let extra: [&OsStr; 6] = [
+        "--start".as_ref(),
+        store.as_ref(),
+        "--run".as_ref(),
+        "cut".as_ref(),
+        "--config".as_ref(),
+        cut.as_ref(),
+    ];
+    for step in ["train", "prior", "export"] {
+        run(step, &shallow, &extra);
+    }
+    let config = fs::read_to_string(shallow.join("config.json")).expect("a configuration");
+    let config: Value = serde_json::from_str(&config).expect("JSON");
+    assert_eq!(config["num_hidden_layers"], 3);
+    reranks(&riddle, &shallow);
 }
 
 fn reranks(riddle: &Riddle, model: &Path) {

@@ -90,9 +90,11 @@ class Bert(torch.nn.Module):
         )
 
     @staticmethod
-    def from_directory(path: pathlib.Path, seed: int = 0) -> "Bert":
-        """Reads an encoder or a classifier; what an encoder lacks (pooler, classifier) is drawn at random."""
-        model = Bert(json.loads((path / "config.json").read_text()))
+    def from_directory(path: pathlib.Path, seed: int = 0, layers: int | None = None) -> "Bert":
+        """Reads an encoder or a classifier, or its first layers; what an encoder lacks (pooler, classifier) is drawn at random."""
+        config = json.loads((path / "config.json").read_text())
+        config["num_hidden_layers"] = min(layers or config["num_hidden_layers"], config["num_hidden_layers"])
+        model = Bert(config)
         file = path / "model.safetensors"
         tensors = load_file(file) if file.exists() else read_store(path / "model.riddle")
         generator = torch.Generator().manual_seed(seed)

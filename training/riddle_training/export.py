@@ -25,7 +25,7 @@ def export(
     programs pass that part of `config.json` over.
     """
     state = torch.load(run / "checkpoint.pt", map_location="cpu", weights_only=True)
-    # A pruned model has a configuration of its own.
+    # A pruned or cut model has a configuration of its own.
     config = state.get("config") or json.loads((base / "config.json").read_text())
     model = Bert(config)
     model.load_state_dict(state["model"])

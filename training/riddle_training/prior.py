@@ -48,8 +48,9 @@ def center_of(scores: np.ndarray, cosines: np.ndarray, labels: np.ndarray, scale
 
 def fit(prepared: pathlib.Path, config: dict, run: pathlib.Path, base: pathlib.Path) -> dict:
     lists = Lists(prepared, config)
-    model = Bert(json.loads((base / "config.json").read_text()))
-    model.load_state_dict(torch.load(run / "checkpoint.pt", map_location="cpu", weights_only=True)["model"])
+    state = torch.load(run / "checkpoint.pt", map_location="cpu", weights_only=True)
+    model = Bert(state.get("config") or json.loads((base / "config.json").read_text()))
+    model.load_state_dict(state["model"])
     model = model.to(torch.bfloat16)
     groups: dict[str, list[int]] = {}
     for number, row in enumerate(lists.rows):

@@ -250,7 +250,10 @@ class Trainer:
 
     def save(self, path: pathlib.Path) -> None:
         part = path.with_suffix(".part")
-        state = {"step": self.step, "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+        state = {
+            "step": self.step, "config": self.model.config,
+            "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(),
+        }
         torch.save(state, part)
         part.replace(path)
 
@@ -309,11 +312,13 @@ def development(trainer: Trainer) -> dict:
 
 
 def beginning(base: pathlib.Path, start: pathlib.Path | None, config: dict) -> Bert:
-    """The encoder `base` with a head drawn at random, or a finished model `start` with the token table of `base`."""
-    model = Bert.from_directory(base, config["seed"])
+    """The encoder `base` with a head drawn at random, or a finished model `start` with the token table of `base`; of either the first
+    `layers` of the configuration."""
+    layers = config.get("layers")
+    model = Bert.from_directory(base, config["seed"], layers)
     if start is not None:
         table = model.weights[TOKEN_TABLE].data
-        model = Bert.from_directory(start)
+        model = Bert.from_directory(start, layers=layers)
         model.weights[TOKEN_TABLE].data.copy_(table)
     return model
 

@@ -29,7 +29,7 @@ pub struct Bundled {
 /// Name of the reranker that searches use unless another one, or none, is chosen.
 pub const DEFAULT_RERANKER: &str = "riddle-reranker";
 
-/// How often and how long another process is waited for: putting 24 MB in place takes a second on a slow disk.
+/// How often and how long another process is waited for: putting 20 MB in place takes a second on a slow disk.
 const ATTEMPTS: u32 = 60;
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -47,9 +47,9 @@ pub static BUNDLED: &[Bundled] = &[Bundled {
     name: DEFAULT_RERANKER,
     kind: Kind::Reranker,
     format: Format::Riddle,
-    revision: "c80cdbb9ab2bfeab",
+    revision: "1a0a96c06a581a93",
     license: "apache-2.0",
-    about: "English reranker, 6 layers; the default",
+    about: "English reranker, 4 layers; the default",
     files: &[
         file!("riddle-reranker", "calibration.json"),
         file!("riddle-reranker", "config.json"),
