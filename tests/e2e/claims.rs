@@ -15,8 +15,8 @@ const QUESTION: &str = "When was the hull of the Marlin painted, and by whom?";
 /// What the model says: true, true in other words, a wrong year, cited to the wrong passage, and uncited.
 const ANSWER: [&str; 9] = [
     "The hull of the Marlin was painted blue in 1931 by Ada Th",
-    "orne [1]. It was Ada Thorne, e.g. in 1931, who pai",
-    "nted the Marlin's hull blue. [",
+    "orne [1]. The hull was pai",
+    "nted blue, e.g. by Ada Thorne, in the year 1931. [",
     "1] The hull of the Marlin was painted in 1987 [1]. ",
     "Rye bread was inv",
     "ented by Thomas Edison in Chicago [2]",
@@ -91,7 +91,7 @@ fn every_sentence_of_a_model_has_a_verdict() {
     let page = riddle.run(&args).ok();
     let answer = page.split_whitespace().collect::<Vec<_>>().join(" ");
     for said in [
-        "by Ada Thorne [1]. It was",
+        "by Ada Thorne [1]. The hull was",
         "painted in 1987 [1]. (not in the files) Rye",
         "It flies. (not in the files)",
     ] {
