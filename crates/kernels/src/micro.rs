@@ -1,6 +1,6 @@
 //! Micro-kernels: the product of a few rows with 16 or 32 columns, whole depth, in registers.
 //!
-//! All kinds of numbers share one shape: a *lane* of 32 bits holds one f32, two bf16 or four bytes of
+//! All kinds of numbers share one shape: a *lane* of 32 bits holds one f32, two bf16, two i16 or four bytes of
 //! neighboring inputs. Activations lie row by row in lanes, weights in panels `[lanes of inputs][16 outputs]`,
 //! 64 bytes a row, which is one AVX-512 register or two of AVX2. A kernel multiplies a lane of activations
 //! with a row of a panel and adds the products to a row of 16 sums.
@@ -49,6 +49,8 @@ pub(crate) enum Kind {
     Bf16,
     /// Four bytes.
     Int8,
+    /// Two bytes, widened to i16.
+    Int16,
 }
 
 impl Kind {
@@ -56,7 +58,7 @@ impl Kind {
     pub(crate) fn per_lane(self) -> usize {
         match self {
             Kind::F32 => 1,
-            Kind::Bf16 => 2,
+            Kind::Bf16 | Kind::Int16 => 2,
             Kind::Int8 => 4,
         }
     }
@@ -148,7 +150,7 @@ impl Drop for Entered {
 }
 
 /// The kernel for `kind` at the level `isa`, which this processor has. None when the level has no better one than
-/// that of another kind: bf16 without dot products of bf16.
+/// that of another kind: bf16 without dot products of bf16, i16 where products of bytes are as fast.
 pub(crate) fn micro(kind: Kind, isa: Isa) -> Option<Micro> {
     #[cfg(target_arch = "x86_64")]
     match (kind, isa) {
@@ -163,6 +165,7 @@ pub(crate) fn micro(kind: Kind, isa: Isa) -> Option<Micro> {
         (Kind::Int8, Isa::Avx512) => return Some(x86::AVX512_INT8),
         (Kind::Int8, Isa::AvxVnni) => return Some(x86::AVXVNNI_INT8),
         (Kind::Int8, Isa::Avx2) => return Some(x86::AVX2_INT8),
+        (Kind::Int16, Isa::Avx2) => return Some(x86::AVX2_INT16),
         _ => {}
     }
     #[cfg(target_arch = "aarch64")]
@@ -175,7 +178,7 @@ pub(crate) fn micro(kind: Kind, isa: Isa) -> Option<Micro> {
     let _ = isa;
     match kind {
         Kind::F32 => Some(scalar::F32),
-        Kind::Bf16 => None,
+        Kind::Bf16 | Kind::Int16 => None,
         Kind::Int8 => Some(scalar::INT8),
     }
 }
@@ -197,11 +200,13 @@ mod tests {
             2 => 0,
             _ => (number(i) / 11 % 255) as i32 - 127,
         };
+        let wide = |i: usize| u32::from(byte(i) as u16);
         let byte = |i: usize| u32::from((byte(i) + offset) as u8);
         (0..count)
             .map(|i| match kind {
                 Kind::F32 => float(i).to_bits(),
                 Kind::Bf16 => half(2 * i) | half(2 * i + 1) << 16,
+                Kind::Int16 => wide(2 * i) | wide(2 * i + 1) << 16,
                 Kind::Int8 => (0..4).fold(0, |lane, j| lane | byte(4 * i + j) << (8 * j)),
             })
             .collect()
@@ -256,8 +261,13 @@ mod tests {
             seed in prop::collection::vec(any::<u32>(), 53),
         ) {
             let depth = if whole { depth.next_multiple_of(16) } else { depth };
-            for kind in [Kind::F32, Kind::Bf16, Kind::Int8] {
-                let twin = match kind { Kind::F32 => scalar::F32, Kind::Bf16 => scalar::BF16, Kind::Int8 => scalar::INT8 };
+            for kind in [Kind::F32, Kind::Bf16, Kind::Int8, Kind::Int16] {
+                let twin = match kind {
+                    Kind::F32 => scalar::F32,
+                    Kind::Bf16 => scalar::BF16,
+                    Kind::Int8 => scalar::INT8,
+                    Kind::Int16 => scalar::INT16,
+                };
                 let stride = depth + gap;
                 let b = lanes(kind, panels * depth * PANEL, &seed[3..], 0);
                 let signed = lanes(kind, rows * stride, &seed, 0);
@@ -267,7 +277,9 @@ mod tests {
                     let a = lanes(kind, rows * stride, &seed, micro.offset);
                     let sums = run(micro, &a, stride, &b, rows, panels, depth);
                     for (i, (&sum, &expected)) in sums.iter().zip(&expected).enumerate() {
-                        if kind == Kind::Int8 {
+                        if kind == Kind::Int16 {
+                            prop_assert_eq!(sum, expected);
+                        } else if kind == Kind::Int8 {
                             let (panel, column) = (i / PANEL % panels, i % PANEL);
                             let weights = b[panel * depth * PANEL..].iter().skip(column).step_by(PANEL).take(depth);
                             let total: i32 = weights.flat_map(|it| it.to_le_bytes()).map(|it| i32::from(it as i8)).sum();

@@ -1,9 +1,9 @@
 //! Softmax of a tile of scores that continues where the last block of keys ended.
 
 #[cfg(target_arch = "x86_64")]
-use crate::dispatch::has_avx512;
+use crate::dispatch::{has_avx2, has_avx512};
 use crate::{
-    dispatch::multiversion,
+    dispatch::{BASELINE_FUSES, multiversion},
     elementwise::{exp, tanh_of},
     norm::lane_fold,
 };
@@ -59,18 +59,18 @@ fn largest(row: &[f32], top: f32) -> f32 {
     #[cfg(target_arch = "x86_64")]
     if has_avx512() {
         // SAFETY: the processor has AVX-512.
-        return unsafe { crate::x86::largest(row, top) };
+        return unsafe { crate::x86::wide::largest(row, top) };
     }
-    let mut out = top;
-    portable_largest(row, &mut out);
-    out
+    #[cfg(target_arch = "x86_64")]
+    if has_avx2() {
+        // SAFETY: the processor has AVX2 and FMA.
+        return unsafe { crate::x86::narrow::largest(row, top) };
+    }
+    portable_largest(row, top)
 }
 
-multiversion! {
-    fn portable_largest(row: &[f32], top: &mut f32) {
-        let larger = |top: f32, it| if it > top { it } else { top };
-        *top = lane_fold(row, *top, |it| it, larger);
-    }
+fn portable_largest(row: &[f32], top: f32) -> f32 {
+    lane_fold(row, top, |it| it, |top: f32, it| if it > top { it } else { top })
 }
 
 /// Turns scores into e^(score − top) and gives their sum.
@@ -78,20 +78,21 @@ fn exponentials(row: &mut [f32], top: f32) -> f32 {
     #[cfg(target_arch = "x86_64")]
     if has_avx512() {
         // SAFETY: the processor has AVX-512.
-        return unsafe { crate::x86::exponentials(row, top) };
+        return unsafe { crate::x86::wide::exponentials(row, top) };
     }
-    let mut sum = 0.0;
-    portable_exponentials(row, top, &mut sum);
-    sum
+    #[cfg(target_arch = "x86_64")]
+    if has_avx2() {
+        // SAFETY: the processor has AVX2 and FMA.
+        return unsafe { crate::x86::narrow::exponentials(row, top) };
+    }
+    portable_exponentials::<BASELINE_FUSES>(row, top)
 }
 
-multiversion! {
-    fn portable_exponentials(row: &mut [f32], top: f32, sum: &mut f32) {
-        for value in row.iter_mut() {
-            *value = exp::<FUSED>(*value - top);
-        }
-        *sum = lane_fold(row, 0.0, |it| it, |sum, it| sum + it);
+fn portable_exponentials<const FUSED: bool>(row: &mut [f32], top: f32) -> f32 {
+    for value in row.iter_mut() {
+        *value = exp::<FUSED>(*value - top);
     }
+    lane_fold(row, 0.0, |it| it, |sum, it| sum + it)
 }
 
 multiversion! {
@@ -118,21 +119,47 @@ mod tests {
         row.iter_mut().for_each(|it| *it /= sums[0]);
     }
 
+    type Version = (fn(&[f32], f32) -> f32, fn(&mut [f32], f32) -> f32);
+
+    /// The routines of every size of registers that this processor has.
+    fn versions() -> Vec<Version> {
+        #[allow(unused_mut, reason = "on other processors the portable ones are all")]
+        let mut versions: Vec<Version> =
+            vec![(portable_largest, portable_exponentials::<BASELINE_FUSES>)];
+        #[cfg(target_arch = "x86_64")]
+        {
+            use crate::{
+                Isa,
+                x86::{narrow, wide},
+            };
+            // SAFETY: the processor has the features.
+            unsafe {
+                if Isa::Avx2.runs_here() {
+                    versions.push((
+                        |row, top| narrow::largest(row, top),
+                        |row, top| narrow::exponentials(row, top),
+                    ));
+                }
+                if Isa::Avx512.runs_here() {
+                    versions.push((
+                        |row, top| wide::largest(row, top),
+                        |row, top| wide::exponentials(row, top),
+                    ));
+                }
+            }
+        }
+        versions
+    }
+
     proptest! {
         #[test]
         fn every_version_agrees(row in prop::collection::vec(-30f32..30.0, 1..90), top in -40f32..40.0) {
-            let tops: Vec<f32> = portable_largest::versions().into_iter().map(|version| {
-                let mut out = top;
-                version(&row, &mut out);
-                out
-            }).chain([largest(&row, top)]).collect();
-            prop_assert!(tops.iter().all(|&it| it == row.iter().fold(top, |a, &b| a.max(b))));
-            let twin: Vec<f64> = row.iter().map(|&it| f64::from(it - tops[0]).exp()).collect();
-            let mut versions: Vec<fn(&mut [f32], f32, &mut f32)> = portable_exponentials::versions();
-            versions.push(|row, top, sum| *sum = exponentials(row, top));
-            for version in versions {
-                let (mut row, mut sum) = (row.clone(), 0.0);
-                version(&mut row, tops[0], &mut sum);
+            let most = row.iter().fold(top, |a, &b| a.max(b));
+            let twin: Vec<f64> = row.iter().map(|&it| f64::from(it - most).exp()).collect();
+            for (largest, exponentials) in versions() {
+                prop_assert_eq!(largest(&row, top), most);
+                let mut row = row.clone();
+                let sum = exponentials(&mut row, most);
                 for (a, b) in row.iter().zip(&twin) {
                     prop_assert!((f64::from(*a) / b - 1.0).abs() < 4e-7, "{a} {b}");
                 }

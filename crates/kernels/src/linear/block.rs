@@ -4,9 +4,14 @@ use std::ops::Range;
 
 use crate::{
     Finish, Gate, Part,
-    dispatch::multiversion,
+    dispatch::{BASELINE_FUSES, multiversion},
     elementwise::{gelu_of, gelu_tanh_of, silu_of},
     micro::{Micro, Operands, PANEL, Sums, TILE_COLUMNS, Tile},
+};
+#[cfg(target_arch = "x86_64")]
+use crate::{
+    dispatch::{has_avx2, has_avx512},
+    x86::{Sums as Finished, narrow, wide},
 };
 
 /// Where products go, shared by threads that write disjoint parts of it.
@@ -72,14 +77,17 @@ pub(super) struct Block<'a> {
     pub(super) b: *const u32,
     /// Columns of the part, from the first of a panel on.
     pub(super) depth: usize,
+    /// Room for a tile's panels, where the weights are bytes and the kernel takes pairs of i16.
+    pub(super) widened: Option<*mut u32>,
 }
 
 impl Block<'_> {
     /// Multiplies with `columns` of `part` and finishes them.
     ///
     /// # Safety
-    /// `a` points to `rows` rows of `depth` lanes, `b` to the panels of the columns; `place` has these rows
-    /// and columns, and nobody else uses them now.
+    /// `a` points to `rows` rows of `depth` lanes, `b` to the panels of the columns, of half the depth if they are to
+    /// be widened to where there is room for a tile's; `place` has these rows and columns, and nobody else uses them
+    /// now.
     pub(super) unsafe fn run(
         &self,
         part: &Part<'_>,
@@ -90,22 +98,34 @@ impl Block<'_> {
         let Block { micro, a, stride, rows, b, depth, .. } = *self;
         let mut tile: Tile = Tile::new();
         let width = micro.panels * PANEL;
+        let panel = if self.widened.is_some() { depth / 2 * PANEL } else { depth * PANEL };
         let step = micro.step(rows);
         let _entered = micro.enter();
         for (number, start) in columns.clone().step_by(width).enumerate() {
             let columns = start..columns.end.min(start + width);
             let panels = columns.len().div_ceil(PANEL);
             let columns = Columns::new(part, columns, micro.offset);
+            // SAFETY: number · micro.panels · 16 is below the block's columns; the room is a tile's, and nobody else's.
+            let b = unsafe {
+                let b = b.add(number * micro.panels * panel);
+                match self.widened {
+                    None => b,
+                    Some(room) => {
+                        let packed = std::slice::from_raw_parts(b, panels * panel);
+                        widen(packed, std::slice::from_raw_parts_mut(room, packed.len() * 2));
+                        room.cast_const()
+                    }
+                }
+            };
             for from in (0..rows).step_by(step) {
                 let to = rows.min(from + step);
-                // SAFETY: the caller's promise; from is below rows, and number · micro.panels · 16 below the
-                // block's columns.
+                // SAFETY: the caller's promise; from is below rows.
                 unsafe {
                     let operands = Operands {
                         a: a.add(from * stride),
                         stride,
                         rows: to - from,
-                        b: b.add(number * micro.panels * depth * PANEL),
+                        b,
                         panels,
                         panel_stride: depth * PANEL,
                         depth,
@@ -120,6 +140,22 @@ impl Block<'_> {
                     let out = Place { data: out, stride: place.stride };
                     finish_tile(&tile.0, to - from, &columns, scales, finish, out);
                 }
+            }
+        }
+    }
+}
+
+multiversion! {
+    /// Widens panels of four bytes a lane to panels of two i16: of each row of 16 lanes first the lower pairs.
+    fn widen(packed: &[u32], pairs: &mut [u32]) {
+        let rows = packed.as_chunks::<PANEL>().0.iter().zip(pairs.as_chunks_mut::<{ 2 * PANEL }>().0);
+        for (row, pairs) in rows {
+            let (low, high) = pairs.split_at_mut(PANEL);
+            for ((&lane, low), high) in row.iter().zip(low).zip(high) {
+                let lane = lane as i32;
+                let byte = |place: u32| (lane << (24 - place) >> 24) as u32;
+                *low = byte(0) & 0xffff | byte(8) << 16;
+                *high = byte(16) & 0xffff | byte(24) << 16;
             }
         }
     }
@@ -162,6 +198,12 @@ pub(super) unsafe fn finish_sums(
     finish_tile(tile, rows.len(), &columns, &[], finish, Place { data, stride: place.stride });
 }
 
+#[cfg(target_arch = "x86_64")]
+fn finished<'a>(columns: &'a Columns, rows: usize, row_scales: &'a [f32]) -> Finished<'a> {
+    let Columns { count, bias, scales, excess, .. } = columns;
+    Finished { rows, columns: *count, bias, scales, excess, row_scales }
+}
+
 /// Turns the sums of a tile into products and writes `rows` rows of them to `out`, which has them.
 fn finish_tile(
     tile: &[Sums],
@@ -172,40 +214,60 @@ fn finish_tile(
     out: Place,
 ) {
     #[cfg(target_arch = "x86_64")]
-    if crate::dispatch::has_avx512() {
-        let Columns { count, bias, scales, excess, .. } = columns;
-        let sums = crate::x86::Sums { rows, columns: *count, bias, scales, excess, row_scales };
-        // SAFETY: the processor has AVX-512; `Block::run`'s caller promised the rows and columns.
-        return unsafe { crate::x86::finish_tile(tile, sums, finish, out.data, out.stride) };
+    if has_avx2() {
+        let sums = finished(columns, rows, row_scales);
+        // SAFETY: the processor has AVX-512, or AVX2 and FMA; `Block::run`'s caller promised the rows and columns.
+        return unsafe {
+            if has_avx512() {
+                wide::finish_tile(tile, sums, finish, out.data, out.stride)
+            } else {
+                narrow::finish_tile(tile, sums, finish, out.data, out.stride)
+            }
+        };
     }
-    portable_tile(tile, rows, columns, row_scales, finish, out);
+    portable_tile::<BASELINE_FUSES>(tile, rows, columns, row_scales, finish, out);
 }
 
-multiversion! {
-    fn portable_tile(tile: &[Sums], rows: usize, columns: &Columns, row_scales: &[f32], finish: Finish<'_>, out: Place) {
-        for (row, sums) in tile.iter().enumerate().take(rows) {
-            // SAFETY: `Block::run`'s caller promised the rows and columns.
-            let out = unsafe {
-                std::slice::from_raw_parts_mut(out.data.add(row * out.stride), columns.count)
-            };
-            // Panel by panel: the tiles of some processors are one wide.
-            for (panel, out) in out.chunks_mut(PANEL).enumerate() {
-                let (sums, bias) = (&sums.as_chunks().0[panel], &columns.bias.as_chunks().0[panel]);
-                let (scales, excess) = (&columns.scales.as_chunks().0[panel], &columns.excess.as_chunks().0[panel]);
-                let mut values = [0f32; PANEL];
-                let (sums, bias): (&[u32; PANEL], &[f32; PANEL]) = (sums, bias);
-                let (scales, excess): (&[f32; PANEL], &[i32; PANEL]) = (scales, excess);
-                if let Some(&scale) = row_scales.get(row) {
-                    for i in 0..PANEL {
-                        let sum = (sums[i] as i32).wrapping_sub(excess[i]);
-                        values[i] = sum as f32 * (scale * scales[i]) + bias[i];
-                    }
-                } else {
-                    for i in 0..PANEL {
-                        values[i] = f32::from_bits(sums[i]) + bias[i];
-                    }
+/// Without intrinsics.
+fn portable_tile<const FUSED: bool>(
+    tile: &[Sums],
+    rows: usize,
+    columns: &Columns,
+    row_scales: &[f32],
+    finish: Finish<'_>,
+    out: Place,
+) {
+    for (row, sums) in tile.iter().enumerate().take(rows) {
+        // SAFETY: `Block::run`'s caller promised the rows and columns.
+        let out = unsafe {
+            std::slice::from_raw_parts_mut(out.data.add(row * out.stride), columns.count)
+        };
+        // Panel by panel: the tiles of some processors are one wide.
+        for (panel, out) in out.chunks_mut(PANEL).enumerate() {
+            let (sums, bias) = (&sums.as_chunks().0[panel], &columns.bias.as_chunks().0[panel]);
+            let (scales, excess) =
+                (&columns.scales.as_chunks().0[panel], &columns.excess.as_chunks().0[panel]);
+            let mut values = [0f32; PANEL];
+            let (sums, bias): (&[u32; PANEL], &[f32; PANEL]) = (sums, bias);
+            let (scales, excess): (&[f32; PANEL], &[i32; PANEL]) = (scales, excess);
+            if let Some(&scale) = row_scales.get(row) {
+                for i in 0..PANEL {
+                    let sum = (sums[i] as i32).wrapping_sub(excess[i]);
+                    values[i] = sum as f32 * (scale * scales[i]) + bias[i];
                 }
+            } else {
+                for i in 0..PANEL {
+                    values[i] = f32::from_bits(sums[i]) + bias[i];
+                }
+            }
+            // A whole panel stays in registers: copies of any length are calls into the library.
+            if let Some(out) = out.first_chunk_mut() {
                 finish_row::<FUSED>(&mut values, out, finish);
+                *out = values;
+            } else {
+                let mut old = [0f32; PANEL];
+                old[..out.len()].copy_from_slice(out);
+                finish_row::<FUSED>(&mut values, &old, finish);
                 out.copy_from_slice(&values[..out.len()]);
             }
         }
@@ -214,7 +276,11 @@ multiversion! {
 
 // Loops and no closures: those would be compiled without the instructions of the version that they are in.
 #[inline(always)]
-fn finish_row<const FUSED: bool>(values: &mut [f32; PANEL], old: &[f32], finish: Finish<'_>) {
+fn finish_row<const FUSED: bool>(
+    values: &mut [f32; PANEL],
+    old: &[f32; PANEL],
+    finish: Finish<'_>,
+) {
     match finish {
         Finish::Store => {}
         Finish::Gelu => {
@@ -261,9 +327,35 @@ mod tests {
 
     use super::*;
 
+    type Version = fn(&[Sums], usize, &Columns, &[f32], Finish<'_>, Place);
+
+    /// The routine of every size of registers that this processor has, the portable one first.
+    fn versions() -> Vec<Version> {
+        #[allow(unused_mut, reason = "on other processors the portable one is all")]
+        let mut versions: Vec<Version> = vec![portable_tile::<BASELINE_FUSES>];
+        #[cfg(target_arch = "x86_64")]
+        {
+            use crate::Isa;
+            if Isa::Avx2.runs_here() {
+                // SAFETY: the processor has the features; the place has these rows and columns.
+                versions.push(|tile, rows, columns, row_scales, finish, out| unsafe {
+                    let sums = finished(columns, rows, row_scales);
+                    narrow::finish_tile(tile, sums, finish, out.data, out.stride);
+                });
+            }
+            if Isa::Avx512.runs_here() {
+                // SAFETY: the processor has the features; the place has these rows and columns.
+                versions.push(|tile, rows, columns, row_scales, finish, out| unsafe {
+                    let sums = finished(columns, rows, row_scales);
+                    wide::finish_tile(tile, sums, finish, out.data, out.stride);
+                });
+            }
+        }
+        versions
+    }
+
     proptest! {
-        /// Every version of the portable routine, and the one that is dispatched to, within what fused
-        /// multiplications change.
+        /// Every size of registers, within what fused multiplications change.
         #[test]
         fn every_version_finishes_alike(
             seed in prop::collection::vec(-6f32..6.0, 64), rows in 1usize..=14, count in 1usize..=32, bytes in any::<bool>(),
@@ -287,9 +379,7 @@ mod tests {
                 Finish::Store, Finish::Gelu, Finish::GeluTanh, Finish::Add(-0.5), Finish::Gate(Gate::Silu),
                 Finish::Gate(Gate::Gelu), Finish::Gate(Gate::GeluTanh), Finish::AddLayerNorm { gain: &gain, bias: &gain, epsilon: 0.0 },
             ] {
-                let mut versions = portable_tile::versions();
-                versions.push(finish_tile);
-                let results: Vec<Vec<f32>> = versions.into_iter().map(|version| {
+                let results: Vec<Vec<f32>> = versions().into_iter().map(|version| {
                     let mut out = old.clone();
                     version(&tile.0, rows, &columns, &row_scales, finish, Place { data: out.as_mut_ptr(), stride });
                     out

@@ -11,16 +11,66 @@ use super::{
     normalize,
 };
 use crate::{
-    Matrix, Panels, isa,
+    Matrix, Panels,
+    int8::QUAD,
+    isa,
     micro::{Kind, Micro, PANEL, TILE_COLUMNS, micro},
     norm::layer_norm,
     panels::BLOCK_ROWS,
-    quantize::quantize_rows,
+    quantize::{quantize_pairs, quantize_rows},
     scalar,
 };
 
 /// Fewest rows of a block, if there are more: for fewer the weights are read too often.
 const FEWEST_ROWS: usize = 28;
+
+/// Fewest rows for which widening the weights to pairs takes less than it spares.
+const FEWEST_PAIRED: usize = 12;
+
+/// What the rows become and which kernel multiplies them: the sums are the same.
+#[derive(Debug, Clone, Copy)]
+struct Form {
+    kind: Kind,
+    micro: Micro,
+    /// Lanes of a row.
+    depth: usize,
+}
+
+impl Form {
+    fn new(rows: usize, inputs: usize) -> Form {
+        let isa = isa::current();
+        match micro(Kind::Int16, isa) {
+            Some(pairs) if rows >= FEWEST_PAIRED => Form::of(Kind::Int16, pairs, inputs),
+            _ => Form::of(Kind::Int8, micro(Kind::Int8, isa).unwrap_or(scalar::INT8), inputs),
+        }
+    }
+
+    fn of(kind: Kind, micro: Micro, inputs: usize) -> Form {
+        Form { kind, micro, depth: inputs.next_multiple_of(QUAD) / kind.per_lane() }
+    }
+
+    /// Lanes of the widened weights of a tile.
+    fn widened(self) -> usize {
+        match self.kind {
+            Kind::Int16 => self.micro.panels * self.depth * PANEL,
+            _ => 0,
+        }
+    }
+
+    /// Quantizes rows of `inputs` elements to lanes.
+    fn quantize(self, x: &[f32], inputs: usize, lanes: &mut [f32], scales: &mut [f32]) {
+        if self.kind == Kind::Int16 {
+            // SAFETY: any f32 is two i16.
+            let (_, pairs, _) = unsafe { lanes.align_to_mut() };
+            quantize_pairs(x, inputs, self.depth * 2, pairs, scales);
+        } else {
+            // SAFETY: any f32 is four bytes.
+            let (_, bytes, _) = unsafe { lanes.align_to_mut() };
+            let flip = self.micro.offset as u8;
+            quantize_rows(x, inputs, flip, self.depth * QUAD, bytes, scales);
+        }
+    }
+}
 
 /// How the work is cut: blocks of rows, and where those are too few, of columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,12 +99,11 @@ pub(super) fn run(
     place: Place,
     panels: &mut Panels,
 ) {
-    let micro = micro(Kind::Int8, isa::current()).unwrap_or(scalar::INT8);
-    let depth = work.inputs.div_ceil(Kind::Int8.per_lane());
-    let most = panels.share() / (depth + 1);
+    let form = Form::new(rows, work.inputs);
+    let most = panels.share().saturating_sub(form.widened()) / (form.depth + 1);
     assert!(most > 0, "panels are smaller than a row of {}", work.inputs);
     let threads = panels.threads();
-    let cut = Cut::new(rows, threads, most, micro);
+    let cut = Cut::new(rows, threads, most, form.micro);
     let turns = rows.div_ceil(cut.rows) * cut.column_turns;
     let next = AtomicUsize::new(0);
     let body = |share: &mut [f32]| {
@@ -63,7 +112,7 @@ pub(super) fn run(
             if turn >= turns {
                 break;
             }
-            block(work, parts, micro, cut, turn, rows, place, share);
+            block(work, parts, form, cut, turn, rows, place, share);
         }
     };
     if threads == 1 || turns == 1 {
@@ -80,7 +129,7 @@ pub(super) fn run(
 fn block(
     work: &Products<'_>,
     parts: &[Part<'_>],
-    micro: Micro,
+    form: Form,
     cut: Cut,
     turn: usize,
     rows: usize,
@@ -90,13 +139,13 @@ fn block(
     let (row_turn, column_turn) = (turn / cut.column_turns, turn % cut.column_turns);
     let first_row = row_turn * cut.rows;
     let count = cut.rows.min(rows - first_row);
-    let depth = work.inputs.div_ceil(Kind::Int8.per_lane());
-    let (lanes, rest) = share.split_at_mut(count * depth);
+    let Form { micro, depth, .. } = form;
+    let (widened, rest) = share.split_at_mut(form.widened());
+    let (lanes, rest) = rest.split_at_mut(count * depth);
     let scales = &mut rest[..count];
     let x = &work.x[first_row * work.inputs..][..count * work.inputs];
-    // SAFETY: any f32 is four bytes.
-    let (_, bytes, _) = unsafe { lanes.align_to_mut::<u8>() };
-    quantize_rows(x, work.inputs, micro.offset as u8, depth * 4, bytes, scales);
+    form.quantize(x, work.inputs, lanes, scales);
+    let packed_depth = work.inputs.div_ceil(QUAD);
     for part in parts {
         let Matrix::Int8(matrix) = part.weight else { continue };
         // Columns in turns of whole tiles.
@@ -106,10 +155,12 @@ fn block(
             continue;
         }
         let columns = first..part.outputs.min(first + width);
-        // SAFETY: the blocks hold a panel of depth × 16 lanes for every 16 columns, and `first` is the first
-        // of one; no two turns share rows and columns; `place` has them all (`Products::check`).
+        // SAFETY: the blocks hold a panel of packed_depth × 16 lanes for every 16 columns, and `first` is the first
+        // of one; no two turns share rows and columns; `place` has them all (`Products::check`); a tile's panels
+        // fit where they are widened.
         unsafe {
-            let b = matrix.blocks().as_ptr().cast::<u32>().add(first / PANEL * depth * PANEL);
+            let b =
+                matrix.blocks().as_ptr().cast::<u32>().add(first / PANEL * packed_depth * PANEL);
             let a = lanes.as_ptr().cast();
             let block = Block {
                 micro,
@@ -120,6 +171,7 @@ fn block(
                 row_scales: scales,
                 b,
                 depth,
+                widened: (form.kind == Kind::Int16).then_some(widened.as_mut_ptr().cast()),
             };
             block.run(part, columns, work.finish, place);
         }
@@ -143,6 +195,39 @@ mod tests {
     use super::*;
 
     proptest! {
+        /// The sums of pairs are those of bytes, and so all that is made of them.
+        #[test]
+        fn pairs_give_what_bytes_give(
+            rows in 1usize..40, inputs in 1usize..70, outputs in 1usize..50, seed in prop::collection::vec(-2f32..2.0, 61),
+        ) {
+            let x: Vec<f32> = (0..rows * inputs).map(|i| seed[(i * 7 + i / 13) % 61]).collect();
+            let weights: Vec<f32> = (0..outputs * inputs).map(|i| seed[(i * 5 + i / 9) % 61]).collect();
+            let mut memory = vec![0f32; crate::int8_bytes(outputs, inputs).expect("small") / 4];
+            // SAFETY: any f32 is four bytes.
+            let bytes = unsafe { memory.align_to_mut::<u8>().1 };
+            crate::pack_int8(&weights, outputs, inputs, bytes).expect("as long as it says");
+            let weight = Matrix::Int8(crate::Int8Matrix::new(bytes, outputs, inputs).expect("packed"));
+            let parts = &[Part { weight, bias: Some(&seed[..outputs]), outputs, offset: 0 }];
+            let precision = crate::Precision::F32;
+            let work = Products { x: &x, inputs, parts, precision, finish: Finish::Store };
+            let mut forms = vec![
+                Form::of(Kind::Int8, scalar::INT8, inputs), Form::of(Kind::Int16, scalar::INT16, inputs),
+            ];
+            for isa in isa::Isa::available() {
+                forms.extend(micro(Kind::Int8, isa).map(|it| Form::of(Kind::Int8, it, inputs)));
+                forms.extend(micro(Kind::Int16, isa).map(|it| Form::of(Kind::Int16, it, inputs)));
+            }
+            let results = forms.into_iter().map(|form| {
+                let mut out = vec![f32::NAN; rows * outputs];
+                let place = Place { data: out.as_mut_ptr(), stride: outputs };
+                let mut share = vec![0.0; form.widened() + rows * (form.depth + 1)];
+                let cut = Cut { rows, column_turns: 1 };
+                block(&work, parts, form, cut, 0, rows, place, &mut share);
+                out.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+            }).collect::<Vec<_>>();
+            prop_assert!(results.iter().all(|it| *it == results[0]));
+        }
+
         #[test]
         fn every_row_is_in_a_block_that_fits(
             rows in 1usize..3000, threads in 1usize..20, most in 1usize..200, grain in prop::sample::select(vec![1usize, 16]),

@@ -84,6 +84,7 @@ pub(super) fn run(
                     row_scales: &[],
                     b: weights.as_ptr().cast(),
                     depth,
+                    widened: None,
                 };
                 // SAFETY: `a` is rows of at least depth lanes, the panels were just packed; no two turns
                 // write the same columns, and `Products::check` found them all in `place`.

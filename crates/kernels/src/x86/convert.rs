@@ -2,6 +2,9 @@
 
 use std::arch::x86_64::*;
 
+/// f32 in a register.
+const LANES: usize = 16;
+
 /// Rounds a row to bf16, two to a lane; an odd last one stands with a zero.
 ///
 /// # Safety
@@ -116,4 +119,46 @@ pub(crate) unsafe fn widen_f16(bits: &[u16], out: &mut [f32]) {
             _mm512_mask_storeu_ps(out.as_mut_ptr(), mask, _mm512_cvtph_ps(bits));
         }
     }
+}
+
+/// Quantizes rows as `quantize_rows` does: the same bytes and scales.
+///
+/// # Safety
+/// The processor has AVX-512 F, BW and VL. Rows, bytes and scales have the shapes of `quantize_rows`.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+pub(crate) unsafe fn quantize_row(row: &[f32], flip: u8, out: &mut [u8]) -> f32 {
+    let magnitude = _mm512_set1_epi32(0x7fff_ffff);
+    let mut tops = [_mm512_setzero_si512(); 4];
+    let (chunks, rest) = row.as_chunks::<{ 4 * LANES }>();
+    for chunk in chunks {
+        for (i, top) in tops.iter_mut().enumerate() {
+            // SAFETY: a chunk has four registers.
+            let bits = unsafe { _mm512_loadu_epi32(chunk.as_ptr().add(i * LANES).cast()) };
+            *top = _mm512_max_epu32(*top, _mm512_and_si512(bits, magnitude));
+        }
+    }
+    for chunk in rest.chunks(LANES) {
+        let mask = ((1u32 << chunk.len()) - 1) as __mmask16;
+        // SAFETY: the mask leaves out what is beyond the chunk.
+        let bits = unsafe { _mm512_maskz_loadu_epi32(mask, chunk.as_ptr().cast()) };
+        tops[0] = _mm512_max_epu32(tops[0], _mm512_and_si512(bits, magnitude));
+    }
+    let top =
+        _mm512_max_epu32(_mm512_max_epu32(tops[0], tops[1]), _mm512_max_epu32(tops[2], tops[3]));
+    let top = _mm512_reduce_max_epu32(top);
+    let (scale, inverse) = crate::quantize::scale_of(top);
+    let inverse = _mm512_set1_ps(inverse);
+    let flips = _mm_set1_epi8(flip as i8);
+    for (chunk, out) in row.chunks(LANES).zip(out.chunks_mut(LANES)) {
+        let mask = ((1u32 << chunk.len()) - 1) as __mmask16;
+        // SAFETY: the masks leave out what is beyond the chunks; out is at least as long as the row.
+        unsafe {
+            let value = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, chunk.as_ptr()), inverse);
+            // To the nearest, ties to even, as the processor rounds by default; what is not a number becomes
+            // the integer of least value, whose lowest byte is 0.
+            let bytes = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(value));
+            _mm_mask_storeu_epi8(out.as_mut_ptr().cast(), mask, _mm_xor_si128(bytes, flips));
+        }
+    }
+    scale
 }
