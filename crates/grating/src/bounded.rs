@@ -10,6 +10,10 @@
 //!    those over all candidates; how far the worst winner is below the boundary, as a mean or a quantile;
 //!    each as it is or divided by the spread of the layer's scores) this one computed least at equal
 //!    precision, in nearly every mode and size of the result.
+//!    With them up to which layer it is worth judging at all. What is known of the candidates before the first layer
+//!    (a prior, [`Engine::run_with_prior`](crate::Engine::run_with_prior)) counts as a layer 0, after which
+//!    candidates may be dropped and nobody is accepted: whom it drops costs nothing. The paper knows no
+//!    such layer.
 //! 2. A *factor* that all margins are multiplied by. On the other requests the policy is replayed with every
 //!    factor of a fixed grid, and the least factor is taken whose risk is low enough (conformal risk
 //!    control, Angelopoulos et al. 2022, Theorem 1).
@@ -75,6 +79,9 @@ pub struct BoundedPoint {
 /// What was learned for one mode and size of the result.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bounded {
+    /// As a layer's margin, of the prior; `None` where nobody is dropped by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prior_margin: Option<f32>,
     /// Per layer, from the first, in raw scores; `None` where nobody may be judged.
     pub margins: Vec<Option<f32>>,
     /// Ascending factors.
@@ -88,14 +95,13 @@ impl Bounded {
             let numbered = samples.iter().enumerate();
             numbered.filter(move |it| fits(it.0) == wanted).map(|it| it.1)
         };
-        let margins = margins(part(true), top_k);
-        let factors = (0..GRID_LEN).map(|it| LEAST_FACTOR * GRID_RATIO.powi(it as i32));
-        let mut policy = BoundedError { margins, factor: 0.0 };
+        let teachers: Vec<&Sample<'_>> = part(true).collect();
+        let mut policy = worthwhile(&teachers, margins(&teachers, top_k), mode, top_k)?;
         let controls: Vec<&Sample<'_>> = part(false).collect();
         // Per request, the largest loss from this factor on: the walk is downwards.
         let mut worst = vec![0.0_f64; controls.len()];
         let mut points = Vec::with_capacity(GRID_LEN);
-        for factor in factors.rev() {
+        for factor in factors().rev() {
             policy.factor = factor;
             let outcomes: Vec<Outcome> =
                 controls.iter().map(|it| it.replay(&policy, mode, top_k)).collect::<Result<_>>()?;
@@ -111,7 +117,7 @@ impl Bounded {
             });
         }
         points.reverse();
-        Ok(Bounded { margins: policy.margins, points })
+        Ok(Bounded { prior_margin: policy.prior_margin, margins: policy.margins, points })
     }
 
     /// The point with the least factor whose risk, corrected for the finite number of requests, is at most
@@ -130,22 +136,29 @@ impl Bounded {
     /// The policy at [`point_for`](Self::point_for).
     pub fn policy_for(&self, probability: f64, guarantee: Guarantee) -> Option<BoundedError> {
         let factor = self.point_for(probability, guarantee)?.factor;
-        Some(BoundedError { margins: self.margins.clone(), factor })
+        let Bounded { prior_margin, ref margins, .. } = *self;
+        Some(BoundedError { prior_margin, margins: margins.clone(), factor })
     }
 }
 
-/// Step 1: how far candidates around the boundary still move after each layer.
-fn margins<'a>(samples: impl Iterator<Item = &'a Sample<'a>>, top_k: usize) -> Vec<Option<f32>> {
-    // Per layer: requests, and the sum of the variances.
+/// The grid, ascending.
+fn factors() -> impl DoubleEndedIterator<Item = f32> {
+    (0..GRID_LEN).map(|it| LEAST_FACTOR * GRID_RATIO.powi(it as i32))
+}
+
+/// Step 1: how far candidates around the boundary still move after the prior and after each layer.
+fn margins(samples: &[&Sample<'_>], top_k: usize) -> BoundedError {
+    // Of the prior and per layer: requests, and the sum of the variances.
     let mut sums: Vec<(f64, f64)> = Vec::new();
-    for sample in samples.filter(|it| it.candidates > top_k) {
+    for sample in samples.iter().filter(|it| it.candidates > top_k) {
         let layers = &sample.trace.layers;
         let last = &layers[layers.len() - 1].scores;
         let near = top_k.saturating_sub(NEIGHBORS)..(top_k + NEIGHBORS).min(sample.candidates);
         let near = &sample.order[near];
-        sums.resize(layers.len(), (0.0, 0.0));
-        for (sum, event) in sums.iter_mut().zip(layers).filter(|it| !it.1.scores.is_empty()) {
-            let moves = || near.iter().map(|&it| f64::from(last[it]) - f64::from(event.scores[it]));
+        sums.resize(1 + layers.len(), (0.0, 0.0));
+        let stages = std::iter::once(&sample.trace.prior).chain(layers.iter().map(|it| &it.scores));
+        for (sum, scores) in sums.iter_mut().zip(stages).filter(|it| !it.1.is_empty()) {
+            let moves = || near.iter().map(|&it| f64::from(last[it]) - f64::from(scores[it]));
             let mean = moves().sum::<f64>() / near.len() as f64;
             let variance = moves().map(|it| (it - mean).powi(2)).sum::<f64>() / near.len() as f64;
             *sum = (sum.0 + 1.0, sum.1 + variance);
@@ -155,8 +168,48 @@ fn margins<'a>(samples: impl Iterator<Item = &'a Sample<'a>>, top_k: usize) -> V
     // because a factor can not enlarge 0.
     let margin =
         |(n, sum): (f64, f64)| (n > 0.0).then(|| ((sum / n).sqrt() as f32).max(LEAST_MARGIN));
-    sums.into_iter().map(margin).collect()
+    let mut margins = sums.into_iter().map(margin);
+    BoundedError { prior_margin: margins.next().flatten(), margins: margins.collect(), factor: 0.0 }
 }
+
+/// Step 1, too: up to which layer it is worth judging. One factor is for all layers, and what a late layer
+/// spares, which is little, can cost a larger factor in all layers before it. Chosen by the work that is
+/// left at an error of [`TRIED_RISK`] on these requests; that they are few costs work and no promise.
+fn worthwhile(
+    samples: &[&Sample<'_>],
+    all: BoundedError,
+    mode: Mode,
+    top_k: usize,
+) -> Result<BoundedError> {
+    let mut best: Option<(f64, BoundedError)> = None;
+    for until in 0..all.margins.len() {
+        if until > 0 && all.margins[until - 1].is_none() || until == 0 && all.prior_margin.is_none()
+        {
+            continue;
+        }
+        let mut policy = all.clone();
+        policy.margins[until..].fill(None);
+        let mut cost = 1.0;
+        for factor in factors().rev() {
+            policy.factor = factor;
+            let outcomes: Vec<Outcome> =
+                samples.iter().map(|it| it.replay(&policy, mode, top_k)).collect::<Result<_>>()?;
+            let measured = Measured::mean(outcomes.iter());
+            if 1.0 - measured.precision > TRIED_RISK {
+                break;
+            }
+            cost = measured.latency_share.unwrap_or(measured.candidate_layers_share);
+        }
+        // The later one only where it spares more: equal ones judge less.
+        if best.as_ref().is_none_or(|it| cost < it.0) {
+            best = Some((cost, policy));
+        }
+    }
+    Ok(best.map_or(all, |it| it.1))
+}
+
+/// The share of missing results at which shapes of margins are compared: what people ask for.
+const TRIED_RISK: f64 = 0.01;
 
 /// Candidates on each side of the boundary that teach the margins: enough to measure a spread, near enough
 /// to be in doubt.
@@ -168,6 +221,8 @@ const LEAST_MARGIN: f32 = 1e-2;
 /// Drops and accepts by distance from the boundary, in margins of the layer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BoundedError {
+    /// Of what is known before the first layer; `None`: nobody is dropped by it.
+    pub prior_margin: Option<f32>,
     /// Per layer, from the first, in raw scores; `None`, or no entry: nobody is judged.
     pub margins: Vec<Option<f32>>,
     /// What the margins are multiplied by.
@@ -204,7 +259,10 @@ impl PruningPolicy for BoundedError {
 
 impl BoundedError {
     fn margin(&self, layer: u32) -> Option<f32> {
-        *self.margins.get((layer as usize).checked_sub(1)?)?
+        match (layer as usize).checked_sub(1) {
+            None => self.prior_margin,
+            Some(place) => *self.margins.get(place)?,
+        }
     }
 }
 
@@ -213,7 +271,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{calibrate::tests::Noise, evaluate};
+    use crate::{Trace, calibrate::tests::Noise, evaluate};
 
     fn learn(noise: &mut Noise, n: usize, mode: Mode, k: usize) -> Bounded {
         let traces = noise.traces(n);
@@ -227,16 +285,26 @@ mod tests {
         // Standard errors of the mean that are allowed: one run in thirty thousand would fail by chance,
         // and this one is the same every time.
         const ERRORS: f64 = 4.0;
-        for (mode, k) in [(Mode::Set, 3), (Mode::Order, 2)] {
+        for (mode, k, known) in [
+            (Mode::Set, 3, false),
+            (Mode::Order, 2, false),
+            (Mode::Set, 2, true),
+            (Mode::Order, 3, true),
+        ] {
             let mut noise = Noise(17 + k as u64);
+            let mut draw = |n: usize| -> Vec<Trace> {
+                (0..n).map(|_| if known { noise.known() } else { noise.trace() }).collect()
+            };
             for (guarantee, probability) in [(Guarantee::Result, 0.05), (Guarantee::Request, 0.1)] {
                 let mut losses = Vec::new();
                 let mut share = 0.0;
                 for _ in 0..24 {
-                    let bounded = learn(&mut noise, 80, mode, k);
+                    let traces = draw(80);
+                    let samples = Sample::all(&traces).expect("samples");
+                    let bounded = Bounded::learn(&samples, mode, k).expect("learns");
                     let policy =
                         bounded.policy_for(probability, guarantee).expect("60 requests do");
-                    let new = noise.traces(60);
+                    let new = draw(60);
                     let measured = evaluate(&new, &policy, mode, k).expect("evaluates");
                     share += measured.candidate_layers_share / 24.0;
                     losses.push(match guarantee {
@@ -272,8 +340,10 @@ mod tests {
     #[test]
     fn risks_fall_with_the_factor_and_layers_without_a_head_have_no_margin() {
         let bounded = learn(&mut Noise(4), 40, Mode::Set, 3);
-        assert_eq!(bounded.margins[0], None);
-        assert!(bounded.margins[1..].iter().all(Option::is_some));
+        assert_eq!((bounded.prior_margin, bounded.margins[0]), (None, None));
+        // From the first layer with a head to the last that it is worth to judge after.
+        let judged = bounded.margins[1..].iter().take_while(|it| it.is_some()).count();
+        assert!(judged > 0 && bounded.margins[1 + judged..].iter().all(Option::is_none));
         for pair in bounded.points.windows(2) {
             assert!(pair[0].factor < pair[1].factor);
             assert!(pair[0].result_risk >= pair[1].result_risk);
@@ -284,6 +354,26 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_is_known_before_spares_whole_candidates() {
+        let mut noise = Noise(11);
+        let known: Vec<Trace> = (0..160).map(|_| noise.known()).collect();
+        let unknown: Vec<Trace> =
+            known.iter().map(|it| Trace { prior: Vec::new(), ..it.clone() }).collect();
+        let share = |traces: &[Trace]| {
+            let samples = Sample::all(traces).expect("samples");
+            let bounded = Bounded::learn(&samples, Mode::Order, 2).expect("learns");
+            let point = bounded.point_for(0.05, Guarantee::Result).expect("120 requests do");
+            (bounded.prior_margin, point.measured.candidate_layers_share)
+        };
+        let ((with, less), (without, more)) = (share(&known), share(&unknown));
+        assert!(with.is_some() && without.is_none());
+        assert!(less < more - 0.05, "{less} {more}");
+        // An older calibration has no such margin, and a trace without a prior is not judged by one.
+        let json = serde_json::json!({"margins": [1.0], "points": []});
+        assert_eq!(serde_json::from_value::<Bounded>(json).expect("reads").prior_margin, None);
+    }
+
     proptest! {
         /// The definition, candidate by candidate.
         #[test]
@@ -291,7 +381,7 @@ mod tests {
             raw in prop::collection::vec(-9f32..9.0, 2..20), slot in 0usize..100, factor in 0f32..3.0,
         ) {
             let open_slots = 1 + slot % (raw.len() - 1);
-            let policy = BoundedError { margins: vec![None, Some(2.0)], factor };
+            let policy = BoundedError { prior_margin: None, margins: vec![None, Some(2.0)], factor };
             let active: Vec<usize> = (0..raw.len()).collect();
             let view = LayerView {
                 layer: 2, num_layers: 3, open_slots, active: &active, raw: &raw, scores: &raw,

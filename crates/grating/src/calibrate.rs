@@ -411,7 +411,15 @@ pub(crate) mod tests {
                 ms: f64::from(layer),
                 ..LayerEvent::default()
             });
-            Trace { num_layers: 5, threshold: None, layers: layers.collect() }
+            Trace { num_layers: 5, layers: layers.collect(), ..Trace::default() }
+        }
+
+        /// The same, with something known before.
+        pub(crate) fn known(&mut self) -> Trace {
+            let trace = self.trace();
+            let last = &trace.layers[4].scores;
+            let prior = last.iter().map(|it| it + 3.0 * self.bell()).collect();
+            Trace { prior, ..trace }
         }
 
         pub(crate) fn traces(&mut self, n: usize) -> Vec<Trace> {

@@ -96,6 +96,24 @@ impl Contest {
         layer == self.num_layers || (self.mode != Mode::Off && policy.wants(layer))
     }
 
+    /// Lets a policy drop candidates by what is known of them before the first layer, `prior` in raw scores, and gives
+    /// their indexes. Nobody wins by that, not even who is left with a slot for each: a result has been read.
+    pub(crate) fn judge_prior(
+        &mut self,
+        policy: &dyn PruningPolicy,
+        prior: &[f32],
+        activate: impl Fn(f32) -> f32,
+    ) -> Vec<usize> {
+        if prior.is_empty() || self.is_over() || self.mode == Mode::Off || !policy.wants(0) {
+            return Vec::new();
+        }
+        let scores: Vec<f32> = prior.iter().map(|&it| activate(it)).collect();
+        let mode = std::mem::replace(&mut self.mode, Mode::Order);
+        let verdicts = self.judge(policy, 0, prior, &scores);
+        self.mode = mode;
+        verdicts.dropped
+    }
+
     /// Applies a policy's verdicts after a layer; `raw` and `scores` follow [`active`](Self::active).
     pub(crate) fn judge(
         &mut self,

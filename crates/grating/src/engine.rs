@@ -228,7 +228,8 @@ impl Engine {
     }
 
     /// [`run`](Self::run) with a number for each candidate that is added to its raw score after every layer, so
-    /// that early layers, whose own scores say little, can be pruned on; an empty `prior` adds nothing.
+    /// that early layers, whose own scores say little, can be pruned on; an empty `prior` adds nothing. A policy that
+    /// wants scores after layer 0 may drop candidates by the prior alone, before anything is computed for them.
     ///
     /// # Errors
     /// As [`run`](Self::run), and [`Error::BadOption`] for a prior that is not finite or not of the candidates'
@@ -272,16 +273,22 @@ impl Engine {
         top_k: usize,
         observer: &mut dyn LayerObserver,
     ) -> Result<RerankOutcome> {
+        let mut contest = Contest::new(self.options.mode, candidates.len(), top_k, self.num_layers);
+        let dropped = contest.judge_prior(&*self.policy, prior, Model::activate);
+        if !prior.is_empty() {
+            observer.on_prior(prior, &dropped);
+        }
         let started = Instant::now();
-        let pairs = candidates
+        let pairs = contest
+            .active()
             .iter()
-            .map(|candidate| Ok(self.encoder.encode(query, candidate)?))
+            .map(|&it| Ok(self.encoder.encode(query, candidates[it])?))
             .collect::<Result<Vec<Encoded>>>()?;
         let tokenize_ms = ms_since(started);
         // The clock starts when it is this request's turn: waiting for another is not its forward.
         let mut model = self.lock();
         let started = Instant::now();
-        let mut outcome = self.forward(&mut model, pairs, prior, top_k, observer)?;
+        let mut outcome = self.forward(&mut model, pairs, contest, prior, observer)?;
         outcome.stats.tokenize_ms = tokenize_ms;
         outcome.stats.forward_ms = ms_since(started);
         Ok(outcome)
@@ -311,12 +318,11 @@ impl Engine {
         &self,
         model: &mut Model,
         pairs: Vec<Encoded>,
+        mut contest: Contest,
         prior: &[f32],
-        top_k: usize,
         observer: &mut dyn LayerObserver,
     ) -> Result<RerankOutcome> {
         let num_layers = self.num_layers;
-        let mut contest = Contest::new(self.options.mode, pairs.len(), top_k, num_layers);
         let mut stats = RerankStats { num_layers, ..RerankStats::default() };
         let shared = if self.options.share_prefix { model.shared_prefix(&pairs) } else { 0 };
         let (plan, report) = self.plan(model, &pairs, shared)?;

@@ -7,7 +7,7 @@ use crate::cluster;
 /// What a policy may look at: the candidates still running after a layer.
 #[derive(Debug, Clone, Copy)]
 pub struct LayerView<'a> {
-    /// The layer, from 1.
+    /// The layer, from 1; 0 before the first one, when the scores are what was known before: there only drops count.
     pub layer: u32,
     /// Layers of the model.
     pub num_layers: u32,
@@ -26,10 +26,10 @@ pub trait PruningPolicy: Send + Sync {
     /// One decision per score, in order. Missing decisions count as [`Decision::Keep`].
     fn judge(&self, view: &LayerView<'_>) -> Vec<Decision>;
 
-    /// Whether scores are wanted after this layer; computing them costs little, but not nothing.
+    /// Whether scores are wanted after this layer; computing them costs little, but not nothing. Layer 0 is what is
+    /// known before: it costs nothing, and there is one only where a prior is given.
     fn wants(&self, layer: u32) -> bool {
-        let _ = layer;
-        true
+        layer > 0
     }
 
     /// The dispersion threshold, for the trace; `None` for policies without one.
@@ -102,7 +102,7 @@ impl PruningPolicy for ClusterPruning {
     }
 
     fn wants(&self, layer: u32) -> bool {
-        layer >= self.first_layer
+        layer >= self.first_layer.max(1)
     }
 
     fn threshold(&self) -> Option<f32> {

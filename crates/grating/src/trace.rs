@@ -15,6 +15,12 @@ pub struct Trace {
     pub num_layers: u32,
     /// Dispersion threshold of the policy; `None` without one.
     pub threshold: Option<f32>,
+    /// What was known of each candidate before it was read, in raw scores; part of all scores below. Empty without.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prior: Vec<f32>,
+    /// Candidates that were dropped by the prior alone, before the first layer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dropped_unread: Vec<usize>,
     /// What happened, layer by layer.
     pub layers: Vec<LayerEvent>,
 }
@@ -37,6 +43,11 @@ impl Trace {
             )));
         }
         let candidates = self.layers[0].active.len();
+        let known = self.prior.len();
+        if known > 0 && (known != candidates || self.prior.iter().any(|it| !it.is_finite())) {
+            let why = format!("it has a prior of {known} numbers for {candidates} candidates");
+            return Err(Error::NotReplayable(why));
+        }
         let mut judged = false;
         for (number, event) in (1..).zip(&self.layers) {
             let bad = |why: &str| Err(Error::NotReplayable(format!("layer {number} {why}")));
@@ -61,6 +72,10 @@ impl Trace {
 /// An observer that keeps every layer.
 #[derive(Debug, Clone, Default)]
 pub struct TraceRecorder {
+    /// What was known before.
+    pub prior: Vec<f32>,
+    /// Who was dropped by that alone.
+    pub dropped_unread: Vec<usize>,
     /// The layers so far.
     pub layers: Vec<LayerEvent>,
 }
@@ -69,7 +84,8 @@ impl TraceRecorder {
     /// The trace of the run that was observed, with what [`Engine::num_layers`](crate::Engine::num_layers)
     /// and [`Engine::threshold`](crate::Engine::threshold) say about it.
     pub fn into_trace(self, num_layers: u32, threshold: Option<f32>) -> Trace {
-        Trace { num_layers, threshold, layers: self.layers }
+        let TraceRecorder { prior, dropped_unread, layers } = self;
+        Trace { num_layers, threshold, prior, dropped_unread, layers }
     }
 }
 
@@ -77,6 +93,11 @@ impl LayerObserver for TraceRecorder {
     fn on_layer(&mut self, event: &LayerEvent) -> ControlFlow<()> {
         self.layers.push(event.clone());
         ControlFlow::Continue(())
+    }
+
+    fn on_prior(&mut self, prior: &[f32], dropped: &[usize]) {
+        self.prior = prior.to_vec();
+        self.dropped_unread = dropped.to_vec();
     }
 }
 
@@ -108,6 +129,7 @@ pub fn replay(
     let candidates = trace.full_forward()?;
     let mut contest = Contest::new(mode, candidates, top_k, trace.num_layers);
     let mut active = Vec::new();
+    contest.judge_prior(policy, &trace.prior, sigmoid);
     for event in &trace.layers {
         if contest.is_over() {
             break;
@@ -139,6 +161,8 @@ mod tests {
         Trace {
             num_layers: 3,
             threshold: None,
+            prior: Vec::new(),
+            dropped_unread: Vec::new(),
             layers: vec![
                 layer(1, &[0.0, 0.1, 0.0, 0.1]),
                 layer(2, &[3.0, -3.0, 0.1, 0.2]),

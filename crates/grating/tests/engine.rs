@@ -12,10 +12,10 @@ use std::{
 
 use proptest::prelude::*;
 use riddle_grating::{
-    ClusterPruning, Engine, EngineOptions, Error, LayerView, Mode, Pruning, PruningPolicy,
-    TraceRecorder, replay,
+    BoundedError, ClusterPruning, Engine, EngineOptions, Error, LayerView, Mode, NeverPrune,
+    Pruning, PruningPolicy, TraceRecorder, replay,
 };
-use riddle_types::{Decision, LayerEvent, LayerObserver, RerankOutcome, SilentObserver};
+use riddle_types::{Decision, LayerEvent, LayerObserver, Ranked, RerankOutcome, SilentObserver};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -193,7 +193,7 @@ proptest! {
         let max_tokens = Some(expected(&dir).max_tokens);
         let full = Engine::open(&dir, EngineOptions { max_tokens, ..options() }).expect("opens");
         let (_, layers) = run(&full, &texts, top_k);
-        let trace = TraceRecorder { layers }.into_trace(full.num_layers(), full.threshold());
+        let trace = TraceRecorder { layers, ..TraceRecorder::default() }.into_trace(full.num_layers(), full.threshold());
         let replayed = replay(&trace, &ClusterPruning::new(threshold), mode, top_k).expect("a full trace");
         let pruning = Pruning::Clusters { threshold };
         let engine = Engine::open(&dir, EngineOptions {
@@ -602,6 +602,60 @@ fn a_prior_is_added_after_every_layer() {
     let mut best: Vec<usize> = outcome.ranked.iter().map(|it| it.index).collect();
     best.sort_unstable();
     assert_eq!((best, outcome.stats.layers_run), (vec![0, 1, 2], 2));
+}
+
+/// Candidates that the prior drops are not read: nothing is computed for them, and a replay says the same.
+#[test]
+fn a_prior_may_drop_before_the_first_layer() {
+    let texts = candidates();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let prior: Vec<f32> =
+        (0..texts.len()).map(|it| if it % 3 == 0 { 0.0 } else { -40.0 }).collect();
+    let read: Vec<usize> = (0..texts.len()).filter(|it| it % 3 == 0).collect();
+    let unread: Vec<usize> = (0..texts.len()).filter(|it| it % 3 != 0).collect();
+    let run = |options: EngineOptions, policy: Box<dyn PruningPolicy>, top_k: usize| {
+        let engine = Engine::with_policy(&tiny(), options, policy).expect("opens");
+        let mut recorder = TraceRecorder::default();
+        let outcome = engine
+            .run_with_prior("the lock gate", &texts, &prior, top_k, &mut recorder)
+            .expect("runs");
+        (outcome, recorder.into_trace(engine.num_layers(), None))
+    };
+    let policy =
+        |margins: Vec<Option<f32>>| BoundedError { prior_margin: Some(20.0), margins, factor: 1.0 };
+    let (full, trace) = run(options(), Box::new(NeverPrune), 3);
+    assert_eq!((&trace.prior, &trace.dropped_unread), (&prior, &vec![]));
+    for mode in [Mode::Set, Mode::Order] {
+        for top_k in [1, 3, read.len(), read.len() + 1] {
+            let options = EngineOptions { mode, ..options() };
+            for margins in [vec![], vec![None, Some(1e-3)]] {
+                let (pruned, seen) = run(options.clone(), Box::new(policy(margins.clone())), top_k);
+                let replayed = replay(&trace, &policy(margins), mode, top_k).expect("a full trace");
+                assert_eq!(pruned.ranked.len(), top_k);
+                assert_eq!(pruned.stats.candidate_layers, replayed.candidate_layers);
+                let winners = |it: &[Ranked]| {
+                    it.iter().map(|it| (it.index, it.decided_at_layer)).collect::<Vec<_>>()
+                };
+                assert_eq!(winners(&pruned.ranked), winners(&replayed.ranked), "{mode} {top_k}");
+                // Nobody wins unread, whatever is left.
+                assert!(pruned.ranked.iter().all(|it| it.decided_at_layer > 0));
+                if top_k <= read.len() {
+                    assert_eq!((&seen.dropped_unread, &seen.layers[0].active), (&unread, &read));
+                } else {
+                    // The last slot is for one of those below: all of them are as near to it.
+                    assert_eq!(seen.layers[0].active.len(), texts.len());
+                }
+            }
+        }
+    }
+    // Without a wish, and in mode off, everybody is read; the scores of those who are read are the same.
+    let (off, seen) = run(options(), Box::new(policy(vec![])), 3);
+    assert_eq!((off.ranked, seen.dropped_unread), (full.ranked.clone(), vec![]));
+    let (order, _) =
+        run(EngineOptions { mode: Mode::Order, ..options() }, Box::new(policy(vec![])), 3);
+    for (a, b) in order.ranked.iter().zip(&full.ranked) {
+        assert!(a.index == b.index && (a.raw_score - b.raw_score).abs() < 1e-5);
+    }
 }
 
 #[test]

@@ -77,7 +77,8 @@ fn pruning_real_passages_keeps_every_promise() {
     let full = run(&dir, EngineOptions::default(), query, &texts, TOP_K);
     assert_eq!(full.winners().len(), TOP_K);
     let num_layers = full.outcome.stats.num_layers;
-    let trace = TraceRecorder { layers: full.layers.clone() }.into_trace(num_layers, None);
+    let recorder = TraceRecorder { layers: full.layers.clone(), ..TraceRecorder::default() };
+    let trace = recorder.into_trace(num_layers, None);
     for mode in [Mode::Set, Mode::Order] {
         let pruning = Pruning::Clusters { threshold: THRESHOLD };
         let pruned = run(

@@ -109,8 +109,8 @@ mod tests {
         };
         Trace {
             num_layers: layers.len() as u32,
-            threshold: None,
             layers: (1..).zip(layers).map(layer).collect(),
+            ..Trace::default()
         }
     }
 

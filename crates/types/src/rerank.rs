@@ -64,6 +64,12 @@ pub trait LayerObserver {
     /// Called after each layer. `Break` cancels the run, which frees everything and returns an error.
     fn on_layer(&mut self, event: &LayerEvent) -> ControlFlow<()>;
 
+    /// Called before the first layer of a run with a prior: what is known of each candidate before it is read, and the
+    /// indexes of those that are not read at all because of it.
+    fn on_prior(&mut self, prior: &[f32], dropped: &[usize]) {
+        let _ = (prior, dropped);
+    }
+
     /// What somebody else sets to cancel the run within a layer; asked for once, at the beginning, and looked at
     /// before every micro-batch.
     fn stop_flag(&self) -> Option<Arc<AtomicBool>> {

@@ -167,6 +167,9 @@ fn outcome_of(run: Option<&RerankRun>, place: usize, rank: Option<u32>) -> (Outc
     let Some(run) = run else {
         return (if rank.is_some() { Outcome::Accepted } else { Outcome::Dropped }, 0);
     };
+    if run.dropped_unread.contains(&place) {
+        return (Outcome::Dropped, 0);
+    }
     for event in &run.layers {
         if event.accepted.contains(&place) {
             return (Outcome::Accepted, event.layer);

@@ -350,7 +350,7 @@ const en = {
     vector: "Vector",
     fused: "Fused",
     end: "Decided",
-    fate: (outcome: Outcome, layer: number) => (outcome === "accepted" ? `accepted, layer ${n(layer)}` : outcome === "dropped" ? `dropped, layer ${n(layer)}` : `ran to layer ${n(layer)}`),
+    fate: (outcome: Outcome, layer: number) => (outcome === "accepted" ? `accepted, layer ${n(layer)}` : outcome === "dropped" ? (layer === 0 ? "dropped before layer 1, by meaning alone" : `dropped, layer ${n(layer)}`) : `ran to layer ${n(layer)}`),
     noReranker: "No reranker is in use",
     noRerankerHint: "The order is that of keywords and meaning together. With a reranker, every candidate is read together with the query.",
     toModels: "Choose a reranker",

@@ -68,6 +68,12 @@ impl LayerObserver for Watch<'_> {
             None => ControlFlow::Continue(()),
         }
     }
+
+    fn on_prior(&mut self, prior: &[f32], dropped: &[usize]) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.on_prior(prior, dropped);
+        }
+    }
 }
 
 /// Layers of the model: a pruned run may have ended before the last one.
