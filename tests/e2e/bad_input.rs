@@ -314,7 +314,7 @@ fn a_broken_home_is_told_and_derived_indexes_are_made_anew() {
     assert_eq!(snapshot(&riddle, &FULL_QUERIES), before);
 
     fs::write(riddle.home().join("catalog.sqlite"), vec![b'x'; 8192]).expect("written");
-    for args in [&["index"][..], &["search", "boat"], &["status"]] {
+    for args in [&["index"][..], &["search", "boat"], &["status"], &["status", "--check"]] {
         let line = riddle.run(args).failed(1);
         assert!(line.contains("catalog.sqlite"), "{line}");
     }

@@ -106,6 +106,7 @@ fn json_is_one_value_on_every_command() {
         &["ask", "Which boat?"],
         &["status"],
         &["status", "--files"],
+        &["status", "--check"],
         &["rerank", "--model", &model, &request],
         &["models", "list"],
         &["models", "list", "--available"],

@@ -82,7 +82,7 @@ fn edits_renames_and_deletions_are_followed() {
     ] {
         assert_eq!(riddle.find(query), found, "{query}");
     }
-    let status = riddle.json(&["status"]);
+    let status = riddle.json(&["status", "--check"]);
     assert_eq!(status["states"]["indexed"], 3, "{status:#}");
     assert_eq!(riddle.problems(), [""; 0]);
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use riddle_tests::{Riddle, tiny_model};
+use riddle_tests::{Riddle, tiny_model, write};
 use serde_json::Value;
 
 fn import(riddle: &Riddle, model: &str, name: &str) -> Value {
@@ -100,7 +100,7 @@ fn an_embedder_gives_vectors_and_another_one_takes_over() {
         riddle.json(&["models", "use", name]);
         let report = riddle.json(&["index"]);
         assert_eq!(report["states"]["indexed"], 12, "{report:#}");
-        let status = riddle.json(&["status"]);
+        let status = riddle.json(&["status", "--check"]);
         assert!(status["embedder"].is_string(), "{status:#}");
         assert_eq!(status["problems"], serde_json::json!([]));
         let found = riddle.json(&["search", "boat", "--no-rerank"]);
@@ -212,4 +212,61 @@ fn the_default_embedder_is_packed_and_packed_again_where_that_was_damaged() {
     riddle.run(&[&pull[..], &["--as-published"]].concat()).ok();
     assert!(!packed.exists());
     riddle.run(&["models", "verify"]).ok();
+}
+
+/// An embedder that reads English alone does not order what is in another language; what only it finds stands below.
+#[test]
+fn keywords_decide_where_the_embedder_does_not_read_the_language() {
+    let (riddle, files) = (Riddle::new(), tempfile::TempDir::new().expect("a temporary folder"));
+    for (name, text) in [
+        (
+            "schiff.md",
+            "Die Brücke über den Fluss wurde im Frühling von den Arbeitern mit roter Farbe gestrichen.",
+        ),
+        (
+            "brot.md",
+            "Der Bäcker backt jeden Morgen frisches Brot für alle Nachbarn in der kleinen Straße.",
+        ),
+        (
+            "garten.md",
+            "Im Garten hinter der Mühle wachsen Bohnen, Kürbisse und viele bunte Blumen.",
+        ),
+        (
+            "uhr.md",
+            "Die alte Uhr im Turm schlägt seit dem letzten Winter leider nicht mehr richtig.",
+        ),
+    ] {
+        write(files.path(), name, text);
+    }
+    import(&riddle, "tiny-bert-encoder", "all-MiniLM-L6-v2");
+    riddle.json(&["models", "use", "all-MiniLM-L6-v2"]);
+    riddle.index(files.path());
+    let search = |query: &str| riddle.json(&["search", query, "--no-rerank"]);
+    let says = |found: &serde_json::Value| {
+        found["notices"].as_array().expect("a list").iter().any(|it| {
+            it.as_str().is_some_and(|it| it.starts_with("keywords decide") && it.contains("(de)"))
+        })
+    };
+    let found = search("Wer hat die Brücke über den Fluss mit roter Farbe gestrichen?");
+    assert!(says(&found), "{found:#}");
+    let ranks: Vec<Option<u64>> = found["hits"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|it| it["trace"]["bm25_rank"].as_u64())
+        .collect();
+    let by_keyword: Vec<u64> = ranks.iter().flatten().copied().collect();
+    // What vectors alone find is there, and below.
+    assert!(by_keyword.len() < ranks.len(), "{found:#}");
+    assert!(by_keyword.is_sorted() && ranks[..by_keyword.len()].iter().all(Option::is_some));
+    assert!(found["hits"][0]["path"].as_str().is_some_and(|it| it.ends_with("schiff.md")));
+    // A few words in Latin letters tell no language; what they find does.
+    assert!(says(&search("Brücke")));
+    write(
+        files.path(),
+        "bridge.md",
+        "The bridge over the river was painted red by the workers in spring.",
+    );
+    riddle.index(files.path());
+    assert!(!says(&search("Who painted the bridge over the river red in the spring?")));
 }

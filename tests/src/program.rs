@@ -165,7 +165,7 @@ impl Riddle {
     /// # Panics
     /// When the status has no list of problems.
     pub fn problems(&self) -> Vec<String> {
-        let status = self.json(&["status"]);
+        let status = self.json(&["status", "--check"]);
         let problems = status["problems"].as_array().expect("a list of problems").iter();
         let texts = problems.map(|it| it.as_str().unwrap_or_default().to_owned());
         texts.filter(|it| self.models.is_some() || !it.contains("no embedding model")).collect()
@@ -211,7 +211,7 @@ fn names(response: &Value) -> Vec<String> {
 /// # Panics
 /// When an index holds a chunk twice.
 pub fn snapshot(riddle: &Riddle, queries: &[&str]) -> Value {
-    let status = riddle.json(&["status", "--files"]);
+    let status = riddle.json(&["status", "--files", "--check"]);
     let mut files: Vec<Value> = status["files"]
         .as_array()
         .expect("a list of files")

@@ -252,6 +252,9 @@ pub(crate) struct StatusArgs {
     /// List every file with its state
     #[arg(long)]
     pub(crate) files: bool,
+    /// Read the whole catalog, and say whether it is sound: takes seconds with a hundred thousand passages
+    #[arg(long)]
+    pub(crate) check: bool,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -414,6 +417,9 @@ pub(crate) struct CompressArgs {
     /// Candidates: runs/NAME.trec of the dataset
     #[arg(long, value_name = "NAME")]
     pub(crate) run: String,
+    /// Add the run's scores to the reranker's, as cosines of the embedder that its card names
+    #[arg(long)]
+    pub(crate) run_cosines: bool,
     /// Number formats to measure the model in
     #[arg(long, value_delimiter = ',', value_name = "FORMAT", value_parser = dtypes(),
           default_values = StorePrecision::ALL.map(StorePrecision::as_str))]

@@ -7,7 +7,7 @@ use std::{
     sync::atomic::AtomicBool,
 };
 
-use riddle_rag::{Assistant, Config, InputDocument, Library};
+use riddle_rag::{Assistant, Config, InputDocument, Library, StatusRequest};
 use riddle_types::FileState;
 
 use crate::{
@@ -56,7 +56,10 @@ impl CorpusIndex {
         }
         let indexed = build(dataset, &config, embedder, instruments, stop)?;
         let assistant = Assistant::open(config)?;
-        let report = CorpusReport { embedder: assistant.status(false)?.embedder, ..indexed };
+        let report = CorpusReport {
+            embedder: assistant.status(StatusRequest::default())?.embedder,
+            ..indexed
+        };
         let bytes = serde_json::to_vec(&report).expect("plain data serializes: this is a bug");
         fs::write(&marker, bytes).map_err(|source| Error::Io { path: marker, source })?;
         Ok(CorpusIndex::of_texts(assistant, report))
@@ -96,7 +99,7 @@ impl CorpusIndex {
         }
         drop(library);
         let assistant = Assistant::open(config)?;
-        let status = assistant.status(true)?;
+        let status = assistant.status(StatusRequest { files: true, check: false })?;
         let found: HashSet<PathBuf> = status
             .files
             .iter()

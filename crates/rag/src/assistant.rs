@@ -14,7 +14,7 @@ use riddle_types::{ChunkId, Reranker, StageError};
 
 use crate::{
     AskEvent, AskRequest, AskResponse, ClaimJudge, Config, Error, Outgoing, Pruning, RerankChoice,
-    RerankSettings, Result, SearchHit, SearchRequest, Status, answer,
+    RerankSettings, Result, SearchHit, SearchRequest, Status, StatusRequest, answer,
     card::RerankerCard,
     embedder::{self, Slot},
     local::LocalSlot,
@@ -333,12 +333,12 @@ impl Assistant {
         outgoing::outgoing(self, request, llm)
     }
 
-    /// The state of the home; `files` adds the ledger.
+    /// The state of the home.
     ///
     /// # Errors
     /// When the catalog can not be read.
-    pub fn status(&self, files: bool) -> Result<Status> {
-        status::status(&self.config, &self.catalog, files)
+    pub fn status(&self, request: StatusRequest) -> Result<Status> {
+        status::status(&self.config, &self.catalog, request)
     }
 
     /// Where chunks come from, in order: the path below their root with `/` between folders, or the

@@ -74,10 +74,10 @@ impl RerankerCard {
         scale: Option<f32>,
         cosines: &[Option<f32>],
     ) -> Vec<f32> {
-        // A repository's name has its owner before it, a folder's has not.
-        let name = embedder.rsplit('/').nth(ID_PARTS).unwrap_or_default();
         match &self.prior {
-            Some(prior) if prior.embedder == name => self.prior_of_any(scale, cosines),
+            Some(prior) if prior.embedder == embedder_name(embedder) => {
+                self.prior_of_any(scale, cosines)
+            }
             _ => Vec::new(),
         }
     }
@@ -102,25 +102,39 @@ impl RerankerCard {
         query: &str,
         passages: impl Iterator<Item = &'a str>,
     ) -> Option<String> {
-        if self.languages.is_empty() {
-            return None;
-        }
-        let foreign = |text: &str| {
-            let language = detect_language(text)?;
-            (!self.languages.contains(&language)).then_some(language)
-        };
-        let letters = query.chars().filter(|it| it.is_alphabetic()).count();
-        let not_latin = query.chars().any(|it| it.is_alphabetic() && it > '\u{24f}');
-        if (letters >= LETTERS_OF_A_QUERY || not_latin)
-            && let Some(language) = foreign(query)
-        {
-            return Some(language);
-        }
-        let passages: Vec<Option<String>> =
-            passages.take(PASSAGES_LOOKED_AT).map(foreign).collect();
-        let strange: Vec<&String> = passages.iter().flatten().collect();
-        (2 * strange.len() > passages.len()).then(|| strange[0].clone())
+        foreign_language(&self.languages, query, passages)
     }
+}
+
+/// The name in an embedder's identity: a repository's has its owner before it, a folder's has not.
+pub(crate) fn embedder_name(identity: &str) -> &str {
+    identity.rsplit('/').nth(ID_PARTS).unwrap_or_default()
+}
+
+/// The language (ISO 639-1) that is none of `languages`, if there are any: that of the query, or of most of the first
+/// passages.
+pub(crate) fn foreign_language<'a>(
+    languages: &[impl AsRef<str>],
+    query: &str,
+    passages: impl Iterator<Item = &'a str>,
+) -> Option<String> {
+    if languages.is_empty() {
+        return None;
+    }
+    let foreign = |text: &str| {
+        let language = detect_language(text)?;
+        (!languages.iter().any(|it| it.as_ref() == language)).then_some(language)
+    };
+    let letters = query.chars().filter(|it| it.is_alphabetic()).count();
+    let not_latin = query.chars().any(|it| it.is_alphabetic() && it > '\u{24f}');
+    if (letters >= LETTERS_OF_A_QUERY || not_latin)
+        && let Some(language) = foreign(query)
+    {
+        return Some(language);
+    }
+    let passages: Vec<Option<String>> = passages.take(PASSAGES_LOOKED_AT).map(foreign).collect();
+    let strange: Vec<&String> = passages.iter().flatten().collect();
+    (2 * strange.len() > passages.len()).then(|| strange[0].clone())
 }
 
 #[cfg(test)]

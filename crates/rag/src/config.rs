@@ -93,7 +93,10 @@ impl Config {
     }
 
     /// The directory of a model given by name or path.
-    pub(crate) fn model_dir(&self, name: &str) -> Result<PathBuf> {
+    ///
+    /// # Errors
+    /// [`Error::NoModel`] when neither is there, or the models' folder can not be read.
+    pub fn model_dir(&self, name: &str) -> Result<PathBuf> {
         let as_path = Path::new(name);
         if as_path.join("config.json").is_file() {
             return Ok(as_path.to_path_buf());

@@ -68,7 +68,7 @@ pub use replay::{ReplayDetail, replay_detail};
 pub use request::{
     AskRequest, DEFAULT_CANDIDATES, Earlier, FileStatus, IndexEvent, IndexReport, ModelStatus,
     Pruning, RerankChoice, RerankDocument, RerankRequest, RerankResponse, RerankResult,
-    RerankSettings, RootStatus, SearchRequest, Status,
+    RerankSettings, RootStatus, SearchRequest, Status, StatusRequest,
 };
 pub use rerank::{NO_RERANKER, PriorReranker, open_reranker, replay_trace, rerank};
 pub use response::{

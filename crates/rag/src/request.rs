@@ -290,6 +290,15 @@ pub struct ModelStatus {
     pub active: bool,
 }
 
+/// What [`Status`] is to tell beside what is known at once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StatusRequest {
+    /// List every file.
+    pub files: bool,
+    /// Read the whole catalog and check it, which takes seconds in large libraries.
+    pub check: bool,
+}
+
 /// State of everything.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Status {
@@ -309,8 +318,10 @@ pub struct Status {
     pub index_bytes: BTreeMap<&'static str, u64>,
     /// How fresh the index is.
     pub index: IndexFreshness,
-    /// Hash over path, position and text of every chunk: two homes of the same files agree in it.
-    pub fingerprint: String,
+    /// Hash over path, position and text of every chunk: two homes of the same files agree in it. Only where the
+    /// catalog was checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
     /// Embedder whose vectors are searched; `None` before there is one.
     pub embedder: Option<String>,
     /// Reranker used by default; `None`: the fused order is shown.

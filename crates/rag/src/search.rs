@@ -11,6 +11,7 @@ use std::{
 
 use riddle_catalog::ChunkRecord;
 use riddle_grating::{Engine, Trace};
+use riddle_models::embedder_languages;
 use riddle_retrieval::{Fused, RRF_K, RankedList, fuse};
 use riddle_types::{
     ChunkId, EmbedRole, FileKind, Hit, LayerEvent, LayerObserver, Query, RankTrace, RerankStats,
@@ -19,7 +20,11 @@ use riddle_types::{
 
 use crate::{
     Assistant, Error, IndexFreshness, Order, RerankChoice, Result, SearchHit, SearchRequest,
-    SearchResponse, StageLists, foreground::Foreground, rerank::RERANKER_SETTING, stage, status,
+    SearchResponse, StageLists,
+    card::{embedder_name, foreign_language},
+    foreground::Foreground,
+    rerank::RERANKER_SETTING,
+    stage, status,
     text::passage_text,
 };
 
@@ -57,6 +62,10 @@ pub struct RerankRun {
     pub threshold: Option<f32>,
     /// Cost of the run.
     pub stats: RerankStats,
+    /// What was known of each candidate before; empty without a retrieval prior.
+    pub prior: Vec<f32>,
+    /// Who was dropped by that alone, before the first layer.
+    pub dropped_unread: Vec<usize>,
     /// Its layers; candidate indexes are places in the fused list.
     pub layers: Vec<LayerEvent>,
     /// Indexes of the result, best first.
@@ -69,6 +78,8 @@ impl RerankRun {
         Trace {
             num_layers: self.stats.num_layers,
             threshold: self.threshold,
+            prior: self.prior.clone(),
+            dropped_unread: self.dropped_unread.clone(),
             layers: self.layers.clone(),
         }
     }
@@ -174,10 +185,18 @@ impl Assistant {
             ));
         }
         let end = text.char_indices().nth(MAX_QUERY_CHARS).map_or(text.len(), |(at, _)| at);
-        let Lists { keyword, dense, fused, vector } = self.retrieve(&text[..end], request)?;
+        let Lists { keyword, dense, fused, vector, foreign } =
+            self.retrieve(&text[..end], request)?;
         let mut notices = self.notices.clone();
         if fused.is_empty() && self.catalog.chunk_count()? == 0 {
             notices.push(NOTHING_YET.to_owned());
+        }
+        if let (Some((embedder, _)), Some(language)) = (&vector, &foreign) {
+            let name = embedder_name(embedder);
+            notices.push(format!(
+                "keywords decide: {name} reads {}, and this is in another language ({language})",
+                embedder_languages(name).join(", ")
+            ));
         }
         let by_meaning = !dense.is_empty() || (self.vector.is_some() && self.embedder.is_used());
         Ok(Found {
@@ -298,19 +317,33 @@ impl Assistant {
         });
         let (keyword, (dense, vector)) = (keyword?, dense?);
         let _stage = stage::enter("fuse");
-        let lists =
-            [RankedList { hits: &keyword, weight: 1.0 }, RankedList { hits: &dense, weight: 1.0 }];
-        let fused = fuse(&lists, RRF_K, keyword.len() + dense.len());
-        let wanted: Vec<ChunkId> = fused.iter().map(|it| it.chunk).collect();
+        let fused = |weight: f32| {
+            let lists =
+                [RankedList { hits: &keyword, weight: 1.0 }, RankedList { hits: &dense, weight }];
+            fuse(&lists, RRF_K, keyword.len() + dense.len())
+        };
+        let mut order = fused(1.0);
+        let wanted: Vec<ChunkId> = order.iter().map(|it| it.chunk).collect();
         // A chunk that is gone from the catalog no longer answers, whatever an index still holds.
         let mut records: HashMap<ChunkId, ChunkRecord> =
             self.catalog.chunk_records(&wanted)?.into_iter().map(|it| (it.id, it)).collect();
-        let fused = fused
+        let mut foreign = None;
+        if let Some((embedder, _)) = &vector {
+            let languages = embedder_languages(embedder_name(embedder));
+            // Those of the keywords, of which a model that can not read the language knows nothing.
+            let passages =
+                keyword.iter().filter_map(|it| Some(records.get(&it.chunk)?.text.as_str()));
+            foreign = foreign_language(languages, text, passages);
+        }
+        if foreign.is_some() {
+            order = fused(FILLING_UP);
+        }
+        let fused = order
             .into_iter()
             .filter_map(|it| Some((records.remove(&it.chunk)?, it)))
             .map(|(a, b)| (b, a));
         let fused = fused.collect();
-        Ok(Lists { keyword, dense, fused, vector })
+        Ok(Lists { keyword, dense, fused, vector, foreign })
     }
 
     fn by_vector(
@@ -346,7 +379,12 @@ struct Lists {
     /// Both fused, with what the catalog knows.
     fused: Vec<(Fused, ChunkRecord)>,
     vector: Option<QueryVector>,
+    /// The language of query or passages, if the embedder does not read it.
+    foreign: Option<String>,
 }
+
+/// Weight of a list that moves nobody in the other: it breaks ties and stands below.
+const FILLING_UP: f32 = 1e-3;
 
 /// Cosine of two vectors; 0 where one has no length.
 fn cosine(a: &[f32], b: &[f32]) -> f32 {
@@ -371,7 +409,7 @@ fn reranked(
         .map(|(_, it)| passage_text(it.title.as_deref(), &it.heading, &it.text))
         .collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    let mut keep = Keep { layers: Vec::new(), inner: observer };
+    let mut keep = Keep { dropped_unread: Vec::new(), layers: Vec::new(), inner: observer };
     let outcome = engine
         .rerank_with_prior(&found.query, &texts, prior, k, &mut keep)
         .map_err(Error::stage("reranking"))?;
@@ -398,6 +436,8 @@ fn reranked(
         model: engine.model().to_owned(),
         threshold: engine.threshold(),
         stats,
+        prior: prior.to_vec(),
+        dropped_unread: keep.dropped_unread,
         layers: keep.layers,
         ranked: outcome.ranked.iter().map(|it| it.index).collect(),
     })
@@ -405,6 +445,7 @@ fn reranked(
 
 /// Keeps the layers and passes them on.
 struct Keep<'a> {
+    dropped_unread: Vec<usize>,
     layers: Vec<LayerEvent>,
     inner: &'a mut dyn LayerObserver,
 }
@@ -413,6 +454,11 @@ impl LayerObserver for Keep<'_> {
     fn on_layer(&mut self, event: &LayerEvent) -> ControlFlow<()> {
         self.layers.push(event.clone());
         self.inner.on_layer(event)
+    }
+
+    fn on_prior(&mut self, prior: &[f32], dropped: &[usize]) {
+        self.dropped_unread = dropped.to_vec();
+        self.inner.on_prior(prior, dropped);
     }
 
     fn stop_flag(&self) -> Option<Arc<AtomicBool>> {

@@ -9,8 +9,8 @@ use std::{
 use riddle_catalog::{ActiveEmbedder, Catalog};
 
 use crate::{
-    Config, FileStatus, IndexFreshness, ModelStatus, Result, RootStatus, Status, derived, embedder,
-    library::AS_OF_SETTING, rerank,
+    Config, FileStatus, IndexFreshness, ModelStatus, Result, RootStatus, Status, StatusRequest,
+    derived, embedder, library::AS_OF_SETTING, rerank,
 };
 
 /// Seconds since 1970.
@@ -36,7 +36,7 @@ pub(crate) fn freshness(catalog: &Catalog) -> Result<IndexFreshness> {
 }
 
 /// Everything about a home.
-pub(crate) fn status(config: &Config, catalog: &Catalog, files: bool) -> Result<Status> {
+pub(crate) fn status(config: &Config, catalog: &Catalog, request: StatusRequest) -> Result<Status> {
     let confined = catalog.confined()?;
     let roots = catalog
         .roots()?
@@ -64,7 +64,12 @@ pub(crate) fn status(config: &Config, catalog: &Catalog, files: bool) -> Result<
             name: it.name,
         })
         .collect();
-    let problems = problems(config, catalog, active.as_ref(), &wanted)?;
+    let mut problems = problems(config, catalog, active.as_ref(), &wanted)?;
+    let mut fingerprint = None;
+    if request.check {
+        problems.splice(0..0, catalog.check()?);
+        fingerprint = Some(catalog.fingerprint()?);
+    }
     Ok(Status {
         home: config.home.clone(),
         roots,
@@ -78,12 +83,12 @@ pub(crate) fn status(config: &Config, catalog: &Catalog, files: bool) -> Result<
             ("vector", bytes_below(&config.home.join("vector"))),
         ]),
         index: freshness(catalog)?,
-        fingerprint: catalog.fingerprint()?,
+        fingerprint,
         embedder: active.map(|it| it.id),
         reranker,
         models,
         problems,
-        files: if files { Some(ledger(catalog)?) } else { None },
+        files: if request.files { Some(ledger(catalog)?) } else { None },
     })
 }
 
@@ -94,7 +99,7 @@ fn problems(
     active: Option<&ActiveEmbedder>,
     wanted: &str,
 ) -> Result<Vec<String>> {
-    let mut problems = catalog.check()?;
+    let mut problems = Vec::new();
     let last = catalog.last_seq()?;
     if catalog.chunk_count()? > 0 {
         if derived::keyword_seq(config) != Some(last) {

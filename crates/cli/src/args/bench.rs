@@ -41,9 +41,9 @@ pub(crate) struct BenchModelArgs {
     /// A published model's shape with random weights, written if it is not there
     #[arg(long, value_name = "SHAPE", value_parser = shapes())]
     pub(crate) shape: Option<Shape>,
-    /// A model's directory
-    #[arg(long, value_name = "DIR")]
-    pub(crate) model: Option<PathBuf>,
+    /// A model, by name or directory
+    #[arg(long, value_name = "NAME|DIR")]
+    pub(crate) model: Option<String>,
     /// How a shape's weights are stored [default: as the model was published]
     #[arg(long, value_name = "FORMAT", value_parser = formats(), conflicts_with = "model")]
     pub(crate) format: Option<NumberFormat>,

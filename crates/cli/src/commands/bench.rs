@@ -128,7 +128,9 @@ fn model(
         return Ok(prepare(shape, what.format.unwrap_or(shape.published_format()), &root)?);
     }
     // The command line asks for one of the two.
-    what.model.clone().ok_or_else(|| Failure::usage("give --shape SHAPE or --model DIR"))
+    let name = what.model.as_deref();
+    let name = name.ok_or_else(|| Failure::usage("give --shape SHAPE or --model NAME"))?;
+    Ok(context.config.model_dir(name)?)
 }
 
 fn candidates(what: &BenchModelArgs) -> usize {

@@ -106,6 +106,9 @@ fn measure(variant: &Variant, args: &CompressArgs, context: &Context) -> Result<
     }
     command.args(["--offline", "--json", "eval"]).arg(&args.dataset);
     command.args(["--run", &args.run, "--mode", "off", "--model"]).arg(&variant.dir);
+    if args.run_cosines {
+        command.arg("--run-cosines");
+    }
     if let Some(limit) = args.limit_queries {
         command.args(["--limit-queries", &limit.to_string()]);
     }

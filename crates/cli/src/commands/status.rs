@@ -1,6 +1,6 @@
 //! `riddle status`.
 
-use riddle_rag::{Assistant, FileStatus, Status};
+use riddle_rag::{Assistant, FileStatus, Status, StatusRequest};
 
 use crate::{
     args::StatusArgs,
@@ -14,7 +14,8 @@ use crate::{
 
 /// Shows the state of everything.
 pub(crate) fn run(args: &StatusArgs, context: &Context) -> Result<(), Failure> {
-    let status = Assistant::open(context.config.clone())?.status(args.files)?;
+    let status = Assistant::open(context.config.clone())?
+        .status(StatusRequest { files: args.files, check: args.check })?;
     if context.json {
         return context.out.json(&with_measures(&status, &Times::new())?);
     }
