@@ -4,20 +4,23 @@
 
 MODEL is a BERT of sentence-transformers (all-MiniLM-L6-v2), TEXTS has a text per line. ONNX Runtime runs as
 fastembed runs it: batches of 256 in the given order, padded to their longest; and once more in batches of 32,
-which suit it better. Rounds go there and back; the table shows medians. Exported and converted models are kept in
+which suit it better. fastembed itself runs the same exported model. Rounds go there and back; the table shows medians. Exported and converted models are kept in
 `--work`. Cosines are those to ONNX Runtime in f32.
 """
 
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-PEERS = ["ort-f32", "ort-f32-small", "ort-int8", "ort-int8-small", "ours-f32", "ours-int8"]
+PEERS = [
+    "fastembed-f32", "fastembed-int8", "ort-f32", "ort-f32-small", "ort-int8", "ort-int8-small", "ours-f32", "ours-int8",
+]
 
 
 def main():
@@ -34,7 +37,16 @@ def main():
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
     if args.peer:
-        embed_ort(args)
+        texts = args.texts.read_text().splitlines()
+        embed = open_fastembed(args) if args.peer.startswith("fastembed") else open_ort(args)
+        embed(texts[:256])
+        times = []
+        for _ in range(3):
+            started = time.perf_counter()
+            vectors = embed(texts)
+            times.append(time.perf_counter() - started)
+        vectors_file(args, args.peer).write_text(json.dumps(vectors.tolist()))
+        print(len(texts) / statistics.median(times))
         return
     rates = {peer: [] for peer in args.peers.split(",")}
     for round_ in range(args.rounds):
@@ -68,7 +80,32 @@ def measure(args, peer):
     return float(run.stdout.splitlines()[-1])
 
 
-def embed_ort(args):
+def open_fastembed(args):
+    import numpy
+    from fastembed import TextEmbedding
+
+    # It takes a folder as the hub has it.
+    dtype = args.peer.removeprefix("fastembed-")
+    folder = args.work / args.peer
+    folder.mkdir(exist_ok=True)
+    for name in ("config.json", "tokenizer.json"):
+        shutil.copy(args.model / name, folder)
+    settings = json.loads((args.model / "tokenizer_config.json").read_text())
+    marks = {key: it for key, it in settings.items() if key.endswith("_token")}
+    (folder / "special_tokens_map.json").write_text(json.dumps(marks))
+    (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "max_length": token_limit(args)}))
+    shutil.copy(onnx_file(args, dtype), folder / "model.onnx")
+    model = TextEmbedding(
+        "sentence-transformers/all-MiniLM-L6-v2", threads=args.threads, specific_model_path=str(folder),
+    )
+    return lambda texts: numpy.array(list(model.embed(texts)))
+
+
+def token_limit(args):
+    return json.loads((args.model / "sentence_bert_config.json").read_text())["max_seq_length"]
+
+
+def open_ort(args):
     import numpy
     import onnxruntime
     from tokenizers import Tokenizer
@@ -81,9 +118,7 @@ def embed_ort(args):
     names = [it.name for it in session.get_inputs()]
     tokenizer = Tokenizer.from_file(str(args.model / "tokenizer.json"))
     tokenizer.enable_padding(pad_id=0, pad_token="[PAD]")
-    limit = json.loads((args.model / "sentence_bert_config.json").read_text())["max_seq_length"]
-    tokenizer.enable_truncation(limit)
-    texts = args.texts.read_text().splitlines()
+    tokenizer.enable_truncation(token_limit(args))
     batch = 32 if args.peer.endswith("-small") else 256
 
     def embed(some):
@@ -98,14 +133,9 @@ def embed_ort(args):
         mean = (hidden * mask).sum(1) / mask.sum(1)
         return mean / numpy.linalg.norm(mean, axis=1, keepdims=True)
 
-    embed(texts[:batch])
-    times = []
-    for _ in range(3):
-        started = time.perf_counter()
-        vectors = [embed(texts[first : first + batch]) for first in range(0, len(texts), batch)]
-        times.append(time.perf_counter() - started)
-    vectors_file(args, args.peer).write_text(json.dumps(numpy.concatenate(vectors).tolist()))
-    print(len(texts) / statistics.median(times))
+    return lambda texts: numpy.concatenate(
+        [embed(texts[first : first + batch]) for first in range(0, len(texts), batch)]
+    )
 
 
 def onnx_file(args, dtype):

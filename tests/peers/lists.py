@@ -2,7 +2,7 @@
 
     venv/bin/python lists.py path/to/hotpot500 minilm-dense-top50 MODEL --riddle target/release/riddle --work FOLDER
 
-MODEL holds published weights of the same shape (any BERT of 6 layers and width 384 with one label): how fast ONNX Runtime
+The scores of the run must be cosines. MODEL holds published weights of the same shape (any BERT of as many layers and the width 384 with one label): how fast ONNX Runtime
 computes it does not depend on their values. It runs all layers for all candidates, in one batch that is padded to its
 longest. Ours runs in a process of its own each time, reading its weights. Forward passes alone are compared; the table has a
 row per list, and the medians.
@@ -65,19 +65,21 @@ def requests(args):
     queries = {it["_id"]: it["text"] for it in map(json.loads, (args.dataset / "queries.jsonl").open())}
     candidates = {}
     for line in (args.dataset / "runs" / f"{args.run}.trec").open():
-        query, _, document, *_ = line.split()
-        candidates.setdefault(query, []).append(documents[document])
+        query, _, document, _, score, *_ = line.split()
+        # The run's scores are cosines of the embedder that the reranker's prior is for.
+        candidates.setdefault(query, []).append({"text": documents[document], "cosine": float(score)})
     step = max(1, len(candidates) // args.lists)
     for query in list(candidates)[: step * args.lists : step]:
         yield {"query": queries[query], "documents": candidates[query], "top_n": 10}
 
 
 def peer(args, score, request):
-    score(request["query"], request["documents"])
+    texts = [it["text"] for it in request["documents"]]
+    score(request["query"], texts)
     times = []
     for _ in range(args.inner):
         started = time.perf_counter()
-        score(request["query"], request["documents"])
+        score(request["query"], texts)
         times.append((time.perf_counter() - started) * 1e3)
     return statistics.median(times)
 

@@ -13,7 +13,7 @@ Peers: hf-f32 and hf-bf16 (Hugging Face transformers), ort-f32 and ort-int8 (ONN
 quantization), riddle-f32, riddle-bf16 (products of bf16), riddle-int8 and riddle-q4 (stores that `riddle models
 convert` makes, once, into `--work`), and riddle-window (the published weights, two layers and a tenth of the
 embedding rows in memory). Decoders are compared with transformers only. `riddle bench rerank --peers` runs
-this script; RIDDLE_FORCE_ISA holds our side back to older instructions.
+this script; RIDDLE_FORCE_ISA holds our side back to older instructions, older_cpu.py ONNX Runtime.
 """
 
 import argparse

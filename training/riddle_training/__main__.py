@@ -48,7 +48,9 @@ def main() -> None:
         if args.method not in methods:
             parser.error(f"{args.methods} has {', '.join(methods)}, not {args.method}")
         prune(prepared, args.model, config, methods[args.method], run)
-        export(run, args.base, args.output or run / "model", config.get("card"))
+        # What the finished model's card says of its prior holds for what is left of it.
+        card = json.loads((args.model / "config.json").read_text()).get("riddle", config.get("card"))
+        export(run, args.base, args.output or run / "model", card)
     else:
         # Without the step `prior` the scale that was trained with.
         fitted = run / "card.json"
