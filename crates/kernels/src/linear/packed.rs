@@ -159,17 +159,15 @@ fn block(
         // of one; no two turns share rows and columns; `place` has them all (`Products::check`); a tile's panels
         // fit where they are widened.
         unsafe {
-            let b =
-                matrix.blocks().as_ptr().cast::<u32>().add(first / PANEL * packed_depth * PANEL);
-            let a = lanes.as_ptr().cast();
+            let packed = matrix.blocks().as_ptr().cast::<u32>();
             let block = Block {
                 micro,
-                a,
+                a: lanes.as_ptr().cast(),
                 stride: depth,
                 first_row,
                 rows: count,
                 row_scales: scales,
-                b,
+                b: packed.add(first / PANEL * packed_depth * PANEL),
                 depth,
                 widened: (form.kind == Kind::Int16).then_some(widened.as_mut_ptr().cast()),
             };
