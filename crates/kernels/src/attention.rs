@@ -198,19 +198,43 @@ pub fn attention(work: Attention<'_>, out: &mut [f32], scratch: &mut [f32]) {
     };
     let kv_heads = work.shape.kv_heads;
     let tasks = (work.cu_seqlens.len() - 1) * kv_heads * chunks;
+    let task = |number: usize| {
+        let (sequence, rest) = (number / (kv_heads * chunks), number % (kv_heads * chunks));
+        (number < tasks).then_some(Task { sequence, kv_head: rest / chunks, chunk: rest % chunks })
+    };
     let next = AtomicUsize::new(0);
+    let threads = scratch.len() / share;
     let out = SharedOut(out.as_mut_ptr());
     scratch.par_chunks_exact_mut(share).for_each(|scratch| {
         let mut run = head::Run::new(&work, layout, scratch);
         loop {
-            let task = next.fetch_add(1, Ordering::Relaxed);
-            if task >= tasks {
-                break;
-            }
-            let (sequence, rest) = (task / (kv_heads * chunks), task % (kv_heads * chunks));
-            run.chunk(sequence, rest / chunks, rest % chunks, out);
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(this) = task(number) else { break };
+            // Tasks take about as long, so that the threads take turns.
+            run.chunk(this, task(number + threads), out);
         }
     });
+}
+
+/// The part of the work that is done at a time.
+#[derive(Debug, Clone, Copy)]
+struct Task {
+    sequence: usize,
+    kv_head: usize,
+    /// Of the sequence's queries.
+    chunk: usize,
+}
+
+/// Asks for what will be read: a head's rows lie far apart, where no prefetcher of the processor looks.
+fn prefetch<T>(values: &[T]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in values.chunks((64 / size_of::<T>()).max(1)) {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: a prefetch reads nothing that the program sees, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = values;
 }
 
 /// The output's pointer, shared by tasks that write disjoint parts of it.

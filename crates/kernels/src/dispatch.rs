@@ -86,6 +86,12 @@ pub(crate) fn has_avx512() -> bool {
     isa::current() >= Isa::Avx512
 }
 
+/// Whether there are instructions for bf16 besides.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn has_avx512_bf16() -> bool {
+    isa::current() >= Isa::Avx512Vnni && is_x86_feature_detected!("avx512bf16")
+}
+
 /// Whether to use what the `avx2` versions are compiled for.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn has_avx2() -> bool {

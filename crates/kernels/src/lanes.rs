@@ -1,7 +1,10 @@
 //! Rows of numbers into lanes, and lanes into panels (see [`micro`](crate::micro)).
 
 #[cfg(target_arch = "x86_64")]
-use crate::isa::{self, Isa};
+use crate::{
+    dispatch::has_avx512_bf16,
+    isa::{self, Isa},
+};
 use crate::{
     dispatch::multiversion,
     micro::{Kind, PANEL},
@@ -20,7 +23,7 @@ pub(crate) fn row_to_lanes(row: &[f32], scale: f32, kind: Kind, lanes: &mut [f32
         Kind::F32 => scaled(row, scale, lanes),
         _ => {
             #[cfg(target_arch = "x86_64")]
-            if isa::current() >= Isa::Avx512Vnni && is_x86_feature_detected!("avx512bf16") {
+            if has_avx512_bf16() {
                 // SAFETY: the processor has the features.
                 return unsafe { crate::x86::round_row(row, scale, lanes) };
             }
@@ -90,9 +93,21 @@ multiversion! {
     }
 }
 
+/// Two rows side by side: each column's two numbers in a lane, for up to 16 columns.
+pub(crate) fn join_rows(first: &[f32], second: &[f32], lanes: &mut [f32]) {
+    #[cfg(target_arch = "x86_64")]
+    if has_avx512_bf16()
+        && let (Ok(first), Ok(second)) = (first.try_into(), second.try_into())
+        && let Ok(lanes) = lanes.try_into()
+    {
+        // SAFETY: the processor has the features.
+        return unsafe { crate::x86::join_rows(first, second, lanes) };
+    }
+    portable_join(first, second, lanes);
+}
+
 multiversion! {
-    /// Two rows side by side: each column's two numbers in a lane, for 16 columns.
-    pub(crate) fn join_rows(first: &[f32], second: &[f32], lanes: &mut [f32]) {
+    fn portable_join(first: &[f32], second: &[f32], lanes: &mut [f32]) {
         for ((lane, &first), &second) in lanes.iter_mut().zip(first).zip(second) {
             *lane = pair_of(first, second);
         }
@@ -120,6 +135,16 @@ mod tests {
                 let bits = lanes[i / 2].to_bits();
                 let value = if i % 2 == 0 { bits << 16 } else { bits & 0xffff_0000 };
                 prop_assert!((f32::from_bits(value) - expected).abs() <= f32::MIN_POSITIVE);
+            }
+        }
+
+        #[test]
+        fn joined_rows_are_pairs(rows in prop::collection::vec((-2f32..2.0, -2f32..2.0), 1..17)) {
+            let (first, second): (Vec<f32>, Vec<f32>) = rows.iter().copied().unzip();
+            let mut lanes = vec![9.0; rows.len()];
+            join_rows(&first, &second, &mut lanes);
+            for (lane, (a, b)) in lanes.iter().zip(rows) {
+                prop_assert_eq!(lane.to_bits(), pair_of(a, b).to_bits());
             }
         }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rayon::prelude::*;
 
 use super::{
-    AttentionShape, Rows, SharedOut, few,
+    AttentionShape, Rows, SharedOut, Task, few,
     head::{Layout, Places, Run, Work},
 };
 use crate::{Precision, half_floats::widen_f16};
@@ -153,7 +153,8 @@ pub fn cached_attention(work: CachedAttention<'_>, out: &mut [f32], scratch: &mu
             }
             // The last chunks see the most keys: they begin.
             let (kv_head, chunk) = (task % work.shape.kv_heads, task / work.shape.kv_heads);
-            run.chunk(tokens, kv_head, chunks - 1 - chunk, out);
+            let task = Task { sequence: tokens, kv_head, chunk: chunks - 1 - chunk };
+            run.chunk(task, None, out);
         }
     });
 }

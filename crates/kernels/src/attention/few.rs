@@ -10,13 +10,14 @@ use std::{
 use rayon::prelude::*;
 
 use super::{
-    AttentionShape, CachedAttention,
+    AttentionShape, CachedAttention, prefetch,
     softmax::{State, cap, softmax_tile},
 };
 use crate::{
     dispatch::{mul_add, multiversion},
     elementwise::exp,
     half_floats::widen_f16,
+    micro::PANEL,
 };
 
 /// Tokens up to which the tiles would be mostly empty.
@@ -208,12 +209,15 @@ impl Split<'_> {
         let queries = &queries[kv_head * rows * dim..][..rows * dim];
         // A share of the next block for each head, keys before keys and values before values.
         let ahead = positions.start * stride + BLOCK * stride + kv_head * BLOCK * dim;
-        prefetch(work.keys, ahead, BLOCK * dim);
+        let share = |of: &[u16]| {
+            let rest = of.get(ahead..).unwrap_or(&[]);
+            prefetch(&rest[..rest.len().min(BLOCK * dim)]);
+        };
+        share(work.keys);
         multiply(queries, keys, scores, wide);
         for (row, scores) in scores.chunks_exact_mut(BLOCK).enumerate() {
-            let scores = &mut scores[..count];
             if let Some(most) = work.softcap {
-                cap(scores, most);
+                cap(&mut scores[..count], most);
             }
             let (from, to) = work.seen_by(row % tokens);
             let to = to.clamp(positions.start, positions.end) - positions.start;
@@ -224,9 +228,10 @@ impl Split<'_> {
                 values: &mut state.values[row * dim..][..dim],
                 width: dim,
             };
-            softmax_tile(scores, count, count, &[bounds], &mut own);
+            let columns = count.next_multiple_of(PANEL);
+            softmax_tile(scores, BLOCK, columns, &[bounds], &mut own, None);
         }
-        prefetch(work.values, ahead, BLOCK * dim);
+        share(work.values);
         weigh(scores, values, state.values, wide);
     }
 }
@@ -258,18 +263,6 @@ impl HalfRows<'_> {
         assert!(rows * self.dim <= others && rows * BLOCK <= columns && self.count <= BLOCK);
         crate::dispatch::has_avx512() && self.dim.is_multiple_of(16)
     }
-}
-
-/// Asks for elements from `from` on: a head's rows lie far apart, where no prefetcher of the processor looks.
-fn prefetch(bits: &[u16], from: usize, count: usize) {
-    #[cfg(target_arch = "x86_64")]
-    for line in bits.get(from..).unwrap_or(&[]).chunks(32).take(count / 32) {
-        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing that the program sees, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (bits, from, count);
 }
 
 /// Products of queries `[rows, dim]` with keys, to rows of [`BLOCK`] scores; `wide` has room for the keys.

@@ -3,11 +3,13 @@
 use std::ops::Range;
 
 use super::{
-    AttentionShape, SharedOut,
+    AttentionShape, SharedOut, Task,
     softmax::{State, cap, softmax_tile},
 };
 use crate::{
-    Precision, isa,
+    Precision,
+    dispatch::multiversion,
+    isa,
     lanes::{interleave, join_rows, row_to_lanes},
     micro::{Kind, MOST_ROWS, Micro, Operands, PANEL, TILE_COLUMNS, Tile, micro},
     scalar,
@@ -45,6 +47,9 @@ pub(super) trait Work: Sync {
 
     /// A row of queries' head.
     fn query(&self, row: usize, head: usize) -> &[f32];
+
+    /// Asks for what a token's row holds of the heads that share `kv_head`, which will be read soon.
+    fn ahead(&self, _row: usize, _kv_head: usize) {}
 
     /// Key `key` of the sequence that starts at `start`, or its values; `wide` has room for it.
     fn row<'a>(
@@ -110,7 +115,7 @@ impl Layout {
             panel,
             MOST_ROWS * width,
             MOST_ROWS * keys,
-            MOST_ROWS * keys,
+            MOST_ROWS * keys / 2,
             rows * width,
             rows,
             rows,
@@ -121,6 +126,17 @@ impl Layout {
     /// Elements of all parts, and of what the first one's alignment may take.
     pub(super) fn len(self) -> usize {
         self.parts().iter().sum::<usize>() + LINE
+    }
+}
+
+multiversion! {
+    /// Adds a tile's rows of f32 to rows of sums.
+    fn add_tile(sums: &mut [f32], width: usize, columns: usize, tile: &[[u32; TILE_COLUMNS]]) {
+        for (sums, tile) in sums.chunks_mut(width).zip(tile) {
+            for (sum, bits) in sums[..columns].iter_mut().zip(tile) {
+                *sum += f32::from_bits(*bits);
+            }
+        }
     }
 }
 
@@ -178,17 +194,22 @@ impl<'a, W: Work> Run<'a, W> {
         }
     }
 
-    /// Chunk `chunk` of the queries of sequence `sequence`, for the heads that share `kv_head`.
-    pub(super) fn chunk(&mut self, sequence: usize, kv_head: usize, chunk: usize, out: SharedOut) {
+    /// A chunk of queries of the heads that share keys; `next` is what this thread probably does after it.
+    pub(super) fn chunk(&mut self, task: Task, next: Option<Task>, out: SharedOut) {
+        let Task { sequence, kv_head, chunk } = task;
         let Places { places, first_row, start, length } =
             self.work.places(sequence, chunk, self.layout.chunk);
         if places.is_empty() {
             return;
         }
-        let rows = self.work.shape().group() * places.len();
+        let shape = self.work.shape();
+        let group = shape.group();
+        let rows = group * places.len();
         self.tops[..rows].fill(f32::NEG_INFINITY);
         self.totals[..rows].fill(0.0);
         self.sums[..rows * self.layout.width].fill(0.0);
+        let (mut ahead, next_head) = self.rows_of(next);
+        let share = ahead.len().div_ceil(places.len().div_ceil(self.micro.rows));
         let _entered = self.micro.enter();
         let (from, _) = self.work.seen(places.start, length);
         let (_, to) = self.work.seen(places.end - 1, length);
@@ -197,6 +218,7 @@ impl<'a, W: Work> Run<'a, W> {
             self.pack(start, kv_head, block.clone());
             for head in 0..self.work.shape().group() {
                 for place in places.clone().step_by(self.micro.rows) {
+                    ahead.by_ref().take(share).for_each(|row| self.work.ahead(row, next_head));
                     let tile = place..places.end.min(place + self.micro.rows);
                     let row = first_row + place - places.start;
                     let state = head * places.len() + place - places.start;
@@ -205,6 +227,15 @@ impl<'a, W: Work> Run<'a, W> {
             }
         }
         self.finish(places.len(), first_row, kv_head, out);
+    }
+
+    /// The tokens of a task's chunk and its head.
+    fn rows_of(&self, task: Option<Task>) -> (Range<usize>, usize) {
+        let Some(Task { sequence, kv_head, chunk }) = task else { return (0..0, 0) };
+        let step = self.layout.chunk;
+        let Places { start, length, .. } = self.work.places(sequence, chunk, step);
+        let from = (chunk * step).min(length);
+        (start + from..start + length.min(from + step), kv_head)
     }
 
     /// Packs a block of keys and values.
@@ -314,7 +345,8 @@ impl<'a, W: Work> Run<'a, W> {
             values: &mut self.sums[state * layout.width..][..count * layout.width],
             width: layout.width,
         };
-        softmax_tile(self.scores, layout.keys, columns, &bounds[..count], &mut softmax);
+        let lanes = (kind != Kind::F32).then_some(&mut *self.weights);
+        softmax_tile(self.scores, layout.keys, columns, &bounds[..count], &mut softmax, lanes);
         self.weigh(count, panels, state);
     }
 
@@ -322,16 +354,6 @@ impl<'a, W: Work> Run<'a, W> {
     fn weigh(&mut self, count: usize, panels: Range<usize>, state: usize) {
         let Run { layout, kind, micro, .. } = *self;
         let (columns, stride) = (panels.len() * PANEL, layout.keys / kind.per_lane());
-        if kind != Kind::F32 {
-            for (row, lanes) in self
-                .scores
-                .chunks_exact(layout.keys)
-                .zip(self.weights.chunks_exact_mut(stride))
-                .take(count)
-            {
-                row_to_lanes(&row[..columns], 1.0, kind, &mut lanes[..columns / kind.per_lane()]);
-            }
-        }
         let weights = if kind == Kind::F32 { &*self.scores } else { &*self.weights };
         for panel in (0..layout.width / PANEL).step_by(micro.panels) {
             let count_panels = micro.panels.min(layout.width / PANEL - panel);
@@ -350,13 +372,8 @@ impl<'a, W: Work> Run<'a, W> {
             // SAFETY: the weights were just written for these columns, the values by `pack` up to the end of the
             // block's last panel; a tile takes what a kernel gives.
             unsafe { (micro.run)(operands) };
-            let sums = self.sums[state * layout.width..].chunks_exact_mut(layout.width);
-            for (sums, tile) in sums.zip(&self.tile.0).take(count) {
-                let columns = panel * PANEL..(panel + count_panels) * PANEL;
-                for (sum, bits) in sums[columns].iter_mut().zip(tile) {
-                    *sum += f32::from_bits(*bits);
-                }
-            }
+            let sums = &mut self.sums[state * layout.width + panel * PANEL..];
+            add_tile(sums, layout.width, count_panels * PANEL, &self.tile.0[..count]);
         }
     }
 

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::{
     Attention, AttentionShape, Mask, Queries,
     head::{Places, Work},
+    prefetch,
 };
 use crate::Precision;
 
@@ -56,6 +57,17 @@ impl Work for Attention<'_> {
     fn query(&self, row: usize, head: usize) -> &[f32] {
         let dim = self.shape.head_dim;
         self.queries.part(row, head * dim, dim)
+    }
+
+    fn ahead(&self, row: usize, kv_head: usize) {
+        let AttentionShape { kv_heads, head_dim, .. } = self.shape;
+        if self.wanted == Queries::All {
+            let own = self.shape.group() * head_dim;
+            prefetch(self.queries.part(row, kv_head * own, own));
+        }
+        for column in [kv_head, kv_heads + kv_head] {
+            prefetch(self.keys_values.part(row, column * head_dim, head_dim));
+        }
     }
 
     fn row<'a>(

@@ -384,9 +384,11 @@ mod tests {
                     version(&tile.0, rows, &columns, &row_scales, finish, Place { data: out.as_mut_ptr(), stride });
                     out
                 }).collect();
+                // What an activation is off by counts as often as what it is multiplied with.
+                let most = if matches!(finish, Finish::Gate(_)) { 2e-5 } else { 4e-6 };
                 for result in &results {
                     for (i, (a, b)) in result.iter().zip(&results[0]).enumerate() {
-                        prop_assert!((a - b).abs() < 4e-6 * (1.0 + b.abs()), "{finish:?} {a} {b}");
+                        prop_assert!((a - b).abs() < most * (1.0 + b.abs()), "{finish:?} {a} {b}");
                         prop_assert!(i % stride < count || *a == old[i]);
                     }
                 }

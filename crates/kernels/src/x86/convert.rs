@@ -45,6 +45,31 @@ pub(crate) unsafe fn round_row(row: &[f32], scale: f32, lanes: &mut [f32]) {
     }
 }
 
+/// Two rows rounded to bf16, each column's two numbers in a lane.
+///
+/// # Safety
+/// The processor has AVX-512 F, BW and BF16.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+pub(crate) unsafe fn join_rows(first: &[f32; 16], second: &[f32; 16], lanes: &mut [f32; 16]) {
+    const ORDER: [u16; 32] = {
+        let mut order = [0; 32];
+        let mut place = 0;
+        while place < 32 {
+            order[place] = (place / 2 + place % 2 * 16) as u16;
+            place += 1;
+        }
+        order
+    };
+    // SAFETY: all are 64 bytes.
+    unsafe {
+        let first = _mm512_loadu_ps(first.as_ptr());
+        let second = _mm512_loadu_ps(second.as_ptr());
+        let rows = std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(second, first));
+        let order = _mm512_loadu_epi16(ORDER.as_ptr().cast());
+        _mm512_storeu_epi16(lanes.as_mut_ptr().cast(), _mm512_permutexvar_epi16(order, rows));
+    }
+}
+
 /// Transposes 16 rows of 16 lanes, `stride` lanes apart, to `out`.
 ///
 /// # Safety

@@ -1,7 +1,7 @@
 //! Elementwise routines by hand, with fused multiplications: what runs beside the products must not take longer than
 //! they do. The portable ones are their twins. They are written once, for both sizes of registers.
 
-use crate::{Finish, Gate, micro::TILE_COLUMNS};
+use crate::{Finish, Gate, elementwise::NORMAL, micro::TILE_COLUMNS};
 
 /// What turns a tile's sums into products, see `linear::block`.
 #[derive(Debug, Clone, Copy)]
@@ -55,18 +55,20 @@ macro_rules! routines {
             #[inline]
             #[target_feature(enable = $features)]
             fn gelu(x: Floats) -> Floats {
-                let z = mul(x, set(std::f32::consts::FRAC_1_SQRT_2));
-                let t = inverse(fma(abs(z), set(0.327_591_1), set(1.0)));
-                let p = fma(set(1.061_405_4), t, set(-1.453_152_1));
-                let p = fma(p, t, set(1.421_413_8));
-                let p = fma(p, t, set(-0.284_496_72));
-                let p = fma(p, t, set(0.254_829_6));
-                let e = exp(fnma(z, z, set(0.0)));
-                // 1 − erf |z|, and with it erf |z|.
-                let rest = mul(mul(p, t), e);
-                let erf = signed(sub(set(1.0), rest), z);
+                // NaN as the second operand stays.
+                let inside = min(set(NORMAL.end), max(set(-NORMAL.end), x));
+                let square = mul(inside, inside);
+                let [mut above, mut below] = [set(NORMAL.above[6]), set(NORMAL.below[4])];
+                for i in (0..6).rev() {
+                    above = fma(above, square, set(NORMAL.above[i]));
+                }
+                for i in (0..4).rev() {
+                    below = fma(below, square, set(NORMAL.below[i]));
+                }
+                let ratio = mul(mul(inside, above), inverse(below));
+                let ratio = min(set(1.0), max(set(-1.0), ratio));
                 let half = mul(x, set(0.5));
-                fma(half, erf, half)
+                fma(half, ratio, half)
             }
 
             /// x · σ(x), given −x times what scales it.
@@ -159,60 +161,66 @@ macro_rules! routines {
                 };
             }
 
-            /// The largest of `row` and `top`; NaN counts for nothing.
-            ///
-            /// # Safety
-            /// The processor has the features.
-            #[target_feature(enable = $features)]
-            pub(crate) unsafe fn largest(row: &[f32], top: f32) -> f32 {
-                let mut tops = [set(top); 4];
-                let (chunks, rest) = row.as_chunks::<{ 4 * LANES }>();
-                for chunk in chunks {
-                    for (i, top) in tops.iter_mut().enumerate() {
-                        // SAFETY: a chunk has four registers. With NaN as the first operand, the second is taken.
-                        *top = unsafe { max(load(chunk.as_ptr().add(i * LANES)), *top) };
-                    }
-                }
-                let mut top = max(max(tops[0], tops[1]), max(tops[2], tops[3]));
-                for chunk in rest.chunks(LANES) {
-                    let mask = first(chunk.len());
-                    // SAFETY: the mask leaves out what is beyond the chunk.
-                    let values = unsafe { load_part(mask, chunk.as_ptr()) };
-                    top = max(choose(mask, values, top), top);
-                }
-                largest_of(top)
+            /// Which numbers of the register that begins at `base` lie between `from` and `to`; nothing if all do.
+            #[inline(always)]
+            fn part(base: usize, from: usize, to: usize) -> Option<Mask> {
+                let inside = from <= base && base + LANES <= to;
+                let place = |it: usize| it.saturating_sub(base).min(LANES);
+                (!inside).then(|| between(place(from), place(to).max(place(from))))
             }
 
-            /// Turns scores into e^(score − top) and gives their sum.
+            /// The largest of `top` and of `row` between `from` and `to`; NaN counts for nothing.
             ///
             /// # Safety
-            /// The processor has the features.
+            /// The processor has the features; `row` is made of whole registers.
             #[target_feature(enable = $features)]
-            pub(crate) unsafe fn exponentials(row: &mut [f32], top: f32) -> f32 {
-                let top = set(top);
-                let mut sums = [set(0.0); 2];
-                let (chunks, rest) = row.as_chunks_mut::<{ 2 * LANES }>();
-                for chunk in chunks {
-                    for (i, sum) in sums.iter_mut().enumerate() {
-                        // SAFETY: a chunk has four registers.
-                        unsafe {
-                            let place = chunk.as_mut_ptr().add(i * LANES);
-                            let value = exp(sub(load(place), top));
-                            store(place, value);
-                            *sum = add(*sum, value);
+            pub(crate) unsafe fn largest(row: &[f32], from: usize, to: usize, top: f32) -> f32 {
+                let mut tops = [set(top); 2];
+                let start = from / LANES * LANES;
+                for base in (start..to).step_by(2 * LANES) {
+                    for (i, top) in tops.iter_mut().enumerate() {
+                        let base = base + i * LANES;
+                        if base < to {
+                            // SAFETY: the caller's promise. With NaN as the first operand, the second is taken.
+                            let values = unsafe { load(row.as_ptr().add(base)) };
+                            *top = match part(base, from, to) {
+                                None => max(values, *top),
+                                Some(mask) => max(choose(mask, values, *top), *top),
+                            };
                         }
                     }
                 }
-                for chunk in rest.chunks_mut(LANES) {
-                    let mask = first(chunk.len());
-                    // SAFETY: the mask leaves out what is beyond the chunk.
+                largest_of(max(tops[0], tops[1]))
+            }
+
+            /// Turns scores between `from` and `to` into e^(score − top), others into zeros, and gives the sum.
+            ///
+            /// # Safety
+            /// The processor has the features; `row` is made of whole registers.
+            #[target_feature(enable = $features)]
+            pub(crate) unsafe fn exponentials(
+                row: &mut [f32],
+                from: usize,
+                to: usize,
+                top: f32,
+            ) -> f32 {
+                let top = set(top);
+                let mut sum = set(0.0);
+                // Whole registers are stored: what is read next, of other sizes, would wait for parts of one.
+                for base in (0..row.len()).step_by(LANES) {
+                    // SAFETY: the caller's promise.
                     unsafe {
-                        let value = exp(sub(load_part(mask, chunk.as_ptr()), top));
-                        store_part(mask, chunk.as_mut_ptr(), value);
-                        sums[0] = add(sums[0], choose(mask, value, set(0.0)));
+                        let place = row.as_mut_ptr().add(base);
+                        let value = exp(sub(load(place), top));
+                        let value = match part(base, from, to) {
+                            None => value,
+                            Some(mask) => choose(mask, value, set(0.0)),
+                        };
+                        store(place, value);
+                        sum = add(sum, value);
                     }
                 }
-                total(add(sums[0], sums[1]))
+                total(sum)
             }
         }
     };
@@ -220,3 +228,89 @@ macro_rules! routines {
 
 routines!(wide, "avx512f,avx512dq");
 routines!(narrow, "avx2,fma");
+
+mod rounded {
+    use std::arch::x86_64::*;
+
+    use crate::elementwise::SHORT_POWER;
+
+    /// f32 in a register.
+    const LANES: usize = 16;
+
+    /// As [`wide::exponentials`](super::wide::exponentials), rounded to bf16, two to a lane, into `lanes`: half as many as the row
+    /// has numbers. The exponential is exact to what that rounding leaves.
+    ///
+    /// # Safety
+    /// The processor has AVX-512 F, VL, BW, DQ and BF16; `row` is made of whole registers.
+    #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16")]
+    pub(crate) unsafe fn rounded_exponentials(
+        row: &[f32],
+        from: usize,
+        to: usize,
+        top: f32,
+        lanes: &mut [f32],
+    ) -> f32 {
+        let (pairs, last) = row.as_chunks::<{ 2 * LANES }>();
+        let (out, rest) = lanes.as_chunks_mut::<LANES>();
+        let end = _mm512_set1_ps(-top * std::f32::consts::LOG2_E);
+        let mut sums = [_mm512_setzero_ps(); 2];
+        for (number, (pair, out)) in pairs.iter().zip(out).enumerate() {
+            let base = number * 2 * LANES;
+            // SAFETY: a pair is two registers, and so many lanes are one.
+            unsafe {
+                let low = weight(pair.as_ptr(), base, from, to, end);
+                let high = weight(pair.as_ptr().add(LANES), base + LANES, from, to, end);
+                sums = [_mm512_add_ps(sums[0], low), _mm512_add_ps(sums[1], high)];
+                let both = std::mem::transmute::<__m512bh, __m512>(_mm512_cvtne2ps_pbh(high, low));
+                _mm512_storeu_ps(out.as_mut_ptr(), both);
+            }
+        }
+        if let (Some(last), Some(out)) = (last.first_chunk::<LANES>(), rest.first_chunk_mut::<8>())
+        {
+            // SAFETY: a register, and half of one.
+            unsafe {
+                let value = weight(last.as_ptr(), row.len() - LANES, from, to, end);
+                sums[0] = _mm512_add_ps(sums[0], value);
+                let half = std::mem::transmute::<__m256bh, __m256>(_mm512_cvtneps_pbh(value));
+                _mm256_storeu_ps(out.as_mut_ptr(), half);
+            }
+        }
+        _mm512_reduce_add_ps(_mm512_add_ps(sums[0], sums[1]))
+    }
+
+    /// 2^(score · log₂ e + `end`) of the register that begins at `base`, zeros beyond `from` and `to`.
+    ///
+    /// # Safety
+    /// The processor has the features; a register of scores is there.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq")]
+    unsafe fn weight(
+        scores: *const f32,
+        base: usize,
+        from: usize,
+        to: usize,
+        end: __m512,
+    ) -> __m512 {
+        const ROUND: f32 = 12_582_912.0;
+        let set = |it: f32| _mm512_set1_ps(it);
+        // SAFETY: the caller's promise.
+        let scores = unsafe { _mm512_loadu_ps(scores) };
+        // No power is above 0. NaN as the second operand stays.
+        let x = _mm512_fmadd_ps(scores, set(std::f32::consts::LOG2_E), end);
+        let x = _mm512_max_ps(set(-126.0), x);
+        let shifted = _mm512_add_ps(x, set(ROUND));
+        let r = _mm512_sub_ps(x, _mm512_sub_ps(shifted, set(ROUND)));
+        let [a, b, c, d] = SHORT_POWER;
+        let p = _mm512_fmadd_ps(_mm512_fmadd_ps(set(d), r, set(c)), r, set(b));
+        let p = _mm512_castps_si512(_mm512_fmadd_ps(p, r, set(a)));
+        let n = _mm512_slli_epi32::<23>(_mm512_castps_si512(shifted));
+        let value = _mm512_castsi512_ps(_mm512_add_epi32(p, n));
+        if from <= base && base + LANES <= to {
+            return value;
+        }
+        let first = |it: usize| (1u32 << it.saturating_sub(base).min(LANES)) - 1;
+        _mm512_maskz_mov_ps((first(to) & !first(from)) as __mmask16, value)
+    }
+}
+
+pub(crate) use rounded::rounded_exponentials;

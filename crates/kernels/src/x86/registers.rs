@@ -19,6 +19,12 @@ pub(super) mod wide {
         ((1u32 << count) - 1) as u16
     }
 
+    /// From one of a register's to before another.
+    #[inline(always)]
+    pub(crate) fn between(from: usize, to: usize) -> Mask {
+        first(to) & !first(from)
+    }
+
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub(crate) fn set(value: f32) -> Floats {
@@ -75,19 +81,6 @@ pub(super) mod wide {
     #[target_feature(enable = "avx512f")]
     pub(crate) fn max(a: Floats, b: Floats) -> Floats {
         _mm512_max_ps(a, b)
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512dq")]
-    pub(crate) fn abs(a: Floats) -> Floats {
-        _mm512_abs_ps(a)
-    }
-
-    /// `a`, which is not negative, with the sign of `b`.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512dq")]
-    pub(crate) fn signed(a: Floats, b: Floats) -> Floats {
-        _mm512_or_ps(a, _mm512_and_ps(b, _mm512_set1_ps(-0.0)))
     }
 
     /// About 1 / `a`: 14 bits of it.
@@ -193,7 +186,13 @@ pub(super) mod narrow {
     /// The first `count` of a register.
     #[inline(always)]
     pub(crate) fn first(count: usize) -> Mask {
-        std::array::from_fn(|lane| if lane < count { -1 } else { 0 })
+        between(0, count)
+    }
+
+    /// From one of a register's to before another.
+    #[inline(always)]
+    pub(crate) fn between(from: usize, to: usize) -> Mask {
+        std::array::from_fn(|lane| if from <= lane && lane < to { -1 } else { 0 })
     }
 
     #[inline]
@@ -259,19 +258,6 @@ pub(super) mod narrow {
     #[target_feature(enable = "avx2")]
     pub(crate) fn max(a: Floats, b: Floats) -> Floats {
         _mm256_max_ps(a, b)
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    pub(crate) fn abs(a: Floats) -> Floats {
-        _mm256_andnot_ps(_mm256_set1_ps(-0.0), a)
-    }
-
-    /// `a`, which is not negative, with the sign of `b`.
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    pub(crate) fn signed(a: Floats, b: Floats) -> Floats {
-        _mm256_or_ps(a, _mm256_and_ps(b, _mm256_set1_ps(-0.0)))
     }
 
     /// About 1 / `a`: 12 bits of it.
