@@ -6,6 +6,7 @@ mod cached;
 mod few;
 mod head;
 mod ragged;
+mod single;
 mod softmax;
 #[cfg(test)]
 mod tests;
@@ -171,10 +172,16 @@ impl<'a> Attention<'a> {
 /// Elements of scratch that [`attention`] needs on `threads` threads for sequences of up to `longest`
 /// tokens, a shared prefix included.
 pub fn attention_scratch_len(shape: AttentionShape, longest: usize, threads: usize) -> usize {
-    head::Layout::new(shape, longest, longest, false).len() * threads
+    share_len(shape, longest) * threads
 }
 
-/// softmax(q · kᵀ / √d) · v for every sequence and head.
+/// Elements of a thread's scratch.
+fn share_len(shape: AttentionShape, longest: usize) -> usize {
+    let tiles = head::Layout::new(shape, longest, longest, false);
+    tiles.len().max(single::scratch_len(shape))
+}
+
+/// softmax(q · kᵀ / √d) · v for every sequence and head. Of one query per sequence, arithmetic is f32 in any case.
 ///
 /// Shapes: `out` has `shape.width()` columns and as many rows as there are queries; `scratch` of
 /// [`attention_scratch_len`] elements; the number of threads used is what the scratch has room for. Rows of a
@@ -189,20 +196,34 @@ pub fn attention(work: Attention<'_>, out: &mut [f32], scratch: &mut [f32]) {
         return;
     }
     let all = longest + work.shared();
-    let layout = head::Layout::new(work.shape, all, all, false);
-    let share = layout.len();
+    let share = share_len(work.shape, all);
     assert!(scratch.len() >= share, "scratch is smaller than one thread's {share}");
-    let chunks = match work.wanted {
-        Queries::All => longest.div_ceil(layout.chunk),
-        Queries::First | Queries::Last => 1,
-    };
+    let next = AtomicUsize::new(0);
+    let width = work.shape.width();
+    let sequences = work.cu_seqlens.len() - 1;
+    if work.wanted != Queries::All {
+        let out = SharedOut(out.as_mut_ptr());
+        scratch.par_chunks_exact_mut(share).for_each(|scratch| {
+            loop {
+                let sequence = next.fetch_add(1, Ordering::Relaxed);
+                if sequence >= sequences {
+                    break;
+                }
+                // SAFETY: `check` found a row for each sequence, and each is taken once.
+                let out = unsafe { out.row(sequence, width) };
+                single::run(&work, sequence, scratch, out);
+            }
+        });
+        return;
+    }
+    let layout = head::Layout::new(work.shape, all, all, false);
+    let chunks = longest.div_ceil(layout.chunk);
     let kv_heads = work.shape.kv_heads;
-    let tasks = (work.cu_seqlens.len() - 1) * kv_heads * chunks;
+    let tasks = sequences * kv_heads * chunks;
     let task = |number: usize| {
         let (sequence, rest) = (number / (kv_heads * chunks), number % (kv_heads * chunks));
         (number < tasks).then_some(Task { sequence, kv_head: rest / chunks, chunk: rest % chunks })
     };
-    let next = AtomicUsize::new(0);
     let threads = scratch.len() / share;
     let out = SharedOut(out.as_mut_ptr());
     scratch.par_chunks_exact_mut(share).for_each(|scratch| {
@@ -240,6 +261,17 @@ fn prefetch<T>(values: &[T]) {
 /// The output's pointer, shared by tasks that write disjoint parts of it.
 #[derive(Clone, Copy)]
 struct SharedOut(*mut f32);
+
+impl SharedOut {
+    /// Row `row` of rows of `width`.
+    ///
+    /// # Safety
+    /// It is there, and nobody else uses it.
+    unsafe fn row<'a>(self, row: usize, width: usize) -> &'a mut [f32] {
+        // SAFETY: the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.0.add(row * width), width) }
+    }
+}
 
 // SAFETY: each task (sequence, heads that share keys, chunk of queries) is taken once and writes only the rows
 // of its queries and the columns of its heads; no two tasks overlap, and nobody reads before all have ended.

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use riddle_kernels::{
-    Attention, AttentionShape, Finish, Mask, Matrix, Output, Panels, Precision, attention,
+    Attention, AttentionShape, Finish, Mask, Matrix, Output, Panels, Precision, Queries, attention,
     layer_norm, linear, tanh,
 };
 use riddle_weights::{BertConfig, BertFamily, Checkpoint, Format, LayeredCheckpoint, TensorInfo};
@@ -12,7 +12,7 @@ use riddle_weights::{BertConfig, BertFamily, Checkpoint, Format, LayeredCheckpoi
 use crate::{
     CrossEncoder, Error, RaggedBatch, Result, ScoredToken, Scratch, ScratchShape, Sizes, Span,
     Template, Wanted,
-    last::{Keys, attend, gather},
+    last::gather,
     model::{Cutter, Linear, Multiply, bytes_of, layered, read},
     operation::Operation,
     scratch::{attention_precision, panel_use},
@@ -251,13 +251,17 @@ impl Bert {
             Wanted::Scored => {
                 let span = Operation::Qkv.enter();
                 self.multiply.parts(hidden, width, &[key, value], (qkv, 3 * width), panels);
-                let rows = gather(ScoredToken::First, cu_seqlens, width, hidden);
-                let queries = &mut context[..rows * width];
-                self.multiply.one(&hidden[..rows * width], query, Finish::Store, queries, panels);
+                let rows = gather(ScoredToken::First, cu_seqlens, (width, width), hidden);
+                // A query of each sequence, in the first rows.
+                let (chosen, out) = (&hidden[..rows * width], (&mut *qkv, 3 * width));
+                self.multiply.parts(chosen, width, &[query.at(0)], out, panels);
                 drop(span);
                 let _span = Operation::Attention.enter();
-                let keys = Keys { qkv, cu_seqlens, shape, prefix: &[], reach: None };
-                attend(keys, queries, &mut scratch.single);
+                let work = Attention {
+                    wanted: Queries::First,
+                    ..Attention::fused(qkv, cu_seqlens, shape, Mask::Full)
+                };
+                attention(work, context, &mut scratch.scores);
                 rows
             }
         };

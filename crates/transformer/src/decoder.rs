@@ -4,15 +4,15 @@
 use std::path::Path;
 
 use riddle_kernels::{
-    Attention, AttentionShape, Finish, Gate, Mask, Pairs, Precision, Rotation, attention, rms_norm,
-    rms_norm_heads, rotate,
+    Attention, AttentionShape, Finish, Gate, Mask, Pairs, Precision, Queries, Rotation, attention,
+    rms_norm, rms_norm_heads, rotate,
 };
 use riddle_weights::{Checkpoint, DecoderConfig, DecoderFamily, LayeredCheckpoint, TensorInfo};
 
 use crate::{
     CrossEncoder, Error, OpenOptions, Prefix, RaggedBatch, Result, ScoredToken, Scratch,
     ScratchShape, Sizes, Span, Template, Tokenizer, Wanted,
-    last::{Keys, attend, gather},
+    last::gather,
     model::{Cutter, Linear, Multiply, TensorNames, bytes_of, layered, read},
     operation::Operation,
     scratch::{attention_precision, panel_use},
@@ -331,7 +331,7 @@ impl CrossEncoder for Decoder {
         let qkv_span = Operation::Qkv.enter();
         rms_norm(hidden, weights.input_norm, epsilon, &mut scratch.narrow[..tokens * width]);
         self.project(&weights, &span, scratch);
-        let qkv = &scratch.wide[..tokens * shape.qkv_width()];
+        let qkv = &mut scratch.wide[..tokens * shape.qkv_width()];
         let prefix: &[f32] = match span.prefix {
             Prefix::None => &[],
             Prefix::Shared(prefix) => prefix,
@@ -356,14 +356,15 @@ impl CrossEncoder for Decoder {
                 tokens
             }
             Wanted::Scored => {
-                let queries = context.chunks_exact_mut(shape.width());
-                for (sequence, query) in cu_seqlens.windows(2).zip(queries) {
-                    let row = &qkv[(sequence[1] - 1) * shape.qkv_width()..];
-                    query.copy_from_slice(&row[..shape.width()]);
-                }
-                let rows = gather(ScoredToken::Last, cu_seqlens, width, hidden);
-                let keys = Keys { qkv, cu_seqlens, shape, prefix, reach: None };
-                attend(keys, &mut context[..rows * shape.width()], &mut scratch.single);
+                let (columns, token) = ((shape.width(), shape.qkv_width()), ScoredToken::Last);
+                gather(token, cu_seqlens, columns, qkv);
+                let rows = gather(token, cu_seqlens, (width, width), hidden);
+                let work = Attention {
+                    prefix,
+                    wanted: Queries::Last,
+                    ..Attention::fused(qkv, cu_seqlens, shape, Mask::Causal)
+                };
+                attention(work, context, &mut scratch.scores);
                 rows
             }
         };

@@ -5,14 +5,14 @@ use std::path::Path;
 
 use riddle_kernels::{
     Attention, AttentionShape, Finish, Gate, Mask, Matrix, Output, Pairs, Panels, Precision,
-    Rotation, attention, gelu, layer_norm_into, linear, mean_pool, rotate,
+    Queries, Rotation, attention, gelu, layer_norm_into, linear, mean_pool, rotate,
 };
 use riddle_weights::{Checkpoint, LayeredCheckpoint, ModernBertConfig, TensorInfo, TokenPooling};
 
 use crate::{
     CrossEncoder, Error, OpenOptions, RaggedBatch, Result, ScoredToken, Scratch, ScratchShape,
     Sizes, Span, Template, Wanted,
-    last::{Keys, attend, gather},
+    last::gather,
     model::{Cutter, Linear, Multiply, TensorNames, bytes_of, layered, read},
     operation::Operation,
     scratch::{attention_precision, panel_use},
@@ -289,9 +289,9 @@ impl CrossEncoder for ModernBert {
         drop(qkv_span);
         let attention_span = Operation::Attention.enter();
         let context = &mut scratch.narrow[..tokens * width];
+        let mask = if global { Mask::Full } else { Mask::Window(self.config.reach()) };
         let rows = match span.wanted {
             Wanted::All => {
-                let mask = if global { Mask::Full } else { Mask::Window(self.config.reach()) };
                 let work = Attention {
                     precision: self.attention_precision,
                     ..Attention::fused(qkv, cu_seqlens, shape, mask)
@@ -300,14 +300,13 @@ impl CrossEncoder for ModernBert {
                 tokens
             }
             Wanted::Scored => {
-                for (sequence, query) in cu_seqlens.windows(2).zip(context.chunks_exact_mut(width))
-                {
-                    query.copy_from_slice(&qkv[sequence[0] * stride..][..width]);
-                }
-                let rows = gather(ScoredToken::First, cu_seqlens, width, hidden);
-                let reach = (!global).then(|| self.config.reach());
-                let keys = Keys { qkv, cu_seqlens, shape, prefix: &[], reach };
-                attend(keys, &mut context[..rows * width], &mut scratch.single);
+                gather(ScoredToken::First, cu_seqlens, (width, stride), qkv);
+                let rows = gather(ScoredToken::First, cu_seqlens, (width, width), hidden);
+                let work = Attention {
+                    wanted: Queries::First,
+                    ..Attention::fused(qkv, cu_seqlens, shape, mask)
+                };
+                attention(work, context, &mut scratch.scores);
                 rows
             }
         };

@@ -44,7 +44,6 @@ impl ScratchShape {
         let rotary: usize = self.rotary.iter().map(|(half, _)| 2 * half * size.longest).sum();
         let elements = size.tokens * (self.wide + self.narrow)
             + attention_scratch_len(self.attention, size.longest, size.threads)
-            + size.longest
             + panels
             + rotary;
         (elements * size_of::<f32>()) as u64
@@ -58,8 +57,6 @@ pub struct Scratch {
     pub(crate) narrow: Vec<f32>,
     /// Attention scores of a block of queries, per thread.
     pub(crate) scores: Vec<f32>,
-    /// Attention of a single query, `[longest]`.
-    pub(crate) single: Vec<f32>,
     pub(crate) panels: Panels,
     pub(crate) rotary: Vec<Rotary>,
     bytes: u64,
@@ -72,7 +69,6 @@ impl Scratch {
             wide: vec![0.0; size.tokens * shape.wide],
             narrow: vec![0.0; size.tokens * shape.narrow],
             scores: vec![0.0; attention_scratch_len(shape.attention, size.longest, size.threads)],
-            single: vec![0.0; size.longest],
             panels: Panels::new(shape.panel_inputs, size.threads, shape.panel_use),
             rotary: shape.rotary.iter().map(|it| Rotary::new(*it, size.longest)).collect(),
             bytes: shape.bytes(size),

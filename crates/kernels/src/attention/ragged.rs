@@ -61,10 +61,8 @@ impl Work for Attention<'_> {
 
     fn ahead(&self, row: usize, kv_head: usize) {
         let AttentionShape { kv_heads, head_dim, .. } = self.shape;
-        if self.wanted == Queries::All {
-            let own = self.shape.group() * head_dim;
-            prefetch(self.queries.part(row, kv_head * own, own));
-        }
+        let own = self.shape.group() * head_dim;
+        prefetch(self.queries.part(row, kv_head * own, own));
         for column in [kv_head, kv_heads + kv_head] {
             prefetch(self.keys_values.part(row, column * head_dim, head_dim));
         }
