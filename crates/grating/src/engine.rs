@@ -279,11 +279,9 @@ impl Engine {
             observer.on_prior(prior, &dropped);
         }
         let started = Instant::now();
-        let pairs = contest
-            .active()
-            .iter()
-            .map(|&it| Ok(self.encoder.encode(query, candidates[it])?))
-            .collect::<Result<Vec<Encoded>>>()?;
+        let encode = |&it: &usize| Ok(self.encoder.encode(query, candidates[it])?);
+        let pairs: Vec<Encoded> =
+            self.pool.map(contest.active(), encode).into_iter().collect::<Result<_>>()?;
         let tokenize_ms = ms_since(started);
         // The clock starts when it is this request's turn: waiting for another is not its forward.
         let mut model = self.lock();

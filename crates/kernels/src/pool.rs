@@ -1,5 +1,7 @@
 //! The threads that compute.
 
+use rayon::prelude::*;
+
 /// A fixed set of threads; every kernel called inside [`run`](Pool::run) uses these and no others, so
 /// two models in one process never oversubscribe the machine by accident.
 #[derive(Debug)]
@@ -31,6 +33,15 @@ impl Pool {
     /// Runs `work` on the pool and waits for it; a panic inside is a panic of the caller.
     pub fn run<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         self.0.install(work)
+    }
+
+    /// What `work` makes of each item, in their order; the threads share the items.
+    pub fn map<T: Sync, R: Send>(
+        &self,
+        items: &[T],
+        work: impl Fn(&T) -> R + Send + Sync,
+    ) -> Vec<R> {
+        self.run(|| items.par_iter().map(work).collect())
     }
 
     /// Number of threads.

@@ -85,6 +85,8 @@ impl Cut {
         let wanted = rows.div_ceil(threads * 4).next_multiple_of(micro.rows);
         let block = wanted.clamp(FEWEST_ROWS, BLOCK_ROWS).min(most).min(rows);
         let turns = rows.div_ceil(block);
+        // As many for each thread: with nine of 112 rows, one of two threads would wait for the other's fifth.
+        let turns = if turns > threads { turns.next_multiple_of(threads) } else { turns };
         // A last block of few rows takes about as long as a whole one.
         let even = rows.div_ceil(turns).next_multiple_of(micro.grain).min(block);
         Cut { rows: even, column_turns: threads.div_ceil(turns) }
@@ -236,6 +238,9 @@ mod tests {
             let turns = rows.div_ceil(cut.rows);
             prop_assert!(turns * cut.rows >= rows && (turns - 1) * cut.rows < rows);
             prop_assert!(turns * cut.column_turns >= threads);
+            // Nobody waits for more than the rounding of a block to whole tiles.
+            let most = rows.div_ceil(threads) + turns.div_ceil(threads) * grain;
+            prop_assert!(cut.column_turns > 1 || turns.div_ceil(threads) * cut.rows <= most.max(cut.rows), "{cut:?} {turns}");
         }
     }
 }

@@ -174,15 +174,30 @@ pub(crate) unsafe fn quantize_row(row: &[f32], flip: u8, out: &mut [u8]) -> f32 
     let (scale, inverse) = crate::quantize::scale_of(top);
     let inverse = _mm512_set1_ps(inverse);
     let flips = _mm_set1_epi8(flip as i8);
-    for (chunk, out) in row.chunks(LANES).zip(out.chunks_mut(LANES)) {
-        let mask = ((1u32 << chunk.len()) - 1) as __mmask16;
-        // SAFETY: the masks leave out what is beyond the chunks; out is at least as long as the row.
+    // To the nearest, ties to even, as the processor rounds by default; what is not a number becomes the integer of
+    // least value, whose lowest byte is 0.
+    let bytes = |values: __m512| {
+        let integers = _mm512_cvtps_epi32(_mm512_mul_ps(values, inverse));
+        _mm_xor_si128(_mm512_cvtepi32_epi8(integers), flips)
+    };
+    let (chunks, rest) = row.as_chunks::<LANES>();
+    let (out, out_rest) = out.as_chunks_mut::<LANES>();
+    for (chunk, out) in chunks.iter().zip(&mut *out) {
+        // SAFETY: 16 numbers and as many bytes.
         unsafe {
-            let value = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, chunk.as_ptr()), inverse);
-            // To the nearest, ties to even, as the processor rounds by default; what is not a number becomes
-            // the integer of least value, whose lowest byte is 0.
-            let bytes = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(value));
-            _mm_mask_storeu_epi8(out.as_mut_ptr().cast(), mask, _mm_xor_si128(bytes, flips));
+            _mm_storeu_si128(out.as_mut_ptr().cast(), bytes(_mm512_loadu_ps(chunk.as_ptr())))
+        };
+    }
+    if !rest.is_empty() {
+        let mask = ((1u32 << rest.len()) - 1) as __mmask16;
+        let out = match out.get_mut(chunks.len()) {
+            Some(out) => out.as_mut_slice(),
+            None => out_rest,
+        };
+        // SAFETY: the masks leave out what is beyond the row, and `out` is at least as long.
+        unsafe {
+            let values = _mm512_maskz_loadu_ps(mask, rest.as_ptr());
+            _mm_mask_storeu_epi8(out.as_mut_ptr().cast(), mask, bytes(values));
         }
     }
     scale
