@@ -160,6 +160,12 @@ def list_loss(scores: dict[int, torch.Tensor], item: dict, config: dict) -> tupl
     return loss, entropies
 
 
+def as_int8(weight: torch.Tensor) -> torch.Tensor:
+    """What is left of a matrix when each row is kept in int8 with one scale."""
+    scale = weight.abs().amax(1, keepdim=True).clamp_min(1e-12) / 127
+    return (weight / scale).round() * scale
+
+
 class Trainer:
     """Master weights in f32, replicas in bf16 (one per core, or one on the GPU), AdamW."""
 
@@ -185,14 +191,22 @@ class Trainer:
             self.all_replicas.append(replica)
             self.replicas.put(replica)
         self.pool = concurrent.futures.ThreadPoolExecutor(workers)
-        self.step = 0
+        self.step, self.spread_at = 0, -1
         self.spread()
 
     @torch.no_grad()
     def spread(self) -> None:
-        for replica in self.all_replicas:
-            for key, parameter in replica.weights.items():
-                parameter.copy_(self.model.weights[key])
+        """Gives the replicas the master weights, those of matrices as int8 leaves them if the configuration says so: the gradients
+        of the rounded weights then move the master's (a straight-through estimator)."""
+        rounded = self.config.get("int8_weights", False)
+        for key, weight in self.model.weights.items():
+            if key == TOKEN_TABLE and self.step > self.spread_at >= 0:
+                continue  # It does not change.
+            if rounded and key.endswith("weight") and weight.dim() == 2 and weight.shape[0] > 1:
+                weight = as_int8(weight)
+            for replica in self.all_replicas:
+                replica.weights[key].copy_(weight)
+        self.spread_at = self.step
 
     def learning_rate(self, step: int) -> float:
         """Warm-up, constant, then down to nothing as one minus the square root of the share of the decay."""
@@ -264,7 +278,7 @@ class Trainer:
         self.optimizer.load_state_dict(state["optimizer"])
         for group, scale in zip(self.optimizer.param_groups, scales):
             group["scale"] = scale
-        self.step = state["step"]
+        self.step, self.spread_at = state["step"], -1
         self.spread()
 
 

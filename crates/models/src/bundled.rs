@@ -47,7 +47,7 @@ pub static BUNDLED: &[Bundled] = &[Bundled {
     name: DEFAULT_RERANKER,
     kind: Kind::Reranker,
     format: Format::Riddle,
-    revision: "47e0f753eed9694c",
+    revision: "1c0737548d1dfaed",
     license: "apache-2.0",
     about: "English reranker, 4 layers; the default",
     files: &[
