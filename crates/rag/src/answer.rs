@@ -26,10 +26,11 @@ pub const LLM_EXTRACTIVE: &str = "extractive";
 /// Name of the generator that asks the configured endpoint.
 pub const LLM_REMOTE: &str = "remote";
 
-/// Evidence below which nothing is answered: the best sentence's score against the question. Here both errors
+/// Evidence below which nothing is answered: the best sentence's score against the question. At 0.5 both errors
 /// (refusing what could be answered, answering what could not) are equally frequent on training pairs; they
-/// are counted by this crate's example `evidence` and kept in docs/BENCHMARKS.md.
-const MIN_EVIDENCE: f32 = 0.5;
+/// are counted by this crate's example `evidence` and kept in docs/BENCHMARKS.md. A hundredth less, because an embedder in int8
+/// moves a question's evidence by half of that from one processor to the next, and what is answered is a quotation that can be read.
+const MIN_EVIDENCE: f32 = 0.49;
 
 /// Why there is no answer where nothing fits the question.
 const NOTHING: &str = "nothing in your files answers this";
