@@ -191,22 +191,21 @@ class Trainer:
             self.all_replicas.append(replica)
             self.replicas.put(replica)
         self.pool = concurrent.futures.ThreadPoolExecutor(workers)
-        self.step, self.spread_at = 0, -1
-        self.spread()
+        self.step = 0
+        self.spread(table=True)
 
     @torch.no_grad()
-    def spread(self) -> None:
-        """Gives the replicas the master weights, those of matrices as int8 leaves them if the configuration says so: the gradients
-        of the rounded weights then move the master's (a straight-through estimator)."""
-        rounded = self.config.get("int8_weights", False)
+    def spread(self, table: bool = False) -> None:
+        """Gives the replicas the master weights, the token table only if asked, as it does not change. With `int8_weights` every
+        matrix is given as int8 leaves it, also the few that ship as f16: the gradients of the rounded weights then move the
+        master's (a straight-through estimator)."""
         for key, weight in self.model.weights.items():
-            if key == TOKEN_TABLE and self.step > self.spread_at >= 0:
-                continue  # It does not change.
-            if rounded and key.endswith("weight") and weight.dim() == 2 and weight.shape[0] > 1:
+            if key == TOKEN_TABLE and not table:
+                continue
+            if self.config.get("int8_weights", False) and key.endswith("weight") and weight.dim() == 2 and weight.shape[0] > 1:
                 weight = as_int8(weight)
             for replica in self.all_replicas:
                 replica.weights[key].copy_(weight)
-        self.spread_at = self.step
 
     def learning_rate(self, step: int) -> float:
         """Warm-up, constant, then down to nothing as one minus the square root of the share of the decay."""
@@ -278,8 +277,8 @@ class Trainer:
         self.optimizer.load_state_dict(state["optimizer"])
         for group, scale in zip(self.optimizer.param_groups, scales):
             group["scale"] = scale
-        self.step, self.spread_at = state["step"], -1
-        self.spread()
+        self.step = state["step"]
+        self.spread(table=True)
 
 
 @torch.no_grad()

@@ -121,6 +121,7 @@ fn main() -> Result<(), Failure> {
         .filter(|it| only.as_ref().is_none_or(|only| format!("{it:?}").eq_ignore_ascii_case(only)))
         .collect();
     shapes(&pool, &formats)?;
+    ragged(&pool);
     layers(&pool, &formats, (384, 12, 1536), 6)?;
     layers(&pool, &formats, (1024, 16, 4096), 1)?;
     if only.is_none() {
@@ -161,6 +162,28 @@ fn shapes(pool: &Pool, formats: &[Format]) -> Result<(), Failure> {
         println!(" G/s");
     }
     Ok(())
+}
+
+/// Attention alone over texts of one length, as an encoder's.
+fn ragged(pool: &Pool) {
+    for (texts, length, heads, head_dim) in
+        [(10, 120, 12, 32), (4, 256, 12, 32), (2, 512, 12, 32), (4, 256, 16, 64)]
+    {
+        let shape = AttentionShape { heads, kv_heads: heads, head_dim };
+        let qkv = values(texts * length * shape.qkv_width());
+        let mut out = vec![0.0; texts * length * shape.width()];
+        let mut scratch = vec![0.0; attention_scratch_len(shape, length, pool.threads())];
+        let cu_seqlens: Vec<usize> = (0..=texts).map(|it| it * length).collect();
+        let flops = 4.0 * (texts * length * length * shape.width()) as f64;
+        print!("attention of {texts} × {length}, {heads} heads of {head_dim}");
+        for precision in [Precision::F32, Precision::Bf16] {
+            let work =
+                Attention { precision, ..Attention::fused(&qkv, &cu_seqlens, shape, Mask::Full) };
+            let seconds = fastest(|| pool.run(|| attention(work, &mut out, &mut scratch)));
+            print!("  {precision:?} {:.2} ms, {:.0} G/s", seconds * 1e3, flops / seconds / 1e9);
+        }
+        println!();
+    }
 }
 
 /// Texts and tokens of a micro-batch; the encoder's figures are for five of them, 20 texts.
