@@ -2,6 +2,7 @@
 //! is one. Scores live for a tile of queries and a block of keys only (online softmax: Milakov & Gimelshein 2018;
 //! blocks as in FlashAttention, Dao et al. 2022, algorithm 1).
 
+mod by_head;
 mod cached;
 mod few;
 mod head;
@@ -20,6 +21,7 @@ use crate::Precision;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use few::HalfRows;
 
+pub use by_head::{HeadAttention, attention_by_head, is_best_by_head};
 pub use cached::{CachedAttention, cached_attention, cached_attention_scratch_len};
 
 /// Sizes of an attention layer.
@@ -195,13 +197,12 @@ pub fn attention(work: Attention<'_>, out: &mut [f32], scratch: &mut [f32]) {
     if longest == 0 {
         return;
     }
-    let all = longest + work.shared();
-    let share = share_len(work.shape, all);
-    assert!(scratch.len() >= share, "scratch is smaller than one thread's {share}");
-    let next = AtomicUsize::new(0);
-    let width = work.shape.width();
     let sequences = work.cu_seqlens.len() - 1;
     if work.wanted != Queries::All {
+        let share = share_len(work.shape, longest + work.shared());
+        assert!(scratch.len() >= share, "scratch is smaller than one thread's {share}");
+        let next = AtomicUsize::new(0);
+        let width = work.shape.width();
         let out = SharedOut(out.as_mut_ptr());
         scratch.par_chunks_exact_mut(share).for_each(|scratch| {
             loop {
@@ -216,9 +217,24 @@ pub fn attention(work: Attention<'_>, out: &mut [f32], scratch: &mut [f32]) {
         });
         return;
     }
-    let layout = head::Layout::new(work.shape, all, all, false);
+    run_tiles(&work, sequences, longest, work.shared(), out, scratch);
+}
+
+/// Everything, in tiles of queries and blocks of keys; sequences have up to `longest` tokens behind `shared` ones.
+fn run_tiles<W: head::Work>(
+    work: &W,
+    sequences: usize,
+    longest: usize,
+    shared: usize,
+    out: &mut [f32],
+    scratch: &mut [f32],
+) {
+    let all = longest + shared;
+    let share = share_len(work.shape(), all);
+    assert!(scratch.len() >= share, "scratch is smaller than one thread's {share}");
+    let layout = head::Layout::new(work.shape(), all, all, false);
     let chunks = longest.div_ceil(layout.chunk);
-    let kv_heads = work.shape.kv_heads;
+    let kv_heads = work.shape().kv_heads;
     let tasks = sequences * kv_heads * chunks;
     let task = |number: usize| {
         let (sequence, rest) = (number / (kv_heads * chunks), number % (kv_heads * chunks));
@@ -226,8 +242,9 @@ pub fn attention(work: Attention<'_>, out: &mut [f32], scratch: &mut [f32]) {
     };
     let threads = scratch.len() / share;
     let out = SharedOut(out.as_mut_ptr());
+    let next = AtomicUsize::new(0);
     scratch.par_chunks_exact_mut(share).for_each(|scratch| {
-        let mut run = head::Run::new(&work, layout, scratch);
+        let mut run = head::Run::new(work, layout, scratch);
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(this) = task(number) else { break };

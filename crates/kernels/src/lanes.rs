@@ -33,7 +33,8 @@ pub(crate) fn row_to_lanes(row: &[f32], scale: f32, kind: Kind, lanes: &mut [f32
 }
 
 multiversion! {
-    fn scaled(row: &[f32], scale: f32, lanes: &mut [f32]) {
+    /// A row times `scale`.
+    pub(crate) fn scaled(row: &[f32], scale: f32, lanes: &mut [f32]) {
         for (lane, value) in lanes.iter_mut().zip(row) {
             *lane = value * scale;
         }
@@ -114,6 +115,28 @@ multiversion! {
     }
 }
 
+/// Two rows of pairs of bf16 side by side: of each 32 columns those two numbers in a lane, the first 16 lanes to `low`, the others to
+/// `high`.
+pub(crate) fn join_lanes(
+    first: &[f32; PANEL],
+    second: &[f32; PANEL],
+    low: &mut [f32; PANEL],
+    high: &mut [f32; PANEL],
+) {
+    #[cfg(target_arch = "x86_64")]
+    if has_avx512_bf16() {
+        // SAFETY: the processor has the features.
+        return unsafe { crate::x86::join_lanes(first, second, low, high) };
+    }
+    for (place, (first, second)) in first.iter().zip(second).enumerate() {
+        let out = if place < PANEL / 2 { &mut *low } else { &mut *high };
+        let (first, second) = (first.to_bits(), second.to_bits());
+        let at = 2 * place % PANEL;
+        out[at] = f32::from_bits(first & 0xffff | second << 16);
+        out[at + 1] = f32::from_bits(first >> 16 | second & 0xffff_0000);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -145,6 +168,19 @@ mod tests {
             join_rows(&first, &second, &mut lanes);
             for (lane, (a, b)) in lanes.iter().zip(rows) {
                 prop_assert_eq!(lane.to_bits(), pair_of(a, b).to_bits());
+            }
+        }
+
+        #[test]
+        fn joined_lanes_are_pairs(rows in prop::collection::vec((any::<u16>(), any::<u16>()), 32)) {
+            let lane = |low: u16, high: u16| f32::from_bits(u32::from(low) | u32::from(high) << 16);
+            let row = |of: fn(&(u16, u16)) -> u16| -> [f32; PANEL] {
+                std::array::from_fn(|i| lane(of(&rows[2 * i]), of(&rows[2 * i + 1])))
+            };
+            let (mut low, mut high) = ([0.0; PANEL], [0.0; PANEL]);
+            join_lanes(&row(|it| it.0), &row(|it| it.1), &mut low, &mut high);
+            for (out, pair) in low.iter().chain(&high).zip(&rows) {
+                prop_assert_eq!(out.to_bits(), lane(pair.0, pair.1).to_bits());
             }
         }
 

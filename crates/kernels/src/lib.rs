@@ -39,8 +39,9 @@ mod tile;
 mod x86;
 
 pub use attention::{
-    Attention, AttentionShape, CachedAttention, Mask, Queries, Rows, attention,
-    attention_scratch_len, cached_attention, cached_attention_scratch_len,
+    Attention, AttentionShape, CachedAttention, HeadAttention, Mask, Queries, Rows, attention,
+    attention_by_head, attention_scratch_len, cached_attention, cached_attention_scratch_len,
+    is_best_by_head,
 };
 pub use blocks::{BlockFormat, BlockMatrix};
 pub use elementwise::{Gate, Pairs, Rotation, gated, gelu, rotate, sigmoid, tanh};

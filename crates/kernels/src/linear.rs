@@ -11,7 +11,7 @@ mod unpacked;
 
 use rayon::prelude::*;
 
-use crate::{Gate, Matrix, Output, Panels, dispatch::PART, norm::layer_norm};
+use crate::{Gate, Matrix, Output, Panels, dispatch::PART, micro::TILE_COLUMNS, norm::layer_norm};
 
 use block::Place;
 
@@ -61,6 +61,12 @@ pub enum Finish<'a> {
         bias: &'a [f32],
         /// Added to the variance.
         epsilon: f32,
+    },
+    /// `out` is y rounded to bf16, head by head `[stride / dim, rows, dim]`, two numbers in the bits of an f32: what
+    /// [`attention_by_head`](crate::attention_by_head) reads. A head's rows lie one after the other, and a tile's sums with them.
+    Heads {
+        /// Columns of a head, a multiple of 32, as are the parts' first ones.
+        dim: usize,
     },
 }
 
@@ -140,7 +146,11 @@ pub fn products(work: Products<'_>, out: &mut [f32], stride: usize, panels: &mut
     if rows == 0 || work.parts.is_empty() {
         return;
     }
-    let place = Place { data: out.as_mut_ptr(), stride };
+    let data = out.as_mut_ptr();
+    let place = match work.finish {
+        Finish::Heads { dim } => Place::heads(data, dim, rows),
+        _ => Place::rows(data, stride),
+    };
     if work.parts.iter().all(|it| matches!(it.weight, Matrix::Int8(_))) {
         packed::run(&work, work.parts, rows, place, panels);
     } else if rows <= blocks::FEW_ROWS
@@ -185,10 +195,16 @@ impl Products<'_> {
                 offset + outputs <= stride,
                 "{outputs} columns from {offset} do not fit rows of {stride}"
             );
-            assert!(
-                rows == 0 || out.len() >= (rows - 1) * stride + offset + outputs,
-                "out holds fewer than {rows} rows"
-            );
+            let needed = match finish {
+                Finish::Heads { .. } => rows * stride / 2,
+                _ => rows.saturating_sub(1) * stride + offset + outputs,
+            };
+            assert!(rows == 0 || out.len() >= needed, "out holds fewer than {rows} rows");
+            if let Finish::Heads { dim } = finish {
+                let whole = |columns: usize| columns.is_multiple_of(dim);
+                assert!(dim > 0 && whole(offset) && whole(outputs) && whole(stride), "no whole heads");
+                assert!(dim.is_multiple_of(TILE_COLUMNS), "heads of {dim} are not whole tiles");
+            }
         }
         if let Finish::AddLayerNorm { gain, bias, .. } = finish {
             let whole = parts.len() == 1 && parts[0].outputs == stride;

@@ -8,8 +8,7 @@ const ROWS: usize = 4;
 /// f32.
 pub(crate) const F32: Micro = Micro { rows: ROWS, ..Micro::new(f32_tile) };
 
-/// Pairs of bf16, summed in f32; where no processor has instructions for it, f32 is faster.
-#[cfg(test)]
+/// Pairs of bf16, summed in f32; where the processor has no instructions for it, f32 is faster.
 pub(crate) const BF16: Micro = Micro { rows: ROWS, ..Micro::new(bf16_tile) };
 
 /// Bytes, summed in i32.
@@ -31,7 +30,6 @@ unsafe fn f32_tile(operands: Operands) {
 
 /// # Safety
 /// As [`Micro::run`].
-#[cfg(test)]
 unsafe fn bf16_tile(operands: Operands) {
     let low = |it: u32| f32::from_bits(it << 16);
     let high = |it: u32| f32::from_bits(it & 0xffff_0000);

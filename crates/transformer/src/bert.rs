@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use riddle_kernels::{
-    Attention, AttentionShape, Finish, Mask, Matrix, Output, Panels, Precision, Queries, attention,
-    layer_norm, linear, tanh,
+    Attention, AttentionShape, Finish, HeadAttention, Mask, Matrix, Output, Panels, Precision,
+    Queries, attention, attention_by_head, is_best_by_head, layer_norm, linear, tanh,
 };
 use riddle_weights::{BertConfig, BertFamily, Checkpoint, Format, LayeredCheckpoint, TensorInfo};
 
@@ -237,15 +237,25 @@ impl Bert {
         let rows = match wanted {
             Wanted::All => {
                 let parts = [query.at(0), key, value];
+                let precision = self.attention_precision;
+                let by_head = is_best_by_head(shape, precision);
+                let finish =
+                    if by_head { Finish::Heads { dim: shape.head_dim } } else { Finish::Store };
                 let span = Operation::Qkv.enter();
-                self.multiply.parts(hidden, width, &parts, (qkv, 3 * width), panels);
+                let out = (&mut *qkv, 3 * width);
+                self.multiply.parts_to(hidden, width, &parts, finish, out, panels);
                 drop(span);
                 let _span = Operation::Attention.enter();
-                let work = Attention {
-                    precision: self.attention_precision,
-                    ..Attention::fused(qkv, cu_seqlens, shape, Mask::Full)
-                };
-                attention(work, context, &mut scratch.scores);
+                if by_head {
+                    let work = HeadAttention { data: qkv, cu_seqlens, shape };
+                    attention_by_head(work, context, &mut scratch.scores);
+                } else {
+                    let work = Attention {
+                        precision,
+                        ..Attention::fused(qkv, cu_seqlens, shape, Mask::Full)
+                    };
+                    attention(work, context, &mut scratch.scores);
+                }
                 tokens
             }
             Wanted::Scored => {

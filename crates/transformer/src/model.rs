@@ -248,10 +248,23 @@ impl Multiply {
         x: &[f32],
         inputs: usize,
         parts: &[Part<'_>],
+        out: (&mut [f32], usize),
+        panels: &mut Panels,
+    ) {
+        self.parts_to(x, inputs, parts, Finish::Store, out, panels);
+    }
+
+    /// As [`parts`](Self::parts), and what becomes of them.
+    pub(crate) fn parts_to(
+        self,
+        x: &[f32],
+        inputs: usize,
+        parts: &[Part<'_>],
+        finish: Finish<'_>,
         (out, stride): (&mut [f32], usize),
         panels: &mut Panels,
     ) {
-        let work = Products { x, inputs, parts, precision: self.precision, finish: Finish::Store };
+        let work = Products { x, inputs, parts, precision: self.precision, finish };
         products(work, out, stride, panels);
     }
 

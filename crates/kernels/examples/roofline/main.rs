@@ -10,8 +10,9 @@ mod peaks;
 use std::time::Instant;
 
 use riddle_kernels::{
-    Attention, AttentionShape, Finish, Int8Matrix, Mask, Matrix, PanelUse, Panels, Part, Pool,
-    Precision, Products, attention, attention_scratch_len, int8_bytes, isa, pack_int8, products,
+    Attention, AttentionShape, Finish, HeadAttention, Int8Matrix, Mask, Matrix, PanelUse, Panels,
+    Part, Pool, Precision, Products, attention, attention_by_head, attention_scratch_len,
+    int8_bytes, is_best_by_head, isa, pack_int8, products,
 };
 
 type Failure = Box<dyn std::error::Error>;
@@ -182,6 +183,14 @@ fn ragged(pool: &Pool) {
             let seconds = fastest(|| pool.run(|| attention(work, &mut out, &mut scratch)));
             print!("  {precision:?} {:.2} ms, {:.0} G/s", seconds * 1e3, flops / seconds / 1e9);
         }
+        if is_best_by_head(shape, Precision::Bf16) {
+            let mut data = vec![0.0; qkv.len() / 2];
+            // Small numbers of any bits.
+            data.iter_mut().zip(&qkv).for_each(|(lane, it)| *lane = f32::from_bits(it.to_bits() & 0xffff_0000 | 0x3d00));
+            let work = HeadAttention { data: &data, cu_seqlens: &cu_seqlens, shape };
+            let seconds = fastest(|| pool.run(|| attention_by_head(work, &mut out, &mut scratch)));
+            print!("  by head {:.2} ms, {:.0} G/s", seconds * 1e3, flops / seconds / 1e9);
+        }
         println!();
     }
 }
@@ -265,22 +274,28 @@ impl Layer {
         let cu_seqlens: [usize; TEXTS + 1] = std::array::from_fn(|it| it * LENGTH);
         let precision = format.precision();
         let norm = Finish::AddLayerNorm { gain, bias: gain, epsilon: 1e-12 };
-        let (store, gelu) = (Finish::Store, Finish::Gelu);
 
         let parts = &[0, 1, 2].map(|i| square.part(format, i * width));
-        let work = Products { x: hidden, inputs: width, parts, precision, finish: store };
+        let by_head = is_best_by_head(*shape, precision);
+        let finish = if by_head { Finish::Heads { dim: shape.head_dim } } else { Finish::Store };
+        let work = Products { x: hidden, inputs: width, parts, precision, finish };
         products(work, qkv, 3 * width, panels);
         lap(0);
-        let work =
-            Attention { precision, ..Attention::fused(qkv, &cu_seqlens, *shape, Mask::Full) };
-        attention(work, context, scratch);
+        if by_head {
+            let work = HeadAttention { data: qkv, cu_seqlens: &cu_seqlens, shape: *shape };
+            attention_by_head(work, context, scratch);
+        } else {
+            let work =
+                Attention { precision, ..Attention::fused(qkv, &cu_seqlens, *shape, Mask::Full) };
+            attention(work, context, scratch);
+        }
         lap(1);
         let parts = &[square.part(format, 0)];
         let work = Products { x: context, inputs: width, parts, precision, finish: norm };
         products(work, hidden, width, panels);
         lap(2);
         let parts = &[up.part(format, 0)];
-        let work = Products { x: hidden, inputs: width, parts, precision, finish: gelu };
+        let work = Products { x: hidden, inputs: width, parts, precision, finish: Finish::Gelu };
         products(work, broad, wide, panels);
         lap(3);
         let parts = &[down.part(format, 0)];

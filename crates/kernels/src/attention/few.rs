@@ -186,6 +186,7 @@ impl Split<'_> {
                     sums: &mut sums[own.clone()],
                     values: &mut values[own.start * dim..own.end * dim],
                     width: dim,
+                    scale: 1.0,
                 };
                 self.block(kv_head, start..to.min(start + BLOCK), share, &mut state);
             }
@@ -227,6 +228,7 @@ impl Split<'_> {
                 sums: &mut state.sums[row..=row],
                 values: &mut state.values[row * dim..][..dim],
                 width: dim,
+                scale: 1.0,
             };
             let columns = count.next_multiple_of(PANEL);
             softmax_tile(scores, BLOCK, columns, &[bounds], &mut own, None);

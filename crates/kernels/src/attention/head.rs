@@ -10,7 +10,7 @@ use crate::{
     Precision,
     dispatch::multiversion,
     isa,
-    lanes::{interleave, join_rows, row_to_lanes},
+    lanes::{interleave, join_lanes, join_rows, row_to_lanes, scaled},
     micro::{Kind, MOST_ROWS, Micro, Operands, PANEL, TILE_COLUMNS, Tile, micro},
     scalar,
 };
@@ -25,8 +25,11 @@ const ROWS: usize = 256;
 /// f32 elements of a cache line, to which all parts of the scratch are rounded.
 const LINE: usize = 16;
 
-/// What attention is computed of.
+/// What attention is computed of: either of rows of f32 or of lanes.
 pub(super) trait Work: Sync {
+    /// Whether [`lanes`](Self::lanes) gives everything.
+    const LANES: bool = false;
+
     /// Sizes.
     fn shape(&self) -> AttentionShape;
 
@@ -45,21 +48,38 @@ pub(super) trait Work: Sync {
     /// Keys that the query at a place of its sequence sees.
     fn seen(&self, place: usize, length: usize) -> (usize, usize);
 
-    /// A row of queries' head.
-    fn query(&self, row: usize, head: usize) -> &[f32];
+    /// A row of queries' head, in f32.
+    fn query(&self, _row: usize, _head: usize) -> &[f32] {
+        &[]
+    }
+
+    /// The rows of a head from a token on, where they lie one after the other as lanes of bf16.
+    fn lanes(&self, _head: Head, _token: usize) -> Option<&[f32]> {
+        None
+    }
 
     /// Asks for what a token's row holds of the heads that share `kv_head`, which will be read soon.
     fn ahead(&self, _row: usize, _kv_head: usize) {}
 
-    /// Key `key` of the sequence that starts at `start`, or its values; `wide` has room for it.
+    /// Key `key` of the sequence that starts at `start`, or its values, in f32; `wide` has room for it.
     fn row<'a>(
         &'a self,
-        start: usize,
-        kv_head: usize,
-        key: usize,
-        values: bool,
-        wide: &'a mut [f32],
-    ) -> &'a [f32];
+        _start: usize,
+        _kv_head: usize,
+        _key: usize,
+        _values: bool,
+        _wide: &'a mut [f32],
+    ) -> &'a [f32] {
+        &[]
+    }
+}
+
+/// Heads of queries, of keys and of values.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Head {
+    Query(usize),
+    Key(usize),
+    Value(usize),
 }
 
 /// Neighboring queries of a sequence.
@@ -164,6 +184,7 @@ impl<'a, W: Work> Run<'a, W> {
         let isa = isa::current();
         let (kind, micro) = match (work.precision(), micro(Kind::Bf16, isa)) {
             (Precision::Bf16, Some(micro)) => (Kind::Bf16, micro),
+            (_, None) if W::LANES => (Kind::Bf16, scalar::BF16),
             _ => (Kind::F32, micro(Kind::F32, isa).unwrap_or(scalar::F32)),
         };
         let start = scratch.as_ptr().align_offset(LINE * size_of::<f32>()).min(LINE);
@@ -202,31 +223,37 @@ impl<'a, W: Work> Run<'a, W> {
         if places.is_empty() {
             return;
         }
-        let shape = self.work.shape();
-        let group = shape.group();
-        let rows = group * places.len();
-        self.tops[..rows].fill(f32::NEG_INFINITY);
-        self.totals[..rows].fill(0.0);
-        self.sums[..rows * self.layout.width].fill(0.0);
+        let group = self.work.shape().group();
         let (mut ahead, next_head) = self.rows_of(next);
         let share = ahead.len().div_ceil(places.len().div_ceil(self.micro.rows));
         let _entered = self.micro.enter();
         let (from, _) = self.work.seen(places.start, length);
         let (_, to) = self.work.seen(places.end - 1, length);
+        let single = to - from <= self.layout.keys;
         for block in (from..to).step_by(self.layout.keys) {
             let block = block..to.min(block + self.layout.keys);
             self.pack(start, kv_head, block.clone());
-            for head in 0..self.work.shape().group() {
+            for head in 0..group {
                 for place in places.clone().step_by(self.micro.rows) {
                     ahead.by_ref().take(share).for_each(|row| self.work.ahead(row, next_head));
                     let tile = place..places.end.min(place + self.micro.rows);
-                    let row = first_row + place - places.start;
-                    let state = head * places.len() + place - places.start;
+                    let (count, offset) = (tile.len(), place - places.start);
+                    // What one block does is remembered for no other.
+                    let state = if single { 0 } else { head * places.len() + offset };
+                    if block.start == from {
+                        self.tops[state..][..count].fill(f32::NEG_INFINITY);
+                        self.totals[state..][..count].fill(0.0);
+                        let width = self.layout.width;
+                        self.sums[state * width..][..count * width].fill(0.0);
+                    }
+                    let row = first_row + offset;
                     self.tile(tile, length, block.clone(), kv_head, head, row, state);
+                    if block.end == to {
+                        self.finish(state, row..row + count, kv_head * group + head, out);
+                    }
                 }
             }
         }
-        self.finish(places.len(), first_row, kv_head, out);
     }
 
     /// The tokens of a task's chunk and its head.
@@ -240,9 +267,19 @@ impl<'a, W: Work> Run<'a, W> {
 
     /// Packs a block of keys and values.
     fn pack(&mut self, start: usize, kv_head: usize, block: Range<usize>) {
-        let dim = self.work.shape().head_dim;
-        let per_lane = self.kind.per_lane();
-        let depth = dim.div_ceil(per_lane);
+        let work = self.work;
+        match work.lanes(Head::Key(kv_head), start + block.start) {
+            Some(rows) => self.pack_key_lanes(rows, block.len()),
+            None => self.pack_keys(start, kv_head, block.clone()),
+        }
+        match work.lanes(Head::Value(kv_head), start + block.start) {
+            Some(rows) => self.pack_value_lanes(rows, block.len()),
+            None => self.pack_values(start, kv_head, block),
+        }
+    }
+
+    fn pack_keys(&mut self, start: usize, kv_head: usize, block: Range<usize>) {
+        let depth = self.work.shape().head_dim.div_ceil(self.kind.per_lane());
         for (number, from) in block.clone().step_by(PANEL).enumerate() {
             let count = PANEL.min(block.end - from);
             for i in 0..count {
@@ -254,6 +291,27 @@ impl<'a, W: Work> Run<'a, W> {
             let out = &mut self.keys[number * depth * PANEL..][..depth * PANEL];
             interleave(&self.panel[..PANEL * depth], depth, depth, out);
         }
+    }
+
+    /// As [`pack_keys`](Self::pack_keys), of `count` rows of lanes.
+    fn pack_key_lanes(&mut self, rows: &[f32], count: usize) {
+        let depth = self.work.shape().head_dim / 2;
+        let panels = rows[..count * depth].chunks(PANEL * depth);
+        for (rows, out) in panels.zip(self.keys.chunks_exact_mut(PANEL * depth)) {
+            if rows.len() == out.len() {
+                interleave(rows, depth, depth, out);
+            } else {
+                let (own, filling) = self.panel[..out.len()].split_at_mut(rows.len());
+                own.copy_from_slice(rows);
+                filling.fill(0.0);
+                interleave(&self.panel[..out.len()], depth, depth, out);
+            }
+        }
+    }
+
+    fn pack_values(&mut self, start: usize, kv_head: usize, block: Range<usize>) {
+        let dim = self.work.shape().head_dim;
+        let per_lane = self.kind.per_lane();
         // Values of keys that only fill up are zeros: they are multiplied with zeros.
         let lanes = block.len().next_multiple_of(PANEL) / per_lane;
         let stride = self.layout.keys / per_lane * PANEL;
@@ -275,6 +333,26 @@ impl<'a, W: Work> Run<'a, W> {
                     _ => join_rows(first, second, &mut out[..count]),
                 }
                 out[count..].fill(0.0);
+            }
+        }
+    }
+
+    /// As [`pack_values`](Self::pack_values), of `count` rows of lanes.
+    fn pack_value_lanes(&mut self, rows: &[f32], count: usize) {
+        const ZEROS: [f32; PANEL] = [0.0; PANEL];
+        let depth = self.work.shape().head_dim / 2;
+        let stride = self.layout.keys / 2 * PANEL;
+        for lane in 0..count.next_multiple_of(PANEL) / 2 {
+            let row = |key: usize| (key < count).then(|| rows[key * depth..][..depth].as_chunks().0);
+            let (first, second) = (row(2 * lane), row(2 * lane + 1));
+            for part in 0..depth / PANEL {
+                let (low, high) = self.values[2 * part * stride..].split_at_mut(stride);
+                let (low, high) = (&mut low[lane * PANEL..], &mut high[lane * PANEL..]);
+                if let (Some(low), Some(high)) = (low.first_chunk_mut(), high.first_chunk_mut()) {
+                    let first = first.map_or(&ZEROS, |it| &it[part]);
+                    let second = second.map_or(&ZEROS, |it| &it[part]);
+                    join_lanes(first, second, low, high);
+                }
             }
         }
     }
@@ -305,14 +383,23 @@ impl<'a, W: Work> Run<'a, W> {
         let panels = from / PANEL..to.div_ceil(PANEL);
         let columns = panels.len() * PANEL;
         let depth = dim.div_ceil(kind.per_lane());
-        let scale = work.scale();
-        for i in 0..count {
-            let query = work.query(row + i, kv_head * shape.group() + head);
-            row_to_lanes(query, scale, kind, &mut self.queries[i * depth..][..depth]);
-        }
+        let (head, mut scale) = (kv_head * shape.group() + head, 1.0);
+        let queries = match work.lanes(Head::Query(head), row) {
+            Some(rows) => {
+                scale = work.scale();
+                &rows[..count * depth]
+            }
+            None => {
+                for i in 0..count {
+                    let lanes = &mut self.queries[i * depth..][..depth];
+                    row_to_lanes(work.query(row + i, head), work.scale(), kind, lanes);
+                }
+                &self.queries[..count * depth]
+            }
+        };
         for panel in panels.clone().step_by(micro.panels) {
             let operands = Operands {
-                a: self.queries.as_ptr().cast(),
+                a: queries.as_ptr().cast(),
                 stride: depth,
                 rows: count,
                 b: self.keys[panel * depth * PANEL..].as_ptr().cast(),
@@ -322,7 +409,7 @@ impl<'a, W: Work> Run<'a, W> {
                 out: self.scores[(panel - panels.start) * PANEL..].as_mut_ptr().cast(),
                 out_stride: layout.keys,
             };
-            // SAFETY: the queries were just written, the panels by `pack`; rows of scores are layout.keys long,
+            // SAFETY: these are all queries, the panels were written by `pack`; rows of scores are layout.keys long,
             // of which these panels are a part, and scores, queries and weights have room for MOST_ROWS of them.
             unsafe { (micro.run)(operands) };
         }
@@ -344,6 +431,7 @@ impl<'a, W: Work> Run<'a, W> {
             sums: &mut self.totals[state..][..count],
             values: &mut self.sums[state * layout.width..][..count * layout.width],
             width: layout.width,
+            scale,
         };
         let lanes = (kind != Kind::F32).then_some(&mut *self.weights);
         softmax_tile(self.scores, layout.keys, columns, &bounds[..count], &mut softmax, lanes);
@@ -377,21 +465,17 @@ impl<'a, W: Work> Run<'a, W> {
         }
     }
 
-    /// Divides the sums by those of the exponentials and writes them to their place.
-    fn finish(&self, count: usize, first_row: usize, kv_head: usize, out: SharedOut) {
-        let shape = self.work.shape();
-        let (dim, group) = (shape.head_dim, shape.group());
-        for state in 0..group * count {
-            let (head, row) = (kv_head * group + state / count, first_row + state % count);
-            // SAFETY: `attention` and `cached_attention` found as many rows as there are queries; this task alone writes this row's
-            // columns of this head.
-            let out = unsafe {
-                std::slice::from_raw_parts_mut(out.0.add(row * shape.width() + head * dim), dim)
-            };
-            let scale = 1.0 / self.totals[state];
-            for (out, sum) in out.iter_mut().zip(&self.sums[state * self.layout.width..]) {
-                *out = sum * scale;
-            }
+    /// Divides a tile's sums by those of the exponentials and writes them to their place: tile by tile, for the places are seldom
+    /// in a near cache, and a tile's are there before the next one's are due.
+    fn finish(&self, state: usize, rows: Range<usize>, head: usize, out: SharedOut) {
+        let (width, dim) = (self.work.shape().width(), self.work.shape().head_dim);
+        for (state, row) in rows.enumerate().map(|(i, row)| (state + i, row)) {
+            // SAFETY: the callers of `run_tiles` and `cached_attention` found as many rows as there are queries; this task alone
+            // writes this row's columns of this head.
+            let out =
+                unsafe { std::slice::from_raw_parts_mut(out.0.add(row * width + head * dim), dim) };
+            let sums = &self.sums[state * self.layout.width..][..dim];
+            scaled(sums, 1.0 / self.totals[state], out);
         }
     }
 }

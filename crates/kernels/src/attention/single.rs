@@ -55,6 +55,7 @@ pub(super) fn run(work: &Attention<'_>, sequence: usize, scratch: &mut [f32], ou
                 sums: &mut sums[head..=head],
                 values: &mut out[head * dim..][..dim],
                 width: dim,
+                scale: 1.0,
             };
             softmax_tile(scores, BLOCK, columns, &[(0, count)], &mut state, None);
         }

@@ -21,6 +21,8 @@ pub(super) struct State<'a> {
     pub(super) values: &'a mut [f32],
     /// Columns of `values`.
     pub(super) width: usize,
+    /// What scores are still to be multiplied with; 1 unless the exponentials are rounded.
+    pub(super) scale: f32,
 }
 
 /// Turns rows of scores into exponentials relative to the largest so far, zeros where a row does not see,
@@ -53,14 +55,14 @@ pub(super) fn softmax_tile(
             state.tops[number] = top;
             // Nothing to correct before the first block.
             if before > f32::NEG_INFINITY {
-                let less = exp::<false>(before - top);
+                let less = exp::<false>((before - top) * state.scale);
                 state.sums[number] *= less;
                 state.values[number * width..][..width].iter_mut().for_each(|it| *it *= less);
             }
         }
         state.sums[number] += match lanes {
             None => exponentials(row, from, to, top),
-            Some(lanes) => rounded_exponentials(row, from, to, top, lanes),
+            Some(lanes) => rounded_exponentials(row, from, to, top, state.scale, lanes),
         };
     }
 }
@@ -113,20 +115,23 @@ fn portable_exponentials<const FUSED: bool>(
     lane_fold(&row[from..to], 0.0, |it| it, |sum, it| sum + it)
 }
 
-/// As [`exponentials`], into lanes of bf16.
+/// As [`exponentials`], of scores times `scale`, into lanes of bf16.
 fn rounded_exponentials(
     row: &mut [f32],
     from: usize,
     to: usize,
     top: f32,
+    scale: f32,
     lanes: &mut [f32],
 ) -> f32 {
     #[cfg(target_arch = "x86_64")]
     if has_avx512_bf16() {
+        let power = scale * std::f32::consts::LOG2_E;
         // SAFETY: the processor has the features; `softmax_tile` asserts whole registers.
-        return unsafe { crate::x86::rounded_exponentials(row, from, to, top, lanes) };
+        return unsafe { crate::x86::rounded_exponentials(row, from, to, top, power, lanes) };
     }
-    let sum = exponentials(row, from, to, top);
+    row[from..to].iter_mut().for_each(|it| *it *= scale);
+    let sum = exponentials(row, from, to, top * scale);
     row_to_lanes(row, 1.0, Kind::Bf16, lanes);
     sum
 }
@@ -150,7 +155,7 @@ mod tests {
     fn softmax(row: &mut [f32]) {
         let (count, columns) = (row.len(), row.len().next_multiple_of(PANEL));
         let (mut tops, mut sums) = ([f32::NEG_INFINITY], [0.0]);
-        let mut state = State { tops: &mut tops, sums: &mut sums, values: &mut [0.0], width: 1 };
+        let mut state = State { tops: &mut tops, sums: &mut sums, values: &mut [0.0], width: 1, scale: 1.0 };
         let mut whole = row.to_vec();
         whole.resize(columns, 100.0);
         softmax_tile(&mut whole, columns, columns, &[(0, count)], &mut state, None);
@@ -219,14 +224,17 @@ mod tests {
                 prop_assert!((f64::from(sum) / total - 1.0).abs() < 1e-5);
             }
             // bf16 has 8 bits.
-            let mut lanes = vec![-1.0f32; row.len() / 2];
-            let sum = rounded_exponentials(&mut row.clone(), from, to, most, &mut lanes);
-            for (place, b) in twin.iter().enumerate() {
-                let bits = lanes[place / 2].to_bits();
-                let a = f64::from(f32::from_bits(if place % 2 == 0 { bits << 16 } else { bits & 0xffff_0000 }));
-                prop_assert!((a - b).abs() <= (1.0 / 256.0 + 1e-4) * b + 1e-37, "{a} {b}");
+            for scale in [1.0, 0.25] {
+                let mut row: Vec<f32> = row.iter().map(|it| it / scale).collect();
+                let mut lanes = vec![-1.0f32; row.len() / 2];
+                let sum = rounded_exponentials(&mut row, from, to, most / scale, scale, &mut lanes);
+                for (place, b) in twin.iter().enumerate() {
+                    let bits = lanes[place / 2].to_bits();
+                    let a = f64::from(f32::from_bits(if place % 2 == 0 { bits << 16 } else { bits & 0xffff_0000 }));
+                    prop_assert!((a - b).abs() <= (1.0 / 256.0 + 1e-4) * b + 1e-37, "{a} {b}");
+                }
+                prop_assert!((f64::from(sum) / total - 1.0).abs() < 1e-4);
             }
-            prop_assert!((f64::from(sum) / total - 1.0).abs() < 1e-4);
         }
     }
 
@@ -237,8 +245,13 @@ mod tests {
             let mut scores = vec![3.0; 2 * stride];
             let mut lanes = vec![7.0; stride];
             let (mut tops, mut sums, mut values) = ([2.0; 2], [1.0; 2], [0.5; 2]);
-            let mut state =
-                State { tops: &mut tops, sums: &mut sums, values: &mut values, width: 1 };
+            let mut state = State {
+                tops: &mut tops,
+                sums: &mut sums,
+                values: &mut values,
+                width: 1,
+                scale: 1.0,
+            };
             let bounds = [(1, 1), (1, 3)];
             let out = rounded.then_some(lanes.as_mut_slice());
             softmax_tile(&mut scores, stride, columns, &bounds, &mut state, out);

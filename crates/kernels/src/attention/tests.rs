@@ -113,6 +113,51 @@ proptest! {
     }
 }
 
+/// Rows of f32 as lanes of bf16, head by head, and what is left of them.
+fn by_head(qkv: &mut [f32], shape: AttentionShape) -> Vec<f32> {
+    let (dim, stride) = (shape.head_dim, shape.qkv_width());
+    let rows = qkv.len() / stride;
+    let mut lanes = vec![0.0; qkv.len() / 2];
+    for (row, values) in qkv.chunks_mut(stride).enumerate() {
+        for (place, pair) in values.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+            let bits = pair.map(|it| half::bf16::from_f32(it).to_bits());
+            *pair = bits.map(|it| half::bf16::from_bits(it).to_f32());
+            let (head, lane) = (2 * place / dim, place % (dim / 2));
+            lanes[(head * rows + row) * (dim / 2) + lane] = crate::lanes::pair_of(pair[0], pair[1]);
+        }
+    }
+    lanes
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Whole panels and parts of them, one block of keys and several, empty sequences.
+    #[test]
+    fn heads_of_lanes_equal_the_definition(
+        lengths in prop_oneof![
+            prop::collection::vec(0usize..90, 1..5), (250usize..300).prop_map(|it| vec![it]),
+        ],
+        (group, kv_heads) in (1usize..3, 1usize..3), head_dim in prop::sample::select(vec![32usize, 64, 96]),
+        threads in 1usize..3, seed in prop::collection::vec(-1f32..1.0, 97),
+    ) {
+        let shape = AttentionShape { heads: group * kv_heads, kv_heads, head_dim };
+        let cu_seqlens = cumulative(&lengths);
+        let tokens = cu_seqlens[lengths.len()];
+        let mut qkv = fill(&seed, tokens * shape.qkv_width(), 31);
+        let data = by_head(&mut qkv, shape);
+        let longest = lengths.iter().copied().max().unwrap_or(0);
+        let mut scratch = vec![f32::NAN; attention_scratch_len(shape, longest, threads)];
+        let mut out = vec![f32::NAN; tokens * shape.width()];
+        attention_by_head(HeadAttention { data: &data, cu_seqlens: &cu_seqlens, shape }, &mut out, &mut scratch);
+        let expected = naive(&Attention::fused(&qkv, &cu_seqlens, shape, Mask::Full));
+        for (a, b) in out.iter().zip(&expected) {
+            // What is left is the rounding of the weights.
+            prop_assert!((a - b).abs() < 0.02, "{a} {b}");
+        }
+    }
+}
+
 /// The definition of attention over a KV cache, in f64.
 fn naive_cached(work: &CachedAttention<'_>, tokens: usize) -> Vec<f32> {
     let CachedAttention { queries, keys, values, first, shape, window, scale, softcap, .. } = *work;

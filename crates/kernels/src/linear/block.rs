@@ -5,20 +5,49 @@ use std::ops::Range;
 use crate::{
     Finish, Gate, Part,
     dispatch::{BASELINE_FUSES, multiversion},
-    elementwise::{gelu_of, gelu_tanh_of, silu_of},
+    elementwise::{gelu_of, gelu_tanh_of, short_gelu_of, silu_of},
+    lanes::pair_of,
     micro::{Micro, Operands, PANEL, Sums, TILE_COLUMNS, Tile},
 };
 #[cfg(target_arch = "x86_64")]
 use crate::{
-    dispatch::{has_avx2, has_avx512},
-    x86::{Sums as Finished, narrow, wide},
+    dispatch::{has_avx2, has_avx512, has_avx512_bf16},
+    x86::{Sums as Finished, finish_pairs, narrow, wide},
 };
 
 /// Where products go, shared by threads that write disjoint parts of it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     pub(super) data: *mut f32,
+    /// Elements from one row to the next.
     pub(super) stride: usize,
+    /// Rows of each head, where products are kept by heads.
+    head_rows: Option<usize>,
+}
+
+impl Place {
+    /// Rows of f32.
+    pub(super) fn rows(data: *mut f32, stride: usize) -> Place {
+        Place { data, stride, head_rows: None }
+    }
+
+    /// Heads of `rows` rows of `dim` bf16, see [`Finish::Heads`].
+    pub(super) fn heads(data: *mut f32, dim: usize, rows: usize) -> Place {
+        Place { data, stride: dim / 2, head_rows: Some(rows) }
+    }
+
+    /// Where a row's products from `column` on go.
+    #[inline(always)]
+    fn at(self, row: usize, column: usize) -> *mut f32 {
+        let place = match self.head_rows {
+            None => row * self.stride + column,
+            Some(rows) => {
+                let (head, lane) = (column / 2 / self.stride, column / 2 % self.stride);
+                (head * rows + row) * self.stride + lane
+            }
+        };
+        self.data.wrapping_add(place)
+    }
 }
 
 // SAFETY: every turn writes rows and columns of its own, and nobody reads before all have ended.
@@ -135,9 +164,8 @@ impl Block<'_> {
                     prefetch(place, self.first_row + from..self.first_row + to, &columns);
                     (micro.run)(operands);
                     let scales = self.row_scales.get(from..to).unwrap_or(&[]);
-                    let out =
-                        place.data.add((self.first_row + from) * place.stride + columns.first);
-                    let out = Place { data: out, stride: place.stride };
+                    let data = place.at(self.first_row + from, columns.first);
+                    let out = Place { data, ..place };
                     finish_tile(&tile.0, to - from, &columns, scales, finish, out);
                 }
             }
@@ -168,10 +196,13 @@ fn prefetch(place: Place, rows: Range<usize>, columns: &Columns) {
     #[cfg(target_arch = "x86_64")]
     for row in rows {
         use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-        let start = place.data.wrapping_add(row * place.stride + columns.first).cast::<i8>();
+        let start = place.at(row, columns.first).cast::<i8>();
         // SAFETY: a prefetch reads nothing that the program sees, whatever the address.
         unsafe {
             _mm_prefetch::<_MM_HINT_ET0>(start);
+            if place.head_rows.is_some() {
+                continue;
+            }
             _mm_prefetch::<_MM_HINT_ET0>(start.wrapping_add(64));
             _mm_prefetch::<_MM_HINT_ET0>(start.wrapping_add(127));
         }
@@ -193,9 +224,8 @@ pub(super) unsafe fn finish_sums(
     place: Place,
 ) {
     let columns = Columns::new(part, columns, 0);
-    // SAFETY: the caller's promise.
-    let data = unsafe { place.data.add(rows.start * place.stride + columns.first) };
-    finish_tile(tile, rows.len(), &columns, &[], finish, Place { data, stride: place.stride });
+    let data = place.at(rows.start, columns.first);
+    finish_tile(tile, rows.len(), &columns, &[], finish, Place { data, ..place });
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -213,6 +243,9 @@ fn finish_tile(
     finish: Finish<'_>,
     out: Place,
 ) {
+    if matches!(finish, Finish::Heads { .. }) {
+        return finish_heads(tile, rows, columns, row_scales, out);
+    }
     #[cfg(target_arch = "x86_64")]
     if has_avx2() {
         let sums = finished(columns, rows, row_scales);
@@ -228,6 +261,36 @@ fn finish_tile(
     portable_tile::<BASELINE_FUSES>(tile, rows, columns, row_scales, finish, out);
 }
 
+/// As [`finish_tile`], for products that are kept by heads.
+fn finish_heads(
+    tile: &[Sums],
+    rows: usize,
+    columns: &Columns,
+    row_scales: &[f32],
+    out: Place,
+) {
+    #[cfg(target_arch = "x86_64")]
+    if has_avx512_bf16() && columns.count == TILE_COLUMNS {
+        let sums = finished(columns, rows, row_scales);
+        // SAFETY: the processor has the features; `Block::run`'s caller promised the rows and columns.
+        return unsafe { finish_pairs(tile, sums, out.data, out.stride) };
+    }
+    for (row, tile) in tile.iter().enumerate().take(rows) {
+        let mut values = [0.0; TILE_COLUMNS];
+        let (tile, scales) = (std::slice::from_ref(tile), row_scales.get(row..=row).unwrap_or(&[]));
+        let place = Place::rows(values.as_mut_ptr(), TILE_COLUMNS);
+        portable_tile::<BASELINE_FUSES>(tile, 1, columns, scales, Finish::Store, place);
+        // SAFETY: as above: two columns in an element.
+        let out = unsafe {
+            std::slice::from_raw_parts_mut(out.data.add(row * out.stride), columns.count / 2)
+        };
+        for (lane, pair) in out.iter_mut().zip(values.as_chunks().0) {
+            let [low, high] = *pair;
+            *lane = pair_of(low, high);
+        }
+    }
+}
+
 /// Without intrinsics.
 fn portable_tile<const FUSED: bool>(
     tile: &[Sums],
@@ -237,6 +300,7 @@ fn portable_tile<const FUSED: bool>(
     finish: Finish<'_>,
     out: Place,
 ) {
+    let bytes = !row_scales.is_empty();
     for (row, sums) in tile.iter().enumerate().take(rows) {
         // SAFETY: `Block::run`'s caller promised the rows and columns.
         let out = unsafe {
@@ -262,12 +326,12 @@ fn portable_tile<const FUSED: bool>(
             }
             // A whole panel stays in registers: copies of any length are calls into the library.
             if let Some(out) = out.first_chunk_mut() {
-                finish_row::<FUSED>(&mut values, out, finish);
+                finish_row::<FUSED>(&mut values, out, finish, bytes);
                 *out = values;
             } else {
                 let mut old = [0f32; PANEL];
                 old[..out.len()].copy_from_slice(out);
-                finish_row::<FUSED>(&mut values, &old, finish);
+                finish_row::<FUSED>(&mut values, &old, finish, bytes);
                 out.copy_from_slice(&values[..out.len()]);
             }
         }
@@ -280,9 +344,16 @@ fn finish_row<const FUSED: bool>(
     values: &mut [f32; PANEL],
     old: &[f32; PANEL],
     finish: Finish<'_>,
+    bytes: bool,
 ) {
     match finish {
-        Finish::Store => {}
+        // Rounded elsewhere.
+        Finish::Store | Finish::Heads { .. } => {}
+        Finish::Gelu if bytes => {
+            for value in values {
+                *value = short_gelu_of::<FUSED>(*value);
+            }
+        }
         Finish::Gelu => {
             for value in values {
                 *value = gelu_of::<FUSED>(*value);
@@ -381,7 +452,7 @@ mod tests {
             ] {
                 let results: Vec<Vec<f32>> = versions().into_iter().map(|version| {
                     let mut out = old.clone();
-                    version(&tile.0, rows, &columns, &row_scales, finish, Place { data: out.as_mut_ptr(), stride });
+                    version(&tile.0, rows, &columns, &row_scales, finish, Place::rows(out.as_mut_ptr(), stride));
                     out
                 }).collect();
                 // What an activation is off by counts as often as what it is multiplied with.

@@ -219,7 +219,7 @@ mod tests {
             }
             let results = forms.into_iter().map(|form| {
                 let mut out = vec![f32::NAN; rows * outputs];
-                let place = Place { data: out.as_mut_ptr(), stride: outputs };
+                let place = Place::rows(out.as_mut_ptr(), outputs);
                 let mut share = vec![0.0; form.widened() + rows * (form.depth + 1)];
                 let cut = Cut { rows, column_turns: 1 };
                 block(&work, parts, form, cut, 0, rows, place, &mut share);

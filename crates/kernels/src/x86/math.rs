@@ -1,7 +1,11 @@
 //! Elementwise routines by hand, with fused multiplications: what runs beside the products must not take longer than
 //! they do. The portable ones are their twins. They are written once, for both sizes of registers.
 
-use crate::{Finish, Gate, elementwise::NORMAL, micro::TILE_COLUMNS};
+use crate::{
+    Finish, Gate,
+    elementwise::{NORMAL, SHORT_NORMAL},
+    micro::TILE_COLUMNS,
+};
 
 /// What turns a tile's sums into products, see `linear::block`.
 #[derive(Debug, Clone, Copy)]
@@ -71,6 +75,20 @@ macro_rules! routines {
                 fma(half, ratio, half)
             }
 
+            /// The same, see the portable one.
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn short_gelu(x: Floats) -> Floats {
+                // NaN as the second operand stays.
+                let inside = min(set(SHORT_NORMAL.end), max(set(-SHORT_NORMAL.end), x));
+                let square = mul(inside, inside);
+                let mut factor = set(SHORT_NORMAL.factors[6]);
+                for i in (0..6).rev() {
+                    factor = fma(factor, square, set(SHORT_NORMAL.factors[i]));
+                }
+                mul(x, fma(inside, factor, set(0.5)))
+            }
+
             /// x · σ(x), given −x times what scales it.
             #[inline]
             #[target_feature(enable = $features)]
@@ -105,6 +123,7 @@ macro_rules! routines {
                 out: *mut f32,
                 stride: usize,
             ) {
+                let bytes = !sums.row_scales.is_empty();
                 for part in 0..sums.columns.div_ceil(LANES) {
                     let from = part * LANES;
                     let count = (sums.columns - from).min(LANES);
@@ -128,7 +147,8 @@ macro_rules! routines {
                             let whole = count == LANES;
                             let old = || if whole { load(place) } else { load_part(mask, place) };
                             let value = match finish {
-                                Finish::Store => value,
+                                Finish::Store | Finish::Heads { .. } => value,
+                                Finish::Gelu if bytes => short_gelu(value),
                                 Finish::Gelu => gelu(value),
                                 Finish::GeluTanh => gelu_tanh(value),
                                 Finish::Add(scale) => fma(value, set(scale), old()),
@@ -232,13 +252,15 @@ routines!(narrow, "avx2,fma");
 mod rounded {
     use std::arch::x86_64::*;
 
-    use crate::elementwise::SHORT_POWER;
+    use super::Sums;
+    use crate::{elementwise::SHORT_POWER, micro::TILE_COLUMNS};
 
     /// f32 in a register.
     const LANES: usize = 16;
 
-    /// As [`wide::exponentials`](super::wide::exponentials), rounded to bf16, two to a lane, into `lanes`: half as many as the row
-    /// has numbers. The exponential is exact to what that rounding leaves.
+    /// As [`wide::exponentials`](super::wide::exponentials), of scores that are powers of two when they are multiplied with
+    /// `power`; rounded to bf16, two to a lane, into `lanes`: half as many as the row has numbers. The exponential is exact to
+    /// what that rounding leaves.
     ///
     /// # Safety
     /// The processor has AVX-512 F, VL, BW, DQ and BF16; `row` is made of whole registers.
@@ -248,18 +270,19 @@ mod rounded {
         from: usize,
         to: usize,
         top: f32,
+        power: f32,
         lanes: &mut [f32],
     ) -> f32 {
         let (pairs, last) = row.as_chunks::<{ 2 * LANES }>();
         let (out, rest) = lanes.as_chunks_mut::<LANES>();
-        let end = _mm512_set1_ps(-top * std::f32::consts::LOG2_E);
+        let line = (_mm512_set1_ps(power), _mm512_set1_ps(-top * power));
         let mut sums = [_mm512_setzero_ps(); 2];
         for (number, (pair, out)) in pairs.iter().zip(out).enumerate() {
             let base = number * 2 * LANES;
             // SAFETY: a pair is two registers, and so many lanes are one.
             unsafe {
-                let low = weight(pair.as_ptr(), base, from, to, end);
-                let high = weight(pair.as_ptr().add(LANES), base + LANES, from, to, end);
+                let low = weight(pair.as_ptr(), base, from, to, line);
+                let high = weight(pair.as_ptr().add(LANES), base + LANES, from, to, line);
                 sums = [_mm512_add_ps(sums[0], low), _mm512_add_ps(sums[1], high)];
                 let both = std::mem::transmute::<__m512bh, __m512>(_mm512_cvtne2ps_pbh(high, low));
                 _mm512_storeu_ps(out.as_mut_ptr(), both);
@@ -269,7 +292,7 @@ mod rounded {
         {
             // SAFETY: a register, and half of one.
             unsafe {
-                let value = weight(last.as_ptr(), row.len() - LANES, from, to, end);
+                let value = weight(last.as_ptr(), row.len() - LANES, from, to, line);
                 sums[0] = _mm512_add_ps(sums[0], value);
                 let half = std::mem::transmute::<__m256bh, __m256>(_mm512_cvtneps_pbh(value));
                 _mm256_storeu_ps(out.as_mut_ptr(), half);
@@ -278,7 +301,7 @@ mod rounded {
         _mm512_reduce_add_ps(_mm512_add_ps(sums[0], sums[1]))
     }
 
-    /// 2^(score · log₂ e + `end`) of the register that begins at `base`, zeros beyond `from` and `to`.
+    /// 2^(score · `line.0` + `line.1`) of the register that begins at `base`, zeros beyond `from` and `to`.
     ///
     /// # Safety
     /// The processor has the features; a register of scores is there.
@@ -289,14 +312,14 @@ mod rounded {
         base: usize,
         from: usize,
         to: usize,
-        end: __m512,
+        line: (__m512, __m512),
     ) -> __m512 {
         const ROUND: f32 = 12_582_912.0;
         let set = |it: f32| _mm512_set1_ps(it);
         // SAFETY: the caller's promise.
         let scores = unsafe { _mm512_loadu_ps(scores) };
         // No power is above 0. NaN as the second operand stays.
-        let x = _mm512_fmadd_ps(scores, set(std::f32::consts::LOG2_E), end);
+        let x = _mm512_fmadd_ps(scores, line.0, line.1);
         let x = _mm512_max_ps(set(-126.0), x);
         let shifted = _mm512_add_ps(x, set(ROUND));
         let r = _mm512_sub_ps(x, _mm512_sub_ps(shifted, set(ROUND)));
@@ -311,6 +334,44 @@ mod rounded {
         let first = |it: usize| (1u32 << it.saturating_sub(base).min(LANES)) - 1;
         _mm512_maskz_mov_ps((first(to) & !first(from)) as __mmask16, value)
     }
+
+    /// Turns sums of a whole tile's columns into products and writes them rounded to bf16, two to a lane.
+    ///
+    /// # Safety
+    /// The processor has AVX-512 F and BF16; `out` points to `sums.rows` rows of 16 lanes, `stride` apart, which nobody
+    /// else uses.
+    #[target_feature(enable = "avx512f,avx512bf16")]
+    pub(crate) unsafe fn finish_pairs(
+        tile: &[[u32; TILE_COLUMNS]],
+        sums: Sums<'_>,
+        out: *mut f32,
+        stride: usize,
+    ) {
+        // SAFETY: a tile's rows have 32 columns, and so have bias, scales and excess; the caller's promise.
+        unsafe {
+            let both = |values: &[f32; TILE_COLUMNS]| {
+                [0, LANES].map(|from| _mm512_loadu_ps(values.as_ptr().add(from)))
+            };
+            let (bias, scales) = (both(sums.bias), both(sums.scales));
+            let excess =
+                [0, LANES].map(|from| _mm512_loadu_si512(sums.excess.as_ptr().add(from).cast()));
+            for (row, tile) in tile.iter().enumerate().take(sums.rows) {
+                let bits =
+                    [0, LANES].map(|from| _mm512_loadu_si512(tile.as_ptr().add(from).cast()));
+                let value = |i: usize| match sums.row_scales.get(row) {
+                    Some(&scale) => {
+                        let sum = _mm512_cvtepi32_ps(_mm512_sub_epi32(bits[i], excess[i]));
+                        let scale = _mm512_mul_ps(scales[i], _mm512_set1_ps(scale));
+                        _mm512_fmadd_ps(sum, scale, bias[i])
+                    }
+                    None => _mm512_add_ps(_mm512_castsi512_ps(bits[i]), bias[i]),
+                };
+                let pairs = _mm512_cvtne2ps_pbh(value(1), value(0));
+                let pairs = std::mem::transmute::<__m512bh, __m512>(pairs);
+                _mm512_storeu_ps(out.add(row * stride), pairs);
+            }
+        }
+    }
 }
 
-pub(crate) use rounded::rounded_exponentials;
+pub(crate) use rounded::{finish_pairs, rounded_exponentials};
