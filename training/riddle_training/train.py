@@ -56,9 +56,6 @@ class Lists:
         self.by_source: dict[str, list[int]] = {}
         for number in self.train:
             self.by_source.setdefault(self.rows[number]["ds"], []).append(number)
-        self.by_passage: dict[int, list[int]] = {}
-        for number in self.train:
-            self.by_passage.setdefault(self.rows[number]["positive"], []).append(number)
 
     def batch(self, step: int) -> list[dict]:
         """The lists of one step: a function of the seed and the step, so that a run can be resumed."""
@@ -101,7 +98,7 @@ class Lists:
         wanted = self.config["candidates_per_query"]
         if rng.random() < self.config["compound_share"]:
             # Two questions in one, each passage answering one half: partial matches beat none.
-            second = self.partner(row, rng)
+            second = rng.choice(self.by_source[row["ds"]])
             other = self.rows[second]
             if other["positive"] != row["positive"]:
                 joint = [] if self.joint is None else [self.joint]
@@ -114,12 +111,6 @@ class Lists:
                 rest = [it for it in dict.fromkeys(rest) if it not in positives]
                 return self.pack(query, vector, positives, rest, rng)
         return self.pack(query, vector, positives, self.negatives(row, rng, wanted - 1), rng)
-
-    def partner(self, row: dict, rng: random.Random) -> int:
-        """A second question. With the probability `related_share` it is one whose passage is near the first: then
-        the negatives of each are near both, and the two halves have to be told apart."""
-        near = [it for it in row["dense"] if it in self.by_passage] if rng.random() < self.config.get("related_share", 0.0) else []
-        return rng.choice(self.by_passage[rng.choice(near)] if near else self.by_source[row["ds"]])
 
     def limit(self) -> int:
         return self.config["max_tokens"]

@@ -234,16 +234,19 @@ impl Model {
             hidden;
         prefix.layer(&**network, rows, layer, weights, *width, scratch)?;
         let batches = micro_batches(lengths, *micro_batch_tokens);
+        let mut embed = |batch: usize, part: &mut [f32]| -> Result<()> {
+            if layer == 0 {
+                let packed = RaggedBatch::pack(&pairs[batches[batch].clone()]);
+                rows.gather(&packed.input_ids, part)?;
+                network.embed(&packed, part);
+            }
+            Ok(())
+        };
         let mut compute = |batch: usize, part: &mut [f32]| -> Result<()> {
             if stop.is_some_and(|it| it.load(Ordering::Relaxed)) {
                 return Err(Error::Cancelled { layer: layer as u32 });
             }
             let members = batches[batch].clone();
-            if layer == 0 {
-                let packed = RaggedBatch::pack(&pairs[members.clone()]);
-                rows.gather(&packed.input_ids, part)?;
-                network.embed(&packed, part);
-            }
             let cu_seqlens = cumulative(&lengths[members]);
             let prefix =
                 if prefix.ids.is_empty() { Prefix::None } else { Prefix::Shared(&prefix.qkv) };
@@ -260,11 +263,26 @@ impl Model {
         match states {
             States::Memory(states) => {
                 let mut rest = states.as_mut_slice();
-                for (batch, members) in batches.iter().enumerate() {
+                let mut parts = batches.iter().map(|members| {
                     let tokens: usize = lengths[members.clone()].iter().sum();
-                    let (part, tail) = rest.split_at_mut(tokens * *width);
-                    compute(batch, part)?;
+                    let (part, tail) = std::mem::take(&mut rest).split_at_mut(tokens * *width);
                     rest = tail;
+                    part
+                });
+                let mut next = parts.next();
+                if let Some(part) = next.as_deref_mut() {
+                    embed(0, part)?;
+                }
+                // Embedding is one thread's work: it is done beside the layer of the micro-batch before.
+                for batch in 0..batches.len() {
+                    let Some(part) = next else { break };
+                    next = parts.next();
+                    let ahead = next.as_deref_mut().filter(|_| layer == 0);
+                    let (computed, embedded) = riddle_kernels::join(
+                        || compute(batch, part),
+                        || ahead.map_or(Ok(()), |part| embed(batch + 1, part)),
+                    );
+                    computed.and(embedded)?;
                 }
             }
             States::Disk(file) => {
@@ -272,7 +290,10 @@ impl Model {
                     batches.iter().map(|it| places(lengths, starts, it.clone(), *width)).collect();
                 // Nothing has been written before the first layer, nothing is read after the last.
                 let pass = Pass { read: layer > 0, write: !last };
-                let waited = file.pass(&places, pass, compute)?;
+                let waited = file.pass(&places, pass, |batch, part: &mut [f32]| {
+                    embed(batch, part)?;
+                    compute(batch, part)
+                })?;
                 work.io_wait += waited;
             }
         }

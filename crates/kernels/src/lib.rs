@@ -54,5 +54,5 @@ pub use norm::{
     add_layer_norm, l2_normalize, layer_norm, layer_norm_into, mean_pool, rms_norm, rms_norm_heads,
 };
 pub use panels::{PanelUse, Panels, panel_len};
-pub use pool::{Pool, PoolError};
+pub use pool::{Pool, PoolError, join};
 pub use q4::{Q4Matrix, pack_q4, q4_bytes};

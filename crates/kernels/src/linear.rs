@@ -202,7 +202,10 @@ impl Products<'_> {
             assert!(rows == 0 || out.len() >= needed, "out holds fewer than {rows} rows");
             if let Finish::Heads { dim } = finish {
                 let whole = |columns: usize| columns.is_multiple_of(dim);
-                assert!(dim > 0 && whole(offset) && whole(outputs) && whole(stride), "no whole heads");
+                assert!(
+                    dim > 0 && whole(offset) && whole(outputs) && whole(stride),
+                    "no whole heads"
+                );
                 assert!(dim.is_multiple_of(TILE_COLUMNS), "heads of {dim} are not whole tiles");
             }
         }

@@ -50,6 +50,14 @@ impl Pool {
     }
 }
 
+/// Runs both, on threads of the current pool, and waits for them; a panic of either is a panic of the caller.
+pub fn join<A: Send, B: Send>(
+    first: impl FnOnce() -> A + Send,
+    second: impl FnOnce() -> B + Send,
+) -> (A, B) {
+    rayon::join(first, second)
+}
+
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -21,5 +21,7 @@ pub(crate) use avx512::{
     BF16 as AVX512_BF16, F32 as AVX512_F32, INT8 as AVX512_INT8, VNNI_INT8 as AVX512VNNI_INT8,
 };
 pub(crate) use blocks::{dots_avx2, dots_avx512, dots_avxvnni, widen_avx512};
-pub(crate) use convert::{join_lanes, join_rows, narrow_f16, quantize_row, round_row, transpose, widen_f16};
+pub(crate) use convert::{
+    join_lanes, join_rows, narrow_f16, quantize_row, round_row, transpose, widen_f16,
+};
 pub(crate) use math::{Sums, finish_pairs, narrow, rounded_exponentials, wide};

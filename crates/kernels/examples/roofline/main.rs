@@ -186,7 +186,9 @@ fn ragged(pool: &Pool) {
         if is_best_by_head(shape, Precision::Bf16) {
             let mut data = vec![0.0; qkv.len() / 2];
             // Small numbers of any bits.
-            data.iter_mut().zip(&qkv).for_each(|(lane, it)| *lane = f32::from_bits(it.to_bits() & 0xffff_0000 | 0x3d00));
+            data.iter_mut()
+                .zip(&qkv)
+                .for_each(|(lane, it)| *lane = f32::from_bits(it.to_bits() & 0xffff_0000 | 0x3d00));
             let work = HeadAttention { data: &data, cu_seqlens: &cu_seqlens, shape };
             let seconds = fastest(|| pool.run(|| attention_by_head(work, &mut out, &mut scratch)));
             print!("  by head {:.2} ms, {:.0} G/s", seconds * 1e3, flops / seconds / 1e9);

@@ -343,7 +343,8 @@ impl<'a, W: Work> Run<'a, W> {
         let depth = self.work.shape().head_dim / 2;
         let stride = self.layout.keys / 2 * PANEL;
         for lane in 0..count.next_multiple_of(PANEL) / 2 {
-            let row = |key: usize| (key < count).then(|| rows[key * depth..][..depth].as_chunks().0);
+            let row =
+                |key: usize| (key < count).then(|| rows[key * depth..][..depth].as_chunks().0);
             let (first, second) = (row(2 * lane), row(2 * lane + 1));
             for part in 0..depth / PANEL {
                 let (low, high) = self.values[2 * part * stride..].split_at_mut(stride);

@@ -155,7 +155,8 @@ mod tests {
     fn softmax(row: &mut [f32]) {
         let (count, columns) = (row.len(), row.len().next_multiple_of(PANEL));
         let (mut tops, mut sums) = ([f32::NEG_INFINITY], [0.0]);
-        let mut state = State { tops: &mut tops, sums: &mut sums, values: &mut [0.0], width: 1, scale: 1.0 };
+        let mut state =
+            State { tops: &mut tops, sums: &mut sums, values: &mut [0.0], width: 1, scale: 1.0 };
         let mut whole = row.to_vec();
         whole.resize(columns, 100.0);
         softmax_tile(&mut whole, columns, columns, &[(0, count)], &mut state, None);

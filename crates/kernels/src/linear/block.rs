@@ -262,13 +262,7 @@ fn finish_tile(
 }
 
 /// As [`finish_tile`], for products that are kept by heads.
-fn finish_heads(
-    tile: &[Sums],
-    rows: usize,
-    columns: &Columns,
-    row_scales: &[f32],
-    out: Place,
-) {
+fn finish_heads(tile: &[Sums], rows: usize, columns: &Columns, row_scales: &[f32], out: Place) {
     #[cfg(target_arch = "x86_64")]
     if has_avx512_bf16() && columns.count == TILE_COLUMNS {
         let sums = finished(columns, rows, row_scales);
