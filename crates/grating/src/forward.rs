@@ -235,11 +235,9 @@ impl Model {
         prefix.layer(&**network, rows, layer, weights, *width, scratch)?;
         let batches = micro_batches(lengths, *micro_batch_tokens);
         let mut embed = |batch: usize, part: &mut [f32]| -> Result<()> {
-            if layer == 0 {
-                let packed = RaggedBatch::pack(&pairs[batches[batch].clone()]);
-                rows.gather(&packed.input_ids, part)?;
-                network.embed(&packed, part);
-            }
+            let packed = RaggedBatch::pack(&pairs[batches[batch].clone()]);
+            rows.gather(&packed.input_ids, part)?;
+            network.embed(&packed, part);
             Ok(())
         };
         let mut compute = |batch: usize, part: &mut [f32]| -> Result<()> {
@@ -263,27 +261,13 @@ impl Model {
         match states {
             States::Memory(states) => {
                 let mut rest = states.as_mut_slice();
-                let mut parts = batches.iter().map(|members| {
+                let parts = batches.iter().map(|members| {
                     let tokens: usize = lengths[members.clone()].iter().sum();
                     let (part, tail) = std::mem::take(&mut rest).split_at_mut(tokens * *width);
                     rest = tail;
                     part
                 });
-                let mut next = parts.next();
-                if let Some(part) = next.as_deref_mut() {
-                    embed(0, part)?;
-                }
-                // Embedding is one thread's work: it is done beside the layer of the micro-batch before.
-                for batch in 0..batches.len() {
-                    let Some(part) = next else { break };
-                    next = parts.next();
-                    let ahead = next.as_deref_mut().filter(|_| layer == 0);
-                    let (computed, embedded) = riddle_kernels::join(
-                        || compute(batch, part),
-                        || ahead.map_or(Ok(()), |part| embed(batch + 1, part)),
-                    );
-                    computed.and(embedded)?;
-                }
+                each_part(parts, layer == 0, embed, compute)?;
             }
             States::Disk(file) => {
                 let places: Vec<Vec<Range<u64>>> =
@@ -291,7 +275,9 @@ impl Model {
                 // Nothing has been written before the first layer, nothing is read after the last.
                 let pass = Pass { read: layer > 0, write: !last };
                 let waited = file.pass(&places, pass, |batch, part: &mut [f32]| {
-                    embed(batch, part)?;
+                    if layer == 0 {
+                        embed(batch, part)?;
+                    }
                     compute(batch, part)
                 })?;
                 work.io_wait += waited;
@@ -307,6 +293,32 @@ impl Model {
     pub(crate) fn activate(raw: f32) -> f32 {
         sigmoid(raw)
     }
+}
+
+/// Computes parts one after the other. If they are to be embedded before, which is one thread's work, the next one is while one is
+/// computed.
+fn each_part<'a>(
+    mut parts: impl Iterator<Item = &'a mut [f32]>,
+    embedded: bool,
+    mut embed: impl FnMut(usize, &mut [f32]) -> Result<()> + Send,
+    mut compute: impl FnMut(usize, &mut [f32]) -> Result<()> + Send,
+) -> Result<()> {
+    let mut next = parts.next();
+    if let Some(part) = next.as_deref_mut().filter(|_| embedded) {
+        embed(0, part)?;
+    }
+    let mut number = 0;
+    while let Some(part) = next {
+        next = parts.next();
+        let ahead = next.as_deref_mut().filter(|_| embedded);
+        let (computed, embedded) = riddle_kernels::join(
+            || compute(number, part),
+            || ahead.map_or(Ok(()), |part| embed(number + 1, part)),
+        );
+        computed.and(embedded)?;
+        number += 1;
+    }
+    Ok(())
 }
 
 impl SharedPrefix {

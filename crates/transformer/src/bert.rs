@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use riddle_kernels::{
-    Attention, AttentionShape, Finish, HeadAttention, Mask, Matrix, Output, Panels, Precision,
-    Queries, attention, attention_by_head, is_best_by_head, layer_norm, linear, tanh,
+    Attention, AttentionShape, Finish, HeadAttention, Mask, Matrix, Output, Panels, Part,
+    Precision, Queries, attention, attention_by_head, is_best_by_head, layer_norm, linear, tanh,
 };
 use riddle_weights::{BertConfig, BertFamily, Checkpoint, Format, LayeredCheckpoint, TensorInfo};
 
@@ -230,35 +230,17 @@ impl Bert {
         let hidden = &mut hidden[..tokens * width];
         let query = &weights.query;
         let (key, value) = (weights.key.at(width), weights.value.at(2 * width));
-        let qkv = &mut scratch.wide[..tokens * 3 * width];
-        let shape = self.attention_shape();
-        let panels = &mut scratch.panels;
-        let context = &mut scratch.narrow[..tokens * width];
         let rows = match wanted {
             Wanted::All => {
                 let parts = [query.at(0), key, value];
-                let precision = self.attention_precision;
-                let by_head = is_best_by_head(shape, precision);
-                let finish =
-                    if by_head { Finish::Heads { dim: shape.head_dim } } else { Finish::Store };
-                let span = Operation::Qkv.enter();
-                let out = (&mut *qkv, 3 * width);
-                self.multiply.parts_to(hidden, width, &parts, finish, out, panels);
-                drop(span);
-                let _span = Operation::Attention.enter();
-                if by_head {
-                    let work = HeadAttention { data: qkv, cu_seqlens, shape };
-                    attention_by_head(work, context, &mut scratch.scores);
-                } else {
-                    let work = Attention {
-                        precision,
-                        ..Attention::fused(qkv, cu_seqlens, shape, Mask::Full)
-                    };
-                    attention(work, context, &mut scratch.scores);
-                }
+                self.attend(&parts, cu_seqlens, hidden, scratch);
                 tokens
             }
             Wanted::Scored => {
+                let shape = self.attention_shape();
+                let Scratch { wide, narrow, panels, scores, .. } = &mut *scratch;
+                let (qkv, context) =
+                    (&mut wide[..tokens * 3 * width], &mut narrow[..tokens * width]);
                 let span = Operation::Qkv.enter();
                 self.multiply.parts(hidden, width, &[key, value], (qkv, 3 * width), panels);
                 let rows = gather(ScoredToken::First, cu_seqlens, (width, width), hidden);
@@ -271,11 +253,39 @@ impl Bert {
                     wanted: Queries::First,
                     ..Attention::fused(qkv, cu_seqlens, shape, Mask::Full)
                 };
-                attention(work, context, &mut scratch.scores);
+                attention(work, context, scores);
                 rows
             }
         };
         self.after_attention(&weights, &mut hidden[..rows * width], scratch);
+    }
+
+    /// Queries, keys and values of all tokens and their attention, which it leaves in `scratch.narrow`.
+    fn attend(
+        &self,
+        parts: &[Part<'_>],
+        cu_seqlens: &[usize],
+        hidden: &[f32],
+        scratch: &mut Scratch,
+    ) {
+        let (width, shape) = (self.config.hidden_size, self.attention_shape());
+        let Scratch { wide, narrow, panels, scores, .. } = scratch;
+        let qkv = &mut wide[..3 * hidden.len()];
+        let context = &mut narrow[..hidden.len()];
+        let precision = self.attention_precision;
+        let by_head = is_best_by_head(shape, precision);
+        let finish = if by_head { Finish::Heads { dim: shape.head_dim } } else { Finish::Store };
+        let span = Operation::Qkv.enter();
+        self.multiply.parts_to(hidden, width, parts, finish, (&mut *qkv, 3 * width), panels);
+        drop(span);
+        let _span = Operation::Attention.enter();
+        if by_head {
+            attention_by_head(HeadAttention { data: qkv, cu_seqlens, shape }, context, scores);
+        } else {
+            let work =
+                Attention { precision, ..Attention::fused(qkv, cu_seqlens, shape, Mask::Full) };
+            attention(work, context, scores);
+        }
     }
 
     /// Projection, feed-forward layer and their residuals, of the states whose attention is in

@@ -186,26 +186,7 @@ pub(crate) unsafe fn widen_f16(bits: &[u16], out: &mut [f32]) {
 /// The processor has AVX-512 F, BW and VL. Rows, bytes and scales have the shapes of `quantize_rows`.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 pub(crate) unsafe fn quantize_row(row: &[f32], flip: u8, out: &mut [u8]) -> f32 {
-    let magnitude = _mm512_set1_epi32(0x7fff_ffff);
-    let mut tops = [_mm512_setzero_si512(); 4];
-    let (chunks, rest) = row.as_chunks::<{ 4 * LANES }>();
-    for chunk in chunks {
-        for (i, top) in tops.iter_mut().enumerate() {
-            // SAFETY: a chunk has four registers.
-            let bits = unsafe { _mm512_loadu_epi32(chunk.as_ptr().add(i * LANES).cast()) };
-            *top = _mm512_max_epu32(*top, _mm512_and_si512(bits, magnitude));
-        }
-    }
-    for chunk in rest.chunks(LANES) {
-        let mask = ((1u32 << chunk.len()) - 1) as __mmask16;
-        // SAFETY: the mask leaves out what is beyond the chunk.
-        let bits = unsafe { _mm512_maskz_loadu_epi32(mask, chunk.as_ptr().cast()) };
-        tops[0] = _mm512_max_epu32(tops[0], _mm512_and_si512(bits, magnitude));
-    }
-    let top =
-        _mm512_max_epu32(_mm512_max_epu32(tops[0], tops[1]), _mm512_max_epu32(tops[2], tops[3]));
-    let top = _mm512_reduce_max_epu32(top);
-    let (scale, inverse) = crate::quantize::scale_of(top);
+    let (scale, inverse) = crate::quantize::scale_of(largest_magnitude(row));
     let inverse = _mm512_set1_ps(inverse);
     let flips = _mm_set1_epi8(flip as i8);
     // To the nearest, ties to even, as the processor rounds by default.
@@ -253,4 +234,29 @@ pub(crate) unsafe fn quantize_row(row: &[f32], flip: u8, out: &mut [u8]) -> f32 
         }
     }
     scale
+}
+
+/// The bits of the largest magnitude of a row.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+fn largest_magnitude(row: &[f32]) -> u32 {
+    let magnitude = _mm512_set1_epi32(0x7fff_ffff);
+    let mut tops = [_mm512_setzero_si512(); 4];
+    let (chunks, rest) = row.as_chunks::<{ 4 * LANES }>();
+    for chunk in chunks {
+        for (i, top) in tops.iter_mut().enumerate() {
+            // SAFETY: a chunk has four registers.
+            let bits = unsafe { _mm512_loadu_epi32(chunk.as_ptr().add(i * LANES).cast()) };
+            *top = _mm512_max_epu32(*top, _mm512_and_si512(bits, magnitude));
+        }
+    }
+    for chunk in rest.chunks(LANES) {
+        let mask = ((1u32 << chunk.len()) - 1) as __mmask16;
+        // SAFETY: the mask leaves out what is beyond the chunk.
+        let bits = unsafe { _mm512_maskz_loadu_epi32(mask, chunk.as_ptr().cast()) };
+        tops[0] = _mm512_max_epu32(tops[0], _mm512_and_si512(bits, magnitude));
+    }
+    let top =
+        _mm512_max_epu32(_mm512_max_epu32(tops[0], tops[1]), _mm512_max_epu32(tops[2], tops[3]));
+    _mm512_reduce_max_epu32(top)
 }
