@@ -109,7 +109,7 @@ pub(crate) fn gelu_of<const FUSED: bool>(x: f32) -> f32 {
     mul_add::<FUSED>(half, normal::<FUSED>(x), half)
 }
 
-/// Φ(x) = ½ + x · P(x²), with x cut at ±`end`, where it is exactly 1 or 0: coefficients from the lowest.
+/// Φ(x) = ½ + x · P(x²), with x cut at ±`end`, where it is 1 or 0 up to rounding: coefficients from the lowest.
 pub(crate) struct ShortNormal {
     pub(crate) end: f32,
     pub(crate) factors: [f32; 7],
@@ -333,6 +333,15 @@ mod tests {
             let x = f64::from(x);
             let expected = 0.5 * x * (1.0 + erf_naive(x / 2f64.sqrt()));
             prop_assert!((f64::from(value[0]) - expected).abs() < 1e-6, "{} {expected}", value[0]);
+        }
+
+        #[test]
+        fn short_gelu_is_near_its_definition(x in prop_oneof![-6f32..6.0, -100f32..100.0]) {
+            let wide = f64::from(x);
+            let expected = 0.5 * wide * (1.0 + erf_naive(wide / 2f64.sqrt()));
+            for value in [short_gelu_of::<false>(x), short_gelu_of::<true>(x)] {
+                prop_assert!((f64::from(value) - expected).abs() < 1.8e-4, "{value} {expected}");
+            }
         }
 
         #[test]

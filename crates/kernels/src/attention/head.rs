@@ -48,9 +48,9 @@ pub(super) trait Work: Sync {
     /// Keys that the query at a place of its sequence sees.
     fn seen(&self, place: usize, length: usize) -> (usize, usize);
 
-    /// A row of queries' head, in f32.
+    /// A row of queries' head, in f32; asked for only where there are no [`lanes`](Self::lanes).
     fn query(&self, _row: usize, _head: usize) -> &[f32] {
-        &[]
+        unreachable!("lanes are read instead of rows")
     }
 
     /// The rows of a head from a token on, where they lie one after the other as lanes of bf16.
@@ -61,7 +61,7 @@ pub(super) trait Work: Sync {
     /// Asks for what a token's row holds of the heads that share `kv_head`, which will be read soon.
     fn ahead(&self, _row: usize, _kv_head: usize) {}
 
-    /// Key `key` of the sequence that starts at `start`, or its values, in f32; `wide` has room for it.
+    /// Key `key` of the sequence that starts at `start`, or its values, in f32, asked for only where there are no lanes; `wide` has room for it.
     fn row<'a>(
         &'a self,
         _start: usize,
@@ -70,7 +70,7 @@ pub(super) trait Work: Sync {
         _values: bool,
         _wide: &'a mut [f32],
     ) -> &'a [f32] {
-        &[]
+        unreachable!("lanes are read instead of rows")
     }
 }
 
