@@ -78,10 +78,7 @@ impl Work for HeadAttention<'_> {
     }
 
     fn places(&self, sequence: usize, chunk: usize, step: usize) -> Places {
-        let (start, end) = (self.cu_seqlens[sequence], self.cu_seqlens[sequence + 1]);
-        let length = end - start;
-        let from = (chunk * step).min(length);
-        Places { places: from..length.min(from + step), first_row: start + from, start, length }
+        Places::all(self.cu_seqlens[sequence]..self.cu_seqlens[sequence + 1], chunk, step)
     }
 
     fn seen(&self, _place: usize, length: usize) -> (usize, usize) {

@@ -94,6 +94,20 @@ pub(super) struct Places {
     pub(super) length: usize,
 }
 
+impl Places {
+    /// Chunk number `chunk` of `step` tokens of a sequence whose every token asks.
+    pub(super) fn all(sequence: Range<usize>, chunk: usize, step: usize) -> Places {
+        let length = sequence.len();
+        let from = (chunk * step).min(length);
+        Places {
+            places: from..length.min(from + step),
+            first_row: sequence.start + from,
+            start: sequence.start,
+            length,
+        }
+    }
+}
+
 /// How a thread's scratch is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {

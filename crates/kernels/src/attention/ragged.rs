@@ -1,7 +1,5 @@
 //! What the tiles ask of a ragged batch.
 
-use std::ops::Range;
-
 use super::{
     Attention, AttentionShape, Mask, Queries,
     head::{Places, Work},
@@ -29,15 +27,12 @@ impl Work for Attention<'_> {
     fn places(&self, sequence: usize, chunk: usize, step: usize) -> Places {
         let (start, end) = (self.cu_seqlens[sequence], self.cu_seqlens[sequence + 1]);
         let length = end - start;
-        let (places, first_row): (Range<usize>, usize) = match self.wanted {
-            Queries::All => {
-                let from = (chunk * step).min(length);
-                (from..length.min(from + step), start + from)
-            }
-            Queries::First => (0..length.min(1), sequence),
-            Queries::Last => (length.saturating_sub(1)..length, sequence),
+        let places = match self.wanted {
+            Queries::All => return Places::all(start..end, chunk, step),
+            Queries::First => 0..length.min(1),
+            Queries::Last => length.saturating_sub(1)..length,
         };
-        Places { places, first_row, start, length }
+        Places { places, first_row: sequence, start, length }
     }
 
     /// The prefix stands before the sequence's own keys.
