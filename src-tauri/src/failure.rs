@@ -30,7 +30,7 @@ impl From<Error> for Failure {
         let code = match &error {
             Error::NothingIndexed { .. } => FailureCode::NothingIndexed,
             Error::BadRequest(_) | Error::BadRoot { .. } => FailureCode::BadRequest,
-            Error::NoModel { .. } => FailureCode::NotFound,
+            Error::NoModel { .. } | Error::NoModelAt { .. } => FailureCode::NotFound,
             Error::Models(models::Error::Offline { .. }) => FailureCode::Offline,
             Error::Models(models::Error::Stopped) => FailureCode::Cancelled,
             _ => FailureCode::Other,

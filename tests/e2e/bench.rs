@@ -68,7 +68,7 @@ fn what_can_not_be_measured_is_told() {
     let model = tiny_model("tiny-bert-cross-encoder").to_string_lossy().into_owned();
     for (model, tokens, reason) in [
         (model.as_str(), "5", "5 tokens are not enough"),
-        (riddle.home().to_string_lossy().as_ref(), "30", "no model named"),
+        (riddle.home().to_string_lossy().as_ref(), "30", "is no model's folder"),
     ] {
         let args = ["bench", "rerank", "--model", model, "--tokens", tokens];
         let said = riddle.run(&args).failed(1);

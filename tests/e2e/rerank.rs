@@ -12,10 +12,12 @@ fn cross_encoder() -> String {
 
 /// Runs `riddle rerank` with a request on stdin.
 fn rerank(request: &[u8], model: &str, extra: &[&str]) -> Outcome {
+    run(request, &[&["--model", model], extra].concat())
+}
+
+fn run(request: &[u8], args: &[&str]) -> Outcome {
     let riddle = Riddle::new();
-    let mut args = vec!["rerank", "--model", model];
-    args.extend(extra);
-    let mut command = riddle.command(&args);
+    let mut command = riddle.command(&[&["rerank"], args].concat());
     command.stdin(Stdio::piped());
     let mut run = Running::start(command);
     run.feed(|stdin| stdin.write_all(request));
@@ -90,6 +92,19 @@ fn cosines_of_a_request_count_for_a_model_with_a_prior() {
     let added: Vec<f64> = alone.iter().zip(&with).map(|(a, b)| b.1 - a.1).collect();
     // One logit for each tenth of a cosine.
     assert!(added.windows(2).all(|it| (it[1] - it[0] - 1.0).abs() < 1e-3), "{added:?}");
+}
+
+#[test]
+fn the_model_that_comes_with_riddle_needs_no_name() {
+    let response = run(&request(), &["--json"]).json();
+    assert_eq!(response["model"], "riddle-reranker");
+    assert_eq!(response["results"].as_array().map(Vec::len), Some(12));
+    // A path is not a name that could be fetched.
+    let empty = TempDir::new().expect("a temporary folder");
+    for path in [empty.path().to_string_lossy().as_ref(), "/there/is/none", "./none"] {
+        let line = rerank(&request(), path, &[]).failed(1);
+        assert!(line.contains("no model's folder") && !line.contains("pull"), "{line}");
+    }
 }
 
 /// Mode off: no setting that saves memory may change a score (invariant 1 of the engine).

@@ -95,15 +95,19 @@ impl Config {
     /// The directory of a model given by name or path.
     ///
     /// # Errors
-    /// [`Error::NoModel`] when neither is there, or the models' folder can not be read.
+    /// [`Error::NoModel`] or [`Error::NoModelAt`] when neither is there, or the models' folder can not be read.
     pub fn model_dir(&self, name: &str) -> Result<PathBuf> {
         let as_path = Path::new(name);
         if as_path.join("config.json").is_file() {
             return Ok(as_path.to_path_buf());
         }
-        match self.model_store()?.find(name) {
-            Some(model) => Ok(model.dir),
-            None => Err(Error::NoModel { name: name.to_owned() }),
+        if let Some(model) = self.model_store()?.find(name) {
+            return Ok(model.dir);
         }
+        // Names of hubs have slashes, too, but do not begin like a path.
+        if as_path.is_dir() || as_path.is_absolute() || name.starts_with('.') {
+            return Err(Error::NoModelAt { path: as_path.to_path_buf() });
+        }
+        Err(Error::NoModel { name: name.to_owned() })
     }
 }

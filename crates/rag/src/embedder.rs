@@ -111,7 +111,7 @@ pub(crate) fn weights(config: &Config, name: &str) -> String {
 pub(crate) fn open(config: &Config, name: &str) -> Result<Option<Arc<dyn Embedder>>> {
     match config.model_dir(name) {
         Ok(dir) => open_dir(config, &dir).map(Some),
-        Err(Error::NoModel { .. }) => Ok(None),
+        Err(Error::NoModel { .. } | Error::NoModelAt { .. }) => Ok(None),
         Err(error) => Err(error),
     }
 }

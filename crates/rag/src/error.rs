@@ -27,11 +27,20 @@ pub enum Error {
     },
     /// No such model.
     #[error(
-        "no model named {name:?} is installed and no model directory has that path: `riddle models list` shows what there is, `riddle models pull {name}` fetches it"
+        "no model named {name:?} is installed: `riddle models list` shows what there is, `riddle models pull {name}` fetches it"
     )]
     NoModel {
         /// The name as given.
         name: String,
+    },
+    /// A path where no model is.
+    #[error(
+        "{} is no model's folder, which holds config.json, tokenizer.json and weights: give such a folder, or the name of a model (`riddle models list`)",
+        path.display()
+    )]
+    NoModelAt {
+        /// The path as given.
+        path: PathBuf,
     },
     /// The model is there and can not be used.
     #[error("the model in {} can not be used: {source}", dir.display())]

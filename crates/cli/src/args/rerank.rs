@@ -6,7 +6,7 @@ use clap::{
     Args,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use riddle_rag::{Arithmetic, RerankSettings};
+use riddle_rag::{Arithmetic, RerankSettings, models::DEFAULT_RERANKER};
 
 use super::{PruningArgs, positive, share};
 
@@ -16,7 +16,7 @@ pub(crate) struct RerankArgs {
     #[arg(value_name = "REQUEST.json")]
     pub(crate) request: Option<PathBuf>,
     /// The reranker, by name or directory
-    #[arg(long, value_name = "NAME|DIR")]
+    #[arg(long, value_name = "NAME|DIR", default_value = DEFAULT_RERANKER)]
     pub(crate) model: String,
     #[command(flatten)]
     pub(crate) pruning: PruningArgs,

@@ -274,9 +274,7 @@ fn choose(store: &ModelStore, name: &str, context: &Context) -> Result<(), Failu
         None
     } else {
         let Some(model) = store.find(name) else {
-            return Err(Failure::run(format!(
-                "no model named {name:?} is installed: `riddle models list` shows what there is, `riddle models pull {name}` fetches it"
-            )));
+            return Err(riddle_rag::Error::NoModel { name: name.clone() }.into());
         };
         match model.kind {
             Kind::Reranker => Some(name.as_str()),

@@ -103,7 +103,7 @@ fn read_request(path: Option<&Path>) -> Result<RerankRequest, Failure> {
         None => {
             if std::io::stdin().is_terminal() {
                 return Err(Failure::usage(
-                    "the request comes from a file or stdin: riddle rerank --model NAME < request.json",
+                    "the request comes from a file or stdin: riddle rerank < request.json",
                 ));
             }
             let text = read_limited(std::io::stdin().lock())
