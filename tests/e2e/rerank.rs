@@ -102,8 +102,10 @@ fn the_model_that_comes_with_riddle_needs_no_name() {
     // A path is not a name that could be fetched.
     let empty = TempDir::new().expect("a temporary folder");
     for path in [empty.path().to_string_lossy().as_ref(), "/there/is/none", "./none"] {
-        let line = rerank(&request(), path, &[]).failed(1);
-        assert!(line.contains("no model's folder") && !line.contains("pull"), "{line}");
+        let chosen = Riddle::new().run(&["models", "use", path]).failed(1);
+        for line in [rerank(&request(), path, &[]).failed(1), chosen] {
+            assert!(line.contains("no model's folder") && !line.contains("pull"), "{line}");
+        }
     }
 }
 

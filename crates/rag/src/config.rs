@@ -104,10 +104,6 @@ impl Config {
         if let Some(model) = self.model_store()?.find(name) {
             return Ok(model.dir);
         }
-        // Names of hubs have slashes, too, but do not begin like a path.
-        if as_path.is_dir() || as_path.is_absolute() || name.starts_with('.') {
-            return Err(Error::NoModelAt { path: as_path.to_path_buf() });
-        }
-        Err(Error::NoModel { name: name.to_owned() })
+        Err(Error::no_model(name))
     }
 }

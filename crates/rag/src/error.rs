@@ -1,6 +1,6 @@
 //! What can go wrong above the stages, in words that say what to do.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use riddle_types::StageError;
 
@@ -84,6 +84,16 @@ pub enum Error {
 }
 
 impl Error {
+    /// [`NoModelAt`](Error::NoModelAt) for what is a folder or begins like a path, which names of hubs with their slashes
+    /// do not; else [`NoModel`](Error::NoModel).
+    pub fn no_model(name: &str) -> Error {
+        let path = Path::new(name);
+        if path.is_dir() || path.is_absolute() || name.starts_with('.') {
+            return Error::NoModelAt { path: path.to_path_buf() };
+        }
+        Error::NoModel { name: name.to_owned() }
+    }
+
     /// Whether another process holds the home: it can be tried again.
     pub fn is_locked(&self) -> bool {
         matches!(self, Error::Catalog(riddle_catalog::Error::Locked { .. }))

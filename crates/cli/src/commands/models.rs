@@ -274,7 +274,7 @@ fn choose(store: &ModelStore, name: &str, context: &Context) -> Result<(), Failu
         None
     } else {
         let Some(model) = store.find(name) else {
-            return Err(riddle_rag::Error::NoModel { name: name.clone() }.into());
+            return Err(riddle_rag::Error::no_model(name).into());
         };
         match model.kind {
             Kind::Reranker => Some(name.as_str()),
