@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use riddle_kernels::sigmoid;
+use riddle_kernels::{sigmoid, zeros};
 use riddle_offload::{EmbeddingRows, LayerView, LayerWindow, Pass, SpillFile};
 use riddle_transformer::{
     CrossEncoder, Encoded, OpenOptions, PairEncoder, Prefix, RaggedBatch, ScoredToken, Scratch,
@@ -201,7 +201,7 @@ impl Model {
         let states = if plan.hidden_on_disk {
             States::Disk(SpillFile::new(spill_dir, largest * width)?)
         } else {
-            States::Memory(vec![0.0; tokens * width])
+            States::Memory(zeros(tokens * width))
         };
         Ok(Hidden {
             pairs,
@@ -228,8 +228,8 @@ impl Model {
         // Nothing reads the last layer's states but the head.
         let one_token = network.scored_token() != ScoredToken::All;
         let wanted = if last && one_token { Wanted::Scored } else { Wanted::All };
-        let LayerView { weights, bytes_read, io_wait } = window.advance_to(layer)?;
-        let mut work = LayerWork { bytes_read, io_wait, scores: Vec::new() };
+        let LayerView { weights, bytes_read, mut io_wait } = window.advance_to(layer)?;
+        let mut head = Head::new(&**network, layer, wanted);
         let Hidden { pairs, lengths, starts, states, prefix, width, scratch, micro_batch_tokens } =
             hidden;
         prefix.layer(&**network, rows, layer, weights, *width, scratch)?;
@@ -251,10 +251,7 @@ impl Model {
             let span = Span { cu_seqlens: &cu_seqlens, prefix, wanted };
             network.layer(layer, weights, span, part, scratch);
             if want_scores {
-                // Of each sequence the last layer leaves one state.
-                let rows: Vec<usize> = (0..cu_seqlens.len()).collect();
-                let left = if wanted == Wanted::Scored { &rows } else { &cu_seqlens };
-                network.scores(layer, left, part, &mut work.scores);
+                head.read(&cu_seqlens, part);
             }
             Ok(())
         };
@@ -280,12 +277,12 @@ impl Model {
                     }
                     compute(batch, part)
                 })?;
-                work.io_wait += waited;
+                io_wait += waited;
             }
         }
         // What the candidates say is in the hidden states now.
         hidden.pairs = Vec::new();
-        Ok(work)
+        Ok(LayerWork { bytes_read, io_wait, scores: head.scores() })
     }
 
     /// Maps a raw score to 0…1 by the model's own activation: a sigmoid for a head with one label, and for
@@ -319,6 +316,61 @@ fn each_part<'a>(
         number += 1;
     }
     Ok(())
+}
+
+/// States that the head multiplies at a time: of few its weights would be read more often than they, and all of
+/// thousands would be memory that no plan counts.
+const HEAD_ROWS: usize = 64;
+
+/// The head over the micro-batches of a layer.
+struct Head<'a> {
+    network: &'a dyn CrossEncoder,
+    layer: usize,
+    wanted: Wanted,
+    /// `[sequences, width]`: what the head reads and has not been given yet.
+    rows: Vec<f32>,
+    scores: Vec<f32>,
+}
+
+impl<'a> Head<'a> {
+    fn new(network: &'a dyn CrossEncoder, layer: usize, wanted: Wanted) -> Head<'a> {
+        Head { network, layer, wanted, rows: Vec::new(), scores: Vec::new() }
+    }
+
+    /// A micro-batch that the layer has computed.
+    fn read(&mut self, cu_seqlens: &[usize], hidden: &[f32]) {
+        let width = self.network.sizes().hidden_size;
+        for (sequence, ends) in cu_seqlens.windows(2).enumerate() {
+            let row = match (self.wanted, self.network.scored_token()) {
+                // Of each sequence the last layer leaves one state.
+                (Wanted::Scored, _) => sequence,
+                (Wanted::All, ScoredToken::First) => ends[0],
+                (Wanted::All, ScoredToken::Last) => ends[1] - 1,
+                (Wanted::All, ScoredToken::All) => {
+                    return self.network.scores(self.layer, cu_seqlens, hidden, &mut self.scores);
+                }
+            };
+            self.rows.extend_from_slice(&hidden[row * width..][..width]);
+            if self.rows.len() == HEAD_ROWS * width {
+                self.multiply();
+            }
+        }
+    }
+
+    fn multiply(&mut self) {
+        let sequences = self.rows.len() / self.network.sizes().hidden_size;
+        let each: Vec<usize> = (0..=sequences).collect();
+        self.network.scores(self.layer, &each, &self.rows, &mut self.scores);
+        self.rows.clear();
+    }
+
+    /// Raw scores of all sequences, in their order.
+    fn scores(mut self) -> Vec<f32> {
+        if !self.rows.is_empty() {
+            self.multiply();
+        }
+        self.scores
+    }
 }
 
 impl SharedPrefix {

@@ -7,7 +7,7 @@
 //! ([`Finish`]). [`attention`] takes ragged batches, [`cached_attention`] new tokens over a KV cache; beside them stand
 //! normalization ([`layer_norm`], [`rms_norm`]), activations ([`gelu`], [`gated`], [`tanh`]), rotary positions
 //! ([`rotate`]) and pooling ([`mean_pool`], [`l2_normalize`]). Nothing here allocates per call, reads files or knows a
-//! model; [`Pool`] bounds the threads, [`isa`] says which instructions are used.
+//! model; [`zeros`] is the memory that callers bring; [`Pool`] bounds the threads, [`isa`] says which instructions are used.
 //!
 //! Products and attention are built from *micro-kernels* (`micro.rs`): a tile of sums in registers, written once
 //! (`tile.rs`) from a handful of instructions of AVX-512, AVX-VNNI, AVX2 or NEON, or without any (`scalar.rs`), which is
@@ -24,6 +24,7 @@ mod isa;
 mod lanes;
 mod linear;
 mod matrix;
+mod memory;
 mod micro;
 #[cfg(target_arch = "aarch64")]
 mod neon;
@@ -50,6 +51,7 @@ pub use int8::{Int8Matrix, int8_bytes, pack_int8};
 pub use isa::{FORCE_ISA, Isa, IsaError, isa};
 pub use linear::{Finish, Part, Precision, Products, linear, linear_add, products};
 pub use matrix::{Matrix, Output, PackedError};
+pub use memory::zeros;
 pub use norm::{
     add_layer_norm, l2_normalize, layer_norm, layer_norm_into, mean_pool, rms_norm, rms_norm_heads,
 };

@@ -1,7 +1,7 @@
 //! Memory that a layer needs beyond its input.
 
 use riddle_kernels::{
-    AttentionShape, PanelUse, Panels, Precision, attention_scratch_len, panel_len,
+    AttentionShape, PanelUse, Panels, Precision, attention_scratch_len, panel_len, zeros,
 };
 use riddle_weights::{Format, LayeredCheckpoint};
 
@@ -66,9 +66,9 @@ impl Scratch {
     /// Scratch of that shape and size.
     pub fn new(shape: &ScratchShape, size: ScratchSize) -> Scratch {
         Scratch {
-            wide: vec![0.0; size.tokens * shape.wide],
-            narrow: vec![0.0; size.tokens * shape.narrow],
-            scores: vec![0.0; attention_scratch_len(shape.attention, size.longest, size.threads)],
+            wide: zeros(size.tokens * shape.wide),
+            narrow: zeros(size.tokens * shape.narrow),
+            scores: zeros(attention_scratch_len(shape.attention, size.longest, size.threads)),
             panels: Panels::new(shape.panel_inputs, size.threads, shape.panel_use),
             rotary: shape.rotary.iter().map(|it| Rotary::new(*it, size.longest)).collect(),
             bytes: shape.bytes(size),

@@ -103,7 +103,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("ctrlc", &["cli"]),
     ("tracing-subscriber", &["metrics", "cli", "desktop"]),
     ("anyhow", &["cli", "desktop", "xtask"]),
-    ("libc", &["metrics", "ingest", "weights", "offload"]),
+    ("libc", &["metrics", "ingest", "kernels", "weights", "offload"]),
     ("tauri", &["desktop"]),
     // Synchronous below the shell, which has Tauri's runtime; a WebDriver's client wants one, too.
     ("tokio", &["desktop-tests"]),
