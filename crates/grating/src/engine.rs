@@ -279,7 +279,8 @@ impl Engine {
             observer.on_prior(prior, &dropped);
         }
         let started = Instant::now();
-        let encode = |&it: &usize| Ok(self.encoder.encode(query, candidates[it])?);
+        let query = self.encoder.query(query)?;
+        let encode = |&it: &usize| Ok(query.encode(candidates[it])?);
         let pairs: Vec<Encoded> =
             self.pool.map(contest.active(), encode).into_iter().collect::<Result<_>>()?;
         let tokenize_ms = ms_since(started);

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 /// Result of this crate.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Errors of models and tokenizers.
 #[derive(Debug, thiserror::Error)]

@@ -43,6 +43,6 @@ pub use model::{
 };
 pub use modernbert::ModernBert;
 pub use pack::KernelLayout;
-pub use prompt::{DEFAULT_INSTRUCTION, PairEncoder, Template};
+pub use prompt::{DEFAULT_INSTRUCTION, PairEncoder, QueryEncoder, Template};
 pub use scratch::{Scratch, ScratchShape, ScratchSize};
 pub use tokenizer::{Encoded, LanguageTokenizer, Tokenizer};

@@ -40,6 +40,29 @@ pub struct PairEncoder {
     max_tokens: usize,
 }
 
+/// A query whose texts come one after the other: what can be encoded without a text is encoded once.
+#[derive(Debug)]
+pub struct QueryEncoder<'a> {
+    encoder: &'a PairEncoder,
+    query: Query<'a>,
+}
+
+#[derive(Debug)]
+enum Query<'a> {
+    Pair(Vec<u32>),
+    /// The last token before the text may reach into it, so nothing is encoded yet.
+    Qwen3 {
+        prefix: &'a [u32],
+        suffix: &'a [u32],
+        beginning: String,
+    },
+    MiniCpm {
+        first: Vec<u32>,
+        separator: &'a [u32],
+        question: &'a [u32],
+    },
+}
+
 #[derive(Debug)]
 enum Parts {
     Pair,
@@ -96,31 +119,50 @@ impl PairEncoder {
         Ok(PairEncoder { tokenizer, parts, max_tokens })
     }
 
-    /// The sequence of a query and a text.
+    /// An encoder of texts for this query.
     ///
     /// # Errors
-    /// When the tokenizer can not represent the texts.
-    pub fn encode(&self, query: &str, text: &str) -> Result<Encoded> {
-        let max = self.max_tokens;
-        let ids = match &self.parts {
-            Parts::Pair => return self.tokenizer.encode_pair(query, text),
+    /// When the tokenizer can not represent the query.
+    pub fn query(&self, query: &str) -> Result<QueryEncoder<'_>> {
+        let query = match &self.parts {
+            Parts::Pair => Query::Pair(self.tokenizer.encode_plain(query)?),
             Parts::Qwen3 { prefix, suffix, instruction } => {
-                let body =
-                    format!("<Instruct>: {instruction}\n<Query>: {query}\n<Document>: {text}");
-                let mut body = self.tokenizer.encode_plain(&body)?;
-                body.truncate(max - prefix.len() - suffix.len());
-                [prefix.as_slice(), &body, suffix].concat()
+                let beginning =
+                    format!("<Instruct>: {instruction}\n<Query>: {query}\n<Document>: ");
+                Query::Qwen3 { prefix, suffix, beginning }
             }
             Parts::MiniCpm { bos, separator, question } => {
                 let mut first = self.tokenizer.encode_plain(&format!("A: {query}"))?;
-                first.truncate(max * 3 / 4);
+                first.truncate(self.max_tokens * 3 / 4);
                 first.insert(0, *bos);
-                let mut passage = self.tokenizer.encode_plain(&format!("B: {text}"))?;
-                passage.truncate(max);
-                let mut second = [separator.as_slice(), &passage].concat();
+                Query::MiniCpm { first, separator, question }
+            }
+        };
+        Ok(QueryEncoder { encoder: self, query })
+    }
+}
+
+impl QueryEncoder<'_> {
+    /// The sequence of the query and a text.
+    ///
+    /// # Errors
+    /// When the tokenizer can not represent the text.
+    pub fn encode(&self, text: &str) -> Result<Encoded> {
+        let PairEncoder { tokenizer, max_tokens, .. } = self.encoder;
+        let ids = match &self.query {
+            Query::Pair(query) => return tokenizer.pair(query, &tokenizer.encode_plain(text)?),
+            Query::Qwen3 { prefix, suffix, beginning } => {
+                let mut body = tokenizer.encode_plain(&format!("{beginning}{text}"))?;
+                body.truncate(max_tokens - prefix.len() - suffix.len());
+                [*prefix, &body, suffix].concat()
+            }
+            Query::MiniCpm { first, separator, question } => {
+                let mut passage = tokenizer.encode_plain(&format!("B: {text}"))?;
+                passage.truncate(*max_tokens);
+                let mut second = [*separator, &passage].concat();
                 // Only the second is cut, and the limit counts separator and question once more.
-                second
-                    .truncate((max + separator.len() + question.len()).saturating_sub(first.len()));
+                let most = max_tokens + separator.len() + question.len();
+                second.truncate(most.saturating_sub(first.len()));
                 [first.as_slice(), &second, separator, question].concat()
             }
         };

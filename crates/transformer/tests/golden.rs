@@ -129,7 +129,8 @@ fn check_pairs(dir: &Path) {
     let longest = expected.cases.iter().map(|it| it.input_ids.len()).max();
     assert!(longest >= Some(expected.max_tokens), "nothing is cut");
     for case in &expected.cases {
-        let encoded = encoder.encode(&case.query, &case.text).expect("encodes");
+        let query = encoder.query(&case.query).expect("encodes");
+        let encoded = query.encode(&case.text).expect("encodes");
         assert_eq!(encoded.ids, case.input_ids, "{:?}", case.text);
         if let Some(segments) = &case.token_type_ids {
             assert_eq!(&encoded.type_ids, segments, "{:?}", case.text);

@@ -72,6 +72,9 @@ pub(super) struct Dictionary {
 }
 
 impl Dictionary {
+    /// The node of the empty string.
+    pub(super) const ROOT: usize = 0;
+
     /// Of equal pieces the last one counts.
     pub(super) fn new(pieces: &Pieces, id: impl Fn(usize) -> u32) -> Result<Dictionary, TooLarge> {
         let mut order: Vec<u32> = (0..pieces.len() as u32).collect();
@@ -162,7 +165,20 @@ impl Dictionary {
         &'a self,
         text: &'a [u8],
     ) -> impl Iterator<Item = (usize, u32)> + 'a {
-        let mut node = 0;
+        self.prefixes_from(Dictionary::ROOT, text)
+    }
+
+    /// The node that a string leads to, whether or not a piece ends there.
+    pub(super) fn node(&self, beginning: &[u8]) -> Option<usize> {
+        beginning.iter().try_fold(Dictionary::ROOT, |node, &byte| self.child(node, byte))
+    }
+
+    /// As [`prefixes`](Self::prefixes), of pieces without the string that leads to `node`.
+    pub(super) fn prefixes_from<'a>(
+        &'a self,
+        mut node: usize,
+        text: &'a [u8],
+    ) -> impl Iterator<Item = (usize, u32)> + 'a {
         text.iter()
             .map_while(move |&byte| {
                 node = self.child(node, byte)?;

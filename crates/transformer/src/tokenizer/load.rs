@@ -22,6 +22,7 @@ use super::{
     dictionary::Pieces,
     model::AnyModel,
     unigram::Unigram,
+    wordpiece::WordPiece,
 };
 
 /// Largest file: the largest vocabularies in use take some 35 MiB, and what is built from a file is bounded by
@@ -115,6 +116,7 @@ struct ModelParts {
     dropout: Option<f32>,
     continuing_subword_prefix: Option<String>,
     end_of_word_suffix: Option<String>,
+    max_input_chars_per_word: Option<usize>,
 }
 
 impl ModelParts {
@@ -139,6 +141,15 @@ impl ModelParts {
                     ignore_merges: self.ignore_merges.unwrap_or(false),
                 };
                 Some(AnyModel::Bpe(Bpe::new(pieces, ids, &merges.0, options)?))
+            }
+            (Some("WordPiece"), Some(Vocabulary::Ids { pieces, ids }), None) => {
+                let (Some(unknown), Some(mark), Some(most)) =
+                    (self.unk_token, self.continuing_subword_prefix, self.max_input_chars_per_word)
+                else {
+                    return Ok(None);
+                };
+                let model = WordPiece::new(&pieces, &ids, &unknown, &mark, most)?;
+                Some(AnyModel::WordPiece(model))
             }
             _ => None,
         })

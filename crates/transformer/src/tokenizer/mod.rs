@@ -1,27 +1,29 @@
 //! The model's tokenizer, with the truncation that its reference implementation applies.
 //!
 //! What surrounds the vocabulary is the `tokenizers` library: normalizing, splitting into words, added tokens,
-//! templates. The vocabulary itself, Unigram or byte pair encoding, is ours: the library's takes 140 to 350 MB of
-//! a process that promises 200 MiB.
+//! templates. The vocabulary itself, Unigram, byte pair encoding or WordPiece, is ours: the library's takes 140 to 350 MB of
+//! a process that promises 200 MiB. So is BERT's way to words of ASCII, which takes the library most of its time.
 
 mod bpe;
 mod dictionary;
 mod language;
+mod layout;
 mod load;
 mod model;
 #[cfg(test)]
 mod tests;
 mod unigram;
+mod wordpiece;
 
 use std::{fmt, path::Path};
 
 pub use language::LanguageTokenizer;
-use tokenizers::{Encoding, PostProcessor as _, TruncationDirection};
+use layout::Layout;
+use model::AnyModel;
+use tokenizers::PostProcessor as _;
+use wordpiece::AsciiWords;
 
 use crate::{Error, Result};
-
-/// Segments that BERT tells apart: the first text of a pair and the second.
-const SEGMENTS: u32 = 2;
 
 /// A tokenized text or pair, special tokens included.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,6 +50,9 @@ impl Encoded {
 pub struct Tokenizer {
     /// Never truncates by itself: a second one that does would hold the vocabulary a second time.
     inner: load::Inner,
+    single: Result<Layout, String>,
+    pair: Result<Layout, String>,
+    words: Option<AsciiWords>,
     max_tokens: usize,
 }
 
@@ -81,7 +86,8 @@ impl Tokenizer {
                 "inputs of {max_tokens} tokens hold no text beside its special tokens: allow at least {shortest}"
             )));
         }
-        Ok(Tokenizer { inner, max_tokens })
+        let (single, pair) = (Layout::of(&inner, 1), Layout::of(&inner, 2));
+        Ok(Tokenizer { words: AsciiWords::of(&inner), inner, single, pair, max_tokens })
     }
 
     /// Longest encoding in tokens, special tokens included.
@@ -99,7 +105,10 @@ impl Tokenizer {
     /// # Errors
     /// When the tokenizer can not represent the text.
     pub fn encode(&self, text: &str) -> Result<Encoded> {
-        self.cut_and_complete(self.plain(text)?, None)
+        let layout = layout::usable(&self.single)?;
+        let text = self.encode_plain(text)?;
+        let length = text.len().min(self.max_tokens.saturating_sub(layout.special()));
+        Ok(layout.complete([&text[..length], &[]]))
     }
 
     /// A pair with special tokens, cut to the limit.
@@ -107,7 +116,18 @@ impl Tokenizer {
     /// # Errors
     /// When the tokenizer can not represent the texts.
     pub fn encode_pair(&self, first: &str, second: &str) -> Result<Encoded> {
-        self.cut_and_complete(self.plain(first)?, Some(self.plain(second)?))
+        self.pair(&self.encode_plain(first)?, &self.encode_plain(second)?)
+    }
+
+    /// A pair of texts that [`encode_plain`](Self::encode_plain) has encoded, with special tokens, cut to the limit.
+    ///
+    /// # Errors
+    /// When the tokenizer has no template for pairs.
+    pub fn pair(&self, first: &[u32], second: &[u32]) -> Result<Encoded> {
+        let layout = layout::usable(&self.pair)?;
+        let room = self.max_tokens.saturating_sub(layout.special());
+        let (kept, rest) = longest_first(first.len(), second.len(), room);
+        Ok(layout.complete([&first[..kept], &second[..rest]]))
     }
 
     /// A text's tokens without special tokens around it and without a limit.
@@ -115,28 +135,26 @@ impl Tokenizer {
     /// # Errors
     /// When the tokenizer can not represent the text.
     pub fn encode_plain(&self, text: &str) -> Result<Vec<u32>> {
-        Ok(self.plain(text)?.get_ids().to_vec())
+        if let (Some(words), AnyModel::WordPiece(model)) = (&self.words, self.inner.get_model()) {
+            let library = |run: &str, ids: &mut Vec<u32>| self.append_by_library(run, ids);
+            if let Some(ids) = words.encode(model, text, library, failed)? {
+                return Ok(ids);
+            }
+        }
+        let mut ids = Vec::new();
+        self.append_by_library(text, &mut ids)?;
+        Ok(ids)
     }
 
     /// Tokens of `text` without special tokens and without truncation; a text that can not be tokenized
     /// counts its bytes, an upper bound.
     pub fn count(&self, text: &str) -> usize {
-        self.inner.encode_fast(text, false).map_or(text.len(), |it| it.len())
+        self.encode_plain(text).map_or(text.len(), |it| it.len())
     }
 
-    fn plain(&self, text: &str) -> Result<Encoding> {
-        self.inner.encode_fast(text, false).map_err(failed)
-    }
-
-    /// What the library does to encodings after the words are tokens, with our limit.
-    fn cut_and_complete(&self, first: Encoding, second: Option<Encoding>) -> Result<Encoded> {
-        let special =
-            self.inner.get_post_processor().map_or(0, |it| it.added_tokens(second.is_some()));
-        let room = self.max_tokens - special;
-        let lengths = longest_first(first.len(), second.as_ref().map_or(0, Encoding::len), room);
-        let first = cut(first, lengths.0);
-        let second = second.map(|it| cut(it, lengths.1));
-        encoded(&self.inner.post_process(first, second, true).map_err(failed)?)
+    fn append_by_library(&self, text: &str, ids: &mut Vec<u32>) -> Result<()> {
+        ids.extend_from_slice(self.inner.encode_fast(text, false).map_err(failed)?.get_ids());
+        Ok(())
     }
 }
 
@@ -153,29 +171,6 @@ fn longest_first(first: usize, second: usize, room: usize) -> (usize, usize) {
     if first > second { (longer, shorter) } else { (shorter, longer) }
 }
 
-/// The first `tokens` tokens. The library keeps what it cuts off in pieces, and would combine each piece of
-/// one text with each of the other.
-fn cut(mut encoding: Encoding, tokens: usize) -> Encoding {
-    encoding.truncate(tokens, 0, TruncationDirection::Right);
-    encoding.take_overflowing();
-    encoding
-}
-
 fn failed(error: tokenizers::Error) -> Error {
     Error::Tokenize(error.to_string())
-}
-
-fn encoded(encoding: &Encoding) -> Result<Encoded> {
-    let segment = |&id: &u32| {
-        if id < SEGMENTS {
-            return Ok(id as u8);
-        }
-        Err(Error::Tokenize(format!(
-            "its tokenizer.json numbers a segment {id}, BERT has two, 0 and 1"
-        )))
-    };
-    Ok(Encoded {
-        ids: encoding.get_ids().to_vec(),
-        type_ids: encoding.get_type_ids().iter().map(segment).collect::<Result<_>>()?,
-    })
 }

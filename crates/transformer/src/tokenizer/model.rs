@@ -10,13 +10,14 @@ use tokenizers::{
     models::{TrainerWrapper, bpe::BpeTrainer},
 };
 
-use super::{bpe::Bpe, dictionary::Dictionary, unigram::Unigram};
+use super::{bpe::Bpe, dictionary::Dictionary, unigram::Unigram, wordpiece::WordPiece};
 
 /// Takes the place of the library's `ModelWrapper`.
 #[derive(Debug)]
 pub(super) enum AnyModel {
     Unigram(Unigram),
     Bpe(Bpe),
+    WordPiece(WordPiece),
     Library(Box<ModelWrapper>),
 }
 
@@ -25,6 +26,7 @@ impl AnyModel {
         match self {
             AnyModel::Unigram(it) => Ok(it.dictionary()),
             AnyModel::Bpe(it) => Ok(it.dictionary()),
+            AnyModel::WordPiece(it) => Ok(it.dictionary()),
             AnyModel::Library(it) => Err(it),
         }
     }
@@ -37,6 +39,7 @@ impl Model for AnyModel {
         match self {
             AnyModel::Unigram(it) => it.tokenize(sequence),
             AnyModel::Bpe(it) => it.tokenize(sequence),
+            AnyModel::WordPiece(it) => it.tokenize(sequence),
             AnyModel::Library(it) => it.tokenize(sequence),
         }
     }
@@ -66,6 +69,7 @@ impl Model for AnyModel {
         match self {
             AnyModel::Unigram(it) => it.len(),
             AnyModel::Bpe(it) => it.dictionary().len(),
+            AnyModel::WordPiece(it) => it.dictionary().len(),
             AnyModel::Library(it) => it.get_vocab_size(),
         }
     }
