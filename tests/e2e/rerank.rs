@@ -1,6 +1,11 @@
 //! The engine alone, through the command line.
 
-use std::{fs, io::Write as _, path::PathBuf, process::Stdio};
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Write as _},
+    path::PathBuf,
+    process::Stdio,
+};
 
 use riddle_tests::{Outcome, Riddle, Running, tiny_model};
 use serde_json::{Value, json};
@@ -279,6 +284,71 @@ fn a_bad_request_is_one_clear_line() {
     let line =
         rerank(b"{\"query\": \" \", \"documents\": [\"a\"]}", &cross_encoder(), &[]).failed(1);
     assert!(line.contains("query"), "{line}");
+}
+
+/// Requests of one line each, and the answers to them.
+fn lines(requests: &[&[u8]], extra: &[&str]) -> (Outcome, Vec<Value>) {
+    let input = requests.iter().flat_map(|it| [it, &b"\n"[..]].concat()).collect::<Vec<u8>>();
+    let outcome = rerank(&input, &cross_encoder(), &[&["--lines"], extra].concat());
+    let answers = outcome.stdout.lines().map(|it| serde_json::from_str(it).expect("JSON"));
+    let answers = answers.collect();
+    (outcome, answers)
+}
+
+#[test]
+fn each_line_is_answered_as_if_it_were_alone() {
+    let few = br#"{"query": "bread", "documents": ["boat", "bread and butter", ""], "top_n": 2}"#;
+    let many = request();
+    let (outcome, answers) = lines(&[&many, b"", few, &many], &["--raw-scores"]);
+    outcome.ok();
+    assert_eq!(answers.len(), 3, "a blank line is no request");
+    for (answer, request) in answers.iter().zip([&many[..], few, &many]) {
+        let alone = rerank(request, &cross_encoder(), &["--raw-scores"]).json();
+        assert_eq!(answer["results"], alone["results"]);
+    }
+}
+
+#[test]
+fn a_line_that_can_not_be_answered_costs_the_others_nothing() {
+    let good = request();
+    let bad: [&[u8]; 4] = [
+        b"{\"query\":",
+        b"[]",
+        b"{\"query\": \"\xff\", \"documents\": []}",
+        b"{\"query\": \" \", \"documents\": [\"a\"]}",
+    ];
+    let (outcome, answers) = lines(&[&good, bad[0], bad[1], bad[2], bad[3], &good], &[]);
+    assert_eq!(outcome.code, Some(1), "{outcome:#?}");
+    assert!(outcome.stderr.contains("4 of 6 lines"), "{outcome:#?}");
+    assert_eq!(answers.len(), 6);
+    assert_eq!(answers[0]["results"], answers[5]["results"]);
+    for (number, answer) in answers[1..5].iter().enumerate() {
+        let error = answer["error"].as_str().expect("an error");
+        assert!(error.starts_with(&format!("line {}: ", number + 2)), "{error}");
+    }
+    // Without a model nothing can be answered.
+    let nowhere = run(&good, &["--lines", "--model", "no-such-model"]).failed(1);
+    assert!(nowhere.contains("no-such-model"), "{nowhere}");
+}
+
+/// Whoever keeps the process waits for an answer before the next request.
+#[test]
+fn a_line_is_answered_before_the_next_one_comes() {
+    let riddle = Riddle::new();
+    let mut command = riddle.command(&["rerank", "--lines", "--model", &cross_encoder()]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("started");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+    for _ in 0..3 {
+        stdin.write_all(&[&request()[..], b"\n"].concat()).expect("written");
+        let mut answer = String::new();
+        stdout.read_line(&mut answer).expect("read");
+        let answer: Value = serde_json::from_str(&answer).expect("JSON");
+        assert_eq!(scores(&answer).len(), 12);
+    }
+    drop(stdin);
+    assert!(child.wait().expect("ends").success());
 }
 
 #[test]

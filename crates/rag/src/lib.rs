@@ -70,7 +70,7 @@ pub use request::{
     Pruning, RerankChoice, RerankDocument, RerankRequest, RerankResponse, RerankResult,
     RerankSettings, RootStatus, SearchRequest, Status, StatusRequest,
 };
-pub use rerank::{NO_RERANKER, PriorReranker, open_reranker, replay_trace, rerank};
+pub use rerank::{NO_RERANKER, PriorReranker, RequestReranker, open_reranker, replay_trace};
 pub use response::{
     AskResponse, Citation, IndexFreshness, Order, SearchHit, SearchResponse, StageLists, Support,
 };

@@ -102,51 +102,84 @@ pub fn replay_trace(
     replay(trace, &*policy, mode, top_k).map_err(|error| Error::BadRequest(error.to_string()))
 }
 
-/// The engine alone: a query and documents in, the best of them out.
-///
-/// # Errors
-/// As [`open_reranker`], and what the run reports.
-pub fn rerank(
-    config: &Config,
-    model: &str,
-    settings: &RerankSettings,
+/// The engine alone: requests in, the best documents of each out. Weights stay in memory from one request to the next.
+#[derive(Debug)]
+pub struct RequestReranker<'a> {
+    config: &'a Config,
+    model: &'a str,
+    settings: &'a RerankSettings,
     raw_scores: bool,
-    request: &RerankRequest,
-    observer: &mut dyn LayerObserver,
-) -> Result<RerankResponse> {
-    let started = Instant::now();
-    let texts: Vec<&str> = request.documents.iter().map(|it| it.text()).collect();
-    let top_n = request.top_n.unwrap_or(texts.len());
-    let engine = open_engine(config, model, settings, top_n, true)?;
-    let prior = request.prior(&RerankerCard::read(&config.model_dir(model)?), settings);
-    let outcome = engine
-        .rerank_with_prior(&request.query, &texts, &prior, top_n, observer)
-        .map_err(Error::stage("reranking"))?;
-    let stats = outcome.stats;
-    let results = outcome.ranked.iter().map(|ranked| RerankResult {
-        index: ranked.index,
-        id: request.documents[ranked.index].id().cloned(),
-        relevance_score: if raw_scores { ranked.raw_score } else { ranked.score },
-        decided_at_layer: ranked.decided_at_layer,
-    });
-    Ok(RerankResponse {
-        model: engine.model().to_owned(),
-        results: results.collect(),
-        threshold: engine.threshold(),
-        layers_run: stats.layers_run,
-        timings_ms: BTreeMap::from([
-            ("tokenize", stats.tokenize_ms),
-            ("forward", stats.forward_ms),
-            ("io_wait", stats.io_wait_ms),
-            ("total", started.elapsed().as_secs_f64() * 1e3),
-        ]),
-        plan: stats.plan,
-        shared_prefix_tokens: stats.shared_prefix_tokens,
-        memory: BTreeMap::from([
-            ("resident_weight_bytes", stats.resident_weight_bytes),
-            ("scratch_bytes", stats.scratch_bytes),
-        ]),
-    })
+    card: RerankerCard,
+    /// The engine, and how many results it prunes for.
+    open: Option<(usize, Engine)>,
+}
+
+impl<'a> RequestReranker<'a> {
+    /// Finds the model; its weights are read when the first request comes.
+    ///
+    /// # Errors
+    /// When there is no such model.
+    pub fn new(
+        config: &'a Config,
+        model: &'a str,
+        settings: &'a RerankSettings,
+        raw_scores: bool,
+    ) -> Result<RequestReranker<'a>> {
+        let card = RerankerCard::read(&config.model_dir(model)?);
+        Ok(RequestReranker { config, model, settings, raw_scores, card, open: None })
+    }
+
+    /// Reranks. The first request opens the model, and so does one for another number of results, because a calibrated
+    /// threshold holds for one number.
+    ///
+    /// # Errors
+    /// As [`open_reranker`], and [`Error::Stage`] for what the run itself reports, after which other requests
+    /// can be answered.
+    pub fn rerank(
+        &mut self,
+        request: &RerankRequest,
+        observer: &mut dyn LayerObserver,
+    ) -> Result<RerankResponse> {
+        let started = Instant::now();
+        let texts: Vec<&str> = request.documents.iter().map(|it| it.text()).collect();
+        let top_n = request.top_n.unwrap_or(texts.len());
+        let (_, engine) = match self.open.take() {
+            Some(open) if open.0 == top_n => self.open.insert(open),
+            _ => {
+                let engine = open_engine(self.config, self.model, self.settings, top_n, true)?;
+                self.open.insert((top_n, engine))
+            }
+        };
+        let prior = request.prior(&self.card, self.settings);
+        let outcome = engine
+            .rerank_with_prior(&request.query, &texts, &prior, top_n, observer)
+            .map_err(Error::stage("reranking"))?;
+        let stats = outcome.stats;
+        let results = outcome.ranked.iter().map(|ranked| RerankResult {
+            index: ranked.index,
+            id: request.documents[ranked.index].id().cloned(),
+            relevance_score: if self.raw_scores { ranked.raw_score } else { ranked.score },
+            decided_at_layer: ranked.decided_at_layer,
+        });
+        Ok(RerankResponse {
+            model: engine.model().to_owned(),
+            results: results.collect(),
+            threshold: engine.threshold(),
+            layers_run: stats.layers_run,
+            timings_ms: BTreeMap::from([
+                ("tokenize", stats.tokenize_ms),
+                ("forward", stats.forward_ms),
+                ("io_wait", stats.io_wait_ms),
+                ("total", started.elapsed().as_secs_f64() * 1e3),
+            ]),
+            plan: stats.plan,
+            shared_prefix_tokens: stats.shared_prefix_tokens,
+            memory: BTreeMap::from([
+                ("resident_weight_bytes", stats.resident_weight_bytes),
+                ("scratch_bytes", stats.scratch_bytes),
+            ]),
+        })
+    }
 }
 
 impl RerankRequest {

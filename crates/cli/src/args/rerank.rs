@@ -15,6 +15,9 @@ pub(crate) struct RerankArgs {
     /// The request, {"query", "documents", "top_n"} [default: stdin]
     #[arg(value_name = "REQUEST.json")]
     pub(crate) request: Option<PathBuf>,
+    /// Take a request per line and answer each with a line as soon as it comes, the model staying open
+    #[arg(long, conflicts_with = "trace")]
+    pub(crate) lines: bool,
     /// The reranker, by name or directory
     #[arg(long, value_name = "NAME|DIR", default_value = DEFAULT_RERANKER)]
     pub(crate) model: String,

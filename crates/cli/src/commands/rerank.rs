@@ -2,13 +2,16 @@
 
 use std::{
     fs::File,
-    io::{IsTerminal as _, Read},
+    io::{BufRead, BufReader, IsTerminal as _, Read},
     ops::ControlFlow,
     path::Path,
 };
 
-use riddle_rag::{Mode, Pruning, RerankRequest, RerankSettings, Trace, TraceRecorder};
+use riddle_rag::{
+    Error, Mode, Pruning, RequestReranker, RerankRequest, RerankSettings, Trace, TraceRecorder,
+};
 use riddle_types::{LayerEvent, LayerObserver, SilentObserver};
+use serde_json::{Value, json};
 
 use crate::{
     args::RerankArgs,
@@ -24,12 +27,16 @@ pub(crate) const MAX_REQUEST_BYTES: u64 = 64 << 20;
 
 /// Reads a request, reranks, prints the response: always JSON.
 pub(crate) fn run(args: &RerankArgs, context: &Context) -> Result<(), Failure> {
-    let request = read_request(args.request.as_deref())?;
-    let config = &context.config;
     let settings = args.settings();
+    let mut reranker =
+        RequestReranker::new(&context.config, &args.model, &settings, args.raw_scores)?;
+    let source = Source::open(args.request.as_deref())?;
+    if args.lines {
+        return answer_lines(source, &mut reranker, context);
+    }
+    let request = source.request()?;
     let mut watch = Watch::new(context, args.trace.is_some());
-    let response =
-        riddle_rag::rerank(config, &args.model, &settings, args.raw_scores, &request, &mut watch);
+    let response = reranker.rerank(&request, &mut watch);
     watch.progress.clear();
     let response = response?;
     if let (Some(file), Some(recorder)) = (&args.trace, watch.recorder) {
@@ -37,6 +44,60 @@ pub(crate) fn run(args: &RerankArgs, context: &Context) -> Result<(), Failure> {
         write_trace(file, &recorder.into_trace(num_layers, response.threshold))?;
     }
     context.out.json(&with_measures(&response, &Times::new())?)
+}
+
+/// Answers a request per line until there are no more. A request that can not be answered costs the others nothing: its answer
+/// is `{"error": …}`.
+fn answer_lines(
+    mut source: Source,
+    reranker: &mut RequestReranker<'_>,
+    context: &Context,
+) -> Result<(), Failure> {
+    let (mut number, mut failed) = (0_u64, 0_u64);
+    loop {
+        let line = source.line()?;
+        if line.is_empty() {
+            break;
+        }
+        number += 1;
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let answer = answer_line(&line, reranker, context)?.unwrap_or_else(|why| {
+            failed += 1;
+            json!({"error": format!("line {number}: {why}")})
+        });
+        context.out.line(answer)?;
+    }
+    if failed > 0 {
+        return Err(Failure::run(format!(
+            "{failed} of {number} lines could not be answered: their answers say why"
+        )));
+    }
+    Ok(())
+}
+
+/// The response to a request, or why this one can not be answered.
+///
+/// # Errors
+/// What keeps every other request from being answered, too.
+fn answer_line(
+    line: &[u8],
+    reranker: &mut RequestReranker<'_>,
+    context: &Context,
+) -> Result<Result<Value, String>, Failure> {
+    let request = match parse_request(line) {
+        Ok(request) => request,
+        Err(why) => return Ok(Err(why)),
+    };
+    let mut watch = Watch::new(context, false);
+    let response = reranker.rerank(&request, &mut watch);
+    watch.progress.clear();
+    match response {
+        Ok(response) => Ok(Ok(with_measures(&response, &Times::new())?)),
+        Err(error @ Error::Stage { .. }) if !context.stopped() => Ok(Err(error.to_string())),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Shows how far a run is and which results are certain already, keeps its layers if they are wanted, and
@@ -87,31 +148,49 @@ fn num_layers(args: &RerankArgs, context: &Context) -> Result<u32, Failure> {
     Ok(outcome.stats.num_layers)
 }
 
-fn read_request(path: Option<&Path>) -> Result<RerankRequest, Failure> {
-    let (name, text) = match path {
-        Some(path) => {
-            let name = path.display().to_string();
-            let fail = |error: std::io::Error| {
-                Failure::run(format!(
-                    "{name}: {}: give the file with the request",
-                    show::io_reason(&error)
-                ))
-            };
-            let file = File::open(path).map_err(fail)?;
-            (name.clone(), read_limited(file).map_err(fail)?)
-        }
-        None => {
+/// Where requests come from, and how messages call it.
+struct Source {
+    name: String,
+    from: Box<dyn BufRead>,
+}
+
+impl Source {
+    fn open(path: Option<&Path>) -> Result<Source, Failure> {
+        let Some(path) = path else {
             if std::io::stdin().is_terminal() {
                 return Err(Failure::usage(
                     "the request comes from a file or stdin: riddle rerank < request.json",
                 ));
             }
-            let text = read_limited(std::io::stdin().lock())
-                .map_err(|error| Failure::run(format!("stdin: {error}")))?;
-            ("stdin".to_owned(), text)
-        }
-    };
-    parse_request(&text).map_err(|why| Failure::run(format!("{name}: {why}")))
+            return Ok(Source {
+                name: "stdin".to_owned(),
+                from: Box::new(std::io::stdin().lock()),
+            });
+        };
+        let name = path.display().to_string();
+        let file = File::open(path).map_err(|error| {
+            let reason = show::io_reason(&error);
+            Failure::run(format!("{name}: {reason}: give the file with the request"))
+        })?;
+        Ok(Source { name, from: Box::new(BufReader::new(file)) })
+    }
+
+    /// All of it as one request.
+    fn request(self) -> Result<RerankRequest, Failure> {
+        let Source { name, from } = self;
+        let text = read_limited(from)
+            .map_err(|error| Failure::run(format!("{name}: {}", show::io_reason(&error))))?;
+        parse_request(&text).map_err(|why| Failure::run(format!("{name}: {why}")))
+    }
+
+    /// The next line with its end; nothing where there is no more.
+    fn line(&mut self) -> Result<Vec<u8>, Failure> {
+        let mut line = Vec::new();
+        let length = (&mut self.from).take(MAX_REQUEST_BYTES + 1).read_until(b'\n', &mut line);
+        length
+            .and_then(|_| within_limit(line))
+            .map_err(|error| Failure::run(format!("{}: {}", self.name, show::io_reason(&error))))
+    }
 }
 
 pub(crate) fn parse_request(text: &[u8]) -> Result<RerankRequest, String> {
@@ -122,8 +201,12 @@ pub(crate) fn parse_request(text: &[u8]) -> Result<RerankRequest, String> {
 fn read_limited(from: impl Read) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(MAX_REQUEST_BYTES + 1).read_to_end(&mut bytes)?;
+    within_limit(bytes)
+}
+
+fn within_limit(bytes: Vec<u8>) -> std::io::Result<Vec<u8>> {
     if bytes.len() as u64 > MAX_REQUEST_BYTES {
-        let why = format!("larger than {} MiB", MAX_REQUEST_BYTES >> 20);
+        let why = format!("a request is larger than {} MiB", MAX_REQUEST_BYTES >> 20);
         return Err(std::io::Error::other(why));
     }
     Ok(bytes)
