@@ -4,11 +4,13 @@
 
 The scores of the run must be cosines. MODEL holds published weights of the same shape (any BERT of as many layers and the width 384 with one label): how fast ONNX Runtime
 computes it does not depend on their values. It runs all layers for all candidates, in one batch that is padded to its
-longest. Ours runs in a process of its own each time, reading its weights. Forward passes alone are compared; the table has a
-row per list, and the medians.
+longest. Both are open all the time and have answered the list once before; then they take turns. Tokenizing counts,
+opening a model does not. With --tokens every text is cut, or filled with the next ones, until its pair has so many. The table has a row per
+list, and the medians.
 """
 
 import argparse
+import contextlib
 import gzip
 import json
 import os
@@ -18,6 +20,8 @@ import time
 from pathlib import Path
 
 import rerank
+
+PAUSE = 0.2
 
 SETTINGS = {
     "off": ["--mode", "off"],
@@ -36,20 +40,29 @@ def main():
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--lists", type=int, default=12)
-    parser.add_argument("--inner", type=int, default=3)
+    parser.add_argument("--inner", type=int, default=3, help="answers to each list, of which the median counts")
+    parser.add_argument("--tokens", type=int, help="length of all pairs [default: as they are]")
     args = parser.parse_args()
     args.peer = "ort-int8"
     if not rerank.onnx_file(args, args.peer).exists():
         rerank.export(args, args.peer)
     score = rerank.open_ort(args)
     rows = []
-    for number, request in enumerate(requests(args)):
-        path = args.work / f"list-{number}.json"
-        path.write_text(json.dumps(request))
-        row = {"ONNX Runtime, int8": peer(args, score, request)}
-        row |= {name: ours(args, path, options) for name, options in SETTINGS.items()}
-        rows.append(row)
-        print("  ".join(f"{name} {value:.0f}" for name, value in row.items()), flush=True)
+    with contextlib.ExitStack() as stack:
+        answers = {"ONNX Runtime, int8": lambda request: peer(score, request)}
+        answers |= {name: stack.enter_context(ours(args, options)) for name, options in SETTINGS.items()}
+        for request in requests(args):
+            if args.tokens:
+                fit(args, request)
+            times = {name: [] for name in answers}
+            for _ in range(args.inner + 1):
+                for name, answer in answers.items():
+                    times[name].append(answer(request))
+                    # Threads that wait for more work by turning in circles would take the next one's time.
+                    time.sleep(PAUSE)
+            row = {name: statistics.median(its[1:]) for name, its in times.items()}
+            rows.append(row)
+            print("  ".join(f"{name} {value:.0f}" for name, value in row.items()), flush=True)
     for name in rows[0]:
         latency = statistics.median(row[name] for row in rows)
         ratio = statistics.median(row["ONNX Runtime, int8"] / row[name] for row in rows)
@@ -73,25 +86,42 @@ def requests(args):
         yield {"query": queries[query], "documents": candidates[query], "top_n": 10}
 
 
-def peer(args, score, request):
+def fit(args, request):
+    """Gives every pair the same number of tokens."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(args.model / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
     texts = [it["text"] for it in request["documents"]]
-    score(request["query"], texts)
-    times = []
-    for _ in range(args.inner):
-        started = time.perf_counter()
-        score(request["query"], texts)
-        times.append((time.perf_counter() - started) * 1e3)
-    return statistics.median(times)
+    query = len(tokenizer.encode(request["query"], "").ids)
+    for place, document in enumerate(request["documents"]):
+        # Texts that follow in the list, so often that the shortest are enough.
+        text = " ".join((texts[place:] + texts[:place]) * 2)
+        encoded = tokenizer.encode(text, add_special_tokens=False)
+        document["text"] = text[: encoded.offsets[args.tokens - query - 1][1]]
 
 
-def ours(args, path, options):
-    command = [args.riddle, "rerank", "--model", args.reranker, "--threads", str(args.threads), "--json", *options, path]
-    answers = [
-        json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)["timings_ms"]
-        for _ in range(args.inner)
-    ]
-    # The peer's time has its tokenizer's in it.
-    return statistics.median(it["forward"] + it["tokenize"] for it in answers)
+def peer(score, request):
+    started = time.perf_counter()
+    score(request["query"], [it["text"] for it in request["documents"]])
+    return (time.perf_counter() - started) * 1e3
+
+
+@contextlib.contextmanager
+def ours(args, options):
+    command = [args.riddle, "rerank", "--model", args.reranker, "--threads", str(args.threads), "--lines", *options]
+    with subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+
+        def answer(request):
+            process.stdin.write(json.dumps(request) + "\n")
+            process.stdin.flush()
+            timings = json.loads(process.stdout.readline())["timings_ms"]
+            # The peer's time has its tokenizer's in it.
+            return timings["forward"] + timings["tokenize"]
+
+        yield answer
+        process.stdin.close()
 
 
 if __name__ == "__main__":
