@@ -168,10 +168,35 @@ fn the_smoke_configuration_makes_a_model_that_reranks() {
     for step in ["train", "prior", "export"] {
         run(step, &shallow, &extra);
     }
+    leaves_to_the_end_what_was_sampled_before(&python, dir.path(), &training);
     let config = fs::read_to_string(shallow.join("config.json")).expect("a configuration");
     let config: Value = serde_json::from_str(&config).expect("JSON");
     assert_eq!(config["num_hidden_layers"], 3);
     reranks(&riddle, &shallow);
+}
+
+/// Of forty pairs of each source another configuration has sampled thirty: the other ten come first.
+fn leaves_to_the_end_what_was_sampled_before(python: &Path, data: &Path, training: &Path) {
+    let check = "import sys, pathlib\n\
+        from riddle_training.prepare import load_rows\n\
+        data = pathlib.Path(sys.argv[1])\n\
+        sample = lambda seed, count: {'seed': seed, 'sources': {'recipes': count, 'boats': count}}\n\
+        rows = lambda *of: [(it['ds'], it['pos']) for it in load_rows(data, *of)[0]]\n\
+        before = rows(sample(1, 30))\n\
+        assert len(before) == len(set(before)) == 60, before\n\
+        unseen = rows(sample(2, 10), [sample(1, 30)])\n\
+        assert len(set(unseen)) == 20 and not set(unseen) & set(before), unseen\n\
+        more = rows(sample(2, 25), [sample(1, 30)])\n\
+        assert len(more) == len(set(more)) == 50 and set(unseen) < set(more), more\n\
+        assert len(set(rows(sample(2, 99), [sample(1, 30)]))) == 80\n";
+    let output = Command::new(python)
+        .args(["-c", check])
+        .arg(data)
+        .env("PYTHONPATH", training)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .output()
+        .expect("started");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 fn reranks(riddle: &Riddle, model: &Path) {

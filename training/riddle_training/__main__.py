@@ -36,7 +36,8 @@ def main() -> None:
     if args.step == "prepare":
         if args.data is None:
             parser.error("prepare needs --data")
-        prepare(args.data, args.base, args.riddle, config, prepared)
+        before = [json.loads((args.config.parent / name).read_text()) for name in config.get("after", [])]
+        prepare(args.data, args.base, args.riddle, config, prepared, before)
     elif args.step == "train":
         train(prepared, args.base, config, run, args.start)
     elif args.step == "prior":

@@ -27,8 +27,22 @@ from .bert import Bert, embed_texts
 TITLED = {"squad1_train", "boolq", "nq_qed_train", "nq_litm", "selqa"}
 
 
-def load_rows(data: pathlib.Path, config: dict) -> tuple[list[dict], str]:
-    """The sampled pairs, and the hash of the file that they come from."""
+def sample(by_source: dict[str, list], config: dict, last: dict[str, set[int]]) -> dict[str, list[int]]:
+    """Which pairs of each source a configuration takes; those of `last` only where there is nothing else left."""
+    chosen = {}
+    for source, count in sorted(config["sources"].items()):
+        rng = random.Random(f"{config['seed']} {source}")
+        rest = sorted(last.get(source, ()))
+        first = [it for it in range(len(by_source[source])) if it not in last.get(source, ())]
+        chosen[source] = rng.sample(first, min(count, len(first)))
+        chosen[source] += rng.sample(rest, min(count - len(chosen[source]), len(rest)))
+    return chosen
+
+
+def load_rows(data: pathlib.Path, config: dict, before: list[dict] = ()) -> tuple[list[dict], str]:
+    """The sampled pairs, and the hash of the file that they come from. What the configurations `before` sample comes last: it is
+    taken only where a source has nothing else left.
+    """
     path = data / "train.en.jsonl.gz"
     raw = path.read_bytes()
     digest = hashlib.sha256(raw).hexdigest()
@@ -36,13 +50,15 @@ def load_rows(data: pathlib.Path, config: dict) -> tuple[list[dict], str]:
     for line in gzip.decompress(raw).decode().splitlines():
         row = json.loads(line)
         by_source[row["ds"]].append(row)
-    rows = []
-    for source, count in sorted(config["sources"].items()):
-        found = by_source[source]
-        if not found:
+    for source in config["sources"]:
+        if not by_source[source]:
             raise SystemExit(f"{path} has no pairs of {source}")
-        rng = random.Random(f"{config['seed']} {source}")
-        rows += rng.sample(found, min(count, len(found)))
+
+    last = collections.defaultdict(set)
+    for one in before:
+        for source, places in sample(by_source, one, {}).items():
+            last[source].update(places)
+    rows = [by_source[source][it] for source, places in sample(by_source, config, last).items() for it in places]
     return rows, digest
 
 
@@ -111,9 +127,11 @@ def write_tokens(path: pathlib.Path, tokenizer: Tokenizer, texts: list[str], lim
     np.savez(path, ids=np.concatenate(ids), offsets=np.asarray(offsets, np.int64))
 
 
-def prepare(data: pathlib.Path, base: pathlib.Path, riddle: str, config: dict, out: pathlib.Path) -> None:
+def prepare(
+    data: pathlib.Path, base: pathlib.Path, riddle: str, config: dict, out: pathlib.Path, before: list[dict] = ()
+) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    rows, digest = load_rows(data, config)
+    rows, digest = load_rows(data, config, before)
     passages, place = [], {}
     for row in rows:
         if row["pos"] not in place:

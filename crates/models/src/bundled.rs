@@ -47,7 +47,7 @@ pub static BUNDLED: &[Bundled] = &[Bundled {
     name: DEFAULT_RERANKER,
     kind: Kind::Reranker,
     format: Format::Riddle,
-    revision: "1c0737548d1dfaed",
+    revision: "96ca52626738aa63",
     license: "apache-2.0",
     about: "English reranker, 4 layers; the default",
     files: &[
