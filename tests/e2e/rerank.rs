@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{BufRead as _, BufReader, Write as _},
     path::PathBuf,
-    process::Stdio,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
 use riddle_tests::{Outcome, Riddle, Running, tiny_model};
@@ -331,24 +331,56 @@ fn a_line_that_can_not_be_answered_costs_the_others_nothing() {
     assert!(nowhere.contains("no-such-model"), "{nowhere}");
 }
 
+/// A process that stays open, and what it answers.
+struct Open {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+    // Its home.
+    _riddle: Riddle,
+}
+
+impl Open {
+    fn new() -> Open {
+        let riddle = Riddle::new();
+        let mut command = riddle.command(&["rerank", "--lines", "--model", &cross_encoder()]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("started");
+        let stdin = child.stdin.take().expect("a pipe");
+        let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+        Open { child, stdin, stdout, _riddle: riddle }
+    }
+
+    fn ask(&mut self) -> Value {
+        self.stdin.write_all(&[&request()[..], b"\n"].concat()).expect("written");
+        let mut answer = String::new();
+        self.stdout.read_line(&mut answer).expect("read");
+        serde_json::from_str(&answer).expect("JSON")
+    }
+}
+
 /// Whoever keeps the process waits for an answer before the next request.
 #[test]
 fn a_line_is_answered_before_the_next_one_comes() {
-    let riddle = Riddle::new();
-    let mut command = riddle.command(&["rerank", "--lines", "--model", &cross_encoder()]);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.spawn().expect("started");
-    let mut stdin = child.stdin.take().expect("a pipe");
-    let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut open = Open::new();
     for _ in 0..3 {
-        stdin.write_all(&[&request()[..], b"\n"].concat()).expect("written");
-        let mut answer = String::new();
-        stdout.read_line(&mut answer).expect("read");
-        let answer: Value = serde_json::from_str(&answer).expect("JSON");
-        assert_eq!(scores(&answer).len(), 12);
+        assert_eq!(scores(&open.ask()).len(), 12);
     }
+    let Open { mut child, stdin, .. } = open;
     drop(stdin);
     assert!(child.wait().expect("ends").success());
+}
+
+/// It waits for the next line then, and there is nothing to lose.
+#[cfg(unix)]
+#[test]
+fn one_ctrl_c_ends_what_waits_for_a_line() {
+    let mut open = Open::new();
+    open.ask();
+    let pid = open.child.id().to_string();
+    let sent = Command::new("kill").args(["-s", "INT", &pid]).status().expect("a kill command");
+    assert!(sent.success());
+    assert_eq!(open.child.wait().expect("ends").code(), Some(1));
 }
 
 #[test]

@@ -106,10 +106,12 @@ pub(crate) enum Command {
 impl Command {
     /// Whether the first Ctrl-C lets the command finish its step; the others have nothing to lose.
     pub(crate) fn stops_gracefully(&self) -> bool {
-        matches!(
-            self,
-            Command::Index(_) | Command::Eval(_) | Command::Models(_) | Command::Rerank(_)
-        )
+        match self {
+            Command::Index(_) | Command::Eval(_) | Command::Models(_) => true,
+            // Between two lines it waits for who writes them, and what was answered is out.
+            Command::Rerank(args) => !args.lines,
+            _ => false,
+        }
     }
 }
 
