@@ -1,6 +1,6 @@
 //! Patterns that a person adds, tried out before they are obeyed.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
@@ -26,6 +26,8 @@ impl Pattern {
 
     /// Whether the scan would leave out the file at `path`, below the root: itself, or a folder it is in.
     pub fn excludes(&self, path: &Path) -> bool {
+        // The matcher reads text: with a slash at its end, `a/` would not be what `/a` names.
+        let path: PathBuf = path.components().collect();
         self.0.matched_path_or_any_parents(path, false).is_ignore()
     }
 
@@ -33,10 +35,12 @@ impl Pattern {
     pub fn of_file(relative: &Path) -> Option<String> {
         let mut pattern = String::from("/");
         for c in relative.to_str()?.chars() {
-            if matches!(c, '*' | '?' | '[' | ']' | '\\' | '{' | '}' | '!' | '#' | ' ') {
-                pattern.push('\\');
+            match c {
+                '*' | '?' | '[' | ']' | '\\' | '{' | '}' | '!' | '#' | ' ' => pattern.extend(['\\', c]),
+                // Taken off the end of a line, whatever stands before it. (A class would be of its bytes.)
+                _ if c.is_whitespace() => pattern.extend(['{', c, '}']),
+                _ => pattern.push(c),
             }
-            pattern.push(c);
         }
         (!pattern.contains(['\n', '\r'])).then_some(pattern)
     }
@@ -58,7 +62,7 @@ mod tests {
     fn a_pattern_does_what_the_scan_does_with_it() {
         assert!(excludes("*.log", "a/b.log") && !excludes("*.log", "a/b.txt"));
         assert!(excludes("drafts/", "x/drafts/y/z.md") && !excludes("drafts/", "drafts"));
-        assert!(excludes("/a", "a") && !excludes("/a", "b/a"));
+        assert!(excludes("/a", "a") && excludes("/a", "a/") && !excludes("/a", "b/a"));
         for bad in ["", "  ", "# remark", "a[", "{a"] {
             assert!(Pattern::new(Path::new("/r"), bad).is_err(), "{bad:?}");
         }
@@ -67,9 +71,9 @@ mod tests {
     proptest! {
         #[test]
         fn the_pattern_of_a_file_names_it_alone(
-            path in "[a-c*?!# \\[\\]{}]{1,6}(/[a-c*?!# \\[\\]]{1,5}){0,2}", other in "[a-c*?!/]{1,8}"
+            path in "[a-c*?!# \t\u{3000}\\\\\\[\\]{}]{1,6}(/[a-c*?!# \u{a0}\\[\\]]{1,5}){0,2}",
+            other in "[a-c*?!]{1,4}(/[a-c*?!]{1,3}){0,2}/?"
         ) {
-            prop_assume!(!path.contains("//") && !other.starts_with('/') && !other.contains("//"));
             let pattern = Pattern::of_file(Path::new(&path)).expect("text");
             prop_assert!(excludes(&pattern, &path), "{pattern}");
             let inside = other.strip_prefix(&path).is_some_and(|it| it.is_empty() || it.starts_with('/'));
