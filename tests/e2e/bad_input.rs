@@ -6,6 +6,7 @@ use std::{
     fs::{self, File},
     path::Path,
     process::{Command, Stdio},
+    time::{Duration, SystemTime},
 };
 
 use riddle_tests::{Riddle, Running, notes, program, skipped, snapshot, tiny_model, token, write};
@@ -136,6 +137,25 @@ fn names_that_are_not_utf_8_are_indexed_and_followed() {
     fs::remove_file(name(b"caf\xe9.md")).expect("removed");
     assert_eq!(riddle.json(&["index"])["removed"], 1);
     assert_eq!(riddle.find("barometer"), [""; 0]);
+}
+
+#[test]
+fn times_that_no_clock_showed_do_not_make_a_file_new_for_ever() {
+    let (riddle, files) = (Riddle::new(), folder());
+    const YEAR: u64 = 365 * 24 * 3600;
+    let times = [
+        ("1965.txt", SystemTime::UNIX_EPOCH.checked_sub(Duration::from_secs(5 * YEAR))),
+        ("2400.txt", SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(430 * YEAR))),
+    ];
+    for (name, time) in times {
+        write(files.path(), name, "an oddly dated heron");
+        let file = File::options().append(true).open(files.path().join(name)).expect("there");
+        file.set_modified(time.expect("a time")).expect("a file system that keeps it");
+    }
+    riddle.index(files.path());
+    assert_eq!(riddle.find("heron").len(), 2);
+    let second = riddle.index(files.path());
+    assert_eq!((&second["unchanged"], &second["read"]), (&2.into(), &0.into()), "{second:#}");
 }
 
 #[test]

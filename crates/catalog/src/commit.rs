@@ -5,7 +5,10 @@ use std::collections::HashMap;
 use riddle_types::FileState;
 use rusqlite::{OptionalExtension as _, Transaction, params};
 
-use crate::{FileId, FileOutcome, NewChunk, Result, changes::log_chunk, vectors::VectorWriter};
+use crate::{
+    FileId, FileOutcome, NewChunk, Result, changes::log_chunk, scan::identity,
+    vectors::VectorWriter,
+};
 
 /// Whether the file has a job that was not begun: a scan queued it after its reading began.
 pub(crate) fn queued_again(transaction: &Transaction<'_>, file: FileId) -> Result<bool> {
@@ -92,15 +95,17 @@ fn commit_record(transaction: &Transaction<'_>, outcome: &FileOutcome) -> Result
     let Some(old) = old else { return Ok(None) };
     let again = queued_again(transaction, outcome.file)?;
     // What the scan saw after this reading is the newer truth, and what the next reading starts from.
-    let (state, size, modified_ns) = if again {
-        (FileState::Pending, old.size, old.modified_ns)
+    let (state, size, modified_ns, volume_id) = if again {
+        (FileState::Pending, old.size, old.modified_ns, None)
     } else {
-        (outcome.state, outcome.size.cast_signed(), outcome.modified_ns)
+        (outcome.state, outcome.size.cast_signed(), outcome.modified_ns, outcome.volume_id)
     };
+    let (volume, inode) = identity(volume_id);
     transaction
         .prepare_cached(
             "UPDATE files SET content_hash = ?2, kind = ?3, state = ?4, by_scan = 0, reason = ?5, title = ?6,
-                              language = ?7, warnings = ?8, size = ?9, modified_ns = ?10, indexed_ns = ?11
+                              language = ?7, warnings = ?8, size = ?9, modified_ns = ?10, indexed_ns = ?11,
+                              volume = coalesce(?12, volume), inode = coalesce(?13, inode)
              WHERE id = ?1",
         )?
         .execute(params![
@@ -114,7 +119,9 @@ fn commit_record(transaction: &Transaction<'_>, outcome: &FileOutcome) -> Result
             json(&outcome.warnings),
             size,
             modified_ns,
-            modified_ns
+            modified_ns,
+            volume,
+            inode
         ])?;
     if !again {
         transaction.prepare_cached("DELETE FROM jobs WHERE file = ?1")?.execute([id])?;

@@ -77,6 +77,9 @@ pub struct FileOutcome {
     pub size: u64,
     /// Modification time before reading.
     pub modified_ns: i64,
+    /// Identity of the file that was read: another may stand at its path by now than the scan saw. `None`
+    /// leaves what the scan saw.
+    pub volume_id: Option<(u64, u64)>,
     /// The chunks, in order.
     pub chunks: Vec<NewChunk>,
 }

@@ -167,7 +167,7 @@ impl<'a> Plan<'a> {
             insert_file(transaction, root, entry)?;
         }
         for (id, entry) in &self.renumbered {
-            let (volume, inode) = identity(entry);
+            let (volume, inode) = identity(entry.volume_id);
             transaction
                 .prepare_cached("UPDATE files SET volume = ?2, inode = ?3 WHERE id = ?1")?
                 .execute(params![id.0, volume, inode])?;
@@ -344,14 +344,15 @@ fn known_files(
     Ok(known)
 }
 
-fn identity(entry: &FileEntry) -> (Option<i64>, Option<i64>) {
+/// Volume and inode as they are kept.
+pub(crate) fn identity(volume_id: Option<(u64, u64)>) -> (Option<i64>, Option<i64>) {
     // SQLite's integers are signed: the same 64 bits.
-    (entry.volume_id.map(|it| it.0.cast_signed()), entry.volume_id.map(|it| it.1.cast_signed()))
+    (volume_id.map(|it| it.0.cast_signed()), volume_id.map(|it| it.1.cast_signed()))
 }
 
 fn insert_file(transaction: &Transaction<'_>, root: RootId, entry: &FileEntry) -> Result<()> {
     let (state, reason) = state_of(entry);
-    let (volume, inode) = identity(entry);
+    let (volume, inode) = identity(entry.volume_id);
     transaction
         .prepare_cached(
             "INSERT INTO files (root, path, display, size, modified_ns, volume, inode, state, by_scan, reason)
@@ -377,7 +378,7 @@ fn insert_file(transaction: &Transaction<'_>, root: RootId, entry: &FileEntry) -
 
 fn update_file(transaction: &Transaction<'_>, id: FileId, entry: &FileEntry) -> Result<()> {
     let (state, reason) = state_of(entry);
-    let (volume, inode) = identity(entry);
+    let (volume, inode) = identity(entry.volume_id);
     transaction
         .prepare_cached(
             "UPDATE files SET size = ?2, modified_ns = ?3, volume = ?4, inode = ?5, state = ?6, by_scan = ?7,

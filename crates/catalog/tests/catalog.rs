@@ -412,6 +412,23 @@ fn a_file_replaced_by_another_of_equal_size_and_time_is_read_again() {
 }
 
 #[test]
+fn files_that_change_places_before_they_are_read_are_told_apart() {
+    let (_home, catalog, root) = open();
+    // Equal in size and time.
+    let mut disk = Disk::from([
+        ("f".to_owned(), ("ab".to_owned(), 1)),
+        ("g".to_owned(), ("ba".to_owned(), 2)),
+    ]);
+    scan(&catalog, root, &disk);
+    let (f, g) = (disk["f"].clone(), disk["g"].clone());
+    disk.extend([("f".to_owned(), g), ("g".to_owned(), f)]);
+    work(&catalog, &disk, 1);
+    scan(&catalog, root, &disk);
+    work_all(&catalog, &disk);
+    assert_eq!(words(&catalog), expected(&disk));
+}
+
+#[test]
 fn a_disk_mounted_under_another_number_holds_the_same_files() {
     let (_home, catalog, root) = open();
     let disk = Disk::from([("f".to_owned(), ("alpha".to_owned(), 1))]);

@@ -435,6 +435,7 @@ fn virtual_outcome(file: riddle_catalog::FileId, document: InputDocument) -> Fil
         warnings: Vec::new(),
         size: new.chunk.text.len() as u64,
         modified_ns: 0,
+        volume_id: None,
         chunks: if empty { Vec::new() } else { vec![new] },
     }
 }

@@ -309,8 +309,9 @@ fn outcome(file: FileId, read: ReadFile) -> FileOutcome {
         title: read.title,
         language: read.language,
         warnings: read.warnings,
-        size: read.size,
-        modified_ns: read.modified_ns,
+        size: read.stamp.size,
+        modified_ns: read.stamp.modified_ns,
+        volume_id: read.stamp.volume_id,
         chunks,
     }
 }

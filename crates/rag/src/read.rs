@@ -4,11 +4,11 @@ use std::{
     fs::File,
     io::{ErrorKind, Read as _},
     path::Path,
-    time::UNIX_EPOCH,
 };
 
 use riddle_ingest::{ChunkOptions, ParseOutcome, ParserPool, chunk, kind_of};
 use riddle_types::{Chunk, Document, FileKind, FileState, TokenCounter};
+use riddle_watch::Stamp;
 
 use crate::text::passage_text;
 
@@ -25,10 +25,9 @@ pub(crate) struct ReadFile {
     pub(crate) language: Option<String>,
     pub(crate) warnings: Vec<String>,
     pub(crate) chunks: Vec<Chunk>,
-    /// Size and modification time before the first byte was read: if the file changes meanwhile, the
-    /// next scan sees a difference and reads it again.
-    pub(crate) size: u64,
-    pub(crate) modified_ns: i64,
+    /// As it was before the first byte was read: if the file changes meanwhile, the next scan sees a
+    /// difference and reads it again.
+    pub(crate) stamp: Stamp,
 }
 
 /// A file that was there in the scan and is gone now.
@@ -52,8 +51,7 @@ pub(crate) fn read_file(
         language: None,
         warnings: Vec::new(),
         chunks: Vec::new(),
-        size: 0,
-        modified_ns: 0,
+        stamp: Stamp::default(),
     };
     let bytes = match read_bytes(path, max_bytes, &mut read) {
         Ok(Some(bytes)) => bytes,
@@ -121,24 +119,25 @@ fn read_bytes(
         (read.state, read.reason) = (FileState::Unsupported, "no longer a regular file".to_owned());
         return Ok(None);
     }
-    read.size = metadata.len();
-    read.modified_ns = metadata
-        .modified()
-        .ok()
-        .and_then(|it| it.duration_since(UNIX_EPOCH).ok())
-        .and_then(|it| i64::try_from(it.as_nanos()).ok())
-        .unwrap_or(0);
+    read.stamp = Stamp::of(&metadata);
     let too_large = |read: &mut ReadFile| {
         read.state = FileState::TooLarge;
         read.reason = format!("larger than the limit of {} MiB", max_bytes >> 20);
     };
-    if read.size > max_bytes {
+    if read.stamp.size > max_bytes {
         too_large(read);
         return Ok(None);
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(read.size).unwrap_or(0));
+    let file = File::open(path)?;
+    // What was put there in between may be a link that leads out of the root, or another file's text. The
+    // path is asked again, as a scan asks it: some file systems tell another number of an open file.
+    let now = std::fs::symlink_metadata(path)?;
+    if !now.is_file() || Stamp::of(&now).volume_id != read.stamp.volume_id {
+        return Err(std::io::Error::other("it was replaced while it was opened"));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(read.stamp.size).unwrap_or(0));
     // One byte over the limit tells a file that grew since from one that just fits.
-    File::open(path)?.take(max_bytes + 1).read_to_end(&mut bytes)?;
+    file.take(max_bytes + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > max_bytes {
         too_large(read);
         return Ok(None);

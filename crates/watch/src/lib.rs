@@ -13,9 +13,11 @@ mod error;
 mod placeholder;
 mod rules;
 mod scan;
+mod stamp;
 mod watcher;
 
 pub use error::{Error, Result};
 pub use rules::Pattern;
 pub use scan::{DEFAULT_MAX_FILE_BYTES, ScanOptions, ScanReport, scan, scan_parts};
+pub use stamp::Stamp;
 pub use watcher::{WatchEvent, Watcher};

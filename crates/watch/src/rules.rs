@@ -36,7 +36,9 @@ impl Pattern {
         let mut pattern = String::from("/");
         for c in relative.to_str()?.chars() {
             match c {
-                '*' | '?' | '[' | ']' | '\\' | '{' | '}' | '!' | '#' | ' ' => pattern.extend(['\\', c]),
+                '*' | '?' | '[' | ']' | '\\' | '{' | '}' | '!' | '#' | ' ' => {
+                    pattern.extend(['\\', c])
+                }
                 // Taken off the end of a line, whatever stands before it. (A class would be of its bytes.)
                 _ if c.is_whitespace() => pattern.extend(['{', c, '}']),
                 _ => pattern.push(c),

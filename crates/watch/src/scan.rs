@@ -6,7 +6,6 @@ use std::{
     io::ErrorKind,
     ops::ControlFlow,
     path::{Component, Path, PathBuf},
-    time::UNIX_EPOCH,
 };
 
 use ignore::{
@@ -18,6 +17,7 @@ use riddle_types::{FileEntry, FileState, ScanVerdict};
 use crate::{
     Error, Result,
     placeholder::{is_placeholder, stands_for_icloud_file},
+    stamp::Stamp,
 };
 
 /// Files above this size are not opened. 64 MiB holds any text that people write and most PDFs; a bigger
@@ -154,9 +154,10 @@ pub fn scan_parts(
     let empty = report.files == 0
         && report.excluded_folders.is_empty()
         && std::fs::read_dir(root).is_ok_and(|mut it| it.next().is_none());
-    let volume = volume_id(&after).map(|it| it.0);
+    let (before, after) = (Stamp::of(&before).volume_id, Stamp::of(&after).volume_id);
+    let volume = after.map(|it| it.0);
     let unmounted = empty && options.known_volume.is_some() && volume != options.known_volume;
-    if volume_id(&before) != volume_id(&after) || unmounted {
+    if before != after || unmounted {
         return Err(Error::RootMissing { path: root.to_path_buf() });
     }
     Ok(report)
@@ -376,11 +377,12 @@ impl Walk<'_> {
             ScanVerdict::Read
         };
         self.report.files += 1;
+        let stamp = Stamp::of(metadata);
         (self.on_entry)(FileEntry {
             relative_path: path,
-            size: metadata.len(),
-            modified_ns: modified_ns(metadata),
-            volume_id: volume_id(metadata),
+            size: stamp.size,
+            modified_ns: stamp.modified_ns,
+            volume_id: stamp.volume_id,
             verdict,
         })
     }
@@ -429,24 +431,4 @@ impl Walk<'_> {
         let hidden = name.starts_with('.') && (is_dir || !stands_for_icloud_file(path));
         (!self.options.hidden && hidden).then(|| "hidden: the name begins with a dot".to_owned())
     }
-}
-
-fn modified_ns(metadata: &Metadata) -> i64 {
-    let Ok(time) = metadata.modified() else { return 0 };
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
-        Err(before) => i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, |it| -it),
-    }
-}
-
-#[cfg(unix)]
-fn volume_id(metadata: &Metadata) -> Option<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt as _;
-    Some((metadata.dev(), metadata.ino()))
-}
-
-/// Windows tells the file index only of an open file; renames are then a removal and a new file.
-#[cfg(not(unix))]
-fn volume_id(_metadata: &Metadata) -> Option<(u64, u64)> {
-    None
 }

@@ -58,6 +58,7 @@ pub fn outcome(job: &Job, entry: &FileEntry, text: &str) -> FileOutcome {
         warnings: Vec::new(),
         size: entry.size,
         modified_ns: entry.modified_ns,
+        volume_id: entry.volume_id,
         chunks: chunks.collect(),
     }
 }
