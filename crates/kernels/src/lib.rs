@@ -39,6 +39,12 @@ mod tile;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+/// How far a property goes: as far as `most`, or as `few` where Miri interprets every instruction.
+#[cfg(test)]
+const fn within(most: usize, few: usize) -> usize {
+    if cfg!(miri) { few } else { most }
+}
+
 pub use attention::{
     Attention, AttentionShape, CachedAttention, HeadAttention, Mask, Queries, Rows, attention,
     attention_by_head, attention_scratch_len, cached_attention, cached_attention_scratch_len,
