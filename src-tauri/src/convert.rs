@@ -6,8 +6,9 @@ use std::{
 };
 
 use riddle_rag::{
-    ChunkRecord, FileRecord, FoundCandidate, Highlighter, Marked, SearchHit, excerpt,
-    without_markup,
+    FoundCandidate, SearchHit,
+    preview::{Highlighter, Marked, excerpt, without_markup},
+    records::{ChunkRecord, FileRecord},
 };
 use riddle_types::{self as types, FileKind, FileState, Filter};
 

@@ -143,8 +143,8 @@ pub(crate) struct SearchQuery {
     pub(crate) first: u32,
 }
 
-/// What happens during a search, in this order: `firstHits`, perhaps `moreHits`, any number of `layer`, then exactly one of
-/// `settled`, `cancelled` and `failed`. Without a reranker `settled` follows at once with the same hits.
+/// What happens during a search, in this order: `firstHits`, perhaps `moreHits`, any number of `layer`, then exactly
+/// one of `settled`, `cancelled` and `failed`. Without a reranker `settled` follows at once with the same hits.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(crate) enum SearchEvent {

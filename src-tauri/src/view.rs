@@ -1,6 +1,6 @@
 //! What draws the window. Without a graphics card the processor draws by itself instead of emulating a card, which took
-//! it half as long again. When the process that draws ends by itself the page is loaded anew, and says so; indexing goes
-//! on meanwhile, it is another process.
+//! it half as long again. When the process that draws ends by itself the page is loaded anew, and says so; indexing
+//! goes on meanwhile, it is another process.
 
 #[cfg(target_os = "linux")]
 use std::path::Path;

@@ -51,9 +51,11 @@ fn every_step_is_measured_in_a_process_of_its_own() {
             assert!(step["score_difference"].as_f64().is_some_and(|it| it < 1e-4), "{step:#}");
         }
     }
-    let read = |step: usize| steps[step]["median"]["bytes_read"].as_u64().expect("a number");
-    assert_eq!(read(0), 0, "what is resident is read before the request");
-    assert!(read(3) > 0, "a window reads layers during it");
+    let read = |step: usize, what: &str| steps[step]["median"][what].as_u64().expect("a number");
+    let of_layers = |step: usize| read(step, "bytes_read") - read(step, "row_bytes_read");
+    assert_eq!(of_layers(0), 0, "what is resident is read before the request");
+    assert!(of_layers(3) > 0, "a window reads layers during it");
+    assert!(read(0, "row_bytes_read") > 0, "rows of new words are read during it");
     let drawing = std::fs::read_to_string(&drawing).expect("the drawing");
     assert!(drawing.starts_with("<svg"), "{drawing}");
     for step in steps {

@@ -8,6 +8,7 @@ mod contract;
 mod crash;
 mod eval;
 mod follow;
+mod guide;
 mod keys;
 mod library;
 mod llama;

@@ -247,7 +247,14 @@ fn the_trace_tells_every_layer() {
         assert_eq!(layer["layer"], number);
         let active = layer["active"].as_array().expect("a list").len();
         assert_eq!((active, layer["scores"].as_array().map(Vec::len)), (12, Some(12)));
-        for key in ["dispersion", "ms", "bytes_read", "io_wait_ms", "resident_weight_bytes"] {
+        for key in [
+            "dispersion",
+            "ms",
+            "bytes_read",
+            "row_bytes_read",
+            "io_wait_ms",
+            "resident_weight_bytes",
+        ] {
             assert!(layer[key].is_number(), "{key}: {layer:#}");
         }
         assert!(layer["accepted"].is_array() && layer["dropped"].is_array());

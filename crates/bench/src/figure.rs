@@ -1,6 +1,6 @@
 //! Memory over time as a drawing (the paper's Figure 9).
 
-use riddle_rag::chart::{At, LineChart, Reference, Series};
+use riddle_rag::rerank::chart::{At, LineChart, Reference, Series};
 
 use crate::{BenchReport, Sample};
 

@@ -3,8 +3,8 @@
 //! [`measure`] is the entry: it makes texts of a given length ([`request`]), runs each [`Step`] of a
 //! [`Preset`] in fresh processes ([`Worker`]), and returns a [`BenchReport`]. What is measured is a model
 //! directory: a real one, or a [`Shape`], which [`prepare`] writes with every tensor of a published model
-//! and random weights; [`prepare_language`] writes a language model as GGUF. A shape takes the time and the memory of its
-//! model, and no download.
+//! and random weights; [`prepare_language`] writes a language model as GGUF. A shape takes the time and the memory of
+//! its model, and no download.
 //!
 //! [`compare`] puts it beside other programs. Not here: retrieval quality (`riddle-eval`), what the rivals do
 //! (`tests/peers`, a Python program that is carried along), and what the engine does.

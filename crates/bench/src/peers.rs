@@ -5,7 +5,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use riddle_rag::FORCE_ISA;
+use riddle_rag::rerank::FORCE_ISA;
 use serde_json::Value;
 
 use crate::{Error, Result, texts};

@@ -14,8 +14,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use riddle_rag::{Arithmetic, Config, FORCE_ISA, Mode, Pruning, RerankSettings, open_reranker};
-use riddle_types::{LayerEvent, LayerObserver};
+use riddle_rag::{
+    Arithmetic, Config, Mode, Pruning, RerankSettings,
+    rerank::{FORCE_ISA, open_reranker},
+};
+use riddle_types::{LayerEvent, LayerObserver, SilentObserver};
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Request, Result, Setting};
@@ -57,8 +60,11 @@ pub struct Figures {
     pub tokenize_ms: f64,
     /// Of which the computation waited for weights.
     pub io_wait_ms: f64,
-    /// Bytes of layer weights that were read from disk during the request.
+    /// Bytes of weights that were read from disk during the request, embedding rows included.
     pub bytes_read: u64,
+    /// Of which embedding rows.
+    #[serde(default)]
+    pub row_bytes_read: u64,
     /// Layers that computed something.
     pub layers_run: u32,
     /// Candidate × layer forwards that were computed, of all.
@@ -89,11 +95,15 @@ pub struct Sample {
 const READY: &str = "ready";
 
 #[derive(Default)]
-struct Bytes(u64);
+struct Bytes {
+    all: u64,
+    rows: u64,
+}
 
 impl LayerObserver for Bytes {
     fn on_layer(&mut self, event: &LayerEvent) -> ControlFlow<()> {
-        self.0 += event.bytes_read;
+        self.all += event.bytes_read;
+        self.rows += event.row_bytes_read;
         ControlFlow::Continue(())
     }
 }
@@ -115,7 +125,7 @@ pub fn work(input: impl Read, mut output: impl Write) -> Result<()> {
     let documents: Vec<&str> = request.documents.iter().map(String::as_str).collect();
     // One document is enough to read the layers that stay and to start the threads.
     let first = if job.warm_up_fully { documents.len() } else { documents.len().min(1) };
-    reranker.rerank(&request.query, &documents[..first], 1, &mut Bytes(0))?;
+    reranker.rerank(&request.query, &documents[..first], 1, &mut SilentObserver)?;
     writeln!(output, "{READY}").and_then(|()| output.flush()).map_err(Error::Pipe)?;
     let mut bytes = Bytes::default();
     // What opening and warming up took is nobody's question.
@@ -130,7 +140,8 @@ pub fn work(input: impl Read, mut output: impl Write) -> Result<()> {
         latency_ms,
         tokenize_ms: stats.tokenize_ms,
         io_wait_ms: stats.io_wait_ms,
-        bytes_read: bytes.0,
+        bytes_read: bytes.all,
+        row_bytes_read: bytes.rows,
         layers_run: stats.layers_run,
         candidate_layers_share: stats.candidate_layers as f64 / all.max(1.0),
         resident_weight_bytes: stats.resident_weight_bytes,

@@ -215,8 +215,8 @@ impl Catalog {
     /// removed meanwhile is passed over. Committing the same outcome twice changes nothing.
     ///
     /// # Errors
-    /// [`UnknownEmbedder`](crate::Error::UnknownEmbedder) and [`WrongVector`](crate::Error::WrongVector) for vectors that do not belong here; when the
-    /// database can not be written.
+    /// [`UnknownEmbedder`](crate::Error::UnknownEmbedder) and [`WrongVector`](crate::Error::WrongVector) for vectors
+    /// that do not belong here; when the database can not be written.
     pub fn commit_files(&self, outcomes: &[FileOutcome], embedder: Option<&str>) -> Result<()> {
         self.transaction(|transaction| {
             let writer = embedder.map(|it| VectorWriter::new(transaction, it)).transpose()?;

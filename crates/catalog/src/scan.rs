@@ -28,7 +28,7 @@ pub struct ScanDelta {
     pub moved: u64,
     /// Files that are gone.
     pub removed: u64,
-    /// Those of the files seen, whether new or not, that are not to be read.
+    /// Files seen, new or not, that a rule, their size or their kind keeps from being read.
     pub skipped: u64,
 }
 

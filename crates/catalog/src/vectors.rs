@@ -62,8 +62,8 @@ fn to_vector(bytes: &[u8]) -> Vec<f32> {
     bytes.chunks_exact(4).map(|it| f32::from_le_bytes([it[0], it[1], it[2], it[3]])).collect()
 }
 
-/// `CROSS JOIN` keeps the planner from beginning with the vectors: without statistics it takes the few embedders there are
-/// for a choice among them, and looked at every vector of the catalog for every new text.
+/// `CROSS JOIN` keeps the planner from beginning with the vectors: without statistics it takes the few embedders
+/// there are for a choice among them, and looked at every vector of the catalog for every new text.
 const VECTOR_BY_TEXT: &str =
     "SELECT vectors.vector FROM chunks CROSS JOIN vectors ON vectors.chunk = chunks.id
      WHERE chunks.text_hash = ?1 AND vectors.embedder = ?2 LIMIT 1";
@@ -109,8 +109,8 @@ impl Catalog {
         })
     }
 
-    /// Chunks that have no vector by `embedder` yet, oldest first, those behind `after`: whoever goes through all of them
-    /// says where the last ones ended, or every call looks at all that are done.
+    /// Chunks that have no vector by `embedder` yet, oldest first, those behind `after`: whoever goes through all of
+    /// them says where the last ones ended, or every call looks at all that are done.
     ///
     /// # Errors
     /// When the database can not be read.

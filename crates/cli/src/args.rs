@@ -16,7 +16,9 @@ use clap::{
 };
 use clap_complete::Shell;
 use riddle_eval::Stage;
-use riddle_rag::{Guarantee, Meets, Mode, Pruning, RerankChoice, RerankSettings, StorePrecision};
+use riddle_rag::{
+    Guarantee, Meets, Mode, Pruning, RerankChoice, RerankSettings, install::StorePrecision,
+};
 use riddle_types::{FileKind, Filter};
 
 pub(crate) use self::{
@@ -143,7 +145,8 @@ pub(crate) struct RankArgs {
     pub(crate) model: Option<String>,
     #[command(flatten)]
     pub(crate) pruning: PruningArgs,
-    /// Candidates that keywords and vectors propose, each [default: 10]
+    /// Candidates that keywords and vectors propose, each, and how many of both are reranked
+    /// [default: 50, of which 24 are reranked]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(crate) candidates: Option<usize>,
 }
@@ -176,7 +179,8 @@ pub(crate) struct PruningArgs {
     /// Prune so that on average at most this share of the results differs (needs a calibrated model)
     #[arg(long, value_name = "A", value_parser = share::<f64>, conflicts_with_all = ["threshold", "precision"])]
     pub(crate) error_probability: Option<f64>,
-    /// Logits per unit of cosine that a reranker with a retrieval prior adds; 0 = the model alone [default: the model's]
+    /// Logits per unit of cosine that a reranker with a retrieval prior adds; 0 = the model alone [default: the
+    /// model's]
     #[arg(long, value_name = "LOGITS", value_parser = not_negative)]
     pub(crate) prior_scale: Option<f32>,
 }
@@ -288,8 +292,8 @@ pub(crate) enum ModelsCommand {
         /// Fetch it even if it is installed
         #[arg(long)]
         again: bool,
-        /// Keep the default embedder's weights as they are published, instead of packing them into bytes: its vectors are then
-        /// those of sentence-transformers, at less than half the speed
+        /// Keep the default embedder's weights as they are published, instead of packing them into bytes: its vectors
+        /// are then those of sentence-transformers, at less than half the speed
         #[arg(long)]
         as_published: bool,
     },
@@ -382,7 +386,8 @@ pub(crate) struct EvalArgs {
     /// Measure the order after every layer of the reranker, too
     #[arg(long, requires = "run")]
     pub(crate) layers: bool,
-    /// Candidates of keywords and vectors, each, or of the run [default: 10, or all of the run]
+    /// Candidates of keywords and vectors, each, and how many of both are reranked [default: 50, of which 24 are
+    /// reranked; all of a run]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(crate) candidates: Option<usize>,
     /// Results the reranker is asked for

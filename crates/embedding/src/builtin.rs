@@ -58,8 +58,8 @@ pub struct BuiltinEncoder {
     prefixes: Prefixes,
     counter: Counter,
     pool: Pool,
-    /// For questions: their few tokens are computed before a second thread has woken, and waiting for it on a busy machine
-    /// took three times as long as they do.
+    /// For questions: their few tokens are computed before a second thread has woken, and waiting for it on a busy
+    /// machine took three times as long as they do.
     alone: Pool,
     micro_batch_tokens: usize,
     state: Mutex<State>,

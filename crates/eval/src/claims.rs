@@ -20,7 +20,8 @@ use std::{
 };
 
 use riddle_rag::{
-    ClaimFeatures, ClaimJudge, ClaimPassage, Config, RerankChoice, SearchRequest, Verdict, nearest,
+    Config, RerankChoice, SearchRequest, Verdict,
+    claims::{ClaimFeatures, ClaimJudge, ClaimPassage, nearest},
 };
 use serde::Serialize;
 

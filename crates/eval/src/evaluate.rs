@@ -10,8 +10,9 @@ use std::{
 };
 
 use riddle_rag::{
-    Assistant, Config, DEFAULT_CANDIDATES, IndexEvent, Mode, Order, PriorReranker, RerankChoice,
+    Assistant, Config, DEFAULT_CANDIDATES, DEFAULT_FUSED, IndexEvent, Mode, Order, RerankChoice,
     RerankSettings, SearchRequest, SearchResponse, StageLists, models::DEFAULT_RERANKER,
+    rerank::PriorReranker,
 };
 use riddle_types::{LayerEvent, LayerObserver};
 
@@ -393,6 +394,7 @@ impl Session<'_> {
             k,
             keyword_candidates: candidates,
             vector_candidates: candidates,
+            fused_candidates: self.options.candidates.unwrap_or(DEFAULT_FUSED),
             rerank,
             rerank_settings: self.options.settings.clone(),
             explain: true,

@@ -15,7 +15,8 @@ const PROBABILITIES: [f64; 4] = [0.1, 0.05, 0.02, 0.01];
 
 impl Calibration {
     /// What can be had: for each mode and size of the result, the threshold per wanted precision and the
-    /// factor per allowed error probability, with what they spare; `precision` has a line of its own. Plain text, lines end with `\n`.
+    /// factor per allowed error probability, with what they spare; `precision` has a line of its own. Plain text,
+    /// lines end with `\n`.
     pub fn to_text(&self, precision: f64) -> String {
         let (least, most) = self.candidates;
         let mut text = format!(
@@ -29,7 +30,8 @@ impl Calibration {
     }
 
     /// Precision over latency for every size of the result in one mode, cluster pruning as lines and
-    /// bounded errors dashed, `precision` as a level. Without recorded times the candidate × layer forwards stand for latency.
+    /// bounded errors dashed, `precision` as a level. Without recorded times the candidate × layer forwards stand for
+    /// latency.
     pub fn to_chart(&self, mode: Mode, precision: f64) -> LineChart {
         let tables = || self.tables.iter().filter(|it| it.mode == mode);
         let times = tables().all(|it| it.points().all(|it| it.latency_share.is_some()));

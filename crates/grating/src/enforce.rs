@@ -14,8 +14,10 @@ pub enum Mode {
     Off,
     /// The top-k as a set: winners stop early too, and the order inside the set is approximate
     /// (candidates accepted earlier stand first: their cluster lay above everybody who ran on). Once
-    /// there are only as many candidates as slots nothing is left to decide, so `top_k ≥ n` ends after
-    /// the first layer that the policy looks at.
+    /// the others have been dropped and there are only as many candidates as slots, the set is known.
+    ///
+    /// Where `top_k ≥ n` it is known before anything is computed, and only an order can be asked for:
+    /// everybody runs to the end, as in [`Order`](Self::Order).
     Set,
     /// Only losers stop early: the winners' order and scores are those of the full forward.
     Order,
@@ -72,8 +74,10 @@ pub(crate) struct Verdicts {
 
 impl Contest {
     pub(crate) fn new(mode: Mode, candidates: usize, top_k: usize, num_layers: u32) -> Self {
+        // Of a set that is everybody nothing is to be found out but the order, which early layers hardly know.
+        let nothing_to_choose = mode == Mode::Set && top_k >= candidates;
         Contest {
-            mode,
+            mode: if nothing_to_choose { Mode::Order } else { mode },
             top_k: top_k.min(candidates),
             num_layers,
             active: (0..candidates).collect(),
@@ -275,7 +279,7 @@ mod tests {
                 accepted += verdicts.accepted.len();
                 prop_assert!(accepted <= top_k.min(n), "more accepts than slots");
                 prop_assert!(accepted + contest.active().len() >= top_k.min(n), "too few survive");
-                if mode == Mode::Order && layer < num_layers {
+                if (mode == Mode::Order || top_k >= n) && layer < num_layers {
                     prop_assert!(verdicts.accepted.is_empty(), "winners run to the end");
                 }
                 if mode == Mode::Off && layer < num_layers {
@@ -294,7 +298,7 @@ mod tests {
             let before = decided.len();
             decided.dedup();
             prop_assert_eq!(before, decided.len(), "nobody is decided twice");
-            if mode != Mode::Set {
+            if mode != Mode::Set || top_k >= n {
                 // Winners ran to the end: their order and scores are those of the last layer.
                 prop_assert!(ranking.iter().all(|it| it.decided_at_layer == num_layers));
                 prop_assert!(ranking.windows(2).all(|it| it[0].raw_score >= it[1].raw_score));
@@ -335,6 +339,22 @@ mod tests {
             contest.judge(&Scripted(vec![Drop, Keep]), 2, &[0.1, 0.2, 0.3, 0.4], &[0.5; 4]);
         assert_eq!(verdicts, Verdicts { accepted: vec![1, 3], dropped: vec![0, 2] });
         assert!(contest.is_over());
+    }
+
+    /// Who is asked for everybody is asked for their order: that of the last layer.
+    #[test]
+    fn a_set_of_everybody_is_an_order() {
+        for top_k in [3, 7] {
+            let mut contest = set_of(3, top_k);
+            for (layer, raw) in (1..).zip([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]) {
+                let verdicts = contest.judge(&Scripted(vec![Decision::Accept]), layer, &raw, &raw);
+                assert_eq!(verdicts, Verdicts::default(), "layer {layer} settles nothing");
+            }
+            contest.judge(&Scripted(vec![Decision::Accept]), 4, &[9.0, 8.0, 7.0], &[0.5; 3]);
+            let ranking = contest.ranking(|it| it);
+            let places: Vec<_> = ranking.iter().map(|it| (it.index, it.decided_at_layer)).collect();
+            assert_eq!(places, [(0, 4), (1, 4), (2, 4)]);
+        }
     }
 
     #[test]

@@ -43,7 +43,8 @@ pub struct EngineOptions {
     pub mode: Mode,
     /// Who decides; without effect in [`Mode::Off`].
     pub pruning: Pruning,
-    /// Layers in memory at once; `None`: all, read once and kept.
+    /// Layers in memory at once; `None`: all, read once and kept. With `Some(1)` each is read when it is needed, and
+    /// none ahead: what the others are compared with.
     pub window: Option<usize>,
     /// Tokens that a layer computes at a time, at least 1; `None`: 1 024, or what a budget leaves.
     pub micro_batch_tokens: Option<usize>,
@@ -97,6 +98,13 @@ impl Default for EngineOptions {
             instruction: None,
             scores_every_layer: true,
         }
+    }
+}
+
+impl EngineOptions {
+    /// Whether layers are read before they are needed.
+    fn reads_ahead(&self) -> bool {
+        self.window != Some(1)
     }
 }
 
@@ -172,10 +180,12 @@ impl Engine {
         let mut model = Model::open(dir, from, options.window, options.embedding_rows)?;
         let sizes = model.sizes();
         let max_tokens = options.max_tokens.unwrap_or(sizes.default_max_tokens);
-        // The first layers are read while the tokenizer's vocabulary is built. With a budget the window is
-        // known when a request is.
-        if options.memory_budget.is_none() {
-            model.prefetch()?;
+        // The first layers are read while the tokenizer's vocabulary is built; of a budget's window, which is known
+        // when a request is, the first one.
+        match options.memory_budget {
+            _ if !options.reads_ahead() => {}
+            Some(budget) => model.prefetch_one(budget, process_bytes().unwrap_or(0))?,
+            None => model.prefetch()?,
         }
         let instruction = options.instruction.as_deref();
         let encoder = model.encoder(dir, max_tokens.min(sizes.max_tokens), instruction)?;
@@ -287,9 +297,16 @@ impl Engine {
         // The clock starts when it is this request's turn: waiting for another is not its forward.
         let mut model = self.lock();
         let started = Instant::now();
-        let mut outcome = self.forward(&mut model, pairs, contest, prior, observer)?;
+        let outcome = self.forward(&mut model, pairs, contest, prior, observer);
+        let forward_ms = ms_since(started);
+        // Wherever this request has ended, the next one begins with the first layers.
+        if self.options.reads_ahead() {
+            // A reader that is gone is that request's error.
+            let _ = model.prefetch();
+        }
+        let mut outcome = outcome?;
         outcome.stats.tokenize_ms = tokenize_ms;
-        outcome.stats.forward_ms = ms_since(started);
+        outcome.stats.forward_ms = forward_ms;
         Ok(outcome)
     }
 
@@ -299,15 +316,7 @@ impl Engine {
         let EngineOptions { window, micro_batch_tokens, hidden_on_disk, .. } = self.options;
         let wishes = Wishes { window, micro_batch_tokens, hidden_on_disk };
         let plan = match self.options.memory_budget {
-            Some(budget) => {
-                // Layers and rows that are in memory now are in the plan, too.
-                let planned = model.planned_bytes();
-                let held = match process_bytes() {
-                    Some(bytes) => bytes.saturating_sub(planned),
-                    None => model.resident_bytes() - planned,
-                };
-                wishes.within(budget, held, &demand)?
-            }
+            Some(budget) => wishes.within(budget, model.held_bytes(process_bytes), &demand)?,
             None => wishes.plan(demand.num_layers),
         };
         Ok((plan, demand.report(&plan)))
@@ -365,12 +374,13 @@ impl Engine {
         let scorable = layer >= self.first_scored_layer;
         let wanted = scorable && contest.wants_scores(&*self.policy, layer);
         let want_scores = wanted || (scorable && self.options.scores_every_layer);
-        let LayerWork { bytes_read, io_wait, scores } =
+        let LayerWork { bytes_read, row_bytes_read, io_wait, scores } =
             self.pool.run(|| model.layer(layer as usize - 1, hidden, want_scores, stop))?;
         let mut event = LayerEvent {
             layer,
             scores,
             bytes_read,
+            row_bytes_read,
             io_wait_ms: io_wait.as_secs_f64() * 1e3,
             resident_weight_bytes: model.layer_bytes(),
             ..LayerEvent::default()
@@ -434,4 +444,102 @@ fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("panic without a message").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        ops::ControlFlow,
+        time::{Duration, Instant},
+    };
+
+    use riddle_types::SilentObserver;
+
+    use super::*;
+    use crate::forward::tests::{Reads, tiny, watch};
+
+    const TEXTS: [&str; 6] = ["the lock gate", "bread", "a boat", "the hull", "dock", "butter"];
+
+    /// An engine over the tiny model, and the layers that it reads from now on.
+    fn watched(options: EngineOptions) -> (Engine, Reads) {
+        let depth = options.window.expect("a window");
+        let mut engine = Engine::open(&tiny(), options).expect("the tiny model opens");
+        let model = engine.model.get_mut().expect("nobody panicked");
+        let reads = watch(model, depth);
+        (engine, reads)
+    }
+
+    /// Whether something that another thread does comes true.
+    fn eventually(is_true: impl Fn() -> bool) -> bool {
+        let started = Instant::now();
+        while started.elapsed() < Duration::from_secs(20) {
+            if is_true() {
+                return true;
+            }
+            std::thread::yield_now();
+        }
+        false
+    }
+
+    /// Whether the first layer is the last one to be read: what the reader is at is finished first.
+    fn rewinds(reads: &Reads) -> bool {
+        eventually(|| reads.lock().expect("no panic").ends_with(&[0]))
+    }
+
+    struct StopAfter(u32);
+
+    impl LayerObserver for StopAfter {
+        fn on_layer(&mut self, event: &LayerEvent) -> ControlFlow<()> {
+            if event.layer >= self.0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+    }
+
+    #[test]
+    fn wherever_a_request_ends_the_next_one_finds_the_first_layer() {
+        let pruning = Pruning::Clusters { threshold: 0.1 };
+        let options = EngineOptions {
+            mode: Mode::Set,
+            pruning,
+            window: Some(2),
+            threads: 1,
+            ..EngineOptions::default()
+        };
+        // Two win by what is known of them before: the run is over where pruning may begin.
+        let prior = [30.0, 30.0, -30.0, -30.0, -30.0, -30.0];
+        let (engine, reads) = watched(options.clone());
+        let outcome =
+            engine.run_with_prior("boat", &TEXTS, &prior, 2, &mut SilentObserver).expect("runs");
+        assert_eq!(outcome.stats.layers_run, 2);
+        assert!(rewinds(&reads), "after an early end: {reads:?}");
+        let (engine, reads) = watched(options);
+        engine.run("boat", &TEXTS, 2, &mut StopAfter(2)).expect_err("stopped");
+        assert!(rewinds(&reads), "after a stop: {reads:?}");
+    }
+
+    #[test]
+    fn a_window_of_one_reads_nothing_ahead() {
+        let options = EngineOptions { window: Some(1), threads: 1, ..EngineOptions::default() };
+        let opened = Engine::open(&tiny(), options.clone()).expect("opens");
+        assert_eq!(opened.lock().layer_bytes(), 0);
+        let (engine, reads) = watched(options);
+        engine.run("boat", &TEXTS, 2, &mut SilentObserver).expect("runs");
+        // The thread ends after what it was told to read.
+        drop(engine);
+        assert_eq!(*reads.lock().expect("no panic"), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn with_a_budget_the_first_layer_is_read_while_the_engine_opens() {
+        let open = |budget| {
+            let options = EngineOptions { memory_budget: Some(budget), ..EngineOptions::default() };
+            Engine::open(&tiny(), options).expect("opens")
+        };
+        let engine = open(1 << 40);
+        let model = engine.lock();
+        let one = model.layer_bytes();
+        assert!(one > 0, "nothing is to be read");
+        assert!(eventually(|| model.held_bytes(|| Some(one)) == 0), "nobody reads it");
+        // Where not even that fits a request is refused before anything is read.
+        assert_eq!(open(1).lock().layer_bytes(), 0);
+    }
 }

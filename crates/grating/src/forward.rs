@@ -1,24 +1,30 @@
 //! The forward pass of one request: hidden states of all running candidates, one layer at a time.
 
+mod head;
+mod step;
+mod weights;
+
 use std::{
     ops::Range,
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 
 use riddle_kernels::{sigmoid, zeros};
-use riddle_offload::{EmbeddingRows, LayerView, LayerWindow, Pass, SpillFile};
+use riddle_offload::{EmbeddingRows, LayerWindow, Pass, SpillFile};
 use riddle_transformer::{
     CrossEncoder, Encoded, OpenOptions, PairEncoder, Prefix, RaggedBatch, ScoredToken, Scratch,
     ScratchSize, Sizes, Span, Wanted, open_cross_encoder,
 };
 
+use self::{
+    head::Head,
+    step::{Compute, Embed},
+    weights::Weights,
+};
 use crate::{
-    Error, Result,
+    Result,
     plan::{Demand, Plan, largest_micro_batch, micro_batches},
 };
 
@@ -28,6 +34,8 @@ pub(crate) struct Model {
     network: Box<dyn CrossEncoder>,
     window: LayerWindow,
     rows: EmbeddingRows,
+    /// Rows that may be in memory where no plan says less.
+    row_capacity: usize,
 }
 
 /// Hidden states of the running candidates.
@@ -67,7 +75,9 @@ struct SharedPrefix {
 /// What a layer did.
 #[derive(Debug, Default)]
 pub(crate) struct LayerWork {
+    /// Bytes read, those of embedding rows included.
     pub(crate) bytes_read: u64,
+    pub(crate) row_bytes_read: u64,
     pub(crate) io_wait: Duration,
     /// Raw scores of the running candidates in their order, if they were wanted.
     pub(crate) scores: Vec<f32>,
@@ -84,9 +94,11 @@ impl Model {
         let layers = network.layers().clone();
         let depth = window.unwrap_or(layers.layers().len());
         let (checkpoint, table) = (network.checkpoint().clone(), network.token_table().clone());
+        let rows = EmbeddingRows::new(checkpoint, table, row_share);
         Ok(Model {
             window: LayerWindow::new(Arc::new(layers), depth)?,
-            rows: EmbeddingRows::new(checkpoint, table, row_share),
+            row_capacity: rows.capacity(),
+            rows,
             network,
         })
     }
@@ -124,14 +136,28 @@ impl Model {
         self.layer_bytes() + self.rows.resident_bytes() + self.network.resident_bytes()
     }
 
-    /// Bytes in memory now that a plan counts: layers and embedding rows.
-    pub(crate) fn planned_bytes(&self) -> u64 {
-        self.layer_bytes() + self.rows.resident_bytes()
+    /// Bytes that are taken beside what a plan counts anew, layers and embedding rows. `process` tells what the whole
+    /// process has; where the system does not, it is what the model always keeps.
+    pub(crate) fn held_bytes(&self, process: impl FnOnce() -> Option<u64>) -> u64 {
+        self.window.at_rest(|layers| {
+            let planned = layers + self.rows.resident_bytes();
+            process().map_or(self.network.resident_bytes(), |it| it.saturating_sub(planned))
+        })
     }
 
     /// Starts to read the first layers.
     pub(crate) fn prefetch(&mut self) -> Result<()> {
         Ok(self.window.prefetch()?)
+    }
+
+    /// Starts to read the first layer where it is not known yet how many a request will have: at least one, if it
+    /// can be served at all from `budget` bytes of which `held` are taken.
+    pub(crate) fn prefetch_one(&mut self, budget: u64, held: u64) -> Result<()> {
+        if held + self.window.layer_bytes() > budget {
+            return Ok(());
+        }
+        self.window.set_depth(1)?;
+        self.prefetch()
     }
 
     /// What a request of these pairs asks of the memory.
@@ -147,7 +173,8 @@ impl Model {
             // The prefix keeps its states and what attention needs of it, beside everything else.
             prefix_bytes: (shared * (sizes.hidden_size + shape.wide) * size_of::<f32>()) as u64,
             unique_tokens: tokens.len(),
-            row_capacity: self.rows.capacity(),
+            // Not what the request before was given: a plan would only ever become smaller.
+            row_capacity: self.row_capacity,
             row_bytes: self.rows.row_bytes(),
             num_layers: sizes.num_layers,
             layer_bytes: self.window.layer_bytes(),
@@ -223,66 +250,62 @@ impl Model {
         want_scores: bool,
         stop: Option<&AtomicBool>,
     ) -> Result<LayerWork> {
-        let Model { network, window, rows } = self;
+        let Model { network, window, rows, .. } = self;
+        let network = &**network;
         let last = layer + 1 == network.sizes().num_layers;
-        // Nothing reads the last layer's states but the head.
-        let one_token = network.scored_token() != ScoredToken::All;
-        let wanted = if last && one_token { Wanted::Scored } else { Wanted::All };
-        let LayerView { weights, bytes_read, mut io_wait } = window.advance_to(layer)?;
-        let mut head = Head::new(&**network, layer, wanted);
+        let wanted = wanted_of(network, last);
+        let weights = Weights::ask(window, layer)?;
         let Hidden { pairs, lengths, starts, states, prefix, width, scratch, micro_batch_tokens } =
             hidden;
-        prefix.layer(&**network, rows, layer, weights, *width, scratch)?;
         let batches = micro_batches(lengths, *micro_batch_tokens);
-        let mut embed = |batch: usize, part: &mut [f32]| -> Result<()> {
-            let packed = RaggedBatch::pack(&pairs[batches[batch].clone()]);
-            rows.gather(&packed.input_ids, part)?;
-            network.embed(&packed, part);
-            Ok(())
-        };
-        let mut compute = |batch: usize, part: &mut [f32]| -> Result<()> {
-            if stop.is_some_and(|it| it.load(Ordering::Relaxed)) {
-                return Err(Error::Cancelled { layer: layer as u32 });
-            }
-            let members = batches[batch].clone();
-            let cu_seqlens = cumulative(&lengths[members]);
-            let prefix =
-                if prefix.ids.is_empty() { Prefix::None } else { Prefix::Shared(&prefix.qkv) };
-            let span = Span { cu_seqlens: &cu_seqlens, prefix, wanted };
-            network.layer(layer, weights, span, part, scratch);
-            if want_scores {
-                head.read(&cu_seqlens, part);
-            }
-            Ok(())
+        let rows_before = rows.stats();
+        let mut waited = Duration::ZERO;
+        if layer == 0 {
+            waited += prefix.embed(network, rows, *width)?;
+        }
+        let mut embed = Embed { network, rows: &mut *rows, pairs, batches: &batches };
+        let mut compute = Compute {
+            network,
+            layer,
+            wanted,
+            weights,
+            prefix,
+            lengths,
+            batches: &batches,
+            scratch,
+            head: want_scores.then(|| Head::new(network, layer, wanted)),
+            stop,
         };
         match states {
             States::Memory(states) => {
-                let mut rest = states.as_mut_slice();
-                let parts = batches.iter().map(|members| {
-                    let tokens: usize = lengths[members.clone()].iter().sum();
-                    let (part, tail) = std::mem::take(&mut rest).split_at_mut(tokens * *width);
-                    rest = tail;
-                    part
-                });
-                each_part(parts, layer == 0, embed, compute)?;
+                let parts = step::parts(states, lengths, &batches, *width);
+                waited += step::each_part(parts, layer == 0, &mut embed, &mut compute)?;
             }
             States::Disk(file) => {
                 let places: Vec<Vec<Range<u64>>> =
                     batches.iter().map(|it| places(lengths, starts, it.clone(), *width)).collect();
                 // Nothing has been written before the first layer, nothing is read after the last.
                 let pass = Pass { read: layer > 0, write: !last };
-                let waited = file.pass(&places, pass, |batch, part: &mut [f32]| {
+                let mut rows_waited = Duration::ZERO;
+                waited += file.pass(&places, pass, |batch, part: &mut [f32]| {
                     if layer == 0 {
-                        embed(batch, part)?;
+                        rows_waited += embed.part(batch, part)?;
                     }
-                    compute(batch, part)
+                    compute.part(batch, part)
                 })?;
-                io_wait += waited;
+                waited += rows_waited;
             }
         }
         // What the candidates say is in the hidden states now.
         hidden.pairs = Vec::new();
-        Ok(LayerWork { bytes_read, io_wait, scores: head.scores() })
+        let (bytes_read, io_wait) = compute.weights.cost();
+        let row_bytes_read = rows.stats().bytes_read - rows_before.bytes_read;
+        Ok(LayerWork {
+            bytes_read: bytes_read + row_bytes_read,
+            row_bytes_read,
+            io_wait: io_wait + waited,
+            scores: compute.head.map_or_else(Vec::new, Head::scores),
+        })
     }
 
     /// Maps a raw score to 0…1 by the model's own activation: a sigmoid for a head with one label, and for
@@ -292,112 +315,37 @@ impl Model {
     }
 }
 
-/// Computes parts one after the other. If they are to be embedded before, which is one thread's work, the next one is while one is
-/// computed.
-fn each_part<'a>(
-    mut parts: impl Iterator<Item = &'a mut [f32]>,
-    embedded: bool,
-    mut embed: impl FnMut(usize, &mut [f32]) -> Result<()> + Send,
-    mut compute: impl FnMut(usize, &mut [f32]) -> Result<()> + Send,
-) -> Result<()> {
-    let mut next = parts.next();
-    if let Some(part) = next.as_deref_mut().filter(|_| embedded) {
-        embed(0, part)?;
-    }
-    let mut number = 0;
-    while let Some(part) = next {
-        next = parts.next();
-        let ahead = next.as_deref_mut().filter(|_| embedded);
-        let (computed, embedded) = riddle_kernels::join(
-            || compute(number, part),
-            || ahead.map_or(Ok(()), |part| embed(number + 1, part)),
-        );
-        computed.and(embedded)?;
-        number += 1;
-    }
-    Ok(())
-}
-
-/// States that the head multiplies at a time: of few its weights would be read more often than they, and all of
-/// thousands would be memory that no plan counts.
-const HEAD_ROWS: usize = 64;
-
-/// The head over the micro-batches of a layer.
-struct Head<'a> {
-    network: &'a dyn CrossEncoder,
-    layer: usize,
-    wanted: Wanted,
-    /// `[sequences, width]`: what the head reads and has not been given yet.
-    rows: Vec<f32>,
-    scores: Vec<f32>,
-}
-
-impl<'a> Head<'a> {
-    fn new(network: &'a dyn CrossEncoder, layer: usize, wanted: Wanted) -> Head<'a> {
-        Head { network, layer, wanted, rows: Vec::new(), scores: Vec::new() }
-    }
-
-    /// A micro-batch that the layer has computed.
-    fn read(&mut self, cu_seqlens: &[usize], hidden: &[f32]) {
-        let width = self.network.sizes().hidden_size;
-        for (sequence, ends) in cu_seqlens.windows(2).enumerate() {
-            let row = match (self.wanted, self.network.scored_token()) {
-                // Of each sequence the last layer leaves one state.
-                (Wanted::Scored, _) => sequence,
-                (Wanted::All, ScoredToken::First) => ends[0],
-                (Wanted::All, ScoredToken::Last) => ends[1] - 1,
-                (Wanted::All, ScoredToken::All) => {
-                    return self.network.scores(self.layer, cu_seqlens, hidden, &mut self.scores);
-                }
-            };
-            self.rows.extend_from_slice(&hidden[row * width..][..width]);
-            if self.rows.len() == HEAD_ROWS * width {
-                self.multiply();
-            }
-        }
-    }
-
-    fn multiply(&mut self) {
-        let sequences = self.rows.len() / self.network.sizes().hidden_size;
-        let each: Vec<usize> = (0..=sequences).collect();
-        self.network.scores(self.layer, &each, &self.rows, &mut self.scores);
-        self.rows.clear();
-    }
-
-    /// Raw scores of all sequences, in their order.
-    fn scores(mut self) -> Vec<f32> {
-        if !self.rows.is_empty() {
-            self.multiply();
-        }
-        self.scores
-    }
-}
-
 impl SharedPrefix {
+    /// Embeds the prefix; returns how long reading rows for it took.
+    fn embed(
+        &mut self,
+        network: &dyn CrossEncoder,
+        rows: &mut EmbeddingRows,
+        width: usize,
+    ) -> Result<Duration> {
+        if self.ids.is_empty() {
+            return Ok(Duration::ZERO);
+        }
+        self.states.resize(self.ids.len() * width, 0.0);
+        let ids = self.ids.clone();
+        let packed = RaggedBatch::pack([&Encoded { ids, type_ids: Vec::new() }]);
+        step::gather(rows, network, &packed, &mut self.states)
+    }
+
     /// Runs a layer over the prefix and leaves its queries, keys and values.
     fn layer(
         &mut self,
         network: &dyn CrossEncoder,
-        rows: &mut EmbeddingRows,
         layer: usize,
         weights: &[u8],
-        width: usize,
         scratch: &mut Scratch,
-    ) -> Result<()> {
+    ) {
         if self.ids.is_empty() {
-            return Ok(());
-        }
-        if layer == 0 {
-            self.states.resize(self.ids.len() * width, 0.0);
-            rows.gather(&self.ids, &mut self.states)?;
-            let ids = self.ids.clone();
-            let packed = RaggedBatch::pack([&Encoded { ids, type_ids: Vec::new() }]);
-            network.embed(&packed, &mut self.states);
+            return;
         }
         let prefix = Prefix::Build(&mut self.qkv);
         let span = Span { cu_seqlens: &[0, self.ids.len()], prefix, wanted: Wanted::All };
         network.layer(layer, weights, span, &mut self.states, scratch);
-        Ok(())
     }
 }
 
@@ -436,13 +384,10 @@ impl Hidden {
     }
 }
 
-fn cumulative(lengths: &[usize]) -> Vec<usize> {
-    let mut sum = 0;
-    let sums = lengths.iter().map(|length| {
-        sum += length;
-        sum
-    });
-    std::iter::once(0).chain(sums).collect()
+/// What of a layer's states anybody reads: of the last one's nobody does but the head.
+fn wanted_of(network: &dyn CrossEncoder, last: bool) -> Wanted {
+    let one_token = network.scored_token() != ScoredToken::All;
+    if last && one_token { Wanted::Scored } else { Wanted::All }
 }
 
 /// Where a micro-batch lies in the file, in numbers; neighbors are one place.
@@ -462,4 +407,116 @@ fn places(
         }
     }
     places
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::{path::PathBuf, sync::Mutex};
+
+    use riddle_offload::LayerSource;
+
+    use super::*;
+
+    const PLAN: Plan =
+        Plan { window: 2, micro_batch_tokens: 64, embedding_rows: None, hidden_on_disk: false };
+
+    pub(crate) fn tiny() -> PathBuf {
+        golden("tiny-bert-cross-encoder")
+    }
+
+    fn golden(name: &str) -> PathBuf {
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(name)
+    }
+
+    /// Layers in the order in which they were read.
+    pub(crate) type Reads = Arc<Mutex<Vec<usize>>>;
+
+    /// A model's layers, and a note of each that is read.
+    struct Noted {
+        layers: Box<dyn LayerSource>,
+        reads: Reads,
+    }
+
+    impl LayerSource for Noted {
+        fn num_layers(&self) -> usize {
+            self.layers.num_layers()
+        }
+
+        fn layer_bytes(&self, layer: usize) -> usize {
+            self.layers.layer_bytes(layer)
+        }
+
+        fn read_layer(&self, layer: usize, out: &mut [u8]) -> riddle_weights::Result<u64> {
+            self.reads.lock().expect("no panic").push(layer);
+            self.layers.read_layer(layer, out)
+        }
+    }
+
+    /// Gives a model a new window, and tells what it reads.
+    pub(crate) fn watch(model: &mut Model, depth: usize) -> Reads {
+        let reads = Reads::default();
+        let layers = Box::new(model.network.layers().clone());
+        let noted = Noted { layers, reads: Arc::clone(&reads) };
+        model.window = LayerWindow::new(Arc::new(noted), depth).expect("a thread");
+        reads
+    }
+
+    /// A model with all rows of its table allowed, and pairs of these texts.
+    fn model(dir: &Path, texts: &[&str]) -> (Model, Vec<Encoded>) {
+        let mut model =
+            Model::open(dir, OpenOptions::default(), None, 1.0).expect("the tiny model opens");
+        let encoder = model.encoder(dir, 300, None).expect("it has a tokenizer");
+        let query = encoder.query("Where is the boat?").expect("a query");
+        let pairs = texts.iter().map(|it| query.encode(it).expect("a pair")).collect();
+        (model, pairs)
+    }
+
+    /// A model's first layer that can not be read, and the rows that were read meanwhile.
+    #[test]
+    fn tokens_are_embedded_while_the_first_layer_is_read() {
+        for (name, hidden_on_disk) in [
+            ("tiny-bert-cross-encoder", false),
+            ("tiny-bert-cross-encoder", true),
+            ("tiny-qwen3-reranker", false),
+        ] {
+            let (mut model, pairs) = model(&golden(name), &["the lock gate", "bread"]);
+            let shared = model.shared_prefix(&pairs);
+            model.window = LayerWindow::new(Arc::new(Unreadable), 2).expect("a thread");
+            let plan = Plan { hidden_on_disk, ..PLAN };
+            let mut hidden =
+                model.prepare(pairs, shared, &plan, 1, &std::env::temp_dir()).expect("prepared");
+            let error = model.layer(0, &mut hidden, false, None).err().map(|it| it.to_string());
+            assert!(error.is_some_and(|it| it.contains("layer 1")));
+            let rows = model.rows.stats().misses;
+            assert!(rows > 5, "{name}: {rows} rows were read before the layer was waited for");
+        }
+    }
+
+    struct Unreadable;
+
+    impl LayerSource for Unreadable {
+        fn num_layers(&self) -> usize {
+            4
+        }
+
+        fn layer_bytes(&self, _layer: usize) -> usize {
+            1
+        }
+
+        fn read_layer(&self, _layer: usize, _out: &mut [u8]) -> riddle_weights::Result<u64> {
+            Err(riddle_weights::Error::NoWeights { dir: "away".into() })
+        }
+    }
+
+    /// A request that was given few rows leaves the next one as many as the engine was opened with.
+    #[test]
+    fn a_small_plan_is_for_its_request_alone() {
+        let (mut model, pairs) = model(&tiny(), &["the lock gate", "bread"]);
+        let opened = model.demand(&pairs, 0, 1).row_capacity;
+        assert!(opened > 1);
+        let plan = Plan { embedding_rows: Some(1), ..PLAN };
+        model.prepare(pairs.clone(), 0, &plan, 1, &std::env::temp_dir()).expect("prepared");
+        assert_eq!(model.rows.capacity(), 1);
+        assert_eq!(model.demand(&pairs, 0, 1).row_capacity, opened);
+    }
 }

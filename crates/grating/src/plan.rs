@@ -25,7 +25,7 @@ const ROW_OVERHEAD: u64 = 96;
 const UNSEEN_BYTES: u64 = 6 << 20;
 
 /// What a thread takes for itself: matrix products pack their operands into blocks that fit the caches.
-/// Measured at 3 to 4 MB a thread (docs/BENCHMARKS.md).
+/// Measured at 3 to 4 MB a thread.
 const UNSEEN_BYTES_PER_THREAD: u64 = 4 << 20;
 
 /// What is in memory during a run.

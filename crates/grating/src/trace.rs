@@ -15,7 +15,7 @@ pub struct Trace {
     pub num_layers: u32,
     /// Dispersion threshold of the policy; `None` without one.
     pub threshold: Option<f32>,
-    /// What was known of each candidate before it was read, in raw scores; part of all scores below. Empty without.
+    /// Each candidate's retrieval prior, in raw scores; every score below includes it. Empty without a prior.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prior: Vec<f32>,
     /// Candidates that were dropped by the prior alone, before the first layer.
@@ -72,9 +72,9 @@ impl Trace {
 /// An observer that keeps every layer.
 #[derive(Debug, Clone, Default)]
 pub struct TraceRecorder {
-    /// What was known before.
+    /// Each candidate's retrieval prior.
     pub prior: Vec<f32>,
-    /// Who was dropped by that alone.
+    /// Candidates that the prior alone has dropped.
     pub dropped_unread: Vec<usize>,
     /// The layers so far.
     pub layers: Vec<LayerEvent>,
@@ -185,9 +185,10 @@ mod tests {
         let order = replay(&trace(), &ClusterPruning::new(0.1), Mode::Order, 2).expect("full");
         assert_eq!(order.ranked, full.ranked);
         assert_eq!(order.candidate_layers, 11);
-        // As many slots as candidates: nothing to decide after the first layer that may.
+        // As many slots as candidates: their order is all that is asked for, and the last layer knows it.
         let all = replay(&trace(), &ClusterPruning::new(0.1), Mode::Set, 9).expect("full");
-        assert_eq!((all.ranked.len(), all.layers_run), (4, 2));
+        let off = replay(&trace(), &NeverPrune, Mode::Off, 9).expect("full");
+        assert_eq!((&all, all.layers_run), (&off, 3));
         assert_eq!(replay(&trace(), &NeverPrune, Mode::Set, 0).expect("full"), Replay::default());
     }
 
@@ -247,6 +248,7 @@ mod tests {
             "dropped",
             "ms",
             "bytes_read",
+            "row_bytes_read",
             "io_wait_ms",
             "resident_weight_bytes",
         ];

@@ -233,6 +233,40 @@ fn a_small_window_holds_less_in_memory() {
     assert_eq!(bytes(Some(2)) - bytes(Some(1)), LAYER_BYTES);
 }
 
+/// What is read of the token table is part of what is read, and reading it is waited for.
+#[test]
+fn embedding_rows_are_in_the_trace() {
+    // All layers in memory and hardly a row: the second request reads rows and nothing else.
+    for (family, hidden_on_disk) in
+        [(FAMILIES[0], false), (FAMILIES[0], true), (FAMILIES[4], false)]
+    {
+        let dir = golden(family);
+        let engine = EngineOptions {
+            embedding_rows: 0.0,
+            hidden_on_disk,
+            max_tokens: Some(expected(&dir).max_tokens),
+            ..options()
+        };
+        let engine = Engine::open(&dir, engine).expect("opens");
+        let texts = candidates();
+        let (_, first) = run(&engine, &texts, 3);
+        assert!(first[0].bytes_read > first[0].row_bytes_read, "{family}: its layer was read, too");
+        let (outcome, second) = run(&engine, &texts, 3);
+        let rows = second[0].row_bytes_read;
+        assert!(rows > 0 && second[0].bytes_read == rows, "{family}: {rows} bytes of rows");
+        assert!(second[0].io_wait_ms > 0.0);
+        assert!(outcome.stats.io_wait_ms >= second[0].io_wait_ms);
+        assert!(second[1..].iter().all(|it| (it.bytes_read, it.row_bytes_read) == (0, 0)));
+    }
+    // Rows that are there are not read again.
+    let engine = open(EngineOptions { embedding_rows: 1.0, ..options() });
+    let texts = candidates();
+    let (_, first) = run(&engine, &texts, 3);
+    let (_, second) = run(&engine, &texts, 3);
+    assert!(first[0].row_bytes_read > 0);
+    assert_eq!((second[0].bytes_read, second[0].row_bytes_read), (0, 0));
+}
+
 struct StopAfter(u32);
 
 impl LayerObserver for StopAfter {

@@ -64,11 +64,11 @@ pub enum Mask {
     Full,
     /// Itself and those before it: decoders.
     Causal,
-    /// Those at most so many places away, on both sides: ModernBERT's local layers.
+    /// Keys at most this many places away, on both sides: ModernBERT's local layers.
     Window(usize),
 }
 
-/// Which tokens ask. The last layer of a model is needed for the tokens that its head reads only.
+/// Tokens whose queries are computed. Of the last layer only those that the head reads are needed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Queries {
     /// All of them: a row of queries and of the output for each token.
@@ -116,9 +116,9 @@ pub struct Attention<'a> {
     pub cu_seqlens: &'a [usize],
     /// Sizes.
     pub shape: AttentionShape,
-    /// Who sees whom.
+    /// Which keys each query sees.
     pub mask: Mask,
-    /// Who asks.
+    /// Which tokens have a query.
     pub wanted: Queries,
     /// Queries, keys and values `[prefix tokens, shape.qkv_width()]` of tokens that stand before every
     /// sequence, or nothing. Every token sees them; they need the causal mask, which is what makes them

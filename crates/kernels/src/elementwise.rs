@@ -29,7 +29,8 @@ pub(crate) fn exp<const FUSED: bool>(x: f32) -> f32 {
     value * f32::from_bits((shifted.to_bits() << 23).wrapping_add(1f32.to_bits()))
 }
 
-/// 2ʳ on ±½, coefficients from the lowest: relative error 7.5e-5 (a minimax fit of our own), a fiftieth of what bf16 rounds away.
+/// 2ʳ on ±½, coefficients from the lowest: relative error 7.5e-5 (a minimax fit of our own), a fiftieth of what bf16
+/// rounds away.
 #[cfg(target_arch = "x86_64")]
 pub(crate) const SHORT_POWER: [f32; 4] = [0.999_928, 0.693_261, 0.242_611_4, 5.517_177e-2];
 
@@ -41,8 +42,8 @@ pub(crate) struct NormalRatio {
     pub(crate) below: [f32; 5],
 }
 
-/// Absolute error 6e-8 before rounding: a minimax fit of our own on ±5.1 (linear programs, each over the denominator of the one
-/// before). Beyond, the ratio grows past 1, where it is cut.
+/// Absolute error 6e-8 before rounding: a minimax fit of our own on ±5.1 (linear programs, each over the denominator
+/// of the one before). Beyond, the ratio grows past 1, where it is cut.
 pub(crate) const NORMAL: NormalRatio = NormalRatio {
     end: 5.5,
     above: [
@@ -115,8 +116,9 @@ pub(crate) struct ShortNormal {
     pub(crate) factors: [f32; 7],
 }
 
-/// x · Φ(x) by this is off by 1.7e-4 at most, the least that seven coefficients allow (a linear program over |x| ≤ `end`). That is
-/// for products of bytes, which are quantized again next: a step of theirs is a hundred times as much.
+/// x · Φ(x) by this is off by 1.7e-4 at most, the least that seven coefficients allow (a linear program over |x| ≤
+/// `end`). That is for products of bytes, which are quantized again next: a step of theirs is a hundred times as
+/// much.
 pub(crate) const SHORT_NORMAL: ShortNormal = ShortNormal {
     end: 3.95,
     factors: [
@@ -216,8 +218,8 @@ multiversion! {
     }
 }
 
-/// Rotates the heads of some columns by their token's position (RoPE, Su et al. 2021): `values` `[tokens, stride]`, of which
-/// `columns` from `first` on are heads of `2 · half` elements; `cos` and `sin` `[positions, half]`. Token t
+/// Rotates the heads of some columns by their token's position (RoPE, Su et al. 2021): `values` `[tokens, stride]`,
+/// of which `columns` from `first` on are heads of `2 · half` elements; `cos` and `sin` `[positions, half]`. Token t
 /// of a sequence stands at position `first_position + t`.
 ///
 /// # Panics
@@ -370,7 +372,7 @@ mod tests {
             for (value, &x) in result.iter().zip(&values) {
                 let x = f64::from(x);
                 let expected = 0.5 * x * (1.0 + erf_naive(x / 2f64.sqrt()));
-                // What is left of a large one's last bit is more than the formula's error.
+                // The rounding of a large value's last bit is more than the formula's error.
                 let error = (f64::from(*value) - expected).abs();
                 assert!(error < 8e-7 + 6e-8 * x.abs(), "{x}: {value} {expected}");
             }

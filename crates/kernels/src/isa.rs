@@ -18,11 +18,11 @@ pub enum Isa {
     Avx512,
     /// AVX-512 with dot products of bytes, and those of bf16 where the processor has them (Ice Lake, Zen 4).
     Avx512Vnni,
-    /// That with AMX's tiles of bytes and bf16 (Sapphire Rapids), on Linux.
+    /// `Avx512Vnni`, and AMX's tiles of bytes and bf16 (Sapphire Rapids), on Linux.
     Amx,
     /// NEON with the dot products of bytes: Arm since 2018.
     NeonDot,
-    /// That with products of matrices of bytes (Neoverse V1, Apple M2).
+    /// `NeonDot`, and products of matrices of bytes (Neoverse V1, Apple M2).
     NeonI8mm,
 }
 

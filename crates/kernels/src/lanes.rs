@@ -115,8 +115,8 @@ multiversion! {
     }
 }
 
-/// Two rows of pairs of bf16 side by side: of each 32 columns those two numbers in a lane, the first 16 lanes to `low`, the others to
-/// `high`.
+/// Two rows of pairs of bf16 side by side: of each 32 columns those two numbers in a lane, the first 16 lanes to
+/// `low`, the others to `high`.
 pub(crate) fn join_lanes(
     first: &[f32; PANEL],
     second: &[f32; PANEL],

@@ -7,12 +7,13 @@
 //! ([`Finish`]). [`attention`] takes ragged batches, [`cached_attention`] new tokens over a KV cache; beside them stand
 //! normalization ([`layer_norm`], [`rms_norm`]), activations ([`gelu`], [`gated`], [`tanh`]), rotary positions
 //! ([`rotate`]) and pooling ([`mean_pool`], [`l2_normalize`]). Nothing here allocates per call, reads files or knows a
-//! model; [`zeros`] is the memory that callers bring; [`Pool`] bounds the threads, [`isa`] says which instructions are used.
+//! model; [`zeros`] is the memory that callers bring; [`Pool`] bounds the threads, [`isa`] says which instructions
+//! are used.
 //!
 //! Products and attention are built from *micro-kernels* (`micro.rs`): a tile of sums in registers, written once
-//! (`tile.rs`) from a handful of instructions of AVX-512, AVX-VNNI, AVX2 or NEON, or without any (`scalar.rs`), which is
-//! the twin that the others are tested against. AMX (`x86/amx.rs`) and Arm's products of matrices (i8mm, `neon.rs`) have
-//! their own loops over the same panels.
+//! (`tile.rs`) from a handful of instructions of AVX-512, AVX-VNNI, AVX2 or NEON, or without any (`scalar.rs`), which
+//! is the twin that the others are tested against. AMX (`x86/amx.rs`) and Arm's products of matrices (i8mm,
+//! `neon.rs`) have their own loops over the same panels.
 
 mod attention;
 mod blocks;

@@ -40,7 +40,7 @@ pub struct Part<'a> {
     pub offset: usize,
 }
 
-/// What becomes of a product y.
+/// The step that turns a product y into the output.
 #[derive(Debug, Clone, Copy)]
 pub enum Finish<'a> {
     /// `out = y`.
@@ -63,7 +63,8 @@ pub enum Finish<'a> {
         epsilon: f32,
     },
     /// `out` is y rounded to bf16, head by head `[stride / dim, rows, dim]`, two numbers in the bits of an f32: what
-    /// [`attention_by_head`](crate::attention_by_head) reads. A head's rows lie one after the other, and a tile's sums with them.
+    /// [`attention_by_head`](crate::attention_by_head) reads. A head's rows lie one after the other, and a tile's
+    /// sums with them.
     Heads {
         /// Columns of a head, a multiple of 32, as are the parts' first ones.
         dim: usize,
@@ -81,7 +82,7 @@ pub struct Products<'a> {
     pub parts: &'a [Part<'a>],
     /// Numbers that are multiplied.
     pub precision: Precision,
-    /// What becomes of all of them.
+    /// The step after the products, the same for all parts.
     pub finish: Finish<'a>,
 }
 

@@ -26,11 +26,12 @@ mod system {
             return;
         }
         let start = memory.as_mut_ptr().cast::<u8>();
-        // What the allocator keeps before a long piece of memory of its own is some bytes in the page where that begins:
-        // without that page the first huge one would be lost.
+        // A long piece of memory begins some bytes into its first page, behind the allocator's own. The advice begins
+        // at that page: without it the first huge page would be lost.
         let before = start.addr() % PAGE;
         let inside = (before + bytes) / PAGE * PAGE;
-        // SAFETY: the advice changes no byte, here or in front of the memory in its first page. That it is not taken is no error.
+        // SAFETY: the advice changes no byte, here or in front of the memory in its first page. That it is not taken
+        // is no error.
         unsafe { libc::madvise(start.wrapping_sub(before).cast(), inside, libc::MADV_HUGEPAGE) };
     }
 }

@@ -92,13 +92,13 @@ pub(crate) struct Operands {
 pub(crate) struct Micro {
     /// Most rows it takes.
     pub(crate) rows: usize,
-    /// Rows that it likes multiples of.
+    /// Blocks of rows are cut to a multiple of this, so that no tile is left partly empty.
     pub(crate) grain: usize,
     /// Most panels it takes.
     pub(crate) panels: usize,
     /// Runs only between [`Micro::enter`] and the end of what that gives.
     pub(crate) tiles: bool,
-    /// What is added to every activation byte before: 128 for those that take unsigned bytes.
+    /// Added to every activation byte before: 128 for kernels that take unsigned bytes, else 0.
     pub(crate) offset: i32,
     /// Writes the sums, `rows` rows of `panels` · 16.
     ///
@@ -115,7 +115,8 @@ impl Micro {
         Micro { rows: 1, grain: 1, panels: 1, tiles: false, offset: 0, run }
     }
 
-    /// Rows at a time, when there are `rows`: about as many each, for a last tile of one row would take as long as one of four.
+    /// Rows at a time, when there are `rows`: about as many each, for a last tile of one row would take as long as
+    /// one of four.
     pub(crate) fn step(self, rows: usize) -> usize {
         let turns = rows.div_ceil(self.rows).max(1);
         rows.div_ceil(turns).next_multiple_of(self.grain).max(1)

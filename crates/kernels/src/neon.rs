@@ -79,8 +79,8 @@ unsafe fn i8mm_rows<const PAIRS: usize>(operands: Operands) {
     let Operands { a, stride, rows, b, depth, out, out_stride, .. } = operands;
     let none = vdupq_n_s32(0);
     let mut sums = [[none; HALVES]; PAIRS];
-    // SAFETY: the caller's promise: rows of depth lanes, a panel of depth × 16 lanes, and room for the sums. The last lane of an
-    // odd depth is read alone.
+    // SAFETY: the caller's promise: rows of depth lanes, a panel of depth × 16 lanes, and room for the sums. The last
+    // lane of an odd depth is read alone.
     unsafe {
         for step in (0..depth).step_by(2) {
             let both = step + 1 < depth;

@@ -19,7 +19,7 @@ const BLOCK_WEIGHTS: usize = 128 << 10;
 /// Fewest columns that fit beside each other: those of a tile.
 const FEWEST_COLUMNS: usize = 32;
 
-/// What a model's weights ask of the memory for products.
+/// Whether products of a model's weights need memory to widen panels in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PanelUse {
     /// All are [`Matrix::Int8`](crate::Matrix::Int8), which are packed already.

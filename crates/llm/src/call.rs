@@ -68,7 +68,7 @@ impl Call {
                     tried += 1;
                 }
                 Err(Failure::Passing(error, _) | Failure::Lasting(error)) => {
-                    // Whoever stopped listening does not want to know.
+                    // A receiver that is gone has stopped the call: it needs no error.
                     let _ = tell.send(Told::Failed(error));
                     return;
                 }

@@ -7,7 +7,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Who asked for a model does not want it any more.
+    /// The caller stopped while a model was opened.
     #[error("stopped while the model was opened")]
     Stopped,
     /// The address is not one of an endpoint.
@@ -32,7 +32,7 @@ pub enum Error {
         /// The endpoint.
         url: String,
     },
-    /// Nobody is there.
+    /// No server answers at the address.
     #[error("{url} can not be reached ({why}): is the server running, and is the address right?")]
     Unreachable {
         /// The endpoint.
@@ -103,9 +103,9 @@ pub enum Error {
     /// A number of the sampling is out of its range.
     #[error("{name} must be {range}")]
     Sampling {
-        /// Which.
+        /// The setting's name.
         name: &'static str,
-        /// What it may be.
+        /// Values that it may have.
         range: &'static str,
     },
     /// The question alone is longer than the context.
@@ -124,10 +124,10 @@ pub enum Error {
     /// The threads that compute.
     #[error(transparent)]
     Pool(#[from] riddle_kernels::PoolError),
-    /// What was given is no key.
+    /// The text given can not be a key.
     #[error("this is not a key: {0}")]
     BadKey(&'static str),
-    /// Nothing on this system keeps secrets.
+    /// This system has no secret store, or none that can be reached.
     #[error(
         "no secret store can be used here ({why}): give the key in the environment variable RIDDLE_LLM_KEY instead"
     )]

@@ -129,7 +129,7 @@ mod store {
         })
     }
 
-    /// What an entry is found by.
+    /// Attributes by which the secret store finds an entry.
     fn attributes(origin: &str) -> HashMap<&str, &str> {
         HashMap::from([("application", "riddle"), ("endpoint", origin)])
     }
@@ -183,7 +183,7 @@ mod store {
                 Error::NoSecretStore { why }
             }
             Refusal::Prompt | Refusal::Locked => refused("the keyring stayed locked"),
-            // What the bus itself says: nobody is there, or can be started.
+            // The bus itself says that no secret store runs, and that none can be started.
             Refusal::Dbus(error) if is_absence(error.name().unwrap_or_default()) => {
                 let why = match error.name().unwrap_or_default().rsplit('.').next() {
                     Some("NotSupported" | "FileNotFound" | "NoServer") => "there is no session bus",

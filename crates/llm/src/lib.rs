@@ -6,7 +6,8 @@
 //!
 //! Endpoints are not trusted: lines, answers and pauses have limits, and what is sent where is decided by the caller.
 //!
-//! [`keep_key`] and its neighbors keep the key of an endpoint in the system's secret store, under the endpoint's origin.
+//! [`keep_key`] and its neighbors keep the key of an endpoint in the system's secret store, under the endpoint's
+//! origin.
 //!
 //! Not here: which passages there are, and whether the answer is true to them (`riddle-rag`).
 

@@ -199,7 +199,7 @@ pub(crate) struct Thoughts {
 }
 
 impl Thoughts {
-    /// What of `piece` is answer.
+    /// The part of `piece` that belongs to the answer, without the model's thoughts.
     pub(crate) fn push(&mut self, piece: &str) -> String {
         self.held.push_str(piece);
         let mut answer = String::new();
@@ -225,7 +225,7 @@ impl Thoughts {
         }
     }
 
-    /// What was held back and no mark came of.
+    /// The text that was held back because it might have begun a mark, and did not.
     pub(crate) fn end(&mut self) -> String {
         let rest = std::mem::take(&mut self.held);
         if self.thinking { String::new() } else { rest }

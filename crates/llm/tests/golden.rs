@@ -14,7 +14,8 @@ use riddle_weights::gguf::{GgmlFormat, RandomFormat, RandomModel, write_random};
 use serde::Deserialize;
 
 /// Cosine to llama.cpp's logits of the same file. Activations are rounded to bytes where weights are of few bits, and
-/// tiny differences before decide which way: llama.cpp's two ways to compute attention differ by as much (0.9989 to 0.9997).
+/// tiny differences before decide which way: llama.cpp's two ways to compute attention differ by as much (0.9989 to
+/// 0.9997).
 const QUANTIZED: f64 = 0.9988;
 
 /// How much nearer to the logits of the same weights in f32 llama.cpp may be than we are.

@@ -42,7 +42,8 @@ macro_rules! file {
     };
 }
 
-/// All of them. A static and not a constant, whose bytes would be in the program once for every crate that looks at them.
+/// All of them. A static and not a constant, whose bytes would be in the program once for every crate that looks at
+/// them.
 pub static BUNDLED: &[Bundled] = &[Bundled {
     name: DEFAULT_RERANKER,
     kind: Kind::Reranker,

@@ -37,8 +37,8 @@ pub struct Imported {
 impl ModelStore {
     /// Copies the model in `folder` into the store, under its own name or `name`.
     ///
-    /// Only safetensors, GGUF, ONNX, our own store and their configuration are taken; the rest is left out and named. Where
-    /// the folder has a record of another store, every file must be as recorded.
+    /// Only safetensors, GGUF, ONNX, our own store and their configuration are taken; the rest is left out and named.
+    /// Where the folder has a record of another store, every file must be as recorded.
     ///
     /// # Errors
     /// When the folder has no model, only weights that can run programs, a damaged file, or no usable name;

@@ -10,9 +10,9 @@ use riddle_weights::PAGE;
 
 use crate::buffer::AlignedBuffer;
 
-/// What lies so far before a read is to be forgotten with it. The system reads ahead in pieces of many pages, and
-/// forgets only pieces that are named as a whole: without this, 170 to 210 of 256 MiB stayed in the cache, with
-/// it none (Linux 6.18, ext4, two threads, reads of 2 MiB). Not reading ahead leaves none either, at half
+/// Bytes before a read that the page cache is told to forget together with it. The system reads ahead in pieces of
+/// many pages, and forgets only pieces that are named as a whole: without this, 170 to 210 of 256 MiB stayed in the
+/// cache, with it none (Linux 6.18, ext4, two threads, reads of 2 MiB). Not reading ahead leaves none either, at half
 /// the speed.
 const FORGET_BEHIND: u64 = 4 << 20;
 

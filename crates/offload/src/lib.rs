@@ -70,7 +70,7 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
-    /// Who asked for the weights does not want them any more.
+    /// The caller stopped while weights were read.
     #[error("stopped while weights were read")]
     Stopped,
     /// The memory that weights may take is not enough for what must be in it.

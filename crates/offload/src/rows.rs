@@ -1,5 +1,7 @@
 //! Rows of the token-embedding table (GRATING §4.4).
 
+use std::time::{Duration, Instant};
+
 use lru::LruCache;
 use riddle_weights::{Checkpoint, Format, TensorInfo};
 
@@ -17,6 +19,8 @@ pub struct RowStats {
     pub misses: u64,
     /// Bytes read.
     pub bytes_read: u64,
+    /// How long reading them took.
+    pub read_time: Duration,
 }
 
 /// An LRU cache of rows of an embedding table on disk.
@@ -39,8 +43,8 @@ pub struct EmbeddingRows {
 }
 
 impl EmbeddingRows {
-    /// Caches at most `share` (clamped to 0…1, at least one row) of `table` `[vocabulary, width]`. Memory grows as rows come
-    /// in: a share of 1 costs what was used, not the table.
+    /// Caches at most `share` (clamped to 0…1, at least one row) of `table` `[vocabulary, width]`. Memory grows as
+    /// rows come in: a share of 1 costs what was used, not the table.
     pub fn new(checkpoint: Checkpoint, table: TensorInfo, share: f32) -> EmbeddingRows {
         let vocabulary = table.shape.first().copied().unwrap_or(0);
         let width = table.elements() / vocabulary.max(1);
@@ -74,14 +78,39 @@ impl EmbeddingRows {
         self.row_bytes
     }
 
-    /// Changes the most rows in memory, at least one. Rows that no longer fit are forgotten, all of them:
-    /// a smaller budget is rare, and what is needed soon comes back.
+    /// Changes the most rows in memory, at least one. Of those that no longer fit the most recent stay: a plan is made
+    /// for each request, and what the next one needs is mostly what the last one did.
     pub fn set_capacity(&mut self, rows: usize) {
         let vocabulary = self.table.shape.first().copied().unwrap_or(1);
         self.capacity = rows.clamp(1, vocabulary.max(1));
-        if self.slots.len() > self.capacity || self.rows.len() > self.capacity * self.row_bytes {
-            self.slots = LruCache::unbounded();
-            self.rows = Vec::new();
+        if self.slots.len() > self.capacity {
+            self.forget_all_but(self.capacity);
+        }
+        let most = self.capacity * self.row_bytes;
+        if self.rows.len() > most {
+            self.rows.truncate(most);
+            self.rows.shrink_to_fit();
+        }
+    }
+
+    /// Keeps the `count` most recent rows, in the first slots. A new map is as small as they are.
+    fn forget_all_but(&mut self, count: usize) {
+        let slots = std::mem::replace(&mut self.slots, LruCache::unbounded());
+        let recent: Vec<(u32, usize)> =
+            slots.iter().take(count).map(|(&token, &slot)| (token, slot)).collect();
+        let mut taken = vec![false; count];
+        for &(_, slot) in recent.iter().filter(|it| it.1 < count) {
+            taken[slot] = true;
+        }
+        let mut free = (0..count).filter(|&it| !taken[it]);
+        for &(token, slot) in recent.iter().rev() {
+            // A row beyond the last slot that stays has one before it to go to: they are as many as the slots.
+            let to = if slot < count { slot } else { free.next().unwrap_or(slot) };
+            self.rows.copy_within(
+                slot * self.row_bytes..(slot + 1) * self.row_bytes,
+                to * self.row_bytes,
+            );
+            self.slots.put(token, to);
         }
     }
 
@@ -147,7 +176,9 @@ impl EmbeddingRows {
     fn read_run(&mut self, first: u32, count: usize) -> Result<()> {
         self.scratch.resize((MAX_RUN * self.row_bytes).max(self.scratch.len()), 0);
         let out = &mut self.scratch[..count * self.row_bytes];
+        let started = Instant::now();
         self.stats.bytes_read += self.checkpoint.read_rows(&self.table, first as usize, out)?;
+        self.stats.read_time += started.elapsed();
         self.stats.misses += count as u64;
         Ok(())
     }
@@ -239,7 +270,27 @@ mod tests {
         let mut out = [0.0; 15];
         rows.gather(&[7, 8, 7, 9, 7], &mut out).expect("in range");
         rows.gather(&[9, 8], &mut out).expect("in range");
-        assert_eq!(rows.stats(), RowStats { hits: 2, misses: 3, bytes_read: 36 });
+        let stats = rows.stats();
+        assert_eq!((stats.hits, stats.misses, stats.bytes_read), (2, 3, 36));
+        assert!(stats.read_time > Duration::ZERO);
+    }
+
+    #[test]
+    fn of_fewer_rows_the_most_recent_stay() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let (checkpoint, info) = table(dir.path());
+        let mut rows = EmbeddingRows::new(checkpoint, info, 1.0);
+        let mut out = [0.0; 12];
+        for token in [7, 20, 30, 8] {
+            rows.gather(&[token], &mut out).expect("in range");
+        }
+        rows.gather(&[7], &mut out).expect("in range");
+        rows.set_capacity(2);
+        assert_eq!(rows.resident_bytes(), ((2 + MAX_RUN) * 12) as u64);
+        let before = rows.stats();
+        rows.gather(&[8, 7], &mut out).expect("in range");
+        assert_eq!(out[..6], [8.0, 8.5, -8.0, 7.0, 7.5, -7.0]);
+        assert_eq!(rows.stats().misses, before.misses, "what was just used was forgotten");
     }
 
     #[test]

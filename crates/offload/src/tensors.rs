@@ -165,7 +165,7 @@ impl TensorStream {
             let thread = std::thread::Builder::new()
                 .name(format!("tensors-{number}"))
                 .spawn(move || window.serve());
-            // Those that run already end when `self` is dropped.
+            // If this one can not be started, the threads before it end when `self` is dropped.
             self.threads.push(thread.map_err(Error::Spawn)?);
         }
         Ok(())

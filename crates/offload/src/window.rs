@@ -1,11 +1,8 @@
 //! The layer window: the layer that computes, and the ones being read (GRATING §4.2).
 
 use std::{
-    collections::{HashMap, HashSet},
-    sync::{
-        Arc,
-        mpsc::{Receiver, Sender, channel},
-    },
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread::JoinHandle,
     time::{Duration, Instant},
 };
@@ -55,46 +52,70 @@ pub struct LayerView<'a> {
     pub io_wait: Duration,
 }
 
-struct Request {
-    layer: usize,
-    buffer: AlignedBuffer,
-}
-
-struct Response {
-    layer: usize,
-    buffer: AlignedBuffer,
-    bytes: riddle_weights::Result<u64>,
-}
-
-struct Resident {
-    buffer: AlignedBuffer,
-    /// Bytes read for it, until they are reported once.
-    unreported_bytes: u64,
-}
-
 /// A window over a model's layers: at most `depth` of them in memory, the next ones on their way.
 ///
 /// Depth 2 is the paper's: one computes while one is read. A depth of all layers keeps the model
-/// resident: each layer is read once. Depth 1 reads every layer when it is needed.
+/// resident: each layer is read once. With a depth of 1 a layer is read when the one before has been computed.
 pub struct LayerWindow {
-    source: Arc<dyn LayerSource>,
+    shared: Arc<Shared>,
     depth: usize,
-    largest: usize,
     resident: HashMap<usize, Resident>,
-    in_flight: HashSet<usize>,
-    free: Vec<AlignedBuffer>,
-    allocated: usize,
-    requests: Option<Sender<Request>>,
-    responses: Receiver<Response>,
     reader: Option<JoinHandle<()>>,
+}
+
+/// What the caller and the reading thread share.
+struct Shared {
+    source: Arc<dyn LayerSource>,
+    /// Bytes of a buffer.
+    largest: usize,
+    state: Mutex<State>,
+    /// There may be something to read, or it is time to stop.
+    work: Condvar,
+    /// A layer is there or will not be, or a buffer has come back.
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Layers that belong into the window, nearest first: never more than `depth`.
+    wanted: Vec<usize>,
+    /// Those of them that are still to be read.
+    missing: VecDeque<usize>,
+    free: Vec<Room>,
+    /// What is being read, and whether its buffer is read into for the first time.
+    reading: Option<(usize, bool)>,
+    arrived: Vec<(usize, Arrival)>,
+    depth: usize,
+    /// Buffers that there are.
+    allocated: usize,
+    /// Those that have been read into: a page takes memory when it is first written.
+    touched: usize,
+    stop: bool,
+    /// The thread panicked.
+    gone: bool,
+}
+
+/// Memory for a layer.
+struct Room {
+    buffer: AlignedBuffer,
+    touched: bool,
+}
+
+/// A layer that was read, or why it was not.
+type Arrival = riddle_weights::Result<Resident>;
+
+struct Resident {
+    room: Room,
+    /// Bytes read for it, until they are reported once.
+    unreported_bytes: u64,
 }
 
 impl std::fmt::Debug for LayerWindow {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LayerWindow")
             .field("depth", &self.depth)
-            .field("allocated", &self.allocated)
-            .finish()
+            .field("resident_bytes", &self.resident_bytes())
+            .finish_non_exhaustive()
     }
 }
 
@@ -104,34 +125,20 @@ impl LayerWindow {
     /// # Errors
     /// When the reader thread can not be started.
     pub fn new(source: Arc<dyn LayerSource>, depth: usize) -> Result<LayerWindow> {
-        let layers = source.num_layers();
-        let (requests, incoming) = channel::<Request>();
-        let (outgoing, responses) = channel();
-        let reader_source = Arc::clone(&source);
-        let reader = std::thread::Builder::new()
-            .name("layer-reader".to_owned())
-            .spawn(move || {
-                for Request { layer, mut buffer } in incoming {
-                    let bytes = reader_source.read_layer(layer, buffer.as_mut_slice());
-                    // Nobody listens any more: the window was dropped.
-                    if outgoing.send(Response { layer, buffer, bytes }).is_err() {
-                        break;
-                    }
-                }
-            })
-            .map_err(Error::Spawn)?;
-        Ok(LayerWindow {
-            depth: depth.clamp(1, layers.max(1)),
+        let depth = depth.clamp(1, source.num_layers().max(1));
+        let shared = Arc::new(Shared {
             largest: largest_layer(&*source),
             source,
-            resident: HashMap::new(),
-            in_flight: HashSet::new(),
-            free: Vec::new(),
-            allocated: 0,
-            requests: Some(requests),
-            responses,
-            reader: Some(reader),
-        })
+            state: Mutex::new(State { depth, ..State::default() }),
+            work: Condvar::new(),
+            arrived: Condvar::new(),
+        });
+        let served = Arc::clone(&shared);
+        let reader = std::thread::Builder::new()
+            .name("layer-reader".to_owned())
+            .spawn(move || served.serve())
+            .map_err(Error::Spawn)?;
+        Ok(LayerWindow { shared, depth, resident: HashMap::new(), reader: Some(reader) })
     }
 
     /// Layers in memory at most.
@@ -141,44 +148,59 @@ impl LayerWindow {
 
     /// Bytes of layer weights held now: never more than depth × the largest layer.
     pub fn resident_bytes(&self) -> u64 {
-        (self.allocated * self.largest) as u64
+        (self.shared.lock().allocated * self.shared.largest) as u64
+    }
+
+    /// Looks at something while no buffer is read into for the first time, which is when it takes memory: what the
+    /// system counts then belongs to the bytes that `look` is given. A read that is under way is waited for, and none is begun.
+    pub fn at_rest<T>(&self, look: impl FnOnce(u64) -> T) -> T {
+        let mut state = self.shared.lock();
+        while state.reading.is_some_and(|(_, new)| new) && !state.gone {
+            state = self.shared.wait(state);
+        }
+        look((state.touched * self.shared.largest) as u64)
     }
 
     /// Bytes that a layer's buffer takes: the largest layer in whole pages.
     pub fn layer_bytes(&self) -> u64 {
-        self.largest as u64
+        self.shared.largest as u64
     }
 
-    /// Changes how many layers may be in memory, clamped to 1…all. Of a smaller window the buffers that are
-    /// too many are given back before the next layer is asked for.
+    /// Changes how many layers may be in memory, clamped to 1…all, and moves the window to the first one. Of a smaller
+    /// window the buffers that are too many are given back at once.
     ///
     /// # Errors
     /// When the reader is gone.
     pub fn set_depth(&mut self, depth: usize) -> Result<()> {
-        self.depth = depth.clamp(1, self.source.num_layers().max(1));
-        while self.allocated > self.depth {
-            if self.free.pop().is_none() {
-                let resident = self.resident.keys().max().copied();
-                match resident.and_then(|it| self.resident.remove(&it)) {
-                    Some(_) => {}
-                    // All others are being read into: one comes back sooner or later.
-                    None => {
-                        let response = self.responses.recv().map_err(|_| Error::ReaderGone)?;
-                        self.in_flight.remove(&response.layer);
-                    }
-                }
+        let depth = depth.clamp(1, self.num_layers().max(1));
+        if depth == self.depth {
+            return Ok(());
+        }
+        self.depth = depth;
+        self.shared.lock().depth = depth;
+        self.prefetch()?;
+        let mut state = self.shared.lock();
+        while state.allocated > depth {
+            if let Some(room) = state.free.pop() {
+                state.allocated -= 1;
+                state.touched -= usize::from(room.touched);
+            } else if state.gone {
+                return Err(Error::ReaderGone);
+            } else {
+                // What belongs into the window has its buffers; the one too many is being read into.
+                state = self.shared.wait(state);
             }
-            self.allocated -= 1;
         }
         Ok(())
     }
 
-    /// Starts to read the first layers, so that they are there when the caller has tokenized.
+    /// Moves the window to the first layer and does not wait for it: those who tokenize have it when they are done, and
+    /// after a run that ended early the next one does. What is not wanted any more is not read, but for the layer that the reader is at.
     ///
     /// # Errors
     /// When the reader is gone.
     pub fn prefetch(&mut self) -> Result<()> {
-        if self.source.num_layers() > 0 { self.request_wanted(0) } else { Ok(()) }
+        if self.num_layers() > 0 { self.move_to(0) } else { Ok(()) }
     }
 
     /// Moves the window to `layer` (from 0) and waits until it is there. The layers after it are read
@@ -191,83 +213,153 @@ impl LayerWindow {
     /// # Panics
     /// When there is no such layer: the caller's bug.
     pub fn advance_to(&mut self, layer: usize) -> Result<LayerView<'_>> {
-        assert!(layer < self.source.num_layers(), "no layer {layer}");
+        assert!(layer < self.num_layers(), "no layer {layer}");
         let started = Instant::now();
-        // What can be had without waiting comes first: it may hold buffers that are needed now.
-        while let Ok(response) = self.responses.try_recv() {
-            // A prefetch that failed some time ago says nothing about now: the layer is asked for again.
-            let _ = self.receive(response, layer);
-        }
-        self.request_wanted(layer)?;
-        while !self.resident.contains_key(&layer) {
-            let response = self.responses.recv().map_err(|_| Error::ReaderGone)?;
-            self.receive(response, layer)?;
-            // A buffer that came back with a stale layer may be what this one waits for.
-            self.request_wanted(layer)?;
-        }
+        self.move_to(layer)?;
+        self.wait_for(layer)?;
         let io_wait = started.elapsed();
-        let bytes = self.source.layer_bytes(layer);
+        let bytes = self.shared.source.layer_bytes(layer);
         let resident = self.resident.get_mut(&layer).ok_or(Error::ReaderGone)?;
         Ok(LayerView {
             bytes_read: std::mem::take(&mut resident.unreported_bytes),
-            weights: &resident.buffer.as_slice()[..bytes],
+            weights: &resident.room.buffer.as_slice()[..bytes],
             io_wait,
         })
     }
 
-    /// Layers that belong into the window when it stands at `layer`.
-    fn wanted(&self, layer: usize) -> impl Iterator<Item = usize> + use<> {
-        let layers = self.source.num_layers();
-        (0..self.depth).map(move |ahead| (layer + ahead) % layers)
+    fn num_layers(&self) -> usize {
+        self.shared.source.num_layers()
     }
 
-    fn receive(&mut self, response: Response, current: usize) -> Result<()> {
-        let Response { layer, buffer, bytes } = response;
-        self.in_flight.remove(&layer);
-        match bytes {
-            Ok(bytes) => {
-                self.resident.insert(layer, Resident { buffer, unreported_bytes: bytes });
-                Ok(())
-            }
-            Err(source) => {
-                self.free.push(buffer);
-                // A failed prefetch of a layer that is not needed now will be tried again when it is.
-                if layer == current { Err(Error::Layer { layer, source }) } else { Ok(()) }
-            }
-        }
+    /// Layers that belong into the window when it stands at `layer`, nearest first.
+    fn wanted(&self, layer: usize) -> Vec<usize> {
+        let layers = self.num_layers();
+        (0..self.depth).map(|ahead| (layer + ahead) % layers).collect()
     }
 
-    /// Frees what is outside the window and asks for what is missing, nearest first.
-    fn request_wanted(&mut self, layer: usize) -> Result<()> {
-        let wanted: Vec<usize> = self.wanted(layer).collect();
-        let stale: Vec<usize> =
-            self.resident.keys().copied().filter(|it| !wanted.contains(it)).collect();
-        for layer in stale {
-            if let Some(resident) = self.resident.remove(&layer) {
-                self.free.push(resident.buffer);
-            }
+    /// Frees what is outside the window at `layer` and has the reader get what is missing.
+    fn move_to(&mut self, layer: usize) -> Result<()> {
+        let wanted = self.wanted(layer);
+        let mut state = self.shared.lock();
+        if state.gone {
+            return Err(Error::ReaderGone);
         }
-        for layer in wanted {
-            if self.resident.contains_key(&layer) || self.in_flight.contains(&layer) {
-                continue;
-            }
-            let Some(buffer) = self.take_buffer() else { break };
-            self.in_flight.insert(layer);
-            let requests = self.requests.as_ref().ok_or(Error::ReaderGone)?;
-            requests.send(Request { layer, buffer }).map_err(|_| Error::ReaderGone)?;
+        for (layer, arrival) in std::mem::take(&mut state.arrived) {
+            // A read that failed some time ago says nothing about now: the layer is asked for again.
+            self.resident.extend(arrival.ok().map(|it| (layer, it)));
         }
+        let stale = self.resident.extract_if(|it, _| !wanted.contains(it));
+        state.free.extend(stale.map(|(_, it)| it.room));
+        let reading = state.reading.map(|it| it.0);
+        let missing = |it: &usize| !self.resident.contains_key(it) && reading != Some(*it);
+        state.missing = wanted.iter().copied().filter(missing).collect();
+        state.wanted = wanted;
+        while state.allocated < self.depth && state.free.len() < state.missing.len() {
+            state.allocated += 1;
+            let buffer = AlignedBuffer::new(self.shared.largest);
+            state.free.push(Room { buffer, touched: false });
+        }
+        self.shared.work.notify_one();
         Ok(())
     }
 
-    fn take_buffer(&mut self) -> Option<AlignedBuffer> {
-        if let Some(buffer) = self.free.pop() {
-            return Some(buffer);
+    /// Waits for a layer to which the window has been moved.
+    fn wait_for(&mut self, wanted: usize) -> Result<()> {
+        let mut state = self.shared.lock();
+        while !self.resident.contains_key(&wanted) {
+            if let Some((layer, arrival)) = state.arrived.pop() {
+                match arrival {
+                    Ok(resident) => {
+                        self.resident.insert(layer, resident);
+                    }
+                    Err(source) if layer == wanted => return Err(Error::Layer { layer, source }),
+                    // It will be tried again when it is needed.
+                    Err(_) => {}
+                }
+            } else if state.gone {
+                return Err(Error::ReaderGone);
+            } else {
+                state = self.shared.wait(state);
+            }
         }
-        if self.allocated == self.depth {
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// What the reading thread does.
+    fn serve(&self) {
+        let _alarm = Alarm(self);
+        while let Some((layer, mut room)) = self.next() {
+            let bytes = self.source.read_layer(layer, room.buffer.as_mut_slice());
+            self.finish(layer, room, bytes);
+        }
+    }
+
+    /// The nearest missing layer and a buffer for it; none when it is time to stop.
+    fn next(&self) -> Option<(usize, Room)> {
+        let mut state = self.lock();
+        loop {
+            if state.stop {
+                return None;
+            }
+            if let Some(job) = state.take() {
+                return Some(job);
+            }
+            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn finish(&self, layer: usize, mut room: Room, bytes: riddle_weights::Result<u64>) {
+        let mut state = self.lock();
+        state.reading = None;
+        state.touched += usize::from(!std::mem::replace(&mut room.touched, true));
+        match bytes {
+            _ if !state.wanted.contains(&layer) => state.free.push(room),
+            Ok(unreported_bytes) => {
+                state.arrived.push((layer, Ok(Resident { room, unreported_bytes })));
+            }
+            Err(error) => {
+                state.free.push(room);
+                state.arrived.push((layer, Err(error)));
+            }
+        }
+        self.arrived.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing under the lock panics; a reader that did elsewhere has said so (`gone`).
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the reader has done something.
+    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn take(&mut self) -> Option<(usize, Room)> {
+        // A layer that nobody wants any more takes its place until it has been read.
+        if self.missing.is_empty() || self.allocated - self.free.len() >= self.depth {
             return None;
         }
-        self.allocated += 1;
-        Some(AlignedBuffer::new(self.largest))
+        let room = self.free.pop()?;
+        let layer = self.missing.pop_front()?;
+        self.reading = Some((layer, !room.touched));
+        Some((layer, room))
+    }
+}
+
+/// Tells the caller when the reader panics, so that it does not wait forever.
+struct Alarm<'a>(&'a Shared);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.lock().gone = true;
+            self.0.arrived.notify_all();
+        }
     }
 }
 
@@ -279,8 +371,9 @@ fn largest_layer(source: &dyn LayerSource) -> usize {
 
 impl Drop for LayerWindow {
     fn drop(&mut self) {
-        // Closing the channel ends the reader's loop after the layer it is at.
-        self.requests = None;
+        // The reader ends after the layer it is at.
+        self.shared.lock().stop = true;
+        self.shared.work.notify_one();
         if let Some(reader) = self.reader.take()
             && reader.join().is_err()
         {
@@ -325,6 +418,13 @@ mod tests {
 
     fn counting(layers: usize, broken: Option<usize>) -> Arc<Counting> {
         Arc::new(Counting { layers, broken, reads: AtomicUsize::new(0) })
+    }
+
+    /// Waits until so many layers have been read in all.
+    fn until_read(source: &Counting, reads: usize) {
+        while source.reads.load(Ordering::Acquire) < reads {
+            std::thread::yield_now();
+        }
     }
 
     proptest! {
@@ -372,9 +472,117 @@ mod tests {
                 window.advance_to(layer).expect("readable");
             }
         }
-        drop(window);
         // Twelve visits, and the first layer once more for a request that never came.
+        until_read(&source, 13);
+        drop(window);
         assert_eq!(source.reads.load(Ordering::Relaxed), 13);
+    }
+
+    #[test]
+    fn after_an_early_end_the_first_layers_come_unasked() {
+        let source = counting(6, None);
+        let mut window =
+            LayerWindow::new(Arc::clone(&source) as Arc<dyn LayerSource>, 2).expect("thread");
+        for layer in 0..3 {
+            window.advance_to(layer).expect("readable");
+        }
+        until_read(&source, 4);
+        window.prefetch().expect("thread");
+        until_read(&source, 6);
+        for layer in 0..2 {
+            assert_eq!(window.advance_to(layer).expect("readable").bytes_read, layer as u64 + 1);
+        }
+        // Neither of them again: the last one is what comes after them.
+        until_read(&source, 7);
+        drop(window);
+        assert_eq!(source.reads.load(Ordering::Relaxed), 7);
+    }
+
+    /// A source that reads as many layers as it is told to.
+    #[derive(Default)]
+    struct Gated {
+        allowed: Mutex<usize>,
+        opened: Condvar,
+        order: Mutex<Vec<usize>>,
+    }
+
+    impl Gated {
+        fn allow(&self, reads: usize) {
+            *self.allowed.lock().expect("no panic") += reads;
+            self.opened.notify_all();
+        }
+
+        fn order(&self) -> Vec<usize> {
+            self.order.lock().expect("no panic").clone()
+        }
+    }
+
+    impl LayerSource for Gated {
+        fn num_layers(&self) -> usize {
+            8
+        }
+
+        fn layer_bytes(&self, _layer: usize) -> usize {
+            1
+        }
+
+        fn read_layer(&self, layer: usize, _out: &mut [u8]) -> riddle_weights::Result<u64> {
+            self.order.lock().expect("no panic").push(layer);
+            let mut allowed = self.allowed.lock().expect("no panic");
+            while *allowed == 0 {
+                allowed = self.opened.wait(allowed).expect("no panic");
+            }
+            *allowed -= 1;
+            Ok(1)
+        }
+    }
+
+    /// Of the layers that were to come when a run ended only the one that the reader is at is still read.
+    #[test]
+    fn what_nobody_wants_any_more_is_not_read() {
+        let source = Arc::new(Gated::default());
+        let mut window =
+            LayerWindow::new(Arc::clone(&source) as Arc<dyn LayerSource>, 4).expect("thread");
+        source.allow(1);
+        window.advance_to(0).expect("readable");
+        while source.order().len() < 2 {
+            std::thread::yield_now();
+        }
+        // The reader is at layer 1, and 2 and 3 are to follow.
+        window.move_to(4).expect("thread");
+        source.allow(1);
+        while source.order().len() < 3 {
+            std::thread::yield_now();
+        }
+        window.prefetch().expect("thread");
+        // Whatever comes now, nobody waits for the gate when this test fails.
+        source.allow(usize::MAX / 2);
+        for layer in 0..4 {
+            window.advance_to(layer).expect("readable");
+        }
+        assert_eq!(source.order()[..7], [0, 1, 4, 0, 1, 2, 3]);
+    }
+
+    /// What a buffer takes is counted when it is read into.
+    #[test]
+    fn memory_that_was_never_written_is_told_apart() {
+        let source = Arc::new(Gated::default());
+        let mut window =
+            LayerWindow::new(Arc::clone(&source) as Arc<dyn LayerSource>, 8).expect("thread");
+        assert_eq!((window.resident_bytes(), window.at_rest(|it| it)), (0, 0));
+        window.prefetch().expect("thread");
+        assert_eq!(window.resident_bytes(), 8 * PAGE as u64);
+        source.allow(usize::MAX / 2);
+        let mut touched = 0;
+        while touched < 8 * PAGE {
+            touched = window.at_rest(|touched| {
+                assert_eq!(source.order().len() * PAGE, touched as usize, "a read is under way");
+                touched as usize
+            });
+            std::thread::yield_now();
+        }
+        window.set_depth(3).expect("thread");
+        assert_eq!((window.resident_bytes(), window.at_rest(|it| it)), (3 * 4096, 3 * 4096));
     }
 
     #[test]
@@ -444,6 +652,7 @@ mod tests {
         window.prefetch().expect("thread");
         assert_eq!(window.advance_to(0).expect("readable").bytes_read, 1);
         assert_eq!(window.advance_to(1).expect("readable").bytes_read, 2);
+        until_read(&source, 3);
         drop(window);
         // 0 and 1 once each, and 2, which comes after 1.
         assert_eq!(source.reads.load(Ordering::Relaxed), 3);

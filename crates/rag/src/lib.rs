@@ -6,88 +6,86 @@
 //! GRATING, if a reranker is chosen → hits, or an answer whose every sentence is checked against the
 //! passage it cites. One [`Config`] in, plain data out; the tops draw it, print it, serve it.
 //!
+//! Inside, each room knows the ones before it: `contract` (requests, responses, events, errors), `home` (the folder
+//! that holds all state), `index`, `search`, `answer`. What a search and an answer need is here at the root; what
+//! serves one purpose more is in a module of its own: [`claims`], [`install`], [`llm`], [`models`], [`preview`],
+//! [`records`], [`rerank`].
+//!
 //! Deliberately absent: Tauri, HTTP, the command line, reading the environment, and measuring: stages open
 //! `tracing` spans with the target `riddle::stage`, and whoever wants the times listens.
 
 mod answer;
-mod assistant;
-mod border;
-mod calibration;
-mod card;
-mod claims;
-mod config;
-mod derived;
-mod embedder;
-mod error;
-mod excerpt;
-mod extract;
-mod follow_up;
-mod foreground;
-mod generator;
-mod install;
-mod library;
-mod local;
-mod markup;
-mod outgoing;
-mod pipeline;
-mod preview;
-mod read;
-mod records;
-mod replay;
-mod request;
-mod rerank;
-mod response;
+mod contract;
+mod home;
+mod index;
 mod search;
-mod sentences;
 mod stage;
-mod statements;
-mod status;
-mod text;
-mod verdict;
 
-pub use answer::{AskEvent, LLM_EXTRACTIVE, LLM_REMOTE};
-pub use assistant::Assistant;
-pub use calibration::{
-    Calibrated, CheckedPromise, calibrate, calibration, check_calibration, fingerprint,
+pub use answer::{AskEvent, Outgoing};
+pub use contract::{
+    AskRequest, AskResponse, Citation, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier, EndpointInfo,
+    Error, FileStatus, IndexEvent, IndexFreshness, IndexReport, KeyState, LLM_EXTRACTIVE,
+    LLM_LOCAL, LLM_REMOTE, LocalLlm, ModelStatus, Order, Pruning, RemoteLlm, RerankChoice,
+    RerankSettings, Result, RootStatus, SearchHit, SearchRequest, SearchResponse, StageLists,
+    Status, StatusRequest,
 };
-pub use config::{Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES};
-pub use embedder::SharedEmbedders;
-pub use error::{Error, Result};
-pub use excerpt::{Marked, excerpt, marked};
-pub use generator::{EndpointInfo, KeyState, RemoteLlm};
-pub use install::{
-    Converted, convert_model, count_weights, import_model, pull_model, verify_store,
+pub use home::{
+    Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES, NO_RERANKER, Records, SharedEmbedders,
 };
-pub use library::{InputDocument, Library};
-pub use local::{LLM_LOCAL, LocalLlm};
-pub use markup::without_markup;
-pub use outgoing::Outgoing;
-pub use preview::{Shown, show};
-pub use records::{FolderStatus, IndexBytes, Passage, Records, Rule, RuleEffect};
-pub use replay::{ReplayDetail, replay_detail};
-pub use request::{
-    AskRequest, DEFAULT_CANDIDATES, Earlier, FileStatus, IndexEvent, IndexReport, ModelStatus,
-    Pruning, RerankChoice, RerankDocument, RerankRequest, RerankResponse, RerankResult,
-    RerankSettings, RootStatus, SearchRequest, Status, StatusRequest,
-};
-pub use rerank::{NO_RERANKER, PriorReranker, RequestReranker, open_reranker, replay_trace};
-pub use response::{
-    AskResponse, Citation, IndexFreshness, Order, SearchHit, SearchResponse, StageLists, Support,
-};
-pub use riddle_catalog::{
-    ChunkRecord, FileId, FileOrder, FilePage, FileRecord, HistoryEntry, RootId,
-};
-pub use riddle_embedding::{SupportedModel, supported as supported_onnx_embedders};
-pub use riddle_grating::chart;
-pub use riddle_grating::{
-    Arithmetic, Calibration, CalibrationOptions, FORCE_ISA, Guarantee, Meets, Mode, Replay,
-    STORE_FILE, StorePrecision, Trace, TraceRecorder, WeightCount,
-};
+pub use index::{InputDocument, Library};
+/// Is what an answer says in the passages it cites? Sentences, features, verdicts.
+pub use riddle_claims as claims;
+pub use riddle_claims::{Support, Verdict};
+pub use riddle_grating::{Arithmetic, Guarantee, Meets, Mode};
 pub use riddle_ingest::{WorkerCommand, worker_main};
 /// Language models: how they are chosen, run and measured.
 pub use riddle_llm as llm;
 /// The model store: pulling, importing, verifying, listing.
 pub use riddle_models as models;
-pub use riddle_retrieval::Highlighter;
-pub use search::{Found, FoundCandidate, NOTHING_YET, RerankRun, Settled};
-pub use verdict::{ClaimFeatures, ClaimJudge, ClaimPassage, Verdict, nearest};
+pub use search::{Assistant, Found, FoundCandidate, NOTHING_YET, RerankRun, Settled};
+
+/// Bringing models in, and their weights into our own store.
+pub mod install {
+    pub use riddle_embedding::{SupportedModel, supported as supported_onnx_embedders};
+    pub use riddle_grating::{STORE_FILE, StorePrecision, WeightCount};
+
+    pub use crate::home::{
+        Converted, convert_model, count_weights, import_model, pull_model, verify_store,
+    };
+}
+
+/// What of a file is shown beside a hit, and the words in it that were asked for.
+pub mod preview {
+    pub use riddle_claims::without_markup;
+    pub use riddle_retrieval::Highlighter;
+
+    pub use crate::{
+        home::{Shown, show},
+        search::{Marked, excerpt, marked},
+    };
+}
+
+/// The ledger of files, folders, rules and questions: what [`Records`] reads and writes.
+pub mod records {
+    pub use riddle_catalog::{
+        ChunkRecord, FileId, FileOrder, FilePage, FileRecord, HistoryEntry, RootId,
+    };
+
+    pub use crate::home::{FolderStatus, IndexBytes, Passage, Rule, RuleEffect};
+}
+
+/// The reranking engine alone: requests, calibrations, recorded runs.
+pub mod rerank {
+    pub use riddle_grating::{
+        Calibration, CalibrationOptions, FORCE_ISA, Replay, Trace, TraceRecorder, chart,
+    };
+
+    pub use crate::{
+        contract::{RerankDocument, RerankRequest, RerankResponse, RerankResult},
+        search::{
+            Calibrated, CheckedPromise, PriorReranker, ReplayDetail, RequestReranker, calibrate,
+            calibration, check_calibration, fingerprint, open_reranker, replay_detail,
+            replay_trace,
+        },
+    };
+}

@@ -1,4 +1,9 @@
-//! Reciprocal rank fusion (Cormack, Clarke, Büttcher 2009).
+//! Fusion of what two retrievers found: by scores where they can be read, by reciprocal ranks (Cormack, Clarke,
+//! Büttcher 2009) where not.
+//!
+//! Scores say more than ranks: whether a first place is a clear one, and whether the second retriever has an opinion at
+//! all. A convex sum of normalized scores ranks better than reciprocal ranks, and needs few questions to be fitted
+//! (Bruch, Gai, Ingber 2023, "An Analysis of Fusion Functions for Hybrid Retrieval").
 
 use std::collections::HashMap;
 
@@ -53,6 +58,65 @@ pub fn fuse(lists: &[RankedList<'_>], k: f32, limit: usize) -> Vec<Fused> {
     all
 }
 
+/// What the retrievers' scores say of a candidate.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Evidence {
+    /// Its BM25 score as a share of the best one of this query, 0 to 1: 0 where keywords did not find it; `None` where
+    /// nobody asked them.
+    pub keyword: Option<f32>,
+    /// Cosine of its vector and the query's; `None` where it has none.
+    pub cosine: Option<f32>,
+}
+
+/// How cosines become comparable with shares of the best BM25 score.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum CosineScale {
+    /// The sum's weight of a cosine as it is, for an embedder whose cosines are known.
+    Known(f32),
+    /// Cosines are spread over 0 to 1 between the smallest and the largest of the candidates, and count this much:
+    /// what is 0.7 to one embedder is 0.3 to another.
+    Spread(f32),
+}
+
+/// Shares of the best BM25 score, by chunk. The best is that of `hits`, so the list has to begin with it.
+pub fn keyword_shares(hits: &[Hit]) -> HashMap<ChunkId, f32> {
+    let best = hits.iter().map(|it| it.score).fold(0.0, f32::max);
+    hits.iter()
+        .map(|it| (it.chunk, if best > 0.0 { (it.score / best).max(0.0) } else { 0.0 }))
+        .collect()
+}
+
+/// Puts candidates in the order of `keyword share + weight × cosine` and writes that sum into their scores; ties stay
+/// as they are. A candidate without a vector counts with the mean of the others: it is not known to be worse.
+///
+/// `evidence` belongs to `fused`, place by place, and moves with it.
+pub fn order_by_score(fused: &mut [Fused], evidence: &mut [Evidence], scale: CosineScale) {
+    debug_assert_eq!(fused.len(), evidence.len());
+    let known: Vec<f32> =
+        evidence.iter().filter_map(|it| it.cosine).filter(|it| it.is_finite()).collect();
+    let mean = known.iter().sum::<f32>() / known.len().max(1) as f32;
+    let low = known.iter().copied().fold(f32::INFINITY, f32::min);
+    let high = known.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let meaning = |cosine: Option<f32>| {
+        let cosine = cosine.filter(|it| it.is_finite()).unwrap_or(mean);
+        match scale {
+            CosineScale::Known(weight) => weight * cosine,
+            CosineScale::Spread(weight) if high > low => weight * (cosine - low) / (high - low),
+            CosineScale::Spread(_) => 0.0,
+        }
+    };
+    for (fused, evidence) in fused.iter_mut().zip(evidence.iter()) {
+        fused.score = evidence.keyword.unwrap_or(0.0) + meaning(evidence.cosine);
+    }
+    let mut places: Vec<usize> = (0..fused.len()).collect();
+    places.sort_by(|&a, &b| fused[b].score.total_cmp(&fused[a].score));
+    let (former, facts) = (fused.to_vec(), evidence.to_vec());
+    for (place, &from) in places.iter().enumerate() {
+        fused[place] = former[from].clone();
+        evidence[place] = facts[from];
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -76,7 +140,80 @@ mod tests {
         assert_eq!(fused[0].ranks, [Some(2), Some(2)]);
     }
 
+    fn candidates(facts: &[(f32, Option<f32>)]) -> (Vec<Fused>, Vec<Evidence>) {
+        let fused = (0..facts.len() as u64)
+            .map(|chunk| Fused { chunk: ChunkId(chunk), score: 0.0, ranks: Vec::new() })
+            .collect();
+        let evidence =
+            facts.iter().map(|&(keyword, cosine)| Evidence { keyword: Some(keyword), cosine });
+        (fused, evidence.collect())
+    }
+
+    fn order(facts: &[(f32, Option<f32>)], scale: CosineScale) -> Vec<u64> {
+        let (mut fused, mut evidence) = candidates(facts);
+        order_by_score(&mut fused, &mut evidence, scale);
+        for (fused, evidence) in fused.iter().zip(&evidence) {
+            let (keyword, cosine) = facts[fused.chunk.0 as usize];
+            assert_eq!((Some(keyword), cosine), (evidence.keyword, evidence.cosine));
+        }
+        fused.iter().map(|it| it.chunk.0).collect()
+    }
+
+    #[test]
+    fn a_clear_first_place_is_kept_where_reciprocal_ranks_would_lose_it() {
+        // Found by keywords alone, far ahead of the others, which both lists hold somewhere.
+        let facts = [(1.0, Some(0.1)), (0.3, Some(0.3)), (0.25, Some(0.35))];
+        assert_eq!(order(&facts, CosineScale::Known(1.5))[0], 0);
+    }
+
+    #[test]
+    fn a_passage_without_a_vector_is_an_average_one() {
+        let facts = [(0.5, Some(0.6)), (0.5, None), (0.5, Some(0.2))];
+        for scale in [CosineScale::Known(1.5), CosineScale::Spread(0.5)] {
+            assert_eq!(order(&facts, scale), [0, 1, 2]);
+        }
+        // Nothing to spread, or nothing known: keywords alone.
+        assert_eq!(order(&[(0.2, None), (0.9, None)], CosineScale::Known(1.5)), [1, 0]);
+        assert_eq!(order(&[(0.2, Some(0.4)), (0.9, Some(0.4))], CosineScale::Spread(0.5)), [1, 0]);
+        assert_eq!(order(&[], CosineScale::Spread(0.5)), [] as [u64; 0]);
+    }
+
+    #[test]
+    fn shares_are_of_the_best() {
+        let hits = [(7, 12.0), (9, 3.0)].map(|(chunk, score)| Hit {
+            chunk: ChunkId(chunk),
+            score,
+            rank: 1,
+        });
+        let shares = keyword_shares(&hits);
+        assert_eq!((shares[&ChunkId(7)], shares[&ChunkId(9)]), (1.0, 0.25));
+        assert!(keyword_shares(&[]).is_empty());
+    }
+
     proptest! {
+        /// Another embedder's cosines are another line through the same points: a spread does not see which.
+        #[test]
+        fn a_spread_knows_no_unit(
+            facts in prop::collection::vec((0u8..5, 0u8..20), 1..12), slope in 1u8..5, start in 0u8..5,
+        ) {
+            let plain: Vec<_> =
+                facts.iter().map(|it| (f32::from(it.0) / 4.0, Some(f32::from(it.1) / 32.0))).collect();
+            let other: Vec<_> = facts
+                .iter()
+                .map(|it| (f32::from(it.0) / 4.0, Some((f32::from(it.1) * f32::from(slope) + f32::from(start)) / 256.0)))
+                .collect();
+            let score = |facts: &[(f32, Option<f32>)]| {
+                let (mut fused, mut evidence) = candidates(facts);
+                order_by_score(&mut fused, &mut evidence, CosineScale::Spread(0.5));
+                let mut scores: Vec<(u64, f32)> = fused.iter().map(|it| (it.chunk.0, it.score)).collect();
+                scores.sort_by_key(|it| it.0);
+                scores
+            };
+            for (a, b) in score(&plain).iter().zip(score(&other)) {
+                prop_assert!((a.1 - b.1).abs() < 1e-4, "{a:?} {b:?}");
+            }
+        }
+
         #[test]
         fn scores_are_the_definition(a in prop::collection::vec(0u64..9, 0..8), b in prop::collection::vec(0u64..9, 0..8)) {
             let unique = |mut it: Vec<u64>| {

@@ -21,7 +21,9 @@ mod store;
 mod vector;
 
 pub use error::{Error, Result};
-pub use fuse::{Fused, RRF_K, RankedList, fuse};
+pub use fuse::{
+    CosineScale, Evidence, Fused, RRF_K, RankedList, fuse, keyword_shares, order_by_score,
+};
 pub use highlight::Highlighter;
 pub use keyword::{IndexedChunk, KeywordReader, KeywordWriter};
 pub use language::detect_language;

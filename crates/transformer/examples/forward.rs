@@ -1,5 +1,6 @@
 //! Times the full forward of an encoder over texts of one length:
-//! `cargo run --release -p riddle-transformer --example forward -- MODEL_DIR [TEXTS [LENGTH [THREADS [MICRO_BATCH_TOKENS]]]]`
+//! `cargo run --release -p riddle-transformer --example forward --
+//! MODEL_DIR [TEXTS [LENGTH [THREADS [MICRO_BATCH_TOKENS]]]]`
 
 #![expect(clippy::print_stdout, reason = "an example's output is its point")]
 

@@ -312,7 +312,8 @@ impl Bert {
         self.multiply.one(active, &weights.output, norm(weights.output_norm), hidden, panels);
     }
 
-    /// The head of `BertForSequenceClassification` or `XLMRobertaForSequenceClassification`: pooler and classifier over the first token.
+    /// The head of `BertForSequenceClassification` or `XLMRobertaForSequenceClassification`: pooler and classifier
+    /// over the first token.
     ///
     /// # Errors
     /// [`Error::NoHead`] when the checkpoint has none with a single label, or knows no second segment.
@@ -320,7 +321,7 @@ impl Bert {
         let hidden = self.config.hidden_size;
         let read = |name: &str, shape: &[usize]| read(&self.checkpoint, name, shape);
         let labels = self.config.id2label.as_ref();
-        // The same two products under two names.
+        // Both families have the same two products; the checkpoints name them differently.
         let (pooler, classifier, segments) = match self.config.family {
             BertFamily::Bert => (format!("{}pooler.dense", self.prefix), "classifier", 2),
             BertFamily::XlmRoberta => ("classifier.dense".to_owned(), "classifier.out_proj", 1),

@@ -39,7 +39,7 @@ pub struct Decoder {
 
 #[derive(Debug)]
 enum Head {
-    /// Which tokens are meant is not known before the tokenizer.
+    /// The ids of *yes* and *no* are known once the tokenizer is read.
     Unresolved,
     /// The output row of *yes* less that of *no* `[hidden]`: their logits' difference, whose sigmoid is the
     /// softmax over the two.

@@ -2,8 +2,8 @@
 
 use crate::ScoredToken;
 
-/// Moves what the scored tokens have in the first `width` columns of rows of `stride` to the first rows, one per sequence;
-/// returns how many.
+/// Moves what the scored tokens have in the first `width` columns of rows of `stride` to the first rows, one per
+/// sequence; returns how many.
 pub(crate) fn gather(
     token: ScoredToken,
     cu_seqlens: &[usize],

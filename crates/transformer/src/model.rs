@@ -45,7 +45,7 @@ pub struct Span<'a> {
 /// Which states a layer has to give.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Wanted {
-    /// Those of every token.
+    /// The states of every token.
     #[default]
     All,
     /// Only those that the head reads, where it reads one token of each sequence
@@ -69,7 +69,7 @@ pub enum ScoredToken {
 /// and values are equal for all, so they are computed once per layer and shared.
 #[derive(Debug)]
 pub enum Prefix<'a> {
-    /// None: sequences are whole.
+    /// No prefix: each sequence is whole.
     None,
     /// These sequences (one) *are* the prefix: leave its queries, keys and values here.
     Build(&'a mut Vec<f32>),

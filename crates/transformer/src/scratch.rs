@@ -15,7 +15,7 @@ pub struct ScratchShape {
     pub narrow: usize,
     /// Inputs of the widest product.
     pub panel_inputs: usize,
-    /// What the layers' weights ask of the memory for products.
+    /// Whether products of the layers' weights need memory to widen panels in.
     pub panel_use: PanelUse,
     /// Sizes of attention.
     pub attention: AttentionShape,

@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::StageError;
 
-/// Who says something to a model.
+/// The speaker of a message to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// The rules.
+    /// The program, which gives the rules.
     System,
-    /// What it is given and asked.
+    /// The person: passages and the question.
     User,
 }
 
@@ -21,7 +21,7 @@ pub enum Role {
 pub struct Message {
     /// Who says it.
     pub role: Role,
-    /// What.
+    /// The text.
     pub content: String,
 }
 

@@ -51,8 +51,11 @@ pub struct LayerEvent {
     pub dropped: Vec<usize>,
     /// Wall time of the layer in milliseconds, waiting included.
     pub ms: f64,
-    /// Bytes of weights read from disk for this layer.
+    /// Bytes of weights read from disk for this layer; of the first one also those of embedding rows.
     pub bytes_read: u64,
+    /// Of which embedding rows.
+    #[serde(default)]
+    pub row_bytes_read: u64,
     /// Milliseconds the computation waited for weights.
     pub io_wait_ms: f64,
     /// Bytes of layer weights in memory while the layer ran.

@@ -9,8 +9,8 @@ use std::{
 
 use riddle_metrics::StageTimings;
 use riddle_rag::{
-    AskEvent as Event, AskRequest, AskResponse, Earlier, FoundCandidate, HistoryEntry, LLM_LOCAL,
-    SearchRequest, Support,
+    AskEvent as Event, AskRequest, AskResponse, Earlier, FoundCandidate, LLM_LOCAL, SearchRequest,
+    Support, records::HistoryEntry,
 };
 use riddle_types::{FileKind, FileState};
 use tauri::ipc::Channel;

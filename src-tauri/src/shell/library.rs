@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use riddle_rag::{self as rag, FileId, FileOrder, FilePage, RootId};
+use riddle_rag::{
+    self as rag,
+    records::{FileId, FileOrder, FilePage, RootId},
+};
 
 use super::Shell;
 use crate::{
@@ -116,7 +119,7 @@ impl Shell {
             limit: query.limit.min(MOST_ROWS) as usize,
         };
         let (files, total) = self.records.ledger(&page)?;
-        let row = |it: &rag::FileRecord| LedgerRow {
+        let row = |it: &rag::records::FileRecord| LedgerRow {
             id: it.id.0,
             file: file_of_record(it),
             state: it.state.into(),
@@ -151,7 +154,7 @@ impl Shell {
     }
 
     pub(crate) fn rule_preview(&self, rule: &Rule) -> Reply<RulePreview> {
-        let rule = rag::Rule { root: rule.folder, pattern: rule.pattern.clone() };
+        let rule = rag::records::Rule { root: rule.folder, pattern: rule.pattern.clone() };
         let effect = match self.records.effect_of(&rule) {
             Ok(effect) => effect,
             Err(rag::Error::BadRequest(why)) => {
@@ -175,9 +178,9 @@ impl Shell {
     }
 
     pub(crate) fn set_rules(&self, rules: Vec<Rule>) -> Reply<()> {
-        let rules: Vec<rag::Rule> = rules
+        let rules: Vec<rag::records::Rule> = rules
             .into_iter()
-            .map(|it| rag::Rule { root: it.folder, pattern: it.pattern })
+            .map(|it| rag::records::Rule { root: it.folder, pattern: it.pattern })
             .collect();
         self.records.set_rules(&rules)?;
         self.rescan();

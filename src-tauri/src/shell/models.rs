@@ -11,9 +11,8 @@ use std::{
 };
 
 use riddle_rag::{
-    import_model,
+    install::{import_model, pull_model},
     models::{Format, KNOWN, Kind, Network, Progress, PullOptions, Stage},
-    pull_model,
 };
 use tauri::ipc::Channel;
 
@@ -189,7 +188,7 @@ impl Shell {
         let mut problems: Vec<String> =
             found.bad.iter().map(|it| clean(&format!("{} {}", it.path, it.fault))).collect();
         // What was converted here has checksums of its own.
-        if let Err(error) = riddle_rag::verify_store(&found.model.dir) {
+        if let Err(error) = riddle_rag::install::verify_store(&found.model.dir) {
             problems.push(error.to_string());
         }
         problems.extend(found.advice);

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use riddle_metrics::{Sample, sample_memory};
 use riddle_rag::{
-    Assistant, Found, Mode, Pruning, ReplayDetail, RerankRun, RerankSettings, SearchRequest,
-    Settled, Trace, replay_detail, replay_trace,
+    Assistant, Found, Mode, Pruning, RerankRun, RerankSettings, SearchRequest, Settled,
+    rerank::{ReplayDetail, Trace, replay_detail, replay_trace},
 };
 use riddle_types::{Decision, SilentObserver};
 
@@ -310,7 +310,7 @@ impl Shell {
     pub(crate) fn calibration(&self) -> Reply<CalibrationInfo> {
         let model = self.reranker()?;
         let calibration = match &model {
-            Some(name) => riddle_rag::calibration(&self.config, name)?,
+            Some(name) => riddle_rag::rerank::calibration(&self.config, name)?,
             None => None,
         };
         let tables = calibration.iter().flat_map(|it| &it.tables);

@@ -14,7 +14,9 @@ use std::{
 
 use riddle_metrics::sample_memory;
 use riddle_rag::{
-    FileId, Found, Highlighter, RerankRun, SearchRequest, Settled, Shown, marked, show,
+    Found, RerankRun, SearchRequest, Settled,
+    preview::{Highlighter, Shown, marked, show},
+    records::FileId,
 };
 use riddle_types::{FileKind, LayerEvent, LayerObserver};
 use tauri::ipc::Channel;

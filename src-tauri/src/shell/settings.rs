@@ -25,7 +25,7 @@ const SETTINGS: &str = "desktop.settings";
 /// What the rest of the program and the smallest models take together.
 const SMALLEST_BUDGET: u64 = 256 << 20;
 
-/// What was set; the defaults where that can not be read (another version, or a hand).
+/// The settings as they were saved. The defaults where these can not be read: another version wrote them, or a person.
 pub(super) fn read(records: &Records) -> rag::Result<Settings> {
     let text = records.setting(SETTINGS)?;
     let read = text.map(|it| serde_json::from_str(&it));
@@ -230,8 +230,7 @@ impl Shell {
         SearchRequest {
             k: settings.results as usize,
             filter: filter.into(),
-            keyword_candidates: settings.candidates as usize,
-            vector_candidates: settings.candidates as usize,
+            fused_candidates: settings.candidates as usize,
             rerank_settings: rerank_settings(&settings.rerank),
             explain: true,
             ..SearchRequest::new(text)

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use riddle_rag::StorePrecision;
+use riddle_rag::install::StorePrecision;
 
 use super::{dtypes, positive};
 

@@ -3,8 +3,8 @@
 use std::{io::Write as _, ops::ControlFlow, time::Instant};
 
 use riddle_rag::{
-    AskEvent, AskRequest, AskResponse, Assistant, DEFAULT_CANDIDATES, Earlier, LLM_EXTRACTIVE,
-    LLM_LOCAL, LLM_REMOTE, Outgoing, Records, SearchRequest, Support, Verdict,
+    AskEvent, AskRequest, AskResponse, Assistant, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier,
+    LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, Outgoing, Records, SearchRequest, Support, Verdict,
 };
 use serde_json::json;
 
@@ -84,11 +84,13 @@ pub(crate) fn run(args: &AskArgs, context: &Context) -> Result<(), Failure> {
 
 fn request(args: &AskArgs) -> Result<AskRequest, Failure> {
     let candidates = args.rank.candidates.unwrap_or(DEFAULT_CANDIDATES);
+    let fused_candidates = args.rank.candidates.unwrap_or(DEFAULT_FUSED);
     Ok(AskRequest {
         search: SearchRequest {
             filter: args.filter.filter()?,
             keyword_candidates: candidates,
             vector_candidates: candidates,
+            fused_candidates,
             rerank: args.rank.choice(),
             rerank_settings: args.rank.pruning.settings(),
             ..SearchRequest::new(args.question.clone())
@@ -243,7 +245,7 @@ fn is_made_up(sentences: &[Support]) -> bool {
     !sentences.is_empty() && sentences.iter().all(|it| it.verdict == Verdict::Unsupported)
 }
 
-/// What of the answer is not in the files, or hardly; empty where all of it is, and where nothing is.
+/// The sentences that are not in the files, or hardly. Empty where all are in them, and where none is.
 fn doubts(sentences: &[Support], style: Style) -> String {
     let mut page = String::new();
     if is_made_up(sentences) {

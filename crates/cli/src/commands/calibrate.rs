@@ -8,7 +8,8 @@ use std::{
 };
 
 use riddle_rag::{
-    Calibrated, CalibrationOptions, CheckedPromise, Meets, Mode, RerankRequest, RerankSettings,
+    Meets, Mode, RerankSettings,
+    rerank::{Calibrated, CalibrationOptions, CheckedPromise, RerankRequest},
 };
 use serde_json::{Value, json};
 
@@ -33,7 +34,7 @@ pub(crate) fn run(args: &CalibrateArgs, context: &Context) -> Result<(), Failure
     let settings = RerankSettings { threads: args.threads, ..RerankSettings::default() };
     let mut progress = Progress::new();
     let config = &context.config;
-    let made = riddle_rag::calibrate(
+    let made = riddle_rag::rerank::calibrate(
         config,
         &args.name,
         &settings,
@@ -71,7 +72,7 @@ fn check(
     let requests = read_requests(file)?;
     let settings = RerankSettings { threads: args.threads, ..RerankSettings::default() };
     let mut progress = Progress::new();
-    let checked = riddle_rag::check_calibration(
+    let checked = riddle_rag::rerank::check_calibration(
         &context.config,
         &args.name,
         &settings,

@@ -5,7 +5,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use riddle_rag::{STORE_FILE, convert_model, count_weights};
+use riddle_rag::install::{STORE_FILE, convert_model, count_weights};
 use serde::Serialize;
 use serde_json::Value;
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use riddle_rag::{FolderStatus, Library, Records};
+use riddle_rag::{Library, Records, records::FolderStatus};
 use serde_json::json;
 
 use crate::{
@@ -82,7 +82,7 @@ fn page(folders: &[FolderStatus], confined: &[PathBuf], style: Style) -> String 
 
 #[cfg(test)]
 mod tests {
-    use riddle_rag::RootId;
+    use riddle_rag::records::RootId;
     use riddle_types::FileState;
 
     use super::*;

@@ -3,11 +3,11 @@
 use std::{ops::ControlFlow, path::Path};
 
 use riddle_rag::{
-    LLM_LOCAL, Library, NO_RERANKER, StorePrecision, import_model,
+    LLM_LOCAL, Library, NO_RERANKER,
+    install::{StorePrecision, import_model, pull_model, supported_onnx_embedders},
     models::{
         InstalledModel, KNOWN, Kind, KnownModel, ModelStore, Network, PullOptions, Verification,
     },
-    pull_model, supported_onnx_embedders,
 };
 use serde_json::{Value, json};
 
@@ -192,7 +192,7 @@ fn verify(store: &ModelStore, name: Option<&str>, context: &Context) -> Result<(
                 failures.extend(complaint(&result));
                 results.push(result_json(&result));
                 // What was converted here has checksums of its own.
-                if let Err(error) = riddle_rag::verify_store(&result.model.dir) {
+                if let Err(error) = riddle_rag::install::verify_store(&result.model.dir) {
                     failures.push(format!("{name}: {error}"));
                 }
             }
@@ -241,9 +241,10 @@ fn convert(
     context: &Context,
 ) -> Result<(), Failure> {
     let mut progress = Progress::new();
-    let made = riddle_rag::convert_model(&context.config, name, dtype, out, &mut |bytes| {
-        progress.writing(bytes);
-    });
+    let made =
+        riddle_rag::install::convert_model(&context.config, name, dtype, out, &mut |bytes| {
+            progress.writing(bytes);
+        });
     progress.clear();
     let made = made?;
     if context.json {

@@ -2,7 +2,10 @@
 
 use std::{fs::File, io::Read as _, path::Path};
 
-use riddle_rag::{Mode, Replay, Trace, replay_trace};
+use riddle_rag::{
+    Mode,
+    rerank::{Replay, Trace, replay_trace},
+};
 use serde_json::{Value, json};
 
 use crate::{args::BenchReplayArgs, context::Context, failure::Failure, show};

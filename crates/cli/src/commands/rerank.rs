@@ -8,7 +8,8 @@ use std::{
 };
 
 use riddle_rag::{
-    Error, Mode, Pruning, RequestReranker, RerankRequest, RerankSettings, Trace, TraceRecorder,
+    Error, Mode, Pruning, RerankSettings,
+    rerank::{RequestReranker, RerankRequest, Trace, TraceRecorder},
 };
 use riddle_types::{LayerEvent, LayerObserver, SilentObserver};
 use serde_json::{Value, json};
@@ -46,8 +47,8 @@ pub(crate) fn run(args: &RerankArgs, context: &Context) -> Result<(), Failure> {
     context.out.json(&with_measures(&response, &Times::new())?)
 }
 
-/// Answers a request per line until there are no more. A request that can not be answered costs the others nothing: its answer
-/// is `{"error": …}`.
+/// Answers a request per line until there are no more. A request that can not be answered costs the others nothing:
+/// its answer is `{"error": …}`.
 fn answer_lines(
     mut source: Source,
     reranker: &mut RequestReranker<'_>,
@@ -80,7 +81,7 @@ fn answer_lines(
 /// The response to a request, or why this one can not be answered.
 ///
 /// # Errors
-/// What keeps every other request from being answered, too.
+/// Only trouble that would keep every other request from being answered, too.
 fn answer_line(
     line: &[u8],
     reranker: &mut RequestReranker<'_>,
@@ -140,7 +141,7 @@ impl LayerObserver for Watch<'_> {
 /// Layers of the model: a pruned run may have ended before the last one.
 fn num_layers(args: &RerankArgs, context: &Context) -> Result<u32, Failure> {
     let full = RerankSettings { mode: Mode::Off, pruning: Pruning::Never, ..args.settings() };
-    let engine = riddle_rag::open_reranker(&context.config, &args.model, &full, 0)?;
+    let engine = riddle_rag::rerank::open_reranker(&context.config, &args.model, &full, 0)?;
     // Without candidates nothing is computed; the figures of the model are there all the same.
     let outcome = engine
         .rerank("layers", &[], 0, &mut SilentObserver)
@@ -225,7 +226,7 @@ fn write_trace(path: &Path, trace: &Trace) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use riddle_rag::RerankDocument;
+    use riddle_rag::rerank::RerankDocument;
 
     use super::*;
 
@@ -235,8 +236,12 @@ mod tests {
         let request = parse_request(text).expect("a request");
         assert_eq!(request.top_n, None);
         assert_eq!(request.documents[0], RerankDocument::Text("a".to_owned()));
-        let named =
-            RerankDocument::Named { id: Some(7.into()), text: "b".to_owned(), cosine: None };
+        let named = RerankDocument::Named {
+            id: Some(7.into()),
+            text: "b".to_owned(),
+            cosine: None,
+            keyword: None,
+        };
         assert_eq!(request.documents[1], named);
     }
 

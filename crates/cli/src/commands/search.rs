@@ -1,7 +1,8 @@
 //! `riddle search`.
 
 use riddle_rag::{
-    Assistant, DEFAULT_CANDIDATES, NOTHING_YET, SearchHit, SearchRequest, SearchResponse,
+    Assistant, DEFAULT_CANDIDATES, DEFAULT_FUSED, NOTHING_YET, SearchHit, SearchRequest,
+    SearchResponse,
 };
 
 use crate::{
@@ -16,11 +17,13 @@ use crate::{
 /// Searches and shows the hits.
 pub(crate) fn run(args: &SearchArgs, context: &Context) -> Result<(), Failure> {
     let candidates = args.rank.candidates.unwrap_or(DEFAULT_CANDIDATES);
+    let fused_candidates = args.rank.candidates.unwrap_or(DEFAULT_FUSED);
     let request = SearchRequest {
         k: args.k,
         filter: args.filter.filter()?,
         keyword_candidates: candidates,
         vector_candidates: candidates,
+        fused_candidates,
         rerank: args.rank.choice(),
         rerank_settings: args.rank.pruning.settings(),
         explain: args.explain,

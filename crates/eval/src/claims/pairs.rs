@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use riddle_rag::ClaimPassage;
+use riddle_rag::claims::ClaimPassage;
 use serde::{Deserialize, Serialize};
 
 use super::wording::{reworded, statement};

@@ -1,6 +1,6 @@
 //! Peaks of this processor's units and how near the routines come, one operation and a whole encoder at a time:
-//! `cargo run --release -p riddle-kernels --example roofline -- [THREADS [f32|bf16|int8|blocks [FORMAT]]]`, for older processors
-//! with `RIDDLE_FORCE_ISA=`.
+//! `cargo run --release -p riddle-kernels --example roofline -- [THREADS [f32|bf16|int8|blocks [FORMAT]]]`, for older
+//! processors with `RIDDLE_FORCE_ISA=`.
 
 #![expect(clippy::print_stdout, reason = "an example's output is its point")]
 

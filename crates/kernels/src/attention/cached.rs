@@ -26,7 +26,7 @@ pub struct CachedAttention<'a> {
     pub shape: AttentionShape,
     /// How many of the last positions a query sees, its own among them; all where there is none.
     pub window: Option<usize>,
-    /// What products of queries and keys are multiplied with.
+    /// Factor of the products of queries and keys.
     pub scale: f32,
     /// c of c · tanh(score / c), where scores are bent so.
     pub softcap: Option<f32>,

@@ -25,7 +25,7 @@ const ROWS: usize = 256;
 /// f32 elements of a cache line, to which all parts of the scratch are rounded.
 const LINE: usize = 16;
 
-/// What attention is computed of: either of rows of f32 or of lanes.
+/// The operands of attention: rows of f32, or lanes of two bf16.
 pub(super) trait Work: Sync {
     /// Whether [`lanes`](Self::lanes) gives everything.
     const LANES: bool = false;
@@ -36,7 +36,7 @@ pub(super) trait Work: Sync {
     /// Numbers that are multiplied.
     fn precision(&self) -> Precision;
 
-    /// What products of queries and keys are multiplied with.
+    /// Factor of the products of queries and keys.
     fn scale(&self) -> f32;
 
     /// The largest magnitude of a score, which tanh bends them to.
@@ -61,7 +61,8 @@ pub(super) trait Work: Sync {
     /// Asks for what a token's row holds of the heads that share `kv_head`, which will be read soon.
     fn ahead(&self, _row: usize, _kv_head: usize) {}
 
-    /// Key `key` of the sequence that starts at `start`, or its values, in f32, asked for only where there are no lanes; `wide` has room for it.
+    /// Key `key` of the sequence that starts at `start`, or its values, in f32, asked for only where there are no
+    /// lanes; `wide` has room for it.
     fn row<'a>(
         &'a self,
         _start: usize,
@@ -252,7 +253,7 @@ impl<'a, W: Work> Run<'a, W> {
                     ahead.by_ref().take(share).for_each(|row| self.work.ahead(row, next_head));
                     let tile = place..places.end.min(place + self.micro.rows);
                     let (count, offset) = (tile.len(), place - places.start);
-                    // What one block does is remembered for no other.
+                    // Where one block holds all keys, its state need not outlive it: all share the first place.
                     let state = if single { 0 } else { head * places.len() + offset };
                     if block.start == from {
                         self.tops[state..][..count].fill(f32::NEG_INFINITY);
@@ -480,13 +481,13 @@ impl<'a, W: Work> Run<'a, W> {
         }
     }
 
-    /// Divides a tile's sums by those of the exponentials and writes them to their place: tile by tile, for the places are seldom
-    /// in a near cache, and a tile's are there before the next one's are due.
+    /// Divides a tile's sums by those of the exponentials and writes them to their place: tile by tile, for the
+    /// places are seldom in a near cache, and a tile's are there before the next one's are due.
     fn finish(&self, state: usize, rows: Range<usize>, head: usize, out: SharedOut) {
         let (width, dim) = (self.work.shape().width(), self.work.shape().head_dim);
         for (state, row) in rows.enumerate().map(|(i, row)| (state + i, row)) {
-            // SAFETY: the callers of `run_tiles` and `cached_attention` found as many rows as there are queries; this task alone
-            // writes this row's columns of this head.
+            // SAFETY: the callers of `run_tiles` and `cached_attention` found as many rows as there are queries; this
+            // task alone writes this row's columns of this head.
             let out =
                 unsafe { std::slice::from_raw_parts_mut(out.0.add(row * width + head * dim), dim) };
             let sums = &self.sums[state * self.layout.width..][..dim];

@@ -1,4 +1,4 @@
-//! What the tiles ask of a ragged batch.
+//! A ragged batch as the tiles of attention read it.
 
 use super::{
     Attention, AttentionShape, Mask, Queries,

@@ -21,16 +21,16 @@ pub(super) struct State<'a> {
     pub(super) values: &'a mut [f32],
     /// Columns of `values`.
     pub(super) width: usize,
-    /// What scores are still to be multiplied with; 1 unless the exponentials are rounded.
+    /// Factor that the scores still need; 1 unless the exponentials are rounded.
     pub(super) scale: f32,
 }
 
 /// Turns rows of scores into exponentials relative to the largest so far, zeros where a row does not see,
-/// and corrects what was summed before. `scores` has `columns` columns, a multiple of 16, in rows of `stride`; row r sees those
-/// from `bounds[r].0` to `bounds[r].1`.
+/// and corrects what was summed before. `scores` has `columns` columns, a multiple of 16, in rows of `stride`; row r
+/// sees those from `bounds[r].0` to `bounds[r].1`.
 ///
-/// With `lanes`, the exponentials are rounded to bf16, two to a lane, and written there in rows of half a stride; what becomes of the
-/// scores is then left open.
+/// With `lanes`, the exponentials are rounded to bf16, two to a lane, and written there in rows of half a stride;
+/// what becomes of the scores is then left open.
 pub(super) fn softmax_tile(
     scores: &mut [f32],
     stride: usize,

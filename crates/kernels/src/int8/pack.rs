@@ -67,7 +67,7 @@ fn best_scale(row: &[f32]) -> f32 {
     let largest =
         row.iter().filter(|it| it.is_finite()).fold(0f32, |top, it| top.max(it.abs())) / LARGEST;
     if largest < f32::MIN_POSITIVE {
-        // Nothing, or numbers whose quotients would be infinite.
+        // A row of zeros, or of numbers so small that dividing by their scale would be infinite.
         return 0.0;
     }
     // Below 0.8 the cut ones cost more than the others gain, for all that is shaped like a bell.
@@ -137,7 +137,7 @@ mod tests {
                 prop_assert!(scale <= top / LARGEST && scale >= top / LARGEST * 0.79);
                 prop_assert_eq!(matrix.sums()[output], sum);
             }
-            // What fills up the last block counts for nothing.
+            // Columns that fill up the last block have no scale and no sum, so they count for nothing.
             prop_assert!(matrix.scales()[outputs..].iter().all(|&it| it == 0.0));
             prop_assert!(matrix.sums()[outputs..].iter().all(|&it| it == 0));
         }

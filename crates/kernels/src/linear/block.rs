@@ -64,7 +64,8 @@ pub(super) struct Columns {
     bias: [f32; TILE_COLUMNS],
     /// Scales of weights of bytes.
     scales: [f32; TILE_COLUMNS],
-    /// What sums of unsigned bytes have too much.
+    /// By column, the offset of the activations times the sum of the weights. Sums over unsigned bytes are too large
+    /// by it.
     excess: [i32; TILE_COLUMNS],
 }
 
@@ -449,7 +450,7 @@ mod tests {
                     version(&tile.0, rows, &columns, &row_scales, finish, Place::rows(out.as_mut_ptr(), stride));
                     out
                 }).collect();
-                // What an activation is off by counts as often as what it is multiplied with.
+                // A gate multiplies the activation's error by the other product.
                 let most = if matches!(finish, Finish::Gate(_)) { 2e-5 } else { 4e-6 };
                 for result in &results {
                     for (i, (a, b)) in result.iter().zip(&results[0]).enumerate() {

@@ -50,8 +50,8 @@ pub(super) fn run(work: &Products<'_>, part: &Part<'_>, rows: usize, place: Plac
 /// Sums in flight: four registers of AVX-512, which hide the latency of a multiplication.
 const LANES: usize = 64;
 
-/// The sum of the lanes, half of them added to the other half until one is left: one after the other each addition would wait for
-/// the one before, three times as long as a row of 384 takes to multiply.
+/// The sum of the lanes, half of them added to the other half until one is left: one after the other each addition
+/// would wait for the one before, three times as long as a row of 384 takes to multiply.
 #[inline(always)]
 fn sum_of(mut lanes: [f32; LANES]) -> f32 {
     let mut left = LANES;

@@ -238,7 +238,7 @@ mod tests {
             let turns = rows.div_ceil(cut.rows);
             prop_assert!(turns * cut.rows >= rows && (turns - 1) * cut.rows < rows);
             prop_assert!(turns * cut.column_turns >= threads);
-            // Nobody waits for more than the rounding of a block to whole tiles.
+            // No thread has more rows than its share, beyond what rounding a block to whole tiles adds.
             let most = rows.div_ceil(threads) + turns.div_ceil(threads) * grain;
             prop_assert!(cut.column_turns > 1 || turns.div_ceil(threads) * cut.rows <= most.max(cut.rows), "{cut:?} {turns}");
         }

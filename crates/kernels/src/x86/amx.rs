@@ -1,10 +1,10 @@
 //! Tiles of AMX: a unit beside the core multiplies 16 rows of 16 lanes with 16 rows of a panel in one instruction.
 //!
 //! A row of a panel is 64 bytes and a panel's lanes lie one below the other, which is what the unit takes as its second
-//! operand: panels need no layout of their own. Two times 16 rows and two panels keep four of the unit's eight tiles as sums, and
-//! each operand that is loaded is used twice. What does not fill whole tiles (the last rows, a last panel alone, depths that are no
-//! multiple of 16 lanes) goes to the kernels of AVX-512, which every processor with AMX has and which take the same
-//! operands.
+//! operand: panels need no layout of their own. Two times 16 rows and two panels keep four of the unit's eight tiles
+//! as sums, and each operand that is loaded is used twice. What does not fill whole tiles (the last rows, a last
+//! panel alone, depths that are no multiple of 16 lanes) goes to the kernels of AVX-512, which every processor with
+//! AMX has and which take the same operands.
 
 use std::arch::asm;
 
@@ -79,8 +79,8 @@ pub(crate) unsafe fn leave() {
 macro_rules! amx_product {
     ($name:ident, $dot:literal) => {
         /// # Safety
-        /// `steps` × 16 lanes of 16 × `TILES` rows and of two panels are readable, as many rows of 32 sums writable, the
-        /// rows `stride` and `out_stride` bytes apart; between [`enter`] and [`leave`].
+        /// `steps` × 16 lanes of 16 × `TILES` rows and of two panels are readable, as many rows of 32 sums writable,
+        /// the rows `stride` and `out_stride` bytes apart; between [`enter`] and [`leave`].
         unsafe fn $name<const TILES: usize>(
             a: *const u32,
             stride: usize,
@@ -183,7 +183,8 @@ macro_rules! amx_kernel {
                     left if whole && left >= ROWS => ROWS,
                     left => left.min($rest.rows),
                 };
-                // SAFETY: the caller's promise: from + count is at most rows, and the strides are in lanes of four bytes.
+                // SAFETY: the caller's promise: from + count is at most rows, and the strides are in lanes of four
+                // bytes.
                 unsafe {
                     let (a, out) = (a.add(from * stride), out.add(from * out_stride));
                     let b = [b, b.wrapping_add(panel_stride)];
@@ -213,8 +214,8 @@ pub(crate) fn is_usable() -> bool {
     features & FEATURES == FEATURES && is_permitted()
 }
 
-/// Asks Linux for the tiles: their state is large, so a process has to say that it wants them (`arch_prctl(2)`). What is
-/// granted holds for all threads.
+/// Asks Linux for the tiles: their state is large, so a process has to say that it wants them (`arch_prctl(2)`). What
+/// is granted holds for all threads.
 #[cfg(target_os = "linux")]
 fn is_permitted() -> bool {
     const SYS_ARCH_PRCTL: i64 = 158;
@@ -256,7 +257,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Whole tiles alone, of which nothing is left to other kernels; what is around the sums stays.
+        /// Shapes are whole tiles, so no other kernel takes part. Memory around the sums is not written.
         #[test]
         fn tiles_equal_their_scalar_twins(
             tiles in 1usize..=2, steps in 1usize..6, gap in 0usize..5, seed in prop::collection::vec(any::<u32>(), 61),

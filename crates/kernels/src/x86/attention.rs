@@ -19,7 +19,7 @@ const TILE: usize = 4;
 /// 16 numbers of half precision.
 ///
 /// # Safety
-/// They are there; the processor has AVX-512 F.
+/// 16 numbers are readable; the processor has AVX-512 F.
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn widen(bits: *const u16) -> __m512 {

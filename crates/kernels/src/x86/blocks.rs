@@ -31,7 +31,7 @@ trait Large: Layout {
 /// Four bytes of a block.
 ///
 /// # Safety
-/// They are there.
+/// Four bytes are readable from `at` on.
 #[inline(always)]
 unsafe fn word(block: *const u8, at: usize) -> u32 {
     // SAFETY: the caller's promise.

@@ -191,8 +191,8 @@ pub(crate) unsafe fn quantize_row(row: &[f32], flip: u8, out: &mut [u8]) -> f32 
     let flips = _mm_set1_epi8(flip as i8);
     // To the nearest, ties to even, as the processor rounds by default.
     let integers = |values: __m512| _mm512_cvtps_epi32(_mm512_mul_ps(values, inverse));
-    // Of four registers at a time, for narrowing each alone takes several turns; what two such steps leave in quarters is put in
-    // order. Nothing saturates: magnitudes are at most 127.
+    // Of four registers at a time, for narrowing each alone takes several turns; what two such steps leave in
+    // quarters is put in order. Nothing saturates: magnitudes are at most 127.
     let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     let all_flips = _mm512_set1_epi8(flip as i8);
     let (chunks, rest) = row.as_chunks::<{ 4 * LANES }>();

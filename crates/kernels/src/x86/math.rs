@@ -75,7 +75,7 @@ macro_rules! routines {
                 fma(half, ratio, half)
             }
 
-            /// The same, see the portable one.
+            /// The short GELU in registers; the portable one says how.
             #[inline]
             #[target_feature(enable = $features)]
             fn short_gelu(x: Floats) -> Floats {
@@ -258,9 +258,9 @@ mod rounded {
     /// f32 in a register.
     const LANES: usize = 16;
 
-    /// As [`wide::exponentials`](super::wide::exponentials), of scores that are powers of two when they are multiplied with
-    /// `power`; rounded to bf16, two to a lane, into `lanes`: half as many as the row has numbers. The exponential is exact to
-    /// what that rounding leaves.
+    /// As [`wide::exponentials`](super::wide::exponentials), of scores that are powers of two when they are
+    /// multiplied with `power`; rounded to bf16, two to a lane, into `lanes`: half as many as the row has numbers.
+    /// The exponential is exact to what that rounding leaves.
     ///
     /// # Safety
     /// The processor has AVX-512 F, VL, BW, DQ and BF16; `row` is made of whole registers.

@@ -10,7 +10,7 @@ pub(super) mod wide {
 
     pub(crate) type Floats = __m512;
 
-    /// Which of a register's numbers are meant.
+    /// Selects numbers of a register, a bit for each.
     pub(crate) type Mask = __mmask16;
 
     /// The first `count` of a register.
@@ -180,7 +180,7 @@ pub(super) mod narrow {
 
     pub(crate) type Floats = __m256;
 
-    /// Which of a register's numbers are meant: those with a sign.
+    /// Selects numbers of a register: those whose lane is negative.
     pub(crate) type Mask = [i32; LANES];
 
     /// The first `count` of a register.

@@ -253,12 +253,12 @@ impl Engine {
     }
 }
 
-/// Whether tokens that end an answer do so.
+/// What a token does that a model writes at the end of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ends {
-    /// They do.
+    /// It ends the answer.
     Heard,
-    /// They are tokens like others: for measurements.
+    /// Nothing, it is a token like others: for measurements of a fixed length.
     Ignored,
 }
 

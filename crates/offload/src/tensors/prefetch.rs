@@ -57,7 +57,7 @@ struct State {
 
 #[derive(Default)]
 struct Slot {
-    /// Whose tensors it holds or will hold. None: what is still being read into it is not needed any more.
+    /// Layer whose tensors it holds or will hold. `None`: nobody needs what is still being read into it.
     layer: Option<usize>,
     /// Parts that threads have taken.
     taken: usize,

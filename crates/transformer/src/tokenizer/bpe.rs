@@ -19,7 +19,7 @@ use super::{
 /// No symbol: before the first, after the last.
 const NONE: u32 = u32::MAX;
 
-/// What two tokens become.
+/// The token that a pair of tokens is merged into.
 #[derive(Debug, Clone, Copy)]
 struct Merge {
     /// Lower is merged earlier.
@@ -135,7 +135,7 @@ impl Bpe {
                 }
                 push(&mut symbols, id, len);
             } else if let Some(ids) = self.bytes_of(character) {
-                // What is unknown before stays behind: so does the library.
+                // Bytes come before an unknown character that is still pending, as in the library.
                 ids.for_each(|id| push(&mut symbols, id, 1));
             } else if self.options.unknown.is_some() {
                 unknown = match unknown {

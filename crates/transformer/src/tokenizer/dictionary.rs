@@ -46,7 +46,7 @@ impl Pieces {
     }
 }
 
-/// What [`Dictionary::new`] can not build.
+/// Why [`Dictionary::new`] can not build a dictionary.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TooLarge {
     #[error("its vocabulary has a piece with the id {ABSENT}: no model has that many")]

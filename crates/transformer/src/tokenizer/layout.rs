@@ -1,5 +1,5 @@
-//! What a tokenizer's template sets around texts: found once, by asking the library about two marks, because to
-//! complete every text there takes as long as to tokenize it.
+//! The special tokens that a tokenizer's template sets around texts. They are found once, by giving the library two
+//! marks in the place of texts: completing every text there would take as long as tokenizing it.
 
 use tokenizers::{Encoding, Token};
 
@@ -19,12 +19,12 @@ pub(super) struct Layout(Vec<(Part, u8)>);
 #[derive(Debug, Clone, Copy)]
 enum Part {
     Special(u32),
-    /// Which text, from 0.
+    /// The place of a text, counted from 0.
     Text(usize),
 }
 
 impl Layout {
-    /// That of `texts` texts, one or two.
+    /// The layout around `texts` texts, one or two.
     ///
     /// # Errors
     /// Why the tokenizer's template is none that BERT could read.

@@ -83,7 +83,7 @@ fn parse<T: DeserializeOwned>(file: &mut File) -> Result<T, String> {
     serde_json::from_reader(reader).map_err(|error| unreadable(&error))
 }
 
-/// What a file says beside padding and truncation, which are ours, and the decoder, which nobody needs.
+/// A tokenizer's file, without padding and truncation (we do these ourselves) and the decoder (which is not needed).
 #[derive(Deserialize)]
 struct Content<M> {
     version: Option<String>,

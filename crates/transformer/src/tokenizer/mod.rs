@@ -1,8 +1,9 @@
 //! The model's tokenizer, with the truncation that its reference implementation applies.
 //!
 //! What surrounds the vocabulary is the `tokenizers` library: normalizing, splitting into words, added tokens,
-//! templates. The vocabulary itself, Unigram, byte pair encoding or WordPiece, is ours: the library's takes 140 to 350 MB of
-//! a process that promises 200 MiB. So is BERT's way to words of ASCII, which takes the library most of its time.
+//! templates. The vocabulary itself, Unigram, byte pair encoding or WordPiece, is ours: the library's takes 140 to
+//! 350 MB of a process that promises 200 MiB. So is BERT's way to words of ASCII, which takes the library most of its
+//! time.
 
 mod bpe;
 mod dictionary;

@@ -194,8 +194,8 @@ proptest! {
         prop_assert_eq!(twins.ours.inner.get_vocab_size(true), twins.naive.get_vocab_size(true));
     }
 
-    // Marks that are empty or also begin words, words that are too long, no token for the unknown, added tokens wherever
-    // BERT's rules look for them.
+    // Marks that are empty or also begin words, words that are too long, no token for the unknown, added tokens
+    // wherever BERT's rules look for them.
     #[test]
     fn a_random_word_piece_encodes_as_the_library_does(
         beginnings in prop::collection::vec("[abAB#é日!]{1,4}", 1..20),

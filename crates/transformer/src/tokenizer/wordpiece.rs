@@ -1,7 +1,7 @@
 //! WordPiece: of a word the longest piece that it begins with, and of the rest again.
 //!
-//! Wu et al., "Google's Neural Machine Translation System" (2016), section 4.1, as BERT's tokenizer applies it. Order and special
-//! cases are those of the `tokenizers` library, the naive twin in the tests.
+//! Wu et al., "Google's Neural Machine Translation System" (2016), section 4.1, as BERT's tokenizer applies it. Order
+//! and special cases are those of the `tokenizers` library, the naive twin in the tests.
 
 use std::ops::Range;
 
@@ -83,8 +83,8 @@ impl WordPiece {
     }
 }
 
-/// BERT's way from a text to words, for words of ASCII: there it is lower case and splitting at blanks and punctuation, where
-/// the library keeps for every character which one of the text it was.
+/// BERT's way from a text to words, for words of ASCII: there it is lower case and splitting at blanks and
+/// punctuation, where the library keeps for every character which one of the text it was.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AsciiWords {
     lowercase: bool,
@@ -120,8 +120,8 @@ impl AsciiWords {
         Some(AsciiWords { lowercase: *lowercase, marks })
     }
 
-    /// The tokens of a text; `library` has those of what is not ASCII, piece by piece: neither normalizing nor splitting looks
-    /// across blanks. `None`: the text may hold an added token.
+    /// The tokens of a text; `library` has those of what is not ASCII, piece by piece: neither normalizing nor
+    /// splitting looks across blanks. `None`: the text may hold an added token.
     pub(super) fn encode<E>(
         &self,
         model: &WordPiece,

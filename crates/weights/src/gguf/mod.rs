@@ -1,6 +1,6 @@
 //! GGUF: one file with a model's settings, its vocabulary and its tensors, in blocks of few bits.
 //!
-//! The format is described in ggml's `docs/gguf.md`: magic and version, counts, keys with values, names with
+//! The format is described in `gguf.md` of ggml: magic and version, counts, keys with values, names with
 //! shapes, number formats and places, and then the data, every tensor at a multiple of `general.alignment`.
 //! Versions 2 and 3 are read, little-endian. Only the header is read when a file is opened; tensors are read by
 //! place, so several threads can.

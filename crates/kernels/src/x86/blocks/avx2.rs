@@ -68,7 +68,7 @@ trait Codes: Layout {
 /// Low halves of 16 bytes, then high halves.
 ///
 /// # Safety
-/// They are there; the processor has AVX2.
+/// 16 bytes are readable; the processor has AVX2.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn nibbles(bytes: *const u8) -> __m256i {
@@ -108,7 +108,7 @@ macro_rules! codes {
 /// 32 bytes of a block, shifted right, the bits of `mask`.
 ///
 /// # Safety
-/// They are there; the processor has AVX2.
+/// 32 bytes are readable; the processor has AVX2.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn bits(bytes: *const u8, shift: usize, mask: i8) -> __m256i {
@@ -118,10 +118,10 @@ unsafe fn bits(bytes: *const u8, shift: usize, mask: i8) -> __m256i {
     _mm256_and_si256(bytes, _mm256_set1_epi8(mask))
 }
 
-/// Where bit `bit` of 32 bytes is set, `value`.
+/// `value` in each of 32 bytes whose bit `bit` is set, else 0.
 ///
 /// # Safety
-/// They are there; the processor has AVX2.
+/// 32 bytes are readable; the processor has AVX2.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn flag(bytes: *const u8, bit: usize, value: i8) -> __m256i {
@@ -180,7 +180,7 @@ fn total(sums: __m256) -> f32 {
 /// 32 activations.
 ///
 /// # Safety
-/// They are there; the processor has AVX2.
+/// `x` has 32 bytes in part `part`; the processor has AVX2.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn bytes_at(x: Activations<'_>, part: usize) -> __m256i {

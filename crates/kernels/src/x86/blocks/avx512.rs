@@ -15,11 +15,11 @@ use crate::blocks::{
 /// side by side, sharing what is computed of the activations, got 17 to 23, and 6144 bytes 20 to 34.
 const AHEAD: usize = 2048;
 
-/// What is computed of 64 activations.
+/// 64 activations, prepared for the products of codes.
 #[derive(Clone, Copy)]
 struct Chunk {
     bytes: __m512i,
-    /// What sums of products of codes begin with: minus the offset times the activations.
+    /// Where sums of products of codes begin: minus the codes' offset times the activations.
     start: __m512i,
 }
 
@@ -69,7 +69,7 @@ unsafe fn scales<L: Layout>(first: *const u8, second: *const u8) -> __m128 {
     }
 }
 
-/// What [`scales`] are multiplied with: scales of two parts of activations, or the scale and the sum of each.
+/// Factors of [`scales`]: scales of two parts of activations, or the scale and the sum of each.
 ///
 /// # Safety
 /// The activations are there; the processor has AVX-512.

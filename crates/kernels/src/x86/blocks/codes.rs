@@ -10,7 +10,7 @@ pub(super) trait Small: Layout {
     /// The codes of two blocks.
     ///
     /// # Safety
-    /// They are blocks; the processor has AVX-512 BW.
+    /// `first` and `second` each point to a readable block; the processor has AVX-512 BW.
     unsafe fn load(first: *const u8, second: *const u8) -> __m512i;
 }
 
@@ -131,7 +131,7 @@ pub(super) trait Quarters: Large {
 /// 32 bytes twice.
 ///
 /// # Safety
-/// They are there; the processor has AVX-512 F.
+/// 32 bytes are readable; the processor has AVX-512 F.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq")]
 unsafe fn twice(bytes: *const u8) -> __m512i {
@@ -196,7 +196,7 @@ unsafe fn halves<const REGISTER: usize>(bytes: *const u8) -> __m512i {
 /// Adds 16 to the codes of two parts whose bit in the 32 bytes `high` is set.
 ///
 /// # Safety
-/// They are there; the processor has AVX-512 BW.
+/// 32 bytes are readable at `high`; the processor has AVX-512 BW.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq")]
 unsafe fn fifth_bits_of(low: __m512i, high: *const u8, [first, second]: [usize; 2]) -> __m512i {

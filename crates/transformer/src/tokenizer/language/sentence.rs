@@ -21,7 +21,7 @@ pub(super) struct SentenceBpe {
     /// By id; all of them finite.
     pub(super) scores: Vec<f32>,
     pub(super) bytes: Box<[Option<u32>; 256]>,
-    /// What a character becomes whose bytes have no tokens.
+    /// The token of characters whose bytes have no tokens.
     pub(super) unknown: Option<u32>,
 }
 

@@ -1,0 +1,411 @@
+//! Answers: passages in, a checked and cited answer out, or an honest refusal.
+
+use std::{collections::BTreeMap, ops::ControlFlow};
+
+use riddle_claims::{
+    Checker, ClaimPassage, Evidence, Extractive, Live, Said, Support, Told, Verdict,
+    clean_citations,
+};
+use riddle_types::{
+    FileState, Generation, GenerationRequest, Generator, LayerEvent, LayerObserver, Passage,
+};
+
+use super::{
+    border::Border,
+    follow_up::{self, Understood},
+    generator::{self, Withheld},
+};
+use crate::{
+    contract::{
+        AskRequest, AskResponse, Citation, Error, Result, SearchHit, SearchRequest, SearchResponse,
+    },
+    home::status,
+    index::{Foreground, passage_text},
+    search::{Assistant, Found, Settled},
+    stage,
+};
+
+/// Evidence below which nothing is answered: the best sentence's score against the question. At 0.5 both errors
+/// (refusing what could be answered, answering what could not) are equally frequent on training pairs; they
+/// are counted by this crate's example `evidence` and kept in docs/benchmarks/2026-11-21-refusal.md. A hundredth less,
+/// because an embedder in int8 moves a question's evidence by half of that from one processor to the next, and what is answered
+/// is a quotation that can be read.
+const MIN_EVIDENCE: f32 = 0.49;
+
+/// Why there is no answer where nothing fits the question.
+const NOTHING: &str = "nothing in your files answers this";
+
+/// The same where the endpoint may not see all that was found.
+const NOTHING_BESIDE: &str = "nothing that may leave this machine answers this: what was found in folders that never do was not sent; quoting (extractive), or a model on this machine, can use it";
+
+/// Why an endpoint was asked nothing.
+const ALL_HELD_BACK: &str = "all that was found for this lies in folders that never leave this machine, so the model was not asked; quoting (extractive), or a model on this machine, can use it";
+
+/// Told where a model lost the thread.
+const REPEATS: &str = "the model said the same again and again, so it was stopped";
+
+/// Why an answer that was stopped before its first word is none.
+const STOPPED: &str = "stopped before the first word";
+
+/// Most tokens a generator may write.
+pub(crate) const MAX_TOKENS: usize = 512;
+
+/// What happens while a question is answered.
+#[derive(Debug, Clone, Copy)]
+pub enum AskEvent<'a> {
+    /// A language model has put a question that follows others so that it stands by itself.
+    Rewritten(&'a str),
+    /// The reranker finished a layer.
+    Layer(&'a LayerEvent),
+    /// The passages are known.
+    Evidence {
+        /// What retrieval found.
+        found: &'a Found,
+        /// What the reranker made of it.
+        settled: &'a Settled,
+        /// The passages that the answer may cite, in the order of their numbers.
+        hits: &'a [SearchHit],
+        /// What was searched for: the question, with what it takes up from earlier ones.
+        searched_for: &'a str,
+    },
+    /// More of the answer; empty while a model is waited for.
+    Piece(&'a str),
+    /// The pieces since the one before are this sentence, and have been held against what it cites.
+    Checked(&'a Support),
+}
+
+impl Assistant {
+    /// Answers a question from the best passages, or says that nothing in the files answers it. Pieces of
+    /// the answer are handed to `sink` as they come; `Break` stops it.
+    ///
+    /// # Errors
+    /// As [`search`](Self::search); an unknown `llm`.
+    pub fn ask(
+        &self,
+        request: &AskRequest,
+        llm: &str,
+        sink: &mut dyn FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<AskResponse> {
+        self.ask_observed(request, llm, &mut |event| match event {
+            AskEvent::Piece(text) => sink(text),
+            _ => ControlFlow::Continue(()),
+        })
+    }
+
+    /// [`ask`](Self::ask), with everything that happens on the way; `Break` stops it.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn ask_observed(
+        &self,
+        request: &AskRequest,
+        llm: &str,
+        observer: &mut dyn FnMut(AskEvent<'_>) -> ControlFlow<()>,
+    ) -> Result<AskResponse> {
+        ask(self, request, llm, observer)
+    }
+}
+
+fn ask(
+    assistant: &Assistant,
+    request: &AskRequest,
+    llm: &str,
+    observer: &mut dyn FnMut(AskEvent<'_>) -> ControlFlow<()>,
+) -> Result<AskResponse> {
+    let model =
+        generator::open(&assistant.config, &assistant.catalog, &assistant.local, request, llm)?;
+    if request.local.memory_budget.is_some() {
+        // What the search has in memory is a part of the budget that a model is fitted into. What can not be opened is
+        // told by the search.
+        let _ = assistant.warm(&request.search);
+    }
+    let border = Border::of(&assistant.catalog, model.as_ref().is_some_and(|it| it.leaves))?;
+    let understood = match &model {
+        Some(model) => understand(&*model.generator, &border, request, observer)?,
+        None => Understood::by_words(&request.search.query, &request.earlier),
+    };
+    let question = understood.question.clone();
+    let _first = Foreground::enter(&assistant.config.home);
+    let search = SearchRequest { query: question.clone(), ..request.search.clone() };
+    let (found, settled) = search_observed(assistant, &search, observer)?;
+    let mut response = unanswered(&settled.response, request, llm, not_searched(assistant)?);
+    response.searched_for = question.clone();
+    response.rewritten = understood.rewritten;
+    response.notices.extend(understood.notice);
+    response.prompt = understood.prompt;
+    let passed = border.pass(&settled.response.hits, request.passages)?;
+    response.held_back = passed.held_back;
+    let hits = passed.hits;
+    let evidence = AskEvent::Evidence {
+        found: &found,
+        settled: &settled,
+        hits: &hits,
+        searched_for: &question,
+    };
+    if observer(evidence).is_break() {
+        response.reason = Some(STOPPED.to_owned());
+        return Ok(response);
+    }
+    if hits.is_empty() && response.held_back > 0 {
+        response.reason = Some(ALL_HELD_BACK.to_owned());
+        return Ok(response);
+    }
+    let asked = Asked { search, question, hits };
+    write(assistant, asked, model.map(|it| it.generator), response, observer)
+}
+
+/// What an answer is written from.
+struct Asked {
+    search: SearchRequest,
+    question: String,
+    hits: Vec<SearchHit>,
+}
+
+/// Weighs the evidence; where there is enough, has the answer written and every sentence judged.
+fn write(
+    assistant: &Assistant,
+    asked: Asked,
+    model: Option<Box<dyn Generator>>,
+    mut response: AskResponse,
+    observer: &mut dyn FnMut(AskEvent<'_>) -> ControlFlow<()>,
+) -> Result<AskResponse> {
+    let Asked { search, question, hits } = asked;
+    let passages = numbered(&hits);
+    let embedder = assistant.embedder.get(&assistant.config)?;
+    let embedder = embedder.as_deref();
+    let evidence = {
+        let _stage = stage::enter("check");
+        Evidence::weigh(&question, &passages, embedder).map_err(Error::stage("evidence"))?
+    };
+    response.evidence = evidence.strength();
+    if response.evidence < MIN_EVIDENCE {
+        let reason = if response.held_back > 0 { NOTHING_BESIDE } else { NOTHING };
+        response.reason = Some(reason.to_owned());
+        return Ok(response);
+    }
+    // Quotations are in the files by their nature; a model may say what it likes.
+    let mut checker = match &model {
+        Some(_) => {
+            let (judge, notice) = assistant.claim_judge(&search, &question, &hits)?;
+            response.notices.extend(notice);
+            Some(Checker::new(judge, &question, claim_passages(&hits)))
+        }
+        None => None,
+    };
+    let mut quotations = Some(Extractive::new(evidence));
+    let generator = match model {
+        Some(model) => model,
+        None => Box::new(quotations.take().unwrap_or_default()),
+    };
+    response.passages = hits.iter().map(|it| it.chunk).collect();
+    response.llm = generator.name().to_owned();
+    let asked = GenerationRequest { question: question.clone(), passages, max_tokens: MAX_TOKENS };
+    let (generation, said) = generate(&*generator, &asked, checker.as_mut(), observer)?;
+    tell(&mut response, &generation);
+    if let Some(reason) = no_answer(&generation.text) {
+        response.reason = Some(reason.to_owned());
+        return Ok(response);
+    }
+    if said.repeats {
+        response.notices.push(REPEATS.to_owned());
+    }
+    let (text, used) = clean_citations(&said.text, &asked.passages);
+    response.supported = match &mut checker {
+        Some(checker) => checker.all(&said.text).map_err(Error::stage("checking the answer"))?,
+        None => said.quoted,
+    };
+    response.citations = citations(&used, &hits, &response.supported);
+    if let Some(quotations) = quotations {
+        quote(&mut response, &quotations, &hits);
+    }
+    response.resident_weight_bytes =
+        response.resident_weight_bytes.max(assistant.resident_weight_bytes());
+    response.answer = Some(text);
+    Ok(response)
+}
+
+/// Has the answer written; every sentence is judged as it comes.
+fn generate(
+    generator: &dyn Generator,
+    asked: &GenerationRequest,
+    checker: Option<&mut Checker<'_>>,
+    observer: &mut dyn FnMut(AskEvent<'_>) -> ControlFlow<()>,
+) -> Result<(Generation, Said)> {
+    let _stage = stage::enter("generate");
+    let mut tell = |told: Told<'_>| match told {
+        Told::Piece(text) => observer(AskEvent::Piece(text)),
+        Told::Checked(support) => observer(AskEvent::Checked(support)),
+    };
+    let mut live = Live::new(checker, &mut tell);
+    let mut sink = |text: &str| live.push(text);
+    let mut withheld = Withheld::new(&mut sink);
+    let generation = generator
+        .generate(asked, &mut |text| withheld.push(text))
+        .map_err(Error::stage("answering"))?;
+    Ok((generation, live.end().map_err(Error::stage("checking the answer"))?))
+}
+
+/// Lets the files speak where nothing of what a model wrote was found in them.
+fn quote(response: &mut AskResponse, quotations: &Extractive, hits: &[SearchHit]) {
+    let is_missing = |it: &Support| it.verdict == Verdict::Unsupported;
+    if response.supported.is_empty() || !response.supported.iter().all(is_missing) {
+        return;
+    }
+    response.quotes = quotations.quotes();
+    for quote in citations(&cited(&response.quotes), hits, &response.quotes) {
+        match response.citations.iter_mut().find(|it| it.n == quote.n) {
+            Some(citation) => citation.quote = quote.quote,
+            None => response.citations.push(quote),
+        }
+    }
+}
+
+/// What a generator tells beside its words.
+fn tell(response: &mut AskResponse, generation: &Generation) {
+    response.notices.extend(generation.notices.iter().cloned());
+    response.generation = generation.stats;
+    let prompts = response.prompt.take().into_iter().chain(generation.prompt.clone());
+    response.prompt = prompts.reduce(|first, then| format!("{first}\n\n---\n\n{then}"));
+    response.tokens = generation.tokens;
+    response.first_token_ms = generation.first_token_ms;
+}
+
+/// Why what a generator has written is no answer.
+fn no_answer(text: &str) -> Option<&'static str> {
+    match text.trim() {
+        "" => Some("the model wrote nothing"),
+        text if generator::is_no_answer(text) => Some("the model found no answer in the passages"),
+        _ => None,
+    }
+}
+
+/// A question that follows others, put by the model so that it stands by itself.
+fn understand(
+    model: &dyn Generator,
+    border: &Border<'_>,
+    request: &AskRequest,
+    observer: &mut dyn FnMut(AskEvent<'_>) -> ControlFlow<()>,
+) -> Result<Understood> {
+    if request.earlier.is_empty() {
+        return Ok(Understood::by_words(&request.search.query, &[]));
+    }
+    let _stage = stage::enter("rewrite");
+    let earlier = border.earlier(&request.earlier)?;
+    let mut wait = || observer(AskEvent::Piece(""));
+    let understood = follow_up::rewrite(model, &request.search.query, &earlier, &mut wait);
+    if understood.rewritten {
+        // Whoever wants to stop says so again at the next step.
+        let _ = observer(AskEvent::Rewritten(&understood.question));
+    }
+    Ok(understood)
+}
+
+/// Hands the reranker's layers on.
+struct Layers<'a, 'b>(&'a mut (dyn FnMut(AskEvent<'_>) -> ControlFlow<()> + 'b));
+
+impl LayerObserver for Layers<'_, '_> {
+    fn on_layer(&mut self, event: &LayerEvent) -> ControlFlow<()> {
+        (self.0)(AskEvent::Layer(event))
+    }
+}
+
+fn search_observed(
+    assistant: &Assistant,
+    search: &SearchRequest,
+    observer: &mut dyn FnMut(AskEvent<'_>) -> ControlFlow<()>,
+) -> Result<(Found, Settled)> {
+    let _total = stage::enter("total");
+    let found = assistant.find(search)?;
+    let settled = assistant.settle(&found, search, &mut Layers(observer))?;
+    Ok((found, settled))
+}
+
+/// The response as it is before anything is known but what was found.
+fn unanswered(
+    found: &SearchResponse,
+    request: &AskRequest,
+    llm: &str,
+    not_searched: BTreeMap<&'static str, u64>,
+) -> AskResponse {
+    AskResponse {
+        question: request.search.query.clone(),
+        searched_for: request.search.query.clone(),
+        rewritten: false,
+        answer: None,
+        reason: None,
+        citations: Vec::new(),
+        supported: Vec::new(),
+        quotes: Vec::new(),
+        passages: Vec::new(),
+        held_back: 0,
+        evidence: 0.0,
+        llm: llm.to_owned(),
+        order: found.order.clone(),
+        notices: found.notices.clone(),
+        index: found.index.clone(),
+        not_searched,
+        first_token_ms: 0.0,
+        tokens: None,
+        prompt: None,
+        generation: None,
+        resident_weight_bytes: found.resident_weight_bytes,
+    }
+}
+
+/// The passages as a generator gets them.
+fn numbered(hits: &[SearchHit]) -> Vec<Passage> {
+    let number = |(hit, number): (&SearchHit, u32)| Passage { number, text: hit.text.clone() };
+    hits.iter().zip(1..).map(number).collect()
+}
+
+/// The passages as claims are held against them.
+fn claim_passages(hits: &[SearchHit]) -> Vec<ClaimPassage> {
+    let passage = |(hit, number): (&SearchHit, u32)| ClaimPassage {
+        number,
+        context: passage_text(Some(&hit.title), &hit.heading, "").trim().to_owned(),
+        text: hit.text.clone(),
+    };
+    hits.iter().zip(1..).map(passage).collect()
+}
+
+/// The numbers of the passages that quotations are from, each once.
+fn cited(quotes: &[Support]) -> Vec<u32> {
+    let mut numbers = Vec::new();
+    for number in quotes.iter().filter_map(|it| it.citation) {
+        if !numbers.contains(&number) {
+            numbers.push(number);
+        }
+    }
+    numbers
+}
+
+/// The cited passages with the words that were used of each.
+fn citations(used: &[u32], hits: &[SearchHit], supported: &[Support]) -> Vec<Citation> {
+    used.iter()
+        .filter_map(|&n| {
+            let hit = hits.get(n as usize - 1)?;
+            let words: Vec<&str> = supported
+                .iter()
+                .filter(|it| it.citation == Some(n))
+                .map(|it| it.sentence.as_str())
+                .collect();
+            Some(Citation {
+                n,
+                chunk: hit.chunk,
+                path: hit.path.clone(),
+                title: hit.title.clone(),
+                location: hit.location.clone(),
+                quote: words.join(" … "),
+            })
+        })
+        .collect()
+}
+
+/// Files whose text no search can reach, by state; files that a rule leaves out are left out on purpose.
+fn not_searched(assistant: &Assistant) -> Result<BTreeMap<&'static str, u64>> {
+    let mut states = status::states(&assistant.catalog)?;
+    states.retain(|state, _| {
+        ![FileState::Indexed.as_str(), FileState::Excluded.as_str()].contains(state)
+    });
+    Ok(states)
+}

@@ -1,0 +1,106 @@
+//! What can go wrong above the stages, in words that say what to do.
+
+use std::path::{Path, PathBuf};
+
+use riddle_types::StageError;
+
+/// Result of the façade.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error of the façade; every message says what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Nothing was indexed under this home.
+    #[error("nothing is indexed in {}: run `riddle index FOLDER` first", home.display())]
+    NothingIndexed {
+        /// The home folder.
+        home: PathBuf,
+    },
+    /// The path to index does not exist or can not be read.
+    #[error("can not index {}: {why}", path.display())]
+    BadRoot {
+        /// The path as given.
+        path: PathBuf,
+        /// What is wrong with it, and what to do.
+        why: String,
+    },
+    /// No such model.
+    #[error(
+        "no model named {name:?} is installed: `riddle models list` shows what there is, `riddle models pull {name}` fetches it"
+    )]
+    NoModel {
+        /// The name as given.
+        name: String,
+    },
+    /// A path where no model is.
+    #[error(
+        "{} is no model's folder, which holds config.json, tokenizer.json and weights: give such a folder, or the name of a model (`riddle models list`)",
+        path.display()
+    )]
+    NoModelAt {
+        /// The path as given.
+        path: PathBuf,
+    },
+    /// The model is there and can not be used.
+    #[error("the model in {} can not be used: {source}", dir.display())]
+    BadModel {
+        /// Its directory.
+        dir: PathBuf,
+        /// Why.
+        source: StageError,
+    },
+    /// The request makes no sense.
+    #[error("{0}")]
+    BadRequest(String),
+    /// A file or folder of the home.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The catalog.
+    #[error(transparent)]
+    Catalog(#[from] riddle_catalog::Error),
+    /// A search index.
+    #[error(transparent)]
+    Retrieval(#[from] riddle_retrieval::Error),
+    /// The model store.
+    #[error(transparent)]
+    Models(#[from] riddle_models::Error),
+    /// The scan or the watcher.
+    #[error(transparent)]
+    Watch(#[from] riddle_watch::Error),
+    /// A stage behind a seam.
+    #[error("{stage}: {source}")]
+    Stage {
+        /// Its name.
+        stage: &'static str,
+        /// What it reported.
+        source: StageError,
+    },
+}
+
+impl Error {
+    /// [`NoModelAt`](Error::NoModelAt) for what is a folder or begins like a path, which names of hubs with their
+    /// slashes do not; else [`NoModel`](Error::NoModel).
+    pub fn no_model(name: &str) -> Error {
+        let path = Path::new(name);
+        if path.is_dir() || path.is_absolute() || name.starts_with('.') {
+            return Error::NoModelAt { path: path.to_path_buf() };
+        }
+        Error::NoModel { name: name.to_owned() }
+    }
+
+    /// Whether another process holds the home: it can be tried again.
+    pub fn is_locked(&self) -> bool {
+        matches!(self, Error::Catalog(riddle_catalog::Error::Locked { .. }))
+    }
+
+    /// Wraps a seam's error with the stage's name.
+    pub(crate) fn stage(stage: &'static str) -> impl Fn(StageError) -> Error {
+        move |source| Error::Stage { stage, source }
+    }
+}

@@ -1,0 +1,21 @@
+//! What the tops and the façade say to each other: requests, responses, events, errors.
+//!
+//! Plain data. No other room is known here, and every other room knows this one.
+
+mod error;
+mod events;
+mod llm;
+mod request;
+mod response;
+
+pub use error::{Error, Result};
+pub use events::IndexEvent;
+pub use llm::{EndpointInfo, KeyState, LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, LocalLlm, RemoteLlm};
+pub use request::{
+    AskRequest, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier, Pruning, RerankChoice, RerankDocument,
+    RerankRequest, RerankSettings, SearchRequest, StatusRequest,
+};
+pub use response::{
+    AskResponse, Citation, FileStatus, IndexFreshness, IndexReport, ModelStatus, Order,
+    RerankResponse, RerankResult, RootStatus, SearchHit, SearchResponse, StageLists, Status,
+};

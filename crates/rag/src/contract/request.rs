@@ -1,0 +1,223 @@
+//! What the tops ask of the façade.
+
+use riddle_grating::{Arithmetic, Guarantee, Meets, Mode};
+use riddle_types::Filter;
+use serde::Deserialize;
+
+use super::llm::{LocalLlm, RemoteLlm};
+
+/// Candidates taken from each index: a passage that one of them has far down may be the other's second. Fifty lose
+/// nothing to a hundred on the development sets (docs/BENCHMARKS.md).
+pub const DEFAULT_CANDIDATES: usize = 50;
+
+/// Candidates that are read by the reranker. On the development sets 24 reach the nDCG@10 of sixty (0.707), and 10 do
+/// not (0.700).
+pub const DEFAULT_FUSED: usize = 24;
+
+/// Which reranker to use for a request.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum RerankChoice {
+    /// The one the home is set to use; none means the fused order.
+    #[default]
+    Configured,
+    /// None: the fused order.
+    Off,
+    /// This one, by name in the model store or by directory.
+    Model(String),
+}
+
+/// What decides who is pruned.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub enum Pruning {
+    /// Nobody is.
+    #[default]
+    Never,
+    /// Cluster pruning above this dispersion (σ/μ).
+    Threshold(f32),
+    /// Cluster pruning at the lowest threshold that kept this precision when the model was calibrated.
+    Precision {
+        /// Share of the full forward's results that are kept, 0…1.
+        precision: f64,
+        /// Which figure has to meet it.
+        meets: Meets,
+    },
+    /// Pruning by distance from the boundary, with a stated error probability; needs a calibration too.
+    ErrorProbability {
+        /// The probability, 0…1.
+        probability: f64,
+        /// What it is the probability of.
+        guarantee: Guarantee,
+    },
+}
+
+impl Pruning {
+    /// Whether it is looked up in a calibration, which is made for results of a certain size.
+    pub(crate) fn is_calibrated(self) -> bool {
+        matches!(self, Pruning::Precision { .. } | Pruning::ErrorProbability { .. })
+    }
+}
+
+/// How the reranker runs.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RerankSettings {
+    /// What pruning may change: nothing, the order inside the set, or only the losers.
+    pub mode: Mode,
+    /// Who decides; without effect in mode off, where what needs a calibration is refused.
+    pub pruning: Pruning,
+    /// Layers in memory at once; `None`: all.
+    pub window: Option<usize>,
+    /// Tokens computed at a time; `None`: the engine's default.
+    pub micro_batch_tokens: Option<usize>,
+    /// Share of the vocabulary whose embedding rows may be in memory, 0…1; `None`: the engine's default.
+    pub embedding_rows: Option<f32>,
+    /// Threads; `None`: the configuration's.
+    pub threads: Option<usize>,
+    /// Bytes that the process is to stay within while it reranks; what is not set above is planned from it.
+    pub memory_budget: Option<u64>,
+    /// Keeps hidden states on disk even without a budget that asks for it.
+    pub hidden_on_disk: bool,
+    /// Reads layers past the page cache; the model needs a store of its own.
+    pub direct_io: bool,
+    /// Computes whatever all candidates begin with for each of them, as the reference does.
+    pub separate_prefixes: bool,
+    /// Longest pair in tokens; `None`: what the model's reference implementation reads.
+    pub max_tokens: Option<usize>,
+    /// Numbers that products of f32, f16, bf16 and q4 weights multiply; int8 weights always multiply bytes.
+    pub arithmetic: Arithmetic,
+    /// What the model is told to judge by, where its template has a place for that.
+    pub instruction: Option<String>,
+    /// Logits per unit of cosine that the retrieval prior adds, for a model whose card has one; 0: the model
+    /// alone; `None`: as the card says.
+    pub prior_scale: Option<f32>,
+}
+
+/// A search.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SearchRequest {
+    /// What the user typed.
+    pub query: String,
+    /// Hits wanted.
+    pub k: usize,
+    /// Conditions on the files.
+    pub filter: Filter,
+    /// Candidates from the keyword index.
+    pub keyword_candidates: usize,
+    /// Candidates from the vector index.
+    pub vector_candidates: usize,
+    /// The best of both that the reranker reads, or that are shown without one; never fewer than `k`.
+    pub fused_candidates: usize,
+    /// Which reranker.
+    pub rerank: RerankChoice,
+    /// How it runs.
+    pub rerank_settings: RerankSettings,
+    /// Whether to keep the reranker's layer trace and the lists of every stage in the response.
+    pub explain: bool,
+}
+
+impl SearchRequest {
+    /// A search for `query` with default settings, 10 hits.
+    pub fn new(query: impl Into<String>) -> Self {
+        SearchRequest {
+            query: query.into(),
+            k: 10,
+            filter: Filter::default(),
+            keyword_candidates: DEFAULT_CANDIDATES,
+            vector_candidates: DEFAULT_CANDIDATES,
+            fused_candidates: DEFAULT_FUSED,
+            rerank: RerankChoice::Configured,
+            rerank_settings: RerankSettings::default(),
+            explain: false,
+        }
+    }
+}
+
+/// A question of the same thread, before the one that is asked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Earlier {
+    /// The question as it was asked.
+    pub question: String,
+    /// What was answered.
+    pub answer: Option<String>,
+    /// Passages that the answer was written from, by chunk: none are known, and it is not sent to another machine.
+    pub passages: Vec<u64>,
+}
+
+impl From<String> for Earlier {
+    fn from(question: String) -> Earlier {
+        Earlier { question, ..Earlier::default() }
+    }
+}
+
+/// A question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AskRequest {
+    /// How to find the passages.
+    pub search: SearchRequest,
+    /// Passages handed to the generator.
+    pub passages: usize,
+    /// What was asked before in the same thread, oldest first: a question that leans on it is read in its light.
+    pub earlier: Vec<Earlier>,
+    /// The endpoint that answers, where `remote` is asked for.
+    pub remote: Option<RemoteLlm>,
+    /// How a model in this process runs, where `local:…` is asked for.
+    pub local: LocalLlm,
+    /// Refuses endpoints that are not on this machine, as [`Config::offline`](crate::Config) does.
+    pub offline: bool,
+}
+
+impl AskRequest {
+    /// A question with default settings: answered from five passages.
+    pub fn new(question: impl Into<String>) -> Self {
+        AskRequest {
+            search: SearchRequest::new(question),
+            passages: 5,
+            earlier: Vec::new(),
+            remote: None,
+            local: LocalLlm::default(),
+            offline: false,
+        }
+    }
+}
+
+/// What [`Status`](super::Status) is to tell beside what is known at once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StatusRequest {
+    /// List every file.
+    pub files: bool,
+    /// Read the whole catalog and check it, which takes seconds in large libraries.
+    pub check: bool,
+}
+
+/// A document of the engine's request: text, or text with an id.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum RerankDocument {
+    /// Plain text.
+    Text(String),
+    /// Text with the caller's id.
+    Named {
+        /// The caller's id, returned with the result.
+        #[serde(default)]
+        id: Option<serde_json::Value>,
+        /// The text.
+        text: String,
+        /// Similarity of its vector to the query's, for a model with a retrieval prior.
+        #[serde(default)]
+        cosine: Option<f32>,
+        /// Its BM25 score as a share of the query's best, 0 to 1, for the same.
+        #[serde(default)]
+        keyword: Option<f32>,
+    },
+}
+
+/// The engine alone: request of `riddle rerank`, in the shape of the public `/rerank` APIs.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct RerankRequest {
+    /// The query.
+    pub query: String,
+    /// The documents.
+    pub documents: Vec<RerankDocument>,
+    /// Results wanted; all by default.
+    #[serde(default)]
+    pub top_n: Option<usize>,
+}

@@ -1,0 +1,321 @@
+//! What comes back: plain data.
+//!
+//! The responses serialize to the shapes that `riddle … --json` promises; stage times and memory are
+//! added by the tops, which own the measuring.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use riddle_claims::Support;
+use riddle_types::{FileState, GenerationStats, LayerEvent, Location, MemoryPlan, RankTrace};
+use serde::Serialize;
+
+/// Which order the hits are in; said plainly with every answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "by", rename_all = "snake_case")]
+pub enum Order {
+    /// Reciprocal rank fusion of keyword and vector ranks.
+    Fused,
+    /// Keyword ranks alone: there are no vectors to search.
+    Keyword,
+    /// A reranker's scores.
+    Reranked {
+        /// The reranker's name.
+        model: String,
+    },
+}
+
+/// One result.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SearchHit {
+    /// Place, from 1.
+    pub rank: u32,
+    /// The file, as text; names that are not UTF-8 are shown with replacement characters.
+    pub path: String,
+    /// The file's own title, else its name.
+    pub title: String,
+    /// Headings above the passage, joined by ` › `; empty if none.
+    pub heading: String,
+    /// The passage.
+    pub text: String,
+    /// Where in the file the passage is.
+    pub location: Location,
+    /// Score in the scale of the order shown: 0…1 when reranked, a sum of reciprocal ranks when fused.
+    pub score: f32,
+    /// How it came to its place.
+    pub trace: RankTrace,
+    /// The file's modification time, in seconds since 1970.
+    pub modified: i64,
+    /// Chunk number in the catalog.
+    pub chunk: u64,
+}
+
+/// How fresh the index is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct IndexFreshness {
+    /// When the index was last brought up to date, in seconds since 1970; `None` before the first time.
+    pub as_of: Option<i64>,
+    /// Files that are known to have changed and are not read yet.
+    pub files_behind: u64,
+}
+
+/// The lists of each stage, best first, as chunk numbers: for explanations and evaluation.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct StageLists {
+    /// Keyword index.
+    pub bm25: Vec<u64>,
+    /// Vector index.
+    pub dense: Vec<u64>,
+    /// After fusion.
+    pub fused: Vec<u64>,
+    /// After the reranker.
+    pub reranked: Vec<u64>,
+    /// The reranker's layers; candidate indexes refer to `fused`.
+    pub layers: Vec<LayerEvent>,
+}
+
+/// Results of a search.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SearchResponse {
+    /// The query as given.
+    pub query: String,
+    /// Results, best first.
+    pub hits: Vec<SearchHit>,
+    /// Which order they are in.
+    pub order: Order,
+    /// What the user should know: a blind retriever, an index that is behind, a reranker left off.
+    pub notices: Vec<String>,
+    /// How fresh the index is.
+    pub index: IndexFreshness,
+    /// Bytes of model weights in memory: embedder and reranker.
+    pub resident_weight_bytes: u64,
+    /// Candidate × layer forwards of the reranker that were computed, as a share of all; `None` without one.
+    pub candidate_layers_share: Option<f64>,
+    /// Layers the reranker ran; `None` without one.
+    pub layers_run: Option<u32>,
+    /// The stages' lists, when asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stages: Option<StageLists>,
+}
+
+/// A source of an answer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Citation {
+    /// Its number in the answer.
+    pub n: u32,
+    /// Chunk number in the catalog.
+    pub chunk: u64,
+    /// The file.
+    pub path: String,
+    /// Its title.
+    pub title: String,
+    /// Where in the file.
+    pub location: Location,
+    /// The words that were used, verbatim.
+    pub quote: String,
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AskResponse {
+    /// The question as given.
+    pub question: String,
+    /// What was searched for and answered: the question, with what it takes up from earlier ones.
+    pub searched_for: String,
+    /// Whether a language model has put it so.
+    pub rewritten: bool,
+    /// The answer with citations as `[n]`; `None` when the files hold no evidence.
+    pub answer: Option<String>,
+    /// Why there is no answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The sources, in the order of their numbers.
+    pub citations: Vec<Citation>,
+    /// Each sentence checked.
+    pub supported: Vec<Support>,
+    /// What the files say themselves, where nothing of what a model wrote was found in them; their sources are among
+    /// the citations.
+    pub quotes: Vec<Support>,
+    /// Passages that the answer was written from, by chunk.
+    pub passages: Vec<u64>,
+    /// Passages that were not handed on, because their folders never leave this machine.
+    pub held_back: u64,
+    /// How well the best sentence of the passages fits the question, 0…1.
+    pub evidence: f32,
+    /// Who wrote it: `extractive`, or the model.
+    pub llm: String,
+    /// Order of the passages it was written from.
+    pub order: Order,
+    /// What the user should know.
+    pub notices: Vec<String>,
+    /// How fresh the index is.
+    pub index: IndexFreshness,
+    /// Files that were not searched, by state: pending, failed, scans and so on.
+    pub not_searched: BTreeMap<&'static str, u64>,
+    /// Milliseconds until the first words were handed over.
+    pub first_token_ms: f64,
+    /// Tokens written, where a model counts them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<usize>,
+    /// What a model was asked, word for word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    /// What a model in this process took for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generation: Option<GenerationStats>,
+    /// Bytes of model weights in memory.
+    pub resident_weight_bytes: u64,
+}
+
+/// What `index` did.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct IndexReport {
+    /// Files that were new.
+    pub new: u64,
+    /// Files that had changed.
+    pub changed: u64,
+    /// Files that had not.
+    pub unchanged: u64,
+    /// Files followed to another path.
+    pub moved: u64,
+    /// Files that were gone.
+    pub removed: u64,
+    /// Files read in this run.
+    pub read: u64,
+    /// Chunks embedded in this run; unchanged text keeps its vector.
+    pub embedded: u64,
+    /// Files per state, over all folders, after the run.
+    pub states: BTreeMap<&'static str, u64>,
+    /// Chunks in the catalog.
+    pub chunks: u64,
+    /// Folders that are missing or could not be read, with the reason; nothing below them was removed.
+    pub unreachable: Vec<(PathBuf, String)>,
+    /// What the user should know.
+    pub notices: Vec<String>,
+    /// Seconds the run took.
+    pub seconds: f64,
+    /// Whether the run was stopped before it was done; the rest waits in the queue.
+    pub interrupted: bool,
+    /// Most memory a parser's child process used.
+    pub peak_parser_rss_bytes: u64,
+    /// Bytes of the embedder's weights in memory.
+    pub resident_weight_bytes: u64,
+}
+
+/// A root folder in the status.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RootStatus {
+    /// The folder.
+    pub path: PathBuf,
+    /// Whether it is there now.
+    pub present: bool,
+    /// When it was last walked, in seconds since 1970.
+    pub last_scan: Option<i64>,
+    /// Whether its text never leaves this machine.
+    pub confined: bool,
+}
+
+/// One file of the ledger.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FileStatus {
+    /// The file.
+    pub path: String,
+    /// Its state.
+    pub state: FileState,
+    /// Why, for states other than indexed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Format family.
+    pub kind: String,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Chunks in the catalog.
+    pub chunks: u64,
+    /// What the parser skipped or guessed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// A model in the status.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ModelStatus {
+    /// Name in the store.
+    pub name: String,
+    /// What it is: `embedder`, `reranker`, `llm`.
+    pub kind: String,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Whether searches use it now.
+    pub active: bool,
+}
+
+/// State of everything.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Status {
+    /// The home folder.
+    pub home: PathBuf,
+    /// Folders that are indexed.
+    pub roots: Vec<RootStatus>,
+    /// Folders whose text never leaves this machine, indexed or not, whole or as a part of one above.
+    pub confined: Vec<PathBuf>,
+    /// Files per state.
+    pub states: BTreeMap<&'static str, u64>,
+    /// Files waiting in the queue.
+    pub queue: u64,
+    /// Chunks in the catalog.
+    pub chunks: u64,
+    /// Bytes on disk: `catalog`, `keyword`, `vector`.
+    pub index_bytes: BTreeMap<&'static str, u64>,
+    /// How fresh the index is.
+    pub index: IndexFreshness,
+    /// Hash over path, position and text of every chunk: two homes of the same files agree in it. Only where the
+    /// catalog was checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
+    /// Embedder whose vectors are searched; `None` before there is one.
+    pub embedder: Option<String>,
+    /// Reranker used by default; `None`: the fused order is shown.
+    pub reranker: Option<String>,
+    /// Installed models.
+    pub models: Vec<ModelStatus>,
+    /// Problems found, with what to do; empty is good.
+    pub problems: Vec<String>,
+    /// The ledger, when asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<Vec<FileStatus>>,
+}
+
+/// One result of the engine.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RerankResult {
+    /// Index into the request's documents.
+    pub index: usize,
+    /// The caller's id, if given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<serde_json::Value>,
+    /// 0…1, or the raw logit when asked for.
+    pub relevance_score: f32,
+    /// Layer after which its place was settled, from 1.
+    pub decided_at_layer: u32,
+}
+
+/// Response of the engine.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RerankResponse {
+    /// Model name.
+    pub model: String,
+    /// Results, best first.
+    pub results: Vec<RerankResult>,
+    /// Dispersion threshold of the pruning, given or calibrated; none without cluster pruning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<f32>,
+    /// Layers that computed at least one candidate.
+    pub layers_run: u32,
+    /// How the run was fitted into memory.
+    pub plan: MemoryPlan,
+    /// Tokens at the beginning of all pairs that were computed once.
+    pub shared_prefix_tokens: u64,
+    /// Milliseconds: `tokenize`, `forward`, `io_wait`, `total`.
+    pub timings_ms: BTreeMap<&'static str, f64>,
+    /// Bytes: `resident_weight_bytes`, `scratch_bytes`; the tops add the process's peak.
+    pub memory: BTreeMap<&'static str, u64>,
+}

@@ -1,0 +1,125 @@
+//! Where the home is and what the process may use: one value in, nothing read from the environment.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, Weak},
+};
+
+use riddle_ingest::WorkerCommand;
+use riddle_models::ModelStore;
+use riddle_types::Embedder;
+
+use crate::contract::{Error, Result};
+
+/// Files above this size are recorded as too large and not opened. 64 MiB holds any text that people
+/// write and most PDFs; a bigger file would stall the queue for everyone behind it.
+pub const DEFAULT_MAX_FILE_BYTES: u64 = 64 << 20;
+
+/// Name of the embedder that a fresh home uses.
+pub const DEFAULT_EMBEDDER: &str = "all-MiniLM-L6-v2";
+
+/// Everything the façade needs to know about its surroundings.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The folder that holds all state.
+    pub home: PathBuf,
+    /// The model store; `None`: `models` in the home.
+    pub models: Option<PathBuf>,
+    /// Program that parses untrusted files, and its arguments.
+    pub parse_worker: WorkerCommand,
+    /// Threads for computation.
+    pub threads: usize,
+    /// Refuses every network access.
+    pub offline: bool,
+    /// Largest file that is read, in bytes.
+    pub max_file_bytes: u64,
+    /// The embedders that clones of this configuration have open.
+    pub shared: SharedEmbedders,
+}
+
+impl Config {
+    /// Defaults over the home folder: this program parses its own files, on all cores.
+    pub fn new(home: impl Into<PathBuf>) -> Config {
+        // A program that can not name itself can not start its parser; the spawn then fails with the
+        // name that was tried, file by file, and the scan goes on.
+        let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("riddle"));
+        Config {
+            home: home.into(),
+            models: None,
+            parse_worker: WorkerCommand { program, args: vec!["parse-worker".into()] },
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            offline: false,
+            max_file_bytes: DEFAULT_MAX_FILE_BYTES,
+            shared: SharedEmbedders::default(),
+        }
+    }
+
+    /// The platform's data folder for Riddle, if the environment tells where the user's home is.
+    pub fn default_home() -> Option<PathBuf> {
+        let var =
+            |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
+        if cfg!(windows) {
+            return Some(var("LOCALAPPDATA")?.join("Riddle"));
+        }
+        if cfg!(target_os = "macos") {
+            return Some(var("HOME")?.join("Library/Application Support/Riddle"));
+        }
+        // The XDG specification says to ignore a relative XDG_DATA_HOME.
+        let data = var("XDG_DATA_HOME").filter(|it| it.is_absolute());
+        Some(data.or_else(|| Some(var("HOME")?.join(".local/share")))?.join("riddle"))
+    }
+
+    /// The model store.
+    ///
+    /// # Errors
+    /// When its folder can not be made or read.
+    pub fn model_store(&self) -> Result<ModelStore> {
+        ModelStore::open(&self.models_dir()).map_err(Error::from)
+    }
+
+    /// Folder of the model store.
+    pub fn models_dir(&self) -> PathBuf {
+        self.models.clone().unwrap_or_else(|| self.home.join("models"))
+    }
+
+    pub(crate) fn catalog(&self) -> PathBuf {
+        self.home.join("catalog.sqlite")
+    }
+
+    pub(crate) fn keyword_index(&self) -> PathBuf {
+        self.home.join("keyword")
+    }
+
+    /// One folder per embedder: vectors of two models never meet.
+    pub(crate) fn vector_index(&self, embedder: &str) -> PathBuf {
+        let digest = blake3::hash(embedder.as_bytes()).to_hex();
+        self.home.join("vector").join(&digest[..16])
+    }
+
+    /// The directory of a model given by name or path.
+    ///
+    /// # Errors
+    /// [`Error::NoModel`] or [`Error::NoModelAt`] when neither is there, or the models' folder can not be read.
+    pub fn model_dir(&self, name: &str) -> Result<PathBuf> {
+        let as_path = Path::new(name);
+        if as_path.join("config.json").is_file() {
+            return Ok(as_path.to_path_buf());
+        }
+        if let Some(model) = self.model_store()?.find(name) {
+            return Ok(model.dir);
+        }
+        Err(Error::no_model(name))
+    }
+}
+
+/// The embedders that are open in this process, by directory: indexing and searching use one between them,
+/// and nobody keeps one open that nobody uses.
+#[derive(Clone, Default)]
+pub struct SharedEmbedders(pub(super) Arc<Mutex<HashMap<PathBuf, Weak<dyn Embedder>>>>);
+
+impl std::fmt::Debug for SharedEmbedders {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SharedEmbedders")
+    }
+}

@@ -1,0 +1,158 @@
+//! Opening the embedder a home uses, late and once.
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
+
+use riddle_embedding::EncoderOptions;
+use riddle_grating::STORE_FILE;
+use riddle_types::Embedder;
+
+use super::config::Config;
+use crate::contract::{Error, Result};
+
+/// An embedder that is opened when it is needed and may be let go in between.
+pub(crate) struct Slot {
+    /// Name or directory, and what [`Embedder::id`] must say; `None`: there is no embedder to use.
+    wanted: Option<(String, String)>,
+    open: Mutex<Option<Arc<dyn Embedder>>>,
+}
+
+impl Slot {
+    /// Of this embedder, which is open already.
+    pub(crate) fn of(name: &str, embedder: Arc<dyn Embedder>) -> Slot {
+        let wanted = Some((name.to_owned(), embedder.id().to_owned()));
+        Slot { wanted, open: Mutex::new(Some(embedder)) }
+    }
+
+    /// Of none.
+    pub(crate) fn none() -> Slot {
+        Slot { wanted: None, open: Mutex::new(None) }
+    }
+
+    /// The same once more, if it is of that name and id.
+    pub(crate) fn still(&self, name: &str, id: &str) -> Option<Slot> {
+        let wanted = self.wanted.clone().filter(|it| it.0 == name && it.1 == id)?;
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Some(Slot { wanted: Some(wanted), open: Mutex::new(open) })
+    }
+
+    /// Whether its vectors are those of that id.
+    pub(crate) fn is_of(&self, id: &str) -> bool {
+        self.wanted.as_ref().is_some_and(|it| it.1 == id)
+    }
+
+    /// Whether there is one to use.
+    pub(crate) fn is_used(&self) -> bool {
+        self.wanted.is_some()
+    }
+
+    /// The embedder, opened if it is not; `None` when there is none, or it has become another one.
+    pub(crate) fn get(&self, config: &Config) -> Result<Option<Arc<dyn Embedder>>> {
+        let Some((name, id)) = &self.wanted else { return Ok(None) };
+        let mut slot = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if slot.is_none() {
+            *slot = open(config, name)?.filter(|it| it.id() == id);
+        }
+        Ok(slot.clone())
+    }
+
+    /// Lets it go until the next [`get`](Self::get).
+    pub(crate) fn release(&self) {
+        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Bytes of weights in memory now.
+    pub(crate) fn resident_weight_bytes(&self) -> u64 {
+        let slot = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.as_ref().map_or(0, |it| it.resident_weight_bytes())
+    }
+}
+
+/// Which weights an embedder has, told without opening it: a model of the same name may have been packed since. Empty
+/// where it is not installed, or runs on ONNX Runtime.
+pub(crate) fn weights(config: &Config, name: &str) -> String {
+    let Ok(dir) = config.model_dir(name) else { return String::new() };
+    let size = |file: &str| Some(format!("{file} {}", dir.join(file).metadata().ok()?.len()));
+    size(STORE_FILE).or_else(|| size("model.safetensors")).unwrap_or_default()
+}
+
+/// Opens it; `None` when it is not installed, which leaves search by keywords.
+pub(crate) fn open(config: &Config, name: &str) -> Result<Option<Arc<dyn Embedder>>> {
+    match config.model_dir(name) {
+        Ok(dir) => open_dir(config, &dir).map(Some),
+        Err(Error::NoModel { .. } | Error::NoModelAt { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+pub(crate) fn open_dir(config: &Config, dir: &Path) -> Result<Arc<dyn Embedder>> {
+    let mut shared = config.shared.0.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(open) = shared.get(dir).and_then(Weak::upgrade) {
+        return Ok(open);
+    }
+    let options = EncoderOptions { threads: config.threads, ..EncoderOptions::default() };
+    let embedder = riddle_embedding::open(dir, options)
+        .map_err(|error| Error::BadModel { dir: dir.to_path_buf(), source: Box::new(error) })?;
+    let embedder: Arc<dyn Embedder> = Arc::from(embedder);
+    shared.retain(|_, it| it.strong_count() > 0);
+    shared.insert(dir.to_path_buf(), Arc::downgrade(&embedder));
+    Ok(embedder)
+}
+
+/// What to tell when vectors are missing.
+pub(crate) fn missing_notice(name: &str) -> String {
+    format!(
+        "no embedding model: only keywords are searched; `riddle models pull {name}` and then `riddle index` add search by meaning"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{iter, sync::atomic::AtomicBool};
+
+    use riddle_catalog::Catalog;
+    use riddle_grating::{StorePrecision, convert};
+
+    use super::*;
+    use crate::index::{InputDocument, Library};
+
+    /// Another model under a name, and the same one packed since: both ask for new vectors, and get them also when the
+    /// first run that was to make them has been interrupted.
+    #[test]
+    fn vectors_of_another_embedder_are_made_even_if_that_was_interrupted() {
+        let (home, model) = (tempfile::tempdir(), tempfile::tempdir());
+        let (home, model) = (home.expect("a folder"), model.expect("a folder"));
+        let golden =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/tiny-bert-encoder");
+        for file in ["config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"]
+        {
+            std::fs::copy(golden.join(file), model.path().join(file)).expect("copied");
+        }
+        let name = model.path().to_string_lossy().into_owned();
+        let open = || Library::open(Config::new(home.path())).expect("opens");
+        let text = "The mooring ends in March.".to_owned();
+        let document = InputDocument { id: "doc".to_owned(), title: String::new(), text };
+        open()
+            .add_documents("notes", &mut iter::once(document), &mut |_| {}, &AtomicBool::new(false))
+            .expect("indexed");
+        // Every run is a process of its own.
+        let update = |stopped: bool| {
+            let report = open().update(&mut |_| {}, &AtomicBool::new(stopped)).expect("runs");
+            report.embedded
+        };
+        open().choose_embedder(&name).expect("a model");
+        let active = || {
+            let catalog = Catalog::open(&home.path().join("catalog.sqlite")).expect("opens");
+            catalog.active_embedder().expect("readable").map(|it| it.id)
+        };
+        assert_eq!((update(true), update(false), update(false)), (0, 1, 0));
+        let published = active();
+        convert(model.path(), Some(StorePrecision::Int8), model.path(), &mut |_| {})
+            .expect("packed");
+        assert_eq!((update(true), active()), (0, published.clone()));
+        assert_eq!((update(false), update(false)), (1, 0));
+        assert!(active().is_some() && active() != published);
+    }
+}

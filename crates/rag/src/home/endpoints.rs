@@ -1,0 +1,73 @@
+//! Endpoints that may be asked: which of them passages may be sent to, and their keys.
+
+use riddle_catalog::Catalog;
+use riddle_llm::Endpoint;
+
+use crate::contract::{EndpointInfo, Error, KeyState, Result};
+
+/// Setting: origins of the endpoints that passages may be sent to, one per line.
+const ALLOWED_SETTING: &str = "allowed_endpoints";
+
+/// The key that the system keeps for an endpoint. Where it can not be had the endpoint is asked without: it may
+/// want none, and says so if it does.
+pub(crate) fn kept_key(endpoint: &Endpoint) -> Option<String> {
+    if !endpoint.may_have_key() {
+        return None;
+    }
+    riddle_llm::key(endpoint).unwrap_or_else(|error| {
+        tracing::warn!("the endpoint is asked without a key: {error}");
+        None
+    })
+}
+
+pub(crate) fn keep_key(address: &str, key: &str) -> Result<()> {
+    riddle_llm::keep_key(&Endpoint::parse(address).map_err(bad)?, key).map_err(bad)
+}
+
+pub(crate) fn forget_key(address: &str) -> Result<bool> {
+    riddle_llm::forget_key(&Endpoint::parse(address).map_err(bad)?).map_err(bad)
+}
+
+pub(crate) fn key_state(address: &str) -> Result<KeyState> {
+    Ok(match riddle_llm::has_key(&Endpoint::parse(address).map_err(bad)?) {
+        Ok(true) => KeyState::Kept,
+        Ok(false) => KeyState::None,
+        Err(error) => KeyState::Unknown(error.to_string()),
+    })
+}
+
+/// Origins that passages may be sent to.
+pub(crate) fn allowed(catalog: &Catalog) -> Result<Vec<String>> {
+    let setting = catalog.setting(ALLOWED_SETTING)?.unwrap_or_default();
+    Ok(setting.lines().map(str::to_owned).collect())
+}
+
+/// What is known of an endpoint.
+pub(crate) fn info(catalog: &Catalog, address: &str) -> Result<EndpointInfo> {
+    let endpoint = Endpoint::parse(address).map_err(bad)?;
+    Ok(EndpointInfo {
+        origin: endpoint.origin().to_owned(),
+        is_local: endpoint.is_local(),
+        is_allowed: endpoint.is_local()
+            || allowed(catalog)?.iter().any(|it| it == endpoint.origin()),
+    })
+}
+
+/// Remembers whether passages may be sent to this endpoint; returns its origin.
+pub(crate) fn allow(catalog: &Catalog, address: &str, may: bool) -> Result<String> {
+    let endpoint = Endpoint::parse(address).map_err(bad)?;
+    let mut allowed = allowed(catalog)?;
+    let before = allowed.len();
+    allowed.retain(|it| may || it != endpoint.origin());
+    if may && !allowed.iter().any(|it| it == endpoint.origin()) {
+        allowed.push(endpoint.origin().to_owned());
+    }
+    if allowed.len() != before {
+        catalog.set_setting(ALLOWED_SETTING, Some(&allowed.join("\n")))?;
+    }
+    Ok(endpoint.origin().to_owned())
+}
+
+pub(crate) fn bad(error: riddle_llm::Error) -> Error {
+    Error::BadRequest(error.to_string())
+}

@@ -1,0 +1,170 @@
+//! Language models that run in this process.
+
+use std::{
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use riddle_llm::{Local, LocalOptions};
+use riddle_types::{Generation, GenerationRequest, Generator, Message, StageError};
+
+use super::config::Config;
+use crate::contract::{Error, LLM_LOCAL, LocalLlm, Result};
+
+/// The last model used stays open, with the settings it was opened with.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct LocalSlot(Arc<Mutex<Option<OpenLocal>>>);
+
+#[derive(Debug)]
+struct OpenLocal {
+    path: PathBuf,
+    settings: LocalLlm,
+    model: Arc<Local>,
+}
+
+impl LocalSlot {
+    /// The model of that name. It is not opened before it has to write something: most questions without an answer are
+    /// known as such before.
+    ///
+    /// # Errors
+    /// No such model, or numbers out of their range.
+    pub(crate) fn open(
+        &self,
+        config: &Config,
+        name: &str,
+        settings: LocalLlm,
+    ) -> Result<Box<dyn Generator>> {
+        let path = file_of(config, name)?;
+        settings.sampling.check().map_err(|error| Error::BadRequest(error.to_string()))?;
+        let shown = match path.file_stem() {
+            Some(stem) if name.ends_with(".gguf") => stem.to_string_lossy().into_owned(),
+            _ => name.to_owned(),
+        };
+        let name = format!("{LLM_LOCAL}{shown}");
+        let (slot, threads) = (self.clone(), config.threads);
+        Ok(Box::new(Lazy { slot, path, name, shown, settings, threads }))
+    }
+
+    /// Lets the model go.
+    pub(crate) fn release(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Bytes of its weights in memory.
+    pub(crate) fn resident_weight_bytes(&self) -> u64 {
+        let place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        place.as_ref().map_or(0, |it| it.model.resident_bytes())
+    }
+}
+
+/// A model that is opened when it has to write something.
+struct Lazy {
+    slot: LocalSlot,
+    path: PathBuf,
+    name: String,
+    shown: String,
+    settings: LocalLlm,
+    threads: usize,
+}
+
+impl Lazy {
+    /// The model, or `None` when `sink` broke while it was opened.
+    fn model(
+        &self,
+        sink: &mut dyn FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<Option<Arc<Local>>, StageError> {
+        let mut place = self.slot.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = |it: &&OpenLocal| it.path == self.path && it.settings == self.settings;
+        if let Some(open) = place.as_ref().filter(fits) {
+            return Ok(Some(Arc::clone(&open.model)));
+        }
+        // Two models at once would be two budgets.
+        *place = None;
+        let LocalLlm { memory_budget, context_tokens, sampling } = self.settings;
+        let options = LocalOptions {
+            memory_budget,
+            context_tokens,
+            threads: self.threads,
+            sampling,
+            ..LocalOptions::default()
+        };
+        let model = match Local::open_while(&self.path, &self.shown, options, &mut || sink("")) {
+            Ok(model) => Arc::new(model),
+            Err(riddle_llm::Error::Stopped) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        *place = Some(OpenLocal {
+            path: self.path.clone(),
+            settings: self.settings,
+            model: Arc::clone(&model),
+        });
+        Ok(Some(model))
+    }
+}
+
+impl Generator for Lazy {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn generate(
+        &self,
+        request: &GenerationRequest,
+        sink: &mut dyn FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<Generation, StageError> {
+        match self.model(sink)? {
+            Some(model) => model.generate(request, sink),
+            None => Ok(Generation::default()),
+        }
+    }
+
+    fn complete(
+        &self,
+        messages: &[Message],
+        max_tokens: usize,
+        sink: &mut dyn FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<Generation, StageError> {
+        match self.model(sink)? {
+            Some(model) => model.complete(messages, max_tokens, sink),
+            None => Ok(Generation::default()),
+        }
+    }
+}
+
+/// The file of an installed model, or of a path.
+fn file_of(config: &Config, name: &str) -> Result<PathBuf> {
+    let bad = |why: String| Error::BadRequest(why);
+    let path = Path::new(name);
+    if is_gguf(path) && path.is_file() {
+        return Ok(path.to_path_buf());
+    }
+    // A name of the store has neither.
+    if is_gguf(path) || path.components().count() > 1 {
+        return Err(bad(match path.is_dir() {
+            true => format!(
+                "{name} is a folder: give the GGUF file in it, or import it (riddle models import)"
+            ),
+            false => format!("{name}: there is no such GGUF file"),
+        }));
+    }
+    let dir = config.model_dir(name)?;
+    let entries =
+        std::fs::read_dir(&dir).map_err(|error| bad(format!("{}: {error}", dir.display())))?;
+    let mut files: Vec<PathBuf> =
+        entries.flatten().map(|it| it.path()).filter(|it| is_gguf(it)).collect();
+    files.sort();
+    match files.len() {
+        1 => Ok(files.remove(0)),
+        0 => Err(bad(format!(
+            "{name} is no language model that runs here: a GGUF file is needed (riddle models list)"
+        ))),
+        _ => Err(bad(format!(
+            "{name} has several GGUF files: import one of them alone, or name it with --llm local:FILE"
+        ))),
+    }
+}
+
+fn is_gguf(path: &Path) -> bool {
+    path.extension().is_some_and(|it| it.eq_ignore_ascii_case("gguf"))
+}

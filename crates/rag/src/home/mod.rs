@@ -1,0 +1,21 @@
+//! A home: the folder that holds all state. Where it is, what it is set to, what is in it.
+
+mod config;
+pub(crate) mod embedder;
+pub(crate) mod endpoints;
+pub(crate) mod indexes;
+mod install;
+pub(crate) mod local;
+mod preview;
+mod records;
+pub(crate) mod settings;
+pub(crate) mod status;
+
+pub use config::{Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES, SharedEmbedders};
+pub use install::{
+    Converted, convert_model, count_weights, import_model, pull_model, verify_store,
+};
+pub use preview::{Shown, show};
+pub(crate) use records::rules;
+pub use records::{FolderStatus, IndexBytes, Passage, Records, Rule, RuleEffect};
+pub use settings::NO_RERANKER;

@@ -1,0 +1,43 @@
+//! What a home is set to: names of settings in the catalog, and what they mean.
+
+use riddle_catalog::Catalog;
+use riddle_models::DEFAULT_RERANKER;
+
+use super::config::DEFAULT_EMBEDDER;
+use crate::contract::Result;
+
+/// Setting: when the index was last brought up to date.
+pub(crate) const AS_OF_SETTING: &str = "as_of";
+
+/// Setting: name or directory of the reranker that searches use.
+pub(crate) const RERANKER_SETTING: &str = "reranker";
+
+/// Value of that setting for no reranker; without the setting it is [`DEFAULT_RERANKER`].
+pub const NO_RERANKER: &str = "none";
+
+/// What the setting means.
+pub(crate) fn configured_reranker(catalog: &Catalog) -> Result<Option<String>> {
+    Ok(match catalog.setting(RERANKER_SETTING)? {
+        Some(name) if name == NO_RERANKER => None,
+        Some(name) => Some(name),
+        None => Some(DEFAULT_RERANKER.to_owned()),
+    })
+}
+
+/// Setting: name or directory of the embedder that new vectors are made with.
+pub(crate) const EMBEDDER_SETTING: &str = "embedder";
+
+/// Name or directory of the embedder that the home wants.
+pub(crate) fn wanted_embedder(catalog: &Catalog) -> Result<String> {
+    Ok(catalog.setting(EMBEDDER_SETTING)?.unwrap_or_else(|| DEFAULT_EMBEDDER.to_owned()))
+}
+
+/// Setting: name or directory of the embedder that the newest vectors were made with.
+pub(crate) const EMBEDDED_WITH: &str = "embedded_with";
+
+/// Setting: what [`weights`](super::embedder::weights) said of it then.
+pub(crate) const EMBEDDED_WITH_WEIGHTS: &str = "embedded_with_weights";
+
+/// Setting: its [`Embedder::id`](riddle_types::Embedder::id); while that is not the active one its introduction is
+/// not finished.
+pub(crate) const EMBEDDED_WITH_ID: &str = "embedded_with_id";

@@ -1,0 +1,139 @@
+//! The state of a home, in numbers.
+
+use std::{collections::BTreeMap, path::Path};
+
+use riddle_catalog::{ActiveEmbedder, Catalog};
+
+use super::{
+    config::Config,
+    embedder, indexes,
+    settings::{AS_OF_SETTING, configured_reranker, wanted_embedder},
+};
+use crate::contract::{
+    FileStatus, IndexFreshness, ModelStatus, Result, RootStatus, Status, StatusRequest,
+};
+
+/// Files per state.
+pub(crate) fn states(catalog: &Catalog) -> Result<BTreeMap<&'static str, u64>> {
+    Ok(catalog
+        .counts_by_state()?
+        .into_iter()
+        .map(|(state, count)| (state.as_str(), count))
+        .collect())
+}
+
+/// How fresh the index is.
+pub(crate) fn freshness(catalog: &Catalog) -> Result<IndexFreshness> {
+    Ok(IndexFreshness {
+        as_of: catalog.setting(AS_OF_SETTING)?.and_then(|it| it.parse().ok()),
+        files_behind: catalog.pending_jobs()?,
+    })
+}
+
+/// Everything about a home.
+pub(crate) fn status(config: &Config, catalog: &Catalog, request: StatusRequest) -> Result<Status> {
+    let confined = catalog.confined()?;
+    let roots = catalog
+        .roots()?
+        .into_iter()
+        .map(|it| RootStatus {
+            present: it.is_virtual || it.path.is_dir(),
+            last_scan: it.last_scan,
+            confined: confined.iter().any(|folder| it.path.starts_with(folder)),
+            path: it.path,
+        })
+        .collect();
+    let active = catalog.active_embedder()?;
+    let reranker = configured_reranker(catalog)?;
+    let wanted = wanted_embedder(catalog)?;
+    let models = config
+        .model_store()
+        .and_then(|store| Ok(store.list_all()?))
+        .unwrap_or_default()
+        .into_iter()
+        .map(|it| ModelStatus {
+            active: (active.is_some() && it.name == wanted)
+                || reranker.as_deref() == Some(&it.name),
+            kind: it.kind.to_string(),
+            bytes: it.bytes,
+            name: it.name,
+        })
+        .collect();
+    let mut problems = problems(config, catalog, active.as_ref(), &wanted)?;
+    let mut fingerprint = None;
+    if request.check {
+        problems.splice(0..0, catalog.check()?);
+        fingerprint = Some(catalog.fingerprint()?);
+    }
+    Ok(Status {
+        home: config.home.clone(),
+        roots,
+        confined,
+        states: states(catalog)?,
+        queue: catalog.pending_jobs()?,
+        chunks: catalog.chunk_count()?,
+        index_bytes: BTreeMap::from([
+            ("catalog", bytes_below(&config.catalog())),
+            ("keyword", bytes_below(&config.keyword_index())),
+            ("vector", bytes_below(&config.home.join("vector"))),
+        ]),
+        index: freshness(catalog)?,
+        fingerprint,
+        embedder: active.map(|it| it.id),
+        reranker,
+        models,
+        problems,
+        files: if request.files { Some(ledger(catalog)?) } else { None },
+    })
+}
+
+/// What is wrong, in words that say what to do.
+fn problems(
+    config: &Config,
+    catalog: &Catalog,
+    active: Option<&ActiveEmbedder>,
+    wanted: &str,
+) -> Result<Vec<String>> {
+    let mut problems = Vec::new();
+    let last = catalog.last_seq()?;
+    if catalog.chunk_count()? > 0 {
+        if indexes::keyword_seq(config) != Some(last) {
+            problems.push("the keyword index is behind: run `riddle index`".to_owned());
+        }
+        match active {
+            Some(active) if indexes::vector_seq(config, &active.id) != Some(last) => {
+                problems.push("the vector index is behind: run `riddle index`".to_owned());
+            }
+            Some(active) if catalog.count_without_vector(&active.id)? > 0 => {
+                problems.push("some passages have no vector yet: run `riddle index`".to_owned());
+            }
+            Some(_) => {}
+            None => problems.push(embedder::missing_notice(wanted)),
+        }
+    }
+    Ok(problems)
+}
+
+fn ledger(catalog: &Catalog) -> Result<Vec<FileStatus>> {
+    let files = catalog.files(None, usize::MAX >> 1, 0)?;
+    Ok(files
+        .into_iter()
+        .map(|it| FileStatus {
+            path: it.path.to_string_lossy().into_owned(),
+            state: it.state,
+            reason: Some(it.reason).filter(|it| !it.is_empty()),
+            kind: it.kind.as_str().to_owned(),
+            bytes: it.bytes,
+            chunks: it.chunks,
+            warnings: it.warnings,
+        })
+        .collect())
+}
+
+pub(crate) fn bytes_below(path: &Path) -> u64 {
+    let Ok(metadata) = std::fs::symlink_metadata(path) else { return 0 };
+    if metadata.is_file() {
+        return metadata.len();
+    }
+    std::fs::read_dir(path).into_iter().flatten().flatten().map(|it| bytes_below(&it.path())).sum()
+}

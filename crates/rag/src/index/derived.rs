@@ -1,0 +1,179 @@
+//! The search indexes follow the catalog's log; one that can not is made anew.
+
+use std::path::Path;
+
+use riddle_catalog::{Catalog, ChunkRecord};
+use riddle_retrieval::{IndexedChunk, KeywordWriter, VectorWriter};
+use riddle_types::ChunkId;
+
+use crate::{
+    contract::{Error, Result},
+    home::{
+        Config,
+        indexes::{keyword_seq, vector_seq},
+    },
+    stage,
+};
+
+/// Changes applied per step: bounds the chunks in memory.
+const STEP: usize = 512;
+
+/// Brings both indexes up to date with the catalog. Nothing is opened for writing when nothing changed.
+pub(crate) fn sync(config: &Config, catalog: &Catalog) -> Result<()> {
+    let _stage = stage::enter("sync");
+    forget_other_catalog(config, catalog)?;
+    let last = catalog.last_seq()?;
+    if keyword_seq(config) != Some(last) {
+        with_rebuild(&config.keyword_index(), || sync_keyword(config, catalog, last))?;
+    }
+    if let Some(active) = catalog.active_embedder()? {
+        let dir = config.vector_index(&active.id);
+        if vector_seq(config, &active.id) != Some(last) {
+            with_rebuild(&dir, || sync_vector(&dir, catalog, &active.id, active.dimensions, last))?;
+        }
+        remove_other_vector_indexes(config, &dir);
+    }
+    catalog.trim_changes(last)?;
+    Ok(())
+}
+
+/// Indexes that were made from another catalog (one that was deleted, or restored from elsewhere) count in
+/// other numbers: they are made anew.
+fn forget_other_catalog(config: &Config, catalog: &Catalog) -> Result<()> {
+    let mark = config.home.join("indexed-catalog");
+    let identity = catalog.identity()?;
+    if std::fs::read_to_string(&mark).is_ok_and(|it| it == identity) {
+        return Ok(());
+    }
+    delete(config)?;
+    std::fs::write(&mark, identity).map_err(|source| Error::Io { path: mark, source })
+}
+
+/// Deletes both indexes; the next sync makes them anew.
+pub(crate) fn delete(config: &Config) -> Result<()> {
+    for dir in [config.keyword_index(), config.home.join("vector")] {
+        remove_dir(&dir)?;
+    }
+    Ok(())
+}
+
+fn remove_dir(dir: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(dir) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(Error::Io { path: dir.to_path_buf(), source }),
+    }
+}
+
+/// Runs `work`; if the index says it must be rebuilt, deletes it and runs once more.
+fn with_rebuild(dir: &Path, work: impl Fn() -> Result<()>) -> Result<()> {
+    match work() {
+        Err(Error::Retrieval(riddle_retrieval::Error::Rebuild { why, .. })) => {
+            tracing::warn!("{}: made anew ({why})", dir.display());
+            remove_dir(dir)?;
+            work()
+        }
+        result => result,
+    }
+}
+
+/// The changes an index that stands at `seq` has to follow: the log's, or every chunk if the log no longer
+/// reaches back that far.
+fn steps(
+    catalog: &Catalog,
+    seq: u64,
+    mut apply: impl FnMut(&[ChunkId], &[ChunkId]) -> Result<()>,
+) -> Result<()> {
+    if seq == 0 || !catalog.can_follow(seq)? {
+        for ids in catalog.all_chunks()?.chunks(STEP) {
+            apply(ids, &[])?;
+        }
+        return Ok(());
+    }
+    let mut from = seq;
+    loop {
+        let changes = catalog.changes_since(from, STEP)?;
+        let Some(last) = changes.last() else { return Ok(()) };
+        from = last.seq;
+        let gone: Vec<ChunkId> =
+            changes.iter().filter(|it| it.removed).map(|it| it.chunk).collect();
+        let here: Vec<ChunkId> =
+            changes.iter().filter(|it| !it.removed).map(|it| it.chunk).collect();
+        // A chunk that came and went within one step is gone: the removal is applied last.
+        apply(&here, &gone)?;
+    }
+}
+
+fn sync_keyword(config: &Config, catalog: &Catalog, last: u64) -> Result<()> {
+    let dir = config.keyword_index();
+    let mut writer = KeywordWriter::open(&dir)?;
+    let seq = writer.applied_seq()?;
+    if seq != 0 && !catalog.can_follow(seq)? {
+        return Err(
+            riddle_retrieval::Error::Rebuild { dir, why: "it missed changes".to_owned() }.into()
+        );
+    }
+    steps(catalog, seq, |here, gone| {
+        for record in catalog.chunk_records(here)? {
+            writer.upsert(&indexed(&record, &record.path.to_string_lossy()))?;
+        }
+        for chunk in gone {
+            writer.remove(*chunk);
+        }
+        Ok(())
+    })?;
+    writer.commit(last)?;
+    Ok(writer.close()?)
+}
+
+fn indexed<'a>(record: &'a ChunkRecord, path: &'a str) -> IndexedChunk<'a> {
+    IndexedChunk {
+        id: record.id,
+        path,
+        kind: record.kind,
+        modified: record.modified,
+        title: record.title.as_deref().unwrap_or(""),
+        heading: &record.heading,
+        text: &record.text,
+        language: record.language.as_deref(),
+    }
+}
+
+fn sync_vector(
+    dir: &Path,
+    catalog: &Catalog,
+    embedder: &str,
+    dimensions: usize,
+    last: u64,
+) -> Result<()> {
+    let mut writer = VectorWriter::open(dir, embedder, dimensions)?;
+    let seq = writer.applied_seq();
+    if seq != 0 && !catalog.can_follow(seq)? {
+        return Err(riddle_retrieval::Error::Rebuild {
+            dir: dir.to_path_buf(),
+            why: "it missed changes".to_owned(),
+        }
+        .into());
+    }
+    steps(catalog, seq, |here, gone| {
+        for (chunk, vector) in catalog.vectors_of(embedder, here)? {
+            writer.insert(chunk, &vector)?;
+        }
+        for chunk in gone {
+            writer.remove(*chunk);
+        }
+        Ok(())
+    })?;
+    Ok(writer.commit(last)?)
+}
+
+/// Vectors of former embedders are never searched again.
+fn remove_other_vector_indexes(config: &Config, current: &Path) {
+    for entry in std::fs::read_dir(config.home.join("vector")).into_iter().flatten().flatten() {
+        if entry.path() != current
+            && let Err(error) = std::fs::remove_dir_all(entry.path())
+        {
+            tracing::warn!("{}: {error}", entry.path().display());
+        }
+    }
+}

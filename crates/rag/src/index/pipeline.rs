@@ -1,0 +1,321 @@
+//! Working off the queue: files are read on several threads, embedded and committed on one.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{RecvTimeoutError, SyncSender, sync_channel},
+    },
+    time::{Duration, Instant},
+};
+
+use riddle_catalog::{Catalog, FileId, FileOutcome, Job, NewChunk};
+use riddle_ingest::{ChunkOptions, ParserPool};
+use riddle_types::{ChunkId, EmbedRole, Embedder, FileState, TokenCounter};
+
+use super::{
+    derived,
+    foreground::Background,
+    read::{ReadFile, Vanished, read_file, text_hash},
+    text::{ApproximateCounter, passage_text},
+};
+use crate::{
+    contract::{Error, IndexEvent, IndexReport, Result},
+    home::Config,
+    stage,
+};
+
+/// Jobs taken from the queue at a time: their attempts are counted in one transaction.
+const JOBS: usize = 64;
+
+/// Chunks embedded and committed together: enough for full micro-batches, few enough that an interruption
+/// costs seconds.
+const BATCH_CHUNKS: usize = 64;
+
+/// Chunks embedded before a question is looked out for: a few micro-batches, a tenth of a second.
+const UNINTERRUPTED: usize = 16;
+
+/// A batch is committed at least this often, so that progress is durable and visible.
+const BATCH_TIME: Duration = Duration::from_secs(2);
+
+/// The search indexes follow at least this often while files are read: what is read can soon be found, and a
+/// commit of both costs a fraction of the time between two.
+const SYNC_TIME: Duration = Duration::from_secs(4);
+
+/// Tokens kept free in the embedder's input for title, headings and special tokens.
+const CONTEXT_TOKENS: usize = 24;
+
+/// Everything a run needs.
+pub(crate) struct Pipeline<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) catalog: &'a Catalog,
+    pub(crate) parsers: &'a ParserPool,
+    pub(crate) embedder: Option<Arc<dyn Embedder>>,
+    /// Lets questions go first.
+    pub(crate) background: Background,
+    pub(crate) stop: &'a AtomicBool,
+}
+
+type Done = (Job, Result<ReadFile, Vanished>);
+
+impl Pipeline<'_> {
+    /// Reads every queued file. Ends early, in good order, when told to stop.
+    pub(crate) fn run(
+        &self,
+        observer: &mut dyn FnMut(IndexEvent<'_>),
+        report: &mut IndexReport,
+    ) -> Result<()> {
+        observer(IndexEvent::Queued(self.catalog.pending_jobs()?));
+        let mut synced = Instant::now();
+        while !self.stopped() {
+            let jobs = self.catalog.next_jobs(JOBS)?;
+            if jobs.is_empty() {
+                break;
+            }
+            let jobs = self.catalog.begin_jobs(jobs)?;
+            self.work(jobs, observer, report)?;
+            if synced.elapsed() >= SYNC_TIME {
+                observer(IndexEvent::Syncing);
+                derived::sync(self.config, self.catalog)?;
+                synced = Instant::now();
+            }
+        }
+        report.interrupted |= self.stopped();
+        Ok(())
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn chunk_options(&self) -> ChunkOptions {
+        let defaults = ChunkOptions::default();
+        let room = self.embedder.as_ref().map_or(defaults.max_tokens, |it| it.max_tokens());
+        let max_tokens = defaults.max_tokens.min(room).saturating_sub(CONTEXT_TOKENS).max(16);
+        ChunkOptions { max_tokens, ..defaults }
+    }
+
+    /// Reads `jobs` on as many threads as there are cores and commits what comes back, batch by batch.
+    fn work(
+        &self,
+        jobs: Vec<Job>,
+        observer: &mut dyn FnMut(IndexEvent<'_>),
+        report: &mut IndexReport,
+    ) -> Result<()> {
+        let options = self.chunk_options();
+        let threads = self.config.threads.clamp(1, 8).min(jobs.len().max(1));
+        let queue = Mutex::new(jobs.into_iter());
+        std::thread::scope(|scope| {
+            let (sender, results) = sync_channel::<Done>(threads * 2);
+            for _ in 0..threads {
+                let sender = sender.clone();
+                let (queue, options) = (&queue, &options);
+                scope.spawn(move || self.read(queue, options, &sender));
+            }
+            drop(sender);
+            let mut batch: Vec<Done> = Vec::new();
+            let mut started = Instant::now();
+            loop {
+                let result = results.recv_timeout(BATCH_TIME);
+                let ended = matches!(result, Err(RecvTimeoutError::Disconnected));
+                batch.extend(result);
+                let chunks: usize = batch
+                    .iter()
+                    .filter_map(|it| it.1.as_ref().ok())
+                    .map(|it| it.chunks.len())
+                    .sum();
+                if chunks >= BATCH_CHUNKS || ended || started.elapsed() >= BATCH_TIME {
+                    self.commit(std::mem::take(&mut batch), observer, report)?;
+                    started = Instant::now();
+                }
+                if ended {
+                    return Ok(());
+                }
+            }
+        })
+    }
+
+    /// Reads one job after the other until there are none, or nobody wants the results.
+    fn read(
+        &self,
+        queue: &Mutex<std::vec::IntoIter<Job>>,
+        options: &ChunkOptions,
+        results: &SyncSender<Done>,
+    ) {
+        let counter: &dyn TokenCounter = match &self.embedder {
+            Some(embedder) => embedder.token_counter(),
+            None => &ApproximateCounter,
+        };
+        loop {
+            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some(job) = next else { break };
+            if self.stopped() {
+                // Not looked at: the attempt does not count.
+                let _ = self.catalog.return_jobs(&[job.file]);
+                continue;
+            }
+            let max_bytes = self.config.max_file_bytes;
+            let read = read_file(&job.path, max_bytes, self.parsers, counter, options);
+            if results.send((job, read)).is_err() {
+                break;
+            }
+        }
+    }
+
+    fn commit(
+        &self,
+        batch: Vec<Done>,
+        observer: &mut dyn FnMut(IndexEvent<'_>),
+        report: &mut IndexReport,
+    ) -> Result<()> {
+        let mut outcomes = Vec::new();
+        let mut vanished = Vec::new();
+        let mut paths = Vec::new();
+        for (job, read) in batch {
+            match read {
+                Ok(read) => {
+                    outcomes.push(outcome(job.file, read));
+                    paths.push(job.path);
+                }
+                Err(Vanished) => vanished.push(job.file),
+            }
+        }
+        if !vanished.is_empty() {
+            report.removed += vanished.len() as u64;
+            self.catalog.remove_files(&vanished)?;
+        }
+        self.commit_outcomes(&mut outcomes, report)?;
+        for (path, outcome) in paths.iter().zip(&outcomes) {
+            observer(IndexEvent::File { path, state: outcome.state, reason: &outcome.reason });
+        }
+        Ok(())
+    }
+
+    /// Embeds what has no vector yet and writes the batch in one transaction.
+    pub(crate) fn commit_outcomes(
+        &self,
+        outcomes: &mut [FileOutcome],
+        report: &mut IndexReport,
+    ) -> Result<()> {
+        if outcomes.is_empty() {
+            return Ok(());
+        }
+        let embedder_id = self.embedder.as_ref().map(|it| it.id().to_owned());
+        if let Some(embedder) = &self.embedder {
+            report.embedded += self.embed(&**embedder, outcomes)?;
+        }
+        let _stage = stage::enter("write");
+        self.catalog.commit_files(outcomes, embedder_id.as_deref())?;
+        report.read += outcomes.len() as u64;
+        Ok(())
+    }
+
+    fn embed(&self, embedder: &dyn Embedder, outcomes: &mut [FileOutcome]) -> Result<u64> {
+        let hashes: Vec<[u8; 32]> =
+            outcomes.iter().flat_map(|it| &it.chunks).map(|it| it.text_hash).collect();
+        let mut known = self.catalog.vectors_by_text(embedder.id(), &hashes)?;
+        let mut fresh: Vec<([u8; 32], String)> = Vec::new();
+        for outcome in outcomes.iter() {
+            for new in &outcome.chunks {
+                // Claimed at once, so that a text that occurs twice in the batch is embedded once.
+                if let std::collections::hash_map::Entry::Vacant(entry) = known.entry(new.text_hash)
+                {
+                    entry.insert(Vec::new());
+                    fresh.push((
+                        new.text_hash,
+                        passage_text(outcome.title.as_deref(), &new.chunk.heading, &new.chunk.text),
+                    ));
+                }
+            }
+        }
+        if !fresh.is_empty() {
+            let _stage = stage::enter("embed");
+            let texts: Vec<&str> = fresh.iter().map(|it| it.1.as_str()).collect();
+            let vectors = self.vectors(embedder, &texts)?;
+            known.extend(fresh.iter().map(|it| it.0).zip(vectors));
+        }
+        for new in outcomes.iter_mut().flat_map(|it| &mut it.chunks) {
+            new.vector = known.get(&new.text_hash).cloned();
+        }
+        Ok(fresh.len() as u64)
+    }
+
+    /// Vectors of texts, a few at a time, between which questions go first.
+    fn vectors(&self, embedder: &dyn Embedder, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
+        let mut vectors = Vec::with_capacity(texts.len());
+        for texts in texts.chunks(UNINTERRUPTED) {
+            self.background.give_way(|| self.stopped());
+            let some = embedder.embed(texts, EmbedRole::Passage);
+            vectors.extend(some.map_err(Error::stage("embedding"))?);
+        }
+        Ok(vectors)
+    }
+
+    /// Gives every chunk that has none a vector by the embedder, and then makes it the one that is
+    /// searched. Until that moment searches use the former one.
+    pub(crate) fn complete_vectors(
+        &self,
+        observer: &mut dyn FnMut(IndexEvent<'_>),
+        report: &mut IndexReport,
+    ) -> Result<()> {
+        let Some(embedder) = &self.embedder else { return Ok(()) };
+        let total = self.catalog.count_without_vector(embedder.id())?;
+        let (mut done, mut after) = (0, None);
+        while !self.stopped() {
+            let missing = self.catalog.chunks_without_vector(embedder.id(), after, BATCH_CHUNKS)?;
+            if missing.is_empty() {
+                // What was committed meanwhile may stand before the last one.
+                if after.take().is_none() {
+                    break;
+                }
+                continue;
+            }
+            after = missing.last().copied();
+            observer(IndexEvent::Reembedding { done, total });
+            let _stage = stage::enter("embed");
+            let records = self.catalog.chunk_records(&missing)?;
+            let texts: Vec<String> = records
+                .iter()
+                .map(|it| passage_text(it.title.as_deref(), &it.heading, &it.text))
+                .collect();
+            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+            let vectors = self.vectors(&**embedder, &texts)?;
+            let vectors: Vec<(ChunkId, Vec<f32>)> =
+                records.iter().map(|it| it.id).zip(vectors).collect();
+            self.catalog.put_vectors(embedder.id(), &vectors)?;
+            done += vectors.len() as u64;
+            report.embedded += vectors.len() as u64;
+        }
+        let active = self.catalog.active_embedder()?;
+        if !self.stopped() && active.is_some_and(|it| it.id != embedder.id()) {
+            self.catalog.switch_embedder(embedder.id())?;
+        }
+        Ok(())
+    }
+}
+
+fn outcome(file: FileId, read: ReadFile) -> FileOutcome {
+    let chunks = read
+        .chunks
+        .into_iter()
+        .map(|chunk| NewChunk {
+            text_hash: text_hash(read.title.as_deref(), &chunk),
+            chunk,
+            vector: None,
+        })
+        .collect();
+    FileOutcome {
+        file,
+        content_hash: read.content_hash,
+        kind: read.kind,
+        state: read.state,
+        reason: if read.state == FileState::Indexed { String::new() } else { read.reason },
+        title: read.title,
+        language: read.language,
+        warnings: read.warnings,
+        size: read.stamp.size,
+        modified_ns: read.stamp.modified_ns,
+        volume_id: read.stamp.volume_id,
+        chunks,
+    }
+}

@@ -1,0 +1,152 @@
+//! Reading one file: bytes → hash → parse (in a child process) → chunks. No database here.
+
+use std::{
+    fs::File,
+    io::{ErrorKind, Read as _},
+    path::Path,
+};
+
+use riddle_ingest::{ChunkOptions, ParseOutcome, ParserPool, chunk, kind_of};
+use riddle_types::{Chunk, Document, FileKind, FileState, TokenCounter};
+use riddle_watch::Stamp;
+
+use super::text::passage_text;
+use crate::stage;
+
+/// What became of a file.
+#[derive(Debug)]
+pub(crate) struct ReadFile {
+    /// BLAKE3 of the bytes; `None` when they could not be read.
+    pub(crate) content_hash: Option<[u8; 32]>,
+    pub(crate) kind: FileKind,
+    pub(crate) state: FileState,
+    /// Why, for states other than indexed.
+    pub(crate) reason: String,
+    pub(crate) title: Option<String>,
+    pub(crate) language: Option<String>,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) chunks: Vec<Chunk>,
+    /// As it was before the first byte was read: if the file changes meanwhile, the next scan sees a
+    /// difference and reads it again.
+    pub(crate) stamp: Stamp,
+}
+
+/// A file that was there in the scan and is gone now.
+#[derive(Debug)]
+pub(crate) struct Vanished;
+
+/// Reads, parses and chunks a file. Never fails: every problem is a state with a reason.
+pub(crate) fn read_file(
+    path: &Path,
+    max_bytes: u64,
+    pool: &ParserPool,
+    counter: &dyn TokenCounter,
+    options: &ChunkOptions,
+) -> Result<ReadFile, Vanished> {
+    let mut read = ReadFile {
+        content_hash: None,
+        kind: kind_of(path, &[]),
+        state: FileState::Failed,
+        reason: String::new(),
+        title: None,
+        language: None,
+        warnings: Vec::new(),
+        chunks: Vec::new(),
+        stamp: Stamp::default(),
+    };
+    let bytes = match read_bytes(path, max_bytes, &mut read) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return Ok(read),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Err(Vanished),
+        Err(error) => {
+            read.reason = format!("can not be read: {error}");
+            return Ok(read);
+        }
+    };
+    read.content_hash = Some(*blake3::hash(&bytes).as_bytes());
+    // Formats are told from the first bytes where the name does not tell.
+    const SNIFFED_BYTES: usize = 4096;
+    read.kind = kind_of(path, &bytes[..bytes.len().min(SNIFFED_BYTES)]);
+    if bytes.is_empty() {
+        read.state = FileState::NoText;
+        read.reason = "empty file".to_owned();
+        return Ok(read);
+    }
+    if read.kind == FileKind::Other {
+        read.state = FileState::Unsupported;
+        read.reason = "no parser for this format".to_owned();
+        return Ok(read);
+    }
+    let outcome = {
+        let _stage = stage::enter("parse");
+        pool.parse(path, read.kind, &bytes)
+    };
+    match outcome {
+        ParseOutcome::Parsed(document) => read.take(document, counter, options),
+        ParseOutcome::NoText { reason } => (read.state, read.reason) = (FileState::NoText, reason),
+        ParseOutcome::Unsupported { reason } => {
+            (read.state, read.reason) = (FileState::Unsupported, reason);
+        }
+        ParseOutcome::Failed { reason } => (read.state, read.reason) = (FileState::Failed, reason),
+    }
+    Ok(read)
+}
+
+impl ReadFile {
+    /// What a parsed file says, in chunks.
+    fn take(&mut self, document: Document, counter: &dyn TokenCounter, options: &ChunkOptions) {
+        self.chunks = chunk(&document, counter, options);
+        self.title = document.title;
+        self.language = document.language;
+        self.warnings = document.warnings;
+        if self.chunks.is_empty() {
+            self.state = FileState::NoText;
+            self.reason = "no text in it".to_owned();
+        } else {
+            self.state = FileState::Indexed;
+        }
+    }
+}
+
+/// The file's bytes, or `None` when its size forbids reading it (recorded in `read`).
+fn read_bytes(
+    path: &Path,
+    max_bytes: u64,
+    read: &mut ReadFile,
+) -> std::io::Result<Option<Vec<u8>>> {
+    let metadata = std::fs::symlink_metadata(path)?;
+    if !metadata.is_file() {
+        // It was a regular file in the scan; following what replaced it could leave the root.
+        (read.state, read.reason) = (FileState::Unsupported, "no longer a regular file".to_owned());
+        return Ok(None);
+    }
+    read.stamp = Stamp::of(&metadata);
+    let too_large = |read: &mut ReadFile| {
+        read.state = FileState::TooLarge;
+        read.reason = format!("larger than the limit of {} MiB", max_bytes >> 20);
+    };
+    if read.stamp.size > max_bytes {
+        too_large(read);
+        return Ok(None);
+    }
+    let file = File::open(path)?;
+    // What was put there in between may be a link that leads out of the root, or another file's text. The
+    // path is asked again, as a scan asks it: some file systems tell another number of an open file.
+    let now = std::fs::symlink_metadata(path)?;
+    if !now.is_file() || Stamp::of(&now).volume_id != read.stamp.volume_id {
+        return Err(std::io::Error::other("it was replaced while it was opened"));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(read.stamp.size).unwrap_or(0));
+    // One byte over the limit tells a file that grew since from one that just fits.
+    file.take(max_bytes + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > max_bytes {
+        too_large(read);
+        return Ok(None);
+    }
+    Ok(Some(bytes))
+}
+
+/// Identity of what an embedder sees of a chunk: equal text keeps its vector through edits and copies.
+pub(crate) fn text_hash(title: Option<&str>, chunk: &Chunk) -> [u8; 32] {
+    *blake3::hash(passage_text(title, &chunk.heading, &chunk.text).as_bytes()).as_bytes()
+}

@@ -1,0 +1,142 @@
+//! Calibrations of rerankers are made from recorded requests, and checked on others.
+
+use std::{ops::ControlFlow, path::PathBuf};
+
+use riddle_grating::{
+    Calibration, CalibrationOptions, ClusterPruning, Guarantee, Measured, Meets, Mode,
+    PruningPolicy, Trace, TraceRecorder, calibrate as learn, evaluate,
+};
+use serde::Serialize;
+
+use super::{
+    calibration::{file, fingerprint, keep},
+    card::RerankerCard,
+    rerank::open_engine,
+};
+use crate::{
+    contract::{Error, Pruning, RerankRequest, RerankSettings, Result},
+    home::Config,
+};
+
+/// A calibration that was made, and where it is kept.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Calibrated {
+    /// What was learned.
+    pub calibration: Calibration,
+    /// The file in the home.
+    pub file: PathBuf,
+}
+
+/// Runs the full forward on every request, learns from the layers' scores and keeps the result in the home,
+/// in the place of an earlier one. `progress` hears how many requests of how many are done; `Break` stops,
+/// and nothing is kept. `top_n` of the requests is not looked at.
+///
+/// # Errors
+/// As [`open_reranker`](super::open_reranker), requests that fail, a home that can not be written, and
+/// `None` when `progress` stopped it.
+pub fn calibrate(
+    config: &Config,
+    model: &str,
+    settings: &RerankSettings,
+    options: &CalibrationOptions,
+    requests: &[RerankRequest],
+    progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+) -> Result<Option<Calibrated>> {
+    let fingerprint = fingerprint(&config.model_dir(model)?)?;
+    let Some((name, traces)) = record(config, model, settings, requests, progress)? else {
+        return Ok(None);
+    };
+    let calibration = learn(&name, &fingerprint, &traces, options)
+        .map_err(|error| Error::BadRequest(error.to_string()))?;
+    let file = file(config, &fingerprint);
+    keep(&file, &calibration)?;
+    Ok(Some(Calibrated { calibration, file }))
+}
+
+/// Full forwards of all requests, and the model's name; `None` when `progress` stopped it.
+fn record(
+    config: &Config,
+    model: &str,
+    settings: &RerankSettings,
+    requests: &[RerankRequest],
+    progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+) -> Result<Option<(String, Vec<Trace>)>> {
+    let full = RerankSettings { mode: Mode::Off, pruning: Pruning::Never, ..settings.clone() };
+    let engine = open_engine(config, model, &full, 0, true)?;
+    let card = RerankerCard::read(&config.model_dir(model)?);
+    let mut traces: Vec<Trace> = Vec::with_capacity(requests.len());
+    for (number, request) in requests.iter().enumerate() {
+        if progress(number, requests.len()).is_break() {
+            return Ok(None);
+        }
+        if request.documents.is_empty() {
+            continue;
+        }
+        let texts: Vec<&str> = request.documents.iter().map(|it| it.text()).collect();
+        let mut recorder = TraceRecorder::default();
+        let failed = |error| Error::BadRequest(format!("request {}: {error}", number + 1));
+        let prior = request.prior(&card, settings);
+        engine.run_with_prior(&request.query, &texts, &prior, 1, &mut recorder).map_err(failed)?;
+        traces.push(recorder.into_trace(engine.num_layers(), None));
+    }
+    Ok(Some((riddle_types::Reranker::model(&engine).to_owned(), traces)))
+}
+
+/// What a calibration's promise is worth on requests that it has not seen.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CheckedPromise {
+    /// What pruning may change.
+    pub mode: Mode,
+    /// Size of the result.
+    pub top_k: usize,
+    /// What was asked for, as on the command line.
+    pub asked: String,
+    /// What happened on the new requests; `None` where the calibration can not promise it.
+    pub measured: Option<Measured>,
+}
+
+/// Runs the full forward on requests that the calibration was not made from, and replays on them what it
+/// chooses for `precision` (by the mean and by its lower bound) and for an error probability of
+/// 1 − `precision`. `None` when `progress` stopped it.
+///
+/// # Errors
+/// As [`calibrate`].
+pub fn check_calibration(
+    config: &Config,
+    model: &str,
+    settings: &RerankSettings,
+    calibration: &Calibration,
+    precision: f64,
+    requests: &[RerankRequest],
+    progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+) -> Result<Option<Vec<CheckedPromise>>> {
+    let Some((_, traces)) = record(config, model, settings, requests, progress)? else {
+        return Ok(None);
+    };
+    let mut promises = Vec::new();
+    for table in &calibration.tables {
+        let (mode, top_k) = (table.mode, table.top_k);
+        let clusters = |meets| {
+            let threshold = table.threshold_for(precision, meets)?.threshold?;
+            Some(Box::new(ClusterPruning::new(threshold)) as Box<dyn PruningPolicy>)
+        };
+        let probability = 1.0 - precision;
+        let bounded = table.bounded.policy_for(probability, Guarantee::Result);
+        let asked = [
+            (format!("--precision {precision}"), clusters(Meets::Mean)),
+            (format!("--precision {precision} --confident"), clusters(Meets::Bound)),
+            (
+                format!("--error-probability {probability:.3}"),
+                bounded.map(|it| Box::new(it) as Box<dyn PruningPolicy>),
+            ),
+        ];
+        for (asked, policy) in asked {
+            let measured = policy
+                .map(|policy| evaluate(&traces, &*policy, mode, top_k))
+                .transpose()
+                .map_err(|error| Error::BadRequest(error.to_string()))?;
+            promises.push(CheckedPromise { mode, top_k, asked, measured });
+        }
+    }
+    Ok(Some(promises))
+}

@@ -1,0 +1,297 @@
+//! Calibrations of rerankers: kept in the home, looked up by what the user wants.
+//!
+//! A calibration belongs to the model's files and not to its name: it lies in the home under the model's
+//! [`fingerprint`], because model folders may be read-only or checksummed, and a model that changes has none.
+
+use std::{
+    fs::File,
+    io::{Read as _, Seek as _, SeekFrom},
+    path::{Path, PathBuf},
+};
+
+use riddle_grating::{
+    BoundedError, CALIBRATION_VERSION, Calibration, ClusterPruning, Mode, NeverPrune, PruningPolicy,
+};
+
+use crate::{
+    contract::{Error, Pruning, RerankSettings, Result},
+    home::Config,
+};
+
+/// Bytes that are read at each place of a large file.
+const BLOCK: u64 = 64 << 10;
+
+/// Places of a large file that are read, evenly spread from the first byte to the last. Training moves every
+/// weight, so any of them tells two models apart; the first block alone would not, because the header of two
+/// models of one architecture is the same.
+const BLOCKS: u64 = 64;
+
+/// Files beside the weights that change scores.
+const BESIDE_WEIGHTS: [&str; 3] = ["config.json", "tokenizer.json", "tokenizer_config.json"];
+
+/// Endings of documents and of what the model store notes down, which change no score. Whatever else lies in
+/// a model's folder may be weights.
+const NO_WEIGHTS: [&str; 5] = ["md", "txt", "json", "toml", "lock"];
+
+/// Name of a calibration that came with a model, in its folder.
+const BESIDE_MODEL: &str = "calibration.json";
+
+/// The calibration of a model: the home's, else one that came with the model; `None` if nobody has made one of these
+/// files.
+///
+/// # Errors
+/// When there is no such model, or the calibration can not be read.
+pub fn calibration(config: &Config, model: &str) -> Result<Option<Calibration>> {
+    let dir = config.model_dir(model)?;
+    let fingerprint = fingerprint(&dir)?;
+    let own = file(config, &fingerprint);
+    let path = if own.exists() { own } else { dir.join(BESIDE_MODEL) };
+    let text = match std::fs::read(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(Error::Io { path, source }),
+    };
+    let broken = |why: String| {
+        Error::BadRequest(format!(
+            "{}: {why}: make it again with `riddle models calibrate {model} --requests FILE`",
+            path.display()
+        ))
+    };
+    // The version first: another one may have other fields.
+    let value: serde_json::Value =
+        serde_json::from_slice(&text).map_err(|error| broken(error.to_string()))?;
+    if value["version"] != CALIBRATION_VERSION {
+        return Err(broken("the calibration is of another version of riddle".to_owned()));
+    }
+    let calibration: Calibration =
+        serde_json::from_value(value).map_err(|error| broken(error.to_string()))?;
+    if calibration.fingerprint != fingerprint {
+        return Err(broken("the calibration is of another model".to_owned()));
+    }
+    Ok(Some(calibration))
+}
+
+/// The policy that settings ask for, for results of `top_k`.
+pub(crate) fn policy(
+    config: &Config,
+    model: &str,
+    settings: &RerankSettings,
+    top_k: usize,
+) -> Result<Box<dyn PruningPolicy>> {
+    let bad = |why: String| Err(Error::BadRequest(why));
+    match settings.pruning {
+        Pruning::Never if settings.mode != Mode::Off => bad(format!(
+            "mode {} prunes: say how much with --threshold, --precision or --error-probability, or use --mode off",
+            settings.mode
+        )),
+        Pruning::Never => Ok(Box::new(NeverPrune)),
+        Pruning::Threshold(threshold) => {
+            if !(threshold.is_finite() && threshold >= 0.0) {
+                return bad(format!("threshold {threshold} is not a number of 0 or more"));
+            }
+            Ok(Box::new(ClusterPruning::new(threshold)))
+        }
+        _ if settings.mode == Mode::Off => bad(
+            "mode off prunes nobody: add --mode set or --mode order to say what pruning may change"
+                .to_owned(),
+        ),
+        Pruning::Precision { .. } | Pruning::ErrorProbability { .. } => {
+            calibrated(config, model, settings, top_k)
+        }
+    }
+}
+
+fn calibrated(
+    config: &Config,
+    model: &str,
+    settings: &RerankSettings,
+    top_k: usize,
+) -> Result<Box<dyn PruningPolicy>> {
+    let mode = settings.mode;
+    let how = format!("`riddle models calibrate {model} --requests FILE`");
+    let Some(calibration) = calibration(config, model)? else {
+        return Err(Error::BadRequest(format!(
+            "{model} has no calibration that tells how to prune it: {how} makes one, --threshold does without"
+        )));
+    };
+    let Some(table) = calibration.table(mode, top_k) else {
+        let made: Vec<String> = calibration
+            .tables
+            .iter()
+            .map(|it| format!("mode {} top {}", it.mode, it.top_k))
+            .collect();
+        return Err(Error::BadRequest(format!(
+            "the calibration of {model} is for {}, not for mode {mode} top {top_k}: ask for one of those results, or make another with {how} --top-k {top_k}",
+            made.join(", ")
+        )));
+    };
+    let wanted = match settings.pruning {
+        Pruning::Precision { precision, meets } => {
+            if let Some(threshold) =
+                table.threshold_for(precision, meets).and_then(|it| it.threshold)
+            {
+                return Ok(Box::new(ClusterPruning::new(threshold)));
+            }
+            format!("no threshold keeps a precision of {precision}")
+        }
+        Pruning::ErrorProbability { probability, guarantee } => {
+            if let Some(policy) = table.bounded.policy_for(probability, guarantee) {
+                return Ok(Box::<BoundedError>::new(policy));
+            }
+            format!("an error probability of {probability} can not be promised")
+        }
+        Pruning::Never | Pruning::Threshold(_) => return Ok(Box::new(NeverPrune)),
+    };
+    Err(Error::BadRequest(format!(
+        "{wanted} in mode {mode} top {top_k} on the {} requests that {model} was calibrated with: ask for less, calibrate with more requests, or use --mode off",
+        calibration.queries
+    )))
+}
+
+pub(super) fn file(config: &Config, fingerprint: &str) -> PathBuf {
+    config.home.join("calibration").join(format!("{fingerprint}.json"))
+}
+
+/// Writes beside and renames: a reader sees the old one or the new one.
+pub(super) fn keep(path: &Path, calibration: &Calibration) -> Result<()> {
+    let io = |source| Error::Io { path: path.to_owned(), source };
+    let folder = path.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder).map_err(io)?;
+    let text = serde_json::to_vec(calibration).map_err(|error| io(error.into()))?;
+    let beside = path.with_extension(format!("json.{}", std::process::id()));
+    std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path)).map_err(|error| {
+        // What could not be put in place is of no use; the first error is the one that counts.
+        let _ = std::fs::remove_file(&beside);
+        io(error)
+    })
+}
+
+/// Identity of a model's files: BLAKE3 over names, sizes and contents of the configuration, the tokenizer and
+/// the weights, of files above 4 MiB a sample of 64 blocks of 64 KiB from the first byte to the last.
+///
+/// # Errors
+/// When a file can not be read.
+pub fn fingerprint(dir: &Path) -> Result<String> {
+    let io = |path: &Path| {
+        let path = path.to_owned();
+        move |source| Error::Io { path, source }
+    };
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(io(dir))? {
+        let entry = entry.map_err(io(dir))?;
+        let name = entry.file_name();
+        let ending = Path::new(&name).extension().and_then(|it| it.to_str()).unwrap_or("");
+        let weights = !NO_WEIGHTS.contains(&ending) && !name.as_encoded_bytes().starts_with(b".");
+        // Through links: stores link into their caches.
+        if (weights || BESIDE_WEIGHTS.iter().any(|it| name == *it)) && entry.path().is_file() {
+            names.push(name);
+        }
+    }
+    names.sort();
+    let mut hash = blake3::Hasher::new();
+    for name in names {
+        let path = dir.join(&name);
+        hash.update(&(name.len() as u64).to_le_bytes());
+        hash.update(name.as_encoded_bytes());
+        hash_file(&path, &mut hash).map_err(io(&path))?;
+    }
+    Ok(hash.finalize().to_hex()[..32].to_owned())
+}
+
+fn hash_file(path: &Path, hash: &mut blake3::Hasher) -> std::io::Result<()> {
+    let mut file = File::open(path)?;
+    let size = file.metadata()?.len();
+    hash.update(&size.to_le_bytes());
+    let mut block = Vec::with_capacity(BLOCK as usize);
+    let mut read = |at: u64| -> std::io::Result<()> {
+        file.seek(SeekFrom::Start(at))?;
+        block.clear();
+        (&mut file).take(BLOCK).read_to_end(&mut block)?;
+        hash.update(&block);
+        Ok(())
+    };
+    if size <= BLOCK * BLOCKS {
+        return (0..size.div_ceil(BLOCK)).try_for_each(|it| read(it * BLOCK));
+    }
+    // 128 bits: 63 times the size of a file may be more than 64 hold, on paper.
+    let place =
+        |it: u64| (u128::from(size - BLOCK) * u128::from(it) / u128::from(BLOCKS - 1)) as u64;
+    (0..BLOCKS).try_for_each(|it| read(place(it)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn model(weights: &[u8]) -> TempDir {
+        let dir = TempDir::new().expect("a temporary folder");
+        fs::write(dir.path().join("config.json"), "{}").expect("written");
+        fs::write(dir.path().join("model.safetensors"), weights).expect("written");
+        dir
+    }
+
+    #[test]
+    fn the_fingerprint_changes_with_what_changes_scores() {
+        let print = |dir: &TempDir| fingerprint(dir.path()).expect("a fingerprint");
+        let large = |at: usize| {
+            let mut bytes = vec![0u8; 5 << 20];
+            bytes[at] = 1;
+            bytes
+        };
+        let small = model(b"weights");
+        let before = print(&small);
+        assert_eq!(before, print(&model(b"weights")), "of the content, not of the folder");
+        assert_ne!(before, print(&model(b"weighty")));
+        assert_ne!(before, print(&model(b"weights ")));
+        // Neither a header alone nor a size.
+        assert_ne!(print(&model(&large(0))), print(&model(&large((5 << 20) - 1))));
+        fs::write(small.path().join("README.md"), "read me").expect("written");
+        fs::write(small.path().join(".riddle.json"), "{}").expect("written");
+        assert_eq!(before, print(&small));
+        fs::write(small.path().join("tokenizer.json"), "{}").expect("written");
+        assert_ne!(before, print(&small));
+        assert!(fingerprint(&small.path().join("nowhere")).is_err());
+    }
+
+    #[test]
+    fn what_is_asked_for_in_vain_is_told() {
+        let home = TempDir::new().expect("a temporary folder");
+        let config = Config::new(home.path());
+        let model = model(b"weights");
+        let name = model.path().to_str().expect("UTF-8");
+        let told = |mode, pruning, top_k| {
+            let settings = RerankSettings { mode, pruning, ..RerankSettings::default() };
+            match policy(&config, name, &settings, top_k) {
+                Ok(_) => "a policy".to_owned(),
+                Err(error) => error.to_string(),
+            }
+        };
+        let precision =
+            |precision| Pruning::Precision { precision, meets: riddle_grating::Meets::Mean };
+        assert!(told(Mode::Set, Pruning::Never, 10).contains("--threshold"));
+        assert!(told(Mode::Set, Pruning::Threshold(f32::NAN), 10).contains("NaN"));
+        assert!(told(Mode::Off, precision(0.9), 10).contains("--mode set"));
+        assert!(told(Mode::Set, precision(0.9), 10).contains("models calibrate"));
+        let fingerprint = fingerprint(model.path()).expect("a fingerprint");
+        let path = file(&config, &fingerprint);
+        fs::create_dir(path.parent().expect("a folder")).expect("made");
+        for (text, word) in [
+            ("{", "EOF"),
+            ("{\"version\": 99}", "another version"),
+            ("{\"version\": 1}", "missing"),
+        ] {
+            fs::write(&path, text).expect("written");
+            let told = told(Mode::Set, precision(0.9), 10);
+            assert!(told.contains(word) && told.contains("calibrate"), "{told}");
+        }
+        assert_eq!(told(Mode::Set, Pruning::Threshold(0.3), 10), "a policy");
+        // One that came with the model counts where the home has none.
+        fs::remove_file(&path).expect("removed");
+        fs::write(model.path().join(BESIDE_MODEL), "{\"version\": 99}").expect("written");
+        assert!(told(Mode::Set, precision(0.9), 10).contains("another version"));
+    }
+}

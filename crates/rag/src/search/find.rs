@@ -1,0 +1,333 @@
+//! What the indexes find: [`Assistant::find`] is quick, and its hits can be shown at once.
+
+use std::collections::HashMap;
+
+use riddle_catalog::ChunkRecord;
+use riddle_models::embedder_languages;
+use riddle_retrieval::{
+    CosineScale, Evidence, Fused, RRF_K, RankedList, fuse, keyword_shares, order_by_score,
+};
+use riddle_types::{ChunkId, EmbedRole, FileKind, Hit, Query, RankTrace, Retriever as _};
+
+use super::{
+    card::{embedder_name, foreign_language},
+    reader::Assistant,
+};
+use crate::{
+    contract::{
+        Error, IndexFreshness, Order, Result, SearchHit, SearchRequest, SearchResponse, StageLists,
+    },
+    home::{DEFAULT_EMBEDDER, status},
+    index::Foreground,
+    stage,
+};
+
+/// Longest query that is embedded and reranked, in characters; what follows is a pasted document.
+const MAX_QUERY_CHARS: usize = 20_000;
+
+/// What is said with a search of an index in which there is nothing.
+pub const NOTHING_YET: &str = "there is nothing in the index yet: `riddle index FOLDER` reads a folder, `riddle status` says what it found";
+
+/// What retrieval and fusion found for a query.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// The query, trimmed and within limits.
+    pub(super) query: String,
+    keyword: Vec<Hit>,
+    dense: Vec<Hit>,
+    pub(super) fused: Vec<(Fused, ChunkRecord)>,
+    /// What retrieval knows of each of `fused`.
+    pub(super) evidence: Vec<Evidence>,
+    order: Order,
+    notices: Vec<String>,
+    index: IndexFreshness,
+    resident_weight_bytes: u64,
+    /// Identity of the embedder and the query's vector, where meaning was searched.
+    pub(super) vector: Option<QueryVector>,
+}
+
+/// Identity of an embedder, and its vector of a query.
+pub(super) type QueryVector = (String, Vec<f32>);
+
+/// A candidate of the fused list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FoundCandidate {
+    /// The hit as it would be shown in fused order.
+    pub hit: SearchHit,
+    /// Format family of its file.
+    pub kind: FileKind,
+}
+
+impl Found {
+    /// Every candidate in fused order.
+    pub fn candidates(&self) -> Vec<FoundCandidate> {
+        self.fused
+            .iter()
+            .zip(1..)
+            .map(|((fused, record), rank)| FoundCandidate {
+                hit: hit(record, rank, fused.score, trace(fused, rank)),
+                kind: record.kind,
+            })
+            .collect()
+    }
+
+    /// Candidates from keywords, from vectors, and after fusion.
+    pub fn lengths(&self) -> (usize, usize, usize) {
+        (self.keyword.len(), self.dense.len(), self.fused.len())
+    }
+
+    /// The query as it was looked for.
+    pub fn query(&self) -> &str {
+        &self.query
+    }
+
+    /// The best `k` in fused order; `explain` adds the lists of every stage.
+    pub fn response(&self, k: usize, explain: bool) -> SearchResponse {
+        SearchResponse {
+            query: self.query.clone(),
+            hits: self.candidates().into_iter().take(k).map(|it| it.hit).collect(),
+            order: self.order.clone(),
+            notices: self.notices.clone(),
+            index: self.index.clone(),
+            resident_weight_bytes: self.resident_weight_bytes,
+            candidate_layers_share: None,
+            layers_run: None,
+            stages: explain.then(|| StageLists {
+                bm25: ids(&self.keyword),
+                dense: ids(&self.dense),
+                fused: self.fused.iter().map(|it| it.0.chunk.0).collect(),
+                ..StageLists::default()
+            }),
+        }
+    }
+}
+
+impl Assistant {
+    /// What both indexes find, fused.
+    ///
+    /// # Errors
+    /// An empty query, an unreadable index.
+    pub fn find(&self, request: &SearchRequest) -> Result<Found> {
+        let _first = Foreground::enter(&self.config.home);
+        let text = request.query.trim();
+        if text.is_empty() {
+            return Err(Error::BadRequest(
+                "the query is empty: type what you are looking for".to_owned(),
+            ));
+        }
+        let end = text.char_indices().nth(MAX_QUERY_CHARS).map_or(text.len(), |(at, _)| at);
+        let Lists { keyword, dense, fused, evidence, vector, foreign } =
+            self.retrieve(&text[..end], request)?;
+        let mut notices = self.notices.clone();
+        if fused.is_empty() && self.catalog.chunk_count()? == 0 {
+            notices.push(NOTHING_YET.to_owned());
+        }
+        if let (Some((embedder, _)), Some(language)) = (&vector, &foreign) {
+            let name = embedder_name(embedder);
+            notices.push(format!(
+                "keywords decide: {name} reads {}, and this is in another language ({language})",
+                embedder_languages(name).join(", ")
+            ));
+        }
+        let by_meaning = !dense.is_empty() || (self.vector.is_some() && self.embedder.is_used());
+        Ok(Found {
+            query: text[..end].to_owned(),
+            keyword,
+            dense,
+            fused,
+            evidence,
+            order: if by_meaning { Order::Fused } else { Order::Keyword },
+            notices,
+            index: status::freshness(&self.catalog)?,
+            resident_weight_bytes: self.embedder.resident_weight_bytes(),
+            vector,
+        })
+    }
+
+    /// What the scores of both retrievers say of every candidate.
+    fn evidence(
+        &self,
+        fused: &[Fused],
+        keyword: &[Hit],
+        keyword_limit: usize,
+        vector: Option<&QueryVector>,
+    ) -> Result<Vec<Evidence>> {
+        let shares = keyword_shares(keyword);
+        // What lies behind the end of a full list may be as good as its last; behind a short one there is nothing.
+        let full = keyword.last().filter(|_| keyword.len() >= keyword_limit);
+        let behind = full.map_or(0.0, |it| shares[&it.chunk]);
+        let vectors: HashMap<ChunkId, Vec<f32>> = match vector {
+            Some((embedder, _)) => {
+                let chunks: Vec<ChunkId> = fused.iter().map(|it| it.chunk).collect();
+                self.catalog.vectors_of(embedder, &chunks)?.into_iter().collect()
+            }
+            None => HashMap::new(),
+        };
+        let of = |it: &Fused| Evidence {
+            keyword: Some(shares.get(&it.chunk).copied().unwrap_or(behind)),
+            cosine: vector.and_then(|(_, query)| Some(cosine(query, vectors.get(&it.chunk)?))),
+        };
+        Ok(fused.iter().map(of).collect())
+    }
+
+    /// Keyword and vector retrieval side by side, fused.
+    // Long: the two retrievals and what is made of their lists share six values.
+    fn retrieve(&self, text: &str, request: &SearchRequest) -> Result<Lists> {
+        let mut query = Query { text: text.to_owned(), ..Query::default() };
+        if !request.filter.is_empty() {
+            query.allowed = Some(self.catalog.chunks_matching(&request.filter)?);
+        }
+        let (keyword_limit, vector_limit) =
+            (request.keyword_candidates.max(request.k), request.vector_candidates.max(request.k));
+        // Spans of the other thread belong to the same subscriber, which may be local to this thread.
+        let subscriber = tracing::dispatcher::get_default(Clone::clone);
+        let (keyword, dense) = std::thread::scope(|scope| {
+            let by_keyword = scope.spawn(|| {
+                tracing::dispatcher::with_default(&subscriber, || {
+                    let Some(reader) = &self.keyword else { return Ok(Vec::new()) };
+                    let _stage = stage::enter("bm25");
+                    reader
+                        .retrieve(&query, &request.filter, keyword_limit)
+                        .map_err(Error::stage("keyword search"))
+                })
+            });
+            let dense = self.by_vector(&query, request, vector_limit);
+            let keyword = by_keyword.join().unwrap_or_else(|_| {
+                Err(Error::BadRequest("the keyword search failed: this is a bug".to_owned()))
+            });
+            (keyword, dense)
+        });
+        let (keyword, (dense, vector)) = (keyword?, dense?);
+        let _stage = stage::enter("fuse");
+        let merged = |weight: f32| {
+            let lists =
+                [RankedList { hits: &keyword, weight: 1.0 }, RankedList { hits: &dense, weight }];
+            fuse(&lists, RRF_K, keyword.len() + dense.len())
+        };
+        let mut order = merged(1.0);
+        let wanted: Vec<ChunkId> = order.iter().map(|it| it.chunk).collect();
+        // A chunk that is gone from the catalog no longer answers, whatever an index still holds.
+        let mut records: HashMap<ChunkId, ChunkRecord> =
+            self.catalog.chunk_records(&wanted)?.into_iter().map(|it| (it.id, it)).collect();
+        let mut foreign = None;
+        if let Some((embedder, _)) = &vector {
+            let languages = embedder_languages(embedder_name(embedder));
+            // Those of the keywords, of which a model that can not read the language knows nothing.
+            let passages =
+                keyword.iter().filter_map(|it| Some(records.get(&it.chunk)?.text.as_str()));
+            foreign = foreign_language(languages, text, passages);
+        }
+        if foreign.is_some() {
+            order = merged(FILLING_UP);
+        }
+        order.retain(|it| records.contains_key(&it.chunk));
+        let mut evidence = self.evidence(&order, &keyword, keyword_limit, vector.as_ref())?;
+        if let (Some((embedder, _)), None) = (&vector, &foreign) {
+            order_by_score(&mut order, &mut evidence, cosine_scale(embedder));
+        }
+        let limit = request.fused_candidates.max(request.k);
+        evidence.truncate(limit);
+        let fused = order
+            .into_iter()
+            .take(limit)
+            .filter_map(|it| Some((records.remove(&it.chunk)?, it)))
+            .map(|(a, b)| (b, a))
+            .collect();
+        Ok(Lists { keyword, dense, fused, evidence, vector, foreign })
+    }
+
+    fn by_vector(
+        &self,
+        query: &Query,
+        request: &SearchRequest,
+        limit: usize,
+    ) -> Result<(Vec<Hit>, Option<QueryVector>)> {
+        let Some(reader) = &self.vector else { return Ok((Vec::new(), None)) };
+        let (id, vector) = {
+            let _stage = stage::enter("embed");
+            let Some(embedder) = self.embedder.get(&self.config)? else {
+                return Ok((Vec::new(), None));
+            };
+            let vectors = embedder
+                .embed(&[&query.text], EmbedRole::Query)
+                .map_err(Error::stage("embedding"))?;
+            (embedder.id().to_owned(), vectors.into_iter().next())
+        };
+        let _stage = stage::enter("vector");
+        let query = Query { vector: vector.clone(), ..query.clone() };
+        let hits = reader
+            .retrieve(&query, &request.filter, limit)
+            .map_err(Error::stage("vector search"))?;
+        Ok((hits, vector.map(|it| (id, it))))
+    }
+}
+
+/// What retrieval found.
+struct Lists {
+    keyword: Vec<Hit>,
+    dense: Vec<Hit>,
+    /// Both fused, with what the catalog knows.
+    fused: Vec<(Fused, ChunkRecord)>,
+    /// What retrieval knows of each of them.
+    evidence: Vec<Evidence>,
+    vector: Option<QueryVector>,
+    /// The language of query or passages, if the embedder does not read it.
+    foreign: Option<String>,
+}
+
+/// Weight of a list that moves nobody in the other: it breaks ties and stands below.
+const FILLING_UP: f32 = 1e-3;
+
+/// Weight of a cosine of the default embedder beside a share of the best BM25 score: fitted on twelve kinds of
+/// development sets, each kind left out in turn (docs/BENCHMARKS.md).
+const COSINE_WEIGHT: f32 = 1.5;
+
+/// Weight of cosines of embedders that nothing is known of, spread over 0 to 1. Fitted on the same sets with the
+/// default embedder's cosines treated so.
+const SPREAD_WEIGHT: f32 = 0.5;
+
+/// How the cosines of an embedder are read.
+fn cosine_scale(embedder: &str) -> CosineScale {
+    if embedder_name(embedder) == DEFAULT_EMBEDDER {
+        CosineScale::Known(COSINE_WEIGHT)
+    } else {
+        CosineScale::Spread(SPREAD_WEIGHT)
+    }
+}
+
+/// Cosine of two vectors; 0 where one has no length.
+fn cosine(a: &[f32], b: &[f32]) -> f32 {
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+    let norm = (dot(a, a) * dot(b, b)).sqrt();
+    if norm > 0.0 { dot(a, b) / norm } else { 0.0 }
+}
+
+fn ids(hits: &[Hit]) -> Vec<u64> {
+    hits.iter().map(|it| it.chunk.0).collect()
+}
+
+pub(super) fn trace(fused: &Fused, rank: u32) -> RankTrace {
+    let rank_in = |list: usize| fused.ranks.get(list).copied().flatten();
+    RankTrace {
+        bm25_rank: rank_in(0),
+        vector_rank: rank_in(1),
+        fused_rank: Some(rank),
+        decided_at_layer: None,
+    }
+}
+
+pub(super) fn hit(record: &ChunkRecord, rank: u32, score: f32, trace: RankTrace) -> SearchHit {
+    let name = || record.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    SearchHit {
+        rank,
+        title: record.title.clone().filter(|it| !it.is_empty()).unwrap_or_else(name),
+        path: record.path.to_string_lossy().into_owned(),
+        heading: record.heading.clone(),
+        text: record.text.clone(),
+        location: record.location.clone(),
+        score,
+        trace,
+        modified: record.modified,
+        chunk: record.id.0,
+    }
+}

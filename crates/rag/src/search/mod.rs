@@ -1,0 +1,21 @@
+//! Searching: what the indexes find, and the order that a reranker puts it in.
+
+mod calibrate;
+mod calibration;
+mod card;
+mod excerpt;
+mod find;
+mod reader;
+mod replay;
+mod rerank;
+mod settle;
+
+pub use calibrate::{Calibrated, CheckedPromise, calibrate, check_calibration};
+pub use calibration::{calibration, fingerprint};
+pub use excerpt::{Marked, excerpt, marked};
+pub use find::{Found, FoundCandidate, NOTHING_YET};
+pub use reader::Assistant;
+pub use replay::{ReplayDetail, replay_detail};
+pub(crate) use rerank::open_engine;
+pub use rerank::{PriorReranker, RequestReranker, open_reranker, replay_trace};
+pub use settle::{RerankRun, Settled};

@@ -1,0 +1,243 @@
+//! The query side: search and ask, on what was last committed, while indexing goes on elsewhere.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use riddle_catalog::{Catalog, ChunkRecord};
+use riddle_grating::Engine;
+use riddle_retrieval::{KeywordReader, VectorReader};
+use riddle_types::ChunkId;
+
+use super::{card::RerankerCard, rerank::open_engine};
+use crate::{
+    contract::{Error, RerankChoice, RerankSettings, Result, SearchRequest, Status, StatusRequest},
+    home::{
+        Config,
+        embedder::{self, Slot},
+        indexes::CatalogVectors,
+        local::LocalSlot,
+        settings::{EMBEDDED_WITH, configured_reranker, wanted_embedder},
+        status,
+    },
+};
+
+/// The reading side of a home; any number at a time.
+pub struct Assistant {
+    pub(crate) config: Config,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) keyword: Option<KeywordReader>,
+    pub(crate) vector: Option<VectorReader>,
+    pub(crate) embedder: Slot,
+    /// The last reranker used stays open, with the settings it was opened with.
+    engine: Mutex<Option<OpenEngine>>,
+    pub(crate) local: LocalSlot,
+    pub(crate) notices: Vec<String>,
+}
+
+#[derive(Clone)]
+pub(crate) struct OpenEngine {
+    pub(crate) name: String,
+    pub(crate) settings: RerankSettings,
+    /// Results it was opened for: a calibration is made for a certain number.
+    top_k: usize,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) card: Arc<RerankerCard>,
+}
+
+impl std::fmt::Debug for Assistant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Assistant").field("home", &self.config.home).finish_non_exhaustive()
+    }
+}
+
+impl Assistant {
+    /// Opens a home for searching. What is missing or damaged makes a part of it blind, and is said with
+    /// every response.
+    ///
+    /// # Errors
+    /// [`Error::NothingIndexed`] without a catalog; a catalog that can not be read; a damaged model.
+    pub fn open(config: Config) -> Result<Assistant> {
+        Assistant::open_knowing(config, None)
+    }
+
+    /// `known` is the embedder that the home had a moment ago: one that is the same still is not opened just to
+    /// see that.
+    fn open_knowing(config: Config, known: Option<&Slot>) -> Result<Assistant> {
+        let catalog = match Catalog::open_read_only(&config.catalog()) {
+            Ok(catalog) => Arc::new(catalog),
+            Err(riddle_catalog::Error::Missing { .. }) => {
+                return Err(Error::NothingIndexed { home: config.home.clone() });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let mut notices = Vec::new();
+        let keyword = match KeywordReader::open(&config.keyword_index()) {
+            Ok(reader) => Some(reader),
+            Err(error) => {
+                if catalog.chunk_count()? > 0 {
+                    notices.push(format!("keywords are not searched: {error}"));
+                }
+                None
+            }
+        };
+        let active = catalog.active_embedder()?;
+        let embedded_with = catalog.setting(EMBEDDED_WITH)?;
+        let slot = match (&active, &embedded_with) {
+            (Some(active), Some(name)) => match known.and_then(|it| it.still(name, &active.id)) {
+                Some(slot) => Some(slot),
+                None => embedder::open(&config, name)?.map(|it| Slot::of(name, it)),
+            },
+            _ => None,
+        };
+        let mut assistant = Assistant {
+            config,
+            catalog,
+            keyword,
+            vector: None,
+            embedder: Slot::none(),
+            engine: Mutex::new(None),
+            local: LocalSlot::default(),
+            notices,
+        };
+        match (active, slot) {
+            (Some(active), Some(slot)) if slot.is_of(&active.id) => {
+                assistant.open_vectors(&active.id)?;
+                assistant.embedder = slot;
+            }
+            (Some(active), Some(_)) => assistant.notices.push(format!(
+                "only keywords are searched: the vectors were made by {}, and another embedder is being introduced: run `riddle index`",
+                active.id
+            )),
+            (Some(active), None) => assistant.notices.push(format!(
+                "only keywords are searched: the model that made the vectors ({}) is not installed: `riddle models pull` fetches it",
+                active.id
+            )),
+            (None, _) => {
+                let wanted = wanted_embedder(&assistant.catalog)?;
+                assistant.notices.push(embedder::missing_notice(&wanted));
+            }
+        }
+        Ok(assistant)
+    }
+
+    fn open_vectors(&mut self, embedder: &str) -> Result<()> {
+        let source = CatalogVectors::of(&self.catalog, embedder);
+        match VectorReader::open(&self.config.vector_index(embedder), embedder, source) {
+            Ok(reader) => self.vector = Some(reader),
+            Err(error) if self.catalog.chunk_count()? > 0 => {
+                self.notices.push(format!("meaning is not searched: {error}"));
+            }
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
+    /// A fresh look at the home, at what was last committed; the reranker that is open stays open.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn reopen(&self) -> Result<Assistant> {
+        let mut fresh = Assistant::open_knowing(self.config.clone(), Some(&self.embedder))?;
+        let open = self.engine.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        *fresh.engine.lock().unwrap_or_else(PoisonError::into_inner) = open;
+        fresh.local = self.local.clone();
+        Ok(fresh)
+    }
+
+    /// Opens the embedder and the reranker that a search with these settings would use, so that it does not
+    /// wait for them.
+    ///
+    /// # Errors
+    /// When one can not be opened.
+    pub fn warm(&self, request: &SearchRequest) -> Result<()> {
+        self.embedder.get(&self.config)?;
+        self.reranker(request).map(|_| ())
+    }
+
+    /// Lets the models go: the next search opens them again.
+    pub fn release_models(&self) {
+        self.embedder.release();
+        self.release_reranker();
+        self.local.release();
+    }
+
+    /// Lets the reranker go.
+    pub fn release_reranker(&self) {
+        *self.engine.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Bytes of model weights in memory now.
+    pub fn resident_weight_bytes(&self) -> u64 {
+        let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
+        let engine = engine.as_ref().map_or(0, |it| it.engine.resident_weight_bytes());
+        engine + self.embedder.resident_weight_bytes() + self.local.resident_weight_bytes()
+    }
+
+    /// The reranker that the home is set to use: the one that comes with the program unless told otherwise.
+    ///
+    /// # Errors
+    /// When the catalog can not be read.
+    pub fn configured_reranker(&self) -> Result<Option<String>> {
+        configured_reranker(&self.catalog)
+    }
+
+    pub(crate) fn reranker(&self, request: &SearchRequest) -> Result<Option<OpenEngine>> {
+        let name = match &request.rerank {
+            RerankChoice::Off => return Ok(None),
+            RerankChoice::Model(name) => name.clone(),
+            RerankChoice::Configured => match self.configured_reranker()? {
+                Some(name) => name,
+                None => return Ok(None),
+            },
+        };
+        let settings = &request.rerank_settings;
+        let mut open = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = |it: &&OpenEngine| {
+            // What the prior counts is not the engine's.
+            let settings =
+                RerankSettings { prior_scale: it.settings.prior_scale, ..settings.clone() };
+            let same = it.name == name && it.settings == settings;
+            same && (it.top_k == request.k || !settings.pruning.is_calibrated())
+        };
+        if let Some(open) = open.as_ref().filter(fits) {
+            return Ok(Some(open.clone()));
+        }
+        let (k, explain) = (request.k, request.explain);
+        let engine = Arc::new(open_engine(&self.config, &name, settings, k, explain)?);
+        let card = Arc::new(RerankerCard::read(&self.config.model_dir(&name)?));
+        let settings = settings.clone();
+        let opened = OpenEngine { name, settings, top_k: k, engine, card };
+        *open = Some(opened.clone());
+        Ok(Some(opened))
+    }
+
+    /// The state of the home.
+    ///
+    /// # Errors
+    /// When the catalog can not be read.
+    pub fn status(&self, request: StatusRequest) -> Result<Status> {
+        status::status(&self.config, &self.catalog, request)
+    }
+
+    /// Where chunks come from, in order: the path below their root with `/` between folders, or the
+    /// document's id in a collection; `None` for chunks that are gone.
+    ///
+    /// # Errors
+    /// When the catalog can not be read.
+    pub fn documents_of(&self, chunks: &[u64]) -> Result<Vec<Option<String>>> {
+        let roots = self.catalog.roots()?;
+        let ids: Vec<ChunkId> = chunks.iter().copied().map(ChunkId).collect();
+        let records: HashMap<ChunkId, ChunkRecord> =
+            self.catalog.chunk_records(&ids)?.into_iter().map(|it| (it.id, it)).collect();
+        let name = |id: &ChunkId| {
+            let path = &records.get(id)?.path;
+            let root = roots.iter().find(|it| path.starts_with(&it.path))?;
+            let below = path.strip_prefix(&root.path).ok()?;
+            let parts: Vec<_> = below.iter().map(|it| it.to_string_lossy()).collect();
+            Some(parts.join("/"))
+        };
+        Ok(ids.iter().map(name).collect())
+    }
+}

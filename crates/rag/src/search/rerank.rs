@@ -1,0 +1,245 @@
+//! Rerankers by name, and the engine alone.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Instant};
+
+use riddle_grating::{
+    ClusterPruning, Engine, EngineOptions, Mode, NeverPrune, PruningPolicy, Replay, Trace, replay,
+};
+use riddle_retrieval::Evidence;
+use riddle_types::{LayerObserver, Reranker};
+
+use super::{calibration, card::RerankerCard};
+use crate::{
+    contract::{
+        Error, RerankDocument, RerankRequest, RerankResponse, RerankResult, RerankSettings, Result,
+    },
+    home::Config,
+};
+
+/// Opens a reranker by name in the model store or by directory; `top_k` results will be asked for, which
+/// matters to pruning that is calibrated and to nothing else.
+///
+/// # Errors
+/// When there is no such model, it can not be used, a setting makes no sense, or the model is not calibrated
+/// for what the settings ask.
+pub fn open_reranker(
+    config: &Config,
+    name: &str,
+    settings: &RerankSettings,
+    top_k: usize,
+) -> Result<Box<dyn Reranker>> {
+    Ok(Box::new(open_engine(config, name, settings, top_k, false)?))
+}
+
+/// Opens the engine; `trace` asks for scores after every layer.
+pub(crate) fn open_engine(
+    config: &Config,
+    name: &str,
+    settings: &RerankSettings,
+    top_k: usize,
+    trace: bool,
+) -> Result<Engine> {
+    let dir = config.model_dir(name)?;
+    let policy = calibration::policy(config, name, settings, top_k)?;
+    let embedding_rows = settings.embedding_rows;
+    let options = EngineOptions {
+        mode: settings.mode,
+        pruning: riddle_grating::Pruning::Never,
+        window: settings.window,
+        micro_batch_tokens: settings.micro_batch_tokens,
+        embedding_rows: embedding_rows.unwrap_or(EngineOptions::default().embedding_rows),
+        threads: settings.threads.unwrap_or(config.threads),
+        max_tokens: settings.max_tokens,
+        memory_budget: settings.memory_budget,
+        hidden_on_disk: settings.hidden_on_disk,
+        spill_dir: spill_dir(config),
+        direct_io: settings.direct_io,
+        share_prefix: !settings.separate_prefixes,
+        arithmetic: settings.arithmetic,
+        instruction: settings.instruction.clone(),
+        scores_every_layer: trace,
+    };
+    Engine::with_policy(&dir, options, policy).map_err(|error| match error {
+        riddle_grating::Error::BadOption(why) => Error::BadRequest(why),
+        other => Error::BadModel { dir, source: Box::new(other) },
+    })
+}
+
+/// Where hidden states go when they do not fit: into the home, since the system's folder for temporary files
+/// often lies in memory. Nothing is made there before the home itself is.
+fn spill_dir(config: &Config) -> Option<PathBuf> {
+    config.home.is_dir().then(|| config.home.clone())
+}
+
+/// What a recorded run (mode off, scores after every layer) would have returned under cluster pruning at
+/// `threshold` (`None`: in full) and what it would have computed. Nothing is computed now.
+///
+/// # Errors
+/// When the trace is not of such a run.
+pub fn replay_trace(
+    trace: &Trace,
+    threshold: Option<f32>,
+    mode: Mode,
+    top_k: usize,
+) -> Result<Replay> {
+    let policy: Box<dyn PruningPolicy> = match threshold {
+        Some(threshold) => Box::new(ClusterPruning::new(threshold)),
+        None => Box::new(NeverPrune),
+    };
+    replay(trace, &*policy, mode, top_k).map_err(|error| Error::BadRequest(error.to_string()))
+}
+
+/// The engine alone: requests in, the best documents of each out. Weights stay in memory from one request to the next.
+#[derive(Debug)]
+pub struct RequestReranker<'a> {
+    config: &'a Config,
+    model: &'a str,
+    settings: &'a RerankSettings,
+    raw_scores: bool,
+    card: RerankerCard,
+    /// The engine, and how many results it prunes for.
+    open: Option<(usize, Engine)>,
+}
+
+impl<'a> RequestReranker<'a> {
+    /// Finds the model; its weights are read when the first request comes.
+    ///
+    /// # Errors
+    /// When there is no such model.
+    pub fn new(
+        config: &'a Config,
+        model: &'a str,
+        settings: &'a RerankSettings,
+        raw_scores: bool,
+    ) -> Result<RequestReranker<'a>> {
+        let card = RerankerCard::read(&config.model_dir(model)?);
+        Ok(RequestReranker { config, model, settings, raw_scores, card, open: None })
+    }
+
+    /// Reranks. The first request opens the model, and so does one for another number of results, because a calibrated
+    /// threshold holds for one number.
+    ///
+    /// # Errors
+    /// As [`open_reranker`], and [`Error::Stage`] for what the run itself reports, after which other requests
+    /// can be answered.
+    pub fn rerank(
+        &mut self,
+        request: &RerankRequest,
+        observer: &mut dyn LayerObserver,
+    ) -> Result<RerankResponse> {
+        let started = Instant::now();
+        let texts: Vec<&str> = request.documents.iter().map(|it| it.text()).collect();
+        let top_n = request.top_n.unwrap_or(texts.len());
+        let (_, engine) = match self.open.take() {
+            Some(open) if open.0 == top_n => self.open.insert(open),
+            _ => {
+                let engine = open_engine(self.config, self.model, self.settings, top_n, true)?;
+                self.open.insert((top_n, engine))
+            }
+        };
+        let prior = request.prior(&self.card, self.settings);
+        let outcome = engine
+            .rerank_with_prior(&request.query, &texts, &prior, top_n, observer)
+            .map_err(Error::stage("reranking"))?;
+        let stats = outcome.stats;
+        let results = outcome.ranked.iter().map(|ranked| RerankResult {
+            index: ranked.index,
+            id: request.documents[ranked.index].id().cloned(),
+            relevance_score: if self.raw_scores { ranked.raw_score } else { ranked.score },
+            decided_at_layer: ranked.decided_at_layer,
+        });
+        Ok(RerankResponse {
+            model: engine.model().to_owned(),
+            results: results.collect(),
+            threshold: engine.threshold(),
+            layers_run: stats.layers_run,
+            timings_ms: BTreeMap::from([
+                ("tokenize", stats.tokenize_ms),
+                ("forward", stats.forward_ms),
+                ("io_wait", stats.io_wait_ms),
+                ("total", started.elapsed().as_secs_f64() * 1e3),
+            ]),
+            plan: stats.plan,
+            shared_prefix_tokens: stats.shared_prefix_tokens,
+            memory: BTreeMap::from([
+                ("resident_weight_bytes", stats.resident_weight_bytes),
+                ("scratch_bytes", stats.scratch_bytes),
+            ]),
+        })
+    }
+}
+
+impl RerankRequest {
+    /// The retrieval prior that the request's own cosines and keyword shares make.
+    pub(crate) fn prior(&self, card: &RerankerCard, settings: &RerankSettings) -> Vec<f32> {
+        let evidence: Vec<Evidence> = self.documents.iter().map(RerankDocument::evidence).collect();
+        card.prior_of_any(settings.prior_scale, &evidence)
+    }
+}
+
+/// A reranker and what its card makes of cosines.
+pub struct PriorReranker {
+    /// The engine.
+    pub reranker: Box<dyn Reranker>,
+    card: RerankerCard,
+    scale: Option<f32>,
+}
+
+impl PriorReranker {
+    /// Opens it as [`open_reranker`] does; `every_layer`: with scores after every layer, for who observes them.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open(
+        config: &Config,
+        name: &str,
+        settings: &RerankSettings,
+        top_k: usize,
+        every_layer: bool,
+    ) -> Result<PriorReranker> {
+        Ok(PriorReranker {
+            reranker: Box::new(open_engine(config, name, settings, top_k, every_layer)?),
+            card: RerankerCard::read(&config.model_dir(name)?),
+            scale: settings.prior_scale,
+        })
+    }
+
+    /// The retrieval prior of candidates with these cosines, by whichever embedder the caller answers for; empty
+    /// for a model without one.
+    pub fn prior(&self, cosines: &[Option<f32>]) -> Vec<f32> {
+        let of = |&cosine: &Option<f32>| Evidence { keyword: None, cosine };
+        let evidence: Vec<Evidence> = cosines.iter().map(of).collect();
+        self.card.prior_of_any(self.scale, &evidence)
+    }
+}
+
+impl std::fmt::Debug for PriorReranker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PriorReranker").field("card", &self.card).finish_non_exhaustive()
+    }
+}
+
+impl RerankDocument {
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            RerankDocument::Text(text) | RerankDocument::Named { text, .. } => text,
+        }
+    }
+
+    /// What the caller knows of it.
+    fn evidence(&self) -> Evidence {
+        match self {
+            RerankDocument::Text(_) => Evidence::default(),
+            RerankDocument::Named { cosine, keyword, .. } => {
+                Evidence { keyword: *keyword, cosine: *cosine }
+            }
+        }
+    }
+
+    fn id(&self) -> Option<&serde_json::Value> {
+        match self {
+            RerankDocument::Text(_) => None,
+            RerankDocument::Named { id, .. } => id.as_ref(),
+        }
+    }
+}

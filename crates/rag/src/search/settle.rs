@@ -1,0 +1,231 @@
+//! What the reranker makes of what was found: [`Assistant::settle`] puts hits in their final order and can be stopped
+//! after every layer. [`Assistant::search`] finds and settles.
+
+use std::{
+    ops::ControlFlow,
+    sync::{Arc, atomic::AtomicBool},
+};
+
+use riddle_grating::{Engine, Trace};
+use riddle_types::{
+    LayerEvent, LayerObserver, RankTrace, RerankStats, Reranker as _, SilentObserver,
+};
+
+use super::{
+    find::{Found, hit, trace},
+    reader::Assistant,
+};
+use crate::{
+    contract::{Error, Order, RerankChoice, Result, SearchRequest, SearchResponse},
+    home::settings::RERANKER_SETTING,
+    index::{Foreground, passage_text},
+    stage,
+};
+
+/// What the reranker did.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RerankRun {
+    /// Its name.
+    pub model: String,
+    /// Dispersion threshold of the pruning, given or calibrated.
+    pub threshold: Option<f32>,
+    /// Cost of the run.
+    pub stats: RerankStats,
+    /// What was known of each candidate before; empty without a retrieval prior.
+    pub prior: Vec<f32>,
+    /// Who was dropped by that alone, before the first layer.
+    pub dropped_unread: Vec<usize>,
+    /// Its layers; candidate indexes are places in the fused list.
+    pub layers: Vec<LayerEvent>,
+    /// Indexes of the result, best first.
+    pub ranked: Vec<usize>,
+}
+
+impl RerankRun {
+    /// The run as a trace, for [`replay_trace`](super::replay_trace).
+    pub fn trace(&self) -> Trace {
+        Trace {
+            num_layers: self.stats.num_layers,
+            threshold: self.threshold,
+            prior: self.prior.clone(),
+            dropped_unread: self.dropped_unread.clone(),
+            layers: self.layers.clone(),
+        }
+    }
+}
+
+/// A search that has come to its end.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settled {
+    /// What the user sees.
+    pub response: SearchResponse,
+    /// What the reranker did, if one was used.
+    pub run: Option<RerankRun>,
+}
+
+impl Assistant {
+    /// Searches.
+    ///
+    /// # Errors
+    /// An empty query, an unreadable index, a reranker that can not be used.
+    pub fn search(&self, request: &SearchRequest) -> Result<SearchResponse> {
+        self.search_observed(request, &mut SilentObserver)
+    }
+
+    /// Searches, with the reranker's layers shown to an observer, which may stop it.
+    ///
+    /// # Errors
+    /// As [`search`](Self::search).
+    pub fn search_observed(
+        &self,
+        request: &SearchRequest,
+        observer: &mut dyn LayerObserver,
+    ) -> Result<SearchResponse> {
+        let _total = stage::enter("total");
+        let found = self.find(request)?;
+        let mut settled = self.settle(&found, request, observer)?;
+        settled.response.query.clone_from(&request.query);
+        Ok(settled.response)
+    }
+
+    /// The final order of what was found: the reranker's, or the fused one where none is used.
+    ///
+    /// # Errors
+    /// A reranker that can not be used, or that the observer stopped.
+    pub fn settle(
+        &self,
+        found: &Found,
+        request: &SearchRequest,
+        observer: &mut dyn LayerObserver,
+    ) -> Result<Settled> {
+        let _first = Foreground::enter(&self.config.home);
+        let mut response = found.response(request.k, request.explain);
+        let opened = match self.reranker(request) {
+            // Nobody has chosen it, so nobody shall find nothing because of it.
+            Err(error) if self.is_default_reranker(request)? => {
+                response.notices.push(format!("not reranked: {error}"));
+                None
+            }
+            other => other?,
+        };
+        let Some(opened) = opened else {
+            return Ok(Settled { response, run: None });
+        };
+        let passages = found.fused.iter().map(|it| it.1.text.as_str());
+        if let Some(language) = opened.card.foreign_language(&found.query, passages) {
+            response.notices.push(format!(
+                "not reranked: {} was trained on {}, and this is in another language ({language})",
+                opened.engine.model(),
+                opened.card.languages.join(", ")
+            ));
+            return Ok(Settled { response, run: None });
+        }
+        let embedder = found.vector.as_ref().map_or("", |it| it.0.as_str());
+        let scale = request.rerank_settings.prior_scale;
+        let prior = opened.card.prior(embedder, scale, &found.evidence);
+        let run = reranked(found, request.k, &opened.engine, &prior, observer, &mut response)?;
+        Ok(Settled { response, run: Some(run) })
+    }
+
+    /// Layers of the reranker that [`settle`](Self::settle) would use, which is opened for that; 0 without one, and
+    /// where the default one can not be used.
+    ///
+    /// # Errors
+    /// When it can not be opened.
+    pub fn reranker_layers(&self, request: &SearchRequest) -> Result<u32> {
+        match self.reranker(request) {
+            Err(_) if self.is_default_reranker(request)? => Ok(0),
+            other => Ok(other?.map_or(0, |it| it.engine.num_layers())),
+        }
+    }
+
+    /// Whether [`settle`](Self::settle) would rerank.
+    ///
+    /// # Errors
+    /// When the settings can not be read.
+    pub fn would_rerank(&self, request: &SearchRequest) -> Result<bool> {
+        Ok(match request.rerank {
+            RerankChoice::Off => false,
+            RerankChoice::Model(_) => true,
+            RerankChoice::Configured => self.configured_reranker()?.is_some(),
+        })
+    }
+
+    fn is_default_reranker(&self, request: &SearchRequest) -> Result<bool> {
+        let chosen = request.rerank != RerankChoice::Configured;
+        Ok(!chosen && self.catalog.setting(RERANKER_SETTING)?.is_none())
+    }
+}
+
+/// Runs the reranker over everything found and puts its order into the response.
+fn reranked(
+    found: &Found,
+    k: usize,
+    engine: &Arc<Engine>,
+    prior: &[f32],
+    observer: &mut dyn LayerObserver,
+    response: &mut SearchResponse,
+) -> Result<RerankRun> {
+    let _stage = stage::enter("rerank");
+    let texts: Vec<String> = found
+        .fused
+        .iter()
+        .map(|(_, it)| passage_text(it.title.as_deref(), &it.heading, &it.text))
+        .collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let mut keep = Keep { dropped_unread: Vec::new(), layers: Vec::new(), inner: observer };
+    let outcome = engine
+        .rerank_with_prior(&found.query, &texts, prior, k, &mut keep)
+        .map_err(Error::stage("reranking"))?;
+    response.hits.clear();
+    for (ranked, rank) in outcome.ranked.iter().zip(1..) {
+        let (fused, record) = &found.fused[ranked.index];
+        let trace = RankTrace {
+            decided_at_layer: Some(ranked.decided_at_layer),
+            ..trace(fused, ranked.index as u32 + 1)
+        };
+        response.hits.push(hit(record, rank, ranked.score, trace));
+    }
+    let stats = outcome.stats;
+    let all = found.fused.len() as u64 * u64::from(stats.num_layers);
+    response.order = Order::Reranked { model: engine.model().to_owned() };
+    response.resident_weight_bytes += stats.resident_weight_bytes;
+    response.layers_run = Some(stats.layers_run);
+    response.candidate_layers_share = (all > 0).then(|| stats.candidate_layers as f64 / all as f64);
+    if let Some(stages) = &mut response.stages {
+        stages.reranked = response.hits.iter().map(|it| it.chunk).collect();
+        stages.layers.clone_from(&keep.layers);
+    }
+    Ok(RerankRun {
+        model: engine.model().to_owned(),
+        threshold: engine.threshold(),
+        stats,
+        prior: prior.to_vec(),
+        dropped_unread: keep.dropped_unread,
+        layers: keep.layers,
+        ranked: outcome.ranked.iter().map(|it| it.index).collect(),
+    })
+}
+
+/// Keeps the layers and passes them on.
+struct Keep<'a> {
+    dropped_unread: Vec<usize>,
+    layers: Vec<LayerEvent>,
+    inner: &'a mut dyn LayerObserver,
+}
+
+impl LayerObserver for Keep<'_> {
+    fn on_layer(&mut self, event: &LayerEvent) -> ControlFlow<()> {
+        self.layers.push(event.clone());
+        self.inner.on_layer(event)
+    }
+
+    fn on_prior(&mut self, prior: &[f32], dropped: &[usize]) {
+        self.dropped_unread = dropped.to_vec();
+        self.inner.on_prior(prior, dropped);
+    }
+
+    fn stop_flag(&self) -> Option<Arc<AtomicBool>> {
+        self.inner.stop_flag()
+    }
+}
