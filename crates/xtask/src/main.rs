@@ -26,7 +26,8 @@ const USAGE: &str = "\
 Usage: cargo xtask COMMAND
 
   bindings   writes ui/src/lib/bindings.ts from the desktop app's commands
-  tidy       crate edges, crate docs, links, unsafe, lengths, left-overs, whitespace, large files, bindings
+  tidy       crate edges, crate docs, links, prose, unsafe, lengths, left-overs, whitespace, large files, bindings,
+             subjects of commits
   lint       rustfmt --check, clippy with warnings as errors, tidy; more arguments go to clippy
 ";
 

@@ -22,6 +22,17 @@ pub(crate) struct File {
     pub(crate) text: Option<String>,
 }
 
+/// A commit of the history.
+#[derive(Debug, Clone)]
+pub(crate) struct Commit {
+    /// First digits of its number.
+    pub(crate) name: String,
+    /// First line of its message.
+    pub(crate) subject: String,
+    /// Everything after it.
+    pub(crate) body: String,
+}
+
 impl File {
     /// A file as a test writes it down.
     #[cfg(test)]
@@ -90,6 +101,30 @@ fn known_to_git(root: &Path) -> Result<Option<Vec<String>>> {
     Ok(Some(listing.split_terminator('\0').map(str::to_owned).collect()))
 }
 
+/// Commits that are no merges, since `base` and without it; none where there is no git, or it does not know `base`.
+pub(crate) fn commits_since(base: &str) -> Vec<Commit> {
+    let range = format!("{base}..HEAD");
+    let arguments = ["log", "--no-merges", "--format=%h%x00%s%x00%b%x00", &range, "--"];
+    let Ok(output) = Command::new("git").args(arguments).current_dir(root()).output() else {
+        return Vec::new();
+    };
+    if !output.status.success() {
+        return Vec::new();
+    }
+    commits_of(&String::from_utf8_lossy(&output.stdout))
+}
+
+/// Three fields for each commit, each with NUL at its end; a line break between commits.
+fn commits_of(log: &str) -> Vec<Commit> {
+    let fields: Vec<&str> = log.split('\0').map(|it| it.trim_start_matches('\n')).collect();
+    let commit = |it: &[&str]| Commit {
+        name: it[0].to_owned(),
+        subject: it[1].to_owned(),
+        body: it[2].to_owned(),
+    };
+    fields.chunks_exact(3).map(commit).collect()
+}
+
 fn walk(root: &Path, folder: &Path, paths: &mut Vec<String>) -> Result<()> {
     let entries =
         fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
@@ -110,6 +145,23 @@ fn walk(root: &Path, folder: &Path, paths: &mut Vec<String>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_log_is_taken_apart() {
+        let log = "12\0a: b\0Why.\n\nAnd how.\n\0\n34\0c: d\0\0\n";
+        let commits: Vec<_> =
+            commits_of(log).into_iter().map(|it| (it.name, it.subject, it.body)).collect();
+        let of = |name: &str, subject: &str, body: &str| {
+            (name.to_owned(), subject.to_owned(), body.to_owned())
+        };
+        assert_eq!(commits, [of("12", "a: b", "Why.\n\nAnd how.\n"), of("34", "c: d", "")]);
+        assert!(commits_of("").is_empty());
+    }
+
+    #[test]
+    fn a_base_that_nobody_knows_says_nothing() {
+        assert!(commits_since("0123456789012345678901234567890123456789").is_empty());
+    }
 
     #[test]
     fn walking_and_asking_git_agree_about_the_sources() {

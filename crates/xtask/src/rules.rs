@@ -1,28 +1,36 @@
 //! The rules, one module each, in the order in which `docs/STYLE.md` names them.
 
+pub(crate) mod commits;
 mod contract;
 mod crate_docs;
 mod edges;
 mod large;
 mod length;
 mod links;
+mod prose;
 mod unfinished;
 mod unsafe_code;
 mod whitespace;
 
-use crate::{cargo::Member, repository::File, tidy::Finding};
+use crate::{
+    cargo::Member,
+    repository::{Commit, File},
+    tidy::Finding,
+};
 
 /// Everything every rule has to say.
-pub(crate) fn check(members: &[Member], files: &[File]) -> Vec<Finding> {
+pub(crate) fn check(members: &[Member], files: &[File], commits: &[Commit]) -> Vec<Finding> {
     let mut findings = edges::check(members, files);
     findings.extend(crate_docs::check(members, files));
     findings.extend(links::check(files));
+    findings.extend(prose::check(files));
     findings.extend(unsafe_code::check(members, files));
     findings.extend(length::check(files));
     findings.extend(whitespace::check(files));
     findings.extend(unfinished::check(files));
     findings.extend(large::check(files));
     findings.extend(contract::check(files));
+    findings.extend(commits::check(commits, files));
     findings
 }
 

@@ -19,7 +19,7 @@ pub(crate) enum Severity {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) severity: Severity,
-    /// File, relative to the root.
+    /// File, relative to the root; or a commit.
     pub(crate) path: String,
     /// Line, from 1; 1 where the file as a whole is meant.
     pub(crate) line: usize,
@@ -37,7 +37,8 @@ impl Finding {
 pub(crate) fn run() -> Result<bool> {
     let files = repository::files()?;
     let members = cargo::members()?;
-    let mut findings = rules::check(&members, &files);
+    let commits = repository::commits_since(rules::commits::BASE);
+    let mut findings = rules::check(&members, &files, &commits);
     // Errors last: they are what is still on the screen.
     findings.sort_by(|a, b| (a.severity, &a.path, a.line).cmp(&(b.severity, &b.path, b.line)));
     for finding in &findings {

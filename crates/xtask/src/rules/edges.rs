@@ -30,6 +30,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ingest", &["types"]),
     ("catalog", &["types"]),
     ("retrieval", &["types"]),
+    // Models that judge come in as traits.
+    ("claims", &["types"]),
     (
         "rag",
         &[
@@ -42,6 +44,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "ingest",
             "catalog",
             "retrieval",
+            "claims",
         ],
     ),
     ("metrics", &[]),

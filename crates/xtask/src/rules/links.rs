@@ -1,9 +1,10 @@
-//! Links between the documents: every relative one leads to a file, every anchor to a heading.
+//! Links between the documents: every relative one leads to a file, every anchor to a heading. Comments in Rust name
+//! documents by their paths; these are there, too.
 
 use std::collections::HashSet;
 
-use super::is_material;
-use crate::{repository::File, tidy::Finding};
+use super::{is_material, rust_files};
+use crate::{repository::File, rust_source::RustSource, tidy::Finding};
 
 pub(super) fn check(files: &[File]) -> Vec<Finding> {
     let paths: HashSet<&str> = files.iter().map(|it| it.path.as_str()).collect();
@@ -16,7 +17,25 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
             }
         }
     }
+    for (file, text) in rust_files(files) {
+        let comments = RustSource::new(text).comments;
+        for (index, line) in comments.lines().enumerate() {
+            for path in documents(line).filter(|it| !paths.contains(it)) {
+                let message =
+                    format!("`{path}` does not exist: name the document that says it now");
+                findings.push(Finding::error(&file.path, index + 1, message));
+            }
+        }
+    }
     findings
+}
+
+/// Paths of documents in a comment, as `docs/STYLE.md`.
+fn documents(line: &str) -> impl Iterator<Item = &str> {
+    let part = |it: char| it.is_ascii_alphanumeric() || "/-_.".contains(it);
+    line.split(move |it: char| !part(it)).map(|it| it.trim_end_matches('.')).filter(|it| {
+        it.starts_with("docs/") && std::path::Path::new(it).extension().is_some_and(|it| it == "md")
+    })
 }
 
 fn problem(from: &File, target: &str, paths: &HashSet<&str>, files: &[File]) -> Option<String> {
@@ -173,6 +192,17 @@ mod tests {
     #[test]
     fn code_is_not_a_link() {
         assert_eq!(found("`[a](gone.md)`\n```\n[b](gone.md)\n# Not a heading\n```\n"), []);
+    }
+
+    #[test]
+    fn comments_name_documents_that_exist() {
+        let found = |comment: &str| {
+            let files = [File::of("docs/STYLE.md", ""), File::of("crates/a/src/b.rs", comment)];
+            check(&files).into_iter().map(|it| it.line).collect::<Vec<_>>()
+        };
+        assert_eq!(found("/// As in docs/STYLE.md. (docs/STYLE.md, names)\n"), [0; 0]);
+        assert_eq!(found("\n/// As in docs/GONE.md.\n"), [2]);
+        assert_eq!(found("let path = \"docs/GONE.md\";\n"), [0; 0]);
     }
 
     #[test]
