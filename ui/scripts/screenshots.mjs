@@ -1,4 +1,4 @@
-// Pictures of every view for docs/screenshots, from the mock build: `npm run screenshots [pattern]`. Views in use are
+// Pictures of every view for docs/screenshots, from the mock build: `npm run screenshots [pattern [language]]`. Views in use are
 // taken light and dark at 1280×800 and 900×600; their empty, busy and broken states light and large, dark and small.
 // With pngquant, if it is installed, the files are made small.
 
@@ -6,10 +6,11 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 
-import { open, settled, start, ui, view } from "../tests/browser/harness.mjs";
+import { button, open, saying, settled, start, ui, view } from "../tests/browser/harness.mjs";
 
 const out = process.env.OUT ?? join(ui, "../docs/screenshots");
 const only = process.argv[2] ? new RegExp(process.argv[2]) : /./;
+const language = process.argv[3] ?? "system";
 
 async function asked(page, question) {
   await view(page, "ask");
@@ -24,8 +25,8 @@ const SCENES = {
   "search-empty": { act: async () => {} },
   "search-busy": { mock: "hold", act: async (page) => { await page.getByTestId("search-input").fill("what does the winter mooring cost"); await page.waitForTimeout(900); } },
   "search-none": { act: (page) => settled(page, "zzzzqq xxyyzz") },
-  "search-error": { mock: "searchfails", act: async (page) => { await page.getByTestId("search-input").fill("rye"); await page.getByText("This search did not work").waitFor(); } },
-  why: { act: async (page) => { await settled(page, "what does the winter mooring cost"); await page.keyboard.press("Control+i"); await page.getByText("Keyword index").waitFor(); } },
+  "search-error": { mock: "searchfails", act: async (page) => { await page.getByTestId("search-input").fill("rye"); await (await saying(page, "search.failed")).waitFor(); } },
+  why: { act: async (page) => { await settled(page, "what does the winter mooring cost"); await page.keyboard.press("Control+i"); await (await saying(page, "why.bm25")).waitFor(); } },
   keys: { act: (page) => page.keyboard.press("F1") },
   ask: { act: async (page) => { await asked(page, "How often must the oven door seals be replaced?"); await page.waitForSelector("[data-state=done]"); await page.getByTestId("citation").first().click(); } },
   "ask-empty": { act: (page) => view(page, "ask") },
@@ -44,18 +45,22 @@ const SCENES = {
   "library-busy": { mock: "busy", act: (page) => view(page, "library") },
   "library-empty": { mock: "empty", act: (page) => view(page, "library") },
   "library-error": { mock: "error", act: (page) => view(page, "library") },
-  "library-rule": { act: async (page) => { await view(page, "library"); await page.locator("[role=option]").nth(2).click(); await page.getByRole("button", { name: "Exclude…" }).click(); await page.getByText("Leaves out").waitFor(); } },
+  "library-rule": { act: async (page) => { await view(page, "library"); await page.locator("[role=option]").nth(2).click(); await (await button(page, "library.exclude")).click(); await page.locator("dialog .notice").waitFor(); } },
   settings: { act: (page) => view(page, "settings") },
   "settings-remote": { mock: "remote,far", act: async (page) => { await view(page, "settings"); await page.getByTestId("endpoint-state").scrollIntoViewIfNeeded(); } },
-  "settings-answers": { mock: "large", act: async (page) => { await view(page, "settings"); await page.getByRole("button", { name: "Answers", exact: true }).click(); await page.getByTestId("local-state").waitFor(); } },
+  "settings-answers": { mock: "large", act: async (page) => { await view(page, "settings"); await (await button(page, "settings.titles.answers")).click(); await page.getByTestId("local-state").waitFor(); } },
   "settings-writers": { mock: "local", act: async (page) => { await view(page, "settings"); await page.getByTestId("model-fit").last().scrollIntoViewIfNeeded(); } },
-  "settings-no-writer": { act: async (page) => { await view(page, "settings"); await page.getByTestId("no-writer").waitFor(); await page.getByRole("button", { name: "Answers", exact: true }).click(); } },
-  "settings-busy": { mock: "hold", act: async (page) => { await view(page, "settings"); await page.getByRole("button", { name: "Download" }).nth(1).click(); await page.waitForTimeout(900); } },
-  "settings-error": { mock: "error", act: async (page) => { await view(page, "settings"); await page.getByRole("button", { name: "Desktop" }).click(); } },
-  "first-run-1": { mock: "first", act: async (page) => { await page.getByTestId("first-run-path").fill("/home/mira/Documents"); await page.getByTestId("first-run-add").click(); await page.getByTestId("first-run-folder").waitFor(); await page.getByRole("button", { name: "Dismiss" }).click(); } },
+  "settings-no-writer": { act: async (page) => { await view(page, "settings"); await page.getByTestId("no-writer").waitFor(); await (await button(page, "settings.titles.answers")).click(); } },
+  "settings-busy": { mock: "hold", act: async (page) => { await view(page, "settings"); await (await button(page, "models.fetch")).nth(1).click(); await page.waitForTimeout(900); } },
+  "settings-error": { mock: "error", act: async (page) => { await view(page, "settings"); await (await button(page, "settings.titles.desktop")).click(); } },
+  "first-run-1": { mock: "first", act: async (page) => { await page.getByTestId("first-run-path").fill("/home/mira/Documents"); await page.getByTestId("first-run-add").click(); await page.getByTestId("first-run-folder").waitFor(); await (await button(page, "common.dismiss")).click(); } },
   "first-run-2": { mock: "first", act: async (page) => { await page.getByTestId("first-run-next").click(); await page.getByTestId("model-row").first().waitFor(); } },
-  "first-run-3": { mock: "first,busy", act: async (page) => { await page.getByTestId("first-run-path").fill("/home/mira/Documents"); await page.getByTestId("first-run-add").click(); await page.getByTestId("first-run-folder").waitFor(); await page.getByRole("button", { name: "Dismiss" }).click(); await page.getByTestId("first-run-next").click(); await page.getByTestId("first-run-next").click(); } },
+  "first-run-3": { mock: "first,busy", act: async (page) => { await page.getByTestId("first-run-path").fill("/home/mira/Documents"); await page.getByTestId("first-run-add").click(); await page.getByTestId("first-run-folder").waitFor(); await (await button(page, "common.dismiss")).click(); await page.getByTestId("first-run-next").click(); await page.getByTestId("first-run-next").click(); } },
   banner: { act: async (page) => { await settled(page, "rye flour"); await page.evaluate(() => window.mock.tell({ event: "partUnloaded", part: "reranker", message: "Results are shown in the order of both indexes; the next search loads it anew." })); } },
+  "search-german": { language: "de", act: (page) => settled(page, "wann wird Fritzi gefüttert") },
+  "ask-german": { language: "de", act: async (page) => { await asked(page, "Wann wird Fritzi gefüttert?"); await page.waitForSelector("[data-state=done]"); await page.getByTestId("citation").first().click(); } },
+  "library-german": { language: "de", mock: "busy", act: (page) => view(page, "library") },
+  "settings-german": { language: "de", act: async (page) => { await view(page, "settings"); await page.getByTestId("setting-language").scrollIntoViewIfNeeded(); } },
   hostile: { mock: "hostile", act: (page) => settled(page, "hostile harbour") },
 };
 
@@ -73,7 +78,7 @@ let bytes = 0;
 for (const [name, scene] of Object.entries(SCENES)) {
   const sizes = SIZES.filter(({ tag }) => (MAIN.has(name) || tag === "light" || tag === "dark-900x600") && only.test(`${name}-${tag}`));
   if (sizes.length === 0) continue;
-  const page = await open(browser, { mock: scene.mock, theme: "system" });
+  const page = await open(browser, { mock: scene.mock, theme: "system", language: scene.language ?? language });
   await scene.act(page);
   await page.mouse.move(0, 0);
   for (const { tag, theme, width, height } of sizes) {

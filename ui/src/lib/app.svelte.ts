@@ -3,7 +3,7 @@
 import { tick } from "svelte";
 
 import { Channel, commands, type AppEvent, type Failure, type LibraryState, type Settings, type SettingsState, type Start } from "./bindings";
-import { t } from "./strings";
+import { language, t } from "./strings";
 
 export const VIEWS = ["search", "ask", "pipeline", "performance", "library", "settings"] as const;
 export type View = (typeof VIEWS)[number];
@@ -183,3 +183,4 @@ class App {
 }
 
 export const app = new App();
+language.follow(() => app.settings?.settings.language ?? "system");

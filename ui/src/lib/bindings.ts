@@ -88,8 +88,8 @@ export interface SearchQuery {
 }
 
 /**
- * What happens during a search, in this order: `firstHits`, perhaps `moreHits`, any number of `layer`, then exactly one of
- * `settled`, `cancelled` and `failed`. Without a reranker `settled` follows at once with the same hits.
+ * What happens during a search, in this order: `firstHits`, perhaps `moreHits`, any number of `layer`, then exactly
+ * one of `settled`, `cancelled` and `failed`. Without a reranker `settled` follows at once with the same hits.
  */
 export type SearchEvent =
 	/** Keyword and vector hits, fused: those that fit on the screen. */

@@ -1,67 +1,23 @@
-// Numbers, times and places as people read them.
+// Numbers, times and places in the language on screen. Who calls these while drawing is drawn again in another language.
 
 import type { Location } from "./bindings";
-import { locale } from "./locale";
-import { t } from "./strings";
+import { numbers } from "./numbers";
+import { language, t } from "./strings";
 
-const plain = new Intl.NumberFormat(locale, { maximumFractionDigits: 0 });
-const one = new Intl.NumberFormat(locale, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
-const upToOne = new Intl.NumberFormat(locale, { maximumFractionDigits: 1 });
-const share = new Intl.NumberFormat(locale, { style: "percent", maximumFractionDigits: 0 });
-const shareOne = new Intl.NumberFormat(locale, { style: "percent", maximumFractionDigits: 1 });
+const now = () => numbers(language.locale);
 
-export function count(value: number): string {
-  return plain.format(value);
-}
-
-/** A number with as many digits as it takes to tell neighbours apart, for scores. */
-export function score(value: number): string {
-  const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : Math.abs(value) >= 1 ? 2 : 3;
-  return value.toLocaleString(locale, { minimumFractionDigits: digits, maximumFractionDigits: digits });
-}
-
-/** A number on an axis: as short as it is exact. */
-export function tick(value: number): string {
-  return value.toLocaleString(locale, { maximumFractionDigits: 3 });
-}
-
-export function percent(value: number): string {
-  return value > 0 && value < 0.01 ? shareOne.format(value) : share.format(value);
-}
-
-const UNITS = ["B", "KB", "MB", "GB", "TB"];
-
-/** Bytes in decimal units, as file managers and disk makers count them. */
-export function bytes(value: number): string {
-  let unit = 0;
-  let left = Math.max(0, value);
-  while (left >= 999.5 && unit < UNITS.length - 1) {
-    left /= 1000;
-    unit += 1;
-  }
-  const text = unit === 0 || left >= 99.5 ? plain.format(left) : upToOne.format(left);
-  return `${text}\u00a0${UNITS[unit]}`;
-}
-
-/** Memory, in the binary units that its modules are sold in. */
-export function memory(value: number): string {
-  const gib = value / 2 ** 30;
-  return gib < 0.995 ? `${plain.format(value / 2 ** 20)}\u00a0MiB` : `${gib < 99.5 ? upToOne.format(gib) : plain.format(gib)}\u00a0GiB`;
-}
-
-/** How many in a second: with a digit behind the point where that says something. */
-export function rate(value: number): string {
-  return value < 99.5 ? upToOne.format(value) : plain.format(value);
-}
-
-/** A duration in milliseconds, short: "0.4 ms", "37 ms", "1.2 s", "3 min". */
-export function millis(value: number): string {
-  if (value === 0) return "0\u00a0ms";
-  if (value < 9.95) return `${one.format(value)}\u00a0ms`;
-  if (value < 999.5) return `${plain.format(value)}\u00a0ms`;
-  if (value < 59_950) return `${one.format(value / 1000)}\u00a0s`;
-  return `${plain.format(value / 60_000)}\u00a0min`;
-}
+export const count = (value: number) => now().count(value);
+export const score = (value: number) => now().score(value);
+export const tick = (value: number) => now().tick(value);
+export const percent = (value: number) => now().percent(value);
+export const bytes = (value: number) => now().bytes(value);
+export const memory = (value: number) => now().memory(value);
+export const rate = (value: number) => now().rate(value);
+export const millis = (value: number) => now().millis(value);
+export const day = (seconds: number, today?: Date) => now().day(seconds, today);
+export const date = (seconds: number) => now().date(seconds);
+export const dateTime = (seconds: number) => now().dateTime(seconds);
+export const time = (seconds: number) => now().time(seconds);
 
 /** Seconds that are left, as coarse as the estimate is. */
 export function remaining(seconds: number): string {
@@ -70,27 +26,14 @@ export function remaining(seconds: number): string {
   return t.time.hours(Math.max(1, Math.round(seconds / 3600)));
 }
 
-const dayAndMonth = new Intl.DateTimeFormat(locale, { day: "numeric", month: "short" });
-const withYear = new Intl.DateTimeFormat(locale, { day: "numeric", month: "short", year: "numeric" });
-const full = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "short" });
-const clock = new Intl.DateTimeFormat(locale, { hour: "numeric", minute: "2-digit" });
-
-/** A day, as near to "today" as it is; `now` is given by tests. */
-export function day(seconds: number, now: Date = new Date()): string {
-  const date = new Date(seconds * 1000);
-  const midnight = new Date(now.getFullYear(), now.getMonth(), now.getDate()).getTime();
-  const behind = midnight - date.getTime();
-  if (behind <= 0 && behind > -86_400_000) return t.time.today;
-  if (behind > 0 && behind <= 86_400_000) return t.time.yesterday;
-  return (date.getFullYear() === now.getFullYear() ? dayAndMonth : withYear).format(date);
+/** What a stage of a search is called; one that is not known yet keeps its name. */
+export function stageName(stage: string): string {
+  return (t.stages as Record<string, string | undefined>)[stage] ?? stage;
 }
 
-export function dateTime(seconds: number): string {
-  return full.format(new Date(seconds * 1000));
-}
-
-export function time(seconds: number): string {
-  return clock.format(new Date(seconds * 1000));
+/** What is written on a key. */
+export function keyName(key: string): string {
+  return (t.keys.names as Record<string, string | undefined>)[key] ?? key;
 }
 
 /** Where in a file a passage is. */

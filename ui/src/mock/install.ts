@@ -5,6 +5,7 @@ import { mockIPC } from "@tauri-apps/api/mocks";
 
 import type { Answer, AppEvent, Folder, Hit, KeyPlace, LayerTrace, LedgerRow, LibraryState, ModelEvent, Models, PipelineTrace, Rule, SearchFilter, Settings, SettingsState, Span, State, StateCount, ThreadSummary, Verdict } from "../lib/bindings";
 import { mark, terms } from "../lib/marks";
+import { t } from "../lib/strings";
 import { curve, decide, find, hit, LAYERS, replay, scores, TOP_K, trace, type Found } from "./engine";
 import { addHostile, files, passages, ROOT } from "./files";
 
@@ -39,7 +40,7 @@ const calls: { command: string; args: unknown }[] = [];
 let settings: Settings = {
   theme: (query.get("theme") as Settings["theme"]) ?? "system",
   textSize: Number(query.get("text") ?? 100),
-  language: "system",
+  language: query.get("language") ?? "system",
   startAtLogin: false,
   tray: true,
   shortcut: "Ctrl+Alt+Space",
@@ -627,6 +628,8 @@ export function install() {
         changed();
       },
       violations: [] as string[],
+      /** What is on screen by its path in the catalog, in the language on screen. */
+      words: (path: string) => path.split(".").reduce((of: unknown, key) => (of as Record<string, unknown>)[key], t),
     },
   });
   document.addEventListener("securitypolicyviolation", (event) => {

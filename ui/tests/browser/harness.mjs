@@ -37,7 +37,7 @@ export async function start() {
 }
 
 /** Opens the app: scenes of the mock, theme, size. Errors of the page are collected in `page.problems`. */
-export async function open({ base, context }, { mock = "", theme = "light", text = 100, width = 1280, height = 800, reduced = true } = {}) {
+export async function open({ base, context }, { mock = "", theme = "light", text = 100, language = "system", languages = null, width = 1280, height = 800, reduced = true } = {}) {
   const page = await context.newPage();
   // A page behind another one may be given no frames.
   await page.bringToFront();
@@ -48,11 +48,21 @@ export async function open({ base, context }, { mock = "", theme = "light", text
   });
   await page.setViewportSize({ width, height });
   await page.emulateMedia({ reducedMotion: reduced ? "reduce" : "no-preference", colorScheme: theme === "dark" ? "dark" : "light" });
-  await page.goto(`${base}?mock=${mock}&theme=${theme}&text=${text}`);
+  // What the browser says that the system is set to.
+  if (languages) await page.addInitScript((it) => Object.defineProperty(navigator, "languages", { value: it, configurable: true }), languages);
+  await page.goto(`${base}?mock=${mock}&theme=${theme}&text=${text}&language=${language}`);
   await page.waitForSelector("html[data-ready]", { state: "attached", timeout: 60_000 });
   await page.evaluate(() => document.fonts.ready);
   return page;
 }
+
+/** A text of the catalog in the language of the page: `words(page, "library.add")`. */
+export const words = (page, path) => page.evaluate((it) => window.mock.words(it), path);
+
+/** The element that says a text of the catalog. */
+export const saying = async (page, path) => page.getByText(await words(page, path)).first();
+
+export const button = async (page, path) => page.getByRole("button", { name: await words(page, path), exact: true });
 
 export const view = (page, name) => page.getByTestId(`nav-${name}`).click();
 

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { open, settled, start, ui, view } from "./harness.mjs";
+import { button, open, saying, settled, start, ui, view } from "./harness.mjs";
 
 const axe = readFileSync(join(ui, "node_modules/axe-core/axe.min.js"), "utf8");
 const tests = [];
@@ -35,16 +35,35 @@ async function fits(page, what) {
   assert.ok(wide <= 0, `${what} is ${wide} px too wide`);
 }
 
+/** Text of the app that does not fit the box it is in, and buttons that stick out of theirs; not names, which may be of any length. */
+const squeezed = (page) =>
+  page.evaluate(() => {
+    const seen = (it) => it.clientWidth > 1 && !it.closest(".hidden-text, .keycaps") && getComputedStyle(it).visibility === "visible";
+    const told = (it, why) => `${it.tagName.toLowerCase()}.${it.className}: ${it.textContent.trim().slice(0, 80)} ${why}`;
+    const texts = [...document.querySelectorAll("#app :is(button, label, h1, h2, h3, th, dt, dd, legend, kbd, p, li, summary, .hint, .quiet, .name, .text, .cut)")]
+      .filter((it) => seen(it) && !it.closest(".scroll pre, .snippet, .page, bdi, svg, .path, [role=listbox]") && !it.querySelector("bdi, q, input, canvas, select, table"))
+      .filter((it) => getComputedStyle(it).display !== "inline" && it.scrollWidth > it.clientWidth + 1)
+      .map((it) => told(it, `(${it.scrollWidth} in ${it.clientWidth})`));
+    const buttons = [...document.querySelectorAll("#app button")]
+      .filter((it) => seen(it) && getComputedStyle(it).position !== "absolute" && getComputedStyle(it.parentElement).overflowX === "visible")
+      .filter((it) => {
+        const [own, around] = [it.getBoundingClientRect(), it.parentElement.getBoundingClientRect()];
+        return getComputedStyle(it.parentElement).display !== "inline" && (own.left < around.left - 1 || own.right > around.right + 1);
+      })
+      .map((it) => told(it, "sticks out"));
+    return [...texts, ...buttons];
+  });
+
 const SCENES = {
   "search, empty": { act: async () => {} },
   "search, results": { act: (page) => settled(page, "oven door seals") },
   "search, PDF": { act: async (page) => { await settled(page, "thinnest plate of the hull"); await page.waitForSelector(".page.drawn"); } },
   "search, code": { act: (page) => settled(page, "bilge pump millimetres") },
   "search, no hits": { act: (page) => settled(page, "zzzzqq xxyyzz") },
-  "search, failed": { mock: "searchfails", act: async (page) => { await page.getByTestId("search-input").fill("rye"); await page.getByText("This search did not work").waitFor(); } },
+  "search, failed": { mock: "searchfails", act: async (page) => { await page.getByTestId("search-input").fill("rye"); await (await saying(page, "search.failed")).waitFor(); } },
   "search, menu": { act: async (page) => { await settled(page, "rye"); await page.keyboard.press("Control+."); } },
-  "search, filters": { act: async (page) => { await settled(page, "rye"); await page.getByRole("button", { name: "Any type" }).click(); } },
-  "search, why": { act: async (page) => { await settled(page, "winter mooring cost"); await page.keyboard.press("Control+i"); await page.getByText("Keyword index").waitFor(); } },
+  "search, filters": { act: async (page) => { await settled(page, "rye"); await (await button(page, "filters.kind")).click(); } },
+  "search, why": { act: async (page) => { await settled(page, "winter mooring cost"); await page.keyboard.press("Control+i"); await (await saying(page, "why.bm25")).waitFor(); } },
   keys: { act: async (page) => { await page.keyboard.press("F1"); await page.getByRole("dialog").waitFor(); } },
   "ask, empty": { act: (page) => view(page, "ask") },
   "ask, answered": { mock: "weak", act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("How often must the oven door seals be replaced?"); await page.keyboard.press("Enter"); await page.waitForSelector("[data-state=done]"); await page.getByTestId("citation").first().click(); } },
@@ -59,18 +78,18 @@ const SCENES = {
   "ask, failed": { mock: "askfails", act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("Rent?"); await page.keyboard.press("Enter"); await page.waitForSelector("[data-state=failed]"); } },
   "pipeline, empty": { act: (page) => view(page, "pipeline") },
   pipeline: { act: async (page) => { await settled(page, "what does the winter mooring cost"); await view(page, "pipeline"); await page.getByTestId("replay-result").waitFor(); await page.getByTestId("compare").click(); await page.getByTestId("comparison").waitFor(); } },
-  "pipeline, no reranker": { mock: "norerank", act: async (page) => { await settled(page, "rent"); await view(page, "pipeline"); await page.getByText("No reranker is in use").waitFor(); } },
+  "pipeline, no reranker": { mock: "norerank", act: async (page) => { await settled(page, "rent"); await view(page, "pipeline"); await (await saying(page, "pipeline.noReranker")).waitFor(); } },
   performance: { act: async (page) => { await view(page, "performance"); await page.locator(".uplot").first().waitFor(); } },
   "library, busy": { mock: "busy", act: async (page) => { await view(page, "library"); await page.locator("[role=option]").nth(2).click(); } },
   "library, empty": { mock: "empty", act: (page) => view(page, "library") },
   "library, errors": { mock: "error", act: async (page) => { await view(page, "library"); await page.locator("[role=option]").nth(2).click(); } },
-  "library, rule": { act: async (page) => { await view(page, "library"); await page.locator("[role=option]").nth(2).click(); await page.getByRole("button", { name: "Exclude…" }).click(); await page.getByText("Leaves out").waitFor(); } },
+  "library, rule": { act: async (page) => { await view(page, "library"); await page.locator("[role=option]").nth(2).click(); await (await button(page, "library.exclude")).click(); await page.locator("dialog .notice").waitFor(); } },
   settings: { mock: "error,wayland", act: (page) => view(page, "settings") },
   "first run, folders": { mock: "first", act: (page) => page.getByTestId("first-run").waitFor() },
   "first run, models": { mock: "first", act: async (page) => { await page.getByTestId("first-run-next").click(); await page.getByTestId("model-row").first().waitFor(); } },
   "first run, ready": { mock: "first", act: async (page) => { await page.getByTestId("first-run-next").click(); await page.getByTestId("first-run-next").click(); } },
   banner: { act: async (page) => { await page.evaluate(() => window.mock.tell({ event: "partUnloaded", part: "reranker", message: "The next search loads it anew." })); await page.getByTestId("banner").waitFor(); } },
-  "can not start": { mock: "nostart", act: (page) => page.getByText("Riddle could not start").waitFor() },
+  "can not start": { mock: "nostart", act: async (page) => (await saying(page, "app.noStart")).waitFor() },
 };
 
 for (const theme of ["light", "dark"]) {
@@ -85,6 +104,60 @@ for (const theme of ["light", "dark"]) {
     });
   }
 }
+
+for (const [name, scene] of Object.entries(SCENES)) {
+  test(`${name}, in German: accessible, and no word is cut off`, async (browser) => {
+    const page = await open(browser, { mock: scene.mock, language: "de", languages: ["de-DE"] });
+    await scene.act(page);
+    await page.waitForTimeout(60);
+    assert.equal(await page.evaluate(() => document.documentElement.lang), "de");
+    await accessible(page, name);
+    for (const { width, height, text } of [{ width: 1280, height: 800, text: 100 }, { width: 900, height: 600, text: 100 }, { width: 900, height: 600, text: 200 }]) {
+      const what = `${name} at ${width}×${height}, ${text} %`;
+      await page.setViewportSize({ width, height });
+      await page.evaluate((it) => (document.documentElement.style.fontSize = `${it}%`), text);
+      await page.waitForTimeout(120);
+      await fits(page, what);
+      assert.deepEqual(await squeezed(page), [], what);
+    }
+    await clean(page);
+    await page.close();
+  });
+}
+
+test("the app speaks the system's language, and changes with it", async (browser) => {
+  const page = await open(browser, { languages: ["fr-FR", "de-AT", "en"] });
+  assert.equal(await page.getByTestId("nav-library").innerText(), "Bibliothek");
+  await page.evaluate(() => {
+    Object.defineProperty(navigator, "languages", { value: ["en-GB"], configurable: true });
+    window.dispatchEvent(new Event("languagechange"));
+  });
+  await page.getByTestId("nav-library").getByText("Library").waitFor();
+  assert.equal(await page.evaluate(() => document.documentElement.lang), "en");
+  await clean(page);
+  await page.close();
+});
+
+test("another language is on screen as soon as it is chosen, by keyboard, with its numbers", async (browser) => {
+  const page = await open(browser, { mock: "busy" });
+  await view(page, "settings");
+  const language = page.getByTestId("setting-language");
+  await language.focus();
+  await language.selectOption("de");
+  await page.getByRole("heading", { name: "Darstellung" }).waitFor();
+  assert.equal(await page.evaluate(() => document.documentElement.lang), "de");
+  assert.equal(await page.evaluate(() => document.activeElement?.dataset.testid), "setting-language", "the focus stays");
+  await page.waitForFunction(() => window.mock.calls.some((it) => it.command === "settings_set" && it.args.settings.language === "de"));
+  await view(page, "library");
+  await page.getByText("6.214 von 18.276 Dateien").waitFor();
+  await view(page, "search");
+  assert.equal(await page.getByTestId("search-input").getAttribute("placeholder"), "Ihre Dateien durchsuchen");
+  await view(page, "settings");
+  await page.getByTestId("setting-language").selectOption("system");
+  await page.getByRole("heading", { name: "Appearance" }).waitFor();
+  await clean(page);
+  await page.close();
+});
 
 test("200 % text and a small window: nothing is cut off sideways, everything can be reached", async (browser) => {
   for (const size of [{ width: 640, height: 400, text: 100 }, { width: 900, height: 600, text: 200 }, { width: 450, height: 300, text: 100 }]) {
@@ -438,7 +511,7 @@ test("a PDF's passage is highlighted and in sight, its words can be selected", a
   const page = await open(browser, {});
   await settled(page, "thinnest plate of the hull");
   await page.waitForSelector(".page.drawn");
-  assert.match(await page.locator(".pdf .bar").innerText(), /Page 2 of 3/);
+  assert.match(await page.getByTestId("pdf-bar").innerText(), /Page 2 of 3/);
   const boxes = page.locator(".page .box:not(.word)");
   assert.ok((await boxes.count()) >= 3);
   const [box, pane] = await Promise.all([boxes.first().boundingBox(), page.locator(".scroller").boundingBox()]);

@@ -132,6 +132,26 @@ describe("the app", () => {
   });
 });
 
+describe("the language", () => {
+  it("is chosen in the settings, kept, and on screen at once, with what is open as it was", async () => {
+    const user = userEvent.setup();
+    await begin();
+    await user.type(screen.getByTestId("search-input"), "rye");
+    await user.click(screen.getByTestId("nav-settings"));
+    await user.selectOptions(screen.getByTestId("setting-language"), "Deutsch");
+    expect(screen.getByRole("heading", { name: "Darstellung" })).toBeVisible();
+    expect(document.documentElement).toHaveAttribute("lang", "de");
+    await waitFor(() => expect(called("settings_set").at(-1)?.args["settings"]).toMatchObject({ language: "de" }));
+    await user.click(screen.getByTestId("nav-search"));
+    expect(screen.getByTestId("search-input")).toHaveValue("rye");
+    expect(screen.getByTestId("search-input")).toHaveAccessibleName("Ihre Dateien durchsuchen");
+    await user.click(screen.getByTestId("nav-settings"));
+    await user.selectOptions(screen.getByTestId("setting-language"), "Wie das System");
+    expect(screen.getByRole("heading", { name: "Appearance" })).toBeVisible();
+    expect(document.documentElement).toHaveAttribute("lang", "en");
+  });
+});
+
 describe("what others have written", () => {
   it("is text in Markdown, whatever it says", () => {
     const source = '# <script>alert(1)</script>\n\n<img src=x onerror=alert(1)>\n\n[click](javascript:alert(1)) ![pic](http://example.com/x.png)\n\n<svg onload="alert(1)"></svg>\n\n| <b>a</b> |\n|-|\n| <iframe> |\n';
