@@ -26,11 +26,12 @@ fn python() -> Option<PathBuf> {
     })
 }
 
-/// Questions and passages of two sources, compressed as the recipe reads them.
+/// Questions and passages of two sources in two files, and a third file with other passages of one of them, compressed
+/// as the recipe reads them.
 fn write_pairs(python: &Path, dir: &Path) {
     let words = ["oak", "hull", "tar", "plank", "flour", "yeast", "oven", "lock", "rope", "tow"];
-    let mut lines = String::new();
-    for source in ["recipes", "boats"] {
+    for (source, file) in [("recipes", "train.en.jsonl"), ("boats", "train2.en.jsonl")] {
+        let mut lines = String::new();
         for n in 0..40 {
             let word = |it: usize| words[(n * 3 + it * (1 + n / 10)) % words.len()];
             let line = json!({
@@ -40,10 +41,16 @@ fn write_pairs(python: &Path, dir: &Path) {
             });
             lines.push_str(&format!("{line}\n"));
         }
+        compress(python, &dir.join(file), &lines);
     }
-    let plain = dir.join("train.en.jsonl");
-    fs::write(&plain, lines).expect("written");
-    let status = Command::new(python).args(["-m", "gzip"]).arg(&plain).status().expect("gzip");
+    let sibling = |n: usize| json!({ "ds": "boats", "doc": format!("article {n}"), "text": "A lock is a step for boats." });
+    let siblings: String = (0..8).map(|n| format!("{}\n", sibling(n))).collect();
+    compress(python, &dir.join("passages2.en.jsonl"), &siblings);
+}
+
+fn compress(python: &Path, plain: &Path, lines: &str) {
+    fs::write(plain, lines).expect("written");
+    let status = Command::new(python).args(["-m", "gzip"]).arg(plain).status().expect("gzip");
     assert!(status.success());
 }
 
@@ -93,14 +100,23 @@ fn the_smoke_configuration_makes_a_model_that_reranks() {
         let layers = last["development"][group].as_object().expect("figures");
         assert_eq!(
             layers.keys().collect::<Vec<_>>(),
-            ["2", "3", "4", "2+cosine", "3+cosine", "4+cosine", "cosine"]
+            ["2", "3", "4", "2+evidence", "3+evidence", "4+evidence", "cosine", "evidence"]
         );
     }
-    // The files say how much a cosine counts, by the embedder whose cosines were trained with.
+    // Each question knows what keywords found, with scores as shares of the best one.
+    let questions = fs::read_to_string(dir.path().join("work/prepared/queries.jsonl")).expect("questions");
+    let first: Value = serde_json::from_str(questions.lines().next().expect("a question")).expect("JSON");
+    let shares = first["keyword"].as_object().expect("shares");
+    assert!(shares.values().any(|it| it.as_f64() == Some(1.0)), "{first}");
+    // Passages that answer no question are candidates as well.
+    assert!(questions.contains("80"), "the one sibling text is passage 80 of 0..=80");
+    // The files say how much cosines and keywords count, by the embedder whose cosines were trained with.
     let config = fs::read_to_string(model.join("config.json")).expect("a configuration");
     let config: Value = serde_json::from_str(&config).expect("JSON");
     assert_eq!(config["riddle"]["prior"]["embedder"], "all-MiniLM-L6-v2");
-    assert!(config["riddle"]["prior"]["scale"].is_number(), "{config:#}");
+    for weight in ["scale", "center", "keyword", "keyword_center"] {
+        assert!(config["riddle"]["prior"][weight].is_number(), "{weight}: {config:#}");
+    }
 
     // A fifth of the neurons of each layer go, and the file says how many are left.
     let methods = training.join("configs/smoke-pruning.json");

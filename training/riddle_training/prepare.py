@@ -43,23 +43,39 @@ def load_rows(data: pathlib.Path, config: dict, before: list[dict] = ()) -> tupl
     """The sampled pairs, and the hash of the file that they come from. What the configurations `before` sample comes last: it is
     taken only where a source has nothing else left.
     """
-    path = data / "train.en.jsonl.gz"
-    raw = path.read_bytes()
-    digest = hashlib.sha256(raw).hexdigest()
+    digest = hashlib.sha256()
     by_source = collections.defaultdict(list)
-    for line in gzip.decompress(raw).decode().splitlines():
-        row = json.loads(line)
-        by_source[row["ds"]].append(row)
+    for name in config.get("files", ["train.en.jsonl.gz"]):
+        raw = (data / name).read_bytes()
+        digest.update(raw)
+        for line in gzip.decompress(raw).decode().splitlines():
+            row = json.loads(line)
+            by_source[row["ds"]].append(row)
     for source in config["sources"]:
         if not by_source[source]:
-            raise SystemExit(f"{path} has no pairs of {source}")
+            raise SystemExit(f"{data} has no pairs of {source}")
 
     last = collections.defaultdict(set)
     for one in before:
         for source, places in sample(by_source, one, {}).items():
             last[source].update(places)
     rows = [by_source[source][it] for source, places in sample(by_source, config, last).items() for it in places]
-    return rows, digest
+    return rows, digest.hexdigest()
+
+
+def load_siblings(data: pathlib.Path, config: dict, rows: list[dict]) -> list[dict]:
+    """Other passages of the documents that `rows` are about: nearly right, so good negatives. At most
+    `siblings_per_document` of each, drawn at random."""
+    wanted = {(row["ds"], row["doc"]) for row in rows}
+    found = collections.defaultdict(list)
+    for name in config.get("siblings", []):
+        for line in gzip.open(data / name, "rt", encoding="utf-8"):
+            row = json.loads(line)
+            if (row["ds"], row["doc"]) in wanted:
+                found[(row["ds"], row["doc"])].append(row)
+    rng = random.Random(f"{config['seed']} siblings")
+    most = config.get("siblings_per_document", 4)
+    return [row for key in sorted(found) for row in rng.sample(found[key], min(most, len(found[key])))]
 
 
 def title_of(row: dict) -> str:
@@ -74,8 +90,8 @@ def is_dev(row: dict, share: float) -> bool:
     return int.from_bytes(key[:4], "big") < share * 2**32
 
 
-def bm25_runs(riddle: str, passages: list[dict], queries: list[str], depth: int) -> list[list[int]]:
-    """The best `depth` passages of each query by Riddle's keyword index."""
+def bm25_runs(riddle: str, passages: list[dict], queries: list[str], depth: int) -> list[list[tuple[int, float]]]:
+    """The best `depth` passages of each query by Riddle's keyword index, with their scores."""
     with tempfile.TemporaryDirectory() as folder:
         dataset = pathlib.Path(folder, "dataset")
         (dataset / "qrels").mkdir(parents=True)
@@ -96,11 +112,11 @@ def bm25_runs(riddle: str, passages: list[dict], queries: list[str], depth: int)
         command = [riddle, "--home", f"{folder}/home", "--models-dir", str(empty), "--offline"]
         command += ["eval", str(dataset), "--stages", "bm25", "--save-runs", f"{folder}/runs"]
         subprocess.run(command, check=True)
-        found: list[list[int]] = [[] for _ in queries]
+        found: list[list[tuple[int, float]]] = [[] for _ in queries]
         for line in open(pathlib.Path(folder, "runs", "bm25.trec")):
-            query, _, document, rank, _, _ = line.split()
+            query, _, document, rank, score, _ = line.split()
             if int(rank) <= depth:
-                found[int(query[1:])].append(int(document))
+                found[int(query[1:])].append((int(document), float(score)))
     return found
 
 
@@ -137,6 +153,10 @@ def prepare(
         if row["pos"] not in place:
             place[row["pos"]] = len(passages)
             passages.append({"text": row["pos"], "title": title_of(row), "ds": row["ds"], "doc": row["doc"]})
+    for row in load_siblings(data, config, rows):
+        if row["text"] not in place:
+            place[row["text"]] = len(passages)
+            passages.append({"text": row["text"], "title": "", "ds": row["ds"], "doc": row["doc"]})
     queries = [row["q"].strip() for row in rows]
     print(f"{len(queries)} questions, {len(passages)} passages, data sha256 {digest}", flush=True)
 
@@ -171,7 +191,9 @@ def prepare(
                 "dev": is_dev(row, config["dev_share"]),
                 "positive": positive,
                 "dense": [int(it) for it in dense[number] if it != positive],
-                "bm25": [it for it in bm25[number] if it != positive],
+                "bm25": [it for it, _ in bm25[number] if it != positive],
+                "keyword": {str(it): round(score / bm25[number][0][1], 4) for it, score in bm25[number]},
+                "full": len(bm25[number]) == config["mining_depth"],
                 "article": rng.sample(siblings, min(8, len(siblings))),
             }
             file.write(json.dumps(line) + "\n")

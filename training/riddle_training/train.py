@@ -105,23 +105,25 @@ class Lists:
                 query = np.concatenate([query[:-1], joint, self.query_tokens[second]])[: self.limit() // 2]
                 vector = vector + self.query_vectors[second]
                 vector = vector / np.linalg.norm(vector)
+                row = both(row, other)
                 positives.append(other["positive"])
                 half = (wanted - 2) // 2
-                rest = self.negatives(row, rng, wanted - 2 - half) + self.negatives(other, rng, half)
+                rest = self.negatives(self.rows[number], rng, wanted - 2 - half) + self.negatives(other, rng, half)
                 rest = [it for it in dict.fromkeys(rest) if it not in positives]
-                return self.pack(query, vector, positives, rest, rng)
-        return self.pack(query, vector, positives, self.negatives(row, rng, wanted - 1), rng)
+                return self.pack(query, vector, row, positives, rest, rng)
+        return self.pack(query, vector, row, positives, self.negatives(row, rng, wanted - 1), rng)
 
     def limit(self) -> int:
         return self.config["max_tokens"]
 
-    def pack(self, query, vector, positives, negatives, rng) -> dict:
+    def pack(self, query, vector, row, positives, negatives, rng) -> dict:
         candidates = positives + negatives
         titled = rng.random() < self.config["title_share"]
         pairs = [self.pair(query, it, titled) for it in candidates]
         return {
             "pairs": pairs,
             "cosine": self.passage_vectors[candidates] @ vector,
+            "keyword": keyword_shares(row, candidates),
             "label": np.asarray([1.0] * len(positives) + [0.0] * len(negatives), np.float32),
         }
 
@@ -137,14 +139,35 @@ class Lists:
         return ids, segments
 
 
+def keyword_shares(row: dict, candidates: list[int]) -> np.ndarray:
+    """BM25 scores as shares of the question's best. What lies behind the end of a full list counts as its last hit, as the
+    pipeline counts it; nothing, where `prepare` kept no scores."""
+    known = row.get("keyword", {})
+    last = min(known.values(), default=0.0) if row.get("full") else 0.0
+    return np.asarray([known.get(str(it), last) for it in candidates], np.float32)
+
+
+def both(one: dict, other: dict) -> dict:
+    """What keywords say of two questions asked in one: half of each."""
+    shares = [row.get("keyword", {}) for row in (one, other)]
+    known = {it: sum(share.get(it, 0.0) for share in shares) / 2 for share in shares for it in share}
+    return {"keyword": known, "full": False}
+
+
+def evidence(item: dict, config: dict) -> np.ndarray:
+    """What is known before the passages are read, on the scale of the scores."""
+    keyword = config.get("keyword_scale", 0.0) * np.asarray(item["keyword"], np.float32)
+    return config["prior_scale"] * np.asarray(item["cosine"], np.float32) + keyword
+
+
 def list_loss(scores: dict[int, torch.Tensor], item: dict, config: dict) -> tuple[torch.Tensor, dict]:
     """The loss of one question's list, and the cross-entropy of every layer for the log."""
     device = next(iter(scores.values())).device
     label = torch.from_numpy(item["label"]).to(device)
-    cosine = torch.from_numpy(np.asarray(item["cosine"], np.float32)).to(device)
-    teacher = torch.softmax(config["teacher_scale"] * cosine, 0)
+    known = torch.from_numpy(evidence(item, config)).to(device)
+    teacher = torch.softmax(known * (config["teacher_scale"] / config["prior_scale"]), 0)
     target = label / label.sum() + config["teacher_share"] * (teacher - label / label.sum())
-    last, prior = max(scores), config["prior_scale"] * cosine
+    last, prior = max(scores), known
     own = torch.softmax(scores[last].detach().float() + prior, 0)
     loss, entropies = torch.zeros((), device=device), {}
     for layer, logits in scores.items():
@@ -281,6 +304,14 @@ class Trainer:
         self.spread(table=True)
 
 
+def found_first(row: dict, count: int) -> list[int]:
+    """Passages that a search proposes: the first of either leg in turn, if keywords have scores, else the nearest."""
+    if "keyword" not in row:
+        return row["dense"][:count]
+    turns = [it for pair in zip(row["bm25"], row["dense"]) for it in pair] + row["dense"]
+    return list(dict.fromkeys(turns))[:count]
+
+
 @torch.no_grad()
 def development(trainer: Trainer) -> dict:
     """MRR@10 over the positive and its nearest passages, by cosine and after every layer, without the cosine and with it.
@@ -302,7 +333,7 @@ def development(trainer: Trainer) -> dict:
         def ask(number: int) -> dict:
             torch.set_num_threads(1)
             row = lists.rows[number]
-            candidates = [row["positive"], *row["dense"][: config["dev_candidates"] - 1]]
+            candidates = [row["positive"], *found_first(row, config["dev_candidates"] - 1)]
             titled = number % 2 == 0
             pairs = [lists.pair(lists.query_tokens[number], it, titled) for it in candidates]
             batch = Ragged([it[0] for it in pairs], [it[1] for it in pairs]).to(trainer.device)
@@ -314,8 +345,9 @@ def development(trainer: Trainer) -> dict:
                 trainer.replicas.put(replica)
             by = {str(k): v.float().cpu().numpy() for k, v in scores.items()}
             cosine = lists.passage_vectors[candidates] @ lists.query_vectors[number]
-            by |= {f"{k}+cosine": v + config["prior_scale"] * cosine for k, v in by.items()}
-            by["cosine"] = cosine
+            known = evidence({"cosine": cosine, "keyword": keyword_shares(row, candidates)}, config)
+            by |= {f"{k}+evidence": v + known for k, v in by.items()}
+            by |= {"cosine": cosine, "evidence": known}
             ranks = {k: 1 + int((v[1:] >= v[0]).sum()) for k, v in by.items()}
             return {k: 1 / rank if rank <= 10 else 0.0 for k, rank in ranks.items()}
 
