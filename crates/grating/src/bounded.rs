@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     LayerView, Mode, PruningPolicy, Result,
-    calibrate::{Measured, Outcome, Sample},
+    sample::{Measured, Outcome, Sample},
 };
 
 /// One request of this many teaches the margins, the others the factor. The margins are a few means and
@@ -271,7 +271,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Trace, calibrate::tests::Noise, evaluate};
+    use crate::{Trace, evaluate, sample::tests::Noise};
 
     fn learn(noise: &mut Noise, n: usize, mode: Mode, k: usize) -> Bounded {
         let traces = noise.traces(n);

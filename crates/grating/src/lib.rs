@@ -43,13 +43,14 @@ mod error;
 mod forward;
 mod plan;
 mod policy;
+mod sample;
 mod sweep;
 mod trace;
 
 pub use bounded::{Bounded, BoundedError, BoundedPoint, Guarantee};
 pub use calibrate::{
-    CALIBRATION_VERSION, Calibration, CalibrationOptions, CalibrationTable, CurvePoint, Measured,
-    Meets, calibrate, evaluate, evaluate_threshold,
+    CALIBRATION_VERSION, Calibration, CalibrationOptions, CalibrationTable, CurvePoint, Meets,
+    calibrate, evaluate, evaluate_threshold,
 };
 pub use cluster::{Clustering, cluster};
 pub use confidence::{CONFIDENCE, lower_bound};
@@ -62,4 +63,5 @@ pub use riddle_kernels::FORCE_ISA;
 pub use riddle_transformer::{
     Arithmetic, DEFAULT_INSTRUCTION, Dtype, STORE_FILE, StorePrecision, StoreSummary,
 };
+pub use sample::Measured;
 pub use trace::{Replay, Trace, TraceRecorder, replay};

@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use riddle_types::Decision;
 
 use crate::{
-    ClusterPruning, LayerView, Mode, PruningPolicy, Result,
-    calibrate::{Outcome, Sample},
-    dispersion,
+    ClusterPruning, LayerView, Mode, PruningPolicy, Result, dispersion,
+    sample::{Outcome, Sample},
 };
 
 /// What one request does at every threshold.
