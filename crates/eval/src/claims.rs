@@ -28,11 +28,7 @@ use serde::Serialize;
 pub use fit::Told;
 pub use pairs::{ClaimKind, ClaimSplit};
 
-use crate::{
-    Dataset, Error, Latency, Result,
-    corpus_index::CorpusIndex,
-    evaluate::{EvalEvent, Instruments},
-};
+use crate::{Dataset, Error, EvalEvent, Instruments, Latency, Result, corpus_index::CorpusIndex};
 use fit::{Example, limits, logistic, told};
 use pairs::{Pair, Question, Questions};
 

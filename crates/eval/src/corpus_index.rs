@@ -10,10 +10,7 @@ use std::{
 use riddle_rag::{Assistant, Config, InputDocument, Library, StatusRequest};
 use riddle_types::FileState;
 
-use crate::{
-    CorpusReport, Dataset, Error, Result,
-    evaluate::{EvalEvent, Instruments},
-};
+use crate::{CorpusReport, Dataset, Error, EvalEvent, Instruments, Result};
 
 /// Name under which the documents are kept; part of no figure.
 const COLLECTION: &str = "corpus";

@@ -1,24 +1,21 @@
 //! The run: every query through every stage.
 
-use std::{
-    cell::Cell,
-    collections::BTreeMap,
-    ops::ControlFlow,
-    path::PathBuf,
-    sync::atomic::{AtomicBool, Ordering},
-    time::Instant,
-};
+use std::{cell::Cell, collections::BTreeMap, sync::atomic::AtomicBool};
 
 use riddle_rag::{
-    Assistant, Config, DEFAULT_CANDIDATES, DEFAULT_FUSED, IndexEvent, Mode, Order, RerankChoice,
-    RerankSettings, SearchRequest, SearchResponse, StageLists, models::DEFAULT_RERANKER,
-    rerank::PriorReranker,
+    DEFAULT_CANDIDATES, DEFAULT_FUSED, Mode, Order, RerankChoice, SearchRequest, SearchResponse,
+    StageLists,
 };
-use riddle_types::{LayerEvent, LayerObserver};
 
 use crate::{
-    Dataset, Error, EvalReport, Latency, Measures, Result, Stage, StageReport, TestQuery,
-    corpus_index::CorpusIndex, runs::RunFiles,
+    Dataset, Error, EvalEvent, EvalOptions, EvalReport, Instruments, Measures, Result, Stage,
+    TestQuery,
+    corpus_index::CorpusIndex,
+    given::rerank_run,
+    instruments::{StopFlag, stopped},
+    options::no_reranker,
+    runs::RunFiles,
+    tally::{Tallies, Tally, reports},
 };
 
 /// Documents that recall@100 needs of each retriever.
@@ -27,67 +24,6 @@ const DEPTH: usize = 100;
 /// Most chunks asked of a retriever: a corpus of books has hundreds of chunks per document, and asking
 /// for all of them would measure the sorting of the whole index.
 const MAX_DEPTH: usize = 2000;
-
-/// What to evaluate, and how.
-#[derive(Debug, Clone)]
-pub struct EvalOptions {
-    /// The dataset's folder.
-    pub dataset: PathBuf,
-    /// The user's home and models; the corpus gets a home of its own below it.
-    pub config: Config,
-    /// Embedder, by name or directory; `None`: the default one.
-    pub embedder: Option<String>,
-    /// Stages to measure; empty: all that the installed models allow.
-    pub stages: Vec<Stage>,
-    /// Rerank the candidates of `runs/NAME.trec` instead of searching.
-    pub run: Option<String>,
-    /// The run's scores are cosines, which a model with a retrieval prior is given.
-    pub run_cosines: bool,
-    /// Measure the order after every layer of the run's reranking, too.
-    pub layers: bool,
-    /// Candidates of each retriever, or of the run; `None`: the default, or all of the run.
-    pub candidates: Option<usize>,
-    /// Results the reranker is asked for.
-    pub top_k: usize,
-    /// Reranker, by name or directory; `None`: the one the home is set to use.
-    pub model: Option<String>,
-    /// How it runs.
-    pub settings: RerankSettings,
-    /// Ask only the first queries.
-    pub limit_queries: Option<usize>,
-    /// Index this folder instead of the dataset's texts: its documents are the folder's files, by their
-    /// paths below it.
-    pub files: Option<PathBuf>,
-    /// Whether documents are their texts alone, as some published figures take them.
-    pub ignore_titles: bool,
-    /// Write the order of every stage into this folder, as runs in TREC format.
-    pub save_runs: Option<PathBuf>,
-}
-
-/// What is being done, for progress displays.
-#[derive(Debug, Clone, PartialEq)]
-pub enum EvalEvent<'a> {
-    /// The dataset is being read.
-    Loading,
-    /// The corpus is being indexed.
-    Indexing(IndexEvent<'a>),
-    /// A query has been asked.
-    Queries {
-        /// Queries done.
-        done: usize,
-        /// Queries in all.
-        total: usize,
-    },
-}
-
-/// The caller's side of an evaluation: who shows progress, and who measures the stages.
-pub trait Instruments {
-    /// Something happened.
-    fn event(&mut self, event: EvalEvent<'_>);
-
-    /// Milliseconds per stage since the last call, by the stages' span names.
-    fn take_stage_times(&mut self) -> BTreeMap<&'static str, f64>;
-}
 
 /// Measures the stages on a dataset.
 ///
@@ -138,66 +74,6 @@ pub fn evaluate(
     Ok(report)
 }
 
-/// Sums of one stage over the queries.
-#[derive(Debug, Default)]
-struct Tally {
-    measures: Vec<Measures>,
-    latency_ms: Vec<f64>,
-    rerank_ms: Vec<f64>,
-    layers_run: Vec<f64>,
-    shares: Vec<f64>,
-}
-
-impl Tally {
-    fn report(&self) -> StageReport {
-        let mean = |of: &[f64]| (!of.is_empty()).then(|| of.iter().sum::<f64>() / of.len() as f64);
-        StageReport {
-            measures: Measures::mean(&self.measures),
-            latency_ms: Latency::of(&self.latency_ms),
-            rerank_ms: Latency::of(&self.rerank_ms),
-            layers_run_mean: mean(&self.layers_run),
-            candidate_layers_share: mean(&self.shares),
-        }
-    }
-}
-
-type Tallies = BTreeMap<Stage, Tally>;
-
-fn reports(tallies: &Tallies) -> BTreeMap<Stage, StageReport> {
-    tallies.iter().map(|(&stage, tally)| (stage, tally.report())).collect()
-}
-
-/// Stops the reranker between two layers.
-struct StopFlag<'a>(&'a AtomicBool);
-
-impl LayerObserver for StopFlag<'_> {
-    fn on_layer(&mut self, _event: &LayerEvent) -> ControlFlow<()> {
-        if self.0.load(Ordering::Relaxed) {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    }
-}
-
-fn stopped(stop: &AtomicBool) -> Result<()> {
-    if stop.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
-}
-
-/// The reranker to use: the one asked for, else the one the user's home is set to; a home without an index has no
-/// settings and takes the default.
-fn reranker_name(options: &EvalOptions) -> Option<String> {
-    let chosen = || match Assistant::open(options.config.clone()) {
-        Ok(assistant) => assistant.configured_reranker().ok()?,
-        Err(_) => Some(DEFAULT_RERANKER.to_owned()),
-    };
-    options.model.clone().or_else(chosen)
-}
-
-fn no_reranker() -> Error {
-    Error::BadOption("no reranker is chosen: give one with --model NAME or --model DIR".to_owned())
-}
-
 fn search_all(
     options: &EvalOptions,
     dataset: &Dataset,
@@ -205,7 +81,7 @@ fn search_all(
     stop: &AtomicBool,
     report: &mut EvalReport,
 ) -> Result<()> {
-    let model = reranker_name(options);
+    let model = options.reranker();
     if options.stages.contains(&Stage::Rerank) && model.is_none() {
         return Err(no_reranker());
     }
@@ -423,133 +299,4 @@ impl Session<'_> {
         let per_document = usize::try_from(per_document).unwrap_or(MAX_DEPTH);
         DEPTH.saturating_mul(per_document.max(1)).min(MAX_DEPTH)
     }
-}
-
-/// Reranks given candidates: the engine's quality apart from this program's retrieval.
-fn rerank_run(
-    options: &EvalOptions,
-    dataset: &Dataset,
-    run: &str,
-    instruments: &mut dyn Instruments,
-    stop: &AtomicBool,
-    report: &mut EvalReport,
-) -> Result<()> {
-    if options.stages.iter().any(|&it| it != Stage::Rerank) {
-        return Err(Error::BadOption(
-            "--run gives the candidates: only the stage rerank can be measured with it".to_owned(),
-        ));
-    }
-    let candidates = dataset.run(run)?;
-    let model = reranker_name(options).ok_or_else(no_reranker)?;
-    let opened = PriorReranker::open(
-        &options.config,
-        &model,
-        &options.settings,
-        options.top_k,
-        options.layers,
-    )?;
-    let reranker = &opened.reranker;
-    let mut runs = options
-        .save_runs
-        .as_deref()
-        .map(|it| RunFiles::create(it, &[Stage::Rerank]))
-        .transpose()?;
-    let limit = options.candidates.unwrap_or(usize::MAX);
-    let (mut before, mut after) = (Tally::default(), Tally::default());
-    let mut by_layer: BTreeMap<u32, Vec<Measures>> = BTreeMap::new();
-    let mut without = 0;
-    for (number, query) in dataset.queries.iter().enumerate() {
-        stopped(stop)?;
-        let judgments = &dataset.judgments[&query.id];
-        let given = candidates.get(&query.id).map_or(&[][..], Vec::as_slice);
-        without += usize::from(given.is_empty());
-        let given = &given[..given.len().min(limit)];
-        let cosines: Vec<Option<f32>> =
-            given.iter().map(|it| options.run_cosines.then_some(it.1 as f32)).collect();
-        if cosines.iter().flatten().any(|it| !(-1.001..=1.001).contains(it)) {
-            return Err(Error::BadOption(format!(
-                "the scores of {run} are not cosines, which lie between -1 and 1: leave out --run-cosines"
-            )));
-        }
-        let id = |it: &(usize, f64)| dataset.documents[it.0].id.as_str();
-        let ids: Vec<&str> = given.iter().map(id).collect();
-        let texts: Vec<String> = given.iter().map(|it| passage(dataset, it.0)).collect();
-        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let started = Instant::now();
-        let prior = opened.prior(&cosines);
-        let mut watch = Watch { stop, layers: options.layers.then(Vec::new) };
-        let outcome =
-            reranker.rerank_with_prior(&query.text, &texts, &prior, options.top_k, &mut watch);
-        let ms = started.elapsed().as_secs_f64() * 1e3;
-        stopped(stop)?;
-        let outcome =
-            outcome.map_err(|source| Error::Rerank { query: query.id.clone(), source })?;
-        let reranked: Vec<&str> = outcome.ranked.iter().map(|it| ids[it.index]).collect();
-        for (layer, scores) in watch.layers.into_iter().flatten() {
-            let mut order: Vec<usize> = (0..scores.len()).collect();
-            order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
-            let order: Vec<&str> =
-                order.into_iter().take(options.top_k).map(|it| ids[it]).collect();
-            by_layer.entry(layer).or_default().push(Measures::of(&order, judgments));
-        }
-        before.measures.push(Measures::of(&ids, judgments));
-        after.measures.push(Measures::of(&reranked, judgments));
-        if let Some(runs) = &mut runs {
-            runs.write(Stage::Rerank, &query.id, &reranked)?;
-        }
-        if !given.is_empty() {
-            let stats = outcome.stats;
-            let all = given.len() as f64 * f64::from(stats.num_layers);
-            after.latency_ms.push(ms);
-            after.rerank_ms.push(ms);
-            after.layers_run.push(f64::from(stats.layers_run));
-            after.shares.push(stats.candidate_layers as f64 / all.max(1.0));
-            report.resident_weight_bytes =
-                report.resident_weight_bytes.max(stats.resident_weight_bytes);
-        }
-        instruments.event(EvalEvent::Queries { done: number + 1, total: dataset.queries.len() });
-    }
-    if let Some(runs) = runs {
-        runs.finish()?;
-    }
-    if without > 0 {
-        report
-            .notices
-            .push(format!("{without} queries have no candidates in {run} and count as 0"));
-    }
-    report.stages = reports(&BTreeMap::from([(Stage::Run, before), (Stage::Rerank, after)]));
-    for measured in by_layer.values_mut() {
-        // A query without candidates is one without an answer, as in the stages.
-        measured.resize_with(dataset.queries.len(), Measures::default);
-    }
-    report.layers = by_layer.iter().map(|(&layer, it)| (layer, Measures::mean(it))).collect();
-    report.reranker = Some(reranker.model().to_owned());
-    Ok(())
-}
-
-/// Stops the reranker between two layers, and keeps the scores of each if they are wanted.
-struct Watch<'a> {
-    stop: &'a AtomicBool,
-    layers: Option<Vec<(u32, Vec<f32>)>>,
-}
-
-impl LayerObserver for Watch<'_> {
-    fn on_layer(&mut self, event: &LayerEvent) -> ControlFlow<()> {
-        // Layers before the first that the head can read have no scores.
-        if let Some(layers) = &mut self.layers
-            && !event.scores.is_empty()
-        {
-            layers.push((event.layer, event.scores.clone()));
-        }
-        StopFlag(self.stop).on_layer(event)
-    }
-}
-
-/// What the reranker reads of a document: title and text, as BEIR's own models do.
-fn passage(dataset: &Dataset, place: usize) -> String {
-    let document = &dataset.documents[place];
-    if document.title.is_empty() {
-        return document.text.clone();
-    }
-    format!("{}\n{}", document.title, document.text)
 }

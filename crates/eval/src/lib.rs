@@ -13,15 +13,21 @@ mod corpus_index;
 mod dataset;
 mod error;
 mod evaluate;
+mod given;
+mod instruments;
 mod metrics;
+mod options;
 mod report;
 mod runs;
+mod tally;
 
 pub use claims::{
     ClaimKind, ClaimOptions, ClaimReport, ClaimSplit, Fitted, KindReport, Told, evaluate_claims,
 };
 pub use dataset::{Dataset, Document, TestQuery};
 pub use error::{Error, Result};
-pub use evaluate::{EvalEvent, EvalOptions, Instruments, evaluate};
+pub use evaluate::evaluate;
+pub use instruments::{EvalEvent, Instruments};
 pub use metrics::{Judgments, Latency, Measures};
+pub use options::EvalOptions;
 pub use report::{CorpusReport, EvalReport, Stage, StageReport};
