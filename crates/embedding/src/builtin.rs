@@ -11,7 +11,7 @@ use std::{
 use riddle_kernels::{Pool, l2_normalize, mean_pool};
 use riddle_offload::{EmbeddingRows, LayerWindow};
 use riddle_transformer::{Bert, Encoded, RaggedBatch, Scratch, ScratchSize, Tokenizer, Wanted};
-use riddle_types::{EmbedRole, Embedder, StageError, TokenCounter};
+use riddle_types::{EmbedRole, Embedder, StageError, TokenCounter, panic_message};
 
 use crate::{
     Error, Result,
@@ -158,7 +158,7 @@ impl BuiltinEncoder {
             // A kernel's panic costs this request: the window finds its way back from any state, and
             // all other memory of the run is this function's own.
             let pooled = catch_unwind(AssertUnwindSafe(|| self.forward(&packed, &mut memory)))
-                .unwrap_or_else(|panic| Err(Error::Panicked(panic_message(&*panic))))?;
+                .unwrap_or_else(|panic| Err(Error::Panicked(panic_message(&*panic).to_owned())))?;
             for (&text, vector) in batch.iter().zip(pooled) {
                 vectors[text] = vector;
             }
@@ -256,14 +256,6 @@ fn micro_batches(lengths: &[usize], budget: usize) -> Vec<Range<usize>> {
         batches.push(0..end);
     }
     batches
-}
-
-fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("panic without a message").to_owned()
 }
 
 impl Embedder for BuiltinEncoder {

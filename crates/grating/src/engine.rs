@@ -14,6 +14,7 @@ use riddle_kernels::{Pool, isa};
 use riddle_transformer::{Arithmetic, Encoded, OpenOptions, PairEncoder};
 use riddle_types::{
     LayerEvent, LayerObserver, MemoryPlan, RerankOutcome, RerankStats, Reranker, StageError,
+    panic_message,
 };
 
 use crate::{
@@ -272,7 +273,7 @@ impl Engine {
         // window finds its way back from any state.
         let run = || self.tokenize_and_forward(query, candidates, prior, top_k, observer);
         catch_unwind(AssertUnwindSafe(run))
-            .unwrap_or_else(|panic| Err(Error::Panicked(panic_message(&*panic))))
+            .unwrap_or_else(|panic| Err(Error::Panicked(panic_message(&*panic).to_owned())))
     }
 
     fn tokenize_and_forward(
@@ -436,14 +437,6 @@ impl Reranker for Engine {
 
 fn ms_since(started: Instant) -> f64 {
     started.elapsed().as_secs_f64() * 1e3
-}
-
-fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("panic without a message").to_owned()
 }
 
 #[cfg(test)]

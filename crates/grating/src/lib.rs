@@ -59,7 +59,7 @@ pub use enforce::Mode;
 pub use engine::{Engine, EngineOptions, Pruning};
 pub use error::{Error, Result};
 pub use policy::{ClusterPruning, LayerView, NeverPrune, PruningPolicy, dispersion};
-pub use riddle_kernels::FORCE_ISA;
+pub use riddle_kernels::{FORCE_ISA, sigmoid};
 pub use riddle_transformer::{
     Arithmetic, DEFAULT_INSTRUCTION, Dtype, STORE_FILE, StorePrecision, StoreSummary,
 };

@@ -68,7 +68,7 @@ pub fn detect_language(text: &str) -> Option<String> {
         for letter in text.chars().filter(|it| it.is_alphabetic()) {
             *(if letter <= '\u{24f}' { &mut latin } else { &mut other }) += 1;
         }
-        (other > latin).then(|| code_of_detected(whichlang::detect_language(text)).to_owned())
+        (other > latin).then(|| detected(text))
     })
 }
 
@@ -85,29 +85,17 @@ fn language_of(text: &str, told: Option<&str>) -> Option<String> {
     if letters < SHORTEST {
         return None;
     }
-    Some(code_of_detected(whichlang::detect_language(text)).to_owned())
+    Some(detected(text))
+}
+
+/// The language that the detector takes a text for.
+fn detected(text: &str) -> String {
+    code_of_detected(whichlang::detect_language(text)).to_owned()
 }
 
 fn code_of_detected(language: whichlang::Lang) -> &'static str {
-    use whichlang::Lang;
-    match language {
-        Lang::Ara => "ar",
-        Lang::Cmn => "zh",
-        Lang::Deu => "de",
-        Lang::Eng => "en",
-        Lang::Fra => "fr",
-        Lang::Hin => "hi",
-        Lang::Ita => "it",
-        Lang::Jpn => "ja",
-        Lang::Kor => "ko",
-        Lang::Nld => "nl",
-        Lang::Por => "pt",
-        Lang::Rus => "ru",
-        Lang::Spa => "es",
-        Lang::Swe => "sv",
-        Lang::Tur => "tr",
-        Lang::Vie => "vi",
-    }
+    let code = riddle_types::language_code(language.three_letter_code());
+    code.expect("every language of the detector has a code: this is a bug")
 }
 
 type IsOfLanguage = fn(char) -> bool;
@@ -141,6 +129,15 @@ fn by_letters(text: &str, letters: usize) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_language_of_the_detector_has_a_code() {
+        let mut codes: Vec<&str> = whichlang::LANGUAGES.into_iter().map(code_of_detected).collect();
+        assert!(codes.contains(&"de") && codes.contains(&"zh"));
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), whichlang::LANGUAGES.len());
+    }
 
     #[test]
     fn letters_tell_and_names_do_not() {

@@ -129,6 +129,11 @@ pub struct Document {
     pub warnings: Vec<String>,
 }
 
+/// Identity of a chunk in the catalog; never reused, so a derived index can not confuse two chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ChunkId(pub u64);
+
 /// A passage of a document: the unit that is indexed, ranked and cited.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunk {

@@ -10,23 +10,25 @@
 mod document;
 mod file;
 mod generate;
+mod language;
+mod panic;
 mod rank;
 mod rerank;
 mod retrieve;
 
-pub use document::{Block, BlockKind, Chunk, Document, Location};
+pub use document::{Block, BlockKind, Chunk, ChunkId, Document, Location};
 pub use file::{FileEntry, FileKind, FileState, ScanVerdict};
 pub use generate::{
     Generation, GenerationRequest, GenerationStats, Generator, Message, Passage, Role,
 };
+pub use language::language_code;
+pub use panic::panic_message;
 pub use rank::{Candidate, Hit, RankTrace};
 pub use rerank::{
     Decision, LayerEvent, LayerObserver, MemoryPlan, Ranked, RerankOutcome, RerankStats, Reranker,
     SilentObserver,
 };
-pub use retrieve::{
-    ChunkId, ChunkSet, EmbedRole, Embedder, Filter, Query, Retriever, TokenCounter,
-};
+pub use retrieve::{ChunkSet, EmbedRole, Embedder, Filter, Query, Retriever, TokenCounter};
 
 /// The error that crosses a stage seam: the stage's own error type, boxed.
 ///

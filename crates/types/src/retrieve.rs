@@ -2,12 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{FileKind, Hit, StageError};
-
-/// Identity of a chunk in the catalog; never reused, so a derived index can not confuse two chunks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct ChunkId(pub u64);
+use crate::{ChunkId, FileKind, Hit, StageError};
 
 /// Conditions that every result must meet; applied inside each retriever, never after its top-k.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
