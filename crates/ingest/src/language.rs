@@ -1,7 +1,5 @@
 //! The language of a text, where it is long enough to tell.
 
-use whichlang::Lang;
-
 /// Below this many letters a guess is as often wrong as right.
 const SHORTEST: usize = 40;
 
@@ -16,23 +14,6 @@ pub(crate) fn detect(text: &str) -> Option<String> {
     if text.chars().filter(|it| it.is_alphabetic()).count() + 4 * wide < SHORTEST {
         return None;
     }
-    let code = match whichlang::detect_language(text) {
-        Lang::Ara => "ar",
-        Lang::Cmn => "zh",
-        Lang::Deu => "de",
-        Lang::Eng => "en",
-        Lang::Fra => "fr",
-        Lang::Hin => "hi",
-        Lang::Ita => "it",
-        Lang::Jpn => "ja",
-        Lang::Kor => "ko",
-        Lang::Nld => "nl",
-        Lang::Por => "pt",
-        Lang::Rus => "ru",
-        Lang::Spa => "es",
-        Lang::Swe => "sv",
-        Lang::Tur => "tr",
-        Lang::Vie => "vi",
-    };
-    Some(code.to_owned())
+    let detected = whichlang::detect_language(text).three_letter_code();
+    riddle_types::language_code(detected).map(str::to_owned)
 }

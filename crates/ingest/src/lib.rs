@@ -13,6 +13,7 @@ mod kind;
 mod language;
 mod limits;
 mod office;
+mod outcome;
 mod pool;
 mod protocol;
 mod text;
@@ -20,5 +21,6 @@ mod worker;
 
 pub use chunk::{ChunkOptions, chunk};
 pub use kind::kind_of;
-pub use pool::{Limits, ParseOutcome, ParserPool, WorkerCommand};
+pub use outcome::ParseOutcome;
+pub use pool::{Limits, ParserPool, WorkerCommand};
 pub use worker::worker_main;

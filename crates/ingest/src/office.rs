@@ -3,20 +3,10 @@
 use docling::{DocumentConverter, InputFormat, Node, SourceDocument, Table};
 use riddle_types::{Block, BlockKind, Document, FileKind, Location};
 
-/// What docling made of a file.
-pub(crate) enum Outcome {
-    /// Text with structure.
-    Parsed(Document),
-    /// A file without a text layer.
-    NoText(String),
-    /// A format that is not read.
-    Unsupported(String),
-    /// It can not be read.
-    Failed(String),
-}
+use crate::outcome::ParseOutcome;
 
 /// Parses `bytes`; `name` gives the extension.
-pub(crate) fn parse(name: &str, kind: FileKind, bytes: Vec<u8>) -> Outcome {
+pub(crate) fn parse(name: &str, kind: FileKind, bytes: Vec<u8>) -> ParseOutcome {
     let extension = name.rsplit('.').next().unwrap_or("").to_ascii_lowercase();
     let by_kind = match kind {
         FileKind::Pdf => Some(InputFormat::Pdf),
@@ -24,7 +14,7 @@ pub(crate) fn parse(name: &str, kind: FileKind, bytes: Vec<u8>) -> Outcome {
         _ => InputFormat::from_extension(&extension),
     };
     let Some(format) = by_kind else {
-        return Outcome::Unsupported(format!("no parser for .{extension} files"));
+        return ParseOutcome::Unsupported(format!("no parser for .{extension} files"));
     };
     let source = SourceDocument::from_bytes(name, format, bytes);
     let converter = DocumentConverter::new().text_layer_only(true).list_attachments(true);
@@ -32,14 +22,14 @@ pub(crate) fn parse(name: &str, kind: FileKind, bytes: Vec<u8>) -> Outcome {
     let result = match converter.convert(source) {
         Ok(result) => result,
         Err(error) if error.encryption().is_some() => {
-            return Outcome::Failed("protected by a password".to_owned());
+            return ParseOutcome::Failed("protected by a password".to_owned());
         }
         Err(error) => {
             let why = error.to_string();
             return if why.contains("no embedded text layer") {
-                Outcome::NoText("no text layer: probably a scan".to_owned())
+                ParseOutcome::NoText("no text layer: probably a scan".to_owned())
             } else {
-                Outcome::Failed(why)
+                ParseOutcome::Failed(why)
             };
         }
     };
@@ -53,7 +43,7 @@ pub(crate) fn parse(name: &str, kind: FileKind, bytes: Vec<u8>) -> Outcome {
         .or(metadata_title)
         .map(|it| it.trim().to_owned())
         .filter(|it| !it.is_empty());
-    Outcome::Parsed(document)
+    ParseOutcome::Parsed(document)
 }
 
 /// Where the walk stands.
@@ -314,7 +304,7 @@ mod tests {
     #[test]
     fn html_becomes_blocks_with_sections() {
         let html = b"<html><head><title>Boat</title></head><body><h1>Hull</h1><p>It is <b>blue</b>.</p><h2>Keel</h2><ul><li>long</li></ul><table><tr><th>a</th></tr><tr><td>7</td></tr></table></body></html>";
-        let Outcome::Parsed(document) = parse("x.html", FileKind::Html, html.to_vec()) else {
+        let ParseOutcome::Parsed(document) = parse("x.html", FileKind::Html, html.to_vec()) else {
             panic!("parses")
         };
         let texts: Vec<(&str, String)> =
@@ -331,7 +321,7 @@ mod tests {
     #[test]
     fn mail_becomes_subject_and_body() {
         let mail = b"From: Ann <ann@example.org>\r\nTo: Ben <ben@example.org>\r\nSubject: Dry dock\r\nDate: Mon, 2 Mar 2026 10:00:00 +0000\r\nContent-Type: text/plain; charset=utf-8\r\n\r\nThe dock is booked for March.\r\n";
-        let Outcome::Parsed(document) = parse("x.eml", FileKind::Mail, mail.to_vec()) else {
+        let ParseOutcome::Parsed(document) = parse("x.eml", FileKind::Mail, mail.to_vec()) else {
             panic!("parses")
         };
         let text: Vec<&str> = document.blocks.iter().map(|it| it.text.as_str()).collect();
@@ -351,7 +341,7 @@ mod tests {
             ("x.xlsx", FileKind::Spreadsheet),
         ] {
             assert!(
-                matches!(parse(name, kind, b"PK\x03\x04 no archive".to_vec()), Outcome::Failed(why) if !why.is_empty())
+                matches!(parse(name, kind, b"PK\x03\x04 no archive".to_vec()), ParseOutcome::Failed(why) if !why.is_empty())
             );
         }
     }

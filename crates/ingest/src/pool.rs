@@ -13,9 +13,12 @@ use std::{
     time::Duration,
 };
 
-use riddle_types::{Document, FileKind};
+use riddle_types::FileKind;
 
-use crate::protocol::{Outcome, Reply, Request, VERSION, read_json, write_json, write_part};
+use crate::{
+    outcome::ParseOutcome,
+    protocol::{Reply, Request, VERSION, read_json, write_json, write_part},
+};
 
 /// How to start the child.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,28 +46,6 @@ impl Default for Limits {
     fn default() -> Self {
         Limits { time: Duration::from_secs(20), memory_bytes: 1 << 30, output_bytes: 64 << 20 }
     }
-}
-
-/// What became of a file.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ParseOutcome {
-    /// Text with structure.
-    Parsed(Document),
-    /// Readable, without text.
-    NoText {
-        /// Why.
-        reason: String,
-    },
-    /// No parser for this format.
-    Unsupported {
-        /// Which format.
-        reason: String,
-    },
-    /// It could not be parsed.
-    Failed {
-        /// Why, in words for the ledger.
-        reason: String,
-    },
 }
 
 /// A child is replaced after this many files, so that what a parser leaks does not add up.
@@ -100,10 +81,10 @@ impl ParserPool {
     /// whatever happens to the child is the outcome of the file.
     pub fn parse(&self, path: &Path, kind: FileKind, bytes: &[u8]) -> ParseOutcome {
         match self.attempt(path, kind, bytes, false) {
-            ParseOutcome::Failed { reason } if READABLE_AS_TEXT.contains(&kind) => {
+            ParseOutcome::Failed(reason) if READABLE_AS_TEXT.contains(&kind) => {
                 match self.attempt(path, kind, bytes, true) {
                     parsed @ ParseOutcome::Parsed(_) => parsed,
-                    _ => ParseOutcome::Failed { reason },
+                    _ => ParseOutcome::Failed(reason),
                 }
             }
             outcome => outcome,
@@ -132,7 +113,7 @@ impl ParserPool {
                     "the parser {} can not be started: {error}",
                     self.command.program.display()
                 );
-                return ParseOutcome::Failed { reason };
+                return ParseOutcome::Failed(reason);
             }
         };
         match worker.exchange(request, bytes, self.limits) {
@@ -141,14 +122,9 @@ impl ParserPool {
                 if worker.files < FILES_PER_CHILD && reply.peak_rss_bytes < LARGE_CHILD_BYTES {
                     self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
                 }
-                match reply.outcome {
-                    Outcome::Parsed(document) => ParseOutcome::Parsed(document),
-                    Outcome::NoText(reason) => ParseOutcome::NoText { reason },
-                    Outcome::Unsupported(reason) => ParseOutcome::Unsupported { reason },
-                    Outcome::Failed(reason) => ParseOutcome::Failed { reason },
-                }
+                reply.outcome
             }
-            Err(reason) => ParseOutcome::Failed { reason },
+            Err(reason) => ParseOutcome::Failed(reason),
         }
     }
 }

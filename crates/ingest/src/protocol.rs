@@ -5,8 +5,10 @@
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
 
-use riddle_types::{Document, FileKind};
+use riddle_types::FileKind;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::outcome::ParseOutcome;
 
 /// Raised with every change of the format: both sides are the same program, but maybe not the same version.
 pub(crate) const VERSION: u32 = 1;
@@ -31,16 +33,8 @@ pub(crate) struct Request {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Reply {
     pub(crate) version: u32,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: ParseOutcome,
     pub(crate) peak_rss_bytes: u64,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Outcome {
-    Parsed(Document),
-    NoText(String),
-    Unsupported(String),
-    Failed(String),
 }
 
 pub(crate) fn write_part(to: &mut impl Write, bytes: &[u8]) -> Result<()> {

@@ -6,11 +6,12 @@ use std::{
     process::ExitCode,
 };
 
-use riddle_types::{Document, FileKind};
+use riddle_types::{Document, FileKind, panic_message};
 
 use crate::{
     language, limits, office,
-    protocol::{Outcome, Reply, Request, VERSION, read_request, write_json},
+    outcome::ParseOutcome,
+    protocol::{Reply, Request, VERSION, read_request, write_json},
     text::{decode, parse_code, parse_markdown, parse_plain},
 };
 
@@ -47,54 +48,45 @@ pub fn worker_main() -> ExitCode {
 }
 
 /// Parses on a thread with a large stack; a panic is a failure of the file.
-fn guarded(request: Request, bytes: Vec<u8>) -> Outcome {
+fn guarded(request: Request, bytes: Vec<u8>) -> ParseOutcome {
     let parse = move || catch_unwind(move || parse(&request, bytes));
     let thread = match std::thread::Builder::new().stack_size(STACK_BYTES).spawn(parse) {
         Ok(thread) => thread,
-        Err(error) => return Outcome::Failed(format!("no thread to parse it on: {error}")),
+        Err(error) => return ParseOutcome::Failed(format!("no thread to parse it on: {error}")),
     };
     match thread.join() {
         Ok(Ok(outcome)) => outcome,
         Ok(Err(panic)) | Err(panic) => {
-            let text = panic
-                .downcast_ref::<String>()
-                .map(String::as_str)
-                .or_else(|| panic.downcast_ref::<&str>().copied());
-            Outcome::Failed(format!("the parser gave up: {}", text.unwrap_or("no reason given")))
+            ParseOutcome::Failed(format!("the parser gave up: {}", panic_message(&*panic)))
         }
     }
 }
 
-fn parse(request: &Request, bytes: Vec<u8>) -> Outcome {
+fn parse(request: &Request, bytes: Vec<u8>) -> ParseOutcome {
     let textual = matches!(request.kind, FileKind::Text | FileKind::Markdown | FileKind::Code);
     let outcome = if textual || request.second {
         parse_text(if textual { request.kind } else { FileKind::Text }, &bytes)
     } else {
-        match office::parse(&request.name, request.kind, bytes) {
-            office::Outcome::Parsed(document) => Outcome::Parsed(document),
-            office::Outcome::NoText(reason) => Outcome::NoText(reason),
-            office::Outcome::Unsupported(reason) => Outcome::Unsupported(reason),
-            office::Outcome::Failed(reason) => Outcome::Failed(reason),
-        }
+        office::parse(&request.name, request.kind, bytes)
     };
     match outcome {
-        Outcome::Parsed(document) if document.blocks.is_empty() => {
-            Outcome::NoText("no text in it".to_owned())
+        ParseOutcome::Parsed(document) if document.blocks.is_empty() => {
+            ParseOutcome::NoText("no text in it".to_owned())
         }
-        Outcome::Parsed(mut document) => {
+        ParseOutcome::Parsed(mut document) => {
             if request.second {
                 document.warnings.push("its own parser failed: read as plain text".to_owned());
             }
             if document.language.is_none() {
                 document.language = language::detect(&sample(&document));
             }
-            Outcome::Parsed(document)
+            ParseOutcome::Parsed(document)
         }
         other => other,
     }
 }
 
-fn parse_text(kind: FileKind, bytes: &[u8]) -> Outcome {
+fn parse_text(kind: FileKind, bytes: &[u8]) -> ParseOutcome {
     let (text, warning) = decode(bytes);
     let mut document = match kind {
         FileKind::Markdown => parse_markdown(&text),
@@ -102,7 +94,7 @@ fn parse_text(kind: FileKind, bytes: &[u8]) -> Outcome {
         _ => parse_plain(&text),
     };
     document.warnings.extend(warning);
-    Outcome::Parsed(document)
+    ParseOutcome::Parsed(document)
 }
 
 /// Some of the running text, to tell the language by.

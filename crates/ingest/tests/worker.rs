@@ -108,7 +108,7 @@ fn good_files_are_parsed() {
     assert_eq!(text_of(parse(&pool, "a.rs", b"fn main() {}\n")), "fn main() {}");
     assert!(text_of(parse(&pool, "a.html", b"<p>blue <b>boat</b></p>")).contains("blue boat"));
     assert!(text_of(parse(&pool, "a.csv", b"name,color\nboat,blue\n")).contains("blue"));
-    assert!(matches!(parse(&pool, "a.txt", b" \n \n"), ParseOutcome::NoText { .. }));
+    assert!(matches!(parse(&pool, "a.txt", b" \n \n"), ParseOutcome::NoText(_)));
     assert!(pool.peak_child_rss_bytes() > 0 || cfg!(not(target_os = "linux")));
 }
 
@@ -122,7 +122,7 @@ fn bad_files_get_a_reason_and_the_next_one_is_parsed() {
         ("a.epub", b"not a book"),
     ] {
         match parse(&pool, name, bytes) {
-            ParseOutcome::Failed { reason } | ParseOutcome::NoText { reason } => {
+            ParseOutcome::Failed(reason) | ParseOutcome::NoText(reason) => {
                 assert!(!reason.is_empty(), "{name}")
             }
             other => panic!("{name}: {other:?}"),
@@ -157,14 +157,12 @@ fn hostile_children_are_survived() {
         ("hostile-abort", &much, patient, "crashed"),
     ] {
         let outcome = pool_of(role, limits).parse(Path::new("a.txt"), FileKind::Text, bytes);
-        let told = matches!(&outcome, ParseOutcome::Failed { reason } if reason.contains(word));
+        let told = matches!(&outcome, ParseOutcome::Failed(reason) if reason.contains(word));
         assert!(told, "{role}: {outcome:?}");
     }
     let absent = WorkerCommand { program: "/no/such/program".into(), args: Vec::new() };
     let outcome = ParserPool::new(absent, limits).parse(Path::new("a.txt"), FileKind::Text, b"x");
-    assert!(
-        matches!(outcome, ParseOutcome::Failed { reason } if reason.contains("/no/such/program"))
-    );
+    assert!(matches!(outcome, ParseOutcome::Failed(reason) if reason.contains("/no/such/program")));
 }
 
 fn memory_is_limited() {
@@ -175,7 +173,7 @@ fn memory_is_limited() {
     // A text of 64 MiB in a child that may use 1 MiB: the bytes alone are refused or do not fit.
     let pool = pool_of("parse-worker", Limits { memory_bytes: 1 << 20, ..Limits::default() });
     let outcome = parse(&pool, "a.txt", &vec![b'x'; 64 << 20]);
-    assert!(matches!(outcome, ParseOutcome::Failed { .. }), "{outcome:?}");
+    assert!(matches!(outcome, ParseOutcome::Failed(_)), "{outcome:?}");
 }
 
 fn real_files_all_have_an_outcome() {
@@ -198,9 +196,9 @@ fn real_files_all_have_an_outcome() {
             all += 1;
             match pool.parse(&path, kind_of(&path, &bytes), &bytes) {
                 ParseOutcome::Parsed(_) => parsed += 1,
-                ParseOutcome::Failed { reason }
-                | ParseOutcome::NoText { reason }
-                | ParseOutcome::Unsupported { reason } => {
+                ParseOutcome::Failed(reason)
+                | ParseOutcome::NoText(reason)
+                | ParseOutcome::Unsupported(reason) => {
                     assert!(!reason.is_empty());
                     println!("{}: {reason}", path.display());
                 }

@@ -83,11 +83,11 @@ pub(crate) fn read_file(
     };
     match outcome {
         ParseOutcome::Parsed(document) => read.take(document, counter, options),
-        ParseOutcome::NoText { reason } => (read.state, read.reason) = (FileState::NoText, reason),
-        ParseOutcome::Unsupported { reason } => {
+        ParseOutcome::NoText(reason) => (read.state, read.reason) = (FileState::NoText, reason),
+        ParseOutcome::Unsupported(reason) => {
             (read.state, read.reason) = (FileState::Unsupported, reason);
         }
-        ParseOutcome::Failed { reason } => (read.state, read.reason) = (FileState::Failed, reason),
+        ParseOutcome::Failed(reason) => (read.state, read.reason) = (FileState::Failed, reason),
     }
     Ok(read)
 }

@@ -1,0 +1,17 @@
+//! What became of a file, as the parsers, the two ends of the pipe and the caller say it.
+
+use riddle_types::Document;
+use serde::{Deserialize, Serialize};
+
+/// What became of a file. A reason is in words for the ledger.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum ParseOutcome {
+    /// Text with structure.
+    Parsed(Document),
+    /// Readable, without text, and why.
+    NoText(String),
+    /// No parser for this format, and which it is.
+    Unsupported(String),
+    /// It could not be parsed, and why.
+    Failed(String),
+}
