@@ -1,11 +1,8 @@
 //! Models that are part of the program: there without a network, put into the store when they are first asked for.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
-use crate::{
-    Error, FileRecord, Format, InstalledModel, Kind, ModelStore, Result, digest, files,
-    manifest::Manifest, store::Lock,
-};
+use crate::{Format, InstalledModel, Kind};
 
 /// A model whose files are in the program.
 #[derive(Debug, Clone, Copy)]
@@ -29,12 +26,8 @@ pub struct Bundled {
 /// Name of the reranker that searches use unless another one, or none, is chosen.
 pub const DEFAULT_RERANKER: &str = "riddle-reranker";
 
-/// How often and how long another process is waited for: putting 20 MB in place takes a second on a slow disk.
-const ATTEMPTS: u32 = 60;
-const PAUSE: Duration = Duration::from_millis(50);
-
 /// What is said to be a bundled model's source.
-const SOURCE: &str = "part of the program";
+pub(crate) const SOURCE: &str = "part of the program";
 
 macro_rules! file {
     ($model:literal, $path:literal) => {
@@ -92,61 +85,12 @@ impl Bundled {
     }
 }
 
-impl ModelStore {
-    /// Puts a bundled model into the store, unless exactly it is there already. A model of the same name that
-    /// came from elsewhere is the user's and stays.
-    ///
-    /// # Errors
-    /// When the disk is full or may not be written, or another process changes the store.
-    pub fn put_bundled(&self, model: &Bundled) -> Result<InstalledModel> {
-        let present = self.in_store(model.name);
-        if let Some(present) = present
-            && (present.source != SOURCE || present.revision.as_deref() == Some(model.revision))
-        {
-            return Ok(present);
-        }
-        let lock = self.lock_soon()?;
-        // Somebody else may have put it there while this process waited.
-        if let Some(present) = self.in_store(model.name)
-            && present.revision.as_deref() == Some(model.revision)
-        {
-            return Ok(present);
-        }
-        let staged = self.partial().join(self.folder(model.name)?).join("bundled");
-        files::remove_all(&staged)?;
-        files::create_dir(&staged)?;
-        files::check_space(&staged, model.bytes())?;
-        let mut manifest = Manifest::new(model.name, model.kind, model.format, SOURCE.to_owned());
-        manifest.revision = Some(model.revision.to_owned());
-        manifest.license = Some(model.license.to_owned());
-        for (path, content) in model.files {
-            files::write_synced(&staged.join(path), content)?;
-            manifest.files.push(FileRecord {
-                path: (*path).to_owned(),
-                size: content.len() as u64,
-                sha256: digest::of_bytes(content),
-            });
-        }
-        self.install(&lock, &staged, &manifest)
-    }
-
-    /// The lock, after a while if another process puts the same model there.
-    fn lock_soon(&self) -> Result<Lock> {
-        for _ in 0..ATTEMPTS {
-            match self.lock() {
-                Err(Error::Busy { .. }) => std::thread::sleep(PAUSE),
-                other => return other,
-            }
-        }
-        self.lock()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
 
     use super::*;
+    use crate::{Error, ModelStore, digest};
 
     const FIRST: Bundled = Bundled {
         name: "small",

@@ -10,8 +10,8 @@ use std::{
 use crate::{
     Error, FileRecord, InstalledModel, ModelStore, Result, digest,
     files::{self, Class},
-    manifest::{MANIFEST, Manifest},
-    name,
+    manifest::Manifest,
+    name::{self, MANIFEST},
     progress::{OnProgress, Stage, Watch},
     store::walk,
 };

@@ -4,63 +4,13 @@ use std::{fs, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Result, files};
-
-/// Name of the record in a model's folder.
-pub(crate) const MANIFEST: &str = "riddle-model.json";
+use crate::{Error, Format, Kind, Result, files, name::MANIFEST};
 
 /// Version that is written; older programs refuse newer records instead of misreading them.
 const VERSION: u32 = 1;
 
 /// Largest record that is read: a model has some dozen files.
 const LARGEST: u64 = 1 << 20;
-
-/// What a model does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// Text to vector.
-    Embedder,
-    /// Question and passage to score.
-    Reranker,
-    /// Text to text.
-    Llm,
-}
-
-/// How its weights are stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Format {
-    /// safetensors.
-    Safetensors,
-    /// GGUF.
-    Gguf,
-    /// ONNX.
-    Onnx,
-    /// Our own store, `model.riddle`.
-    Riddle,
-}
-
-impl std::fmt::Display for Kind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(match self {
-            Kind::Embedder => "embedder",
-            Kind::Reranker => "reranker",
-            Kind::Llm => "llm",
-        })
-    }
-}
-
-impl std::fmt::Display for Format {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(match self {
-            Format::Safetensors => "safetensors",
-            Format::Gguf => "gguf",
-            Format::Onnx => "onnx",
-            Format::Riddle => "riddle",
-        })
-    }
-}
 
 /// One file of an installed model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

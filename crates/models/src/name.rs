@@ -3,6 +3,9 @@
 
 use crate::{Error, Result};
 
+/// Name of the record in a model's folder.
+pub(crate) const MANIFEST: &str = "riddle-model.json";
+
 /// Longest part of a model's name: file systems allow 255 bytes, and the store joins two parts.
 const LONGEST_PART: usize = 96;
 
@@ -72,8 +75,7 @@ pub(crate) fn file_fault(path: &str) -> Option<&'static str> {
             return Some("its name means something else to an operating system");
         }
     }
-    path.eq_ignore_ascii_case(crate::manifest::MANIFEST)
-        .then_some("it has the name of the store's own record")
+    path.eq_ignore_ascii_case(MANIFEST).then_some("it has the name of the store's own record")
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ureq::{
     Agent, Body, Proxy,
     http::{HeaderMap, Uri},
-    tls::{Certificate, PemItem, RootCerts, parse_pem},
+    tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem},
 };
 
 use crate::{Error, Result, address, progress::Watch};
@@ -169,7 +169,7 @@ impl Client {
             .max_redirects(0)
             .max_redirects_will_error(false)
             .proxy(proxy)
-            .tls_config(crate::web::tls())
+            .tls_config(tls())
             .user_agent(concat!("riddle/", env!("CARGO_PKG_VERSION")))
             // Lengths and checksums are those of the plain bytes.
             .accept_encoding("identity")
@@ -387,9 +387,14 @@ fn no_trust(url: &str, why: &str) -> Failure {
     })
 }
 
+/// Who is trusted.
+pub(crate) fn tls() -> TlsConfig {
+    TlsConfig::builder().root_certs(roots()).build()
+}
+
 /// Whom to trust: the certificates in `SSL_CERT_FILE`, else the system's (which hold a company's own), else,
 /// on a system without any, Mozilla's list.
-pub(crate) fn roots() -> RootCerts {
+fn roots() -> RootCerts {
     if let Some(path) = std::env::var_os("SSL_CERT_FILE").filter(|it| !it.is_empty()) {
         let certificates: Vec<Certificate<'static>> = std::fs::read(&path)
             .map(|pem| {

@@ -3,14 +3,15 @@
 use std::{
     fs::{self, File, TryLockError},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use crate::{
-    BUNDLED, Error, FileRecord, Format, Kind, Result,
-    bundled::{bundled, is_bundled},
+    BUNDLED, Bundled, Error, FileRecord, InstalledModel, Result,
+    bundled::{SOURCE, bundled, is_bundled},
     catalog, digest, files,
-    manifest::{MANIFEST, Manifest},
-    name,
+    manifest::Manifest,
+    name::{self, MANIFEST},
 };
 
 /// Folder inside the store for what is not finished. No model's name can start with a dot.
@@ -22,35 +23,16 @@ const OLD: &str = ".old";
 /// Ending of a model that is being removed, in the same place.
 const REMOVED: &str = ".removed";
 
+/// How often and how long another process is waited for: putting 20 MB in place takes a second on a slow disk.
+const ATTEMPTS: u32 = 60;
+const PAUSE: Duration = Duration::from_millis(50);
+
 /// Deepest folder that is looked at in a model's folder.
 const DEEPEST: usize = 4;
 
 /// Most files and folders that are looked at in a model's folder: a model has some dozen, and a home
 /// folder that was given by mistake has millions.
 const MOST_ENTRIES: usize = 10_000;
-
-/// A model that can be used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InstalledModel {
-    /// Name in the store, or the folder's path where it is not in the store.
-    pub name: String,
-    /// What it does.
-    pub kind: Kind,
-    /// How its weights are stored.
-    pub format: Format,
-    /// Size of its files in bytes.
-    pub bytes: u64,
-    /// License, as its source states it.
-    pub license: Option<String>,
-    /// Where it came from.
-    pub source: String,
-    /// Commit or version at the source.
-    pub revision: Option<String>,
-    /// When it was installed, in seconds since 1970; `None` when the store did not install it.
-    pub pulled_at: Option<u64>,
-    /// Its folder.
-    pub dir: PathBuf,
-}
 
 /// What is wrong with a file of an installed model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -352,6 +334,54 @@ impl ModelStore {
         files::sync_dir(&self.dir)?;
         files::remove_all(&aside)?;
         files::remove_all(&self.partial().join(folder))
+    }
+
+    /// Puts a bundled model into the store, unless exactly it is there already. A model of the same name that
+    /// came from elsewhere is the user's and stays.
+    ///
+    /// # Errors
+    /// When the disk is full or may not be written, or another process changes the store.
+    pub fn put_bundled(&self, model: &Bundled) -> Result<InstalledModel> {
+        let present = self.in_store(model.name);
+        if let Some(present) = present
+            && (present.source != SOURCE || present.revision.as_deref() == Some(model.revision))
+        {
+            return Ok(present);
+        }
+        let lock = self.lock_soon()?;
+        // Somebody else may have put it there while this process waited.
+        if let Some(present) = self.in_store(model.name)
+            && present.revision.as_deref() == Some(model.revision)
+        {
+            return Ok(present);
+        }
+        let staged = self.partial().join(self.folder(model.name)?).join("bundled");
+        files::remove_all(&staged)?;
+        files::create_dir(&staged)?;
+        files::check_space(&staged, model.bytes())?;
+        let mut manifest = Manifest::new(model.name, model.kind, model.format, SOURCE.to_owned());
+        manifest.revision = Some(model.revision.to_owned());
+        manifest.license = Some(model.license.to_owned());
+        for (path, content) in model.files {
+            files::write_synced(&staged.join(path), content)?;
+            manifest.files.push(FileRecord {
+                path: (*path).to_owned(),
+                size: content.len() as u64,
+                sha256: digest::of_bytes(content),
+            });
+        }
+        self.install(&lock, &staged, &manifest)
+    }
+
+    /// The lock, after a while if another process puts the same model there.
+    fn lock_soon(&self) -> Result<Lock> {
+        for _ in 0..ATTEMPTS {
+            match self.lock() {
+                Err(Error::Busy { .. }) => std::thread::sleep(PAUSE),
+                other => return other,
+            }
+        }
+        self.lock()
     }
 
     /// Moves a complete folder to its place, replacing what is there.

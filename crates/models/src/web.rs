@@ -6,7 +6,7 @@ use crate::{address, net};
 
 /// Whom to trust: the certificates in `SSL_CERT_FILE`, else the system's, else Mozilla's list.
 pub fn tls() -> TlsConfig {
-    TlsConfig::builder().root_certs(net::roots()).build()
+    net::tls()
 }
 
 /// The address without user name, password and query.
