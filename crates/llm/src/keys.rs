@@ -44,6 +44,12 @@ pub fn forget_key(endpoint: &Endpoint) -> Result<bool> {
     store::remove(endpoint.origin())
 }
 
+/// A key that somebody gave beside the store, as an environment does: without the blanks around it, and none where
+/// there is nothing else.
+pub fn given_key(text: Option<String>) -> Option<String> {
+    text.map(|it| it.trim().to_owned()).filter(|it| !it.is_empty())
+}
+
 /// What can be sent in a header.
 fn check(key: &str) -> Result<&str> {
     let key = key.trim();

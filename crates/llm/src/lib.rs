@@ -12,6 +12,7 @@
 //! Not here: which passages there are, and whether the answer is true to them (`riddle-rag`).
 
 mod call;
+mod endpoint;
 mod error;
 mod keys;
 mod local;
@@ -19,9 +20,10 @@ mod prompt;
 mod remote;
 mod stream;
 
+pub use endpoint::{Endpoint, RemoteOptions};
 pub use error::{Error, Result};
-pub use keys::{forget_key, has_key, keep_key, key};
+pub use keys::{forget_key, given_key, has_key, keep_key, key};
 pub use local::{Local, LocalOptions, Measured, Sampling};
 pub use prompt::{NO_ANSWER, Prompt};
-pub use remote::{Endpoint, Remote, RemoteOptions};
+pub use remote::Remote;
 pub use riddle_offload::{Locking, StreamOptions};

@@ -1,4 +1,4 @@
-//! Endpoints that speak the OpenAI protocol.
+//! A model behind an endpoint that speaks the OpenAI protocol.
 
 use std::{
     ops::ControlFlow,
@@ -12,7 +12,7 @@ use serde_json::json;
 use ureq::Agent;
 
 use crate::{
-    Error, Prompt, Result,
+    Endpoint, Error, Prompt, RemoteOptions, Result,
     call::{Call, Told},
     prompt::notices,
     stream::Thoughts,
@@ -20,111 +20,6 @@ use crate::{
 
 /// How often the caller is asked whether it still waits.
 const HEARTBEAT: Duration = Duration::from_millis(100);
-
-/// Where a model answers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Endpoint {
-    /// Address of the chat completions.
-    pub(crate) url: String,
-    /// The same without anything secret.
-    pub(crate) shown: String,
-    origin: String,
-    trusted: bool,
-}
-
-impl Endpoint {
-    /// Of the address of a server, of its API (`…/v1`), or of its chat completions.
-    ///
-    /// # Errors
-    /// [`Error::Address`] for what is not http or https.
-    pub fn parse(address: &str) -> Result<Endpoint> {
-        let address = address.trim();
-        let bad = |why| Error::Address { address: web::shown(address), why };
-        let origin = web::origin(address)
-            .ok_or_else(|| bad("give http://HOST:PORT/v1 or https://HOST/v1"))?;
-        if address.contains(['?', '#', ' ']) {
-            return Err(bad("it has a query, a fragment or a space"));
-        }
-        if web::has_user(address) {
-            return Err(bad("it has a user name or password in it: give the key apart from it"));
-        }
-        let base = address.trim_end_matches('/');
-        let path = base.split_once("://").and_then(|it| it.1.split_once('/')).map_or("", |it| it.1);
-        let url = match path {
-            "" => format!("{base}/v1/chat/completions"),
-            path if path.ends_with("chat/completions") => base.to_owned(),
-            _ => format!("{base}/chat/completions"),
-        };
-        let trusted = web::may_carry_secrets(&url);
-        Ok(Endpoint { shown: web::shown(&url), url, origin, trusted })
-    }
-
-    /// Scheme, host and port: whom the user trusts or not.
-    pub fn origin(&self) -> &str {
-        &self.origin
-    }
-
-    /// Whether it is on this very machine.
-    pub fn is_local(&self) -> bool {
-        web::is_local(&self.url)
-    }
-
-    /// Whether a key may be sent there: encrypted, or within this machine.
-    pub fn may_have_key(&self) -> bool {
-        self.trusted
-    }
-}
-
-/// How an endpoint is used.
-#[derive(Clone, PartialEq, Eq)]
-pub struct RemoteOptions {
-    /// Name of the model there.
-    pub model: String,
-    /// Key, sent to the endpoint and to no other host, and only encrypted or within this machine.
-    pub key: Option<String>,
-    /// Tokens that the model reads and writes together.
-    pub context_tokens: usize,
-    /// Longest time to find and connect to the server.
-    pub connect_timeout: Duration,
-    /// Longest silence before the first word: servers load the model then.
-    pub first_timeout: Duration,
-    /// Longest silence between words.
-    pub stall_timeout: Duration,
-    /// Tries, as long as nothing of an answer has come; at least 1.
-    pub tries: u32,
-    /// Pause before the second try, doubled for each further one, if the server asks for none.
-    pub pause: Duration,
-    /// Refuse all endpoints but those of this machine.
-    pub offline: bool,
-}
-
-impl RemoteOptions {
-    /// For a model of that name, with no key.
-    pub fn new(model: impl Into<String>) -> RemoteOptions {
-        RemoteOptions {
-            model: model.into(),
-            key: None,
-            context_tokens: 8192,
-            connect_timeout: Duration::from_secs(8),
-            first_timeout: Duration::from_secs(180),
-            stall_timeout: Duration::from_secs(45),
-            tries: 3,
-            pause: Duration::from_millis(500),
-            offline: false,
-        }
-    }
-}
-
-impl std::fmt::Debug for RemoteOptions {
-    /// Without the key: this ends up in logs.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RemoteOptions")
-            .field("model", &self.model)
-            .field("key", &self.key.is_some())
-            .field("context_tokens", &self.context_tokens)
-            .finish_non_exhaustive()
-    }
-}
 
 /// A model behind an endpoint.
 #[derive(Debug)]
@@ -140,7 +35,7 @@ impl Remote {
     /// # Errors
     /// [`Error::OpenKey`] and [`Error::Offline`].
     pub fn new(endpoint: Endpoint, options: RemoteOptions) -> Result<Remote> {
-        if options.key.is_some() && !endpoint.trusted {
+        if options.key.is_some() && !endpoint.may_have_key() {
             return Err(Error::OpenKey { url: endpoint.shown });
         }
         if options.offline && !endpoint.is_local() {
@@ -318,28 +213,6 @@ fn hear(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn addresses_lead_to_the_chat() {
-        let url = |address: &str| Endpoint::parse(address).expect("an address").url;
-        for address in
-            ["http://localhost:11434", "http://localhost:11434/", "http://localhost:11434/v1"]
-        {
-            assert_eq!(url(address), "http://localhost:11434/v1/chat/completions");
-        }
-        assert_eq!(
-            url(" https://api.test/openai/v1/ "),
-            "https://api.test/openai/v1/chat/completions"
-        );
-        assert_eq!(url("https://api.test/chat/completions"), "https://api.test/chat/completions");
-        for bad in
-            ["", "localhost:11434", "ftp://x/v1", "http://", "https://a b/v1", "https://x/v1?key=1"]
-        {
-            assert!(matches!(Endpoint::parse(bad), Err(Error::Address { .. })), "{bad}");
-        }
-        let error = Endpoint::parse("https://me:secret@api.test/v1").expect_err("a password");
-        assert!(!error.to_string().contains("secret"), "{error}");
-    }
 
     #[test]
     fn keys_and_passages_go_where_they_may() {

@@ -66,8 +66,7 @@ impl EndpointArgs {
 
 /// The key that the environment gives; it goes before one that is kept.
 pub(crate) fn key_of_environment() -> Option<String> {
-    let key = std::env::var("RIDDLE_LLM_KEY").ok()?;
-    Some(key.trim().to_owned()).filter(|it| !it.is_empty())
+    riddle_rag::llm::given_key(std::env::var("RIDDLE_LLM_KEY").ok())
 }
 
 #[derive(Debug, Clone, Args)]
