@@ -7,14 +7,14 @@ use std::{
     sync::Arc,
 };
 
-use safetensors::Dtype as FileDtype;
 use serde::Deserialize;
 
 use crate::{
-    Dtype, Error, Format, LayerLayout, Result, header,
-    layers::Placed,
+    Error, Format, LayerLayout, Result, TensorInfo, header,
+    layout::Placed,
     read_json,
     store::{self, Segments},
+    tensor::{Stored, WeightFile, read_exact_at},
 };
 
 /// A header lists names and shapes; the format's own limit is 100 MB (safetensors' `MAX_HEADER_SIZE`).
@@ -23,82 +23,6 @@ const MAX_HEADER_BYTES: u64 = 100_000_000;
 /// Bytes read and widened at a time: 256 KiB are small enough to count as nothing in a memory budget
 /// and large enough for full-speed reads.
 const CONVERT_BYTES: usize = 256 << 10;
-
-/// Name, shape and place of a tensor.
-#[derive(Debug, Clone)]
-pub struct TensorInfo {
-    /// Full name in the checkpoint.
-    pub name: String,
-    /// Its shape.
-    pub shape: Vec<usize>,
-    pub(crate) stored: Stored,
-    pub(crate) file: Arc<WeightFile>,
-    pub(crate) offset: u64,
-}
-
-/// How a file holds a tensor; only what is supported leaves [`Checkpoint::tensor`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stored {
-    /// In rows whose length is known.
-    Rows(Format),
-    /// Packed, in so many bytes.
-    Packed(Format, u64),
-    /// In a number format that nothing is computed from.
-    Unsupported(FileDtype),
-}
-
-impl Stored {
-    pub(crate) fn of(dtype: FileDtype) -> Stored {
-        Dtype::of(dtype).map_or(Stored::Unsupported(dtype), |it| Stored::Rows(Format::Plain(it)))
-    }
-}
-
-impl TensorInfo {
-    /// Number of elements.
-    pub fn elements(&self) -> usize {
-        self.shape.iter().product()
-    }
-
-    /// Numbers in a row: of a matrix, its last dimension.
-    pub fn width(&self) -> usize {
-        self.elements() / self.rows().max(1)
-    }
-
-    fn rows(&self) -> usize {
-        // A vector is one row: nobody looks up its elements.
-        if self.shape.len() > 1 { self.shape[0] } else { 1 }
-    }
-
-    /// Bytes on disk.
-    pub fn bytes(&self) -> u64 {
-        match self.stored {
-            Stored::Packed(_, bytes) => bytes,
-            _ => (self.rows() * self.row_bytes()) as u64,
-        }
-    }
-
-    fn row_bytes(&self) -> usize {
-        // Headers are checked to describe what their file holds.
-        self.format().row_bytes(self.width()).unwrap_or(0)
-    }
-
-    /// How its numbers lie.
-    pub fn format(&self) -> Format {
-        match self.stored {
-            Stored::Rows(format) | Stored::Packed(format, _) => format,
-            // Refused when the tensor is asked for.
-            Stored::Unsupported(_) => Format::Plain(Dtype::F32),
-        }
-    }
-}
-
-#[derive(Debug)]
-pub(crate) struct WeightFile {
-    pub(crate) path: PathBuf,
-    pub(crate) file: File,
-    /// The same file, read past the page cache.
-    pub(crate) direct: Option<File>,
-}
 
 /// A model directory's weights: headers read and checked, data still on disk.
 #[derive(Debug, Clone)]
@@ -440,34 +364,12 @@ fn read_shard(path: &Path, tensors: &mut BTreeMap<String, TensorInfo>) -> Result
     Ok(())
 }
 
-#[cfg(unix)]
-pub(crate) fn read_exact_at(file: &File, out: &mut [u8], offset: u64) -> std::io::Result<()> {
-    std::os::unix::fs::FileExt::read_exact_at(file, out, offset)
-}
-
-#[cfg(windows)]
-pub(crate) fn read_exact_at(
-    file: &File,
-    mut out: &mut [u8],
-    mut offset: u64,
-) -> std::io::Result<()> {
-    while !out.is_empty() {
-        match std::os::windows::fs::FileExt::seek_read(file, out, offset)? {
-            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
-            n => {
-                out = &mut out[n..];
-                offset += n as u64;
-            }
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use half::{bf16, f16};
 
     use super::*;
+    use crate::Dtype;
 
     fn file_of(header: &str, data: &[u8]) -> Vec<u8> {
         let mut bytes = (header.len() as u64).to_le_bytes().to_vec();

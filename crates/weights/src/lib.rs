@@ -20,9 +20,11 @@ mod format;
 pub mod gguf;
 mod header;
 mod layers;
+mod layout;
 mod store;
+mod tensor;
 
-pub use checkpoint::{Checkpoint, TensorInfo};
+pub use checkpoint::Checkpoint;
 pub use config::{
     BertConfig, BertFamily, DecoderConfig, DecoderFamily, LanguageConfig, LanguageFamily,
     ModernBertConfig, RopeScaling, TokenPooling, model_type, read_json,
@@ -30,5 +32,7 @@ pub use config::{
 pub use dtype::Dtype;
 pub use error::{Error, Result};
 pub use format::{Format, Pack, StorePrecision};
-pub use layers::{LayerLayout, LayeredCheckpoint};
+pub use layers::LayeredCheckpoint;
+pub use layout::LayerLayout;
 pub use store::{PAGE, STORE_FILE, StoreSummary, write_store};
+pub use tensor::TensorInfo;

@@ -23,8 +23,8 @@ use std::{
 
 use crate::{
     Error, Result, TensorInfo,
-    checkpoint::{WeightFile, read_exact_at},
-    layers::TENSOR_ALIGNMENT,
+    layout::TENSOR_ALIGNMENT,
+    tensor::{WeightFile, read_exact_at},
 };
 use entry::{Header, SegmentEntry, TensorEntry};
 

@@ -26,7 +26,7 @@ pub use texts::Texts;
 pub use write::{GgufData, GgufWriter};
 
 use self::{metadata::Value, source::Source};
-use crate::{Error, Result, checkpoint::read_exact_at};
+use crate::{Error, Result, tensor::read_exact_at};
 
 /// The first four bytes.
 const MAGIC: [u8; 4] = *b"GGUF";

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Dtype, Format, checkpoint::Stored};
+use crate::{Dtype, Format, tensor::Stored};
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Header {

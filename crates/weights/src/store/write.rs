@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Checkpoint, Dtype, Error, Format, LayerLayout, Pack, Result, StorePrecision, TensorInfo,
-    format::parts, layers::TENSOR_ALIGNMENT,
+    format::parts, layout::TENSOR_ALIGNMENT,
 };
 
 /// What [`write_store`] wrote.
