@@ -77,7 +77,7 @@ pub mod records {
 /// The reranking engine alone: requests, calibrations, recorded runs.
 pub mod rerank {
     pub use riddle_grating::{
-        Calibration, CalibrationOptions, FORCE_ISA, Replay, Trace, TraceRecorder, chart,
+        Calibration, CalibrationOptions, FORCE_ISA, Replay, Trace, TraceRecorder, chart, sigmoid,
     };
 
     pub use crate::{

@@ -130,15 +130,14 @@ impl Library {
         Ok(self.catalog.set_setting(EMBEDDER_SETTING, Some(name))?)
     }
 
-    /// The reranker that searches use unless told otherwise; `None`: the fused order.
-    ///
-    /// # Errors
-    /// When there is no such model or it can not be used.
-    pub fn choose_reranker(&mut self, name: Option<&str>) -> Result<()> {
-        if let Some(name) = name {
-            crate::rerank::open_reranker(&self.config, name, &crate::RerankSettings::default(), 0)?;
-        }
+    /// Keeps which reranker searches use.
+    pub(crate) fn keep_reranker(&mut self, name: Option<&str>) -> Result<()> {
         Ok(self.catalog.set_setting(RERANKER_SETTING, Some(name.unwrap_or(NO_RERANKER)))?)
+    }
+
+    /// Where everything is.
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
     }
 
     /// Puts files that failed back into the queue; returns how many.

@@ -3,6 +3,7 @@
 mod calibrate;
 mod calibration;
 mod card;
+mod choose;
 mod excerpt;
 mod find;
 mod reader;
