@@ -29,7 +29,7 @@ pub use fit::Told;
 pub use pairs::{ClaimKind, ClaimSplit};
 
 use crate::{Dataset, Error, EvalEvent, Instruments, Latency, Result, corpus_index::CorpusIndex};
-use fit::{Example, limits, logistic, told};
+use fit::{Example, limits, logistic, sigmoid, told};
 use pairs::{Pair, Question, Questions};
 
 /// Least share of what is called supported that is to be supported when the upper limit is fitted.
@@ -328,7 +328,7 @@ fn fitted(rows: &[Row]) -> Fitted {
     let weights = logistic(&open);
     let score = |row: &Row| {
         let sum: f64 = example(row).x.iter().zip(&weights[1..]).map(|(x, w)| x * w).sum();
-        let score = (1.0 / (1.0 + (-weights[0] - sum).exp())) as f32;
+        let score = sigmoid(weights[0] + sum) as f32;
         row.features.ruled().unwrap_or(score)
     };
     let kinds: Vec<ClaimKind> = rows.iter().map(|it| it.kind).collect();

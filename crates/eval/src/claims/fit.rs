@@ -47,7 +47,7 @@ pub(super) fn logistic(examples: &[Example]) -> Vec<f64> {
         for (example, share) in examples.iter().zip(&shares) {
             let x = |at: usize| if at == 0 { 1.0 } else { example.x[at - 1] };
             let sum: f64 = weights.iter().enumerate().map(|(at, it)| it * x(at)).sum();
-            let p = 1.0 / (1.0 + (-sum).exp());
+            let p = sigmoid(sum);
             let miss = f64::from(u8::from(example.kind.is_supported())) - p;
             for (i, row) in curvature.iter_mut().enumerate() {
                 gradient[i] += share * miss * x(i);
@@ -140,6 +140,11 @@ pub(super) fn limits(kinds: &[ClaimKind], scores: &[f32], precision: f64) -> (f3
     (lower, upper)
 }
 
+/// From a sum of evidence to a probability.
+pub(super) fn sigmoid(sum: f64) -> f64 {
+    1.0 / (1.0 + (-sum).exp())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,7 +176,7 @@ mod tests {
         let weights = logistic(&examples);
         let score = |it: &Example| {
             let sum: f64 = weights[0] + weights[1] * it.x[0] + weights[2] * it.x[1];
-            (1.0 / (1.0 + (-sum).exp())) as f32
+            sigmoid(sum) as f32
         };
         let scores: Vec<f32> = examples.iter().map(score).collect();
         let kinds: Vec<ClaimKind> = examples.iter().map(|it| it.kind).collect();
