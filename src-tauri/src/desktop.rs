@@ -9,8 +9,9 @@ use tauri_plugin_autostart::ManagerExt as _;
 use tauri_plugin_global_shortcut::{GlobalShortcutExt as _, ShortcutState};
 
 use crate::{
-    commands::Reply,
     dto::{SettingProblem, Settings, SettingsState},
+    failure::Reply,
+    session,
     shell::Shell,
     window,
 };
@@ -94,10 +95,10 @@ fn set_shortcut<R: Runtime>(app: &AppHandle<R>, shortcut: Option<&str>) -> Resul
     };
     shortcuts.unregister_all().map_err(|error| error.to_string())?;
     let Some(shortcut) = shortcut else { return Ok(()) };
-    if is_wayland() {
+    if session::is_wayland() {
         return Err(format!(
             "Wayland lets no program take a key: bind `{}` in the desktop's keyboard settings",
-            toggle_command()
+            session::toggle_command()
         ));
     }
     app.global_shortcut()
@@ -116,16 +117,4 @@ fn set_autostart<R: Runtime>(app: &AppHandle<R>, wanted: bool) -> Result<(), Str
     let autostart = app.autolaunch();
     let done = if wanted { autostart.enable() } else { autostart.disable() };
     done.map_err(|error| error.to_string())
-}
-
-/// Whether this session is Wayland's.
-pub(crate) fn is_wayland() -> bool {
-    std::env::var_os("WAYLAND_DISPLAY").is_some_and(|it| !it.is_empty())
-        || std::env::var("XDG_SESSION_TYPE").is_ok_and(|it| it == "wayland")
-}
-
-/// What to bind to a key where programs may not.
-pub(crate) fn toggle_command() -> String {
-    let program = std::env::current_exe().map(|it| it.display().to_string());
-    format!("{} toggle", program.unwrap_or_else(|_| "riddle-desktop".to_owned()))
 }

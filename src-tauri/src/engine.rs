@@ -7,112 +7,133 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Mutex, OnceLock,
+        Arc, Mutex,
         mpsc::{self, RecvTimeoutError, Sender},
     },
     time::{Duration, Instant},
 };
 
 use riddle_metrics::{StageLayer, StageTimings};
-use riddle_rag::{Assistant, Config};
+use riddle_rag::Assistant;
 use tracing::Dispatch;
 use tracing_subscriber::layer::SubscriberExt as _;
 
 use crate::{
-    commands::Reply,
+    context::{Context, lock},
     dto::AppEvent,
-    shell::{Shell, lock},
+    failure::Reply,
 };
 
 /// How often the engine's thread looks up when there is nothing to do.
 const TICK: Duration = Duration::from_secs(5);
 
 /// Work for a thread; its times are those of its own spans.
-type Job = Box<dyn FnOnce(&Shell, &StageTimings) + Send>;
+type Job = Box<dyn FnOnce(&StageTimings) + Send>;
 
 /// The two threads and what they share.
 pub(crate) struct Engine {
-    config: Config,
-    assistant: Mutex<Option<Arc<Assistant>>>,
-    finder: OnceLock<Sender<Job>>,
-    reranker: OnceLock<Sender<Job>>,
-    /// When a model was last used; `None`: none is in memory.
-    used: Mutex<Option<Instant>>,
+    models: Arc<Models>,
+    finder: Sender<Job>,
+    reranker: Sender<Job>,
 }
 
 impl Engine {
-    /// Without threads yet: they need the shell.
-    pub(crate) fn new(config: &Config) -> Engine {
-        Engine {
-            config: config.clone(),
+    /// Starts the threads.
+    pub(crate) fn start(context: &Arc<Context>) -> Engine {
+        let models = Arc::new(Models {
+            context: Arc::clone(context),
             assistant: Mutex::default(),
-            finder: OnceLock::new(),
-            reranker: OnceLock::new(),
             used: Mutex::default(),
+        });
+        Engine {
+            finder: thread("finder", &models, |_| {}),
+            reranker: thread("engine", &models, Models::tick),
+            models,
         }
     }
 
-    /// Starts the threads.
-    pub(crate) fn serve(&self, shell: &Shell) {
-        let _ = self.finder.set(thread("finder", shell, |_| {}));
-        let _ = self.reranker.set(thread("engine", shell, Shell::tick));
-    }
-
     /// Runs on the thread of first hits.
-    pub(crate) fn find(&self, job: impl FnOnce(&Shell, &StageTimings) + Send + 'static) {
-        post(&self.finder, Box::new(job));
+    pub(crate) fn find(&self, job: impl FnOnce(&StageTimings) + Send + 'static) {
+        // Without a thread the program is ending.
+        let _ = self.finder.send(Box::new(job));
     }
 
     /// Runs on the thread of models.
-    pub(crate) fn run(&self, job: impl FnOnce(&Shell, &StageTimings) + Send + 'static) {
-        post(&self.reranker, Box::new(job));
+    pub(crate) fn run(&self, job: impl FnOnce(&StageTimings) + Send + 'static) {
+        let _ = self.reranker.send(Box::new(job));
     }
 
     /// Runs on the thread of models and waits for what comes out.
     pub(crate) fn ask<T: Send + 'static>(
         &self,
-        job: impl FnOnce(&Shell, &StageTimings) -> Reply<T> + Send + 'static,
+        job: impl FnOnce(&StageTimings) -> Reply<T> + Send + 'static,
     ) -> Reply<T> {
         let (sender, receiver) = mpsc::channel();
-        self.run(move |shell, times| {
+        self.run(move |times| {
             // Nobody waits any more: the window was closed.
-            let _ = sender.send(job(shell, times));
+            let _ = sender.send(job(times));
         });
         receiver.recv().unwrap_or_else(|_| Err(crate::failure::broke_down(&"see the banner")))
     }
 
     /// The assistant, opened if it is not.
     pub(crate) fn assistant(&self) -> Reply<Arc<Assistant>> {
+        self.models.assistant()
+    }
+
+    /// The index has changed: looks at it afresh, beside searches that run.
+    pub(crate) fn refresh(&self) {
+        let models = Arc::clone(&self.models);
+        self.run(move |_| models.refresh());
+    }
+
+    /// Lets the models go; whoever needs one opens it again.
+    pub(crate) fn release_models(&self) {
+        self.models.release();
+    }
+
+    /// The models were in use until now: what took long begins to be unused at its end.
+    pub(crate) fn used_until_now(&self) {
+        self.models.used_until_now();
+    }
+}
+
+/// The assistant with its models, as both threads use them.
+struct Models {
+    context: Arc<Context>,
+    assistant: Mutex<Option<Arc<Assistant>>>,
+    /// When a model was last used; `None`: none is in memory.
+    used: Mutex<Option<Instant>>,
+}
+
+impl Models {
+    fn assistant(&self) -> Reply<Arc<Assistant>> {
         self.used_until_now();
         let mut slot = lock(&self.assistant);
         if let Some(assistant) = &*slot {
             return Ok(Arc::clone(assistant));
         }
-        let assistant = Arc::new(Assistant::open(self.config.clone())?);
+        let assistant = Arc::new(Assistant::open(self.context.config.clone())?);
         *slot = Some(Arc::clone(&assistant));
         Ok(assistant)
     }
 
-    /// The index has changed: looks at it afresh, beside searches that run.
-    pub(crate) fn refresh(&self) {
-        self.run(|shell, _| {
-            let engine = &shell.engine;
-            let Some(old) = lock(&engine.assistant).clone() else { return };
-            match old.reopen() {
-                Ok(fresh) => {
-                    *lock(&engine.assistant) = Some(Arc::new(fresh));
-                    shell.tell(AppEvent::Refreshed);
-                }
-                Err(error) => {
-                    tracing::warn!("the index can not be looked at afresh: {error}");
-                    *lock(&engine.assistant) = None;
-                }
+    fn refresh(&self) {
+        let Some(old) = lock(&self.assistant).clone() else { return };
+        match old.reopen() {
+            Ok(fresh) => {
+                *lock(&self.assistant) = Some(Arc::new(fresh));
+                self.context.tell(AppEvent::Refreshed);
             }
-        });
+            Err(error) => {
+                tracing::warn!("the index can not be looked at afresh: {error}");
+                *lock(&self.assistant) = None;
+            }
+        }
     }
 
     /// Lets everything go; the next search opens it anew.
-    pub(crate) fn unload(&self) {
+    fn unload(&self) {
         *lock(&self.assistant) = None;
         riddle_metrics::release_free_memory();
     }
@@ -126,42 +147,31 @@ impl Engine {
         }
         *used = None;
         drop(used);
-        self.release_models();
+        self.release();
     }
 
-    /// Lets the models go; whoever needs one opens it again.
-    pub(crate) fn release_models(&self) {
+    fn release(&self) {
         if let Some(assistant) = &*lock(&self.assistant) {
             assistant.release_models();
         }
         riddle_metrics::release_free_memory();
     }
 
-    /// The models were in use until now: what took long begins to be unused at its end.
-    pub(crate) fn used_until_now(&self) {
+    fn used_until_now(&self) {
         *lock(&self.used) = Some(Instant::now());
     }
-}
 
-impl Shell {
     /// What is done now and then.
     fn tick(&self) {
-        self.engine.unload_unused(self.settings_now().unload_after);
-        self.note_memory();
-    }
-}
-
-fn post(thread: &OnceLock<Sender<Job>>, job: Job) {
-    // Without a thread the program is ending.
-    if let Some(sender) = thread.get() {
-        let _ = sender.send(job);
+        self.unload_unused(self.context.settings_now().unload_after);
+        self.context.note_memory();
     }
 }
 
 /// A thread that works off jobs one by one, and survives those that panic.
-fn thread(name: &'static str, shell: &Shell, tick: fn(&Shell)) -> Sender<Job> {
+fn thread(name: &'static str, models: &Arc<Models>, tick: fn(&Models)) -> Sender<Job> {
     let (sender, jobs) = mpsc::channel::<Job>();
-    let shell = shell.clone();
+    let models = Arc::clone(models);
     let work = move || {
         let (layer, times) = StageLayer::new();
         let dispatch = Dispatch::new(tracing_subscriber::registry().with(layer));
@@ -170,15 +180,15 @@ fn thread(name: &'static str, shell: &Shell, tick: fn(&Shell)) -> Sender<Job> {
                 let job = match jobs.recv_timeout(TICK) {
                     Ok(job) => job,
                     Err(RecvTimeoutError::Timeout) => {
-                        tick(&shell);
+                        tick(&models);
                         continue;
                     }
                     Err(RecvTimeoutError::Disconnected) => break,
                 };
                 times.take();
-                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| job(&shell, &times))) {
-                    shell.engine.unload();
-                    shell.tell_unloaded(name, &*panic);
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| job(&times))) {
+                    models.unload();
+                    models.context.tell_unloaded(name, &*panic);
                 }
             }
         });

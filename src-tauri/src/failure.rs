@@ -4,6 +4,9 @@ use riddle_rag::{Error, models};
 
 use crate::dto::{Failure, FailureCode};
 
+/// What a command gives back.
+pub(crate) type Reply<T> = Result<T, Failure>;
+
 impl Failure {
     pub(crate) fn new(code: FailureCode, message: impl Into<String>) -> Failure {
         Failure { code, message: message.into() }
@@ -48,13 +51,4 @@ impl From<models::Error> for Failure {
 /// Work that ended in a panic.
 pub(crate) fn broke_down(error: &dyn std::fmt::Display) -> Failure {
     Failure::new(FailureCode::Unloaded, format!("a part of the program broke down: {error}"))
-}
-
-/// What a panic says about itself.
-pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("no reason was given").to_owned()
 }

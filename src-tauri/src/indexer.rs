@@ -4,9 +4,7 @@
 //! searching goes on meanwhile. A panic costs the run and not the program.
 
 use std::{
-    collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
-    path::Path,
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
@@ -19,10 +17,12 @@ use riddle_rag::{IndexEvent, Library, Records};
 use riddle_types::FileState;
 
 use crate::{
-    commands::Reply,
+    context::{Context, lock},
     convert::{clean, shown},
-    dto::{AppEvent, Failure, FailureCode, Phase, Progress},
-    shell::{Shell, lock},
+    doing::Doing,
+    dto::{AppEvent, Failure, FailureCode, Phase},
+    engine::Engine,
+    failure::Reply,
 };
 
 /// Setting: indexing is paused.
@@ -33,8 +33,6 @@ const RETRY: Duration = Duration::from_secs(5);
 const IDLE: Duration = Duration::from_secs(3600);
 /// The interface is told at most this often.
 const TELL_EVERY: Duration = Duration::from_millis(250);
-/// Files per second are counted over this long.
-const RATE_OVER: Duration = Duration::from_secs(10);
 /// Throughput is noted for the figures this often.
 const NOTE_EVERY: Duration = Duration::from_secs(5);
 
@@ -44,8 +42,6 @@ type Job = Box<dyn FnOnce(Option<&mut Library>) + Send>;
 /// The thread's other end.
 pub(crate) struct Indexer {
     jobs: Mutex<Sender<Job>>,
-    /// The thread's end, until it is started.
-    waiting: Mutex<Option<Receiver<Job>>>,
     /// Ends the run under way, so that jobs are looked at.
     interrupt: Arc<AtomicBool>,
     closing: Arc<AtomicBool>,
@@ -54,104 +50,41 @@ pub(crate) struct Indexer {
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
-/// What the thread is doing.
-#[derive(Debug, Default)]
-pub(crate) struct Doing {
-    phase: Option<Phase>,
-    done: u64,
-    total: u64,
-    failed: u64,
-    current: String,
-    /// When files were done.
-    recent: VecDeque<Instant>,
-    pub(crate) notices: Vec<String>,
-    pub(crate) error: Option<String>,
-}
-
-impl Doing {
-    pub(crate) fn phase(&self, no_folders: bool) -> Phase {
-        match self.phase {
-            Some(Phase::Watching | Phase::Scanning) | None if no_folders => Phase::Empty,
-            Some(phase) => phase,
-            None => Phase::Starting,
-        }
-    }
-
-    pub(crate) fn progress(&self) -> Option<Progress> {
-        let busy = matches!(
-            self.phase,
-            Some(Phase::Reading | Phase::Embedding | Phase::Syncing | Phase::Paused)
-        );
-        if !busy || self.total == 0 {
-            return None;
-        }
-        let per_second = self.per_second();
-        let left = self.total.saturating_sub(self.done) as f64;
-        Some(Progress {
-            done: self.done,
-            total: self.total,
-            per_second,
-            seconds_left: (per_second > 0.0).then(|| left / per_second),
-            failed: self.failed,
-            current: self.current.clone(),
-        })
-    }
-
-    fn per_second(&self) -> f64 {
-        let recent = self.recent.iter().filter(|it| it.elapsed() <= RATE_OVER);
-        let (count, oldest) =
-            recent.fold((0u32, None), |(count, oldest), it| (count + 1, oldest.or(Some(*it))));
-        // Two files are no rate yet, and a first burst is none either.
-        let seconds = oldest.map_or(0.0, |it: Instant| it.elapsed().as_secs_f64());
-        if count < 2 || seconds < 0.2 { 0.0 } else { f64::from(count) / seconds }
-    }
-
-    fn one_done(&mut self, path: &Path, failed: bool) {
-        self.phase = Some(Phase::Reading);
-        self.done += 1;
-        self.total = self.total.max(self.done);
-        self.failed += u64::from(failed);
-        self.current = shown(path);
-        self.recent.push_back(Instant::now());
-        while self.recent.front().is_some_and(|it| it.elapsed() > RATE_OVER) {
-            self.recent.pop_front();
-        }
-    }
-}
-
 impl Indexer {
-    /// Without the thread yet: it needs the shell.
-    pub(crate) fn new(paused: bool) -> Indexer {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// When the catalog can not be read.
+    pub(crate) fn start(
+        context: &Arc<Context>,
+        engine: &Arc<Engine>,
+    ) -> riddle_rag::Result<Indexer> {
         let (sender, jobs) = mpsc::channel();
-        Indexer {
+        let indexer = Indexer {
             jobs: Mutex::new(sender),
-            waiting: Mutex::new(Some(jobs)),
             interrupt: Arc::default(),
             closing: Arc::default(),
-            paused: Arc::new(AtomicBool::new(paused)),
+            paused: Arc::new(AtomicBool::new(is_paused(&context.records)?)),
             doing: Arc::default(),
             thread: Mutex::default(),
-        }
-    }
-
-    /// Starts the thread, once.
-    pub(crate) fn serve(&self, shell: &Shell) {
-        let Some(jobs) = lock(&self.waiting).take() else { return };
+        };
         let thread = Thread {
-            shell: shell.clone(),
+            context: Arc::clone(context),
+            engine: Arc::clone(engine),
             jobs,
-            interrupt: Arc::clone(&self.interrupt),
-            closing: Arc::clone(&self.closing),
-            paused: Arc::clone(&self.paused),
-            doing: Arc::clone(&self.doing),
+            interrupt: Arc::clone(&indexer.interrupt),
+            closing: Arc::clone(&indexer.closing),
+            paused: Arc::clone(&indexer.paused),
+            doing: Arc::clone(&indexer.doing),
             told: None,
             noted: Instant::now(),
             synced: false,
         };
         let spawned =
             std::thread::Builder::new().name("indexer".to_owned()).spawn(move || thread.run());
-        *lock(&self.thread) =
+        *lock(&indexer.thread) =
             Some(spawned.expect("the system has threads to give when the program starts"));
+        Ok(indexer)
     }
 
     pub(crate) fn doing(&self) -> MutexGuard<'_, Doing> {
@@ -204,13 +137,14 @@ impl Indexer {
 }
 
 /// Whether indexing was paused when the program ended.
-pub(crate) fn is_paused(records: &Records) -> riddle_rag::Result<bool> {
+fn is_paused(records: &Records) -> riddle_rag::Result<bool> {
     Ok(records.setting(PAUSED)?.is_some())
 }
 
 /// The thread's own end.
 struct Thread {
-    shell: Shell,
+    context: Arc<Context>,
+    engine: Arc<Engine>,
     jobs: Receiver<Job>,
     interrupt: Arc<AtomicBool>,
     closing: Arc<AtomicBool>,
@@ -242,7 +176,7 @@ impl Thread {
                 Some(library) => {
                     let run = catch_unwind(AssertUnwindSafe(|| self.follow(library)));
                     run.unwrap_or_else(|panic| {
-                        self.shell.tell_unloaded("indexer", &*panic);
+                        self.context.tell_unloaded("indexer", &*panic);
                         self.fail("indexing broke down and is tried again".to_owned());
                         RETRY
                     })
@@ -259,7 +193,7 @@ impl Thread {
     }
 
     fn open(&mut self) -> Option<Library> {
-        match Library::open(self.shell.config.clone()) {
+        match Library::open(self.context.config.clone()) {
             Ok(library) => {
                 lock(&self.doing).error = None;
                 Some(library)
@@ -283,7 +217,7 @@ impl Thread {
             self.tell(true);
             return IDLE;
         }
-        match self.shell.records.folders() {
+        match self.context.records.folders() {
             Ok(folders) if folders.is_empty() => {
                 *lock(&self.doing) = Doing { phase: Some(Phase::Watching), ..Doing::default() };
                 self.tell(true);
@@ -360,7 +294,7 @@ impl Thread {
         drop(doing);
         if self.noted.elapsed() >= NOTE_EVERY && rate > 0.0 {
             self.noted = Instant::now();
-            lock(&self.shell.figures).indexing(rate);
+            lock(&self.context.figures).indexing(rate);
         }
         self.tell(important);
     }
@@ -368,7 +302,7 @@ impl Thread {
     /// Searches see what was written.
     fn freshen(&mut self) {
         if std::mem::take(&mut self.synced) {
-            self.shell.engine.refresh();
+            self.engine.refresh();
         }
     }
 
@@ -377,8 +311,9 @@ impl Thread {
             return;
         }
         self.told = Some(Instant::now());
-        match self.shell.library() {
-            Ok(state) => self.shell.tell(AppEvent::Library { state }),
+        let state = lock(&self.doing).state(&self.context);
+        match state {
+            Ok(state) => self.context.tell(AppEvent::Library { state }),
             Err(failure) => {
                 tracing::warn!("the library's state can not be read: {}", failure.message)
             }

@@ -11,15 +11,19 @@
 #![cfg_attr(not(debug_assertions), windows_subsystem = "windows")]
 
 mod commands;
+mod context;
 mod convert;
 mod desktop;
+mod doing;
 mod dto;
 mod engine;
 mod failure;
+mod figures;
 mod folders;
 mod indexer;
 mod instance;
 mod open;
+mod session;
 mod shell;
 #[cfg(test)]
 mod tests;

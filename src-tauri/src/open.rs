@@ -6,7 +6,7 @@ use serde::Serialize;
 use tauri::{AppHandle, Runtime};
 use tauri_plugin_opener::OpenerExt as _;
 
-use crate::{commands::Reply, dto::Failure, folders};
+use crate::{dto::Failure, failure::Reply, folders};
 
 /// Opens a file in the program that the desktop has for it.
 pub(crate) fn open<R: Runtime>(app: &AppHandle<R>, path: &Path) -> Reply<()> {

@@ -13,25 +13,24 @@ mod settings;
 use std::{
     ops::Deref,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicBool, AtomicU32},
     },
 };
 
+use riddle_metrics::StageTimings;
 use riddle_rag::{Config, Records};
 use tauri::ipc::Channel;
 
 use crate::{
-    commands::Reply,
+    context::{Context, lock},
     convert::now,
-    dto::Failure,
-    dto::{About, AppEvent, SettingProblem, Settings, Start},
+    dto::{About, AppEvent, SettingProblem, Start},
     engine::Engine,
-    failure,
-    indexer::{self, Indexer},
+    failure::Reply,
+    indexer::Indexer,
 };
 
-pub(crate) use performance::Figures;
 pub(crate) use pipeline::LastRun;
 
 /// Setting: the first run is over.
@@ -42,21 +41,15 @@ const FIRST_RUN_DONE: &str = "desktop.first_run_done";
 pub(crate) struct Shell(Arc<Inner>);
 
 pub(crate) struct Inner {
-    pub(crate) config: Config,
-    pub(crate) records: Records,
-    pub(crate) engine: Engine,
+    pub(crate) context: Arc<Context>,
+    pub(crate) engine: Arc<Engine>,
     pub(crate) indexer: Indexer,
-    pub(crate) settings: RwLock<Settings>,
     pub(crate) problems: Mutex<Vec<SettingProblem>>,
-    channel: Mutex<Option<Channel<AppEvent>>>,
-    /// What the next page is told, because the one before broke down.
-    for_the_next: Mutex<Option<AppEvent>>,
     /// Set when a newer search begins: that of the newest one so far.
     pub(crate) stop_search: Mutex<Arc<AtomicBool>>,
     /// Number of the question that is to stop.
     pub(crate) stopped_question: AtomicU32,
     pub(crate) last: Mutex<Option<LastRun>>,
-    pub(crate) figures: Mutex<Figures>,
     /// Name of the model that is being fetched, and the flag that stops it.
     pub(crate) pulling: Mutex<Option<(String, Arc<AtomicBool>)>>,
     cold_start_ms: OnceLock<f64>,
@@ -70,9 +63,13 @@ impl Deref for Shell {
     }
 }
 
-/// A lock whose holder can not leave it half-done: a panic in between does not matter.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// The commands use the context as their own.
+impl Deref for Inner {
+    type Target = Context;
+
+    fn deref(&self) -> &Context {
+        &self.context
+    }
 }
 
 impl Shell {
@@ -80,58 +77,48 @@ impl Shell {
     pub(crate) fn open(config: Config) -> riddle_rag::Result<Shell> {
         let records = Records::open(config.clone())?;
         let settings = settings::read(&records)?;
-        let figures = Figures::read(&config.home);
-        let shell = Shell(Arc::new(Inner {
-            engine: Engine::new(&config),
-            indexer: Indexer::new(indexer::is_paused(&records)?),
-            config,
-            records,
-            settings: RwLock::new(settings),
+        let context = Arc::new(Context::new(config, records, settings));
+        let engine = Arc::new(Engine::start(&context));
+        Ok(Shell(Arc::new(Inner {
+            indexer: Indexer::start(&context, &engine)?,
+            context,
+            engine,
             problems: Mutex::default(),
-            channel: Mutex::default(),
-            for_the_next: Mutex::default(),
             stop_search: Mutex::default(),
             stopped_question: AtomicU32::new(0),
             last: Mutex::default(),
-            figures: Mutex::new(figures),
             pulling: Mutex::default(),
             cold_start_ms: OnceLock::new(),
-        }));
-        shell.engine.serve(&shell);
-        shell.indexer.serve(&shell);
-        Ok(shell)
+        })))
     }
 
-    /// Tells the interface, if it listens.
-    pub(crate) fn tell(&self, event: AppEvent) {
-        if let Some(channel) = &*lock(&self.channel) {
-            // A window that is gone hears nothing, and the next one subscribes anew.
-            let _ = channel.send(event);
-        }
+    /// Does something with the shell on the thread of first hits.
+    fn find(&self, job: impl FnOnce(&Shell, &StageTimings) + Send + 'static) {
+        let shell = self.clone();
+        self.engine.find(move |times| job(&shell, times));
     }
 
-    /// A part of the program broke down and was unloaded.
-    pub(crate) fn tell_unloaded(&self, part: &str, panic: &(dyn std::any::Any + Send)) -> Failure {
-        let message = failure::panic_message(panic);
-        self.tell(AppEvent::PartUnloaded { part: part.to_owned(), message: message.clone() });
-        failure::broke_down(&message)
+    /// Does something with the shell on the thread of models.
+    fn run(&self, job: impl FnOnce(&Shell, &StageTimings) + Send + 'static) {
+        let shell = self.clone();
+        self.engine.run(move |times| job(&shell, times));
     }
 
-    /// The page itself broke down: the next one tells of it.
-    pub(crate) fn tell_later(&self, part: &str, message: &str) {
-        let (part, message) = (part.to_owned(), message.to_owned());
-        *lock(&self.for_the_next) = Some(AppEvent::PartUnloaded { part, message });
+    /// Does something with the shell on the thread of models, and waits for what comes out.
+    fn wait_for<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Shell, &StageTimings) -> Reply<T> + Send + 'static,
+    ) -> Reply<T> {
+        let shell = self.clone();
+        self.engine.ask(move |times| job(&shell, times))
     }
 
     pub(crate) fn subscribe(&self, channel: Channel<AppEvent>) {
-        *lock(&self.channel) = Some(channel);
+        self.listen(channel);
         if let Ok(state) = self.library() {
             self.tell(AppEvent::Library { state });
         }
-        if let Some(event) = lock(&self.for_the_next).take() {
-            tracing::warn!("the window is back");
-            self.tell(event);
-        }
+        self.tell_kept();
     }
 
     pub(crate) fn start(&self) -> Reply<Start> {

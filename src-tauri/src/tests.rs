@@ -249,7 +249,7 @@ fn what_does_not_fit_on_the_screen_comes_behind_the_first_hits() {
 fn a_newer_search_ends_an_older_one() {
     let desk = Desk::with(&[("a.md", "boat\n")]);
     // The older one waits behind this.
-    desk.shell.engine.find(|_, _| std::thread::sleep(Duration::from_millis(200)));
+    desk.shell.engine.find(|_| std::thread::sleep(Duration::from_millis(200)));
     let (old, old_events) = channel();
     let filter = SearchFilter::default;
     let query = |id| SearchQuery { id, text: "boat".to_owned(), filter: filter(), first: FIRST };
@@ -497,12 +497,12 @@ fn a_panic_unloads_a_part_and_the_rest_goes_on() {
     let desk = Desk::with(&[("a.md", "boat\n")]);
     let (channel, told) = channel();
     desk.shell.subscribe(channel);
-    desk.shell.engine.find(|_, _| panic!("on purpose"));
-    desk.shell.engine.run(|_, _| panic!("on purpose"));
+    desk.shell.engine.find(|_| panic!("on purpose"));
+    desk.shell.engine.run(|_| panic!("on purpose"));
     assert_eq!(desk.hits(1, "boat").len(), 1);
     let event = until(&told, &["partUnloaded"]).pop().expect("a banner");
     assert_eq!(event["message"], "on purpose");
-    let lost = desk.shell.engine.ask(|_, _| -> crate::commands::Reply<()> { panic!("again") });
+    let lost = desk.shell.engine.ask(|_| -> crate::failure::Reply<()> { panic!("again") });
     assert_eq!(lost.expect_err("lost").code, crate::dto::FailureCode::Unloaded);
     drop(AppEvent::Models);
 }

@@ -6,8 +6,8 @@ use tauri::{
 };
 
 use crate::{
-    commands::Reply,
     dto::{AppEvent, Failure},
+    failure::Reply,
     shell::Shell,
 };
 

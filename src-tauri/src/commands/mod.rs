@@ -14,10 +14,7 @@ mod settings;
 
 pub(crate) use {answers::*, app::*, library::*, models::*, pipeline::*, search::*, settings::*};
 
-use crate::{dto::Failure, failure};
-
-/// What a command gives back.
-pub(crate) type Reply<T> = Result<T, Failure>;
+use crate::failure::{self, Reply};
 
 /// Runs what may wait for disk, locks or other threads beside the event loop.
 async fn beside<T: Send + 'static>(work: impl FnOnce() -> Reply<T> + Send + 'static) -> Reply<T> {

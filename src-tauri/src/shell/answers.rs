@@ -15,14 +15,17 @@ use riddle_rag::{
 use riddle_types::{FileKind, FileState};
 use tauri::ipc::Channel;
 
-use super::{Shell, pipeline::LastRun, search::millis};
+use super::{
+    Shell,
+    pipeline::{LastRun, millis},
+};
 use crate::{
-    commands::Reply,
     convert::{Rows, clean, file_ref, kind_of, now},
     dto::{
         Answer, AskEvent, Citation, Failure, Generation, HistoryQuery, Outgoing, OutgoingFolder,
         Question, Sentence, StateCount, ThreadSummary, Verdict,
     },
+    failure::Reply,
 };
 
 /// Passages that an answer is written from.
@@ -47,7 +50,7 @@ struct Seen {
 
 impl Shell {
     pub(crate) fn ask(&self, question: Question, events: Channel<AskEvent>) {
-        self.engine.run(move |shell, times| {
+        self.run(move |shell, times| {
             let id = question.id;
             let event = match shell.answer(question, &events, times) {
                 Ok(answer) => AskEvent::Done { question: id, answer },
@@ -108,7 +111,7 @@ impl Shell {
 
     /// What the endpoint would be sent for a question; nothing is sent.
     pub(crate) fn ask_preview(&self, question: Question) -> Reply<Outgoing> {
-        self.engine.ask(move |shell, _| {
+        self.wait_for(move |shell, _| {
             let request = shell.ask_request(&question)?;
             let llm = shell.settings_now().llm;
             let outgoing = shell.engine.assistant()?.outgoing(&request, &llm)?;

@@ -9,12 +9,12 @@ use riddle_rag::{
 
 use super::Shell;
 use crate::{
-    commands::Reply,
-    convert::{clean, file_of_record, shown, state_counts},
+    convert::{clean, file_of_record, shown},
     dto::{
-        Added, AppEvent, Failure, Folder, IndexBytes, LedgerPage, LedgerQuery, LedgerRow,
-        LedgerSort, LibraryState, Rule, RulePreview,
+        Added, AppEvent, Failure, LedgerPage, LedgerQuery, LedgerRow, LedgerSort, LibraryState,
+        Rule, RulePreview,
     },
+    failure::Reply,
 };
 
 /// Most rows of the ledger that are sent at once.
@@ -22,37 +22,7 @@ const MOST_ROWS: u32 = 1000;
 
 impl Shell {
     pub(crate) fn library(&self) -> Reply<LibraryState> {
-        let freshness = self.records.freshness()?;
-        let folders = self.records.folders()?;
-        let doing = self.indexer.doing();
-        Ok(LibraryState {
-            phase: doing.phase(folders.is_empty()),
-            folders: folders
-                .into_iter()
-                .map(|it| Folder {
-                    id: it.id.0,
-                    name: clean(
-                        &it.path.file_name().unwrap_or(it.path.as_os_str()).to_string_lossy(),
-                    ),
-                    path: shown(&it.path),
-                    present: it.present,
-                    confined: it.confined,
-                    counts: state_counts(&it.counts),
-                })
-                .collect(),
-            counts: state_counts(&self.records.counts()?),
-            passages: self.records.chunks()?,
-            progress: doing.progress(),
-            index_bytes: self.index_bytes(),
-            as_of: freshness.as_of,
-            notices: doing.notices.clone(),
-            error: doing.error.clone(),
-        })
-    }
-
-    pub(super) fn index_bytes(&self) -> IndexBytes {
-        let bytes = self.records.index_bytes();
-        IndexBytes { catalog: bytes.catalog, keyword: bytes.keyword, vector: bytes.vector }
+        self.indexer.doing().state(&self.context)
     }
 
     pub(crate) fn add_folders(&self, paths: &[PathBuf]) -> Reply<Vec<Added>> {

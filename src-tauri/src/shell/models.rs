@@ -18,12 +18,12 @@ use tauri::ipc::Channel;
 
 use super::{Shell, lock};
 use crate::{
-    commands::Reply,
     convert::clean,
     dto::{
         AppEvent, AvailableModel, Failure, FailureCode, InstalledModel, ModelCheck, ModelEvent,
         ModelKind, ModelStage, Models,
     },
+    failure::Reply,
 };
 
 /// Progress is told this often: more than a person sees is noise.
@@ -200,7 +200,7 @@ impl Shell {
         match (kind, name) {
             (ModelKind::Reranker, name) => {
                 self.indexer.ask(move |library| Ok(library.choose_reranker(name.as_deref())?))?;
-                self.engine.run(|shell, _| {
+                self.run(|shell, _| {
                     if let Ok(assistant) = shell.engine.assistant() {
                         assistant.release_reranker();
                     }

@@ -5,22 +5,19 @@ use std::{collections::BTreeMap, sync::Arc, time::Instant};
 use riddle_metrics::{Sample, sample_memory};
 use riddle_rag::{
     Assistant, Found, Mode, Pruning, RerankRun, RerankSettings, SearchRequest, Settled,
-    rerank::{ReplayDetail, Trace, replay_detail, replay_trace},
+    rerank::{ReplayDetail, Trace, replay_detail, replay_trace, sigmoid},
 };
 use riddle_types::{Decision, SilentObserver};
 
-use super::{
-    Shell, lock,
-    search::{millis, sigmoid},
-};
+use super::{Shell, lock};
 use crate::{
-    commands::Reply,
     convert::{clean, file_ref, now},
     dto::{
         CalibrationInfo, CalibrationTable, Comparison, CurvePoint, Failure, Generation, LayerTrace,
         MemorySample, Outcome, PipelineTrace, Plan, PruneMode, ReplayCandidate, ReplayRequest,
         ReplayResult, RunFigures, StageTime, TraceCandidate,
     },
+    failure::Reply,
 };
 
 /// Thresholds of the curve: the slider's whole way.
@@ -233,7 +230,7 @@ impl Shell {
         }
         let found = Arc::clone(&last.found);
         let request = full_request(&last.request);
-        let full = self.engine.ask(move |shell, _| {
+        let full = self.wait_for(move |shell, _| {
             let assistant = shell.engine.assistant()?;
             let settled = assistant.settle(&found, &request, &mut SilentObserver)?;
             // The settings in force are opened again by the next search.
@@ -281,7 +278,7 @@ impl Shell {
     pub(crate) fn compare(&self) -> Reply<Comparison> {
         let last = self.last_run()?;
         let settings = self.request("", Default::default());
-        self.engine.ask(move |shell, _| {
+        self.wait_for(move |shell, _| {
             let assistant = shell.engine.assistant()?;
             let found = &last.found;
             let request =
@@ -322,6 +319,10 @@ impl Shell {
                 .collect(),
         })
     }
+}
+
+pub(super) fn millis(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e3
 }
 
 /// The same request without pruning and without limits of memory.

@@ -17,18 +17,22 @@ use riddle_rag::{
     Found, RerankRun, SearchRequest, Settled,
     preview::{Highlighter, Shown, marked, show},
     records::FileId,
+    rerank::sigmoid,
 };
 use riddle_types::{FileKind, LayerEvent, LayerObserver};
 use tauri::ipc::Channel;
 
-use super::{Shell, pipeline::LastRun};
+use super::{
+    Shell, lock,
+    pipeline::{LastRun, layer_trace, millis},
+};
 use crate::{
-    commands::Reply,
     convert::{Rows, clean, file_of_chunk, spans, title_of},
     dto::{
         Failure, FailureCode, FileTarget, Outcome, Preview, PreviewBody, PreviewPassage,
         SearchEvent, SearchQuery, Why, WhyLayer,
     },
+    failure::Reply,
 };
 
 /// Largest PDF that is handed to the interface.
@@ -109,7 +113,7 @@ impl LayerObserver for Layers<'_> {
             active: event.active.len().saturating_sub(gone) as u32,
             accepted: chunks(&event.accepted),
             dropped: chunks(&event.dropped),
-            trace: super::pipeline::layer_trace(event),
+            trace: layer_trace(event),
         });
         ControlFlow::Continue(())
     }
@@ -124,7 +128,7 @@ impl Shell {
         let started = Instant::now();
         let first = query.first as usize;
         let running = Running { id: query.id, first, stop: self.stop_search(), events };
-        self.engine.find(move |shell, times| {
+        self.find(move |shell, times| {
             if running.is_old() {
                 return running.fail(cancelled());
             }
@@ -132,7 +136,7 @@ impl Shell {
             match shell.first_hits(&running, &request, started) {
                 Ok((found, true)) => {
                     let times = times.take();
-                    shell.engine.run(move |shell, rerank_times| {
+                    shell.run(move |shell, rerank_times| {
                         let settled =
                             shell.rest(&running, found, request, times, rerank_times, started);
                         settled.unwrap_or_else(|failure| running.fail(failure));
@@ -154,7 +158,7 @@ impl Shell {
     /// Ends the search there is, if it has not ended; the next one's flag.
     pub(crate) fn stop_search(&self) -> Arc<AtomicBool> {
         let next = Arc::new(AtomicBool::new(false));
-        let before = mem::replace(&mut *super::lock(&self.stop_search), Arc::clone(&next));
+        let before = mem::replace(&mut *lock(&self.stop_search), Arc::clone(&next));
         before.store(true, Ordering::Release);
         next
     }
@@ -173,7 +177,7 @@ impl Shell {
         let response = found.response(request.k.min(running.first), false);
         let hits = Rows::new(found.query()).rows(&response.hits, &candidates);
         let ms = millis(started);
-        super::lock(&self.figures).record("first_hits", ms);
+        lock(&self.figures).record("first_hits", ms);
         running.send(SearchEvent::FirstHits {
             query: running.id,
             hits,
@@ -232,7 +236,7 @@ impl Shell {
 
     /// Loads what the next search will need.
     pub(crate) fn warm(&self) {
-        self.engine.run(|shell, _| {
+        self.run(|shell, _| {
             let request = shell.request("", Default::default());
             let warmed = shell.engine.assistant().and_then(|it| Ok(it.warm(&request)?));
             if let Err(failure) = warmed {
@@ -243,11 +247,11 @@ impl Shell {
     }
 
     pub(crate) fn note_first_hits(&self, ms: f64) {
-        super::lock(&self.figures).record("key_to_first_hits", ms);
+        lock(&self.figures).record("key_to_first_hits", ms);
     }
 
     pub(crate) fn why(&self, chunk: u64) -> Reply<Why> {
-        let last = super::lock(&self.last);
+        let last = lock(&self.last);
         let last = last.as_ref().ok_or_else(not_in_last)?;
         let candidates = last.found.candidates();
         let place = candidates.iter().position(|it| it.hit.chunk == chunk);
@@ -377,15 +381,6 @@ fn why_layers(run: &RerankRun, place: usize) -> Vec<WhyLayer> {
         })
     });
     ran.collect()
-}
-
-/// Logit to 0…1, as every reranker of ours maps it.
-pub(super) fn sigmoid(logit: f32) -> f32 {
-    1.0 / (1.0 + (-logit).exp())
-}
-
-pub(super) fn millis(since: Instant) -> f64 {
-    since.elapsed().as_secs_f64() * 1e3
 }
 
 fn extension(path: &std::path::Path) -> String {

@@ -1,9 +1,6 @@
 //! Settings: read once, kept in the catalog, turned into requests.
 
-use std::{
-    path::{Component, Path},
-    sync::PoisonError,
-};
+use std::path::{Component, Path};
 
 use riddle_rag::{
     self as rag, LLM_LOCAL, LocalLlm, Meets, Records, RemoteLlm, RerankSettings, SearchRequest,
@@ -11,12 +8,12 @@ use riddle_rag::{
 
 use super::{Shell, lock};
 use crate::{
-    commands::Reply,
-    desktop,
     dto::{
         AppEvent, Endpoint, EndpointKey, Failure, KeyPlace, PruneMode, Pruning, Remote, Rerank,
         SearchFilter, SettingProblem, Settings, SettingsState,
     },
+    failure::Reply,
+    session,
 };
 
 /// Setting: everything a person has set, as JSON.
@@ -125,18 +122,14 @@ fn rerank_settings(rerank: &Rerank) -> RerankSettings {
 }
 
 impl Shell {
-    pub(crate) fn settings_now(&self) -> Settings {
-        self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
     pub(crate) fn settings(&self) -> SettingsState {
         let settings = self.settings_now();
         SettingsState {
             endpoint: self.endpoint(&settings.remote.url),
             settings,
             problems: lock(&self.problems).clone(),
-            wayland: desktop::is_wayland(),
-            toggle_command: desktop::toggle_command(),
+            wayland: session::is_wayland(),
+            toggle_command: session::toggle_command(),
         }
     }
 
@@ -156,9 +149,9 @@ impl Shell {
         let is_other = (&before.llm, before.local) != (&settings.llm, settings.local);
         if is_other && before.local_model().is_some() {
             // Nobody asks it any more, and it may be most of what this process takes.
-            self.engine.run(|shell, _| shell.engine.release_models());
+            self.run(|shell, _| shell.engine.release_models());
         }
-        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
+        self.set_settings(settings);
         Ok(())
     }
 
@@ -240,8 +233,7 @@ impl Shell {
 
 /// The key that the environment gives; it goes before one that is kept.
 fn key_of_environment() -> Option<String> {
-    let key = std::env::var("RIDDLE_LLM_KEY").ok()?;
-    Some(key.trim().to_owned()).filter(|it| !it.is_empty())
+    riddle_rag::llm::given_key(std::env::var("RIDDLE_LLM_KEY").ok())
 }
 
 #[cfg(test)]
