@@ -2,13 +2,15 @@
 //!
 //! `tidy` looks at what neither the compiler nor clippy can see: edges between crates that must not
 //! exist, docs that point nowhere, `unsafe` outside its rooms, functions and files that have outgrown
-//! their reader. Each rule is a module of [`rules`], takes values, and returns [`tidy::Finding`]s.
+//! their reader. Each rule is a module of [`rules`], takes values, and returns [`finding::Finding`]s.
 //! `lint` is `tidy` after rustfmt and clippy.
 //!
 //! Not here: building, testing, fetching anything. The Makefile does that, and calls this.
 
 mod bindings;
 mod cargo;
+mod finding;
+mod modules;
 mod repository;
 mod rules;
 mod rust_source;
@@ -26,8 +28,8 @@ const USAGE: &str = "\
 Usage: cargo xtask COMMAND
 
   bindings   writes ui/src/lib/bindings.ts from the desktop app's commands
-  tidy       crate edges, crate docs, links, prose, unsafe, lengths, left-overs, whitespace, large files, bindings,
-             subjects of commits
+  tidy       crate edges, rooms, import circles, crate docs, links, prose, unsafe, lengths, left-overs, whitespace,
+             large files, bindings, subjects of commits
   lint       rustfmt --check, clippy with warnings as errors, tidy; more arguments go to clippy
 ";
 

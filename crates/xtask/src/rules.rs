@@ -1,5 +1,6 @@
 //! The rules, one module each, in the order in which `docs/STYLE.md` names them.
 
+mod circles;
 pub(crate) mod commits;
 mod contract;
 mod crate_docs;
@@ -8,19 +9,22 @@ mod large;
 mod length;
 mod links;
 mod prose;
+mod rooms;
 mod unfinished;
 mod unsafe_code;
 mod whitespace;
 
 use crate::{
     cargo::Member,
+    finding::Finding,
     repository::{Commit, File},
-    tidy::Finding,
 };
 
 /// Everything every rule has to say.
 pub(crate) fn check(members: &[Member], files: &[File], commits: &[Commit]) -> Vec<Finding> {
     let mut findings = edges::check(members, files);
+    findings.extend(rooms::check(members, files));
+    findings.extend(circles::check(members, files));
     findings.extend(crate_docs::check(members, files));
     findings.extend(links::check(files));
     findings.extend(prose::check(files));

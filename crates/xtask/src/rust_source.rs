@@ -209,7 +209,7 @@ fn test_modules(code: &str) -> Vec<std::ops::Range<usize>> {
 }
 
 /// Offset of the brace that closes the body of the item at `from`; nothing for an item without a body.
-fn body_end(code: &str, from: usize) -> Option<usize> {
+pub(crate) fn body_end(code: &str, from: usize) -> Option<usize> {
     // `;` inside brackets is an array's length, in `fn f(x: [u8; 4]) {`.
     let (mut brackets, mut braces) = (0_i32, 0_i32);
     for (at, byte) in code.bytes().enumerate().skip(from) {

@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 
 use crate::{
+    finding::{Finding, Severity},
     repository::{Commit, File},
-    tidy::{Finding, Severity},
 };
 
 /// The last commit of before these rules. A commit that is in everybody's history with a wrong subject stays wrong:

@@ -2,8 +2,8 @@
 
 use crate::{
     bindings::{self, BINDINGS, COMMANDS, DTO},
+    finding::Finding,
     repository::File,
-    tidy::Finding,
 };
 
 /// The list that puts our commands under the ACL.

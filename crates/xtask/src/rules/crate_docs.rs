@@ -1,6 +1,6 @@
 //! Every crate says at its root what it is for, who its neighbors are, and what it does not do.
 
-use crate::{cargo::Member, repository::File, tidy::Finding};
+use crate::{cargo::Member, finding::Finding, repository::File};
 
 /// Lines of prose below which none of the three questions can have been answered.
 const FEWEST_LINES: usize = 4;

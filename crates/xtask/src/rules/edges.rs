@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use crate::{
     cargo::{Dependency, Member},
+    finding::Finding,
     repository::File,
-    tidy::Finding,
 };
 
 /// Crate, and the crates of ours that it may use. `types` may be used by everyone.

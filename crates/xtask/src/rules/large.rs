@@ -1,6 +1,6 @@
 //! Large files stay out of the history, where they can never be removed again.
 
-use crate::{repository::File, tidy::Finding};
+use crate::{finding::Finding, repository::File};
 
 /// Bytes above which a file needs to be listed: a clone of the repository should take seconds.
 const LARGEST: u64 = 2 << 20;

@@ -5,9 +5,9 @@
 
 use super::rust_files;
 use crate::{
+    finding::{Finding, Severity},
     repository::File,
     rust_source::RustSource,
-    tidy::{Finding, Severity},
 };
 
 /// Lines of a function: more is a warning, then an error. One screen, and two.

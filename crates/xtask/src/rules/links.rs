@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use super::{is_material, rust_files};
-use crate::{repository::File, rust_source::RustSource, tidy::Finding};
+use crate::{finding::Finding, repository::File, rust_source::RustSource};
 
 pub(super) fn check(files: &[File]) -> Vec<Finding> {
     let paths: HashSet<&str> = files.iter().map(|it| it.path.as_str()).collect();

@@ -5,9 +5,9 @@
 
 use super::rust_files;
 use crate::{
+    finding::{Finding, Severity},
     repository::File,
     rust_source::RustSource,
-    tidy::{Finding, Severity},
 };
 
 /// Characters of a line, and of a cell: what stands beside another window on a laptop's screen.

@@ -3,9 +3,9 @@
 
 use super::rust_files;
 use crate::{
+    finding::Finding,
     repository::File,
     rust_source::{RustSource, words},
-    tidy::Finding,
 };
 
 /// Marks in comments.

@@ -3,9 +3,9 @@
 use super::rust_files;
 use crate::{
     cargo::Member,
+    finding::Finding,
     repository::File,
     rust_source::{RustSource, words},
-    tidy::Finding,
 };
 
 /// Crates that may, and what for. clippy asks every block for its SAFETY note.

@@ -1,7 +1,7 @@
 //! What makes a diff noisy: blanks at the end of a line, tabs, a missing or doubled end of the file.
 
 use super::is_material;
-use crate::{repository::File, tidy::Finding};
+use crate::{finding::Finding, repository::File};
 
 /// Files written by people, by extension.
 const CHECKED: [&str; 13] =
