@@ -16,4 +16,5 @@ mod local;
 mod models;
 mod remote;
 mod rerank;
+mod shape;
 mod training;
