@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use riddle_types::Advice;
+
 use crate::{
     BUNDLED, Error, FileRecord, Format, Kind, Result,
     bundled::{bundled, is_bundled},
@@ -119,7 +121,7 @@ pub struct Verification {
     /// Every file with something wrong; none: the model is as it was installed.
     pub bad: Vec<BadFile>,
     /// What to do, when something is wrong.
-    pub advice: Option<String>,
+    pub advice: Option<Advice>,
 }
 
 /// The folder with the installed models.
@@ -318,14 +320,9 @@ impl ModelStore {
             }
         }
         let advice = (!bad.is_empty()).then(|| match &record.repository {
-            _ if is_bundled(&model) => {
-                format!("run `riddle models remove {}`: it is put there anew", record.name)
-            }
-            Some(_) => format!("run `riddle models pull {}` to fetch it again", record.name),
-            None => format!(
-                "run `riddle models import FOLDER --name {}` with the original folder",
-                record.name
-            ),
+            _ if is_bundled(&model) => Advice::RestoreModel { name: record.name.clone() },
+            Some(_) => Advice::PullModelAgain { name: record.name.clone() },
+            None => Advice::ImportModelAgain { name: record.name.clone() },
         });
         Ok(Verification { model, files: record.files.len(), bad, advice })
     }
