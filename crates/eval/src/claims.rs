@@ -29,7 +29,7 @@ pub use fit::Told;
 pub use pairs::{ClaimKind, ClaimSplit};
 
 use crate::{
-    Dataset, Error, Latency, Result,
+    Dataset, Error, Latency, Notice, Result,
     corpus_index::CorpusIndex,
     evaluate::{EvalEvent, Instruments},
 };
@@ -117,7 +117,7 @@ pub struct ClaimReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fitted: Option<Fitted>,
     /// What the reader should know.
-    pub notices: Vec<String>,
+    pub notices: Vec<Notice>,
 }
 
 /// A judged pair, as it is written down.
@@ -154,12 +154,10 @@ pub fn evaluate_claims(
     }
     let session = Session::new(&dataset, &index, &judge, options.uncited);
     let mut notices = index.notices.clone();
-    notices.extend(notice);
+    notices.extend(notice.map(|notice| Notice::Assistant { notice }));
     let unknown: usize = files.iter().map(|it| it.unknown).sum();
     if unknown > 0 {
-        notices.push(format!(
-            "{unknown} paragraphs of the questions are not in the dataset and were left out"
-        ));
+        notices.push(Notice::ParagraphsUnknown { paragraphs: unknown });
     }
     let titles: HashSet<&String> = files.iter().flat_map(|it| &it.titles).collect();
     // Opened first: a path that can not be written is said before all the work.
@@ -177,9 +175,7 @@ pub fn evaluate_claims(
         instruments.event(EvalEvent::Queries { done: done + 1, total: chosen.len() });
     }
     if missed > 0 {
-        notices.push(format!(
-            "{missed} questions were left out: their paragraph is not among the {PASSAGES} passages that are found"
-        ));
+        notices.push(Notice::ParagraphsNotFound { questions: missed, passages: PASSAGES });
     }
     if let (Some(file), Some(path)) = (file, &options.save_pairs) {
         save(&rows, file).map_err(|it| io_error(path, it))?;

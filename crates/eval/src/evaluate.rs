@@ -17,7 +17,7 @@ use riddle_rag::{
 use riddle_types::{LayerEvent, LayerObserver};
 
 use crate::{
-    Dataset, Error, EvalReport, Latency, Measures, Result, Stage, StageReport, TestQuery,
+    Dataset, Error, EvalReport, Latency, Measures, Notice, Result, Stage, StageReport, TestQuery,
     corpus_index::CorpusIndex, runs::RunFiles,
 };
 
@@ -99,25 +99,16 @@ pub fn evaluate(
     stop: &AtomicBool,
 ) -> Result<EvalReport> {
     if options.top_k == 0 || options.candidates == Some(0) || options.limit_queries == Some(0) {
-        return Err(Error::BadOption(
-            "--top-k, --candidates and --limit-queries must be at least 1".to_owned(),
-        ));
+        return Err(Error::Zero);
     }
     if options.run_cosines && options.run.is_none() {
-        return Err(Error::BadOption(
-            "--run-cosines is about the scores of a run: give one with --run".to_owned(),
-        ));
+        return Err(Error::CosinesWithoutRun);
     }
     if options.layers && (options.run.is_none() || options.settings.mode != Mode::Off) {
-        return Err(Error::BadOption(
-            "--layers measures the full forward over the candidates of a run: give one with --run, and no --mode".to_owned(),
-        ));
+        return Err(Error::LayersWithoutRun);
     }
     if options.files.is_some() && (options.run.is_some() || options.ignore_titles) {
-        return Err(Error::BadOption(
-            "--files takes texts and titles from files: leave out --run and --ignore-titles"
-                .to_owned(),
-        ));
+        return Err(Error::FilesAndMore);
     }
     instruments.event(EvalEvent::Loading);
     let mut dataset = Dataset::open(&options.dataset)?;
@@ -194,10 +185,6 @@ fn reranker_name(options: &EvalOptions) -> Option<String> {
     options.model.clone().or_else(chosen)
 }
 
-fn no_reranker() -> Error {
-    Error::BadOption("no reranker is chosen: give one with --model NAME or --model DIR".to_owned())
-}
-
 fn search_all(
     options: &EvalOptions,
     dataset: &Dataset,
@@ -207,7 +194,7 @@ fn search_all(
 ) -> Result<()> {
     let model = reranker_name(options);
     if options.stages.contains(&Stage::Rerank) && model.is_none() {
-        return Err(no_reranker());
+        return Err(Error::NoReranker);
     }
     let (config, embedder) = (&options.config, options.embedder.as_deref());
     let index = match &options.files {
@@ -246,9 +233,7 @@ fn search_all(
     }
     let not_reranked = session.not_reranked.get();
     if not_reranked > 0 {
-        report.notices.push(format!(
-            "{not_reranked} queries were not reranked and count in fused order: `riddle search` says why"
-        ));
+        report.notices.push(Notice::NotReranked { queries: not_reranked });
     }
     report.stages = reports(&tallies);
     report.reranker = model.filter(|_| stages.contains(&Stage::Rerank));
@@ -262,14 +247,12 @@ fn chosen_stages(
     options: &EvalOptions,
     index: &CorpusIndex,
     has_reranker: bool,
-    notices: &mut Vec<String>,
+    notices: &mut Vec<Notice>,
 ) -> Result<Vec<Stage>> {
     let has_vectors = index.report.embedder.is_some();
-    const NO_VECTORS: &str =
-        "no embedder is installed: `riddle models pull all-MiniLM-L6-v2` fetches the default one";
     if options.stages.is_empty() {
         if !has_vectors {
-            notices.push(format!("dense and rrf are left out: {NO_VECTORS}"));
+            notices.push(Notice::NoVectors);
         }
         let possible = |stage: &Stage| match stage {
             Stage::Dense | Stage::Rrf => has_vectors,
@@ -279,7 +262,7 @@ fn chosen_stages(
         return Ok(Stage::ALL.into_iter().filter(possible).collect());
     }
     if !has_vectors && options.stages.iter().any(|it| matches!(it, Stage::Dense | Stage::Rrf)) {
-        return Err(Error::BadOption(format!("dense and rrf need vectors, and {NO_VECTORS}")));
+        return Err(Error::NoVectors);
     }
     Ok(options.stages.clone())
 }
@@ -435,12 +418,10 @@ fn rerank_run(
     report: &mut EvalReport,
 ) -> Result<()> {
     if options.stages.iter().any(|&it| it != Stage::Rerank) {
-        return Err(Error::BadOption(
-            "--run gives the candidates: only the stage rerank can be measured with it".to_owned(),
-        ));
+        return Err(Error::OnlyRerank);
     }
     let candidates = dataset.run(run)?;
-    let model = reranker_name(options).ok_or_else(no_reranker)?;
+    let model = reranker_name(options).ok_or(Error::NoReranker)?;
     let opened = PriorReranker::open(
         &options.config,
         &model,
@@ -467,9 +448,7 @@ fn rerank_run(
         let cosines: Vec<Option<f32>> =
             given.iter().map(|it| options.run_cosines.then_some(it.1 as f32)).collect();
         if cosines.iter().flatten().any(|it| !(-1.001..=1.001).contains(it)) {
-            return Err(Error::BadOption(format!(
-                "the scores of {run} are not cosines, which lie between -1 and 1: leave out --run-cosines"
-            )));
+            return Err(Error::NotCosines { run: run.to_owned() });
         }
         let id = |it: &(usize, f64)| dataset.documents[it.0].id.as_str();
         let ids: Vec<&str> = given.iter().map(id).collect();
@@ -513,9 +492,7 @@ fn rerank_run(
         runs.finish()?;
     }
     if without > 0 {
-        report
-            .notices
-            .push(format!("{without} queries have no candidates in {run} and count as 0"));
+        report.notices.push(Notice::NotInRun { queries: without, run: run.to_owned() });
     }
     report.stages = reports(&BTreeMap::from([(Stage::Run, before), (Stage::Rerank, after)]));
     for measured in by_layer.values_mut() {

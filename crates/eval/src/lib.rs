@@ -14,6 +14,7 @@ mod dataset;
 mod error;
 mod evaluate;
 mod metrics;
+mod notice;
 mod report;
 mod runs;
 
@@ -24,4 +25,5 @@ pub use dataset::{Dataset, Document, TestQuery};
 pub use error::{Error, Result};
 pub use evaluate::{EvalEvent, EvalOptions, Instruments, evaluate};
 pub use metrics::{Judgments, Latency, Measures};
+pub use notice::Notice;
 pub use report::{CorpusReport, EvalReport, Stage, StageReport};
