@@ -11,6 +11,7 @@ mod prose;
 mod unfinished;
 mod unsafe_code;
 mod whitespace;
+mod words;
 
 use crate::{
     cargo::Member,
@@ -25,6 +26,7 @@ pub(crate) fn check(members: &[Member], files: &[File], commits: &[Commit]) -> V
     findings.extend(links::check(files));
     findings.extend(prose::check(files));
     findings.extend(unsafe_code::check(members, files));
+    findings.extend(words::check(files));
     findings.extend(length::check(files));
     findings.extend(whitespace::check(files));
     findings.extend(unfinished::check(files));
