@@ -20,8 +20,8 @@ use riddle_types::FileState;
 
 use crate::{
     commands::Reply,
-    convert::{clean, shown},
-    dto::{AppEvent, Failure, FailureCode, Phase, Progress},
+    convert::{clean, notices, shown},
+    dto::{AppEvent, Failure, FailureCode, Notice, Phase, Progress, Trouble},
     shell::{Shell, lock},
 };
 
@@ -64,8 +64,8 @@ pub(crate) struct Doing {
     current: String,
     /// When files were done.
     recent: VecDeque<Instant>,
-    pub(crate) notices: Vec<String>,
-    pub(crate) error: Option<String>,
+    pub(crate) notices: Vec<Notice>,
+    pub(crate) error: Option<Trouble>,
 }
 
 impl Doing {
@@ -243,7 +243,8 @@ impl Thread {
                     let run = catch_unwind(AssertUnwindSafe(|| self.follow(library)));
                     run.unwrap_or_else(|panic| {
                         self.shell.tell_unloaded("indexer", &*panic);
-                        self.fail("indexing broke down and is tried again".to_owned());
+                        let message = "indexing broke down and is tried again".to_owned();
+                        self.fail(Trouble { message, advice: None });
                         RETRY
                     })
                 }
@@ -267,7 +268,7 @@ impl Thread {
             Err(error) => {
                 let mut doing = lock(&self.doing);
                 doing.phase = Some(if error.is_locked() { Phase::Locked } else { Phase::Failed });
-                doing.error = Some(clean(&error.to_string()));
+                doing.error = Some(Trouble::of(&error));
                 drop(doing);
                 self.tell(true);
                 None
@@ -291,7 +292,7 @@ impl Thread {
             }
             Ok(_) => {}
             Err(error) => {
-                self.fail(error.to_string());
+                self.fail(Trouble::of(&error));
                 return RETRY;
             }
         }
@@ -302,23 +303,25 @@ impl Thread {
         match outcome {
             Ok(report) => {
                 let unreachable = report.unreachable.iter();
-                let unreachable =
-                    unreachable.map(|(path, why)| format!("{}: {}", shown(path), clean(why)));
+                let unreachable = unreachable.map(|(path, why)| Notice::FolderUnreachable {
+                    folder: shown(path),
+                    why: clean(why),
+                });
                 lock(&self.doing).notices =
-                    report.notices.iter().map(|it| clean(it)).chain(unreachable).collect();
+                    notices(report.notices).into_iter().chain(unreachable).collect();
                 Duration::ZERO
             }
             Err(error) => {
-                self.fail(error.to_string());
+                self.fail(Trouble::of(&error));
                 RETRY
             }
         }
     }
 
-    fn fail(&mut self, message: String) {
+    fn fail(&mut self, why: Trouble) {
         let mut doing = lock(&self.doing);
         doing.phase = Some(Phase::Failed);
-        doing.error = Some(clean(&message));
+        doing.error = Some(why);
         drop(doing);
         self.tell(true);
     }

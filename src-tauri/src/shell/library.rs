@@ -13,7 +13,7 @@ use crate::{
     convert::{clean, file_of_record, shown, state_counts},
     dto::{
         Added, AppEvent, Failure, Folder, IndexBytes, LedgerPage, LedgerQuery, LedgerRow,
-        LedgerSort, LibraryState, Rule, RulePreview,
+        LedgerSort, LibraryState, Rule, RulePreview, Trouble,
     },
 };
 
@@ -62,7 +62,7 @@ impl Shell {
         let paths = paths.to_vec();
         self.indexer.ask(move |library| {
             let add = |path: PathBuf| Added {
-                problem: library.add_root(&path).err().map(|it| clean(&it.to_string())),
+                problem: library.add_root(&path).err().map(|it| Trouble::of(&it)),
                 path: shown(&path),
             };
             Ok(paths.into_iter().map(add).collect())
@@ -163,7 +163,7 @@ impl Shell {
                     bytes: 0,
                     passages: 0,
                     examples: Vec::new(),
-                    problem: Some(why),
+                    problem: Some(clean(&why.what)),
                 });
             }
             Err(error) => return Err(error.into()),

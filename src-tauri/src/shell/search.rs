@@ -24,7 +24,7 @@ use tauri::ipc::Channel;
 use super::{Shell, pipeline::LastRun};
 use crate::{
     commands::Reply,
-    convert::{Rows, clean, file_of_chunk, spans, title_of},
+    convert::{Rows, clean, file_of_chunk, notices, spans, title_of},
     dto::{
         Failure, FailureCode, FileTarget, Outcome, Preview, PreviewBody, PreviewPassage,
         SearchEvent, SearchQuery, Why, WhyLayer,
@@ -178,7 +178,7 @@ impl Shell {
             query: running.id,
             hits,
             order: (&response.order).into(),
-            notices: response.notices,
+            notices: notices(response.notices),
             ms,
             reranking,
         });
@@ -223,7 +223,7 @@ impl Shell {
             query: running.id,
             hits: Rows::new(found.query()).rows(&response.hits, &found.candidates()),
             order: (&response.order).into(),
-            notices: response.notices.clone(),
+            notices: notices(response.notices.clone()),
             ms: millis(started),
             layers_run: response.layers_run,
             computed_share: response.candidate_layers_share,
