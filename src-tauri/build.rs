@@ -56,6 +56,7 @@ const COMMANDS: &[&str] = &[
     "stop_answer",
     "stop_search",
     "suggested_folders",
+    "system_words",
     "warm",
     "why",
 ];

@@ -13,8 +13,8 @@ use riddle_rag::{
 use riddle_types::{self as types, FileKind, FileState, Filter};
 
 use crate::dto::{
-    FileRef, Hit, Kind, Location, LocationKind, Order, PruneMode, Ranks, SearchFilter, Span, State,
-    StateCount,
+    Advice, FileRef, Hit, Kind, Location, LocationKind, NoAnswer, NoJudge, Notice, Order,
+    PruneMode, Ranks, RewriteFault, SearchFilter, Span, State, StateCount, Trouble,
 };
 
 /// Characters of a hit's excerpt: two lines of the list in a wide window.
@@ -143,6 +143,155 @@ impl From<&types::Location> for Location {
         };
         Location { kind, start, end, part: clean(&part), label: clean(&location.to_string()) }
     }
+}
+
+/// A count that no screen has room for is shown as the largest that it has.
+fn small(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+impl From<types::Advice> for Advice {
+    // Long: one line for each kind.
+    fn from(advice: types::Advice) -> Advice {
+        use types::Advice as From;
+        match advice {
+            From::AddFolder => Advice::AddFolder,
+            From::AddFolderAgain => Advice::AddFolderAgain,
+            From::ListFolders => Advice::ListFolders,
+            From::UpdateIndex => Advice::UpdateIndex,
+            From::UpdateIndexNowAndThen => Advice::UpdateIndexNowAndThen,
+            From::UpgradeCatalog => Advice::UpgradeCatalog,
+            From::ReplaceCatalog => Advice::ReplaceCatalog,
+            From::UpdateProgram => Advice::UpdateProgram,
+            From::GiveModel => Advice::GiveModel,
+            From::NameModel => Advice::NameModel,
+            From::ListModels => Advice::ListModels,
+            From::GoOnline => Advice::GoOnline,
+            From::ChooseModelFile => Advice::ChooseModelFile,
+            From::GiveModelFile => Advice::GiveModelFile,
+            From::JoinParts => Advice::JoinParts,
+            From::ConvertModel => Advice::ConvertModel,
+            From::AskForLess => Advice::AskForLess,
+            From::ChoosePruning => Advice::ChoosePruning,
+            From::ChooseMode => Advice::ChooseMode,
+            From::AllowEndpoint => Advice::AllowEndpoint,
+            From::ChooseWriter => Advice::ChooseWriter,
+            From::GiveEndpoint => Advice::GiveEndpoint,
+            From::GiveKey => Advice::GiveKey,
+            From::GiveKeyElsewhere => Advice::GiveKeyElsewhere,
+            From::GiveContext => Advice::GiveContext,
+            From::InstallOnnxRuntime => Advice::InstallOnnxRuntime,
+            From::FindModel { name } => Advice::FindModel { name: clean(&name) },
+            From::PullModel { name } => Advice::PullModel { name: clean(&name) },
+            From::PullModelAgain { name } => Advice::PullModelAgain { name: clean(&name) },
+            From::RestoreModel { name } => Advice::RestoreModel { name: clean(&name) },
+            From::ImportModelAgain { name } => Advice::ImportModelAgain { name: clean(&name) },
+            From::ChooseFile { choices } => Advice::ChooseFile { choices: clean(&choices) },
+            From::CalibrateModel { model } => Advice::CalibrateModel { model: clean(&model) },
+            From::CalibrateOrThreshold { model } => {
+                Advice::CalibrateOrThreshold { model: clean(&model) }
+            }
+            From::CalibrateFor { model, top_k } => {
+                Advice::CalibrateFor { model: clean(&model), top_k: small(top_k) }
+            }
+        }
+    }
+}
+
+impl From<types::Trouble> for Trouble {
+    fn from(trouble: types::Trouble) -> Trouble {
+        Trouble { message: clean(&trouble.what), advice: trouble.advice.map(Into::into) }
+    }
+}
+
+impl From<types::Notice> for Notice {
+    // Long: one line for each kind.
+    fn from(notice: types::Notice) -> Notice {
+        use types::Notice as From;
+        match notice {
+            From::NothingIndexedYet => Notice::NothingIndexedYet,
+            From::KeywordsNotSearched { why } => Notice::KeywordsNotSearched { why: why.into() },
+            From::MeaningNotSearched { why } => Notice::MeaningNotSearched { why: why.into() },
+            From::NoEmbedder { name } => Notice::NoEmbedder { name: clean(&name) },
+            From::EmbedderChanging { embedder } => {
+                Notice::EmbedderChanging { embedder: clean(&embedder) }
+            }
+            From::EmbedderMissing { embedder } => {
+                Notice::EmbedderMissing { embedder: clean(&embedder) }
+            }
+            From::KeywordsDecide { model, languages, language } => {
+                Notice::KeywordsDecide { model: clean(&model), languages, language }
+            }
+            From::NotReranked { why } => Notice::NotReranked { why: why.into() },
+            From::NotRerankedInLanguage { model, languages, language } => {
+                Notice::NotRerankedInLanguage { model: clean(&model), languages, language }
+            }
+            From::NotRewritten { why, with_words_before } => {
+                Notice::NotRewritten { why: why.into(), with_words_before }
+            }
+            From::CheckedWithoutReranker { why } => {
+                Notice::CheckedWithoutReranker { why: why.into() }
+            }
+            From::Repeats => Notice::Repeats,
+            From::PassagesLeftOut { count } => Notice::PassagesLeftOut { count: count as u64 },
+            From::PassageCut { number } => Notice::PassageCut { number },
+            From::AnswerBreaksOff { why } => Notice::AnswerBreaksOff { why: why.into() },
+            From::AnswerCutOff => Notice::AnswerCutOff,
+            From::AnswerTooLong { tokens } => Notice::AnswerTooLong { tokens: tokens as u64 },
+            From::FolderNotWatched { folder, why } => {
+                Notice::FolderNotWatched { folder: shown(&folder), why: clean(&why) }
+            }
+            From::FolderPolled { folder, why } => {
+                Notice::FolderPolled { folder: shown(&folder), why: clean(&why) }
+            }
+        }
+    }
+}
+
+impl From<types::RewriteFault> for RewriteFault {
+    fn from(fault: types::RewriteFault) -> RewriteFault {
+        match fault {
+            types::RewriteFault::Slow { seconds } => RewriteFault::Slow { seconds },
+            types::RewriteFault::Failed { why } => RewriteFault::Failed { why: why.into() },
+            types::RewriteFault::Nothing => RewriteFault::Nothing,
+            types::RewriteFault::TooMuch => RewriteFault::TooMuch,
+            types::RewriteFault::NoQuestion => RewriteFault::NoQuestion,
+            types::RewriteFault::SomethingElse => RewriteFault::SomethingElse,
+        }
+    }
+}
+
+impl From<types::NoJudge> for NoJudge {
+    fn from(why: types::NoJudge) -> NoJudge {
+        match why {
+            types::NoJudge::NotChosen => NoJudge::NotChosen,
+            types::NoJudge::OtherModel { known, chosen } => {
+                NoJudge::OtherModel { known, chosen: clean(&chosen) }
+            }
+            types::NoJudge::Language { model, languages, language } => {
+                NoJudge::Language { model: clean(&model), languages, language }
+            }
+            types::NoJudge::Failed { why } => NoJudge::Failed { why: why.into() },
+        }
+    }
+}
+
+impl From<riddle_rag::NoAnswer> for NoAnswer {
+    fn from(why: riddle_rag::NoAnswer) -> NoAnswer {
+        match why {
+            riddle_rag::NoAnswer::Nothing => NoAnswer::Nothing,
+            riddle_rag::NoAnswer::NothingThatMayLeave => NoAnswer::NothingThatMayLeave,
+            riddle_rag::NoAnswer::AllHeldBack => NoAnswer::AllHeldBack,
+            riddle_rag::NoAnswer::Stopped => NoAnswer::Stopped,
+            riddle_rag::NoAnswer::ModelWroteNothing => NoAnswer::ModelWroteNothing,
+            riddle_rag::NoAnswer::ModelFoundNothing => NoAnswer::ModelFoundNothing,
+        }
+    }
+}
+
+/// Notices as the interface gets them.
+pub(crate) fn notices(notices: Vec<types::Notice>) -> Vec<Notice> {
+    notices.into_iter().map(Into::into).collect()
 }
 
 /// Text from file names and documents, safe on one line: control characters and those that turn the direction

@@ -1,5 +1,7 @@
 //! What the settings mean for the desktop: tray, global shortcut, start at login.
 
+use std::sync::Mutex;
+
 use tauri::{
     AppHandle, Manager as _, Runtime,
     menu::{Menu, MenuItem},
@@ -9,10 +11,10 @@ use tauri_plugin_autostart::ManagerExt as _;
 use tauri_plugin_global_shortcut::{GlobalShortcutExt as _, ShortcutState};
 
 use crate::{
-    dto::{SettingProblem, Settings, SettingsState},
+    dto::{Failure, SettingFault, SettingProblem, Settings, SettingsState, SystemWords},
     failure::Reply,
     session,
-    shell::Shell,
+    shell::{Shell, lock},
     window,
 };
 
@@ -54,21 +56,50 @@ pub(crate) fn apply_at_start<R: Runtime>(app: &AppHandle<R>, shell: &Shell) {
     }
 }
 
-fn note(problems: &mut Vec<SettingProblem>, setting: &str, done: Result<(), String>) {
-    if let Err(message) = done {
-        problems.push(SettingProblem { setting: setting.to_owned(), message });
+fn note(problems: &mut Vec<SettingProblem>, setting: &str, done: Result<(), SettingFault>) {
+    if let Err(fault) = done {
+        problems.push(SettingProblem { setting: setting.to_owned(), fault });
     }
 }
 
-fn set_tray<R: Runtime>(app: &AppHandle<R>, wanted: bool) -> Result<(), String> {
+/// What the system says.
+fn system(error: impl std::fmt::Display) -> SettingFault {
+    SettingFault::System { message: error.to_string() }
+}
+
+/// The words of menus and dialogs.
+#[derive(Debug, Default)]
+pub(crate) struct Words(Mutex<SystemWords>);
+
+/// The words of menus and dialogs, as the interface said them last.
+pub(crate) fn words<R: Runtime>(app: &AppHandle<R>) -> SystemWords {
+    app.try_state::<Words>().map(|it| lock(&it.0).clone()).unwrap_or_default()
+}
+
+/// Takes the words from the interface, which knows the language on screen; a tray that is there speaks it at once.
+pub(crate) fn set_words<R: Runtime>(app: &AppHandle<R>, words: SystemWords) -> Reply<()> {
+    let Some(state) = app.try_state::<Words>() else { return Ok(()) };
+    if std::mem::replace(&mut *lock(&state.0), words.clone()) == words {
+        return Ok(());
+    }
+    if let Some(tray) = app.tray_by_id(TRAY) {
+        tray.set_menu(Some(menu(app, &words).map_err(Failure::other)?)).map_err(Failure::other)?;
+    }
+    Ok(())
+}
+
+fn menu<R: Runtime>(app: &AppHandle<R>, words: &SystemWords) -> tauri::Result<Menu<R>> {
+    let show = MenuItem::with_id(app, "show", &words.show, true, None::<&str>)?;
+    let quit = MenuItem::with_id(app, "quit", &words.quit, true, None::<&str>)?;
+    Menu::with_items(app, &[&show, &quit])
+}
+
+fn set_tray<R: Runtime>(app: &AppHandle<R>, wanted: bool) -> Result<(), SettingFault> {
     app.remove_tray_by_id(TRAY);
     if !wanted {
         return Ok(());
     }
-    let text = |error: tauri::Error| error.to_string();
-    let show = MenuItem::with_id(app, "show", "Show Riddle", true, None::<&str>).map_err(text)?;
-    let quit = MenuItem::with_id(app, "quit", "Quit", true, None::<&str>).map_err(text)?;
-    let menu = Menu::with_items(app, &[&show, &quit]).map_err(text)?;
+    let menu = menu(app, &words(app)).map_err(system)?;
     let mut tray = TrayIconBuilder::with_id(TRAY)
         .tooltip("Riddle")
         .menu(&menu)
@@ -85,21 +116,20 @@ fn set_tray<R: Runtime>(app: &AppHandle<R>, wanted: bool) -> Result<(), String> 
     if let Some(icon) = app.default_window_icon() {
         tray = tray.icon(icon.clone());
     }
-    tray.build(app).map(|_| ()).map_err(text)
+    tray.build(app).map(|_| ()).map_err(system)
 }
 
-fn set_shortcut<R: Runtime>(app: &AppHandle<R>, shortcut: Option<&str>) -> Result<(), String> {
+fn set_shortcut<R: Runtime>(
+    app: &AppHandle<R>,
+    shortcut: Option<&str>,
+) -> Result<(), SettingFault> {
     let Some(shortcuts) = app.try_state::<tauri_plugin_global_shortcut::GlobalShortcut<R>>() else {
-        return shortcut
-            .map_or(Ok(()), |_| Err("shortcuts do not work in this session".to_owned()));
+        return shortcut.map_or(Ok(()), |_| Err(SettingFault::NoShortcuts));
     };
-    shortcuts.unregister_all().map_err(|error| error.to_string())?;
+    shortcuts.unregister_all().map_err(system)?;
     let Some(shortcut) = shortcut else { return Ok(()) };
     if session::is_wayland() {
-        return Err(format!(
-            "Wayland lets no program take a key: bind `{}` in the desktop's keyboard settings",
-            session::toggle_command()
-        ));
+        return Err(SettingFault::Wayland { command: session::toggle_command() });
     }
     app.global_shortcut()
         .on_shortcut(shortcut, |app, _, event| {
@@ -107,14 +137,14 @@ fn set_shortcut<R: Runtime>(app: &AppHandle<R>, shortcut: Option<&str>) -> Resul
                 window::toggle(app);
             }
         })
-        .map_err(|error| error.to_string())
+        .map_err(system)
 }
 
-fn set_autostart<R: Runtime>(app: &AppHandle<R>, wanted: bool) -> Result<(), String> {
+fn set_autostart<R: Runtime>(app: &AppHandle<R>, wanted: bool) -> Result<(), SettingFault> {
     if app.try_state::<tauri_plugin_autostart::AutoLaunchManager>().is_none() {
-        return Err("this system has no list of programs to start".to_owned());
+        return Err(SettingFault::NoStartList);
     }
     let autostart = app.autolaunch();
     let done = if wanted { autostart.enable() } else { autostart.disable() };
-    done.map_err(|error| error.to_string())
+    done.map_err(system)
 }

@@ -9,7 +9,7 @@ use std::{
 use crate::{
     context::Context,
     convert::{clean, shown, state_counts},
-    dto::{Folder, LibraryState, Phase, Progress},
+    dto::{Folder, LibraryState, Notice, Phase, Progress, Trouble},
     failure::Reply,
 };
 
@@ -25,8 +25,8 @@ pub(crate) struct Doing {
     pub(crate) current: String,
     /// When files were done.
     pub(crate) recent: VecDeque<Instant>,
-    pub(crate) notices: Vec<String>,
-    pub(crate) error: Option<String>,
+    pub(crate) notices: Vec<Notice>,
+    pub(crate) error: Option<Trouble>,
 }
 
 impl Doing {

@@ -13,8 +13,10 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Failure {
     pub(crate) code: FailureCode,
-    /// A sentence that says what to do.
+    /// What is wrong, in English; the codes that say it themselves have a sentence in each language.
     pub(crate) message: String,
+    /// What can be done about it.
+    pub(crate) advice: Option<Advice>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -36,6 +38,165 @@ pub(crate) enum FailureCode {
     Unloaded,
     /// Anything else.
     Other,
+}
+
+// ---- What is told: kinds and fields, of which the interface makes sentences in its language ---------
+
+/// What a person can do about something that went wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(crate) enum Advice {
+    AddFolder,
+    AddFolderAgain,
+    ListFolders,
+    UpdateIndex,
+    UpdateIndexNowAndThen,
+    UpgradeCatalog,
+    ReplaceCatalog,
+    UpdateProgram,
+    FindModel { name: String },
+    GiveModel,
+    NameModel,
+    ListModels,
+    PullModel { name: String },
+    PullModelAgain { name: String },
+    RestoreModel { name: String },
+    ImportModelAgain { name: String },
+    GoOnline,
+    ChooseFile { choices: String },
+    ChooseModelFile,
+    GiveModelFile,
+    JoinParts,
+    ConvertModel,
+    CalibrateModel { model: String },
+    CalibrateOrThreshold { model: String },
+    CalibrateFor { model: String, top_k: u32 },
+    AskForLess,
+    ChoosePruning,
+    ChooseMode,
+    AllowEndpoint,
+    ChooseWriter,
+    GiveEndpoint,
+    GiveKey,
+    GiveKeyElsewhere,
+    GiveContext,
+    InstallOnnxRuntime,
+}
+
+/// Something that is wrong, in English, and what can be done about it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Trouble {
+    pub(crate) message: String,
+    pub(crate) advice: Option<Advice>,
+}
+
+/// What should be known of a result that is there all the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(crate) enum Notice {
+    NothingIndexedYet,
+    KeywordsNotSearched {
+        why: Trouble,
+    },
+    MeaningNotSearched {
+        why: Trouble,
+    },
+    NoEmbedder {
+        name: String,
+    },
+    EmbedderChanging {
+        embedder: String,
+    },
+    EmbedderMissing {
+        embedder: String,
+    },
+    /// Languages are ISO 639-1 codes.
+    KeywordsDecide {
+        model: String,
+        languages: Vec<String>,
+        language: String,
+    },
+    NotReranked {
+        why: Trouble,
+    },
+    NotRerankedInLanguage {
+        model: String,
+        languages: Vec<String>,
+        language: String,
+    },
+    NotRewritten {
+        why: RewriteFault,
+        with_words_before: bool,
+    },
+    CheckedWithoutReranker {
+        why: NoJudge,
+    },
+    Repeats,
+    PassagesLeftOut {
+        count: u64,
+    },
+    PassageCut {
+        number: u32,
+    },
+    AnswerBreaksOff {
+        why: Trouble,
+    },
+    AnswerCutOff,
+    AnswerTooLong {
+        tokens: u64,
+    },
+    FolderNotWatched {
+        folder: String,
+        why: String,
+    },
+    FolderPolled {
+        folder: String,
+        why: String,
+    },
+    /// Nothing below it was removed from the index.
+    FolderUnreachable {
+        folder: String,
+        why: String,
+    },
+    /// A sentence in an answer of the history, as an earlier version put it.
+    Told {
+        text: String,
+    },
+}
+
+/// Why a question was not put anew by a model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(crate) enum RewriteFault {
+    Slow { seconds: u64 },
+    Failed { why: Trouble },
+    Nothing,
+    TooMuch,
+    NoQuestion,
+    SomethingElse,
+}
+
+/// Why no reranker judges an answer's sentences.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(crate) enum NoJudge {
+    NotChosen,
+    OtherModel { known: String, chosen: String },
+    Language { model: String, languages: Vec<String>, language: String },
+    Failed { why: Trouble },
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum NoAnswer {
+    Nothing,
+    NothingThatMayLeave,
+    AllHeldBack,
+    Stopped,
+    ModelWroteNothing,
+    ModelFoundNothing,
 }
 
 // ---- The start, and what the app says unasked --------------------------------------------------------
@@ -153,7 +314,7 @@ pub(crate) enum SearchEvent {
         query: u32,
         hits: Vec<Hit>,
         order: Order,
-        notices: Vec<String>,
+        notices: Vec<Notice>,
         /// Milliseconds from the arrival of the query.
         ms: f64,
         /// A reranker goes on: `settled` will bring another order.
@@ -183,7 +344,7 @@ pub(crate) enum SearchEvent {
         query: u32,
         hits: Vec<Hit>,
         order: Order,
-        notices: Vec<String>,
+        notices: Vec<Notice>,
         ms: f64,
         layers_run: Option<u32>,
         /// Candidate × layer forwards that were computed, 0…1.
@@ -425,7 +586,7 @@ pub(crate) enum AskEvent {
         question: u32,
         passages: Vec<Hit>,
         order: Order,
-        notices: Vec<String>,
+        notices: Vec<Notice>,
         /// What was searched for; differs from the question in a thread.
         searched_for: String,
     },
@@ -465,14 +626,14 @@ pub(crate) struct Answer {
     #[serde(default)]
     pub(crate) quotes: Vec<Sentence>,
     /// Why there is no answer.
-    pub(crate) reason: Option<String>,
+    pub(crate) reason: Option<NoAnswer>,
     pub(crate) citations: Vec<Citation>,
     /// How well the best sentence fits the question, 0…1.
     pub(crate) evidence: f32,
     /// `extractive`, or the model.
     pub(crate) llm: String,
     pub(crate) order: Order,
-    pub(crate) notices: Vec<String>,
+    pub(crate) notices: Vec<Notice>,
     /// Files that were not searched, by state.
     pub(crate) not_searched: Vec<StateCount>,
     pub(crate) first_words_ms: f64,
@@ -606,7 +767,7 @@ pub(crate) struct ThreadSummary {
     /// The first question.
     pub(crate) question: String,
     pub(crate) questions: u32,
-    /// Beginning of the last answer.
+    /// Beginning of the last answer; empty where there is none.
     pub(crate) answer: String,
 }
 
@@ -645,9 +806,9 @@ pub(crate) struct LibraryState {
     pub(crate) index_bytes: IndexBytes,
     /// When the index was last up to date, in seconds since 1970.
     pub(crate) as_of: Option<i64>,
-    pub(crate) notices: Vec<String>,
+    pub(crate) notices: Vec<Notice>,
     /// Why indexing stopped, if it did.
-    pub(crate) error: Option<String>,
+    pub(crate) error: Option<Trouble>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -708,7 +869,7 @@ pub(crate) struct Folder {
 pub(crate) struct Added {
     pub(crate) path: String,
     /// Why it was not.
-    pub(crate) problem: Option<String>,
+    pub(crate) problem: Option<Trouble>,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -1127,7 +1288,7 @@ pub(crate) enum ModelStage {
 pub(crate) struct ModelCheck {
     pub(crate) good: bool,
     pub(crate) files: u32,
-    pub(crate) problems: Vec<String>,
+    pub(crate) problems: Vec<Trouble>,
 }
 
 // ---- Settings ----------------------------------------------------------------------------------------
@@ -1148,7 +1309,47 @@ pub(crate) struct SettingsState {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SettingProblem {
     pub(crate) setting: String,
-    pub(crate) message: String,
+    pub(crate) fault: SettingFault,
+}
+
+/// Why a setting has no effect.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(crate) enum SettingFault {
+    /// Shortcuts do not work in this session.
+    NoShortcuts,
+    /// Wayland lets no program take a key: `command` is to be bound in the desktop's settings.
+    Wayland { command: String },
+    /// The system has no list of programs to start.
+    NoStartList,
+    /// What the system says, in its words.
+    System { message: String },
+}
+
+/// Words of menus and dialogs that the system draws, in the language on screen.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SystemWords {
+    /// Of the tray's menu.
+    pub(crate) show: String,
+    pub(crate) quit: String,
+    /// Titles of dialogs.
+    pub(crate) folders_to_search: String,
+    pub(crate) folder_of_model: String,
+    pub(crate) save_figures: String,
+}
+
+impl Default for SystemWords {
+    /// Before the interface has said otherwise.
+    fn default() -> Self {
+        SystemWords {
+            show: "Show Riddle".to_owned(),
+            quit: "Quit".to_owned(),
+            folders_to_search: "Folders to search".to_owned(),
+            folder_of_model: "Folder of a model".to_owned(),
+            save_figures: "Save figures".to_owned(),
+        }
+    }
 }
 
 /// What a person may set; unknown fields are refused, missing ones take their defaults.
@@ -1242,8 +1443,8 @@ pub(crate) enum KeyPlace {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EndpointKey {
     pub(crate) place: KeyPlace,
-    /// Why nobody knows, and what works instead.
-    pub(crate) problem: Option<String>,
+    /// Why nobody knows.
+    pub(crate) problem: Option<Trouble>,
 }
 
 /// What is known of the endpoint without asking it.

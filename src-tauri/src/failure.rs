@@ -1,15 +1,19 @@
 //! Errors of the façade as the interface gets them.
 
 use riddle_rag::{Error, models};
+use riddle_types::Advised;
 
-use crate::dto::{Failure, FailureCode};
+use crate::{
+    convert::clean,
+    dto::{Failure, FailureCode, Trouble},
+};
 
 /// What a command gives back.
 pub(crate) type Reply<T> = Result<T, Failure>;
 
 impl Failure {
     pub(crate) fn new(code: FailureCode, message: impl Into<String>) -> Failure {
-        Failure { code, message: message.into() }
+        Failure { code, message: message.into(), advice: None }
     }
 
     /// The request makes no sense.
@@ -38,13 +42,21 @@ impl From<Error> for Failure {
             Error::Models(models::Error::Stopped) => FailureCode::Cancelled,
             _ => FailureCode::Other,
         };
-        Failure::new(code, error.to_string())
+        let Trouble { message, advice } = Trouble::of(&error);
+        Failure { code, message, advice }
     }
 }
 
 impl From<models::Error> for Failure {
     fn from(error: models::Error) -> Failure {
         Error::from(error).into()
+    }
+}
+
+impl Trouble {
+    /// That of an error.
+    pub(crate) fn of<E: Advised + std::fmt::Display>(error: &E) -> Trouble {
+        Trouble { message: clean(&error.to_string()), advice: error.advice().map(Into::into) }
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use tauri::{AppHandle, Runtime};
 use tauri_plugin_dialog::{DialogExt as _, FileDialogBuilder};
 
-use crate::{convert::shown, dto::SuggestedFolder};
+use crate::{convert::shown, desktop::words, dto::SuggestedFolder};
 
 /// Folders of the desktop where people keep what they write, those that exist.
 pub(crate) fn suggested() -> Vec<SuggestedFolder> {
@@ -54,13 +54,14 @@ pub(crate) fn dialog<R: Runtime>(app: &AppHandle<R>, title: &str) -> FileDialogB
 
 /// Lets the person pick folders; nothing when the dialog was closed.
 pub(crate) fn pick<R: Runtime>(app: &AppHandle<R>) -> Vec<PathBuf> {
-    let picked = dialog(app, "Folders to search").blocking_pick_folders().unwrap_or_default();
+    let picked =
+        dialog(app, &words(app).folders_to_search).blocking_pick_folders().unwrap_or_default();
     picked.into_iter().filter_map(|it| it.into_path().ok()).collect()
 }
 
 /// Lets the person pick one folder.
 pub(crate) fn pick_one<R: Runtime>(app: &AppHandle<R>) -> Option<PathBuf> {
-    dialog(app, "Folder of a model").blocking_pick_folder()?.into_path().ok()
+    dialog(app, &words(app).folder_of_model).blocking_pick_folder()?.into_path().ok()
 }
 
 /// Folders by path: `~` is the person's own, and a file stands for the folder that it is in.

@@ -18,9 +18,9 @@ use riddle_types::FileState;
 
 use crate::{
     context::{Context, lock},
-    convert::{clean, shown},
+    convert::{clean, notices, shown},
     doing::Doing,
-    dto::{AppEvent, Failure, FailureCode, Phase},
+    dto::{AppEvent, Failure, FailureCode, Phase, Trouble},
     engine::Engine,
     failure::Reply,
 };
@@ -177,7 +177,8 @@ impl Thread {
                     let run = catch_unwind(AssertUnwindSafe(|| self.follow(library)));
                     run.unwrap_or_else(|panic| {
                         self.context.tell_unloaded("indexer", &*panic);
-                        self.fail("indexing broke down and is tried again".to_owned());
+                        let message = "indexing broke down and is tried again".to_owned();
+                        self.fail(Trouble { message, advice: None });
                         RETRY
                     })
                 }
@@ -201,7 +202,7 @@ impl Thread {
             Err(error) => {
                 let mut doing = lock(&self.doing);
                 doing.phase = Some(if error.is_locked() { Phase::Locked } else { Phase::Failed });
-                doing.error = Some(clean(&error.to_string()));
+                doing.error = Some(Trouble::of(&error));
                 drop(doing);
                 self.tell(true);
                 None
@@ -225,7 +226,7 @@ impl Thread {
             }
             Ok(_) => {}
             Err(error) => {
-                self.fail(error.to_string());
+                self.fail(Trouble::of(&error));
                 return RETRY;
             }
         }
@@ -236,23 +237,25 @@ impl Thread {
         match outcome {
             Ok(report) => {
                 let unreachable = report.unreachable.iter();
-                let unreachable =
-                    unreachable.map(|(path, why)| format!("{}: {}", shown(path), clean(why)));
+                let unreachable = unreachable.map(|(path, why)| Notice::FolderUnreachable {
+                    folder: shown(path),
+                    why: clean(why),
+                });
                 lock(&self.doing).notices =
-                    report.notices.iter().map(|it| clean(it)).chain(unreachable).collect();
+                    notices(report.notices).into_iter().chain(unreachable).collect();
                 Duration::ZERO
             }
             Err(error) => {
-                self.fail(error.to_string());
+                self.fail(Trouble::of(&error));
                 RETRY
             }
         }
     }
 
-    fn fail(&mut self, message: String) {
+    fn fail(&mut self, why: Trouble) {
         let mut doing = lock(&self.doing);
         doing.phase = Some(Phase::Failed);
-        doing.error = Some(clean(&message));
+        doing.error = Some(why);
         drop(doing);
         self.tell(true);
     }

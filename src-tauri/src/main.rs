@@ -81,6 +81,7 @@ fn start(ask: Ask, hidden: bool) -> anyhow::Result<()> {
     let shell = Shell::open(config).context("the home can not be used")?;
     let app = equip(Builder::<tauri::Wry>::new(), shell.clone())
         .manage(window::StartHidden(hidden.into()))
+        .manage(desktop::Words::default())
         .plugin(tauri_plugin_autostart::init(MacosLauncher::LaunchAgent, Some(vec!["--hidden"])))
         .plugin(tauri_plugin_dialog::init())
         .plugin(tauri_plugin_global_shortcut::Builder::new().build())
@@ -179,6 +180,7 @@ fn handler<R: Runtime>() -> impl Fn(Invoke<R>) -> bool + Send + Sync + 'static {
         commands::stop_answer,
         commands::stop_search,
         commands::suggested_folders,
+        commands::system_words,
         commands::warm,
         commands::why,
     ]

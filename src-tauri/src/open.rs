@@ -6,7 +6,7 @@ use serde::Serialize;
 use tauri::{AppHandle, Runtime};
 use tauri_plugin_opener::OpenerExt as _;
 
-use crate::{dto::Failure, failure::Reply, folders};
+use crate::{desktop, dto::Failure, failure::Reply, folders};
 
 /// Opens a file in the program that the desktop has for it.
 pub(crate) fn open<R: Runtime>(app: &AppHandle<R>, path: &Path) -> Reply<()> {
@@ -32,7 +32,8 @@ pub(crate) fn save_json<R: Runtime>(
     name: &str,
     value: &impl Serialize,
 ) -> Reply<Option<String>> {
-    let chosen = folders::dialog(app, "Save figures").set_file_name(name).blocking_save_file();
+    let title = desktop::words(app).save_figures;
+    let chosen = folders::dialog(app, &title).set_file_name(name).blocking_save_file();
     let Some(path) = chosen.and_then(|it| it.into_path().ok()) else { return Ok(None) };
     let text = serde_json::to_vec_pretty(value).map_err(Failure::other)?;
     std::fs::write(&path, text)

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use riddle_types::StageError;
+use riddle_types::{Advice, Advised, StageError};
 
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -28,7 +28,7 @@ pub enum Error {
         name: String,
     },
     /// A folder is in the way of a shape.
-    #[error("{}: not written by this version of the program: remove it, or choose another folder with --dir", dir.display())]
+    #[error("{}: not written by this version of the program", dir.display())]
     NotOurs {
         /// The folder.
         dir: PathBuf,
@@ -52,7 +52,7 @@ pub enum Error {
         taken: usize,
     },
     /// The peers' libraries are not there.
-    #[error("{}: {why}: to compare with other programs, name a Python that has their libraries by --python or RIDDLE_PYTHON (`pip install {packages}`)", python.display())]
+    #[error("{}: {why}", python.display())]
     Python {
         /// The Python that was asked.
         python: PathBuf,
@@ -84,4 +84,15 @@ pub enum Error {
     /// The pipe between the two processes broke.
     #[error("the measured process: {0}")]
     Pipe(#[source] std::io::Error),
+}
+
+impl Advised for Error {
+    fn advice(&self) -> Option<Advice> {
+        match self {
+            Error::Riddle(error) => error.advice(),
+            Error::Weights(error) => error.advice(),
+            Error::Rerank(error) => error.advice(),
+            _ => None,
+        }
+    }
 }

@@ -27,7 +27,7 @@ pub use error::{Error, Result};
 pub use figure::memory_chart;
 pub use measure::{BenchOptions, measure};
 pub use peers::{PeerOptions, PeerReport, compare};
-pub use report::{BenchReport, Machine, StepReport};
+pub use report::{BenchReport, Machine, Note, StepReport};
 pub use shape::{NumberFormat, Shape, prepare, prepare_language};
 pub use texts::{Lengths, Request, request};
 pub use worker::{Figures, Sample, Worker, work};

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    BenchReport, Figures, Machine, Preset, Result, Sample, Shape, Step, StepReport, Worker,
+    BenchReport, Figures, Machine, Note, Preset, Result, Sample, Shape, Step, StepReport, Worker,
     report::median, shape::shape_of, steps, texts,
 };
 
@@ -88,25 +88,13 @@ fn shown(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-fn notes(options: &BenchOptions, shape: Option<Shape>) -> Vec<String> {
-    let mut notes = vec![
-        "The baseline is this engine with every layer in memory and all candidates in one batch, which nothing \
-         is padded in. It never loads the whole embedding table: an engine \
-         that does takes that much more memory."
-            .to_owned(),
-        "Latency is that of a request to a model that is open and has answered before; each run is a process \
-         of its own, and the file cache of the system is as the runs before it left it."
-            .to_owned(),
-    ];
+fn notes(options: &BenchOptions, shape: Option<Shape>) -> Vec<Note> {
+    let mut notes = vec![Note::Baseline, Note::Latency];
     if shape.is_some() {
-        notes.push(
-            "Random weights: time and memory are those of the model's shape, scores mean nothing, and what \
-             pruning would save is not measured."
-                .to_owned(),
-        );
+        notes.push(Note::RandomWeights);
     }
     if options.threshold.is_none() {
-        notes.push("Without --threshold there is no step with pruning.".to_owned());
+        notes.push(Note::NothingPruned);
     }
     notes
 }

@@ -24,7 +24,27 @@ pub struct BenchReport {
     /// The steps, baseline first.
     pub steps: Vec<StepReport>,
     /// What must be known to read the figures.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
+}
+
+/// What must be known to read the figures; sentences are made of it by the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Note {
+    /// What the baseline is.
+    Baseline,
+    /// What latency is.
+    Latency,
+    /// The weights are random.
+    RandomWeights,
+    /// No threshold was given, so no step prunes.
+    NothingPruned,
+}
+
+impl Note {
+    /// All of them.
+    pub const ALL: [Note; 4] =
+        [Note::Baseline, Note::Latency, Note::RandomWeights, Note::NothingPruned];
 }
 
 /// One configuration: medians over its runs.

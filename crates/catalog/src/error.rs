@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use riddle_types::{Advice, Advised};
+
 /// Result of the catalog.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -10,15 +12,13 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The disk is full.
-    #[error(
-        "the disk is full: free some space and run the command again, nothing that was indexed is lost"
-    )]
+    #[error("the disk is full: free some space and try again, nothing that was indexed is lost")]
     DiskFull,
     /// Another connection holds the database too long.
     #[error("the catalog is busy with another program's change: try again in a moment")]
     Busy,
     /// The file is not a healthy database.
-    #[error("{}: the catalog is damaged ({why}): move the file away and run `riddle index` again; your own files are not touched", path.as_deref().unwrap_or(Path::new("catalog.sqlite")).display())]
+    #[error("{}: the catalog is damaged ({why})", path.as_deref().unwrap_or(Path::new("catalog.sqlite")).display())]
     Damaged {
         /// The file, where the damage showed while opening it.
         path: Option<PathBuf>,
@@ -26,13 +26,13 @@ pub enum Error {
         why: String,
     },
     /// The file was written by a newer version.
-    #[error("{}: the catalog was written by a newer version of riddle: update riddle, or use another --home", path.display())]
+    #[error("{}: the catalog was written by a newer version of riddle", path.display())]
     TooNew {
         /// The file.
         path: PathBuf,
     },
     /// The file was written by an older version and can not be brought up to date while only reading.
-    #[error("{}: the catalog was written by an older version of riddle: run `riddle index` once to bring it up to date", path.display())]
+    #[error("{}: the catalog was written by an older version of riddle", path.display())]
     TooOld {
         /// The file.
         path: PathBuf,
@@ -52,7 +52,7 @@ pub enum Error {
         pid: Option<u32>,
     },
     /// A root lies inside another.
-    #[error("{} lies inside {}, which is indexed already: run `riddle index` for that folder", path.display(), root.display())]
+    #[error("{} lies inside {}, which is indexed already", path.display(), root.display())]
     NestedRoot {
         /// The new folder.
         path: PathBuf,
@@ -66,9 +66,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// The root was removed.
-    #[error(
-        "folder number {id} is no longer in the library: add it again with `riddle index FOLDER`"
-    )]
+    #[error("folder number {id} is no longer in the library")]
     UnknownRoot {
         /// Its number.
         id: i64,
@@ -80,7 +78,7 @@ pub enum Error {
         name: String,
     },
     /// The embedder was never registered, or was dropped by a switch.
-    #[error("the catalog does not know the embedder {embedder}: run `riddle index` again")]
+    #[error("the catalog does not know the embedder {embedder}")]
     UnknownEmbedder {
         /// Its identity.
         embedder: String,
@@ -98,7 +96,7 @@ pub enum Error {
         found: usize,
     },
     /// The switch would leave chunks without vectors.
-    #[error("{missing} chunks have no vector by {embedder} yet: run `riddle index` to finish")]
+    #[error("{missing} chunks have no vector by {embedder} yet")]
     Incomplete {
         /// The embedder to switch to.
         embedder: String,
@@ -140,6 +138,21 @@ impl From<rusqlite::Error> for Error {
     }
 }
 
+impl Advised for Error {
+    fn advice(&self) -> Option<Advice> {
+        match self {
+            Error::Damaged { .. } => Some(Advice::ReplaceCatalog),
+            Error::TooNew { .. } => Some(Advice::UpdateProgram),
+            Error::TooOld { .. } => Some(Advice::UpgradeCatalog),
+            Error::UnknownRoot { .. } => Some(Advice::AddFolderAgain),
+            Error::NestedRoot { .. } | Error::UnknownEmbedder { .. } | Error::Incomplete { .. } => {
+                Some(Advice::UpdateIndex)
+            }
+            _ => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use rusqlite::ffi;
@@ -148,14 +161,13 @@ mod tests {
 
     #[test]
     fn what_sqlite_reports_becomes_what_to_do() {
-        let made = |code| {
-            Error::from(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None)).to_string()
-        };
+        let made = |code| Error::from(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None));
+        let told = |code| made(code).to_string();
         // The two forms that a full volume takes, seen on one of 400 KiB.
-        assert!(made(ffi::SQLITE_FULL).contains("free some space"));
-        assert!(made(ffi::SQLITE_IOERR_SHMSIZE).contains("free some space"));
-        assert!(made(ffi::SQLITE_BUSY).contains("try again"));
-        assert!(made(ffi::SQLITE_CORRUPT).contains("move the file away"));
-        assert!(!made(ffi::SQLITE_IOERR_READ).contains("free some space"));
+        assert!(told(ffi::SQLITE_FULL).contains("free some space"));
+        assert!(told(ffi::SQLITE_IOERR_SHMSIZE).contains("free some space"));
+        assert!(told(ffi::SQLITE_BUSY).contains("try again"));
+        assert_eq!(made(ffi::SQLITE_CORRUPT).advice(), Some(Advice::ReplaceCatalog));
+        assert!(!told(ffi::SQLITE_IOERR_READ).contains("free some space"));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use riddle_types::{FileKind, FileState};
+use riddle_types::{Advice, FileKind, FileState, Trouble};
 use rusqlite::{Row, params};
 
 use crate::{Catalog, FileId, Result, paths::from_bytes};
@@ -128,7 +128,7 @@ impl Catalog {
     ///
     /// # Errors
     /// When the database can not be read.
-    pub fn check(&self) -> Result<Vec<String>> {
+    pub fn check(&self) -> Result<Vec<Trouble>> {
         let connection = self.connection();
         let mut problems = Vec::new();
         let mut statement = connection.prepare("PRAGMA quick_check(10)")?;
@@ -136,48 +136,55 @@ impl Catalog {
         while let Some(row) = rows.next()? {
             let line: String = row.get(0)?;
             if line != "ok" {
-                problems.push(format!("catalog: {line}"));
+                problems.push(format!("catalog: {line}").into());
             }
         }
-        for (sql, text) in CHECKS {
+        for (sql, text, advice) in CHECKS {
             let count: i64 = connection.query_row(sql, [], |row| row.get(0))?;
             if count > 0 {
-                problems.push(format!("catalog: {count} {text}"));
+                let what = format!("catalog: {count} {text}");
+                problems.push(Trouble { what, advice: advice.clone() });
             }
         }
         Ok(problems)
     }
 }
 
-/// What must hold in every catalog: a query that counts the exceptions, and what to say of them.
-const CHECKS: &[(&str, &str)] = &[
-    ("SELECT count(*) FROM pragma_foreign_key_check", "rows belong to nothing"),
+/// What must hold in every catalog: a query that counts the exceptions, what to say of them, and what can be done.
+const CHECKS: &[(&str, &str, Option<Advice>)] = &[
+    ("SELECT count(*) FROM pragma_foreign_key_check", "rows belong to nothing", None),
     (
         "SELECT count(*) FROM files WHERE state = 'pending' AND id NOT IN (SELECT file FROM jobs)
          AND root IN (SELECT id FROM roots WHERE virtual = 0)",
         "files wait and are not in the queue: touch them, or remove their folder and add it again",
+        None,
     ),
     (
         "SELECT count(*) FROM jobs WHERE file NOT IN (SELECT id FROM files WHERE state = 'pending')",
-        "files are in the queue and do not wait: run `riddle index`",
+        "files are in the queue and do not wait",
+        Some(Advice::UpdateIndex),
     ),
     (
         "SELECT count(*) FROM files WHERE state = 'indexed' AND id NOT IN (SELECT file FROM chunks)",
         "files are marked as indexed and hold no text",
+        None,
     ),
     (
         "SELECT count(*) FROM (SELECT 1 FROM chunks GROUP BY file
          HAVING min(ordinal) <> 0 OR max(ordinal) <> count(*) - 1)",
         "files have gaps between their chunks",
+        None,
     ),
     (
         "SELECT count(*) FROM vectors JOIN embedders ON embedders.id = vectors.embedder
          WHERE length(vector) <> 4 * dimensions",
         "vectors have a wrong length",
+        None,
     ),
     (
         "SELECT count(*) > 1 FROM embedders WHERE active = 1",
         "surplus embedder is marked as the one to search with",
+        None,
     ),
 ];
 

@@ -6,6 +6,7 @@ use std::{io::Write as _, path::Path};
 
 use common::{Disk, expected, scan, words, work_all};
 use riddle_catalog::{Catalog, Error};
+use riddle_types::Trouble;
 
 #[test]
 fn damaged_newer_and_missing_files_are_told_apart() {
@@ -41,7 +42,7 @@ fn filled(path: &Path) -> Disk {
 }
 
 /// Opens, checks and reads everything; whatever is wrong must come out as an error or a problem.
-fn inspect(path: &Path) -> Result<Vec<String>, Error> {
+fn inspect(path: &Path) -> Result<Vec<Trouble>, Error> {
     let catalog = Catalog::open(path)?;
     let problems = catalog.check()?;
     catalog.for_each_chunk(|_| Ok::<(), Error>(()))?;
@@ -106,7 +107,7 @@ fn a_catalog_of_version_one_opens() {
     raw.execute_batch(include_str!("fixtures/v1.sql")).expect("fixture");
     drop(raw);
     let catalog = Catalog::open(&path).expect("open");
-    assert_eq!(catalog.check().expect("check"), [""; 0]);
+    assert_eq!(catalog.check().expect("check"), []);
     let disk = Disk::from([
         ("notes/plan.md".to_owned(), ("alpha beta gamma".to_owned(), 11)),
         ("todo.txt".to_owned(), ("delta".to_owned(), 12)),

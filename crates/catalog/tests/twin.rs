@@ -192,7 +192,7 @@ proptest! {
         prop_assert_eq!(indexed, wanted, "an index that followed the log");
         // An empty file is committed as indexed here, which a real reader would not do.
         let problems = catalog.check().expect("check");
-        prop_assert!(problems.iter().all(|it| it.contains("hold no text")), "{problems:?}");
+        prop_assert!(problems.iter().all(|it| it.what.contains("hold no text")), "{problems:?}");
         let before = catalog.writes();
         let delta = scan(catalog, world.root, disk);
         prop_assert_eq!(delta.unchanged, disk.len() as u64);

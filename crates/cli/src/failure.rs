@@ -2,6 +2,8 @@
 
 use std::{io::Write as _, process::ExitCode};
 
+use crate::words;
+
 /// Why a command did not do what it was asked to.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -36,7 +38,7 @@ impl Failure {
     fn line(&self) -> String {
         match self {
             Failure::Usage(why) => one_line(why),
-            Failure::Run(error) => one_line(&chain(error)),
+            Failure::Run(error) => one_line(&words::line(error, chain(error))),
             Failure::OutputClosed => String::new(),
         }
     }

@@ -16,6 +16,7 @@ mod measures;
 mod output;
 mod progress;
 mod show;
+mod words;
 
 use std::process::ExitCode;
 

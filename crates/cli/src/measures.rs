@@ -34,6 +34,13 @@ pub(crate) fn with_measures(
     Ok(value)
 }
 
+/// Puts sentences into the place of what a library tells as kinds: scripts read them as people do.
+pub(crate) fn say(value: &mut Value, name: &str, sentences: impl Iterator<Item = String>) {
+    if let Value::Object(fields) = value {
+        fields.insert(name.to_owned(), sentences.map(Value::String).collect());
+    }
+}
+
 /// Puts all memory figures under `memory`: the response's own count of weights, and the system's figures.
 fn add_memory(fields: &mut Map<String, Value>) {
     let measured = memory();

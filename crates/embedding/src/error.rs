@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use riddle_types::{Advice, Advised};
+
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -36,9 +38,7 @@ pub enum Error {
     #[error("the embedding is not a number: the model's weights are damaged, fetch it again")]
     NotFinite,
     /// ONNX Runtime is not installed.
-    #[error(
-        "ONNX Runtime was not found ({looked}): install it (for example the file libonnxruntime.so inside the PyPI package onnxruntime) and set ORT_DYLIB_PATH to the library, or choose the built-in embedder all-MiniLM-L6-v2"
-    )]
+    #[error("ONNX Runtime was not found ({looked})")]
     NoOnnxRuntime {
         /// Where was looked.
         looked: String,
@@ -66,5 +66,17 @@ impl Error {
                     Weights::BadConfig { .. } | Weights::NoWeights { .. }
                 ))
         )
+    }
+}
+
+impl Advised for Error {
+    fn advice(&self) -> Option<Advice> {
+        match self {
+            Error::Model(error) => error.advice(),
+            Error::Weights(error) => error.advice(),
+            Error::Offload(error) => error.advice(),
+            Error::NoOnnxRuntime { .. } => Some(Advice::InstallOnnxRuntime),
+            _ => None,
+        }
     }
 }

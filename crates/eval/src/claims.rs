@@ -28,7 +28,9 @@ use serde::Serialize;
 pub use fit::Told;
 pub use pairs::{ClaimKind, ClaimSplit};
 
-use crate::{Dataset, Error, EvalEvent, Instruments, Latency, Result, corpus_index::CorpusIndex};
+use crate::{
+    Dataset, Error, EvalEvent, Instruments, Latency, Notice, Result, corpus_index::CorpusIndex,
+};
 use fit::{Example, limits, logistic, sigmoid, told};
 use pairs::{Pair, Question, Questions};
 
@@ -113,7 +115,7 @@ pub struct ClaimReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fitted: Option<Fitted>,
     /// What the reader should know.
-    pub notices: Vec<String>,
+    pub notices: Vec<Notice>,
 }
 
 /// A judged pair, as it is written down.
@@ -150,12 +152,10 @@ pub fn evaluate_claims(
     }
     let session = Session::new(&dataset, &index, &judge, options.uncited);
     let mut notices = index.notices.clone();
-    notices.extend(notice);
+    notices.extend(notice.map(|notice| Notice::Assistant { notice }));
     let unknown: usize = files.iter().map(|it| it.unknown).sum();
     if unknown > 0 {
-        notices.push(format!(
-            "{unknown} paragraphs of the questions are not in the dataset and were left out"
-        ));
+        notices.push(Notice::ParagraphsUnknown { paragraphs: unknown });
     }
     let titles: HashSet<&String> = files.iter().flat_map(|it| &it.titles).collect();
     // Opened first: a path that can not be written is said before all the work.
@@ -173,9 +173,7 @@ pub fn evaluate_claims(
         instruments.event(EvalEvent::Queries { done: done + 1, total: chosen.len() });
     }
     if missed > 0 {
-        notices.push(format!(
-            "{missed} questions were left out: their paragraph is not among the {PASSAGES} passages that are found"
-        ));
+        notices.push(Notice::ParagraphsNotFound { questions: missed, passages: PASSAGES });
     }
     if let (Some(file), Some(path)) = (file, &options.save_pairs) {
         save(&rows, file).map_err(|it| io_error(path, it))?;

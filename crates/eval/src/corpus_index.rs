@@ -10,7 +10,7 @@ use std::{
 use riddle_rag::{Assistant, Config, InputDocument, Library, StatusRequest};
 use riddle_types::FileState;
 
-use crate::{CorpusReport, Dataset, Error, EvalEvent, Instruments, Result};
+use crate::{CorpusReport, Dataset, Error, EvalEvent, Instruments, Notice, Result};
 
 /// Name under which the documents are kept; part of no figure.
 const COLLECTION: &str = "corpus";
@@ -23,7 +23,7 @@ pub(crate) struct CorpusIndex {
     pub(crate) assistant: Assistant,
     pub(crate) report: CorpusReport,
     /// What the reader should know about the index.
-    pub(crate) notices: Vec<String>,
+    pub(crate) notices: Vec<Notice>,
     /// Whether documents are files, named by their paths, and not texts, kept by their numbers.
     by_path: bool,
 }
@@ -76,12 +76,8 @@ impl CorpusIndex {
         instruments: &mut dyn Instruments,
         stop: &AtomicBool,
     ) -> Result<CorpusIndex> {
-        let folder = folder.canonicalize().ok().filter(|it| it.is_dir()).ok_or_else(|| {
-            Error::BadOption(format!(
-                "--files {}: there is no such folder: give the one that holds the dataset's files",
-                folder.display()
-            ))
-        })?;
+        let there = folder.canonicalize().ok().filter(|it| it.is_dir());
+        let folder = there.ok_or_else(|| Error::NoSuchFolder { folder: folder.to_path_buf() })?;
         let identity = ["files", &folder.to_string_lossy(), embedder.unwrap_or_default()];
         let config = home_for(base, &identity);
         let mut library = Library::open(config.clone())?;
@@ -109,17 +105,11 @@ impl CorpusIndex {
         let mut notices = Vec::new();
         let all = dataset.documents.len();
         if absent == all {
-            return Err(Error::BadOption(format!(
-                "--files {}: no indexed file there has the path of a document, such as {:?}",
-                folder.display(),
-                dataset.documents.first().map_or("", |it| it.id.as_str())
-            )));
+            let example = dataset.documents.first().map(|it| it.id.clone()).unwrap_or_default();
+            return Err(Error::OtherFiles { folder, example });
         }
         if absent > 0 {
-            notices.push(format!(
-                "{absent} of the dataset's {all} documents are not among the indexed files of {}",
-                folder.display()
-            ));
+            notices.push(Notice::DocumentsAbsent { absent, documents: all, folder });
         }
         let report = CorpusReport {
             documents: found.len() as u64,

@@ -12,7 +12,7 @@ use std::{
 use flate2::bufread::MultiGzDecoder;
 use serde::Deserialize;
 
-use crate::{Error, Judgments, Result};
+use crate::{Error, Judgments, Notice, Result};
 
 /// Longest line that is read. The longest documents of the BEIR collections have a few hundred KB; a
 /// compressed file could otherwise unpack to one line as large as the memory.
@@ -58,7 +58,7 @@ pub struct Dataset {
     /// Judgments by query id.
     pub judgments: HashMap<String, Judgments>,
     /// What the reader should know about the figures.
-    pub notices: Vec<String>,
+    pub notices: Vec<Notice>,
 }
 
 impl Dataset {
@@ -89,7 +89,7 @@ impl Dataset {
         for document in &mut self.documents {
             document.title.clear();
         }
-        self.notices.push("the documents' titles are ignored".to_owned());
+        self.notices.push(Notice::TitlesIgnored);
     }
 
     /// Keeps the queries that can be judged, and says what does not fit together.
@@ -112,14 +112,11 @@ impl Dataset {
             .filter(|(id, grade)| **grade > 0 && !known.contains(id.as_str()))
             .count();
         if absent > 0 {
-            self.notices.push(format!(
-                "{absent} relevant documents are not in the corpus and count as not found"
-            ));
+            self.notices.push(Notice::RelevantAbsent { documents: absent });
         }
         let unjudged = queries - self.queries.len();
         if unjudged > 0 {
-            self.notices
-                .push(format!("{unjudged} queries have no relevant document and are left out"));
+            self.notices.push(Notice::QueriesUnjudged { queries: unjudged });
         }
         Ok(())
     }
@@ -133,9 +130,7 @@ impl Dataset {
         let path = self.dir.join("runs").join(format!("{name}.trec"));
         // A name is not a path: it must not lead out of the dataset.
         if name.is_empty() || name.contains(['/', '\\']) || name.starts_with('.') {
-            return Err(Error::BadOption(format!(
-                "{name:?} is not the name of a run: give NAME of runs/NAME.trec"
-            )));
+            return Err(Error::BadRunName { name: name.to_owned() });
         }
         let places: HashMap<&str, usize> =
             self.documents.iter().enumerate().map(|(place, it)| (it.id.as_str(), place)).collect();

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use riddle_types::StageError;
+use riddle_types::{Advice, Advised, StageError};
 
 /// Result of an evaluation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -37,9 +37,53 @@ pub enum Error {
         /// What is wrong, and what to do.
         why: String,
     },
-    /// The request makes no sense.
-    #[error("{0}")]
-    BadOption(String),
+    /// A number of results, candidates or queries is 0.
+    #[error("the numbers of results, candidates and queries must be at least 1")]
+    Zero,
+    /// Cosines of a run without the run.
+    #[error("that scores are cosines says something of a run, and no run is given")]
+    CosinesWithoutRun,
+    /// Layers are wanted of something else than the full forward over a run.
+    #[error("layers are measured by the full forward over the candidates of a run")]
+    LayersWithoutRun,
+    /// Texts and titles come from files, and something else is to decide about them.
+    #[error("texts and titles are taken from files: there is no run of them, and titles count")]
+    FilesAndMore,
+    /// No reranker is chosen.
+    #[error("no reranker is chosen")]
+    NoReranker,
+    /// Stages that need vectors, without an embedder.
+    #[error("dense and rrf need vectors, and no embedder is installed")]
+    NoVectors,
+    /// Other stages than the reranker, on the candidates of a run.
+    #[error("a run gives the candidates: only the stage rerank can be measured with it")]
+    OnlyRerank,
+    /// The scores of a run are no cosines.
+    #[error("the scores of {run} are not cosines, which lie between -1 and 1")]
+    NotCosines {
+        /// Name of the run.
+        run: String,
+    },
+    /// A name that no run can have.
+    #[error("{name:?} is not the name of a run: give NAME of runs/NAME.trec")]
+    BadRunName {
+        /// As given.
+        name: String,
+    },
+    /// There is no folder of files.
+    #[error("{}: there is no such folder", folder.display())]
+    NoSuchFolder {
+        /// As given.
+        folder: PathBuf,
+    },
+    /// The folder holds other files.
+    #[error("{}: no indexed file there has the path of a document, such as {example:?}", folder.display())]
+    OtherFiles {
+        /// As given.
+        folder: PathBuf,
+        /// Path of a document.
+        example: String,
+    },
     /// A file of the evaluation's own index.
     #[error("{}: {source}", path.display())]
     Io {
@@ -62,4 +106,14 @@ pub enum Error {
     /// The caller asked to stop.
     #[error("the evaluation was stopped: start it again, what was indexed is kept")]
     Stopped,
+}
+
+impl Advised for Error {
+    fn advice(&self) -> Option<Advice> {
+        match self {
+            Error::Rag(error) => error.advice(),
+            Error::Rerank { source, .. } => source.advice(),
+            _ => None,
+        }
+    }
 }

@@ -8,12 +8,11 @@ use riddle_rag::{
 };
 
 use crate::{
-    Dataset, Error, EvalEvent, EvalOptions, EvalReport, Instruments, Measures, Result, Stage,
-    TestQuery,
+    Dataset, Error, EvalEvent, EvalOptions, EvalReport, Instruments, Measures, Notice, Result,
+    Stage, TestQuery,
     corpus_index::CorpusIndex,
     given::rerank_run,
     instruments::{StopFlag, stopped},
-    options::no_reranker,
     runs::RunFiles,
     tally::{Tallies, Tally, reports},
 };
@@ -35,25 +34,16 @@ pub fn evaluate(
     stop: &AtomicBool,
 ) -> Result<EvalReport> {
     if options.top_k == 0 || options.candidates == Some(0) || options.limit_queries == Some(0) {
-        return Err(Error::BadOption(
-            "--top-k, --candidates and --limit-queries must be at least 1".to_owned(),
-        ));
+        return Err(Error::Zero);
     }
     if options.run_cosines && options.run.is_none() {
-        return Err(Error::BadOption(
-            "--run-cosines is about the scores of a run: give one with --run".to_owned(),
-        ));
+        return Err(Error::CosinesWithoutRun);
     }
     if options.layers && (options.run.is_none() || options.settings.mode != Mode::Off) {
-        return Err(Error::BadOption(
-            "--layers measures the full forward over the candidates of a run: give one with --run, and no --mode".to_owned(),
-        ));
+        return Err(Error::LayersWithoutRun);
     }
     if options.files.is_some() && (options.run.is_some() || options.ignore_titles) {
-        return Err(Error::BadOption(
-            "--files takes texts and titles from files: leave out --run and --ignore-titles"
-                .to_owned(),
-        ));
+        return Err(Error::FilesAndMore);
     }
     instruments.event(EvalEvent::Loading);
     let mut dataset = Dataset::open(&options.dataset)?;
@@ -83,7 +73,7 @@ fn search_all(
 ) -> Result<()> {
     let model = options.reranker();
     if options.stages.contains(&Stage::Rerank) && model.is_none() {
-        return Err(no_reranker());
+        return Err(Error::NoReranker);
     }
     let (config, embedder) = (&options.config, options.embedder.as_deref());
     let index = match &options.files {
@@ -122,9 +112,7 @@ fn search_all(
     }
     let not_reranked = session.not_reranked.get();
     if not_reranked > 0 {
-        report.notices.push(format!(
-            "{not_reranked} queries were not reranked and count in fused order: `riddle search` says why"
-        ));
+        report.notices.push(Notice::NotReranked { queries: not_reranked });
     }
     report.stages = reports(&tallies);
     report.reranker = model.filter(|_| stages.contains(&Stage::Rerank));
@@ -138,14 +126,12 @@ fn chosen_stages(
     options: &EvalOptions,
     index: &CorpusIndex,
     has_reranker: bool,
-    notices: &mut Vec<String>,
+    notices: &mut Vec<Notice>,
 ) -> Result<Vec<Stage>> {
     let has_vectors = index.report.embedder.is_some();
-    const NO_VECTORS: &str =
-        "no embedder is installed: `riddle models pull all-MiniLM-L6-v2` fetches the default one";
     if options.stages.is_empty() {
         if !has_vectors {
-            notices.push(format!("dense and rrf are left out: {NO_VECTORS}"));
+            notices.push(Notice::NoVectors);
         }
         let possible = |stage: &Stage| match stage {
             Stage::Dense | Stage::Rrf => has_vectors,
@@ -155,7 +141,7 @@ fn chosen_stages(
         return Ok(Stage::ALL.into_iter().filter(possible).collect());
     }
     if !has_vectors && options.stages.iter().any(|it| matches!(it, Stage::Dense | Stage::Rrf)) {
-        return Err(Error::BadOption(format!("dense and rrf need vectors, and {NO_VECTORS}")));
+        return Err(Error::NoVectors);
     }
     Ok(options.stages.clone())
 }

@@ -6,10 +6,9 @@ use riddle_rag::rerank::PriorReranker;
 use riddle_types::{LayerEvent, LayerObserver, RerankOutcome};
 
 use crate::{
-    Dataset, Error, EvalEvent, EvalOptions, EvalReport, Instruments, Judgments, Measures, Result,
-    Stage, TestQuery,
+    Dataset, Error, EvalEvent, EvalOptions, EvalReport, Instruments, Judgments, Measures, Notice,
+    Result, Stage, TestQuery,
     instruments::{StopFlag, stopped},
-    options::no_reranker,
     runs::RunFiles,
     tally::{Tally, reports},
 };
@@ -24,12 +23,10 @@ pub(crate) fn rerank_run(
     report: &mut EvalReport,
 ) -> Result<()> {
     if options.stages.iter().any(|&it| it != Stage::Rerank) {
-        return Err(Error::BadOption(
-            "--run gives the candidates: only the stage rerank can be measured with it".to_owned(),
-        ));
+        return Err(Error::OnlyRerank);
     }
     let candidates = dataset.run(run)?;
-    let model = options.reranker().ok_or_else(no_reranker)?;
+    let model = options.reranker().ok_or(Error::NoReranker)?;
     let opened = PriorReranker::open(
         &options.config,
         &model,
@@ -59,10 +56,7 @@ pub(crate) fn rerank_run(
         runs.finish()?;
     }
     if sums.without > 0 {
-        let without = sums.without;
-        report
-            .notices
-            .push(format!("{without} queries have no candidates in {run} and count as 0"));
+        report.notices.push(Notice::NotInRun { queries: sums.without, run: run.to_owned() });
     }
     sums.write(dataset.queries.len(), report);
     report.reranker = Some(opened.reranker.model().to_owned());
@@ -101,9 +95,7 @@ impl<'a> Session<'a> {
         let cosines: Vec<Option<f32>> =
             given.iter().map(|it| options.run_cosines.then_some(it.1 as f32)).collect();
         if cosines.iter().flatten().any(|it| !(-1.001..=1.001).contains(it)) {
-            return Err(Error::BadOption(format!(
-                "the scores of {run} are not cosines, which lie between -1 and 1: leave out --run-cosines"
-            )));
+            return Err(Error::NotCosines { run: run.to_owned() });
         }
         let before: Vec<&str> =
             given.iter().map(|it| dataset.documents[it.0].id.as_str()).collect();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use riddle_rag::{Assistant, Config, RerankSettings, models::DEFAULT_RERANKER};
 
-use crate::{Error, Stage};
+use crate::Stage;
 
 /// What to evaluate, and how.
 #[derive(Debug, Clone)]
@@ -52,9 +52,4 @@ impl EvalOptions {
         };
         self.model.clone().or_else(chosen)
     }
-}
-
-/// One is needed, and none is chosen.
-pub(crate) fn no_reranker() -> Error {
-    Error::BadOption("no reranker is chosen: give one with --model NAME or --model DIR".to_owned())
 }

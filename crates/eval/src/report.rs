@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Latency, Measures};
+use crate::{Latency, Measures, Notice};
 
 /// A stage whose list is measured, in the order of the pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -104,7 +104,7 @@ pub struct EvalReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reranker: Option<String>,
     /// What the reader should know about the figures.
-    pub notices: Vec<String>,
+    pub notices: Vec<Notice>,
     /// Most bytes of model weights in memory.
     pub resident_weight_bytes: u64,
 }

@@ -1,5 +1,7 @@
 //! What can go wrong in the engine.
 
+use riddle_types::{Advice, Advised};
+
 /// Result of the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -52,4 +54,14 @@ pub enum Error {
     /// A kernel, policy or observer panicked; nothing of the run is left.
     #[error("the computation failed ({0}): this is a bug, and the engine can be used again")]
     Panicked(String),
+}
+
+impl Advised for Error {
+    fn advice(&self) -> Option<Advice> {
+        match self {
+            Error::Model(error) => error.advice(),
+            Error::Offload(error) => error.advice(),
+            _ => None,
+        }
+    }
 }

@@ -148,21 +148,20 @@ impl Call {
         let _ = body.take(LONGEST_REFUSAL).read_to_end(&mut text);
         let message = serde_json::from_slice(&text).map_or(String::new(), |it| message_of(&it));
         let hint = match status {
-            401 | 403 => {
-                "give the right key with `riddle llm key set`, in the app's settings, or in RIDDLE_LLM_KEY"
+            // The advice says it.
+            401 | 403 => None,
+            404 => Some(
+                "check the name of the model and the address, which ends in /v1 for most servers",
+            ),
+            402 => Some("the account has no credit left"),
+            400 | 422 => Some("it does not take this request"),
+            413 => Some("the prompt is too long for this model: give a smaller context"),
+            429 => Some("too many questions at once or too little credit: ask again later"),
+            300..=399 => {
+                Some("it redirects, and passages are sent nowhere but to the address given")
             }
-            404 => {
-                "check the name of the model and the address, which ends in /v1 for most servers"
-            }
-            402 => "the account has no credit left",
-            400 | 422 => {
-                "it does not take this request: if the prompt is too long, give the model's context with --llm-context or in the app's settings"
-            }
-            413 => "the prompt is too long for this model: give a smaller context",
-            429 => "too many questions at once or too little credit: ask again later",
-            300..=399 => "it redirects, and passages are sent nowhere but to the address given",
-            500..=599 => "the server has a problem of its own: its log may say more",
-            _ => "this was not expected",
+            500..=599 => Some("the server has a problem of its own: its log may say more"),
+            _ => Some("this was not expected"),
         };
         let url = self.endpoint.shown.clone();
         let error = Error::Status { url, status, message, hint };

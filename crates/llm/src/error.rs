@@ -1,5 +1,7 @@
 //! What can go wrong with a language model, in words that say what to do.
 
+use riddle_types::{Advice, Advised};
+
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -59,7 +61,7 @@ pub enum Error {
         seconds: u64,
     },
     /// It refuses.
-    #[error("{url} answered {status}{}: {hint}", said(message))]
+    #[error("{url} answered {status}{}{}", said(message), hinted(*hint))]
     Status {
         /// The endpoint.
         url: String,
@@ -67,8 +69,8 @@ pub enum Error {
         status: u16,
         /// What the server says about it.
         message: String,
-        /// What to do.
-        hint: &'static str,
+        /// What that means here, where advice does not say it.
+        hint: Option<&'static str>,
     },
     /// It does not speak the protocol.
     #[error("{url} does not answer as OpenAI-compatible servers do: {why}")]
@@ -128,9 +130,7 @@ pub enum Error {
     #[error("this is not a key: {0}")]
     BadKey(&'static str),
     /// This system has no secret store, or none that can be reached.
-    #[error(
-        "no secret store can be used here ({why}): give the key in the environment variable RIDDLE_LLM_KEY instead"
-    )]
+    #[error("no secret store can be used here ({why})")]
     NoSecretStore {
         /// What the system says.
         why: String,
@@ -163,4 +163,21 @@ impl From<riddle_offload::Error> for Error {
 
 fn said(message: &str) -> String {
     if message.is_empty() { String::new() } else { format!(" ({message})") }
+}
+
+fn hinted(hint: Option<&str>) -> String {
+    hint.map_or(String::new(), |it| format!(": {it}"))
+}
+
+impl Advised for Error {
+    fn advice(&self) -> Option<Advice> {
+        match self {
+            Error::Status { status: 401 | 403, .. } => Some(Advice::GiveKey),
+            Error::Status { status: 400 | 422, .. } => Some(Advice::GiveContext),
+            Error::NoSecretStore { .. } => Some(Advice::GiveKeyElsewhere),
+            Error::Model(error) => error.advice(),
+            Error::Layers(error) => error.advice(),
+            _ => None,
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! What a model is asked.
 
-use riddle_types::{GenerationRequest, Message, Passage, Role};
+use riddle_types::{GenerationRequest, Message, Notice, Passage, Role};
 
 /// What a model writes when the passages hold no answer.
 pub const NO_ANSWER: &str = "NO ANSWER";
@@ -75,14 +75,13 @@ impl Prompt {
 }
 
 /// What the reader of an answer should know of its prompt.
-pub(crate) fn notices(prompt: &Prompt) -> Vec<String> {
+pub(crate) fn notices(prompt: &Prompt) -> Vec<Notice> {
     let mut notices = Vec::new();
     if !prompt.left_out.is_empty() {
-        let count = prompt.left_out.len();
-        notices.push(format!("{count} of the passages did not fit into the model's context"));
+        notices.push(Notice::PassagesLeftOut { count: prompt.left_out.len() });
     }
     if let Some(number) = prompt.cut {
-        notices.push(format!("passage {number} was cut to fit into the model's context"));
+        notices.push(Notice::PassageCut { number });
     }
     notices
 }

@@ -7,7 +7,9 @@ use std::{
 };
 
 use riddle_models::web;
-use riddle_types::{Generation, GenerationRequest, Generator, Message, StageError};
+use riddle_types::{
+    Generation, GenerationRequest, Generator, Message, Notice, StageError, Trouble,
+};
 use serde_json::json;
 use ureq::Agent;
 
@@ -109,7 +111,8 @@ impl Remote {
         match heard {
             Err(error) if generation.text.trim().is_empty() => Err(error),
             Err(error) => {
-                generation.notices.push(format!("the answer breaks off: {error}"));
+                let why = Trouble::of(&error);
+                generation.notices.push(Notice::AnswerBreaksOff { why });
                 Ok(generation)
             }
             Ok(()) => Ok(generation),
@@ -185,7 +188,7 @@ fn hear(
                 generation.text.push_str(&rest);
                 let _ = sink(&rest);
                 if cut {
-                    generation.notices.push("the answer was cut off at its longest".to_owned());
+                    generation.notices.push(Notice::AnswerCutOff);
                 }
                 generation.tokens = tokens;
                 return Ok(());

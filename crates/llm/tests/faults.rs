@@ -10,7 +10,10 @@ use std::{
 };
 
 use riddle_llm::{Endpoint, Error, Remote, RemoteOptions};
-use riddle_types::{Generation, GenerationRequest, Generator as _, Message, Passage, Role};
+use riddle_types::{
+    Advice, Advised as _, Generation, GenerationRequest, Generator as _, Message, Notice, Passage,
+    Role,
+};
 
 /// What the server does with a connection, after it has read the request.
 type Deed = Box<dyn Fn(TcpStream) + Send>;
@@ -184,9 +187,10 @@ fn what_may_pass_is_tried_again() {
 fn a_stream_of_nothing_is_asked_for_its_reason() {
     let body = r#"{"error":{"message":"This model's maximum context length is 512 tokens."}}"#;
     let server = Server::doing(vec![says(STREAM), refuses("400 Bad Request", "", body)]);
-    let error = ask(&server).expect_err("refused").to_string();
+    let error = ask(&server).expect_err("refused");
+    assert_eq!(error.advice(), Some(Advice::GiveContext));
+    let error = error.to_string();
     assert!(error.contains("maximum context length is 512"), "{error}");
-    assert!(error.contains("--llm-context"), "{error}");
     let asked = server.asked();
     assert!(asked[0].contains("\"stream\":true") && asked[1].contains("\"stream\":false"));
     // Where there is no reason either, it is not asked for ever.
@@ -201,7 +205,7 @@ fn lasting_refusals_are_told_at_once_with_what_to_do() {
     let message = r#"{"error":{"message":"Incorrect API key"}}"#;
     for (status, body, words) in [
         ("401 Unauthorized", message, "Incorrect API key"),
-        ("401 Unauthorized", "<html>", "RIDDLE_LLM_KEY"),
+        ("401 Unauthorized", "<html>", "answered 401"),
         ("404 Not Found", r#"{"error":"model 'small' not found"}"#, "model 'small' not found"),
         ("400 Bad Request", r#"{"detail":"too\nlong"}"#, "too long"),
         ("307 Temporary Redirect", "", "redirects"),
@@ -239,8 +243,11 @@ fn what_is_said_before_a_fault_is_kept() {
         let started = Instant::now();
         let generation = ask(&server).expect("a part of an answer");
         assert_eq!(generation.text, "It is", "{words}");
-        let notice = generation.notices.join("; ");
-        assert!(notice.contains("breaks off") && notice.contains(words), "{words}: {notice}");
+        let said = generation
+            .notices
+            .iter()
+            .any(|it| matches!(it, Notice::AnswerBreaksOff { why } if why.what.contains(words)));
+        assert!(said, "{words}: {:?}", generation.notices);
         assert!(started.elapsed() < Duration::from_millis(2500), "{words}");
     }
 }
@@ -250,7 +257,7 @@ fn an_answer_cut_off_by_its_length_is_said() {
     let end = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"length\"}]}\n\n";
     let server = Server::doing(vec![says(format!("{STREAM}{}{end}", chunk("It is")))]);
     let generation = ask(&server).expect("a part");
-    assert!(generation.notices[0].contains("cut off"), "{:?}", generation.notices);
+    assert_eq!(generation.notices, [Notice::AnswerCutOff]);
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::{io, path::PathBuf};
 
+use riddle_types::{Advice, Advised};
+
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -10,9 +12,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The name can not be a model's.
-    #[error(
-        "{name:?} is not a model name: {why}; use a name from `riddle models list --available`, or ORG/NAME as on the hub"
-    )]
+    #[error("{name:?} is not a model name: {why}")]
     Name {
         /// What was given.
         name: String,
@@ -28,7 +28,7 @@ pub enum Error {
         name: String,
     },
     /// The model is not in the store.
-    #[error("the model {name} is not in {}: fetch it with `riddle models pull {name}`", store.display())]
+    #[error("the model {name} is not in {}", store.display())]
     NotInstalled {
         /// What was asked for.
         name: String,
@@ -36,9 +36,7 @@ pub enum Error {
         store: PathBuf,
     },
     /// The network was needed and is switched off.
-    #[error(
-        "the model {name} would have to be fetched, and the network is switched off: switch it on, or copy the model's folder from another computer and run `riddle models import FOLDER`"
-    )]
+    #[error("the model {name} would have to be fetched, and the network is switched off")]
     Offline {
         /// The model.
         name: String,
@@ -141,7 +139,7 @@ pub enum Error {
         why: String,
     },
     /// Several weight files, and none is the obvious one.
-    #[error("{name} has several versions: choose one with `--file`: {choices}")]
+    #[error("{name} has several versions")]
     Ambiguous {
         /// The model.
         name: String,
@@ -200,5 +198,20 @@ impl Error {
                 | Error::NotAModel { .. }
                 | Error::Unsafe { .. }
         )
+    }
+}
+
+impl Advised for Error {
+    fn advice(&self) -> Option<Advice> {
+        match self {
+            Error::Name { .. } => Some(Advice::NameModel),
+            Error::NotInstalled { name, .. } => Some(Advice::PullModel { name: name.clone() }),
+            Error::Offline { .. } => Some(Advice::GoOnline),
+            Error::Ambiguous { choices, .. } => {
+                Some(Advice::ChooseFile { choices: choices.clone() })
+            }
+            Error::AllSources { hub, index, .. } => hub.advice().or_else(|| index.advice()),
+            _ => None,
+        }
     }
 }

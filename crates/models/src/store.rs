@@ -6,6 +6,8 @@ use std::{
     time::Duration,
 };
 
+use riddle_types::Advice;
+
 use crate::{
     BUNDLED, Bundled, Error, FileRecord, InstalledModel, Result,
     bundled::{SOURCE, bundled, is_bundled},
@@ -101,7 +103,7 @@ pub struct Verification {
     /// Every file with something wrong; none: the model is as it was installed.
     pub bad: Vec<BadFile>,
     /// What to do, when something is wrong.
-    pub advice: Option<String>,
+    pub advice: Option<Advice>,
 }
 
 /// The folder with the installed models.
@@ -300,14 +302,9 @@ impl ModelStore {
             }
         }
         let advice = (!bad.is_empty()).then(|| match &record.repository {
-            _ if is_bundled(&model) => {
-                format!("run `riddle models remove {}`: it is put there anew", record.name)
-            }
-            Some(_) => format!("run `riddle models pull {}` to fetch it again", record.name),
-            None => format!(
-                "run `riddle models import FOLDER --name {}` with the original folder",
-                record.name
-            ),
+            _ if is_bundled(&model) => Advice::RestoreModel { name: record.name.clone() },
+            Some(_) => Advice::PullModelAgain { name: record.name.clone() },
+            None => Advice::ImportModelAgain { name: record.name.clone() },
         });
         Ok(Verification { model, files: record.files.len(), bad, advice })
     }

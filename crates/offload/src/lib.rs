@@ -30,6 +30,8 @@ pub use window::{LayerSource, LayerView, LayerWindow};
 
 use std::path::PathBuf;
 
+use riddle_types::{Advice, Advised};
+
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -98,4 +100,13 @@ pub enum Error {
     /// The thread could not be started.
     #[error("can not start the thread that reads layers or hidden states: {0}")]
     Spawn(std::io::Error),
+}
+
+impl Advised for Error {
+    fn advice(&self) -> Option<Advice> {
+        match self {
+            Error::Weights(error) | Error::Layer { source: error, .. } => error.advice(),
+            _ => None,
+        }
+    }
 }

@@ -25,9 +25,9 @@ pub use answer::{AskEvent, Outgoing};
 pub use contract::{
     AskRequest, AskResponse, Citation, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier, EndpointInfo,
     Error, FileStatus, IndexEvent, IndexFreshness, IndexReport, KeyState, LLM_EXTRACTIVE,
-    LLM_LOCAL, LLM_REMOTE, LocalLlm, ModelStatus, Order, Pruning, RemoteLlm, RerankChoice,
-    RerankSettings, Result, RootStatus, SearchHit, SearchRequest, SearchResponse, StageLists,
-    Status, StatusRequest,
+    LLM_LOCAL, LLM_REMOTE, LocalLlm, ModelStatus, NoAnswer, Order, Problem, Pruning, RemoteLlm,
+    RerankChoice, RerankSettings, Result, RootStatus, SearchHit, SearchRequest, SearchResponse,
+    StageLists, Status, StatusRequest,
 };
 pub use home::{
     Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES, NO_RERANKER, Records, SharedEmbedders,
@@ -42,7 +42,7 @@ pub use riddle_ingest::{WorkerCommand, worker_main};
 pub use riddle_llm as llm;
 /// The model store: pulling, importing, verifying, listing.
 pub use riddle_models as models;
-pub use search::{Assistant, Found, FoundCandidate, NOTHING_YET, RerankRun, Settled};
+pub use search::{Assistant, Found, FoundCandidate, RerankRun, Settled};
 
 /// Bringing models in, and their weights into our own store.
 pub mod install {

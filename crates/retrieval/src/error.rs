@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use riddle_types::{Advice, Advised, StageError};
+
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -10,7 +12,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The index is of another version or damaged: it must be made anew from the catalog.
-    #[error("the search index {} must be built again ({why}): run `riddle index`", dir.display())]
+    #[error("the search index {} must be built again ({why})", dir.display())]
     Rebuild {
         /// Its folder.
         dir: PathBuf,
@@ -30,10 +32,10 @@ pub enum Error {
     Tantivy(#[from] tantivy::TantivyError),
     /// Exact vectors could not be read.
     #[error("the vectors: {0}")]
-    Source(riddle_types::StageError),
+    Source(StageError),
     /// The query's vector is of another length.
     #[error(
-        "the query has a vector of {actual} numbers, the index holds vectors of {expected}: the embedder was changed, run `riddle index`"
+        "the query has a vector of {actual} numbers, the index holds vectors of {expected}: the embedder was changed"
     )]
     Dimensions {
         /// The query's.
@@ -41,4 +43,14 @@ pub enum Error {
         /// The index's.
         expected: usize,
     },
+}
+
+impl Advised for Error {
+    fn advice(&self) -> Option<Advice> {
+        match self {
+            Error::Rebuild { .. } | Error::Dimensions { .. } => Some(Advice::UpdateIndex),
+            Error::Source(error) => error.advice(),
+            _ => None,
+        }
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use riddle_types::{Advice, Advised};
+
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -13,7 +15,7 @@ pub enum Error {
     #[error(transparent)]
     Weights(#[from] riddle_weights::Error),
     /// A store's matrix is not laid out as the products read it.
-    #[error("{}: tensor {tensor:?} takes {bytes} bytes as {format}, which is not what its shape asks for: make the store again with `riddle models convert`", dir.display())]
+    #[error("{}: tensor {tensor:?} takes {bytes} bytes as {format}, which is not what its shape asks for", dir.display())]
     BadLayout {
         /// The model directory.
         dir: PathBuf,
@@ -61,4 +63,14 @@ pub enum Error {
         /// The smallest that makes sense.
         least: usize,
     },
+}
+
+impl Advised for Error {
+    fn advice(&self) -> Option<Advice> {
+        match self {
+            Error::Weights(error) => error.advice(),
+            Error::BadLayout { .. } => Some(Advice::ConvertModel),
+            _ => None,
+        }
+    }
 }

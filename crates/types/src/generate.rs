@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::StageError;
+use crate::{Notice, StageError};
 
 /// The speaker of a message to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -57,7 +57,7 @@ pub struct Generation {
     /// What a model was asked, word for word; `None` where no model was.
     pub prompt: Option<String>,
     /// What the reader of the answer should know: passages that did not fit, an answer that breaks off.
-    pub notices: Vec<String>,
+    pub notices: Vec<Notice>,
     /// What it took, where a model in this process wrote it.
     pub stats: Option<GenerationStats>,
 }

@@ -4,24 +4,31 @@
 //! [`Ranked`] (what a [`Reranker`] kept) → an answer written by a [`Generator`]. A file runs the other
 //! way round: bytes → [`Document`] → [`Chunk`]s with a [`Location`] each.
 //!
+//! What goes wrong or should be known travels as plain values, too: an [`Advice`] is what a person can do, a [`Notice`]
+//! what a person should know; sentences are made of them by whoever talks to the person.
+//!
 //! This crate does no IO, knows no model and no database, and depends on nothing of ours. A type that
 //! only one crate uses does not belong here.
 
+mod advice;
 mod document;
 mod file;
 mod generate;
 mod language;
+mod notice;
 mod panic;
 mod rank;
 mod rerank;
 mod retrieve;
 
+pub use advice::{Advice, Advised, StageError, Trouble};
 pub use document::{Block, BlockKind, Chunk, ChunkId, Document, Location};
 pub use file::{FileEntry, FileKind, FileState, ScanVerdict};
 pub use generate::{
     Generation, GenerationRequest, GenerationStats, Generator, Message, Passage, Role,
 };
 pub use language::language_code;
+pub use notice::{NoJudge, Notice, RewriteFault};
 pub use panic::panic_message;
 pub use rank::{Candidate, Hit, RankTrace};
 pub use rerank::{
@@ -29,8 +36,3 @@ pub use rerank::{
     SilentObserver,
 };
 pub use retrieve::{ChunkSet, EmbedRole, Embedder, Filter, Query, Retriever, TokenCounter};
-
-/// The error that crosses a stage seam: the stage's own error type, boxed.
-///
-/// Each crate keeps a typed `Error`; the seams erase it because the façade can only report it.
-pub type StageError = Box<dyn std::error::Error + Send + Sync + 'static>;

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use riddle_types::{Advice, Advised};
+
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -30,11 +32,20 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The system refuses to watch.
-    #[error("can not watch {}: {source}: run `riddle index` from time to time instead", path.display())]
+    #[error("can not watch {}: {source}", path.display())]
     Watch {
         /// The root.
         path: PathBuf,
         /// Why.
         source: notify::Error,
     },
+}
+
+impl Advised for Error {
+    fn advice(&self) -> Option<Advice> {
+        match self {
+            Error::Watch { .. } => Some(Advice::UpdateIndexNowAndThen),
+            _ => None,
+        }
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use riddle_types::{Advice, Advised};
+
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -162,7 +164,7 @@ pub enum Error {
         rows: usize,
     },
     /// Our own store is not what it should be.
-    #[error("{}: not a store this program can read ({why}): remove it, or make it again with `riddle models convert`", path.display())]
+    #[error("{}: not a store this program can read ({why})", path.display())]
     BadStore {
         /// The file.
         path: PathBuf,
@@ -170,13 +172,13 @@ pub enum Error {
         why: String,
     },
     /// The store was made from other weights than those beside it.
-    #[error("{}: this store was made from other weights than those beside it: make it again with `riddle models convert`, or remove it", path.display())]
+    #[error("{}: this store was made from other weights than those beside it", path.display())]
     StaleStore {
         /// The file.
         path: PathBuf,
     },
     /// A part of the store is not what was written.
-    #[error("{}: what lies at byte {offset} does not match its checksum: the file is damaged, make it again with `riddle models convert`", path.display())]
+    #[error("{}: what lies at byte {offset} does not match its checksum: the file is damaged", path.display())]
     Checksum {
         /// The file.
         path: PathBuf,
@@ -210,7 +212,7 @@ pub enum Error {
         why: String,
     },
     /// One part of a model in several files.
-    #[error("{}: this is one of {parts} parts of a model: join them into one file with `llama-gguf-split --merge`, or fetch a model in one file", path.display())]
+    #[error("{}: this is one of {parts} parts of a model", path.display())]
     SplitGguf {
         /// The file.
         path: PathBuf,
@@ -285,4 +287,16 @@ pub enum Error {
         /// What is wrong or not supported.
         why: String,
     },
+}
+
+impl Advised for Error {
+    fn advice(&self) -> Option<Advice> {
+        match self {
+            Error::BadStore { .. } | Error::StaleStore { .. } | Error::Checksum { .. } => {
+                Some(Advice::ConvertModel)
+            }
+            Error::SplitGguf { .. } => Some(Advice::JoinParts),
+            _ => None,
+        }
+    }
 }

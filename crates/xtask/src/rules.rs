@@ -13,6 +13,7 @@ mod rooms;
 mod unfinished;
 mod unsafe_code;
 mod whitespace;
+mod words;
 
 use crate::{
     cargo::Member,
@@ -29,6 +30,7 @@ pub(crate) fn check(members: &[Member], files: &[File], commits: &[Commit]) -> V
     findings.extend(links::check(files));
     findings.extend(prose::check(files));
     findings.extend(unsafe_code::check(members, files));
+    findings.extend(words::check(files));
     findings.extend(length::check(files));
     findings.extend(whitespace::check(files));
     findings.extend(unfinished::check(files));

@@ -9,6 +9,10 @@ pub(crate) struct RustSource {
     pub(crate) code: String,
     /// Comments; everything else is blanks.
     pub(crate) comments: String,
+    /// Literals; everything else is blanks.
+    literals: String,
+    /// Byte ranges of literals.
+    literal_ranges: Vec<std::ops::Range<usize>>,
     /// Byte ranges of `#[cfg(test)] mod … { … }`.
     test_modules: Vec<std::ops::Range<usize>>,
 }
@@ -33,7 +37,7 @@ enum Region {
 impl RustSource {
     /// Scans `source`.
     pub(crate) fn new(source: &str) -> RustSource {
-        let regions = regions(source.as_bytes());
+        let (regions, literal_ranges) = regions(source.as_bytes());
         let view = |wanted: Region| {
             let bytes = source
                 .bytes()
@@ -44,12 +48,25 @@ impl RustSource {
         };
         let code = view(Region::Code);
         let test_modules = test_modules(&code);
-        RustSource { code, comments: view(Region::Comment), test_modules }
+        RustSource {
+            code,
+            comments: view(Region::Comment),
+            literals: view(Region::Literal),
+            literal_ranges,
+            test_modules,
+        }
     }
 
     /// Line of a byte offset, from 1.
     pub(crate) fn line_of(&self, offset: usize) -> usize {
         1 + self.code.as_bytes()[..offset].iter().filter(|&&byte| byte == b'\n').count()
+    }
+
+    /// Literals outside test modules with their byte offsets, quotes included.
+    pub(crate) fn literals(&self) -> impl Iterator<Item = (usize, &str)> {
+        let inside = |at: usize| self.test_modules.iter().any(|it| it.contains(&at));
+        let ranges = self.literal_ranges.iter().filter(move |it| !inside(it.start));
+        ranges.map(|it| (it.start, &self.literals[it.clone()]))
     }
 
     /// Lines that are not inside a test module.
@@ -97,8 +114,10 @@ fn first_word(code: &str) -> String {
     code.chars().take_while(|it| it.is_alphanumeric() || *it == '_').collect()
 }
 
-fn regions(source: &[u8]) -> Vec<Region> {
+/// What every byte belongs to, and where literals lie.
+fn regions(source: &[u8]) -> (Vec<Region>, Vec<std::ops::Range<usize>>) {
     let mut regions = vec![Region::Code; source.len()];
+    let mut literals = Vec::new();
     let mut at = 0;
     while at < source.len() {
         let rest = &source[at..];
@@ -112,9 +131,12 @@ fn regions(source: &[u8]) -> Vec<Region> {
             (Region::Code, 1)
         };
         regions[at..at + length].fill(region);
+        if region == Region::Literal {
+            literals.push(at..at + length);
+        }
         at += length;
     }
-    regions
+    (regions, literals)
 }
 
 /// Length of a block comment, which may hold others.

@@ -5,7 +5,7 @@ use tauri::{AppHandle, Runtime, State};
 use super::{Reply, beside};
 use crate::{
     desktop,
-    dto::{EndpointKey, Settings, SettingsState},
+    dto::{EndpointKey, Settings, SettingsState, SystemWords},
     shell::Shell,
 };
 
@@ -24,6 +24,12 @@ pub(crate) async fn settings_set<R: Runtime>(
 ) -> Reply<SettingsState> {
     let shell = shell.inner().clone();
     beside(move || desktop::change_settings(&app, &shell, settings)).await
+}
+
+/// Words of menus and dialogs that the system draws, in the language on screen.
+#[tauri::command]
+pub(crate) async fn system_words<R: Runtime>(app: AppHandle<R>, words: SystemWords) -> Reply<()> {
+    beside(move || desktop::set_words(&app, words)).await
 }
 
 /// Where the key of the endpoint is; the key itself is never told.

@@ -13,6 +13,7 @@ use riddle_rag::{
     Support, records::HistoryEntry,
 };
 use riddle_types::{FileKind, FileState};
+use serde_json::json;
 use tauri::ipc::Channel;
 
 use super::{
@@ -20,10 +21,10 @@ use super::{
     pipeline::{LastRun, millis},
 };
 use crate::{
-    convert::{Rows, clean, file_ref, kind_of, now},
+    convert::{Rows, clean, file_ref, kind_of, notices, now},
     dto::{
-        Answer, AskEvent, Citation, Failure, Generation, HistoryQuery, Outgoing, OutgoingFolder,
-        Question, Sentence, StateCount, ThreadSummary, Verdict,
+        Answer, AskEvent, Citation, Failure, Generation, HistoryQuery, NoAnswer, Notice, Outgoing,
+        OutgoingFolder, Question, Sentence, StateCount, ThreadSummary, Verdict,
     },
     failure::Reply,
 };
@@ -162,7 +163,7 @@ impl Shell {
                     question: id,
                     passages: Rows::new(searched_for).rows(hits, &seen.candidates),
                     order: (&settled.response.order).into(),
-                    notices: settled.response.notices,
+                    notices: notices(settled.response.notices),
                     searched_for: searched_for.to_owned(),
                 }
             }
@@ -186,7 +187,7 @@ impl Shell {
             question: question.text.clone(),
             sentences: Vec::new(),
             quotes: Vec::new(),
-            reason: Some("stopped".to_owned()),
+            reason: Some(NoAnswer::Stopped),
             citations: Vec::new(),
             evidence: 0.0,
             llm: self.settings_now().llm,
@@ -276,15 +277,31 @@ fn earlier_of(answer: Answer) -> Earlier {
 
 /// An answer of the history; `None` for what another version has written.
 fn read(entry: &HistoryEntry) -> Option<Answer> {
-    let answer: Answer = serde_json::from_str(&entry.response).ok()?;
+    let mut answer: serde_json::Value = serde_json::from_str(&entry.response).ok()?;
+    renew(&mut answer);
+    let answer: Answer = serde_json::from_value(answer).ok()?;
     Some(Answer { entry: entry.id, ..answer })
+}
+
+/// Earlier versions kept what they told as sentences: notices stay what they were, and a reason is the nearest of
+/// those there are now.
+fn renew(answer: &mut serde_json::Value) {
+    let notices = answer.get_mut("notices").and_then(|it| it.as_array_mut());
+    for notice in notices.into_iter().flatten() {
+        if let Some(text) = notice.as_str() {
+            *notice = json!(Notice::Told { text: text.to_owned() });
+        }
+    }
+    let is_known = |it: &serde_json::Value| serde_json::from_value::<NoAnswer>(it.clone()).is_ok();
+    let held_back = answer["heldBack"].as_u64().is_some_and(|it| it > 0);
+    if let Some(reason) = answer.get_mut("reason").filter(|it| it.is_string() && !is_known(it)) {
+        *reason = json!(if held_back { NoAnswer::NothingThatMayLeave } else { NoAnswer::Nothing });
+    }
 }
 
 fn beginning(answer: &Answer) -> String {
     let text: Vec<&str> = answer.sentences.iter().map(|it| it.text.as_str()).collect();
-    let text =
-        if text.is_empty() { answer.reason.clone().unwrap_or_default() } else { text.join(" ") };
-    clean(&text.chars().take(BEGINNING).collect::<String>())
+    clean(&text.join(" ").chars().take(BEGINNING).collect::<String>())
 }
 
 fn answer_of(question: &Question, response: AskResponse, seen: &Seen, started: Instant) -> Answer {
@@ -309,12 +326,12 @@ fn answer_of(question: &Question, response: AskResponse, seen: &Seen, started: I
         question: question.text.clone(),
         sentences: response.supported.iter().map(sentence_of).collect(),
         quotes: response.quotes.iter().map(sentence_of).collect(),
-        reason: response.reason,
+        reason: response.reason.map(Into::into),
         citations: response.citations.iter().map(cited).collect(),
         evidence: response.evidence,
         llm: response.llm,
         order: (&response.order).into(),
-        notices: response.notices,
+        notices: notices(response.notices),
         not_searched: response
             .not_searched
             .into_iter()
@@ -371,4 +388,28 @@ fn sentence_of(support: &Support) -> Sentence {
 
 fn modified_of(candidates: &[FoundCandidate], chunk: u64) -> i64 {
     candidates.iter().find(|it| it.hit.chunk == chunk).map_or(0, |it| it.hit.modified)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_of_an_earlier_version_is_still_read() {
+        let mut kept = json!({
+            "notices": ["keywords decide", { "kind": "repeats" }],
+            "reason": "nothing in your files answers this", "heldBack": 0,
+        });
+        renew(&mut kept);
+        let told = serde_json::from_value::<Vec<Notice>>(kept["notices"].clone()).expect("kinds");
+        let text = "keywords decide".to_owned();
+        assert_eq!(told, [Notice::Told { text }, Notice::Repeats]);
+        assert_eq!(kept["reason"], "nothing");
+        let mut sent = json!({ "reason": "nothing that may leave", "heldBack": 2 });
+        renew(&mut sent);
+        assert_eq!(sent["reason"], "nothingThatMayLeave");
+        let mut now = json!({ "reason": "allHeldBack", "notices": [] });
+        renew(&mut now);
+        assert_eq!(now, json!({ "reason": "allHeldBack", "notices": [] }));
+    }
 }

@@ -32,7 +32,7 @@ impl Shell {
         let paths = paths.to_vec();
         self.indexer.ask(move |library| {
             let add = |path: PathBuf| Added {
-                problem: library.add_root(&path).err().map(|it| clean(&it.to_string())),
+                problem: library.add_root(&path).err().map(|it| Trouble::of(&it)),
                 path: shown(&path),
             };
             Ok(paths.into_iter().map(add).collect())
@@ -133,7 +133,7 @@ impl Shell {
                     bytes: 0,
                     passages: 0,
                     examples: Vec::new(),
-                    problem: Some(why),
+                    problem: Some(clean(&why.what)),
                 });
             }
             Err(error) => return Err(error.into()),

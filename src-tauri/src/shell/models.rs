@@ -20,8 +20,8 @@ use super::{Shell, lock};
 use crate::{
     convert::clean,
     dto::{
-        AppEvent, AvailableModel, Failure, FailureCode, InstalledModel, ModelCheck, ModelEvent,
-        ModelKind, ModelStage, Models,
+        Advice, AppEvent, AvailableModel, Failure, FailureCode, InstalledModel, ModelCheck,
+        ModelEvent, ModelKind, ModelStage, Models, Trouble,
     },
     failure::Reply,
 };
@@ -110,9 +110,11 @@ impl Shell {
 
     pub(crate) fn pull_model(&self, name: String, events: Channel<ModelEvent>) -> Reply<()> {
         if self.settings_now().offline {
-            let message =
-                "the network is switched off: switch it on in the settings, or import a folder";
-            return Err(Failure::new(FailureCode::Offline, message));
+            let advice = Some(Advice::GoOnline);
+            return Err(Failure {
+                advice,
+                ..Failure::new(FailureCode::Offline, "the network is switched off")
+            });
         }
         let stop = Arc::new(AtomicBool::new(false));
         {
@@ -185,13 +187,16 @@ impl Shell {
 
     pub(crate) fn verify_model(&self, name: &str) -> Reply<ModelCheck> {
         let found = self.config.model_store()?.verify(name).map_err(Failure::from)?;
-        let mut problems: Vec<String> =
-            found.bad.iter().map(|it| clean(&format!("{} {}", it.path, it.fault))).collect();
+        let plain = |message: String| Trouble { message: clean(&message), advice: None };
+        let mut problems: Vec<Trouble> =
+            found.bad.iter().map(|it| plain(format!("{} {}", it.path, it.fault))).collect();
         // What was converted here has checksums of its own.
         if let Err(error) = riddle_rag::install::verify_store(&found.model.dir) {
-            problems.push(error.to_string());
+            problems.push(Trouble::of(&error));
         }
-        problems.extend(found.advice);
+        if let Some(last) = problems.last_mut() {
+            last.advice = found.advice.map(Into::into).or(last.advice.take());
+        }
         Ok(ModelCheck { good: problems.is_empty(), files: found.files as u32, problems })
     }
 

@@ -27,7 +27,7 @@ use super::{
     pipeline::{LastRun, layer_trace, millis},
 };
 use crate::{
-    convert::{Rows, clean, file_of_chunk, spans, title_of},
+    convert::{Rows, clean, file_of_chunk, notices, spans, title_of},
     dto::{
         Failure, FailureCode, FileTarget, Outcome, Preview, PreviewBody, PreviewPassage,
         SearchEvent, SearchQuery, Why, WhyLayer,
@@ -182,7 +182,7 @@ impl Shell {
             query: running.id,
             hits,
             order: (&response.order).into(),
-            notices: response.notices,
+            notices: notices(response.notices),
             ms,
             reranking,
         });
@@ -227,7 +227,7 @@ impl Shell {
             query: running.id,
             hits: Rows::new(found.query()).rows(&response.hits, &found.candidates()),
             order: (&response.order).into(),
-            notices: response.notices.clone(),
+            notices: notices(response.notices.clone()),
             ms: millis(started),
             layers_run: response.layers_run,
             computed_share: response.candidate_layers_share,

@@ -180,7 +180,7 @@ impl Shell {
             rag::KeyState::None => EndpointKey { place: KeyPlace::None, problem: None },
             rag::KeyState::Kept => EndpointKey { place: KeyPlace::Kept, problem: None },
             rag::KeyState::Unknown(why) => {
-                EndpointKey { place: KeyPlace::Unknown, problem: Some(why) }
+                EndpointKey { place: KeyPlace::Unknown, problem: Some(why.into()) }
             }
         })
     }

@@ -298,3 +298,41 @@ async fn a_folder_that_is_dropped_on_the_window_is_searched() -> Result<(), Erro
     assert_eq!(folders, Some(1));
     app.close().await
 }
+
+/// Variables of a system that speaks German, whose locale is made below `home`; says `SKIPPED` where it can not be.
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
+fn german(home: &Path) -> Option<Vec<(&'static str, String)>> {
+    let locales = home.join("locales");
+    let made = std::fs::create_dir(&locales).and_then(|()| {
+        let mut localedef = Command::new("localedef");
+        localedef.args(["-i", "de_DE", "-f", "UTF-8"]).arg(locales.join("de_DE.UTF-8"));
+        localedef.output()
+    });
+    if !made.is_ok_and(|it| it.status.success()) {
+        eprintln!("SKIPPED: no localedef, or no description of de_DE, to make a German system with");
+        return None;
+    }
+    let german = || "de_DE.UTF-8".to_owned();
+    let path = locales.to_string_lossy().into_owned();
+    Some(vec![("LOCPATH", path), ("LC_ALL", german()), ("LANG", german())])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_speaks_german_where_the_system_does() -> Result<(), Error> {
+    let Some(program) = common::program() else { return Ok(()) };
+    let home = home()?;
+    let Some(environment) = german(home.path()) else { return Ok(()) };
+    let app = Session::start_with(&program, home.path(), &environment).await?;
+    app.invoke("finish_first_run", json!({})).await?;
+    app.script("location.reload()").await?;
+    app.find("search-input", "").await?;
+    let said = "return [document.documentElement.lang,
+                        document.querySelector('[data-testid=nav-library]').innerText.trim()]";
+    assert_eq!(app.script(said).await?, json!(["de", "Bibliothek"]));
+    // And English where it is told to, in the same system.
+    assert_eq!(set(&app, "language", json!("en")).await?, json!([]));
+    app.script("location.reload()").await?;
+    app.find("search-input", "").await?;
+    assert_eq!(app.script(said).await?, json!(["en", "Library"]));
+    app.close().await
+}

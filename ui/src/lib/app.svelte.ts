@@ -3,7 +3,7 @@
 import { tick } from "svelte";
 
 import { Channel, commands, type AppEvent, type Failure, type LibraryState, type Settings, type SettingsState, type Start } from "./bindings";
-import { language, t } from "./strings";
+import { failed, language, t, troubled } from "./strings";
 
 export const VIEWS = ["search", "ask", "pipeline", "performance", "library", "settings"] as const;
 export type View = (typeof VIEWS)[number];
@@ -17,13 +17,14 @@ export interface Toast {
 
 /** What a failed command says to people. */
 export function sentence(error: unknown): string {
-  if (typeof error === "object" && error !== null && "message" in error) return String((error as Failure).message);
+  if (typeof error === "object" && error !== null && "code" in error) return failed(error as Failure);
+  if (typeof error === "object" && error !== null && "message" in error) return String((error as Error).message);
   return typeof error === "string" ? error : t.common.unknownProblem;
 }
 
 export function failure(error: unknown): Failure {
   if (typeof error === "object" && error !== null && "code" in error) return error as Failure;
-  return { code: "other", message: sentence(error) };
+  return { code: "other", message: sentence(error), advice: null };
 }
 
 const EMPTY_LIBRARY: LibraryState = {
@@ -175,7 +176,7 @@ class App {
   /** Adds folders by path, or by dialog. */
   async addFolders(paths?: string[]) {
     const added = await this.try(() => (paths ? commands.libraryAdd(paths) : commands.libraryAddDialog()));
-    for (const it of added ?? []) if (it.problem) this.say(it.problem, "bad");
+    for (const it of added ?? []) if (it.problem) this.say(troubled(it.problem), "bad");
     const good = (added ?? []).filter((it) => !it.problem);
     if (good.length > 0) this.say(t.library.added(good.length), "good");
     return good;

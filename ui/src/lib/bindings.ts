@@ -7,11 +7,103 @@ export { Channel };
 /** Why a command failed, for people and for the program. */
 export interface Failure {
 	code: FailureCode;
-	/** A sentence that says what to do. */
+	/** What is wrong, in English; the codes that say it themselves have a sentence in each language. */
 	message: string;
+	/** What can be done about it. */
+	advice: Advice | null;
 }
 
 export type FailureCode = 'nothingIndexed' | 'badRequest' | 'notFound' | 'offline' | 'busy' | 'cancelled' | 'unloaded' | 'other';
+
+/** What a person can do about something that went wrong. */
+export type Advice =
+	| { kind: 'addFolder' }
+	| { kind: 'addFolderAgain' }
+	| { kind: 'listFolders' }
+	| { kind: 'updateIndex' }
+	| { kind: 'updateIndexNowAndThen' }
+	| { kind: 'upgradeCatalog' }
+	| { kind: 'replaceCatalog' }
+	| { kind: 'updateProgram' }
+	| { kind: 'findModel'; name: string }
+	| { kind: 'giveModel' }
+	| { kind: 'nameModel' }
+	| { kind: 'listModels' }
+	| { kind: 'pullModel'; name: string }
+	| { kind: 'pullModelAgain'; name: string }
+	| { kind: 'restoreModel'; name: string }
+	| { kind: 'importModelAgain'; name: string }
+	| { kind: 'goOnline' }
+	| { kind: 'chooseFile'; choices: string }
+	| { kind: 'chooseModelFile' }
+	| { kind: 'giveModelFile' }
+	| { kind: 'joinParts' }
+	| { kind: 'convertModel' }
+	| { kind: 'calibrateModel'; model: string }
+	| { kind: 'calibrateOrThreshold'; model: string }
+	| { kind: 'calibrateFor'; model: string; topK: number }
+	| { kind: 'askForLess' }
+	| { kind: 'choosePruning' }
+	| { kind: 'chooseMode' }
+	| { kind: 'allowEndpoint' }
+	| { kind: 'chooseWriter' }
+	| { kind: 'giveEndpoint' }
+	| { kind: 'giveKey' }
+	| { kind: 'giveKeyElsewhere' }
+	| { kind: 'giveContext' }
+	| { kind: 'installOnnxRuntime' };
+
+/** Something that is wrong, in English, and what can be done about it. */
+export interface Trouble {
+	message: string;
+	advice: Advice | null;
+}
+
+/** What should be known of a result that is there all the same. */
+export type Notice =
+	| { kind: 'nothingIndexedYet' }
+	| { kind: 'keywordsNotSearched'; why: Trouble }
+	| { kind: 'meaningNotSearched'; why: Trouble }
+	| { kind: 'noEmbedder'; name: string }
+	| { kind: 'embedderChanging'; embedder: string }
+	| { kind: 'embedderMissing'; embedder: string }
+	/** Languages are ISO 639-1 codes. */
+	| { kind: 'keywordsDecide'; model: string; languages: string[]; language: string }
+	| { kind: 'notReranked'; why: Trouble }
+	| { kind: 'notRerankedInLanguage'; model: string; languages: string[]; language: string }
+	| { kind: 'notRewritten'; why: RewriteFault; withWordsBefore: boolean }
+	| { kind: 'checkedWithoutReranker'; why: NoJudge }
+	| { kind: 'repeats' }
+	| { kind: 'passagesLeftOut'; count: number }
+	| { kind: 'passageCut'; number: number }
+	| { kind: 'answerBreaksOff'; why: Trouble }
+	| { kind: 'answerCutOff' }
+	| { kind: 'answerTooLong'; tokens: number }
+	| { kind: 'folderNotWatched'; folder: string; why: string }
+	| { kind: 'folderPolled'; folder: string; why: string }
+	/** Nothing below it was removed from the index. */
+	| { kind: 'folderUnreachable'; folder: string; why: string }
+	/** A sentence in an answer of the history, as an earlier version put it. */
+	| { kind: 'told'; text: string };
+
+/** Why a question was not put anew by a model. */
+export type RewriteFault =
+	| { kind: 'slow'; seconds: number }
+	| { kind: 'failed'; why: Trouble }
+	| { kind: 'nothing' }
+	| { kind: 'tooMuch' }
+	| { kind: 'noQuestion' }
+	| { kind: 'somethingElse' };
+
+/** Why no reranker judges an answer's sentences. */
+export type NoJudge =
+	| { kind: 'notChosen' }
+	| { kind: 'otherModel'; known: string; chosen: string }
+	| { kind: 'language'; model: string; languages: string[]; language: string }
+	| { kind: 'failed'; why: Trouble };
+
+/** Why there is no answer. */
+export type NoAnswer = 'nothing' | 'nothingThatMayLeave' | 'allHeldBack' | 'stopped' | 'modelWroteNothing' | 'modelFoundNothing';
 
 /** What the interface needs before it can show anything. */
 export interface Start {
@@ -93,13 +185,13 @@ export interface SearchQuery {
  */
 export type SearchEvent =
 	/** Keyword and vector hits, fused: those that fit on the screen. */
-	| { event: 'firstHits'; query: number; hits: Hit[]; order: Order; notices: string[]; ms: number; reranking: boolean }
+	| { event: 'firstHits'; query: number; hits: Hit[]; order: Order; notices: Notice[]; ms: number; reranking: boolean }
 	/** Those below the first ones, once the typing rests: what comes with every key must be small. */
 	| { event: 'moreHits'; query: number; hits: Hit[] }
 	/** The reranker finished a layer. */
 	| { event: 'layer'; query: number; layer: number; layers: number; active: number; accepted: number[]; dropped: number[]; trace: LayerTrace }
 	/** The final order. */
-	| { event: 'settled'; query: number; hits: Hit[]; order: Order; notices: string[]; ms: number; layersRun: number | null; computedShare: number | null }
+	| { event: 'settled'; query: number; hits: Hit[]; order: Order; notices: Notice[]; ms: number; layersRun: number | null; computedShare: number | null }
 	| { event: 'cancelled'; query: number }
 	| { event: 'failed'; query: number; failure: Failure };
 
@@ -252,7 +344,7 @@ export type AskEvent =
 	/** A language model has put a question that follows others so that it stands by itself. */
 	| { event: 'rewritten'; question: number; text: string }
 	/** The passages that the answer may cite, in the order of their numbers. */
-	| { event: 'evidence'; question: number; passages: Hit[]; order: Order; notices: string[]; searchedFor: string }
+	| { event: 'evidence'; question: number; passages: Hit[]; order: Order; notices: Notice[]; searchedFor: string }
 	/** More of the answer; citations are written `[n]`. */
 	| { event: 'piece'; question: number; text: string }
 	/** The pieces since the one before are this sentence, which has been held against what it cites. */
@@ -273,14 +365,14 @@ export interface Answer {
 	/** What the files say themselves, where nothing of what a model wrote was found in them. */
 	quotes: Sentence[];
 	/** Why there is no answer. */
-	reason: string | null;
+	reason: NoAnswer | null;
 	citations: Citation[];
 	/** How well the best sentence fits the question, 0…1. */
 	evidence: number;
 	/** `extractive`, or the model. */
 	llm: string;
 	order: Order;
-	notices: string[];
+	notices: Notice[];
 	/** Files that were not searched, by state. */
 	notSearched: StateCount[];
 	firstWordsMs: number;
@@ -387,7 +479,7 @@ export interface ThreadSummary {
 	/** The first question. */
 	question: string;
 	questions: number;
-	/** Beginning of the last answer. */
+	/** Beginning of the last answer; empty where there is none. */
 	answer: string;
 }
 
@@ -409,9 +501,9 @@ export interface LibraryState {
 	indexBytes: IndexBytes;
 	/** When the index was last up to date, in seconds since 1970. */
 	asOf: number | null;
-	notices: string[];
+	notices: Notice[];
 	/** Why indexing stopped, if it did. */
-	error: string | null;
+	error: Trouble | null;
 }
 
 export type Phase = 'empty' | 'starting' | 'scanning' | 'reading' | 'embedding' | 'syncing' | 'watching' | 'paused' | 'locked' | 'failed';
@@ -448,7 +540,7 @@ export interface Folder {
 export interface Added {
 	path: string;
 	/** Why it was not. */
-	problem: string | null;
+	problem: Trouble | null;
 }
 
 export interface LedgerQuery {
@@ -764,7 +856,7 @@ export type ModelStage = 'asking' | 'fetching' | 'waiting' | 'checking';
 export interface ModelCheck {
 	good: boolean;
 	files: number;
-	problems: string[];
+	problems: Trouble[];
 }
 
 export interface SettingsState {
@@ -779,7 +871,29 @@ export interface SettingsState {
 
 export interface SettingProblem {
 	setting: string;
-	message: string;
+	fault: SettingFault;
+}
+
+/** Why a setting has no effect. */
+export type SettingFault =
+	/** Shortcuts do not work in this session. */
+	| { kind: 'noShortcuts' }
+	/** Wayland lets no program take a key: `command` is to be bound in the desktop's settings. */
+	| { kind: 'wayland'; command: string }
+	/** The system has no list of programs to start. */
+	| { kind: 'noStartList' }
+	/** What the system says, in its words. */
+	| { kind: 'system'; message: string };
+
+/** Words of menus and dialogs that the system draws, in the language on screen. */
+export interface SystemWords {
+	/** Of the tray's menu. */
+	show: string;
+	quit: string;
+	/** Titles of dialogs. */
+	foldersToSearch: string;
+	folderOfModel: string;
+	saveFigures: string;
 }
 
 /** What a person may set; unknown fields are refused, missing ones take their defaults. */
@@ -839,8 +953,8 @@ export type KeyPlace = 'none' | 'kept' | 'environment' | 'unknown';
 /** What is known of the endpoint's key. */
 export interface EndpointKey {
 	place: KeyPlace;
-	/** Why nobody knows, and what works instead. */
-	problem: string | null;
+	/** Why nobody knows. */
+	problem: Trouble | null;
 }
 
 /** What is known of the endpoint without asking it. */
@@ -1091,6 +1205,10 @@ export const commands = {
 	suggestedFolders(): Promise<SuggestedFolder[]> {
 		return invoke('suggested_folders');
 	},
+	/** Words of menus and dialogs that the system draws, in the language on screen. */
+	systemWords(words: SystemWords): Promise<void> {
+		return invoke('system_words', { words });
+	},
 	/** The search box has the focus: models are loaded before the first key. */
 	warm(): Promise<void> {
 		return invoke('warm');
@@ -1155,6 +1273,7 @@ export const commandNames = [
 	'stop_answer',
 	'stop_search',
 	'suggested_folders',
+	'system_words',
 	'warm',
 	'why',
 ] as const;

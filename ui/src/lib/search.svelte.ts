@@ -2,7 +2,7 @@
 
 import { app, failure } from "./app.svelte";
 import { arrange, provisional } from "./arrange";
-import { Channel, commands, type Failure, type FileTarget, type Hit, type Kind, type LayerTrace, type Order, type SearchEvent, type SearchFilter } from "./bindings";
+import { Channel, commands, type Failure, type FileTarget, type Hit, type Kind, type LayerTrace, type Notice, type Order, type SearchEvent, type SearchFilter } from "./bindings";
 import { t } from "./strings";
 
 export type SearchPhase = "idle" | "searching" | "reranking" | "settled" | "failed";
@@ -63,7 +63,7 @@ class Search {
   accepted = $state.raw<ReadonlySet<number>>(new Set());
   dropped = $state.raw<ReadonlySet<number>>(new Set());
   order = $state.raw<Order | null>(null);
-  notices = $state.raw<string[]>([]);
+  notices = $state.raw<Notice[]>([]);
   firstMs = $state(0);
   settledMs = $state(0);
   layer = $state.raw<{ at: number; of: number } | null>(null);

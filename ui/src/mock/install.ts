@@ -3,7 +3,7 @@
 
 import { mockIPC } from "@tauri-apps/api/mocks";
 
-import type { Answer, AppEvent, Folder, Hit, KeyPlace, LayerTrace, LedgerRow, LibraryState, ModelEvent, Models, PipelineTrace, Rule, SearchFilter, Settings, SettingsState, Span, State, StateCount, ThreadSummary, Verdict } from "../lib/bindings";
+import type { Added, Advice, Answer, AppEvent, Failure, FailureCode, Folder, Hit, KeyPlace, LayerTrace, LedgerRow, LibraryState, ModelEvent, Models, Notice, PipelineTrace, Rule, SearchEvent, SearchFilter, Settings, SettingsState, Span, State, StateCount, ThreadSummary, Verdict } from "../lib/bindings";
 import { mark, terms } from "../lib/marks";
 import { t } from "../lib/strings";
 import { curve, decide, find, hit, LAYERS, replay, scores, TOP_K, trace, type Found } from "./engine";
@@ -22,7 +22,7 @@ const scenes = new Set((new URLSearchParams(window.location.search).get("mock") 
 const query = new URLSearchParams(window.location.search);
 const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 const now = () => Math.floor(Date.now() / 1000);
-const fail = (code: string, message: string) => Promise.reject({ code, message });
+const fail = (code: FailureCode, message: string, advice: Advice | null = null) => Promise.reject({ code, message, advice } satisfies Failure);
 
 /** Language models: with the scene `local` the first answers from memory, with `large` the second from the disk. */
 const WRITERS: Models["installed"] = [
@@ -66,7 +66,7 @@ function endpointOf(url: string): SettingsState["endpoint"] {
 const settingsState = (): SettingsState => ({
   settings,
   endpoint: endpointOf(settings.remote.url),
-  problems: scenes.has("error") ? [{ setting: "shortcut", message: "Another program has this shortcut. Choose another one." }] : [],
+  problems: scenes.has("error") ? [{ setting: "shortcut", fault: { kind: "system", message: "Another program has this shortcut. Choose another one." } }] : [],
   wayland: scenes.has("wayland"),
   toggleCommand: "riddle toggle",
 });
@@ -156,17 +156,17 @@ function library(): LibraryState {
     progress: busy && folders.length > 0 ? { done, total: 18_276, perSecond: phase === "paused" ? 0 : 41.7, secondsLeft: phase === "paused" ? null : (18_276 - done) / 41.7, failed: 3, current: `${ROOT}/archive/2011/lock-times-2011-${String(done).padStart(6, "0")}.md` } : null,
     indexBytes: folders.length === 0 ? { catalog: 0, keyword: 0, vector: 0 } : { catalog: 1_482_752, keyword: 391_168, vector: 214_016 },
     asOf: folders.length === 0 ? null : now() - 95,
-    notices: [],
-    error: scenes.has("error") ? "The disk is full: 12 MB left where the index is. Free some space, then try again." : null,
+    notices: scenes.has("notices") ? [{ kind: "folderUnreachable", folder: "/media/mira/BOAT-STICK", why: "an unmounted disk, or renamed" }] : [],
+    error: scenes.has("error") ? { message: "The disk is full: 12 MB left where the index is. Free some space, then try again.", advice: null } : null,
   };
 }
 
 const tell = (event: AppEvent) => appEvents?.onmessage(event);
 const changed = () => tell({ event: "library", state: library() });
 
-function addFolder(path: string) {
-  if (!path.startsWith("/")) return { path, problem: `“${path}” is not an absolute path. Begin with a slash.` };
-  if (folders.some((it) => it.path === path)) return { path, problem: `${path} is in the library already.` };
+function addFolder(path: string): Added {
+  if (!path.startsWith("/")) return { path, problem: { message: `“${path}” is not an absolute path. Begin with a slash.`, advice: null } };
+  if (folders.some((it) => it.path === path)) return { path, problem: { message: `${path} is in the library already.`, advice: null } };
   folders = [...folders, { id: folders.length + 1, path, name: path.split("/").at(-1) ?? path, present: true, confined: false, counts: [] }];
   ledgerRows = undefined;
   cachedCounts = undefined;
@@ -176,7 +176,22 @@ function addFolder(path: string) {
 
 // ---- Search ------------------------------------------------------------------------------------------
 
-async function search(request: { id: number; text: string; filter: SearchFilter; first: number }, events: Sender<unknown>) {
+/** With the scene `notices` a search tells all this, one of each kind. */
+const NOTICES: Notice[] = [
+  { kind: "noEmbedder", name: "all-MiniLM-L6-v2" },
+  { kind: "keywordsDecide", model: "all-MiniLM-L6-v2", languages: ["en"], language: "de" },
+  { kind: "notReranked", why: { message: "the model in /home/mira/models/mini can not be used: model.riddle: what lies at byte 4096 does not match its checksum: the file is damaged", advice: { kind: "convertModel" } } },
+  { kind: "notRerankedInLanguage", model: RERANKER, languages: ["en", "de"], language: "fr" },
+];
+
+const ASK_NOTICES: Notice[] = [
+  { kind: "notRewritten", why: { kind: "slow", seconds: 15 }, withWordsBefore: true },
+  { kind: "checkedWithoutReranker", why: { kind: "notChosen" } },
+  { kind: "passagesLeftOut", count: 2 },
+  { kind: "answerBreaksOff", why: { message: "http://localhost:11434/v1 has said nothing for 60 s: it may be loading a model or be overloaded, ask again later", advice: null } },
+];
+
+async function search(request: { id: number; text: string; filter: SearchFilter; first: number }, events: Sender<SearchEvent>) {
   searchId = request.id;
   const { id, text } = request;
   const gone = () => {
@@ -187,14 +202,14 @@ async function search(request: { id: number; text: string; filter: SearchFilter;
   await wait(4);
   if (gone()) return;
   if (scenes.has("searchfails")) {
-    events.onmessage({ event: "failed", query: id, failure: { code: "other", message: "The keyword index is damaged. Build the indexes anew in the library." } });
+    events.onmessage({ event: "failed", query: id, failure: { code: "other", message: "the search index /home/mira/.local/share/riddle/keyword must be built again (it is damaged)", advice: { kind: "updateIndex" } } });
     return;
   }
   const found = find(text, request.filter);
   const reranker = scenes.has("norerank") ? null : RERANKER;
   const first = found.slice(0, settings.results).map((it, index) => hit(it, index + 1, text, null, 1 / (61 + index)));
-  const notices = scenes.has("blind") ? ["Search by meaning is off: its model is not installed. Only files with the same words are found."] : [];
-  const order = { kind: scenes.has("blind") ? "keyword" : "fused" };
+  const notices: Notice[] = scenes.has("notices") ? NOTICES : scenes.has("blind") ? [{ kind: "noEmbedder", name: "all-MiniLM-L6-v2" }] : [];
+  const order = { kind: scenes.has("blind") ? "keyword" : "fused" } as const;
   const reranking = reranker !== null && found.length > 1;
   events.onmessage({ event: "firstHits", query: id, hits: first.slice(0, request.first), order, notices, ms: 8.3, reranking });
   if (reranking && first.length > request.first) events.onmessage({ event: "moreHits", query: id, hits: first.slice(request.first) });
@@ -311,7 +326,7 @@ function answerFor(question: string, thread: number | null, found: Found[], atSe
     question,
     quotes: good && scenes.has("made-up") ? parts.map((it) => ({ text: it.text, citation: it.n, support: 1, verdict: "supported" as const })) : [],
     sentences: good && scenes.has("made-up") ? [{ text: "It was moored there by the king of Denmark in 1066.", citation: null, support: 0, verdict: "unsupported" as const }] : good ? parts.map((it, index) => ({ text: scenes.has("endless") && index > 0 ? "diwe".repeat(300) : it.text, citation: it.n, ...support(index) })) : [],
-    reason: good ? null : "nothing in your files answers this",
+    reason: good ? null : "nothing",
     citations: good
       ? used.map((n) => {
           const it = parts.find((part) => part.n === n) as { text: string; found: Found };
@@ -322,7 +337,7 @@ function answerFor(question: string, thread: number | null, found: Found[], atSe
     evidence: good ? 0.82 : 0.21,
     llm: scenes.has("remote") ? "remote:qwen3:4b" : WRITER ? `local:${WRITER.name}` : "extractive",
     order: { kind: "reranked", model: RERANKER },
-    notices: [],
+    notices: scenes.has("notices") ? ASK_NOTICES : [],
     notSearched: allCounts().filter((it) => !["indexed", "excluded", "unsupported"].includes(it.state)),
     firstWordsMs: 96,
     ms: 214,
@@ -600,6 +615,7 @@ const commands: Record<string, (args: any) => unknown> = {
     models = { ...models, installed: models.installed.filter((it) => it.name !== name), available: models.available.map((it) => (it.name === name ? { ...it, installed: false } : it)) };
   },
   settings: () => settingsState(),
+  system_words: () => null,
   settings_set: ({ settings: wanted }) => {
     settings = wanted as Settings;
     return settingsState();

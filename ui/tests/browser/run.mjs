@@ -61,12 +61,14 @@ const SCENES = {
   "search, code": { act: (page) => settled(page, "bilge pump millimetres") },
   "search, no hits": { act: (page) => settled(page, "zzzzqq xxyyzz") },
   "search, failed": { mock: "searchfails", act: async (page) => { await page.getByTestId("search-input").fill("rye"); await (await saying(page, "search.failed")).waitFor(); } },
+  "search, notices": { mock: "notices", act: async (page) => { await settled(page, "rye"); await page.locator(".notices .notice").first().waitFor(); } },
   "search, menu": { act: async (page) => { await settled(page, "rye"); await page.keyboard.press("Control+."); } },
   "search, filters": { act: async (page) => { await settled(page, "rye"); await (await button(page, "filters.kind")).click(); } },
   "search, why": { act: async (page) => { await settled(page, "winter mooring cost"); await page.keyboard.press("Control+i"); await (await saying(page, "why.bm25")).waitFor(); } },
   keys: { act: async (page) => { await page.keyboard.press("F1"); await page.getByRole("dialog").waitFor(); } },
   "ask, empty": { act: (page) => view(page, "ask") },
   "ask, answered": { mock: "weak", act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("How often must the oven door seals be replaced?"); await page.keyboard.press("Enter"); await page.waitForSelector("[data-state=done]"); await page.getByTestId("citation").first().click(); } },
+  "ask, notices": { mock: "notices", act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("How often must the oven door seals be replaced?"); await page.keyboard.press("Enter"); await page.waitForSelector("[data-state=done]"); } },
   "ask, refused": { act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("What is the capital of Mongolia?"); await page.keyboard.press("Enter"); await page.waitForSelector("[data-state=done]"); } },
   "ask, made up": { mock: "remote,made-up", act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("How often must the oven door seals be replaced?"); await page.keyboard.press("Enter"); await page.getByTestId("files-say").waitFor(); } },
   "ask, a model": { mock: "remote,weak", act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("How often must the oven door seals be replaced?"); await page.keyboard.press("Enter"); await page.waitForSelector("[data-state=done]"); await page.getByTestId("prompt").locator("summary").click(); } },
@@ -134,6 +136,32 @@ test("the app speaks the system's language, and changes with it", async (browser
   });
   await page.getByTestId("nav-library").getByText("Library").waitFor();
   assert.equal(await page.evaluate(() => document.documentElement.lang), "en");
+  await clean(page);
+  await page.close();
+});
+
+test("what the engine tells is said in the app's words, in German too, with no command in it", async (browser) => {
+  const page = await open(browser, { mock: "notices", languages: ["de-DE"] });
+  await settled(page, "rye");
+  const told = await page.locator(".notices .notice").allInnerTexts();
+  assert.equal(told.length, 4);
+  assert.match(told[0], /Die Suche nach Bedeutung ist aus.*Laden Sie all-MiniLM-L6-v2 unter Einstellungen, Modelle herunter\./s);
+  assert.match(told[1], /liest diese Sprachen: Englisch; das hier ist in einer anderen: Deutsch\./);
+  for (const it of told) assert.doesNotMatch(it, /riddle (index|models)|--[a-z]|RIDDLE_/);
+  await page.close();
+  const failing = await open(browser, { mock: "searchfails", languages: ["de-DE"] });
+  await failing.getByTestId("search-input").fill("rye");
+  await failing.getByText("Wählen Sie in der Bibliothek „Erneut prüfen“.").waitFor();
+  await failing.close();
+});
+
+test("what the system draws for the app is told the language on screen", async (browser) => {
+  const words = (page, show) => page.waitForFunction((it) => window.mock.calls.findLast((call) => call.command === "system_words")?.args.words.show === it, show);
+  const page = await open(browser, { languages: ["de-DE"] });
+  await words(page, "Riddle anzeigen");
+  await view(page, "settings");
+  await page.getByTestId("setting-language").selectOption("en");
+  await words(page, "Show Riddle");
   await clean(page);
   await page.close();
 });

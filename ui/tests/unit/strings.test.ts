@@ -7,6 +7,7 @@ import { language, LANGUAGES, say, t } from "../../src/lib/strings";
 import { de } from "../../src/lib/strings/de";
 import { en } from "../../src/lib/strings/en";
 import { wording } from "../../src/lib/strings/wording";
+import { TOLD_SAMPLES } from "./told";
 
 type Leaf = string | ((...args: unknown[]) => string);
 
@@ -36,6 +37,7 @@ const SAMPLES: Record<string, unknown[][]> = {
   "settings.pruning.threshold": [[{ kind: "threshold", threshold: 613 }]],
   "settings.pruning.precision": [[{ kind: "precision", precision: 6.13 }]],
   "settings.pruning.errorProbability": [[{ kind: "errorProbability", probability: 6.13 }]],
+  ...TOLD_SAMPLES,
 };
 
 /** What a text says for each of its samples. */
@@ -52,6 +54,7 @@ const SAME = new Set([
   "performance.rerank", "performance.p50", "performance.p95", "performance.pss", "performance.rss", "performance.app", "performance.webview",
   "library.pathPlaceholder", "rules.example", "models.kinds.reranker", "models.about.other", "models.byNamePlaceholder",
   "settings.titles.desktop", "settings.endpoint", "settings.keyPlace.unknown", "settings.themes.system", "settings.webview", "settings.threads",
+  "notices.told", "settingFaults.system",
 ]);
 
 /** What is written on a key is not translated here but by `keys.names`. */

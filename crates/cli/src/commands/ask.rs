@@ -4,7 +4,8 @@ use std::{io::Write as _, ops::ControlFlow, time::Instant};
 
 use riddle_rag::{
     AskEvent, AskRequest, AskResponse, Assistant, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier,
-    LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, Outgoing, Records, SearchRequest, Support, Verdict,
+    LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, NoAnswer, Outgoing, Records, SearchRequest, Support,
+    Verdict,
 };
 use serde_json::json;
 
@@ -13,9 +14,10 @@ use crate::{
     commands::search::footer,
     context::Context,
     failure::Failure,
-    measures::{SEARCH_STAGES, Times, complete, with_measures},
+    measures::{SEARCH_STAGES, Times, complete, say, with_measures},
     output::Style,
     show::{self, Flow},
+    words,
 };
 
 /// Answers and shows the sources.
@@ -127,6 +129,10 @@ fn check_llm(llm: &str) -> Result<(), Failure> {
 /// The response with its measures; an answer that is not there is `null`, never missing.
 fn json(response: &AskResponse, times: &Times) -> serde_json::Result<serde_json::Value> {
     let mut value = with_measures(response, times)?;
+    say(&mut value, "notices", response.notices.iter().map(words::notice));
+    if let Some(reason) = response.reason {
+        value["reason"] = json!(words::no_answer(reason));
+    }
     if let Some(fields) = value.as_object_mut() {
         // It is among the stage times.
         fields.remove("first_token_ms");
@@ -185,8 +191,7 @@ fn preview_json(outgoing: &Outgoing) -> serde_json::Value {
 fn sources(response: &AskResponse, times: &Times, style: Style) -> String {
     let mut page = String::new();
     if response.answer.is_none() {
-        let reason = response.reason.as_deref().unwrap_or("nothing in your files answers this");
-        page.push_str(&show::clean(reason));
+        page.push_str(words::no_answer(response.reason.unwrap_or(NoAnswer::Nothing)));
     }
     page.push_str("\n\n");
     if is_made_up(&response.supported) {
@@ -234,7 +239,11 @@ fn sources(response: &AskResponse, times: &Times, style: Style) -> String {
         page.push_str(&format!("files not searched: {left_out} (riddle status --files)\n"));
     }
     for notice in &response.notices {
-        page.push_str(&format!("{} {}\n", style.yellow("note:"), show::clean(notice)));
+        page.push_str(&format!(
+            "{} {}\n",
+            style.yellow("note:"),
+            show::clean(&words::notice(notice))
+        ));
     }
     page.push_str(&format!("{}\n", style.dim(footer(times, response.resident_weight_bytes))));
     page
@@ -276,7 +285,7 @@ mod tests {
             searched_for: "Which color is the boat?".to_owned(),
             rewritten: false,
             answer: answer.map(str::to_owned),
-            reason: answer.is_none().then(|| "nothing in your files answers this".to_owned()),
+            reason: answer.is_none().then_some(NoAnswer::Nothing),
             citations: answer
                 .map(|it| Citation {
                     n: 1,

@@ -15,9 +15,10 @@ use crate::{
     },
     context::Context,
     failure::Failure,
+    measures::say,
     output::Style,
     progress::Progress,
-    show,
+    show, words,
 };
 
 /// Measures, or prepares what others are measured on.
@@ -61,7 +62,10 @@ fn rerank(args: &BenchRerankArgs, context: &Context) -> Result<(), Failure> {
         write(file, &memory_chart(&report))?;
     }
     if context.json {
-        return context.out.json(&serde_json::to_value(&report)?);
+        let mut value = serde_json::to_value(&report)?;
+        let notes = report.notes.iter().map(|&it| words::bench_note(it).to_owned());
+        say(&mut value, "notes", notes);
+        return context.out.json(&value);
     }
     context.out.text(page(&report, context.style))
 }
@@ -178,7 +182,7 @@ fn page(report: &BenchReport, style: Style) -> String {
         page.push_str(&format!("{}\n", operations(&step.median)));
     }
     for note in &report.notes {
-        let lines = show::wrapped(note, 0);
+        let lines = show::wrapped(words::bench_note(*note), 0);
         page.push_str(&format!("{}\n", style.dim(lines.join("\n"))));
     }
     page
@@ -214,7 +218,7 @@ fn row(step: &StepReport) -> String {
 
 #[cfg(test)]
 mod tests {
-    use riddle_bench::{Lengths, Machine, Setting};
+    use riddle_bench::{Lengths, Machine, Note, Setting};
 
     use super::*;
 
@@ -249,14 +253,14 @@ mod tests {
             pair_tokens: Lengths { min: 498, max: 500 },
             repeats: 1,
             steps: vec![step],
-            notes: vec!["A note.".to_owned()],
+            notes: vec![Note::NothingPruned],
         };
         let shown = page(&report, Style::with_colors(false));
         for part in [
             "minilm-l6 (random weights): 20 candidates of 498 to 500 tokens, 1 run each\n",
             "P, 2 cores",
             "+ window of 2 layers         1500 ms     1.250     80 MB     0.500",
-            "5.0 MB\nthe first: feed forward 60 %, attention 20 %\nA note.\n",
+            "5.0 MB\nthe first: feed forward 60 %, attention 20 %\nWithout --threshold there is no step with pruning.\n",
         ] {
             assert!(shown.contains(part), "{part:?} is not in\n{shown}");
         }

@@ -21,7 +21,7 @@ pub(crate) fn run(args: &BenchGenerateArgs, context: &Context) -> Result<(), Fai
         ..LocalOptions::default()
     };
     options.threads = args.threads.unwrap_or(context.config.threads);
-    let failed = |error: riddle_rag::llm::Error| Failure::run(error.to_string());
+    let failed = |error: riddle_rag::llm::Error| Failure::from(error);
     let model = Local::open(&args.model, "measured", options).map_err(failed)?;
     let measured = model.measure(args.prompt, args.tokens).map_err(failed)?;
     let figures = figures(&measured, args);

@@ -19,7 +19,7 @@ use crate::{
     context::Context,
     failure::Failure,
     progress::Progress,
-    show,
+    show, words,
 };
 
 /// Reads requests, runs each in full, keeps and shows what was learned.
@@ -100,6 +100,7 @@ fn promises(checked: &[CheckedPromise]) -> String {
                 100.0 * it.requests_changed
             )
         });
+        let asked = words::pruning(*asked);
         page.push_str(&format!("  {mode}, top {top_k}, {asked}: {worth}\n"));
     }
     page
@@ -111,6 +112,13 @@ fn value(args: &CalibrateArgs, made: &Calibrated, checked: Option<&[CheckedPromi
         json!({ "mode": table.mode, "top_k": table.top_k, "precision": args.precision, "point": point })
     });
     let chosen: Vec<Value> = chosen.collect();
+    let promise = |it: &CheckedPromise| {
+        json!({
+            "mode": it.mode, "top_k": it.top_k, "asked": words::pruning(it.asked),
+            "measured": it.measured,
+        })
+    };
+    let checked = checked.map(|it| it.iter().map(promise).collect::<Vec<_>>());
     json!({
         "file": made.file, "chosen": chosen, "checked": checked, "calibration": made.calibration,
     })

@@ -11,10 +11,10 @@ use crate::{
     args::{ClaimsArgs, EvalArgs, EvalCommand},
     context::{Context, lasting_name},
     failure::Failure,
-    measures::{Times, with_measures},
+    measures::{Times, say, with_measures},
     output::Style,
     progress::Progress,
-    show,
+    show, words,
 };
 
 /// The command line's instruments: its progress bar and its stage times.
@@ -60,7 +60,9 @@ pub(crate) fn run(args: &EvalArgs, context: &Context) -> Result<(), Failure> {
     let report = evaluate(&options, &mut bench, context.stop_flag())?;
     bench.progress.clear();
     if context.json {
-        return context.out.json(&with_measures(&report, &Times::new())?);
+        let mut value = with_measures(&report, &Times::new())?;
+        say(&mut value, "notices", report.notices.iter().map(words::eval_notice));
+        return context.out.json(&value);
     }
     context.out.text(page(&report, context.style))
 }
@@ -81,7 +83,9 @@ fn claims(args: &ClaimsArgs, context: &Context) -> Result<(), Failure> {
     let report = evaluate_claims(&options, &mut bench, context.stop_flag())?;
     bench.progress.clear();
     if context.json {
-        return context.out.json(&with_measures(&report, &Times::new())?);
+        let mut value = with_measures(&report, &Times::new())?;
+        say(&mut value, "notices", report.notices.iter().map(words::eval_notice));
+        return context.out.json(&value);
     }
     context.out.text(claims_page(&report, context.style))
 }
@@ -129,7 +133,11 @@ fn claims_page(report: &ClaimReport, style: Style) -> String {
         page.push_str(&format!("per claim: p50 {}, p95 {}\n", show::ms(it.p50), show::ms(it.p95)));
     }
     for notice in &report.notices {
-        page.push_str(&format!("{} {}\n", style.yellow("note:"), show::clean(notice)));
+        page.push_str(&format!(
+            "{} {}\n",
+            style.yellow("note:"),
+            show::clean(&words::eval_notice(notice))
+        ));
     }
     page
 }
@@ -164,7 +172,11 @@ fn page(report: &EvalReport, style: Style) -> String {
         page.push_str(&format!("reranker: {}\n", show::clean(reranker)));
     }
     for notice in &report.notices {
-        page.push_str(&format!("{} {}\n", style.yellow("note:"), show::clean(notice)));
+        page.push_str(&format!(
+            "{} {}\n",
+            style.yellow("note:"),
+            show::clean(&words::eval_notice(notice))
+        ));
     }
     let peak = show::bytes(riddle_metrics::memory().peak_rss_bytes);
     let weights = show::bytes(report.resident_weight_bytes);

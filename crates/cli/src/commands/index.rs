@@ -9,10 +9,10 @@ use crate::{
     args::IndexArgs,
     context::{Context, lasting_name},
     failure::Failure,
-    measures::{Times, with_measures},
+    measures::{Times, say, with_measures},
     output::Style,
     progress::Progress,
-    show,
+    show, words,
 };
 
 /// Adds the folders and brings the index up to date, once or until Ctrl-C.
@@ -52,7 +52,9 @@ pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), Failure> {
     }
     let times = context.take_times();
     if context.json {
-        context.out.json(&with_measures(&report, &times)?)?;
+        let mut value = with_measures(&report, &times)?;
+        say(&mut value, "notices", report.notices.iter().map(words::notice));
+        context.out.json(&value)?;
     } else {
         context.out.text(summary(&report, &times, context.style))?;
     }
@@ -112,7 +114,11 @@ fn summary(report: &IndexReport, times: &Times, style: Style) -> String {
         page.push_str(&format!("{} {path}: {why}\n", style.yellow("not reachable:")));
     }
     for notice in &report.notices {
-        page.push_str(&format!("{} {}\n", style.yellow("note:"), show::clean(notice)));
+        page.push_str(&format!(
+            "{} {}\n",
+            style.yellow("note:"),
+            show::clean(&words::notice(notice))
+        ));
     }
     let peak = show::bytes(riddle_metrics::memory().peak_rss_bytes);
     let parser = show::bytes(report.peak_parser_rss_bytes);

@@ -9,7 +9,7 @@ use crate::{
     args::{KeyArgs, KeyCommand, LlmArgs, LlmCommand, key_of_environment},
     context::Context,
     failure::Failure,
-    show,
+    show, words,
 };
 
 /// Most bytes of a key that is read from a pipe.
@@ -47,7 +47,7 @@ fn key(args: &KeyArgs, context: &Context) -> Result<(), Failure> {
     let (kept, problem) = match records.key_state(url)? {
         KeyState::Kept => (json!(true), None),
         KeyState::None => (json!(false), None),
-        KeyState::Unknown(why) => (json!(null), Some(why)),
+        KeyState::Unknown(why) => (json!(null), Some(words::trouble(&why))),
     };
     let environment = key_of_environment().is_some();
     context.out.json(
@@ -59,7 +59,7 @@ fn status(origin: &str, state: &KeyState) -> String {
     let kept = match state {
         KeyState::Kept => format!("a key for {origin} is kept in the system's secret store"),
         KeyState::None => format!("no key is kept for {origin}: `riddle llm key set` keeps one"),
-        KeyState::Unknown(why) => why.clone(),
+        KeyState::Unknown(why) => words::trouble(why),
     };
     if key_of_environment().is_some() {
         return format!("RIDDLE_LLM_KEY is set and goes before a key that is kept; {kept}");
@@ -88,6 +88,6 @@ mod tests {
         let origin = "https://api.test:443";
         assert!(status(origin, &KeyState::Kept).contains("is kept in the system's"));
         assert!(status(origin, &KeyState::None).contains("riddle llm key set"));
-        assert!(status(origin, &KeyState::Unknown("no bus".to_owned())).contains("no bus"));
+        assert!(status(origin, &KeyState::Unknown("no bus".into())).contains("no bus"));
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     context::{Context, lasting_name},
     failure::Failure,
     progress::Progress,
-    show,
+    show, words,
 };
 
 /// Dispatches.
@@ -193,14 +193,15 @@ fn verify(store: &ModelStore, name: Option<&str>, context: &Context) -> Result<(
                 results.push(result_json(&result));
                 // What was converted here has checksums of its own.
                 if let Err(error) = riddle_rag::install::verify_store(&result.model.dir) {
-                    failures.push(format!("{name}: {error}"));
+                    failures.push(format!("{name}: {}", words::told(&error)));
                 }
             }
             // One model by name: its error is the command's. Among many it is one line of the result.
             Err(error) if names.len() == 1 => return Err(error.into()),
             Err(error) => {
+                let error = words::told(&error);
                 failures.push(format!("{name}: {error}"));
-                results.push(json!({ "name": name, "ok": false, "error": error.to_string() }));
+                results.push(json!({ "name": name, "ok": false, "error": error }));
             }
         }
     }
@@ -223,14 +224,15 @@ fn result_json(result: &Verification) -> Value {
         .collect();
     json!({
         "name": result.model.name, "ok": bad.is_empty(), "files": result.files, "bad": bad,
-        "advice": result.advice,
+        "advice": result.advice.as_ref().map(words::advice),
     })
 }
 
 fn complaint(result: &Verification) -> Option<String> {
     let bad: Vec<String> =
         result.bad.iter().map(|it| format!("{} {}", it.path, it.fault)).collect();
-    let advice = result.advice.as_deref().map_or(String::new(), |it| format!(": {it}"));
+    let advice =
+        result.advice.as_ref().map_or(String::new(), |it| format!(": {}", words::advice(it)));
     (!bad.is_empty()).then(|| format!("{}: {}{advice}", result.model.name, bad.join(", ")))
 }
 

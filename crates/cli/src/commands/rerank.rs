@@ -20,7 +20,7 @@ use crate::{
     failure::Failure,
     measures::{Times, with_measures},
     progress::Progress,
-    show,
+    show, words,
 };
 
 /// Largest request that is read: a thousand documents of 64 KB. More is a mistake, not a request.
@@ -96,7 +96,7 @@ fn answer_line(
     watch.progress.clear();
     match response {
         Ok(response) => Ok(Ok(with_measures(&response, &Times::new())?)),
-        Err(error @ Error::Stage { .. }) if !context.stopped() => Ok(Err(error.to_string())),
+        Err(error @ Error::Stage { .. }) if !context.stopped() => Ok(Err(words::told(&error))),
         Err(error) => Err(error.into()),
     }
 }
@@ -143,9 +143,7 @@ fn num_layers(args: &RerankArgs, context: &Context) -> Result<u32, Failure> {
     let full = RerankSettings { mode: Mode::Off, pruning: Pruning::Never, ..args.settings() };
     let engine = riddle_rag::rerank::open_reranker(&context.config, &args.model, &full, 0)?;
     // Without candidates nothing is computed; the figures of the model are there all the same.
-    let outcome = engine
-        .rerank("layers", &[], 0, &mut SilentObserver)
-        .map_err(|error| Failure::run(error.to_string()))?;
+    let outcome = engine.rerank("layers", &[], 0, &mut SilentObserver).map_err(Failure::from)?;
     Ok(outcome.stats.num_layers)
 }
 

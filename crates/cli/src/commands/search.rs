@@ -1,17 +1,17 @@
 //! `riddle search`.
 
 use riddle_rag::{
-    Assistant, DEFAULT_CANDIDATES, DEFAULT_FUSED, NOTHING_YET, SearchHit, SearchRequest,
-    SearchResponse,
+    Assistant, DEFAULT_CANDIDATES, DEFAULT_FUSED, SearchHit, SearchRequest, SearchResponse,
 };
+use riddle_types::Notice;
 
 use crate::{
     args::SearchArgs,
     context::Context,
     failure::Failure,
-    measures::{SEARCH_STAGES, Times, complete, with_measures},
+    measures::{SEARCH_STAGES, Times, complete, say, with_measures},
     output::Style,
-    show,
+    show, words,
 };
 
 /// Searches and shows the hits.
@@ -35,7 +35,9 @@ pub(crate) fn run(args: &SearchArgs, context: &Context) -> Result<(), Failure> {
     let response = assistant.search(&request)?;
     let times = complete(context.take_times(), &SEARCH_STAGES);
     if context.json {
-        return context.out.json(&with_measures(&response, &times)?);
+        let mut value = with_measures(&response, &times)?;
+        say(&mut value, "notices", response.notices.iter().map(words::notice));
+        return context.out.json(&value);
     }
     context.out.text(page(&response, &times, args.explain, context.style))
 }
@@ -49,13 +51,17 @@ fn page(response: &SearchResponse, times: &Times, explain: bool, style: Style) -
     }
     if response.hits.is_empty() {
         // Other words would not help where there is nothing.
-        let empty = response.notices.iter().any(|it| it == NOTHING_YET);
+        let empty = response.notices.contains(&Notice::NothingIndexedYet);
         let advice = if empty { "" } else { ": try other words, or fewer conditions" };
         page.push_str(&format!("nothing found{advice}\n\n"));
     }
     page.push_str(&format!("order: {}\n", show::order(&response.order)));
     for notice in &response.notices {
-        page.push_str(&format!("{} {}\n", style.yellow("note:"), show::clean(notice)));
+        page.push_str(&format!(
+            "{} {}\n",
+            style.yellow("note:"),
+            show::clean(&words::notice(notice))
+        ));
     }
     page.push_str(&format!("{}\n", style.dim(footer(times, response.resident_weight_bytes))));
     page
@@ -97,7 +103,7 @@ mod tests {
             query: "blue boat".to_owned(),
             hits,
             order: Order::Fused,
-            notices: vec!["no reranker is chosen".to_owned()],
+            notices: vec![Notice::Repeats],
             index: IndexFreshness::default(),
             resident_weight_bytes: 90_000_000,
             candidate_layers_share: None,
@@ -131,7 +137,7 @@ mod tests {
             "    The boat is blue.\n",
             "keywords #1 · vectors – · fused – · score 0.5000",
             "order: merged ranks of keywords and vectors, not reranked\n",
-            "note: no reranker is chosen\n",
+            "note: the model said the same again and again, so it was stopped\n",
             "bm25 1.0 ms · total 2.0 ms · peak memory ",
         ] {
             assert!(shown.contains(part), "{part:?} is not in\n{shown}");

@@ -7,9 +7,9 @@ use crate::{
     context::Context,
     dates,
     failure::Failure,
-    measures::{Times, with_measures},
+    measures::{Times, say, with_measures},
     output::Style,
-    show,
+    show, words,
 };
 
 /// Shows the state of everything.
@@ -17,7 +17,9 @@ pub(crate) fn run(args: &StatusArgs, context: &Context) -> Result<(), Failure> {
     let status = Assistant::open(context.config.clone())?
         .status(StatusRequest { files: args.files, check: args.check })?;
     if context.json {
-        return context.out.json(&with_measures(&status, &Times::new())?);
+        let mut value = with_measures(&status, &Times::new())?;
+        say(&mut value, "problems", status.problems.iter().map(words::problem));
+        return context.out.json(&value);
     }
     context.out.text(page(&status, context.style))
 }
@@ -69,7 +71,11 @@ fn page(status: &Status, style: Style) -> String {
         page.push_str(&format!("model     {name} ({}, {size}{active})\n", model.kind));
     }
     for problem in &status.problems {
-        page.push_str(&format!("{} {}\n", style.yellow("problem:"), show::clean(problem)));
+        page.push_str(&format!(
+            "{} {}\n",
+            style.yellow("problem:"),
+            show::clean(&words::problem(problem))
+        ));
     }
     for file in status.files.iter().flatten() {
         page.push_str(&line(file, style));
@@ -100,7 +106,7 @@ fn line(file: &FileStatus, style: Style) -> String {
 mod tests {
     use std::{collections::BTreeMap, path::PathBuf};
 
-    use riddle_rag::{IndexFreshness, RootStatus};
+    use riddle_rag::{IndexFreshness, Problem, RootStatus};
     use riddle_types::FileState;
 
     use super::*;
@@ -119,7 +125,7 @@ mod tests {
             states: BTreeMap::from([("indexed", 2), ("failed", 1)]),
             queue: 1,
             index: IndexFreshness { as_of: Some(0), files_behind: 1 },
-            problems: vec!["the keyword index is damaged".to_owned()],
+            problems: vec![Problem::KeywordIndexBehind],
             files: Some(vec![FileStatus {
                 path: "/media/disk/a.pdf".to_owned(),
                 state: FileState::NoText,
@@ -140,7 +146,7 @@ mod tests {
             "as of     1970-01-01 00:00 UTC, 1 file behind\n",
             "embedder  none: keywords only",
             "reranker  none: the fused order is shown\n",
-            "problem: the keyword index is damaged\n",
+            "problem: the keyword index is behind: run `riddle index`\n",
             "no text      pdf              12 B  /media/disk/a.pdf — no text layer\n",
         ] {
             assert!(shown.contains(part), "{part:?} is not in\n{shown}");

@@ -22,7 +22,7 @@ use std::{
 
 use riddle_offload::{Locking, StreamOptions};
 use riddle_types::{
-    Generation, GenerationRequest, GenerationStats, Generator, Message, StageError,
+    Generation, GenerationRequest, GenerationStats, Generator, Message, Notice, StageError,
 };
 
 pub use sample::Sampling;
@@ -302,10 +302,7 @@ impl Open {
             let _ = sink(&rest);
         }
         if end == End::Full {
-            generation.notices.push(format!(
-                "the answer breaks off: it has reached the limit of {} tokens",
-                stats.tokens
-            ));
+            generation.notices.push(Notice::AnswerTooLong { tokens: stats.tokens });
         }
         generation.first_token_ms = first.unwrap_or_default();
         generation.tokens = Some(stats.tokens);

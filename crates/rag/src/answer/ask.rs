@@ -7,7 +7,7 @@ use riddle_claims::{
     clean_citations,
 };
 use riddle_types::{
-    FileState, Generation, GenerationRequest, Generator, LayerEvent, LayerObserver, Passage,
+    FileState, Generation, GenerationRequest, Generator, LayerEvent, LayerObserver, Notice, Passage,
 };
 
 use super::{
@@ -17,7 +17,8 @@ use super::{
 };
 use crate::{
     contract::{
-        AskRequest, AskResponse, Citation, Error, Result, SearchHit, SearchRequest, SearchResponse,
+        AskRequest, AskResponse, Citation, Error, NoAnswer, Result, SearchHit, SearchRequest,
+        SearchResponse,
     },
     home::status,
     index::{Foreground, passage_text},
@@ -31,21 +32,6 @@ use crate::{
 /// because an embedder in int8 moves a question's evidence by half of that from one processor to the next, and what is answered
 /// is a quotation that can be read.
 const MIN_EVIDENCE: f32 = 0.49;
-
-/// Why there is no answer where nothing fits the question.
-const NOTHING: &str = "nothing in your files answers this";
-
-/// The same where the endpoint may not see all that was found.
-const NOTHING_BESIDE: &str = "nothing that may leave this machine answers this: what was found in folders that never do was not sent; quoting (extractive), or a model on this machine, can use it";
-
-/// Why an endpoint was asked nothing.
-const ALL_HELD_BACK: &str = "all that was found for this lies in folders that never leave this machine, so the model was not asked; quoting (extractive), or a model on this machine, can use it";
-
-/// Told where a model lost the thread.
-const REPEATS: &str = "the model said the same again and again, so it was stopped";
-
-/// Why an answer that was stopped before its first word is none.
-const STOPPED: &str = "stopped before the first word";
 
 /// Most tokens a generator may write.
 pub(crate) const MAX_TOKENS: usize = 512;
@@ -143,11 +129,11 @@ fn ask(
         searched_for: &question,
     };
     if observer(evidence).is_break() {
-        response.reason = Some(STOPPED.to_owned());
+        response.reason = Some(NoAnswer::Stopped);
         return Ok(response);
     }
     if hits.is_empty() && response.held_back > 0 {
-        response.reason = Some(ALL_HELD_BACK.to_owned());
+        response.reason = Some(NoAnswer::AllHeldBack);
         return Ok(response);
     }
     let asked = Asked { search, question, hits };
@@ -179,8 +165,9 @@ fn write(
     };
     response.evidence = evidence.strength();
     if response.evidence < MIN_EVIDENCE {
-        let reason = if response.held_back > 0 { NOTHING_BESIDE } else { NOTHING };
-        response.reason = Some(reason.to_owned());
+        let beside = response.held_back > 0;
+        response.reason =
+            Some(if beside { NoAnswer::NothingThatMayLeave } else { NoAnswer::Nothing });
         return Ok(response);
     }
     // Quotations are in the files by their nature; a model may say what it likes.
@@ -203,11 +190,11 @@ fn write(
     let (generation, said) = generate(&*generator, &asked, checker.as_mut(), observer)?;
     tell(&mut response, &generation);
     if let Some(reason) = no_answer(&generation.text) {
-        response.reason = Some(reason.to_owned());
+        response.reason = Some(reason);
         return Ok(response);
     }
     if said.repeats {
-        response.notices.push(REPEATS.to_owned());
+        response.notices.push(Notice::Repeats);
     }
     let (text, used) = clean_citations(&said.text, &asked.passages);
     response.supported = match &mut checker {
@@ -271,10 +258,10 @@ fn tell(response: &mut AskResponse, generation: &Generation) {
 }
 
 /// Why what a generator has written is no answer.
-fn no_answer(text: &str) -> Option<&'static str> {
+fn no_answer(text: &str) -> Option<NoAnswer> {
     match text.trim() {
-        "" => Some("the model wrote nothing"),
-        text if generator::is_no_answer(text) => Some("the model found no answer in the passages"),
+        "" => Some(NoAnswer::ModelWroteNothing),
+        text if generator::is_no_answer(text) => Some(NoAnswer::ModelFoundNothing),
         _ => None,
     }
 }

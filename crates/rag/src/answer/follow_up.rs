@@ -11,7 +11,7 @@ use std::{
 };
 
 use riddle_claims::telling_words;
-use riddle_types::{Generator, Message, Role};
+use riddle_types::{Generator, Message, Notice, RewriteFault, Role, Trouble};
 
 use crate::contract::Earlier;
 
@@ -56,7 +56,7 @@ pub(crate) struct Understood {
     /// What a model was asked for that.
     pub(crate) prompt: Option<String>,
     /// Why a model has not, although there is one.
-    pub(crate) notice: Option<String>,
+    pub(crate) notice: Option<Notice>,
 }
 
 impl Understood {
@@ -105,34 +105,35 @@ pub(crate) fn rewrite(
     });
     let prompt = Some(messages.map(|it| it.content).join("\n\n"));
     let why = match written {
-        _ if late => format!("the model took longer than {} s", REWRITE_TIME.as_secs()),
-        Err(error) => error.to_string(),
+        _ if late => RewriteFault::Slow { seconds: REWRITE_TIME.as_secs() },
+        Err(error) => {
+            let (what, advice) = (error.to_string(), error.advice());
+            RewriteFault::Failed { why: Trouble { what, advice } }
+        }
         Ok(written) => match believed(&written.text, question, earlier) {
             Ok(question) => return Understood { question, rewritten: true, prompt, notice: None },
-            Err(why) => why.to_owned(),
+            Err(why) => why,
         },
     };
-    let taken =
-        if by_words.question == question.trim() { "" } else { ", with words of the one before" };
-    let notice =
-        format!("the question was not rewritten ({why}): it was searched for as typed{taken}");
+    let with_words_before = by_words.question != question.trim();
+    let notice = Notice::NotRewritten { why, with_words_before };
     Understood { prompt, notice: Some(notice), ..by_words }
 }
 
 /// The question in what a model has written, or why there is none.
-fn believed(written: &str, question: &str, earlier: &[Earlier]) -> Result<String, &'static str> {
+fn believed(written: &str, question: &str, earlier: &[Earlier]) -> Result<String, RewriteFault> {
     let line =
-        written.lines().map(str::trim).find(|it| !it.is_empty()).ok_or("it wrote nothing")?;
+        written.lines().map(str::trim).find(|it| !it.is_empty()).ok_or(RewriteFault::Nothing)?;
     let line = ["Question:", "Last question:", "Rewritten question:"]
         .iter()
         .find_map(|it| line.strip_prefix(it))
         .unwrap_or(line);
     let line = line.trim().trim_matches(['"', '“', '”', '*', '`']).trim();
     if line.chars().count() > LONGEST_QUESTION {
-        return Err("it wrote more than a question");
+        return Err(RewriteFault::TooMuch);
     }
     if !line.chars().any(char::is_alphanumeric) || line.contains(char::is_control) {
-        return Err("it wrote no question");
+        return Err(RewriteFault::NoQuestion);
     }
     // A model that wanders off must not take the search with it.
     let mut known = telling_words(question);
@@ -141,7 +142,7 @@ fn believed(written: &str, question: &str, earlier: &[Earlier]) -> Result<String
         known.extend(telling_words(turn.answer.as_deref().unwrap_or_default()));
     }
     if telling_words(line).is_disjoint(&known) && !known.is_empty() {
-        return Err("it wrote about something else");
+        return Err(RewriteFault::SomethingElse);
     }
     Ok(line.to_owned())
 }
@@ -242,17 +243,18 @@ mod tests {
 
     #[test]
     fn a_model_that_fails_costs_nothing_but_its_time() {
-        for (said, words) in [
-            (Err("no connection"), "no connection"),
-            (Ok(" \n"), "wrote nothing"),
-            (Ok("?!"), "no question"),
-            (Ok("Penguins breed on ice."), "something else"),
-            (Ok(Box::leak("mooring ".repeat(99).into_boxed_str()) as &str), "more than a question"),
+        let long = Box::leak("mooring ".repeat(99).into_boxed_str()) as &str;
+        for (said, fault) in [
+            (Err("no connection"), RewriteFault::Failed { why: "no connection".into() }),
+            (Ok(" \n"), RewriteFault::Nothing),
+            (Ok("?!"), RewriteFault::NoQuestion),
+            (Ok("Penguins breed on ice."), RewriteFault::SomethingElse),
+            (Ok(long), RewriteFault::TooMuch),
         ] {
             let understood = rewritten(Parrot(said));
             assert_eq!(understood.question, "And what does it cost? winter mooring start");
-            let notice = understood.notice.expect("a reason");
-            assert!(!understood.rewritten && notice.contains(words), "{notice}");
+            let notice = Notice::NotRewritten { why: fault, with_words_before: true };
+            assert_eq!((understood.rewritten, understood.notice), (false, Some(notice)));
         }
     }
 

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use riddle_catalog::Catalog;
 use riddle_llm::{Endpoint, NO_ANSWER, Remote, RemoteOptions};
-use riddle_types::Generator;
+use riddle_types::{Advice, Generator, Trouble};
 
 use crate::{
     contract::{AskRequest, Error, LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, RemoteLlm, Result},
@@ -39,9 +39,12 @@ pub(crate) fn open(
     }
     let (remote, endpoint) = endpoint_of(request, llm)?;
     if !endpoint.is_local() && !allowed(catalog)?.iter().any(|it| it == endpoint.origin()) {
-        return Err(Error::BadRequest(format!(
-            "{} would be sent your questions and the passages found for them: --preview shows them; allow it once (--allow-endpoint, or in the app)",
-            endpoint.origin()
+        return Err(Error::BadRequest(Trouble::with(
+            format!(
+                "{} would be sent your questions and the passages found for them",
+                endpoint.origin()
+            ),
+            Advice::AllowEndpoint,
         )));
     }
     let mut options = RemoteOptions::new(remote.model.as_str());
@@ -59,14 +62,13 @@ pub(crate) fn endpoint_of<'a>(
     llm: &str,
 ) -> Result<(&'a RemoteLlm, Endpoint)> {
     if llm != LLM_REMOTE {
-        return Err(Error::BadRequest(format!(
-            "{llm:?} can not answer: use --llm {LLM_EXTRACTIVE}, which quotes your files, --llm {LLM_LOCAL}MODEL or --llm {LLM_REMOTE}"
+        return Err(Error::BadRequest(Trouble::with(
+            format!("{llm:?} can not answer"),
+            Advice::ChooseWriter,
         )));
     }
     let Some(remote) = &request.remote else {
-        return Err(Error::BadRequest(
-            "no endpoint is known: give its address and the model's name with --llm-url and --llm-model, or in RIDDLE_LLM_URL and RIDDLE_LLM_MODEL".to_owned(),
-        ));
+        return Err(Error::BadRequest(Trouble::with("no endpoint is known", Advice::GiveEndpoint)));
     };
     Ok((remote, Endpoint::parse(&remote.url).map_err(bad)?))
 }

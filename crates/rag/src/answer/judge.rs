@@ -5,10 +5,10 @@ use std::sync::Arc;
 use riddle_claims::ClaimJudge;
 use riddle_grating::Mode;
 use riddle_models::DEFAULT_RERANKER;
-use riddle_types::Reranker;
+use riddle_types::{NoJudge, Notice, Reranker, Trouble};
 
 use crate::{
-    contract::{Pruning, RerankSettings, Result, SearchHit, SearchRequest},
+    contract::{Error, Pruning, RerankSettings, Result, SearchHit, SearchRequest},
     search::{Assistant, open_engine},
 };
 
@@ -23,14 +23,12 @@ impl Assistant {
         request: &SearchRequest,
         question: &str,
         passages: &[SearchHit],
-    ) -> Result<(ClaimJudge, Option<String>)> {
+    ) -> Result<(ClaimJudge, Option<Notice>)> {
         let embedder = self.embedder.get(&self.config)?;
         match self.claim_reranker(request, question, passages) {
             Ok(reranker) => Ok((ClaimJudge::new(Some(reranker), embedder), None)),
             Err(why) => {
-                let notice = format!(
-                    "the answer's sentences are checked by their words and meaning alone: {why}"
-                );
+                let notice = Notice::CheckedWithoutReranker { why };
                 Ok((ClaimJudge::new(None, embedder), Some(notice)))
             }
         }
@@ -42,33 +40,35 @@ impl Assistant {
         request: &SearchRequest,
         question: &str,
         passages: &[SearchHit],
-    ) -> Result<Arc<dyn Reranker>, String> {
+    ) -> Result<Arc<dyn Reranker>, NoJudge> {
         // Pruned scores are those of a layer on the way.
         let settings = RerankSettings {
             mode: Mode::Off,
             pruning: Pruning::Never,
             ..request.rerank_settings.clone()
         };
-        let opened = self.reranker(request).map_err(|error| error.to_string())?;
-        let Some(opened) = opened else { return Err("no reranker is chosen".to_owned()) };
+        let failed = |error: Error| NoJudge::Failed { why: Trouble::of(&error) };
+        let Some(opened) = self.reranker(request).map_err(failed)? else {
+            return Err(NoJudge::NotChosen);
+        };
         if opened.name != DEFAULT_RERANKER {
-            return Err(format!(
-                "what its scores mean is known of {DEFAULT_RERANKER}, and {} is chosen",
-                opened.engine.model()
-            ));
+            return Err(NoJudge::OtherModel {
+                known: DEFAULT_RERANKER.to_owned(),
+                chosen: opened.engine.model().to_owned(),
+            });
         }
         let texts = passages.iter().map(|it| it.text.as_str());
         if let Some(language) = opened.card.foreign_language(question, texts) {
-            return Err(format!(
-                "{} was trained on {}, and this is in another language ({language})",
-                opened.engine.model(),
-                opened.card.languages.join(", ")
-            ));
+            return Err(NoJudge::Language {
+                model: opened.engine.model().to_owned(),
+                languages: opened.card.languages.clone(),
+                language,
+            });
         }
         if opened.settings.mode == Mode::Off {
             return Ok(opened.engine);
         }
         let engine = open_engine(&self.config, &opened.name, &settings, 1, false);
-        Ok(Arc::new(engine.map_err(|error| error.to_string())?))
+        Ok(Arc::new(engine.map_err(failed)?))
     }
 }

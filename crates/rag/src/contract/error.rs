@@ -1,18 +1,18 @@
-//! What can go wrong above the stages, in words that say what to do.
+//! What can go wrong above the stages. What can be done about it is [`Advice`], which the tops put into words.
 
 use std::path::{Path, PathBuf};
 
-use riddle_types::StageError;
+use riddle_types::{Advice, Advised, StageError, Trouble};
 
 /// Result of the façade.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error of the façade; every message says what to do.
+/// An error of the façade; [`advice`](Advised::advice) is what to do about it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// Nothing was indexed under this home.
-    #[error("nothing is indexed in {}: run `riddle index FOLDER` first", home.display())]
+    #[error("nothing is indexed in {}", home.display())]
     NothingIndexed {
         /// The home folder.
         home: PathBuf,
@@ -22,22 +22,17 @@ pub enum Error {
     BadRoot {
         /// The path as given.
         path: PathBuf,
-        /// What is wrong with it, and what to do.
-        why: String,
+        /// What is wrong with it.
+        why: Trouble,
     },
     /// No such model.
-    #[error(
-        "no model named {name:?} is installed: `riddle models list` shows what there is, `riddle models pull {name}` fetches it"
-    )]
+    #[error("no model named {name:?} is installed")]
     NoModel {
         /// The name as given.
         name: String,
     },
     /// A path where no model is.
-    #[error(
-        "{} is no model's folder, which holds config.json, tokenizer.json and weights: give such a folder, or the name of a model (`riddle models list`)",
-        path.display()
-    )]
+    #[error("{} is no model's folder, which holds config.json, tokenizer.json and weights", path.display())]
     NoModelAt {
         /// The path as given.
         path: PathBuf,
@@ -52,7 +47,7 @@ pub enum Error {
     },
     /// The request makes no sense.
     #[error("{0}")]
-    BadRequest(String),
+    BadRequest(Trouble),
     /// A file or folder of the home.
     #[error("{}: {source}", path.display())]
     Io {
@@ -99,8 +94,30 @@ impl Error {
         matches!(self, Error::Catalog(riddle_catalog::Error::Locked { .. }))
     }
 
+    /// A request that makes no sense because of another error.
+    pub(crate) fn bad<E: Advised + std::fmt::Display>(error: E) -> Error {
+        Error::BadRequest(Trouble::of(&error))
+    }
+
     /// Wraps a seam's error with the stage's name.
     pub(crate) fn stage(stage: &'static str) -> impl Fn(StageError) -> Error {
         move |source| Error::Stage { stage, source }
+    }
+}
+
+impl Advised for Error {
+    fn advice(&self) -> Option<Advice> {
+        match self {
+            Error::NothingIndexed { .. } => Some(Advice::AddFolder),
+            Error::NoModel { name } => Some(Advice::FindModel { name: name.clone() }),
+            Error::NoModelAt { .. } => Some(Advice::GiveModel),
+            Error::BadRoot { why, .. } | Error::BadRequest(why) => why.advice.clone(),
+            Error::BadModel { source, .. } | Error::Stage { source, .. } => source.advice(),
+            Error::Catalog(error) => error.advice(),
+            Error::Retrieval(error) => error.advice(),
+            Error::Models(error) => error.advice(),
+            Error::Watch(error) => error.advice(),
+            Error::Io { .. } => None,
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Who may write an answer: names, and what is said of each.
 
 use riddle_llm::Sampling;
+use riddle_types::Trouble;
 
 /// Name of the generator that quotes.
 pub const LLM_EXTRACTIVE: &str = "extractive";
@@ -64,6 +65,6 @@ pub enum KeyState {
     None,
     /// The system's secret store keeps one.
     Kept,
-    /// Nobody knows: the secret store can not be asked. Why, and what works instead.
-    Unknown(String),
+    /// Nobody knows: the secret store can not be asked, for this reason.
+    Unknown(Trouble),
 }

@@ -5,12 +5,14 @@
 mod error;
 mod events;
 mod llm;
+mod notice;
 mod request;
 mod response;
 
 pub use error::{Error, Result};
 pub use events::IndexEvent;
 pub use llm::{EndpointInfo, KeyState, LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, LocalLlm, RemoteLlm};
+pub use notice::{NoAnswer, Problem};
 pub use request::{
     AskRequest, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier, Pruning, RerankChoice, RerankDocument,
     RerankRequest, RerankSettings, SearchRequest, StatusRequest,

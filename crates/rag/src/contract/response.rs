@@ -1,13 +1,17 @@
 //! What comes back: plain data.
 //!
-//! The responses serialize to the shapes that `riddle … --json` promises; stage times and memory are
-//! added by the tops, which own the measuring.
+//! The responses serialize to the shapes that `riddle … --json` promises, but for notices, reasons and problems: these
+//! are put into words by the tops, which also add stage times and memory, because they own the measuring.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
 use riddle_claims::Support;
-use riddle_types::{FileState, GenerationStats, LayerEvent, Location, MemoryPlan, RankTrace};
+use riddle_types::{
+    FileState, GenerationStats, LayerEvent, Location, MemoryPlan, Notice, RankTrace,
+};
 use serde::Serialize;
+
+use super::notice::{NoAnswer, Problem};
 
 /// Which order the hits are in; said plainly with every answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -83,7 +87,7 @@ pub struct SearchResponse {
     /// Which order they are in.
     pub order: Order,
     /// What the user should know: a blind retriever, an index that is behind, a reranker left off.
-    pub notices: Vec<String>,
+    pub notices: Vec<Notice>,
     /// How fresh the index is.
     pub index: IndexFreshness,
     /// Bytes of model weights in memory: embedder and reranker.
@@ -127,7 +131,7 @@ pub struct AskResponse {
     pub answer: Option<String>,
     /// Why there is no answer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+    pub reason: Option<NoAnswer>,
     /// The sources, in the order of their numbers.
     pub citations: Vec<Citation>,
     /// Each sentence checked.
@@ -146,7 +150,7 @@ pub struct AskResponse {
     /// Order of the passages it was written from.
     pub order: Order,
     /// What the user should know.
-    pub notices: Vec<String>,
+    pub notices: Vec<Notice>,
     /// How fresh the index is.
     pub index: IndexFreshness,
     /// Files that were not searched, by state: pending, failed, scans and so on.
@@ -190,7 +194,7 @@ pub struct IndexReport {
     /// Folders that are missing or could not be read, with the reason; nothing below them was removed.
     pub unreachable: Vec<(PathBuf, String)>,
     /// What the user should know.
-    pub notices: Vec<String>,
+    pub notices: Vec<Notice>,
     /// Seconds the run took.
     pub seconds: f64,
     /// Whether the run was stopped before it was done; the rest waits in the queue.
@@ -277,8 +281,8 @@ pub struct Status {
     pub reranker: Option<String>,
     /// Installed models.
     pub models: Vec<ModelStatus>,
-    /// Problems found, with what to do; empty is good.
-    pub problems: Vec<String>,
+    /// Problems found; empty is good.
+    pub problems: Vec<Problem>,
     /// The ledger, when asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<Vec<FileStatus>>,

@@ -94,18 +94,11 @@ pub(crate) fn open_dir(config: &Config, dir: &Path) -> Result<Arc<dyn Embedder>>
     }
     let options = EncoderOptions { threads: config.threads, ..EncoderOptions::default() };
     let embedder = riddle_embedding::open(dir, options)
-        .map_err(|error| Error::BadModel { dir: dir.to_path_buf(), source: Box::new(error) })?;
+        .map_err(|error| Error::BadModel { dir: dir.to_path_buf(), source: error.into() })?;
     let embedder: Arc<dyn Embedder> = Arc::from(embedder);
     shared.retain(|_, it| it.strong_count() > 0);
     shared.insert(dir.to_path_buf(), Arc::downgrade(&embedder));
     Ok(embedder)
-}
-
-/// What to tell when vectors are missing.
-pub(crate) fn missing_notice(name: &str) -> String {
-    format!(
-        "no embedding model: only keywords are searched; `riddle models pull {name}` and then `riddle index` add search by meaning"
-    )
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use riddle_catalog::Catalog;
 use riddle_llm::Endpoint;
+use riddle_types::Trouble;
 
 use crate::contract::{EndpointInfo, Error, KeyState, Result};
 
@@ -32,7 +33,7 @@ pub(crate) fn key_state(address: &str) -> Result<KeyState> {
     Ok(match riddle_llm::has_key(&Endpoint::parse(address).map_err(bad)?) {
         Ok(true) => KeyState::Kept,
         Ok(false) => KeyState::None,
-        Err(error) => KeyState::Unknown(error.to_string()),
+        Err(error) => KeyState::Unknown(Trouble::of(&error)),
     })
 }
 
@@ -69,5 +70,5 @@ pub(crate) fn allow(catalog: &Catalog, address: &str, may: bool) -> Result<Strin
 }
 
 pub(crate) fn bad(error: riddle_llm::Error) -> Error {
-    Error::BadRequest(error.to_string())
+    Error::bad(error)
 }

@@ -58,7 +58,7 @@ fn pack(model: &InstalledModel) -> Result<()> {
         return Ok(());
     }
     convert(&model.dir, Some(StorePrecision::Int8), &model.dir, &mut |_| {})
-        .map_err(|error| Error::BadModel { dir: model.dir.clone(), source: Box::new(error) })?;
+        .map_err(|error| Error::BadModel { dir: model.dir.clone(), source: error.into() })?;
     Ok(())
 }
 
@@ -90,7 +90,7 @@ pub fn convert_model(
         fs::create_dir_all(target).map_err(fail)?;
     }
     let summary = convert(&dir, dtype, target, progress)
-        .map_err(|error| Error::BadModel { dir: dir.clone(), source: Box::new(error) })?;
+        .map_err(|error| Error::BadModel { dir: dir.clone(), source: error.into() })?;
     if target != dir {
         // A store is a model only beside its configuration and tokenizer.
         for file in BESIDE_WEIGHTS {
@@ -135,7 +135,7 @@ pub struct Converted {
 pub fn count_weights(config: &Config, name: &str) -> Result<WeightCount> {
     let dir = config.model_dir(name)?;
     riddle_grating::count_weights(&dir)
-        .map_err(|error| Error::BadModel { dir, source: Box::new(error) })
+        .map_err(|error| Error::BadModel { dir, source: error.into() })
 }
 
 /// Compares the store in a model's folder with its checksums; `false` when there is none.
@@ -143,5 +143,5 @@ pub fn count_weights(config: &Config, name: &str) -> Result<WeightCount> {
 /// # Errors
 /// The first part that does not match.
 pub fn verify_store(dir: &Path) -> Result<bool> {
-    verify(dir).map_err(|error| Error::BadModel { dir: dir.to_path_buf(), source: Box::new(error) })
+    verify(dir).map_err(|error| Error::BadModel { dir: dir.to_path_buf(), source: error.into() })
 }

@@ -7,7 +7,9 @@ use std::{
 };
 
 use riddle_llm::{Local, LocalOptions};
-use riddle_types::{Generation, GenerationRequest, Generator, Message, StageError};
+use riddle_types::{
+    Advice, Generation, GenerationRequest, Generator, Message, StageError, Trouble,
+};
 
 use super::config::Config;
 use crate::contract::{Error, LLM_LOCAL, LocalLlm, Result};
@@ -36,7 +38,7 @@ impl LocalSlot {
         settings: LocalLlm,
     ) -> Result<Box<dyn Generator>> {
         let path = file_of(config, name)?;
-        settings.sampling.check().map_err(|error| Error::BadRequest(error.to_string()))?;
+        settings.sampling.check().map_err(Error::bad)?;
         let shown = match path.file_stem() {
             Some(stem) if name.ends_with(".gguf") => stem.to_string_lossy().into_owned(),
             _ => name.to_owned(),
@@ -134,19 +136,18 @@ impl Generator for Lazy {
 
 /// The file of an installed model, or of a path.
 fn file_of(config: &Config, name: &str) -> Result<PathBuf> {
-    let bad = |why: String| Error::BadRequest(why);
+    let bad = |why: String| Error::BadRequest(why.into());
+    let advised = |why: String, advice| Error::BadRequest(Trouble::with(why, advice));
     let path = Path::new(name);
     if is_gguf(path) && path.is_file() {
         return Ok(path.to_path_buf());
     }
     // A name of the store has neither.
     if is_gguf(path) || path.components().count() > 1 {
-        return Err(bad(match path.is_dir() {
-            true => format!(
-                "{name} is a folder: give the GGUF file in it, or import it (riddle models import)"
-            ),
-            false => format!("{name}: there is no such GGUF file"),
-        }));
+        return Err(match path.is_dir() {
+            true => advised(format!("{name} is a folder"), Advice::GiveModelFile),
+            false => bad(format!("{name}: there is no such GGUF file")),
+        });
     }
     let dir = config.model_dir(name)?;
     let entries =
@@ -156,12 +157,11 @@ fn file_of(config: &Config, name: &str) -> Result<PathBuf> {
     files.sort();
     match files.len() {
         1 => Ok(files.remove(0)),
-        0 => Err(bad(format!(
-            "{name} is no language model that runs here: a GGUF file is needed (riddle models list)"
-        ))),
-        _ => Err(bad(format!(
-            "{name} has several GGUF files: import one of them alone, or name it with --llm local:FILE"
-        ))),
+        0 => Err(advised(
+            format!("{name} is no language model that runs here: a GGUF file is needed"),
+            Advice::ListModels,
+        )),
+        _ => Err(advised(format!("{name} has several GGUF files"), Advice::ChooseModelFile)),
     }
 }
 

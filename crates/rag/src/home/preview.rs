@@ -57,7 +57,7 @@ pub fn show(records: &Records, passage: &Passage) -> Result<(Shown, bool)> {
                 true,
             ));
         }
-        Err(Error::BadRequest(why)) => return Ok((Shown::Unavailable(why), true)),
+        Err(Error::BadRequest(why)) => return Ok((Shown::Unavailable(why.what), true)),
         Err(error) => return Err(error),
     };
     let changed = modified(&path).is_some_and(|it| it != record.modified);

@@ -168,7 +168,7 @@ impl Records {
     /// # Errors
     /// A folder that is not there, or that stays marked because of one above it; when the catalog can not be written.
     pub fn confine(&self, path: &Path, confined: bool) -> Result<PathBuf> {
-        let bad = |why: String| Error::BadRequest(format!("{}: {why}", path.display()));
+        let bad = |why: String| Error::BadRequest(format!("{}: {why}", path.display()).into());
         // A mark can be taken from a folder that is gone; one on a wrong name would protect nothing.
         let folder = match path.canonicalize() {
             Ok(folder) if folder.is_dir() => folder,
@@ -285,7 +285,7 @@ impl Records {
     /// As there.
     pub fn path_of(&self, file: FileId) -> Result<PathBuf> {
         let Some((record, _, root)) = self.catalog.file(file)? else {
-            return Err(Error::BadRequest("the file is no longer in the ledger".to_owned()));
+            return Err(Error::BadRequest("the file is no longer in the ledger".into()));
         };
         inside(&root, &record.path)
     }
@@ -313,9 +313,10 @@ impl Records {
     pub fn set_rules(&self, rules: &[Rule]) -> Result<()> {
         for rule in rules {
             Pattern::new(Path::new("/"), &rule.pattern)
-                .map_err(|why| Error::BadRequest(format!("{:?}: {why}", rule.pattern)))?;
+                .map_err(|why| Error::BadRequest(format!("{:?}: {why}", rule.pattern).into()))?;
         }
-        let text = serde_json::to_string(rules).map_err(|it| Error::BadRequest(it.to_string()))?;
+        let text =
+            serde_json::to_string(rules).map_err(|it| Error::BadRequest(it.to_string().into()))?;
         self.set_setting(RULES_SETTING, Some(&text))
     }
 
@@ -325,11 +326,11 @@ impl Records {
     /// When the file is gone, or has a name that no pattern can hold.
     pub fn rule_for(&self, file: FileId) -> Result<Rule> {
         let Some((record, root, folder)) = self.catalog.file(file)? else {
-            return Err(Error::BadRequest("the file is no longer in the ledger".to_owned()));
+            return Err(Error::BadRequest("the file is no longer in the ledger".into()));
         };
         let relative = record.path.strip_prefix(&folder).unwrap_or(&record.path);
         let pattern = Pattern::of_file(relative).ok_or_else(|| {
-            Error::BadRequest("no rule can name this file: exclude its folder".to_owned())
+            Error::BadRequest("no rule can name this file: exclude its folder".into())
         })?;
         Ok(Rule { root: Some(root.0), pattern })
     }
@@ -346,7 +347,8 @@ impl Records {
             if rule.root.is_some_and(|it| it != folder.id.0) {
                 continue;
             }
-            let pattern = Pattern::new(&folder.path, &rule.pattern).map_err(Error::BadRequest)?;
+            let pattern = Pattern::new(&folder.path, &rule.pattern)
+                .map_err(|why| Error::BadRequest(why.into()))?;
             let page = FilePage {
                 states: vec![FileState::Indexed, FileState::Pending],
                 root: Some(folder.id),
@@ -404,7 +406,7 @@ impl Records {
 pub(crate) fn rules(catalog: &Catalog) -> Result<Vec<Rule>> {
     let text = catalog.setting(RULES_SETTING)?.unwrap_or_else(|| "[]".to_owned());
     serde_json::from_str(&text)
-        .map_err(|error| Error::BadRequest(format!("the rules can not be read: {error}")))
+        .map_err(|error| Error::BadRequest(format!("the rules can not be read: {error}").into()))
 }
 
 /// `path` with links followed, if it is there and below `root`.
@@ -416,10 +418,9 @@ fn inside(root: &Path, path: &Path) -> Result<PathBuf> {
     let real = path.canonicalize().map_err(io(path))?;
     let root = root.canonicalize().map_err(io(root))?;
     if !real.starts_with(&root) || !real.is_file() {
-        return Err(Error::BadRequest(format!(
-            "{} leads out of its folder now: it is not opened",
-            path.display()
-        )));
+        return Err(Error::BadRequest(
+            format!("{} leads out of its folder now: it is not opened", path.display()).into(),
+        ));
     }
     Ok(real)
 }

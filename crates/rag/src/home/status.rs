@@ -6,11 +6,11 @@ use riddle_catalog::{ActiveEmbedder, Catalog};
 
 use super::{
     config::Config,
-    embedder, indexes,
+    indexes,
     settings::{AS_OF_SETTING, configured_reranker, wanted_embedder},
 };
 use crate::contract::{
-    FileStatus, IndexFreshness, ModelStatus, Result, RootStatus, Status, StatusRequest,
+    FileStatus, IndexFreshness, ModelStatus, Problem, Result, RootStatus, Status, StatusRequest,
 };
 
 /// Files per state.
@@ -62,7 +62,8 @@ pub(crate) fn status(config: &Config, catalog: &Catalog, request: StatusRequest)
     let mut problems = problems(config, catalog, active.as_ref(), &wanted)?;
     let mut fingerprint = None;
     if request.check {
-        problems.splice(0..0, catalog.check()?);
+        let troubles = catalog.check()?.into_iter();
+        problems.splice(0..0, troubles.map(|trouble| Problem::Catalog { trouble }));
         fingerprint = Some(catalog.fingerprint()?);
     }
     Ok(Status {
@@ -87,28 +88,28 @@ pub(crate) fn status(config: &Config, catalog: &Catalog, request: StatusRequest)
     })
 }
 
-/// What is wrong, in words that say what to do.
+/// What is wrong.
 fn problems(
     config: &Config,
     catalog: &Catalog,
     active: Option<&ActiveEmbedder>,
     wanted: &str,
-) -> Result<Vec<String>> {
+) -> Result<Vec<Problem>> {
     let mut problems = Vec::new();
     let last = catalog.last_seq()?;
     if catalog.chunk_count()? > 0 {
         if indexes::keyword_seq(config) != Some(last) {
-            problems.push("the keyword index is behind: run `riddle index`".to_owned());
+            problems.push(Problem::KeywordIndexBehind);
         }
         match active {
             Some(active) if indexes::vector_seq(config, &active.id) != Some(last) => {
-                problems.push("the vector index is behind: run `riddle index`".to_owned());
+                problems.push(Problem::VectorIndexBehind);
             }
             Some(active) if catalog.count_without_vector(&active.id)? > 0 => {
-                problems.push("some passages have no vector yet: run `riddle index`".to_owned());
+                problems.push(Problem::VectorsMissing);
             }
             Some(_) => {}
-            None => problems.push(embedder::missing_notice(wanted)),
+            None => problems.push(Problem::NoEmbedder { name: wanted.to_owned() }),
         }
     }
     Ok(problems)

@@ -13,16 +13,14 @@ use std::{
 
 use riddle_catalog::{Catalog, FileId, FileOutcome, HomeLock, NewChunk, Root};
 use riddle_ingest::{Limits, ParserPool};
-use riddle_types::{Chunk, Embedder, FileKind, FileState, Location};
+use riddle_types::{Advice, Chunk, Embedder, FileKind, FileState, Location, Notice, Trouble};
 use riddle_watch::{ScanOptions, WatchEvent, Watcher, scan};
 
 use super::{derived, foreground::Background, pipeline::Pipeline, read::text_hash};
 use crate::{
     contract::{Error, IndexEvent, IndexReport, Result},
     home::{
-        Config,
-        embedder::{self, missing_notice},
-        rules,
+        Config, embedder, rules,
         settings::{
             AS_OF_SETTING, EMBEDDED_WITH, EMBEDDED_WITH_ID, EMBEDDED_WITH_WEIGHTS,
             EMBEDDER_SETTING, NO_RERANKER, RERANKER_SETTING, wanted_embedder,
@@ -81,7 +79,7 @@ impl Library {
     /// # Errors
     /// A path that is missing, no folder, unreadable, or nested with another one.
     pub fn add_root(&mut self, path: &Path) -> Result<()> {
-        let bad = |why: String| Error::BadRoot { path: path.to_path_buf(), why };
+        let bad = |why: String| Error::BadRoot { path: path.to_path_buf(), why: why.into() };
         let absolute = path.canonicalize().map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => {
                 bad("there is no such folder: check the spelling".to_owned())
@@ -112,7 +110,7 @@ impl Library {
         let root =
             self.catalog.roots()?.into_iter().find(|it| it.path == absolute || it.path == path);
         let Some(root) = root else {
-            let why = "it is not indexed: `riddle status` lists the folders that are".to_owned();
+            let why = Trouble::with("it is not indexed", Advice::ListFolders);
             return Err(Error::BadRoot { path: path.to_path_buf(), why });
         };
         self.catalog.remove_root(root.id)?;
@@ -298,7 +296,7 @@ impl Library {
             return Ok(());
         }
         if !self.introduce(&wanted)? {
-            report.notices.push(missing_notice(&wanted));
+            report.notices.push(Notice::NoEmbedder { name: wanted });
         }
         Ok(())
     }
@@ -333,11 +331,14 @@ impl Library {
         let watcher = Watcher::start(&paths, DEBOUNCE, sender)?;
         let mut report = self.update(observer, stop)?;
         report.notices.extend(watcher.unwatched().iter().map(|(path, why)| {
-            format!("{} is only looked at every ten minutes: {why}", path.display())
+            Notice::FolderNotWatched { folder: path.clone(), why: why.clone() }
         }));
-        report.notices.extend(watcher.polled().iter().map(|(path, why)| {
-            format!("{} is looked at from time to time instead of watched: {why}", path.display())
-        }));
+        report.notices.extend(
+            watcher
+                .polled()
+                .iter()
+                .map(|(path, why)| Notice::FolderPolled { folder: path.clone(), why: why.clone() }),
+        );
         // While nothing happens no model is kept: it is opened again when there is work for it.
         self.embedder = None;
         observer(IndexEvent::Watching);

@@ -6,7 +6,7 @@ use riddle_grating::{
     Calibration, CalibrationOptions, ClusterPruning, Guarantee, Measured, Meets, Mode,
     PruningPolicy, Trace, TraceRecorder, calibrate as learn, evaluate,
 };
-use serde::Serialize;
+use riddle_types::{Advised as _, Trouble};
 
 use super::{
     calibration::{file, fingerprint, keep},
@@ -46,8 +46,7 @@ pub fn calibrate(
     let Some((name, traces)) = record(config, model, settings, requests, progress)? else {
         return Ok(None);
     };
-    let calibration = learn(&name, &fingerprint, &traces, options)
-        .map_err(|error| Error::BadRequest(error.to_string()))?;
+    let calibration = learn(&name, &fingerprint, &traces, options).map_err(Error::bad)?;
     let file = file(config, &fingerprint);
     keep(&file, &calibration)?;
     Ok(Some(Calibrated { calibration, file }))
@@ -74,7 +73,10 @@ fn record(
         }
         let texts: Vec<&str> = request.documents.iter().map(|it| it.text()).collect();
         let mut recorder = TraceRecorder::default();
-        let failed = |error| Error::BadRequest(format!("request {}: {error}", number + 1));
+        let failed = |error: riddle_grating::Error| {
+            let what = format!("request {}: {error}", number + 1);
+            Error::BadRequest(Trouble { what, advice: error.advice() })
+        };
         let prior = request.prior(&card, settings);
         engine.run_with_prior(&request.query, &texts, &prior, 1, &mut recorder).map_err(failed)?;
         traces.push(recorder.into_trace(engine.num_layers(), None));
@@ -83,14 +85,14 @@ fn record(
 }
 
 /// What a calibration's promise is worth on requests that it has not seen.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct CheckedPromise {
     /// What pruning may change.
     pub mode: Mode,
     /// Size of the result.
     pub top_k: usize,
-    /// What was asked for, as on the command line.
-    pub asked: String,
+    /// What was asked for.
+    pub asked: Pruning,
     /// What happened on the new requests; `None` where the calibration can not promise it.
     pub measured: Option<Measured>,
 }
@@ -123,10 +125,10 @@ pub fn check_calibration(
         let probability = 1.0 - precision;
         let bounded = table.bounded.policy_for(probability, Guarantee::Result);
         let asked = [
-            (format!("--precision {precision}"), clusters(Meets::Mean)),
-            (format!("--precision {precision} --confident"), clusters(Meets::Bound)),
+            (Pruning::Precision { precision, meets: Meets::Mean }, clusters(Meets::Mean)),
+            (Pruning::Precision { precision, meets: Meets::Bound }, clusters(Meets::Bound)),
             (
-                format!("--error-probability {probability:.3}"),
+                Pruning::ErrorProbability { probability, guarantee: Guarantee::Result },
                 bounded.map(|it| Box::new(it) as Box<dyn PruningPolicy>),
             ),
         ];
@@ -134,7 +136,7 @@ pub fn check_calibration(
             let measured = policy
                 .map(|policy| evaluate(&traces, &*policy, mode, top_k))
                 .transpose()
-                .map_err(|error| Error::BadRequest(error.to_string()))?;
+                .map_err(Error::bad)?;
             promises.push(CheckedPromise { mode, top_k, asked, measured });
         }
     }

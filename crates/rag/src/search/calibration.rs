@@ -12,6 +12,7 @@ use std::{
 use riddle_grating::{
     BoundedError, CALIBRATION_VERSION, Calibration, ClusterPruning, Mode, NeverPrune, PruningPolicy,
 };
+use riddle_types::{Advice, Trouble};
 
 use crate::{
     contract::{Error, Pruning, RerankSettings, Result},
@@ -52,10 +53,8 @@ pub fn calibration(config: &Config, model: &str) -> Result<Option<Calibration>> 
         Err(source) => return Err(Error::Io { path, source }),
     };
     let broken = |why: String| {
-        Error::BadRequest(format!(
-            "{}: {why}: make it again with `riddle models calibrate {model} --requests FILE`",
-            path.display()
-        ))
+        let advice = Advice::CalibrateModel { model: model.to_owned() };
+        Error::BadRequest(Trouble::with(format!("{}: {why}", path.display()), advice))
     };
     // The version first: another one may have other fields.
     let value: serde_json::Value =
@@ -78,12 +77,12 @@ pub(crate) fn policy(
     settings: &RerankSettings,
     top_k: usize,
 ) -> Result<Box<dyn PruningPolicy>> {
-    let bad = |why: String| Err(Error::BadRequest(why));
+    let bad = |why: String| Err(Error::BadRequest(why.into()));
     match settings.pruning {
-        Pruning::Never if settings.mode != Mode::Off => bad(format!(
-            "mode {} prunes: say how much with --threshold, --precision or --error-probability, or use --mode off",
-            settings.mode
-        )),
+        Pruning::Never if settings.mode != Mode::Off => Err(Error::BadRequest(Trouble::with(
+            format!("mode {} prunes", settings.mode),
+            Advice::ChoosePruning,
+        ))),
         Pruning::Never => Ok(Box::new(NeverPrune)),
         Pruning::Threshold(threshold) => {
             if !(threshold.is_finite() && threshold >= 0.0) {
@@ -91,10 +90,9 @@ pub(crate) fn policy(
             }
             Ok(Box::new(ClusterPruning::new(threshold)))
         }
-        _ if settings.mode == Mode::Off => bad(
-            "mode off prunes nobody: add --mode set or --mode order to say what pruning may change"
-                .to_owned(),
-        ),
+        _ if settings.mode == Mode::Off => {
+            Err(Error::BadRequest(Trouble::with("mode off prunes nobody", Advice::ChooseMode)))
+        }
         Pruning::Precision { .. } | Pruning::ErrorProbability { .. } => {
             calibrated(config, model, settings, top_k)
         }
@@ -108,10 +106,10 @@ fn calibrated(
     top_k: usize,
 ) -> Result<Box<dyn PruningPolicy>> {
     let mode = settings.mode;
-    let how = format!("`riddle models calibrate {model} --requests FILE`");
     let Some(calibration) = calibration(config, model)? else {
-        return Err(Error::BadRequest(format!(
-            "{model} has no calibration that tells how to prune it: {how} makes one, --threshold does without"
+        return Err(Error::BadRequest(Trouble::with(
+            format!("{model} has no calibration that tells how to prune it"),
+            Advice::CalibrateOrThreshold { model: model.to_owned() },
         )));
     };
     let Some(table) = calibration.table(mode, top_k) else {
@@ -120,9 +118,12 @@ fn calibrated(
             .iter()
             .map(|it| format!("mode {} top {}", it.mode, it.top_k))
             .collect();
-        return Err(Error::BadRequest(format!(
-            "the calibration of {model} is for {}, not for mode {mode} top {top_k}: ask for one of those results, or make another with {how} --top-k {top_k}",
-            made.join(", ")
+        return Err(Error::BadRequest(Trouble::with(
+            format!(
+                "the calibration of {model} is for {}, not for mode {mode} top {top_k}",
+                made.join(", ")
+            ),
+            Advice::CalibrateFor { model: model.to_owned(), top_k },
         )));
     };
     let wanted = match settings.pruning {
@@ -142,9 +143,12 @@ fn calibrated(
         }
         Pruning::Never | Pruning::Threshold(_) => return Ok(Box::new(NeverPrune)),
     };
-    Err(Error::BadRequest(format!(
-        "{wanted} in mode {mode} top {top_k} on the {} requests that {model} was calibrated with: ask for less, calibrate with more requests, or use --mode off",
-        calibration.queries
+    Err(Error::BadRequest(Trouble::with(
+        format!(
+            "{wanted} in mode {mode} top {top_k} on the {} requests that {model} was calibrated with",
+            calibration.queries
+        ),
+        Advice::AskForLess,
     )))
 }
 
@@ -223,6 +227,7 @@ fn hash_file(path: &Path, hash: &mut blake3::Hasher) -> std::io::Result<()> {
 mod tests {
     use std::fs;
 
+    use riddle_types::Advised as _;
     use tempfile::TempDir;
 
     use super::*;
@@ -267,15 +272,18 @@ mod tests {
             let settings = RerankSettings { mode, pruning, ..RerankSettings::default() };
             match policy(&config, name, &settings, top_k) {
                 Ok(_) => "a policy".to_owned(),
-                Err(error) => error.to_string(),
+                Err(error) => match error.advice() {
+                    Some(advice) => format!("{error}: {advice:?}"),
+                    None => error.to_string(),
+                },
             }
         };
         let precision =
             |precision| Pruning::Precision { precision, meets: riddle_grating::Meets::Mean };
-        assert!(told(Mode::Set, Pruning::Never, 10).contains("--threshold"));
+        assert!(told(Mode::Set, Pruning::Never, 10).contains("ChoosePruning"));
         assert!(told(Mode::Set, Pruning::Threshold(f32::NAN), 10).contains("NaN"));
-        assert!(told(Mode::Off, precision(0.9), 10).contains("--mode set"));
-        assert!(told(Mode::Set, precision(0.9), 10).contains("models calibrate"));
+        assert!(told(Mode::Off, precision(0.9), 10).contains("ChooseMode"));
+        assert!(told(Mode::Set, precision(0.9), 10).contains("CalibrateOrThreshold"));
         let fingerprint = fingerprint(model.path()).expect("a fingerprint");
         let path = file(&config, &fingerprint);
         fs::create_dir(path.parent().expect("a folder")).expect("made");
@@ -286,7 +294,7 @@ mod tests {
         ] {
             fs::write(&path, text).expect("written");
             let told = told(Mode::Set, precision(0.9), 10);
-            assert!(told.contains(word) && told.contains("calibrate"), "{told}");
+            assert!(told.contains(word) && told.contains("CalibrateModel"), "{told}");
         }
         assert_eq!(told(Mode::Set, Pruning::Threshold(0.3), 10), "a policy");
         // One that came with the model counts where the home has none.

@@ -7,7 +7,7 @@ use riddle_models::embedder_languages;
 use riddle_retrieval::{
     CosineScale, Evidence, Fused, RRF_K, RankedList, fuse, keyword_shares, order_by_score,
 };
-use riddle_types::{ChunkId, EmbedRole, FileKind, Hit, Query, RankTrace, Retriever as _};
+use riddle_types::{ChunkId, EmbedRole, FileKind, Hit, Notice, Query, RankTrace, Retriever as _};
 
 use super::{
     card::{embedder_name, foreign_language},
@@ -25,9 +25,6 @@ use crate::{
 /// Longest query that is embedded and reranked, in characters; what follows is a pasted document.
 const MAX_QUERY_CHARS: usize = 20_000;
 
-/// What is said with a search of an index in which there is nothing.
-pub const NOTHING_YET: &str = "there is nothing in the index yet: `riddle index FOLDER` reads a folder, `riddle status` says what it found";
-
 /// What retrieval and fusion found for a query.
 #[derive(Debug, Clone)]
 pub struct Found {
@@ -39,7 +36,7 @@ pub struct Found {
     /// What retrieval knows of each of `fused`.
     pub(super) evidence: Vec<Evidence>,
     order: Order,
-    notices: Vec<String>,
+    notices: Vec<Notice>,
     index: IndexFreshness,
     resident_weight_bytes: u64,
     /// Identity of the embedder and the query's vector, where meaning was searched.
@@ -112,7 +109,7 @@ impl Assistant {
         let text = request.query.trim();
         if text.is_empty() {
             return Err(Error::BadRequest(
-                "the query is empty: type what you are looking for".to_owned(),
+                "the query is empty: type what you are looking for".into(),
             ));
         }
         let end = text.char_indices().nth(MAX_QUERY_CHARS).map_or(text.len(), |(at, _)| at);
@@ -120,14 +117,15 @@ impl Assistant {
             self.retrieve(&text[..end], request)?;
         let mut notices = self.notices.clone();
         if fused.is_empty() && self.catalog.chunk_count()? == 0 {
-            notices.push(NOTHING_YET.to_owned());
+            notices.push(Notice::NothingIndexedYet);
         }
         if let (Some((embedder, _)), Some(language)) = (&vector, &foreign) {
             let name = embedder_name(embedder);
-            notices.push(format!(
-                "keywords decide: {name} reads {}, and this is in another language ({language})",
-                embedder_languages(name).join(", ")
-            ));
+            notices.push(Notice::KeywordsDecide {
+                model: name.to_owned(),
+                languages: embedder_languages(name).iter().map(|&it| it.to_owned()).collect(),
+                language: language.clone(),
+            });
         }
         let by_meaning = !dense.is_empty() || (self.vector.is_some() && self.embedder.is_used());
         Ok(Found {
@@ -193,7 +191,7 @@ impl Assistant {
             });
             let dense = self.by_vector(&query, request, vector_limit);
             let keyword = by_keyword.join().unwrap_or_else(|_| {
-                Err(Error::BadRequest("the keyword search failed: this is a bug".to_owned()))
+                Err(Error::BadRequest("the keyword search failed: this is a bug".into()))
             });
             (keyword, dense)
         });

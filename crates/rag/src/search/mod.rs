@@ -14,7 +14,7 @@ mod settle;
 pub use calibrate::{Calibrated, CheckedPromise, calibrate, check_calibration};
 pub use calibration::{calibration, fingerprint};
 pub use excerpt::{Marked, excerpt, marked};
-pub use find::{Found, FoundCandidate, NOTHING_YET};
+pub use find::{Found, FoundCandidate};
 pub use reader::Assistant;
 pub use replay::{ReplayDetail, replay_detail};
 pub(crate) use rerank::open_engine;

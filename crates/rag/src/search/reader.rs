@@ -8,7 +8,7 @@ use std::{
 use riddle_catalog::{Catalog, ChunkRecord};
 use riddle_grating::Engine;
 use riddle_retrieval::{KeywordReader, VectorReader};
-use riddle_types::ChunkId;
+use riddle_types::{ChunkId, Notice, Trouble};
 
 use super::{card::RerankerCard, rerank::open_engine};
 use crate::{
@@ -33,7 +33,7 @@ pub struct Assistant {
     /// The last reranker used stays open, with the settings it was opened with.
     engine: Mutex<Option<OpenEngine>>,
     pub(crate) local: LocalSlot,
-    pub(crate) notices: Vec<String>,
+    pub(crate) notices: Vec<Notice>,
 }
 
 #[derive(Clone)]
@@ -77,7 +77,7 @@ impl Assistant {
             Ok(reader) => Some(reader),
             Err(error) => {
                 if catalog.chunk_count()? > 0 {
-                    notices.push(format!("keywords are not searched: {error}"));
+                    notices.push(Notice::KeywordsNotSearched { why: Trouble::of(&error) });
                 }
                 None
             }
@@ -106,17 +106,15 @@ impl Assistant {
                 assistant.open_vectors(&active.id)?;
                 assistant.embedder = slot;
             }
-            (Some(active), Some(_)) => assistant.notices.push(format!(
-                "only keywords are searched: the vectors were made by {}, and another embedder is being introduced: run `riddle index`",
-                active.id
-            )),
-            (Some(active), None) => assistant.notices.push(format!(
-                "only keywords are searched: the model that made the vectors ({}) is not installed: `riddle models pull` fetches it",
-                active.id
-            )),
+            (Some(active), Some(_)) => {
+                assistant.notices.push(Notice::EmbedderChanging { embedder: active.id });
+            }
+            (Some(active), None) => {
+                assistant.notices.push(Notice::EmbedderMissing { embedder: active.id });
+            }
             (None, _) => {
-                let wanted = wanted_embedder(&assistant.catalog)?;
-                assistant.notices.push(embedder::missing_notice(&wanted));
+                let name = wanted_embedder(&assistant.catalog)?;
+                assistant.notices.push(Notice::NoEmbedder { name });
             }
         }
         Ok(assistant)
@@ -127,7 +125,7 @@ impl Assistant {
         match VectorReader::open(&self.config.vector_index(embedder), embedder, source) {
             Ok(reader) => self.vector = Some(reader),
             Err(error) if self.catalog.chunk_count()? > 0 => {
-                self.notices.push(format!("meaning is not searched: {error}"));
+                self.notices.push(Notice::MeaningNotSearched { why: Trouble::of(&error) });
             }
             Err(_) => {}
         }

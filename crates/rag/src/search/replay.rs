@@ -68,9 +68,8 @@ pub fn replay_detail(
         None => Box::new(NeverPrune),
     };
     let policy = Remembering { policy, judged: Mutex::default() };
-    let bad = |error: riddle_grating::Error| Error::BadRequest(error.to_string());
-    let candidates = trace.full_forward().map_err(bad)?;
-    let replay = replay(trace, &policy, mode, top_k).map_err(bad)?;
+    let candidates = trace.full_forward().map_err(Error::bad)?;
+    let replay = replay(trace, &policy, mode, top_k).map_err(Error::bad)?;
     // Whoever neither won nor was dropped on the way lost at the end.
     let mut settled = vec![(Decision::Drop, replay.layers_run); candidates];
     for ranked in &replay.ranked {

@@ -60,8 +60,8 @@ pub(crate) fn open_engine(
         scores_every_layer: trace,
     };
     Engine::with_policy(&dir, options, policy).map_err(|error| match error {
-        riddle_grating::Error::BadOption(why) => Error::BadRequest(why),
-        other => Error::BadModel { dir, source: Box::new(other) },
+        riddle_grating::Error::BadOption(why) => Error::BadRequest(why.into()),
+        other => Error::BadModel { dir, source: other.into() },
     })
 }
 
@@ -86,7 +86,7 @@ pub fn replay_trace(
         Some(threshold) => Box::new(ClusterPruning::new(threshold)),
         None => Box::new(NeverPrune),
     };
-    replay(trace, &*policy, mode, top_k).map_err(|error| Error::BadRequest(error.to_string()))
+    replay(trace, &*policy, mode, top_k).map_err(Error::bad)
 }
 
 /// The engine alone: requests in, the best documents of each out. Weights stay in memory from one request to the next.

@@ -8,7 +8,8 @@ use std::{
 
 use riddle_grating::{Engine, Trace};
 use riddle_types::{
-    LayerEvent, LayerObserver, RankTrace, RerankStats, Reranker as _, SilentObserver,
+    LayerEvent, LayerObserver, Notice, RankTrace, RerankStats, Reranker as _, SilentObserver,
+    Trouble,
 };
 
 use super::{
@@ -103,7 +104,7 @@ impl Assistant {
         let opened = match self.reranker(request) {
             // Nobody has chosen it, so nobody shall find nothing because of it.
             Err(error) if self.is_default_reranker(request)? => {
-                response.notices.push(format!("not reranked: {error}"));
+                response.notices.push(Notice::NotReranked { why: Trouble::of(&error) });
                 None
             }
             other => other?,
@@ -113,11 +114,11 @@ impl Assistant {
         };
         let passages = found.fused.iter().map(|it| it.1.text.as_str());
         if let Some(language) = opened.card.foreign_language(&found.query, passages) {
-            response.notices.push(format!(
-                "not reranked: {} was trained on {}, and this is in another language ({language})",
-                opened.engine.model(),
-                opened.card.languages.join(", ")
-            ));
+            response.notices.push(Notice::NotRerankedInLanguage {
+                model: opened.engine.model().to_owned(),
+                languages: opened.card.languages.clone(),
+                language,
+            });
             return Ok(Settled { response, run: None });
         }
         let embedder = found.vector.as_ref().map_or("", |it| it.0.as_str());

@@ -2,10 +2,12 @@
 // line in `LANGUAGES`.
 
 import { en, type Strings } from "./en";
+import type { Failure, FailureCode, Notice, Trouble } from "../bindings";
 import { language, LANGUAGES } from "./language.svelte";
+import { say, troubles } from "./notices";
 
 export { language, LANGUAGES, type Language } from "./language.svelte";
-export { say } from "./notices";
+export { say, whole } from "./notices";
 export type { Strings } from "./en";
 
 const sections = Object.keys(en) as (keyof Strings)[];
@@ -15,3 +17,16 @@ export const t = Object.defineProperties(
   {},
   Object.fromEntries(sections.map((it) => [it, { get: () => LANGUAGES[language.current].strings[it], enumerable: true }])),
 ) as Strings;
+
+/** A notice in the language on screen. */
+export const noticed = (it: Notice): string => say(t.notices, it);
+
+/** What is wrong and what can be done, in the language on screen. */
+export const troubled = (it: Trouble): string => troubles(t.advice, t.quoted)(it);
+
+/** What a failed command says: what is wrong by its code or in the engine's words, and what can be done. */
+export function failed({ code, message, advice }: Failure): string {
+  const own = (t.failures as Partial<Record<FailureCode, string>>)[code];
+  if (own === undefined) return troubled({ message, advice });
+  return advice ? `${own} ${say(t.advice, advice)}` : own;
+}

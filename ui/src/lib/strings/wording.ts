@@ -15,6 +15,8 @@ export interface Wording {
   plural: (value: number, forms: Forms) => string;
   /** A place, or from one to another: "line 3", "lines 3–9". */
   span: (start: number, end: number, one: string, many: string) => string;
+  /** Names of languages, given as codes: "English and German". */
+  languages: (codes: string[]) => string;
   /** The language's other formats. */
   numbers: () => Numbers;
 }
@@ -23,12 +25,16 @@ export function wording(language: string): Wording {
   const rules = new Intl.PluralRules(language);
   const own = () => numbers(regional(language));
   const n = (value: number) => own().count(value);
+  const names = new Intl.DisplayNames(language, { type: "language" });
+  // What is no code is a name already.
+  const named = (code: string) => (/^[a-z]{2,3}(-[A-Za-z0-9]+)*$/.test(code) ? names.of(code) : code);
   const choose = (value: number, forms: Forms) => forms[rules.select(value)] ?? forms.other;
   return {
     n,
     choose,
     plural: (value, forms) => `${n(value)} ${choose(value, forms)}`,
     span: (start, end, one, many) => (start === end ? `${one} ${n(start)}` : `${many} ${n(start)}–${n(end)}`),
+    languages: (codes) => new Intl.ListFormat(language).format(codes.map((it) => named(it) ?? it)),
     numbers: own,
   };
 }

@@ -145,7 +145,6 @@ export const finding: typeof english = {
     searching: "Ihre Dateien werden durchsucht …",
     reading: (value) => `${plural(value, { one: "Textstelle wird", other: "Textstellen werden" })} gelesen …`,
     searchedFor: (text) => `Gesucht wurde: ${text}`,
-    noAnswer: "Nichts in Ihren Dateien beantwortet das.",
     noAnswerHint: "Riddle rät nicht. Versuchen Sie andere Wörter, oder sehen Sie nach, ob die Datei in der Bibliothek ist.",
     stopped: "Angehalten.",
     sources: "Quellen",

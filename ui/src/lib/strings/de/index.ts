@@ -7,5 +7,6 @@ import { figures } from "./figures";
 import { finding } from "./finding";
 import { frame } from "./frame";
 import { keeping } from "./keeping";
+import { told } from "./told";
 
-export const de: Strings = { ...frame, ...finding, ...figures, ...keeping };
+export const de: Strings = { ...frame, ...finding, ...figures, ...keeping, ...told };

@@ -174,6 +174,7 @@ export const keeping: typeof english = {
     endpointHint: "Jeder, der das OpenAI-Protokoll spricht: Ollama, llama.cpp, LM Studio, vLLM, OpenAI.",
     model: "Modell",
     modelHint: "Sein Name auf diesem Server.",
+    notAnAddress: "Das ist keine Adresse eines Servers: Sie beginnt mit http:// oder https:// und nennt einen, wie http://localhost:11434/v1.",
     modelMissing: "Geben Sie den Namen des Modells an: Ohne ihn kann nichts gefragt werden.",
     context: "Kontext",
     contextHint: "Tokens, die das Modell zusammen liest und schreibt. Textstellen, die nicht hineinpassen, werden ausgelassen, und das wird gesagt.",

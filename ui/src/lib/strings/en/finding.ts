@@ -146,7 +146,6 @@ export const finding = {
     searching: "Searching your files…",
     reading: (value: number) => `Reading ${plural(value, { one: "passage", other: "passages" })}…`,
     searchedFor: (text: string) => `Searched for: ${text}`,
-    noAnswer: "Nothing in your files answers this.",
     noAnswerHint: "Riddle does not guess. Try other words, or look whether the file is in the library.",
     stopped: "Stopped.",
     sources: "Sources",

@@ -4,7 +4,8 @@ import { figures } from "./figures";
 import { finding } from "./finding";
 import { frame } from "./frame";
 import { keeping } from "./keeping";
+import { told } from "./told";
 
-export const en = { ...frame, ...finding, ...figures, ...keeping };
+export const en = { ...frame, ...finding, ...figures, ...keeping, ...told };
 
 export type Strings = typeof en;

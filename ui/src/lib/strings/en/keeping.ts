@@ -173,6 +173,7 @@ export const keeping = {
     endpointHint: "Any that speaks the OpenAI protocol: Ollama, llama.cpp, LM Studio, vLLM, OpenAI.",
     model: "Model",
     modelHint: "Its name on that server.",
+    notAnAddress: "This is not the address of a server: it begins with http:// or https:// and names one, as in http://localhost:11434/v1.",
     modelMissing: "Give the model's name: without it nothing can be asked.",
     context: "Context",
     contextHint: "Tokens that the model reads and writes together. Passages that do not fit are left out, and that is said.",

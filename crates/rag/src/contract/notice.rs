@@ -1,0 +1,70 @@
+//! What is told of a home, and of a question without an answer. What is told beside results is
+//! [`Notice`](riddle_types::Notice).
+
+use riddle_types::Trouble;
+use serde::Serialize;
+
+/// What is wrong with a home.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Problem {
+    /// The catalog is not what it should be.
+    Catalog {
+        /// In which way.
+        trouble: Trouble,
+    },
+    /// The keyword index does not hold all that the catalog does.
+    KeywordIndexBehind,
+    /// The vector index does not.
+    VectorIndexBehind,
+    /// Passages wait for their vectors.
+    VectorsMissing,
+    /// No embedder is installed.
+    NoEmbedder {
+        /// The one that would be used.
+        name: String,
+    },
+}
+
+impl Problem {
+    /// One of every kind, for tests of the words that are made of it.
+    pub fn examples() -> Vec<Problem> {
+        vec![
+            Problem::Catalog { trouble: Trouble::from("catalog: rows belong to nothing") },
+            Problem::KeywordIndexBehind,
+            Problem::VectorIndexBehind,
+            Problem::VectorsMissing,
+            Problem::NoEmbedder { name: "all-MiniLM-L6-v2".to_owned() },
+        ]
+    }
+}
+
+/// Why a question has no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum NoAnswer {
+    /// Nothing in the files fits the question.
+    Nothing,
+    /// Nothing that may leave this machine does, and something that may not was found.
+    NothingThatMayLeave,
+    /// All that was found never leaves this machine, so the endpoint was not asked.
+    AllHeldBack,
+    /// It was stopped before the first word.
+    Stopped,
+    /// The model wrote nothing.
+    ModelWroteNothing,
+    /// The model says that the passages hold no answer.
+    ModelFoundNothing,
+}
+
+impl NoAnswer {
+    /// All of them.
+    pub const ALL: [NoAnswer; 6] = [
+        NoAnswer::Nothing,
+        NoAnswer::NothingThatMayLeave,
+        NoAnswer::AllHeldBack,
+        NoAnswer::Stopped,
+        NoAnswer::ModelWroteNothing,
+        NoAnswer::ModelFoundNothing,
+    ];
+}

@@ -1,0 +1,115 @@
+// Was die Suchmaschine mitteilt: Hinweise, was nicht stimmt, und was sich dagegen tun lässt.
+
+import type { NoJudge, RewriteFault } from "../../bindings";
+import type { told as english } from "../en/told";
+import { say, troubles, type Sentences } from "../notices";
+import { wording } from "../wording";
+
+const { n, choose, plural, languages: read } = wording("de");
+
+const advice: typeof english.advice = {
+  addFolder: () => "Fügen Sie in der Bibliothek einen Ordner hinzu.",
+  addFolderAgain: () => "Fügen Sie ihn in der Bibliothek wieder hinzu.",
+  listFolders: () => "Die Bibliothek zeigt, welche Ordner es gibt.",
+  updateIndex: () => "Wählen Sie in der Bibliothek „Erneut prüfen“.",
+  updateIndexNowAndThen: () => "Wählen Sie von Zeit zu Zeit in der Bibliothek „Erneut prüfen“.",
+  upgradeCatalog: () => "Starten Sie Riddle neu: Es bringt den Katalog auf den neuesten Stand.",
+  replaceCatalog: () => "Verschieben Sie diese Datei und starten Sie Riddle neu; Ihre eigenen Dateien bleiben unberührt und werden neu gelesen.",
+  updateProgram: () => "Installieren Sie die neueste Version von Riddle.",
+  findModel: ({ name }) => `Sehen Sie unter Einstellungen, Modelle nach, welche es gibt, oder laden Sie dort ${name} herunter.`,
+  giveModel: () => "Wählen Sie den Ordner eines Modells, oder ein Modell in den Einstellungen.",
+  nameModel: () => "Schreiben Sie den Namen wie die Liste in den Einstellungen, oder als ORGANISATION/NAME.",
+  listModels: () => "Wählen Sie unter Einstellungen, Modelle ein anderes.",
+  pullModel: ({ name }) => `Laden Sie ${name} unter Einstellungen, Modelle herunter.`,
+  pullModelAgain: ({ name }) => `Laden Sie ${name} unter Einstellungen, Modelle noch einmal herunter.`,
+  restoreModel: ({ name }) => `Löschen Sie ${name} unter Einstellungen, Modelle: Riddle legt seine eigene Kopie wieder an.`,
+  importModelAgain: ({ name }) => `Importieren Sie ${name} unter Einstellungen, Modelle noch einmal aus dem ursprünglichen Ordner.`,
+  goOnline: () => "Schalten Sie „Kein Netzwerk“ in den Einstellungen aus, oder kopieren Sie den Ordner des Modells von einem anderen Computer und importieren ihn.",
+  chooseFile: ({ choices }) => `Legen Sie die gewünschte Datei in einen Ordner und importieren Sie diesen. Es gibt: ${choices}`,
+  chooseModelFile: () => "Legen Sie die gewünschte Datei in einen Ordner und importieren Sie diesen unter Einstellungen, Modelle.",
+  giveModelFile: () => "Importieren Sie den Ordner unter Einstellungen, Modelle.",
+  joinParts: () => "Laden Sie das Modell als eine einzige Datei herunter.",
+  convertModel: () => "Löschen Sie das Modell unter Einstellungen, Modelle, und laden oder importieren Sie es noch einmal.",
+  calibrateModel: () => "Entscheiden Sie in der Pipeline stattdessen nach Schwellenwert.",
+  calibrateOrThreshold: ({ model }) => `Entscheiden Sie in der Pipeline stattdessen nach Schwellenwert: Noch niemand hat ${model} kalibriert.`,
+  calibrateFor: ({ topK }) => `Entscheiden Sie in der Pipeline stattdessen nach Schwellenwert, oder lassen Sie eine andere Zahl von Treffern anzeigen als ${n(topK)}.`,
+  askForLess: () => "Verlangen Sie in der Pipeline eine geringere Präzision, oder dass nichts früh ausscheidet.",
+  choosePruning: () => "Legen Sie in der Pipeline fest, wie viel früh ausscheiden darf, oder dass nichts es tut.",
+  chooseMode: () => "Legen Sie in der Pipeline fest, was Pruning ändern darf.",
+  allowEndpoint: () => "Fragen Sie noch einmal: Sie sehen dann, was gesendet würde, und werden gefragt.",
+  chooseWriter: () => "Wählen Sie unter Einstellungen, Antworten, wer sie schreibt.",
+  giveEndpoint: () => "Nennen Sie unter Einstellungen, Antworten den Server und sein Modell.",
+  giveKey: () => "Geben Sie unter Einstellungen, Antworten den richtigen Schlüssel ein.",
+  giveKeyElsewhere: () => "Entsperren Sie den Schlüsselbund dieses Systems, oder installieren Sie einen.",
+  giveContext: () => "Wenn die Frage und ihre Textstellen zu lang für das Modell sind, verringern Sie seinen Kontext unter Einstellungen, Antworten.",
+  installOnnxRuntime: () => "Installieren Sie ONNX Runtime, oder wählen Sie unter Einstellungen, Modelle das Modell, das Riddle mitbringt.",
+};
+
+// Die Suchmaschine spricht Englisch.
+const quoted = (message: string) => `Die Meldung lautet: „${message.trim()}“.`;
+
+const trouble = troubles(advice, quoted);
+
+const rewriteFaults: Sentences<RewriteFault> = {
+  slow: ({ seconds }) => `Das Modell brauchte länger als ${plural(seconds, { one: "Sekunde", other: "Sekunden" })}.`,
+  failed: ({ why }) => trouble(why),
+  nothing: () => "Das Modell hat nichts geschrieben.",
+  tooMuch: () => "Das Modell hat mehr als eine Frage geschrieben.",
+  noQuestion: () => "Das Modell hat keine Frage geschrieben.",
+  somethingElse: () => "Das Modell hat über etwas anderes geschrieben.",
+};
+
+const noJudges: Sentences<NoJudge> = {
+  notChosen: () => "Es ist kein Reranker gewählt.",
+  otherModel: ({ known, chosen }) => `Was seine Werte bedeuten, ist von ${known} bekannt, und gewählt ist ${chosen}.`,
+  language: ({ model, languages, language }) => `${model} wurde mit diesen Sprachen trainiert: ${read(languages)}; das hier ist in einer anderen: ${read([language])}.`,
+  failed: ({ why }) => trouble(why),
+};
+
+export const told: typeof english = {
+  quoted,
+  advice,
+  notices: {
+    nothingIndexedYet: () => "Noch ist nichts indiziert. Fügen Sie in der Bibliothek einen Ordner hinzu.",
+    keywordsNotSearched: ({ why }) => `Nach Wörtern wird nicht gesucht. ${trouble(why)}`,
+    meaningNotSearched: ({ why }) => `Die Suche nach Bedeutung ist aus. ${trouble(why)}`,
+    noEmbedder: ({ name }) => `Die Suche nach Bedeutung ist aus: Ihr Modell ist nicht installiert. Nur Dateien mit denselben Wörtern werden gefunden. Laden Sie ${name} unter Einstellungen, Modelle herunter.`,
+    embedderChanging: ({ embedder }) => `Die Suche nach Bedeutung ist aus, bis das neue Modell alles gelesen hat. Die vorhandenen Bedeutungen stammen von ${embedder}.`,
+    embedderMissing: ({ embedder }) => `Die Suche nach Bedeutung ist aus: Das Modell, von dem die Bedeutungen stammen, ${embedder}, ist nicht installiert. Laden Sie es unter Einstellungen, Modelle herunter.`,
+    keywordsDecide: ({ model, languages, language }) => `Hier entscheiden die Wörter: ${model} liest diese Sprachen: ${read(languages)}; das hier ist in einer anderen: ${read([language])}.`,
+    notReranked: ({ why }) => `Ohne Reranking. ${trouble(why)}`,
+    notRerankedInLanguage: ({ model, languages, language }) => `Ohne Reranking: ${model} wurde mit diesen Sprachen trainiert: ${read(languages)}; das hier ist in einer anderen: ${read([language])}.`,
+    notRewritten: ({ why, withWordsBefore }) => `Ihre Frage wurde gesucht, wie sie dasteht${withWordsBefore ? ", mit Wörtern der Frage davor" : ""}. ${say(rewriteFaults, why)}`,
+    checkedWithoutReranker: ({ why }) => `Die Sätze sind allein an ihren Wörtern und ihrer Bedeutung geprüft. ${say(noJudges, why)}`,
+    repeats: () => "Das Modell sagte immer wieder dasselbe und wurde angehalten.",
+    passagesLeftOut: ({ count }) => `${plural(count, { one: "Textstelle", other: "Textstellen" })} ${choose(count, { one: "passte", other: "passten" })} nicht in den Kontext des Modells.`,
+    passageCut: ({ number }) => `Textstelle ${n(number)} wurde gekürzt, damit sie in den Kontext des Modells passt.`,
+    answerBreaksOff: ({ why }) => `Die Antwort bricht ab. ${trouble(why)}`,
+    answerCutOff: () => "Die Antwort wurde an ihrer größten Länge abgeschnitten.",
+    answerTooLong: ({ tokens }) => `Die Antwort bricht ab: Sie hat die Grenze von ${plural(tokens, { one: "Token", other: "Tokens" })} erreicht.`,
+    folderNotWatched: ({ folder, why }) => `Nach ${folder} wird nur alle zehn Minuten gesehen: ${why}`,
+    folderPolled: ({ folder, why }) => `${folder} wird nicht überwacht, sondern von Zeit zu Zeit angesehen: ${why}`,
+    folderUnreachable: ({ folder, why }) => `${folder} kann jetzt nicht gelesen werden; nichts davon wird vergessen: ${why}`,
+    told: ({ text }) => text,
+  },
+  failures: {
+    nothingIndexed: "Noch ist nichts indiziert.",
+    offline: "Das Netzwerk ist ausgeschaltet.",
+    busy: "Ein anderes Programm oder eine andere Anfrage ist gerade dabei. Versuchen Sie es gleich noch einmal.",
+    cancelled: "Es wurde angehalten.",
+  },
+  noAnswers: {
+    nothing: "Nichts in Ihren Dateien beantwortet das.",
+    nothingThatMayLeave: "Nichts, was diesen Computer verlassen darf, beantwortet das. Was in Ordnern gefunden wurde, die ihn nie verlassen, wurde nicht gesendet; Zitate oder ein Modell auf diesem Computer können es verwenden.",
+    allHeldBack: "Alles, was dazu gefunden wurde, liegt in Ordnern, die diesen Computer nie verlassen; das Modell wurde daher nicht gefragt. Zitate oder ein Modell auf diesem Computer können es verwenden.",
+    stopped: "Vor dem ersten Wort angehalten.",
+    modelWroteNothing: "Das Modell hat nichts geschrieben.",
+    modelFoundNothing: "Das Modell hat in den Textstellen keine Antwort gefunden.",
+  },
+  settingFaults: {
+    noShortcuts: () => "Tastenkürzel funktionieren in dieser Sitzung nicht.",
+    wayland: ({ command }) => `Dieser Desktop lässt kein Programm eine Taste belegen. Legen Sie ${command} in seinen eigenen Tastatureinstellungen auf eine Taste.`,
+    noStartList: () => "Dieses System führt keine Liste von Programmen, die es startet.",
+    system: ({ message }) => message,
+  },
+};

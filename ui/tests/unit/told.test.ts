@@ -1,0 +1,66 @@
+import { afterEach, describe, expect, it } from "vitest";
+
+import { failed, language, noticed, say, troubled, whole } from "../../src/lib/strings";
+import { de } from "../../src/lib/strings/de";
+import { en } from "../../src/lib/strings/en";
+import { ADVICE, NOTICES, SETTING_FAULTS } from "./told";
+
+afterEach(() => language.follow(() => "system"));
+
+/** Names of commands, flags and variables: the app has none of them. */
+const COMMAND_LINE = /\briddle (index|models|status|search|ask|llm|rerank|eval)\b|(^|[\s(`])--[a-z]|RIDDLE_[A-Z]/;
+
+describe.each([["English", en], ["German", de]])("what the engine tells, in %s", (_name, words) => {
+  const sentences = [
+    ...Object.values(ADVICE).flat().map((it) => say(words.advice, it)),
+    ...Object.values(NOTICES).flat().map((it) => say(words.notices, it)),
+    ...Object.values(SETTING_FAULTS).flat().map((it) => say(words.settingFaults, it)),
+    ...Object.values(words.failures),
+    ...Object.values(words.noAnswers),
+  ];
+
+  it("is a sentence for every kind, and names no command", () => {
+    expect(sentences.length).toBeGreaterThan(80);
+    for (const sentence of sentences) {
+      expect(sentence).not.toMatch(COMMAND_LINE);
+      expect(sentence).not.toMatch(/undefined|\[object|\bnull\b/);
+      // What comes from elsewhere stands at an end, or alone.
+      if (!/61[37]$/.test(sentence)) expect(sentence).toMatch(/^[\p{Lu}\d“„].*[.!?]$/u);
+    }
+  });
+
+  it("says each kind of advice in words of its own", () => {
+    const all = Object.values(ADVICE).flat().map((it) => say(words.advice, it));
+    expect(new Set(all).size).toBe(all.length);
+  });
+});
+
+describe("a failure", () => {
+  it("says what is wrong in the engine's words, and what can be done in the app's", () => {
+    const failure = { code: "other", message: "the model x is not in /models", advice: { kind: "pullModel", name: "x" } } as const;
+    expect(failed(failure)).toBe("The model x is not in /models. Download x in Settings, Models.");
+    language.follow(() => "de");
+    expect(failed(failure)).toBe("Die Meldung lautet: „the model x is not in /models“. Laden Sie x unter Einstellungen, Modelle herunter.");
+  });
+
+  it("says it in the language on screen where its code says what is wrong", () => {
+    const failure = { code: "nothingIndexed", message: "nothing is indexed in /home", advice: { kind: "addFolder" } } as const;
+    expect(failed(failure)).toBe("Nothing is indexed yet. Add a folder in Library.");
+    language.follow(() => "de");
+    expect(failed(failure)).toBe("Noch ist nichts indiziert. Fügen Sie in der Bibliothek einen Ordner hinzu.");
+  });
+
+  it("leaves a sentence as it is, and makes one of what is none", () => {
+    expect([whole("the disk is full"), whole("Is it there?"), whole(" x. "), whole(""), whole("http://x is silent")]).toEqual(["The disk is full.", "Is it there?", "x.", "", "http://x is silent."]);
+    expect(troubled({ message: "", advice: { kind: "listModels" } })).toBe("Choose another one in Settings, Models.");
+  });
+});
+
+describe("a notice", () => {
+  it("names languages in the language on screen", () => {
+    const notice = { kind: "keywordsDecide", model: "m", languages: ["en", "fr"], language: "de" } as const;
+    expect(noticed({ ...notice, languages: [...notice.languages] })).toContain("English and French");
+    language.follow(() => "de");
+    expect(noticed({ ...notice, languages: [...notice.languages] })).toContain("Englisch und Französisch; das hier ist in einer anderen: Deutsch");
+  });
+});
