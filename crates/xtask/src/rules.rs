@@ -55,3 +55,20 @@ fn rust_files(files: &[File]) -> impl Iterator<Item = (&File, &str)> {
         .filter(|it| it.extension() == "rs" && !is_material(&it.path))
         .filter_map(|it| Some((it, it.text.as_deref()?)))
 }
+
+/// What a rule says of a crate `rag` that has these files, a line for each finding.
+#[cfg(test)]
+fn said_of_rag(
+    files: &[(&str, &str)],
+    rule: impl Fn(&[Member], &[File]) -> Vec<Finding>,
+) -> Vec<String> {
+    let member = Member {
+        name: "rag".to_owned(),
+        manifest: "Cargo.toml".to_owned(),
+        roots: vec!["src/lib.rs".to_owned()],
+        dependencies: Vec::new(),
+    };
+    let files: Vec<File> = files.iter().map(|(path, text)| File::of(path, text)).collect();
+    let line = |it: Finding| format!("{}:{}: {}", it.path, it.line, it.message);
+    rule(&[member], &files).into_iter().map(line).collect()
+}

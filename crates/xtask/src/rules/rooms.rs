@@ -58,17 +58,10 @@ fn out_of_order(name: &str, rooms: &[&str], modules: &Modules) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rules::said_of_rag;
 
     fn found(files: &[(&str, &str)]) -> Vec<String> {
-        let member = Member {
-            name: "rag".to_owned(),
-            manifest: "Cargo.toml".to_owned(),
-            roots: vec!["src/lib.rs".to_owned()],
-            dependencies: Vec::new(),
-        };
-        let files: Vec<File> = files.iter().map(|(path, text)| File::of(path, text)).collect();
-        let line = |it: Finding| format!("{}:{}: {}", it.path, it.line, it.message);
-        check(&[member], &files).into_iter().map(line).collect()
+        said_of_rag(files, check)
     }
 
     const ROOT: &str = "mod answer;\nmod contract;\nmod home;\npub use answer::Event;\n\
