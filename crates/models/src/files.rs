@@ -19,6 +19,13 @@ const LARGEST_HEADER: u64 = 100 << 20;
 pub(crate) const STORE_FILE: &str = "model.riddle";
 const STORE_MAGIC: &[u8] = b"RDLSTORE";
 
+/// Deepest folder that is looked at in a model's folder.
+const DEEPEST: usize = 4;
+
+/// Most files and folders that are looked at in a model's folder: a model has some dozen, and a home
+/// folder that was given by mistake has millions.
+const MOST_ENTRIES: usize = 10_000;
+
 /// What a file is for, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
@@ -252,6 +259,39 @@ pub(crate) fn check_space(dir: &Path, needed: u64) -> Result<()> {
         return Err(Error::NoSpace { path: dir.to_path_buf(), needed, available });
     }
     Ok(())
+}
+
+/// Relative paths of all files below a folder, written with `/`; hidden ones, links to folders and names
+/// that are not UTF-8 are left out.
+pub(crate) fn walk(dir: &Path) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    let mut folders = vec![(dir.to_path_buf(), String::new())];
+    let mut seen = 0;
+    while let Some((folder, prefix)) = folders.pop() {
+        for entry in fs::read_dir(&folder).map_err(Error::io(&folder))? {
+            let entry = entry.map_err(Error::io(&folder))?;
+            seen += 1;
+            if seen > MOST_ENTRIES {
+                return Err(Error::NotAModel {
+                    name: dir.display().to_string(),
+                    why: format!("the folder holds more than {MOST_ENTRIES} files"),
+                });
+            }
+            let file_name = entry.file_name();
+            let Some(file_name) = file_name.to_str().filter(|it| !it.starts_with('.')) else {
+                continue;
+            };
+            let path = format!("{prefix}{file_name}");
+            let kind = entry.file_type().map_err(Error::io(entry.path()))?;
+            if kind.is_dir() && path.split('/').count() < DEEPEST {
+                folders.push((entry.path(), format!("{path}/")));
+            } else if kind.is_file() || (kind.is_symlink() && entry.path().is_file()) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
 }
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ use crate::{
     manifest::Manifest,
     name::{self, MANIFEST},
     progress::{OnProgress, Stage, Watch},
-    store::walk,
 };
 
 /// A file of an imported folder that was not taken over.
@@ -107,7 +106,7 @@ fn sort(folder: &Path) -> Result<(Vec<String>, Vec<LeftOut>)> {
     let mut taken = Vec::new();
     let mut left_out = Vec::new();
     let mut refused = Vec::new();
-    for path in walk(folder)? {
+    for path in files::walk(folder)? {
         let class = Class::of(&path);
         let why = if path == MANIFEST {
             continue;

@@ -14,7 +14,7 @@ use crate::{
     name,
     net::Client,
     progress::{Stage, Watch},
-    store::{Lock, walk},
+    store::Lock,
 };
 
 /// Largest model that is fetched when nothing else is said: more than any that runs on a desktop computer.
@@ -284,7 +284,7 @@ impl Pull<'_> {
             files::write_synced(&plan_path, &text)?;
         }
         files::create_dir(&dir)?;
-        let sizes = walk(&dir)?.into_iter().filter_map(|it| dir.join(it).metadata().ok());
+        let sizes = files::walk(&dir)?.into_iter().filter_map(|it| dir.join(it).metadata().ok());
         Ok((dir.clone(), sizes.map(|it| it.len()).sum()))
     }
 

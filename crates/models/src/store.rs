@@ -29,13 +29,6 @@ const REMOVED: &str = ".removed";
 const ATTEMPTS: u32 = 60;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Deepest folder that is looked at in a model's folder.
-const DEEPEST: usize = 4;
-
-/// Most files and folders that are looked at in a model's folder: a model has some dozen, and a home
-/// folder that was given by mistake has millions.
-const MOST_ENTRIES: usize = 10_000;
-
 /// What is wrong with a file of an installed model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -292,7 +285,7 @@ impl ModelStore {
                     .map(|fault| BadFile { path: file.path.clone(), fault }),
             );
         }
-        for path in walk(&model.dir)? {
+        for path in files::walk(&model.dir)? {
             // A store that was made here from what is recorded has checksums of its own.
             if path != MANIFEST
                 && path != files::STORE_FILE
@@ -453,7 +446,7 @@ fn describe(dir: &Path) -> Result<InstalledModel> {
         Err(error) => tracing::warn!(%error, "the record of a model is ignored"),
     }
     let paths: Vec<String> =
-        walk(dir)?.into_iter().filter(|it| files::Class::of(it).is_taken()).collect();
+        files::walk(dir)?.into_iter().filter(|it| files::Class::of(it).is_taken()).collect();
     let (kind, format) = files::describe(dir, &folder, &paths)?;
     let bytes = paths.iter().filter_map(|it| fs::metadata(dir.join(it)).ok()).map(|it| it.len());
     Ok(InstalledModel {
@@ -472,37 +465,4 @@ fn describe(dir: &Path) -> Result<InstalledModel> {
 /// A folder's name as a model's name.
 fn shown_name(folder: &str) -> String {
     folder.replacen("--", "/", 1)
-}
-
-/// Relative paths of all files below a folder, written with `/`; hidden ones, links to folders and names
-/// that are not UTF-8 are left out.
-pub(crate) fn walk(dir: &Path) -> Result<Vec<String>> {
-    let mut found = Vec::new();
-    let mut folders = vec![(dir.to_path_buf(), String::new())];
-    let mut seen = 0;
-    while let Some((folder, prefix)) = folders.pop() {
-        for entry in fs::read_dir(&folder).map_err(Error::io(&folder))? {
-            let entry = entry.map_err(Error::io(&folder))?;
-            seen += 1;
-            if seen > MOST_ENTRIES {
-                return Err(Error::NotAModel {
-                    name: dir.display().to_string(),
-                    why: format!("the folder holds more than {MOST_ENTRIES} files"),
-                });
-            }
-            let file_name = entry.file_name();
-            let Some(file_name) = file_name.to_str().filter(|it| !it.starts_with('.')) else {
-                continue;
-            };
-            let path = format!("{prefix}{file_name}");
-            let kind = entry.file_type().map_err(Error::io(entry.path()))?;
-            if kind.is_dir() && path.split('/').count() < DEEPEST {
-                folders.push((entry.path(), format!("{path}/")));
-            } else if kind.is_file() || (kind.is_symlink() && entry.path().is_file()) {
-                found.push(path);
-            }
-        }
-    }
-    found.sort();
-    Ok(found)
 }
