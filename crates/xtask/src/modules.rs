@@ -7,7 +7,10 @@
 //! It does not know types: a method that is called on a value is no use of the module that defines it, and what a
 //! macro makes is what its text says.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
 
 use crate::{
     repository::File,
@@ -92,6 +95,16 @@ struct Scope {
     mentions: Vec<Mention>,
 }
 
+/// A file, as it is read.
+struct Text<'a> {
+    file: &'a str,
+    source: &'a RustSource,
+    /// Its code without what only tests see.
+    code: &'a str,
+    /// The module whose file it is.
+    module: &'a Path,
+}
+
 struct Reader<'a> {
     texts: BTreeMap<&'a str, &'a str>,
     scopes: BTreeMap<Path, Scope>,
@@ -103,59 +116,22 @@ impl Reader<'_> {
         let Some(text) = self.texts.get(file) else { return };
         let source = RustSource::new(text);
         let code = without_tests(&source.code);
-        self.scope(file, &source, &code, 0..code.len(), folder, path, path);
+        let text = Text { file, source: &source, code: &code, module: path };
+        self.scope(&text, 0..code.len(), folder, path);
     }
 
-    /// Reads a range of a file that is a module's content.
-    fn scope(
-        &mut self,
-        file: &str,
-        source: &RustSource,
-        code: &str,
-        range: std::ops::Range<usize>,
-        folder: &str,
-        path: &Path,
-        of_file: &Path,
-    ) {
-        let mut own = code[range.clone()].to_owned();
+    /// Reads a range of a file that is the content of the module `path`.
+    fn scope(&mut self, text: &Text<'_>, range: Range<usize>, folder: &str, path: &Path) {
+        let mut own = text.code[range.clone()].to_owned();
         let mut scope =
-            Scope { of_file: of_file.clone(), file: file.to_owned(), ..Scope::default() };
-        let mut inner = Vec::new();
-        for at in words(&code[range.clone()], "mod").map(|it| it + range.start) {
-            // Inside a module that was met already.
-            if inner.iter().any(|(_, it): &(String, std::ops::Range<usize>)| it.contains(&at)) {
-                continue;
-            }
-            let (name, rest) = word(&code[at + 3..range.end]);
-            if name.is_empty() {
-                continue;
-            }
-            scope.children.insert(name.to_owned());
-            let opens = range.end - rest.len();
-            match rest.trim_start().as_bytes().first() {
-                Some(b'{') => {
-                    let Some(end) = body_end(code, opens) else { continue };
-                    let start = opens + rest.find('{').map_or(0, |it| it + 1);
-                    blank(&mut own, at - range.start..end + 1 - range.start);
-                    inner.push((name.to_owned(), start..end));
-                }
-                Some(b';') => {
-                    let mut child = path.clone();
-                    child.push(name.to_owned());
-                    let beside = format!("{folder}/{name}.rs");
-                    let below = format!("{folder}/{name}");
-                    if self.texts.contains_key(beside.as_str()) {
-                        self.file(&beside, &below, &child);
-                    } else {
-                        self.file(&format!("{below}/mod.rs"), &below, &child);
-                    }
-                }
-                _ => {}
-            }
+            Scope { of_file: text.module.clone(), file: text.file.to_owned(), ..Scope::default() };
+        let inner = self.declared(text, range.clone(), folder, path, &mut scope);
+        for (_, it) in &inner {
+            blank(&mut own, it.start - range.start..it.end - range.start);
         }
         scope.defined = defined(&own);
         for (at, tree) in use_trees(&own) {
-            let line = source.line_of(range.start + at);
+            let line = text.source.line_of(range.start + at);
             for leaf in leaves(&tree) {
                 match leaf.name {
                     Some(name) => {
@@ -167,15 +143,48 @@ impl Reader<'_> {
             }
         }
         for (at, names) in inline_paths(&own) {
-            scope.mentions.push(Mention { names, line: source.line_of(range.start + at) });
+            let line = text.source.line_of(range.start + at);
+            scope.mentions.push(Mention { names, line });
         }
         self.scopes.insert(path.clone(), scope);
         for (name, range) in inner {
-            let mut child = path.clone();
-            child.push(name.clone());
-            let folder = format!("{folder}/{name}");
-            self.scope(file, source, code, range, &folder, &child, of_file);
+            self.scope(text, range, &format!("{folder}/{name}"), &below(path, &name));
         }
+    }
+
+    /// Finds the modules that are declared in a range: reads those with files of their own, and returns what the
+    /// others have between their braces.
+    fn declared(
+        &mut self,
+        text: &Text<'_>,
+        range: Range<usize>,
+        folder: &str,
+        path: &Path,
+        scope: &mut Scope,
+    ) -> Vec<(String, Range<usize>)> {
+        let mut inner: Vec<(String, Range<usize>)> = Vec::new();
+        for at in words(&text.code[range.clone()], "mod").map(|it| it + range.start) {
+            // Inside a module that was met already.
+            if inner.iter().any(|it| it.1.contains(&at)) {
+                continue;
+            }
+            let (name, rest) = word(&text.code[at + 3..range.end]);
+            let next = rest.trim_start().as_bytes().first();
+            if name.is_empty() || !matches!(next, Some(b'{' | b';')) {
+                continue;
+            }
+            scope.children.insert(name.to_owned());
+            if next == Some(&b'{') {
+                let opens = range.end - rest.trim_start().len();
+                inner.extend(body_end(text.code, opens).map(|it| (name.to_owned(), opens + 1..it)));
+                continue;
+            }
+            let (beside, inside) = (format!("{folder}/{name}.rs"), format!("{folder}/{name}"));
+            let is_beside = self.texts.contains_key(beside.as_str());
+            let file = if is_beside { beside } else { format!("{inside}/mod.rs") };
+            self.file(&file, &inside, &below(path, name));
+        }
+        inner
     }
 
     /// The module that a path, written in the module `from`, ends in: the one it names, or the one that defines the
@@ -217,8 +226,7 @@ impl Reader<'_> {
     /// What `name` is inside a module.
     fn member(&self, module: &Path, name: &str, deepest: usize) -> Option<Member> {
         let scope = self.scopes.get(module)?;
-        let mut child = module.clone();
-        child.push(name.to_owned());
+        let child = below(module, name);
         if self.scopes.contains_key(&child) {
             return Some(Member::Module(child));
         }
@@ -258,6 +266,13 @@ enum Member {
     Item(Path),
 }
 
+/// A module's child.
+fn below(path: &Path, name: &str) -> Path {
+    let mut child = path.clone();
+    child.push(name.to_owned());
+    child
+}
+
 /// The first word of `code`, and what follows it.
 fn word(code: &str) -> (&str, &str) {
     let code = code.trim_start();
@@ -265,7 +280,7 @@ fn word(code: &str) -> (&str, &str) {
     code.split_at(end)
 }
 
-fn blank(text: &mut String, range: std::ops::Range<usize>) {
+fn blank(text: &mut String, range: Range<usize>) {
     let blanks: String =
         text[range.clone()].bytes().map(|it| if it == b'\n' { '\n' } else { ' ' }).collect();
     text.replace_range(range, &blanks);
