@@ -2,7 +2,7 @@
 //! line and the app each say it in their own words.
 
 use super::rust_files;
-use crate::{repository::File, rust_source::RustSource, tidy::Finding};
+use crate::{finding::Finding, repository::File, rust_source::RustSource};
 
 /// Crates whose words are the command line's: they may name what it has.
 const TOPS: [&str; 2] = ["cli", "xtask"];
