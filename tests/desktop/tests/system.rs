@@ -309,7 +309,9 @@ fn german(home: &Path) -> Option<Vec<(&'static str, String)>> {
         localedef.output()
     });
     if !made.is_ok_and(|it| it.status.success()) {
-        eprintln!("SKIPPED: no localedef, or no description of de_DE, to make a German system with");
+        eprintln!(
+            "SKIPPED: no localedef, or no description of de_DE, to make a German system with"
+        );
         return None;
     }
     let german = || "de_DE.UTF-8".to_owned();
