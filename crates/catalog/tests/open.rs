@@ -55,7 +55,7 @@ fn damage_is_found_and_said_wherever_it_is() {
     let home = tempfile::tempdir().expect("temp dir");
     let path = home.path().join("catalog.sqlite");
     filled(&path);
-    assert_eq!(inspect(&path).expect("healthy"), [""; 0]);
+    assert_eq!(inspect(&path).expect("healthy"), []);
     let healthy = std::fs::read(&path).expect("read");
     for cut in [100, 4096, healthy.len() / 2, healthy.len() - 4096] {
         std::fs::write(&path, &healthy[..cut]).expect("truncate");

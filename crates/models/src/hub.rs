@@ -329,6 +329,8 @@ fn with_shards<'a>(entry: &'a Entry, usable: &[&'a Entry]) -> Vec<&'a Entry> {
 
 #[cfg(test)]
 mod tests {
+    use riddle_types::{Advice, Advised as _};
+
     use super::*;
 
     fn entries(paths: &[&str]) -> Vec<Entry> {
@@ -400,7 +402,8 @@ mod tests {
         let paths = ["a-Q8_0.gguf", "a-Q4_K_M.gguf", "a-F16.gguf"];
         assert_eq!(check(&paths, Choice::default()).expect("chosen"), ["a-Q4_K_M.gguf"]);
         let error = check(&["a-Q8_0.gguf", "a-F16.gguf"], Choice::default()).expect_err("which?");
-        assert!(error.to_string().contains("a-Q8_0.gguf, a-F16.gguf"), "{error}");
+        let choices = "a-Q8_0.gguf, a-F16.gguf".to_owned();
+        assert_eq!(error.advice(), Some(Advice::ChooseFile { choices }));
         let choice = Choice { file: Some("a-F16.gguf"), ..Choice::default() };
         assert_eq!(check(&paths, choice).expect("chosen"), ["a-F16.gguf"]);
         assert!(check(&paths, Choice { file: Some("b.gguf"), ..choice }).is_err());

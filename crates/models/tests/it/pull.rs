@@ -13,6 +13,7 @@ use std::{
 };
 
 use riddle_models::{Error, Format, Kind, ModelStore, Network, PullOptions, Stage};
+use riddle_types::{Advice, Advised as _};
 
 use crate::{
     hub::{
@@ -86,7 +87,8 @@ fn the_network_can_be_switched_off() {
     let mut options = options(&server.url());
     options.network.offline = true;
     let error = pull(&store, "o/n", &options).expect_err("offline");
-    assert!(matches!(error, Error::Offline { .. }) && error.to_string().contains("import"));
+    assert!(matches!(error, Error::Offline { .. }));
+    assert_eq!(error.advice(), Some(Advice::GoOnline));
     assert!(server.requests().is_empty());
 }
 
