@@ -300,7 +300,10 @@ mod tests {
         }
         for line in lines.iter().filter_map(|it| it.strip_prefix("riddle ")) {
             let mut at = program;
-            for word in line.split(' ').take_while(|_| at.has_subcommands()) {
+            for word in line.split(' ') {
+                if !at.has_subcommands() {
+                    break;
+                }
                 match at.find_subcommand(word) {
                     Some(below) => at = below,
                     None => {
