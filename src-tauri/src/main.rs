@@ -81,7 +81,6 @@ fn start(ask: Ask, hidden: bool) -> anyhow::Result<()> {
     let shell = Shell::open(config).context("the home can not be used")?;
     let app = equip(Builder::<tauri::Wry>::new(), shell.clone())
         .manage(window::StartHidden(hidden.into()))
-        .manage(desktop::Words::default())
         .plugin(tauri_plugin_autostart::init(MacosLauncher::LaunchAgent, Some(vec!["--hidden"])))
         .plugin(tauri_plugin_dialog::init())
         .plugin(tauri_plugin_global_shortcut::Builder::new().build())
@@ -122,7 +121,7 @@ fn window_state<R: Runtime>() -> tauri::plugin::TauriPlugin<R> {
 
 /// The state and the commands, for any runtime.
 fn equip<R: Runtime>(builder: Builder<R>, shell: Shell) -> Builder<R> {
-    builder.manage(shell).invoke_handler(handler())
+    builder.manage(shell).manage(desktop::Words::default()).invoke_handler(handler())
 }
 
 fn handler<R: Runtime>() -> impl Fn(Invoke<R>) -> bool + Send + Sync + 'static {

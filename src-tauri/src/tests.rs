@@ -468,6 +468,28 @@ fn keys_do_not_come_back() {
 }
 
 #[test]
+fn what_is_told_has_kinds_and_the_systems_words_are_the_interfaces() {
+    let desk = Desk::new();
+    let handle = desk.app.handle().clone();
+    assert_eq!(crate::desktop::words(&handle).quit, "Quit");
+    let words = json!({
+        "show": "Riddle anzeigen", "quit": "Beenden", "foldersToSearch": "Ordner",
+        "folderOfModel": "Modell", "saveFigures": "Messwerte",
+    });
+    desk.call("system_words", json!({ "words": words })).expect("taken");
+    assert_eq!(crate::desktop::words(&handle).quit, "Beenden");
+    assert!(desk.call("system_words", json!({ "words": { "show": "x" } })).is_err());
+    // Advice is a kind with its fields, and what is wrong names no command.
+    let use_it = json!({ "kind": "embedder", "name": "no-such-model" });
+    let failure = desk.call("model_use", use_it).expect_err("not installed");
+    assert_eq!(failure["advice"], json!({ "kind": "findModel", "name": "no-such-model" }));
+    assert_eq!(failure["message"], "no model named \"no-such-model\" is installed");
+    let added = desk.call("library_add", json!({ "paths": ["/no/such/folder"] })).expect("told");
+    assert_eq!(added[0]["problem"]["advice"], Value::Null);
+    assert!(added[0]["problem"]["message"].as_str().is_some_and(|it| it.contains("no such")));
+}
+
+#[test]
 fn pausing_is_kept_and_settings_are_checked() {
     let desk = Desk::with(&[("a.md", "boat\n")]);
     desk.call("library_pause", json!({ "paused": true })).expect("paused");
