@@ -11,10 +11,11 @@ use tauri_plugin_autostart::ManagerExt as _;
 use tauri_plugin_global_shortcut::{GlobalShortcutExt as _, ShortcutState};
 
 use crate::{
+    context::lock,
     dto::{Failure, SettingFault, SettingProblem, Settings, SettingsState, SystemWords},
     failure::Reply,
     session,
-    shell::{Shell, lock},
+    shell::Shell,
     window,
 };
 

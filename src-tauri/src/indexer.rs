@@ -20,7 +20,7 @@ use crate::{
     context::{Context, lock},
     convert::{clean, notices, shown},
     doing::Doing,
-    dto::{AppEvent, Failure, FailureCode, Phase, Trouble},
+    dto::{AppEvent, Failure, FailureCode, Notice, Phase, Trouble},
     engine::Engine,
     failure::Reply,
 };

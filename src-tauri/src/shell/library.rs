@@ -12,7 +12,7 @@ use crate::{
     convert::{clean, file_of_record, shown},
     dto::{
         Added, AppEvent, Failure, LedgerPage, LedgerQuery, LedgerRow, LedgerSort, LibraryState,
-        Rule, RulePreview,
+        Rule, RulePreview, Trouble,
     },
     failure::Reply,
 };
