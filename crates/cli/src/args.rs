@@ -7,6 +7,7 @@ mod endpoint;
 mod generate;
 mod local;
 mod rerank;
+mod suite;
 
 use std::path::PathBuf;
 
@@ -35,6 +36,7 @@ pub(crate) use self::{
     generate::BenchGenerateArgs,
     local::LocalArgs,
     rerank::RerankArgs,
+    suite::SuiteArgs,
 };
 use crate::dates;
 
@@ -372,8 +374,10 @@ pub(crate) struct EvalArgs {
     #[command(subcommand)]
     pub(crate) what: Option<EvalCommand>,
     /// Folder with corpus.jsonl[.gz], queries.jsonl and qrels/test.tsv
-    #[arg(value_name = "DATASET_DIR", required = true)]
+    #[arg(value_name = "DATASET_DIR", required_unless_present = "suite")]
     pub(crate) dataset: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) suite: SuiteArgs,
     /// Stages to measure [default: all that the installed models allow]
     #[arg(long, value_delimiter = ',', value_name = "bm25,dense,rrf,rerank", value_parser = stages())]
     pub(crate) stages: Vec<Stage>,
@@ -407,10 +411,10 @@ pub(crate) struct EvalArgs {
     /// Take documents as their texts alone, as some published figures do
     #[arg(long)]
     pub(crate) ignore_titles: bool,
-    /// Ask only the first N queries
+    /// Ask only the first N queries; of a suite, N of each set, evenly spread
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(crate) limit_queries: Option<usize>,
-    /// Write the order of every stage to FOLDER/STAGE.trec
+    /// Write the order of every stage to FOLDER/STAGE.trec; of a suite, to FOLDER/SET/STAGE.trec
     #[arg(long, value_name = "FOLDER")]
     pub(crate) save_runs: Option<PathBuf>,
 }
@@ -515,6 +519,7 @@ mod tests {
             "riddle bench replay t.json --threshold 0.1,0.5 --mode order -k 5 --json",
             "riddle models convert m --dtype bf16 --out d",
             "riddle eval d --run minilm --json",
+            "riddle eval --suite d --domains f --homes h --limit-queries 5 --mode off --json",
             "riddle bench rerank --shape minilm-l6 --preset figure16 --candidates 5 --tokens 100 --repeat 1 --threshold 0.3 --threads 1 --dir d --svg m.svg --json",
             "riddle bench prepare --model m --tokens 256 --request r.json",
             "riddle completions bash",
@@ -560,6 +565,9 @@ mod tests {
             "riddle models calibrate m --requests r --top-k 0",
             "riddle eval",
             "riddle eval d --stages bm26",
+            "riddle eval d --suite e",
+            "riddle eval d --homes h",
+            "riddle eval --suite d --stages bm25",
             "riddle bench rerank",
             "riddle bench rerank --shape gpt-5",
             "riddle bench rerank --shape minilm-l6 --model m",

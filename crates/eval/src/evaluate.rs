@@ -55,6 +55,8 @@ pub struct EvalOptions {
     pub settings: RerankSettings,
     /// Ask only the first queries.
     pub limit_queries: Option<usize>,
+    /// Ask that many, evenly spread over all, instead of the first.
+    pub spread_queries: bool,
     /// Index this folder instead of the dataset's texts: its documents are the folder's files, by their
     /// paths below it.
     pub files: Option<PathBuf>,
@@ -67,6 +69,15 @@ pub struct EvalOptions {
 /// What is being done, for progress displays.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EvalEvent<'a> {
+    /// One of several datasets begins.
+    Set {
+        /// Its name.
+        name: &'a str,
+        /// Which one, from 1.
+        number: usize,
+        /// Datasets in all.
+        total: usize,
+    },
     /// The dataset is being read.
     Loading,
     /// The corpus is being indexed.
@@ -121,7 +132,7 @@ pub fn evaluate(
     }
     instruments.event(EvalEvent::Loading);
     let mut dataset = Dataset::open(&options.dataset)?;
-    dataset.queries.truncate(options.limit_queries.unwrap_or(usize::MAX));
+    dataset.limit_queries(options.limit_queries.unwrap_or(usize::MAX), options.spread_queries);
     if options.ignore_titles {
         dataset.ignore_titles();
     }
@@ -186,7 +197,7 @@ fn stopped(stop: &AtomicBool) -> Result<()> {
 
 /// The reranker to use: the one asked for, else the one the user's home is set to; a home without an index has no
 /// settings and takes the default.
-fn reranker_name(options: &EvalOptions) -> Option<String> {
+pub(crate) fn reranker_name(options: &EvalOptions) -> Option<String> {
     let chosen = || match Assistant::open(options.config.clone()) {
         Ok(assistant) => assistant.configured_reranker().ok()?,
         Err(_) => Some(DEFAULT_RERANKER.to_owned()),
@@ -251,6 +262,7 @@ fn search_all(
         ));
     }
     report.stages = reports(&tallies);
+    report.questions = tallies.into_iter().map(|(stage, it)| (stage, it.measures)).collect();
     report.reranker = model.filter(|_| stages.contains(&Stage::Rerank));
     report.corpus = Some(index.report.clone());
     Ok(())
