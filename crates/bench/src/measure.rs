@@ -95,7 +95,7 @@ fn notes(options: &BenchOptions, shape: Option<Shape>) -> Vec<String> {
          that does takes that much more memory."
             .to_owned(),
         "Latency is that of a request to a model that is open and has answered before; each run is a process \
-         of its own, and the file cache of the system is as the runs before it left it."
+         of its own. Before a request that reads layers the system is asked to forget the model's files."
             .to_owned(),
     ];
     if shape.is_some() {
