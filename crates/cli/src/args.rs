@@ -18,7 +18,8 @@ use clap::{
 use clap_complete::Shell;
 use riddle_eval::Stage;
 use riddle_rag::{
-    Guarantee, Meets, Mode, Pruning, RerankChoice, RerankSettings, install::StorePrecision,
+    Guarantee, Meets, Mode, Pruning, RerankChoice, RerankSettings, STANDARD_ERROR,
+    install::StorePrecision,
 };
 use riddle_types::{FileKind, Filter};
 
@@ -166,7 +167,8 @@ impl RankArgs {
 /// What the reranker may leave out.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct PruningArgs {
-    /// What pruning may change: off = nothing, set = the order inside the result, order = only the losers
+    /// What pruning may change: off = nothing, set = the order inside the result, order = only the losers [default:
+    /// order with an error probability of 0.01, where the model has a calibration that holds]
     #[arg(long, value_name = "MODE", value_parser = modes())]
     pub(crate) mode: Option<Mode>,
     /// Dispersion of the scores above which candidates are pruned
@@ -190,13 +192,17 @@ pub(crate) struct PruningArgs {
 impl PruningArgs {
     pub(crate) fn settings(self) -> RerankSettings {
         let meets = if self.confident { Meets::Bound } else { Meets::Mean };
+        let error =
+            |probability| Pruning::ErrorProbability { probability, guarantee: Guarantee::Result };
         let pruning = match (self.threshold, self.precision, self.error_probability) {
             (Some(threshold), ..) => Pruning::Threshold(threshold),
             (_, Some(precision), _) => Pruning::Precision { precision, meets },
-            (.., Some(probability)) => {
-                Pruning::ErrorProbability { probability, guarantee: Guarantee::Result }
-            }
-            _ => Pruning::Never,
+            (.., Some(probability)) => error(probability),
+            _ => match self.mode {
+                None => Pruning::Standard,
+                Some(Mode::Off) => Pruning::Never,
+                Some(_) => error(STANDARD_ERROR),
+            },
         };
         RerankSettings {
             mode: self.mode.unwrap_or_default(),
@@ -346,9 +352,22 @@ pub(crate) struct CalibrateArgs {
     #[arg(value_name = "NAME|DIR")]
     pub(crate) name: String,
     /// Requests as `riddle rerank` takes them, one per line: as alike as possible to those to come
-    #[arg(long, value_name = "FILE.jsonl")]
-    pub(crate) requests: PathBuf,
-    /// Sizes of the result [default: 1,5,10]
+    #[arg(long, value_name = "FILE.jsonl", required_unless_present = "suite")]
+    pub(crate) requests: Option<PathBuf>,
+    /// Make the requests from the questions of the datasets below this folder, as searches ask them, and check with
+    /// every third
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["requests", "check"])]
+    pub(crate) suite: Option<PathBuf>,
+    /// Which domain each set is of, as for `riddle eval --suite`: sets of none are left out
+    #[arg(long, value_name = "FILE.json", requires = "suite")]
+    pub(crate) domains: Option<PathBuf>,
+    /// Keep the indexes of the sets here [default: in riddle's home]
+    #[arg(long, value_name = "FOLDER", requires = "suite")]
+    pub(crate) homes: Option<PathBuf>,
+    /// Questions of each set, evenly spread
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = positive)]
+    pub(crate) limit_queries: usize,
+    /// Sizes of the result [default: 1,5,10,20]
     #[arg(long, value_delimiter = ',', value_name = "K", value_parser = positive)]
     pub(crate) top_k: Vec<usize>,
     /// What pruning may change [default: both]
@@ -512,6 +531,7 @@ mod tests {
             "riddle models remove x",
             "riddle models use x",
             "riddle models calibrate x --requests r.jsonl --top-k 1,10 --mode set --precision 0.99 --check o.jsonl --svg c.svg --json",
+            "riddle models calibrate x --suite d --homes h --domains f --limit-queries 9",
             "riddle rerank --model m --mode order --error-probability 0.01",
             "riddle search boat --model m --mode set --precision 0.99 --confident",
             "riddle eval d --stages bm25,dense,rrf,rerank --candidates 50 --top-k 10 --model m --limit-queries 5",
@@ -529,6 +549,23 @@ mod tests {
                 panic!("{line}: {error}");
             }
         }
+    }
+
+    #[test]
+    fn pruning_is_what_was_chosen_and_else_the_standard() {
+        let pruning = |line: &str| match parse(line).expect("parses").command {
+            Command::Search(args) => {
+                let settings = args.rank.pruning.settings();
+                (settings.mode, settings.pruning)
+            }
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(pruning("riddle search x"), (Mode::Off, Pruning::Standard));
+        assert_eq!(pruning("riddle search x --mode off"), (Mode::Off, Pruning::Never));
+        let error = Pruning::ErrorProbability { probability: 0.01, guarantee: Guarantee::Result };
+        assert_eq!(pruning("riddle search x --mode set"), (Mode::Set, error));
+        let line = "riddle search x --mode set --threshold 0.5";
+        assert_eq!(pruning(line), (Mode::Set, Pruning::Threshold(0.5)));
     }
 
     #[test]
@@ -562,6 +599,7 @@ mod tests {
             "riddle models convert m --dtype int3",
             "riddle models calibrate m",
             "riddle models calibrate m --requests r --mode off",
+            "riddle models calibrate m --requests r --suite s",
             "riddle models calibrate m --requests r --top-k 0",
             "riddle eval",
             "riddle eval d --stages bm26",

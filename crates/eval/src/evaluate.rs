@@ -10,9 +10,9 @@ use std::{
 };
 
 use riddle_rag::{
-    Assistant, Config, DEFAULT_CANDIDATES, DEFAULT_FUSED, IndexEvent, Mode, Order, RerankChoice,
-    RerankSettings, SearchRequest, SearchResponse, StageLists, models::DEFAULT_RERANKER,
-    rerank::PriorReranker,
+    Assistant, Config, DEFAULT_CANDIDATES, DEFAULT_FUSED, IndexEvent, Mode, Order, Pruning,
+    RerankChoice, RerankSettings, SearchRequest, SearchResponse, StageLists,
+    models::DEFAULT_RERANKER, rerank::PriorReranker,
 };
 use riddle_types::{LayerEvent, LayerObserver};
 
@@ -64,6 +64,30 @@ pub struct EvalOptions {
     pub ignore_titles: bool,
     /// Write the order of every stage into this folder, as runs in TREC format.
     pub save_runs: Option<PathBuf>,
+}
+
+impl EvalOptions {
+    /// Everything as it is by default, without a dataset.
+    pub fn new(config: Config) -> EvalOptions {
+        EvalOptions {
+            dataset: PathBuf::new(),
+            config,
+            embedder: None,
+            stages: Vec::new(),
+            run: None,
+            run_cosines: false,
+            layers: false,
+            candidates: None,
+            top_k: 10,
+            model: None,
+            settings: RerankSettings::default(),
+            limit_queries: None,
+            spread_queries: false,
+            files: None,
+            ignore_titles: false,
+            save_runs: None,
+        }
+    }
 }
 
 /// What is being done, for progress displays.
@@ -191,7 +215,7 @@ impl LayerObserver for StopFlag<'_> {
     }
 }
 
-fn stopped(stop: &AtomicBool) -> Result<()> {
+pub(crate) fn stopped(stop: &AtomicBool) -> Result<()> {
     if stop.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
 }
 
@@ -205,7 +229,7 @@ pub(crate) fn reranker_name(options: &EvalOptions) -> Option<String> {
     options.model.clone().or_else(chosen)
 }
 
-fn no_reranker() -> Error {
+pub(crate) fn no_reranker() -> Error {
     Error::BadOption("no reranker is chosen: give one with --model NAME or --model DIR".to_owned())
 }
 
@@ -453,13 +477,12 @@ fn rerank_run(
     }
     let candidates = dataset.run(run)?;
     let model = reranker_name(options).ok_or_else(no_reranker)?;
-    let opened = PriorReranker::open(
-        &options.config,
-        &model,
-        &options.settings,
-        options.top_k,
-        options.layers,
-    )?;
+    let mut settings = options.settings.clone();
+    if options.layers {
+        settings.pruning = Pruning::Never;
+    }
+    let opened =
+        PriorReranker::open(&options.config, &model, &settings, options.top_k, options.layers)?;
     let reranker = &opened.reranker;
     let mut runs = options
         .save_runs

@@ -28,5 +28,6 @@ pub use evaluate::{EvalEvent, EvalOptions, Instruments, evaluate};
 pub use metrics::{Judgments, Latency, Measures};
 pub use report::{CorpusReport, EvalReport, Stage, StageReport};
 pub use suite::{
-    DomainReport, FailedSet, Figures, Regret, SetReport, SuiteOptions, SuiteReport, evaluate_suite,
+    DomainReport, FailedSet, Figures, Regret, SetReport, SuiteOptions, SuiteReport, SuiteRequests,
+    evaluate_suite, suite_requests,
 };

@@ -10,6 +10,7 @@
 mod domains;
 mod regret;
 mod report;
+mod requests;
 
 use std::{
     collections::BTreeMap,
@@ -22,6 +23,7 @@ use riddle_rag::Config;
 pub use self::{
     regret::Regret,
     report::{DomainReport, FailedSet, Figures, SetReport, SuiteReport},
+    requests::{SuiteRequests, suite_requests},
 };
 use crate::{
     Error, EvalEvent, EvalOptions, EvalReport, Instruments, Result, Stage,

@@ -20,9 +20,9 @@ use crate::{
 };
 
 /// The command line's instruments: its progress bar and its stage times.
-struct Bench<'a> {
-    progress: Progress,
-    context: &'a Context,
+pub(crate) struct Bench<'a> {
+    pub(crate) progress: Progress,
+    pub(crate) context: &'a Context,
 }
 
 impl Instruments for Bench<'_> {

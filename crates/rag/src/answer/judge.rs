@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use riddle_claims::ClaimJudge;
-use riddle_grating::Mode;
 use riddle_models::DEFAULT_RERANKER;
 use riddle_types::Reranker;
 
 use crate::{
-    contract::{Pruning, RerankSettings, Result, SearchHit, SearchRequest},
-    search::{Assistant, open_engine},
+    contract::{Result, SearchHit, SearchRequest},
+    search::{Assistant, Unpruned},
 };
 
 impl Assistant {
@@ -43,12 +42,6 @@ impl Assistant {
         question: &str,
         passages: &[SearchHit],
     ) -> Result<Arc<dyn Reranker>, String> {
-        // Pruned scores are those of a layer on the way.
-        let settings = RerankSettings {
-            mode: Mode::Off,
-            pruning: Pruning::Never,
-            ..request.rerank_settings.clone()
-        };
         let opened = self.reranker(request).map_err(|error| error.to_string())?;
         let Some(opened) = opened else { return Err("no reranker is chosen".to_owned()) };
         if opened.name != DEFAULT_RERANKER {
@@ -65,10 +58,7 @@ impl Assistant {
                 opened.card.languages.join(", ")
             ));
         }
-        if opened.settings.mode == Mode::Off {
-            return Ok(opened.engine);
-        }
-        let engine = open_engine(&self.config, &opened.name, &settings, 1, false);
-        Ok(Arc::new(engine.map_err(|error| error.to_string())?))
+        // Pruned scores are those of a layer on the way.
+        Ok(Arc::new(Unpruned(opened)))
     }
 }

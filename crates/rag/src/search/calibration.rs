@@ -9,12 +9,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use riddle_grating::{
-    BoundedError, CALIBRATION_VERSION, Calibration, ClusterPruning, Mode, NeverPrune, PruningPolicy,
-};
+use riddle_grating::{CALIBRATION_VERSION, Calibration};
 
 use crate::{
-    contract::{Error, Pruning, RerankSettings, Result},
+    contract::{Error, Result},
     home::Config,
 };
 
@@ -69,83 +67,6 @@ pub fn calibration(config: &Config, model: &str) -> Result<Option<Calibration>> 
         return Err(broken("the calibration is of another model".to_owned()));
     }
     Ok(Some(calibration))
-}
-
-/// The policy that settings ask for, for results of `top_k`.
-pub(crate) fn policy(
-    config: &Config,
-    model: &str,
-    settings: &RerankSettings,
-    top_k: usize,
-) -> Result<Box<dyn PruningPolicy>> {
-    let bad = |why: String| Err(Error::BadRequest(why));
-    match settings.pruning {
-        Pruning::Never if settings.mode != Mode::Off => bad(format!(
-            "mode {} prunes: say how much with --threshold, --precision or --error-probability, or use --mode off",
-            settings.mode
-        )),
-        Pruning::Never => Ok(Box::new(NeverPrune)),
-        Pruning::Threshold(threshold) => {
-            if !(threshold.is_finite() && threshold >= 0.0) {
-                return bad(format!("threshold {threshold} is not a number of 0 or more"));
-            }
-            Ok(Box::new(ClusterPruning::new(threshold)))
-        }
-        _ if settings.mode == Mode::Off => bad(
-            "mode off prunes nobody: add --mode set or --mode order to say what pruning may change"
-                .to_owned(),
-        ),
-        Pruning::Precision { .. } | Pruning::ErrorProbability { .. } => {
-            calibrated(config, model, settings, top_k)
-        }
-    }
-}
-
-fn calibrated(
-    config: &Config,
-    model: &str,
-    settings: &RerankSettings,
-    top_k: usize,
-) -> Result<Box<dyn PruningPolicy>> {
-    let mode = settings.mode;
-    let how = format!("`riddle models calibrate {model} --requests FILE`");
-    let Some(calibration) = calibration(config, model)? else {
-        return Err(Error::BadRequest(format!(
-            "{model} has no calibration that tells how to prune it: {how} makes one, --threshold does without"
-        )));
-    };
-    let Some(table) = calibration.table(mode, top_k) else {
-        let made: Vec<String> = calibration
-            .tables
-            .iter()
-            .map(|it| format!("mode {} top {}", it.mode, it.top_k))
-            .collect();
-        return Err(Error::BadRequest(format!(
-            "the calibration of {model} is for {}, not for mode {mode} top {top_k}: ask for one of those results, or make another with {how} --top-k {top_k}",
-            made.join(", ")
-        )));
-    };
-    let wanted = match settings.pruning {
-        Pruning::Precision { precision, meets } => {
-            if let Some(threshold) =
-                table.threshold_for(precision, meets).and_then(|it| it.threshold)
-            {
-                return Ok(Box::new(ClusterPruning::new(threshold)));
-            }
-            format!("no threshold keeps a precision of {precision}")
-        }
-        Pruning::ErrorProbability { probability, guarantee } => {
-            if let Some(policy) = table.bounded.policy_for(probability, guarantee) {
-                return Ok(Box::<BoundedError>::new(policy));
-            }
-            format!("an error probability of {probability} can not be promised")
-        }
-        Pruning::Never | Pruning::Threshold(_) => return Ok(Box::new(NeverPrune)),
-    };
-    Err(Error::BadRequest(format!(
-        "{wanted} in mode {mode} top {top_k} on the {} requests that {model} was calibrated with: ask for less, calibrate with more requests, or use --mode off",
-        calibration.queries
-    )))
 }
 
 pub(super) fn file(config: &Config, fingerprint: &str) -> PathBuf {
@@ -258,24 +179,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_in_vain_is_told() {
+    fn a_file_that_is_no_calibration_is_told() {
         let home = TempDir::new().expect("a temporary folder");
         let config = Config::new(home.path());
         let model = model(b"weights");
         let name = model.path().to_str().expect("UTF-8");
-        let told = |mode, pruning, top_k| {
-            let settings = RerankSettings { mode, pruning, ..RerankSettings::default() };
-            match policy(&config, name, &settings, top_k) {
-                Ok(_) => "a policy".to_owned(),
-                Err(error) => error.to_string(),
-            }
-        };
-        let precision =
-            |precision| Pruning::Precision { precision, meets: riddle_grating::Meets::Mean };
-        assert!(told(Mode::Set, Pruning::Never, 10).contains("--threshold"));
-        assert!(told(Mode::Set, Pruning::Threshold(f32::NAN), 10).contains("NaN"));
-        assert!(told(Mode::Off, precision(0.9), 10).contains("--mode set"));
-        assert!(told(Mode::Set, precision(0.9), 10).contains("models calibrate"));
+        let told = || calibration(&config, name).expect_err("refused").to_string();
+        assert_eq!(calibration(&config, name).expect("there is none"), None);
         let fingerprint = fingerprint(model.path()).expect("a fingerprint");
         let path = file(&config, &fingerprint);
         fs::create_dir(path.parent().expect("a folder")).expect("made");
@@ -285,13 +195,12 @@ mod tests {
             ("{\"version\": 1}", "missing"),
         ] {
             fs::write(&path, text).expect("written");
-            let told = told(Mode::Set, precision(0.9), 10);
+            let told = told();
             assert!(told.contains(word) && told.contains("calibrate"), "{told}");
         }
-        assert_eq!(told(Mode::Set, Pruning::Threshold(0.3), 10), "a policy");
         // One that came with the model counts where the home has none.
         fs::remove_file(&path).expect("removed");
         fs::write(model.path().join(BESIDE_MODEL), "{\"version\": 99}").expect("written");
-        assert!(told(Mode::Set, precision(0.9), 10).contains("another version"));
+        assert!(told().contains("another version"));
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use riddle_eval::{
-    DomainReport, EvalOptions, Figures, SetReport, Stage, SuiteOptions, SuiteReport, evaluate_suite,
+    EvalOptions, Figures, SetReport, Stage, SuiteOptions, SuiteReport, evaluate_suite,
 };
 
 use super::Bench;
@@ -141,7 +141,7 @@ fn figures(of: &Figures) -> String {
 
 #[cfg(test)]
 mod tests {
-    use riddle_eval::{FailedSet, Regret};
+    use riddle_eval::{DomainReport, FailedSet, Regret};
 
     use super::*;
 
