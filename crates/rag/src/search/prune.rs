@@ -260,6 +260,10 @@ fn promised(
     made: &Calibration,
 ) -> Result<Pruner> {
     let (mode, top_k) = (settings.mode, wanted.top_k);
+    // Of a result that is everybody nobody can be missing.
+    if wanted.candidates <= top_k {
+        return Ok(Pruner::never(top_k));
+    }
     let has = |prior: bool| made.tables.iter().any(|it| it.with_prior() == prior);
     let Some(with_prior) = wanted.prior.with_prior().filter(|it| has(*it)) else {
         let made = if has(true) { "with its" } else { "without a" };
@@ -481,6 +485,16 @@ mod tests {
                 notice.contains("mode order top 10") && notice.contains("--top-k 20"),
                 "{notice}"
             );
+            // Where there is nobody to prune there is nothing to tell.
+            for top_k in [0, 24, 30] {
+                let settings =
+                    RerankSettings { mode: Mode::Set, pruning, ..RerankSettings::default() };
+                let candidates = top_k.min(24);
+                let wanted = Wanted { top_k, candidates, prior: PriorUse::Card };
+                let made = tables();
+                let pruner = choose("m", &settings, wanted, &|| Ok(Some(&made))).expect("runs");
+                assert_eq!((pruner.mode, pruner.notice), (Mode::Off, None));
+            }
         }
     }
 
