@@ -218,7 +218,7 @@ mod tests {
 
     use super::*;
 
-    fn demand(lengths: Vec<usize>, num_layers: usize) -> Demand {
+    fn demand_of(lengths: Vec<usize>, num_layers: usize) -> Demand {
         Demand {
             lengths,
             prefix: 0,
@@ -249,7 +249,7 @@ mod tests {
             lengths in prop::collection::vec(1usize..600, 1..300), num_layers in 1usize..30,
             budget in 0u64..500, held in 0u64..100,
         ) {
-            let demand = demand(lengths, num_layers);
+            let demand = demand_of(lengths, num_layers);
             let (budget, held) = (budget << 20, held << 20);
             match FREE.within(budget, held, &demand) {
                 Ok(plan) => {
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn plenty_keeps_everything_and_less_gives_up_the_cheapest_first() {
-        let demand = demand(vec![500; 60], 24);
+        let demand = demand_of(vec![500; 60], 24);
         let plan = |mebibytes: u64| FREE.within(mebibytes << 20, 0, &demand).expect("enough");
         let plenty = plan(1000);
         assert_eq!((plenty.window, plenty.hidden_on_disk), (24, false));
@@ -310,8 +310,11 @@ mod tests {
             demand.bytes(&Plan { window: between.window + 1, ..between }) + (14 << 20) > 200 << 20
         );
         // Smaller micro-batches come before the disk.
-        let steps =
-            |it: u64| (plan(it).window, plan(it).micro_batch_tokens, plan(it).hidden_on_disk);
+        let short = demand_of(vec![100; 300], 24);
+        let steps = |mebibytes: u64| {
+            let plan = FREE.within(mebibytes << 20, 0, &short).expect("enough");
+            (plan.window, plan.micro_batch_tokens, plan.hidden_on_disk)
+        };
         let mut small: Vec<_> = (40..100).rev().map(steps).filter(|it| it.0 == 2).collect();
         small.dedup();
         assert!(
