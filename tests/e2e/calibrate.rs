@@ -134,6 +134,38 @@ fn what_the_calibration_does_not_hold_is_told() {
     assert!(told(3, &["--mode", "set", "--precision", "0.5"]).contains("no calibration"));
 }
 
+/// From the questions of datasets to a calibration, which their own evaluation then uses.
+#[test]
+fn a_folder_of_datasets_makes_a_calibration_that_evaluations_use() {
+    let (riddle, dir) = (Riddle::new(), TempDir::new().expect("a temporary folder"));
+    let model = tiny_model("tiny-bert-cross-encoder").to_string_lossy().into_owned();
+    let (mut corpus, mut queries) = (String::new(), String::new());
+    let mut qrels = "query-id\tcorpus-id\tscore\n".to_owned();
+    for n in 0..30 {
+        let text =
+            format!("the boat number {n} lies at the lock gate {}", "of the dock ".repeat(n));
+        corpus.push_str(&format!("{}\n", json!({"_id": format!("d{n}"), "text": text})));
+        let query = format!("which boat is number {n} at the gate?");
+        queries.push_str(&format!("{}\n", json!({"_id": format!("q{n}"), "text": query})));
+        qrels.push_str(&format!("q{n}\td{n}\t1\n"));
+    }
+    riddle_tests::write(dir.path(), "boats/corpus.jsonl", corpus);
+    riddle_tests::write(dir.path(), "boats/queries.jsonl", queries);
+    riddle_tests::write(dir.path(), "boats/qrels/test.tsv", qrels);
+    let suite = dir.path().to_string_lossy().into_owned();
+    let eval = ["eval", "--suite", &suite, "--model", &model, "--limit-queries", "5"];
+    let pruned = [&eval[..], &["--mode", "order", "--precision", "0.1"]].concat();
+    let before = riddle.run(&pruned).failed(1);
+    assert!(before.contains("models calibrate"), "{before}");
+    let made = riddle.json(&["models", "calibrate", &model, "--suite", &suite, "--top-k", "10"]);
+    // Every third of the thirty questions is kept for checking.
+    assert_eq!(made["calibration"]["queries"], 20, "{made:#}");
+    assert_eq!(made["calibration"]["candidates"], json!([24, 24]), "{made:#}");
+    assert!(made["checked"][0]["measured"]["queries"] == 10, "{made:#}");
+    let set = riddle.json(&pruned)["sets"][0].clone();
+    assert!(set["candidate_layers_share"].as_f64() < Some(1.0), "{set:#}");
+}
+
 #[test]
 fn bad_requests_are_told_with_their_line() {
     let riddle = Riddle::new();

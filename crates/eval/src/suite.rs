@@ -111,7 +111,12 @@ fn each(options: &SuiteOptions) -> EvalOptions {
             Vec::new()
         },
         model,
-        config: Config { home, models: Some(base.config.models_dir()), ..base.config.clone() },
+        config: Config {
+            home,
+            models: Some(base.config.models_dir()),
+            calibrations: Some(base.config.calibrations_dir()),
+            ..base.config.clone()
+        },
         spread_queries: true,
         ..base.clone()
     }

@@ -70,7 +70,7 @@ pub fn calibration(config: &Config, model: &str) -> Result<Option<Calibration>> 
 }
 
 pub(super) fn file(config: &Config, fingerprint: &str) -> PathBuf {
-    config.home.join("calibration").join(format!("{fingerprint}.json"))
+    config.calibrations_dir().join(format!("{fingerprint}.json"))
 }
 
 /// Writes beside and renames: a reader sees the old one or the new one.
