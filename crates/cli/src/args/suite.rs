@@ -11,9 +11,9 @@ pub(crate) struct SuiteArgs {
     pub(crate) suite: Option<PathBuf>,
     /// Which domain each set is of, {"SET": "DOMAIN"}, null for none [default: domains.json in the suite's folder,
     /// else each set and each folder of sets is a domain]
-    #[arg(long, value_name = "FILE.json", requires = "suite")]
+    #[arg(long, value_name = "FILE.json", requires = "suite", conflicts_with = "dataset")]
     pub(crate) domains: Option<PathBuf>,
     /// Keep the indexes of the sets here [default: in riddle's home]
-    #[arg(long, value_name = "FOLDER", requires = "suite")]
+    #[arg(long, value_name = "FOLDER", requires = "suite", conflicts_with = "dataset")]
     pub(crate) homes: Option<PathBuf>,
 }
