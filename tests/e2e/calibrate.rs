@@ -154,7 +154,7 @@ fn a_folder_of_datasets_makes_a_calibration_that_evaluations_use() {
     riddle_tests::write(dir.path(), "boats/qrels/test.tsv", qrels);
     let suite = dir.path().to_string_lossy().into_owned();
     let eval = ["eval", "--suite", &suite, "--model", &model, "--limit-queries", "5"];
-    let pruned = [&eval[..], &["--mode", "order", "--precision", "0.1"]].concat();
+    let pruned = [&eval[..], &["--mode", "set", "--precision", "0.5"]].concat();
     let before = riddle.run(&pruned).failed(1);
     assert!(before.contains("models calibrate"), "{before}");
     let made = riddle.json(&["models", "calibrate", &model, "--suite", &suite, "--top-k", "10"]);
