@@ -223,6 +223,7 @@ impl From<types::Notice> for Notice {
                 Notice::KeywordsDecide { model: clean(&model), languages, language }
             }
             From::NotReranked { why } => Notice::NotReranked { why: why.into() },
+            From::NobodyPruned { why } => Notice::NobodyPruned { why: why.into() },
             From::NotRerankedInLanguage { model, languages, language } => {
                 Notice::NotRerankedInLanguage { model: clean(&model), languages, language }
             }

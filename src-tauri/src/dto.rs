@@ -120,6 +120,9 @@ pub(crate) enum Notice {
     NotReranked {
         why: Trouble,
     },
+    NobodyPruned {
+        why: Trouble,
+    },
     NotRerankedInLanguage {
         model: String,
         languages: Vec<String>,
@@ -958,6 +961,8 @@ pub(crate) struct PipelineTrace {
     pub(crate) top_k: u32,
     pub(crate) mode: PruneMode,
     pub(crate) threshold: Option<f32>,
+    /// What pruning promised of this result; `null`: nothing, or nobody was pruned.
+    pub(crate) promise: Option<PruningPromise>,
     pub(crate) num_layers: u32,
     pub(crate) layers: Vec<LayerTrace>,
     pub(crate) plan: Option<Plan>,
@@ -970,6 +975,15 @@ pub(crate) struct PipelineTrace {
     pub(crate) replayable: bool,
     /// What it took to write the answer, where a model in this process did.
     pub(crate) generation: Option<Generation>,
+}
+
+/// What a calibrated pruning promises, on searches like those it was calibrated with.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PruningPromise {
+    /// Share of the results that are not those of the full forward, at most, on average.
+    pub(crate) error: f64,
+    pub(crate) results: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -1474,12 +1488,17 @@ pub(crate) struct Rerank {
     pub(crate) memory_budget: Option<u64>,
 }
 
-/// Who decides about pruning; without effect in mode `off`.
+/// Who decides about pruning; all but `standard` are without effect in mode `off`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(crate) enum Pruning {
+    /// Nobody has chosen: the program's own, where the reranker's calibration promises it. What earlier versions kept
+    /// as `never` was no choice either.
     #[default]
-    Never,
+    #[serde(alias = "never")]
+    Standard,
+    /// Nobody is pruned.
+    Full,
     Threshold {
         threshold: f32,
     },

@@ -36,7 +36,8 @@ fn every_step_is_measured_in_a_process_of_its_own() {
         "{report:#}"
     );
     let steps = report["steps"].as_array().expect("a list of steps");
-    assert_eq!(steps.len(), 5);
+    assert_eq!(steps.len(), 6);
+    assert_eq!(steps[3]["name"], "+ layers read when needed");
     for step in steps {
         assert_eq!(step["latencies_ms"].as_array().map(Vec::len), Some(2));
         for operation in ["embed", "qkv", "attention", "output", "feed_forward", "head"] {
@@ -54,7 +55,8 @@ fn every_step_is_measured_in_a_process_of_its_own() {
     let read = |step: usize, what: &str| steps[step]["median"][what].as_u64().expect("a number");
     let of_layers = |step: usize| read(step, "bytes_read") - read(step, "row_bytes_read");
     assert_eq!(of_layers(0), 0, "what is resident is read before the request");
-    assert!(of_layers(3) > 0, "a window reads layers during it");
+    assert!(of_layers(3) > 0, "layers are read during it");
+    assert!(of_layers(4) > 0, "a window reads layers during it");
     assert!(read(0, "row_bytes_read") > 0, "rows of new words are read during it");
     let drawing = std::fs::read_to_string(&drawing).expect("the drawing");
     assert!(drawing.starts_with("<svg"), "{drawing}");

@@ -87,9 +87,15 @@ fn a_calibrated_model_is_pruned_by_precision() {
 
     let text =
         riddle.run(&["models", "calibrate", &model, "--requests", &file, "--mode", "set"]).ok();
-    assert!(text.contains("mode set, top 10") && text.contains("use it: riddle rerank"), "{text}");
-    let gone = rerank(&riddle, &model, 3, &["--mode", "set", "--precision", "0.5"]).failed(1);
-    assert!(gone.contains("mode set top 1, mode set top 5, mode set top 10"), "{gone}");
+    assert!(text.contains("mode set, top 20") && text.contains("use it: riddle rerank"), "{text}");
+    // Of sets alone nothing is promised for a part of one: nobody is pruned, and that is told.
+    let between = rerank(&riddle, &model, 3, &["--mode", "set", "--precision", "0.5"]).json();
+    let told = between["notices"][0].as_str().expect("a notice").to_owned();
+    assert!(
+        told.contains("mode set top 1, mode set top 5, mode set top 10, mode set top 20"),
+        "{told}"
+    );
+    assert_eq!((&between["layers_run"], between.get("threshold")), (&4.into(), None));
 }
 
 #[test]
@@ -106,7 +112,14 @@ fn what_the_calibration_does_not_hold_is_told() {
     riddle.json(&["models", "calibrate", &model, "--requests", &file, "--top-k", "3"]);
     let told = |top_n, extra: &[&str]| rerank(&riddle, &model, top_n, extra).failed(1);
     assert!(told(3, &["--precision", "0.5"]).contains("--mode set"));
-    assert!(told(4, &["--mode", "set", "--precision", "0.5"]).contains("--top-k 4"));
+    // Beyond what was calibrated for, nobody is pruned; below, the larger result promises for a part of it.
+    let beyond = rerank(&riddle, &model, 4, &["--mode", "set", "--precision", "0.5"]).json();
+    assert!(beyond["notices"].to_string().contains("--top-k 4"), "{beyond:#}");
+    let full = rerank(&riddle, &model, 4, &["--mode", "off"]).json();
+    assert_eq!(beyond["results"], full["results"]);
+    let part = rerank(&riddle, &model, 2, &["--mode", "set", "--precision", "0.5"]).json();
+    assert!(part.get("notices").is_none() && part["threshold"].is_number(), "{part:#}");
+    assert_eq!(part["results"].as_array().map(Vec::len), Some(2));
     let few = told(3, &["--mode", "set", "--error-probability", "0.01"]);
     assert!(few.contains("12 requests") && few.contains("0.01"), "{few}");
     let sure = told(3, &["--mode", "set", "--precision", "0.99", "--confident"]);
@@ -119,6 +132,38 @@ fn what_the_calibration_does_not_hold_is_told() {
     bytes[last] ^= 1;
     fs::write(&weights, bytes).expect("written");
     assert!(told(3, &["--mode", "set", "--precision", "0.5"]).contains("no calibration"));
+}
+
+/// From the questions of datasets to a calibration, which their own evaluation then uses.
+#[test]
+fn a_folder_of_datasets_makes_a_calibration_that_evaluations_use() {
+    let (riddle, dir) = (Riddle::new(), TempDir::new().expect("a temporary folder"));
+    let model = tiny_model("tiny-bert-cross-encoder").to_string_lossy().into_owned();
+    let (mut corpus, mut queries) = (String::new(), String::new());
+    let mut qrels = "query-id\tcorpus-id\tscore\n".to_owned();
+    for n in 0..30 {
+        let text =
+            format!("the boat number {n} lies at the lock gate {}", "of the dock ".repeat(n));
+        corpus.push_str(&format!("{}\n", json!({"_id": format!("d{n}"), "text": text})));
+        let query = format!("which boat is number {n} at the gate?");
+        queries.push_str(&format!("{}\n", json!({"_id": format!("q{n}"), "text": query})));
+        qrels.push_str(&format!("q{n}\td{n}\t1\n"));
+    }
+    riddle_tests::write(dir.path(), "boats/corpus.jsonl", corpus);
+    riddle_tests::write(dir.path(), "boats/queries.jsonl", queries);
+    riddle_tests::write(dir.path(), "boats/qrels/test.tsv", qrels);
+    let suite = dir.path().to_string_lossy().into_owned();
+    let eval = ["eval", "--suite", &suite, "--model", &model, "--limit-queries", "5"];
+    let pruned = [&eval[..], &["--mode", "set", "--precision", "0.5"]].concat();
+    let before = riddle.run(&pruned).failed(1);
+    assert!(before.contains("models calibrate"), "{before}");
+    let made = riddle.json(&["models", "calibrate", &model, "--suite", &suite, "--top-k", "10"]);
+    // Every third of the thirty questions is kept for checking.
+    assert_eq!(made["calibration"]["queries"], 20, "{made:#}");
+    assert_eq!(made["calibration"]["candidates"], json!([24, 24]), "{made:#}");
+    assert!(made["checked"][0]["measured"]["queries"] == 10, "{made:#}");
+    let set = riddle.json(&pruned)["sets"][0].clone();
+    assert!(set["candidate_layers_share"].as_f64() < Some(1.0), "{set:#}");
 }
 
 #[test]

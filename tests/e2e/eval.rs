@@ -273,3 +273,108 @@ fn a_model_is_measured_in_every_format() {
     let line = riddle.run(&alone).failed(1);
     assert!(line.contains("model.safetensors"), "{line}");
 }
+
+/// Two good sets in one folder, one of them in a group, and a broken one: one table, and what each lost.
+#[test]
+fn a_suite_is_one_table_and_a_broken_set_does_not_end_it() {
+    let (riddle, suite, homes) = (Riddle::new(), suite(), TempDir::new().expect("a folder"));
+    let embedder = tiny_model("tiny-bert-encoder").to_string_lossy().into_owned();
+    let model = tiny_model("tiny-bert-cross-encoder").to_string_lossy().into_owned();
+    let (folder, kept) = (text(suite.path()), text(homes.path()));
+    let args = [
+        "eval",
+        "--suite",
+        &folder,
+        "--homes",
+        &kept,
+        "--embedder",
+        &embedder,
+        "--model",
+        &model,
+        "--limit-queries",
+        "4",
+    ];
+    let report = riddle.json(&args);
+    let sets = report["sets"].as_array().expect("sets");
+    let names: Vec<&Value> = sets.iter().map(|it| &it["name"]).collect();
+    assert_eq!(names, ["languages/de", "words"], "{report:#}");
+    assert_eq!(report["failed"][0]["name"], "broken");
+    assert!(report["failed"][0]["why"].to_string().contains("corpus.jsonl:1"), "{report:#}");
+    assert_eq!((&report["mean"]["of"], &report["stopped"]), (&2.into(), &false.into()));
+    for set in sets {
+        assert_eq!((&set["queries"], &set["documents"]), (&4.into(), &8.into()), "{set:#}");
+        assert_eq!(set["reused"], false);
+        let figure = |name: &str| set["ndcg@10"][name].as_f64().expect("a figure");
+        // Evenly spread, so that the question that keywords can not answer is not among them.
+        assert!((figure("bm25") - 1.0).abs() < 1e-9, "{set:#}");
+        let best = figure("bm25").max(figure("dense")).max(figure("merged"));
+        let regret = &set["regret"];
+        let value = regret["value"].as_f64().expect("a figure");
+        assert!((value - (figure("shown") - best)).abs() < 1e-9 && value < 0.0, "{set:#}");
+        assert_eq!(regret["best"], "bm25", "{set:#}");
+        assert!(regret["interval"][0].as_f64() <= regret["interval"][1].as_f64(), "{set:#}");
+        assert!(regret["losing"].as_f64() > Some(0.0), "random weights lose: {set:#}");
+        assert!(close(&set["candidate_layers_share"], 1.0), "{set:#}");
+    }
+    // Nothing is indexed twice, and nothing lies in the user's home.
+    let again = riddle.json(&args);
+    for (set, before) in again["sets"].as_array().expect("sets").iter().zip(sets) {
+        assert_eq!(set["reused"], true);
+        assert_eq!((&set["ndcg@10"], &set["regret"]), (&before["ndcg@10"], &before["regret"]));
+    }
+    assert!(!riddle.home().join("eval").exists());
+    let page = riddle.run(&args).ok();
+    for part in ["languages/de", "regret", "mean of all", "broken: not measured", "2 domains"] {
+        assert!(page.contains(part), "{part:?} is not in\n{page}");
+    }
+}
+
+#[test]
+fn domains_are_named_and_what_is_no_suite_is_told() {
+    let (riddle, suite) = (Riddle::new(), suite());
+    let folder = text(suite.path());
+    write(suite.path(), "domains.json", r#"{"languages": "one", "words": "one", "gone": null}"#);
+    // There is no embedder, and so no vectors.
+    let report = riddle.json(&["eval", "--suite", &folder]);
+    assert_eq!(report["domains"][0]["name"], "one", "{report:#}");
+    assert_eq!(report["domains"][0]["of"], 2, "{report:#}");
+    assert!(report["sets"][0]["ndcg@10"]["dense"].is_null(), "{report:#}");
+    assert!(report["notices"].to_string().contains("gone"), "{report:#}");
+    assert_eq!(report["sets"][1]["reused"], false);
+    assert!(riddle.home().join("eval").exists());
+    let nothing = TempDir::new().expect("a temporary folder");
+    write(nothing.path(), "only/queries.jsonl", "");
+    let line = riddle.run(&["eval", "--suite", &text(nothing.path())]).failed(1);
+    assert!(line.contains("none of 1 sets") && line.contains("only"), "{line}");
+    let words = text(&suite.path().join("words"));
+    for (folder, says) in [
+        (words.as_str(), "this is a dataset"),
+        ("/no/such/folder", "no such folder"),
+        (&text(&suite.path().join("empty")), "no dataset"),
+    ] {
+        let line = riddle.run(&["eval", "--suite", folder]).failed(1);
+        assert!(line.contains(says), "{folder}: {line}");
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+fn suite() -> TempDir {
+    let dir = TempDir::new().expect("a temporary folder");
+    for name in ["words", "languages/de"] {
+        for file in ["corpus.jsonl", "queries.jsonl", "qrels/test.tsv"] {
+            let from = dataset();
+            let content = std::fs::read_to_string(from.path().join(file)).expect("a file");
+            // Another corpus, with an index of its own.
+            let content = content.replace("tells everything", &format!("of {name} tells all"));
+            write(dir.path(), &format!("{name}/{file}"), content);
+        }
+    }
+    write(dir.path(), "broken/corpus.jsonl", "{");
+    std::fs::create_dir(dir.path().join("empty")).expect("made");
+    // Nobody looks into a folder with a name like this.
+    write(dir.path(), ".git/corpus.jsonl", "");
+    dir
+}

@@ -112,6 +112,9 @@ pub fn steps(
     }
     setting.micro_batch_tokens = None;
     add("+ micro-batches".to_owned(), &setting);
+    // The baseline of the paper's −89 %: nothing is read while anything computes.
+    setting.window = Some(1);
+    add("+ layers read when needed".to_owned(), &setting);
     setting.window = Some(WINDOW);
     add(format!("+ window of {WINDOW} layers"), &setting);
     setting.embedding_rows = Some(EMBEDDING_ROWS);
@@ -136,7 +139,8 @@ mod tests {
     #[test]
     fn each_step_changes_one_thing() {
         let steps = steps(Preset::Figure16, 30_000, Some(0.5), Some(2), None);
-        assert_eq!(steps.len(), 5);
+        assert_eq!(steps.len(), 6);
+        assert_eq!((steps[3].setting.window, steps[4].setting.window), (Some(1), Some(2)));
         let parts = |it: &Setting| {
             [
                 format!("{:?}", it.threshold),

@@ -126,6 +126,10 @@ pub fn work(input: impl Read, mut output: impl Write) -> Result<()> {
     // One document is enough to read the layers that stay and to start the threads.
     let first = if job.warm_up_fully { documents.len() } else { documents.len().min(1) };
     reranker.rerank(&request.query, &documents[..first], 1, &mut SilentObserver)?;
+    if reads_layers(&job.setting) {
+        // Warming up has brought the weights into the system's cache, and a window would be measured reading memory.
+        riddle_metrics::forget_cached_files(&job.model).map_err(Error::Pipe)?;
+    }
     writeln!(output, "{READY}").and_then(|()| output.flush()).map_err(Error::Pipe)?;
     let mut bytes = Bytes::default();
     // What opening and warming up took is nobody's question.
@@ -156,6 +160,11 @@ pub fn work(input: impl Read, mut output: impl Write) -> Result<()> {
     };
     serde_json::to_writer(&mut output, &figures)?;
     output.flush().map_err(Error::Pipe)
+}
+
+/// Whether a step reads layers during the request.
+fn reads_layers(setting: &Setting) -> bool {
+    setting.window.is_some() || setting.memory_budget.is_some()
 }
 
 /// A step's setting in the façade's words. A further technique is a field of [`Setting`] and a line here.

@@ -7,6 +7,7 @@ mod endpoint;
 mod generate;
 mod local;
 mod rerank;
+mod suite;
 
 use std::path::PathBuf;
 
@@ -17,7 +18,8 @@ use clap::{
 use clap_complete::Shell;
 use riddle_eval::Stage;
 use riddle_rag::{
-    Guarantee, Meets, Mode, Pruning, RerankChoice, RerankSettings, install::StorePrecision,
+    Guarantee, Meets, Mode, Pruning, RerankChoice, RerankSettings, STANDARD_ERROR,
+    install::StorePrecision,
 };
 use riddle_types::{FileKind, Filter};
 
@@ -35,6 +37,7 @@ pub(crate) use self::{
     generate::BenchGenerateArgs,
     local::LocalArgs,
     rerank::RerankArgs,
+    suite::SuiteArgs,
 };
 use crate::dates;
 
@@ -164,7 +167,8 @@ impl RankArgs {
 /// What the reranker may leave out.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct PruningArgs {
-    /// What pruning may change: off = nothing, set = the order inside the result, order = only the losers
+    /// What pruning may change: off = nothing, set = the order inside the result, order = only the losers [default:
+    /// order with an error probability of 0.01, where the model has a calibration that holds]
     #[arg(long, value_name = "MODE", value_parser = modes())]
     pub(crate) mode: Option<Mode>,
     /// Dispersion of the scores above which candidates are pruned
@@ -188,13 +192,17 @@ pub(crate) struct PruningArgs {
 impl PruningArgs {
     pub(crate) fn settings(self) -> RerankSettings {
         let meets = if self.confident { Meets::Bound } else { Meets::Mean };
+        let error =
+            |probability| Pruning::ErrorProbability { probability, guarantee: Guarantee::Result };
         let pruning = match (self.threshold, self.precision, self.error_probability) {
             (Some(threshold), ..) => Pruning::Threshold(threshold),
             (_, Some(precision), _) => Pruning::Precision { precision, meets },
-            (.., Some(probability)) => {
-                Pruning::ErrorProbability { probability, guarantee: Guarantee::Result }
-            }
-            _ => Pruning::Never,
+            (.., Some(probability)) => error(probability),
+            _ => match self.mode {
+                None => Pruning::Standard,
+                Some(Mode::Off) => Pruning::Never,
+                Some(_) => error(STANDARD_ERROR),
+            },
         };
         RerankSettings {
             mode: self.mode.unwrap_or_default(),
@@ -344,9 +352,22 @@ pub(crate) struct CalibrateArgs {
     #[arg(value_name = "NAME|DIR")]
     pub(crate) name: String,
     /// Requests as `riddle rerank` takes them, one per line: as alike as possible to those to come
-    #[arg(long, value_name = "FILE.jsonl")]
-    pub(crate) requests: PathBuf,
-    /// Sizes of the result [default: 1,5,10]
+    #[arg(long, value_name = "FILE.jsonl", required_unless_present = "suite")]
+    pub(crate) requests: Option<PathBuf>,
+    /// Make the requests from the questions of the datasets below this folder, as searches ask them, and check with
+    /// every third
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["requests", "check"])]
+    pub(crate) suite: Option<PathBuf>,
+    /// Which domain each set is of, as for `riddle eval --suite`: sets of none are left out
+    #[arg(long, value_name = "FILE.json", requires = "suite")]
+    pub(crate) domains: Option<PathBuf>,
+    /// Keep the indexes of the sets here [default: in riddle's home]
+    #[arg(long, value_name = "FOLDER", requires = "suite")]
+    pub(crate) homes: Option<PathBuf>,
+    /// Questions of each set, evenly spread
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = positive)]
+    pub(crate) limit_queries: usize,
+    /// Sizes of the result [default: 1,5,10,20]
     #[arg(long, value_delimiter = ',', value_name = "K", value_parser = positive)]
     pub(crate) top_k: Vec<usize>,
     /// What pruning may change [default: both]
@@ -372,8 +393,10 @@ pub(crate) struct EvalArgs {
     #[command(subcommand)]
     pub(crate) what: Option<EvalCommand>,
     /// Folder with corpus.jsonl[.gz], queries.jsonl and qrels/test.tsv
-    #[arg(value_name = "DATASET_DIR", required = true)]
+    #[arg(value_name = "DATASET_DIR", required_unless_present = "suite")]
     pub(crate) dataset: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) suite: SuiteArgs,
     /// Stages to measure [default: all that the installed models allow]
     #[arg(long, value_delimiter = ',', value_name = "bm25,dense,rrf,rerank", value_parser = stages())]
     pub(crate) stages: Vec<Stage>,
@@ -407,10 +430,10 @@ pub(crate) struct EvalArgs {
     /// Take documents as their texts alone, as some published figures do
     #[arg(long)]
     pub(crate) ignore_titles: bool,
-    /// Ask only the first N queries
+    /// Ask only the first N queries; of a suite, N of each set, evenly spread
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(crate) limit_queries: Option<usize>,
-    /// Write the order of every stage to FOLDER/STAGE.trec
+    /// Write the order of every stage to FOLDER/STAGE.trec; of a suite, to FOLDER/SET/STAGE.trec
     #[arg(long, value_name = "FOLDER")]
     pub(crate) save_runs: Option<PathBuf>,
 }
@@ -508,6 +531,7 @@ mod tests {
             "riddle models remove x",
             "riddle models use x",
             "riddle models calibrate x --requests r.jsonl --top-k 1,10 --mode set --precision 0.99 --check o.jsonl --svg c.svg --json",
+            "riddle models calibrate x --suite d --homes h --domains f --limit-queries 9",
             "riddle rerank --model m --mode order --error-probability 0.01",
             "riddle search boat --model m --mode set --precision 0.99 --confident",
             "riddle eval d --stages bm25,dense,rrf,rerank --candidates 50 --top-k 10 --model m --limit-queries 5",
@@ -515,6 +539,7 @@ mod tests {
             "riddle bench replay t.json --threshold 0.1,0.5 --mode order -k 5 --json",
             "riddle models convert m --dtype bf16 --out d",
             "riddle eval d --run minilm --json",
+            "riddle eval --suite d --domains f --homes h --limit-queries 5 --mode off --json",
             "riddle bench rerank --shape minilm-l6 --preset figure16 --candidates 5 --tokens 100 --repeat 1 --threshold 0.3 --threads 1 --dir d --svg m.svg --json",
             "riddle bench prepare --model m --tokens 256 --request r.json",
             "riddle completions bash",
@@ -524,6 +549,23 @@ mod tests {
                 panic!("{line}: {error}");
             }
         }
+    }
+
+    #[test]
+    fn pruning_is_what_was_chosen_and_else_the_standard() {
+        let pruning = |line: &str| match parse(line).expect("parses").command {
+            Command::Search(args) => {
+                let settings = args.rank.pruning.settings();
+                (settings.mode, settings.pruning)
+            }
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(pruning("riddle search x"), (Mode::Off, Pruning::Standard));
+        assert_eq!(pruning("riddle search x --mode off"), (Mode::Off, Pruning::Never));
+        let error = Pruning::ErrorProbability { probability: 0.01, guarantee: Guarantee::Result };
+        assert_eq!(pruning("riddle search x --mode set"), (Mode::Set, error));
+        let line = "riddle search x --mode set --threshold 0.5";
+        assert_eq!(pruning(line), (Mode::Set, Pruning::Threshold(0.5)));
     }
 
     #[test]
@@ -557,9 +599,13 @@ mod tests {
             "riddle models convert m --dtype int3",
             "riddle models calibrate m",
             "riddle models calibrate m --requests r --mode off",
+            "riddle models calibrate m --requests r --suite s",
             "riddle models calibrate m --requests r --top-k 0",
             "riddle eval",
             "riddle eval d --stages bm26",
+            "riddle eval d --suite e",
+            "riddle eval d --homes h",
+            "riddle eval --suite d --stages bm25",
             "riddle bench rerank",
             "riddle bench rerank --shape gpt-5",
             "riddle bench rerank --shape minilm-l6 --model m",

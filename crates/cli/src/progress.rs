@@ -74,6 +74,9 @@ impl Progress {
     /// Shows what an evaluation does.
     pub(crate) fn eval(&mut self, event: &EvalEvent<'_>) {
         match event {
+            EvalEvent::Set { name, number, total } => {
+                self.bar.println(format!("set {number} of {total}: {}", show::clean(name)));
+            }
             EvalEvent::Loading => self.spin("reading the dataset".to_owned()),
             EvalEvent::Indexing(event) => self.index(event),
             EvalEvent::Queries { done, total } => {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use riddle_rag::Order;
+use riddle_rag::{Order, Promise};
 use riddle_types::RankTrace;
 
 use crate::{measures::Times, output::Style};
@@ -115,6 +115,17 @@ pub(crate) fn states<K: AsRef<str>>(states: &BTreeMap<K, u64>) -> String {
 /// `1 file`, `2 files`.
 pub(crate) fn plural(count: u64, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+/// What pruning promises, and the share of the full forward that it computed.
+pub(crate) fn promise(promise: &Promise, share: Option<f64>) -> String {
+    let percent = (1e4 * promise.error).round() / 100.0;
+    let computed =
+        share.map_or(String::new(), |it| format!(" ({:.0} % of it was computed)", 100.0 * it));
+    format!(
+        "promise: on average at most {percent} % of the {} are not those of a full reading{computed}\n",
+        plural(promise.results as u64, "result")
+    )
 }
 
 /// What the system says, without its error number.

@@ -168,6 +168,7 @@ pub(crate) fn notice(notice: &Notice) -> String {
             languages.join(", ")
         ),
         Notice::NotReranked { why } => format!("not reranked: {}", trouble(why)),
+        Notice::NobodyPruned { why } => format!("nobody is pruned: {}", trouble(why)),
         Notice::NotRerankedInLanguage { model, languages, language } => {
             format!("not reranked: {}", untrained(model, languages, language))
         }

@@ -148,7 +148,8 @@ fn home_for(base: &Config, identity: &[&str]) -> Config {
     }
     let name = &hasher.finalize().to_hex()[..16];
     let home: PathBuf = base.home.join("eval").join(name);
-    Config { home, models: Some(base.models_dir()), ..base.clone() }
+    let (models, calibrations) = (Some(base.models_dir()), Some(base.calibrations_dir()));
+    Config { home, models, calibrations, ..base.clone() }
 }
 
 fn build(

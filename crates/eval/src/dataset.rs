@@ -92,6 +92,19 @@ impl Dataset {
         self.notices.push(Notice::TitlesIgnored);
     }
 
+    /// Keeps at most `limit` queries: the first, or evenly spread over all.
+    pub(crate) fn limit_queries(&mut self, limit: usize, spread: bool) {
+        let all = self.queries.len();
+        if spread && limit > 0 && limit < all {
+            // The middle of each of `limit` equal parts.
+            let kept: HashSet<usize> =
+                (0..limit).map(|it| (2 * it + 1) * all / (2 * limit)).collect();
+            let mut place = 0..;
+            self.queries.retain(|_| place.next().is_some_and(|it| kept.contains(&it)));
+        }
+        self.queries.truncate(limit);
+    }
+
     /// Keeps the queries that can be judged, and says what does not fit together.
     fn reconcile(&mut self) -> Result<()> {
         let relevant = |judgments: &Judgments| judgments.values().any(|&grade| grade > 0);
@@ -177,7 +190,7 @@ impl Dataset {
 }
 
 /// The folder's own name, also for `.` and `dir/..`.
-fn dataset_name(dir: &Path) -> String {
+pub(crate) fn dataset_name(dir: &Path) -> String {
     let resolved = dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf());
     resolved
         .file_name()
@@ -301,6 +314,21 @@ mod tests {
 
     fn good() -> tempfile::TempDir {
         dataset(CORPUS.as_bytes(), QUERIES.as_bytes(), QRELS.as_bytes())
+    }
+
+    #[test]
+    fn limited_queries_are_the_first_or_evenly_spread() {
+        let query = |n: usize| TestQuery { id: n.to_string(), text: String::new() };
+        let limited = |limit, spread| {
+            let mut it = Dataset { queries: (0..10).map(query).collect(), ..Dataset::default() };
+            it.limit_queries(limit, spread);
+            it.queries.iter().map(|it| it.id.parse().expect("a number")).collect::<Vec<usize>>()
+        };
+        assert_eq!(limited(3, false), [0, 1, 2]);
+        assert_eq!(limited(3, true), [1, 5, 8]);
+        assert_eq!(limited(10, true), (0..10).collect::<Vec<_>>());
+        assert_eq!(limited(usize::MAX, true).len(), 10);
+        assert_eq!(limited(9, true).len(), 9);
     }
 
     fn packed(text: &str) -> Vec<u8> {

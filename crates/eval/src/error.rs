@@ -70,6 +70,14 @@ pub enum Error {
         /// As given.
         name: String,
     },
+    /// A folder that holds no datasets, or none that can be measured.
+    #[error("{}: {why}", folder.display())]
+    NotASuite {
+        /// As given.
+        folder: PathBuf,
+        /// What is wrong, and what is expected.
+        why: String,
+    },
     /// There is no folder of files.
     #[error("{}: there is no such folder", folder.display())]
     NoSuchFolder {

@@ -47,7 +47,7 @@ pub fn evaluate(
     }
     instruments.event(EvalEvent::Loading);
     let mut dataset = Dataset::open(&options.dataset)?;
-    dataset.queries.truncate(options.limit_queries.unwrap_or(usize::MAX));
+    dataset.limit_queries(options.limit_queries.unwrap_or(usize::MAX), options.spread_queries);
     if options.ignore_titles {
         dataset.ignore_titles();
     }
@@ -115,6 +115,7 @@ fn search_all(
         report.notices.push(Notice::NotReranked { queries: not_reranked });
     }
     report.stages = reports(&tallies);
+    report.questions = tallies.into_iter().map(|(stage, it)| (stage, it.measures)).collect();
     report.reranker = model.filter(|_| stages.contains(&Stage::Rerank));
     report.corpus = Some(index.report.clone());
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ops::ControlFlow, sync::atomic::AtomicBool, time::Instant};
 
-use riddle_rag::rerank::PriorReranker;
+use riddle_rag::{Pruning, rerank::PriorReranker};
 use riddle_types::{LayerEvent, LayerObserver, RerankOutcome};
 
 use crate::{
@@ -27,13 +27,12 @@ pub(crate) fn rerank_run(
     }
     let candidates = dataset.run(run)?;
     let model = options.reranker().ok_or(Error::NoReranker)?;
-    let opened = PriorReranker::open(
-        &options.config,
-        &model,
-        &options.settings,
-        options.top_k,
-        options.layers,
-    )?;
+    let mut settings = options.settings.clone();
+    if options.layers {
+        settings.pruning = Pruning::Never;
+    }
+    let opened =
+        PriorReranker::open(&options.config, &model, &settings, options.top_k, options.layers)?;
     let session = Session { options, dataset, run, opened: &opened };
     let mut runs = options
         .save_runs

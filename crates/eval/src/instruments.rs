@@ -14,6 +14,15 @@ use crate::{Error, Result};
 /// What is being done, for progress displays.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EvalEvent<'a> {
+    /// One of several datasets begins.
+    Set {
+        /// Its name.
+        name: &'a str,
+        /// Which one, from 1.
+        number: usize,
+        /// Datasets in all.
+        total: usize,
+    },
     /// The dataset is being read.
     Loading,
     /// The corpus is being indexed.

@@ -3,7 +3,8 @@
 //! [`evaluate`] is the entry: it indexes a [`Dataset`]'s corpus into an index of its own, asks every
 //! query through the façade's public API, and measures each stage's list ([`Measures`]) and how long it
 //! took ([`Latency`]). It sees what any user of `riddle-rag` sees and nothing more, so a figure here is a
-//! figure of the program.
+//! figure of the program. [`evaluate_suite`] does so for many datasets and says where what is shown loses to
+//! what it was made from.
 //!
 //! Not here: measuring time and memory (the caller owns the instruments and hands them in as
 //! [`Instruments`]), training, and tuning on what is measured.
@@ -20,6 +21,7 @@ mod notice;
 mod options;
 mod report;
 mod runs;
+mod suite;
 mod tally;
 
 pub use claims::{
@@ -33,3 +35,7 @@ pub use metrics::{Judgments, Latency, Measures};
 pub use notice::Notice;
 pub use options::EvalOptions;
 pub use report::{CorpusReport, EvalReport, Stage, StageReport};
+pub use suite::{
+    DomainReport, FailedSet, Figures, Regret, SetNotice, SetReport, SuiteOptions, SuiteReport,
+    SuiteRequests, evaluate_suite, suite_requests,
+};

@@ -26,6 +26,11 @@ pub enum Notice {
         /// How many.
         queries: usize,
     },
+    /// Domains are given of sets that are not in the suite.
+    DomainsUnknown {
+        /// Names of the sets.
+        sets: Vec<String>,
+    },
     /// Stages that need vectors are left out, because no embedder is installed.
     NoVectors,
     /// Queries were not reranked, and count in fused order.
@@ -71,6 +76,7 @@ impl Notice {
             Notice::TitlesIgnored,
             Notice::RelevantAbsent { documents: 1 },
             Notice::QueriesUnjudged { queries: 2 },
+            Notice::DomainsUnknown { sets: vec!["mails".to_owned()] },
             Notice::NoVectors,
             Notice::NotReranked { queries: 3 },
             Notice::NotInRun { queries: 4, run: "bm25".to_owned() },

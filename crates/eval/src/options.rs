@@ -33,6 +33,8 @@ pub struct EvalOptions {
     pub settings: RerankSettings,
     /// Ask only the first queries.
     pub limit_queries: Option<usize>,
+    /// Ask that many, evenly spread over all, instead of the first.
+    pub spread_queries: bool,
     /// Index this folder instead of the dataset's texts: its documents are the folder's files, by their
     /// paths below it.
     pub files: Option<PathBuf>,
@@ -43,6 +45,28 @@ pub struct EvalOptions {
 }
 
 impl EvalOptions {
+    /// Everything as it is by default, without a dataset.
+    pub fn new(config: Config) -> EvalOptions {
+        EvalOptions {
+            dataset: PathBuf::new(),
+            config,
+            embedder: None,
+            stages: Vec::new(),
+            run: None,
+            run_cosines: false,
+            layers: false,
+            candidates: None,
+            top_k: 10,
+            model: None,
+            settings: RerankSettings::default(),
+            limit_queries: None,
+            spread_queries: false,
+            files: None,
+            ignore_titles: false,
+            save_runs: None,
+        }
+    }
+
     /// The reranker to use: the one asked for, else the one the user's home is set to; a home without an index has no
     /// settings and takes the default.
     pub(crate) fn reranker(&self) -> Option<String> {

@@ -94,6 +94,9 @@ pub struct EvalReport {
     pub queries: usize,
     /// The stages, by name.
     pub stages: BTreeMap<Stage, StageReport>,
+    /// The measures behind the means, question by question in the order of the dataset.
+    #[serde(skip)]
+    pub questions: BTreeMap<Stage, Vec<Measures>>,
     /// The order after every layer of the reranker, where that was asked for.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub layers: BTreeMap<u32, Measures>,

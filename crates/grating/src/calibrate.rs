@@ -33,11 +33,11 @@ pub struct CalibrationOptions {
 }
 
 impl Default for CalibrationOptions {
-    /// Both modes, and the sizes that the paper reports (§6.2).
+    /// Both modes, the sizes that the paper reports (§6.2), and the app's.
     fn default() -> Self {
         CalibrationOptions {
             modes: vec![Mode::Set, Mode::Order],
-            top_ks: vec![1, 5, 10],
+            top_ks: vec![1, 5, 10, 20],
             // Neighbors on a curve of 200 differ in half a percent of the decisions.
             max_points: 200,
         }
@@ -61,6 +61,9 @@ pub struct CalibrationTable {
     pub mode: Mode,
     /// Size of the result.
     pub top_k: usize,
+    /// Whether the scores had a retrieval prior in them; `None`: the file is from before that was noted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prior: Option<bool>,
     /// Cluster pruning by threshold, ascending; the last one never prunes.
     pub curve: Vec<CurvePoint>,
     /// Pruning with a stated error probability.
@@ -98,6 +101,13 @@ pub enum Meets {
 }
 
 impl CalibrationTable {
+    /// Whether what was learned holds for scores with a retrieval prior in them, or for those without. The prior
+    /// decides most of the order of early layers: margins learned with it are far too small without it.
+    pub fn with_prior(&self) -> bool {
+        // Before it was noted, a table learned with a prior could be told by the margin of that.
+        self.prior.unwrap_or(self.bounded.prior_margin.is_some())
+    }
+
     /// The lowest threshold that meets `precision` and above which every threshold meets it too: a
     /// threshold that is only lucky stands below one that is not. `None` if only the full forward does.
     ///
@@ -116,9 +126,22 @@ impl CalibrationTable {
 }
 
 impl Calibration {
-    /// The curves for a mode and a size of the result.
+    /// The curves for a mode and a size of the result: with a prior, where the requests had one.
     pub fn table(&self, mode: Mode, top_k: usize) -> Option<&CalibrationTable> {
         self.tables.iter().find(|it| it.mode == mode && it.top_k == top_k)
+    }
+
+    /// The curves for a mode, with a prior or without, of the least size of the result that is not below `top_k`.
+    pub fn table_from(
+        &self,
+        mode: Mode,
+        top_k: usize,
+        with_prior: bool,
+    ) -> Option<&CalibrationTable> {
+        let fits = |it: &&CalibrationTable| {
+            it.mode == mode && it.top_k >= top_k && it.with_prior() == with_prior
+        };
+        self.tables.iter().filter(fits).min_by_key(|it| it.top_k)
     }
 
     /// [`CalibrationTable::threshold_for`] of the table for `mode` and `top_k`.
@@ -145,7 +168,8 @@ impl Calibration {
     }
 }
 
-/// Learns from recorded full forwards what each threshold spares and costs.
+/// Learns from recorded full forwards what each threshold spares and costs. Of requests with a retrieval prior it is
+/// learned twice, with it and without: a search may lack what the prior is made of.
 ///
 /// # Errors
 /// [`Error::BadOption`] without a mode that prunes, a size of the result, or a request with candidates;
@@ -169,15 +193,24 @@ pub fn calibrate(
             "there is no request with documents to calibrate with: record some".into(),
         ));
     };
+    let known: Vec<Trace> = traces.iter().filter(|it| !it.prior.is_empty()).cloned().collect();
+    let unknown: Vec<Trace> = traces.iter().map(Trace::without_prior).collect();
     let mut tables = Vec::new();
-    for &mode in &options.modes {
-        for &top_k in &options.top_ks {
-            tables.push(CalibrationTable {
-                mode,
-                top_k,
-                curve: curve(&samples, mode, top_k, options.max_points)?,
-                bounded: Bounded::learn(&samples, mode, top_k)?,
-            });
+    for (prior, traces) in [(true, &known), (false, &unknown)] {
+        let samples = Sample::all(traces)?;
+        if samples.is_empty() {
+            continue;
+        }
+        for &mode in &options.modes {
+            for &top_k in &options.top_ks {
+                tables.push(CalibrationTable {
+                    mode,
+                    top_k,
+                    prior: Some(prior),
+                    curve: curve(&samples, mode, top_k, options.max_points)?,
+                    bounded: Bounded::learn(&samples, mode, top_k)?,
+                });
+            }
         }
     }
     Ok(Calibration {
@@ -322,6 +355,31 @@ mod tests {
     }
 
     #[test]
+    fn what_is_learned_with_a_prior_is_kept_apart_from_what_is_not() {
+        let mut noise = Noise(9);
+        let known: Vec<Trace> = (0..24).map(|_| noise.known()).collect();
+        let options = CalibrationOptions { top_ks: vec![2, 5], ..options(Mode::Order, 2) };
+        let learned = calibrate("m", "f", &known, &options).expect("calibrates");
+        let kinds: Vec<(usize, bool)> =
+            learned.tables.iter().map(|it| (it.top_k, it.with_prior())).collect();
+        assert_eq!(kinds, [(2, true), (5, true), (2, false), (5, false)]);
+        // As if nobody had known anything: the same tables as of requests without a prior.
+        let unknown: Vec<Trace> = known.iter().map(Trace::without_prior).collect();
+        let alone = calibrate("m", "f", &unknown, &options).expect("calibrates");
+        assert_eq!(alone.tables, learned.tables[2..]);
+        let of = |top_k, prior| {
+            let found = learned.table_from(Mode::Order, top_k, prior)?;
+            Some((found.top_k, found.with_prior()))
+        };
+        assert_eq!([of(1, true), of(2, false)], [Some((2, true)), Some((2, false))]);
+        assert_eq!([of(3, true), of(6, true)], [Some((5, true)), None]);
+        // A file from before this was noted.
+        let mut old = learned;
+        old.tables.iter_mut().for_each(|it| it.prior = None);
+        assert!(old.tables[0].with_prior() && !old.tables[2].with_prior());
+    }
+
+    #[test]
     fn a_lucky_threshold_is_not_chosen() {
         let point = |threshold, precision| CurvePoint {
             threshold,
@@ -334,6 +392,7 @@ mod tests {
         let table = CalibrationTable {
             mode: Mode::Set,
             top_k: 10,
+            prior: None,
             curve: vec![
                 point(Some(0.0), 1.0),
                 point(Some(0.1), 0.9),
@@ -374,7 +433,7 @@ mod tests {
     fn a_calibration_survives_its_file() {
         let calibration =
             calibrate("m", "f", &Noise(3).traces(8), &CalibrationOptions::default()).expect("ok");
-        assert_eq!(calibration.tables.len(), 6);
+        assert_eq!(calibration.tables.len(), 8);
         let json = serde_json::to_value(&calibration).expect("serializes");
         assert_eq!(json["version"], 1);
         assert_eq!(json["tables"][0]["mode"], "set");
@@ -387,7 +446,7 @@ mod tests {
         let back: Calibration = serde_json::from_value(json).expect("reads back");
         assert_eq!(back, calibration);
         let text = calibration.to_text(0.97);
-        assert!(text.contains("mode order, top 10") && text.contains("precision 0.97 "), "{text}");
+        assert!(text.contains("mode order, top 20") && text.contains("precision 0.97 "), "{text}");
         assert!(calibration.to_chart(Mode::Set, 0.97).to_svg().contains("clusters, top 5"));
     }
 

@@ -33,7 +33,10 @@ impl Calibration {
     /// bounded errors dashed, `precision` as a level. Without recorded times the candidate × layer forwards stand for
     /// latency.
     pub fn to_chart(&self, mode: Mode, precision: f64) -> LineChart {
-        let tables = || self.tables.iter().filter(|it| it.mode == mode);
+        // Where there are both kinds, those that most searches use.
+        let any_prior = self.tables.iter().any(CalibrationTable::with_prior);
+        let tables =
+            || self.tables.iter().filter(|it| it.mode == mode && it.with_prior() == any_prior);
         let times = tables().all(|it| it.points().all(|it| it.latency_share.is_some()));
         let x = |it: &Measured| {
             100.0 * it.latency_share.filter(|_| times).unwrap_or(it.candidate_layers_share)
@@ -81,7 +84,8 @@ impl CalibrationTable {
 
     fn write(&self, text: &mut String, precision: f64) {
         // Writing to a string can not fail.
-        let _ = writeln!(text, "\nmode {}, top {}", self.mode, self.top_k);
+        let prior = if self.with_prior() { ", with the retrieval prior" } else { "" };
+        let _ = writeln!(text, "\nmode {}, top {}{prior}", self.mode, self.top_k);
         let _ = writeln!(
             text,
             "  {:<22} {:>9} {:>9} {:>7} {:>9} {:>9} {:>7}",

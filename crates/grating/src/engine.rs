@@ -109,6 +109,30 @@ impl EngineOptions {
     }
 }
 
+/// How one request is run: what an open engine can do differently from request to request, over the same weights.
+#[derive(Clone, Copy)]
+pub struct Run<'a> {
+    /// What pruning may change.
+    pub mode: Mode,
+    /// Who decides; without effect in [`Mode::Off`].
+    pub policy: &'a dyn PruningPolicy,
+    /// As [`EngineOptions::scores_every_layer`].
+    pub scores_every_layer: bool,
+}
+
+impl Run<'_> {
+    /// The full forward, without scores on the way.
+    pub const FULL: Run<'static> =
+        Run { mode: Mode::Off, policy: &NeverPrune, scores_every_layer: false };
+}
+
+/// How a request is run, and what is known of its candidates.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    how: Run<'a>,
+    prior: &'a [f32],
+}
+
 /// A reranker over one cross-encoder. Requests are served one at a time: a second one waits, because two
 /// at once would need twice the promised memory and be no faster. What can be asked about the engine
 /// never waits for a request, so an observer may ask from inside one.
@@ -253,6 +277,27 @@ impl Engine {
         top_k: usize,
         observer: &mut dyn LayerObserver,
     ) -> Result<RerankOutcome> {
+        let how = Run {
+            mode: self.options.mode,
+            policy: &*self.policy,
+            scores_every_layer: self.options.scores_every_layer,
+        };
+        self.run_as(how, query, candidates, prior, top_k, observer)
+    }
+
+    /// [`run_with_prior`](Self::run_with_prior) in another mode or by another policy than the engine was opened with.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_as(
+        &self,
+        how: Run<'_>,
+        query: &str,
+        candidates: &[&str],
+        prior: &[f32],
+        top_k: usize,
+        observer: &mut dyn LayerObserver,
+    ) -> Result<RerankOutcome> {
         if query.trim().is_empty() {
             return Err(Error::EmptyQuery);
         }
@@ -271,7 +316,8 @@ impl Engine {
         }
         // A panic must cost this request and nothing else: all of the run's memory is inside, and the
         // window finds its way back from any state.
-        let run = || self.tokenize_and_forward(query, candidates, prior, top_k, observer);
+        let asked = Asked { how, prior };
+        let run = || self.tokenize_and_forward(query, candidates, asked, top_k, observer);
         catch_unwind(AssertUnwindSafe(run))
             .unwrap_or_else(|panic| Err(Error::Panicked(panic_message(&*panic).to_owned())))
     }
@@ -280,12 +326,13 @@ impl Engine {
         &self,
         query: &str,
         candidates: &[&str],
-        prior: &[f32],
+        asked: Asked<'_>,
         top_k: usize,
         observer: &mut dyn LayerObserver,
     ) -> Result<RerankOutcome> {
-        let mut contest = Contest::new(self.options.mode, candidates.len(), top_k, self.num_layers);
-        let dropped = contest.judge_prior(&*self.policy, prior, Model::activate);
+        let Asked { how, prior } = asked;
+        let mut contest = Contest::new(how.mode, candidates.len(), top_k, self.num_layers);
+        let dropped = contest.judge_prior(how.policy, prior, Model::activate);
         if !prior.is_empty() {
             observer.on_prior(prior, &dropped);
         }
@@ -298,7 +345,7 @@ impl Engine {
         // The clock starts when it is this request's turn: waiting for another is not its forward.
         let mut model = self.lock();
         let started = Instant::now();
-        let outcome = self.forward(&mut model, pairs, contest, prior, observer);
+        let outcome = self.forward(&mut model, pairs, contest, asked, observer);
         let forward_ms = ms_since(started);
         // Wherever this request has ended, the next one begins with the first layers.
         if self.options.reads_ahead() {
@@ -328,7 +375,7 @@ impl Engine {
         model: &mut Model,
         pairs: Vec<Encoded>,
         mut contest: Contest,
-        prior: &[f32],
+        asked: Asked<'_>,
         observer: &mut dyn LayerObserver,
     ) -> Result<RerankOutcome> {
         let num_layers = self.num_layers;
@@ -347,7 +394,7 @@ impl Engine {
             if contest.is_over() {
                 break;
             }
-            let event = self.one_layer(model, &mut hidden, &mut contest, prior, layer, stop)?;
+            let event = self.one_layer(model, &mut hidden, &mut contest, asked, layer, stop)?;
             stats.layers_run = layer;
             stats.candidate_layers += event.active.len() as u64;
             stats.io_wait_ms += event.io_wait_ms;
@@ -366,15 +413,15 @@ impl Engine {
         model: &mut Model,
         hidden: &mut Hidden,
         contest: &mut Contest,
-        prior: &[f32],
+        Asked { how, prior }: Asked<'_>,
         layer: u32,
         stop: Option<&AtomicBool>,
     ) -> Result<LayerEvent> {
         let started = Instant::now();
         let active = contest.active().to_vec();
         let scorable = layer >= self.first_scored_layer;
-        let wanted = scorable && contest.wants_scores(&*self.policy, layer);
-        let want_scores = wanted || (scorable && self.options.scores_every_layer);
+        let wanted = scorable && contest.wants_scores(how.policy, layer);
+        let want_scores = wanted || (scorable && how.scores_every_layer);
         let LayerWork { bytes_read, row_bytes_read, io_wait, scores } =
             self.pool.run(|| model.layer(layer as usize - 1, hidden, want_scores, stop))?;
         let mut event = LayerEvent {
@@ -396,7 +443,7 @@ impl Engine {
             let scores: Vec<f32> = event.scores.iter().map(|&it| Model::activate(it)).collect();
             event.dispersion = Some(dispersion(&scores));
             if wanted {
-                let verdicts = contest.judge(&*self.policy, layer, &event.scores, &scores);
+                let verdicts = contest.judge(how.policy, layer, &event.scores, &scores);
                 (event.accepted, event.dropped) = (verdicts.accepted, verdicts.dropped);
             }
         }
@@ -449,7 +496,10 @@ mod tests {
     use riddle_types::SilentObserver;
 
     use super::*;
-    use crate::forward::tests::{Reads, tiny, watch};
+    use crate::{
+        TraceRecorder,
+        forward::tests::{Reads, tiny, watch},
+    };
 
     const TEXTS: [&str; 6] = ["the lock gate", "bread", "a boat", "the hull", "dock", "butter"];
 
@@ -507,6 +557,36 @@ mod tests {
         let (engine, reads) = watched(options);
         engine.run("boat", &TEXTS, 2, &mut StopAfter(2)).expect_err("stopped");
         assert!(rewinds(&reads), "after a stop: {reads:?}");
+    }
+
+    /// One engine serves requests in every mode: its own is only what it does unless told otherwise.
+    #[test]
+    fn a_request_is_run_as_it_asks_and_not_as_the_engine_was_opened() {
+        let pruning = Pruning::Clusters { threshold: 0.0 };
+        let pruned =
+            EngineOptions { mode: Mode::Order, pruning, threads: 1, ..EngineOptions::default() };
+        let plain = EngineOptions { threads: 1, ..EngineOptions::default() };
+        let open = |options| Engine::open(&tiny(), options).expect("the tiny model opens");
+        let (pruned, plain) = (open(pruned), open(plain));
+        let clusters = ClusterPruning::new(0.0);
+        let as_pruned = Run { mode: Mode::Order, policy: &clusters, scores_every_layer: true };
+        let run = |engine: &Engine, how: Option<Run<'_>>| {
+            let mut layers = TraceRecorder::default();
+            let outcome = match how {
+                Some(how) => engine.run_as(how, "boat", &TEXTS, &[], 2, &mut layers),
+                None => engine.run("boat", &TEXTS, 2, &mut layers),
+            };
+            let active: Vec<usize> = layers.layers.iter().map(|it| it.active.len()).collect();
+            let scored = layers.layers.iter().filter(|it| !it.scores.is_empty()).count();
+            (outcome.expect("runs").ranked, active, scored)
+        };
+        let (own, dropped, _) = run(&pruned, None);
+        assert!(dropped.iter().any(|it| *it < TEXTS.len()), "nobody is dropped: {dropped:?}");
+        assert_eq!(run(&plain, Some(as_pruned)), (own.clone(), dropped, run(&pruned, None).2));
+        let full = run(&pruned, Some(Run::FULL));
+        assert_eq!((&full.1, full.2), (&vec![TEXTS.len(); 4], 1), "the last layer alone is scored");
+        assert_eq!(full.0, run(&plain, None).0);
+        assert!(own.iter().all(|it| it.decided_at_layer == 4), "winners run to the end: {own:?}");
     }
 
     #[test]

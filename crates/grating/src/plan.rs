@@ -28,6 +28,22 @@ const UNSEEN_BYTES: u64 = 6 << 20;
 /// Measured at 3 to 4 MB a thread.
 const UNSEEN_BYTES_PER_THREAD: u64 = 4 << 20;
 
+/// Layers in memory, tokens of a micro-batch and whether hidden states are on disk, where not even three layers fit.
+const SMALL_STEPS: [(usize, usize, bool); 12] = [
+    (2, 1024, false),
+    (2, 512, false),
+    (2, 256, false),
+    (2, 1024, true),
+    (2, 512, true),
+    (2, 256, true),
+    (2, 128, true),
+    (2, 1, true),
+    (1, 512, true),
+    (1, 256, true),
+    (1, 128, true),
+    (1, 1, true),
+];
+
 /// What is in memory during a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Plan {
@@ -118,37 +134,34 @@ impl Wishes {
 
     /// The fastest plan within `budget` bytes of which `held` are taken already.
     ///
-    /// In this order is given up: a resident model, since two layers compute as fast as all where the disk
-    /// keeps up; half of a micro-batch; hidden states in memory, which cost as much reading and writing as
-    /// they are large and not one operation more; then ever smaller micro-batches, at which the products
-    /// slow down; the second layer of the window last, because then computing waits for every byte.
+    /// In this order is given up: a resident model, layer by layer, since two compute as fast as all where the disk
+    /// keeps up, and what stays need not be read; three quarters of a micro-batch, at which the products lose a
+    /// few percent; hidden states in memory, which cost as much writing and reading in every layer as they are
+    /// large; then ever smaller micro-batches, at which the products slow down; the second layer of the window last,
+    /// because then computing waits for every byte.
     ///
     /// # Errors
     /// [`Error::BudgetTooSmall`] with the smallest that holds.
     pub(crate) fn within(self, budget: u64, held: u64, demand: &Demand) -> Result<Plan> {
         let all = demand.num_layers;
-        let steps: [(usize, usize, bool); 12] = [
-            (all, 1024, false),
-            (2, 1024, false),
-            (2, 512, false),
-            (2, 1024, true),
-            (2, 512, true),
-            (2, 256, true),
-            (2, 128, true),
-            (2, 1, true),
-            (1, 512, true),
-            (1, 256, true),
-            (1, 128, true),
-            (1, 1, true),
-        ];
+        // More than two layers stay only beside all rows of this request: those are read one by one, and before
+        // the first layer, while a layer is one read that computing can hide.
+        let few = FEW_ROWS.min(demand.row_capacity);
+        let every = demand.unique_tokens.min(demand.row_capacity).max(few);
+        let resident = std::iter::once((all, 1024, false, few));
+        let between = (3..all).rev().map(|window| (window, 1024, false, every));
+        let small =
+            SMALL_STEPS.into_iter().map(|(window, tokens, disk)| (window, tokens, disk, few));
         let unseen = UNSEEN_BYTES + demand.threads as u64 * UNSEEN_BYTES_PER_THREAD;
         let available = budget.saturating_sub(held + unseen);
         let mut smallest = u64::MAX;
-        for (window, micro_batch_tokens, hidden_on_disk) in steps {
+        for (window, micro_batch_tokens, hidden_on_disk, rows) in
+            resident.chain(between).chain(small)
+        {
             let plan = Plan {
                 window: self.window.unwrap_or(window),
                 micro_batch_tokens: self.micro_batch_tokens.unwrap_or(micro_batch_tokens),
-                embedding_rows: Some(FEW_ROWS.min(demand.row_capacity)),
+                embedding_rows: Some(rows),
                 hidden_on_disk: hidden_on_disk || self.hidden_on_disk,
             };
             let bytes = demand.bytes(&plan);
@@ -157,7 +170,7 @@ impl Wishes {
                 // What is left buys rows, as far as there are tokens for them.
                 let row = (demand.row_bytes * 9 / 8) as u64 + ROW_OVERHEAD;
                 let more = usize::try_from((available - bytes) / row).unwrap_or(usize::MAX);
-                let rows = (FEW_ROWS + more).min(demand.row_capacity);
+                let rows = rows.saturating_add(more).min(demand.row_capacity);
                 return Ok(Plan { embedding_rows: Some(rows), ..plan });
             }
         }
@@ -205,7 +218,7 @@ mod tests {
 
     use super::*;
 
-    fn demand(lengths: Vec<usize>, num_layers: usize) -> Demand {
+    fn demand_of(lengths: Vec<usize>, num_layers: usize) -> Demand {
         Demand {
             lengths,
             prefix: 0,
@@ -236,7 +249,7 @@ mod tests {
             lengths in prop::collection::vec(1usize..600, 1..300), num_layers in 1usize..30,
             budget in 0u64..500, held in 0u64..100,
         ) {
-            let demand = demand(lengths, num_layers);
+            let demand = demand_of(lengths, num_layers);
             let (budget, held) = (budget << 20, held << 20);
             match FREE.within(budget, held, &demand) {
                 Ok(plan) => {
@@ -282,15 +295,33 @@ mod tests {
 
     #[test]
     fn plenty_keeps_everything_and_less_gives_up_the_cheapest_first() {
-        let demand = demand(vec![500; 60], 24);
+        let demand = demand_of(vec![500; 60], 24);
         let plan = |mebibytes: u64| FREE.within(mebibytes << 20, 0, &demand).expect("enough");
         let plenty = plan(1000);
         assert_eq!((plenty.window, plenty.hidden_on_disk), (24, false));
         assert_eq!(plenty.embedding_rows, Some(5000));
-        let less = plan(100);
-        assert_eq!((less.window, less.hidden_on_disk), (2, false));
-        let little = plan(50);
-        assert_eq!((little.window, little.hidden_on_disk), (2, true));
+        // Every further layer that fits stays, beside the rows of the whole request.
+        let windows: Vec<usize> = (100..320).map(|it| plan(it).window).collect();
+        assert!(windows.windows(2).all(|it| it[0] <= it[1] && it[1] <= it[0] + 1), "{windows:?}");
+        assert!(windows.contains(&13) && windows.contains(&23), "{windows:?}");
+        let between = plan(200);
+        assert!((3..24).contains(&between.window) && between.embedding_rows >= Some(3000));
+        assert!(
+            demand.bytes(&Plan { window: between.window + 1, ..between }) + (14 << 20) > 200 << 20
+        );
+        // Smaller micro-batches come before the disk.
+        let short = demand_of(vec![100; 300], 24);
+        let steps = |mebibytes: u64| {
+            let plan = FREE.within(mebibytes << 20, 0, &short).expect("enough");
+            (plan.window, plan.micro_batch_tokens, plan.hidden_on_disk)
+        };
+        let mut small: Vec<_> = (40..100).rev().map(steps).filter(|it| it.0 == 2).collect();
+        small.dedup();
+        assert!(
+            small.starts_with(&[(2, 1024, false), (2, 512, false), (2, 256, false)]),
+            "{small:?}"
+        );
+        assert!(small.iter().any(|it| it.2) && small.is_sorted_by_key(|it| it.2), "{small:?}");
         // What the caller has decided stays.
         let wishes = Wishes { window: Some(1), micro_batch_tokens: Some(700), ..FREE };
         let wished = wishes.within(1000 << 20, 0, &demand).expect("enough");

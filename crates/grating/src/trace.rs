@@ -26,6 +26,19 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// The same run as if nothing had been known of the candidates: the prior is taken from the scores. Only of a
+    /// full forward: who was dropped by the prior has no scores.
+    #[must_use]
+    pub fn without_prior(&self) -> Trace {
+        let mut trace = Trace { prior: Vec::new(), dropped_unread: Vec::new(), ..self.clone() };
+        for event in &mut trace.layers {
+            for (score, prior) in event.scores.iter_mut().zip(&self.prior) {
+                *score -= prior;
+            }
+        }
+        trace
+    }
+
     /// Number of candidates, if this is the trace of a full forward with scores after every layer that has
     /// a head. Layerwise models have heads from some layer on: the layers before it have no scores, and
     /// nobody is judged there.

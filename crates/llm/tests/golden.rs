@@ -125,7 +125,10 @@ fn less_memory_changes_no_bit() {
                 ..LocalOptions::default()
             };
             let streamed = open(&path, options);
-            let bytes = streamed.measure(3, 2).expect("computes").stats.streamed_bytes_per_token;
+            let stats = streamed.measure(3, 2).expect("computes").stats;
+            let bytes = stats.streamed_bytes_per_token;
+            // Without reading ahead there is one layer, and no memory is kept for more.
+            assert_eq!(stats.window_layers, if prefetch { window } else { 1 });
             assert!(bytes > 100_000, "{model}: {bytes} bytes are streamed");
             for (chunk, expected) in [1, 7].iter().zip(&expected) {
                 let logits = streamed.logits_of(&tokens, *chunk).expect("computes");

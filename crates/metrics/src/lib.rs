@@ -11,12 +11,14 @@
 //!
 //! Not here: anything that decides.
 
+mod cache;
 mod history;
 mod memory;
 mod process;
 mod sampler;
 mod stages;
 
+pub use cache::forget_cached_files;
 pub use history::{History, Slice, Summary, percentile};
 pub use memory::{MemoryReport, machine_memory, memory, rss_of};
 pub use process::{Process, process_tree, pss_of, release_free_memory, since_start_ms};

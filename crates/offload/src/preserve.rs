@@ -37,12 +37,16 @@ pub enum TensorRole {
     Value,
     /// Attention: W_o.
     Output,
+    /// Attention: W_q, W_k and W_v in one matrix.
+    QueryKeyValue,
     /// FFN: W_gate.
     Gate,
     /// FFN: W_up.
     Up,
     /// FFN: W_down.
     Down,
+    /// FFN: W_gate and W_up in one matrix.
+    GateUp,
     /// A norm or a bias: always locked.
     Small,
     /// A large tensor of another kind: locked after all others.
@@ -56,6 +60,8 @@ impl std::fmt::Display for TensorRole {
             TensorRole::Key => "keys",
             TensorRole::Value => "values",
             TensorRole::Output => "attention output",
+            TensorRole::QueryKeyValue => "queries, keys and values",
+            TensorRole::GateUp => "gate and up projection",
             TensorRole::Gate => "gate",
             TensorRole::Up => "up projection",
             TensorRole::Down => "down projection",
@@ -103,6 +109,11 @@ pub enum Locking {
     Balanced,
     /// Layer after layer from the first one (the paper's *w/o balance*).
     ByLayer,
+    /// Attention tensors before FFN tensors, each spread over the layers: Algorithm 1 without its choice (the paper's
+    /// *attention first*).
+    AttentionFirst,
+    /// FFN tensors before attention tensors (the paper's *FFN first*).
+    FfnFirst,
     /// Small tensors alone (the paper's *prefetch only*).
     Nothing,
 }
@@ -255,6 +266,15 @@ pub fn preserve(
 ) -> Result<Preservation> {
     let orders = match locking {
         Locking::Balanced => balanced_orders(layers, window),
+        Locking::AttentionFirst | Locking::FfnFirst => {
+            let Steps { ffn, attention, other } = Steps::of(layers);
+            let all = if locking == Locking::FfnFirst {
+                [ffn, attention, other].concat()
+            } else {
+                [attention, ffn, other].concat()
+            };
+            vec![Order::new(layers, window, one_by_one(layers, &all), 0)]
+        }
         Locking::ByLayer => {
             let large = |layer: usize| large_tensors(&layers[layer], |_| true);
             let places = (0..layers.len())
@@ -273,12 +293,28 @@ pub fn preserve(
     })
 }
 
+/// The large tensors of all layers by what they are, in the steps in which each kind is locked.
+struct Steps {
+    ffn: Vec<Step>,
+    attention: Vec<Step>,
+    other: Vec<Step>,
+}
+
+impl Steps {
+    fn of(layers: &[Layer]) -> Steps {
+        use TensorRole::{Down, Gate, GateUp, Key, Output, Query, QueryKeyValue, Up, Value};
+        let is_attention = |it| matches!(it, Query | Key | Value | Output | QueryKeyValue);
+        Steps {
+            ffn: steps(layers, |it| matches!(it, Gate | Up | Down | GateUp), true),
+            attention: steps(layers, is_attention, false),
+            other: steps(layers, |it| it == TensorRole::OtherLarge, true),
+        }
+    }
+}
+
 /// One order for each case of Algorithm 1: no FFN tensor of every layer first, one, two, …, all.
 fn balanced_orders(layers: &[Layer], window: usize) -> Vec<Order> {
-    use TensorRole::{Down, Gate, Key, Output, Query, Up, Value};
-    let ffn = steps(layers, |it| matches!(it, Gate | Up | Down), true);
-    let attention = steps(layers, |it| matches!(it, Query | Key | Value | Output), false);
-    let other = steps(layers, |it| it == TensorRole::OtherLarge, true);
+    let Steps { ffn, attention, other } = Steps::of(layers);
     let count = |steps: &[Step]| steps.iter().map(Vec::len).sum::<usize>();
     let half = count(&attention[..half_of(layers, &attention)]);
     let order = |case: usize| {
@@ -383,7 +419,19 @@ mod tests {
     /// Any layers: several formats, tensors left out, nothing but norms.
     fn models() -> impl Strategy<Value = Vec<Layer>> {
         use TensorRole::{Down, Gate, Key, OtherLarge, Output, Query, Small, Up, Value};
-        let roles = [Query, Key, Value, Output, Gate, Up, Down, Small, OtherLarge];
+        let roles = [
+            Query,
+            Key,
+            Value,
+            Output,
+            Gate,
+            Up,
+            Down,
+            Small,
+            OtherLarge,
+            TensorRole::QueryKeyValue,
+            TensorRole::GateUp,
+        ];
         let size = prop_oneof![Just(8_000usize), Just(40_000), Just(100_000), 1usize..200_000];
         let tensor = (prop::sample::select(roles.to_vec()), size);
         let any = prop::collection::vec(prop::collection::vec(tensor, 0..8), 0..10);
@@ -404,7 +452,8 @@ mod tests {
     }
 
     fn lockings() -> impl Strategy<Value = Locking> {
-        prop::sample::select(vec![Locking::Balanced, Locking::ByLayer, Locking::Nothing])
+        use Locking::{AttentionFirst, Balanced, ByLayer, FfnFirst, Nothing};
+        prop::sample::select(vec![Balanced, ByLayer, AttentionFirst, FfnFirst, Nothing])
     }
 
     fn smallest(layers: &[Layer], window: usize, locking: Locking) -> u64 {
@@ -547,6 +596,53 @@ mod tests {
         let plan = with(2048 * 5 / 2 * row + 1024 * row);
         assert_eq!(count(&plan, &[0, 1, 2, 3]), 64);
         assert!(count(&plan, &[4, 5, 6]) > 0);
+    }
+
+    #[test]
+    fn one_kind_before_the_other_where_that_is_asked_for() {
+        let a = MIB;
+        let layers = model(8, [a, a, a, a, 3 * a, 3 * a, 3 * a, 0]);
+        let window = preserve(&layers, u64::MAX, 1, Locking::Nothing).expect("all").memory_bytes(1);
+        let locked = |locking| {
+            let plan = preserve(&layers, window + 40 * a as u64, 1, locking).expect("enough");
+            (count(&plan, &[0, 1, 2, 3]), count(&plan, &[4, 5, 6]))
+        };
+        // The window shrinks by what is locked of every layer.
+        let (attention, ffn) = locked(Locking::AttentionFirst);
+        assert!(attention == 32 && ffn > 0, "{attention} {ffn}");
+        let (attention, ffn) = locked(Locking::FfnFirst);
+        assert!(attention == 0 && ffn >= 13, "{attention} {ffn}");
+    }
+
+    /// As Phi 3 has it: queries, keys and values are one matrix, and so are gate and up projection.
+    #[test]
+    fn fused_tensors_are_chosen_by_algorithm_1() {
+        let fused = |number: u64| -> Layer {
+            let roles = [
+                (TensorRole::QueryKeyValue, 3 * MIB),
+                (TensorRole::Output, MIB),
+                (TensorRole::GateUp, 6 * MIB),
+                (TensorRole::Down, 3 * MIB),
+            ];
+            let mut offset = number << 30;
+            let mut spec = |(role, bytes): (TensorRole, usize)| {
+                offset += bytes as u64;
+                TensorSpec { role, offset: offset - bytes as u64, bytes }
+            };
+            roles.into_iter().map(&mut spec).collect()
+        };
+        let layers: Vec<Layer> = (0..8).map(fused).collect();
+        let window = preserve(&layers, u64::MAX, 1, Locking::Nothing).expect("all").memory_bytes(1);
+        let plan = |mebibytes: u64| {
+            let plan = preserve(&layers, window + (mebibytes << 20), 1, Locking::Balanced);
+            let plan = plan.expect("enough");
+            [0, 1, 2, 3].map(|it| count(&plan, &[it]))
+        };
+        // Less than an FFN tensor of each layer: attention, the small matrix first.
+        assert_eq!(plan(8), [0, 8, 0, 0]);
+        assert_eq!(plan(20)[1..], [8, 0, 0]);
+        // More: the larger FFN matrix of every layer, then attention.
+        assert_eq!(plan(46)[2..], [8, 0]);
     }
 
     #[test]

@@ -86,6 +86,8 @@ pub struct TensorStream {
     locked: AlignedBuffer,
     window: Arc<Window>,
     threads: Vec<JoinHandle<()>>,
+    /// Whether anything is read before it is asked for.
+    reads_ahead: bool,
     totals: StreamTotals,
 }
 
@@ -148,13 +150,12 @@ impl TensorStream {
             locked,
             window: Arc::new(Window::new(file, parts, slots)),
             threads: Vec::new(),
+            reads_ahead: options.prefetch,
             totals: StreamTotals { locked_bytes_read, ..StreamTotals::default() },
         };
         if !stream.window.is_empty() {
             stream.start(threads)?;
-            if options.prefetch {
-                stream.prefetch(0);
-            }
+            stream.prefetch(0);
         }
         Ok(stream)
     }
@@ -193,14 +194,14 @@ impl TensorStream {
     }
 
     /// Tells that `layer` will be needed next, without waiting for it: a run was stopped in the middle, and
-    /// the next one begins with the first layer.
+    /// the next one begins with the first layer. Nothing is read where nothing is to be read ahead.
     ///
     /// # Panics
     /// When there is no such layer: the caller's bug.
     pub fn prefetch(&mut self, layer: usize) {
         assert!(layer < self.layers.len(), "no layer {layer}");
-        if !self.window.is_empty() {
-            self.window.move_to(layer);
+        if self.reads_ahead && !self.window.is_empty() {
+            self.window.move_to(layer, self.layers.len());
         }
     }
 
@@ -213,8 +214,23 @@ impl TensorStream {
     /// # Panics
     /// When there is no such layer: the caller's bug.
     pub fn layer(&mut self, layer: usize) -> Result<LayerTensors<'_>> {
+        self.layer_before(layer, self.layers.len())
+    }
+
+    /// [`layer`](Self::layer) in a pass that goes through the first `end` layers alone: after the last of them comes the
+    /// first again, and nothing behind them is read ahead.
+    ///
+    /// # Errors
+    /// As [`layer`](Self::layer).
+    ///
+    /// # Panics
+    /// When there is no such layer, or it is not before `end`: the caller's bug.
+    pub fn layer_before(&mut self, layer: usize, end: usize) -> Result<LayerTensors<'_>> {
         let started = Instant::now();
-        self.prefetch(layer);
+        assert!(layer < end && end <= self.layers.len(), "no layer {layer} of {end}");
+        if !self.window.is_empty() {
+            self.window.move_to(layer, end);
+        }
         let (mut slot, mut bytes_read) = (None, 0);
         if self.window.is_streamed(layer) {
             let arrival = self.window.wait_for(layer).map_err(|missing| {
@@ -601,6 +617,27 @@ mod tests {
         assert_eq!(stream.layer(0).expect("there").bytes_read, PAGE as u64);
     }
 
+    /// A prompt is read in chunks of which only the last one needs what is behind the layers.
+    #[test]
+    fn a_shorter_pass_begins_anew_without_reading_what_is_behind_it() {
+        let (_dir, path, _) = file(6 * PAGE);
+        let layers = matrices(6, PAGE);
+        let options = StreamOptions { window: 3, ..small_reads() };
+        let plan = nothing_locked(&layers);
+        let mut stream = TensorStream::open(&path, layers, plan, options).expect("valid");
+        for (layer, end, wanted) in
+            [(2, 4, [2, 3, 0]), (3, 4, [3, 0, 1]), (3, 6, [3, 4, 5]), (5, 6, [5, 0, 1])]
+        {
+            stream.layer_before(layer, end).expect("readable");
+            assert_eq!(stream.window.wanted(), wanted, "{layer} of {end}");
+        }
+        // Of a pass shorter than the window each layer is wanted once.
+        stream.layer_before(0, 2).expect("readable");
+        assert_eq!(stream.window.wanted(), [0, 1]);
+        stream.prefetch(0);
+        assert_eq!(stream.window.wanted(), [0, 1, 2]);
+    }
+
     #[test]
     fn without_prefetching_nothing_is_read_unasked() {
         let (_dir, path, content) = file(4 * PAGE);
@@ -614,6 +651,9 @@ mod tests {
             let tensors = stream.layer(layer).expect("readable");
             assert_eq!(tensors.tensor(0), &content[layer * PAGE..(layer + 1) * PAGE]);
         }
+        // Not when a run was stopped either.
+        stream.prefetch(0);
+        assert_eq!(stream.window.wanted(), [3]);
     }
 
     #[test]

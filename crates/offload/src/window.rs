@@ -11,6 +11,9 @@ use riddle_weights::{LayeredCheckpoint, PAGE};
 
 use crate::{Error, Result, buffer::AlignedBuffer};
 
+/// Layers of a window that move: the one that computes and the one that is read.
+const MOVING: usize = 2;
+
 /// Layers that can be read one by one.
 pub trait LayerSource: Send + Sync + 'static {
     /// Number of layers.
@@ -56,6 +59,9 @@ pub struct LayerView<'a> {
 ///
 /// Depth 2 is the paper's: one computes while one is read. A depth of all layers keeps the model
 /// resident: each layer is read once. With a depth of 1 a layer is read when the one before has been computed.
+/// Between two and all, two move and the others stay: a window that moves as a whole would keep nothing of what the
+/// next request begins with. Those that stay are spread over the model, so that there is time to read between them,
+/// and are the first of one order: a smaller window keeps nothing that a larger one does not.
 pub struct LayerWindow {
     shared: Arc<Shared>,
     depth: usize,
@@ -234,7 +240,22 @@ impl LayerWindow {
     /// Layers that belong into the window when it stands at `layer`, nearest first.
     fn wanted(&self, layer: usize) -> Vec<usize> {
         let layers = self.num_layers();
-        (0..self.depth).map(|ahead| (layer + ahead) % layers).collect()
+        let ring = (0..layers).map(|ahead| (layer + ahead) % layers);
+        let stay = if self.depth < layers { self.depth.saturating_sub(MOVING) } else { 0 };
+        if stay == 0 {
+            return ring.take(self.depth).collect();
+        }
+        let mut order: Vec<usize> = (0..layers).collect();
+        // Bits backwards, van der Corput's sequence: 0, 4, 2, 6, 1, … of eight.
+        order.sort_by_key(|it| it.reverse_bits());
+        let stay = &order[..stay];
+        let mut moving = 0;
+        ring.filter(|it| {
+            let stays = stay.contains(it);
+            moving += usize::from(!stays);
+            stays || moving <= MOVING
+        })
+        .collect()
     }
 
     /// Frees what is outside the window at `layer` and has the reader get what is missing.
@@ -479,6 +500,40 @@ mod tests {
     }
 
     #[test]
+    fn between_two_and_all_some_layers_stay() {
+        for depth in 3..8 {
+            let source = counting(8, None);
+            let mut window = LayerWindow::new(Arc::clone(&source) as Arc<dyn LayerSource>, depth)
+                .expect("thread");
+            let mut pass = || {
+                let mut read = |layer| window.advance_to(layer).expect("readable").bytes_read;
+                (0..8).filter(|&layer| read(layer) > 0).count()
+            };
+            assert_eq!(pass(), 8, "{depth}: nothing is there yet");
+            for _ in 0..3 {
+                assert_eq!(pass(), 8 - (depth - 2), "{depth}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_smaller_window_keeps_nothing_that_a_larger_one_does_not() {
+        let source = counting(12, None);
+        let mut window = LayerWindow::new(source, 11).expect("thread");
+        let mut before: Vec<usize> = (0..12).collect();
+        for depth in (3..12).rev() {
+            window.set_depth(depth).expect("thread");
+            let at = |layer| window.wanted(layer);
+            let stays: Vec<usize> =
+                (0..12).filter(|it| (0..12).all(|at_layer| at(at_layer).contains(it))).collect();
+            assert_eq!(stays.len(), depth - 2, "{stays:?}");
+            assert!(stays.iter().all(|it| before.contains(it)), "{stays:?} of {before:?}");
+            assert!((0..12).all(|it| at(it).len() == depth && at(it)[0] == it));
+            before = stays;
+        }
+    }
+
+    #[test]
     fn after_an_early_end_the_first_layers_come_unasked() {
         let source = counting(6, None);
         let mut window =
@@ -560,7 +615,8 @@ mod tests {
         for layer in 0..4 {
             window.advance_to(layer).expect("readable");
         }
-        assert_eq!(source.order()[..7], [0, 1, 4, 0, 1, 2, 3]);
+        // 0 and 4 stay in a window of four.
+        assert_eq!(source.order()[..6], [0, 1, 4, 1, 2, 3]);
     }
 
     /// What a buffer takes is counted when it is read into.

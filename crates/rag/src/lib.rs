@@ -25,9 +25,9 @@ pub use answer::{AskEvent, Outgoing};
 pub use contract::{
     AskRequest, AskResponse, Citation, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier, EndpointInfo,
     Error, FileStatus, IndexEvent, IndexFreshness, IndexReport, KeyState, LLM_EXTRACTIVE,
-    LLM_LOCAL, LLM_REMOTE, LocalLlm, ModelStatus, NoAnswer, Order, Problem, Pruning, RemoteLlm,
-    RerankChoice, RerankSettings, Result, RootStatus, SearchHit, SearchRequest, SearchResponse,
-    StageLists, Status, StatusRequest,
+    LLM_LOCAL, LLM_REMOTE, LocalLlm, ModelStatus, NoAnswer, Order, Problem, Promise, Pruning,
+    RemoteLlm, RerankChoice, RerankSettings, Result, RootStatus, STANDARD_ERROR, SearchHit,
+    SearchRequest, SearchResponse, StageLists, Status, StatusRequest,
 };
 pub use home::{
     Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES, NO_RERANKER, Records, SharedEmbedders,

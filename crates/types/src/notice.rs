@@ -53,6 +53,11 @@ pub enum Notice {
         /// Why.
         why: Trouble,
     },
+    /// Nobody is pruned although that was asked for: the reranker reads everything.
+    NobodyPruned {
+        /// Why.
+        why: Trouble,
+    },
     /// The reranker does not read the language.
     NotRerankedInLanguage {
         /// The reranker.
@@ -182,6 +187,7 @@ impl Notice {
             Notice::EmbedderMissing { embedder: model() },
             Notice::KeywordsDecide { model: model(), languages: languages(), language: language() },
             Notice::NotReranked { why: why() },
+            Notice::NobodyPruned { why: why() },
             Notice::NotRerankedInLanguage {
                 model: model(),
                 languages: languages(),

@@ -14,8 +14,8 @@ use crate::{
     convert::{clean, file_ref, now},
     dto::{
         CalibrationInfo, CalibrationTable, Comparison, CurvePoint, Failure, Generation, LayerTrace,
-        MemorySample, Outcome, PipelineTrace, Plan, PruneMode, ReplayCandidate, ReplayRequest,
-        ReplayResult, RunFigures, StageTime, TraceCandidate,
+        MemorySample, Outcome, PipelineTrace, Plan, PruneMode, PruningPromise, ReplayCandidate,
+        ReplayRequest, ReplayResult, RunFigures, StageTime, TraceCandidate,
     },
     failure::Reply,
 };
@@ -112,8 +112,12 @@ impl LastRun {
                 .collect(),
             model: run.map(|it| it.model.clone()),
             top_k: self.request.k as u32,
-            mode: settings.mode.into(),
+            // The program's own is decided with the request.
+            mode: run.map_or(settings.mode, |it| it.mode).into(),
             threshold: run.and_then(|it| it.threshold),
+            promise: run
+                .and_then(|it| it.promise)
+                .map(|it| PruningPromise { error: it.error, results: it.results as u32 }),
             num_layers: stats.map_or(0, |it| it.num_layers),
             layers: run.map_or_else(Vec::new, |it| it.layers.iter().map(layer_trace).collect()),
             plan: stats.map(|it| Plan {

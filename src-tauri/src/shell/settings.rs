@@ -71,7 +71,7 @@ impl Settings {
             return bad("the share of rows is between 0 and 1");
         }
         let in_range = match rerank.pruning {
-            Pruning::Never => true,
+            Pruning::Standard | Pruning::Full => true,
             Pruning::Threshold { threshold } => threshold.is_finite() && threshold >= 0.0,
             Pruning::Precision { precision } => precision > 0.0 && precision <= 1.0,
             Pruning::ErrorProbability { probability } => probability > 0.0 && probability < 1.0,
@@ -95,13 +95,14 @@ impl Settings {
 /// The reranker's settings as the façade takes them.
 fn rerank_settings(rerank: &Rerank) -> RerankSettings {
     let mode = match rerank.pruning {
-        // Without anybody who decides, nothing may be pruned.
-        Pruning::Never => PruneMode::Off,
+        // The program's own mode, and none where nobody decides.
+        Pruning::Standard | Pruning::Full => PruneMode::Off,
         _ => rerank.mode,
     };
     let pruning = match rerank.pruning {
+        Pruning::Standard => rag::Pruning::Standard,
         _ if mode == PruneMode::Off => rag::Pruning::Never,
-        Pruning::Never => rag::Pruning::Never,
+        Pruning::Full => rag::Pruning::Never,
         Pruning::Threshold { threshold } => rag::Pruning::Threshold(threshold),
         Pruning::Precision { precision } => {
             rag::Pruning::Precision { precision, meets: Meets::Mean }
@@ -271,9 +272,25 @@ mod tests {
 
     #[test]
     fn nobody_is_pruned_by_nobody() {
-        let rerank = Rerank { mode: PruneMode::Set, ..Rerank::default() };
-        assert_eq!(rerank_settings(&rerank).mode, rag::Mode::Off);
+        let full = Rerank { mode: PruneMode::Set, pruning: Pruning::Full, ..Rerank::default() };
+        let settings = rerank_settings(&full);
+        assert_eq!((settings.mode, settings.pruning), (rag::Mode::Off, rag::Pruning::Never));
         let off = Rerank { pruning: Pruning::Threshold { threshold: 0.3 }, ..Rerank::default() };
         assert_eq!(rerank_settings(&off).pruning, rag::Pruning::Never);
+    }
+
+    #[test]
+    fn who_has_chosen_nothing_has_the_standard_and_a_choice_is_kept() {
+        let pruning = |text: &str| {
+            let rerank: Rerank = serde_json::from_str(text).expect("settings");
+            rerank_settings(&rerank).pruning
+        };
+        // As earlier versions kept what nobody had chosen.
+        for untouched in ["{}", r#"{"mode": "off", "pruning": {"kind": "never"}}"#] {
+            assert_eq!(pruning(untouched), rag::Pruning::Standard, "{untouched}");
+        }
+        assert_eq!(pruning(r#"{"mode": "off", "pruning": {"kind": "full"}}"#), rag::Pruning::Never);
+        let chosen = r#"{"mode": "set", "pruning": {"kind": "threshold", "threshold": 0.5}}"#;
+        assert_eq!(pruning(chosen), rag::Pruning::Threshold(0.5));
     }
 }

@@ -135,9 +135,12 @@ fn dataset(at: &Path) {
         qrels.push_str(&format!("q{n}\t{id}\t1\n"));
         run.push_str(&format!("q{n} Q0 {id} 1 9.0 x\nq{n} Q0 anchor.txt 2 8.0 x\n"));
     }
-    write(at, "dataset/corpus.jsonl", corpus);
-    write(at, "dataset/queries.jsonl", queries);
-    write(at, "dataset/qrels/test.tsv", qrels);
+    for folder in ["dataset", "datasets/words"] {
+        write(at, &format!("{folder}/corpus.jsonl"), &corpus);
+        write(at, &format!("{folder}/queries.jsonl"), &queries);
+        write(at, &format!("{folder}/qrels/test.tsv"), &qrels);
+    }
+    write(at, "domains.json", "{\"words\": \"words\"}");
     write(at, "dataset/runs/given.trec", run.replacen("q0 Q0 anchor.txt 2 8.0 x\n", "", 1));
 }
 

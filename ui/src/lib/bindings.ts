@@ -609,6 +609,8 @@ export interface PipelineTrace {
 	topK: number;
 	mode: PruneMode;
 	threshold: number | null;
+	/** What pruning promised of this result; `null`: nothing, or nobody was pruned. */
+	promise: PruningPromise | null;
 	numLayers: number;
 	layers: LayerTrace[];
 	plan: Plan | null;
@@ -623,6 +625,13 @@ export interface PipelineTrace {
 	replayable: boolean;
 	/** What it took to write the answer, where a model in this process did. */
 	generation: Generation | null;
+}
+
+/** What a calibrated pruning promises, on searches like those it was calibrated with. */
+export interface PruningPromise {
+	/** Share of the results that are not those of the full forward, at most, on average. */
+	error: number;
+	results: number;
 }
 
 export interface StageTime {
@@ -980,9 +989,15 @@ export interface Rerank {
 	memoryBudget: number | null;
 }
 
-/** Who decides about pruning; without effect in mode `off`. */
+/** Who decides about pruning; all but `standard` are without effect in mode `off`. */
 export type Pruning =
-	| { kind: 'never' }
+	/**
+	 * Nobody has chosen: the program's own, where the reranker's calibration promises it. What earlier versions kept
+	 * as `never` was no choice either.
+	 */
+	| { kind: 'standard' }
+	/** Nobody is pruned. */
+	| { kind: 'full' }
 	| { kind: 'threshold'; threshold: number }
 	/** Needs a calibration. */
 	| { kind: 'precision'; precision: number }

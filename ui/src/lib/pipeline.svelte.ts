@@ -8,7 +8,7 @@ class Pipeline {
   trace = $state.raw<PipelineTrace | null>(null);
   loaded = $state(false);
   /** Settings as the sliders say; kept by `apply`. */
-  draft = $state.raw<Rerank>({ mode: "off", pruning: { kind: "never" }, window: null, microBatchTokens: null, rowShare: null, memoryBudget: null });
+  draft = $state.raw<Rerank>({ mode: "off", pruning: { kind: "standard" }, window: null, microBatchTokens: null, rowShare: null, memoryBudget: null });
   threshold = $state(0.4);
   replayed = $state.raw<ReplayResult | null>(null);
   replaying = $state(false);
@@ -65,9 +65,13 @@ class Pipeline {
     this.draft = { ...this.draft, ...patch };
   }
 
-  setMode(mode: PruneMode) {
-    const pruning = mode !== "off" && this.draft.pruning.kind === "never" ? ({ kind: "threshold", threshold: this.threshold } as const) : this.draft.pruning;
-    this.set({ mode, pruning });
+  /** `standard` is no mode: it leaves the choice to the program. */
+  setMode(choice: PruneMode | "standard") {
+    const mode = choice === "standard" ? "off" : choice;
+    const open = this.draft.pruning.kind === "standard" || this.draft.pruning.kind === "full";
+    if (choice === "standard") this.set({ mode, pruning: { kind: "standard" } });
+    else if (mode === "off") this.set({ mode, pruning: { kind: "full" } });
+    else this.set({ mode, pruning: open ? { kind: "threshold", threshold: this.threshold } : this.draft.pruning });
     void this.loadCurve();
     void this.replay();
   }

@@ -258,6 +258,7 @@ export function trace(text: string, found: Found[], all: number[][], decided: De
     topK: TOP_K,
     mode,
     threshold,
+    promise: null,
     numLayers: model ? LAYERS : 0,
     layers: model ? decided.layers : [],
     plan: model ? { windowLayers: 2, microBatchTokens: 1024, embeddingRows: 3052, hiddenOnDisk: false, plannedBytes: 46_400_000 } : null,

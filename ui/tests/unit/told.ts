@@ -71,6 +71,7 @@ export const NOTICES: EveryKind<Notice> = {
   embedderMissing: [{ kind: "embedderMissing", embedder: "613" }],
   keywordsDecide: [{ kind: "keywordsDecide", ...language }],
   notReranked: [{ kind: "notReranked", why: trouble }],
+  nobodyPruned: [{ kind: "nobodyPruned", why: trouble }],
   notRerankedInLanguage: [{ kind: "notRerankedInLanguage", ...language }],
   notRewritten: Object.values(FAULTS).flat().flatMap((why) => [true, false].map((withWordsBefore) => ({ kind: "notRewritten" as const, why, withWordsBefore }))),
   checkedWithoutReranker: Object.values(NO_JUDGES).flat().map((why) => ({ kind: "checkedWithoutReranker" as const, why })),

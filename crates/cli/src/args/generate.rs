@@ -21,7 +21,7 @@ pub(crate) struct BenchGenerateArgs {
     /// Memory that the process may take, as 2GiB [default: as much as the model needs]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) memory_budget: Option<u64>,
-    /// Which tensors stay in memory: the same share of every layer, whole layers, or none
+    /// Which tensors stay in memory: the same share of every layer, whole layers, one kind before the other, or none
     #[arg(long, value_name = "HOW", value_enum, default_value_t = LockingArg::Balanced)]
     pub(crate) locking: LockingArg,
     /// Layers that are in memory for a moment: the one that computes, and those that are read ahead
@@ -48,6 +48,10 @@ pub(crate) enum LockingArg {
     Balanced,
     /// Layer after layer
     ByLayer,
+    /// Attention of all layers, then their feed-forward parts
+    AttentionFirst,
+    /// Feed-forward parts of all layers, then their attention
+    FfnFirst,
     /// Nothing but norms and biases
     Nothing,
 }
@@ -57,6 +61,8 @@ impl From<LockingArg> for Locking {
         match it {
             LockingArg::Balanced => Locking::Balanced,
             LockingArg::ByLayer => Locking::ByLayer,
+            LockingArg::AttentionFirst => Locking::AttentionFirst,
+            LockingArg::FfnFirst => Locking::FfnFirst,
             LockingArg::Nothing => Locking::Nothing,
         }
     }

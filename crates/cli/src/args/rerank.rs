@@ -6,7 +6,7 @@ use clap::{
     Args,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use riddle_rag::{Arithmetic, RerankSettings, models::DEFAULT_RERANKER};
+use riddle_rag::{Arithmetic, Pruning, RerankSettings, models::DEFAULT_RERANKER};
 
 use super::{PruningArgs, positive, share};
 
@@ -51,13 +51,21 @@ pub(crate) struct RerankArgs {
 
 impl RerankArgs {
     pub(crate) fn settings(&self) -> RerankSettings {
+        let pruning = self.pruning.settings();
+        // A trace is replayed under other thresholds, for which it needs everybody in every layer.
+        let pruning = match pruning.pruning {
+            Pruning::Standard if self.trace.is_some() => {
+                RerankSettings { pruning: Pruning::Never, ..pruning }
+            }
+            _ => pruning,
+        };
         RerankSettings {
             threads: self.threads,
             max_tokens: self.max_tokens,
             instruction: self.instruction.clone(),
             separate_prefixes: self.separate_prefixes,
             arithmetic: self.compute,
-            ..self.memory.onto(self.pruning.settings())
+            ..self.memory.onto(pruning)
         }
     }
 }

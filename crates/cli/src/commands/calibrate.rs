@@ -7,6 +7,7 @@ use std::{
     path::Path,
 };
 
+use riddle_eval::{EvalOptions, SuiteOptions, suite_requests};
 use riddle_rag::{
     Meets, Mode, RerankSettings,
     rerank::{Calibrated, CalibrationOptions, CheckedPromise, RerankRequest},
@@ -15,8 +16,11 @@ use serde_json::{Value, json};
 
 use crate::{
     args::CalibrateArgs,
-    commands::rerank::{MAX_REQUEST_BYTES, parse_request},
-    context::Context,
+    commands::{
+        eval::Bench,
+        rerank::{MAX_REQUEST_BYTES, parse_request},
+    },
+    context::{Context, lasting_name},
     failure::Failure,
     progress::Progress,
     show, words,
@@ -24,7 +28,7 @@ use crate::{
 
 /// Reads requests, runs each in full, keeps and shows what was learned.
 pub(crate) fn run(args: &CalibrateArgs, context: &Context) -> Result<(), Failure> {
-    let requests = read_requests(&args.requests)?;
+    let Requests { learn: requests, check: held_out } = Requests::of(args, context)?;
     let defaults = CalibrationOptions::default();
     let options = CalibrationOptions {
         modes: args.mode.map_or(defaults.modes, |it| vec![it]),
@@ -49,8 +53,8 @@ pub(crate) fn run(args: &CalibrateArgs, context: &Context) -> Result<(), Failure
     let Some(made) = made else {
         return Err(Failure::run("stopped before all requests were run: no calibration was kept"));
     };
-    let checked = match &args.check {
-        Some(file) => Some(check(args, file, &made, context)?),
+    let checked = match held_out {
+        Some(held_out) => Some(check(args, &held_out, &made, context)?),
         None => None,
     };
     if let Some(path) = &args.svg {
@@ -63,13 +67,57 @@ pub(crate) fn run(args: &CalibrateArgs, context: &Context) -> Result<(), Failure
     context.out.text(page(args, &made, checked.as_deref()))
 }
 
+/// What is learned from, and what that is checked with.
+struct Requests {
+    learn: Vec<RerankRequest>,
+    check: Option<Vec<RerankRequest>>,
+}
+
+impl Requests {
+    fn of(args: &CalibrateArgs, context: &Context) -> Result<Requests, Failure> {
+        if let Some(folder) = &args.suite {
+            return Requests::of_suite(folder, args, context);
+        }
+        // Without a suite there is a file.
+        let learn = read_requests(args.requests.as_deref().unwrap_or(Path::new("")))?;
+        let check = args.check.as_deref().map(read_requests).transpose()?;
+        Ok(Requests { learn, check })
+    }
+
+    /// As searches ask them on the questions of datasets.
+    fn of_suite(
+        folder: &Path,
+        args: &CalibrateArgs,
+        context: &Context,
+    ) -> Result<Requests, Failure> {
+        let each = EvalOptions {
+            model: Some(lasting_name(&args.name)?),
+            limit_queries: Some(args.limit_queries),
+            ..EvalOptions::new(context.config.clone())
+        };
+        let options = SuiteOptions {
+            folder: folder.to_path_buf(),
+            domains: args.domains.clone(),
+            homes: args.homes.as_deref().map(std::path::absolute).transpose()?,
+            each,
+        };
+        let mut bench = Bench { progress: Progress::new(), context };
+        let made = suite_requests(&options, &mut bench, context.stop_flag())?;
+        bench.progress.clear();
+        for it in &made.failed {
+            // Nothing but the result belongs on stdout.
+            tracing::warn!(set = it.name, why = it.why, "left out");
+        }
+        Ok(Requests { learn: made.learn, check: Some(made.check) })
+    }
+}
+
 fn check(
     args: &CalibrateArgs,
-    file: &Path,
+    requests: &[RerankRequest],
     made: &Calibrated,
     context: &Context,
 ) -> Result<Vec<CheckedPromise>, Failure> {
-    let requests = read_requests(file)?;
     let settings = RerankSettings { threads: args.threads, ..RerankSettings::default() };
     let mut progress = Progress::new();
     let checked = riddle_rag::rerank::check_calibration(
@@ -78,7 +126,7 @@ fn check(
         &settings,
         &made.calibration,
         args.precision,
-        &requests,
+        requests,
         &mut |done, of| {
             progress.requests(done as u64, of as u64);
             if context.stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -90,8 +138,9 @@ fn check(
 
 /// A line for every promise: what it was worth on the requests of `--check`.
 fn promises(checked: &[CheckedPromise]) -> String {
-    let mut page = "\non the requests of --check:\n".to_owned();
-    for CheckedPromise { mode, top_k, asked, measured } in checked {
+    let mut page = "\non requests that it was not made from:\n".to_owned();
+    for CheckedPromise { mode, top_k, prior, asked, measured } in checked {
+        let prior = if *prior { ", with the retrieval prior" } else { "" };
         let worth = measured.map_or("can not be promised".to_owned(), |it| {
             format!(
                 "precision {:.4}, {:.1}% of the forwards computed, {:.1}% of the requests changed",
@@ -101,7 +150,7 @@ fn promises(checked: &[CheckedPromise]) -> String {
             )
         });
         let asked = words::pruning(*asked);
-        page.push_str(&format!("  {mode}, top {top_k}, {asked}: {worth}\n"));
+        page.push_str(&format!("  {mode}, top {top_k}{prior}, {asked}: {worth}\n"));
     }
     page
 }
@@ -109,12 +158,12 @@ fn promises(checked: &[CheckedPromise]) -> String {
 fn value(args: &CalibrateArgs, made: &Calibrated, checked: Option<&[CheckedPromise]>) -> Value {
     let chosen = made.calibration.tables.iter().map(|table| {
         let point = table.threshold_for(args.precision, Meets::Mean);
-        json!({ "mode": table.mode, "top_k": table.top_k, "precision": args.precision, "point": point })
+        json!({ "mode": table.mode, "top_k": table.top_k, "prior": table.with_prior(), "precision": args.precision, "point": point })
     });
     let chosen: Vec<Value> = chosen.collect();
     let promise = |it: &CheckedPromise| {
         json!({
-            "mode": it.mode, "top_k": it.top_k, "asked": words::pruning(it.asked),
+            "mode": it.mode, "top_k": it.top_k, "prior": it.prior, "asked": words::pruning(it.asked),
             "measured": it.measured,
         })
     };

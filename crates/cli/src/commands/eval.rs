@@ -1,5 +1,7 @@
 //! `riddle eval`.
 
+mod suite;
+
 use std::collections::BTreeMap;
 
 use riddle_eval::{
@@ -18,9 +20,9 @@ use crate::{
 };
 
 /// The command line's instruments: its progress bar and its stage times.
-struct Bench<'a> {
-    progress: Progress,
-    context: &'a Context,
+pub(crate) struct Bench<'a> {
+    pub(crate) progress: Progress,
+    pub(crate) context: &'a Context,
 }
 
 impl Instruments for Bench<'_> {
@@ -54,8 +56,12 @@ pub(crate) fn run(args: &EvalArgs, context: &Context) -> Result<(), Failure> {
         files: args.files.clone(),
         ignore_titles: args.ignore_titles,
         limit_queries: args.limit_queries,
+        spread_queries: false,
         save_runs: args.save_runs.clone(),
     };
+    if let Some(folder) = &args.suite.suite {
+        return suite::run(folder, &args.suite, options, context);
+    }
     let mut bench = Bench { progress: Progress::new(), context };
     let report = evaluate(&options, &mut bench, context.stop_flag())?;
     bench.progress.clear();

@@ -9,7 +9,7 @@ use std::{
 
 use riddle_rag::{
     Error, Mode, Pruning, RerankSettings,
-    rerank::{RequestReranker, RerankRequest, Trace, TraceRecorder},
+    rerank::{RequestReranker, RerankRequest, RerankResponse, Trace, TraceRecorder},
 };
 use riddle_types::{LayerEvent, LayerObserver, SilentObserver};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ use crate::{
     args::RerankArgs,
     context::Context,
     failure::Failure,
-    measures::{Times, with_measures},
+    measures::{Times, say, with_measures},
     progress::Progress,
     show, words,
 };
@@ -44,7 +44,16 @@ pub(crate) fn run(args: &RerankArgs, context: &Context) -> Result<(), Failure> {
         let num_layers = num_layers(args, context)?;
         write_trace(file, &recorder.into_trace(num_layers, response.threshold))?;
     }
-    context.out.json(&with_measures(&response, &Times::new())?)
+    context.out.json(&value(&response)?)
+}
+
+/// A response as it is printed.
+fn value(response: &RerankResponse) -> serde_json::Result<Value> {
+    let mut value = with_measures(response, &Times::new())?;
+    if !response.notices.is_empty() {
+        say(&mut value, "notices", response.notices.iter().map(words::notice));
+    }
+    Ok(value)
 }
 
 /// Answers a request per line until there are no more. A request that can not be answered costs the others nothing:
@@ -95,7 +104,7 @@ fn answer_line(
     let response = reranker.rerank(&request, &mut watch);
     watch.progress.clear();
     match response {
-        Ok(response) => Ok(Ok(with_measures(&response, &Times::new())?)),
+        Ok(response) => Ok(Ok(value(&response)?)),
         Err(error @ Error::Stage { .. }) if !context.stopped() => Ok(Err(words::told(&error))),
         Err(error) => Err(error.into()),
     }

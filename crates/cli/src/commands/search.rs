@@ -56,6 +56,9 @@ fn page(response: &SearchResponse, times: &Times, explain: bool, style: Style) -
         page.push_str(&format!("nothing found{advice}\n\n"));
     }
     page.push_str(&format!("order: {}\n", show::order(&response.order)));
+    if let Some(promise) = &response.promise {
+        page.push_str(&show::promise(promise, response.candidate_layers_share));
+    }
     for notice in &response.notices {
         page.push_str(&format!(
             "{} {}\n",
@@ -93,7 +96,7 @@ pub(crate) fn footer(times: &Times, resident_weight_bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use riddle_rag::{IndexFreshness, Order};
+    use riddle_rag::{IndexFreshness, Mode, Order, Promise};
     use riddle_types::{Location, RankTrace};
 
     use super::*;
@@ -108,6 +111,7 @@ mod tests {
             resident_weight_bytes: 90_000_000,
             candidate_layers_share: None,
             layers_run: None,
+            promise: None,
             stages: None,
         }
     }
@@ -142,6 +146,19 @@ mod tests {
         ] {
             assert!(shown.contains(part), "{part:?} is not in\n{shown}");
         }
+    }
+
+    #[test]
+    fn a_promise_is_shown_with_what_it_spares() {
+        let promise = Promise { mode: Mode::Order, error: 0.01, results: 10 };
+        let found = SearchResponse {
+            promise: Some(promise),
+            candidate_layers_share: Some(0.731),
+            ..response(vec![a_hit()])
+        };
+        let shown = page(&found, &Times::new(), false, Style::with_colors(false));
+        let line = "promise: on average at most 1 % of the 10 results are not those of a full reading (73 % of it was computed)\n";
+        assert!(shown.contains(line), "{shown}");
     }
 
     #[test]

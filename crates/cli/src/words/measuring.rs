@@ -29,6 +29,7 @@ fn eval(error: &riddle_eval::Error) -> Option<String> {
         E::NoReranker => "no reranker is chosen: give one with --model NAME or --model DIR",
         E::NoVectors => return Some(format!("dense and rrf need vectors, and {NO_VECTORS}")),
         E::NotCosines { .. } => return Some(format!("{error}: leave out --run-cosines")),
+        E::NotASuite { .. } => return Some(format!("--suite {error}")),
         E::NoSuchFolder { .. } => {
             return Some(format!("--files {error}: give the one that holds the dataset's files"));
         }
@@ -64,6 +65,9 @@ pub(crate) fn eval_notice(notice: &Notice) -> String {
         Notice::QueriesUnjudged { queries } => {
             format!("{queries} queries have no relevant document and are left out")
         }
+        Notice::DomainsUnknown { sets } => {
+            format!("the domains name sets that are not in the suite: {}", sets.join(", "))
+        }
         Notice::NoVectors => format!("dense and rrf are left out: {NO_VECTORS}"),
         Notice::NotReranked { queries } => format!(
             "{queries} queries were not reranked and count in fused order: `riddle search` says why"
@@ -91,7 +95,7 @@ pub(crate) fn bench_note(note: Note) -> &'static str {
             "The baseline is this engine with every layer in memory and all candidates in one batch, which nothing is padded in. It never loads the whole embedding table: an engine that does takes that much more memory."
         }
         Note::Latency => {
-            "Latency is that of a request to a model that is open and has answered before; each run is a process of its own, and the file cache of the system is as the runs before it left it."
+            "Latency is that of a request to a model that is open and has answered before; each run is a process of its own. Before a request that reads layers the system is asked to forget the model's files."
         }
         Note::RandomWeights => {
             "Random weights: time and memory are those of the model's shape, scores mean nothing, and what pruning would save is not measured."

@@ -212,12 +212,16 @@ impl Engine {
         model.embed(tokens, hidden)?;
         model.turn(first, tokens.len(), scratch);
         let layers = model.layers().len();
+        // A part of a prompt that needs no logits is followed by the first layer, not by the output matrix.
+        let end = layers + if wants_logits { self.output.len() } else { 0 };
         for layer in 0..layers {
-            let view = stream.layer(layer)?;
+            let view = stream.layer_before(layer, end)?;
             let weights: Vec<&[u8]> =
                 (0..model.layers()[layer].len()).map(|it| view.tensor(it)).collect();
             pool.run(|| model.layer(layer, &weights, first, hidden, cache, scratch));
             if go_on().is_break() {
+                // Whatever is asked next begins with the first layer.
+                stream.prefetch(0);
                 return Ok(ControlFlow::Break(()));
             }
         }

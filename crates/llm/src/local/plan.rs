@@ -91,7 +91,8 @@ fn role(part: TensorPart) -> TensorRole {
         TensorPart::Gate => TensorRole::Gate,
         TensorPart::Up => TensorRole::Up,
         TensorPart::Down => TensorRole::Down,
-        TensorPart::QueryKeyValue | TensorPart::GateUp => TensorRole::OtherLarge,
+        TensorPart::QueryKeyValue => TensorRole::QueryKeyValue,
+        TensorPart::GateUp => TensorRole::GateUp,
     }
 }
 
@@ -100,6 +101,8 @@ fn role(part: TensorPart) -> TensorRole {
 /// # Errors
 /// [`Error::Budget`] with the least that would do.
 pub(super) fn plan(model: &LanguageModel, layout: &Layout, options: &LocalOptions) -> Result<Plan> {
+    // Without reading ahead one layer is in memory, whatever was wished for.
+    let window = if options.stream.prefetch { options.stream.window } else { 1 };
     let most = model.config().context_length;
     let context = options.context_tokens.unwrap_or(CONTEXT).clamp(1, most);
     let size = |context: usize, chunk: usize| {
@@ -109,9 +112,8 @@ pub(super) fn plan(model: &LanguageModel, layout: &Layout, options: &LocalOption
         )
     };
     let Some(budget) = options.memory_budget else {
-        let preservation =
-            preserve(&layout.layers, u64::MAX, options.stream.window, options.locking)?;
-        return Ok(Plan { context, chunk: CHUNKS[0], window: options.stream.window, preservation });
+        let preservation = preserve(&layout.layers, u64::MAX, window, options.locking)?;
+        return Ok(Plan { context, chunk: CHUNKS[0], window, preservation });
     };
     let room = budget.saturating_sub(held_bytes() + UNSEEN_BYTES);
     // Unless asked for, a context takes no more than a quarter of what there is.
@@ -128,9 +130,9 @@ pub(super) fn plan(model: &LanguageModel, layout: &Layout, options: &LocalOption
         .into_iter()
         .find(|it| size(context, *it) - model.kv_bytes(context) <= room / 8)
         .unwrap_or(smallest);
-    let mut tries = vec![(chunk, options.stream.window)];
-    tries.extend((1..options.stream.window).rev().map(|window| (chunk, window)));
-    tries.extend((1..=options.stream.window).rev().map(|window| (smallest, window)));
+    let mut tries = vec![(chunk, window)];
+    tries.extend((1..window).rev().map(|window| (chunk, window)));
+    tries.extend((1..=window).rev().map(|window| (smallest, window)));
     let mut last = None;
     for (chunk, window) in tries {
         let weights = room.saturating_sub(size(context, chunk));

@@ -116,6 +116,12 @@ impl Window {
         }
     }
 
+    /// Layers that belong into the window now.
+    #[cfg(test)]
+    pub(super) fn wanted(&self) -> Vec<usize> {
+        self.lock().wanted.clone()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
@@ -139,13 +145,14 @@ impl Window {
         &self.slots[slot]
     }
 
-    /// Moves the window: `layer` is needed next, then those after it, and after the last one the first.
-    pub(super) fn move_to(&self, layer: usize) {
+    /// Moves the window: `layer` is needed next, then those after it, and after the one before `end` the first.
+    pub(super) fn move_to(&self, layer: usize, end: usize) {
         let mut state = self.lock();
-        let first = self.streamed.partition_point(|&it| it < layer);
-        let ring = self.streamed.iter().cycle().skip(first);
+        let streamed = &self.streamed[..self.streamed.partition_point(|&it| it < end)];
+        let first = streamed.partition_point(|&it| it < layer);
+        let ring = streamed.iter().cycle().skip(first);
         state.wanted.clear();
-        state.wanted.extend(ring.take(self.slots.len()));
+        state.wanted.extend(ring.take(self.slots.len().min(streamed.len())));
         // What failed some time ago says nothing about now.
         for slot in &mut state.slots {
             if slot.layer == Some(layer) && slot.failure.is_some() {

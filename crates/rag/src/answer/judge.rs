@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use riddle_claims::ClaimJudge;
-use riddle_grating::Mode;
 use riddle_models::DEFAULT_RERANKER;
 use riddle_types::{NoJudge, Notice, Reranker, Trouble};
 
 use crate::{
-    contract::{Error, Pruning, RerankSettings, Result, SearchHit, SearchRequest},
-    search::{Assistant, open_engine},
+    contract::{Error, Result, SearchHit, SearchRequest},
+    search::{Assistant, Unpruned},
 };
 
 impl Assistant {
@@ -41,12 +40,6 @@ impl Assistant {
         question: &str,
         passages: &[SearchHit],
     ) -> Result<Arc<dyn Reranker>, NoJudge> {
-        // Pruned scores are those of a layer on the way.
-        let settings = RerankSettings {
-            mode: Mode::Off,
-            pruning: Pruning::Never,
-            ..request.rerank_settings.clone()
-        };
         let failed = |error: Error| NoJudge::Failed { why: Trouble::of(&error) };
         let Some(opened) = self.reranker(request).map_err(failed)? else {
             return Err(NoJudge::NotChosen);
@@ -65,10 +58,7 @@ impl Assistant {
                 language,
             });
         }
-        if opened.settings.mode == Mode::Off {
-            return Ok(opened.engine);
-        }
-        let engine = open_engine(&self.config, &opened.name, &settings, 1, false);
-        Ok(Arc::new(engine.map_err(failed)?))
+        // Pruned scores are those of a layer on the way.
+        Ok(Arc::new(Unpruned(opened)))
     }
 }

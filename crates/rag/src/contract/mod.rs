@@ -15,9 +15,9 @@ pub use llm::{EndpointInfo, KeyState, LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, Loc
 pub use notice::{NoAnswer, Problem};
 pub use request::{
     AskRequest, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier, Pruning, RerankChoice, RerankDocument,
-    RerankRequest, RerankSettings, SearchRequest, StatusRequest,
+    RerankRequest, RerankSettings, STANDARD_ERROR, SearchRequest, StatusRequest,
 };
 pub use response::{
-    AskResponse, Citation, FileStatus, IndexFreshness, IndexReport, ModelStatus, Order,
+    AskResponse, Citation, FileStatus, IndexFreshness, IndexReport, ModelStatus, Order, Promise,
     RerankResponse, RerankResult, RootStatus, SearchHit, SearchResponse, StageLists, Status,
 };

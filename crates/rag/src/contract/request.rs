@@ -14,6 +14,10 @@ pub const DEFAULT_CANDIDATES: usize = 50;
 /// not (0.700).
 pub const DEFAULT_FUSED: usize = 24;
 
+/// Share of the results that may differ from those of the full forward where nobody has chosen otherwise
+/// ([`Pruning::Standard`]).
+pub const STANDARD_ERROR: f64 = 0.01;
+
 /// Which reranker to use for a request.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum RerankChoice {
@@ -29,8 +33,11 @@ pub enum RerankChoice {
 /// What decides who is pruned.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub enum Pruning {
-    /// Nobody is.
+    /// In mode *order*, with an error probability of [`STANDARD_ERROR`], where the model has a calibration that holds
+    /// for the request; else nobody is. [`RerankSettings::mode`] is not looked at.
     #[default]
+    Standard,
+    /// Nobody is.
     Never,
     /// Cluster pruning above this dispersion (σ/μ).
     Threshold(f32),
@@ -53,7 +60,7 @@ pub enum Pruning {
 impl Pruning {
     /// Whether it is looked up in a calibration, which is made for results of a certain size.
     pub(crate) fn is_calibrated(self) -> bool {
-        matches!(self, Pruning::Precision { .. } | Pruning::ErrorProbability { .. })
+        !matches!(self, Pruning::Never | Pruning::Threshold(_))
     }
 }
 

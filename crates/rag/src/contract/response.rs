@@ -6,6 +6,7 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use riddle_claims::Support;
+use riddle_grating::Mode;
 use riddle_types::{
     FileState, GenerationStats, LayerEvent, Location, MemoryPlan, Notice, RankTrace,
 };
@@ -77,6 +78,17 @@ pub struct StageLists {
     pub layers: Vec<LayerEvent>,
 }
 
+/// What a calibrated pruning promises of a result: on requests like those it was calibrated with.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Promise {
+    /// What pruning may change.
+    pub mode: Mode,
+    /// Share of the results that are not those of the full forward, at most, on average over requests.
+    pub error: f64,
+    /// Size of the result.
+    pub results: usize,
+}
+
 /// Results of a search.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SearchResponse {
@@ -96,6 +108,9 @@ pub struct SearchResponse {
     pub candidate_layers_share: Option<f64>,
     /// Layers the reranker ran; `None` without one.
     pub layers_run: Option<u32>,
+    /// What its pruning promises; `None` where nobody was pruned, or by a threshold that promises nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub promise: Option<Promise>,
     /// The stages' lists, when asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stages: Option<StageLists>,
@@ -312,6 +327,12 @@ pub struct RerankResponse {
     /// Dispersion threshold of the pruning, given or calibrated; none without cluster pruning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold: Option<f32>,
+    /// What its pruning promises, if anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub promise: Option<Promise>,
+    /// What the caller should know.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<Notice>,
     /// Layers that computed at least one candidate.
     pub layers_run: u32,
     /// How the run was fitted into memory.

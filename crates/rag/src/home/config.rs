@@ -26,6 +26,8 @@ pub struct Config {
     pub home: PathBuf,
     /// The model store; `None`: `models` in the home.
     pub models: Option<PathBuf>,
+    /// Where calibrations of rerankers are kept; `None`: `calibration` in the home.
+    pub calibrations: Option<PathBuf>,
     /// Program that parses untrusted files, and its arguments.
     pub parse_worker: WorkerCommand,
     /// Threads for computation.
@@ -47,6 +49,7 @@ impl Config {
         Config {
             home: home.into(),
             models: None,
+            calibrations: None,
             parse_worker: WorkerCommand { program, args: vec!["parse-worker".into()] },
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             offline: false,
@@ -81,6 +84,11 @@ impl Config {
     /// Folder of the model store.
     pub fn models_dir(&self) -> PathBuf {
         self.models.clone().unwrap_or_else(|| self.home.join("models"))
+    }
+
+    /// Folder of the calibrations.
+    pub fn calibrations_dir(&self) -> PathBuf {
+        self.calibrations.clone().unwrap_or_else(|| self.home.join("calibration"))
     }
 
     pub(crate) fn catalog(&self) -> PathBuf {

@@ -4,7 +4,7 @@ use std::{ops::ControlFlow, path::PathBuf};
 
 use riddle_grating::{
     Calibration, CalibrationOptions, ClusterPruning, Guarantee, Measured, Meets, Mode,
-    PruningPolicy, Trace, TraceRecorder, calibrate as learn, evaluate,
+    PruningPolicy, Run, Trace, TraceRecorder, calibrate as learn, evaluate,
 };
 use riddle_types::{Advised as _, Trouble};
 
@@ -60,8 +60,8 @@ fn record(
     requests: &[RerankRequest],
     progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
 ) -> Result<Option<(String, Vec<Trace>)>> {
-    let full = RerankSettings { mode: Mode::Off, pruning: Pruning::Never, ..settings.clone() };
-    let engine = open_engine(config, model, &full, 0, true)?;
+    let engine = open_engine(config, model, settings)?;
+    let full = Run { scores_every_layer: true, ..Run::FULL };
     let card = RerankerCard::read(&config.model_dir(model)?);
     let mut traces: Vec<Trace> = Vec::with_capacity(requests.len());
     for (number, request) in requests.iter().enumerate() {
@@ -78,7 +78,7 @@ fn record(
             Error::BadRequest(Trouble { what, advice: error.advice() })
         };
         let prior = request.prior(&card, settings);
-        engine.run_with_prior(&request.query, &texts, &prior, 1, &mut recorder).map_err(failed)?;
+        engine.run_as(full, &request.query, &texts, &prior, 1, &mut recorder).map_err(failed)?;
         traces.push(recorder.into_trace(engine.num_layers(), None));
     }
     Ok(Some((riddle_types::Reranker::model(&engine).to_owned(), traces)))
@@ -91,6 +91,8 @@ pub struct CheckedPromise {
     pub mode: Mode,
     /// Size of the result.
     pub top_k: usize,
+    /// Whether the scores had a retrieval prior in them.
+    pub prior: bool,
     /// What was asked for.
     pub asked: Pruning,
     /// What happened on the new requests; `None` where the calibration can not promise it.
@@ -115,9 +117,12 @@ pub fn check_calibration(
     let Some((_, traces)) = record(config, model, settings, requests, progress)? else {
         return Ok(None);
     };
+    let unknown: Vec<Trace> = traces.iter().map(Trace::without_prior).collect();
+    let known: Vec<Trace> = traces.into_iter().filter(|it| !it.prior.is_empty()).collect();
     let mut promises = Vec::new();
     for table in &calibration.tables {
-        let (mode, top_k) = (table.mode, table.top_k);
+        let (mode, top_k, prior) = (table.mode, table.top_k, table.with_prior());
+        let traces = if prior { &known } else { &unknown };
         let clusters = |meets| {
             let threshold = table.threshold_for(precision, meets)?.threshold?;
             Some(Box::new(ClusterPruning::new(threshold)) as Box<dyn PruningPolicy>)
@@ -134,10 +139,10 @@ pub fn check_calibration(
         ];
         for (asked, policy) in asked {
             let measured = policy
-                .map(|policy| evaluate(&traces, &*policy, mode, top_k))
+                .map(|policy| evaluate(traces, &*policy, mode, top_k))
                 .transpose()
                 .map_err(Error::bad)?;
-            promises.push(CheckedPromise { mode, top_k, asked, measured });
+            promises.push(CheckedPromise { mode, top_k, prior, asked, measured });
         }
     }
     Ok(Some(promises))

@@ -9,13 +9,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use riddle_grating::{
-    BoundedError, CALIBRATION_VERSION, Calibration, ClusterPruning, Mode, NeverPrune, PruningPolicy,
-};
+use riddle_grating::{CALIBRATION_VERSION, Calibration};
 use riddle_types::{Advice, Trouble};
 
 use crate::{
-    contract::{Error, Pruning, RerankSettings, Result},
+    contract::{Error, Result},
     home::Config,
 };
 
@@ -70,90 +68,8 @@ pub fn calibration(config: &Config, model: &str) -> Result<Option<Calibration>> 
     Ok(Some(calibration))
 }
 
-/// The policy that settings ask for, for results of `top_k`.
-pub(crate) fn policy(
-    config: &Config,
-    model: &str,
-    settings: &RerankSettings,
-    top_k: usize,
-) -> Result<Box<dyn PruningPolicy>> {
-    let bad = |why: String| Err(Error::BadRequest(why.into()));
-    match settings.pruning {
-        Pruning::Never if settings.mode != Mode::Off => Err(Error::BadRequest(Trouble::with(
-            format!("mode {} prunes", settings.mode),
-            Advice::ChoosePruning,
-        ))),
-        Pruning::Never => Ok(Box::new(NeverPrune)),
-        Pruning::Threshold(threshold) => {
-            if !(threshold.is_finite() && threshold >= 0.0) {
-                return bad(format!("threshold {threshold} is not a number of 0 or more"));
-            }
-            Ok(Box::new(ClusterPruning::new(threshold)))
-        }
-        _ if settings.mode == Mode::Off => {
-            Err(Error::BadRequest(Trouble::with("mode off prunes nobody", Advice::ChooseMode)))
-        }
-        Pruning::Precision { .. } | Pruning::ErrorProbability { .. } => {
-            calibrated(config, model, settings, top_k)
-        }
-    }
-}
-
-fn calibrated(
-    config: &Config,
-    model: &str,
-    settings: &RerankSettings,
-    top_k: usize,
-) -> Result<Box<dyn PruningPolicy>> {
-    let mode = settings.mode;
-    let Some(calibration) = calibration(config, model)? else {
-        return Err(Error::BadRequest(Trouble::with(
-            format!("{model} has no calibration that tells how to prune it"),
-            Advice::CalibrateOrThreshold { model: model.to_owned() },
-        )));
-    };
-    let Some(table) = calibration.table(mode, top_k) else {
-        let made: Vec<String> = calibration
-            .tables
-            .iter()
-            .map(|it| format!("mode {} top {}", it.mode, it.top_k))
-            .collect();
-        return Err(Error::BadRequest(Trouble::with(
-            format!(
-                "the calibration of {model} is for {}, not for mode {mode} top {top_k}",
-                made.join(", ")
-            ),
-            Advice::CalibrateFor { model: model.to_owned(), top_k },
-        )));
-    };
-    let wanted = match settings.pruning {
-        Pruning::Precision { precision, meets } => {
-            if let Some(threshold) =
-                table.threshold_for(precision, meets).and_then(|it| it.threshold)
-            {
-                return Ok(Box::new(ClusterPruning::new(threshold)));
-            }
-            format!("no threshold keeps a precision of {precision}")
-        }
-        Pruning::ErrorProbability { probability, guarantee } => {
-            if let Some(policy) = table.bounded.policy_for(probability, guarantee) {
-                return Ok(Box::<BoundedError>::new(policy));
-            }
-            format!("an error probability of {probability} can not be promised")
-        }
-        Pruning::Never | Pruning::Threshold(_) => return Ok(Box::new(NeverPrune)),
-    };
-    Err(Error::BadRequest(Trouble::with(
-        format!(
-            "{wanted} in mode {mode} top {top_k} on the {} requests that {model} was calibrated with",
-            calibration.queries
-        ),
-        Advice::AskForLess,
-    )))
-}
-
 pub(super) fn file(config: &Config, fingerprint: &str) -> PathBuf {
-    config.home.join("calibration").join(format!("{fingerprint}.json"))
+    config.calibrations_dir().join(format!("{fingerprint}.json"))
 }
 
 /// Writes beside and renames: a reader sees the old one or the new one.
@@ -263,27 +179,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_in_vain_is_told() {
+    fn a_file_that_is_no_calibration_is_told() {
         let home = TempDir::new().expect("a temporary folder");
         let config = Config::new(home.path());
         let model = model(b"weights");
         let name = model.path().to_str().expect("UTF-8");
-        let told = |mode, pruning, top_k| {
-            let settings = RerankSettings { mode, pruning, ..RerankSettings::default() };
-            match policy(&config, name, &settings, top_k) {
-                Ok(_) => "a policy".to_owned(),
-                Err(error) => match error.advice() {
-                    Some(advice) => format!("{error}: {advice:?}"),
-                    None => error.to_string(),
-                },
-            }
+        let told = || {
+            let error = calibration(&config, name).expect_err("refused");
+            format!("{error}: {:?}", error.advice())
         };
-        let precision =
-            |precision| Pruning::Precision { precision, meets: riddle_grating::Meets::Mean };
-        assert!(told(Mode::Set, Pruning::Never, 10).contains("ChoosePruning"));
-        assert!(told(Mode::Set, Pruning::Threshold(f32::NAN), 10).contains("NaN"));
-        assert!(told(Mode::Off, precision(0.9), 10).contains("ChooseMode"));
-        assert!(told(Mode::Set, precision(0.9), 10).contains("CalibrateOrThreshold"));
+        assert_eq!(calibration(&config, name).expect("there is none"), None);
         let fingerprint = fingerprint(model.path()).expect("a fingerprint");
         let path = file(&config, &fingerprint);
         fs::create_dir(path.parent().expect("a folder")).expect("made");
@@ -293,13 +198,12 @@ mod tests {
             ("{\"version\": 1}", "missing"),
         ] {
             fs::write(&path, text).expect("written");
-            let told = told(Mode::Set, precision(0.9), 10);
+            let told = told();
             assert!(told.contains(word) && told.contains("CalibrateModel"), "{told}");
         }
-        assert_eq!(told(Mode::Set, Pruning::Threshold(0.3), 10), "a policy");
         // One that came with the model counts where the home has none.
         fs::remove_file(&path).expect("removed");
         fs::write(model.path().join(BESIDE_MODEL), "{\"version\": 99}").expect("written");
-        assert!(told(Mode::Set, precision(0.9), 10).contains("another version"));
+        assert!(told().contains("another version"));
     }
 }

@@ -47,6 +47,28 @@ pub(crate) struct Prior {
     pub(crate) keyword_center: f32,
 }
 
+/// What a request's prior is made of, as far as a calibration cares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PriorUse {
+    /// There is none.
+    None,
+    /// As the card says.
+    Card,
+    /// On a scale of the caller's own.
+    Scaled,
+}
+
+impl PriorUse {
+    /// Whether what was learned with a prior or without one holds; `None`: neither.
+    pub(crate) fn with_prior(self) -> Option<bool> {
+        match self {
+            PriorUse::None => Some(false),
+            PriorUse::Card => Some(true),
+            PriorUse::Scaled => None,
+        }
+    }
+}
+
 /// A file of which only one part matters here.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -111,6 +133,16 @@ impl RerankerCard {
             scale * (cosine - prior.center) + keyword * (share - prior.keyword_center)
         };
         evidence.iter().map(of).collect()
+    }
+
+    /// What a prior that was made by `scale` is.
+    pub(crate) fn prior_use(&self, scale: Option<f32>, prior: &[f32]) -> PriorUse {
+        let own = self.prior.as_ref().map(|it| it.scale);
+        match scale {
+            _ if prior.is_empty() => PriorUse::None,
+            Some(scale) if own != Some(scale) => PriorUse::Scaled,
+            _ => PriorUse::Card,
+        }
     }
 
     /// The language (ISO 639-1) that speaks against this model: that of the query, or of most of the passages.
@@ -206,6 +238,14 @@ mod tests {
             RerankerCard::default().prior("small/256/mean/0", None, &cosines),
         ];
         assert!(none.iter().all(Vec::is_empty), "{none:?}");
+    }
+
+    #[test]
+    fn a_prior_is_the_cards_or_on_another_scale_or_none() {
+        let known = [Evidence { keyword: None, cosine: Some(0.7) }];
+        let of = |scale| card().prior_use(scale, &card().prior_of_any(scale, &known));
+        assert_eq!([None, Some(10.0)].map(of), [PriorUse::Card; 2]);
+        assert_eq!([Some(5.0), Some(0.0)].map(of), [PriorUse::Scaled, PriorUse::None]);
     }
 
     #[test]

@@ -89,6 +89,7 @@ impl Found {
             resident_weight_bytes: self.resident_weight_bytes,
             candidate_layers_share: None,
             layers_run: None,
+            promise: None,
             stages: explain.then(|| StageLists {
                 bm25: ids(&self.keyword),
                 dense: ids(&self.dense),

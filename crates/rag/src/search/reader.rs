@@ -6,13 +6,15 @@ use std::{
 };
 
 use riddle_catalog::{Catalog, ChunkRecord};
-use riddle_grating::Engine;
+use riddle_grating::Mode;
 use riddle_retrieval::{KeywordReader, VectorReader};
 use riddle_types::{ChunkId, Notice, Trouble};
 
-use super::{card::RerankerCard, rerank::open_engine};
+use super::prune::Opened;
 use crate::{
-    contract::{Error, RerankChoice, RerankSettings, Result, SearchRequest, Status, StatusRequest},
+    contract::{
+        Error, Pruning, RerankChoice, RerankSettings, Result, SearchRequest, Status, StatusRequest,
+    },
     home::{
         Config,
         embedder::{self, Slot},
@@ -37,13 +39,20 @@ pub struct Assistant {
 }
 
 #[derive(Clone)]
-pub(crate) struct OpenEngine {
-    pub(crate) name: String,
-    pub(crate) settings: RerankSettings,
-    /// Results it was opened for: a calibration is made for a certain number.
-    top_k: usize,
-    pub(crate) engine: Arc<Engine>,
-    pub(crate) card: Arc<RerankerCard>,
+struct OpenEngine {
+    /// What it was opened with.
+    settings: RerankSettings,
+    opened: Arc<Opened>,
+}
+
+/// The part of the settings that an engine is opened with; the rest is said with each request.
+fn opened_with(settings: &RerankSettings) -> RerankSettings {
+    RerankSettings {
+        mode: Mode::Off,
+        pruning: Pruning::Never,
+        prior_scale: None,
+        ..settings.clone()
+    }
 }
 
 impl std::fmt::Debug for Assistant {
@@ -151,7 +160,10 @@ impl Assistant {
     /// When one can not be opened.
     pub fn warm(&self, request: &SearchRequest) -> Result<()> {
         self.embedder.get(&self.config)?;
-        self.reranker(request).map(|_| ())
+        if let Some(opened) = self.reranker(request)? {
+            opened.warm(&request.rerank_settings);
+        }
+        Ok(())
     }
 
     /// Lets the models go: the next search opens them again.
@@ -169,7 +181,7 @@ impl Assistant {
     /// Bytes of model weights in memory now.
     pub fn resident_weight_bytes(&self) -> u64 {
         let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
-        let engine = engine.as_ref().map_or(0, |it| it.engine.resident_weight_bytes());
+        let engine = engine.as_ref().map_or(0, |it| it.opened.engine.resident_weight_bytes());
         engine + self.embedder.resident_weight_bytes() + self.local.resident_weight_bytes()
     }
 
@@ -181,7 +193,9 @@ impl Assistant {
         configured_reranker(&self.catalog)
     }
 
-    pub(crate) fn reranker(&self, request: &SearchRequest) -> Result<Option<OpenEngine>> {
+    /// The reranker of a request, opened: `None` where none is used. How its requests are pruned is no part of what is
+    /// opened.
+    pub(crate) fn reranker(&self, request: &SearchRequest) -> Result<Option<Arc<Opened>>> {
         let name = match &request.rerank {
             RerankChoice::Off => return Ok(None),
             RerankChoice::Model(name) => name.clone(),
@@ -190,24 +204,16 @@ impl Assistant {
                 None => return Ok(None),
             },
         };
-        let settings = &request.rerank_settings;
+        let settings = opened_with(&request.rerank_settings);
         let mut open = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = |it: &&OpenEngine| {
-            // What the prior counts is not the engine's.
-            let settings =
-                RerankSettings { prior_scale: it.settings.prior_scale, ..settings.clone() };
-            let same = it.name == name && it.settings == settings;
-            same && (it.top_k == request.k || !settings.pruning.is_calibrated())
-        };
+        let fits = |it: &&OpenEngine| it.opened.name == name && it.settings == settings;
         if let Some(open) = open.as_ref().filter(fits) {
-            return Ok(Some(open.clone()));
+            return Ok(Some(open.opened.clone()));
         }
-        let (k, explain) = (request.k, request.explain);
-        let engine = Arc::new(open_engine(&self.config, &name, settings, k, explain)?);
-        let card = Arc::new(RerankerCard::read(&self.config.model_dir(&name)?));
-        let settings = settings.clone();
-        let opened = OpenEngine { name, settings, top_k: k, engine, card };
-        *open = Some(opened.clone());
+        // The old one goes first: two are never in memory.
+        *open = None;
+        let opened = Arc::new(Opened::open(&self.config, &name, &settings)?);
+        *open = Some(OpenEngine { settings, opened: opened.clone() });
         Ok(Some(opened))
     }
 

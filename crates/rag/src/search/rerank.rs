@@ -8,7 +8,10 @@ use riddle_grating::{
 use riddle_retrieval::Evidence;
 use riddle_types::{LayerObserver, Reranker};
 
-use super::{calibration, card::RerankerCard};
+use super::{
+    card::RerankerCard,
+    prune::{BySettings, Opened},
+};
 use crate::{
     contract::{
         Error, RerankDocument, RerankRequest, RerankResponse, RerankResult, RerankSettings, Result,
@@ -28,23 +31,32 @@ pub fn open_reranker(
     settings: &RerankSettings,
     top_k: usize,
 ) -> Result<Box<dyn Reranker>> {
-    Ok(Box::new(open_engine(config, name, settings, top_k, false)?))
+    Ok(Box::new(by_settings(config, name, settings, top_k, false)?))
 }
 
-/// Opens the engine; `trace` asks for scores after every layer.
-pub(crate) fn open_engine(
+/// As [`open_reranker`]; `every_layer`: with scores after every layer.
+fn by_settings(
     config: &Config,
     name: &str,
     settings: &RerankSettings,
     top_k: usize,
-    trace: bool,
+    every_layer: bool,
+) -> Result<BySettings> {
+    let opened = Opened::open(config, name, settings)?;
+    // What can not be promised is told now and not with the first request.
+    opened.pruner(settings, top_k, usize::MAX, &[])?;
+    Ok(BySettings { opened, settings: settings.clone(), every_layer })
+}
+
+/// Opens the engine; who is pruned is said with each request.
+pub(super) fn open_engine(
+    config: &Config,
+    name: &str,
+    settings: &RerankSettings,
 ) -> Result<Engine> {
     let dir = config.model_dir(name)?;
-    let policy = calibration::policy(config, name, settings, top_k)?;
     let embedding_rows = settings.embedding_rows;
     let options = EngineOptions {
-        mode: settings.mode,
-        pruning: riddle_grating::Pruning::Never,
         window: settings.window,
         micro_batch_tokens: settings.micro_batch_tokens,
         embedding_rows: embedding_rows.unwrap_or(EngineOptions::default().embedding_rows),
@@ -57,9 +69,9 @@ pub(crate) fn open_engine(
         share_prefix: !settings.separate_prefixes,
         arithmetic: settings.arithmetic,
         instruction: settings.instruction.clone(),
-        scores_every_layer: trace,
+        ..EngineOptions::default()
     };
-    Engine::with_policy(&dir, options, policy).map_err(|error| match error {
+    Engine::open(&dir, options).map_err(|error| match error {
         riddle_grating::Error::BadOption(why) => Error::BadRequest(why.into()),
         other => Error::BadModel { dir, source: other.into() },
     })
@@ -96,9 +108,7 @@ pub struct RequestReranker<'a> {
     model: &'a str,
     settings: &'a RerankSettings,
     raw_scores: bool,
-    card: RerankerCard,
-    /// The engine, and how many results it prunes for.
-    open: Option<(usize, Engine)>,
+    open: Option<Opened>,
 }
 
 impl<'a> RequestReranker<'a> {
@@ -112,12 +122,11 @@ impl<'a> RequestReranker<'a> {
         settings: &'a RerankSettings,
         raw_scores: bool,
     ) -> Result<RequestReranker<'a>> {
-        let card = RerankerCard::read(&config.model_dir(model)?);
-        Ok(RequestReranker { config, model, settings, raw_scores, card, open: None })
+        config.model_dir(model)?;
+        Ok(RequestReranker { config, model, settings, raw_scores, open: None })
     }
 
-    /// Reranks. The first request opens the model, and so does one for another number of results, because a calibrated
-    /// threshold holds for one number.
+    /// Reranks. The first request opens the model.
     ///
     /// # Errors
     /// As [`open_reranker`], and [`Error::Stage`] for what the run itself reports, after which other requests
@@ -130,17 +139,15 @@ impl<'a> RequestReranker<'a> {
         let started = Instant::now();
         let texts: Vec<&str> = request.documents.iter().map(|it| it.text()).collect();
         let top_n = request.top_n.unwrap_or(texts.len());
-        let (_, engine) = match self.open.take() {
-            Some(open) if open.0 == top_n => self.open.insert(open),
-            _ => {
-                let engine = open_engine(self.config, self.model, self.settings, top_n, true)?;
-                self.open.insert((top_n, engine))
-            }
+        let opened = match self.open.take() {
+            Some(open) => self.open.insert(open),
+            None => self.open.insert(Opened::open(self.config, self.model, self.settings)?),
         };
-        let prior = request.prior(&self.card, self.settings);
-        let outcome = engine
-            .rerank_with_prior(&request.query, &texts, &prior, top_n, observer)
-            .map_err(Error::stage("reranking"))?;
+        let prior = request.prior(&opened.card, self.settings);
+        let pruner = opened.pruner(self.settings, top_n, texts.len(), &prior)?;
+        let outcome = opened
+            .rerank((&pruner, true), &request.query, &texts, &prior, top_n, observer)
+            .map_err(|error| Error::stage("reranking")(error.into()))?;
         let stats = outcome.stats;
         let results = outcome.ranked.iter().map(|ranked| RerankResult {
             index: ranked.index,
@@ -149,9 +156,11 @@ impl<'a> RequestReranker<'a> {
             decided_at_layer: ranked.decided_at_layer,
         });
         Ok(RerankResponse {
-            model: engine.model().to_owned(),
+            model: opened.engine.model().to_owned(),
             results: results.collect(),
-            threshold: engine.threshold(),
+            threshold: pruner.policy.threshold(),
+            promise: pruner.promise,
+            notices: pruner.notice.into_iter().collect(),
             layers_run: stats.layers_run,
             timings_ms: BTreeMap::from([
                 ("tokenize", stats.tokenize_ms),
@@ -198,7 +207,7 @@ impl PriorReranker {
         every_layer: bool,
     ) -> Result<PriorReranker> {
         Ok(PriorReranker {
-            reranker: Box::new(open_engine(config, name, settings, top_k, every_layer)?),
+            reranker: Box::new(by_settings(config, name, settings, top_k, every_layer)?),
             card: RerankerCard::read(&config.model_dir(name)?),
             scale: settings.prior_scale,
         })

@@ -6,7 +6,9 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
-use riddle_grating::{Engine, Trace};
+use riddle_catalog::ChunkRecord;
+use riddle_grating::{Mode, Trace};
+use riddle_retrieval::{Evidence, Fused};
 use riddle_types::{
     LayerEvent, LayerObserver, Notice, RankTrace, RerankStats, Reranker as _, SilentObserver,
     Trouble,
@@ -14,10 +16,14 @@ use riddle_types::{
 
 use super::{
     find::{Found, hit, trace},
+    prune::{Opened, Pruner},
     reader::Assistant,
 };
 use crate::{
-    contract::{Error, Order, RerankChoice, Result, SearchRequest, SearchResponse},
+    contract::{
+        Error, Order, Promise, RerankChoice, RerankDocument, RerankRequest, Result, SearchRequest,
+        SearchResponse,
+    },
     home::settings::RERANKER_SETTING,
     index::{Foreground, passage_text},
     stage,
@@ -28,6 +34,10 @@ use crate::{
 pub struct RerankRun {
     /// Its name.
     pub model: String,
+    /// What pruning could change.
+    pub mode: Mode,
+    /// What was promised of it, if anything was.
+    pub promise: Option<Promise>,
     /// Dispersion threshold of the pruning, given or calibrated.
     pub threshold: Option<f32>,
     /// Cost of the run.
@@ -112,20 +122,57 @@ impl Assistant {
         let Some(opened) = opened else {
             return Ok(Settled { response, run: None });
         };
+        let model = opened.engine.model();
         let passages = found.fused.iter().map(|it| it.1.text.as_str());
         if let Some(language) = opened.card.foreign_language(&found.query, passages) {
             response.notices.push(Notice::NotRerankedInLanguage {
-                model: opened.engine.model().to_owned(),
+                model: model.to_owned(),
                 languages: opened.card.languages.clone(),
                 language,
             });
             return Ok(Settled { response, run: None });
         }
         let embedder = found.vector.as_ref().map_or("", |it| it.0.as_str());
-        let scale = request.rerank_settings.prior_scale;
-        let prior = opened.card.prior(embedder, scale, &found.evidence);
-        let run = reranked(found, request.k, &opened.engine, &prior, observer, &mut response)?;
+        let settings = &request.rerank_settings;
+        let prior = opened.card.prior(embedder, settings.prior_scale, &found.evidence);
+        let pruner = match opened.pruner(settings, request.k, found.fused.len(), &prior) {
+            // A promise that can not be kept is no reason for another order than the model's.
+            Err(error) if self.is_default_reranker(request)? => {
+                Pruner::never_because(request.k, Trouble::of(&error))
+            }
+            other => other?,
+        };
+        response.notices.extend(pruner.notice.clone());
+        let how = How { opened: &opened, pruner: &pruner, prior: &prior };
+        let run = reranked(found, request, how, observer, &mut response)?;
         Ok(Settled { response, run: Some(run) })
+    }
+
+    /// What the reranker would be asked for a search, with what retrieval knows of every candidate: a request to
+    /// calibrate with. `None` where it would not be used: nothing is found, or in another language.
+    ///
+    /// # Errors
+    /// As [`search`](Self::search).
+    pub fn rerank_request(&self, request: &SearchRequest) -> Result<Option<RerankRequest>> {
+        let found = self.find(request)?;
+        let Some(opened) = self.reranker(request)? else { return Ok(None) };
+        let passages = found.fused.iter().map(|it| it.1.text.as_str());
+        let foreign = opened.card.foreign_language(&found.query, passages);
+        if found.fused.is_empty() || foreign.is_some() {
+            return Ok(None);
+        }
+        let document =
+            |((_, it), evidence): (&(Fused, ChunkRecord), &Evidence)| RerankDocument::Named {
+                id: None,
+                text: passage_text(it.title.as_deref(), &it.heading, &it.text),
+                cosine: evidence.cosine,
+                keyword: evidence.keyword,
+            };
+        Ok(Some(RerankRequest {
+            documents: found.fused.iter().zip(&found.evidence).map(document).collect(),
+            query: found.query,
+            top_n: None,
+        }))
     }
 
     /// Layers of the reranker that [`settle`](Self::settle) would use, which is opened for that; 0 without one, and
@@ -158,12 +205,19 @@ impl Assistant {
     }
 }
 
+/// Who reranks, and how.
+#[derive(Clone, Copy)]
+struct How<'a> {
+    opened: &'a Opened,
+    pruner: &'a Pruner,
+    prior: &'a [f32],
+}
+
 /// Runs the reranker over everything found and puts its order into the response.
 fn reranked(
     found: &Found,
-    k: usize,
-    engine: &Arc<Engine>,
-    prior: &[f32],
+    request: &SearchRequest,
+    How { opened, pruner, prior }: How<'_>,
     observer: &mut dyn LayerObserver,
     response: &mut SearchResponse,
 ) -> Result<RerankRun> {
@@ -175,9 +229,10 @@ fn reranked(
         .collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let mut keep = Keep { dropped_unread: Vec::new(), layers: Vec::new(), inner: observer };
-    let outcome = engine
-        .rerank_with_prior(&found.query, &texts, prior, k, &mut keep)
-        .map_err(Error::stage("reranking"))?;
+    let engine = &opened.engine;
+    let outcome = opened
+        .rerank((pruner, request.explain), &found.query, &texts, prior, request.k, &mut keep)
+        .map_err(|error| Error::stage("reranking")(error.into()))?;
     response.hits.clear();
     for (ranked, rank) in outcome.ranked.iter().zip(1..) {
         let (fused, record) = &found.fused[ranked.index];
@@ -192,6 +247,7 @@ fn reranked(
     response.order = Order::Reranked { model: engine.model().to_owned() };
     response.resident_weight_bytes += stats.resident_weight_bytes;
     response.layers_run = Some(stats.layers_run);
+    response.promise = pruner.promise;
     response.candidate_layers_share = (all > 0).then(|| stats.candidate_layers as f64 / all as f64);
     if let Some(stages) = &mut response.stages {
         stages.reranked = response.hits.iter().map(|it| it.chunk).collect();
@@ -199,7 +255,9 @@ fn reranked(
     }
     Ok(RerankRun {
         model: engine.model().to_owned(),
-        threshold: engine.threshold(),
+        mode: pruner.mode,
+        promise: pruner.promise,
+        threshold: pruner.policy.threshold(),
         stats,
         prior: prior.to_vec(),
         dropped_unread: keep.dropped_unread,

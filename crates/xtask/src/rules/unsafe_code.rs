@@ -13,7 +13,7 @@ const MAY: &[(&str, &str)] = &[
     ("kernels", "SIMD and the calls into the matrix product"),
     ("weights", "views of bytes as numbers"),
     ("offload", "aligned buffers that threads fill, advice to the page cache"),
-    ("metrics", "peak memory from the operating system"),
+    ("metrics", "peak memory from the operating system, advice to the page cache"),
     ("ingest", "limits of the parsing child"),
 ];
 

@@ -140,7 +140,8 @@ export const keeping: typeof english = {
     candidatesHint: "Textstellen, die Stichwörter und Bedeutung je vorschlagen. Mehr findet mehr, und das Reranking dauert länger.",
     rerank: "Pruning und Speicher",
     pruning: {
-      never: () => "Voller Durchlauf, nichts scheidet früh aus",
+      standard: () => "Pruning, wo das Ergebnis zugesichert ist; nichts gewählt",
+      full: () => "Voller Durchlauf, nichts scheidet früh aus",
       threshold: ({ threshold }) => `Pruning ab einer Streuung von ${numbers().score(threshold)}`,
       precision: ({ precision }) => `Pruning mit einer Präzision von ${numbers().percent(precision)}`,
       errorProbability: ({ probability }) => `Pruning mit Fehlern in höchstens ${numbers().percent(probability)} der Suchen`,

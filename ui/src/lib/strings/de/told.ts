@@ -78,6 +78,7 @@ export const told: typeof english = {
     embedderMissing: ({ embedder }) => `Die Suche nach Bedeutung ist aus: Das Modell, von dem die Bedeutungen stammen, ${embedder}, ist nicht installiert. Laden Sie es unter Einstellungen, Modelle herunter.`,
     keywordsDecide: ({ model, languages, language }) => `Hier entscheiden die Wörter: ${model} liest diese Sprachen: ${read(languages)}; das hier ist in einer anderen: ${read([language])}.`,
     notReranked: ({ why }) => `Ohne Reranking. ${trouble(why)}`,
+    nobodyPruned: ({ why }) => `Niemand scheidet früh aus. ${trouble(why)}`,
     notRerankedInLanguage: ({ model, languages, language }) => `Ohne Reranking: ${model} wurde mit diesen Sprachen trainiert: ${read(languages)}; das hier ist in einer anderen: ${read([language])}.`,
     notRewritten: ({ why, withWordsBefore }) => `Ihre Frage wurde gesucht, wie sie dasteht${withWordsBefore ? ", mit Wörtern der Frage davor" : ""}. ${say(rewriteFaults, why)}`,
     checkedWithoutReranker: ({ why }) => `Die Sätze sind allein an ihren Wörtern und ihrer Bedeutung geprüft. ${say(noJudges, why)}`,

@@ -139,7 +139,8 @@ export const keeping = {
     candidatesHint: "Passages that keywords and meaning each propose. More finds more, and takes longer to rerank.",
     rerank: "Pruning and memory",
     pruning: {
-      never: () => "Full forward, nothing is pruned",
+      standard: () => "Pruned where the result is promised to stay, nothing chosen",
+      full: () => "Full forward, nothing is pruned",
       threshold: ({ threshold }) => `Pruned at a dispersion of ${numbers().score(threshold)}`,
       precision: ({ precision }) => `Pruned to a precision of ${numbers().percent(precision)}`,
       errorProbability: ({ probability }) => `Pruned to an error in ${numbers().percent(probability)} of searches at most`,

@@ -74,6 +74,7 @@ const notices: Sentences<Notice> = {
   embedderMissing: ({ embedder }) => `Search by meaning is off: the model that made the meanings, ${embedder}, is not installed. Download it in Settings, Models.`,
   keywordsDecide: ({ model, languages, language }) => `Words decide here: ${model} reads ${read(languages)}, and this is in another language: ${read([language])}.`,
   notReranked: ({ why }) => `Not reranked. ${trouble(why)}`,
+  nobodyPruned: ({ why }) => `Nobody is pruned. ${trouble(why)}`,
   notRerankedInLanguage: ({ model, languages, language }) => `Not reranked: ${model} was trained on ${read(languages)}, and this is in another language: ${read([language])}.`,
   notRewritten: ({ why, withWordsBefore }) => `Your question was searched for as typed${withWordsBefore ? ", with words of the one before" : ""}. ${say(rewriteFaults, why)}`,
   checkedWithoutReranker: ({ why }) => `The sentences are checked by their words and meaning alone. ${say(noJudges, why)}`,

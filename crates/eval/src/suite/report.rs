@@ -1,0 +1,231 @@
+//! What a suite found, in the shape of `riddle eval --suite --json`.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::Regret;
+use crate::{EvalReport, Latency, Notice};
+
+/// nDCG@10 of every list, on a set or in the mean.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Figures {
+    /// Keywords.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bm25: Option<f64>,
+    /// Vectors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dense: Option<f64>,
+    /// Both, before the reranker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub merged: Option<f64>,
+    /// What people see.
+    pub shown: f64,
+    /// What is shown less the better of keywords and vectors.
+    pub gain: f64,
+}
+
+impl Figures {
+    pub(super) fn of(
+        bm25: Option<f64>,
+        dense: Option<f64>,
+        merged: Option<f64>,
+        shown: f64,
+    ) -> Figures {
+        let best = bm25.into_iter().chain(dense).fold(0.0, f64::max);
+        Figures { bm25, dense, merged, shown, gain: shown - best }
+    }
+
+    /// Means; a list that one of them lacks has none.
+    fn mean(of: &[Figures]) -> Figures {
+        let option = |field: fn(&Figures) -> Option<f64>| {
+            let all: Option<Vec<f64>> = of.iter().map(field).collect();
+            all.map(|it| mean(it.into_iter()))
+        };
+        Figures {
+            bm25: option(|it| it.bm25),
+            dense: option(|it| it.dense),
+            merged: option(|it| it.merged),
+            shown: mean(of.iter().map(|it| it.shown)),
+            gain: mean(of.iter().map(|it| it.gain)),
+        }
+    }
+}
+
+fn mean(of: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let n = of.len().max(1) as f64;
+    of.sum::<f64>() / n
+}
+
+/// One dataset.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SetReport {
+    /// Its path below the suite's folder.
+    pub name: String,
+    /// Its domain; `None`: it is in no mean.
+    pub domain: Option<String>,
+    /// Documents of its corpus.
+    pub documents: u64,
+    /// Questions that were asked.
+    pub queries: usize,
+    /// Whether its index was there from an earlier evaluation.
+    pub reused: bool,
+    /// nDCG@10.
+    #[serde(rename = "ndcg@10")]
+    pub figures: Figures,
+    /// What is shown beside the best of its inputs; `None`: it was made from nothing else.
+    pub regret: Option<Regret>,
+    /// Share of the reranker's candidate × layer forwards that were computed: 1.0 without pruning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub candidate_layers_share: Option<f64>,
+    /// The reranker alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rerank_ms: Option<Latency>,
+}
+
+/// The sets of one domain, each weighing the same.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct DomainReport {
+    /// Its name; `None`: the mean over domains.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Sets in it, or domains.
+    pub of: usize,
+    /// Means.
+    #[serde(rename = "ndcg@10")]
+    pub figures: Figures,
+    /// Mean of the regrets; `None`: one has none.
+    pub regret: Option<f64>,
+}
+
+/// A set that could not be measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FailedSet {
+    /// Its path below the suite's folder.
+    pub name: String,
+    /// Why, and what to do.
+    pub why: String,
+}
+
+/// What should be known of the figures of a set.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SetNotice {
+    /// The set; `None`: it is about the suite.
+    pub set: Option<String>,
+    /// That.
+    pub notice: Notice,
+}
+
+/// Everything that was found.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct SuiteReport {
+    /// Name of the suite's folder.
+    pub suite: String,
+    /// The sets that were measured.
+    pub sets: Vec<SetReport>,
+    /// Those that could not be.
+    pub failed: Vec<FailedSet>,
+    /// Means of domains.
+    pub domains: Vec<DomainReport>,
+    /// The mean over domains.
+    pub mean: Option<DomainReport>,
+    /// Whether it was stopped before all sets were done.
+    pub stopped: bool,
+    /// The reranker, when one ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reranker: Option<String>,
+    /// What the reader should know about the figures.
+    pub notices: Vec<SetNotice>,
+    /// Most bytes of model weights in memory.
+    pub resident_weight_bytes: u64,
+}
+
+impl SuiteReport {
+    pub(super) fn add(&mut self, set: SetReport, measured: EvalReport) {
+        let told = |notice| SetNotice { set: Some(set.name.clone()), notice };
+        self.notices.extend(measured.notices.into_iter().map(told));
+        self.reranker = self.reranker.take().or(measured.reranker);
+        self.resident_weight_bytes = self.resident_weight_bytes.max(measured.resident_weight_bytes);
+        self.sets.push(set);
+    }
+
+    /// Means per domain and over domains.
+    pub(super) fn summarize(&mut self) {
+        let mut by_domain: BTreeMap<&str, Vec<&SetReport>> = BTreeMap::new();
+        for set in &self.sets {
+            if let Some(domain) = &set.domain {
+                by_domain.entry(domain).or_default().push(set);
+            }
+        }
+        let domains: Vec<DomainReport> = by_domain
+            .into_iter()
+            .map(|(name, sets)| {
+                let figures: Vec<Figures> = sets.iter().map(|it| it.figures).collect();
+                let regrets = sets.iter().map(|it| Some(it.regret.as_ref()?.value));
+                summary(Some(name.to_owned()), &figures, regrets.collect())
+            })
+            .collect();
+        let figures: Vec<Figures> = domains.iter().map(|it| it.figures).collect();
+        let regrets = domains.iter().map(|it| it.regret).collect();
+        self.mean = (!domains.is_empty()).then(|| summary(None, &figures, regrets));
+        self.domains = domains;
+    }
+}
+
+fn summary(name: Option<String>, figures: &[Figures], regrets: Option<Vec<f64>>) -> DomainReport {
+    DomainReport {
+        name,
+        of: figures.len(),
+        figures: Figures::mean(figures),
+        regret: regrets.map(|it| mean(it.into_iter())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(
+        name: &str,
+        domain: Option<&str>,
+        bm25: f64,
+        dense: Option<f64>,
+        shown: f64,
+    ) -> SetReport {
+        SetReport {
+            name: name.to_owned(),
+            domain: domain.map(str::to_owned),
+            documents: 1,
+            queries: 1,
+            reused: false,
+            figures: Figures::of(Some(bm25), dense, None, shown),
+            regret: None,
+            candidate_layers_share: None,
+            rerank_ms: None,
+        }
+    }
+
+    #[test]
+    fn many_sets_of_a_domain_weigh_as_much_as_one() {
+        let mut report = SuiteReport {
+            sets: vec![
+                set("a/de", Some("a"), 0.2, Some(0.1), 0.3),
+                set("a/th", Some("a"), 0.4, None, 0.5),
+                set("b", Some("b"), 0.8, Some(0.9), 0.8),
+                set("sum", None, 0.0, Some(0.0), 0.0),
+            ],
+            ..SuiteReport::default()
+        };
+        report.summarize();
+        let mean = report.mean.expect("a mean");
+        assert_eq!((mean.of, report.domains.len()), (2, 2));
+        assert!((mean.figures.shown - 0.6).abs() < 1e-12, "{mean:?}");
+        assert!((mean.figures.bm25.expect("all have it") - 0.55).abs() < 1e-12);
+        // Of a leg that one set lacks there is no mean; the gain is over the better one of each set.
+        assert_eq!(mean.figures.dense, None);
+        assert!((mean.figures.gain - (0.1 - 0.1) / 2.0).abs() < 1e-12, "{mean:?}");
+        let nothing = &mut SuiteReport::default();
+        nothing.summarize();
+        assert_eq!(nothing.mean, None);
+    }
+}
