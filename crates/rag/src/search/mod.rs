@@ -3,6 +3,7 @@
 mod calibrate;
 mod calibration;
 mod card;
+mod direct;
 mod excerpt;
 mod find;
 mod reader;
@@ -12,7 +13,9 @@ mod settle;
 
 pub use calibrate::{Calibrated, CheckedPromise, calibrate, check_calibration};
 pub use calibration::{calibration, fingerprint};
+pub use direct::Embedded;
 pub use excerpt::{Marked, excerpt, marked};
+pub(crate) use find::hit_of;
 pub use find::{Found, FoundCandidate, NOTHING_YET};
 pub use reader::Assistant;
 pub use replay::{ReplayDetail, replay_detail};

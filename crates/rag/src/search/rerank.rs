@@ -6,7 +6,7 @@ use riddle_grating::{
     ClusterPruning, Engine, EngineOptions, Mode, NeverPrune, PruningPolicy, Replay, Trace, replay,
 };
 use riddle_retrieval::Evidence;
-use riddle_types::{LayerObserver, Reranker};
+use riddle_types::{LayerObserver, RerankOutcome, Reranker};
 
 use super::{calibration, card::RerankerCard};
 use crate::{
@@ -141,31 +141,42 @@ impl<'a> RequestReranker<'a> {
         let outcome = engine
             .rerank_with_prior(&request.query, &texts, &prior, top_n, observer)
             .map_err(Error::stage("reranking"))?;
-        let stats = outcome.stats;
-        let results = outcome.ranked.iter().map(|ranked| RerankResult {
-            index: ranked.index,
-            id: request.documents[ranked.index].id().cloned(),
-            relevance_score: if self.raw_scores { ranked.raw_score } else { ranked.score },
-            decided_at_layer: ranked.decided_at_layer,
-        });
-        Ok(RerankResponse {
-            model: engine.model().to_owned(),
-            results: results.collect(),
-            threshold: engine.threshold(),
-            layers_run: stats.layers_run,
-            timings_ms: BTreeMap::from([
-                ("tokenize", stats.tokenize_ms),
-                ("forward", stats.forward_ms),
-                ("io_wait", stats.io_wait_ms),
-                ("total", started.elapsed().as_secs_f64() * 1e3),
-            ]),
-            plan: stats.plan,
-            shared_prefix_tokens: stats.shared_prefix_tokens,
-            memory: BTreeMap::from([
-                ("resident_weight_bytes", stats.resident_weight_bytes),
-                ("scratch_bytes", stats.scratch_bytes),
-            ]),
-        })
+        Ok(response(engine, request, &outcome, started, self.raw_scores))
+    }
+}
+
+/// A run as the engine's API tells it.
+pub(super) fn response(
+    engine: &Engine,
+    request: &RerankRequest,
+    outcome: &RerankOutcome,
+    started: Instant,
+    raw_scores: bool,
+) -> RerankResponse {
+    let stats = &outcome.stats;
+    let results = outcome.ranked.iter().map(|ranked| RerankResult {
+        index: ranked.index,
+        id: request.documents[ranked.index].id().cloned(),
+        relevance_score: if raw_scores { ranked.raw_score } else { ranked.score },
+        decided_at_layer: ranked.decided_at_layer,
+    });
+    RerankResponse {
+        model: engine.model().to_owned(),
+        results: results.collect(),
+        threshold: engine.threshold(),
+        layers_run: stats.layers_run,
+        timings_ms: BTreeMap::from([
+            ("tokenize", stats.tokenize_ms),
+            ("forward", stats.forward_ms),
+            ("io_wait", stats.io_wait_ms),
+            ("total", started.elapsed().as_secs_f64() * 1e3),
+        ]),
+        plan: stats.plan,
+        shared_prefix_tokens: stats.shared_prefix_tokens,
+        memory: BTreeMap::from([
+            ("resident_weight_bytes", stats.resident_weight_bytes),
+            ("scratch_bytes", stats.scratch_bytes),
+        ]),
     }
 }
 
