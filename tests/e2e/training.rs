@@ -104,8 +104,10 @@ fn the_smoke_configuration_makes_a_model_that_reranks() {
         );
     }
     // Each question knows what keywords found, with scores as shares of the best one.
-    let questions = fs::read_to_string(dir.path().join("work/prepared/queries.jsonl")).expect("questions");
-    let first: Value = serde_json::from_str(questions.lines().next().expect("a question")).expect("JSON");
+    let questions =
+        fs::read_to_string(dir.path().join("work/prepared/queries.jsonl")).expect("questions");
+    let first: Value =
+        serde_json::from_str(questions.lines().next().expect("a question")).expect("JSON");
     let shares = first["keyword"].as_object().expect("shares");
     assert!(shares.values().any(|it| it.as_f64() == Some(1.0)), "{first}");
     // Passages that answer no question are candidates as well.
