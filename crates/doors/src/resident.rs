@@ -85,7 +85,7 @@ struct Queue {
     closed: bool,
 }
 
-/// How the engine is doing.
+/// How it is with what computes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
     pub(crate) waiting: usize,
@@ -137,15 +137,10 @@ impl Resident {
 
     pub(crate) fn load(&self) -> Load {
         Load {
-            waiting: lock(&self.models.queue).waiting + lock(&self.catalog.queue).waiting,
+            waiting: lock(&self.models.queue).waiting,
             running: self.running.load(Ordering::Relaxed),
             done: self.done.load(Ordering::Relaxed),
         }
-    }
-
-    /// Bytes of model weights in memory now.
-    pub(crate) fn resident_weight_bytes(&self) -> u64 {
-        lock(&self.open).as_ref().map_or(0, |it| it.assistant.resident_weight_bytes())
     }
 
     /// Puts work into the queue; `reply` is given what comes of it on another thread, or at once [`Error::Busy`] when
@@ -225,6 +220,10 @@ impl Resident {
                 queue = line.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
             };
             drop(queue);
+            if lane == Lane::Catalog {
+                job(self);
+                continue;
+            }
             self.running.fetch_add(1, Ordering::Relaxed);
             job(self);
             self.running.fetch_sub(1, Ordering::Relaxed);

@@ -15,6 +15,7 @@ use axum::{
 };
 
 use super::Door;
+use crate::resident::Lane;
 
 /// Upper ends of the classes of durations, in seconds: from what is in memory to a language model's answer.
 const CLASSES: [f64; 10] = [0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
@@ -62,6 +63,9 @@ impl Metrics {
 
 pub(super) async fn metrics(State(door): State<Door>) -> Response {
     let load = door.resident.load();
+    // Whoever opens a model holds it meanwhile: that is waited for on another thread than this.
+    let weights = door.run(Lane::Catalog, "metrics", |it, _| Ok(it.resident_weight_bytes()));
+    let weights = weights.await.unwrap_or_default();
     let memory = riddle_metrics::memory();
     let mut text = door.metrics.text();
     for (name, kind, help, value) in [
@@ -74,12 +78,7 @@ pub(super) async fn metrics(State(door): State<Door>) -> Response {
             door.batch.together(),
         ),
         ("riddle_queue_done_total", "counter", "Requests that were computed.", load.done),
-        (
-            "riddle_model_weight_bytes",
-            "gauge",
-            "Model weights in memory.",
-            door.resident.resident_weight_bytes(),
-        ),
+        ("riddle_model_weight_bytes", "gauge", "Model weights in memory.", weights),
         ("riddle_peak_memory_bytes", "gauge", "Most memory of the process.", memory.peak_rss_bytes),
         ("riddle_uptime_seconds", "gauge", "Since the start.", door.started.elapsed().as_secs()),
     ] {
