@@ -73,6 +73,7 @@ impl From<SearchFilter> for Filter {
             kinds: filter.kinds.into_iter().map(FileKind::from).collect(),
             modified_from: filter.modified_from,
             modified_until: filter.modified_until,
+            ..Filter::default()
         }
     }
 }

@@ -6,6 +6,7 @@ mod calibrate;
 mod claims;
 mod contract;
 mod crash;
+mod doors;
 mod eval;
 mod follow;
 mod guide;

@@ -114,7 +114,14 @@ impl Riddle {
 
     /// Gives `command` this home: for runs through a shell or as another user.
     pub fn environment(&self, command: &mut Command) {
-        for name in ["RUST_LOG", "RUST_BACKTRACE", "COLUMNS", "NO_COLOR", "XDG_DATA_HOME"] {
+        for name in [
+            "RUST_LOG",
+            "RUST_BACKTRACE",
+            "COLUMNS",
+            "NO_COLOR",
+            "XDG_DATA_HOME",
+            "XDG_CONFIG_HOME",
+        ] {
             command.env_remove(name);
         }
         for name in ["RIDDLE_LLM_URL", "RIDDLE_LLM_MODEL", "RIDDLE_LLM_KEY"] {

@@ -250,6 +250,7 @@ impl Catalog {
             let path = from_bytes(root).join(from_bytes(path));
             let passes = (filter.folders.is_empty()
                 || filter.folders.iter().any(|it| path.starts_with(it)))
+                && !filter.except.iter().any(|it| path.starts_with(it))
                 && (filter.kinds.is_empty() || filter.kinds.iter().any(|it| it.as_str() == kind))
                 && filter.modified_from.is_none_or(|it| modified >= it)
                 && filter.modified_until.is_none_or(|it| modified < it);

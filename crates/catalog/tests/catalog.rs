@@ -219,6 +219,8 @@ fn filters_compare_path_components_kinds_and_times() {
     let count = |filter: Filter| catalog.chunks_matching(&filter).expect("filter").len();
     assert_eq!(count(Filter::default()), 2);
     assert_eq!(count(Filter { folders: vec!["/r/b".to_owned()], ..Filter::default() }), 1);
+    assert_eq!(count(Filter { except: vec!["/r/b".to_owned()], ..Filter::default() }), 1);
+    assert_eq!(count(Filter { except: vec!["/r".to_owned()], ..Filter::default() }), 0);
     assert_eq!(count(Filter { kinds: vec![FileKind::Pdf], ..Filter::default() }), 0);
     let beta = common::seconds("beta");
     assert!(common::seconds("alpha") > beta);

@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use crate::{
-    args::{Cli, Command},
+    args::{Cli, Command, Global},
     context::Context,
     failure::{Failure, report},
 };
@@ -52,7 +52,7 @@ fn usage(error: &clap::Error) -> ExitCode {
 
 fn run(cli: Cli, stop: interrupt::Stop) -> ExitCode {
     let outcome =
-        Context::new(&cli.global, stop).and_then(|context| dispatch(cli.command, &context));
+        Context::new(&cli.global, stop).and_then(|it| dispatch(cli.command, &cli.global, &it));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::OutputClosed) => ExitCode::SUCCESS,
@@ -63,7 +63,7 @@ fn run(cli: Cli, stop: interrupt::Stop) -> ExitCode {
     }
 }
 
-fn dispatch(command: Command, context: &Context) -> Result<(), Failure> {
+fn dispatch(command: Command, global: &Global, context: &Context) -> Result<(), Failure> {
     match command {
         Command::Index(args) => commands::index::run(&args, context),
         Command::Search(args) => commands::search::run(&args, context),
@@ -76,6 +76,8 @@ fn dispatch(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Eval(args) => commands::eval::run(&args, context),
         Command::Compress(args) => commands::compress::run(&args, context),
         Command::Bench(args) => commands::bench::run(&args, context),
+        Command::Serve(args) => commands::serve::run(&args, context),
+        Command::Mcp(args) => commands::mcp::run(&args, global, context),
         Command::Toggle => commands::toggle::run(),
         Command::Completions(args) => commands::completions::run(&args, context),
     }

@@ -116,6 +116,11 @@ pub(crate) fn told<E: Advised + std::fmt::Display>(error: &E) -> String {
     trouble(&Trouble::of(error))
 }
 
+/// The same for those who ask through a door.
+pub(crate) fn sentences() -> riddle_doors::Sentences {
+    riddle_doors::Sentences { notice, problem, no_answer, error: told::<riddle_rag::Error> }
+}
+
 fn with_advice(what: String, it: Option<&Advice>) -> String {
     match it {
         Some(it) => format!("{what}: {}", advice(it)),
@@ -137,6 +142,7 @@ pub(crate) fn line(error: &anyhow::Error, line: String) -> String {
             .or_else(|| cause.downcast_ref::<riddle_rag::llm::Error>().map(Advised::advice))
             .or_else(|| cause.downcast_ref::<riddle_eval::Error>().map(Advised::advice))
             .or_else(|| cause.downcast_ref::<riddle_bench::Error>().map(Advised::advice))
+            .or_else(|| cause.downcast_ref::<riddle_doors::Error>().map(Advised::advice))
             .or_else(|| cause.downcast_ref::<StageError>().map(StageError::advice));
         if let Some(Some(advice)) = advice {
             return with_advice(line, Some(&advice));

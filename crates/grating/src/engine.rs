@@ -1,5 +1,7 @@
 //! The engine: layers outside, micro-batches inside, decisions in between (§3.2).
 
+mod together;
+
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
@@ -17,6 +19,7 @@ use riddle_types::{
     panic_message,
 };
 
+pub use self::together::Question;
 use crate::{
     ClusterPruning, Error, Mode, NeverPrune, PruningPolicy, Result, dispersion,
     enforce::Contest,
@@ -342,6 +345,19 @@ impl Engine {
         let pairs: Vec<Encoded> =
             self.pool.map(contest.active(), encode).into_iter().collect::<Result<_>>()?;
         let tokenize_ms = ms_since(started);
+        let mut outcome = self.in_turn(pairs, contest, prior, observer)?;
+        outcome.stats.tokenize_ms = tokenize_ms;
+        Ok(outcome)
+    }
+
+    /// The forward pass, when no other request has one.
+    fn in_turn(
+        &self,
+        pairs: Vec<Encoded>,
+        contest: Contest,
+        prior: &[f32],
+        observer: &mut dyn LayerObserver,
+    ) -> Result<RerankOutcome> {
         // The clock starts when it is this request's turn: waiting for another is not its forward.
         let mut model = self.lock();
         let started = Instant::now();
@@ -353,7 +369,6 @@ impl Engine {
             let _ = model.prefetch();
         }
         let mut outcome = outcome?;
-        outcome.stats.tokenize_ms = tokenize_ms;
         outcome.stats.forward_ms = forward_ms;
         Ok(outcome)
     }

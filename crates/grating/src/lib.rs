@@ -56,7 +56,7 @@ pub use cluster::{Clustering, cluster};
 pub use confidence::{CONFIDENCE, lower_bound};
 pub use convert::{WeightCount, convert, count_weights, verify};
 pub use enforce::Mode;
-pub use engine::{Engine, EngineOptions, Pruning, Run};
+pub use engine::{Engine, EngineOptions, Pruning, Question, Run};
 pub use error::{Error, Result};
 pub use policy::{ClusterPruning, LayerView, NeverPrune, PruningPolicy, dispersion};
 pub use riddle_kernels::{FORCE_ISA, sigmoid};

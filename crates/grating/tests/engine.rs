@@ -13,7 +13,7 @@ use std::{
 use proptest::prelude::*;
 use riddle_grating::{
     BoundedError, ClusterPruning, Engine, EngineOptions, Error, LayerView, Mode, NeverPrune,
-    Pruning, PruningPolicy, TraceRecorder, replay,
+    Pruning, PruningPolicy, Question, TraceRecorder, replay,
 };
 use riddle_types::{Decision, LayerEvent, LayerObserver, Ranked, RerankOutcome, SilentObserver};
 use serde::Deserialize;
@@ -75,6 +75,45 @@ fn candidates() -> Vec<String> {
         format!("{} {}", "the lock gate ".repeat(n % 5), "boat dock bread hull".repeat(n / 3))
     }));
     texts
+}
+
+/// Requests that are computed together have the scores of each alone, in every family, whatever their sizes.
+#[test]
+fn requests_together_are_answered_as_each_alone() {
+    let texts = candidates();
+    let question = |query: &str, from: usize, to: usize, top_k: usize| Question {
+        query: query.to_owned(),
+        candidates: texts[from..to].to_vec(),
+        top_k,
+    };
+    let questions = [
+        question("the blue boat", 0, 5, 5),
+        question("bread", 5, 5, 3),
+        question("who locks the gate?", 3, 12, 2),
+        question("hull", 1, 2, 0),
+        question("dock", 0, 9, 99),
+    ];
+    for family in FAMILIES {
+        let options = EngineOptions { share_prefix: false, ..options() };
+        let engine = Engine::open(&golden(family), options).expect("opens");
+        let together = engine.run_together(&questions, &mut SilentObserver).expect("runs");
+        assert_eq!(together.len(), questions.len());
+        for (question, outcome) in questions.iter().zip(together) {
+            let texts: Vec<&str> = question.candidates.iter().map(String::as_str).collect();
+            let alone = engine
+                .run(&question.query, &texts, question.top_k, &mut SilentObserver)
+                .expect("runs");
+            assert_eq!(outcome.ranked, alone.ranked, "{family}: {}", question.query);
+        }
+    }
+    let engine = open(options());
+    let none = engine.run_together(&[], &mut SilentObserver).expect("nothing to do");
+    assert!(none.is_empty());
+    let empty = engine.run_together(&[question(" ", 0, 1, 1)], &mut SilentObserver);
+    assert!(matches!(empty, Err(Error::EmptyQuery)));
+    let pruned = open(EngineOptions { mode: Mode::Order, ..options() });
+    let refused = pruned.run_together(&questions, &mut SilentObserver);
+    assert!(matches!(refused, Err(Error::BadOption(_))));
 }
 
 fn run(engine: &Engine, texts: &[String], top_k: usize) -> (RerankOutcome, Vec<LayerEvent>) {

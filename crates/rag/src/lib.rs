@@ -21,7 +21,7 @@ mod index;
 mod search;
 mod stage;
 
-pub use answer::{AskEvent, Outgoing};
+pub use answer::{AskEvent, CheckedClaim, Outgoing};
 pub use contract::{
     AskRequest, AskResponse, Citation, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier, EndpointInfo,
     Error, FileStatus, IndexEvent, IndexFreshness, IndexReport, KeyState, LLM_EXTRACTIVE,
@@ -42,7 +42,7 @@ pub use riddle_ingest::{WorkerCommand, worker_main};
 pub use riddle_llm as llm;
 /// The model store: pulling, importing, verifying, listing.
 pub use riddle_models as models;
-pub use search::{Assistant, Found, FoundCandidate, RerankRun, Settled};
+pub use search::{Assistant, Embedded, Found, FoundCandidate, RerankRun, Settled};
 
 /// Bringing models in, and their weights into our own store.
 pub mod install {

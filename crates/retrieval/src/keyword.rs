@@ -454,13 +454,17 @@ impl KeywordReader {
             )
         };
         let mut clauses = Vec::new();
-        if !filter.folders.is_empty() {
-            let folders = filter.folders.iter().map(|it| {
+        let below = |folders: &[String]| -> Vec<Box<dyn Query>> {
+            let term = |it: &String| {
                 let trimmed = it.trim_end_matches('/');
                 self.exact_term(self.fields.folder, if trimmed.is_empty() { "/" } else { trimmed })
-            });
-            clauses.push(any(folders.collect()));
+            };
+            folders.iter().map(term).collect()
+        };
+        if !filter.folders.is_empty() {
+            clauses.push(any(below(&filter.folders)));
         }
+        clauses.extend(below(&filter.except).into_iter().map(|it| (Occur::MustNot, it)));
         if !filter.kinds.is_empty() {
             clauses.push(any(filter
                 .kinds

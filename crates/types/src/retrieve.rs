@@ -10,6 +10,8 @@ use crate::{ChunkId, FileKind, Hit, StageError};
 pub struct Filter {
     /// Absolute folders; a file passes below any of them. Empty: no condition.
     pub folders: Vec<String>,
+    /// Absolute folders; no file below one of them passes.
+    pub except: Vec<String>,
     /// File kinds; empty: no condition.
     pub kinds: Vec<FileKind>,
     /// Modified at or after, in seconds since 1970.

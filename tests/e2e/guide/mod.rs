@@ -107,6 +107,17 @@ impl Reader {
     }
 }
 
+impl Reader {
+    /// Serves until it says where, then Ctrl-C.
+    fn serve(&self, line: &str) -> Outcome {
+        let mut server = Running::start(self.shell(&format!("exec {line}")));
+        let place = self.riddle.home().join("doors.json");
+        server.until("the server says where it is", || place.is_file());
+        server.signal("INT");
+        server.wait()
+    }
+}
+
 /// Requests that differ, so that a calibration has something to learn.
 fn requests(at: &Path) {
     let request = |n: usize| {
@@ -204,6 +215,7 @@ fn follow(path: &str) {
                 reader.run(&format!("{text} --help"))
             }
             None if text.contains("--watch") => reader.watch(text),
+            None if text.starts_with("riddle serve") => reader.serve(text),
             None => reader.run(text),
         };
         assert_eq!(outcome.code, Some(0), "{path}:{number}: {text}\n{outcome:#?}");
@@ -248,6 +260,11 @@ fn the_page_on_models_is_followed() {
 #[test]
 fn the_page_on_reranking_is_followed() {
     follow("docs/guide/rerank.md");
+}
+
+#[test]
+fn the_page_on_other_programs_is_followed() {
+    follow("docs/guide/doors.md");
 }
 
 #[test]

@@ -65,7 +65,7 @@ impl<'a> Border<'a> {
     }
 
     /// Whether a passage stays here. One that is gone from the catalog does: nobody knows where it was.
-    fn holds_back(&self, chunk: u64) -> Result<bool> {
+    pub(crate) fn holds_back(&self, chunk: u64) -> Result<bool> {
         if self.confined.is_empty() {
             return Ok(false);
         }

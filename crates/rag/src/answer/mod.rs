@@ -6,6 +6,8 @@ mod follow_up;
 mod generator;
 mod judge;
 mod outgoing;
+mod reach;
 
 pub use ask::AskEvent;
 pub use outgoing::Outgoing;
+pub use reach::CheckedClaim;

@@ -107,6 +107,9 @@ pub struct SearchRequest {
     pub k: usize,
     /// Conditions on the files.
     pub filter: Filter,
+    /// The hits are for a program that may pass them on: folders whose text never leaves this machine are not
+    /// searched.
+    pub outward: bool,
     /// Candidates from the keyword index.
     pub keyword_candidates: usize,
     /// Candidates from the vector index.
@@ -128,6 +131,7 @@ impl SearchRequest {
             query: query.into(),
             k: 10,
             filter: Filter::default(),
+            outward: false,
             keyword_candidates: DEFAULT_CANDIDATES,
             vector_candidates: DEFAULT_CANDIDATES,
             fused_candidates: DEFAULT_FUSED,

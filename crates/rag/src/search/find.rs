@@ -7,7 +7,9 @@ use riddle_models::embedder_languages;
 use riddle_retrieval::{
     CosineScale, Evidence, Fused, RRF_K, RankedList, fuse, keyword_shares, order_by_score,
 };
-use riddle_types::{ChunkId, EmbedRole, FileKind, Hit, Notice, Query, RankTrace, Retriever as _};
+use riddle_types::{
+    ChunkId, EmbedRole, FileKind, Filter, Hit, Notice, Query, RankTrace, Retriever as _,
+};
 
 use super::{
     card::{embedder_name, foreign_language},
@@ -173,8 +175,11 @@ impl Assistant {
     // Long: the two retrievals and what is made of their lists share six values.
     fn retrieve(&self, text: &str, request: &SearchRequest) -> Result<Lists> {
         let mut query = Query { text: text.to_owned(), ..Query::default() };
-        if !request.filter.is_empty() {
-            query.allowed = Some(self.catalog.chunks_matching(&request.filter)?);
+        let confined = if request.outward { self.catalog.confined()? } else { Vec::new() };
+        let mut filter = request.filter.clone();
+        filter.except.extend(confined.iter().map(|it| it.to_string_lossy().into_owned()));
+        if !filter.is_empty() {
+            query.allowed = Some(self.catalog.chunks_matching(&filter)?);
         }
         let (keyword_limit, vector_limit) =
             (request.keyword_candidates.max(request.k), request.vector_candidates.max(request.k));
@@ -186,11 +191,11 @@ impl Assistant {
                     let Some(reader) = &self.keyword else { return Ok(Vec::new()) };
                     let _stage = stage::enter("bm25");
                     reader
-                        .retrieve(&query, &request.filter, keyword_limit)
+                        .retrieve(&query, &filter, keyword_limit)
                         .map_err(Error::stage("keyword search"))
                 })
             });
-            let dense = self.by_vector(&query, request, vector_limit);
+            let dense = self.by_vector(&query, &filter, vector_limit);
             let keyword = by_keyword.join().unwrap_or_else(|_| {
                 Err(Error::BadRequest("the keyword search failed: this is a bug".into()))
             });
@@ -208,6 +213,8 @@ impl Assistant {
         // A chunk that is gone from the catalog no longer answers, whatever an index still holds.
         let mut records: HashMap<ChunkId, ChunkRecord> =
             self.catalog.chunk_records(&wanted)?.into_iter().map(|it| (it.id, it)).collect();
+        // An index speaks of folders as text; what decides is the path itself.
+        records.retain(|_, it| !confined.iter().any(|folder| it.path.starts_with(folder)));
         let mut foreign = None;
         if let Some((embedder, _)) = &vector {
             let languages = embedder_languages(embedder_name(embedder));
@@ -238,7 +245,7 @@ impl Assistant {
     fn by_vector(
         &self,
         query: &Query,
-        request: &SearchRequest,
+        filter: &Filter,
         limit: usize,
     ) -> Result<(Vec<Hit>, Option<QueryVector>)> {
         let Some(reader) = &self.vector else { return Ok((Vec::new(), None)) };
@@ -254,9 +261,7 @@ impl Assistant {
         };
         let _stage = stage::enter("vector");
         let query = Query { vector: vector.clone(), ..query.clone() };
-        let hits = reader
-            .retrieve(&query, &request.filter, limit)
-            .map_err(Error::stage("vector search"))?;
+        let hits = reader.retrieve(&query, filter, limit).map_err(Error::stage("vector search"))?;
         Ok((hits, vector.map(|it| (id, it))))
     }
 }
@@ -313,6 +318,11 @@ pub(super) fn trace(fused: &Fused, rank: u32) -> RankTrace {
         fused_rank: Some(rank),
         decided_at_layer: None,
     }
+}
+
+/// A passage that nobody has ranked.
+pub(crate) fn hit_of(record: &ChunkRecord) -> SearchHit {
+    hit(record, 1, 0.0, RankTrace::default())
 }
 
 pub(super) fn hit(record: &ChunkRecord, rank: u32, score: f32, trace: RankTrace) -> SearchHit {

@@ -4,6 +4,7 @@ mod calibrate;
 mod calibration;
 mod card;
 mod choose;
+mod direct;
 mod excerpt;
 mod find;
 mod prune;
@@ -14,7 +15,9 @@ mod settle;
 
 pub use calibrate::{Calibrated, CheckedPromise, calibrate, check_calibration};
 pub use calibration::{calibration, fingerprint};
+pub use direct::Embedded;
 pub use excerpt::{Marked, excerpt, marked};
+pub(crate) use find::hit_of;
 pub use find::{Found, FoundCandidate};
 pub(crate) use prune::Unpruned;
 pub use reader::Assistant;

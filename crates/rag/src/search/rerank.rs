@@ -6,11 +6,11 @@ use riddle_grating::{
     ClusterPruning, Engine, EngineOptions, Mode, NeverPrune, PruningPolicy, Replay, Trace, replay,
 };
 use riddle_retrieval::Evidence;
-use riddle_types::{LayerObserver, Reranker};
+use riddle_types::{LayerObserver, RerankOutcome, Reranker};
 
 use super::{
     card::RerankerCard,
-    prune::{BySettings, Opened},
+    prune::{BySettings, Opened, Pruner},
 };
 use crate::{
     contract::{
@@ -148,33 +148,45 @@ impl<'a> RequestReranker<'a> {
         let outcome = opened
             .rerank((&pruner, true), &request.query, &texts, &prior, top_n, observer)
             .map_err(|error| Error::stage("reranking")(error.into()))?;
-        let stats = outcome.stats;
-        let results = outcome.ranked.iter().map(|ranked| RerankResult {
-            index: ranked.index,
-            id: request.documents[ranked.index].id().cloned(),
-            relevance_score: if self.raw_scores { ranked.raw_score } else { ranked.score },
-            decided_at_layer: ranked.decided_at_layer,
-        });
-        Ok(RerankResponse {
-            model: opened.engine.model().to_owned(),
-            results: results.collect(),
-            threshold: pruner.policy.threshold(),
-            promise: pruner.promise,
-            notices: pruner.notice.into_iter().collect(),
-            layers_run: stats.layers_run,
-            timings_ms: BTreeMap::from([
-                ("tokenize", stats.tokenize_ms),
-                ("forward", stats.forward_ms),
-                ("io_wait", stats.io_wait_ms),
-                ("total", started.elapsed().as_secs_f64() * 1e3),
-            ]),
-            plan: stats.plan,
-            shared_prefix_tokens: stats.shared_prefix_tokens,
-            memory: BTreeMap::from([
-                ("resident_weight_bytes", stats.resident_weight_bytes),
-                ("scratch_bytes", stats.scratch_bytes),
-            ]),
-        })
+        Ok(response(opened, &pruner, request, &outcome, started, self.raw_scores))
+    }
+}
+
+/// A run as the engine's API tells it.
+pub(super) fn response(
+    opened: &Opened,
+    pruner: &Pruner,
+    request: &RerankRequest,
+    outcome: &RerankOutcome,
+    started: Instant,
+    raw_scores: bool,
+) -> RerankResponse {
+    let stats = &outcome.stats;
+    let results = outcome.ranked.iter().map(|ranked| RerankResult {
+        index: ranked.index,
+        id: request.documents[ranked.index].id().cloned(),
+        relevance_score: if raw_scores { ranked.raw_score } else { ranked.score },
+        decided_at_layer: ranked.decided_at_layer,
+    });
+    RerankResponse {
+        model: opened.engine.model().to_owned(),
+        results: results.collect(),
+        threshold: pruner.policy.threshold(),
+        promise: pruner.promise,
+        notices: pruner.notice.iter().cloned().collect(),
+        layers_run: stats.layers_run,
+        timings_ms: BTreeMap::from([
+            ("tokenize", stats.tokenize_ms),
+            ("forward", stats.forward_ms),
+            ("io_wait", stats.io_wait_ms),
+            ("total", started.elapsed().as_secs_f64() * 1e3),
+        ]),
+        plan: stats.plan,
+        shared_prefix_tokens: stats.shared_prefix_tokens,
+        memory: BTreeMap::from([
+            ("resident_weight_bytes", stats.resident_weight_bytes),
+            ("scratch_bytes", stats.scratch_bytes),
+        ]),
     }
 }
 

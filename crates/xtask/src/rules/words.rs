@@ -4,11 +4,11 @@
 use super::rust_files;
 use crate::{finding::Finding, repository::File, rust_source::RustSource};
 
-/// Crates whose words are the command line's: they may name what it has.
-const TOPS: [&str; 2] = ["cli", "xtask"];
+/// Crates whose words are the command line's: they may name what it has. The doors are started by it.
+const TOPS: [&str; 3] = ["cli", "doors", "xtask"];
 
 /// Commands of the command line.
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 15] = [
     "index",
     "search",
     "ask",
@@ -22,6 +22,8 @@ const COMMANDS: [&str; 13] = [
     "bench",
     "toggle",
     "completions",
+    "serve",
+    "mcp",
 ];
 
 /// Files that may, with the reason. One that needs its place no longer is a finding, too.

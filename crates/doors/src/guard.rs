@@ -1,0 +1,202 @@
+//! Who may come in. A page in a browser can send requests to this machine, under a name of its own choosing (DNS
+//! rebinding) and from a page of its own (its origin): both are compared with exact lists. What is neither has to know
+//! the token.
+
+use axum::http::{HeaderMap, StatusCode, header};
+
+use crate::token::Token;
+
+/// Why somebody is not let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The name by which this server was called is none of its own.
+    Host,
+    /// A page of somebody else asks.
+    Origin,
+    /// No token, or a wrong one.
+    Token,
+    /// Two lengths, or a length that is none: what one program takes for the end another does not.
+    Framing,
+}
+
+impl Refusal {
+    pub(crate) fn status(self) -> StatusCode {
+        match self {
+            Refusal::Host | Refusal::Origin => StatusCode::FORBIDDEN,
+            Refusal::Token => StatusCode::UNAUTHORIZED,
+            Refusal::Framing => StatusCode::BAD_REQUEST,
+        }
+    }
+
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Refusal::Host => {
+                "the Host of this request is none of this server's: ask it as 127.0.0.1 or localhost with its port, or start it with --allow-host"
+            }
+            Refusal::Origin => {
+                "pages of this origin may not ask: start the server with --allow-origin if that is meant"
+            }
+            Refusal::Token => {
+                "a token is needed, as `Authorization: Bearer …` or `X-API-Key: …`: `riddle serve` says in which file it is"
+            }
+            Refusal::Framing => "the length of this request is told twice",
+        }
+    }
+}
+
+/// The lists and the token.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    token: Token,
+    /// As they stand in the header, small letters.
+    hosts: Vec<String>,
+    origins: Vec<String>,
+}
+
+impl Guard {
+    /// For a server on this port; `hosts` and `origins` are added to its own names.
+    pub(crate) fn new(token: Token, port: u16, hosts: &[String], origins: &[String]) -> Guard {
+        let own = ["127.0.0.1", "localhost", "[::1]"];
+        let mut all: Vec<String> = own.iter().map(|it| format!("{it}:{port}")).collect();
+        if port == 80 {
+            all.extend(own.iter().map(|it| (*it).to_owned()));
+        }
+        let mut pages: Vec<String> = all.iter().map(|it| format!("http://{it}")).collect();
+        all.extend(hosts.iter().map(|it| it.to_ascii_lowercase()));
+        pages.extend(origins.iter().map(|it| it.trim_end_matches('/').to_ascii_lowercase()));
+        Guard { token, hosts: all, origins: pages }
+    }
+
+    /// Whether a request may come in; `open`: it needs no token, because it is told nothing.
+    pub(crate) fn check(&self, headers: &HeaderMap, open: bool) -> Result<(), Refusal> {
+        if headers.contains_key(header::TRANSFER_ENCODING)
+            && headers.contains_key(header::CONTENT_LENGTH)
+            || headers.get_all(header::CONTENT_LENGTH).iter().count() > 1
+        {
+            return Err(Refusal::Framing);
+        }
+        let host = only(headers, header::HOST).ok_or(Refusal::Host)?;
+        if !self.hosts.contains(&host) {
+            return Err(Refusal::Host);
+        }
+        if headers.contains_key(header::ORIGIN) {
+            let origin = only(headers, header::ORIGIN).ok_or(Refusal::Origin)?;
+            if !self.origins.contains(&origin) {
+                return Err(Refusal::Origin);
+            }
+        }
+        if open || self.knows_token(headers) { Ok(()) } else { Err(Refusal::Token) }
+    }
+
+    fn knows_token(&self, headers: &HeaderMap) -> bool {
+        let text = |name: &str| headers.get(name).and_then(|it| it.to_str().ok());
+        let bearer = text("authorization").and_then(|it| {
+            let (scheme, token) = it.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+        });
+        [bearer, text("x-api-key")].into_iter().flatten().any(|it| self.token.is(it))
+    }
+}
+
+/// A header that is there once, as text in small letters.
+fn only(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
+    let mut all = headers.get_all(name).iter();
+    let first = all.next()?;
+    if all.next().is_some() {
+        return None;
+    }
+    first.to_str().ok().map(str::to_ascii_lowercase)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn guard() -> (tempfile::TempDir, Guard, String) {
+        let home = tempfile::tempdir().expect("a folder");
+        let token = Token::of(home.path()).expect("made");
+        let text = token.as_str().to_owned();
+        let more = ["nas.lan:7000".to_owned()];
+        (home, Guard::new(token, 7000, &more, &["https://notes.lan".to_owned()]), text)
+    }
+
+    fn headers(of: &[(&'static str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in of {
+            headers.append(*name, value.parse().expect("a value"));
+        }
+        headers
+    }
+
+    #[test]
+    fn names_and_pages_are_compared_exactly() {
+        let (_home, guard, token) = guard();
+        let bearer = format!("Bearer {token}");
+        let check = |more: &[(&'static str, &str)]| {
+            let mut all = vec![("authorization", bearer.as_str())];
+            all.extend(more);
+            guard.check(&headers(&all), false)
+        };
+        for host in ["127.0.0.1:7000", "LocalHost:7000", "[::1]:7000", "nas.lan:7000"] {
+            assert_eq!(check(&[("host", host)]), Ok(()), "{host}");
+        }
+        for host in [
+            "127.0.0.1",
+            "127.0.0.1:7001",
+            "evil.test:7000",
+            "127.0.0.1.evil.test:7000",
+            "localhost:7000.evil.test",
+            "localhost.:7000",
+            "",
+        ] {
+            assert_eq!(check(&[("host", host)]), Err(Refusal::Host), "{host}");
+        }
+        assert_eq!(check(&[]), Err(Refusal::Host));
+        let twice = [("host", "localhost:7000"), ("host", "localhost:7000")];
+        assert_eq!(check(&twice), Err(Refusal::Host));
+        let host = ("host", "localhost:7000");
+        for origin in ["http://localhost:7000", "http://127.0.0.1:7000", "https://notes.lan"] {
+            assert_eq!(check(&[host, ("origin", origin)]), Ok(()), "{origin}");
+        }
+        for origin in [
+            "null",
+            "",
+            "https://localhost:7000",
+            "http://localhost",
+            "http://localhost:7000.evil.test",
+            "http://evil.test",
+            "https://notes.lan.evil.test",
+            "file://",
+        ] {
+            assert_eq!(check(&[host, ("origin", origin)]), Err(Refusal::Origin), "{origin}");
+        }
+    }
+
+    #[test]
+    fn the_token_is_needed_in_one_of_two_places() {
+        let (_home, guard, token) = guard();
+        let host = ("host", "localhost:7000");
+        let check =
+            |name: &'static str, value: &str| guard.check(&headers(&[host, (name, value)]), false);
+        assert_eq!(check("authorization", &format!("bearer  {token}")), Ok(()));
+        assert_eq!(check("x-api-key", &token), Ok(()));
+        for wrong in ["", "Bearer", "Bearer ", "Basic x", &token, &format!("Bearer {token}0")] {
+            assert_eq!(check("authorization", wrong), Err(Refusal::Token), "{wrong}");
+        }
+        assert_eq!(guard.check(&headers(&[host]), true), Ok(()));
+        let two = headers(&[host, ("content-length", "3"), ("transfer-encoding", "chunked")]);
+        assert_eq!(guard.check(&two, true), Err(Refusal::Framing));
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_but_the_token_opens(given in "[ -~]{0,80}") {
+            let (_home, guard, token) = guard();
+            prop_assume!(!given.contains(&token));
+            let all = headers(&[("host", "localhost:7000"), ("authorization", &given), ("x-api-key", &given)]);
+            prop_assert_eq!(guard.check(&all, false), Err(Refusal::Token));
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! The HTTP API: which routes there are, and how connections are taken, limited and ended.
+
+mod api;
+mod call;
+mod chat;
+mod embeddings;
+mod mcp;
+mod metrics;
+mod openapi;
+mod rerank;
+mod stream;
+
+use std::{
+    fs,
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::{HeaderValue, Method, StatusCode, header},
+    middleware::{self, Next},
+    response::Response,
+    routing::{MethodRouter, get, post},
+};
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    server::graceful::GracefulShutdown,
+    service::TowerToHyperService,
+};
+use riddle_rag::Config;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+pub(crate) use self::mcp::header_value;
+use self::{call::Style, metrics::Metrics};
+use crate::{
+    batch::Batch,
+    connect::{self, Remote, Served},
+    error::{Error, Result},
+    guard::Guard,
+    mcp::Protocol,
+    resident::Resident,
+    token::{self, Token},
+    tools::Scope,
+};
+
+/// Port that is tried first, so that a client's settings hold from one start to the next.
+const USUAL_PORT: u16 = 7438;
+
+/// Requests that may wait, where nobody says.
+const QUEUE: usize = 64;
+
+/// Connections at a time: each costs a few kilobytes, and local clients have a handful.
+const CONNECTIONS: usize = 256;
+
+/// How long a client may take for the head of a request; an idle connection is closed after it, too.
+const HEAD: Duration = Duration::from_secs(20);
+
+/// Longest head of a request, in bytes.
+const HEAD_BYTES: usize = 64 << 10;
+
+/// How long what runs may take to end once the program is to stop.
+const LAST_WORDS: Duration = Duration::from_secs(10);
+
+/// How often it is looked whether the program is to stop.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How the API is served.
+#[derive(Debug, Clone, Default)]
+pub struct ServeOptions {
+    /// Port; `None`: the usual one, or any that is free.
+    pub port: Option<u16>,
+    /// Address to listen at; `None`: 127.0.0.1.
+    pub listen: Option<IpAddr>,
+    /// An address that other machines reach is meant.
+    pub beyond_this_machine: bool,
+    /// Names, with ports, by which the server may be called besides its own.
+    pub allow_hosts: Vec<String>,
+    /// Origins whose pages may ask, besides its own.
+    pub allow_origins: Vec<String>,
+    /// Gives passages of folders that never leave this machine, too: to programs on it.
+    pub with_confined: bool,
+    /// Requests that may wait; `None`: 64.
+    pub queue: Option<usize>,
+}
+
+/// A server that listens.
+#[derive(Debug, Clone)]
+pub struct Started {
+    /// Its address.
+    pub url: String,
+    /// File that holds the token.
+    pub token_file: PathBuf,
+    /// Other machines reach it.
+    pub beyond_this_machine: bool,
+}
+
+/// What every request needs.
+#[derive(Clone)]
+pub(crate) struct Door(Arc<Inside>);
+
+/// What is behind it.
+pub(crate) struct Inside {
+    resident: Arc<Resident>,
+    batch: Arc<Batch>,
+    protocol: Protocol,
+    guard: Guard,
+    metrics: Metrics,
+    scope: Scope,
+    started: Instant,
+}
+
+impl std::ops::Deref for Door {
+    type Target = Inside;
+
+    fn deref(&self) -> &Inside {
+        &self.0
+    }
+}
+
+/// A route of the API.
+struct Route {
+    method: Method,
+    path: &'static str,
+    summary: &'static str,
+    /// Needs no token, because it tells nothing.
+    open: bool,
+    /// Schema of the body, where it has one.
+    body: Option<fn() -> Value>,
+    handler: fn() -> MethodRouter<Door>,
+}
+
+/// All of them: the router and `/openapi.json` are made from this list, so that neither can forget one.
+// Long: a table with a row for each route.
+fn routes() -> Vec<Route> {
+    let plain = |path, summary, handler| Route {
+        method: Method::GET,
+        path,
+        summary,
+        open: false,
+        body: None,
+        handler,
+    };
+    let posted = |path, summary, body, handler| Route {
+        method: Method::POST,
+        body: Some(body),
+        ..plain(path, summary, handler)
+    };
+    let mut routes = vec![
+        Route { open: true, ..plain("/health", "Whether it is there", || get(api::health)) },
+        plain("/metrics", "Figures for Prometheus", || get(metrics::metrics)),
+        plain("/openapi.json", "This description", || get(openapi::openapi)),
+        plain("/v1/models", "Models that can be named", || get(api::models)),
+        posted(
+            "/v1/embeddings",
+            "Vectors of texts, as OpenAI has it",
+            embeddings::openai_schema,
+            || post(embeddings::openai),
+        ),
+        posted("/embed", "Vectors of texts, as TEI has it", embeddings::tei_schema, || {
+            post(embeddings::tei)
+        }),
+        posted(
+            "/v1/chat/completions",
+            "A question to the library as a chat, as OpenAI has it",
+            chat::schema,
+            || post(chat::chat),
+        ),
+        plain("/api/search", "Search, the query as ?q=", || get(api::search_by_query)),
+        posted("/api/search", "Search", || api::schema_of("search"), || post(api::search)),
+        plain("/api/read", "A passage, as ?id=", || get(api::read_by_query)),
+        posted(
+            "/api/read",
+            "A passage and what stands around it",
+            || api::schema_of("read"),
+            || post(api::read),
+        ),
+        posted(
+            "/api/ask",
+            "Ask; as events unless `stream` is false",
+            || api::schema_of("answer"),
+            || post(api::ask),
+        ),
+        posted(
+            "/api/check-claims",
+            "Hold claims against passages",
+            || api::schema_of("check_claims"),
+            || post(api::check_claims),
+        ),
+        plain("/api/status", "What is in the library", || get(api::status)),
+        posted("/mcp", "The Model Context Protocol", mcp::schema, || post(mcp::mcp)),
+    ];
+    for path in ["/v1/rerank", "/v2/rerank", "/rerank", "/reranking"] {
+        let summary = "Texts in order, as Cohere, Jina, vLLM, llama.cpp and TEI have it";
+        routes.push(posted(path, summary, rerank::schema, || post(rerank::rerank)));
+    }
+    routes
+}
+
+/// Serves the API until `stop` is set; `ready` is told where.
+///
+/// # Errors
+/// When the library can not be opened, or there is nothing to listen at.
+pub fn serve(
+    config: Config,
+    options: &ServeOptions,
+    stop: &AtomicBool,
+    ready: impl FnOnce(&Started) -> Result<()>,
+) -> Result<()> {
+    let address = options.listen.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let beyond = !address.is_loopback();
+    if beyond && !options.beyond_this_machine {
+        return Err(Error::BeyondThisMachine { address: address.to_string() });
+    }
+    if beyond && options.with_confined {
+        return Err(Error::BadRequest(
+            "marked folders never leave this machine: they can be given to programs on it only, without --listen".to_owned(),
+        ));
+    }
+    if let Some(remote) = Remote::find(&config.home) {
+        return Err(Error::AlreadyServed { url: remote.url() });
+    }
+    let home = config.home.clone();
+    let resident = Resident::start(config, options.queue.unwrap_or(QUEUE), options.with_confined)?;
+    let served = listen(address, options.port)
+        .and_then(|listener| run(&home, &resident, (listener, beyond), options, stop, ready));
+    resident.close();
+    served
+}
+
+fn listen(address: IpAddr, port: Option<u16>) -> Result<TcpListener> {
+    let bind = |port: u16| {
+        let address = SocketAddr::from((address, port));
+        TcpListener::bind(address)
+            .map_err(|source| Error::Bind { address: address.to_string(), source })
+    };
+    match port {
+        Some(port) => bind(port),
+        None => bind(USUAL_PORT).or_else(|_| bind(0)),
+    }
+}
+
+fn run(
+    home: &Path,
+    resident: &Arc<Resident>,
+    (listener, beyond): (TcpListener, bool),
+    options: &ServeOptions,
+    stop: &AtomicBool,
+    ready: impl FnOnce(&Started) -> Result<()>,
+) -> Result<()> {
+    let internal = |error: std::io::Error| Error::Internal(error.to_string());
+    let token = Token::of(home)?;
+    let local = listener.local_addr().map_err(internal)?;
+    let url = format!("http://{local}");
+    let mut hosts = options.allow_hosts.clone();
+    if !local.ip().is_unspecified() {
+        hosts.push(local.to_string());
+    }
+    let guard = Guard::new(token, local.port(), &hosts, &options.allow_origins);
+    let door = Door(Arc::new(Inside {
+        batch: Arc::default(),
+        protocol: Protocol::new(Arc::clone(resident)),
+        scope: Scope { outward: !resident.with_confined },
+        resident: Arc::clone(resident),
+        guard,
+        metrics: Metrics::default(),
+        started: Instant::now(),
+    }));
+    let file = connect::path(home);
+    let served = Served { url: url.clone(), port: local.port(), pid: std::process::id() };
+    write_private(&file, &serde_json::to_vec(&served).unwrap_or_default())?;
+    let started = Started { url, token_file: token::path(home), beyond_this_machine: beyond };
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(internal)?;
+    let outcome = ready(&started).and_then(|()| {
+        listener.set_nonblocking(true).map_err(internal)?;
+        runtime.block_on(accept(listener, router(&door), stop, &door)).map_err(internal)
+    });
+    // Gone with the server, whatever ended it; one that was killed is found out by asking it.
+    let _ = fs::remove_file(file);
+    outcome
+}
+
+/// A file that only its owner may read.
+fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
+    let io = |source| Error::Io { path: path.to_path_buf(), source };
+    let _ = fs::remove_file(path);
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path).map_err(io)?;
+    std::io::Write::write_all(&mut file, bytes).map_err(io)
+}
+
+/// Takes connections until the program is to stop, then lets what runs end.
+async fn accept(
+    listener: TcpListener,
+    router: Router,
+    stop: &AtomicBool,
+    door: &Door,
+) -> std::io::Result<()> {
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let ending = GracefulShutdown::new();
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(HEAD_BYTES);
+    loop {
+        let Some(taken) = until(stop, listener.accept()).await else { break };
+        let stream = match taken {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // Too many open files, or a client that has gone: neither is the server's end.
+                tracing::debug!(%error, "a connection was not taken");
+                tokio::time::sleep(LOOK).await;
+                continue;
+            }
+        };
+        let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
+        let _ = stream.set_nodelay(true);
+        let service = TowerToHyperService::new(router.clone());
+        let connection = http.serve_connection(TokioIo::new(stream), service);
+        let connection = ending.watch(connection);
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection has ended");
+            }
+            drop(place);
+        });
+    }
+    drop(listener);
+    // What waits has not begun, and would be cut off anyway.
+    door.resident.close();
+    door.batch.clear();
+    let _ = tokio::time::timeout(LAST_WORDS, ending.shutdown()).await;
+    Ok(())
+}
+
+/// What comes of the future; `None` when the program is to stop before.
+async fn until<T>(stop: &AtomicBool, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = pin!(future);
+    while !stop.load(Ordering::SeqCst) {
+        if let Ok(done) = tokio::time::timeout(LOOK, future.as_mut()).await {
+            return Some(done);
+        }
+    }
+    None
+}
+
+fn router(door: &Door) -> Router {
+    let mut router = Router::new();
+    for route in routes() {
+        router = router.route(route.path, (route.handler)());
+    }
+    router
+        .fallback(api::no_route)
+        .method_not_allowed_fallback(api::no_method)
+        .layer(middleware::from_fn_with_state(door.clone(), watched))
+        .with_state(door.clone())
+}
+
+/// Lets in who may, counts, and says with every answer that browsers are to make nothing of it.
+async fn watched(State(door): State<Door>, request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let path = request.uri().path().to_owned();
+    let route = routes().into_iter().find(|it| it.path == path);
+    let open = route.as_ref().is_some_and(|it| it.open);
+    let name = route.map_or("other", |it| it.path);
+    let mut response = match door.guard.check(request.headers(), open) {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => {
+            tracing::info!(path, ?refusal, "refused");
+            let mut response = Style::of(&path).failed(refusal.status(), refusal.words());
+            if refusal.status() == StatusCode::UNAUTHORIZED {
+                response
+                    .headers_mut()
+                    .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            response
+        }
+    };
+    let headers = response.headers_mut();
+    for (header, value) in [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+        (header::REFERRER_POLICY, "no-referrer"),
+    ] {
+        headers.insert(header, HeaderValue::from_static(value));
+    }
+    door.metrics.count(name, response.status(), started.elapsed());
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beyond_this_machine_has_to_be_said_twice_and_never_with_marked_folders() {
+        let home = tempfile::tempdir().expect("a folder");
+        let config = || Config::new(home.path());
+        let listen = Some(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let options = ServeOptions { listen, ..ServeOptions::default() };
+        let stop = AtomicBool::new(true);
+        let error = serve(config(), &options, &stop, |_| Ok(())).expect_err("refused");
+        assert!(error.to_string().contains("--beyond-this-machine"), "{error}");
+        let options = ServeOptions { beyond_this_machine: true, with_confined: true, ..options };
+        assert!(serve(config(), &options, &stop, |_| Ok(())).is_err());
+    }
+
+    #[test]
+    fn a_server_says_where_it_is_while_it_runs() {
+        let home = tempfile::tempdir().expect("a folder");
+        let stop = AtomicBool::new(true);
+        let mut url = String::new();
+        let options = ServeOptions { port: Some(0), ..ServeOptions::default() };
+        serve(Config::new(home.path()), &options, &stop, |started| {
+            url.clone_from(&started.url);
+            assert!(connect::path(home.path()).is_file());
+            Ok(())
+        })
+        .expect("stops at once");
+        assert!(url.starts_with("http://127.0.0.1:"), "{url}");
+        assert!(!connect::path(home.path()).exists());
+    }
+}

@@ -1,0 +1,156 @@
+//! One handler for the shapes in which others rerank: Cohere, Jina, vLLM, llama.cpp with `documents`, and
+//! text-embeddings-inference with `texts`, which gets a bare list.
+
+use axum::{extract::State, http::StatusCode, response::Response};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use super::{
+    Door,
+    call::{Call, Style, json_of},
+};
+use crate::{
+    cancel::Cancel,
+    error::{Error, Result},
+    tools::{Document, Place, RerankArgs, Reranked, documents_schema, parse},
+    words,
+};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Asked {
+    query: Option<String>,
+    documents: Option<Vec<Document>>,
+    /// The same by another name, with another answer.
+    texts: Option<Vec<Document>>,
+    model: Option<String>,
+    top_n: Option<i64>,
+    return_documents: bool,
+    return_text: bool,
+    raw_scores: bool,
+}
+
+pub(super) fn schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "model": {"type": "string", "description": "`riddle`, or one of /v1/models"},
+            "query": {"type": "string"},
+            "documents": documents_schema(),
+            "texts": documents_schema(),
+            "top_n": {"type": "integer", "minimum": 0},
+            "return_documents": {"type": "boolean"},
+            "return_text": {"type": "boolean"},
+            "raw_scores": {"type": "boolean"},
+        },
+        "required": ["query"],
+    })
+}
+
+pub(super) async fn rerank(State(door): State<Door>, call: Call) -> Response {
+    let value = match call.json() {
+        Ok(value) => value,
+        Err(error) => return call.style.error(&error),
+    };
+    let tei = value.get("texts").is_some();
+    let style = if tei { Style::Tei } else { call.style };
+    let asked = match parse::<Asked>(value).and_then(|it| it.checked()) {
+        Ok(asked) => asked,
+        // What is no request at all has a status of its own there.
+        Err(error @ Error::BadRequest(_)) if tei => {
+            return style.failed(StatusCode::UNPROCESSABLE_ENTITY, &words::error(&error));
+        }
+        Err(error) => return style.error(&error),
+    };
+    let Asked { return_documents, return_text, .. } = asked.0;
+    let args = asked.1;
+    let texts = return_documents || return_text;
+    match ranked(&door, &call.client, args).await {
+        Err(error) => style.error(&error),
+        Ok((reranked, documents)) if tei => json_of(&list(&reranked, &documents, texts)),
+        Ok((reranked, documents)) => json_of(&object(&reranked, &documents, texts)),
+    }
+}
+
+/// Has the texts ranked, together with what others wait for.
+async fn ranked(door: &Door, client: &str, args: RerankArgs) -> Result<(Reranked, Vec<Document>)> {
+    let cancel = Cancel::default();
+    let gone = cancel.on_drop();
+    let (sender, receiver) = oneshot::channel();
+    // A receiver that is gone belongs to a client that is.
+    door.batch.rank(&door.resident, client, args, cancel, move |done| drop(sender.send(done)));
+    let done = door.wait(receiver).await;
+    if !matches!(done, Err(Error::TooSlow { .. })) {
+        gone.defuse();
+    }
+    done
+}
+
+impl Asked {
+    /// The request as the engine takes it.
+    fn checked(mut self) -> Result<(Asked, RerankArgs)> {
+        let top_n = self.top_n.map(usize::try_from).transpose();
+        let top_n = top_n.map_err(|_| {
+            Error::BadRequest(
+                "`top_n` is below 0: it is the number of results, 0 for all".to_owned(),
+            )
+        })?;
+        let documents = match (self.texts.take(), self.documents.take()) {
+            (Some(texts), None) => texts,
+            (None, Some(documents)) => documents,
+            (Some(_), Some(_)) => {
+                return Err(Error::BadRequest(
+                    "`texts` and `documents` are the same: give one".to_owned(),
+                ));
+            }
+            (None, None) => {
+                return Err(Error::BadRequest(
+                    "`documents` is missing: give the texts to rank".to_owned(),
+                ));
+            }
+        };
+        let args = RerankArgs {
+            query: self.query.take().unwrap_or_default(),
+            documents,
+            top_n,
+            model: self.model.take(),
+            raw_scores: self.raw_scores,
+        };
+        Ok((self, args))
+    }
+}
+
+/// As text-embeddings-inference answers.
+fn list(reranked: &Reranked, documents: &[Document], texts: bool) -> Value {
+    let one = |it: &Place| {
+        let mut place = json!({"index": it.index, "score": it.relevance_score});
+        if texts {
+            place["text"] = json!(documents[it.index].text());
+        }
+        place
+    };
+    reranked.results.iter().map(one).collect()
+}
+
+/// As all others do: what one of them lacks, its clients pass over.
+fn object(reranked: &Reranked, documents: &[Document], texts: bool) -> Value {
+    let one = |it: &Place| {
+        let mut place = json!({"index": it.index, "relevance_score": it.relevance_score});
+        if texts {
+            place["document"] = json!({"text": documents[it.index].text()});
+        }
+        place
+    };
+    json!({
+        "id": super::chat::number("rerank"),
+        "object": "list",
+        "model": reranked.model,
+        "results": reranked.results.iter().map(one).collect::<Vec<_>>(),
+        "usage": {"prompt_tokens": reranked.tokens, "total_tokens": reranked.tokens},
+        "meta": {
+            "api_version": {"version": "2"},
+            "billed_units": {"search_units": 0},
+        },
+    })
+}

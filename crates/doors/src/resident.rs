@@ -1,0 +1,388 @@
+//! The resident engine: one [`Assistant`] with its models for all who ask, and the queue in front of it.
+//!
+//! Clients take turns: whoever has sent a hundred requests waits behind the first of everybody else. A full queue
+//! refuses at once, and a request whose client has gone is never begun.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use riddle_rag::{Assistant, Config, Records};
+
+use crate::{
+    cancel::Cancel,
+    error::{Error, Result},
+};
+
+/// Threads that serve requests of models. The reranker takes one at a time on all cores; the second searches and
+/// tokenizes for the next meanwhile.
+const THREADS: usize = 2;
+
+/// Threads that look something up.
+const LOOKING_UP: usize = 1;
+
+/// How long the library is taken as it was: then it is looked whether something was committed.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Stack of a thread that serves: parsers of JSON recurse.
+const STACK_BYTES: usize = 8 << 20;
+
+/// What a request's client is told to wait for before it tries again, at least.
+const RETRY_SECONDS: u64 = 1;
+
+/// Where a request waits: whoever looks something up waits for no model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// For what computes.
+    Models,
+    /// For what is in the catalog.
+    Catalog,
+}
+
+type Job = Box<dyn FnOnce(&Resident) + Send>;
+
+/// The library, open, and who waits for it.
+pub(crate) struct Resident {
+    config: Config,
+    /// Whether passages of folders that never leave this machine are given to programs on it.
+    pub(crate) with_confined: bool,
+    open: Mutex<Option<Open>>,
+    models: Line,
+    catalog: Line,
+    limit: usize,
+    running: AtomicUsize,
+    done: AtomicU64,
+    /// Microseconds of the last requests, for who has to come again.
+    usual_us: AtomicU64,
+}
+
+struct Open {
+    assistant: Arc<Assistant>,
+    stamp: (u64, Option<i64>),
+    looked: Instant,
+}
+
+/// A queue and who waits for it to have something.
+#[derive(Default)]
+struct Line {
+    queue: Mutex<Queue>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// Whose turn it is, each client once.
+    turns: VecDeque<String>,
+    jobs: HashMap<String, VecDeque<Job>>,
+    waiting: usize,
+    closed: bool,
+}
+
+/// How it is with what computes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Load {
+    pub(crate) waiting: usize,
+    pub(crate) running: usize,
+    pub(crate) done: u64,
+}
+
+impl std::fmt::Debug for Resident {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Resident").field("load", &self.load()).finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Resident {
+    /// Opens the home, which is made if there is none, and starts to serve. `limit`: requests that may wait.
+    pub(crate) fn start(
+        config: Config,
+        limit: usize,
+        with_confined: bool,
+    ) -> Result<Arc<Resident>> {
+        drop(Records::open(config.clone())?);
+        let resident = Arc::new(Resident {
+            config,
+            with_confined,
+            open: Mutex::new(None),
+            models: Line::default(),
+            catalog: Line::default(),
+            limit,
+            running: AtomicUsize::new(0),
+            done: AtomicU64::new(0),
+            usual_us: AtomicU64::new(0),
+        });
+        resident.assistant()?;
+        let lanes = [Lane::Models; THREADS].into_iter().chain([Lane::Catalog; LOOKING_UP]);
+        for (lane, number) in lanes.zip(1..) {
+            let worker = Arc::clone(&resident);
+            thread::Builder::new()
+                .name(format!("door {number}"))
+                .stack_size(STACK_BYTES)
+                .spawn(move || worker.work(lane))
+                .map_err(|error| Error::Internal(format!("no thread can be started: {error}")))?;
+        }
+        Ok(resident)
+    }
+
+    pub(crate) fn load(&self) -> Load {
+        Load {
+            waiting: lock(&self.models.queue).waiting,
+            running: self.running.load(Ordering::Relaxed),
+            done: self.done.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Puts work into the queue; `reply` is given what comes of it on another thread, or at once [`Error::Busy`] when
+    /// the queue is full. When the program ends before the work has begun, it is dropped.
+    pub(crate) fn submit<T>(
+        &self,
+        lane: Lane,
+        client: &str,
+        cancel: Cancel,
+        work: impl FnOnce(&Assistant, &Cancel) -> Result<T> + Send + 'static,
+        reply: impl FnOnce(Result<T>) + Send + 'static,
+    ) {
+        let line = self.line(lane);
+        let mut queue = lock(&line.queue);
+        let refused = if queue.closed {
+            Some(Error::Stopped)
+        } else if queue.waiting >= self.limit {
+            let (waiting, seconds) = (queue.waiting, self.patience(queue.waiting));
+            Some(Error::Busy { waiting, seconds })
+        } else {
+            None
+        };
+        if let Some(refused) = refused {
+            drop(queue);
+            return reply(Err(refused));
+        }
+        let job = move |resident: &Resident| {
+            if cancel.is_cancelled() {
+                return reply(Err(Error::Stopped));
+            }
+            let started = Instant::now();
+            let done = catch_unwind(AssertUnwindSafe(|| work(&*resident.assistant()?, &cancel)));
+            let done = done.unwrap_or_else(|panic| Err(Error::Internal(words_of(&*panic))));
+            if lane == Lane::Models {
+                resident.took(started.elapsed());
+            }
+            reply(if cancel.is_cancelled() { Err(Error::Stopped) } else { done });
+        };
+        queue.push(client, Box::new(job));
+        drop(queue);
+        line.wake.notify_one();
+    }
+
+    fn line(&self, lane: Lane) -> &Line {
+        match lane {
+            Lane::Models => &self.models,
+            Lane::Catalog => &self.catalog,
+        }
+    }
+
+    /// Lets nobody in any more; what waits is dropped, what runs ends.
+    pub(crate) fn close(&self) {
+        for line in [&self.models, &self.catalog] {
+            let mut queue = lock(&line.queue);
+            queue.closed = true;
+            let dropped = std::mem::take(&mut queue.jobs);
+            queue.turns.clear();
+            queue.waiting = 0;
+            drop(queue);
+            // Their senders are gone with them: whoever waits is told so.
+            drop(dropped);
+            line.wake.notify_all();
+        }
+    }
+
+    fn work(&self, lane: Lane) {
+        let line = self.line(lane);
+        loop {
+            let mut queue = lock(&line.queue);
+            let job = loop {
+                if let Some(job) = queue.pop() {
+                    break job;
+                }
+                if queue.closed {
+                    return;
+                }
+                queue = line.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            };
+            drop(queue);
+            if lane == Lane::Catalog {
+                job(self);
+                continue;
+            }
+            self.running.fetch_add(1, Ordering::Relaxed);
+            job(self);
+            self.running.fetch_sub(1, Ordering::Relaxed);
+            self.done.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The library as it was last committed.
+    fn assistant(&self) -> Result<Arc<Assistant>> {
+        let mut open = lock(&self.open);
+        if let Some(open) = &mut *open {
+            if open.looked.elapsed() < LOOK_AGAIN {
+                return Ok(Arc::clone(&open.assistant));
+            }
+            open.looked = Instant::now();
+            if open.assistant.stamp().is_ok_and(|it| it == open.stamp) {
+                return Ok(Arc::clone(&open.assistant));
+            }
+        }
+        let assistant = match &*open {
+            Some(old) => old.assistant.reopen(),
+            None => Assistant::open(self.config.clone()),
+        };
+        let assistant = Arc::new(assistant?);
+        let stamp = assistant.stamp()?;
+        *open = Some(Open { assistant: Arc::clone(&assistant), stamp, looked: Instant::now() });
+        Ok(assistant)
+    }
+
+    fn took(&self, time: Duration) {
+        let now = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        // An eighth of each new one: a running mean that forgets.
+        let update = |old: u64| Some(if old == 0 { now } else { old - old / 8 + now / 8 });
+        let _ = self.usual_us.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update);
+    }
+
+    /// Seconds until a place may be free.
+    fn patience(&self, waiting: usize) -> u64 {
+        let us = self.usual_us.load(Ordering::Relaxed).saturating_mul(waiting as u64);
+        (us / 2 / 1_000_000).clamp(RETRY_SECONDS, 60)
+    }
+}
+
+impl Queue {
+    fn push(&mut self, client: &str, job: Job) {
+        let jobs = self.jobs.entry(client.to_owned()).or_default();
+        if jobs.is_empty() {
+            self.turns.push_back(client.to_owned());
+        }
+        jobs.push_back(job);
+        self.waiting += 1;
+    }
+
+    /// The next of whoever has waited longest for a turn.
+    fn pop(&mut self) -> Option<Job> {
+        let client = self.turns.pop_front()?;
+        let jobs = self.jobs.get_mut(&client)?;
+        let job = jobs.pop_front()?;
+        if jobs.is_empty() {
+            self.jobs.remove(&client);
+        } else {
+            self.turns.push_back(client);
+        }
+        self.waiting -= 1;
+        Some(job)
+    }
+}
+
+fn words_of(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|it| (*it).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    fn resident(limit: usize) -> (tempfile::TempDir, Arc<Resident>) {
+        let home = tempfile::tempdir().expect("a folder");
+        let resident = Resident::start(Config::new(home.path()), limit, false).expect("starts");
+        (home, resident)
+    }
+
+    #[test]
+    fn clients_take_turns() {
+        let mut queue = Queue::default();
+        let (sender, receiver) = channel();
+        for (client, number) in [("a", 1), ("a", 2), ("a", 3), ("b", 4), ("c", 5), ("b", 6)] {
+            let sender = sender.clone();
+            queue.push(client, Box::new(move |_| sender.send(number).expect("heard")));
+        }
+        let (_home, resident) = resident(1);
+        while let Some(job) = queue.pop() {
+            job(&resident);
+        }
+        drop((queue, sender));
+        assert_eq!(receiver.iter().collect::<Vec<_>>(), [1, 4, 5, 2, 6, 3]);
+        resident.close();
+    }
+
+    #[test]
+    fn a_full_queue_refuses_and_a_closed_one_too() {
+        let (_home, resident) = resident(2);
+        let (free, held) = channel::<()>();
+        let held = Arc::new(Mutex::new(held));
+        let (answers, answered) = channel();
+        for _ in 0..THREADS + 4 {
+            let (held, answers) = (Arc::clone(&held), answers.clone());
+            let work = move |_: &Assistant, _: &Cancel| {
+                let _ = lock(&held).recv();
+                Ok(())
+            };
+            let reply = move |it: Result<()>| answers.send(it).expect("heard");
+            resident.submit(Lane::Models, "a", Cancel::default(), work, reply);
+            // Whoever can begin does, so that the queue has the others.
+            while resident.load().running < THREADS && resident.load().waiting > 0 {
+                thread::yield_now();
+            }
+        }
+        drop((free, answers));
+        let all: Vec<Result<()>> = answered.iter().collect();
+        assert_eq!(all.iter().filter(|it| it.is_ok()).count(), THREADS + 2);
+        let busy = |it: &&Result<()>| matches!(it, Err(Error::Busy { seconds: 1.., .. }));
+        assert_eq!(all.iter().filter(busy).count(), 2);
+        resident.close();
+        let (late, told) = channel();
+        let reply = move |it: Result<()>| late.send(it).expect("heard");
+        resident.submit(Lane::Models, "a", Cancel::default(), |_, _| Ok(()), reply);
+        assert!(matches!(told.recv(), Ok(Err(Error::Stopped))));
+    }
+
+    #[test]
+    fn a_panic_costs_its_request_and_who_has_gone_is_not_served() {
+        let (_home, resident) = resident(9);
+        let (sender, receiver) = channel();
+        let reply = |sender: &std::sync::mpsc::Sender<Result<()>>| {
+            let sender = sender.clone();
+            move |it: Result<()>| sender.send(it).expect("heard")
+        };
+        let panics = |_: &Assistant, _: &Cancel| -> Result<()> { panic!("on purpose") };
+        resident.submit(Lane::Models, "a", Cancel::default(), panics, reply(&sender));
+        let gone = Cancel::default();
+        gone.cancel();
+        let never = |_: &Assistant, _: &Cancel| -> Result<()> { panic!("begun") };
+        resident.submit(Lane::Models, "b", gone, never, reply(&sender));
+        resident.submit(Lane::Models, "c", Cancel::default(), |_, _| Ok(()), reply(&sender));
+        let mut words: Vec<String> = (0..3)
+            .map(|_| {
+                receiver
+                    .recv()
+                    .expect("answered")
+                    .map_or_else(|it| it.to_string(), |()| "ok".to_owned())
+            })
+            .collect();
+        words.sort_unstable();
+        assert_eq!(words[1..], ["ok", "stopped"]);
+        assert!(words[0].contains("on purpose"), "{words:?}");
+        resident.close();
+    }
+}

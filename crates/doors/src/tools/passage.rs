@@ -1,0 +1,262 @@
+//! A passage as other programs see it: a number, a place, and text that is data. Files are named by their folder's name
+//! and the path below it, never by where they are on this machine.
+
+use std::path::{Component, Path, PathBuf};
+
+use riddle_rag::{Assistant, SearchHit, records::ChunkRecord};
+use riddle_types::{ChunkId, Location};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::days;
+use crate::{
+    error::{Error, Result},
+    frame,
+};
+
+/// What is handed on.
+#[derive(Debug, Serialize)]
+pub(super) struct Passage {
+    id: u64,
+    uri: String,
+    file: String,
+    title: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    heading: String,
+    /// For people: `page 3`, `lines 4–9`.
+    place: String,
+    location: Location,
+    modified: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    score: Option<f32>,
+    text: String,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    cut: bool,
+    /// What in the text looks like an instruction to a model.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<&'static str>,
+}
+
+/// The address of a passage.
+pub(crate) fn uri(chunk: u64) -> String {
+    format!("riddle://passage/{chunk}")
+}
+
+pub(super) fn schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "id": {"type": "integer"},
+            "uri": {"type": "string"},
+            "file": {"type": "string"},
+            "title": {"type": "string"},
+            "heading": {"type": "string"},
+            "place": {"type": "string"},
+            "location": {"type": "object"},
+            "modified": {"type": "string"},
+            "score": {"type": "number"},
+            "text": {"type": "string"},
+            "cut": {"type": "boolean"},
+            "warnings": {"type": "array", "items": {"type": "string"}},
+        },
+        "required": ["id", "uri", "file", "title", "place", "location", "modified", "text"],
+    })
+}
+
+/// The indexed folders and what they are called.
+pub(crate) struct Folders(Vec<Folder>);
+
+struct Folder {
+    name: String,
+    path: PathBuf,
+    confined: bool,
+}
+
+impl Folders {
+    pub(crate) fn of(assistant: &Assistant) -> Result<Folders> {
+        let roots = assistant.roots()?;
+        let name = |path: &Path| {
+            path.file_name().map_or_else(|| "/".to_owned(), |it| it.to_string_lossy().into_owned())
+        };
+        let mut folders: Vec<Folder> = Vec::new();
+        for (path, confined) in roots {
+            let plain = name(&path);
+            // Two folders of one name are told apart by their order, which does not change.
+            let same = folders.iter().filter(|it| name(&it.path) == plain).count();
+            let name = if same == 0 { plain } else { format!("{plain}-{}", same + 1) };
+            folders.push(Folder { name, path, confined });
+        }
+        Ok(Folders(folders))
+    }
+
+    /// Names of those that may be spoken of, and how many are not named.
+    pub(super) fn names(&self, outward: bool) -> (Vec<String>, usize) {
+        let (hidden, shown): (Vec<&Folder>, Vec<&Folder>) =
+            self.0.iter().partition(|it| outward && it.confined);
+        (shown.iter().map(|it| it.name.clone()).collect(), hidden.len())
+    }
+
+    /// The file as it is named to others.
+    pub(super) fn name(&self, file: &Path) -> String {
+        let deepest = self.0.iter().filter(|it| file.starts_with(&it.path));
+        let Some(folder) = deepest.max_by_key(|it| it.path.as_os_str().len()) else {
+            return file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        };
+        let below = file.strip_prefix(&folder.path).unwrap_or(file);
+        let parts = below.iter().map(|it| it.to_string_lossy().into_owned());
+        std::iter::once(folder.name.clone()).chain(parts).collect::<Vec<_>>().join("/")
+    }
+
+    /// The folder that is called so, or one below it: `notes`, `notes/2025`. A condition on what is searched; nothing
+    /// is opened.
+    pub(super) fn find(&self, name: &str, outward: bool) -> Result<String> {
+        let (first, rest) = name.trim_end_matches('/').split_once('/').unwrap_or((name, ""));
+        let plain = Path::new(rest).components().all(|it| matches!(it, Component::Normal(_)));
+        let known = self.0.iter().find(|it| it.name == first && !(outward && it.confined));
+        let (Some(folder), true) = (known, plain) else {
+            let (names, _) = self.names(outward);
+            return Err(Error::BadRequest(format!(
+                "there is no folder {name:?}: there are {}",
+                if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+            )));
+        };
+        let path = if rest.is_empty() { folder.path.clone() } else { folder.path.join(rest) };
+        Ok(path.to_string_lossy().into_owned())
+    }
+}
+
+/// Passages within a budget.
+pub(super) struct Shelf<'a> {
+    folders: &'a Folders,
+    left: usize,
+    pub(super) passages: Vec<Passage>,
+    /// Some were cut, or did not fit at all.
+    pub(super) truncated: bool,
+}
+
+impl<'a> Shelf<'a> {
+    pub(super) fn new(folders: &'a Folders, budget: usize) -> Shelf<'a> {
+        Shelf { folders, left: budget, passages: Vec::new(), truncated: false }
+    }
+
+    pub(super) fn hit(&mut self, hit: &SearchHit) {
+        self.put(
+            (hit.chunk, Path::new(&hit.path)),
+            (&hit.title, &hit.heading),
+            &hit.location,
+            (hit.modified, Some(hit.score)),
+            &hit.text,
+        );
+    }
+
+    pub(super) fn record(&mut self, record: &ChunkRecord) {
+        let ChunkId(chunk) = record.id;
+        let name = || record.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let title = record.title.clone().filter(|it| !it.is_empty()).unwrap_or_else(name);
+        self.put(
+            (chunk, &record.path),
+            (&title, &record.heading),
+            &record.location,
+            (record.modified, None),
+            &record.text,
+        );
+    }
+
+    fn put(
+        &mut self,
+        (id, path): (u64, &Path),
+        (title, heading): (&str, &str),
+        location: &Location,
+        (modified, score): (i64, Option<f32>),
+        text: &str,
+    ) {
+        if self.left == 0 {
+            self.truncated = true;
+            return;
+        }
+        let warnings = frame::flags(&format!("{title}\n{heading}\n{text}"));
+        let (text, cut) = frame::cut(&frame::shown(text), self.left);
+        self.left = self.left.saturating_sub(frame::tokens(&text));
+        self.truncated |= cut;
+        self.passages.push(Passage {
+            id,
+            uri: uri(id),
+            file: frame::shown(&self.folders.name(path)),
+            title: frame::shown(title),
+            heading: frame::shown(heading),
+            place: location.to_string(),
+            location: location.clone(),
+            modified: days::show(modified),
+            score,
+            text,
+            cut,
+            warnings,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folders() -> Folders {
+        let folder = |path: &str, name: &str, confined| Folder {
+            name: name.to_owned(),
+            path: PathBuf::from(path),
+            confined,
+        };
+        Folders(vec![
+            folder("/home/jo/notes", "notes", false),
+            folder("/media/notes", "notes-2", false),
+            folder("/home/jo/medical", "medical", true),
+        ])
+    }
+
+    #[test]
+    fn files_are_named_by_their_folders() {
+        let folders = folders();
+        assert_eq!(folders.name(Path::new("/home/jo/notes/a/b.md")), "notes/a/b.md");
+        assert_eq!(folders.name(Path::new("/media/notes/x")), "notes-2/x");
+        assert_eq!(folders.name(Path::new("/elsewhere/secret/x")), "x");
+    }
+
+    #[test]
+    fn only_known_folders_can_be_named_and_nobody_climbs_out() {
+        let folders = folders();
+        assert_eq!(folders.find("notes", true).expect("known"), "/home/jo/notes");
+        assert_eq!(folders.find("notes/a/", true).expect("known"), "/home/jo/notes/a");
+        assert_eq!(folders.find("medical", false).expect("known"), "/home/jo/medical");
+        for name in [
+            "",
+            "/",
+            "..",
+            "notes/..",
+            "notes/../medical",
+            "/home/jo/notes",
+            "other",
+            "medical",
+            "notes//etc",
+        ] {
+            let error = folders.find(name, true).err().map(|it| it.to_string());
+            assert!(error.as_ref().is_some_and(|it| !it.contains("medical,")), "{name}: {error:?}");
+        }
+        assert_eq!(folders.names(true), (vec!["notes".to_owned(), "notes-2".to_owned()], 1));
+    }
+
+    #[test]
+    fn a_budget_is_for_all_passages_together() {
+        let folders = folders();
+        let mut shelf = Shelf::new(&folders, 10);
+        for _ in 0..3 {
+            shelf.put(
+                (7, Path::new("/media/notes/x")),
+                ("t", ""),
+                &Location::Whole,
+                (0, None),
+                &"word ".repeat(5),
+            );
+        }
+        assert_eq!(shelf.passages.len(), 2);
+        assert!(shelf.truncated && shelf.passages[1].cut && !shelf.passages[0].cut);
+    }
+}

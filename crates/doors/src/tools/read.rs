@@ -1,0 +1,84 @@
+//! `read`.
+
+use riddle_rag::Assistant;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{
+    Folders, Scope, budget, max_tokens_schema,
+    passage::{self, Passage, Shelf},
+};
+use crate::{
+    error::{Error, Result},
+    frame,
+};
+
+/// Passages on each side, at most.
+const MAX_BESIDE: usize = 50;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReadArgs {
+    id: u64,
+    #[serde(default)]
+    before: usize,
+    #[serde(default)]
+    after: usize,
+    #[serde(default)]
+    max_tokens: Option<usize>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Text {
+    note: &'static str,
+    passages: Vec<Passage>,
+    truncated: bool,
+}
+
+pub(super) fn read(assistant: &Assistant, scope: Scope, args: ReadArgs) -> Result<Text> {
+    let (before, after) = (args.before.min(MAX_BESIDE), args.after.min(MAX_BESIDE));
+    let Some(records) = assistant.read(args.id, before, after, scope.outward)? else {
+        return Err(Error::NotFound(format!(
+            "there is no passage {}: `search` gives the ids that there are",
+            args.id
+        )));
+    };
+    let folders = Folders::of(assistant)?;
+    let mut shelf = Shelf::new(&folders, budget(args.max_tokens));
+    for record in &records {
+        shelf.record(record);
+    }
+    Ok(Text { note: frame::NOTE, passages: shelf.passages, truncated: shelf.truncated })
+}
+
+pub(super) fn input() -> Value {
+    let beside = |where_: &str| {
+        json!({
+            "type": "integer", "minimum": 0, "maximum": MAX_BESIDE, "default": 0,
+            "description": format!("Passages {where_} it, too.")
+        })
+    };
+    json!({
+        "type": "object",
+        "properties": {
+            "id": {"type": "integer", "minimum": 0, "description": "Of the passage, from `search`."},
+            "before": beside("before"),
+            "after": beside("after"),
+            "max_tokens": max_tokens_schema(),
+        },
+        "required": ["id"],
+        "additionalProperties": false,
+    })
+}
+
+pub(super) fn output() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "note": {"type": "string"},
+            "passages": {"type": "array", "items": passage::schema()},
+            "truncated": {"type": "boolean"},
+        },
+        "required": ["note", "passages", "truncated"],
+    })
+}

@@ -1,0 +1,68 @@
+//! `status`.
+
+use std::collections::BTreeMap;
+
+use riddle_rag::{Assistant, StatusRequest};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{Folders, Scope, days};
+use crate::{error::Result, words};
+
+#[derive(Serialize)]
+pub(super) struct State {
+    folders: Vec<String>,
+    /// Folders that never leave this machine, which are not named.
+    kept_here: usize,
+    /// Files per state.
+    files: BTreeMap<&'static str, u64>,
+    passages: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    as_of: Option<String>,
+    files_behind: u64,
+    embedder: Option<String>,
+    reranker: Option<String>,
+    problems: Vec<String>,
+}
+
+pub(super) fn status(assistant: &Assistant, scope: Scope) -> Result<State> {
+    let status = assistant.status(StatusRequest::default())?;
+    let (folders, kept_here) = Folders::of(assistant)?.names(scope.outward);
+    Ok(State {
+        folders,
+        kept_here,
+        files: status.states,
+        passages: status.chunks,
+        as_of: status.index.as_of.map(days::show),
+        files_behind: status.index.files_behind,
+        embedder: status.embedder,
+        reranker: status.reranker,
+        problems: words::problems(&status.problems),
+    })
+}
+
+/// Names of installed models of a kind.
+pub(crate) fn installed(assistant: &Assistant, kind: &str) -> Result<Vec<String>> {
+    let models = assistant.status(StatusRequest::default())?.models;
+    Ok(models.into_iter().filter(|it| it.kind == kind).map(|it| it.name).collect())
+}
+
+pub(super) fn output() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "folders": {"type": "array", "items": {"type": "string"}},
+            "kept_here": {"type": "integer"},
+            "files": {"type": "object", "additionalProperties": {"type": "integer"}},
+            "passages": {"type": "integer"},
+            "as_of": {"type": "string"},
+            "files_behind": {"type": "integer"},
+            "embedder": {"type": ["string", "null"]},
+            "reranker": {"type": ["string", "null"]},
+            "problems": {"type": "array", "items": {"type": "string"}},
+        },
+        "required": [
+            "folders", "kept_here", "files", "passages", "files_behind", "embedder", "reranker", "problems"
+        ],
+    })
+}
