@@ -6,6 +6,7 @@ mod card;
 mod choose;
 mod excerpt;
 mod find;
+mod open;
 mod prune;
 mod reader;
 mod replay;
