@@ -273,6 +273,7 @@ pub(crate) fn problem(it: &Problem) -> String {
 /// What was asked of a calibration, as flags.
 pub(crate) fn pruning(it: Pruning) -> String {
     match it {
+        Pruning::Standard => "what is done by default".to_owned(),
         Pruning::Never => "--mode off".to_owned(),
         Pruning::Threshold(threshold) => format!("--threshold {threshold}"),
         Pruning::Precision { precision, meets: Meets::Mean } => format!("--precision {precision}"),

@@ -70,6 +70,7 @@ export type Notice =
 	/** Languages are ISO 639-1 codes. */
 	| { kind: 'keywordsDecide'; model: string; languages: string[]; language: string }
 	| { kind: 'notReranked'; why: Trouble }
+	| { kind: 'nobodyPruned'; why: Trouble }
 	| { kind: 'notRerankedInLanguage'; model: string; languages: string[]; language: string }
 	| { kind: 'notRewritten'; why: RewriteFault; withWordsBefore: boolean }
 	| { kind: 'checkedWithoutReranker'; why: NoJudge }

@@ -11,7 +11,7 @@ use riddle_types::{Advised as _, Trouble};
 use super::{
     calibration::{file, fingerprint, keep},
     card::RerankerCard,
-    rerank::open_engine,
+    open::open_engine,
 };
 use crate::{
     contract::{Error, Pruning, RerankRequest, RerankSettings, Result},

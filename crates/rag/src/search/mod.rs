@@ -7,6 +7,7 @@ mod choose;
 mod direct;
 mod excerpt;
 mod find;
+mod open;
 mod prune;
 mod reader;
 mod replay;

@@ -16,7 +16,7 @@ use riddle_types::{Advice, LayerObserver, Notice, RerankOutcome, Reranker, Stage
 use super::{
     calibration::calibration,
     card::{PriorUse, RerankerCard},
-    rerank::open_engine,
+    open::open_engine,
 };
 use crate::{
     contract::{Error, Promise, Pruning, RerankSettings, Result, STANDARD_ERROR},
