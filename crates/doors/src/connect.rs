@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::{
     cancel::Cancel,
-    mcp::{Failure, Request},
+    message::{self, Failure, Request},
     token::Token,
 };
 
@@ -115,7 +115,7 @@ impl Remote {
             ];
             for (field, value) in fields {
                 if let Some(value) = value {
-                    head.push_str(&format!("{field}: {}\r\n", crate::http::header_value(value)));
+                    head.push_str(&format!("{field}: {}\r\n", message::header_value(value)));
                 }
             }
         }

@@ -40,7 +40,6 @@ use riddle_rag::Config;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-pub(crate) use self::mcp::header_value;
 use self::{call::Style, metrics::Metrics};
 use crate::{
     batch::Batch,

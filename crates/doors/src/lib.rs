@@ -19,6 +19,7 @@ mod guard;
 mod http;
 pub mod install;
 mod mcp;
+mod message;
 mod resident;
 mod token;
 mod tools;

@@ -6,7 +6,6 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28>
 
-mod message;
 mod pipe;
 
 use std::sync::Arc;
@@ -14,11 +13,11 @@ use std::sync::Arc;
 use riddle_rag::Assistant;
 use serde_json::{Map, Value, json};
 
-pub(crate) use self::message::{Failure, Message, Request};
 pub use self::pipe::{McpOptions, stdio};
 use crate::{
     cancel::Cancel,
     error::{Error, Result},
+    message::{Failure, Request, server_info},
     resident::{Lane, Resident},
     tools::{Scope, TOOLS, Tool, uri},
     words,
@@ -204,10 +203,6 @@ fn fresh(mut result: Value) -> Value {
 
 fn capabilities() -> Value {
     json!({"tools": {}, "resources": {}})
-}
-
-pub(crate) fn server_info() -> Value {
-    json!({"name": "riddle", "title": "Riddle", "version": env!("CARGO_PKG_VERSION")})
 }
 
 /// The tools, always in the same order.

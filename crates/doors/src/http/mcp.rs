@@ -7,7 +7,6 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::Response,
 };
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
@@ -17,7 +16,7 @@ use super::{
 };
 use crate::{
     cancel::Cancel,
-    mcp::{Failure, Message, Request},
+    message::{Failure, Message, Request, decoded},
 };
 
 pub(super) fn schema() -> Value {
@@ -96,34 +95,13 @@ fn heads_match(headers: &HeaderMap, request: &Request) -> Result<(), String> {
     Ok(())
 }
 
-/// What stands for a value that a header can not hold.
-const SENTINEL: (&str, &str) = ("=?base64?", "?=");
-
-fn decoded(value: &str) -> Option<String> {
-    let inner = value.strip_prefix(SENTINEL.0).and_then(|it| it.strip_suffix(SENTINEL.1));
-    match inner {
-        None => Some(value.to_owned()),
-        Some(inner) => String::from_utf8(STANDARD.decode(inner).ok()?).ok(),
-    }
-}
-
-/// A value as a header holds it.
-pub(crate) fn header_value(value: &str) -> String {
-    let plain = value.bytes().all(|it| (0x20..0x7f).contains(&it))
-        && value.trim() == value
-        && !value.starts_with(SENTINEL.0);
-    if plain {
-        value.to_owned()
-    } else {
-        format!("{}{}{}", SENTINEL.0, STANDARD.encode(value), SENTINEL.1)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
     use proptest::prelude::*;
 
     use super::*;
+    use crate::message::header_value;
 
     fn request(method: &str, params: Value) -> Request {
         Request { id: json!(1), method: method.to_owned(), params }

@@ -9,11 +9,12 @@ use std::{
 use riddle_rag::Config;
 use serde_json::Value;
 
-use super::{Failure, Message, Protocol, Request};
+use super::Protocol;
 use crate::{
     cancel::Cancel,
     connect::Remote,
     error::{Error, Result},
+    message::{Failure, Message, Request},
     resident::Resident,
 };
 

@@ -1,8 +1,7 @@
-//! JSON-RPC 2.0, as far as the protocol uses it.
+//! JSON-RPC 2.0, as far as the protocol uses it: what both ends of it know.
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
-
-use super::server_info;
 
 /// What keys of `_meta` that the protocol owns begin with.
 const OWN: &str = "io.modelcontextprotocol/";
@@ -123,6 +122,35 @@ impl Request {
 
     pub(crate) fn failed(&self, failure: &Failure) -> Value {
         failure.answer(Some(&self.id))
+    }
+}
+
+/// Who answers.
+pub(crate) fn server_info() -> Value {
+    json!({"name": "riddle", "title": "Riddle", "version": env!("CARGO_PKG_VERSION")})
+}
+
+/// What stands for a value that a header can not hold.
+const SENTINEL: (&str, &str) = ("=?base64?", "?=");
+
+/// A value from a header, which may have been encoded.
+pub(crate) fn decoded(value: &str) -> Option<String> {
+    let inner = value.strip_prefix(SENTINEL.0).and_then(|it| it.strip_suffix(SENTINEL.1));
+    match inner {
+        None => Some(value.to_owned()),
+        Some(inner) => String::from_utf8(STANDARD.decode(inner).ok()?).ok(),
+    }
+}
+
+/// A value as a header holds it.
+pub(crate) fn header_value(value: &str) -> String {
+    let plain = value.bytes().all(|it| (0x20..0x7f).contains(&it))
+        && value.trim() == value
+        && !value.starts_with(SENTINEL.0);
+    if plain {
+        value.to_owned()
+    } else {
+        format!("{}{}{}", SENTINEL.0, STANDARD.encode(value), SENTINEL.1)
     }
 }
 
