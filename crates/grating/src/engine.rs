@@ -345,7 +345,7 @@ impl Engine {
         let pairs: Vec<Encoded> =
             self.pool.map(contest.active(), encode).into_iter().collect::<Result<_>>()?;
         let tokenize_ms = ms_since(started);
-        let mut outcome = self.in_turn(pairs, contest, prior, observer)?;
+        let mut outcome = self.in_turn(pairs, contest, asked, observer)?;
         outcome.stats.tokenize_ms = tokenize_ms;
         Ok(outcome)
     }
@@ -355,7 +355,7 @@ impl Engine {
         &self,
         pairs: Vec<Encoded>,
         contest: Contest,
-        prior: &[f32],
+        asked: Asked<'_>,
         observer: &mut dyn LayerObserver,
     ) -> Result<RerankOutcome> {
         // The clock starts when it is this request's turn: waiting for another is not its forward.

@@ -8,7 +8,7 @@ use std::{
 use riddle_transformer::Encoded;
 use riddle_types::{LayerObserver, Ranked, RerankOutcome, RerankStats};
 
-use super::{Contest, Engine, ms_since, panic_message};
+use super::{Asked, Contest, Engine, Run, ms_since, panic_message};
 use crate::{Error, Mode, Result};
 
 /// One of several requests.
@@ -46,7 +46,7 @@ impl Engine {
         }
         let run = || self.tokenize_and_forward_together(requests, observer);
         catch_unwind(AssertUnwindSafe(run))
-            .unwrap_or_else(|panic| Err(Error::Panicked(panic_message(&*panic))))
+            .unwrap_or_else(|panic| Err(Error::Panicked(panic_message(&*panic).to_owned())))
     }
 
     fn tokenize_and_forward_together(
@@ -71,7 +71,9 @@ impl Engine {
             RerankOutcome { ranked: Vec::new(), stats: empty }
         } else {
             let contest = Contest::new(Mode::Off, all, all, self.num_layers);
-            self.in_turn(pairs, contest, &[], observer)?
+            let scores_every_layer = self.options.scores_every_layer;
+            let how = Run { scores_every_layer, ..Run::FULL };
+            self.in_turn(pairs, contest, Asked { how, prior: &[] }, observer)?
         };
         let stats = RerankStats { tokenize_ms, ..outcome.stats };
         let none = RerankOutcome { ranked: Vec::new(), stats };
