@@ -259,6 +259,7 @@ mod tests {
     use riddle_rag::Config;
 
     use super::*;
+    use crate::message::Message;
 
     fn protocol() -> (tempfile::TempDir, Protocol) {
         let home = tempfile::tempdir().expect("a folder");

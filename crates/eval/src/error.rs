@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use riddle_types::{Advice, Advised, StageError};
+use riddle_types::{Advice, Advised, StageError, Trouble};
 
 /// Result of an evaluation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -76,7 +76,7 @@ pub enum Error {
         /// As given.
         folder: PathBuf,
         /// What is wrong, and what is expected.
-        why: String,
+        why: Trouble,
     },
     /// There is no folder of files.
     #[error("{}: there is no such folder", folder.display())]
@@ -121,6 +121,7 @@ impl Advised for Error {
         match self {
             Error::Rag(error) => error.advice(),
             Error::Rerank { source, .. } => source.advice(),
+            Error::NotASuite { why, .. } => why.advice.clone(),
             _ => None,
         }
     }

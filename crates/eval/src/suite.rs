@@ -19,6 +19,7 @@ use std::{
 };
 
 use riddle_rag::Config;
+use riddle_types::Trouble;
 
 pub use self::{
     regret::Regret,
@@ -81,7 +82,7 @@ pub fn evaluate_suite(
             // A reader that was told to stop may say it in its own words.
             Err(_) if stop.load(Ordering::Relaxed) => break,
             Err(error) => {
-                report.failed.push(FailedSet { name: name.clone(), why: error.to_string() });
+                report.failed.push(FailedSet::of(name, &error));
             }
         }
     }
@@ -89,14 +90,11 @@ pub fn evaluate_suite(
     if let (true, false, Some(first)) =
         (report.sets.is_empty(), report.stopped, report.failed.first())
     {
+        let what =
+            format!("none of {} sets could be measured; {}: {}", sets.len(), first.name, first.why);
         return Err(Error::NotASuite {
             folder: options.folder.clone(),
-            why: format!(
-                "none of {} sets could be measured; {}: {}",
-                sets.len(),
-                first.name,
-                first.why
-            ),
+            why: Trouble { what, advice: first.why.advice.clone() },
         });
     }
     report.summarize();
@@ -135,7 +133,7 @@ fn datasets(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
             .iter()
             .any(|file| it.join(file).is_file())
     };
-    let bad = |why: &str| Err(Error::NotASuite { folder: folder.to_owned(), why: why.to_owned() });
+    let bad = |why: &str| Err(Error::NotASuite { folder: folder.to_owned(), why: why.into() });
     if !folder.is_dir() {
         return bad("there is no such folder: give the one that holds the datasets' folders");
     }

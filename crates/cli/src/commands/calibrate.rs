@@ -106,7 +106,7 @@ impl Requests {
         bench.progress.clear();
         for it in &made.failed {
             // Nothing but the result belongs on stdout.
-            tracing::warn!(set = it.name, why = it.why, "left out");
+            tracing::warn!(set = it.name, why = %it.why, "left out");
         }
         Ok(Requests { learn: made.learn, check: Some(made.check) })
     }

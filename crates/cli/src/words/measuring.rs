@@ -29,7 +29,9 @@ fn eval(error: &riddle_eval::Error) -> Option<String> {
         E::NoReranker => "no reranker is chosen: give one with --model NAME or --model DIR",
         E::NoVectors => return Some(format!("dense and rrf need vectors, and {NO_VECTORS}")),
         E::NotCosines { .. } => return Some(format!("{error}: leave out --run-cosines")),
-        E::NotASuite { .. } => return Some(format!("--suite {error}")),
+        E::NotASuite { folder, why } => {
+            return Some(format!("--suite {}: {}", folder.display(), super::trouble(why)));
+        }
         E::NoSuchFolder { .. } => {
             return Some(format!("--files {error}: give the one that holds the dataset's files"));
         }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use riddle_types::Trouble;
 use serde::Serialize;
 
 use super::Regret;
-use crate::{EvalReport, Latency, Notice};
+use crate::{Error, EvalReport, Latency, Notice};
 
 /// nDCG@10 of every list, on a set or in the mean.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
@@ -103,8 +104,8 @@ pub struct DomainReport {
 pub struct FailedSet {
     /// Its path below the suite's folder.
     pub name: String,
-    /// Why, and what to do.
-    pub why: String,
+    /// Why.
+    pub why: Trouble,
 }
 
 /// What should be known of the figures of a set.
@@ -114,6 +115,12 @@ pub struct SetNotice {
     pub set: Option<String>,
     /// That.
     pub notice: Notice,
+}
+
+impl FailedSet {
+    pub(super) fn of(name: &str, error: &Error) -> FailedSet {
+        FailedSet { name: name.to_owned(), why: Trouble::of(error) }
+    }
 }
 
 /// Everything that was found.

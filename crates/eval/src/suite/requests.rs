@@ -45,7 +45,7 @@ pub fn suite_requests(
         let mut dataset = match Dataset::open(folder) {
             Ok(dataset) => dataset,
             Err(error) => {
-                requests.failed.push(FailedSet { name: name.clone(), why: error.to_string() });
+                requests.failed.push(FailedSet::of(name, &error));
                 continue;
             }
         };

@@ -71,7 +71,9 @@ impl Engine {
             RerankOutcome { ranked: Vec::new(), stats: empty }
         } else {
             let contest = Contest::new(Mode::Off, all, all, self.num_layers);
-            self.in_turn(pairs, contest, Asked { how: Run::FULL, prior: &[] }, observer)?
+            let scores_every_layer = self.options.scores_every_layer;
+            let how = Run { scores_every_layer, ..Run::FULL };
+            self.in_turn(pairs, contest, Asked { how, prior: &[] }, observer)?
         };
         let stats = RerankStats { tokenize_ms, ..outcome.stats };
         let none = RerankOutcome { ranked: Vec::new(), stats };

@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use riddle_eval::{
-    EvalOptions, Figures, SetNotice, SetReport, Stage, SuiteOptions, SuiteReport, evaluate_suite,
+    EvalOptions, FailedSet, Figures, SetNotice, SetReport, Stage, SuiteOptions, SuiteReport,
+    evaluate_suite,
 };
+use serde_json::json;
 
 use super::Bench;
 use crate::{
@@ -39,6 +41,8 @@ pub(super) fn run(
     if context.json {
         let mut value = with_measures(&report, &Times::new())?;
         say(&mut value, "notices", report.notices.iter().map(notice));
+        let failed = |it: &FailedSet| json!({ "name": it.name, "why": words::trouble(&it.why) });
+        value["failed"] = report.failed.iter().map(failed).collect();
         context.out.json(&value)?;
     } else {
         context.out.text(page(&report, context.style))?;
@@ -92,7 +96,7 @@ fn page(report: &SuiteReport, style: Style) -> String {
     }
     for it in &report.failed {
         let name = style.yellow(format_args!("{}:", show::clean(&it.name)));
-        page.push_str(&format!("{name} not measured: {}\n", show::clean(&it.why)));
+        page.push_str(&format!("{name} not measured: {}\n", show::clean(&words::trouble(&it.why))));
     }
     if let Some(reranker) = &report.reranker {
         page.push_str(&format!("reranker: {}\n", show::clean(reranker)));
@@ -148,7 +152,7 @@ fn figures(of: &Figures) -> String {
 
 #[cfg(test)]
 mod tests {
-    use riddle_eval::{DomainReport, FailedSet, Regret};
+    use riddle_eval::{DomainReport, Regret};
 
     use super::*;
 
@@ -175,7 +179,7 @@ mod tests {
         let report = SuiteReport {
             suite: "dev".to_owned(),
             sets: vec![set],
-            failed: vec![FailedSet { name: "broken".to_owned(), why: "no corpus".to_owned() }],
+            failed: vec![FailedSet { name: "broken".to_owned(), why: "no corpus".into() }],
             mean: Some(DomainReport { name: None, of: 1, figures, regret: Some(-0.05) }),
             ..SuiteReport::default()
         };
