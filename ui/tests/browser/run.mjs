@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { button, open, saying, settled, start, ui, view } from "./harness.mjs";
+import { button, open, saying, settled, start, ui, view, words } from "./harness.mjs";
 
 const axe = readFileSync(join(ui, "node_modules/axe-core/axe.min.js"), "utf8");
 const tests = [];
@@ -156,12 +156,12 @@ test("what the engine tells is said in the app's words, in German too, with no c
 });
 
 test("what the system draws for the app is told the language on screen", async (browser) => {
-  const words = (page, show) => page.waitForFunction((it) => window.mock.calls.findLast((call) => call.command === "system_words")?.args.words.show === it, show);
+  const tray = (page, show) => page.waitForFunction((it) => window.mock.calls.findLast((call) => call.command === "system_words")?.args.words.show === it, show);
   const page = await open(browser, { languages: ["de-DE"] });
-  await words(page, "Riddle anzeigen");
+  await tray(page, "Riddle anzeigen");
   await view(page, "settings");
   await page.getByTestId("setting-language").selectOption("en");
-  await words(page, "Show Riddle");
+  await tray(page, "Show Riddle");
   await clean(page);
   await page.close();
 });
@@ -226,7 +226,7 @@ test("an endpoint elsewhere is asked nothing before what would be sent was shown
   await state.getByText("https://other.example.net is another computer").waitFor();
   await url.fill("nonsense");
   await url.press("Enter");
-  await state.getByText("is not the address of an endpoint").waitFor();
+  await state.getByText(await words(page, "settings.notAnAddress")).waitFor();
   await url.fill("http://localhost:8080");
   await url.press("Enter");
   await state.getByText("nothing leaves it").waitFor();

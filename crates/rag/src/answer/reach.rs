@@ -128,7 +128,8 @@ impl Assistant {
         for &chunk in chunks {
             let mut record = self.catalog.chunk_records(&[ChunkId(chunk)])?;
             let (Some(record), false) = (record.pop(), border.holds_back(chunk)?) else {
-                let why = format!("there is no passage {chunk}: search gives the numbers that there are");
+                let why =
+                    format!("there is no passage {chunk}: search gives the numbers that there are");
                 return Err(Error::BadRequest(why.into()));
             };
             hits.push(hit_of(&record));
