@@ -286,12 +286,12 @@ async fn a_folder_that_is_dropped_on_the_window_is_searched() -> Result<(), Erro
     drag(&app, files.path_text()).await?;
     app.find("first-run-folder", "").await?;
     indexed(&app).await?;
-    // A file is no folder: that is told, and nothing is added.
+    // A file stands for its folder, which is read already: that is told, and nothing is added.
     let file = format!("{}/home/to-do.txt", files.path_text());
     drag(&app, &file).await?;
     app.until(
         "a file is refused",
-        "return [...document.querySelectorAll('[role=alert], [role=status]')].some((it) => it.innerText.includes('folder')) || null",
+        "return [...document.querySelectorAll('[role=alert], [role=status]')].some((it) => it.innerText.includes('indexed already')) || null",
     )
     .await?;
     let folders = app.invoke("library", json!({})).await?["folders"].as_array().map(Vec::len);
