@@ -227,7 +227,7 @@ mod tests {
         texts
             .iter()
             .zip(1..)
-            .map(|(text, number)| Passage { number, text: (*text).to_owned() })
+            .map(|(text, number)| Passage { number, text: (*text).to_owned(), chunk: None })
             .collect()
     }
 
@@ -236,6 +236,7 @@ mod tests {
             question: question.to_owned(),
             passages: passages(texts),
             max_tokens: 100,
+            order: PassageOrder::default(),
         };
         let evidence = Evidence::weigh(question, &request.passages, None).expect("words alone");
         let mut streamed = String::new();

@@ -137,6 +137,20 @@ fn best(available: &[Isa]) -> Isa {
     available.last().copied().unwrap_or(Isa::Scalar)
 }
 
+/// Raised with every change after which a routine rounds differently: what was computed before and kept is then not
+/// mixed with what is computed now.
+const ROUTINES: u32 = 1;
+
+/// What decides how results round, by name: equal names, equal bits.
+pub fn instructions() -> String {
+    // The one feature that a level leaves open.
+    #[cfg(target_arch = "x86_64")]
+    let bf16 = if crate::dispatch::has_avx512_bf16() { "+bf16" } else { "" };
+    #[cfg(not(target_arch = "x86_64"))]
+    let bf16 = "";
+    format!("{} {}{bf16}, routines {ROUTINES}", std::env::consts::ARCH, current())
+}
+
 /// The level that dispatch uses.
 pub(crate) fn current() -> Isa {
     static CURRENT: OnceLock<Isa> = OnceLock::new();

@@ -55,8 +55,8 @@ pub use blocks::{BlockFormat, BlockMatrix};
 pub use elementwise::{Gate, Pairs, Rotation, gated, gelu, rotate, sigmoid, tanh};
 pub use half_floats::narrow_f16;
 pub use int8::{Int8Matrix, int8_bytes, pack_int8};
-pub use isa::{FORCE_ISA, Isa, IsaError, isa};
-pub use linear::{Finish, Part, Precision, Products, linear, linear_add, products};
+pub use isa::{FORCE_ISA, Isa, IsaError, instructions, isa};
+pub use linear::{Finish, Part, Precision, Products, Rounding, linear, linear_add, products};
 pub use matrix::{Matrix, Output, PackedError};
 pub use memory::zeros;
 pub use norm::{

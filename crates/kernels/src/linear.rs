@@ -27,6 +27,16 @@ pub enum Precision {
     Bf16,
 }
 
+/// Which routines take rows, where few rows have some of their own that round differently.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Rounding {
+    /// The fastest for so many rows: what a row gives may depend on how many there are.
+    #[default]
+    ByCount,
+    /// Those for many rows, however few there are: what a row gives depends on the row alone.
+    AsMany,
+}
+
 /// One of the products that share their input: `y = x · wᵀ + bias`, to columns of the output of its own.
 #[derive(Debug, Clone, Copy)]
 pub struct Part<'a> {
@@ -82,6 +92,8 @@ pub struct Products<'a> {
     pub parts: &'a [Part<'a>],
     /// Numbers that are multiplied.
     pub precision: Precision,
+    /// Which routines take them.
+    pub rounding: Rounding,
     /// The step after the products, the same for all parts.
     pub finish: Finish<'a>,
 }
@@ -103,7 +115,8 @@ pub fn linear(
     panels: &mut Panels,
 ) {
     let parts = &[Part { weight, bias, outputs, offset: out.offset }];
-    let work = Products { x, inputs, parts, precision: Precision::F32, finish: Finish::Store };
+    let (precision, rounding) = (Precision::F32, Rounding::ByCount);
+    let work = Products { x, inputs, parts, precision, rounding, finish: Finish::Store };
     products(work, out.data, out.stride, panels);
 }
 
@@ -124,7 +137,8 @@ pub fn linear_add(
 ) {
     let parts = &[Part { weight, bias: None, outputs, offset: 0 }];
     let finish = Finish::Add(scale);
-    let work = Products { x, inputs, parts, precision: Precision::F32, finish };
+    let (precision, rounding) = (Precision::F32, Rounding::ByCount);
+    let work = Products { x, inputs, parts, precision, rounding, finish };
     products(work, out, outputs, panels);
 }
 
@@ -138,7 +152,8 @@ pub fn linear_add(
 ///
 /// With [`Matrix::Blocks`], up to a dozen rows are quantized to bytes, each by itself: what a row gives depends on
 /// neither the other rows nor the threads. More rows are multiplied in the `precision` asked for, and so round
-/// differently. `panels` for as many inputs have room for both.
+/// differently; with [`Rounding::AsMany`] few rows are, too, and no row depends on the others. `panels` for as many
+/// inputs have room for both.
 ///
 /// # Panics
 /// When a slice is shorter than its shape says, or `panels` are too small: the caller's bug.
@@ -154,7 +169,7 @@ pub fn products(work: Products<'_>, out: &mut [f32], stride: usize, panels: &mut
     };
     if work.parts.iter().all(|it| matches!(it.weight, Matrix::Int8(_))) {
         packed::run(&work, work.parts, rows, place, panels);
-    } else if rows <= blocks::FEW_ROWS
+    } else if work.are_few(rows, blocks::FEW_ROWS)
         && work.parts.iter().all(|it| matches!(it.weight, Matrix::Blocks(_)))
     {
         blocks::run(&work, work.parts, rows, place, panels);
@@ -164,7 +179,7 @@ pub fn products(work: Products<'_>, out: &mut [f32], stride: usize, panels: &mut
                 Matrix::Int8(_) => {
                     packed::run(&work, std::slice::from_ref(part), rows, place, panels);
                 }
-                Matrix::Blocks(_) if rows <= blocks::FEW_ROWS => {
+                Matrix::Blocks(_) if work.are_few(rows, blocks::FEW_ROWS) => {
                     blocks::run(&work, std::slice::from_ref(part), rows, place, panels);
                 }
                 _ => unpacked::run(&work, part, rows, place, panels),
@@ -174,6 +189,11 @@ pub fn products(work: Products<'_>, out: &mut [f32], stride: usize, panels: &mut
 }
 
 impl Products<'_> {
+    /// Whether these are the rows of a routine that takes up to `most`.
+    fn are_few(&self, rows: usize, most: usize) -> bool {
+        self.rounding == Rounding::ByCount && rows <= most
+    }
+
     /// The number of rows, when everything has its shape.
     fn check(&self, out: &[f32], stride: usize) -> usize {
         let Products { x, inputs, parts, finish, .. } = *self;

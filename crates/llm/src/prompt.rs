@@ -1,6 +1,6 @@
 //! What a model is asked.
 
-use riddle_types::{GenerationRequest, Message, Notice, Passage, Role};
+use riddle_types::{ChunkId, GenerationRequest, Message, Notice, Role};
 
 /// What a model writes when the passages hold no answer.
 pub const NO_ANSWER: &str = "NO ANSWER";
@@ -31,6 +31,26 @@ pub struct Prompt {
     pub left_out: Vec<u32>,
     /// Number of a passage whose end was cut off.
     pub cut: Option<u32>,
+    /// The passages in it, in the order in which they stand there.
+    pub(crate) placed: Vec<Placed>,
+}
+
+/// A passage that is in a prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Placed {
+    /// The number that the caller gave it.
+    pub(crate) number: u32,
+    /// What the caller says it is.
+    pub(crate) chunk: Option<ChunkId>,
+    /// Its words, as many as there is room for.
+    text: String,
+}
+
+impl Placed {
+    /// As it stands in the prompt, under a number.
+    pub(crate) fn shown(&self, number: usize) -> String {
+        format!("[{number}] {}\n\n", self.text)
+    }
 }
 
 impl Prompt {
@@ -38,33 +58,73 @@ impl Prompt {
     /// left out from the last-ranked one on; the best stands first and the second-best last, because models read
     /// the middle worst (Liu et al. 2023, "Lost in the Middle").
     pub fn of(request: &GenerationRequest, context_tokens: usize) -> Prompt {
+        Prompt::arranged(request, context_tokens, &mut outer_first, false)
+    }
+
+    /// The prompt of a request whose passages stand as `arrange` puts them, numbered by their places: the same passages
+    /// in the same places are then the same text, whatever their ranks are.
+    pub(crate) fn in_places(
+        request: &GenerationRequest,
+        context_tokens: usize,
+        arrange: &mut dyn FnMut(Vec<Placed>) -> Vec<Placed>,
+    ) -> Prompt {
+        Prompt::arranged(request, context_tokens, arrange, true)
+    }
+
+    fn arranged(
+        request: &GenerationRequest,
+        context_tokens: usize,
+        arrange: &mut dyn FnMut(Vec<Placed>) -> Vec<Placed>,
+        by_place: bool,
+    ) -> Prompt {
         let question = format!("Question: {}", request.question.trim());
         let fixed = tokens(RULES) + tokens(&question) + request.max_tokens + 2 * TOKENS_PER_MESSAGE;
         let mut chars = context_tokens.saturating_sub(fixed) * CHARS_PER_TOKEN;
         let (mut chosen, mut left_out, mut cut) = (Vec::new(), Vec::new(), None);
         for passage in &request.passages {
-            let text = shown(passage);
-            let length = text.chars().count() + 2;
+            let text = passage.text.trim();
+            let around = format!("[{}] \n\n", passage.number).len();
+            let length = text.chars().count() + around;
+            let mut choose = |text: String| {
+                chosen.push(Placed { number: passage.number, chunk: passage.chunk, text });
+            };
             if !left_out.is_empty() {
                 left_out.push(passage.number);
             } else if length <= chars {
-                chosen.push(text);
+                choose(text.to_owned());
                 chars -= length;
             } else if chars >= SHORTEST_PASSAGE {
-                chosen.push(text.chars().take(chars).collect());
+                choose(text.chars().take(chars - around).collect());
                 cut = Some(passage.number);
                 chars = 0;
             } else {
                 left_out.push(passage.number);
             }
         }
-        let content =
-            outer_first(chosen).into_iter().fold(String::new(), |text, it| text + &it + "\n\n");
-        let messages = vec![
+        let placed = arrange(chosen);
+        let mut prompt = Prompt { messages: Vec::new(), left_out, cut, placed };
+        let mut pieces = prompt.passages(by_place);
+        pieces.push(question);
+        prompt.messages = vec![
             Message { role: Role::System, content: RULES.to_owned() },
-            Message { role: Role::User, content: content + &question },
+            Message { role: Role::User, content: pieces.concat() },
         ];
-        Prompt { messages, left_out, cut }
+        prompt
+    }
+
+    /// The passages as they stand in it, numbered by their places or as the caller does.
+    fn passages(&self, by_place: bool) -> Vec<String> {
+        let number = |place: usize, it: &Placed| if by_place { place } else { it.number as usize };
+        self.placed.iter().zip(1..).map(|(it, place)| it.shown(number(place, it))).collect()
+    }
+
+    /// The rules, and the pieces of what the person says: passages by their places, then the question.
+    pub(crate) fn pieces(&self) -> (String, Vec<String>) {
+        let mut pieces = self.passages(true);
+        let length: usize = pieces.iter().map(String::len).sum();
+        let [rules, person] = [0, 1].map(|it| self.messages[it].content.clone());
+        pieces.push(person[length..].to_owned());
+        (rules, pieces)
     }
 
     /// All of it as text, for those who want to see what was sent.
@@ -86,16 +146,12 @@ pub(crate) fn notices(prompt: &Prompt) -> Vec<Notice> {
     notices
 }
 
-fn shown(passage: &Passage) -> String {
-    format!("[{}] {}", passage.number, passage.text.trim())
-}
-
 fn tokens(text: &str) -> usize {
     text.chars().count().div_ceil(CHARS_PER_TOKEN)
 }
 
 /// Best first, second-best last, third second, fourth last but one, and so on.
-fn outer_first<T>(ranked: Vec<T>) -> Vec<T> {
+pub(crate) fn outer_first<T>(ranked: Vec<T>) -> Vec<T> {
     let (mut front, mut back) = (Vec::new(), Vec::new());
     for (place, it) in ranked.into_iter().enumerate() {
         if place % 2 == 0 { front.push(it) } else { back.push(it) }
@@ -107,16 +163,19 @@ fn outer_first<T>(ranked: Vec<T>) -> Vec<T> {
 
 #[cfg(test)]
 mod tests {
+    use riddle_types::{Passage, PassageOrder};
+
     use super::*;
 
     fn request(lengths: &[usize]) -> GenerationRequest {
         let passages = (1..)
             .zip(lengths)
-            .map(|(number, length)| Passage { number, text: format!("{}.", "x".repeat(*length)) });
+            .map(|(number, length)| Passage { number, text: format!("{}.", "x".repeat(*length)), chunk: None });
         GenerationRequest {
             question: "Who?".to_owned(),
             passages: passages.collect(),
             max_tokens: 100,
+            order: PassageOrder::default(),
         }
     }
 
@@ -139,6 +198,22 @@ mod tests {
         let none = Prompt::of(&request(&[10, 10]), 10);
         assert_eq!((none.cut, none.left_out), (None, vec![1, 2]));
         assert_eq!(none.messages[1].content, "Question: Who?");
+    }
+
+    #[test]
+    fn numbers_by_place_are_those_of_the_order_asked_for() {
+        let mut backwards = |mut it: Vec<Placed>| {
+            it.reverse();
+            it
+        };
+        let prompt = Prompt::in_places(&request(&[5, 6, 7]), 4096, &mut backwards);
+        let user = &prompt.messages[1].content;
+        assert_eq!(user, "[1] xxxxxxx.\n\n[2] xxxxxx.\n\n[3] xxxxx.\n\nQuestion: Who?");
+        let numbers: Vec<u32> = prompt.placed.iter().map(|it| it.number).collect();
+        assert_eq!(numbers, [3, 2, 1]);
+        let (rules, pieces) = prompt.pieces();
+        assert_eq!((rules.as_str(), pieces.concat()), (RULES, user.clone()));
+        assert_eq!((pieces.len(), pieces[3].as_str()), (4, "Question: Who?"));
     }
 
     proptest::proptest! {

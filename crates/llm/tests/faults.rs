@@ -12,7 +12,7 @@ use std::{
 use riddle_llm::{Endpoint, Error, Remote, RemoteOptions};
 use riddle_types::{
     Advice, Advised as _, Generation, GenerationRequest, Generator as _, Message, Notice, Passage,
-    Role,
+    PassageOrder, Role,
 };
 
 /// What the server does with a connection, after it has read the request.
@@ -94,8 +94,9 @@ fn refuses(status: &str, headers: &str, body: &str) -> Deed {
 fn request() -> GenerationRequest {
     GenerationRequest {
         question: "Which color is the boat?".to_owned(),
-        passages: vec![Passage { number: 1, text: "The boat is blue.".to_owned() }],
+        passages: vec![Passage { number: 1, text: "The boat is blue.".to_owned(), chunk: None }],
         max_tokens: 64,
+        order: PassageOrder::default(),
     }
 }
 

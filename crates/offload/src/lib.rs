@@ -16,12 +16,14 @@
 
 mod buffer;
 mod file;
+mod pages;
 mod preserve;
 mod rows;
 mod spill;
 mod tensors;
 mod window;
 
+pub use pages::PageReader;
 pub use preserve::{Layer, Locking, Preservation, TensorRole, TensorSpec, preserve};
 pub use rows::{EmbeddingRows, RowStats};
 pub use spill::{Pass, SPILL_BUFFERS, SpillFile};

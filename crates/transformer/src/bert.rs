@@ -98,7 +98,7 @@ impl Bert {
                 gain: read("LayerNorm.weight", &[hidden])?,
                 bias: read("LayerNorm.bias", &[hidden])?,
             },
-            multiply: Multiply { precision: Precision::F32 },
+            multiply: Multiply::by_count(Precision::F32),
             attention_precision: attention_precision(&layers, Precision::F32),
             config,
             checkpoint,
@@ -111,7 +111,7 @@ impl Bert {
     /// The same with products of plain weights in other numbers.
     pub fn with_precision(self, precision: Precision) -> Bert {
         let attention_precision = attention_precision(&self.layers, precision);
-        Bert { multiply: Multiply { precision }, attention_precision, ..self }
+        Bert { multiply: Multiply::by_count(precision), attention_precision, ..self }
     }
 
     /// The configuration.

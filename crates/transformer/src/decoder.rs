@@ -92,7 +92,7 @@ impl Decoder {
         };
         Ok(Decoder {
             norm: read(&checkpoint, "model.norm.weight", &[hidden])?,
-            multiply: Multiply { precision: options.arithmetic },
+            multiply: Multiply::by_count(options.arithmetic),
             attention_precision: attention_precision(&layers, options.arithmetic),
             table,
             layers,

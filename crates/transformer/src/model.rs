@@ -3,7 +3,8 @@
 use std::{fmt::Debug, path::Path};
 
 use riddle_kernels::{
-    Finish, Int8Matrix, Matrix, Panels, Part, Precision, Products, Q4Matrix, products,
+    Finish, Int8Matrix, Matrix, Panels, Part, Precision, Products, Q4Matrix, Rounding,
+    products,
 };
 use riddle_weights::{
     Checkpoint, Dtype, Format, LayerLayout, LayeredCheckpoint, Pack as _, TensorInfo, model_type,
@@ -239,9 +240,15 @@ impl<'a> Linear<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Multiply {
     pub(crate) precision: Precision,
+    pub(crate) rounding: Rounding,
 }
 
 impl Multiply {
+    /// In so many bits, by the routines that are fastest for so many rows.
+    pub(crate) fn by_count(precision: Precision) -> Multiply {
+        Multiply { precision, rounding: Rounding::ByCount }
+    }
+
     /// Several products of one input, to their columns of rows of `stride`.
     pub(crate) fn parts(
         self,
@@ -264,7 +271,8 @@ impl Multiply {
         (out, stride): (&mut [f32], usize),
         panels: &mut Panels,
     ) {
-        let work = Products { x, inputs, parts, precision: self.precision, finish };
+        let Multiply { precision, rounding } = self;
+        let work = Products { x, inputs, parts, precision, rounding, finish };
         products(work, out, stride, panels);
     }
 
@@ -278,7 +286,8 @@ impl Multiply {
         panels: &mut Panels,
     ) {
         let parts = &[product.at(0)];
-        let work = Products { x, inputs: product.inputs, parts, precision: self.precision, finish };
+        let Multiply { precision, rounding } = self;
+        let work = Products { x, inputs: product.inputs, parts, precision, rounding, finish };
         products(work, out, product.outputs, panels);
     }
 }

@@ -97,7 +97,7 @@ impl ModernBert {
             head_norm: norm("head.norm")?,
             classifier: read(&checkpoint, "classifier.weight", &[1, hidden])?,
             classifier_bias: read(&checkpoint, "classifier.bias", &[1])?,
-            multiply: Multiply { precision: options.arithmetic },
+            multiply: Multiply::by_count(options.arithmetic),
             attention_precision: attention_precision(&layers, options.arithmetic),
             table,
             layers,

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Notice, StageError};
+use crate::{ChunkId, Notice, StageError};
 
 /// The speaker of a message to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -32,6 +32,22 @@ pub struct Passage {
     pub number: u32,
     /// Its text.
     pub text: String,
+    /// The chunk that it is: who keeps anything made of it keeps that with it, so that it goes when the chunk goes.
+    pub chunk: Option<ChunkId>,
+}
+
+/// In which order a model in this process reads passages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PassageOrder {
+    /// The best first and the second-best last: models read the middle worst (Liu et al. 2023, "Lost in the Middle").
+    #[default]
+    Ranked,
+    /// As the files have them: questions that find the same passages ask for them in the same order.
+    Document,
+    /// Those first that were read before in this order, then by rank. What is asked then depends on what was asked
+    /// before.
+    Stored,
 }
 
 /// What a generator is asked to do.
@@ -43,6 +59,8 @@ pub struct GenerationRequest {
     pub passages: Vec<Passage>,
     /// Most tokens to write.
     pub max_tokens: usize,
+    /// In which order they are read, where the generator has a choice.
+    pub order: PassageOrder,
 }
 
 /// A finished answer.
@@ -67,8 +85,23 @@ pub struct Generation {
 pub struct GenerationStats {
     /// Tokens of the prompt.
     pub prompt_tokens: usize,
-    /// Of these, tokens whose keys and values were there from the prompt before.
+    /// Of these, tokens whose keys and values were in memory from the prompt before.
     pub reused_tokens: usize,
+    /// Of these, tokens whose keys and values were loaded from disk.
+    #[serde(default)]
+    pub loaded_tokens: usize,
+    /// Milliseconds of looking for them and loading them.
+    #[serde(default)]
+    pub load_ms: f64,
+    /// Milliseconds that reading them took when they were stored, less those of loading them.
+    #[serde(default)]
+    pub saved_ms: f64,
+    /// Tokens whose keys and values were written to disk after the answer.
+    #[serde(default)]
+    pub stored_tokens: usize,
+    /// Milliseconds of writing them.
+    #[serde(default)]
+    pub store_ms: f64,
     /// Milliseconds of reading the rest of the prompt.
     pub prompt_ms: f64,
     /// Tokens written.

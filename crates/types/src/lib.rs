@@ -25,7 +25,7 @@ pub use advice::{Advice, Advised, StageError, Trouble};
 pub use document::{Block, BlockKind, Chunk, ChunkId, Document, Location};
 pub use file::{FileEntry, FileKind, FileState, ScanVerdict};
 pub use generate::{
-    Generation, GenerationRequest, GenerationStats, Generator, Message, Passage, Role,
+    Generation, GenerationRequest, GenerationStats, Generator, Message, Passage, PassageOrder, Role,
 };
 pub use language::language_code;
 pub use notice::{NoJudge, Notice, RewriteFault};

@@ -2,7 +2,7 @@
 
 use riddle_kernels::{
     AttentionShape, BlockFormat, BlockMatrix, CachedAttention, Finish, Matrix, PanelUse, Panels,
-    Part, Pool, Precision, Products, Rows, cached_attention, cached_attention_scratch_len,
+    Part, Pool, Precision, Products, Rounding, Rows, cached_attention, cached_attention_scratch_len,
     narrow_f16, products,
 };
 
@@ -110,7 +110,7 @@ fn step(pool: &Pool, weights: &Weights) -> f64 {
         let weight = weights.matrix(OUTPUTS).rows(first..first + outputs, INPUTS);
         let parts = &[Part { weight, bias: None, outputs, offset: 0 }];
         let (precision, finish) = (Precision::F32, Finish::Store);
-        let work = Products { x: &x, inputs: INPUTS, parts, precision, finish };
+        let work = Products { x: &x, inputs: INPUTS, parts, precision, rounding: Rounding::ByCount, finish };
         pool.run(|| products(work, &mut out, outputs, &mut panels));
     });
     seconds * PARTS as f64
@@ -129,7 +129,7 @@ pub(crate) fn print(pool: &Pool, only: Option<&str>) -> Result<(), Failure> {
             let mut out = vec![0f32; rows * outputs];
             let weight = weights.matrix(outputs);
             let parts = &[Part { weight, bias: None, outputs, offset: 0 }];
-            let work = Products { x: &x, inputs: INPUTS, parts, precision, finish: Finish::Store };
+            let work = Products { x: &x, inputs: INPUTS, parts, precision, rounding: Rounding::ByCount, finish: Finish::Store };
             fastest(|| pool.run(|| products(work, &mut out, outputs, &mut panels)))
         };
         let step = step(pool, &weights);
@@ -190,6 +190,7 @@ fn attention(pool: &Pool) {
                 scale: 0.1,
                 softcap: None,
                 precision,
+                rounding: Rounding::ByCount,
             };
             let seconds = fastest(|| pool.run(|| cached_attention(work, &mut out, &mut scratch)));
             print!(

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use riddle_kernels::{
     Attention, AttentionShape, Finish, HeadAttention, Int8Matrix, Mask, Matrix, PanelUse, Panels,
-    Part, Pool, Precision, Products, attention, attention_by_head, attention_scratch_len,
+    Part, Pool, Precision, Products, Rounding, attention, attention_by_head, attention_scratch_len,
     int8_bytes, is_best_by_head, isa, pack_int8, products,
 };
 
@@ -153,7 +153,7 @@ fn shapes(pool: &Pool, formats: &[Format]) -> Result<(), Failure> {
             for finish in [Finish::Store, Finish::Gelu] {
                 let parts = &[weights.part(format, 0)];
                 let precision = format.precision();
-                let work = Products { x: &x, inputs, parts, precision, finish };
+                let work = Products { x: &x, inputs, parts, precision, rounding: Rounding::ByCount, finish };
                 let seconds =
                     fastest(|| pool.run(|| products(work, &mut out, outputs, &mut panels)));
                 let name = if matches!(finish, Finish::Gelu) { "+ gelu" } else { "" };
@@ -280,7 +280,7 @@ impl Layer {
         let parts = &[0, 1, 2].map(|i| square.part(format, i * width));
         let by_head = is_best_by_head(*shape, precision);
         let finish = if by_head { Finish::Heads { dim: shape.head_dim } } else { Finish::Store };
-        let work = Products { x: hidden, inputs: width, parts, precision, finish };
+        let work = Products { x: hidden, inputs: width, parts, precision, rounding: Rounding::ByCount, finish };
         products(work, qkv, 3 * width, panels);
         lap(0);
         if by_head {
@@ -293,15 +293,15 @@ impl Layer {
         }
         lap(1);
         let parts = &[square.part(format, 0)];
-        let work = Products { x: context, inputs: width, parts, precision, finish: norm };
+        let work = Products { x: context, inputs: width, parts, precision, rounding: Rounding::ByCount, finish: norm };
         products(work, hidden, width, panels);
         lap(2);
         let parts = &[up.part(format, 0)];
-        let work = Products { x: hidden, inputs: width, parts, precision, finish: Finish::Gelu };
+        let work = Products { x: hidden, inputs: width, parts, precision, rounding: Rounding::ByCount, finish: Finish::Gelu };
         products(work, broad, wide, panels);
         lap(3);
         let parts = &[down.part(format, 0)];
-        let work = Products { x: broad, inputs: wide, parts, precision, finish: norm };
+        let work = Products { x: broad, inputs: wide, parts, precision, rounding: Rounding::ByCount, finish: norm };
         products(work, hidden, width, panels);
         lap(4);
     }

@@ -9,7 +9,7 @@ use super::{
     AttentionShape, Rows, SharedOut, Task, few,
     head::{Layout, Places, Run, Work},
 };
-use crate::{Precision, half_floats::widen_f16};
+use crate::{Precision, Rounding, half_floats::widen_f16};
 
 /// What [`cached_attention`] works on.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +32,8 @@ pub struct CachedAttention<'a> {
     pub softcap: Option<f32>,
     /// Numbers that are multiplied where there are many tokens; with few, and for softmax, it is f32.
     pub precision: Precision,
+    /// Whether few tokens are taken as few.
+    pub rounding: Rounding,
 }
 
 impl CachedAttention<'_> {
@@ -56,6 +58,8 @@ impl CachedAttention<'_> {
 }
 
 impl Work for CachedAttention<'_> {
+    const ALIGNED: bool = true;
+
     fn shape(&self) -> AttentionShape {
         self.shape
     }
@@ -113,17 +117,15 @@ pub fn cached_attention_scratch_len(
 ) -> usize {
     let threads = threads.max(1);
     let few = few::Layout::new(shape, tokens.min(few::MOST_TOKENS), positions).len(threads);
-    if tokens <= few::MOST_TOKENS {
-        return few;
-    }
-    few.max(Layout::new(shape, tokens, positions, true).len() * threads)
+    few.max(Layout::aligned(shape, tokens, positions).len() * threads)
 }
 
 /// softmax(scale · q · kᵀ) · v for every token and head, over the positions that the token sees.
 ///
 /// Shapes: `out` `[tokens, shape.width()]`, which says how many tokens there are; `scratch` of
 /// [`cached_attention_scratch_len`] elements. Runs on the threads of the current pool. What a token gets depends
-/// on neither the number of threads nor, as long as there are few, on the other tokens.
+/// on neither the number of threads nor the other tokens, but for one thing: with [`Rounding::ByCount`] up to four
+/// tokens go through another routine than more of them.
 ///
 /// # Panics
 /// When a slice does not have the shape: the caller's bug.
@@ -132,11 +134,11 @@ pub fn cached_attention(work: CachedAttention<'_>, out: &mut [f32], scratch: &mu
     if tokens == 0 {
         return;
     }
-    if tokens <= few::MOST_TOKENS {
+    if work.rounding == Rounding::ByCount && tokens <= few::MOST_TOKENS {
         few::run(&work, tokens, out, scratch);
         return;
     }
-    let layout = Layout::new(work.shape, tokens, work.first + tokens, true);
+    let layout = Layout::aligned(work.shape, tokens, work.first + tokens);
     let share = layout.len();
     assert!(scratch.len() >= share, "scratch is smaller than one thread's {share}");
     let chunks = tokens.div_ceil(layout.chunk);

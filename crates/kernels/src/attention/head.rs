@@ -22,6 +22,9 @@ const KEYS: usize = 256;
 /// Queries of all heads of a group for which keys are packed once.
 const ROWS: usize = 256;
 
+/// Keys of two panels: what a kernel takes at a time, and softmax sums in turns.
+const PAIR: usize = 2 * PANEL;
+
 /// f32 elements of a cache line, to which all parts of the scratch are rounded.
 const LINE: usize = 16;
 
@@ -29,6 +32,10 @@ const LINE: usize = 16;
 pub(super) trait Work: Sync {
     /// Whether [`lanes`](Self::lanes) gives everything.
     const LANES: bool = false;
+
+    /// Whether what a query gets depends on nothing but its place: blocks of keys begin at multiples of [`KEYS`],
+    /// and tiles are whole.
+    const ALIGNED: bool = false;
 
     /// Sizes.
     fn shape(&self) -> AttentionShape;
@@ -139,6 +146,11 @@ impl Layout {
         }
     }
 
+    /// As [`new`](Self::new), for blocks of whole pairs of panels.
+    pub(super) fn aligned(shape: AttentionShape, queries: usize, keys: usize) -> Layout {
+        Layout::new(shape, queries, keys.max(1).next_multiple_of(PAIR), true)
+    }
+
     /// Elements of each part: keys, values, 16 rows on their way into a panel, queries, scores, exponentials as
     /// lanes, sums of values, largest scores, sums, rows that are widened.
     fn parts(self) -> [usize; 10] {
@@ -244,9 +256,14 @@ impl<'a, W: Work> Run<'a, W> {
         let _entered = self.micro.enter();
         let (from, _) = self.work.seen(places.start, length);
         let (_, to) = self.work.seen(places.end - 1, length);
-        let single = to - from <= self.layout.keys;
-        for block in (from..to).step_by(self.layout.keys) {
-            let block = block..to.min(block + self.layout.keys);
+        let (keys, aligned) = (self.layout.keys, W::ALIGNED);
+        let from = if aligned { from / PAIR * PAIR } else { from };
+        let after = |start: usize| if aligned { (start / keys + 1) * keys } else { start + keys };
+        let single = after(from) >= to;
+        let mut start_of_block = from;
+        while start_of_block < to {
+            let block = start_of_block..to.min(after(start_of_block));
+            start_of_block = block.end;
             self.pack(start, kv_head, block.clone());
             for head in 0..group {
                 for place in places.clone().step_by(self.micro.rows) {
@@ -306,6 +323,10 @@ impl<'a, W: Work> Run<'a, W> {
             let out = &mut self.keys[number * depth * PANEL..][..depth * PANEL];
             interleave(&self.panel[..PANEL * depth], depth, depth, out);
         }
+        let panels = block.len().div_ceil(PANEL);
+        if W::ALIGNED && !panels.is_multiple_of(2) {
+            self.keys[panels * depth * PANEL..][..depth * PANEL].fill(0.0);
+        }
     }
 
     /// As [`pack_keys`](Self::pack_keys), of `count` rows of lanes.
@@ -328,7 +349,8 @@ impl<'a, W: Work> Run<'a, W> {
         let dim = self.work.shape().head_dim;
         let per_lane = self.kind.per_lane();
         // Values of keys that only fill up are zeros: they are multiplied with zeros.
-        let lanes = block.len().next_multiple_of(PANEL) / per_lane;
+        let whole = if W::ALIGNED { PAIR } else { PANEL };
+        let lanes = block.len().next_multiple_of(whole) / per_lane;
         let stride = self.layout.keys / per_lane * PANEL;
         const ZEROS: [f32; PANEL] = [0.0; PANEL];
         let (wide, other) = self.wide.split_at_mut(self.wide.len() / 2);
@@ -396,7 +418,14 @@ impl<'a, W: Work> Run<'a, W> {
         if from >= to {
             return;
         }
-        let panels = from / PANEL..to.div_ceil(PANEL);
+        // Whole pairs: a query's sums are then the same whichever others share its tile.
+        let panels = if W::ALIGNED {
+            from / PAIR * 2..to.div_ceil(PAIR) * 2
+        } else {
+            from / PANEL..to.div_ceil(PANEL)
+        };
+        // As many rows as the kernel takes at once; what it makes of those beyond the last is not read.
+        let rows = if W::ALIGNED { count.next_multiple_of(micro.grain) } else { count };
         let columns = panels.len() * PANEL;
         let depth = dim.div_ceil(kind.per_lane());
         let (head, mut scale) = (kv_head * shape.group() + head, 1.0);
@@ -410,14 +439,14 @@ impl<'a, W: Work> Run<'a, W> {
                     let lanes = &mut self.queries[i * depth..][..depth];
                     row_to_lanes(work.query(row + i, head), work.scale(), kind, lanes);
                 }
-                &self.queries[..count * depth]
+                &self.queries[..rows * depth]
             }
         };
         for panel in panels.clone().step_by(micro.panels) {
             let operands = Operands {
                 a: queries.as_ptr().cast(),
                 stride: depth,
-                rows: count,
+                rows,
                 b: self.keys[panel * depth * PANEL..].as_ptr().cast(),
                 panels: micro.panels.min(panels.end - panel),
                 panel_stride: depth * PANEL,
@@ -425,7 +454,7 @@ impl<'a, W: Work> Run<'a, W> {
                 out: self.scores[(panel - panels.start) * PANEL..].as_mut_ptr().cast(),
                 out_stride: layout.keys,
             };
-            // SAFETY: these are all queries, the panels were written by `pack`; rows of scores are layout.keys long,
+            // SAFETY: these are all queries and room for a tile of them, the panels were written by `pack`; rows of scores are layout.keys long,
             // of which these panels are a part, and scores, queries and weights have room for MOST_ROWS of them.
             unsafe { (micro.run)(operands) };
         }
@@ -465,7 +494,7 @@ impl<'a, W: Work> Run<'a, W> {
             let operands = Operands {
                 a: weights.as_ptr().cast(),
                 stride,
-                rows: count,
+                rows: if W::ALIGNED { count.next_multiple_of(micro.grain) } else { count },
                 b: self.values[first..].as_ptr().cast(),
                 panels: count_panels,
                 panel_stride: stride * PANEL,

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::within;
+use crate::{Rounding, within};
 
 /// The definition, score by score, for all queries.
 fn naive(work: &Attention<'_>) -> Vec<f32> {
@@ -219,7 +219,7 @@ proptest! {
         let queries = Rows { data: &data, stride, offset: gap };
         let work = CachedAttention {
             queries, keys: &keys, values: &values, first, shape, window, scale: 0.7 / (head_dim as f32).sqrt(), softcap,
-            precision: Precision::F32,
+            precision: Precision::F32, rounding: Rounding::ByCount,
         };
         let expected = naive_cached(&work, tokens);
         let run = |work: CachedAttention<'_>, tokens: usize, threads: usize| {
@@ -254,6 +254,44 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(within(8, 1) as u32))]
+
+    /// However a prompt is cut, into parts of one token or of many, each token gets the same bits.
+    #[test]
+    fn as_many_tokens_do_not_depend_on_how_they_are_cut(
+        tokens in 1..within(400, 12), first in 0..within(300, 20),
+        (group, kv_heads) in (prop::sample::select(vec![1usize, 3]), 1usize..3),
+        head_dim in prop::sample::select(vec![2usize, 16, 20, 64]),
+        window in prop::sample::select(vec![None, Some(1usize), Some(40), Some(300)]), softcap in prop::sample::select(vec![None, Some(1.5f32)]),
+        cuts in prop::collection::vec(1usize..200, 1..6), precision in prop::sample::select(vec![Precision::F32, Precision::Bf16]),
+        seed in prop::collection::vec(-1f32..1.0, 97),
+    ) {
+        let shape = AttentionShape { heads: group * kv_heads, kv_heads, head_dim };
+        let narrow = |values: Vec<f32>| -> Vec<u16> { values.into_iter().map(|it| half::f16::from_f32(it).to_bits()).collect() };
+        let keys = narrow(fill(&seed, (first + tokens) * shape.kv_width(), 31));
+        let values = narrow(fill(&seed, (first + tokens) * shape.kv_width(), 17));
+        let (stride, width) = (shape.width(), shape.width());
+        let data = fill(&seed, tokens * stride, 5);
+        let run = |from: usize, to: usize, threads: usize| {
+            let queries = Rows { data: &data[from * stride..to * stride], stride, offset: 0 };
+            let work = CachedAttention {
+                queries, keys: &keys, values: &values, first: first + from, shape, window, scale: 3.0 / (head_dim as f32).sqrt(),
+                softcap, precision, rounding: Rounding::AsMany,
+            };
+            let mut scratch = vec![f32::NAN; cached_attention_scratch_len(shape, to - from, first + to, threads)];
+            let mut out = vec![f32::NAN; (to - from) * width];
+            crate::Pool::new(threads).expect("threads").run(|| cached_attention(work, &mut out, &mut scratch));
+            out
+        };
+        let whole = run(0, tokens, 2);
+        let (mut from, mut turn) = (0, 0);
+        while from < tokens {
+            let to = tokens.min(from + cuts[turn % cuts.len()]);
+            let part = run(from, to, 1);
+            let same = part.iter().map(|it| it.to_bits()).eq(whole[from * width..to * width].iter().map(|it| it.to_bits()));
+            prop_assert!(same, "tokens {from} to {to} of {tokens} differ");
+            (from, turn) = (to, turn + 1);
+        }
+    }
 
     /// Sequences of several blocks of keys and several chunks of queries.
     #[test]

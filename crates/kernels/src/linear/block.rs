@@ -103,6 +103,9 @@ pub(super) struct Block<'a> {
     pub(super) rows: usize,
     /// Scales of rows of bytes; empty for other kinds.
     pub(super) row_scales: &'a [f32],
+    /// Rows are filled up to whole tiles, for which there is room behind them: a kernel may round what does not fill
+    /// one differently.
+    pub(super) whole: bool,
     /// The panel of column `columns.start` and those after it.
     pub(super) b: *const u32,
     /// Columns of the part, from the first of a panel on.
@@ -115,7 +118,7 @@ impl Block<'_> {
     /// Multiplies with `columns` of `part` and finishes them.
     ///
     /// # Safety
-    /// `a` points to `rows` rows of `depth` lanes, `b` to the panels of the columns, of half the depth if they are to
+    /// `a` points to `rows` rows of `depth` lanes, up to the next whole tile if they are filled up, `b` to the panels of the columns, of half the depth if they are to
     /// be widened to where there is room for a tile's; `place` has these rows and columns, and nobody else uses them
     /// now.
     pub(super) unsafe fn run(
@@ -154,7 +157,11 @@ impl Block<'_> {
                     let operands = Operands {
                         a: a.add(from * stride),
                         stride,
-                        rows: to - from,
+                        rows: if self.whole {
+                            (to - from).next_multiple_of(micro.grain)
+                        } else {
+                            to - from
+                        },
                         b,
                         panels,
                         panel_stride: depth * PANEL,

@@ -169,6 +169,7 @@ fn block(
                 first_row,
                 rows: count,
                 row_scales: scales,
+                whole: false,
                 b: packed.add(first / PANEL * packed_depth * PANEL),
                 depth,
                 widened: (form.kind == Kind::Int16).then_some(widened.as_mut_ptr().cast()),
@@ -209,7 +210,7 @@ mod tests {
             let weight = Matrix::Int8(crate::Int8Matrix::new(bytes, outputs, inputs).expect("packed"));
             let parts = &[Part { weight, bias: Some(&seed[..outputs]), outputs, offset: 0 }];
             let precision = crate::Precision::F32;
-            let work = Products { x: &x, inputs, parts, precision, finish: Finish::Store };
+            let work = Products { x: &x, inputs, parts, precision, rounding: crate::Rounding::ByCount, finish: Finish::Store };
             let mut forms = vec![
                 Form::of(Kind::Int8, scalar::INT8, inputs), Form::of(Kind::Int16, scalar::INT16, inputs),
             ];

@@ -77,7 +77,7 @@ proptest! {
             };
             let mut data = vec![9.0; rows * stride];
             let parts = &[Part { weight: matrix, bias: Some(&bias), outputs, offset: 2 }];
-            let work = Products { x: &x, inputs, parts, precision, finish: Finish::Store };
+            let work = Products { x: &x, inputs, parts, precision, rounding: Rounding::ByCount, finish: Finish::Store };
             products(work, &mut data, stride, &mut panels);
             for (row, expected) in data.chunks(stride).zip(expected.chunks(outputs)) {
                 for (a, b) in row[2..].iter().zip(expected) {
@@ -119,7 +119,7 @@ proptest! {
                 Part { weight: weights[1], bias: Some(&bias[first..]), outputs: second, offset: first },
             ];
             let mut expected = vec![9.0; rows * stride];
-            let work = Products { x: &x, inputs, parts, precision, finish: Finish::Store };
+            let work = Products { x: &x, inputs, parts, precision, rounding: Rounding::ByCount, finish: Finish::Store };
             products(work, &mut expected, stride, &mut panels);
             let mut lanes = vec![9.0; rows * stride / 2 + 1];
             products(Products { finish: Finish::Heads { dim }, ..work }, &mut lanes, stride, &mut panels);
@@ -132,6 +132,38 @@ proptest! {
                 // The kinds of registers differ in the last bit, which rounding may carry on.
                 prop_assert!((value - expected).abs() <= expected.abs() / 250.0 + 1e-5, "{value} {expected}");
             }
+        }
+    }
+
+    /// However rows are cut, each gives the same bits.
+    #[test]
+    fn as_many_rows_do_not_depend_on_how_they_are_cut(
+        rows in 1..within(260, 20), count in 1..within(4, 2), outputs in 1..within(80, 6), threads in 1usize..4, seed in any::<u32>(),
+        values in prop::collection::vec(-1f32..1.0, 64), precision in prop::sample::select(vec![Precision::F32, Precision::Bf16]),
+        format in prop::sample::select(BlockFormat::ALL.to_vec()), half in any::<bool>(), cuts in prop::collection::vec(1usize..120, 1..6),
+    ) {
+        let inputs = count * format.block_len();
+        let bytes = crate::blocks::tests::blocks(format, outputs, inputs, seed);
+        let matrix = BlockMatrix::new(format, &bytes, outputs, inputs).expect("whole blocks");
+        let bits: Vec<u16> = fill(&values, outputs * inputs, 7).iter().map(|it| f16::from_f32(*it).to_bits()).collect();
+        let weight = if half { Matrix::F16(&bits) } else { Matrix::Blocks(matrix) };
+        let x = fill(&values, rows * inputs, 5);
+        let parts = &[Part { weight, bias: None, outputs, offset: 0 }];
+        let run = |from: usize, to: usize, threads: usize| {
+            let mut out = vec![9.0; (to - from) * outputs];
+            let x = &x[from * inputs..to * inputs];
+            let work = Products { x, inputs, parts, precision, rounding: Rounding::AsMany, finish: Finish::Store };
+            products(work, &mut out, outputs, &mut Panels::new(inputs, threads, PanelUse::Any));
+            out
+        };
+        let whole = run(0, rows, threads);
+        let (mut from, mut turn) = (0, 0);
+        while from < rows {
+            let to = rows.min(from + cuts[turn % cuts.len()]);
+            let part = run(from, to, 1);
+            let same = part.iter().map(|it| it.to_bits()).eq(whole[from * outputs..to * outputs].iter().map(|it| it.to_bits()));
+            prop_assert!(same, "rows {from} to {to} of {rows} differ");
+            (from, turn) = (to, turn + 1);
         }
     }
 
@@ -155,7 +187,7 @@ proptest! {
         }
         let stride = outputs + 3;
         let parts = &[Part { weight: Matrix::Blocks(matrix), bias: Some(&bias), outputs, offset: 2 }];
-        let work = Products { x: &x, inputs, parts, precision, finish: Finish::Store };
+        let work = Products { x: &x, inputs, parts, precision, rounding: Rounding::ByCount, finish: Finish::Store };
         let mut data = vec![9.0; rows * stride];
         products(work, &mut data, stride, &mut panels);
         // Activations of up to 1, of bytes or of bf16, are wrong by 2⁻⁸ at most.
@@ -193,7 +225,7 @@ proptest! {
         let old = fill(&seed, rows * outputs, 17);
         let mut run = |finish| {
             let mut out = old.clone();
-            products(Products { x: &x, inputs, parts, precision: Precision::F32, finish }, &mut out, outputs, &mut panels);
+            products(Products { x: &x, inputs, parts, precision: Precision::F32, rounding: Rounding::ByCount, finish }, &mut out, outputs, &mut panels);
             out
         };
         let plain = run(Finish::Store);
@@ -245,7 +277,7 @@ proptest! {
             offset += outputs;
         }
         let mut all = vec![0.0; rows * stride];
-        let work = Products { x: &x, inputs, parts: &parts, precision: Precision::F32, finish: Finish::Store };
+        let work = Products { x: &x, inputs, parts: &parts, precision: Precision::F32, rounding: Rounding::ByCount, finish: Finish::Store };
         products(work, &mut all, stride, &mut panels);
         for part in &parts {
             let mut alone = vec![0.0; rows * part.outputs];

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rayon::prelude::*;
 
 use super::{
-    Part, Precision, Products,
+    Part, Precision, Products, Rounding,
     block::{Block, Place},
     few, normalize,
     packing::{pack_panel, rows_to_lanes},
@@ -30,7 +30,7 @@ pub(super) fn run(
     panels: &mut Panels,
 ) {
     let direct = !matches!(part.weight, Matrix::Int8(_) | Matrix::Blocks(_));
-    if panels.share() == 0 || (direct && rows <= FEW_ROWS) {
+    if panels.share() == 0 || (direct && work.are_few(rows, FEW_ROWS)) {
         few::run(work, part, rows, place);
         normalize(work.finish, rows, place);
         return;
@@ -82,6 +82,9 @@ pub(super) fn run(
                     first_row: from,
                     rows: count,
                     row_scales: &[],
+                    // Rows that fill a tile up are earlier ones, and their sums are left where they are. Activations
+                    // of f32 are not copied, so nothing is behind the last one.
+                    whole: kind == Kind::Bf16 && work.rounding == Rounding::AsMany,
                     b: weights.as_ptr().cast(),
                     depth,
                     widened: None,

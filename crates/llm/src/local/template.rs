@@ -36,6 +36,62 @@ pub(crate) enum Part {
     Template(String),
     /// A message's text, which is only text.
     Text(String),
+    /// As [`Text`](Self::Text), and a segment begins with it: a passage, or the question.
+    Piece(String),
+}
+
+/// A message in pieces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Turn {
+    role: Role,
+    /// What stands before the first piece and is no segment of its own.
+    before: String,
+    pieces: Vec<String>,
+}
+
+impl Turn {
+    pub(crate) fn rules(text: String) -> Turn {
+        Turn { role: Role::System, before: text, pieces: Vec::new() }
+    }
+
+    pub(crate) fn person(pieces: Vec<String>) -> Turn {
+        Turn { role: Role::User, before: String::new(), pieces }
+    }
+
+    /// A message, which is one piece if it is a person's.
+    pub(crate) fn of(message: &Message) -> Turn {
+        match message.role {
+            Role::System => Turn::rules(message.content.clone()),
+            Role::User => Turn::person(vec![message.content.clone()]),
+        }
+    }
+
+    /// Its text without space around it; nothing of it is empty.
+    fn parts(&self) -> Vec<Part> {
+        let mut parts = vec![Part::Text(self.before.clone())];
+        parts.extend(self.pieces.iter().cloned().map(Part::Piece));
+        let is_empty = |it: &Part| it.text().trim().is_empty();
+        let first = parts.iter().position(|it| !is_empty(it)).unwrap_or(parts.len());
+        parts.drain(..first);
+        while parts.last().is_some_and(is_empty) {
+            parts.pop();
+        }
+        parts.retain(|it| !it.text().is_empty());
+        if let Some(Part::Text(text) | Part::Piece(text)) = parts.first_mut() {
+            *text = text.trim_start().to_owned();
+        }
+        if let Some(Part::Text(text) | Part::Piece(text)) = parts.last_mut() {
+            text.truncate(text.trim_end().len());
+        }
+        parts
+    }
+}
+
+impl Part {
+    fn text(&self) -> &str {
+        let (Part::Template(text) | Part::Text(text) | Part::Piece(text)) = self;
+        text
+    }
 }
 
 impl ChatTemplate {
@@ -69,30 +125,30 @@ impl ChatTemplate {
     ///
     /// # Errors
     /// [`Error::Template`] when the template can not make anything of these messages.
-    pub(crate) fn render(&self, messages: &[Message]) -> Result<Vec<Part>> {
-        match self.try_render(messages) {
+    pub(crate) fn render(&self, turns: &[Turn]) -> Result<Vec<Part>> {
+        match self.try_render(turns) {
             // Some templates know no rules but those in the user's own words.
-            Err(_) if messages.len() > 1 && messages[0].role == Role::System => {
-                let mut merged = messages[1..].to_vec();
-                let rules = messages[0].content.trim_end();
-                merged[0].content = format!("{rules}\n\n{}", merged[0].content);
+            Err(_) if turns.len() > 1 && turns[0].role == Role::System => {
+                let mut merged = turns[1..].to_vec();
+                let rules = turns[0].before.trim_end();
+                merged[0].before = format!("{rules}\n\n{}", merged[0].before);
                 self.try_render(&merged)
             }
             rendered => rendered,
         }
     }
 
-    fn try_render(&self, messages: &[Message]) -> Result<Vec<Part>> {
+    fn try_render(&self, turns: &[Turn]) -> Result<Vec<Part>> {
         let failed = |error: minijinja::Error| Error::Template { why: error.to_string() };
         let [open, close] = MARKS;
-        let turn = |(number, it): (usize, &Message)| {
+        let turn = |(number, it): (usize, &Turn)| {
             context! { role => role_of(it.role), content => format!("{open}{number}{close}") }
         };
-        let turns: Vec<Value> = messages.iter().enumerate().map(turn).collect();
+        let messages: Vec<Value> = turns.iter().enumerate().map(turn).collect();
         let template = self.environment.get_template("chat").map_err(failed)?;
         let text = template
             .render(context! {
-                messages => turns,
+                messages => messages,
                 add_generation_prompt => true,
                 bos_token => self.bos.as_str(),
                 eos_token => self.eos.as_str(),
@@ -100,13 +156,13 @@ impl ChatTemplate {
                 enable_thinking => false,
             })
             .map_err(failed)?;
-        let (parts, seen) = split(&text, messages);
+        let (parts, seen) = split(&text, turns);
         // A model that never sees the question would answer something.
-        let question = messages.len().saturating_sub(1);
-        if !messages.is_empty() && !seen.contains(&question) {
+        let question = turns.len().saturating_sub(1);
+        if !turns.is_empty() && !seen.contains(&question) {
             return Err(Error::Template { why: "it leaves the question out".to_owned() });
         }
-        if seen.len() < messages.len() && messages[0].role == Role::System && !seen.contains(&0) {
+        if seen.len() < turns.len() && turns[0].role == Role::System && !seen.contains(&0) {
             return Err(Error::Template { why: "it leaves the rules out".to_owned() });
         }
         Ok(parts)
@@ -122,19 +178,19 @@ fn role_of(role: Role) -> &'static str {
 }
 
 /// Puts the messages' texts where their marks are; tells which were there.
-fn split(text: &str, messages: &[Message]) -> (Vec<Part>, Vec<usize>) {
+fn split(text: &str, turns: &[Turn]) -> (Vec<Part>, Vec<usize>) {
     let [open, close] = MARKS;
     let (mut parts, mut seen) = (Vec::new(), Vec::new());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once(open) {
         let Some((number, behind)) = after.split_once(close) else { break };
-        let number = number.parse::<usize>().ok().filter(|it| *it < messages.len());
+        let number = number.parse::<usize>().ok().filter(|it| *it < turns.len());
         if !before.is_empty() {
             parts.push(Part::Template(before.to_owned()));
         }
         if let Some(number) = number {
             seen.push(number);
-            parts.push(Part::Text(messages[number].content.trim().to_owned()));
+            parts.extend(turns[number].parts());
         }
         rest = behind;
     }
@@ -148,13 +204,15 @@ fn split(text: &str, messages: &[Message]) -> (Vec<Part>, Vec<usize>) {
 mod tests {
     use super::*;
 
-    fn messages() -> Vec<Message> {
-        let message = |role, content: &str| Message { role, content: content.to_owned() };
-        vec![message(Role::System, "Rules."), message(Role::User, "Who? <|im_end|>")]
+    fn messages() -> Vec<Turn> {
+        vec![
+            Turn::rules("Rules.".to_owned()),
+            Turn::person(vec![" [1] Me.\n\n".to_owned(), "Who? <|im_end|> ".to_owned()]),
+        ]
     }
 
     fn text(parts: &[Part]) -> String {
-        parts.iter().map(|(Part::Template(it) | Part::Text(it))| it.as_str()).collect()
+        parts.iter().map(Part::text).collect()
     }
 
     #[test]
@@ -163,9 +221,11 @@ mod tests {
         let parts = template.render(&messages()).expect("it renders");
         assert_eq!(
             text(&parts),
-            "<|im_start|>system\nRules.<|im_end|>\n<|im_start|>user\nWho? <|im_end|><|im_end|>\n<|im_start|>assistant\n"
+            "<|im_start|>system\nRules.<|im_end|>\n<|im_start|>user\n[1] Me.\n\nWho? <|im_end|><|im_end|>\n<|im_start|>assistant\n"
         );
-        assert!(parts.contains(&Part::Text("Who? <|im_end|>".to_owned())));
+        assert!(parts.contains(&Part::Piece("Who? <|im_end|>".to_owned())));
+        assert!(parts.contains(&Part::Piece("[1] Me.\n\n".to_owned())));
+        assert!(parts.contains(&Part::Text("Rules.".to_owned())));
     }
 
     #[test]
@@ -175,7 +235,7 @@ mod tests {
         let parts = template.render(&messages()).expect("it renders");
         assert_eq!(
             text(&parts),
-            "<bos><start_of_turn>user\nRules.\n\nWho? <|im_end|><end_of_turn>\n<start_of_turn>model\n"
+            "<bos><start_of_turn>user\nRules.\n\n [1] Me.\n\nWho? <|im_end|><end_of_turn>\n<start_of_turn>model\n"
         );
     }
 

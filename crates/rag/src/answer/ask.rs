@@ -7,7 +7,8 @@ use riddle_claims::{
     clean_citations,
 };
 use riddle_types::{
-    FileState, Generation, GenerationRequest, Generator, LayerEvent, LayerObserver, Notice, Passage,
+    ChunkId, FileState, Generation, GenerationRequest, Generator, LayerEvent, LayerObserver, Notice,
+    Passage, PassageOrder,
 };
 
 use super::{
@@ -136,7 +137,7 @@ fn ask(
         response.reason = Some(NoAnswer::AllHeldBack);
         return Ok(response);
     }
-    let asked = Asked { search, question, hits };
+    let asked = Asked { search, question, hits, order: request.local.order };
     write(assistant, asked, model.map(|it| it.generator), response, observer)
 }
 
@@ -145,6 +146,7 @@ struct Asked {
     search: SearchRequest,
     question: String,
     hits: Vec<SearchHit>,
+    order: PassageOrder,
 }
 
 /// Weighs the evidence; where there is enough, has the answer written and every sentence judged.
@@ -155,7 +157,7 @@ fn write(
     mut response: AskResponse,
     observer: &mut dyn FnMut(AskEvent<'_>) -> ControlFlow<()>,
 ) -> Result<AskResponse> {
-    let Asked { search, question, hits } = asked;
+    let Asked { search, question, hits, order } = asked;
     let passages = numbered(&hits);
     let embedder = assistant.embedder.get(&assistant.config)?;
     let embedder = embedder.as_deref();
@@ -186,7 +188,12 @@ fn write(
     };
     response.passages = hits.iter().map(|it| it.chunk).collect();
     response.llm = generator.name().to_owned();
-    let asked = GenerationRequest { question: question.clone(), passages, max_tokens: MAX_TOKENS };
+    let asked = GenerationRequest {
+        question: question.clone(),
+        passages,
+        max_tokens: MAX_TOKENS,
+        order,
+    };
     let (generation, said) = generate(&*generator, &asked, checker.as_mut(), observer)?;
     tell(&mut response, &generation);
     if let Some(reason) = no_answer(&generation.text) {
@@ -341,7 +348,11 @@ fn unanswered(
 
 /// The passages as a generator gets them.
 fn numbered(hits: &[SearchHit]) -> Vec<Passage> {
-    let number = |(hit, number): (&SearchHit, u32)| Passage { number, text: hit.text.clone() };
+    let number = |(hit, number): (&SearchHit, u32)| Passage {
+        number,
+        text: hit.text.clone(),
+        chunk: Some(ChunkId(hit.chunk)),
+    };
     hits.iter().zip(1..).map(number).collect()
 }
 

@@ -1,7 +1,7 @@
 //! What an endpoint would be sent, shown before anything is.
 
 use riddle_llm::{Prompt, RemoteOptions};
-use riddle_types::{GenerationRequest, Passage};
+use riddle_types::{ChunkId, GenerationRequest, Passage, PassageOrder};
 
 use super::{
     ask::MAX_TOKENS,
@@ -58,9 +58,14 @@ fn outgoing(assistant: &Assistant, request: &AskRequest, llm: &str) -> Result<Ou
         .hits
         .iter()
         .zip(1..)
-        .map(|(hit, number)| Passage { number, text: hit.text.clone() })
+        .map(|(hit, number)| Passage { number, text: hit.text.clone(), chunk: Some(ChunkId(hit.chunk)) })
         .collect();
-    let asked = GenerationRequest { question: question.clone(), passages, max_tokens: MAX_TOKENS };
+    let asked = GenerationRequest {
+        question: question.clone(),
+        passages,
+        max_tokens: MAX_TOKENS,
+        order: PassageOrder::Ranked,
+    };
     let context =
         remote.context_tokens.unwrap_or(RemoteOptions::new(remote.model.as_str()).context_tokens);
     let rewriting = follow_up::messages(&request.search.query, &border.earlier(&request.earlier)?);

@@ -1,7 +1,7 @@
 //! Who may write an answer: names, and what is said of each.
 
 use riddle_llm::Sampling;
-use riddle_types::Trouble;
+use riddle_types::{PassageOrder, Trouble};
 
 /// Name of the generator that quotes.
 pub const LLM_EXTRACTIVE: &str = "extractive";
@@ -45,6 +45,10 @@ pub struct LocalLlm {
     pub context_tokens: Option<usize>,
     /// How tokens are chosen.
     pub sampling: Sampling,
+    /// In which order passages are read.
+    pub order: PassageOrder,
+    /// Everything is read anew: nothing that was read before is taken from disk, and nothing is kept there.
+    pub reads_anew: bool,
 }
 
 /// What is known of an endpoint without asking it.

@@ -1,5 +1,7 @@
 //! Keys and values of the tokens that were read already.
 
+use std::ops::Range;
+
 use riddle_kernels::{AttentionShape, narrow_f16};
 
 /// Keys and values of all layers in half precision, `[capacity, kv_width]` each, for one sequence.
@@ -31,6 +33,31 @@ impl KvCache {
     /// Keys and values of a layer.
     pub(crate) fn layer(&self, layer: usize) -> (&[u16], &[u16]) {
         (&self.keys[layer], &self.values[layer])
+    }
+
+    /// Keys and values of some tokens of a layer, as bits of half precision.
+    ///
+    /// # Panics
+    /// When there is no such layer or there are fewer places: the caller's bug.
+    pub fn rows(&self, layer: usize, tokens: Range<usize>) -> [&[u16]; 2] {
+        let width = self.shape.kv_width();
+        let places = tokens.start * width..tokens.end * width;
+        [&self.keys[layer][places.clone()], &self.values[layer][places]]
+    }
+
+    /// As [`rows`](Self::rows), to be filled with what it gave for the same tokens after the same tokens.
+    ///
+    /// # Panics
+    /// As there.
+    pub fn rows_mut(&mut self, layer: usize, tokens: Range<usize>) -> [&mut [u16]; 2] {
+        let width = self.shape.kv_width();
+        let places = tokens.start * width..tokens.end * width;
+        [&mut self.keys[layer][places.clone()], &mut self.values[layer][places]]
+    }
+
+    /// Layers.
+    pub fn layers(&self) -> usize {
+        self.keys.len()
     }
 
     /// Takes keys and values of the tokens from `first` on out of rows `[tokens, qkv_width]`.

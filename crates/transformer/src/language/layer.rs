@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use riddle_kernels::{
-    CachedAttention, Finish, Gate, Matrix, Pairs, Part, Rotation, Rows, cached_attention, rms_norm,
-    rms_norm_heads, rotate,
+    CachedAttention, Finish, Gate, Matrix, Pairs, Part, Rotation, Rounding, Rows, cached_attention,
+    rms_norm, rms_norm_heads, rotate,
 };
 use riddle_weights::LanguageFamily;
 
@@ -12,7 +12,9 @@ use super::{
     KvCache, LanguageModel, LanguageScratch,
     tensors::{LayerTensor, TensorPart, matrix, numbers},
 };
-use crate::{model::Linear, operation::Operation};
+use crate::{
+    model::{Linear, Multiply},
+    operation::Operation};
 
 /// One layer's weights, cut out of what was read for it.
 struct Cut<'a> {
@@ -122,7 +124,8 @@ impl LanguageModel {
     /// Layer `layer` of the tokens at positions `first…`, whose states `hidden` `[tokens, hidden_size]` it replaces;
     /// their keys and values go into `cache`, which holds those of all tokens before. `weights` are the layer's
     /// tensors as the file has them, in the order of [`layers`](Self::layers). [`turn`](Self::turn) was called for
-    /// these positions.
+    /// these positions. With [`Rounding::AsMany`] what a token gets depends on itself and those before it alone, not on
+    /// how many are read at a time.
     ///
     /// # Panics
     /// When the cache or the scratch are too small, or the weights are not the layer's: the caller's bug.
@@ -134,10 +137,12 @@ impl LanguageModel {
         hidden: &mut [f32],
         cache: &mut KvCache,
         scratch: &mut LanguageScratch,
+        rounding: Rounding,
     ) {
         let cut = self.cut(layer, weights);
+        let multiply = Multiply { rounding, ..self.multiply };
         let span = Operation::Qkv.enter();
-        self.project(layer, &cut, hidden, scratch);
+        self.project(layer, &cut, hidden, scratch, multiply);
         let (shape, width) = (self.attention_shape(), self.config.hidden_size);
         let tokens = hidden.len() / width;
         let stride = shape.qkv_width();
@@ -156,16 +161,24 @@ impl LanguageModel {
             window: self.config.sliding_window.filter(|_| local),
             scale: self.config.attention_scale(),
             softcap: self.config.attention_softcap,
-            precision: self.multiply.precision,
+            precision: multiply.precision,
+            rounding,
         };
         let context = &mut scratch.narrow[..tokens * shape.width()];
         cached_attention(work, context, &mut scratch.scores);
         drop(span);
-        self.after_attention(&cut, hidden, scratch);
+        self.after_attention(&cut, hidden, scratch, multiply);
     }
 
     /// Queries, keys and values of every token, normalized and rotated, in `scratch.wide`.
-    fn project(&self, layer: usize, cut: &Cut<'_>, hidden: &[f32], scratch: &mut LanguageScratch) {
+    fn project(
+        &self,
+        layer: usize,
+        cut: &Cut<'_>,
+        hidden: &[f32],
+        scratch: &mut LanguageScratch,
+        multiply: Multiply,
+    ) {
         let (shape, config) = (self.attention_shape(), &self.config);
         let (width, kv_width, stride) = (shape.width(), shape.kv_width(), shape.qkv_width());
         let tokens = hidden.len() / config.hidden_size;
@@ -179,7 +192,7 @@ impl LanguageModel {
             with_bias(&cut.value, value, width + kv_width),
         ];
         let inputs = config.hidden_size;
-        self.multiply.parts(normalized, inputs, &parts, (&mut *qkv, stride), &mut scratch.panels);
+        multiply.parts(normalized, inputs, &parts, (&mut *qkv, stride), &mut scratch.panels);
         let [query_norm, key_norm] = &cut.head_norms;
         if !query_norm.is_empty() {
             let epsilon = config.rms_norm_eps;
@@ -207,9 +220,15 @@ impl LanguageModel {
 
     /// Projection, gated feed-forward layer and their residuals, of the states whose attention is in
     /// `scratch.narrow`.
-    fn after_attention(&self, cut: &Cut<'_>, hidden: &mut [f32], scratch: &mut LanguageScratch) {
+    fn after_attention(
+        &self,
+        cut: &Cut<'_>,
+        hidden: &mut [f32],
+        scratch: &mut LanguageScratch,
+        multiply: Multiply,
+    ) {
         let LanguageScratch { wide, narrow, panels, .. } = scratch;
-        let (config, multiply) = (&self.config, &self.multiply);
+        let config = &self.config;
         let (tokens, epsilon) = (hidden.len() / config.hidden_size, config.rms_norm_eps);
         let span = Operation::Output.enter();
         let context = &narrow[..tokens * self.attention_shape().width()];

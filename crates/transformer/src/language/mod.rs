@@ -11,8 +11,8 @@ mod tensors;
 use std::{ops::Range, path::Path, sync::Arc};
 
 use riddle_kernels::{
-    AttentionShape, Finish, PanelUse, Panels, Precision, cached_attention_scratch_len, panel_len,
-    rms_norm,
+    AttentionShape, Finish, PanelUse, Panels, Precision, cached_attention_scratch_len,
+    instructions, panel_len, rms_norm,
 };
 use riddle_weights::{
     LanguageConfig,
@@ -60,7 +60,7 @@ impl LanguageModel {
         Ok(LanguageModel {
             norm: finder.vector("output_norm.weight", hidden)?,
             rope: Rope::open(&finder, &config)?,
-            multiply: Multiply { precision },
+            multiply: Multiply::by_count(precision),
             table,
             output,
             layers,
@@ -89,9 +89,18 @@ impl LanguageModel {
         &self.output
     }
 
-    /// Decides what depends on the length of the context.
-    pub fn for_context(&mut self, tokens: usize) {
+    /// Decides what depends on how many tokens are read and written together: on a prompt and its answer, and not on
+    /// the room that there is for them. Keys of another decision are worth nothing.
+    pub fn for_tokens(&mut self, tokens: usize) {
         self.rope.choose(tokens);
+    }
+
+    /// Everything beside the file that keys and values depend on, in words: shapes, positions, instructions.
+    pub fn arithmetic(&self) -> String {
+        let AttentionShape { heads, kv_heads, head_dim } = self.attention_shape();
+        let (layers, precision) = (self.config.num_hidden_layers, self.multiply.precision);
+        let (instructions, positions) = (instructions(), self.rope.variant());
+        format!("{layers} × {heads}/{kv_heads} × {head_dim}, {precision:?}, {positions}, {instructions}")
     }
 
     /// Room for the keys and values of `tokens` tokens. The system gives the memory when it is written to.

@@ -12,6 +12,8 @@ pub(crate) struct Rope {
     frequencies: [Vec<f32>; 2],
     /// LongRoPE (Ding et al. 2024): frequencies beyond the context that the model was made for at first.
     long: Option<(usize, Vec<f32>)>,
+    /// These are in use.
+    is_long: bool,
     magnitude: f32,
 }
 
@@ -56,16 +58,30 @@ impl Rope {
         } else {
             Vec::new()
         };
-        Ok(Rope { frequencies: [global, local], long, magnitude: config.rope_magnitude })
+        Ok(Rope {
+            frequencies: [global, local],
+            long,
+            is_long: false,
+            magnitude: config.rope_magnitude,
+        })
     }
 
-    /// Chooses LongRoPE's frequencies for a context of so many tokens.
-    pub(super) fn choose(&mut self, context: usize) {
-        if let Some((original, long)) = &mut self.long
-            && context > *original
-        {
-            self.frequencies[0] = std::mem::take(long);
-            self.long = None;
+    /// Chooses LongRoPE's frequencies for so many tokens.
+    pub(super) fn choose(&mut self, tokens: usize) {
+        self.is_long = self.long.as_ref().is_some_and(|(original, _)| tokens > *original);
+    }
+
+    /// Which frequencies are in use.
+    pub(super) fn variant(&self) -> &'static str {
+        if self.is_long { "long positions" } else { "positions" }
+    }
+
+    /// Frequencies of layers that see everything, and of those that see a window if theirs are others.
+    fn in_use(&self) -> [&[f32]; 2] {
+        let [global, local] = &self.frequencies;
+        match &self.long {
+            Some((_, long)) if self.is_long => [long, local],
+            _ => [global, local],
         }
     }
 
@@ -80,7 +96,7 @@ impl Rope {
     }
 
     pub(super) fn fill(&self, first: usize, tokens: usize, angles: &mut Angles) {
-        for (kind, frequencies) in self.frequencies.iter().enumerate() {
+        for (kind, frequencies) in self.in_use().into_iter().enumerate() {
             let half = frequencies.len().max(1);
             let cos = angles.cos[kind].chunks_exact_mut(half);
             let sin = angles.sin[kind].chunks_exact_mut(half);

@@ -70,8 +70,17 @@ impl LanguageTokenizer {
     /// Tokens of `text`, nothing added before or after it. With `special`, names of control tokens in it (as
     /// `<|im_start|>`) become these tokens; without, they are text like any other.
     pub fn encode(&self, text: &str, special: bool) -> Vec<u32> {
+        self.encode_after(text, special, true)
+    }
+
+    /// Tokens of text that goes on where other text ended: as [`encode`](Self::encode) without control tokens, and
+    /// without the space that some models put before a text.
+    pub fn encode_on(&self, text: &str) -> Vec<u32> {
+        self.encode_after(text, false, false)
+    }
+
+    fn encode_after(&self, text: &str, special: bool, mut follows_token: bool) -> Vec<u32> {
         let mut ids = Vec::with_capacity(text.len() / 3);
-        let mut follows_token = true;
         for part in self.specials.split(text, special) {
             match (part, &self.model) {
                 (Part::Token(id), _) => ids.push(id),
