@@ -118,6 +118,11 @@ impl Prompt {
         self.placed.iter().zip(1..).map(|(it, place)| it.shown(number(place, it))).collect()
     }
 
+    /// What stands before the passages.
+    pub(crate) fn rules() -> String {
+        RULES.to_owned()
+    }
+
     /// The rules, and the pieces of what the person says: passages by their places, then the question.
     pub(crate) fn pieces(&self) -> (String, Vec<String>) {
         let mut pieces = self.passages(true);

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use riddle_kernels::Pool;
+use riddle_kernels::{Pool, Rounding};
 use riddle_offload::{StreamOptions, TensorStream};
 use riddle_transformer::{
     KvCache, LanguageModel, LanguageScratch, LanguageScratchSize, LanguageTokenizer,
@@ -17,6 +17,8 @@ use super::{
     LocalOptions,
     plan::{Layout, Plan, plan},
     sample::Sampler,
+    segments::Segments,
+    stored::Stored,
 };
 use crate::Result;
 
@@ -37,6 +39,11 @@ pub(crate) struct Engine {
     pool: Pool,
     /// Tokens whose keys and values are in the cache.
     tokens: Vec<u32>,
+    /// Of these, from the beginning on, those that were read and not written. They were computed by other routines, so
+    /// only they are what reading them again would give.
+    read: usize,
+    /// What earlier prompts left on disk.
+    pub(super) stored: Option<Stored>,
 }
 
 /// How a pass ended.
@@ -56,7 +63,6 @@ impl Engine {
         let tokenizer = LanguageTokenizer::open(model.file())?;
         let layout = Layout::of(&model);
         let plan = plan(&model, &layout, options)?;
-        model.for_context(plan.context);
         let stream = TensorStream::open_while(
             path,
             layout.layers,
@@ -71,11 +77,13 @@ impl Engine {
         Ok(Engine {
             cache: model.kv_cache(plan.context),
             scratch: model.scratch(size),
-            hidden: vec![0.0; chunk * config.hidden_size],
+            hidden: vec![0.0; plan.states * config.hidden_size],
             normalized: vec![0.0; config.hidden_size],
             logits: vec![0.0; config.vocab_size],
             pool: Pool::new(options.threads)?,
             tokens: Vec::new(),
+            read: 0,
+            stored: None,
             output: layout.output,
             stream,
             plan,
@@ -101,24 +109,53 @@ impl Engine {
     /// When layers can not be read.
     pub(crate) fn generate(
         &mut self,
-        prompt: &[u32],
+        prompt: &Segments,
         most: usize,
         sampler: &mut Sampler,
         ends: Ends,
         take: &mut dyn FnMut(&[u8]) -> Flow,
     ) -> Result<(GenerationStats, End)> {
+        self.generate_seen(prompt, most, sampler, ends, take, None)
+    }
+
+    /// As [`generate`](Self::generate); `see` gets the logits after the prompt.
+    fn generate_seen(
+        &mut self,
+        prompt: &Segments,
+        most: usize,
+        sampler: &mut Sampler,
+        ends: Ends,
+        take: &mut dyn FnMut(&[u8]) -> Flow,
+        see: Option<&mut dyn FnMut(&[f32])>,
+    ) -> Result<(GenerationStats, End)> {
         let before = self.stream.totals();
-        let started = Instant::now();
-        let reused = self.reuse(prompt);
-        let mut flow = self.read(&prompt[reused..], &mut || take(&[]))?;
+        let tokens = prompt.tokens.len();
+        self.prepare(tokens + most);
+        let reused = self.reuse(&prompt.tokens);
         let mut stats = GenerationStats {
-            prompt_tokens: prompt.len(),
+            prompt_tokens: tokens,
             reused_tokens: reused,
-            prompt_ms: milliseconds(started.elapsed()),
             context_tokens: self.plan.context,
             window_layers: self.plan.window,
             ..GenerationStats::default()
         };
+        let stored = self.stored.clone();
+        let mut session = stored.as_ref().and_then(|it| it.begin(&self.model));
+        let held = match &mut session {
+            Some(session) => session.load(prompt, reused, &mut self.cache, &mut stats),
+            None => reused,
+        };
+        self.hold(&prompt.tokens[..held.min(tokens.saturating_sub(1))]);
+        // Where a file was damaged, rows that were there are not any more.
+        stats.reused_tokens = stats.reused_tokens.min(self.tokens.len());
+        let new = tokens - self.tokens.len();
+        let started = Instant::now();
+        let mut flow = self.read(&prompt.tokens[self.tokens.len()..], &mut || take(&[]))?;
+        stats.prompt_ms = milliseconds(started.elapsed());
+        let is_read = flow.is_continue();
+        if let Some(see) = see.filter(|_| is_read) {
+            see(&self.logits);
+        }
         let decoding = Instant::now();
         let mut end = End::Stopped;
         while flow.is_continue() {
@@ -134,7 +171,7 @@ impl Engine {
                 break;
             }
             if flow.is_continue() {
-                flow = self.read(&[token], &mut || ControlFlow::Continue(()))?;
+                flow = self.write(token)?;
             }
         }
         stats.decode_ms = milliseconds(decoding.elapsed());
@@ -144,6 +181,14 @@ impl Engine {
         stats.resident_weight_bytes = self.resident_bytes();
         stats.kv_cache_bytes = self.model.kv_bytes(self.plan.context);
         stats.streamed_bytes_per_token = self.streamed_bytes();
+        // Whoever stopped it waits for it. And what was not read to its end is not kept.
+        if let Some(session) = &mut session
+            && is_read
+            && end != End::Stopped
+        {
+            let rate = stats.prompt_ms / new.max(1) as f64;
+            session.save(prompt, &self.cache, rate, &mut stats);
+        }
         Ok((stats, end))
     }
 
@@ -175,42 +220,79 @@ impl Engine {
         self.plan.preservation.streamed_total()
     }
 
-    /// Keeps what the cache holds of a prompt's beginning, and tells how many tokens that is; the last one is read
-    /// in any case, for its logits.
-    fn reuse(&mut self, prompt: &[u32]) -> usize {
-        let same = self.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count();
-        let same = same.min(prompt.len().saturating_sub(1));
-        self.tokens.truncate(same);
-        same
+    /// Decides what depends on how many tokens are read and written in all. Keys of another decision are forgotten.
+    fn prepare(&mut self, tokens: usize) {
+        let before = self.model.arithmetic();
+        self.model.for_tokens(tokens);
+        if self.model.arithmetic() != before {
+            self.forget();
+        }
     }
 
-    /// Reads tokens in passes; the last one leaves its logits.
+    /// Forgets all tokens.
+    fn forget(&mut self) {
+        self.tokens.clear();
+        self.read = 0;
+    }
+
+    /// How many tokens of a prompt's beginning the cache holds as reading them would leave them.
+    fn reuse(&self, prompt: &[u32]) -> usize {
+        let known = self.tokens[..self.read].iter().zip(prompt);
+        known.take_while(|(a, b)| a == b).count()
+    }
+
+    /// Takes the cache to hold these tokens, read, and nothing else.
+    fn hold(&mut self, tokens: &[u32]) {
+        self.tokens.clear();
+        self.tokens.extend_from_slice(tokens);
+        self.read = tokens.len();
+    }
+
+    /// Reads tokens in passes of about the same length; the last one leaves its logits. How long they are changes no
+    /// bit: what a token leaves depends on itself and those before it.
     fn read(&mut self, tokens: &[u32], go_on: &mut dyn FnMut() -> Flow) -> Result<Flow> {
-        let chunk = self.plan.chunk.min(self.plan.context);
+        let passes = tokens.len().div_ceil(self.plan.states.max(1)).max(1);
         let mut rest = tokens;
-        while !rest.is_empty() {
-            let (part, after) = rest.split_at(chunk.min(rest.len()));
-            if self.pass(part, after.is_empty(), go_on)?.is_break() {
+        for left in (1..=passes).rev() {
+            let (part, after) = rest.split_at(rest.len().div_ceil(left));
+            if self.pass(part, after.is_empty(), Rounding::AsMany, go_on)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
             self.tokens.extend_from_slice(part);
+            self.read = self.tokens.len();
             rest = after;
         }
         Ok(ControlFlow::Continue(()))
     }
 
-    /// One pass through the layers. Tokens of a pass that is stopped were not read.
+    /// Puts a token behind the others, as a model does that writes.
+    fn write(&mut self, token: u32) -> Result<Flow> {
+        let mut go_on = || ControlFlow::Continue(());
+        let flow = self.pass(&[token], true, Rounding::ByCount, &mut go_on)?;
+        if flow.is_continue() {
+            self.tokens.push(token);
+        }
+        Ok(flow)
+    }
+
+    /// One pass through the layers, each of which takes all tokens, some at a time: whatever is not in memory is read
+    /// once. Tokens of a pass that is stopped were not read.
     fn pass(
         &mut self,
         tokens: &[u32],
         wants_logits: bool,
+        rounding: Rounding,
         go_on: &mut dyn FnMut() -> Flow,
     ) -> Result<Flow> {
         let Engine { model, stream, cache, scratch, pool, .. } = self;
         let (first, width) = (self.tokens.len(), model.config().hidden_size);
         let hidden = &mut self.hidden[..tokens.len() * width];
         model.embed(tokens, hidden)?;
-        model.turn(first, tokens.len(), scratch);
+        let parts = tokens.len().div_ceil(self.plan.chunk).max(1);
+        let step = tokens.len().div_ceil(parts).max(1);
+        if parts == 1 {
+            model.turn(first, tokens.len(), scratch);
+        }
         let layers = model.layers().len();
         // A part of a prompt that needs no logits is followed by the first layer, not by the output matrix.
         let end = layers + if wants_logits { self.output.len() } else { 0 };
@@ -218,11 +300,17 @@ impl Engine {
             let view = stream.layer_before(layer, end)?;
             let weights: Vec<&[u8]> =
                 (0..model.layers()[layer].len()).map(|it| view.tensor(it)).collect();
-            pool.run(|| model.layer(layer, &weights, first, hidden, cache, scratch));
-            if go_on().is_break() {
-                // Whatever is asked next begins with the first layer.
-                stream.prefetch(0);
-                return Ok(ControlFlow::Break(()));
+            for (number, hidden) in hidden.chunks_mut(step * width).enumerate() {
+                let first = first + number * step;
+                if parts > 1 {
+                    model.turn(first, hidden.len() / width, scratch);
+                }
+                pool.run(|| model.layer(layer, &weights, first, hidden, cache, scratch, rounding));
+                if go_on().is_break() {
+                    // Whatever is asked next begins with the first layer.
+                    stream.prefetch(0);
+                    return Ok(ControlFlow::Break(()));
+                }
             }
         }
         if wants_logits {
@@ -241,19 +329,37 @@ impl Engine {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// The logits of every token of `tokens`, read one by one or as a whole, from an empty cache.
+    /// The logits after every `chunk` tokens of `tokens` from an empty cache: read so many at a time, or one by one as a
+    /// model writes them.
     ///
     /// # Errors
     /// When layers can not be read.
-    #[doc(hidden)]
     pub(crate) fn logits_of(&mut self, tokens: &[u32], chunk: usize) -> Result<Vec<Vec<f32>>> {
-        self.tokens.clear();
+        self.forget();
+        self.prepare(tokens.len());
         let mut all = Vec::new();
         for part in tokens.chunks(chunk.max(1)) {
-            let _ = self.read(part, &mut || ControlFlow::Continue(()))?;
+            let _ = match part {
+                [token] if chunk <= 1 => self.write(*token)?,
+                _ => self.read(part, &mut || ControlFlow::Continue(()))?,
+            };
             all.push(self.logits.clone());
         }
         Ok(all)
+    }
+
+    /// The logits after a prompt, of which what is in memory and on disk is taken from there.
+    ///
+    /// # Errors
+    /// When layers can not be read.
+    pub(crate) fn logits_after(&mut self, prompt: &Segments) -> Result<(Vec<f32>, GenerationStats)> {
+        let mut sampler = Sampler::new(super::Sampling::default());
+        let mut logits = Vec::new();
+        let keep = &mut |it: &[f32]| logits.extend_from_slice(it);
+        let mut take = |_: &[u8]| ControlFlow::Continue(());
+        let (stats, _) =
+            self.generate_seen(prompt, 1, &mut sampler, Ends::Ignored, &mut take, Some(keep))?;
+        Ok((logits, stats))
     }
 }
 

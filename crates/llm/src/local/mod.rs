@@ -5,8 +5,11 @@
 //! bytes, so memory decides how long an answer takes and never what it says.
 
 mod engine;
+mod numbers;
 mod plan;
 mod sample;
+mod segments;
+mod stored;
 mod template;
 
 use std::{
@@ -14,25 +17,34 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Instant,
 };
 
+use riddle_cache::Store;
 use riddle_offload::{Locking, StreamOptions};
 use riddle_types::{
-    Generation, GenerationRequest, GenerationStats, Generator, Message, Notice, StageError,
+    Generation, GenerationRequest, GenerationStats, Generator, Message, Notice, PassageOrder,
+    StageError,
 };
 
 pub use sample::Sampling;
 
 use self::{
     engine::{End, Ends, Engine},
+    numbers::Numbers,
     sample::Sampler,
-    template::{ChatTemplate, Part},
+    segments::Segments,
+    stored::Stored,
+    template::{ChatTemplate, Part, Turn},
 };
-use crate::{Error, Prompt, Result, prompt::notices, stream::Thoughts};
+use crate::{
+    Error, Prompt, Result,
+    prompt::{Placed, notices, outer_first},
+    stream::Thoughts,
+};
 
 /// What takes an answer as it comes.
 type Sink<'a> = dyn FnMut(&str) -> ControlFlow<()> + 'a;
@@ -73,6 +85,8 @@ pub struct Local {
     path: PathBuf,
     options: LocalOptions,
     open: Mutex<Option<Open>>,
+    /// Where prefixes of prompts are kept between questions.
+    stored: Option<Stored>,
     /// Bytes of weights in memory, for those who ask while an answer is written.
     resident: AtomicU64,
 }
@@ -116,7 +130,24 @@ impl Local {
             path: path.to_path_buf(),
             options,
             open: Mutex::new(Some(open)),
+            stored: None,
         })
+    }
+
+    /// Takes beginnings of prompts that were read before from `store`, and keeps new ones there. What it answers stays
+    /// the same, bit for bit. A store that can not be used costs time alone.
+    #[must_use]
+    pub fn with_store(mut self, store: Arc<Store>) -> Local {
+        let label = self.name.clone();
+        match Stored::of(store, &self.path, label.strip_prefix("local:").unwrap_or(&label)) {
+            Ok(stored) => self.stored = Some(stored),
+            Err(error) => tracing::warn!("{}: {error}", self.path.display()),
+        }
+        let open = self.open.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = open {
+            open.engine.stored.clone_from(&self.stored);
+        }
+        self
     }
 
     /// Bytes of weights in memory.
@@ -131,13 +162,16 @@ impl Local {
     /// again by the next question.
     pub fn answer(&self, request: &GenerationRequest, sink: &mut Sink<'_>) -> Result<Generation> {
         self.with_open(|open| {
-            let (prompt, tokens) = open.fit(request)?;
+            let (prompt, segments) = open.fit(request)?;
+            let placed = prompt.placed.iter().map(|it| it.number).collect();
+            let numbers = Numbers::new(placed, prompt.left_out.clone());
             let generation = Generation {
                 prompt: Some(prompt.to_text()),
                 notices: notices(&prompt),
                 ..Generation::default()
             };
-            open.write(generation, &tokens, request.max_tokens, self.options.sampling, sink)
+            let asked = Asked { prompt: &segments, numbers, most: request.max_tokens };
+            open.write(generation, asked, self.options.sampling, sink)
         })
     }
 
@@ -152,12 +186,15 @@ impl Local {
         sink: &mut Sink<'_>,
     ) -> Result<Generation> {
         self.with_open(|open| {
-            let tokens = open.tokens(messages)?;
-            let room = open.engine.context().saturating_sub(max_tokens);
-            if tokens.len() > room {
-                return Err(Error::TooLong { tokens: tokens.len(), room });
+            let turns: Vec<Turn> = messages.iter().map(Turn::of).collect();
+            let prompt = open.segments(&turns, &[])?;
+            let (tokens, room) =
+                (prompt.tokens.len(), open.engine.context().saturating_sub(max_tokens));
+            if tokens > room {
+                return Err(Error::TooLong { tokens, room });
             }
-            open.write(Generation::default(), &tokens, max_tokens, self.options.sampling, sink)
+            let asked = Asked { prompt: &prompt, numbers: Numbers::default(), most: max_tokens };
+            open.write(Generation::default(), asked, self.options.sampling, sink)
         })
     }
 
@@ -170,6 +207,47 @@ impl Local {
         self.with_engine(|engine| engine.logits_of(tokens, chunk))
     }
 
+    /// The logits `[vocabulary]` after a prompt of these segments, the last of which is the question: what is in memory
+    /// or stored of it is taken from there, as for an answer.
+    ///
+    /// # Errors
+    /// When layers can not be read.
+    pub fn logits_after(&self, segments: &[&[u32]]) -> Result<(Vec<f32>, GenerationStats)> {
+        let prompt = prompt_of(segments);
+        self.with_engine(|engine| engine.logits_after(&prompt))
+    }
+
+    /// Reads a prompt of these segments, the last of which is the question, and writes `tokens` after it, whatever they
+    /// are: for measurements. Gives their bytes, too.
+    ///
+    /// # Errors
+    /// When layers can not be read.
+    pub fn measure_segments(
+        &self,
+        segments: &[&[u32]],
+        tokens: usize,
+    ) -> Result<(GenerationStats, Vec<u8>)> {
+        let (prompt, sampling) = (prompt_of(segments), self.options.sampling);
+        let mut written = Vec::new();
+        let mut take = |bytes: &[u8]| {
+            written.extend_from_slice(bytes);
+            ControlFlow::Continue(())
+        };
+        let stats = self.with_engine(|engine| {
+            let mut sampler = Sampler::new(sampling);
+            Ok(engine.generate(&prompt, tokens, &mut sampler, Ends::Ignored, &mut take)?.0)
+        })?;
+        Ok((stats, written))
+    }
+
+    /// Ids that a prompt may be made of: below this number.
+    ///
+    /// # Errors
+    /// When the model has to be opened again and can not be.
+    pub fn vocabulary(&self) -> Result<u32> {
+        self.with_engine(|engine| Ok(u32::try_from(engine.model.config().vocab_size).unwrap_or(1)))
+    }
+
     /// Reads a prompt of `prompt` tokens and writes `tokens` after it, whatever they are: for measurements.
     ///
     /// # Errors
@@ -179,7 +257,8 @@ impl Local {
         self.with_engine(|engine| {
             // Any tokens but a single one: products take no short cuts, and neither do caches of the processor.
             let vocabulary = engine.model.config().vocab_size.max(1);
-            let prompt: Vec<u32> = (0..prompt).map(|it| (it * 7919 % vocabulary) as u32).collect();
+            let prompt = (0..prompt).map(|it| (it * 7919 % vocabulary) as u32).collect();
+            let prompt = Segments::new(prompt, &[], &[]);
             let mut sampler = Sampler::new(sampling);
             let mut go_on = |_: &[u8]| ControlFlow::Continue(());
             let (stats, _) =
@@ -200,7 +279,8 @@ impl Local {
             Some(open) => open,
             None => {
                 let mut go_on = || ControlFlow::Continue(());
-                let open = Open::new(&self.path, &self.options, &mut go_on)?;
+                let mut open = Open::new(&self.path, &self.options, &mut go_on)?;
+                open.engine.stored.clone_from(&self.stored);
                 self.resident.store(open.engine.resident_bytes(), Ordering::Relaxed);
                 open
             }
@@ -252,6 +332,24 @@ impl Generator for Local {
     }
 }
 
+/// What is to be written, and after what.
+struct Asked<'a> {
+    prompt: &'a Segments,
+    numbers: Numbers,
+    most: usize,
+}
+
+/// A prompt of these segments, made of nothing.
+fn prompt_of(segments: &[&[u32]]) -> Segments {
+    let mut borders = Vec::new();
+    let mut end = 0;
+    for segment in segments.iter().take(segments.len().saturating_sub(1)) {
+        end += segment.len();
+        borders.push(end);
+    }
+    Segments::new(segments.concat(), &borders, &[])
+}
+
 impl Open {
     fn new(
         path: &Path,
@@ -273,8 +371,7 @@ impl Open {
     fn write(
         &mut self,
         mut generation: Generation,
-        prompt: &[u32],
-        most: usize,
+        Asked { prompt, mut numbers, most }: Asked<'_>,
         sampling: Sampling,
         sink: &mut Sink<'_>,
     ) -> Result<Generation> {
@@ -288,7 +385,7 @@ impl Open {
             &mut Sampler::new(sampling),
             Ends::Heard,
             &mut |bytes| {
-                let piece = writer.push(bytes);
+                let piece = numbers.push(&writer.push(bytes));
                 if !piece.is_empty() {
                     first.get_or_insert_with(|| started.elapsed().as_secs_f64() * 1e3);
                     text.push_str(&piece);
@@ -296,7 +393,7 @@ impl Open {
                 sink(&piece)
             },
         )?;
-        let rest = writer.end();
+        let rest = numbers.push(&writer.end()) + &numbers.end();
         if !rest.is_empty() && end != End::Stopped {
             text.push_str(&rest);
             let _ = sink(&rest);
@@ -312,42 +409,120 @@ impl Open {
     }
 
     /// The prompt with as many passages as fit, and its tokens.
-    fn fit(&self, request: &GenerationRequest) -> Result<(Prompt, Vec<u32>)> {
+    fn fit(&self, request: &GenerationRequest) -> Result<(Prompt, Segments)> {
         let context = self.engine.context();
         let room = context.saturating_sub(request.max_tokens.min(context / 2));
         // Characters are counted as tokens more cautiously than most texts need.
         let mut assumed = context.saturating_mul(2);
         loop {
-            let prompt = Prompt::of(request, assumed);
-            let tokens = self.tokens(&prompt.messages)?;
-            if tokens.len() <= room {
-                return Ok((prompt, tokens));
+            let mut arrange = |placed| self.arrange(placed, request.order);
+            let prompt = Prompt::in_places(request, assumed, &mut arrange);
+            let (rules, pieces) = prompt.pieces();
+            let chunks: Vec<_> = prompt.placed.iter().map(|it| it.chunk).collect();
+            let segments = self.segments(&[Turn::rules(rules), Turn::person(pieces)], &chunks)?;
+            let tokens = segments.tokens.len();
+            if tokens <= room {
+                return Ok((prompt, segments));
             }
             let is_empty = prompt.left_out.len() == request.passages.len();
             if is_empty || assumed == 0 {
-                return Err(Error::TooLong { tokens: tokens.len(), room });
+                return Err(Error::TooLong { tokens, room });
             }
-            let over = tokens.len() - room;
+            let over = tokens - room;
             assumed = assumed.saturating_sub(over.max(assumed / 64 + 1));
         }
     }
 
-    /// The tokens of messages. Control tokens in a passage are plain text.
-    fn tokens(&self, messages: &[Message]) -> Result<Vec<u32>> {
+    /// The tokens of messages, cut before each piece, the second of which is made of the first one of `chunks`. Every
+    /// piece is tokenized by itself, so that its tokens do not depend on its neighbors. Control tokens in it are plain
+    /// text.
+    fn segments(
+        &self,
+        turns: &[Turn],
+        chunks: &[Option<riddle_types::ChunkId>],
+    ) -> Result<Segments> {
         let tokenizer = &self.engine.tokenizer;
-        let mut tokens = Vec::new();
-        for part in self.template.render(messages)? {
+        let (mut tokens, mut borders) = (Vec::new(), Vec::new());
+        let mut goes_on = false;
+        for part in self.template.render(turns)? {
+            if matches!(part, Part::Piece(_)) {
+                borders.push(tokens.len());
+            }
             match part {
-                Part::Template(text) => tokens.extend(tokenizer.encode(&text, true)),
-                Part::Text(text) => tokens.extend(tokenizer.encode(&text, false)),
+                Part::Template(text) => {
+                    tokens.extend(tokenizer.encode(&text, true));
+                    goes_on = false;
+                }
+                Part::Text(text) | Part::Piece(text) => {
+                    let own = if goes_on {
+                        tokenizer.encode_on(&text)
+                    } else {
+                        tokenizer.encode(&text, false)
+                    };
+                    tokens.extend(own);
+                    goes_on = true;
+                }
             }
         }
         if let Some(bos) = tokenizer.bos().filter(|_| tokenizer.adds_bos())
             && tokens.first() != Some(&bos)
         {
             tokens.insert(0, bos);
+            borders.iter_mut().for_each(|it| *it += 1);
         }
-        Ok(tokens)
+        Ok(Segments::new(tokens, &borders, chunks))
+    }
+
+    /// Puts passages, best first, into the order in which they are read.
+    fn arrange(&self, mut placed: Vec<Placed>, order: PassageOrder) -> Vec<Placed> {
+        match order {
+            PassageOrder::Ranked => outer_first(placed),
+            PassageOrder::Document => {
+                placed.sort_by_key(|it| it.chunk);
+                placed
+            }
+            PassageOrder::Stored => {
+                let mut first = self.longest_stored(&placed);
+                let is_first = |it: &Placed| first.iter().any(|first| first.number == it.number);
+                let rest = placed.into_iter().filter(|it| !is_first(it)).collect();
+                let rest = outer_first(rest);
+                first.extend(rest);
+                first
+            }
+        }
+    }
+
+    /// Those of the passages that begin the longest prompt that is stored; of several, the one with the better ones
+    /// first.
+    fn longest_stored(&self, placed: &[Placed]) -> Vec<Placed> {
+        let Some(stored) = &self.engine.stored else { return Vec::new() };
+        let mut longest: Vec<Placed> = Vec::new();
+        let mut waiting = vec![Vec::new()];
+        while let Some(path) = waiting.pop() {
+            if path.len() > longest.len() {
+                longest = path.iter().map(|it: &&Placed| (*it).clone()).collect();
+            }
+            // Popped from the end: the best one is looked at first.
+            for next in placed.iter().rev().filter(|it| !path.contains(it)) {
+                let path: Vec<&Placed> = path.iter().copied().chain([next]).collect();
+                if self.is_stored(stored, &path) {
+                    waiting.push(path);
+                }
+            }
+        }
+        longest
+    }
+
+    /// Whether a prompt that begins with these passages is stored up to the last of them.
+    fn is_stored(&self, stored: &Stored, path: &[&Placed]) -> bool {
+        let mut pieces: Vec<String> =
+            path.iter().zip(1..).map(|(it, place)| it.shown(place)).collect();
+        pieces.push("?".to_owned());
+        let turns = [Turn::rules(Prompt::rules()), Turn::person(pieces)];
+        self.segments(&turns, &[]).is_ok_and(|it| {
+            let tokens = it.path();
+            stored.depth(&self.engine.model, &tokens) == tokens.len()
+        })
     }
 }
 

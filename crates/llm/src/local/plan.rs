@@ -32,8 +32,10 @@ const PIECE_STEP: usize = 32;
 pub(super) struct Plan {
     /// Tokens read and written together.
     pub(super) context: usize,
-    /// Tokens of a pass.
+    /// Tokens that a layer takes at a time.
     pub(super) chunk: usize,
+    /// Tokens of a pass: what is not in memory is read once for so many.
+    pub(super) states: usize,
     /// Layers that are read ahead.
     pub(super) window: usize,
     /// Which tensors stay.
@@ -113,7 +115,8 @@ pub(super) fn plan(model: &LanguageModel, layout: &Layout, options: &LocalOption
     };
     let Some(budget) = options.memory_budget else {
         let preservation = preserve(&layout.layers, u64::MAX, window, options.locking)?;
-        return Ok(Plan { context, chunk: CHUNKS[0], window, preservation });
+        let chunk = CHUNKS[0].min(context);
+        return Ok(Plan { context, chunk, states: chunk, window, preservation });
     };
     let room = budget.saturating_sub(held_bytes() + UNSEEN_BYTES);
     // Unless asked for, a context takes no more than a quarter of what there is.
@@ -130,14 +133,31 @@ pub(super) fn plan(model: &LanguageModel, layout: &Layout, options: &LocalOption
         .into_iter()
         .find(|it| size(context, *it) - model.kv_bytes(context) <= room / 8)
         .unwrap_or(smallest);
+    // A model that is read while it runs is read once for as many tokens as have a sixteenth of the memory for their
+    // states.
+    let state = (model.config().hidden_size * size_of::<f32>()) as u64;
+    let most_states = (room / 16 / state.max(1)) as usize;
     let mut tries = vec![(chunk, window)];
     tries.extend((1..window).rev().map(|window| (chunk, window)));
     tries.extend((1..=window).rev().map(|window| (smallest, window)));
     let mut last = None;
     for (chunk, window) in tries {
+        let chunk = chunk.min(context);
         let weights = room.saturating_sub(size(context, chunk));
         match preserve(&layout.layers, weights, window, options.locking) {
-            Ok(preservation) => return Ok(Plan { context, chunk, window, preservation }),
+            Ok(preservation) if preservation.streamed_total() == 0 => {
+                return Ok(Plan { context, chunk, states: chunk, window, preservation });
+            }
+            Ok(preservation) => {
+                let states = most_states.clamp(chunk, context);
+                let more = (states - chunk) as u64 * state;
+                let weights = weights.saturating_sub(more);
+                let plan = match preserve(&layout.layers, weights, window, options.locking) {
+                    Ok(preservation) => Plan { context, chunk, states, window, preservation },
+                    Err(_) => Plan { context, chunk, states: chunk, window, preservation },
+                };
+                return Ok(plan);
+            }
             Err(error) => last = Some((error, chunk)),
         }
     }

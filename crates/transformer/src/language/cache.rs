@@ -35,29 +35,29 @@ impl KvCache {
         (&self.keys[layer], &self.values[layer])
     }
 
-    /// Keys and values of some tokens of a layer, as bits of half precision.
+    /// Keys and values of some tokens as bits of half precision, `[tokens, kv_width]` each: keys of the first layer,
+    /// its values, keys of the second one, and so on.
     ///
     /// # Panics
-    /// When there is no such layer or there are fewer places: the caller's bug.
-    pub fn rows(&self, layer: usize, tokens: Range<usize>) -> [&[u16]; 2] {
+    /// When there are fewer places: the caller's bug.
+    pub fn rows(&self, tokens: Range<usize>) -> Vec<&[u16]> {
         let width = self.shape.kv_width();
         let places = tokens.start * width..tokens.end * width;
-        [&self.keys[layer][places.clone()], &self.values[layer][places]]
+        let layers = self.keys.iter().zip(&self.values);
+        layers.flat_map(|(keys, values)| [&keys[places.clone()], &values[places.clone()]]).collect()
     }
 
-    /// As [`rows`](Self::rows), to be filled with what it gave for the same tokens after the same tokens.
+    /// As [`rows`](Self::rows), to be filled with what that gave for the same tokens after the same tokens.
     ///
     /// # Panics
     /// As there.
-    pub fn rows_mut(&mut self, layer: usize, tokens: Range<usize>) -> [&mut [u16]; 2] {
+    pub fn rows_mut(&mut self, tokens: Range<usize>) -> Vec<&mut [u16]> {
         let width = self.shape.kv_width();
         let places = tokens.start * width..tokens.end * width;
-        [&mut self.keys[layer][places.clone()], &mut self.values[layer][places]]
-    }
-
-    /// Layers.
-    pub fn layers(&self) -> usize {
-        self.keys.len()
+        let layers = self.keys.iter_mut().zip(&mut self.values);
+        layers
+            .flat_map(|(keys, values)| [&mut keys[places.clone()], &mut values[places.clone()]])
+            .collect()
     }
 
     /// Takes keys and values of the tokens from `first` on out of rows `[tokens, qkv_width]`.
