@@ -96,6 +96,10 @@ impl Store {
     /// # Errors
     /// When the folder can not be read.
     pub fn visit(&self) -> Result<Visit<'_>> {
+        if self.limit().bytes > 0 {
+            // A purge must find where to leave its mark. Who can not make the folder is told when something is saved.
+            let _ = make_private(&self.dir);
+        }
         let purges = self.purges();
         let mut tree = self.tree();
         tree.refresh(&self.dir)?;
@@ -212,13 +216,28 @@ impl Store {
         &self.dir
     }
 
-    pub(crate) fn limit(&self) -> Limit {
+    /// The limit that it was given.
+    pub fn limit(&self) -> Limit {
         *self.limit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn tree(&self) -> MutexGuard<'_, Tree> {
         self.tree.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Makes a folder that only its owner may look into.
+pub(crate) fn make_private(dir: &Path) -> std::io::Result<()> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    fs::create_dir_all(dir)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o700))?;
+    }
+    Ok(())
 }
 
 fn key_of(folder: &Path) -> Option<Key> {

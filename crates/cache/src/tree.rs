@@ -22,9 +22,6 @@ pub(crate) const NEW: &str = ".new-";
 /// Where it stands how often nodes were used. It may be lost.
 const USES: &str = "uses";
 
-/// Prompts for which a new node is kept while there are others: what was just written has not had its chance yet.
-const GRACE: u64 = 8;
-
 /// After so long nobody goes on writing a file.
 const ABANDONED: Duration = Duration::from_secs(600);
 
@@ -172,22 +169,17 @@ impl Tree {
         true
     }
 
-    /// Who goes next: of those that nobody is behind, the one that is ranked lowest; a new one only when there are no
-    /// others.
+    /// Who goes next: of those that nobody is behind, the one that is ranked lowest, of equals the oldest. A new one is
+    /// ranked above the last that went, so it has its chance: those that were used often and are not any more go
+    /// before it in time.
     fn next(&self, kept: &HashSet<Key>) -> Option<Key> {
         let parents: HashSet<Key> = self.nodes.values().map(|it| it.parent).collect();
         let can_go = |key: &&Key| !parents.contains(*key) && !kept.contains(*key);
         let rank = |key: &&Key| {
             let node = &self.nodes[*key];
-            let is_new = self.clock.saturating_sub(node.born) < GRACE && self.counts_new(node);
-            (is_new, node.rank, node.born, **key)
+            (node.rank, node.born, **key)
         };
         self.nodes.keys().filter(can_go).min_by_key(rank).copied()
-    }
-
-    /// Whether a node has had no chance yet.
-    fn counts_new(&self, node: &Entry) -> bool {
-        node.uses <= 1
     }
 
     /// Deletes a node.

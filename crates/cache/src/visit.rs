@@ -11,7 +11,7 @@ use crate::{
     error::{Error, Result},
     key::Key,
     node::{self, Header},
-    store::{LABEL, Store},
+    store::{LABEL, Store, make_private},
     tree::{NEW, Tree, remove},
 };
 
@@ -165,16 +165,8 @@ fn write(dir: &Path, path: &Path, label: &str, header: &Header, parts: &[&[u8]])
     /// Tells files apart that one process writes at a time.
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let folder = path.parent().unwrap_or(dir);
-    if !folder.is_dir() {
-        fs::create_dir_all(folder).map_err(Error::io(folder))?;
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt as _;
-            for own in [dir, folder] {
-                let mode = fs::Permissions::from_mode(0o700);
-                fs::set_permissions(own, mode).map_err(Error::io(own))?;
-            }
-        }
+    for own in [dir, folder] {
+        make_private(own).map_err(Error::io(own))?;
     }
     let name = folder.join(LABEL);
     if !fs::read_to_string(&name).is_ok_and(|it| it == label) {

@@ -1,6 +1,7 @@
 //! The command line's words. What they mean is said here once, for the help and for the reader.
 
 mod bench;
+mod cache;
 mod claims;
 mod compress;
 mod doors;
@@ -29,6 +30,7 @@ pub(crate) use self::{
         BENCH_WORKER, BenchArgs, BenchCommand, BenchModelArgs, BenchPrepareArgs,
         BenchPrepareLanguageArgs, BenchReplayArgs, BenchRerankArgs,
     },
+    cache::{CacheArgs, CacheCommand},
     claims::{ClaimsArgs, EvalCommand},
     compress::CompressArgs,
     doors::{McpArgs, McpCommand, ServeArgs},
@@ -36,7 +38,7 @@ pub(crate) use self::{
         AskArgs, FoldersArgs, FoldersCommand, KeyArgs, KeyCommand, LlmArgs, LlmCommand,
         key_of_environment,
     },
-    generate::BenchGenerateArgs,
+    generate::{BenchGenerateArgs, BenchPrefixArgs},
     local::LocalArgs,
     rerank::RerankArgs,
     suite::SuiteArgs,
@@ -94,6 +96,8 @@ pub(crate) enum Command {
     Folders(FoldersArgs),
     /// Keep or forget the key of an endpoint that writes answers
     Llm(LlmArgs),
+    /// Show, limit or delete what models in this process have read and kept
+    Cache(CacheArgs),
     /// Rerank documents with the engine alone
     Rerank(RerankArgs),
     /// Fetch, import, check and choose models

@@ -3,7 +3,9 @@
 pub(crate) mod ask;
 pub(crate) mod bench;
 pub(crate) mod bench_generate;
+pub(crate) mod bench_prefix;
 pub(crate) mod bench_worker;
+pub(crate) mod cache;
 pub(crate) mod calibrate;
 pub(crate) mod completions;
 pub(crate) mod compress;

@@ -26,4 +26,5 @@ pub use keys::{forget_key, given_key, has_key, keep_key, key};
 pub use local::{Local, LocalOptions, Measured, Sampling};
 pub use prompt::{NO_ANSWER, Prompt};
 pub use remote::Remote;
+pub use riddle_cache::Store;
 pub use riddle_offload::{Locking, StreamOptions};

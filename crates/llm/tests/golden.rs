@@ -56,7 +56,7 @@ fn write(dir: &Path, model: &str, format: &str) -> PathBuf {
 }
 
 fn open(path: &Path, options: LocalOptions) -> Local {
-    let options = LocalOptions { context_tokens: Some(64), threads: 2, ..options };
+    let options = LocalOptions { context_tokens: Some(640), threads: 2, ..options };
     Local::open(path, "golden", options).expect("a model")
 }
 
@@ -106,21 +106,29 @@ fn logits_equal_those_of_llama_cpp() {
 #[test]
 fn less_memory_changes_no_bit() {
     let dir = tempfile::tempdir().expect("a directory");
-    let tokens: Vec<u32> = (0..20).map(|it| it * 13 % 500).collect();
+    // Prompts of lengths around those at which routines change: a few rows of blocks or of halves, a few tokens of
+    // attention, a block of keys, a pass.
+    let tokens: Vec<u32> = (0..530).map(|it| it * 13 % 500).collect();
+    let lengths = [1, 3, 4, 5, 12, 13, 20, 40, 255, 257, 512, 513, 530];
     for (model, format) in [("tiny-llama", "q4_k_m"), ("tiny-qwen2", "q8_0"), ("tiny-qwen3", "f16")]
     {
         let path = write(dir.path(), model, format);
         let resident = open(&path, LocalOptions::default());
-        let expected: Vec<_> =
-            [1, 7].map(|chunk| resident.logits_of(&tokens, chunk).expect("computes")).into();
-        for (locking, window, prefetch) in
-            [(Locking::Nothing, 1, true), (Locking::Nothing, 3, true), (Locking::Nothing, 2, false)]
+        // Token by token, as answers are written.
+        let written = resident.logits_of(&tokens[..20], 1).expect("computes");
+        let after = |model: &Local, length: usize| {
+            model.logits_of(&tokens[..length], length.max(2)).expect("computes").pop().expect("logits")
+        };
+        let read = lengths.map(|length| after(&resident, length));
+        for (window, prefetch, pass_tokens) in
+            [(1, true, None), (3, true, Some(32)), (2, false, Some(7)), (2, true, Some(1))]
         {
             let stream = StreamOptions { window, prefetch, ..StreamOptions::default() };
             let options = LocalOptions {
                 // What the test's process holds already, and some.
                 memory_budget: Some(1 << 30),
-                locking,
+                locking: Locking::Nothing,
+                pass_tokens,
                 stream,
                 ..LocalOptions::default()
             };
@@ -130,14 +138,12 @@ fn less_memory_changes_no_bit() {
             // Without reading ahead there is one layer, and no memory is kept for more.
             assert_eq!(stats.window_layers, if prefetch { window } else { 1 });
             assert!(bytes > 100_000, "{model}: {bytes} bytes are streamed");
-            for (chunk, expected) in [1, 7].iter().zip(&expected) {
-                let logits = streamed.logits_of(&tokens, *chunk).expect("computes");
-                let same = logits
-                    .iter()
-                    .flatten()
-                    .map(|it| it.to_bits())
-                    .eq(expected.iter().flatten().map(|it| it.to_bits()));
-                assert!(same, "{model}: a window of {window} gives other logits");
+            let bits = |it: &[f32]| -> Vec<u32> { it.iter().map(|it| it.to_bits()).collect() };
+            let again = streamed.logits_of(&tokens[..20], 1).expect("computes");
+            assert!(bits(&again.concat()) == bits(&written.concat()), "{model}: {window} layers");
+            for (length, expected) in lengths.into_iter().zip(&read) {
+                let same = bits(&after(&streamed, length)) == bits(expected);
+                assert!(same, "{model}: {length} tokens, {window} layers, {pass_tokens:?} at a time");
             }
         }
     }

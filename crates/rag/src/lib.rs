@@ -50,8 +50,16 @@ pub mod install {
     pub use riddle_grating::{STORE_FILE, StorePrecision, WeightCount};
 
     pub use crate::home::{
-        Converted, convert_model, count_weights, import_model, pull_model, verify_store,
+        Converted, convert_model, count_weights, import_model, pull_model, remove_model,
+        verify_store,
     };
+}
+
+/// What models in this process have read of prompts, kept between questions.
+pub mod prefixes {
+    pub use riddle_cache::{DEFAULT_LIMIT, Freed, Limit, RootStatus, Status, Store};
+
+    pub use crate::home::{PREFIX_BYTES_SETTING, prefixes};
 }
 
 /// What of a file is shown beside a hit, and the words in it that were asked for.

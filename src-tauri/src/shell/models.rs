@@ -226,7 +226,7 @@ impl Shell {
         {
             return Err(Failure::bad(format!("{name} is in use: choose another one first")));
         }
-        self.config.model_store()?.remove(name).map_err(Failure::from)?;
+        riddle_rag::install::remove_model(&self.config, name).map_err(Failure::from)?;
         self.models_changed();
         Ok(())
     }

@@ -9,7 +9,7 @@ use clap::{
 use riddle_bench::{NumberFormat, Preset, RandomFormat, RandomModel, Shape};
 use riddle_rag::Mode;
 
-use super::{BenchGenerateArgs, not_negative, positive, pruning_modes, rerank::size};
+use super::{BenchGenerateArgs, BenchPrefixArgs, not_negative, positive, pruning_modes, rerank::size};
 
 /// First argument of a process that measures one configuration. As with the parser, Riddle starts it itself.
 pub(crate) const BENCH_WORKER: &str = "bench-worker";
@@ -28,6 +28,8 @@ pub(crate) enum BenchCommand {
     Prepare(BenchPrepareArgs),
     /// Measure a language model in a memory budget
     Generate(BenchGenerateArgs),
+    /// Measure how soon a language model begins when it has read the passages before
+    Prefix(BenchPrefixArgs),
     /// Write a language model of random weights as a GGUF file
     PrepareLanguage(BenchPrepareLanguageArgs),
     /// Show at once what a recorded run would have saved and lost at other thresholds

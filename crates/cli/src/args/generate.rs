@@ -41,6 +41,34 @@ pub(crate) struct BenchGenerateArgs {
     pub(crate) threads: Option<usize>,
 }
 
+#[derive(Debug, Clone, Args)]
+pub(crate) struct BenchPrefixArgs {
+    /// A GGUF file: a real one, or what `riddle bench prepare-language` has written
+    #[arg(value_name = "FILE.gguf")]
+    pub(crate) model: PathBuf,
+    /// Passages of each prompt
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = positive)]
+    pub(crate) passages: usize,
+    /// Tokens of each passage
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = positive)]
+    pub(crate) passage_tokens: usize,
+    /// Tokens of the question
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = positive)]
+    pub(crate) question_tokens: usize,
+    /// Prompts of each kind
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = positive)]
+    pub(crate) runs: usize,
+    /// Memory that the process may take, as 2GiB [default: as much as the model needs]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) memory_budget: Option<u64>,
+    /// Where prefixes are kept meanwhile [default: bench in the home]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Threads that compute [default: all cores]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(crate) threads: Option<usize>,
+}
+
 /// [`Locking`] by its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LockingArg {

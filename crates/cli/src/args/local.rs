@@ -2,6 +2,7 @@
 
 use clap::Args;
 use riddle_rag::{LocalLlm, llm::Sampling};
+use riddle_types::PassageOrder;
 
 use super::rerank::size;
 
@@ -27,6 +28,13 @@ pub(crate) struct LocalArgs {
     /// Make tokens that were there already less likely; 1: no
     #[arg(long, value_name = "F", default_value_t = Sampling::default().repeat_penalty)]
     pub(crate) repeat_penalty: f32,
+    /// In which order it reads the passages: the best ones outside, as the files have them, or those first that it has
+    /// read before
+    #[arg(long, value_name = "ORDER", value_enum, default_value_t = OrderArg::Ranked)]
+    pub(crate) passage_order: OrderArg,
+    /// Read everything anew: take nothing that was read before from disk, keep nothing there
+    #[arg(long)]
+    pub(crate) read_anew: bool,
     /// The same seed chooses the same words
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
@@ -47,6 +55,29 @@ impl LocalArgs {
                 seed: self.seed,
                 ..Sampling::default()
             },
+            order: self.passage_order.into(),
+            reads_anew: self.read_anew,
+        }
+    }
+}
+
+/// [`PassageOrder`] by its names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum OrderArg {
+    /// The best first and the second-best last
+    Ranked,
+    /// As the files have them
+    Document,
+    /// Those first that were read before in this order
+    Stored,
+}
+
+impl From<OrderArg> for PassageOrder {
+    fn from(it: OrderArg) -> PassageOrder {
+        match it {
+            OrderArg::Ranked => PassageOrder::Ranked,
+            OrderArg::Document => PassageOrder::Document,
+            OrderArg::Stored => PassageOrder::Stored,
         }
     }
 }

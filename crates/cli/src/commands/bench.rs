@@ -27,6 +27,7 @@ pub(crate) fn run(args: &BenchArgs, context: &Context) -> Result<(), Failure> {
         BenchCommand::Rerank(args) => rerank(args, context),
         BenchCommand::Prepare(args) => prepared(args, context),
         BenchCommand::Generate(args) => super::bench_generate::run(args, context),
+        BenchCommand::Prefix(args) => super::bench_prefix::run(args, context),
         BenchCommand::PrepareLanguage(args) => language(args, context),
         BenchCommand::Replay(args) => super::replay::run(args, context),
     }

@@ -37,7 +37,7 @@ pub(crate) fn run(args: &ModelsArgs, context: &Context) -> Result<(), Failure> {
         }
         ModelsCommand::Import { folder, name } => import(folder, name.as_deref(), context),
         ModelsCommand::Verify { name } => verify(&store, name.as_deref(), context),
-        ModelsCommand::Remove { name } => remove(&store, name, context),
+        ModelsCommand::Remove { name } => remove(name, context),
         ModelsCommand::Use { name } => choose(&store, name, context),
         ModelsCommand::Convert { name, dtype, out } => {
             convert(name, *dtype, out.as_deref(), context)
@@ -262,8 +262,8 @@ fn convert(
     ))
 }
 
-fn remove(store: &ModelStore, name: &str, context: &Context) -> Result<(), Failure> {
-    store.remove(name)?;
+fn remove(name: &str, context: &Context) -> Result<(), Failure> {
+    riddle_rag::install::remove_model(&context.config, name)?;
     if context.json {
         return context.out.json(&json!({ "removed": name }));
     }

@@ -59,7 +59,7 @@ impl Engine {
         options: &LocalOptions,
         go_on: &mut dyn FnMut() -> Flow,
     ) -> Result<Engine> {
-        let mut model = LanguageModel::open(path)?;
+        let model = LanguageModel::open(path)?;
         let tokenizer = LanguageTokenizer::open(model.file())?;
         let layout = Layout::of(&model);
         let plan = plan(&model, &layout, options)?;
@@ -139,12 +139,17 @@ impl Engine {
             window_layers: self.plan.window,
             ..GenerationStats::default()
         };
+        let looked = Instant::now();
         let stored = self.stored.clone();
         let mut session = stored.as_ref().and_then(|it| it.begin(&self.model));
         let held = match &mut session {
             Some(session) => session.load(prompt, reused, &mut self.cache, &mut stats),
             None => reused,
         };
+        if session.is_some() {
+            stats.load_ms = milliseconds(looked.elapsed());
+            stats.saved_ms = if stats.loaded_tokens > 0 { stats.saved_ms - stats.load_ms } else { 0.0 };
+        }
         self.hold(&prompt.tokens[..held.min(tokens.saturating_sub(1))]);
         // Where a file was damaged, rows that were there are not any more.
         stats.reused_tokens = stats.reused_tokens.min(self.tokens.len());

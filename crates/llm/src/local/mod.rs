@@ -56,6 +56,8 @@ pub struct LocalOptions {
     pub memory_budget: Option<u64>,
     /// Tokens read and written together; `None`: as many as are useful and fit.
     pub context_tokens: Option<usize>,
+    /// Tokens that a layer takes at a time; `None`: as many as are useful and fit. No answer depends on it.
+    pub pass_tokens: Option<usize>,
     /// Threads that compute.
     pub threads: usize,
     /// How tokens are chosen.
@@ -71,6 +73,7 @@ impl Default for LocalOptions {
         LocalOptions {
             memory_budget: None,
             context_tokens: None,
+            pass_tokens: None,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             sampling: Sampling::default(),
             stream: StreamOptions::default(),
@@ -130,24 +133,24 @@ impl Local {
             path: path.to_path_buf(),
             options,
             open: Mutex::new(Some(open)),
-            stored: None,
+            stored: Mutex::new(None),
         })
     }
 
-    /// Takes beginnings of prompts that were read before from `store`, and keeps new ones there. What it answers stays
-    /// the same, bit for bit. A store that can not be used costs time alone.
-    #[must_use]
-    pub fn with_store(mut self, store: Arc<Store>) -> Local {
-        let label = self.name.clone();
-        match Stored::of(store, &self.path, label.strip_prefix("local:").unwrap_or(&label)) {
-            Ok(stored) => self.stored = Some(stored),
-            Err(error) => tracing::warn!("{}: {error}", self.path.display()),
+    /// Takes beginnings of prompts that were read before from `store`, and keeps new ones there; without one everything
+    /// is read. What it answers stays the same, bit for bit. A store that can not be used costs time alone.
+    pub fn use_store(&self, store: Option<Arc<Store>>) {
+        let label = self.name.strip_prefix("local:").unwrap_or(&self.name);
+        let opened = store.map(|it| Stored::of(it, &self.path, label)).transpose();
+        let stored = opened.unwrap_or_else(|error| {
+            tracing::warn!("{}: {error}", self.path.display());
+            None
+        });
+        let mut place = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        *self.stored.lock().unwrap_or_else(PoisonError::into_inner) = stored.clone();
+        if let Some(open) = place.as_mut() {
+            open.engine.stored = stored;
         }
-        let open = self.open.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(open) = open {
-            open.engine.stored.clone_from(&self.stored);
-        }
-        self
     }
 
     /// Bytes of weights in memory.
@@ -280,7 +283,8 @@ impl Local {
             None => {
                 let mut go_on = || ControlFlow::Continue(());
                 let mut open = Open::new(&self.path, &self.options, &mut go_on)?;
-                open.engine.stored.clone_from(&self.stored);
+                let stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+                open.engine.stored.clone_from(&stored);
                 self.resident.store(open.engine.resident_bytes(), Ordering::Relaxed);
                 open
             }

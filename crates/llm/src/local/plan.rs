@@ -113,9 +113,11 @@ pub(super) fn plan(model: &LanguageModel, layout: &Layout, options: &LocalOption
             LanguageScratchSize { tokens: chunk.min(context), context, threads: options.threads },
         )
     };
+    let most = options.pass_tokens.unwrap_or(CHUNKS[0]).max(1);
+    let chunks = CHUNKS.map(|it| it.min(most));
     let Some(budget) = options.memory_budget else {
         let preservation = preserve(&layout.layers, u64::MAX, window, options.locking)?;
-        let chunk = CHUNKS[0].min(context);
+        let chunk = chunks[0].min(context);
         return Ok(Plan { context, chunk, states: chunk, window, preservation });
     };
     let room = budget.saturating_sub(held_bytes() + UNSEEN_BYTES);
@@ -128,8 +130,8 @@ pub(super) fn plan(model: &LanguageModel, layout: &Layout, options: &LocalOption
         context = (context / 2).max(SHORTEST_CONTEXT);
     }
     // What passes need beside the weights takes no more than an eighth, unless nothing else is possible.
-    let smallest = CHUNKS[CHUNKS.len() - 1];
-    let chunk = CHUNKS
+    let smallest = chunks[chunks.len() - 1];
+    let chunk = chunks
         .into_iter()
         .find(|it| size(context, *it) - model.kv_bytes(context) <= room / 8)
         .unwrap_or(smallest);

@@ -6,12 +6,13 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use riddle_llm::{Local, LocalOptions};
+use riddle_catalog::Catalog;
+use riddle_llm::{Local, LocalOptions, Store};
 use riddle_types::{
-    Advice, Generation, GenerationRequest, Generator, Message, StageError, Trouble,
+    Advice, Generation, GenerationRequest, Generator, Message, PassageOrder, StageError, Trouble,
 };
 
-use super::config::Config;
+use super::{config::Config, prefixes};
 use crate::contract::{Error, LLM_LOCAL, LocalLlm, Result};
 
 /// The last model used stays open, with the settings it was opened with.
@@ -23,6 +24,8 @@ struct OpenLocal {
     path: PathBuf,
     settings: LocalLlm,
     model: Arc<Local>,
+    /// What it was given to keep prefixes in.
+    stored: Option<Arc<Store>>,
 }
 
 impl LocalSlot {
@@ -34,6 +37,7 @@ impl LocalSlot {
     pub(crate) fn open(
         &self,
         config: &Config,
+        catalog: &Catalog,
         name: &str,
         settings: LocalLlm,
     ) -> Result<Box<dyn Generator>> {
@@ -45,7 +49,10 @@ impl LocalSlot {
         };
         let name = format!("{LLM_LOCAL}{shown}");
         let (slot, threads) = (self.clone(), config.threads);
-        Ok(Box::new(Lazy { slot, path, name, shown, settings, threads }))
+        let stored = if settings.reads_anew { None } else { prefixes::for_model(config, catalog)? };
+        // The order is said with each question, and changes nothing of how the model is opened.
+        let settings = LocalLlm { order: PassageOrder::default(), ..settings };
+        Ok(Box::new(Lazy { slot, path, name, shown, settings, threads, stored }))
     }
 
     /// Lets the model go.
@@ -68,6 +75,7 @@ struct Lazy {
     shown: String,
     settings: LocalLlm,
     threads: usize,
+    stored: Option<Arc<Store>>,
 }
 
 impl Lazy {
@@ -77,13 +85,20 @@ impl Lazy {
         sink: &mut dyn FnMut(&str) -> ControlFlow<()>,
     ) -> Result<Option<Arc<Local>>, StageError> {
         let mut place = self.slot.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let limit = |it: &Option<Arc<Store>>| it.as_ref().map(|it| it.limit());
+        if let Some(open) = place.as_mut()
+            && limit(&open.stored) != limit(&self.stored)
+        {
+            open.model.use_store(self.stored.clone());
+            open.stored.clone_from(&self.stored);
+        }
         let fits = |it: &&OpenLocal| it.path == self.path && it.settings == self.settings;
         if let Some(open) = place.as_ref().filter(fits) {
             return Ok(Some(Arc::clone(&open.model)));
         }
         // Two models at once would be two budgets.
         *place = None;
-        let LocalLlm { memory_budget, context_tokens, sampling } = self.settings;
+        let LocalLlm { memory_budget, context_tokens, sampling, .. } = self.settings;
         let options = LocalOptions {
             memory_budget,
             context_tokens,
@@ -96,10 +111,12 @@ impl Lazy {
             Err(riddle_llm::Error::Stopped) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
+        model.use_store(self.stored.clone());
         *place = Some(OpenLocal {
             path: self.path.clone(),
             settings: self.settings,
             model: Arc::clone(&model),
+            stored: self.stored.clone(),
         });
         Ok(Some(model))
     }

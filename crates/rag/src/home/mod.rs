@@ -6,6 +6,7 @@ pub(crate) mod endpoints;
 pub(crate) mod indexes;
 mod install;
 pub(crate) mod local;
+pub(crate) mod prefixes;
 mod preview;
 mod records;
 pub(crate) mod settings;
@@ -15,6 +16,7 @@ pub use config::{Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES, SharedEmbedde
 pub use install::{
     Converted, convert_model, count_weights, import_model, pull_model, verify_store,
 };
+pub use prefixes::{PREFIX_BYTES_SETTING, prefixes, remove_model};
 pub use preview::{Shown, show};
 pub(crate) use records::rules;
 pub use records::{FolderStatus, IndexBytes, Passage, Records, Rule, RuleEffect};

@@ -9,7 +9,7 @@ use riddle_types::ChunkId;
 use crate::{
     contract::{Error, Result},
     home::{
-        Config,
+        Config, prefixes,
         indexes::{keyword_seq, vector_seq},
     },
     stage,
@@ -23,6 +23,10 @@ pub(crate) fn sync(config: &Config, catalog: &Catalog) -> Result<()> {
     let _stage = stage::enter("sync");
     forget_other_catalog(config, catalog)?;
     let last = catalog.last_seq()?;
+    // First: once the indexes have followed, nobody would look again.
+    if keyword_seq(config) != Some(last) {
+        prefixes::follow(config, catalog)?;
+    }
     if keyword_seq(config) != Some(last) {
         with_rebuild(&config.keyword_index(), || sync_keyword(config, catalog, last))?;
     }
@@ -46,6 +50,7 @@ fn forget_other_catalog(config: &Config, catalog: &Catalog) -> Result<()> {
         return Ok(());
     }
     delete(config)?;
+    prefixes::forget(config)?;
     std::fs::write(&mark, identity).map_err(|source| Error::Io { path: mark, source })
 }
 

@@ -23,9 +23,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("grating", &["types", "kernels", "offload", "transformer"]),
     ("embedding", &["types", "kernels", "weights", "offload", "transformer"]),
     ("models", &["types"]),
+    // Files of keys and values are read past the page cache, as weights are.
+    ("cache", &["offload"]),
     // Whom to trust on a network, and what of an address may be shown, is said once: where models are fetched.
     // A model in this process has its layers from offload and computes them with transformer, as the reranker does.
-    ("llm", &["types", "models", "kernels", "offload", "transformer"]),
+    // What it read of a prompt it keeps for the next one.
+    ("llm", &["types", "models", "kernels", "offload", "transformer", "cache"]),
     ("watch", &["types"]),
     ("ingest", &["types"]),
     ("catalog", &["types"]),
@@ -40,6 +43,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "embedding",
             "models",
             "llm",
+            // Says which chunks are gone, and how much may be kept.
+            "cache",
             "watch",
             "ingest",
             "catalog",
