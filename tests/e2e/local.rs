@@ -49,6 +49,41 @@ fn a_model_in_the_process_answers_the_same_in_any_memory() {
     assert_ne!(chosen("1"), chosen("2"));
 }
 
+#[test]
+fn what_was_read_is_kept_and_goes_with_the_file() {
+    let riddle = indexed();
+    let folder = TempDir::new().expect("a temporary folder");
+    installed(&riddle, folder.path(), "tiny-qwen3", "q8_0");
+    let kept = |riddle: &Riddle| riddle.json(&["cache", "status"])["prefixes"].clone();
+    assert_eq!(kept(&riddle)["count"], 0);
+    let first = ask(&riddle, &[]);
+    let stats = &first["generation"];
+    assert_eq!(stats["loaded_tokens"], 0);
+    let stored = stats["stored_tokens"].as_u64().expect("a count");
+    assert!(stored > 50, "{first:#}");
+    // Another process loads what this one read: all but the question.
+    let again = ask(&riddle, &[]);
+    assert_eq!(again["generation"]["loaded_tokens"].as_u64(), Some(stored));
+    assert_eq!((&again["answer"], &again["prompt"]), (&first["answer"], &first["prompt"]));
+    let anew = ask(&riddle, &["--read-anew"]);
+    assert_eq!((&anew["answer"], &anew["generation"]["loaded_tokens"]), (&first["answer"], &0.into()));
+    let ordered = ask(&riddle, &["--passage-order", "stored"]);
+    assert_eq!(ordered["generation"]["loaded_tokens"].as_u64(), Some(stored));
+    let before = kept(&riddle);
+    assert_eq!(before["tokens"].as_u64(), Some(stored));
+    assert_eq!(before["models"][0]["name"], "tiny");
+
+    // The files go, and what was read of them with the next look at the folder: the rules stay.
+    for folder in riddle.json(&["folders", "list"])["folders"].as_array().expect("folders") {
+        let path = folder["path"].as_str().expect("a path");
+        riddle.run(&["folders", "remove", path]).ok();
+    }
+    assert_eq!(kept(&riddle)["count"], 1, "{before}");
+    assert_eq!(riddle.json(&["cache", "clear"])["freed"]["prefixes"], 1);
+    riddle.run(&["cache", "limit", "0"]).ok();
+    assert_eq!(kept(&riddle)["limit_bytes"], 0);
+}
+
 /// The smallest language model of the catalog, for its words mean something.
 #[test]
 fn a_trained_model_answers_from_the_files_and_its_words_get_their_source() {

@@ -174,7 +174,12 @@ pub(crate) fn write(path: &Path, header: &Header, parts: &[&[u8]]) -> std::io::R
 
 /// Reads a node's bytes into `parts`, past the page cache where the system can. What is in `parts` after an error means
 /// nothing.
-pub(crate) fn load(path: &Path, tokens: &[u32], parts: &mut [&mut [u8]]) -> Result<Header> {
+pub(crate) fn load(
+    path: &Path,
+    tokens: &[u32],
+    parts: &mut [&mut [u8]],
+    reader: &mut PageReader,
+) -> Result<Header> {
     let header = Header::read(path)?;
     let broken = |why| Error::Broken { path: path.to_path_buf(), why };
     let wanted: usize = parts.iter().map(|it| it.len()).sum();
@@ -184,13 +189,12 @@ pub(crate) fn load(path: &Path, tokens: &[u32], parts: &mut [&mut [u8]]) -> Resu
     if header.payload != wanted as u64 {
         return Err(broken("its bytes are of another shape"));
     }
-    let mut reader = PageReader::open(path).map_err(Error::io(path))?;
     let start = Header::length(header.tokens.len(), header.chunks.len()) as u64;
     let mut hash = blake3::Hasher::new();
     let mut parts = parts.iter_mut();
     let mut room: &mut [u8] = &mut [];
     reader
-        .read(start, wanted, &mut |mut bytes| {
+        .read(path, start, wanted, &mut |mut bytes| {
             hash.update(bytes);
             while !bytes.is_empty() {
                 if room.is_empty() {

@@ -13,7 +13,6 @@ use crate::{
     key::Key,
     limit::Limit,
     tree::{Tree, entries},
-    visit::Visit,
 };
 
 /// Grows by a byte with every purge: whoever began before one saves nothing after it.
@@ -89,22 +88,6 @@ impl Store {
             nodes: before.nodes - tree.nodes.len() as u64,
             bytes: before.bytes - tree.bytes(),
         })
-    }
-
-    /// A prompt begins.
-    ///
-    /// # Errors
-    /// When the folder can not be read.
-    pub fn visit(&self) -> Result<Visit<'_>> {
-        if self.limit().bytes > 0 {
-            // A purge must find where to leave its mark. Who can not make the folder is told when something is saved.
-            let _ = make_private(&self.dir);
-        }
-        let purges = self.purges();
-        let mut tree = self.tree();
-        tree.refresh(&self.dir)?;
-        tree.tick();
-        Ok(Visit::new(self, purges))
     }
 
     /// Deletes all that was made of these chunks, and all behind it: keys and values hold what stands before them. A

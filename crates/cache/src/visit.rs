@@ -7,6 +7,8 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
+use riddle_offload::PageReader;
+
 use crate::{
     error::{Error, Result},
     key::Key,
@@ -22,6 +24,8 @@ pub struct Visit<'a> {
     /// Purges before it began.
     purges: u64,
     kept: HashSet<Key>,
+    /// What files are read through, from the first one on.
+    reader: Option<PageReader>,
 }
 
 /// What became of what was to be saved.
@@ -37,11 +41,26 @@ pub enum Saved {
     Purged,
 }
 
-impl<'a> Visit<'a> {
-    pub(crate) fn new(store: &'a Store, purges: u64) -> Visit<'a> {
-        Visit { store, purges, kept: HashSet::new() }
+impl Store {
+    /// A prompt begins.
+    ///
+    /// # Errors
+    /// When the folder can not be read.
+    pub fn visit(&self) -> Result<Visit<'_>> {
+        if self.limit().bytes > 0 {
+            // A purge must find where to leave its mark. Who can not make the folder is told when something is saved.
+            let _ = make_private(self.dir());
+        }
+        let purges = self.purges();
+        let mut tree = self.tree();
+        tree.refresh(self.dir())?;
+        tree.tick();
+        drop(tree);
+        Ok(Visit { store: self, purges, kept: HashSet::new(), reader: None })
     }
+}
 
+impl Visit<'_> {
     /// How many segments of `path`, the first of them behind `root`, are there.
     pub fn depth(&self, root: Key, path: &[&[u32]]) -> usize {
         let tree = self.store.tree();
@@ -73,7 +92,8 @@ impl<'a> Visit<'a> {
             why: "it is not there any more",
         })?;
         let path = Tree::path(dir, root, key);
-        let loaded = node::load(&path, tokens, parts).and_then(|header| {
+        let reader = self.reader.get_or_insert_default();
+        let loaded = node::load(&path, tokens, parts, reader).and_then(|header| {
             let is_it = header.key == key && header.root == root && header.parent == parent;
             let other = Error::Broken { path: path.clone(), why: "it belongs elsewhere" };
             if is_it { Ok(header) } else { Err(other) }

@@ -9,42 +9,40 @@ use crate::{buffer::AlignedBuffer, file::PageFile};
 /// Bytes of a piece: a huge page, into which a read is one request.
 const PIECE: usize = 2 << 20;
 
-/// A file that is read in pieces.
-pub struct PageReader {
-    file: PageFile,
-    room: AlignedBuffer,
-}
+/// Memory through which files are read in pieces.
+pub struct PageReader(AlignedBuffer);
 
 impl std::fmt::Debug for PageReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PageReader").field("path", &self.file.path()).finish_non_exhaustive()
+        f.debug_struct("PageReader").finish_non_exhaustive()
+    }
+}
+
+impl Default for PageReader {
+    fn default() -> PageReader {
+        PageReader(AlignedBuffer::new(PIECE))
     }
 }
 
 impl PageReader {
-    /// Opens the file in `path`.
+    /// Hands `take` the `bytes` bytes of the file in `path` from `offset` on, which is a multiple of a page, piece by
+    /// piece.
     ///
     /// # Errors
-    /// When it can not be opened.
-    pub fn open(path: &Path) -> Result<PageReader> {
-        Ok(PageReader { file: PageFile::open(path, true)?, room: AlignedBuffer::new(PIECE) })
-    }
-
-    /// Hands `take` the `bytes` bytes from `offset` on, which is a multiple of a page, piece by piece.
-    ///
-    /// # Errors
-    /// When they can not be read, or the file ends before them.
+    /// When it can not be opened or read, or ends before them.
     pub fn read(
         &mut self,
+        path: &Path,
         offset: u64,
         bytes: usize,
         take: &mut dyn FnMut(&[u8]),
     ) -> Result<()> {
+        let file = PageFile::open(path, true)?;
         let mut done = 0;
         while done < bytes {
             let wanted = (bytes - done).min(PIECE);
-            let room = &mut self.room.as_mut_slice()[..wanted.next_multiple_of(PAGE)];
-            self.file.read(room, offset + done as u64, wanted)?;
+            let room = &mut self.0.as_mut_slice()[..wanted.next_multiple_of(PAGE)];
+            file.read(room, offset + done as u64, wanted)?;
             take(&room[..wanted]);
             done += wanted;
         }
@@ -62,11 +60,12 @@ mod tests {
         let path = dir.path().join("pages");
         let bytes: Vec<u8> = (0..PAGE + 2 * PIECE + 77).map(|it| (it * 31 % 251) as u8).collect();
         std::fs::write(&path, &bytes).expect("room");
-        let mut reader = PageReader::open(&path).expect("it is there");
+        let mut reader = PageReader::default();
         let mut read = Vec::new();
         let wanted = bytes.len() - PAGE;
-        reader.read(PAGE as u64, wanted, &mut |it| read.extend_from_slice(it)).expect("it reads");
+        let mut take = |it: &[u8]| read.extend_from_slice(it);
+        reader.read(&path, PAGE as u64, wanted, &mut take).expect("it reads");
         assert!(read == bytes[PAGE..]);
-        assert!(reader.read(PAGE as u64, wanted + 1, &mut |_| {}).is_err());
+        assert!(reader.read(&path, PAGE as u64, wanted + 1, &mut |_| {}).is_err());
     }
 }

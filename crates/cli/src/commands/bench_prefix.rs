@@ -28,7 +28,7 @@ pub(crate) fn run(args: &BenchPrefixArgs, context: &Context) -> Result<(), Failu
     let dir = parent.join(format!("prefixes-{}", std::process::id()));
     let open = || Arc::new(Store::open(&dir, Limit::exactly(u64::MAX)));
     let measured = measure(&model, args, &open);
-    let bytes = open().status()?.bytes / (2 * args.runs as u64).max(1);
+    let bytes = open().status()?.bytes / (args.runs as u64 + 1);
     // Whatever came of it, nothing is left.
     if dir.is_dir() {
         std::fs::remove_dir_all(&dir)?;
@@ -65,15 +65,14 @@ fn measure(
         let [first, second] = [2 * run, 2 * run + 1].map(|number| prompt(number, args, vocabulary));
         let (first, second) = (slices(&first), slices(&second));
         model.use_store(None);
-        let (logits, off) = model.logits_after(&first)?;
+        let (_, off) = model.logits_after(&first)?;
         model.use_store(Some(open()));
-        let (_, new) = model.logits_after(&second)?;
-        let (_, _) = model.logits_after(&first)?;
-        // Another prompt, and a store as another process would find it.
+        let (logits, new) = model.logits_after(&second)?;
+        // Memory forgets it for another prompt; and a store as another process would find it.
         model.use_store(None);
-        let (_, _) = model.logits_after(&second)?;
+        model.logits_after(&[&first[0][..1]])?;
         model.use_store(Some(open()));
-        let (loaded, hit) = model.logits_after(&first)?;
+        let (loaded, hit) = model.logits_after(&second)?;
         let bits = |it: &[f32]| it.iter().map(|it| it.to_bits()).collect::<Vec<u32>>();
         prompts.same &= bits(&loaded) == bits(&logits);
         // The first turn warms up.
@@ -127,6 +126,7 @@ fn figures(prompts: &Prompts, bytes: u64, args: &BenchPrefixArgs, length: usize)
         "loaded_to_read": hit / off,
         "kept_to_read": new / off,
         "loaded_tokens": prompts.hit.first().map(|it| it.loaded_tokens),
+        "look_ms": median(&prompts.new, |it| it.load_ms),
         "load_ms": load,
         "load_bytes": bytes,
         "load_bytes_per_second": per(bytes, load),

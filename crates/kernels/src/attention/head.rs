@@ -454,8 +454,9 @@ impl<'a, W: Work> Run<'a, W> {
                 out: self.scores[(panel - panels.start) * PANEL..].as_mut_ptr().cast(),
                 out_stride: layout.keys,
             };
-            // SAFETY: these are all queries and room for a tile of them, the panels were written by `pack`; rows of scores are layout.keys long,
-            // of which these panels are a part, and scores, queries and weights have room for MOST_ROWS of them.
+            // SAFETY: these are all queries and room for a tile of them, the panels were written by `pack`; rows of
+            // scores are layout.keys long, of which these panels are a part, and scores, queries and weights have room
+            // for MOST_ROWS of them.
             unsafe { (micro.run)(operands) };
         }
         if let Some(most) = work.softcap() {

@@ -186,10 +186,9 @@ impl Engine {
         stats.resident_weight_bytes = self.resident_bytes();
         stats.kv_cache_bytes = self.model.kv_bytes(self.plan.context);
         stats.streamed_bytes_per_token = self.streamed_bytes();
-        // Whoever stopped it waits for it. And what was not read to its end is not kept.
+        // What was not read to its end is not kept; how the answer ended does not matter.
         if let Some(session) = &mut session
             && is_read
-            && end != End::Stopped
         {
             let rate = stats.prompt_ms / new.max(1) as f64;
             session.save(prompt, &self.cache, rate, &mut stats);
@@ -334,8 +333,8 @@ impl Engine {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// The logits after every `chunk` tokens of `tokens` from an empty cache: read so many at a time, or one by one as a
-    /// model writes them.
+    /// The logits after every `chunk` tokens of `tokens` from an empty cache: read so many at a time, or one by one as
+    /// a model writes them.
     ///
     /// # Errors
     /// When layers can not be read.
