@@ -19,7 +19,12 @@ pub(crate) enum CacheCommand {
     /// Keep no more than this
     Limit {
         /// As 2GiB; 0: nothing is kept
-        #[arg(value_name = "SIZE", value_parser = size)]
+        #[arg(value_name = "SIZE", value_parser = limit)]
         size: u64,
     },
+}
+
+/// A size, which may be nothing.
+fn limit(text: &str) -> Result<u64, String> {
+    if text.trim() == "0" { Ok(0) } else { size(text) }
 }
