@@ -221,6 +221,8 @@ pub(crate) fn stem(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use riddle_types::PassageOrder;
+
     use super::*;
 
     fn passages(texts: &[&str]) -> Vec<Passage> {

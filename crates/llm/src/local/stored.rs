@@ -72,7 +72,9 @@ impl Session<'_> {
         cache: &mut KvCache,
         stats: &mut GenerationStats,
     ) -> usize {
-        let span = tracing::info_span!("load", tokens = tracing::field::Empty).entered();
+        let empty = tracing::field::Empty;
+        let span =
+            tracing::info_span!(target: "riddle::stage", "load_prefix", tokens = empty).entered();
         let path = prompt.path();
         let depth = self.visit.depth(self.root, &path);
         let (mut parent, mut held, mut cost) = (self.root, have, 0.0);
@@ -117,7 +119,9 @@ impl Session<'_> {
         rate: f64,
         stats: &mut GenerationStats,
     ) {
-        let span = tracing::info_span!("store", tokens = tracing::field::Empty).entered();
+        let empty = tracing::field::Empty;
+        let span =
+            tracing::info_span!(target: "riddle::stage", "keep_prefix", tokens = empty).entered();
         let started = Instant::now();
         let mut parent = self.root;
         for (segment, tokens) in prompt.shared.iter().zip(prompt.path()) {
