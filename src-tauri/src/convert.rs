@@ -33,6 +33,10 @@ impl From<FileKind> for Kind {
             FileKind::Spreadsheet => Kind::Spreadsheet,
             FileKind::Mail => Kind::Mail,
             FileKind::Book => Kind::Book,
+            FileKind::Calendar => Kind::Calendar,
+            FileKind::Contacts => Kind::Contacts,
+            FileKind::Image => Kind::Image,
+            FileKind::Archive => Kind::Archive,
             FileKind::Other => Kind::Other,
         }
     }
@@ -137,8 +141,24 @@ impl From<&types::Location> for Location {
             types::Location::Rows { sheet, start, end } => {
                 (LocationKind::Rows, Some(*start), Some(*end), sheet.clone())
             }
+            types::Location::Cells { sheet, left, top, right, bottom } => {
+                let cells = types::Location::Cells {
+                    sheet: String::new(),
+                    left: *left,
+                    top: *top,
+                    right: *right,
+                    bottom: *bottom,
+                };
+                let part = if sheet.is_empty() { cells.to_string() } else { format!("{sheet}!{cells}") };
+                (LocationKind::Cells, Some(*top), Some(*bottom), part)
+            }
             types::Location::Message { part, paragraph } => {
                 (LocationKind::Message, Some(*paragraph), Some(*paragraph), part.clone())
+            }
+            types::Location::Part { name, inside } => {
+                let Location { start, end, label, .. } = Location::from(&**inside);
+                let part = if start.is_some() { format!("{name}, {label}") } else { name.clone() };
+                (LocationKind::Part, start, end, part)
             }
             types::Location::Whole => (LocationKind::Whole, None, None, String::new()),
         };

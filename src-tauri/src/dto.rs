@@ -280,6 +280,10 @@ pub(crate) enum Kind {
     Spreadsheet,
     Mail,
     Book,
+    Calendar,
+    Contacts,
+    Image,
+    Archive,
     Other,
 }
 
@@ -439,6 +443,8 @@ pub(crate) enum LocationKind {
     Section,
     Slide,
     Rows,
+    Cells,
+    Part,
     Message,
     Whole,
 }

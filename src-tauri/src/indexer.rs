@@ -279,7 +279,7 @@ impl Thread {
                 doing.one_done(path, *state == FileState::Failed);
                 important = false;
             }
-            IndexEvent::Reembedding { done, total } => {
+            IndexEvent::Embedding { done, total } => {
                 doing.phase = Some(Phase::Embedding);
                 (doing.done, doing.total) = (*done, *total);
                 important = false;

@@ -21,7 +21,11 @@ use crate::{
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One step per version, never edited once released.
-const STEPS: &[M<'_>] = &[M::up(include_str!("schema.sql")), M::up(include_str!("schema-2.sql"))];
+const STEPS: &[M<'_>] = &[
+    M::up(include_str!("schema.sql")),
+    M::up(include_str!("schema-2.sql")),
+    M::up(include_str!("schema-3.sql")),
+];
 /// Version of the newest schema.
 const VERSION: i64 = STEPS.len() as i64;
 const MIGRATIONS: Migrations<'_> = Migrations::from_slice(STEPS);

@@ -21,6 +21,8 @@ pub struct Change {
     /// date, title), or it got its vector. The text that its vector is made of never changes: an index of
     /// vectors may pass over a chunk that it holds.
     pub removed: bool,
+    /// Whether it got its vector and is otherwise as it was: nothing for an index of words.
+    pub only_vector: bool,
 }
 
 /// A chunk with what is known about its file.
@@ -54,6 +56,17 @@ pub(crate) fn log_chunk(transaction: &Transaction<'_>, chunk: i64, removed: bool
     transaction
         .prepare_cached("INSERT INTO changes (chunk, removed) VALUES (?1, ?2)")?
         .execute(params![chunk, removed])?;
+    Ok(())
+}
+
+/// What `removed` is of a chunk that got its vector.
+const GOT_VECTOR: i64 = 2;
+
+/// Logs that a chunk got its vector.
+pub(crate) fn log_vector(transaction: &Transaction<'_>, chunk: i64) -> Result<()> {
+    transaction
+        .prepare_cached("INSERT INTO changes (chunk, removed) VALUES (?1, ?2)")?
+        .execute(params![chunk, GOT_VECTOR])?;
     Ok(())
 }
 
@@ -103,10 +116,12 @@ impl Catalog {
             "SELECT seq, chunk, removed FROM changes WHERE seq > ?1 ORDER BY seq LIMIT ?2",
         )?;
         let rows = statement.query_map(params![seq.cast_signed(), limit as i64], |row| {
+            let what: i64 = row.get(2)?;
             Ok(Change {
                 seq: row.get::<_, i64>(0)?.cast_unsigned(),
                 chunk: ChunkId(row.get::<_, i64>(1)?.cast_unsigned()),
-                removed: row.get(2)?,
+                removed: what == 1,
+                only_vector: what == GOT_VECTOR,
             })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)

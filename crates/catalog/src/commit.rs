@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use riddle_types::FileState;
+use riddle_types::{FileState, VectorTurn};
 use rusqlite::{OptionalExtension as _, Transaction, params};
 
 use crate::{
@@ -66,7 +66,11 @@ pub(crate) fn commit_file(
             }
             None => insert_chunk(transaction, id, new, location)?,
         };
-        if let (Some(embedder), Some(vector)) = (embedder, &new.vector) {
+        if new.chunk.turn == VectorTurn::Never {
+            transaction
+                .prepare_cached("DELETE FROM vectors WHERE chunk = ?1")?
+                .execute([chunk])?;
+        } else if let (Some(embedder), Some(vector)) = (embedder, &new.vector) {
             embedder.put(chunk, vector)?;
         }
     }
@@ -150,6 +154,7 @@ struct OldChunk {
     heading: String,
     location: String,
     tokens: u32,
+    turn: u8,
 }
 
 impl OldChunk {
@@ -159,6 +164,7 @@ impl OldChunk {
             && self.heading == new.chunk.heading
             && self.location == location
             && self.tokens == new.chunk.tokens
+            && self.turn == new.chunk.turn.number()
     }
 }
 
@@ -168,7 +174,7 @@ fn old_chunks(
     file: i64,
 ) -> Result<HashMap<[u8; 32], Vec<OldChunk>>> {
     let mut statement = transaction.prepare_cached(
-        "SELECT text_hash, id, ordinal, text, heading, location, tokens FROM chunks WHERE file = ?1
+        "SELECT text_hash, id, ordinal, text, heading, location, tokens, turn FROM chunks WHERE file = ?1
          ORDER BY ordinal DESC",
     )?;
     let mut rows = statement.query([file])?;
@@ -181,6 +187,7 @@ fn old_chunks(
             heading: row.get(4)?,
             location: row.get(5)?,
             tokens: row.get(6)?,
+            turn: row.get(7)?,
         };
         old.entry(row.get(0)?).or_default().push(chunk);
     }
@@ -195,7 +202,8 @@ fn update_chunk(
 ) -> Result<()> {
     transaction
         .prepare_cached(
-            "UPDATE chunks SET ordinal = ?2, text = ?3, heading = ?4, location = ?5, tokens = ?6 WHERE id = ?1",
+            "UPDATE chunks SET ordinal = ?2, text = ?3, heading = ?4, location = ?5, tokens = ?6, turn = ?7
+             WHERE id = ?1",
         )?
         .execute(params![
             id,
@@ -203,7 +211,8 @@ fn update_chunk(
             new.chunk.text,
             new.chunk.heading,
             location,
-            new.chunk.tokens
+            new.chunk.tokens,
+            new.chunk.turn.number()
         ])?;
     Ok(())
 }
@@ -216,8 +225,8 @@ fn insert_chunk(
 ) -> Result<i64> {
     transaction
         .prepare_cached(
-            "INSERT INTO chunks (file, ordinal, text, heading, location, tokens, text_hash)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            "INSERT INTO chunks (file, ordinal, text, heading, location, tokens, text_hash, turn)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         )?
         .execute(params![
             file,
@@ -226,7 +235,8 @@ fn insert_chunk(
             new.chunk.heading,
             location,
             new.chunk.tokens,
-            new.text_hash
+            new.text_hash,
+            new.chunk.turn.number()
         ])?;
     let id = transaction.last_insert_rowid();
     log_chunk(transaction, id, false)?;

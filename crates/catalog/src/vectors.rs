@@ -68,6 +68,15 @@ const VECTOR_BY_TEXT: &str =
     "SELECT vectors.vector FROM chunks CROSS JOIN vectors ON vectors.chunk = chunks.id
      WHERE chunks.text_hash = ?1 AND vectors.embedder = ?2 LIMIT 1";
 
+/// Passages of a file that come before those of other files which follow their own first ones.
+///
+/// `CROSS JOIN`: every passage that waits is looked at, off an index that holds no text.
+const WITHOUT_VECTOR: &str = "SELECT chunks.id FROM chunks INDEXED BY chunks_by_turn
+     CROSS JOIN files ON files.id = chunks.file
+     WHERE chunks.turn < 2
+     AND NOT EXISTS (SELECT 1 FROM vectors WHERE vectors.embedder = ?1 AND vectors.chunk = chunks.id)
+     ORDER BY chunks.turn, chunks.ordinal / 64, files.modified_ns DESC, chunks.file, chunks.ordinal LIMIT ?2";
+
 impl Catalog {
     /// The embedder whose vectors are searched; `None` before the first.
     ///
@@ -109,32 +118,36 @@ impl Catalog {
         })
     }
 
-    /// Chunks that have no vector by `embedder` yet, oldest first, those behind `after`: whoever goes through all of
-    /// them says where the last ones ended, or every call looks at all that are done.
+    /// Chunks that wait for a vector by `embedder`, in the order of use: prose before tables, the beginnings of files
+    /// before what follows in long ones, what was changed lately before what was not. Those that never get one are left
+    /// out.
     ///
     /// # Errors
     /// When the database can not be read.
-    pub fn chunks_without_vector(
-        &self,
-        embedder: &str,
-        after: Option<ChunkId>,
-        limit: usize,
-    ) -> Result<Vec<ChunkId>> {
+    pub fn chunks_without_vector(&self, embedder: &str, limit: usize) -> Result<Vec<ChunkId>> {
         let connection = self.connection();
-        let mut statement = connection.prepare_cached(
-            "SELECT id FROM chunks
-             WHERE id > ?2
-             AND NOT EXISTS (SELECT 1 FROM vectors WHERE vectors.embedder = ?1 AND vectors.chunk = chunks.id)
-             ORDER BY id LIMIT ?3",
-        )?;
-        let after = after.map_or(i64::MIN, |it| it.0.cast_signed());
-        let rows = statement.query_map(params![embedder, after, limit as i64], |row| {
+        let mut statement = connection.prepare_cached(WITHOUT_VECTOR)?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = statement.query_map(params![embedder, limit], |row| {
             Ok(ChunkId(row.get::<_, i64>(0)?.cast_unsigned()))
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// How many chunks have no vector by `embedder` yet.
+    /// How many chunks never get a vector: columns of numbers, which words alone find.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn count_by_words_alone(&self) -> Result<u64> {
+        let count: i64 = self.connection().query_row(
+            "SELECT count(*) FROM chunks WHERE turn = 2",
+            [],
+            |row| row.get(0),
+        )?;
+        Ok(count.cast_unsigned())
+    }
+
+    /// How many chunks wait for a vector by `embedder`.
     ///
     /// # Errors
     /// When the database can not be read.
@@ -159,7 +172,7 @@ impl Catalog {
                 if there.is_some() {
                     writer.put(chunk, vector)?;
                     if writer.active {
-                        crate::changes::log_chunk(transaction, chunk, false)?;
+                        crate::changes::log_vector(transaction, chunk)?;
                     }
                 }
             }
@@ -267,9 +280,10 @@ impl Catalog {
 }
 
 fn count_without_vector(connection: &Connection, embedder: &str) -> Result<u64> {
-    // A vector goes with its chunk: the two counts differ by the chunks that have none.
+    // A vector goes with its chunk: the counts differ by the chunks that have none.
     let count: i64 = connection.query_row(
-        "SELECT (SELECT count(*) FROM chunks) - (SELECT count(*) FROM vectors WHERE embedder = ?1)",
+        "SELECT (SELECT count(*) FROM chunks) - (SELECT count(*) FROM chunks WHERE turn = 2)
+                - (SELECT count(*) FROM vectors WHERE embedder = ?1)",
         [embedder],
         |row| row.get(0),
     )?;

@@ -238,9 +238,8 @@ fn the_embedder_switches_when_every_chunk_has_a_vector() {
     catalog.register_embedder("new", 1).expect("register");
     assert!(matches!(catalog.switch_embedder("new"), Err(Error::Incomplete { missing: 2, .. })));
     assert_eq!(catalog.active_embedder().expect("active").expect("one").id, "e");
-    let missing = catalog.chunks_without_vector("new", None, 9).expect("missing");
-    let behind = |it| catalog.chunks_without_vector("new", Some(it), 9).expect("missing");
-    assert_eq!((behind(missing[0]), behind(missing[1])), (missing[1..].to_vec(), Vec::new()));
+    let missing = catalog.chunks_without_vector("new", 9).expect("missing");
+    assert_eq!(catalog.chunks_without_vector("new", 1).expect("missing"), missing[..1]);
     let vectors: Vec<_> = missing.iter().map(|it| (*it, vec![0.5])).collect();
     catalog.put_vectors("new", &vectors).expect("put");
     catalog.switch_embedder("new").expect("complete");
@@ -254,6 +253,64 @@ fn the_embedder_switches_when_every_chunk_has_a_vector() {
         })
         .expect("read");
     assert_eq!(seen, vectors);
+}
+
+#[test]
+fn vectors_come_in_the_order_of_use_and_never_for_numbers() {
+    use riddle_types::VectorTurn::{Early, Late, Never};
+    let (_home, catalog, root) = open();
+    // A text's length of bytes is when it was changed: the longer the later.
+    let long = (0..70).map(|it| format!("w{it}")).collect::<Vec<_>>().join(" ");
+    let disk = Disk::from([
+        ("a".to_owned(), ("old".to_owned(), 1)),
+        ("b".to_owned(), (long, 2)),
+        ("c".to_owned(), ("table numbers newest".to_owned(), 3)),
+    ]);
+    scan(&catalog, root, &disk);
+    let jobs = catalog.begin_jobs(catalog.next_jobs(9).expect("jobs")).expect("begun");
+    let outcomes: Vec<_> = jobs
+        .iter()
+        .map(|job| {
+            let name = job.relative_path.to_string_lossy().into_owned();
+            let text = &disk[&name].0;
+            let entry = common::entry(&name, text, disk[&name].1);
+            let mut outcome = common::outcome(job, &entry, text);
+            for chunk in &mut outcome.chunks {
+                chunk.vector = None;
+                chunk.chunk.turn = match chunk.chunk.text.as_str() {
+                    "table" => Late,
+                    "numbers" => Never,
+                    _ => Early,
+                };
+            }
+            outcome
+        })
+        .collect();
+    catalog.commit_files(&outcomes, None).expect("commit");
+    catalog.register_embedder("e", 2).expect("register");
+    let order = catalog.chunks_without_vector("e", 100).expect("missing");
+    let texts: Vec<String> =
+        catalog.chunk_records(&order).expect("records").into_iter().map(|it| it.text).collect();
+    let place = |text: &str| texts.iter().position(|it| it == text);
+    assert_eq!(place("numbers"), None, "{texts:?}");
+    assert_eq!(place("table"), Some(texts.len() - 1), "rows wait for all prose: {texts:?}");
+    assert!(place("old") < place("w64") && place("w0") < place("w64"), "{texts:?}");
+    assert_eq!(catalog.count_without_vector("e").expect("count"), texts.len() as u64);
+    assert_eq!(catalog.count_by_words_alone().expect("count"), 1);
+    // Getting a vector is nothing to an index of words.
+    let before = catalog.last_seq().expect("seq");
+    catalog.put_vectors("e", &[(order[0], vec![0.5, 0.5])]).expect("put");
+    let changes = catalog.changes_since(before, 9).expect("changes");
+    assert_eq!(changes.len(), 1);
+    assert!(changes[0].only_vector && !changes[0].removed);
+    // A text that becomes numbers loses its vector.
+    let mut again = outcomes.clone();
+    for chunk in again.iter_mut().flat_map(|it| &mut it.chunks) {
+        chunk.chunk.turn = Never;
+    }
+    catalog.commit_files(&again, None).expect("commit");
+    assert_eq!(catalog.count_without_vector("e").expect("count"), 0);
+    assert!(catalog.vectors_of("e", &order).expect("vectors").is_empty());
 }
 
 #[test]

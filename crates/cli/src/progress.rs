@@ -7,7 +7,7 @@ use riddle_eval::EvalEvent;
 use riddle_rag::{IndexEvent, models};
 use riddle_types::FileState;
 
-use crate::show;
+use crate::{show, words};
 
 /// Redraws per second: enough to look alive, few enough to cost nothing over a slow connection.
 const REDRAWS_PER_SECOND: u8 = 8;
@@ -37,11 +37,12 @@ impl Progress {
             }
             IndexEvent::Queued(files) => self.count(*files, "files"),
             IndexEvent::File { path, state, reason } => self.file(path, *state, reason),
-            IndexEvent::Reembedding { done, total } => {
+            IndexEvent::Embedding { done, total } => {
                 self.count(*total, "passages");
                 self.bar.set_position(*done);
-                self.bar.set_message("embedding");
+                self.bar.set_message("words find everything; now for meaning");
             }
+            IndexEvent::Resting(rest) => self.bar.set_message(words::rest(*rest)),
             IndexEvent::Syncing => self.spin("bringing the search indexes up to date".to_owned()),
             IndexEvent::Watching => self.spin("watching for changes; Ctrl-C ends".to_owned()),
         }

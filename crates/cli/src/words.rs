@@ -5,7 +5,7 @@
 
 mod measuring;
 
-use riddle_rag::{LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, Meets, NoAnswer, Problem, Pruning};
+use riddle_rag::{LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, Meets, NoAnswer, Problem, Pruning, Rest};
 use riddle_types::{Advice, Advised, NoJudge, Notice, RewriteFault, StageError, Trouble};
 
 pub(crate) use measuring::{bench_note, eval_notice};
@@ -254,6 +254,20 @@ pub(crate) fn no_answer(why: NoAnswer) -> &'static str {
         NoAnswer::Stopped => "stopped before the first word",
         NoAnswer::ModelWroteNothing => "the model wrote nothing",
         NoAnswer::ModelFoundNothing => "the model found no answer in the passages",
+    }
+}
+
+/// A time that nobody needs to the second.
+pub(crate) fn about(seconds: f64) -> String {
+    let minutes = (seconds / 60.0).ceil().max(1.0);
+    if minutes < 90.0 { format!("{minutes} min") } else { format!("{} h", (minutes / 60.0).round()) }
+}
+
+/// Why vectors wait.
+pub(crate) fn rest(it: Rest) -> &'static str {
+    match it {
+        Rest::Battery => "waiting: on battery",
+        Rest::Load => "slowly: others want the processor",
     }
 }
 

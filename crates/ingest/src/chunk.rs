@@ -1,6 +1,6 @@
 //! Cutting a document into passages, by structure first and by tokens second.
 
-use riddle_types::{Block, BlockKind, Chunk, Document, Location, TokenCounter};
+use riddle_types::{Block, BlockKind, Chunk, Document, Location, TokenCounter, VectorTurn};
 use text_splitter::{ChunkConfig, ChunkSizer, TextSplitter};
 
 /// How large passages are.
@@ -55,6 +55,8 @@ struct Piece {
     location: Location,
     heading: bool,
     item: bool,
+    /// When it alone would get its vector; headings do not decide.
+    turn: Option<VectorTurn>,
 }
 
 struct Chunker<'a> {
@@ -89,14 +91,15 @@ impl Chunker<'_> {
             }
             _ => false,
         };
-        let tokens = self.counter.count(&block.text);
+        let text = headed(&block.header, &block.text);
+        let tokens = self.counter.count(&text);
         if tokens > self.max {
             self.long_block(block);
             return;
         }
         let item = block.kind == BlockKind::ListItem;
-        let (text, location) = (block.text.clone(), block.location.clone());
-        let piece = Piece { text, tokens, location, heading, item };
+        let location = block.location.clone();
+        let piece = Piece { text, tokens, location, heading, item, turn: turn(&block.kind) };
         if self.open_tokens + tokens > self.max {
             self.flush_with_overlap(tokens);
         }
@@ -123,47 +126,52 @@ impl Chunker<'_> {
     /// A block larger than a passage: its heading's text, if it waits, goes before its first part.
     fn long_block(&mut self, block: &Block) {
         self.flush();
-        let overlap = match block.kind {
-            // Lines of code and rows of tables say nothing twice.
-            BlockKind::Code | BlockKind::Table => 0,
-            _ => self.overlap,
-        };
+        let by_lines = matches!(block.kind, BlockKind::Code | BlockKind::Table | BlockKind::Numbers);
+        // Lines of code and rows of tables say nothing twice.
+        let overlap = if by_lines { 0 } else { self.overlap };
+        // Names of columns that leave no room for rows are not repeated.
+        let named = self.counter.count(&block.header);
+        let header = if named <= self.max / 2 { block.header.as_str() } else { "" };
+        let room = if header.is_empty() { self.max } else { self.max - named };
         let config = ChunkConfig::new(self.max).with_sizer(Sizer(self.counter)).with_trim(false);
         let config = config.with_overlap(overlap).unwrap_or_else(|_| {
             ChunkConfig::new(self.max).with_sizer(Sizer(self.counter)).with_trim(false)
         });
-        let parts: Vec<(usize, String)> = match block.kind {
-            BlockKind::Code | BlockKind::Table => self.whole_lines(&block.text),
-            _ => TextSplitter::new(config)
+        let parts: Vec<(usize, String)> = if by_lines {
+            self.whole_lines(&block.text, room)
+        } else {
+            TextSplitter::new(config)
                 .chunk_indices(&block.text)
                 .map(|(at, text)| (at, text.to_owned()))
-                .collect(),
+                .collect()
         };
         for (at, text) in parts {
             if text.trim().is_empty() {
                 continue;
             }
-            let tokens = self.counter.count(&text);
             let location = part_location(&block.location, &block.text, at, &text);
-            self.open = vec![Piece { text, tokens, location, heading: false, item: false }];
+            let text = headed(header, &text);
+            let tokens = self.counter.count(&text);
+            let turn = turn(&block.kind);
+            self.open = vec![Piece { text, tokens, location, heading: false, item: false, turn }];
             self.open_tokens = tokens;
             self.flush();
         }
     }
 
     /// Runs of whole lines within the budget; a line that alone is too long is cut as text.
-    fn whole_lines(&self, text: &str) -> Vec<(usize, String)> {
+    fn whole_lines(&self, text: &str, max: usize) -> Vec<(usize, String)> {
         let mut parts: Vec<(usize, String)> = Vec::new();
         let (mut start, mut tokens, mut at) = (0, 0, 0);
         for line in text.split_inclusive('\n') {
             let size = self.counter.count(line);
-            if tokens > 0 && tokens + size > self.max {
+            if tokens > 0 && tokens + size > max {
                 parts.push((start, text[start..at].to_owned()));
                 (start, tokens) = (at, 0);
             }
-            if size > self.max {
+            if size > max {
                 let config =
-                    ChunkConfig::new(self.max).with_sizer(Sizer(self.counter)).with_trim(false);
+                    ChunkConfig::new(max).with_sizer(Sizer(self.counter)).with_trim(false);
                 let cut = TextSplitter::new(config);
                 parts.extend(
                     cut.chunk_indices(line).map(|(inner, text)| (at + inner, text.to_owned())),
@@ -201,18 +209,47 @@ impl Chunker<'_> {
             heading,
             location,
             tokens: u32::try_from(tokens).unwrap_or(u32::MAX),
+            turn: pieces.iter().filter_map(|it| it.turn).min().unwrap_or_default(),
         });
     }
 }
 
+/// When a block alone gets its vector; a heading goes with what follows.
+fn turn(kind: &BlockKind) -> Option<VectorTurn> {
+    match kind {
+        BlockKind::Heading(_) => None,
+        BlockKind::Paragraph | BlockKind::ListItem | BlockKind::Code => Some(VectorTurn::Early),
+        BlockKind::Table => Some(VectorTurn::Late),
+        BlockKind::Numbers => Some(VectorTurn::Never),
+    }
+}
+
+/// A text below its header.
+fn headed(header: &str, text: &str) -> String {
+    if header.is_empty() { text.to_owned() } else { format!("{header}\n{text}") }
+}
+
 /// The place of a part: for lines, exactly its own.
 fn part_location(whole: &Location, text: &str, at: usize, part: &str) -> Location {
+    let before = text[..at].matches('\n').count() as u32;
+    let inside = part.trim_end_matches('\n').matches('\n').count() as u32;
     match whole {
         Location::Line { start, .. } => {
-            let before = text[..at].matches('\n').count() as u32;
-            let inside = part.trim_end_matches('\n').matches('\n').count() as u32;
             Location::Line { start: start + before, end: start + before + inside }
         }
+        Location::Rows { sheet, start, .. } => {
+            let start = start + before;
+            Location::Rows { sheet: sheet.clone(), start, end: start + inside }
+        }
+        Location::Cells { sheet, left, top, right, .. } => {
+            let top = top + before;
+            let (sheet, left, right) = (sheet.clone(), *left, *right);
+            Location::Cells { sheet, left, top, right, bottom: top + inside }
+        }
+        Location::Part { name, inside: within } => Location::Part {
+            name: name.clone(),
+            inside: Box::new(part_location(within, text, at, part)),
+        },
         other => other.clone(),
     }
 }
@@ -230,6 +267,21 @@ fn join(first: Location, second: &Location) -> Location {
             if sheet == *other =>
         {
             Location::Rows { sheet, start, end: *end }
+        }
+        (
+            Location::Cells { sheet, left, top, right, bottom },
+            Location::Cells { sheet: other, left: l, top: t, right: r, bottom: b },
+        ) if sheet == *other => Location::Cells {
+            sheet,
+            left: left.min(*l),
+            top: top.min(*t),
+            right: right.max(*r),
+            bottom: bottom.max(*b),
+        },
+        (Location::Part { name, inside }, Location::Part { name: other, inside: last })
+            if name == *other =>
+        {
+            Location::Part { name, inside: Box::new(join(*inside, last)) }
         }
         (first, _) => first,
     }
@@ -254,7 +306,7 @@ mod tests {
 
     fn line(kind: BlockKind, text: &str, start: u32) -> Block {
         let end = start + text.matches('\n').count() as u32;
-        Block { kind, text: text.to_owned(), location: Location::Line { start, end } }
+        Block::new(kind, text.to_owned(), Location::Line { start, end })
     }
 
     fn cut(blocks: Vec<Block>, max: usize, overlap: usize) -> Vec<Chunk> {
@@ -298,6 +350,34 @@ mod tests {
             seen,
             [("a b c\nd e f", "lines 10–11".to_owned()), ("g h i", "line 12".to_owned())]
         );
+    }
+
+    #[test]
+    fn every_part_of_a_table_begins_with_the_names_of_its_columns() {
+        let location = Location::Cells { sheet: "S".to_owned(), left: 2, top: 5, right: 3, bottom: 8 };
+        let rows = Block {
+            header: "item paid".to_owned(),
+            ..Block::new(BlockKind::Table, "flour 3\nsalt 1\nrye 4\noil 2".to_owned(), location)
+        };
+        let chunks = cut(vec![rows.clone()], 6, 2);
+        let seen: Vec<_> =
+            chunks.iter().map(|it| (it.text.as_str(), it.location.to_string(), it.turn)).collect();
+        assert_eq!(
+            seen,
+            [
+                ("item paid\nflour 3\nsalt 1", "S!B5:C6".to_owned(), VectorTurn::Late),
+                ("item paid\nrye 4\noil 2", "S!B7:C8".to_owned(), VectorTurn::Late),
+            ]
+        );
+        // Prose makes a passage one that is embedded early; numbers alone never are.
+        let prose = line(BlockKind::Paragraph, "what we bought", 1);
+        assert_eq!(cut(vec![prose, rows.clone()], 40, 0)[0].turn, VectorTurn::Early);
+        let numbers = Block { kind: BlockKind::Numbers, ..rows.clone() };
+        let heading = line(BlockKind::Heading(1), "S", 1);
+        assert_eq!(cut(vec![heading, numbers], 40, 0)[0].turn, VectorTurn::Never);
+        // Names that leave no room stand in no passage but the budget holds.
+        let wide = Block { header: "a b c d e".to_owned(), ..rows };
+        assert!(cut(vec![wide], 6, 0).iter().all(|it| it.tokens <= 6 && !it.text.contains("a b")));
     }
 
     #[test]

@@ -16,6 +16,8 @@ mod office;
 mod outcome;
 mod pool;
 mod protocol;
+mod sheet;
+mod table;
 mod text;
 mod worker;
 

@@ -3,11 +3,15 @@
 use docling::{DocumentConverter, InputFormat, Node, SourceDocument, Table};
 use riddle_types::{Block, BlockKind, Document, FileKind, Location};
 
-use crate::outcome::ParseOutcome;
+use crate::{outcome::ParseOutcome, sheet, table::numeric};
 
 /// Parses `bytes`; `name` gives the extension.
 pub(crate) fn parse(name: &str, kind: FileKind, bytes: Vec<u8>) -> ParseOutcome {
     let extension = name.rsplit('.').next().unwrap_or("").to_ascii_lowercase();
+    let sheets = (kind == FileKind::Spreadsheet).then(|| sheet::parse(&extension, &bytes)).flatten();
+    if let Some(outcome) = sheets {
+        return outcome;
+    }
     let by_kind = match kind {
         FileKind::Pdf => Some(InputFormat::Pdf),
         FileKind::Html => Some(InputFormat::Html),
@@ -51,8 +55,6 @@ pub(crate) fn parse(name: &str, kind: FileKind, bytes: Vec<u8>) -> ParseOutcome 
 struct Place {
     page: u32,
     slide: u32,
-    sheet: String,
-    row: u32,
     paragraph: u32,
 }
 
@@ -107,11 +109,7 @@ impl Walk {
                     self.push(BlockKind::Paragraph, &description.text);
                 }
             }
-            Node::Group { label, name, children, .. } => {
-                if label == "sheet" {
-                    self.place.sheet = name.clone().unwrap_or_default();
-                    self.place.row = 0;
-                }
+            Node::Group { children, .. } => {
                 self.nodes(children);
             }
             Node::PictureChildren(children) => self.nodes(children),
@@ -160,39 +158,32 @@ impl Walk {
         self.push(BlockKind::Heading(level), &text);
     }
 
-    /// A table, row by row; large ones become several blocks so that a location names the rows.
+    /// A table, a row on each line; the first row stands above every part if the table has to be cut.
     fn table(&mut self, table: &Table) {
-        const ROWS_PER_BLOCK: usize = 20;
         if let Some(caption) = &table.caption {
             self.push(BlockKind::Paragraph, &plain(caption));
         }
-        for rows in table.rows.chunks(ROWS_PER_BLOCK) {
-            let lines: Vec<String> = rows
-                .iter()
-                .map(|cells| {
-                    cells
-                        .iter()
-                        .map(|it| plain(it).replace('\n', " "))
-                        .collect::<Vec<_>>()
-                        .join(" | ")
-                })
-                .collect();
-            let start = self.place.row + 1;
-            self.place.row += rows.len() as u32;
-            self.place.paragraph += 1;
-            let text = lines.join("\n");
-            if text.chars().any(char::is_alphanumeric) {
-                let location = match self.kind {
-                    FileKind::Spreadsheet => Location::Rows {
-                        sheet: self.place.sheet.clone(),
-                        start,
-                        end: self.place.row,
-                    },
-                    _ => self.location(),
-                };
-                self.document.blocks.push(Block { kind: BlockKind::Table, text, location });
-            }
+        let line = |cells: &Vec<String>| {
+            cells.iter().map(|it| plain(it).replace('\n', " ")).collect::<Vec<_>>().join(" | ")
+        };
+        let lines: Vec<String> = table.rows.iter().map(line).collect();
+        let (header, lines) = match lines.split_first() {
+            Some((first, rest)) if !rest.is_empty() && !numeric(first) => (first.clone(), rest),
+            _ => (String::new(), lines.as_slice()),
+        };
+        let text = lines.join("\n");
+        // A form that nobody has filled in is its names.
+        let (text, header) = if text.chars().any(char::is_alphanumeric) {
+            (text, header)
+        } else {
+            (header, String::new())
+        };
+        if !text.chars().any(char::is_alphanumeric) {
+            return;
         }
+        self.place.paragraph += 1;
+        let kind = if numeric(&text) { BlockKind::Numbers } else { BlockKind::Table };
+        self.document.blocks.push(Block { kind, text, location: self.location(), header });
     }
 
     fn push(&mut self, kind: BlockKind, text: &str) {
@@ -202,7 +193,7 @@ impl Walk {
         }
         self.place.paragraph += 1;
         let location = self.location();
-        self.document.blocks.push(Block { kind, text: text.to_owned(), location });
+        self.document.blocks.push(Block::new(kind, text.to_owned(), location));
     }
 
     fn location(&self) -> Location {

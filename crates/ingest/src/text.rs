@@ -57,11 +57,21 @@ impl Blocks {
         let end = open.first + (open.lines.len() as u32).saturating_sub(1);
         let text = open.lines.join("\n");
         if !text.trim().is_empty() {
-            self.done.push(Block {
-                kind: open.kind,
-                text,
-                location: Location::Line { start: open.first, end },
-            });
+            let (mut text, mut first) = (text, open.first);
+            let mut header = String::new();
+            // The names of the columns and the rule below them.
+            if open.kind == BlockKind::Table
+                && let [names, rule, rows @ ..] = open.lines.as_slice()
+                && !rows.is_empty()
+                && rule.contains("--")
+                && !rule.chars().any(char::is_alphanumeric)
+            {
+                header = format!("{names}\n{rule}");
+                text = rows.join("\n");
+                first += 2;
+            }
+            let location = Location::Line { start: first, end };
+            self.done.push(Block { kind: open.kind, text, location, header });
         }
     }
 

@@ -25,8 +25,8 @@ pub use answer::{AskEvent, CheckedClaim, Outgoing};
 pub use contract::{
     AskRequest, AskResponse, Citation, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier, EndpointInfo,
     Error, FileStatus, IndexEvent, IndexFreshness, IndexReport, KeyState, LLM_EXTRACTIVE,
-    LLM_LOCAL, LLM_REMOTE, LocalLlm, ModelStatus, NoAnswer, Order, Problem, Promise, Pruning,
-    RemoteLlm, RerankChoice, RerankSettings, Result, RootStatus, STANDARD_ERROR, SearchHit,
+    LLM_LOCAL, LLM_REMOTE, LocalLlm, MeaningStatus, ModelStatus, NoAnswer, Order, Problem, Promise, Pruning,
+    RemoteLlm, RerankChoice, RerankSettings, Rest, Result, RootStatus, STANDARD_ERROR, SearchHit,
     SearchRequest, SearchResponse, StageLists, Status, StatusRequest,
 };
 pub use home::{

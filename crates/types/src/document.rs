@@ -43,6 +43,19 @@ pub enum Location {
         /// Last row.
         end: u32,
     },
+    /// A rectangle of cells of a spreadsheet, all ends included.
+    Cells {
+        /// Sheet name.
+        sheet: String,
+        /// First column; A is 1.
+        left: u32,
+        /// First row.
+        top: u32,
+        /// Last column.
+        right: u32,
+        /// Last row.
+        bottom: u32,
+    },
     /// A part of a mail message.
     Message {
         /// `body`, `headers`, or an attachment's name.
@@ -50,6 +63,13 @@ pub enum Location {
         /// First paragraph inside the part, from 1.
         #[serde(alias = "line")]
         paragraph: u32,
+    },
+    /// A place in a file that lies in the file: of an archive, of a mailbox, attached to a mail, a notebook's cell.
+    Part {
+        /// Its name in there; several, where they lie in each other, with ` › ` between them.
+        name: String,
+        /// The place in it.
+        inside: Box<Location>,
     },
     /// The file as a whole: the format gives no finer position.
     Whole,
@@ -80,13 +100,37 @@ impl std::fmt::Display for Location {
                 }
                 span(f, "row", *start, *end)
             }
+            Location::Cells { sheet, left, top, right, bottom } => {
+                if !sheet.is_empty() {
+                    write!(f, "{sheet}!")?;
+                }
+                write!(f, "{}{top}", column_letters(*left))?;
+                if (left, top) != (right, bottom) {
+                    write!(f, ":{}{bottom}", column_letters(*right))?;
+                }
+                Ok(())
+            }
             Location::Message { part, paragraph } => {
                 let part = if part == "body" { "message" } else { part };
                 write!(f, "{part}, paragraph {paragraph}")
             }
+            Location::Part { name, inside } if **inside == Location::Whole => f.write_str(name),
+            Location::Part { name, inside } => write!(f, "{name}, {inside}"),
             Location::Whole => f.write_str("whole file"),
         }
     }
+}
+
+/// The letters of a spreadsheet's column: 1 is A, 28 is AB.
+pub fn column_letters(column: u32) -> String {
+    let mut letters = Vec::new();
+    let mut rest = column;
+    while rest > 0 {
+        rest -= 1;
+        letters.push(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"[(rest % 26) as usize]);
+        rest /= 26;
+    }
+    letters.into_iter().rev().map(char::from).collect()
 }
 
 /// What a block of a parsed document is; the chunker treats each its own way.
@@ -103,6 +147,8 @@ pub enum BlockKind {
     Code,
     /// A table, rows on lines of their own.
     Table,
+    /// A table that is nearly all numbers, rows on lines of their own: words find it, its meaning is not looked for.
+    Numbers,
 }
 
 /// One structural unit of a parsed document, in reading order.
@@ -114,6 +160,17 @@ pub struct Block {
     pub text: String,
     /// Where it is.
     pub location: Location,
+    /// What stands above every part of it if it has to be cut: the names of a table's columns. Not in `text`; empty
+    /// for all else.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub header: String,
+}
+
+impl Block {
+    /// A block without a header.
+    pub fn new(kind: BlockKind, text: String, location: Location) -> Block {
+        Block { kind, text, location, header: String::new() }
+    }
 }
 
 /// A parsed file: text with structure, and what went wrong on the way.
@@ -134,6 +191,30 @@ pub struct Document {
 #[serde(transparent)]
 pub struct ChunkId(pub u64);
 
+/// When a passage gets its vector.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VectorTurn {
+    /// Prose: among the first.
+    #[default]
+    Early,
+    /// Rows of a table: when all prose has its vectors.
+    Late,
+    /// Columns of numbers: never, words alone find it.
+    Never,
+}
+
+impl VectorTurn {
+    /// The number it has in the catalog.
+    pub fn number(self) -> u8 {
+        match self {
+            VectorTurn::Early => 0,
+            VectorTurn::Late => 1,
+            VectorTurn::Never => 2,
+        }
+    }
+}
+
 /// A passage of a document: the unit that is indexed, ranked and cited.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunk {
@@ -147,4 +228,23 @@ pub struct Chunk {
     pub location: Location,
     /// Its length in tokens of the embedder that the chunker was given.
     pub tokens: u32,
+    /// When it gets its vector.
+    #[serde(default)]
+    pub turn: VectorTurn,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_named_as_in_a_spreadsheet() {
+        let cells = |left, top, right, bottom| {
+            Location::Cells { sheet: "Flour".to_owned(), left, top, right, bottom }.to_string()
+        };
+        assert_eq!(cells(2, 12, 6, 40), "Flour!B12:F40");
+        assert_eq!(cells(28, 3, 28, 3), "Flour!AB3");
+        assert_eq!(column_letters(16_384), "XFD");
+        assert_eq!(column_letters(26), "Z");
+    }
 }

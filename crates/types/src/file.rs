@@ -22,17 +22,25 @@ pub enum FileKind {
     Presentation,
     /// Tables (XLSX, XLS, ODS, CSV, TSV).
     Spreadsheet,
-    /// Mail messages (EML, MSG).
+    /// Mail messages and mailboxes (EML, MSG, mbox, maildir).
     Mail,
-    /// Books (EPUB).
+    /// Books (EPUB, FB2).
     Book,
+    /// Calendars (ICS).
+    Calendar,
+    /// Address books (VCF).
+    Contacts,
+    /// Pictures: what a photograph says of itself.
+    Image,
+    /// Archives (ZIP, TAR): the files in them.
+    Archive,
     /// Nothing Riddle reads.
     Other,
 }
 
 impl FileKind {
     /// All kinds, in display order.
-    pub const ALL: [FileKind; 11] = [
+    pub const ALL: [FileKind; 15] = [
         FileKind::Text,
         FileKind::Markdown,
         FileKind::Code,
@@ -43,6 +51,10 @@ impl FileKind {
         FileKind::Spreadsheet,
         FileKind::Mail,
         FileKind::Book,
+        FileKind::Calendar,
+        FileKind::Contacts,
+        FileKind::Image,
+        FileKind::Archive,
         FileKind::Other,
     ];
 
@@ -59,6 +71,10 @@ impl FileKind {
             FileKind::Spreadsheet => "spreadsheet",
             FileKind::Mail => "mail",
             FileKind::Book => "book",
+            FileKind::Calendar => "calendar",
+            FileKind::Contacts => "contacts",
+            FileKind::Image => "image",
+            FileKind::Archive => "archive",
             FileKind::Other => "other",
         }
     }

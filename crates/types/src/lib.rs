@@ -22,7 +22,9 @@ mod rerank;
 mod retrieve;
 
 pub use advice::{Advice, Advised, StageError, Trouble};
-pub use document::{Block, BlockKind, Chunk, ChunkId, Document, Location};
+pub use document::{
+    Block, BlockKind, Chunk, ChunkId, Document, Location, VectorTurn, column_letters,
+};
 pub use file::{FileEntry, FileKind, FileState, ScanVerdict};
 pub use generate::{
     Generation, GenerationRequest, GenerationStats, Generator, Message, Passage, PassageOrder, Role,

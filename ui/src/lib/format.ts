@@ -39,6 +39,7 @@ export function keyName(key: string): string {
 /** Where in a file a passage is. */
 export function place(location: Location): string {
   const { start, end, part } = location;
+  if (location.kind === "part") return part;
   if (start === null) return location.kind === "section" ? (headings(part).at(-1) ?? "") : "";
   const last = end ?? start;
   switch (location.kind) {
@@ -52,6 +53,8 @@ export function place(location: Location): string {
       return t.place.slide(start);
     case "rows":
       return t.place.rows(part, start, last);
+    case "cells":
+      return part;
     case "message":
       return part === "body" || part === "headers" ? t.place.mail(start) : t.place.attachment(part);
     default:

@@ -62,5 +62,9 @@ export const FILE_GLYPHS: Record<string, { d: string; hue: string }> = {
   spreadsheet: { d: "M7.300 9.500h5.500v5H7.300zM7.300 12h5.500M10 9.500v5", hue: "green" },
   mail: { d: "M7 9.800h6v4.400H7zM7 10l3 2.300L13 10", hue: "teal" },
   book: { d: "M10 10.200c-1-.8-2-.9-3-.7v4.600c1-.2 2-.1 3 .7 1-.8 2-.9 3-.7V9.500c-1-.2-2-.1-3 .7zM10 10.200v4.600", hue: "rose" },
+  calendar: { d: "M7.300 9.800h5.500v4.700H7.300zM7.300 11.500h5.500M8.700 9v1.200M11.300 9v1.200", hue: "red" },
+  contacts: { d: "M10 9.300a1.500 1.500 0 1 1 0 3a1.500 1.500 0 0 1 0-3M7.300 15c.3-1.700 1.300-2.200 2.700-2.200s2.400.5 2.700 2.200", hue: "blue" },
+  image: { d: "M7 9.800h6v4.700H7zM7 13.500l1.800-1.700 1.400 1.300 1.300-1.100 1.500 1.400", hue: "green" },
+  archive: { d: "M10 8.500v1M10 10.500v1M10 12.500v1M9 14.500h2", hue: "amber" },
   other: { d: "M10 12v.01", hue: "stone" },
 };

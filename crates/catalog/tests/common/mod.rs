@@ -42,6 +42,7 @@ pub fn outcome(job: &Job, entry: &FileEntry, text: &str) -> FileOutcome {
             text: word.to_owned(),
             heading: String::new(),
             location: Location::Line { start: ordinal + 1, end: ordinal + 1 },
+            turn: riddle_types::VectorTurn::Early,
             tokens: 1,
         },
         text_hash: hash(word),

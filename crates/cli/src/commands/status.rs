@@ -42,7 +42,7 @@ fn page(status: &Status, style: Style) -> String {
         page.push_str(&format!("part      {} (never leaves this machine)\n", style.cyan(path)));
     }
     page.push_str(&format!("files     {}\n", style.bold(show::states(&status.states))));
-    page.push_str(&format!("passages  {}\n", status.chunks));
+    page.push_str(&format!("passages  {}\n", passages(status)));
     page.push_str(&format!("queue     {}\n", show::plural(status.queue, "file")));
     let sizes =
         status.index_bytes.iter().map(|(name, size)| format!("{name} {}", show::bytes(*size)));
@@ -83,6 +83,30 @@ fn page(status: &Status, style: Style) -> String {
     let peak = show::bytes(riddle_metrics::memory().peak_rss_bytes);
     page.push_str(&format!("{}\n", style.dim(format_args!("peak memory {peak}"))));
     page
+}
+
+/// How many passages there are, and what finds them.
+fn passages(status: &Status) -> String {
+    let all = status.chunks;
+    let Some(meaning) = status.meaning.filter(|_| all > 0) else {
+        return format!("{all}{}", if all > 0 { ", searchable by words" } else { "" });
+    };
+    let mut line = if meaning.done == meaning.passages {
+        format!("{all}, searchable by words and by meaning")
+    } else {
+        let share = 100 * meaning.done / meaning.passages.max(1);
+        format!("{all}, all searchable by words, {share} % by meaning")
+    };
+    if let Some(seconds) = meaning.seconds_left {
+        line.push_str(&format!(", {} left", words::about(seconds)));
+    }
+    if let Some(rest) = meaning.waiting {
+        line.push_str(&format!(" ({})", words::rest(rest)));
+    }
+    if meaning.words_alone > 0 {
+        line.push_str(&format!("; {} of numbers by words alone", meaning.words_alone));
+    }
+    line
 }
 
 /// A file of the ledger, in one line.

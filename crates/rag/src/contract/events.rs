@@ -3,6 +3,31 @@
 use std::path::Path;
 
 use riddle_types::FileState;
+use serde::Serialize;
+
+/// Why vectors wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rest {
+    /// The machine runs on its battery: none are made.
+    Battery,
+    /// Others want the processor: a quarter of it is taken.
+    Load,
+}
+
+impl Rest {
+    /// The name used in settings.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Rest::Battery => "battery",
+            Rest::Load => "load",
+        }
+    }
+
+    pub(crate) fn parse(name: &str) -> Option<Rest> {
+        [Rest::Battery, Rest::Load].into_iter().find(|it| it.as_str() == name)
+    }
+}
 
 /// What happens while indexing, for progress displays.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,13 +45,15 @@ pub enum IndexEvent<'a> {
         /// The reason, for states other than indexed.
         reason: &'a str,
     },
-    /// Chunks are being embedded for a change of the embedder.
-    Reembedding {
+    /// Words find everything that was read; now passages get their vectors.
+    Embedding {
         /// Chunks done.
         done: u64,
         /// Chunks in all.
         total: u64,
     },
+    /// Vectors are made slower, or not at all.
+    Resting(Rest),
     /// The search indexes follow the catalog.
     Syncing,
     /// Everything is up to date; now watching (only with `watch`).

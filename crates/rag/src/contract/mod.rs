@@ -10,7 +10,7 @@ mod request;
 mod response;
 
 pub use error::{Error, Result};
-pub use events::IndexEvent;
+pub use events::{IndexEvent, Rest};
 pub use llm::{EndpointInfo, KeyState, LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, LocalLlm, RemoteLlm};
 pub use notice::{NoAnswer, Problem};
 pub use request::{
@@ -18,6 +18,6 @@ pub use request::{
     RerankRequest, RerankSettings, STANDARD_ERROR, SearchRequest, StatusRequest,
 };
 pub use response::{
-    AskResponse, Citation, FileStatus, IndexFreshness, IndexReport, ModelStatus, Order, Promise,
+    AskResponse, Citation, FileStatus, IndexFreshness, IndexReport, MeaningStatus, ModelStatus, Order, Promise,
     RerankResponse, RerankResult, RootStatus, SearchHit, SearchResponse, StageLists, Status,
 };

@@ -12,7 +12,10 @@ use riddle_types::{
 };
 use serde::Serialize;
 
-use super::notice::{NoAnswer, Problem};
+use super::{
+    events::Rest,
+    notice::{NoAnswer, Problem},
+};
 
 /// Which order the hits are in; said plainly with every answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -267,6 +270,21 @@ pub struct ModelStatus {
     pub active: bool,
 }
 
+/// How many passages can be found by meaning; by words all can.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct MeaningStatus {
+    /// Passages that are to be found by meaning.
+    pub passages: u64,
+    /// Those of them that are.
+    pub done: u64,
+    /// Passages that words alone find: columns of numbers.
+    pub words_alone: u64,
+    /// Why the others wait, if something holds them up.
+    pub waiting: Option<Rest>,
+    /// About how long the others take, going by the last ones; `None` when there are none, or nothing to go by.
+    pub seconds_left: Option<f64>,
+}
+
 /// State of everything.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Status {
@@ -282,6 +300,8 @@ pub struct Status {
     pub queue: u64,
     /// Chunks in the catalog.
     pub chunks: u64,
+    /// How many of them can be found by meaning; `None` before there is an embedder.
+    pub meaning: Option<MeaningStatus>,
     /// Bytes on disk: `catalog`, `keyword`, `vector`.
     pub index_bytes: BTreeMap<&'static str, u64>,
     /// How fresh the index is.

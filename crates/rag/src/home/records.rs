@@ -11,7 +11,7 @@ use riddle_watch::Pattern;
 use serde::{Deserialize, Serialize};
 
 use super::{config::Config, endpoints, settings::configured_reranker, status};
-use crate::contract::{EndpointInfo, Error, IndexFreshness, KeyState, Result};
+use crate::contract::{EndpointInfo, Error, IndexFreshness, KeyState, MeaningStatus, Result};
 
 /// Setting: the rules, as JSON.
 const RULES_SETTING: &str = "rules";
@@ -90,6 +90,14 @@ impl Records {
             .map_err(|source| Error::Io { path: config.home.clone(), source })?;
         let catalog = Catalog::open(&config.catalog())?;
         Ok(Records { config, catalog })
+    }
+
+    /// How many passages can be found by meaning; `None` before there is an embedder.
+    ///
+    /// # Errors
+    /// When the catalog can not be read.
+    pub fn meaning(&self) -> Result<Option<MeaningStatus>> {
+        status::meaning(&self.catalog)
     }
 
     /// A setting, if it was ever set.

@@ -32,6 +32,18 @@ pub(crate) fn wanted_embedder(catalog: &Catalog) -> Result<String> {
     Ok(catalog.setting(EMBEDDER_SETTING)?.unwrap_or_else(|| DEFAULT_EMBEDDER.to_owned()))
 }
 
+/// Setting: percent of the processor that vectors may take beside a person's work.
+pub(crate) const MEANING_CPU: &str = "meaning.cpu";
+
+/// Setting: vectors are made on battery, too.
+pub(crate) const MEANING_ON_BATTERY: &str = "meaning.on_battery";
+
+/// Setting: passages that got their vectors in a second, lately.
+pub(crate) const MEANING_RATE: &str = "meaning.rate";
+
+/// Setting: why vectors wait, while they do.
+pub(crate) const MEANING_REST: &str = "meaning.rest";
+
 /// Setting: name or directory of the embedder that the newest vectors were made with.
 pub(crate) const EMBEDDED_WITH: &str = "embedded_with";
 

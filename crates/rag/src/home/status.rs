@@ -7,10 +7,13 @@ use riddle_catalog::{ActiveEmbedder, Catalog};
 use super::{
     config::Config,
     indexes,
-    settings::{AS_OF_SETTING, configured_reranker, wanted_embedder},
+    settings::{
+        AS_OF_SETTING, MEANING_RATE, MEANING_REST, configured_reranker, wanted_embedder,
+    },
 };
 use crate::contract::{
-    FileStatus, IndexFreshness, ModelStatus, Problem, Result, RootStatus, Status, StatusRequest,
+    FileStatus, IndexFreshness, MeaningStatus, ModelStatus, Problem, Rest, Result, RootStatus,
+    Status, StatusRequest,
 };
 
 /// Files per state.
@@ -28,6 +31,25 @@ pub(crate) fn freshness(catalog: &Catalog) -> Result<IndexFreshness> {
         as_of: catalog.setting(AS_OF_SETTING)?.and_then(|it| it.parse().ok()),
         files_behind: catalog.pending_jobs()?,
     })
+}
+
+/// How many passages can be found by meaning; `None` before there is an embedder.
+pub(crate) fn meaning(catalog: &Catalog) -> Result<Option<MeaningStatus>> {
+    let Some(active) = catalog.active_embedder()? else { return Ok(None) };
+    let words_alone = catalog.count_by_words_alone()?;
+    let passages = catalog.chunk_count()?.saturating_sub(words_alone);
+    let missing = catalog.count_without_vector(&active.id)?.min(passages);
+    let rate: Option<f64> = catalog.setting(MEANING_RATE)?.and_then(|it| it.parse().ok());
+    let rest = catalog.setting(MEANING_REST)?.and_then(|it| Rest::parse(&it));
+    Ok(Some(MeaningStatus {
+        passages,
+        done: passages - missing,
+        words_alone,
+        waiting: rest.filter(|_| missing > 0),
+        seconds_left: rate
+            .filter(|it| missing > 0 && *it > 0.0)
+            .map(|it| missing as f64 / it),
+    }))
 }
 
 /// Everything about a home.
@@ -73,6 +95,7 @@ pub(crate) fn status(config: &Config, catalog: &Catalog, request: StatusRequest)
         states: states(catalog)?,
         queue: catalog.pending_jobs()?,
         chunks: catalog.chunk_count()?,
+        meaning: meaning(catalog)?,
         index_bytes: BTreeMap::from([
             ("catalog", bytes_below(&config.catalog())),
             ("keyword", bytes_below(&config.keyword_index())),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use riddle_catalog::{Catalog, ChunkRecord};
+use riddle_catalog::{Catalog, Change, ChunkRecord};
 use riddle_retrieval::{IndexedChunk, KeywordWriter, VectorWriter};
 use riddle_types::ChunkId;
 
@@ -82,11 +82,26 @@ fn with_rebuild(dir: &Path, work: impl Fn() -> Result<()>) -> Result<()> {
     }
 }
 
+/// What an index is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum IndexOf {
+    Words,
+    Vectors,
+}
+
+impl IndexOf {
+    /// Whether a chunk is to be looked at because of this change.
+    fn holds(self, change: &Change) -> bool {
+        !change.removed && (self == IndexOf::Vectors || !change.only_vector)
+    }
+}
+
 /// The changes an index that stands at `seq` has to follow: the log's, or every chunk if the log no longer
 /// reaches back that far.
 fn steps(
     catalog: &Catalog,
     seq: u64,
+    of: IndexOf,
     mut apply: impl FnMut(&[ChunkId], &[ChunkId]) -> Result<()>,
 ) -> Result<()> {
     if seq == 0 || !catalog.can_follow(seq)? {
@@ -103,7 +118,7 @@ fn steps(
         let gone: Vec<ChunkId> =
             changes.iter().filter(|it| it.removed).map(|it| it.chunk).collect();
         let here: Vec<ChunkId> =
-            changes.iter().filter(|it| !it.removed).map(|it| it.chunk).collect();
+            changes.iter().filter(|it| of.holds(it)).map(|it| it.chunk).collect();
         // A chunk that came and went within one step is gone: the removal is applied last.
         apply(&here, &gone)?;
     }
@@ -118,7 +133,7 @@ fn sync_keyword(config: &Config, catalog: &Catalog, last: u64) -> Result<()> {
             riddle_retrieval::Error::Rebuild { dir, why: "it missed changes".to_owned() }.into()
         );
     }
-    steps(catalog, seq, |here, gone| {
+    steps(catalog, seq, IndexOf::Words, |here, gone| {
         for record in catalog.chunk_records(here)? {
             writer.upsert(&indexed(&record, &record.path.to_string_lossy()))?;
         }
@@ -160,7 +175,7 @@ fn sync_vector(
         }
         .into());
     }
-    steps(catalog, seq, |here, gone| {
+    steps(catalog, seq, IndexOf::Vectors, |here, gone| {
         for (chunk, vector) in catalog.vectors_of(embedder, here)? {
             writer.insert(chunk, &vector)?;
         }

@@ -13,10 +13,14 @@ use std::{
 
 use riddle_catalog::{Catalog, FileId, FileOutcome, HomeLock, NewChunk, Root};
 use riddle_ingest::{Limits, ParserPool};
-use riddle_types::{Advice, Chunk, Embedder, FileKind, FileState, Location, Notice, Trouble};
+use riddle_types::{
+    Advice, Chunk, Embedder, FileKind, FileState, Location, Notice, Trouble, VectorTurn,
+};
 use riddle_watch::{ScanOptions, WatchEvent, Watcher, scan};
 
-use super::{derived, foreground::Background, pipeline::Pipeline, read::text_hash};
+use super::{
+    derived, foreground::Background, pace::Pace, pipeline::Pipeline, read::text_hash,
+};
 use crate::{
     contract::{Error, IndexEvent, IndexReport, Result},
     home::{
@@ -180,7 +184,8 @@ impl Library {
         for root in self.catalog.roots()?.iter().filter(|it| !it.is_virtual) {
             self.scan_root(root, observer, stop, &mut report)?;
         }
-        self.finish(observer, stop, &mut report)?;
+        self.words(observer, stop, &mut report)?;
+        self.meaning(&mut Pace::hurried(), &mut || false, observer, stop, &mut report)?;
         report.seconds = started.elapsed().as_secs_f64();
         Ok(report)
     }
@@ -235,8 +240,8 @@ impl Library {
         Ok(())
     }
 
-    /// Queue, vectors, indexes.
-    fn finish(
+    /// Reads what waits: then words find it.
+    fn words(
         &mut self,
         observer: &mut dyn FnMut(IndexEvent<'_>),
         stop: &AtomicBool,
@@ -244,9 +249,7 @@ impl Library {
     ) -> Result<()> {
         let before = self.catalog.writes();
         self.open_embedder(report)?;
-        let pipeline = self.pipeline(stop);
-        pipeline.run(observer, report)?;
-        pipeline.complete_vectors(observer, report)?;
+        self.pipeline(stop).run(observer, report)?;
         observer(IndexEvent::Syncing);
         derived::sync(&self.config, &self.catalog)?;
         if self.catalog.writes() != before
@@ -254,6 +257,31 @@ impl Library {
         {
             self.catalog.set_setting(AS_OF_SETTING, Some(&now().to_string()))?;
         }
+        self.note(stop, report)
+    }
+
+    /// Makes the vectors that are missing: then meaning finds it, too. Whether it came to the end.
+    fn meaning(
+        &mut self,
+        pace: &mut Pace,
+        interrupted: &mut dyn FnMut() -> bool,
+        observer: &mut dyn FnMut(IndexEvent<'_>),
+        stop: &AtomicBool,
+        report: &mut IndexReport,
+    ) -> Result<bool> {
+        let before = self.catalog.writes();
+        let done = self.pipeline(stop).make_vectors(pace, interrupted, observer, report)?;
+        if self.catalog.writes() != before {
+            observer(IndexEvent::Syncing);
+            derived::sync(&self.config, &self.catalog)?;
+            self.catalog.set_setting(AS_OF_SETTING, Some(&now().to_string()))?;
+        }
+        self.note(stop, report)?;
+        Ok(done)
+    }
+
+    /// What is there now.
+    fn note(&self, stop: &AtomicBool, report: &mut IndexReport) -> Result<()> {
         report.interrupted |= stop.load(Ordering::Relaxed);
         report.states = states(&self.catalog)?;
         report.chunks = self.catalog.chunk_count()?;
@@ -329,7 +357,11 @@ impl Library {
         let (sender, events) = mpsc::channel();
         // Watching begins before the first scan: what changes in between is seen by one of the two.
         let watcher = Watcher::start(&paths, DEBOUNCE, sender)?;
-        let mut report = self.update(observer, stop)?;
+        let mut report = IndexReport::default();
+        for root in &roots {
+            self.scan_root(root, observer, stop, &mut report)?;
+        }
+        self.words(observer, stop, &mut report)?;
         report.notices.extend(watcher.unwatched().iter().map(|(path, why)| {
             Notice::FolderNotWatched { folder: path.clone(), why: why.clone() }
         }));
@@ -339,18 +371,34 @@ impl Library {
                 .iter()
                 .map(|(path, why)| Notice::FolderPolled { folder: path.clone(), why: why.clone() }),
         );
-        // While nothing happens no model is kept: it is opened again when there is work for it.
-        self.embedder = None;
-        observer(IndexEvent::Watching);
-        let mut last_scan = Instant::now();
+        let (mut last_scan, mut behind) = (Instant::now(), true);
+        let mut waiting: Vec<WatchEvent> = Vec::new();
         while !stop.load(Ordering::Relaxed) {
-            // Short, so that a request to stop is heard.
-            let mut touched = match events.recv_timeout(Duration::from_millis(200)) {
-                Ok(event) => vec![event],
-                Err(_) if last_scan.elapsed() < RESCAN => continue,
-                Err(_) => vec![WatchEvent::Lost("time for a look at everything".to_owned())],
-            };
-            touched.extend(events.try_iter());
+            if std::mem::take(&mut behind) {
+                // What changes meanwhile is read first: words find it at once.
+                let mut pace = Pace::beside_work(&self.catalog)?;
+                let changed = &mut || {
+                    waiting.extend(events.try_iter());
+                    !waiting.is_empty() || last_scan.elapsed() >= RESCAN
+                };
+                let mut round = IndexReport::default();
+                behind = !self.meaning(&mut pace, changed, observer, stop, &mut round)?;
+                merge(&mut report, round);
+            }
+            if !behind && waiting.is_empty() {
+                // While nothing happens no model is kept: it is opened again when there is work for it.
+                self.embedder = None;
+                observer(IndexEvent::Watching);
+                waiting.extend(Self::next_event(&events, last_scan, stop));
+            }
+            waiting.extend(events.try_iter());
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            if last_scan.elapsed() >= RESCAN {
+                waiting.push(WatchEvent::Lost("time for a look at everything".to_owned()));
+            }
+            let touched = std::mem::take(&mut waiting);
             let lost = touched.iter().any(|it| matches!(it, WatchEvent::Lost(_)));
             let mut round = IndexReport::default();
             for root in &roots {
@@ -359,14 +407,31 @@ impl Library {
                     self.scan_root(root, observer, stop, &mut round)?;
                 }
             }
-            self.finish(observer, stop, &mut round)?;
-            self.embedder = None;
-            last_scan = Instant::now();
+            if lost {
+                last_scan = Instant::now();
+            }
+            self.words(observer, stop, &mut round)?;
+            behind = true;
             merge(&mut report, round);
-            observer(IndexEvent::Watching);
         }
+        self.embedder = None;
         report.interrupted = false;
         Ok(report)
+    }
+
+    /// Waits until something happens, or everything is to be looked at again, or until `stop`.
+    fn next_event(
+        events: &mpsc::Receiver<WatchEvent>,
+        last_scan: Instant,
+        stop: &AtomicBool,
+    ) -> Option<WatchEvent> {
+        while !stop.load(Ordering::Relaxed) && last_scan.elapsed() < RESCAN {
+            // Short, so that a request to stop is heard.
+            if let Ok(event) = events.recv_timeout(Duration::from_millis(200)) {
+                return Some(event);
+            }
+        }
+        None
     }
 
     /// Indexes documents from memory as a collection, each as one passage. Documents of an earlier call with
@@ -405,7 +470,8 @@ impl Library {
             self.pipeline(stop).commit_outcomes(&mut outcomes, &mut report)?;
             observer(IndexEvent::Queued(report.read));
         }
-        self.finish(observer, stop, &mut report)?;
+        self.words(observer, stop, &mut report)?;
+        self.meaning(&mut Pace::hurried(), &mut || false, observer, stop, &mut report)?;
         report.seconds = started.elapsed().as_secs_f64();
         Ok(report)
     }
@@ -424,6 +490,7 @@ fn virtual_outcome(file: riddle_catalog::FileId, document: InputDocument) -> Fil
         heading: String::new(),
         location: Location::Whole,
         tokens: 0,
+        turn: VectorTurn::Early,
     };
     let empty = chunk.text.trim().is_empty() && title.is_none();
     let new = NewChunk { text_hash: text_hash(title.as_deref(), &chunk), chunk, vector: None };

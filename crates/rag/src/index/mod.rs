@@ -3,6 +3,7 @@
 mod derived;
 mod foreground;
 mod library;
+mod pace;
 mod pipeline;
 mod read;
 mod text;

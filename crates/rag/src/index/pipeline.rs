@@ -16,12 +16,16 @@ use riddle_types::{ChunkId, EmbedRole, Embedder, FileState, TokenCounter};
 use super::{
     derived,
     foreground::Background,
+    pace::Pace,
     read::{ReadFile, Vanished, read_file, text_hash},
     text::{ApproximateCounter, passage_text},
 };
 use crate::{
-    contract::{Error, IndexEvent, IndexReport, Result},
-    home::Config,
+    contract::{Error, IndexEvent, IndexReport, Rest, Result},
+    home::{
+        Config,
+        settings::{MEANING_RATE, MEANING_REST},
+    },
     stage,
 };
 
@@ -41,6 +45,16 @@ const BATCH_TIME: Duration = Duration::from_secs(2);
 /// The search indexes follow at least this often while files are read: what is read can soon be found, and a
 /// commit of both costs a fraction of the time between two.
 const SYNC_TIME: Duration = Duration::from_secs(4);
+
+/// Passages taken from the queue of vectors at a time: to put them in order looks at all that wait.
+const QUEUE_PAGE: usize = 2048;
+
+/// Between two writings of the search indexes lies this many times what one takes: a large index is read whole to be
+/// written.
+const SYNC_SHARE: u32 = 10;
+
+/// While vectors wait it is looked this often whether they may be made.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// Tokens kept free in the embedder's input for title, headings and special tokens.
 const CONTEXT_TOKENS: usize = 24;
@@ -191,7 +205,7 @@ impl Pipeline<'_> {
         Ok(())
     }
 
-    /// Embeds what has no vector yet and writes the batch in one transaction.
+    /// Writes the batch in one transaction, with the vectors that its texts had before.
     pub(crate) fn commit_outcomes(
         &self,
         outcomes: &mut [FileOutcome],
@@ -201,43 +215,18 @@ impl Pipeline<'_> {
             return Ok(());
         }
         let embedder_id = self.embedder.as_ref().map(|it| it.id().to_owned());
-        if let Some(embedder) = &self.embedder {
-            report.embedded += self.embed(&**embedder, outcomes)?;
+        if let Some(embedder) = &embedder_id {
+            let hashes: Vec<[u8; 32]> =
+                outcomes.iter().flat_map(|it| &it.chunks).map(|it| it.text_hash).collect();
+            let known = self.catalog.vectors_by_text(embedder, &hashes)?;
+            for new in outcomes.iter_mut().flat_map(|it| &mut it.chunks) {
+                new.vector = known.get(&new.text_hash).cloned();
+            }
         }
         let _stage = stage::enter("write");
         self.catalog.commit_files(outcomes, embedder_id.as_deref())?;
         report.read += outcomes.len() as u64;
         Ok(())
-    }
-
-    fn embed(&self, embedder: &dyn Embedder, outcomes: &mut [FileOutcome]) -> Result<u64> {
-        let hashes: Vec<[u8; 32]> =
-            outcomes.iter().flat_map(|it| &it.chunks).map(|it| it.text_hash).collect();
-        let mut known = self.catalog.vectors_by_text(embedder.id(), &hashes)?;
-        let mut fresh: Vec<([u8; 32], String)> = Vec::new();
-        for outcome in outcomes.iter() {
-            for new in &outcome.chunks {
-                // Claimed at once, so that a text that occurs twice in the batch is embedded once.
-                if let std::collections::hash_map::Entry::Vacant(entry) = known.entry(new.text_hash)
-                {
-                    entry.insert(Vec::new());
-                    fresh.push((
-                        new.text_hash,
-                        passage_text(outcome.title.as_deref(), &new.chunk.heading, &new.chunk.text),
-                    ));
-                }
-            }
-        }
-        if !fresh.is_empty() {
-            let _stage = stage::enter("embed");
-            let texts: Vec<&str> = fresh.iter().map(|it| it.1.as_str()).collect();
-            let vectors = self.vectors(embedder, &texts)?;
-            known.extend(fresh.iter().map(|it| it.0).zip(vectors));
-        }
-        for new in outcomes.iter_mut().flat_map(|it| &mut it.chunks) {
-            new.vector = known.get(&new.text_hash).cloned();
-        }
-        Ok(fresh.len() as u64)
     }
 
     /// Vectors of texts, a few at a time, between which questions go first.
@@ -251,44 +240,145 @@ impl Pipeline<'_> {
         Ok(vectors)
     }
 
-    /// Gives every chunk that has none a vector by the embedder, and then makes it the one that is
-    /// searched. Until that moment searches use the former one.
-    pub(crate) fn complete_vectors(
+    /// Gives passages that wait their vectors, those first that are asked for first, and then makes the embedder the
+    /// one that is searched. Until that moment searches use the former one, if there was another. Returns whether all
+    /// have theirs: it ends early, in good order, when told to stop or when `interrupted`.
+    pub(crate) fn make_vectors(
         &self,
+        pace: &mut Pace,
+        interrupted: &mut dyn FnMut() -> bool,
         observer: &mut dyn FnMut(IndexEvent<'_>),
         report: &mut IndexReport,
-    ) -> Result<()> {
-        let Some(embedder) = &self.embedder else { return Ok(()) };
-        let total = self.catalog.count_without_vector(embedder.id())?;
-        let (mut done, mut after) = (0, None);
-        while !self.stopped() {
-            let missing = self.catalog.chunks_without_vector(embedder.id(), after, BATCH_CHUNKS)?;
-            if missing.is_empty() {
-                // What was committed meanwhile may stand before the last one.
-                if after.take().is_none() {
-                    break;
-                }
-                continue;
+    ) -> Result<bool> {
+        let Some(embedder) = &self.embedder else { return Ok(true) };
+        let active = self.catalog.active_embedder()?.is_some_and(|it| it.id == embedder.id());
+        let mut run = VectorRun::new(self.catalog.count_without_vector(embedder.id())?, self.catalog)?;
+        loop {
+            let page = self.catalog.chunks_without_vector(embedder.id(), QUEUE_PAGE)?;
+            if page.is_empty() {
+                break;
             }
-            after = missing.last().copied();
-            observer(IndexEvent::Reembedding { done, total });
-            let _stage = stage::enter("embed");
-            let records = self.catalog.chunk_records(&missing)?;
-            let texts: Vec<String> = records
-                .iter()
-                .map(|it| passage_text(it.title.as_deref(), &it.heading, &it.text))
-                .collect();
-            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-            let vectors = self.vectors(&**embedder, &texts)?;
-            let vectors: Vec<(ChunkId, Vec<f32>)> =
-                records.iter().map(|it| it.id).zip(vectors).collect();
-            self.catalog.put_vectors(embedder.id(), &vectors)?;
-            done += vectors.len() as u64;
-            report.embedded += vectors.len() as u64;
+            for batch in page.chunks(BATCH_CHUNKS) {
+                let end = &mut || self.stopped() || interrupted();
+                if !self.may_go_on(pace, end, &mut run, observer)? {
+                    run.note_rate(self.catalog)?;
+                    return Ok(false);
+                }
+                observer(IndexEvent::Embedding { done: run.done, total: run.total });
+                let worked = Instant::now();
+                report.embedded += self.embed(&**embedder, batch)?;
+                run.done += batch.len() as u64;
+                std::thread::sleep(pace.pause_after(worked.elapsed(), run.rest));
+                if active && run.synced.elapsed() >= SYNC_TIME.max(run.sync_cost * SYNC_SHARE) {
+                    let started = Instant::now();
+                    observer(IndexEvent::Syncing);
+                    derived::sync(self.config, self.catalog)?;
+                    (run.synced, run.sync_cost) = (Instant::now(), started.elapsed());
+                    run.note_rate(self.catalog)?;
+                }
+            }
         }
-        let active = self.catalog.active_embedder()?;
-        if !self.stopped() && active.is_some_and(|it| it.id != embedder.id()) {
+        if !active && self.catalog.active_embedder()?.is_some() {
             self.catalog.switch_embedder(embedder.id())?;
+        }
+        run.note_rate(self.catalog)?;
+        Ok(true)
+    }
+
+    /// Waits while the machine is to be left alone; whether vectors are made then.
+    fn may_go_on(
+        &self,
+        pace: &mut Pace,
+        end: &mut dyn FnMut() -> bool,
+        run: &mut VectorRun,
+        observer: &mut dyn FnMut(IndexEvent<'_>),
+    ) -> Result<bool> {
+        loop {
+            if end() {
+                run.set_rest(None, self.catalog)?;
+                return Ok(false);
+            }
+            let rest = pace.rest();
+            if run.set_rest(rest, self.catalog)?
+                && let Some(rest) = rest
+            {
+                observer(IndexEvent::Resting(rest));
+            }
+            if rest != Some(Rest::Battery) {
+                return Ok(true);
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    /// Makes and keeps the vectors of some passages; a text that has one somewhere gets that. Returns how many were
+    /// made.
+    fn embed(&self, embedder: &dyn Embedder, batch: &[ChunkId]) -> Result<u64> {
+        let records = self.catalog.chunk_records(batch)?;
+        let texts: Vec<String> = records
+            .iter()
+            .map(|it| passage_text(it.title.as_deref(), &it.heading, &it.text))
+            .collect();
+        let hashes: Vec<[u8; 32]> =
+            texts.iter().map(|it| *blake3::hash(it.as_bytes()).as_bytes()).collect();
+        let mut known = self.catalog.vectors_by_text(embedder.id(), &hashes)?;
+        let mut fresh: Vec<([u8; 32], &str)> = Vec::new();
+        for (hash, text) in hashes.iter().zip(&texts) {
+            if !known.contains_key(hash) && !fresh.iter().any(|it| it.0 == *hash) {
+                fresh.push((*hash, text));
+            }
+        }
+        if !fresh.is_empty() {
+            let _stage = stage::enter("embed");
+            let texts: Vec<&str> = fresh.iter().map(|it| it.1).collect();
+            let vectors = self.vectors(embedder, &texts)?;
+            known.extend(fresh.iter().map(|it| it.0).zip(vectors));
+        }
+        let vectors: Vec<(ChunkId, Vec<f32>)> = records
+            .iter()
+            .zip(&hashes)
+            .filter_map(|(record, hash)| Some((record.id, known.get(hash)?.clone())))
+            .collect();
+        self.catalog.put_vectors(embedder.id(), &vectors)?;
+        Ok(fresh.len() as u64)
+    }
+}
+
+/// How far a run through the queue of vectors is.
+struct VectorRun {
+    done: u64,
+    total: u64,
+    started: Instant,
+    synced: Instant,
+    sync_cost: Duration,
+    rest: Option<Rest>,
+}
+
+impl VectorRun {
+    fn new(total: u64, catalog: &Catalog) -> Result<VectorRun> {
+        let now = Instant::now();
+        // What a run that was killed has left there is no longer so.
+        let rest = catalog.setting(MEANING_REST)?.and_then(|it| Rest::parse(&it));
+        let sync_cost = Duration::ZERO;
+        Ok(VectorRun { done: 0, total, started: now, synced: now, sync_cost, rest })
+    }
+
+    /// Notes why vectors wait now, where others can read it; whether that is news.
+    fn set_rest(&mut self, rest: Option<Rest>, catalog: &Catalog) -> Result<bool> {
+        let news = rest != self.rest;
+        if news {
+            self.rest = rest;
+            catalog.set_setting(MEANING_REST, rest.map(Rest::as_str))?;
+        }
+        Ok(news)
+    }
+
+    /// Notes how fast it goes, rests included: what is left takes that long. A handful tells nothing.
+    fn note_rate(&self, catalog: &Catalog) -> Result<()> {
+        let seconds = self.started.elapsed().as_secs_f64();
+        if self.done >= BATCH_CHUNKS as u64 && seconds > 0.0 {
+            let rate = format!("{:.2}", self.done as f64 / seconds);
+            catalog.set_setting(MEANING_RATE, Some(&rate))?;
         }
         Ok(())
     }

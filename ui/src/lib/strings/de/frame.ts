@@ -63,6 +63,10 @@ export const frame: typeof english = {
     spreadsheet: "Tabelle",
     mail: "E-Mail",
     book: "Buch",
+    calendar: "Kalender",
+    contacts: "Kontakte",
+    image: "Bild",
+    archive: "Archiv",
     other: "Sonstiges",
   },
   states: {

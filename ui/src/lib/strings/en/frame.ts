@@ -65,6 +65,10 @@ export const frame = {
     spreadsheet: "Table",
     mail: "Mail",
     book: "Book",
+    calendar: "Calendar",
+    contacts: "Contacts",
+    image: "Picture",
+    archive: "Archive",
     other: "Other",
   } satisfies Record<Kind, string>,
   states: {

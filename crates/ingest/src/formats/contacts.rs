@@ -1,0 +1,121 @@
+//! Address books (vCard): every person is a section.
+
+use riddle_types::{Block, BlockKind, Document, Location};
+
+use super::{
+    Shares,
+    lines::{Property, properties, when},
+};
+use crate::outcome::ParseOutcome;
+
+/// Most people of one book.
+const MOST_CARDS: usize = 20_000;
+
+/// What is kept of a card, and what it is called.
+const KEPT: &[(&str, &str)] = &[
+    ("NICKNAME", "Also called"),
+    ("ORG", "Organization"),
+    ("TITLE", "Position"),
+    ("ROLE", "Role"),
+    ("TEL", "Phone"),
+    ("EMAIL", "Mail"),
+    ("ADR", "Address"),
+    ("BDAY", "Birthday"),
+    ("ANNIVERSARY", "Anniversary"),
+    ("URL", "Link"),
+    ("CATEGORIES", "Groups"),
+    ("NOTE", "Notes"),
+];
+
+pub(super) fn parse(_name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOutcome {
+    let mut document = Document::default();
+    let mut open: Option<Vec<Property>> = None;
+    let mut cards = 0;
+    for property in properties(bytes) {
+        let card = property.value.trim().eq_ignore_ascii_case("VCARD");
+        match (property.name.as_str(), &mut open) {
+            ("BEGIN", None) if card => open = Some(vec![property]),
+            ("END", Some(_)) if card => {
+                let mut lines = open.take().unwrap_or_default();
+                lines.push(property);
+                cards += 1;
+                if cards > MOST_CARDS {
+                    document.warnings.push(format!("only the first {MOST_CARDS} people are read"));
+                    break;
+                }
+                push(&lines, &mut document);
+            }
+            (_, Some(lines)) => lines.push(property),
+            _ => {}
+        }
+    }
+    ParseOutcome::Parsed(document)
+}
+
+fn push(lines: &[Property], document: &mut Document) {
+    let value = |name: &str| {
+        let found = lines.iter().find(|it| it.name == name).map(|it| parts(&it.value));
+        found.filter(|it| !it.is_empty())
+    };
+    let [first, .., last] = lines else { return };
+    let location = Location::Line { start: first.line, end: last.line };
+    let name = value("FN").or_else(|| value("N")).or_else(|| value("ORG"));
+    let name = name.unwrap_or_else(|| "Somebody".to_owned());
+    let mut text = Vec::new();
+    for (property, label) in KEPT {
+        let values: Vec<String> = lines
+            .iter()
+            .filter(|it| it.name == *property)
+            .map(|it| {
+                let value = if *property == "BDAY" { when(&it.value.replace('-', "")) } else { parts(&it.value) };
+                let kind = place(&it.parameters);
+                if kind.is_empty() { value } else { format!("{value} ({kind})") }
+            })
+            .filter(|it| !it.is_empty())
+            .collect();
+        if !values.is_empty() {
+            text.push(format!("{label}: {}", values.join("; ")));
+        }
+    }
+    document.blocks.push(Block::new(BlockKind::Heading(1), name, location.clone()));
+    if !text.is_empty() {
+        document.blocks.push(Block::new(BlockKind::Paragraph, text.join("\n"), location));
+    }
+}
+
+/// A value of several parts: street, town, country.
+fn parts(value: &str) -> String {
+    value.split(';').map(str::trim).filter(|it| !it.is_empty()).collect::<Vec<_>>().join(", ")
+}
+
+fn place(parameters: &str) -> String {
+    let known = ["HOME", "WORK", "CELL", "FAX"];
+    let found: Vec<String> =
+        known.iter().filter(|it| parameters.contains(**it)).map(|it| it.to_lowercase()).collect();
+    found.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_have_phones_and_addresses() {
+        let text = b"BEGIN:VCARD\nVERSION:3.0\nN:Hale;Ann\nFN:Ann Hale\nORG:Wells Boatyard;Sheds\n\
+            TEL;TYPE=CELL:+44 174 55\nEMAIL:ann@example.org\nADR;TYPE=HOME:;;3 Malthouse Row;Wells;;;UK\n\
+            BDAY:1980-03-04\nPHOTO;ENCODING=b:AAAA\nEND:VCARD\nBEGIN:VCARD\nEND:VCARD\n";
+        let ParseOutcome::Parsed(document) = parse("x.vcf", text, &mut Shares::new(20)) else {
+            panic!("parses")
+        };
+        let texts: Vec<&str> = document.blocks.iter().map(|it| it.text.as_str()).collect();
+        assert_eq!(
+            texts,
+            [
+                "Ann Hale",
+                "Organization: Wells Boatyard, Sheds\nPhone: +44 174 55 (cell)\nMail: ann@example.org\n\
+                 Address: 3 Malthouse Row, Wells, UK (home)\nBirthday: 1980-03-04 (March)",
+                "Somebody",
+            ]
+        );
+    }
+}

@@ -1,0 +1,131 @@
+//! What calendars and address books are written in: properties on folded lines.
+
+use crate::text::decode;
+
+/// `NAME;PARAMETER=VALUE:TEXT`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Property {
+    /// Upper case, without the group before a dot.
+    pub(super) name: String,
+    /// As written, upper case.
+    pub(super) parameters: String,
+    pub(super) value: String,
+    /// The line it begins on, from 1.
+    pub(super) line: u32,
+}
+
+/// Longest value that is kept: pictures and sounds are longer.
+const LONGEST: usize = 64 << 10;
+
+/// All properties of a file, in order.
+pub(super) fn properties(bytes: &[u8]) -> Vec<Property> {
+    let (text, _) = decode(bytes);
+    let mut unfolded: Vec<(u32, String)> = Vec::new();
+    for (line, number) in text.lines().zip(1..) {
+        let line = line.trim_end_matches('\r');
+        match (line.strip_prefix([' ', '\t']), unfolded.last_mut()) {
+            (Some(more), Some((_, last))) if last.len() < LONGEST => last.push_str(more),
+            (Some(_), Some(_)) => {}
+            // Quoted-printable lines of old address books end in `=` and go on at the margin.
+            (None, Some((_, last)))
+                if last.ends_with('=') && last.to_ascii_uppercase().contains("QUOTED-PRINTABLE") =>
+            {
+                last.pop();
+                last.push_str(line);
+            }
+            _ => unfolded.push((number, line.to_owned())),
+        }
+    }
+    unfolded.iter().filter_map(|(number, line)| property(line, *number)).collect()
+}
+
+fn property(line: &str, number: u32) -> Option<Property> {
+    // A colon inside of quotes belongs to a parameter.
+    let mut quoted = false;
+    let colon = line.char_indices().find(|(_, c)| {
+        quoted ^= *c == '"';
+        *c == ':' && !quoted
+    })?;
+    let (head, value) = (&line[..colon.0], &line[colon.0 + 1..]);
+    let (name, parameters) = head.split_once(';').unwrap_or((head, ""));
+    let name = name.rsplit('.').next().unwrap_or(name).trim().to_ascii_uppercase();
+    let parameters = parameters.to_ascii_uppercase();
+    let value = if parameters.contains("QUOTED-PRINTABLE") {
+        unquoted(value)
+    } else {
+        unescaped(value)
+    };
+    Some(Property { name, parameters, value, line: number })
+}
+
+fn unescaped(value: &str) -> String {
+    let mut out = String::with_capacity(value.len());
+    let mut characters = value.chars();
+    while let Some(c) = characters.next() {
+        match (c, c == '\\') {
+            (_, true) => match characters.next() {
+                Some('n' | 'N') => out.push('\n'),
+                Some(other) => out.push(other),
+                None => {}
+            },
+            (other, false) => out.push(other),
+        }
+    }
+    out
+}
+
+fn unquoted(value: &str) -> String {
+    let bytes = value.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let hex = bytes.get(at + 1..at + 3).and_then(|it| std::str::from_utf8(it).ok());
+        match (bytes[at], hex.and_then(|it| u8::from_str_radix(it, 16).ok())) {
+            (b'=', Some(byte)) => {
+                out.push(byte);
+                at += 3;
+            }
+            (byte, _) => {
+                out.push(byte);
+                at += 1;
+            }
+        }
+    }
+    decode(&out).0
+}
+
+/// A day and time of a calendar as people write them: `20260304T100000Z` is `2026-03-04 10:00 UTC (March)`.
+pub(super) fn when(value: &str) -> String {
+    let digits = value.get(..8).filter(|it| it.bytes().all(|it| it.is_ascii_digit()));
+    let Some(day) = digits else { return value.to_owned() };
+    let day = format!("{}-{}-{}", &day[..4], &day[4..6], &day[6..8]);
+    let clock = value.get(9..13).filter(|it| it.bytes().all(|it| it.is_ascii_digit()));
+    let clock = clock.map(|it| format!(" {}:{}", &it[..2], &it[2..])).unwrap_or_default();
+    let zone = if value.ends_with('Z') { " UTC" } else { "" };
+    let month = crate::table::month_of(&day).map(|it| format!(" ({it})")).unwrap_or_default();
+    format!("{day}{clock}{zone}{month}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_unfolded_and_values_unescaped() {
+        let text = b"item1.TEL;TYPE=\"a:b\":0174\r\n 55\r\nNOTE:one\\, two\\nthree\r\nnonsense\r\n\
+            N;ENCODING=QUOTED-PRINTABLE:M=C3=BCller=\r\n; Ann\r\n";
+        let seen: Vec<(String, String, u32)> =
+            properties(text).into_iter().map(|it| (it.name, it.value, it.line)).collect();
+        assert_eq!(
+            seen,
+            [
+                ("TEL".to_owned(), "017455".to_owned(), 1),
+                ("NOTE".to_owned(), "one, two\nthree".to_owned(), 3),
+                ("N".to_owned(), "Müller; Ann".to_owned(), 5),
+            ]
+        );
+        assert_eq!(when("20260304T100000Z"), "2026-03-04 10:00 UTC (March)");
+        assert_eq!(when("20260304"), "2026-03-04 (March)");
+        assert_eq!(when("soon"), "soon");
+    }
+}
