@@ -13,8 +13,8 @@ use riddle_rag::{
 use riddle_types::{self as types, FileKind, FileState, Filter};
 
 use crate::dto::{
-    Advice, FileRef, Hit, Kind, Location, LocationKind, NoAnswer, NoJudge, Notice, Order,
-    PruneMode, Ranks, RewriteFault, SearchFilter, Span, State, StateCount, Trouble,
+    Advice, FileRef, Hit, Kind, Location, LocationKind, Meaning, NoAnswer, NoJudge, Notice, Order,
+    PruneMode, Ranks, RewriteFault, SearchFilter, Span, State, StateCount, Trouble, Waiting,
 };
 
 /// Characters of a hit's excerpt: two lines of the list in a wide window.
@@ -108,6 +108,21 @@ impl From<PruneMode> for riddle_rag::Mode {
             PruneMode::Off => riddle_rag::Mode::Off,
             PruneMode::Order => riddle_rag::Mode::Order,
             PruneMode::Set => riddle_rag::Mode::Set,
+        }
+    }
+}
+
+impl From<riddle_rag::MeaningStatus> for Meaning {
+    fn from(it: riddle_rag::MeaningStatus) -> Meaning {
+        Meaning {
+            passages: it.passages,
+            done: it.done,
+            words_alone: it.words_alone,
+            waiting: it.waiting.map(|it| match it {
+                riddle_rag::Rest::Battery => Waiting::Battery,
+                riddle_rag::Rest::Load => Waiting::Load,
+            }),
+            seconds_left: it.seconds_left,
         }
     }
 }

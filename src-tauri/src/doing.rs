@@ -9,7 +9,7 @@ use std::{
 use crate::{
     context::Context,
     convert::{clean, shown, state_counts},
-    dto::{Folder, LibraryState, Notice, Phase, Progress, Trouble},
+    dto::{Folder, LibraryState, Meaning, Notice, Phase, Progress, Trouble},
     failure::Reply,
 };
 
@@ -52,6 +52,7 @@ impl Doing {
                 .collect(),
             counts: state_counts(&records.counts()?),
             passages: records.chunks()?,
+            meaning: records.meaning()?.map(Meaning::from),
             progress: self.progress(),
             index_bytes: context.index_bytes(),
             as_of: freshness.as_of,

@@ -808,6 +808,8 @@ pub(crate) struct LibraryState {
     pub(crate) folders: Vec<Folder>,
     pub(crate) counts: Vec<StateCount>,
     pub(crate) passages: u64,
+    /// How many of them meaning finds; `null` before there is an embedder.
+    pub(crate) meaning: Option<Meaning>,
     pub(crate) phase: Phase,
     /// While something is being done.
     pub(crate) progress: Option<Progress>,
@@ -818,6 +820,27 @@ pub(crate) struct LibraryState {
     pub(crate) notices: Vec<Notice>,
     /// Why indexing stopped, if it did.
     pub(crate) error: Option<Trouble>,
+}
+
+/// How many passages can be found by meaning; by words all can.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Meaning {
+    pub(crate) passages: u64,
+    pub(crate) done: u64,
+    /// Columns of numbers, which words alone find.
+    pub(crate) words_alone: u64,
+    /// Why the others wait, if something holds them up.
+    pub(crate) waiting: Option<Waiting>,
+    pub(crate) seconds_left: Option<f64>,
+}
+
+/// What holds vectors up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Waiting {
+    Battery,
+    Load,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

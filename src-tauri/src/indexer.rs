@@ -284,6 +284,7 @@ impl Thread {
                 (doing.done, doing.total) = (*done, *total);
                 important = false;
             }
+            IndexEvent::Resting(_) => important = false,
             IndexEvent::Syncing => {
                 doing.phase = Some(Phase::Syncing);
                 self.synced = true;

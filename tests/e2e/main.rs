@@ -7,6 +7,7 @@ mod claims;
 mod contract;
 mod crash;
 mod doors;
+mod formats;
 mod eval;
 mod follow;
 mod guide;

@@ -9,7 +9,7 @@
 mod corpus;
 mod program;
 
-pub use corpus::{notes, token, write};
+pub use corpus::{archive, notes, token, workbook, write};
 pub use program::{Outcome, Riddle, Running, program, snapshot};
 
 use std::path::PathBuf;

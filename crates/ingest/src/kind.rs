@@ -4,37 +4,46 @@ use std::path::Path;
 
 use riddle_types::FileKind;
 
+use crate::formats::mail::begins_as_mail;
+
 const CODE: &[&str] = &[
     "rs", "py", "pyi", "js", "mjs", "cjs", "ts", "tsx", "jsx", "java", "kt", "kts", "scala", "c",
     "h", "cc", "cpp", "cxx", "hpp", "hh", "cs", "go", "rb", "php", "pl", "pm", "lua", "r", "jl",
     "swift", "m", "mm", "hs", "ml", "mli", "ex", "exs", "erl", "clj", "lisp", "el", "dart", "zig",
     "nim", "v", "sv", "vhd", "asm", "s", "sh", "bash", "zsh", "fish", "ps1", "bat", "cmd", "sql",
     "toml", "yaml", "yml", "json", "jsonl", "xml", "ini", "cfg", "conf", "css", "scss", "less",
-    "vue", "svelte", "proto", "graphql", "tf", "cmake", "gradle", "tex", "bib", "ipynb",
+    "vue", "svelte", "proto", "graphql", "tf", "cmake", "gradle", "bib", "ipynb",
 ];
 const TEXT: &[&str] =
-    &["txt", "text", "log", "vtt", "srt", "rst", "adoc", "asciidoc", "org", "nfo"];
+    &["txt", "text", "log", "vtt", "srt", "ass", "ssa", "sbv", "rst", "adoc", "asciidoc", "org", "nfo"];
 /// Formats without text of their own, or in which it is not looked for.
 const OTHER: &[&str] = &[
-    "png", "jpg", "jpeg", "gif", "webp", "bmp", "tif", "tiff", "ico", "svg", "heic", "avif", "mp3",
-    "wav", "ogg", "flac", "m4a", "mp4", "mov", "mkv", "avi", "webm", "zip", "gz", "xz", "bz2",
-    "zst", "tar", "7z", "rar", "iso", "exe", "dll", "so", "dylib", "o", "a", "class", "jar",
-    "wasm", "pyc", "db", "sqlite", "ttf", "otf", "woff", "woff2", "bin", "dat", "vsd", "vsdx",
+    "gif", "bmp", "ico", "svg", "mp3", "wav", "ogg", "flac", "m4a", "mp4", "mov", "mkv", "avi",
+    "webm", "xz", "bz2", "zst", "7z", "rar", "iso", "exe", "dll", "so", "dylib", "o", "a", "class",
+    "jar", "wasm", "pyc", "db", "sqlite", "ttf", "otf", "woff", "woff2", "bin", "dat", "vsd",
     "psd", "blend",
 ];
+const IMAGE: &[&str] =
+    &["png", "jpg", "jpeg", "webp", "tif", "tiff", "heic", "heif", "avif"];
 
 /// The kind of a file, from its name and the first bytes of its content (which may be empty).
 pub fn kind_of(path: &Path, head: &[u8]) -> FileKind {
     let extension = path.extension().and_then(|it| it.to_str()).unwrap_or("").to_ascii_lowercase();
     let named = match extension.as_str() {
         "md" | "markdown" | "mdx" | "mkd" => Some(FileKind::Markdown),
-        "html" | "htm" | "xhtml" => Some(FileKind::Html),
+        "html" | "htm" | "xhtml" | "mhtml" | "mht" | "rss" | "atom" => Some(FileKind::Html),
         "pdf" => Some(FileKind::Pdf),
-        "docx" | "doc" | "odt" | "rtf" | "docm" | "dotx" => Some(FileKind::Document),
-        "pptx" | "ppt" | "odp" | "pptm" => Some(FileKind::Presentation),
-        "xlsx" | "xls" | "ods" | "xlsm" | "csv" | "tsv" => Some(FileKind::Spreadsheet),
-        "eml" | "msg" => Some(FileKind::Mail),
-        "epub" => Some(FileKind::Book),
+        "docx" | "doc" | "odt" | "rtf" | "docm" | "dotx" | "dot" | "ott" | "fodt" | "sxw" | "pages"
+        | "wpd" | "wps" | "abw" | "hwp" | "hwpx" | "vsdx" | "djvu" | "tex" | "latex" => Some(FileKind::Document),
+        "pptx" | "ppt" | "odp" | "pptm" | "ppsx" | "potx" | "fodp" | "key" => Some(FileKind::Presentation),
+        "xlsx" | "xls" | "ods" | "xlsm" | "xlsb" | "xltx" | "csv" | "tsv" | "fods" | "numbers"
+        | "dbf" => Some(FileKind::Spreadsheet),
+        "eml" | "msg" | "mbox" | "mbx" => Some(FileKind::Mail),
+        "epub" | "fb2" => Some(FileKind::Book),
+        "ics" | "ical" | "ifb" | "vcs" => Some(FileKind::Calendar),
+        "vcf" | "vcard" => Some(FileKind::Contacts),
+        "zip" | "cbz" | "tar" | "tgz" | "gz" => Some(FileKind::Archive),
+        it if IMAGE.contains(&it) => Some(FileKind::Image),
         it if TEXT.contains(&it) => Some(FileKind::Text),
         it if CODE.contains(&it) => Some(FileKind::Code),
         it if OTHER.contains(&it) => Some(FileKind::Other),
@@ -75,6 +84,9 @@ fn sniff(head: &[u8]) -> FileKind {
     if start.starts_with(b"#!") {
         return FileKind::Code;
     }
+    if begins_as_mail(head) {
+        return FileKind::Mail;
+    }
     if head.is_empty() || is_binary(head) { FileKind::Other } else { FileKind::Text }
 }
 
@@ -94,7 +106,9 @@ mod tests {
         assert_eq!(kind("a/b.PDF", b""), FileKind::Pdf);
         assert_eq!(kind("notes.md", b"# x"), FileKind::Markdown);
         assert_eq!(kind("Makefile", b"all:"), FileKind::Code);
-        assert_eq!(kind("photo.jpg", b"plain text"), FileKind::Other);
+        assert_eq!(kind("photo.jpg", b"plain text"), FileKind::Image);
+        assert_eq!(kind("film.mp4", b"plain text"), FileKind::Other);
+        assert_eq!(kind("cur/1700.M1.host:2,S", b"From: a\nTo: b\nDate: c\n\nhi"), FileKind::Mail);
         assert_eq!(kind("noname", b"%PDF-1.7"), FileKind::Pdf);
         assert_eq!(kind("noname", b"\n <!DOCTYPE HTML>"), FileKind::Html);
         assert_eq!(kind("noname", b"just words"), FileKind::Text);

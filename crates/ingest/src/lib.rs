@@ -9,6 +9,7 @@
 //! Not here: finding files, hashing, storing, embedding. The child opens no files: it gets bytes.
 
 mod chunk;
+mod formats;
 mod kind;
 mod language;
 mod limits;

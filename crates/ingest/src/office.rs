@@ -14,7 +14,10 @@ pub(crate) fn parse(name: &str, kind: FileKind, bytes: Vec<u8>) -> ParseOutcome 
     }
     let by_kind = match kind {
         FileKind::Pdf => Some(InputFormat::Pdf),
-        FileKind::Html => Some(InputFormat::Html),
+        FileKind::Html => match extension.as_str() {
+            "mhtml" | "mht" | "rss" | "atom" => InputFormat::from_extension(&extension),
+            _ => Some(InputFormat::Html),
+        },
         _ => InputFormat::from_extension(&extension),
     };
     let Some(format) = by_kind else {

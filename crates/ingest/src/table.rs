@@ -377,7 +377,7 @@ fn number_of(text: &str) -> Option<f64> {
 
 /// The month of a day: `2026-03-04`, `2026/3/4`, `4.3.2026`, each maybe with a time behind it. Where month and day
 /// could be either way round nobody guesses.
-fn month_of(text: &str) -> Option<&'static str> {
+pub(crate) fn month_of(text: &str) -> Option<&'static str> {
     let day = text.split([' ', 'T']).next()?;
     let mark = ['-', '/', '.'].into_iter().find(|it| day.contains(*it))?;
     let parts: Vec<u32> = day.split(mark).map(|it| it.parse().ok()).collect::<Option<_>>()?;

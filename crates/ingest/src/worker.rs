@@ -9,6 +9,7 @@ use std::{
 use riddle_types::{Document, FileKind, panic_message};
 
 use crate::{
+    formats::{self, Shares},
     language, limits, office,
     outcome::ParseOutcome,
     protocol::{Reply, Request, VERSION, read_request, write_json},
@@ -63,11 +64,10 @@ fn guarded(request: Request, bytes: Vec<u8>) -> ParseOutcome {
 }
 
 fn parse(request: &Request, bytes: Vec<u8>) -> ParseOutcome {
-    let textual = matches!(request.kind, FileKind::Text | FileKind::Markdown | FileKind::Code);
-    let outcome = if textual || request.second {
-        parse_text(if textual { request.kind } else { FileKind::Text }, &bytes)
+    let outcome = if request.second {
+        parse_text(FileKind::Text, &bytes)
     } else {
-        office::parse(&request.name, request.kind, bytes)
+        read(&request.name, request.kind, bytes, &mut Shares::new(request.seconds))
     };
     match outcome {
         ParseOutcome::Parsed(document) if document.blocks.is_empty() => {
@@ -83,6 +83,22 @@ fn parse(request: &Request, bytes: Vec<u8>) -> ParseOutcome {
             ParseOutcome::Parsed(document)
         }
         other => other,
+    }
+}
+
+/// Reads a file, or one that lies in another: by a reader of our own where there is one.
+pub(crate) fn read(
+    name: &str,
+    kind: FileKind,
+    bytes: Vec<u8>,
+    shares: &mut Shares,
+) -> ParseOutcome {
+    if let Some(outcome) = formats::parse(name, kind, &bytes, shares) {
+        return outcome;
+    }
+    match kind {
+        FileKind::Text | FileKind::Markdown | FileKind::Code => parse_text(kind, &bytes),
+        _ => office::parse(name, kind, bytes),
     }
 }
 

@@ -58,6 +58,21 @@ export function decidedBy(lines: readonly FlowLine[], fates: readonly Fate[]): F
   });
 }
 
+/** Relevances that all lie closer to 0 or to 1 than this are one line at the edge: their logits are not. */
+const EDGE = 0.02;
+
+/** The lines with logits in the place of relevances where these can not be told apart; and whether they are. */
+export function spread(lines: readonly FlowLine[]): { lines: FlowLine[]; logits: boolean } {
+  const last = lines.flatMap(({ points }) => points.slice(-1).map((it) => it.score));
+  const share = lines.every(({ points }) => points.every(({ score }) => score >= 0 && score <= 1));
+  const flat = share && last.length > 1 && (last.every((it) => it < EDGE) || last.every((it) => it > 1 - EDGE));
+  if (!flat) return { lines: [...lines], logits: false };
+  // What f32 rounds to 0 or 1 lies beyond this.
+  const logit = (it: number) => Math.min(17, Math.max(-17, Math.log(it / (1 - it))));
+  const moved = ({ points, ...line }: FlowLine) => ({ ...line, points: points.map(({ layer, score }) => ({ layer, score: logit(score) })) });
+  return { lines: lines.map(moved), logits: true };
+}
+
 /** Lowest and highest score of all lines, with room around them. */
 export function extent(lines: readonly FlowLine[]): [number, number] {
   let low = Infinity;

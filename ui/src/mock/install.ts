@@ -152,6 +152,7 @@ function library(): LibraryState {
     folders: folders.map((it) => ({ ...it, counts: it.id === 1 ? all : [{ state: "indexed", count: it.id === 2 ? 42 : 0 }] })),
     counts: all,
     passages: scenes.has("big") ? 1_204_331 : passages().length,
+    meaning: folders.length === 0 ? null : { passages: 1600, done: phase === "paused" ? 656 : 1600, wordsAlone: 44, waiting: scenes.has("battery") ? "battery" : null, secondsLeft: phase === "paused" ? 720 : null },
     phase: folders.length === 0 ? "empty" : phase,
     progress: busy && folders.length > 0 ? { done, total: 18_276, perSecond: phase === "paused" ? 0 : 41.7, secondsLeft: phase === "paused" ? null : (18_276 - done) / 41.7, failed: 3, current: `${ROOT}/archive/2011/lock-times-2011-${String(done).padStart(6, "0")}.md` } : null,
     indexBytes: folders.length === 0 ? { catalog: 0, keyword: 0, vector: 0 } : { catalog: 1_482_752, keyword: 391_168, vector: 214_016 },

@@ -9,7 +9,7 @@ mod calendar;
 mod contacts;
 mod fiction;
 mod lines;
-mod mail;
+pub(crate) mod mail;
 mod notebook;
 mod org;
 mod photo;

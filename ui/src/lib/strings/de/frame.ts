@@ -151,6 +151,8 @@ export const frame: typeof english = {
     modelsText: "Was Riddle braucht, um Bedeutung zu verstehen, bringt es mit. Sie müssen nichts herunterladen.",
     ready: "Die Suche funktioniert schon",
     readyText: "Die ersten Dateien sind gelesen, der Rest folgt, während Sie suchen.",
+    readyNone: "Bereit, sobald Sie es sind",
+    readyNoneText: "Noch ist kein Ordner gewählt, also gibt es nichts zu finden. Fügen Sie in der Bibliothek einen hinzu, wann immer Sie möchten: Was darin liegt, ist nach Sekunden durchsuchbar.",
     already: (files) => `${plural(files, { one: "Datei ist", other: "Dateien sind" })} schon durchsuchbar`,
     soon: "Die ersten Dateien erscheinen gleich",
     done: "Suche beginnen",

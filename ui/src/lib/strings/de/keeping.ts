@@ -37,6 +37,8 @@ export const keeping: typeof english = {
     speed: (value) => `${value} Dateien/s`,
     filesFailed: (value) => `${n(value)} fehlgeschlagen`,
     filesIndexed: (value) => plural(value, FILES),
+    byMeaning: (passages, share) => `Alle ${n(passages)} Textstellen sind nach Wörtern durchsuchbar, ${Math.floor(100 * share)} % nach Bedeutung`,
+    waiting: { battery: "wartet: Akkubetrieb", load: "langsam: andere Programme brauchen den Prozessor" },
     upToDate: (time) => `Auf dem Stand von ${time}, Änderungen werden verfolgt`,
     pause: "Anhalten",
     resume: "Fortsetzen",

@@ -154,6 +154,8 @@ export const frame = {
     modelsText: "What Riddle needs to understand meaning comes with it. Nothing has to be downloaded.",
     ready: "Search already works",
     readyText: "The first files are in, and the rest follow while you search.",
+    readyNone: "Ready when you are",
+    readyNoneText: "No folder is chosen yet, so there is nothing to find. Add one in the library whenever you like: what is in it can be searched within seconds.",
     already: (files: number) => `${plural(files, { one: "file", other: "files" })} can be searched now`,
     soon: "The first files appear in a moment",
     done: "Start searching",

@@ -36,6 +36,8 @@ export const keeping = {
     speed: (value: string) => `${value} files/s`,
     filesFailed: (value: number) => `${n(value)} failed`,
     filesIndexed: (value: number) => plural(value, { one: "file", other: "files" }),
+    byMeaning: (passages: number, share: number) => `All ${n(passages)} passages are searchable by words, ${Math.floor(100 * share)} % by meaning`,
+    waiting: { battery: "waiting: on battery", load: "slowly: other programs want the processor" },
     upToDate: (time: string) => `Up to date since ${time}, following changes`,
     pause: "Pause",
     resume: "Resume",

@@ -1,0 +1,149 @@
+//! FictionBook (FB2): chapters with their headings. No entity of a document's own is ever expanded.
+
+use quick_xml::{Reader, events::Event};
+use riddle_types::{Block, BlockKind, Document, Location};
+
+use super::Shares;
+use crate::{outcome::ParseOutcome, text::decode};
+
+pub(super) fn parse(_name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOutcome {
+    // Older books are in encodings of their own, which the first line names.
+    let (text, warning) = decode(bytes);
+    let mut reader = Reader::from_str(&text);
+    let mut book = Book::default();
+    loop {
+        match reader.read_event() {
+            Ok(Event::Start(tag)) => book.open(&name_of(tag.local_name().as_ref())),
+            Ok(Event::End(tag)) => book.close(&name_of(tag.local_name().as_ref())),
+            Ok(Event::Text(text)) => {
+                if let Ok(text) = text.decode() {
+                    book.text(&text);
+                }
+            }
+            Ok(Event::GeneralRef(entity)) => {
+                if let Ok(name) = entity.decode() {
+                    book.text(match name.as_ref() {
+                        "amp" => "&",
+                        "lt" => "<",
+                        "gt" => ">",
+                        "quot" => "\"",
+                        "apos" => "'",
+                        _ => " ",
+                    });
+                }
+            }
+            Ok(Event::Eof) => break,
+            Ok(_) => {}
+            Err(error) if book.document.blocks.is_empty() => {
+                return ParseOutcome::Failed(format!("not a book: {error}"));
+            }
+            Err(error) => {
+                book.document.warnings.push(format!("damaged: {error}"));
+                break;
+            }
+        }
+    }
+    book.document.warnings.extend(warning);
+    ParseOutcome::Parsed(book.document)
+}
+
+fn name_of(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[derive(Default)]
+struct Book {
+    document: Document,
+    open: Vec<String>,
+    depth: u8,
+    headings: Vec<String>,
+    line: String,
+    paragraph: u32,
+}
+
+impl Book {
+    fn is_in(&self, name: &str) -> bool {
+        self.open.iter().any(|it| it == name)
+    }
+
+    fn open(&mut self, name: &str) {
+        /// Tags in tags that are told apart.
+        const DEEPEST: usize = 200;
+        if self.open.len() < DEEPEST {
+            self.open.push(name.to_owned());
+        }
+        match name {
+            "section" => self.depth = self.depth.saturating_add(1),
+            "p" | "v" | "subtitle" | "text-author" | "book-title" => self.line.clear(),
+            _ => {}
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        // Pictures stand in it as letters.
+        if !self.is_in("binary") {
+            self.line.push_str(text);
+        }
+    }
+
+    fn close(&mut self, name: &str) {
+        let text = self.line.split_whitespace().collect::<Vec<_>>().join(" ");
+        match name {
+            "book-title" if self.document.title.is_none() => {
+                self.document.title = Some(text).filter(|it| !it.is_empty());
+                self.line.clear();
+            }
+            "section" => {
+                self.depth = self.depth.saturating_sub(1);
+                self.headings.truncate(usize::from(self.depth));
+            }
+            "p" | "v" | "subtitle" | "text-author" if !text.is_empty() => {
+                self.line.clear();
+                let heading = self.is_in("title") || name == "subtitle";
+                if heading && name != "subtitle" {
+                    self.headings.truncate(usize::from(self.depth.max(1)) - 1);
+                    self.headings.push(text.clone());
+                }
+                self.paragraph += 1;
+                let location =
+                    Location::Section { path: self.headings.clone(), paragraph: self.paragraph };
+                let kind =
+                    if heading { BlockKind::Heading(self.depth.max(1)) } else { BlockKind::Paragraph };
+                self.document.blocks.push(Block::new(kind, text, location));
+            }
+            _ => {}
+        }
+        if self.open.last().is_some_and(|it| it == name) {
+            self.open.pop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chapters_have_headings_and_entities_are_not_expanded() {
+        let book = "<?xml version=\"1.0\"?><!DOCTYPE x [<!ENTITY a \"bomb\"><!ENTITY b \"&a;&a;\">]><FictionBook>\
+            <description><title-info><book-title>The Boat</book-title></title-info></description><body>\
+            <section><title><p>Hull</p></title><p>It is <emphasis>blue</emphasis> &amp; old &b;.</p>\
+            <section><title><p>Keel</p></title><p>Long.</p></section></section></body>\
+            <binary id=\"c\">AAAA</binary></FictionBook>";
+        let ParseOutcome::Parsed(document) = parse("x.fb2", book.as_bytes(), &mut Shares::new(20)) else {
+            panic!("parses")
+        };
+        assert_eq!(document.title.as_deref(), Some("The Boat"));
+        let seen: Vec<(&str, String)> =
+            document.blocks.iter().map(|it| (it.text.as_str(), it.location.to_string())).collect();
+        assert_eq!(
+            seen,
+            [
+                ("Hull", "Hull, paragraph 1".to_owned()),
+                ("It is blue & old .", "Hull, paragraph 2".to_owned()),
+                ("Keel", "Hull › Keel, paragraph 3".to_owned()),
+                ("Long.", "Hull › Keel, paragraph 4".to_owned()),
+            ]
+        );
+    }
+}

@@ -1,0 +1,208 @@
+//! Mails with what is attached to them, and mailboxes (mbox) of mails. In a maildir every mail is a file.
+
+use mail_parser::{Message, MessageParser, MimeHeaders as _, PartType};
+use riddle_types::{Document, FileKind};
+
+use super::{Shares, join, warn};
+use crate::{office, outcome::ParseOutcome};
+
+/// Most bytes of one mail that are looked at.
+const LARGEST_MAIL: usize = 64 << 20;
+
+/// Most parts of one mail: real ones have dozens.
+const MOST_PARTS: usize = 1000;
+
+pub(super) fn parse(name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
+    let mails = mailbox(bytes);
+    if mails.len() < 2 && !is_box(bytes) {
+        return one(name, bytes, shares);
+    }
+    let mut document = Document::default();
+    for (mail, number) in mails.iter().zip(1..) {
+        if !shares.last() {
+            break;
+        }
+        match one(name, mail, shares) {
+            ParseOutcome::Parsed(read) => join(&format!("message {number}"), read, &mut document),
+            ParseOutcome::Failed(why) => warn(&mut document, format!("message {number}: {why}")),
+            ParseOutcome::NoText(_) | ParseOutcome::Unsupported(_) => {}
+        }
+    }
+    shares.tell(&mut document);
+    ParseOutcome::Parsed(document)
+}
+
+/// A mail: its text by docling, its attachments each as a file of its own.
+fn one(name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
+    let bytes = &bytes[..bytes.len().min(LARGEST_MAIL)];
+    if parts_said(bytes) > MOST_PARTS {
+        return ParseOutcome::Failed(format!("more than {MOST_PARTS} parts in one mail"));
+    }
+    let name = if name.to_ascii_lowercase().ends_with(".eml") { name } else { "message.eml" };
+    let mut document = match office::parse(name, FileKind::Mail, bytes.to_vec()) {
+        ParseOutcome::Parsed(document) => document,
+        other => return other,
+    };
+    if let Some(message) = MessageParser::default().parse(bytes) {
+        attached(&message, shares, &mut document);
+    }
+    shares.tell(&mut document);
+    ParseOutcome::Parsed(document)
+}
+
+fn attached(message: &Message<'_>, shares: &mut Shares, document: &mut Document) {
+    for (part, number) in message.attachments().zip(1..) {
+        if !shares.last() {
+            return;
+        }
+        let named = part.attachment_name().map(str::to_owned);
+        match &part.body {
+            PartType::Message(inner) => {
+                let name = named.unwrap_or_else(|| format!("forwarded {number}.eml"));
+                shares.part(&name, inner.raw_message().to_vec(), document);
+            }
+            PartType::Multipart(_) => {}
+            _ => {
+                let name = named.unwrap_or_else(|| unnamed(part, number));
+                if part.contents().len() as u64 > shares.largest() {
+                    shares.pass_over();
+                } else {
+                    shares.part(&name, part.contents().to_vec(), document);
+                }
+            }
+        }
+    }
+}
+
+/// A name for what has none, so that its format is known.
+fn unnamed(part: &mail_parser::MessagePart<'_>, number: u32) -> String {
+    let subtype = part.content_type().and_then(|it| it.subtype().map(str::to_ascii_lowercase));
+    let ending = match subtype.as_deref() {
+        Some("html") => "html",
+        Some("plain") => "txt",
+        Some("calendar") => "ics",
+        Some("vcard" | "x-vcard") => "vcf",
+        Some("csv") => "csv",
+        Some("pdf") => "pdf",
+        _ => "bin",
+    };
+    format!("attachment {number}.{ending}")
+}
+
+/// Parts that a mail says to have: each begins with a line of two dashes and its mark.
+fn parts_said(bytes: &[u8]) -> usize {
+    bytes.split(|it| *it == b'\n').filter(|it| it.starts_with(b"--") && it.len() > 4).count()
+}
+
+fn is_box(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"From ")
+}
+
+/// The mails of a mailbox: each begins with a line `From `, after an empty one.
+fn mailbox(bytes: &[u8]) -> Vec<&[u8]> {
+    if !is_box(bytes) {
+        return vec![bytes];
+    }
+    let mut starts = vec![0];
+    let mut from = 1;
+    while let Some(found) = find(&bytes[from..], b"\nFrom ") {
+        let at = from + found;
+        let empty = at == 0 || bytes[at - 1] == b'\n' || bytes[..at].ends_with(b"\n\r");
+        if empty {
+            starts.push(at + 1);
+        }
+        from = at + 6;
+    }
+    let ends = starts.iter().skip(1).copied().chain([bytes.len()]);
+    let mails = starts.iter().zip(ends).map(|(&start, end)| &bytes[start..end]);
+    // The line itself is no header.
+    mails.map(|it| it.iter().position(|it| *it == b'\n').map_or(&it[..0], |at| &it[at + 1..])).collect()
+}
+
+fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
+    bytes.windows(what.len()).position(|it| it == what)
+}
+
+/// Whether a file without an ending begins as a mail or a mailbox does.
+pub(crate) fn begins_as_mail(head: &[u8]) -> bool {
+    const HEADERS: [&str; 12] = [
+        "return-path", "received", "from", "to", "subject", "date", "message-id", "delivered-to",
+        "mime-version", "content-type", "x-mozilla-status", "x-mozilla-status2",
+    ];
+    let text = String::from_utf8_lossy(head);
+    let text = match text.strip_prefix("From ") {
+        Some(rest) => rest.split_once('\n').map_or("", |it| it.1),
+        None => &text,
+    };
+    let mut known = 0;
+    for line in text.lines() {
+        if line.starts_with([' ', '\t']) {
+            continue;
+        }
+        let Some((name, _)) = line.split_once(':') else { break };
+        if name.is_empty() || name.contains(' ') {
+            break;
+        }
+        known += usize::from(HEADERS.contains(&name.to_ascii_lowercase().as_str()));
+    }
+    known >= 3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(bytes: &[u8]) -> Vec<(String, String)> {
+        let ParseOutcome::Parsed(document) = parse("x", bytes, &mut Shares::new(20)) else {
+            panic!("parses")
+        };
+        document.blocks.into_iter().map(|it| (it.text, it.location.to_string())).collect()
+    }
+
+    const ATTACHED: &[u8] = b"From: Ann <ann@example.org>\r\nTo: ben@example.org\r\nSubject: The lease\r\n\
+        Date: Mon, 2 Mar 2026 10:00:00 +0000\r\nMIME-Version: 1.0\r\n\
+        Content-Type: multipart/mixed; boundary=cut\r\n\r\n--cut\r\nContent-Type: text/plain\r\n\r\n\
+        Here it is.\r\n--cut\r\nContent-Type: text/csv; name=\"rent.csv\"\r\n\
+        Content-Disposition: attachment; filename=\"rent.csv\"\r\n\r\nMonth,Rent\r\nMarch,740\r\n--cut\r\n\
+        Content-Type: image/png; name=\"x.bin\"\r\nContent-Disposition: attachment; filename=\"x.bin\"\r\n\r\n\
+        zzz\r\n--cut--\r\n";
+
+    #[test]
+    fn what_is_attached_is_read_under_its_name() {
+        let seen = texts(ATTACHED);
+        assert!(seen.iter().any(|it| it.0 == "Here it is."), "{seen:?}");
+        assert!(seen.contains(&("March | 740".to_owned(), "rent.csv, row 2".to_owned())), "{seen:?}");
+    }
+
+    #[test]
+    fn every_mail_of_a_box_is_a_part() {
+        let mut bytes = b"From ann Mon Mar  2 10:00:00 2026\n".to_vec();
+        bytes.extend(ATTACHED);
+        bytes.extend(
+            b"\nFrom ben Tue Mar  3\nFrom: ben@example.org\nSubject: Thanks\n\nIt came.\n>From here on\n",
+        );
+        let seen = texts(&bytes);
+        let place = |text: &str| seen.iter().find(|it| it.0.contains(text)).map(|it| it.1.clone());
+        assert_eq!(place("It came.").as_deref().map(|it| it.starts_with("message 2, ")), Some(true));
+        assert_eq!(place("March | 740").as_deref(), Some("message 1 › rent.csv, row 2"), "{seen:?}");
+        assert_eq!(place("Thanks").as_deref(), Some("message 2"));
+    }
+
+    #[test]
+    fn mails_without_an_ending_are_known_by_their_headers() {
+        assert!(begins_as_mail(ATTACHED));
+        assert!(begins_as_mail(b"From - Mon\nFrom: a\nTo: b\nDate: c\n\nhi"));
+        assert!(!begins_as_mail(b"From here on: nothing\nDate: none\n"));
+        assert!(!begins_as_mail(b"name: x\nversion: 1\nto: y\n"));
+    }
+
+    #[test]
+    fn a_mail_of_ten_thousand_parts_ends_with_a_reason() {
+        let mut bytes = b"From: a\nSubject: b\nDate: c\nContent-Type: multipart/mixed; boundary=cut\n\n".to_vec();
+        for _ in 0..10_000 {
+            bytes.extend(b"--cut\nContent-Type: text/plain\n\nx\n");
+        }
+        let outcome = parse("x.eml", &bytes, &mut Shares::new(20));
+        assert!(matches!(&outcome, ParseOutcome::Failed(why) if why.contains("parts")), "{outcome:?}");
+    }
+}

@@ -1,0 +1,141 @@
+//! Subtitles: what is said, a minute or so to a passage, with its time.
+
+use riddle_types::{Block, BlockKind, Document, Location};
+
+use super::Shares;
+use crate::{outcome::ParseOutcome, text::decode};
+
+/// Characters after which a pause ends a passage.
+const PASSAGE: usize = 600;
+
+/// A line that is said, and when.
+struct Cue {
+    start: String,
+    end: String,
+    text: String,
+    line: u32,
+}
+
+pub(super) fn parse(_name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOutcome {
+    let (text, warning) = decode(bytes);
+    let mut document = Document::default();
+    let mut open: Vec<Cue> = Vec::new();
+    for cue in cues(&text) {
+        if open.iter().map(|it| it.text.len()).sum::<usize>() + cue.text.len() > PASSAGE {
+            push(std::mem::take(&mut open), &mut document);
+        }
+        // Two lines of the same words are one that stays.
+        if open.last().is_none_or(|it| it.text != cue.text) {
+            open.push(cue);
+        }
+    }
+    push(open, &mut document);
+    document.warnings.extend(warning);
+    ParseOutcome::Parsed(document)
+}
+
+fn push(cues: Vec<Cue>, document: &mut Document) {
+    let (Some(first), Some(last)) = (cues.first(), cues.last()) else { return };
+    let location = Location::Part {
+        name: format!("{}–{}", first.start, last.end),
+        inside: Box::new(Location::Line { start: first.line, end: last.line }),
+    };
+    let text = cues.iter().map(|it| it.text.as_str()).collect::<Vec<_>>().join("\n");
+    document.blocks.push(Block::new(BlockKind::Paragraph, text, location));
+}
+
+fn cues(text: &str) -> Vec<Cue> {
+    let mut cues: Vec<Cue> = Vec::new();
+    let mut open: Option<Cue> = None;
+    for (line, number) in text.lines().zip(1..) {
+        let line = line.trim();
+        if let Some((start, end)) = times(line) {
+            cues.extend(open.take().filter(|it| !it.text.is_empty()));
+            open = Some(Cue { start, end, text: String::new(), line: number });
+        } else if let Some(said) = dialogue(line, number) {
+            cues.push(said);
+        } else if line.is_empty() {
+            cues.extend(open.take().filter(|it| !it.text.is_empty()));
+        } else if let Some(cue) = &mut open {
+            let said = without_tags(line);
+            if !cue.text.is_empty() && !said.is_empty() {
+                cue.text.push(' ');
+            }
+            cue.text.push_str(&said);
+        }
+    }
+    cues.extend(open.filter(|it| !it.text.is_empty()));
+    cues
+}
+
+/// `00:01:02,500 --> 00:01:04,000`, and with a point and without hours.
+fn times(line: &str) -> Option<(String, String)> {
+    let (start, rest) = line.split_once("-->")?;
+    Some((clock(start)?, clock(rest.split_whitespace().next()?)?))
+}
+
+/// `Dialogue: 0,0:01:02.50,0:01:04.00,Style,Name,0,0,0,,Text`
+fn dialogue(line: &str, number: u32) -> Option<Cue> {
+    let fields: Vec<&str> = line.strip_prefix("Dialogue:")?.splitn(10, ',').collect();
+    let text = without_tags(&fields.get(9)?.replace("\\N", " ").replace("\\n", " "));
+    let (start, end) = (clock(fields[1])?, clock(fields[2])?);
+    (!text.is_empty()).then_some(Cue { start, end, text, line: number })
+}
+
+/// A time to the second: hours, minutes, seconds.
+fn clock(time: &str) -> Option<String> {
+    let time = time.trim().split([',', '.']).next()?;
+    let parts: Vec<u32> = time.split(':').map(|it| it.parse().ok()).collect::<Option<_>>()?;
+    let [hours, minutes, seconds] = match parts.as_slice() {
+        [hours, minutes, seconds] => [*hours, *minutes, *seconds],
+        [minutes, seconds] => [0, *minutes, *seconds],
+        _ => return None,
+    };
+    Some(format!("{hours:02}:{minutes:02}:{seconds:02}"))
+}
+
+/// Without `<i>`, `{\an8}` and who speaks in angles.
+fn without_tags(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    let mut inside = None;
+    for c in line.chars() {
+        match (inside, c) {
+            (None, '<') => inside = Some('>'),
+            (None, '{') => inside = Some('}'),
+            (None, c) => out.push(c),
+            (Some(end), c) if c == end => inside = None,
+            _ => {}
+        }
+    }
+    out.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_has_its_time() {
+        let seen = |text: &str| {
+            let ParseOutcome::Parsed(document) = parse("x.srt", text.as_bytes(), &mut Shares::new(20)) else {
+                panic!("parses")
+            };
+            let of = |it: &Block| (it.text.clone(), it.location.to_string());
+            document.blocks.iter().map(of).collect::<Vec<_>>()
+        };
+        let said = [("The boat\nis blue. Really.".to_owned(), "00:01:02–00:01:09, lines 2–7".to_owned())];
+        assert_eq!(
+            seen("1\n00:01:02,500 --> 00:01:04,000\n<i>The boat</i>\n\n2\n\n00:01:05,000 --> 00:01:09,000\nis blue.\n{\\an8}Really.\n"),
+            said
+        );
+        assert_eq!(
+            seen("WEBVTT\n\n01:02.500 --> 01:04.000 align:start\nThe boat\n")[0],
+            ("The boat".to_owned(), "00:01:02–00:01:04, line 3".to_owned())
+        );
+        assert_eq!(
+            seen("[Events]\nDialogue: 0,0:01:02.50,0:01:04.00,D,,0,0,0,,{\\b1}The\\Nboat\n")[0].0,
+            "The boat"
+        );
+        assert_eq!(seen("no times at all"), []);
+    }
+}

@@ -1,0 +1,203 @@
+//! Everything a person has: tables, mails, calendars, archives. Files are made here; what is asked is answered from the
+//! right place in the right one.
+
+use std::path::Path;
+
+use riddle_tests::{Riddle, archive, real_models, skipped, workbook, write};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Purchases, on two sheets: days are counted as spreadsheets count them (46085 is 4 March 2026).
+fn purchases() -> Vec<u8> {
+    workbook(&[
+        (
+            "Purchases",
+            &[
+                &["Bakery, first quarter"],
+                &["Date", "Item", "Supplier", "Paid"],
+                &["@46054", "Flour", "Hale mill", "287.4"],
+                &["@46058", "Butter", "Dairy Nunney", "96"],
+                &["@46085", "Flour", "Hale mill", "312.5"],
+                &["@46090", "Salt", "Corner shop", "8.2"],
+                &["@46120", "Flour", "Hale mill", "305"],
+            ],
+        ),
+        ("Staff", &[&["Name", "Phone"], &["Oskar Lind", "0174 5552"], &["Ida Berg", "0174 9981"]]),
+    ])
+}
+
+fn measurements() -> String {
+    let rows = (0..2000).map(|n| format!("{n},{}.25,{}\n", n % 17, n * 3));
+    std::iter::once("second,pressure,flow\n".to_owned()).chain(rows).collect()
+}
+
+fn library(folder: &Path) {
+    write(folder, "purchases.xlsx", purchases());
+    write(folder, "measurements.csv", measurements());
+    write(folder, "rents.csv", "Place;Month;Rent\nMalthouse Row;March;740\nQuay shed;March;125\n");
+    let lease = b"# Lease\n\nThe quay shed is let until October 2031.\n";
+    write(folder, "papers.zip", archive(&[("shed/lease.md", lease), ("shed/plan.bin", b"\0\0\0")]));
+    write(
+        folder,
+        "boat.ics",
+        "BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:Haul out at the slip\nDTSTART:20260418T090000\n\
+         LOCATION:Pier 3\nEND:VEVENT\nBEGIN:VEVENT\nSUMMARY:Insurance renewal\nDTSTART:20260601\nEND:VEVENT\n\
+         END:VCALENDAR\n",
+    );
+    write(
+        folder,
+        "people.vcf",
+        "BEGIN:VCARD\nFN:Jonas Weir\nORG:Weir Engines\nTEL;TYPE=CELL:0151 7770\nEND:VCARD\n",
+    );
+    write(
+        folder,
+        "archive.mbox",
+        "From a Mon\nFrom: Ann <ann@example.org>\nSubject: The winch\nDate: Mon, 2 Mar 2026 10:00:00 +0000\n\n\
+         The winch takes thirteen metres of chain.\n\nFrom b Tue\nFrom: Ben <ben@example.org>\nSubject: Keys\n\
+         Date: Tue, 3 Mar 2026 10:00:00 +0000\n\nThe boathouse key hangs behind the barometer.\n",
+    );
+    write(
+        folder,
+        "mail/cur/1700000000.M1.host:2,S",
+        "From: Cora <cora@example.org>\nTo: ann@example.org\nSubject: Varnish\nDate: Wed, 4 Mar 2026 10:00:00 +0000\n\n\
+         Three coats of spar varnish are enough for the mast.\n",
+    );
+    write(
+        folder,
+        "tides.ipynb",
+        "{\"nbformat\": 4, \"cells\": [{\"cell_type\": \"markdown\", \"source\": \"# Tides\\n\\nThe gauge at Watchet reads high.\"},\
+         {\"cell_type\": \"code\", \"source\": \"offset = 0.34  # metres to subtract\"}]}",
+    );
+    write(folder, "film.srt", "1\n00:12:05,000 --> 00:12:08,000\nThe treasure is under the lighthouse stairs.\n");
+    write(folder, "plan.org", "#+TITLE: Plan\n* TODO Replace the bilge hose :boat:\nIt is 38 millimetres wide.\n");
+}
+
+/// A question, its file, the place in it, and words of the passage.
+const QUESTIONS: [(&str, &str, &str, &str); 14] = [
+    ("what did we pay for flour in March", "purchases.xlsx", "Purchases!A3:D7", "2026-03-04 (March) | Flour | Hale mill | 312.5"),
+    ("phone of Oskar Lind", "purchases.xlsx", "Staff!A2:B3", "Oskar Lind | 0174 5552"),
+    ("what is the rent of the quay shed", "rents.csv", "rows 2–3", "Quay shed | March | 125"),
+    ("until when is the quay shed let", "papers.zip", "shed/lease.md, lines 1–3", "October 2031"),
+    ("when do we haul out at the slip", "boat.ics", "lines 2–6", "2026-04-18 09:00 (April)"),
+    ("when is the insurance renewal", "boat.ics", "lines 7–10", "2026-06-01"),
+    ("phone number of Jonas Weir", "people.vcf", "lines 1–5", "0151 7770"),
+    ("how much chain does the winch take", "archive.mbox", "message 1", "thirteen metres"),
+    ("where does the boathouse key hang", "archive.mbox", "message 2", "behind the barometer"),
+    ("how many coats of varnish for the mast", "1700000000.M1.host:2,S", "message", "Three coats"),
+    ("which gauge reads high", "tides.ipynb", "cell 1", "Watchet"),
+    ("offset metres to subtract", "tides.ipynb", "cell 2, line 1", "0.34"),
+    ("where is the treasure", "film.srt", "00:12:05–00:12:08", "lighthouse stairs"),
+    ("how wide is the bilge hose", "plan.org", "lines 2–3", "38 millimetres"),
+];
+
+/// Asks everything; returns what was not found among the first two.
+fn missed(riddle: &Riddle) -> Vec<String> {
+    let mut missed = Vec::new();
+    for (question, file, place, words) in QUESTIONS {
+        let found = riddle.json(&["search", question, "--no-rerank", "-k", "2"]);
+        let hits = found["hits"].as_array().expect("hits");
+        let right = hits.iter().any(|it| {
+            let text = it["text"].as_str().unwrap_or_default();
+            it["path"].as_str().is_some_and(|it| it.ends_with(file)) && text.contains(words)
+        });
+        let page = riddle.run(&["search", question, "--no-rerank", "-k", "2"]).ok();
+        if !right || !page.contains(place) {
+            missed.push(format!("{question}: {place:?} is not in\n{page}\n{found:#}"));
+        }
+    }
+    missed
+}
+
+#[test]
+fn what_a_person_has_is_found_where_it_stands_by_words_alone() {
+    let (riddle, files) = (Riddle::new(), TempDir::new().expect("a folder"));
+    library(files.path());
+    let report = riddle.index(files.path());
+    assert_eq!(report["states"]["indexed"], 11, "{report:#}");
+    let missed = missed(&riddle);
+    assert!(missed.is_empty(), "{} missed: {}", missed.len(), missed.join("\n"));
+}
+
+#[test]
+fn numbers_have_no_vectors_and_rows_do() {
+    let Some(store) = real_models() else {
+        return skipped("the default embedder is not installed: `riddle models pull all-MiniLM-L6-v2`");
+    };
+    let (riddle, files) = (Riddle::with_models(store), TempDir::new().expect("a folder"));
+    library(files.path());
+    let report = riddle.index(files.path());
+    let status = riddle.json(&["status"]);
+    let meaning = &status["meaning"];
+    let numbers = meaning["words_alone"].as_u64().expect("a count");
+    assert!(numbers > 20, "{status:#}");
+    assert_eq!(meaning["passages"].as_u64().map(|it| it + numbers), status["chunks"].as_u64(), "{status:#}");
+    assert_eq!(meaning["done"], meaning["passages"], "{status:#}");
+    assert!(report["embedded"].as_u64() < Some(60), "{report:#}");
+    assert!(riddle.run(&["status"]).ok().contains("searchable by words and by meaning"));
+    // A measurement is found by its words.
+    assert_eq!(riddle.find("1234,3702"), ["measurements.csv"]);
+    let missed = missed(&riddle);
+    assert!(missed.is_empty(), "{} missed: {}", missed.len(), missed.join("\n"));
+}
+
+#[test]
+fn an_answer_cites_the_cells() {
+    let (riddle, files) = (
+        real_models().map_or_else(Riddle::new, Riddle::with_models),
+        TempDir::new().expect("a folder"),
+    );
+    library(files.path());
+    riddle.index(files.path());
+    let answer = riddle.json(&["ask", "What did we pay for flour in March?"]);
+    let text = answer["answer"].as_str().unwrap_or_default();
+    assert!(text.contains("312.5"), "{answer:#}");
+    let cited = answer["citations"].as_array().expect("citations");
+    let cells = |it: &Value| it["location"]["kind"] == "cells" && it["location"]["sheet"] == "Purchases";
+    assert!(cited.iter().any(cells), "{answer:#}");
+}
+
+#[test]
+fn hostile_containers_have_a_state_with_a_reason() {
+    let (riddle, files) = (Riddle::new(), TempDir::new().expect("a folder"));
+    let folder = files.path();
+    let mut nested = archive(&[("deep.txt", b"the bottom")]);
+    for _ in 0..8 {
+        nested = archive(&[("inner.zip", &nested), ("note.txt", b"a walrus")]);
+    }
+    write(folder, "nested.zip", nested);
+    let mut parts = b"From: a\nSubject: b\nDate: c\nContent-Type: multipart/mixed; boundary=x\n\n".to_vec();
+    parts.extend(b"--x\nContent-Type: text/plain\n\ny\n".repeat(10_000));
+    write(folder, "parts.eml", parts);
+    write(folder, "broken.zip", b"PK\x03\x04 and then nothing");
+    // Two cells in opposite corners: a grid of them would be 17 billion.
+    let far = "<worksheet xmlns=\"http://schemas.openxmlformats.org/spreadsheetml/2006/main\"><sheetData>\
+        <row r=\"1\"><c r=\"A1\"><v>1</v></c></row><row r=\"1048576\"><c r=\"XFD1048576\" t=\"inlineStr\">\
+        <is><t>narwhal</t></is></c></row></sheetData></worksheet>";
+    write(folder, "corners.xlsx", rebuilt(far));
+    write(folder, "entities.fb2", "<?xml version=\"1.0\"?><!DOCTYPE x [<!ENTITY a \"aaaaaaaaaa\"><!ENTITY b \"&a;&a;&a;\">]>\
+        <FictionBook><body><section><p>&b;&b; an ibex</p></section></body></FictionBook>");
+    let report = riddle.index(folder);
+    assert_eq!(report["states"]["indexed"], 3, "{report:#}");
+    let status = riddle.json(&["status", "--files"]);
+    for file in status["files"].as_array().expect("files") {
+        let told = file["reason"].is_string() || file["warnings"].is_array();
+        assert!(file["state"] == "indexed" || told, "{file:#}");
+    }
+    assert_eq!(riddle.find("walrus"), ["nested.zip"]);
+    assert_eq!(riddle.find("narwhal"), ["corners.xlsx"]);
+    assert_eq!(riddle.find("ibex"), ["entities.fb2"]);
+}
+
+/// A workbook with this file as its only sheet.
+fn rebuilt(sheet: &str) -> Vec<u8> {
+    let main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main";
+    let office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
+    let packages = "http://schemas.openxmlformats.org/package/2006/relationships";
+    let book = format!("<workbook xmlns=\"{main}\" xmlns:r=\"{office}\"><sheets><sheet name=\"Far\" sheetId=\"1\" r:id=\"r1\"/></sheets></workbook>");
+    let relations = format!("<Relationships xmlns=\"{packages}\"><Relationship Id=\"r1\" Type=\"{office}/worksheet\" Target=\"worksheets/sheet1.xml\"/></Relationships>");
+    archive(&[
+        ("xl/workbook.xml", book.as_bytes()),
+        ("xl/_rels/workbook.xml.rels", relations.as_bytes()),
+        ("xl/worksheets/sheet1.xml", sheet.as_bytes()),
+    ])
+}
