@@ -99,6 +99,52 @@ fn kill_9_at_twenty_moments_with_vectors() {
     check(files.path(), Some(&tiny_model("tiny-bert-encoder")));
 }
 
+/// Killed while vectors are made: words find everything all the while, and what has a vector keeps it.
+#[test]
+fn kill_9_in_the_queue_of_vectors_loses_no_word_and_no_vector() {
+    let files = TempDir::new().expect("a temporary folder");
+    notes(files.path(), FILES);
+    let encoder = tiny_model("tiny-bert-encoder");
+    let args = index_args(files.path(), Some(&encoder));
+    let done = |riddle: &Riddle| {
+        let meaning = riddle.json(&["status"])["meaning"].clone();
+        (meaning["done"].as_u64().unwrap_or(0), meaning["passages"].as_u64().unwrap_or(0))
+    };
+    let (mut least, mut partly) = (0, 0);
+    let riddle = Riddle::new();
+    for round in 0..40 {
+        let mut run = riddle.start(&args);
+        let catalog = riddle.home().join("catalog.sqlite");
+        run.until("the catalog is there", || catalog.exists());
+        thread::sleep(Duration::from_millis(20 + random(round) % 400));
+        run.signal("KILL");
+        run.wait();
+        if riddle.json(&["status"])["queue"] != 0 || riddle.json(&["status"])["chunks"] == 0 {
+            continue;
+        }
+        let (now, all) = done(&riddle);
+        assert!(now >= least && now <= all, "{now} of {all}, {least} before");
+        least = now;
+        if now < all {
+            partly += 1;
+            let status = riddle.run(&["status"]).ok();
+            assert!(status.contains("% by meaning"), "{status}");
+        } else {
+            break;
+        }
+    }
+    riddle.run(&args).ok();
+    let (now, all) = done(&riddle);
+    assert_eq!(now, all);
+    assert_eq!(riddle.find(&token(149)), ["note-149.md"]);
+    let undisturbed = Riddle::new();
+    undisturbed.run(&args).ok();
+    assert_eq!(snapshot(&riddle, &QUERIES), snapshot(&undisturbed, &QUERIES));
+    if partly == 0 {
+        skipped("no run was killed between two vectors");
+    }
+}
+
 #[test]
 fn ctrl_c_keeps_what_was_read_and_says_so() {
     let files = TempDir::new().expect("a temporary folder");

@@ -74,8 +74,8 @@ fn library(folder: &Path) {
 
 /// A question, its file, the place in it, and words of the passage.
 const QUESTIONS: [(&str, &str, &str, &str); 14] = [
-    ("what did we pay for flour in March", "purchases.xlsx", "Purchases!A3:D7", "2026-03-04 (March) | Flour | Hale mill | 312.5"),
-    ("phone of Oskar Lind", "purchases.xlsx", "Staff!A2:B3", "Oskar Lind | 0174 5552"),
+    ("what did we pay for flour in March", "purchases.xlsx", "Purchases!A1:D7", "2026-03-04 (March) | Flour | Hale mill | 312.5"),
+    ("phone of Oskar Lind", "purchases.xlsx", "Staff!A1:B3", "Oskar Lind | 0174 5552"),
     ("what is the rent of the quay shed", "rents.csv", "rows 2–3", "Quay shed | March | 125"),
     ("until when is the quay shed let", "papers.zip", "shed/lease.md, lines 1–3", "October 2031"),
     ("when do we haul out at the slip", "boat.ics", "lines 2–6", "2026-04-18 09:00 (April)"),
@@ -102,7 +102,7 @@ fn missed(riddle: &Riddle) -> Vec<String> {
         });
         let page = riddle.run(&["search", question, "--no-rerank", "-k", "2"]).ok();
         if !right || !page.contains(place) {
-            missed.push(format!("{question}: {place:?} is not in\n{page}\n{found:#}"));
+            missed.push(format!("{question}: {place:?} is not in\n{page}"));
         }
     }
     missed
@@ -135,7 +135,7 @@ fn numbers_have_no_vectors_and_rows_do() {
     assert!(report["embedded"].as_u64() < Some(60), "{report:#}");
     assert!(riddle.run(&["status"]).ok().contains("searchable by words and by meaning"));
     // A measurement is found by its words.
-    assert_eq!(riddle.find("1234,3702"), ["measurements.csv"]);
+    assert_eq!(riddle.find("\"1234 10.25 3702\""), ["measurements.csv"]);
     let missed = missed(&riddle);
     assert!(missed.is_empty(), "{} missed: {}", missed.len(), missed.join("\n"));
 }
@@ -177,7 +177,7 @@ fn hostile_containers_have_a_state_with_a_reason() {
     write(folder, "entities.fb2", "<?xml version=\"1.0\"?><!DOCTYPE x [<!ENTITY a \"aaaaaaaaaa\"><!ENTITY b \"&a;&a;&a;\">]>\
         <FictionBook><body><section><p>&b;&b; an ibex</p></section></body></FictionBook>");
     let report = riddle.index(folder);
-    assert_eq!(report["states"]["indexed"], 3, "{report:#}");
+    assert_eq!(report["states"]["indexed"], 4, "{report:#}");
     let status = riddle.json(&["status", "--files"]);
     for file in status["files"].as_array().expect("files") {
         let told = file["reason"].is_string() || file["warnings"].is_array();
@@ -195,7 +195,9 @@ fn rebuilt(sheet: &str) -> Vec<u8> {
     let packages = "http://schemas.openxmlformats.org/package/2006/relationships";
     let book = format!("<workbook xmlns=\"{main}\" xmlns:r=\"{office}\"><sheets><sheet name=\"Far\" sheetId=\"1\" r:id=\"r1\"/></sheets></workbook>");
     let relations = format!("<Relationships xmlns=\"{packages}\"><Relationship Id=\"r1\" Type=\"{office}/worksheet\" Target=\"worksheets/sheet1.xml\"/></Relationships>");
+    let roots = format!("<Relationships xmlns=\"{packages}\"><Relationship Id=\"b\" Type=\"{office}/officeDocument\" Target=\"xl/workbook.xml\"/></Relationships>");
     archive(&[
+        ("_rels/.rels", roots.as_bytes()),
         ("xl/workbook.xml", book.as_bytes()),
         ("xl/_rels/workbook.xml.rels", relations.as_bytes()),
         ("xl/worksheets/sheet1.xml", sheet.as_bytes()),

@@ -230,6 +230,50 @@ impl Catalog {
         })
     }
 
+    /// Writes a copy of all of it to a new file, as it is at this moment, while others go on writing.
+    ///
+    /// # Errors
+    /// When the file is there already or can not be written.
+    pub fn copy_to(&self, path: &Path) -> Result<()> {
+        self.connection().execute("VACUUM INTO ?1", [path.to_string_lossy()])?;
+        Ok(())
+    }
+
+    /// Says that a folder lies elsewhere now; its files keep what is known of them. So do the marks of folders below
+    /// it.
+    ///
+    /// # Errors
+    /// [`Error::UnknownFolder`]; [`Error::RelativeRoot`]; when the database can not be written.
+    pub fn move_root(&self, from: &Path, to: &Path) -> Result<()> {
+        if !to.is_absolute() {
+            return Err(Error::RelativeRoot { path: to.to_path_buf() });
+        }
+        self.transaction(|transaction| {
+            let moved = transaction.execute(
+                "UPDATE roots SET path = ?2 WHERE path = ?1 AND virtual = 0",
+                params![to_bytes(from), to_bytes(to)],
+            )?;
+            if moved == 0 {
+                return Err(Error::UnknownFolder { path: from.to_path_buf() });
+            }
+            let marks: Vec<Vec<u8>> = {
+                let mut statement = transaction.prepare("SELECT path FROM confined")?;
+                let rows = statement.query_map([], |row| row.get(0))?;
+                rows.collect::<Result<_, _>>()?
+            };
+            for mark in marks {
+                if let Ok(below) = from_bytes(mark.clone()).strip_prefix(from) {
+                    let here = if below.as_os_str().is_empty() { to.to_path_buf() } else { to.join(below) };
+                    transaction.execute(
+                        "UPDATE OR REPLACE confined SET path = ?2 WHERE path = ?1",
+                        params![mark, to_bytes(&here)],
+                    )?;
+                }
+            }
+            Ok(())
+        })
+    }
+
     /// Folders whose text never leaves this machine, by path: nor does what is in folders below them.
     ///
     /// # Errors

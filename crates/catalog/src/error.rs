@@ -71,6 +71,12 @@ pub enum Error {
         /// Its number.
         id: i64,
     },
+    /// No such folder is indexed.
+    #[error("{} is not indexed", path.display())]
+    UnknownFolder {
+        /// The folder.
+        path: PathBuf,
+    },
     /// Documents from memory can not be scanned.
     #[error("{name} holds documents from memory: there is no folder to scan")]
     VirtualRoot {
@@ -145,6 +151,7 @@ impl Advised for Error {
             Error::TooNew { .. } => Some(Advice::UpdateProgram),
             Error::TooOld { .. } => Some(Advice::UpgradeCatalog),
             Error::UnknownRoot { .. } => Some(Advice::AddFolderAgain),
+            Error::UnknownFolder { .. } => Some(Advice::ListFolders),
             Error::NestedRoot { .. } | Error::UnknownEmbedder { .. } | Error::Incomplete { .. } => {
                 Some(Advice::UpdateIndex)
             }

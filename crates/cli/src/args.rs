@@ -92,6 +92,12 @@ pub(crate) enum Command {
     Ask(AskArgs),
     /// Show folders, file states, index sizes and models
     Status(StatusArgs),
+    /// Hold both search indexes against the catalog, and the catalog against the disk
+    Check(CheckArgs),
+    /// Write all that is known to one file: a backup, or the way to another machine
+    Export(ExportArgs),
+    /// Make a new home of a file that `riddle export` wrote
+    Import(ImportArgs),
     /// List the indexed folders, mark those whose text never leaves this machine, remove one
     Folders(FoldersArgs),
     /// Keep or forget the key of an endpoint that writes answers
@@ -144,6 +150,13 @@ pub(crate) struct IndexArgs {
     /// Read the files that failed once more
     #[arg(long)]
     pub(crate) retry_failed: bool,
+    /// Percent of the processor that search by meaning may take beside your work, from now on: while following changes,
+    /// and in the app [default: 100]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) cpu: Option<u32>,
+    /// Prepare search by meaning on battery, too, from now on; words are always searched [default: no]
+    #[arg(long, value_name = "YES|NO", value_parser = yes_or_no)]
+    pub(crate) on_battery: Option<bool>,
 }
 
 /// How to rank.
@@ -282,6 +295,47 @@ pub(crate) struct StatusArgs {
     /// Read the whole catalog, and say whether it is sound: takes seconds with a hundred thousand passages
     #[arg(long)]
     pub(crate) check: bool,
+}
+
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct CheckArgs {
+    /// Read again what changed and make both search indexes anew, then look once more
+    #[arg(long)]
+    pub(crate) repair: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ExportArgs {
+    /// The new file
+    #[arg(value_name = "FILE")]
+    pub(crate) to: PathBuf,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ImportArgs {
+    /// The file
+    #[arg(value_name = "FILE")]
+    pub(crate) from: PathBuf,
+    /// A folder that lies elsewhere here than it lay there (repeatable)
+    #[arg(long, value_name = "OLD=NEW", value_parser = moved)]
+    pub(crate) moved: Vec<(PathBuf, PathBuf)>,
+}
+
+fn yes_or_no(text: &str) -> Result<bool, String> {
+    match text {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err("write yes or no".to_owned()),
+    }
+}
+
+/// `OLD=NEW`, two folders.
+fn moved(text: &str) -> Result<(PathBuf, PathBuf), String> {
+    let (old, new) = text.split_once('=').ok_or("write it as OLD=NEW")?;
+    if old.is_empty() || new.is_empty() {
+        return Err("write it as OLD=NEW".to_owned());
+    }
+    Ok((PathBuf::from(old), PathBuf::from(new)))
 }
 
 #[derive(Debug, Clone, Args)]

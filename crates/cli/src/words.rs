@@ -277,6 +277,20 @@ pub(crate) fn problem(it: &Problem) -> String {
         Problem::Catalog { trouble: it } => trouble(it),
         Problem::KeywordIndexBehind => "the keyword index is behind: run `riddle index`".to_owned(),
         Problem::VectorIndexBehind => "the vector index is behind: run `riddle index`".to_owned(),
+        Problem::KeywordIndexDiffers { held, wanted } => format!(
+            "the keyword index holds {held} passages instead of {wanted}: run `riddle check --repair`"
+        ),
+        Problem::VectorIndexDiffers { held, wanted } => format!(
+            "the vector index holds {held} vectors instead of {wanted}: run `riddle check --repair`"
+        ),
+        Problem::FilesGone { files } => format!(
+            "{} no longer there: run `riddle check --repair`, or `riddle index`",
+            if *files == 1 { "1 file is".to_owned() } else { format!("{files} files are") }
+        ),
+        Problem::FilesChanged { files } => format!(
+            "{} changed since they were read: run `riddle check --repair`, or `riddle index`",
+            if *files == 1 { "1 file has".to_owned() } else { format!("{files} files have") }
+        ),
         Problem::VectorsMissing => {
             "some passages have no vector yet: run `riddle index`".to_owned()
         }

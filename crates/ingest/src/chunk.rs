@@ -91,6 +91,10 @@ impl Chunker<'_> {
             }
             _ => false,
         };
+        // A passage lies in one part of a file: it is cited with its name.
+        if self.open.last().is_some_and(|it| part_of(&it.location) != part_of(&block.location)) {
+            self.flush();
+        }
         let text = headed(&block.header, &block.text);
         let tokens = self.counter.count(&text);
         if tokens > self.max {
@@ -254,6 +258,14 @@ fn part_location(whole: &Location, text: &str, at: usize, part: &str) -> Locatio
     }
 }
 
+/// The file in the file that a place is in.
+fn part_of(location: &Location) -> Option<&str> {
+    match location {
+        Location::Part { name, .. } => Some(name),
+        _ => None,
+    }
+}
+
 /// The place of two pieces together.
 fn join(first: Location, second: &Location) -> Location {
     match (first, second) {
@@ -283,6 +295,7 @@ fn join(first: Location, second: &Location) -> Location {
         {
             Location::Part { name, inside: Box::new(join(*inside, last)) }
         }
+        (Location::Whole, finer) => finer.clone(),
         (first, _) => first,
     }
 }

@@ -15,6 +15,7 @@ mod language;
 mod limits;
 mod office;
 mod outcome;
+mod pdf;
 mod pool;
 mod protocol;
 mod sheet;

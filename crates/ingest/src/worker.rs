@@ -10,7 +10,7 @@ use riddle_types::{Document, FileKind, panic_message};
 
 use crate::{
     formats::{self, Shares},
-    language, limits, office,
+    language, limits, office, pdf,
     outcome::ParseOutcome,
     protocol::{Reply, Request, VERSION, read_request, write_json},
     text::{decode, parse_code, parse_markdown, parse_plain},
@@ -98,6 +98,7 @@ pub(crate) fn read(
     }
     match kind {
         FileKind::Text | FileKind::Markdown | FileKind::Code => parse_text(kind, &bytes),
+        FileKind::Pdf => pdf::refine(&bytes, office::parse(name, kind, bytes.clone())),
         _ => office::parse(name, kind, bytes),
     }
 }

@@ -62,6 +62,14 @@ pub mod prefixes {
     pub use crate::home::{PREFIX_BYTES_SETTING, prefixes};
 }
 
+/// Whether a home is sound, and how it comes to another machine.
+pub mod upkeep {
+    pub use crate::{
+        contract::CheckReport,
+        home::{check, export_home, import_home},
+    };
+}
+
 /// What of a file is shown beside a hit, and the words in it that were asked for.
 pub mod preview {
     pub use riddle_claims::without_markup;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { LayerTrace } from "../../src/lib/bindings";
-import { decidedBy, extent, flowLines, layerTicks, ticks } from "../../src/lib/flow";
+import { decidedBy, extent, flowLines, layerTicks, spread, ticks } from "../../src/lib/flow";
 
 function layer(number: number, active: number[], scores: number[], accepted: number[] = [], dropped: number[] = []): LayerTrace {
   return { layer: number, ms: 1, ioWaitMs: 0, bytesRead: 0, residentWeightBytes: 0, dispersion: null, active, scores, accepted, dropped };
@@ -32,6 +32,18 @@ describe("the lines of a reranking", () => {
     const [low, high] = extent([{ candidate: 0, points: [{ layer: 1, score: 0.5 }], outcome: "running", until: 1 }]);
     expect(low).toBeLessThan(0.5);
     expect(high).toBeGreaterThan(0.5);
+  });
+
+  it("are logits where every passage is irrelevant, and relevances elsewhere", () => {
+    const flat = flowLines([layer(1, [0, 1], [0.3, 0.2]), layer(2, [0, 1], [0.001, 0.00001])]);
+    const { lines, logits } = spread(flat);
+    expect(logits).toBe(true);
+    expect(lines[0]?.points[1]?.score).toBeCloseTo(-6.9, 1);
+    expect(lines[1]?.points[1]?.score).toBeCloseTo(-11.5, 1);
+    expect(spread(flowLines([layer(1, [0, 1], [0, 0])])).lines[0]?.points[0]?.score).toBe(-17);
+    expect(spread(flowLines(layers))).toEqual({ lines: flowLines(layers), logits: false });
+    const raw = flowLines([layer(1, [0, 1], [-4, -9])]);
+    expect(spread(raw).logits).toBe(false);
   });
 
   it("stand on axes with round numbers inside the range", () => {

@@ -28,6 +28,12 @@ pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), Failure> {
     for path in &args.paths {
         library.add_root(path)?;
     }
+    if let Some(percent) = args.cpu {
+        library.limit_meaning(percent)?;
+    }
+    if let Some(may) = args.on_battery {
+        library.mean_on_battery(may)?;
+    }
     if args.retry_failed {
         library.retry_failed()?;
     }

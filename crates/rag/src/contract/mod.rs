@@ -18,6 +18,6 @@ pub use request::{
     RerankRequest, RerankSettings, STANDARD_ERROR, SearchRequest, StatusRequest,
 };
 pub use response::{
-    AskResponse, Citation, FileStatus, IndexFreshness, IndexReport, MeaningStatus, ModelStatus, Order, Promise,
+    AskResponse, CheckReport, Citation, FileStatus, IndexFreshness, IndexReport, MeaningStatus, ModelStatus, Order, Promise,
     RerankResponse, RerankResult, RootStatus, SearchHit, SearchResponse, StageLists, Status,
 };

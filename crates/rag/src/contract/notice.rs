@@ -17,6 +17,30 @@ pub enum Problem {
     KeywordIndexBehind,
     /// The vector index does not.
     VectorIndexBehind,
+    /// The keyword index stands where the catalog does and holds another number of passages.
+    KeywordIndexDiffers {
+        /// Passages in it.
+        held: u64,
+        /// Passages in the catalog.
+        wanted: u64,
+    },
+    /// The vector index does.
+    VectorIndexDiffers {
+        /// Vectors in it.
+        held: u64,
+        /// Vectors in the catalog.
+        wanted: u64,
+    },
+    /// Files that are indexed are no longer there.
+    FilesGone {
+        /// How many.
+        files: u64,
+    },
+    /// Files that are indexed are larger or smaller than what was read.
+    FilesChanged {
+        /// How many.
+        files: u64,
+    },
     /// Passages wait for their vectors.
     VectorsMissing,
     /// No embedder is installed.
@@ -33,6 +57,10 @@ impl Problem {
             Problem::Catalog { trouble: Trouble::from("catalog: rows belong to nothing") },
             Problem::KeywordIndexBehind,
             Problem::VectorIndexBehind,
+            Problem::KeywordIndexDiffers { held: 7, wanted: 9 },
+            Problem::VectorIndexDiffers { held: 7, wanted: 9 },
+            Problem::FilesGone { files: 1 },
+            Problem::FilesChanged { files: 2 },
             Problem::VectorsMissing,
             Problem::NoEmbedder { name: "all-MiniLM-L6-v2".to_owned() },
         ]

@@ -270,6 +270,17 @@ pub struct ModelStatus {
     pub active: bool,
 }
 
+/// What a look at a whole home found.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct CheckReport {
+    /// Files that are indexed.
+    pub files: u64,
+    /// Passages in the catalog.
+    pub passages: u64,
+    /// What is wrong; empty is good.
+    pub problems: Vec<Problem>,
+}
+
 /// How many passages can be found by meaning; by words all can.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct MeaningStatus {

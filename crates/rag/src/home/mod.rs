@@ -1,5 +1,6 @@
 //! A home: the folder that holds all state. Where it is, what it is set to, what is in it.
 
+mod check;
 mod config;
 pub(crate) mod embedder;
 pub(crate) mod endpoints;
@@ -12,6 +13,7 @@ mod records;
 pub(crate) mod settings;
 pub(crate) mod status;
 
+pub use check::{check, export_home, import_home};
 pub use config::{Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES, SharedEmbedders};
 pub use install::{
     Converted, convert_model, count_weights, import_model, pull_model, verify_store,

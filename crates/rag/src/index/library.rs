@@ -27,7 +27,7 @@ use crate::{
         Config, embedder, rules,
         settings::{
             AS_OF_SETTING, EMBEDDED_WITH, EMBEDDED_WITH_ID, EMBEDDED_WITH_WEIGHTS,
-            EMBEDDER_SETTING, NO_RERANKER, RERANKER_SETTING, wanted_embedder,
+            EMBEDDER_SETTING, MEANING_CPU, MEANING_ON_BATTERY, NO_RERANKER, RERANKER_SETTING, wanted_embedder,
         },
         status::states,
     },
@@ -130,6 +130,22 @@ impl Library {
         let dir = self.config.model_dir(name)?;
         embedder::open_dir(&self.config, &dir)?;
         Ok(self.catalog.set_setting(EMBEDDER_SETTING, Some(name))?)
+    }
+
+    /// Percent of the processor that vectors may take beside a person's work, from now on.
+    ///
+    /// # Errors
+    /// When the catalog can not be written.
+    pub fn limit_meaning(&mut self, percent: u32) -> Result<()> {
+        Ok(self.catalog.set_setting(MEANING_CPU, Some(&percent.clamp(1, 100).to_string()))?)
+    }
+
+    /// Whether vectors are made on battery beside a person's work, from now on.
+    ///
+    /// # Errors
+    /// When the catalog can not be written.
+    pub fn mean_on_battery(&mut self, may: bool) -> Result<()> {
+        Ok(self.catalog.set_setting(MEANING_ON_BATTERY, may.then_some("1"))?)
     }
 
     /// Keeps which reranker searches use.

@@ -20,6 +20,7 @@ export const figures: typeof english = {
     search: "Suche",
     stages: "Stufen",
     flow: "Kandidaten durch die Schichten",
+    logits: "Logits",
     flowLabel: (candidates, layers) => `${plural(candidates, CANDIDATES)} über ${plural(layers, LAYERS)}, je eine Linie; die Tabelle unten zeigt dasselbe`,
     flowHint: "Jede Linie ist eine Textstelle mit ihrem Wert nach jeder Schicht. Balken: Zeit je Schicht.",
     lineLabel: (name, outcome, layer) => (outcome === "accepted" ? `${name}: angenommen nach Schicht ${n(layer)}` : outcome === "dropped" ? `${name}: ausgeschieden nach Schicht ${n(layer)}` : `${name}: läuft noch`),

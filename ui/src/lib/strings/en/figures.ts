@@ -16,6 +16,7 @@ export const figures = {
     search: "Search",
     stages: "Stages",
     flow: "Candidates through the layers",
+    logits: "logits",
     flowLabel: (candidates: number, layers: number) => `${plural(candidates, { one: "candidate", other: "candidates" })} over ${plural(layers, { one: "layer", other: "layers" })}, one line each; the table below has the same`,
     flowHint: "Each line is a passage, its score after every layer. Bars: time per layer.",
     lineLabel: (name: string, outcome: "accepted" | "dropped" | "running", layer: number) =>

@@ -1,0 +1,88 @@
+//! `riddle check`, `riddle export`, `riddle import`.
+
+use riddle_rag::{
+    Library,
+    upkeep::{self, CheckReport},
+};
+use serde_json::json;
+
+use crate::{
+    args::{CheckArgs, ExportArgs, ImportArgs},
+    context::Context,
+    failure::Failure,
+    measures::{Times, say, with_measures},
+    progress::Progress,
+    show, words,
+};
+
+/// Looks at everything; with the flag puts right what can be.
+pub(crate) fn run(args: CheckArgs, context: &Context) -> Result<(), Failure> {
+    let mut report = upkeep::check(&context.config)?;
+    let found = report.problems.len();
+    if args.repair && found > 0 {
+        let mut library = Library::open(context.config.clone())?;
+        let mut progress = Progress::new();
+        library.update(&mut |event| progress.index(&event), context.stop_flag())?;
+        library.rebuild_indexes(&mut |event| progress.index(&event))?;
+        progress.clear();
+        report = upkeep::check(&context.config)?;
+    }
+    if context.json {
+        let mut value = with_measures(&report, &Times::new())?;
+        say(&mut value, "problems", report.problems.iter().map(words::problem));
+        value["repaired"] = json!(found.saturating_sub(report.problems.len()));
+        context.out.json(&value)?;
+    } else {
+        context.out.text(page(&report, found))?;
+    }
+    if report.problems.is_empty() {
+        return Ok(());
+    }
+    let advice = if args.repair { "" } else { ": `riddle check --repair` puts right what can be" };
+    let problems = show::plural(report.problems.len() as u64, "problem");
+    Err(Failure::run(format!("{problems} found{advice}")))
+}
+
+fn page(report: &CheckReport, found: usize) -> String {
+    let (files, passages) = (show::plural(report.files, "file"), show::plural(report.passages, "passage"));
+    let mut page = format!("{files} and {passages} looked at\n");
+    for problem in &report.problems {
+        page.push_str(&format!("problem: {}\n", show::clean(&words::problem(problem))));
+    }
+    let repaired = found.saturating_sub(report.problems.len());
+    if repaired > 0 {
+        page.push_str(&format!("{} put right\n", show::plural(repaired as u64, "problem")));
+    }
+    if report.problems.is_empty() {
+        page.push_str("all is well\n");
+    }
+    page
+}
+
+/// Writes the home to a file.
+pub(crate) fn export(args: &ExportArgs, context: &Context) -> Result<(), Failure> {
+    let bytes = upkeep::export_home(&context.config, &args.to)?;
+    if context.json {
+        return context.out.json(&json!({ "file": args.to, "bytes": bytes }));
+    }
+    let file = show::path(&args.to.to_string_lossy());
+    context.out.text(format!(
+        "{file} written ({}): `riddle --home DIR import {file}` makes a home of it, on this machine or another\n",
+        show::bytes(bytes)
+    ))
+}
+
+/// Makes a home of a file.
+pub(crate) fn import(args: &ImportArgs, context: &Context) -> Result<(), Failure> {
+    let folders = upkeep::import_home(&context.config, &args.from, &args.moved)?;
+    if context.json {
+        return context.out.json(&json!({ "folders": folders }));
+    }
+    let mut page = String::new();
+    for folder in &folders {
+        let there = if folder.is_dir() { "" } else { " (not here: import it with --moved OLD=NEW)" };
+        page.push_str(&format!("folder    {}{there}\n", show::path(&folder.to_string_lossy())));
+    }
+    page.push_str("imported: run `riddle index` to make its search indexes\n");
+    context.out.text(page)
+}

@@ -1,0 +1,439 @@
+//! What a reader of a PDF sees beside its running text, and what is no text though it looks like some: forms and notes,
+//! bookmarks as headings, lines that every page repeats, words cut at the end of a line, and letters of fonts that do
+//! not say which they are.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use lopdf::{Dictionary, Document as Pdf, Object, ObjectId};
+use riddle_types::{Block, BlockKind, Document, Location};
+
+use crate::outcome::ParseOutcome;
+
+/// Larger files are not looked into a second time: their text is what they are.
+const LARGEST: usize = 48 << 20;
+
+/// Most bookmarks, form fields and notes of one file.
+const MOST_ITEMS: usize = 5_000;
+
+/// Makes of what was read of a PDF what a reader sees.
+pub(crate) fn refine(bytes: &[u8], outcome: ParseOutcome) -> ParseOutcome {
+    let mut document = match outcome {
+        ParseOutcome::Parsed(document) => document,
+        ParseOutcome::NoText(_) => Document::default(),
+        other => return other,
+    };
+    let nothing = document.blocks.is_empty();
+    refuse_gibberish(&mut document);
+    let gibberish = !nothing && document.blocks.is_empty();
+    drop_repeated(&mut document);
+    for block in &mut document.blocks {
+        if block.kind == BlockKind::Paragraph {
+            block.text = joined(&block.text);
+        }
+    }
+    if bytes.len() <= LARGEST
+        && let Ok(pdf) = Pdf::load_mem(bytes)
+    {
+        bookmarks(&pdf, &mut document);
+        forms_and_notes(&pdf, &mut document);
+    }
+    let why = if gibberish {
+        "its fonts do not say which letters they draw: to be read as a scan"
+    } else {
+        "no text layer: probably a scan"
+    };
+    if document.blocks.is_empty() {
+        return ParseOutcome::NoText(why.to_owned());
+    }
+    if nothing {
+        document.warnings.push("no text layer beside its form and notes: probably a scan".to_owned());
+    }
+    ParseOutcome::Parsed(document)
+}
+
+fn page_of(block: &Block) -> u32 {
+    match block.location {
+        Location::Page { start, .. } => start,
+        _ => 0,
+    }
+}
+
+/// Takes pages off whose letters make no words, and says so.
+fn refuse_gibberish(document: &mut Document) {
+    let mut pages: BTreeMap<u32, String> = BTreeMap::new();
+    for block in &document.blocks {
+        let page = pages.entry(page_of(block)).or_default();
+        page.push_str(&block.text);
+        page.push('\n');
+    }
+    let bad: HashSet<u32> = pages.iter().filter(|it| is_gibberish(it.1)).map(|it| *it.0).collect();
+    if bad.is_empty() {
+        return;
+    }
+    document.blocks.retain(|it| !bad.contains(&page_of(it)));
+    // A page of a few words can not be judged; beside pages of nonsense it is not believed either.
+    if bad.len() * 2 > pages.len() {
+        let believed: HashSet<u32> =
+            pages.iter().filter(|it| it.1.len() >= SHORTEST).map(|it| *it.0).collect();
+        document.blocks.retain(|it| believed.contains(&page_of(it)));
+    }
+    document.warnings.push(format!(
+        "{} of {} pages are not read: their fonts do not say which letters they draw",
+        bad.len(),
+        pages.len()
+    ));
+}
+
+/// Texts of fewer letters are believed.
+const SHORTEST: usize = 120;
+
+/// Frequencies of a to z in the mean of English, French, German, Spanish and Italian, per thousand.
+const LETTERS: [f64; 26] = [
+    88.0, 15.0, 32.0, 40.0, 144.0, 13.0, 17.0, 23.0, 76.0, 3.0, 5.0, 48.0, 27.0, 77.0, 63.0, 23.0,
+    6.0, 66.0, 67.0, 74.0, 38.0, 13.0, 8.0, 3.0, 8.0, 7.0,
+];
+
+/// Whether letters stand where others are meant: codes without a character; or Latin letters as often as in no language
+/// that is written with them.
+pub(crate) fn is_gibberish(text: &str) -> bool {
+    let all = text.chars().filter(|it| !it.is_whitespace()).count();
+    let codes = text
+        .chars()
+        .filter(|it| {
+            matches!(u32::from(*it), 0..=8 | 14..=31 | 0x7F..=0x9F | 0xE000..=0xF8FF | 0xFFFD | 0xF0000..)
+        })
+        .count();
+    let named = text.matches("(cid:").count() * 6;
+    if all >= 40 && (codes + named) * 5 > all {
+        return true;
+    }
+    let mut counts = [0u32; 26];
+    let mut others = 0u32;
+    for c in text.chars().flat_map(char::to_lowercase) {
+        match c {
+            'a'..='z' => counts[c as usize - 'a' as usize] += 1,
+            c if c.is_alphabetic() => others += 1,
+            _ => {}
+        }
+    }
+    let letters: u32 = counts.iter().sum();
+    // Other alphabets, and names of chemicals in a table, are not judged.
+    if (letters as usize) < SHORTEST || others > letters || (letters as usize) * 2 < all {
+        // A cipher by a shift of codes turns small letters into capitals, figures and signs.
+        return shifted(text, all);
+    }
+    let share = |at: usize| f64::from(counts[at]) / f64::from(letters);
+    let surprise: f64 =
+        (0..26).map(|at| -share(at) * (LETTERS[at] / 1000.0).log2()).sum();
+    let vowels: f64 = [0, 4, 8, 14, 20, 24].into_iter().map(share).sum();
+    // 4.0 to 4.4 in the languages of Europe; 5.1 and more where letters are exchanged at random.
+    surprise > MOST_SURPRISE || vowels < FEWEST_VOWELS
+}
+
+/// Bits a letter takes by [`LETTERS`] beyond which no language is.
+const MOST_SURPRISE: f64 = 4.85;
+
+/// Share of vowels below which none is: Czech, Polish and Welsh have more than 0.33.
+const FEWEST_VOWELS: f64 = 0.22;
+
+/// Whether words are made of capitals, figures and signs together: `7KLV LV D WHVW` for `This is a test`.
+fn shifted(text: &str, all: usize) -> bool {
+    if all < SHORTEST {
+        return false;
+    }
+    let words: Vec<&str> = text.split_whitespace().filter(|it| it.chars().count() >= 3).collect();
+    let odd = |word: &&&str| {
+        let inside = word.trim_matches(|it: char| !it.is_alphanumeric());
+        let signs = inside.chars().filter(|it| it.is_ascii_punctuation() && !"-'./:,@&_".contains(*it));
+        let small = inside.chars().any(char::is_lowercase);
+        !small && signs.count() > 0 && inside.chars().any(char::is_alphabetic)
+    };
+    words.len() >= 20 && words.iter().filter(odd).count() * 3 > words.len()
+}
+
+/// Takes off what stands at the edge of most pages: headers, footers, numbers. The first one stays.
+fn drop_repeated(document: &mut Document) {
+    const FEWEST_PAGES: usize = 4;
+    let mut pages: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for (index, block) in document.blocks.iter().enumerate() {
+        pages.entry(page_of(block)).or_default().push(index);
+    }
+    if pages.len() < FEWEST_PAGES {
+        return;
+    }
+    let edge = |blocks: &[usize]| -> Vec<usize> {
+        let mut edge: Vec<usize> = blocks.iter().take(2).chain(blocks.iter().rev().take(2)).copied().collect();
+        edge.sort_unstable();
+        edge.dedup();
+        edge
+    };
+    // Numbers count the pages.
+    let key = |text: &str| -> String {
+        text.chars().map(|it| if it.is_ascii_digit() { '#' } else { it }).collect::<String>().replace("##", "#").replace("##", "#")
+    };
+    let mut seen: HashMap<String, Vec<usize>> = HashMap::new();
+    for blocks in pages.values() {
+        let mut own = HashSet::new();
+        for index in edge(blocks) {
+            let text = key(document.blocks[index].text.trim());
+            if text.chars().count() <= 120 && own.insert(text.clone()) {
+                seen.entry(text).or_default().push(index);
+            }
+        }
+    }
+    let repeated = seen.values().filter(|it| it.len() >= 3 && it.len() * 2 > pages.len());
+    let gone: HashSet<usize> = repeated.flat_map(|it| it.iter().skip(1).copied()).collect();
+    let mut index = 0;
+    document.blocks.retain(|_| {
+        index += 1;
+        !gone.contains(&(index - 1))
+    });
+}
+
+/// Words that were cut at the end of a line, whole again: `engi- neer`. Of `pre- and postwar` nothing is joined.
+fn joined(text: &str) -> String {
+    const BESIDE: [&str; 14] = [
+        "and", "or", "to", "und", "oder", "bis", "et", "ou", "y", "o", "e", "en", "of", "i",
+    ];
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(['-', '\u{AD}', '\u{2010}']) {
+        let mark = rest[at..].chars().next().map_or(1, char::len_utf8);
+        let before = rest[..at].chars().next_back();
+        let after = rest[at + mark..].trim_start_matches([' ', '\n']);
+        let cut = after.len() < rest[at + mark..].len();
+        let word = after.split(|it: char| !it.is_alphabetic()).next().unwrap_or("");
+        let joins = cut
+            && before.is_some_and(char::is_lowercase)
+            && word.chars().next().is_some_and(char::is_lowercase)
+            && !BESIDE.contains(&word);
+        if joins {
+            out.push_str(&rest[..at]);
+            rest = after;
+        } else {
+            out.push_str(&rest[..at + mark]);
+            rest = &rest[at + mark..];
+        }
+    }
+    out + rest
+}
+
+/// A text of the file: in UTF-16 or UTF-8 by its mark, else as the first PDFs had it.
+fn text_of(object: &Object) -> Option<String> {
+    let bytes = object.as_str().ok()?;
+    let text = if let Some(wide) = bytes.strip_prefix(b"\xFE\xFF") {
+        encoding_rs::UTF_16BE.decode_without_bom_handling(wide).0.into_owned()
+    } else if let Some(plain) = bytes.strip_prefix(b"\xEF\xBB\xBF") {
+        String::from_utf8_lossy(plain).into_owned()
+    } else {
+        encoding_rs::WINDOWS_1252.decode_without_bom_handling(bytes).0.into_owned()
+    };
+    let text = text.replace('\r', "\n").replace('\0', "").trim().to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+/// What an entry of a dictionary is, wherever it lies.
+fn entry<'a>(pdf: &'a Pdf, dictionary: &'a Dictionary, key: &[u8]) -> Option<&'a Object> {
+    Some(pdf.dereference(dictionary.get(key).ok()?).ok()?.1)
+}
+
+fn dictionary<'a>(pdf: &'a Pdf, of: &'a Dictionary, key: &[u8]) -> Option<&'a Dictionary> {
+    entry(pdf, of, key)?.as_dict().ok()
+}
+
+/// Bookmarks become headings: the line on their page that says the same, or a line of their own before the page's text.
+fn bookmarks(pdf: &Pdf, document: &mut Document) {
+    let Some(outlines) = pdf.catalog().ok().and_then(|it| dictionary(pdf, it, b"Outlines")) else {
+        return;
+    };
+    let pages: HashMap<ObjectId, u32> = pdf.get_pages().into_iter().map(|(n, id)| (id, n)).collect();
+    let mut seen: HashSet<ObjectId> = HashSet::new();
+    let mut found: Vec<(u8, String, u32)> = Vec::new();
+    // Depth first, by a list: a file can nest as deep as it likes, and lead in circles.
+    let mut next: Vec<(ObjectId, u8)> = reference(outlines, b"First").map(|it| (it, 1)).into_iter().collect();
+    while let Some((id, level)) = next.pop() {
+        if found.len() >= MOST_ITEMS || !seen.insert(id) {
+            continue;
+        }
+        let Ok(item) = pdf.get_dictionary(id) else { continue };
+        next.extend(reference(item, b"Next").map(|it| (it, level)));
+        next.extend(reference(item, b"First").map(|it| (it, level.saturating_add(1))));
+        let title = entry(pdf, item, b"Title").and_then(text_of);
+        if let (Some(title), Some(page)) = (title, target(pdf, item, &pages)) {
+            found.push((level.min(6), title, page));
+        }
+    }
+    for (level, title, page) in found {
+        let same = |it: &Block| page_of(it) == page && bare(&it.text) == bare(&title);
+        if let Some(block) = document.blocks.iter_mut().find(|it| same(it)) {
+            block.kind = BlockKind::Heading(level);
+        } else if let Some(at) = document.blocks.iter().position(|it| page_of(it) == page) {
+            let mut at = at;
+            // Those of one page in their order.
+            while document.blocks.get(at).is_some_and(|it| {
+                page_of(it) == page && matches!(it.kind, BlockKind::Heading(_))
+            }) {
+                at += 1;
+            }
+            let location = Location::Page { start: page, end: page };
+            document.blocks.insert(at, Block::new(BlockKind::Heading(level), title, location));
+        }
+    }
+}
+
+fn bare(text: &str) -> String {
+    text.chars().filter(|it| it.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+fn reference(of: &Dictionary, key: &[u8]) -> Option<ObjectId> {
+    of.get(key).ok()?.as_reference().ok()
+}
+
+/// The page that a bookmark leads to, where it says so itself.
+fn target(pdf: &Pdf, item: &Dictionary, pages: &HashMap<ObjectId, u32>) -> Option<u32> {
+    let place = entry(pdf, item, b"Dest")
+        .or_else(|| entry(pdf, dictionary(pdf, item, b"A")?, b"D"))?;
+    let first = place.as_array().ok()?.first()?;
+    pages.get(&first.as_reference().ok()?).copied()
+}
+
+/// What was filled into forms, and what was noted in the margin, behind the text of its page.
+fn forms_and_notes(pdf: &Pdf, document: &mut Document) {
+    let mut items = 0;
+    for (page, id) in pdf.get_pages() {
+        let Ok(annotations) = pdf.get_page_annotations(id) else { continue };
+        let mut lines: Vec<String> = Vec::new();
+        for annotation in annotations {
+            items += 1;
+            if items > MOST_ITEMS {
+                return;
+            }
+            let kind = entry(pdf, annotation, b"Subtype").and_then(|it| it.as_name().ok());
+            let line = match kind {
+                Some(b"Widget") => field(pdf, annotation),
+                // Links have their words in the text; windows repeat what they belong to.
+                Some(b"Link" | b"Popup") | None => None,
+                Some(_) => note(pdf, annotation),
+            };
+            lines.extend(line.filter(|it| !lines.contains(it)));
+        }
+        if lines.is_empty() {
+            continue;
+        }
+        let at = document.blocks.iter().rposition(|it| page_of(it) <= page).map_or(0, |it| it + 1);
+        let location = Location::Page { start: page, end: page };
+        let block = Block::new(BlockKind::Paragraph, lines.join("\n"), location);
+        document.blocks.insert(at, block);
+    }
+}
+
+/// A field of a form: its name for people, and what is in it.
+fn field(pdf: &Pdf, widget: &Dictionary) -> Option<String> {
+    let parent = dictionary(pdf, widget, b"Parent");
+    let of = |key: &[u8]| entry(pdf, widget, key).or_else(|| entry(pdf, parent?, key));
+    let name = of(b"TU").and_then(text_of).or_else(|| of(b"T").and_then(text_of));
+    let value = of(b"V").and_then(|it| match it {
+        Object::Array(values) => {
+            let values: Vec<String> = values.iter().filter_map(text_of).collect();
+            (!values.is_empty()).then(|| values.join(", "))
+        }
+        // A box is off or has a name of its own for on.
+        Object::Name(name) if name == b"Off" => None,
+        Object::Name(name) => Some(String::from_utf8_lossy(name).into_owned()),
+        other => text_of(other),
+    });
+    match (name, value) {
+        (Some(name), Some(value)) => Some(format!("{name}: {value}")),
+        (Some(only), None) | (None, Some(only)) => Some(only),
+        (None, None) => None,
+    }
+}
+
+fn note(pdf: &Pdf, annotation: &Dictionary) -> Option<String> {
+    let text = entry(pdf, annotation, b"Contents").and_then(text_of)?;
+    let by = entry(pdf, annotation, b"T").and_then(text_of);
+    Some(by.map_or_else(|| format!("Note: {text}"), |by| format!("Note by {by}: {text}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ENGLISH: &str = "The hull was painted in spring, and Jonas replaced the door seals of the oven because the \
+        old ones had become hard. Nobody expected the winter mooring to cost that much, so we looked for another place.";
+
+    /// Codes moved by 29, as fonts without a table of characters leave them.
+    fn moved(text: &str) -> String {
+        text.chars().map(|it| if it == ' ' { ' ' } else { char::from((it as u8).wrapping_sub(29)) }).collect()
+    }
+
+    /// Letters exchanged for others.
+    fn exchanged(text: &str) -> String {
+        let other = |it: char| match it {
+            'a'..='z' => char::from(b'a' + (it as u8 - b'a' + 11) % 26),
+            other => other,
+        };
+        text.to_lowercase().chars().map(other).collect()
+    }
+
+    #[test]
+    fn letters_without_meaning_are_told_from_languages() {
+        let good = [
+            ENGLISH,
+            "Der Bäcker in Zürich verkauft grüne Äpfel und süße Brötchen, aber am Montag bleibt das Geschäft wegen der \
+             Inventur geschlossen, und erst am Dienstag gibt es wieder frisches Brot.",
+            "Příliš žluťoučký kůň úpěl ďábelské ódy a všechny děti v městečku to slyšely, protože bydlely hned vedle \
+             velkého rybníka u starého mlýna na konci vesnice.",
+            "W Szczebrzeszynie chrząszcz brzmi w trzcinie i Szczebrzeszyn z tego słynie, a wół go pyta: panie \
+             chrząszczu, po cóż pan tak brzęczy w gąszczu, kiedy wszyscy już dawno śpią.",
+            "船は青い色です。パンを焼くのが好きです。",
+            "PO-4471 QX17 Z9 KR-22 TT",
+            "fn main() { let x = vec![1, 2, 3]; println!(\"{:?}\", x.iter().map(|it| it + 1).collect::<Vec<_>>()); }",
+        ];
+        for text in good {
+            assert!(!is_gibberish(text), "{text}");
+        }
+        let codes: String = ENGLISH.chars().map(|it| char::from_u32(0xE000 + u32::from(it)).unwrap_or(it)).collect();
+        for text in [moved(ENGLISH), exchanged(ENGLISH), codes, "(cid:12)(cid:7) (cid:99)".repeat(20)] {
+            assert!(is_gibberish(&text), "{text}");
+        }
+    }
+
+    fn page(number: u32, text: &str) -> Block {
+        let location = Location::Page { start: number, end: number };
+        Block::new(BlockKind::Paragraph, text.to_owned(), location)
+    }
+
+    #[test]
+    fn pages_of_nonsense_are_left_out_and_said_to_be() {
+        let blocks = vec![page(1, ENGLISH), page(2, &moved(ENGLISH))];
+        let mut document = Document { blocks, ..Document::default() };
+        refuse_gibberish(&mut document);
+        assert_eq!(document.blocks.len(), 1);
+        assert!(document.warnings[0].starts_with("1 of 2 pages"), "{:?}", document.warnings);
+        let blocks = vec![page(1, "TAM 7"), page(2, &moved(ENGLISH)), page(3, &moved(ENGLISH))];
+        let outcome = refine(b"", ParseOutcome::Parsed(Document { blocks, ..Document::default() }));
+        assert!(matches!(&outcome, ParseOutcome::NoText(why) if why.contains("scan")), "{outcome:?}");
+    }
+
+    #[test]
+    fn what_every_page_repeats_is_kept_once() {
+        let mut blocks = Vec::new();
+        for number in 1..=6 {
+            blocks.push(page(number, "Wells Boatyard"));
+            blocks.push(page(number, &format!("What page {} says of {ENGLISH}", "abcdef".chars().nth(number as usize - 1).expect("a letter"))));
+            blocks.push(page(number, &format!("Page {number} of 6")));
+        }
+        let mut document = Document { blocks, ..Document::default() };
+        drop_repeated(&mut document);
+        let count = |text: &str| document.blocks.iter().filter(|it| it.text.contains(text)).count();
+        assert_eq!((count("Wells Boatyard"), count(" of 6"), count("What page")), (1, 1, 6));
+    }
+
+    #[test]
+    fn words_cut_at_the_end_of_a_line_are_whole_again() {
+        assert_eq!(joined("an engi- neer and a car-\npenter"), "an engineer and a carpenter");
+        assert_eq!(joined("pre- and postwar, well-known, A- b, 3 - x"), "pre- and postwar, well-known, A- b, 3 - x");
+        assert_eq!(joined("Zusam\u{AD} menhang"), "Zusammenhang");
+    }
+}

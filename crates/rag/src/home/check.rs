@@ -1,0 +1,170 @@
+//! Whether a home is sound: every index against the catalog, and the catalog against the disk. And a home on another
+//! machine: a copy of its catalog, from which all else comes back.
+
+use std::path::{Path, PathBuf};
+
+use riddle_catalog::{Catalog, HomeLock};
+use riddle_retrieval::{KeywordReader, VectorReader};
+use riddle_types::{Advice, FileState, Trouble};
+
+use super::{
+    config::Config,
+    indexes::{CatalogVectors, keyword_seq, vector_seq},
+};
+use crate::contract::{CheckReport, Error, Problem, Result};
+
+/// Files looked up at a time.
+const PAGE: usize = 1000;
+
+/// Looks at everything and changes nothing.
+///
+/// # Errors
+/// Without a catalog, or when it can not be read.
+pub fn check(config: &Config) -> Result<CheckReport> {
+    let catalog = Catalog::open_read_only(&config.catalog())?;
+    let mut report = CheckReport {
+        passages: catalog.chunk_count()?,
+        problems: catalog
+            .check()?
+            .into_iter()
+            .map(|trouble| Problem::Catalog { trouble })
+            .collect(),
+        ..CheckReport::default()
+    };
+    indexes(config, &catalog, &mut report)?;
+    disk(&catalog, &mut report)?;
+    Ok(report)
+}
+
+fn indexes(config: &Config, catalog: &Catalog, report: &mut CheckReport) -> Result<()> {
+    if report.passages == 0 {
+        return Ok(());
+    }
+    let last = catalog.last_seq()?;
+    if keyword_seq(config) == Some(last) {
+        let held = KeywordReader::open(&config.keyword_index()).map_or(0, |it| it.len());
+        if held != report.passages {
+            report.problems.push(Problem::KeywordIndexDiffers { held, wanted: report.passages });
+        }
+    } else {
+        report.problems.push(Problem::KeywordIndexBehind);
+    }
+    let Some(active) = catalog.active_embedder()? else { return Ok(()) };
+    if vector_seq(config, &active.id) == Some(last) {
+        let dir = config.vector_index(&active.id);
+        let held = VectorReader::open(&dir, &active.id, CatalogVectors::none());
+        let held = held.map_or(0, |it| it.len() as u64);
+        let missing = catalog.count_without_vector(&active.id)?;
+        let wanted = report.passages - catalog.count_by_words_alone()?.min(report.passages);
+        let wanted = wanted.saturating_sub(missing);
+        if held != wanted {
+            report.problems.push(Problem::VectorIndexDiffers { held, wanted });
+        }
+        if missing > 0 {
+            report.problems.push(Problem::VectorsMissing);
+        }
+    } else {
+        report.problems.push(Problem::VectorIndexBehind);
+    }
+    Ok(())
+}
+
+/// Files that are indexed and are gone, or are no longer what was read. Those of a folder that can not be reached are
+/// not looked at: a disk that is not here has lost nothing.
+fn disk(catalog: &Catalog, report: &mut CheckReport) -> Result<()> {
+    let there: Vec<PathBuf> = catalog
+        .roots()?
+        .into_iter()
+        .filter(|it| !it.is_virtual && it.path.is_dir())
+        .map(|it| it.path)
+        .collect();
+    let (mut gone, mut changed) = (0, 0);
+    loop {
+        let offset = usize::try_from(report.files).unwrap_or(usize::MAX);
+        let files = catalog.files(Some(FileState::Indexed), PAGE, offset)?;
+        if files.is_empty() {
+            break;
+        }
+        report.files += files.len() as u64;
+        for file in files.iter().filter(|it| there.iter().any(|root| it.path.starts_with(root))) {
+            match std::fs::symlink_metadata(&file.path) {
+                Ok(found) => changed += u64::from(found.len() != file.bytes),
+                Err(_) => gone += 1,
+            }
+        }
+    }
+    if gone > 0 {
+        report.problems.push(Problem::FilesGone { files: gone });
+    }
+    if changed > 0 {
+        report.problems.push(Problem::FilesChanged { files: changed });
+    }
+    Ok(())
+}
+
+/// Writes all that a home knows to a new file, as it is at this moment; who indexes meanwhile goes on. Search indexes
+/// come back from it, models do not belong to it. Returns its size.
+///
+/// # Errors
+/// When the file is there already or can not be written; without a catalog.
+pub fn export_home(config: &Config, to: &Path) -> Result<u64> {
+    if to.exists() {
+        let why = format!("{} is there already: choose another name", to.display());
+        return Err(Error::BadRequest(why.into()));
+    }
+    // Found missing before anything is made.
+    drop(Catalog::open_read_only(&config.catalog())?);
+    Catalog::open(&config.catalog())?.copy_to(to)?;
+    let size = to.metadata().map_err(|source| Error::Io { path: to.to_path_buf(), source })?.len();
+    Ok(size)
+}
+
+/// Makes a home of a file that [`export_home`] wrote; `moved` says where folders lie here that lay elsewhere there.
+/// The home must be new. Returns the folders.
+///
+/// # Errors
+/// A home that holds something, a file that is damaged or of a newer version, a folder that the file does not know.
+pub fn import_home(
+    config: &Config,
+    from: &Path,
+    moved: &[(PathBuf, PathBuf)],
+) -> Result<Vec<PathBuf>> {
+    let _lock = HomeLock::acquire(&config.home)?;
+    let target = config.catalog();
+    if target.exists() {
+        let why = Trouble::with(
+            format!("{} holds a library already: give another home", config.home.display()),
+            Advice::ReplaceCatalog,
+        );
+        return Err(Error::BadRequest(why));
+    }
+    let io = |path: &Path| {
+        let path = path.to_path_buf();
+        move |source| Error::Io { path, source }
+    };
+    // Only what is whole gets the name.
+    let unchecked = target.with_extension("import");
+    let copied = std::fs::copy(from, &unchecked).map_err(io(from)).and_then(|_| {
+        let catalog = Catalog::open(&unchecked)?;
+        if let Some(trouble) = catalog.check()?.into_iter().next() {
+            return Err(Error::BadRequest(trouble));
+        }
+        for (there, here) in moved {
+            catalog.move_root(there, here)?;
+        }
+        Ok(catalog.roots()?.into_iter().filter(|it| !it.is_virtual).map(|it| it.path).collect())
+    });
+    match copied {
+        Ok(folders) => {
+            std::fs::rename(&unchecked, &target).map_err(io(&target))?;
+            Ok(folders)
+        }
+        Err(error) => {
+            for end in ["import", "import-wal", "import-shm"] {
+                // What was not there needs no removing.
+                let _ = std::fs::remove_file(target.with_extension(end));
+            }
+            Err(error)
+        }
+    }
+}
