@@ -415,6 +415,7 @@ impl Rows {
             location: (&hit.location).into(),
             score: hit.score,
             ranks: hit.trace.into(),
+            also_in: hit.also_in.iter().map(|it| clean(it)).collect(),
         }
     }
 

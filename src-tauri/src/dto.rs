@@ -397,6 +397,8 @@ pub(crate) struct Hit {
     /// 0…1 when reranked, a sum of reciprocal ranks when fused.
     pub(crate) score: f32,
     pub(crate) ranks: Ranks,
+    /// Other files that hold the very same passage.
+    pub(crate) also_in: Vec<String>,
 }
 
 /// A piece of text, marked or not. Never HTML.

@@ -50,6 +50,8 @@ pub struct ChunkRecord {
     pub text: String,
     /// Where it is.
     pub location: Location,
+    /// Other files with the very same passage, where somebody has looked for them.
+    pub also_in: Vec<PathBuf>,
 }
 
 pub(crate) fn log_chunk(transaction: &Transaction<'_>, chunk: i64, removed: bool) -> Result<()> {
@@ -102,6 +104,7 @@ pub(crate) fn chunk_record(row: &Row<'_>) -> rusqlite::Result<ChunkRecord> {
         text: row.get(10)?,
         // A location kind from a newer version is shown as the whole file.
         location: serde_json::from_str(&location).unwrap_or(Location::Whole),
+        also_in: Vec::new(),
     })
 }
 

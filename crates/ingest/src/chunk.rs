@@ -44,8 +44,16 @@ pub fn chunk(
         chunker.block(block);
     }
     chunker.flush();
+    // A long table is found by its first rows and by words.
+    let late = chunker.done.iter_mut().filter(|it| it.turn == VectorTurn::Late);
+    for passage in late.skip(MOST_LATE) {
+        passage.turn = VectorTurn::Never;
+    }
     chunker.done
 }
+
+/// Most passages of tables of one file that get a vector: the others are found by words alone.
+pub const MOST_LATE: usize = 300;
 
 /// A block, or a part of one, waiting to be put into a passage.
 #[derive(Debug, Clone)]
@@ -391,6 +399,17 @@ mod tests {
         // Names that leave no room stand in no passage but the budget holds.
         let wide = Block { header: "a b c d e".to_owned(), ..rows };
         assert!(cut(vec![wide], 6, 0).iter().all(|it| it.tokens <= 6 && !it.text.contains("a b")));
+    }
+
+    #[test]
+    fn the_rows_of_a_long_table_are_found_by_words_alone() {
+        let row = |n: u32| {
+            let location = Location::Rows { sheet: String::new(), start: n, end: n };
+            Block::new(BlockKind::Table, format!("flour number {n} of many"), location)
+        };
+        let chunks = cut((1..=400).map(row).collect(), 5, 0);
+        let late = chunks.iter().filter(|it| it.turn == VectorTurn::Late).count();
+        assert_eq!((chunks.len(), late), (400, MOST_LATE));
     }
 
     #[test]

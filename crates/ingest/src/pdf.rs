@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use lopdf::{Dictionary, Document as Pdf, Object, ObjectId};
 use riddle_types::{Block, BlockKind, Document, Location};
+use unicode_normalization::{UnicodeNormalization as _, char::is_combining_mark};
 
 use crate::outcome::ParseOutcome;
 
@@ -87,10 +88,17 @@ fn refuse_gibberish(document: &mut Document) {
 /// Texts of fewer letters are believed.
 const SHORTEST: usize = 120;
 
-/// Frequencies of a to z in the mean of English, French, German, Spanish and Italian, per thousand.
-const LETTERS: [f64; 26] = [
-    88.0, 15.0, 32.0, 40.0, 144.0, 13.0, 17.0, 23.0, 76.0, 3.0, 5.0, 48.0, 27.0, 77.0, 63.0, 23.0,
-    6.0, 66.0, 67.0, 74.0, 38.0, 13.0, 8.0, 3.0, 8.0, 7.0,
+/// Frequencies of a to z, per thousand: in the mean of English, French, German, Spanish and Italian, and of Polish, Czech
+/// and Croatian.
+const LETTERS: [[f64; 26]; 2] = [
+    [
+        88.0, 15.0, 32.0, 40.0, 144.0, 13.0, 17.0, 23.0, 76.0, 3.0, 5.0, 48.0, 27.0, 77.0, 63.0,
+        23.0, 6.0, 66.0, 67.0, 74.0, 38.0, 13.0, 8.0, 3.0, 8.0, 7.0,
+    ],
+    [
+        95.0, 15.0, 35.0, 35.0, 80.0, 3.0, 14.0, 15.0, 85.0, 25.0, 38.0, 35.0, 30.0, 55.0, 85.0,
+        30.0, 1.0, 42.0, 48.0, 42.0, 30.0, 22.0, 25.0, 1.0, 28.0, 45.0,
+    ],
 ];
 
 /// Whether letters stand where others are meant: codes without a character; or Latin letters as often as in no language
@@ -108,13 +116,20 @@ pub(crate) fn is_gibberish(text: &str) -> bool {
         return true;
     }
     let mut counts = [0u32; 26];
-    let mut others = 0u32;
-    for c in text.chars().flat_map(char::to_lowercase) {
-        match c {
-            'a'..='z' => counts[c as usize - 'a' as usize] += 1,
-            c if c.is_alphabetic() => others += 1,
-            _ => {}
+    let (mut others, mut pairs, mut changes) = (0u32, 0u32, 0u32);
+    let mut before = None;
+    for c in text.nfd().filter(|it| !is_combining_mark(*it)).flat_map(char::to_lowercase) {
+        let vowel = c.is_ascii_lowercase().then(|| "aeiouy".contains(c));
+        if let Some(vowel) = vowel {
+            counts[c as usize - 'a' as usize] += 1;
+            if let Some(before) = before {
+                pairs += 1;
+                changes += u32::from(before != vowel);
+            }
+        } else if c.is_alphabetic() {
+            others += 1;
         }
+        before = vowel;
     }
     let letters: u32 = counts.iter().sum();
     // Other alphabets, and names of chemicals in a table, are not judged.
@@ -122,19 +137,24 @@ pub(crate) fn is_gibberish(text: &str) -> bool {
         // A cipher by a shift of codes turns small letters into capitals, figures and signs.
         return shifted(text, all);
     }
-    let share = |at: usize| f64::from(counts[at]) / f64::from(letters);
-    let surprise: f64 =
-        (0..26).map(|at| -share(at) * (LETTERS[at] / 1000.0).log2()).sum();
-    let vowels: f64 = [0, 4, 8, 14, 20, 24].into_iter().map(share).sum();
-    // 4.0 to 4.4 in the languages of Europe; 5.1 and more where letters are exchanged at random.
-    surprise > MOST_SURPRISE || vowels < FEWEST_VOWELS
+    let surprise = |of: &[f64; 26]| -> f64 {
+        let share = |count: u32| f64::from(count) / f64::from(letters);
+        counts.iter().zip(of).map(|(count, usual)| -share(*count) * (usual / 1000.0).log2()).sum()
+    };
+    let surprise = LETTERS.iter().map(surprise).fold(f64::INFINITY, f64::min);
+    let alternation = f64::from(changes) / f64::from(pairs.max(1));
+    surprise > MOST_SURPRISE || (surprise > MUCH_SURPRISE && alternation < LEAST_ALTERNATION)
 }
 
-/// Bits a letter takes by [`LETTERS`] beyond which no language is.
-const MOST_SURPRISE: f64 = 4.85;
+/// Bits a letter takes by [`LETTERS`] beyond which no language of Europe is: they have 4.2 to 4.6, letters exchanged at
+/// random nearly always more than 5.
+const MOST_SURPRISE: f64 = 5.05;
 
-/// Share of vowels below which none is: Czech, Polish and Welsh have more than 0.33.
-const FEWEST_VOWELS: f64 = 0.22;
+/// Bits beyond which vowels and consonants have to take turns as they do in languages.
+const MUCH_SURPRISE: f64 = 4.7;
+
+/// In languages 0.55 to 0.8 of the neighbors in words are a vowel and a consonant; exchanged at random about 0.35.
+const LEAST_ALTERNATION: f64 = 0.48;
 
 /// Whether words are made of capitals, figures and signs together: `7KLV LV D WHVW` for `This is a test`.
 fn shifted(text: &str, all: usize) -> bool {

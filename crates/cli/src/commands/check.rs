@@ -67,7 +67,7 @@ pub(crate) fn export(args: &ExportArgs, context: &Context) -> Result<(), Failure
     }
     let file = show::path(&args.to.to_string_lossy());
     context.out.text(format!(
-        "{file} written ({}): `riddle --home DIR import {file}` makes a home of it, on this machine or another\n",
+        "{file} written ({}): `riddle import {file} --home DIR` makes a home of it, on this machine or another\n",
         show::bytes(bytes)
     ))
 }

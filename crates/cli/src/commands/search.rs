@@ -79,6 +79,11 @@ fn hit(hit: &SearchHit, query: &str, explain: bool, style: Style) -> String {
             show::clean(&hit.location.to_string())
         ),
     ];
+    if !hit.also_in.is_empty() {
+        let places = show::plural(hit.also_in.len() as u64, "other place");
+        let names: Vec<String> = hit.also_in.iter().map(|it| show::path(it)).collect();
+        lines.push(style.dim(format_args!("    also in {places}: {}", names.join(", "))));
+    }
     lines.extend(show::wrapped(&show::snippet(&hit.text, query, style), 4));
     if explain {
         let trace = format!("    {} · score {:.4}", show::trace(&hit.trace), hit.score);
@@ -128,6 +133,7 @@ mod tests {
             trace: RankTrace { bm25_rank: Some(1), ..RankTrace::default() },
             modified: 0,
             chunk: 1,
+            also_in: Vec::new(),
         }
     }
 

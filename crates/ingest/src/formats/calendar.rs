@@ -138,6 +138,6 @@ mod tests {
                 "Due: 2026-03-01 (March)",
             ]
         );
-        assert_eq!(document.blocks[0].location, Location::Line { start: 3, end: 13 });
+        assert_eq!(document.blocks[0].location, Location::Line { start: 3, end: 14 });
     }
 }

@@ -118,6 +118,7 @@ mod tests {
             trace: RankTrace::default(),
             modified: 0,
             chunk,
+            also_in: Vec::new(),
         }
     }
 

@@ -55,6 +55,9 @@ pub struct SearchHit {
     pub modified: i64,
     /// Chunk number in the catalog.
     pub chunk: u64,
+    /// Other files that hold the very same passage, which is shown once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub also_in: Vec<String>,
 }
 
 /// How fresh the index is.

@@ -21,7 +21,7 @@ const PAGE: usize = 1000;
 /// # Errors
 /// Without a catalog, or when it can not be read.
 pub fn check(config: &Config) -> Result<CheckReport> {
-    let catalog = Catalog::open_read_only(&config.catalog())?;
+    let catalog = existing(config)?;
     let mut report = CheckReport {
         passages: catalog.chunk_count()?,
         problems: catalog
@@ -34,6 +34,16 @@ pub fn check(config: &Config) -> Result<CheckReport> {
     indexes(config, &catalog, &mut report)?;
     disk(&catalog, &mut report)?;
     Ok(report)
+}
+
+/// The catalog, if anything was ever indexed here.
+fn existing(config: &Config) -> Result<Catalog> {
+    match Catalog::open_read_only(&config.catalog()) {
+        Err(riddle_catalog::Error::Missing { .. }) => {
+            Err(Error::NothingIndexed { home: config.home.clone() })
+        }
+        opened => Ok(opened?),
+    }
 }
 
 fn indexes(config: &Config, catalog: &Catalog, report: &mut CheckReport) -> Result<()> {
@@ -113,7 +123,7 @@ pub fn export_home(config: &Config, to: &Path) -> Result<u64> {
         return Err(Error::BadRequest(why.into()));
     }
     // Found missing before anything is made.
-    drop(Catalog::open_read_only(&config.catalog())?);
+    drop(existing(config)?);
     Catalog::open(&config.catalog())?.copy_to(to)?;
     let size = to.metadata().map_err(|source| Error::Io { path: to.to_path_buf(), source })?.len();
     Ok(size)

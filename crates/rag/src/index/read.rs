@@ -6,8 +6,8 @@ use std::{
     path::Path,
 };
 
-use riddle_ingest::{ChunkOptions, ParseOutcome, ParserPool, chunk, kind_of};
-use riddle_types::{Chunk, Document, FileKind, FileState, TokenCounter};
+use riddle_ingest::{ChunkOptions, MOST_LATE, ParseOutcome, ParserPool, chunk, kind_of};
+use riddle_types::{Chunk, Document, FileKind, FileState, TokenCounter, VectorTurn};
 use riddle_watch::Stamp;
 
 use super::text::passage_text;
@@ -99,6 +99,11 @@ impl ReadFile {
         self.title = document.title;
         self.language = document.language;
         self.warnings = document.warnings;
+        if self.chunks.iter().filter(|it| it.turn == VectorTurn::Late).count() >= MOST_LATE {
+            self.warnings.push(format!(
+                "a long table: rows beyond the first {MOST_LATE} passages are found by words alone"
+            ));
+        }
         if self.chunks.is_empty() {
             self.state = FileState::NoText;
             self.reason = "no text in it".to_owned();

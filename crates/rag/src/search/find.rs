@@ -231,6 +231,7 @@ impl Assistant {
         if let (Some((embedder, _)), None) = (&vector, &foreign) {
             order_by_score(&mut order, &mut evidence, cosine_scale(embedder));
         }
+        fold_copies(&mut order, &mut evidence, &mut records);
         let limit = request.fused_candidates.max(request.k);
         evidence.truncate(limit);
         let fused = order
@@ -263,6 +264,34 @@ impl Assistant {
         let query = Query { vector: vector.clone(), ..query.clone() };
         let hits = reader.retrieve(&query, filter, limit).map_err(Error::stage("vector search"))?;
         Ok((hits, vector.map(|it| (id, it))))
+    }
+}
+
+/// A passage that stands in several files is shown once, where it was found first, with the names of the others. Of
+/// documents from memory each is its own.
+fn fold_copies(
+    order: &mut Vec<Fused>,
+    evidence: &mut Vec<Evidence>,
+    records: &mut HashMap<ChunkId, ChunkRecord>,
+) {
+    let mut first: HashMap<[u8; 32], ChunkId> = HashMap::new();
+    let (kept, facts) = (std::mem::take(order), std::mem::take(evidence));
+    for (fused, fact) in kept.into_iter().zip(facts) {
+        let Some(record) = records.get(&fused.chunk) else { continue };
+        let (path, text) = (record.path.clone(), *blake3::hash(record.text.as_bytes()).as_bytes());
+        let shown = first.get(&text).copied().filter(|_| path.is_absolute());
+        match shown.and_then(|it| records.get_mut(&it)).filter(|it| it.path != path) {
+            Some(shown) => {
+                if !shown.also_in.contains(&path) {
+                    shown.also_in.push(path);
+                }
+            }
+            None => {
+                first.entry(text).or_insert(fused.chunk);
+                order.push(fused);
+                evidence.push(fact);
+            }
+        }
     }
 }
 
@@ -338,5 +367,6 @@ pub(super) fn hit(record: &ChunkRecord, rank: u32, score: f32, trace: RankTrace)
         trace,
         modified: record.modified,
         chunk: record.id.0,
+        also_in: record.also_in.iter().map(|it| it.to_string_lossy().into_owned()).collect(),
     }
 }
