@@ -44,13 +44,24 @@ pub fn chunk(
         chunker.block(block);
     }
     chunker.flush();
-    // A long table is found by its first rows and by words.
+    // A long table is found by its first rows and by words, and one without end by what is kept of it.
+    let mut kept = 0;
+    chunker.done.retain(|it| {
+        kept += usize::from(it.turn != VectorTurn::Early);
+        it.turn == VectorTurn::Early || kept <= MOST_OF_TABLES
+    });
+    for (passage, ordinal) in chunker.done.iter_mut().zip(0..) {
+        passage.ordinal = ordinal;
+    }
     let late = chunker.done.iter_mut().filter(|it| it.turn == VectorTurn::Late);
     for passage in late.skip(MOST_LATE) {
         passage.turn = VectorTurn::Never;
     }
     chunker.done
 }
+
+/// Most passages of tables of one file: what is beyond is not kept.
+pub const MOST_OF_TABLES: usize = 3000;
 
 /// Most passages of tables of one file that get a vector: the others are found by words alone.
 pub const MOST_LATE: usize = 300;
@@ -410,6 +421,11 @@ mod tests {
         let chunks = cut((1..=400).map(row).collect(), 5, 0);
         let late = chunks.iter().filter(|it| it.turn == VectorTurn::Late).count();
         assert_eq!((chunks.len(), late), (400, MOST_LATE));
+        let mut blocks: Vec<Block> = (1..=4000).map(row).collect();
+        blocks.push(line(BlockKind::Paragraph, "the end of it all", 1));
+        let chunks = cut(blocks, 5, 0);
+        assert_eq!(chunks.len(), MOST_OF_TABLES + 1);
+        assert!(chunks.iter().zip(0..).all(|(it, ordinal)| it.ordinal == ordinal));
     }
 
     #[test]

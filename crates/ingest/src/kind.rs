@@ -4,8 +4,6 @@ use std::path::Path;
 
 use riddle_types::FileKind;
 
-use crate::formats::mail::begins_as_mail;
-
 const CODE: &[&str] = &[
     "rs", "py", "pyi", "js", "mjs", "cjs", "ts", "tsx", "jsx", "java", "kt", "kts", "scala", "c",
     "h", "cc", "cpp", "cxx", "hpp", "hh", "cs", "go", "rb", "php", "pl", "pm", "lua", "r", "jl",
@@ -96,6 +94,31 @@ fn is_binary(head: &[u8]) -> bool {
     !utf16 && head.contains(&0)
 }
 
+/// Whether a file without an ending begins as a mail or a mailbox does.
+fn begins_as_mail(head: &[u8]) -> bool {
+    const HEADERS: [&str; 12] = [
+        "return-path", "received", "from", "to", "subject", "date", "message-id", "delivered-to",
+        "mime-version", "content-type", "x-mozilla-status", "x-mozilla-status2",
+    ];
+    let text = String::from_utf8_lossy(head);
+    let text = match text.strip_prefix("From ") {
+        Some(rest) => rest.split_once('\n').map_or("", |it| it.1),
+        None => &text,
+    };
+    let mut known = 0;
+    for line in text.lines() {
+        if line.starts_with([' ', '\t']) {
+            continue;
+        }
+        let Some((name, _)) = line.split_once(':') else { break };
+        if name.is_empty() || name.contains(' ') {
+            break;
+        }
+        known += usize::from(HEADERS.contains(&name.to_ascii_lowercase().as_str()));
+    }
+    known >= 3
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,5 +139,13 @@ mod tests {
         assert_eq!(kind("fake.txt", b"\x7fELF\0\0"), FileKind::Other);
         assert_eq!(kind("wide.txt", b"\xFF\xFEh\0i\0"), FileKind::Text);
         assert_eq!(kind("", b""), FileKind::Other);
+    }
+
+    #[test]
+    fn mails_without_an_ending_are_known_by_their_headers() {
+        assert!(begins_as_mail(b"From: Ann <a@example.org>\r\nTo: b\r\nSubject: x\r\n folded\r\n\r\nhi"));
+        assert!(begins_as_mail(b"From - Mon\nFrom: a\nTo: b\nDate: c\n\nhi"));
+        assert!(!begins_as_mail(b"From here on: nothing\nDate: none\n"));
+        assert!(!begins_as_mail(b"name: x\nversion: 1\nto: y\n"));
     }
 }

@@ -23,7 +23,7 @@ mod table;
 mod text;
 mod worker;
 
-pub use chunk::{ChunkOptions, MOST_LATE, chunk};
+pub use chunk::{ChunkOptions, MOST_LATE, MOST_OF_TABLES, chunk};
 pub use kind::kind_of;
 pub use outcome::ParseOutcome;
 pub use pool::{Limits, ParserPool, WorkerCommand};

@@ -67,7 +67,7 @@ fn parse(request: &Request, bytes: Vec<u8>) -> ParseOutcome {
     let outcome = if request.second {
         parse_text(FileKind::Text, &bytes)
     } else {
-        read(&request.name, request.kind, bytes, &mut Shares::new(request.seconds))
+        read(&request.name, request.kind, bytes, &mut Shares::new(request.seconds, read))
     };
     match outcome {
         ParseOutcome::Parsed(document) if document.blocks.is_empty() => {

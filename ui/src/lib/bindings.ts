@@ -158,7 +158,7 @@ export interface About {
 	coldStartMs: number | null;
 }
 
-export type Kind = 'text' | 'markdown' | 'code' | 'html' | 'pdf' | 'document' | 'presentation' | 'spreadsheet' | 'mail' | 'book' | 'other';
+export type Kind = 'text' | 'markdown' | 'code' | 'html' | 'pdf' | 'document' | 'presentation' | 'spreadsheet' | 'mail' | 'book' | 'calendar' | 'contacts' | 'image' | 'archive' | 'other';
 
 /** Conditions on files; empty lists and `null` set none. */
 export interface SearchFilter {
@@ -220,6 +220,8 @@ export interface Hit {
 	/** 0…1 when reranked, a sum of reciprocal ranks when fused. */
 	score: number;
 	ranks: Ranks;
+	/** Other files that hold the very same passage. */
+	alsoIn: string[];
 }
 
 /** A piece of text, marked or not. Never HTML. */
@@ -252,7 +254,7 @@ export interface Location {
 	label: string;
 }
 
-export type LocationKind = 'line' | 'page' | 'section' | 'slide' | 'rows' | 'message' | 'whole';
+export type LocationKind = 'line' | 'page' | 'section' | 'slide' | 'rows' | 'cells' | 'part' | 'message' | 'whole';
 
 /** Ranks from 1 and the layer after which the place was settled. */
 export interface Ranks {
@@ -495,6 +497,8 @@ export interface LibraryState {
 	folders: Folder[];
 	counts: StateCount[];
 	passages: number;
+	/** How many of them meaning finds; `null` before there is an embedder. */
+	meaning: Meaning | null;
 	phase: Phase;
 	/** While something is being done. */
 	progress: Progress | null;
@@ -506,6 +510,20 @@ export interface LibraryState {
 	/** Why indexing stopped, if it did. */
 	error: Trouble | null;
 }
+
+/** How many passages can be found by meaning; by words all can. */
+export interface Meaning {
+	passages: number;
+	done: number;
+	/** Columns of numbers, which words alone find. */
+	wordsAlone: number;
+	/** Why the others wait, if something holds them up. */
+	waiting: Waiting | null;
+	secondsLeft: number | null;
+}
+
+/** What holds vectors up. */
+export type Waiting = 'battery' | 'load';
 
 export type Phase = 'empty' | 'starting' | 'scanning' | 'reading' | 'embedding' | 'syncing' | 'watching' | 'paused' | 'locked' | 'failed';
 

@@ -124,7 +124,7 @@ mod tests {
 
     fn texts(bytes: &[u8]) -> Vec<String> {
         assert!(are(bytes));
-        let ParseOutcome::Parsed(document) = parse("x", bytes, &mut Shares::new(20)) else {
+        let ParseOutcome::Parsed(document) = parse("x", bytes, &mut Shares::tried()) else {
             panic!("parses")
         };
         document.blocks.into_iter().map(|it| it.text).collect()

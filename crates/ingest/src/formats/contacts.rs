@@ -104,7 +104,7 @@ mod tests {
         let text = b"BEGIN:VCARD\nVERSION:3.0\nN:Hale;Ann\nFN:Ann Hale\nORG:Wells Boatyard;Sheds\n\
             TEL;TYPE=CELL:+44 174 55\nEMAIL:ann@example.org\nADR;TYPE=HOME:;;3 Malthouse Row;Wells;;;UK\n\
             BDAY:1980-03-04\nPHOTO;ENCODING=b:AAAA\nEND:VCARD\nBEGIN:VCARD\nEND:VCARD\n";
-        let ParseOutcome::Parsed(document) = parse("x.vcf", text, &mut Shares::new(20)) else {
+        let ParseOutcome::Parsed(document) = parse("x.vcf", text, &mut Shares::tried()) else {
             panic!("parses")
         };
         let texts: Vec<&str> = document.blocks.iter().map(|it| it.text.as_str()).collect();

@@ -9,7 +9,7 @@ mod calendar;
 mod contacts;
 mod fiction;
 mod lines;
-pub(crate) mod mail;
+mod mail;
 mod notebook;
 mod org;
 mod photo;
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use riddle_types::{Block, BlockKind, Document, FileKind, Location};
 
-use crate::{kind::kind_of, outcome::ParseOutcome, worker::read};
+use crate::{kind::kind_of, outcome::ParseOutcome};
 
 /// Reads a file with that name.
 type Reader = fn(&str, &[u8], &mut Shares) -> ParseOutcome;
@@ -71,9 +71,13 @@ const MOST_BYTES: u64 = 256 << 20;
 /// Most bytes of one file inside of another.
 const LARGEST_PART: u64 = 64 << 20;
 
+/// Reads a file of any format: the same for one on disk and for one in another.
+pub(crate) type Read = fn(&str, FileKind, Vec<u8>, &mut Shares) -> ParseOutcome;
+
 /// What is left of what one file may use.
 #[derive(Debug)]
 pub(crate) struct Shares {
+    read: Read,
     depth: u32,
     parts: u32,
     bytes: u64,
@@ -84,9 +88,16 @@ pub(crate) struct Shares {
 
 impl Shares {
     /// For a file that has `seconds`: the last ones are kept for what is done with its text.
-    pub(crate) fn new(seconds: u64) -> Shares {
+    pub(crate) fn new(seconds: u64, read: Read) -> Shares {
         let end = Instant::now() + Duration::from_secs(seconds) * 3 / 5;
-        Shares { depth: 0, parts: MOST_PARTS, bytes: MOST_BYTES, end, passed_over: 0, spent: None }
+        let (parts, bytes) = (MOST_PARTS, MOST_BYTES);
+        Shares { read, depth: 0, parts, bytes, end, passed_over: 0, spent: None }
+    }
+
+    /// For a test, with twenty seconds.
+    #[cfg(test)]
+    pub(crate) fn tried() -> Shares {
+        Shares::new(20, crate::worker::read)
     }
 
     /// Whether another part may be looked at.
@@ -124,7 +135,7 @@ impl Shares {
             return;
         }
         self.depth += 1;
-        let outcome = read(file_name(name), kind, bytes, self);
+        let outcome = (self.read)(file_name(name), kind, bytes, self);
         self.depth -= 1;
         match outcome {
             ParseOutcome::Parsed(document) => join(name, document, into),

@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn what_is_said_has_its_time() {
         let seen = |text: &str| {
-            let ParseOutcome::Parsed(document) = parse("x.srt", text.as_bytes(), &mut Shares::new(20)) else {
+            let ParseOutcome::Parsed(document) = parse("x.srt", text.as_bytes(), &mut Shares::tried()) else {
                 panic!("parses")
             };
             let of = |it: &Block| (it.text.clone(), it.location.to_string());

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use riddle_ingest::{ChunkOptions, MOST_LATE, ParseOutcome, ParserPool, chunk, kind_of};
+use riddle_ingest::{ChunkOptions, MOST_LATE, MOST_OF_TABLES, ParseOutcome, ParserPool, chunk, kind_of};
 use riddle_types::{Chunk, Document, FileKind, FileState, TokenCounter, VectorTurn};
 use riddle_watch::Stamp;
 
@@ -99,6 +99,12 @@ impl ReadFile {
         self.title = document.title;
         self.language = document.language;
         self.warnings = document.warnings;
+        let rows = self.chunks.iter().filter(|it| it.turn != VectorTurn::Early).count();
+        if rows >= MOST_OF_TABLES {
+            self.warnings.push(format!(
+                "a table without end: rows beyond the first {MOST_OF_TABLES} passages are not kept"
+            ));
+        }
         if self.chunks.iter().filter(|it| it.turn == VectorTurn::Late).count() >= MOST_LATE {
             self.warnings.push(format!(
                 "a long table: rows beyond the first {MOST_LATE} passages are found by words alone"
