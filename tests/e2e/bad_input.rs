@@ -148,7 +148,7 @@ fn times_that_no_clock_showed_do_not_make_a_file_new_for_ever() {
         ("2400.txt", SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(430 * YEAR))),
     ];
     for (name, time) in times {
-        write(files.path(), name, "an oddly dated heron");
+        write(files.path(), name, format!("an oddly dated heron in {name}"));
         let file = File::options().append(true).open(files.path().join(name)).expect("there");
         file.set_modified(time.expect("a time")).expect("a file system that keeps it");
     }
