@@ -30,7 +30,7 @@ export function failure(error: unknown): Failure {
 const EMPTY_LIBRARY: LibraryState = {
   folders: [],
   counts: [],
-  passages: 0,
+  passages: 0, meaning: null,
   phase: "starting",
   progress: null,
   indexBytes: { catalog: 0, keyword: 0, vector: 0 },

@@ -105,6 +105,7 @@ export function hit(found: Found, rank: number, query: string, atLayer: number |
     location: passage.location,
     score: value,
     ranks: { bm25: found.bm25, vector: found.vector, fused: found.fused, decidedAtLayer: atLayer },
+    alsoIn: [],
   };
 }
 

@@ -24,6 +24,7 @@ function hit(chunk: number, rank: number): Hit {
     location: { kind: "whole", start: null, end: null, part: "", label: "" },
     score: 0,
     ranks: { bm25: null, vector: null, fused: rank, decidedAtLayer: null },
+    alsoIn: [],
   };
 }
 const hits = (...chunks: number[]) => chunks.map((chunk, index) => hit(chunk, index + 1));

@@ -45,6 +45,7 @@ export const frame: typeof english = {
   },
   place: {
     lines: (start, end) => span(start, end, "Zeile", "Zeilen"),
+    copies: (others) => `auch an ${plural(others, { one: "anderen Stelle", other: "anderen Stellen" })}`,
     pages: (start, end) => span(start, end, "Seite", "Seiten"),
     paragraph: (number) => `Absatz ${n(number)}`,
     slide: (number) => `Folie ${n(number)}`,

@@ -47,6 +47,7 @@ export const frame = {
   },
   place: {
     lines: (start: number, end: number) => span(start, end, "line", "lines"),
+    copies: (others: number) => `also in ${plural(others, { one: "other place", other: "other places" })}`,
     pages: (start: number, end: number) => span(start, end, "page", "pages"),
     paragraph: (number: number) => `paragraph ${n(number)}`,
     slide: (number: number) => `slide ${n(number)}`,
