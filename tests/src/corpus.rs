@@ -86,8 +86,8 @@ fn checksum(bytes: &[u8]) -> u32 {
     })
 }
 
-/// A workbook (XLSX) of sheets. A cell is a number where it reads as one, a day where it begins with `@` and counts days
-/// as spreadsheets do, and text otherwise.
+/// A workbook (XLSX) of sheets. A cell is a number where it reads as one, a day where it begins with `@` and counts
+/// days as spreadsheets do, and text otherwise.
 pub fn workbook(sheets: &[(&str, &[&[&str]])]) -> Vec<u8> {
     const HEAD: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>";
     const MAIN: &str = "http://schemas.openxmlformats.org/spreadsheetml/2006/main";

@@ -88,8 +88,8 @@ fn refuse_gibberish(document: &mut Document) {
 /// Texts of fewer letters are believed.
 const SHORTEST: usize = 120;
 
-/// Frequencies of a to z, per thousand: in the mean of English, French, German, Spanish and Italian, and of Polish, Czech
-/// and Croatian.
+/// Frequencies of a to z, per thousand: in the mean of English, French, German, Spanish and Italian, and of Polish,
+/// Czech and Croatian.
 const LETTERS: [[f64; 26]; 2] = [
     [
         88.0, 15.0, 32.0, 40.0, 144.0, 13.0, 17.0, 23.0, 76.0, 3.0, 5.0, 48.0, 27.0, 77.0, 63.0,
@@ -111,8 +111,10 @@ pub(crate) fn is_gibberish(text: &str) -> bool {
             matches!(u32::from(*it), 0..=8 | 14..=31 | 0x7F..=0x9F | 0xE000..=0xF8FF | 0xFFFD | 0xF0000..)
         })
         .count();
-    let named = text.matches("(cid:").count() * 6;
-    if all >= 40 && (codes + named) * 5 > all {
+    let named = text.matches("(cid:").count() * 6 + glyph_names(text) * 4;
+    let spoken = text.chars().filter(|it| it.is_alphanumeric()).count();
+    // Or nothing but the marks between words is left.
+    if all >= 40 && ((codes + named) * 5 > all || spoken * 5 < all) {
         return true;
     }
     let mut counts = [0u32; 26];
@@ -142,8 +144,31 @@ pub(crate) fn is_gibberish(text: &str) -> bool {
         counts.iter().zip(of).map(|(count, usual)| -share(*count) * (usual / 1000.0).log2()).sum()
     };
     let surprise = LETTERS.iter().map(surprise).fold(f64::INFINITY, f64::min);
+    if in_pieces(text) {
+        return true;
+    }
     let alternation = f64::from(changes) / f64::from(pairs.max(1));
     surprise > MOST_SURPRISE || (surprise > MUCH_SURPRISE && alternation < LEAST_ALTERNATION)
+}
+
+/// Names of letters in the place of letters: `/a108 /a118`.
+fn glyph_names(text: &str) -> usize {
+    let after = |it: &str| {
+        let mut characters = it.chars();
+        characters.next().is_some_and(|it| it.is_ascii_alphabetic())
+            && characters.next().is_some_and(|it| it.is_ascii_digit())
+    };
+    text.split('/').skip(1).filter(|it| after(it)).count()
+}
+
+/// Whether letters are missing everywhere, so that of words only pieces are left: single letters are up to an eighth of
+/// the words of a language.
+fn in_pieces(text: &str) -> bool {
+    const FEWEST_WORDS: usize = 60;
+    let words: Vec<&str> =
+        text.split_whitespace().filter(|it| it.chars().all(char::is_alphabetic)).collect();
+    let single = words.iter().filter(|it| it.chars().count() == 1).count();
+    words.len() >= FEWEST_WORDS && single * 4 > words.len()
 }
 
 /// Bits a letter takes by [`LETTERS`] beyond which no language of Europe is: they have 4.2 to 4.6, letters exchanged at
@@ -203,6 +228,13 @@ fn drop_repeated(document: &mut Document) {
     }
     let repeated = seen.values().filter(|it| it.len() >= 3 && it.len() * 2 > pages.len());
     let gone: HashSet<usize> = repeated.flat_map(|it| it.iter().skip(1).copied()).collect();
+    let length = |index: &usize| document.blocks[*index].text.len();
+    let (lost, all): (usize, usize) =
+        (gone.iter().map(length).sum(), document.blocks.iter().map(|it| it.text.len()).sum());
+    // What is most of a file is what it says.
+    if lost * 4 > all {
+        return;
+    }
     let mut index = 0;
     document.blocks.retain(|_| {
         index += 1;
@@ -377,6 +409,8 @@ fn note(pdf: &Pdf, annotation: &Dictionary) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use lopdf::dictionary;
+
     use super::*;
 
     const ENGLISH: &str = "The hull was painted in spring, and Jonas replaced the door seals of the oven because the \
@@ -417,6 +451,11 @@ mod tests {
         for text in [moved(ENGLISH), exchanged(ENGLISH), codes, "(cid:12)(cid:7) (cid:99)".repeat(20)] {
             assert!(is_gibberish(&text), "{text}");
         }
+        let glyphs = "V/a225c /a108a /a118 Ha/a18/a101 /a108' /a115 ".repeat(8);
+        let pieces = "Lor um olo t me con t u p ing it ed iam o y r mod e mpo i u l o c m o uo e ".repeat(6);
+        for text in [glyphs, pieces, ". , . . BM . , 2 . ".repeat(12)] {
+            assert!(is_gibberish(&text), "{text}");
+        }
     }
 
     fn page(number: u32, text: &str) -> Block {
@@ -455,5 +494,66 @@ mod tests {
         assert_eq!(joined("an engi- neer and a car-\npenter"), "an engineer and a carpenter");
         assert_eq!(joined("pre- and postwar, well-known, A- b, 3 - x"), "pre- and postwar, well-known, A- b, 3 - x");
         assert_eq!(joined("Zusam\u{AD} menhang"), "Zusammenhang");
+    }
+
+    /// Two pages without text, with what a reader sees beside it.
+    fn form() -> Vec<u8> {
+        let mut pdf = Pdf::with_version("1.7");
+        let text = |it: &str| Object::string_literal(it);
+        let pages = pdf.new_object_id();
+        let widget = pdf.add_object(dictionary! {
+            "Type" => "Annot", "Subtype" => "Widget", "T" => text("rent"), "TU" => text("Monthly rent"), "V" => text("740"),
+        });
+        let unchecked = pdf.add_object(dictionary! { "Subtype" => "Widget", "T" => text("paid"), "V" => "Off" });
+        let note = pdf.add_object(dictionary! {
+            "Subtype" => "Text", "T" => text("Ann"), "Contents" => Object::String(b"\xFE\xFF\x00s\x00e\x00e".to_vec(), lopdf::StringFormat::Literal),
+        });
+        let first = pdf.add_object(dictionary! {
+            "Type" => "Page", "Parent" => pages, "Annots" => vec![widget.into(), unchecked.into()],
+        });
+        let second = pdf.add_object(dictionary! {
+            "Type" => "Page", "Parent" => pages, "Annots" => vec![note.into()],
+        });
+        pdf.objects.insert(pages, Object::Dictionary(dictionary! {
+            "Type" => "Pages", "Kids" => vec![first.into(), second.into()], "Count" => 2,
+        }));
+        let (outlines, one, two) = (pdf.new_object_id(), pdf.new_object_id(), pdf.new_object_id());
+        let item = |title: &str, page: ObjectId, next: ObjectId| {
+            Object::Dictionary(dictionary! {
+                "Title" => text(title), "Dest" => vec![page.into(), "Fit".into()], "Next" => next, "First" => outlines,
+            })
+        };
+        pdf.objects.insert(one, item("The rent", first, two));
+        // It leads back: a circle.
+        pdf.objects.insert(two, item("Remarks", second, one));
+        pdf.objects.insert(outlines, Object::Dictionary(dictionary! { "First" => one }));
+        let root = pdf.add_object(dictionary! { "Type" => "Catalog", "Pages" => pages, "Outlines" => outlines });
+        pdf.trailer.set("Root", root);
+        let mut bytes = Vec::new();
+        pdf.save_to(&mut bytes).expect("written");
+        bytes
+    }
+
+    #[test]
+    fn forms_notes_and_bookmarks_are_read() {
+        let bytes = form();
+        let outcome = refine(&bytes, ParseOutcome::NoText("no text layer".to_owned()));
+        let ParseOutcome::Parsed(document) = outcome else { panic!("{outcome:?}") };
+        let texts: Vec<&str> = document.blocks.iter().map(|it| it.text.as_str()).collect();
+        assert_eq!(texts, ["Monthly rent: 740\npaid", "Note by Ann: see"]);
+        assert_eq!(document.blocks[1].location, Location::Page { start: 2, end: 2 });
+        assert!(document.warnings[0].contains("probably a scan"), "{:?}", document.warnings);
+
+        let blocks = vec![page(1, "THE RENT"), page(1, "It is due in March."), page(2, "None.")];
+        let read = ParseOutcome::Parsed(Document { blocks, ..Document::default() });
+        let ParseOutcome::Parsed(document) = refine(&bytes, read) else { panic!("parses") };
+        let headings: Vec<&str> = document
+            .blocks
+            .iter()
+            .filter(|it| matches!(it.kind, BlockKind::Heading(_)))
+            .map(|it| it.text.as_str())
+            .collect();
+        assert_eq!(headings, ["THE RENT", "Remarks"]);
+        assert_eq!(document.blocks[2].text, "Monthly rent: 740\npaid", "behind the text of its page");
     }
 }
