@@ -25,6 +25,7 @@ const STEPS: &[M<'_>] = &[
     M::up(include_str!("schema.sql")),
     M::up(include_str!("schema-2.sql")),
     M::up(include_str!("schema-3.sql")),
+    M::up(include_str!("schema-answers.sql")),
 ];
 /// Version of the newest schema.
 const VERSION: i64 = STEPS.len() as i64;
@@ -98,8 +99,9 @@ impl Catalog {
         }
         // WAL lets searches read while an index run writes. FULL makes every commit survive a power cut;
         // with one commit per batch of files its fsync is not what indexing waits for.
-        let setup =
-            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;";
+        // What is deleted is overwritten: an answer that was forgotten is in no free page.
+        let setup = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;
+                     PRAGMA secure_delete = ON;";
         connection.execute_batch(setup).map_err(|error| refine(path, error))?;
         MIGRATIONS.to_latest(&mut connection).map_err(|error| match error {
             rusqlite_migration::Error::RusqliteError { err, .. } => refine(path, err),
@@ -377,6 +379,17 @@ impl Catalog {
             None => connection.execute("DELETE FROM history", [])?,
         };
         Ok(())
+    }
+
+    /// What was asked in an entry of the history; `None` when it is gone.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn history_query(&self, id: i64) -> Result<Option<String>> {
+        let connection = self.connection();
+        let query =
+            connection.query_row("SELECT query FROM history WHERE id = ?1", [id], |row| row.get(0));
+        Ok(query.optional()?)
     }
 
     /// Limits the database to `pages` of SQLite's size, 4 KiB: a quota. Beyond it writes fail as on a full

@@ -7,6 +7,7 @@
 //!
 //! Not here: scanning folders, parsing, embedding, searching. [`HomeLock`] keeps a second writer out.
 
+mod answers;
 mod browse;
 mod catalog;
 mod changes;
@@ -19,6 +20,10 @@ mod paths;
 mod scan;
 mod vectors;
 
+pub use answers::{
+    Abstract, AnswerState, AskedBy, BankAnswer, BankCounts, BankQuestion, NewAnswer, NewWords,
+    ReadPassage,
+};
 pub use browse::{FileOrder, FilePage};
 pub use catalog::{Catalog, HistoryEntry, Root, RootId};
 pub use changes::{Change, ChunkRecord};
