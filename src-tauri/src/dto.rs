@@ -578,6 +578,9 @@ pub(crate) struct Question {
     /// The thread that this follows up; `null` begins one.
     pub(crate) thread: Option<i64>,
     pub(crate) filter: SearchFilter,
+    /// Has the model write, even if the answer is there already.
+    #[serde(default)]
+    pub(crate) fresh: bool,
 }
 
 /// `rewritten` for some that follow others, `evidence`, any number of `piece` and `checked`, then one of `done` and
@@ -668,6 +671,80 @@ pub(crate) struct Answer {
     /// What it took, where a model in this process wrote it.
     #[serde(default)]
     pub(crate) generation: Option<Generation>,
+    /// Where it comes from, when it was there already.
+    #[serde(default)]
+    pub(crate) cached: Option<CachedAnswer>,
+}
+
+/// An answer that was there already.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CachedAnswer {
+    /// The question that it was written for.
+    pub(crate) asked: String,
+    /// When, in seconds since 1970.
+    pub(crate) at: i64,
+    /// Similarity of the two questions, 0…1.
+    pub(crate) similarity: f32,
+    /// It was held against the files just now.
+    pub(crate) checked: bool,
+    /// It was written before anybody asked.
+    pub(crate) prepared: bool,
+}
+
+/// A question whose answer is kept, or is to be written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct KeptAnswer {
+    pub(crate) id: i64,
+    pub(crate) question: String,
+    /// Nobody has asked it yet.
+    pub(crate) foreseen: bool,
+    /// It can be given; otherwise it is to be written, or written again.
+    pub(crate) ready: bool,
+    /// In seconds since 1970.
+    pub(crate) at: i64,
+    pub(crate) uses: u32,
+}
+
+/// The answers that are kept, and what they were good for.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct KeptAnswers {
+    pub(crate) reuse: Reuse,
+    /// The latest first; not all of many.
+    pub(crate) answers: Vec<KeptAnswer>,
+    pub(crate) bytes: u64,
+    /// Questions asked of a model, and of these the ones whose answer was there.
+    pub(crate) asked: u64,
+    pub(crate) hits: u64,
+    pub(crate) seconds_saved: f64,
+    pub(crate) idle_seconds: f64,
+}
+
+/// How answers that are already there are used.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Reuse {
+    pub(crate) grade: ReuseGrade,
+    /// Similarity of two questions, 0…1.
+    pub(crate) threshold: f32,
+    /// Bytes that answers may take; 0: none are kept.
+    pub(crate) limit_bytes: u64,
+    /// Answers are prepared while nobody waits.
+    pub(crate) prepare: bool,
+    /// Not only on mains.
+    pub(crate) on_battery: bool,
+}
+
+/// How much has to be known of an answer that is given again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum ReuseGrade {
+    Off,
+    Same,
+    Checked,
+    Instant,
 }
 
 /// What a model in this process took for an answer.

@@ -8,13 +8,17 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
         mpsc::{self, RecvTimeoutError, Sender},
     },
     time::{Duration, Instant},
 };
 
 use riddle_metrics::{StageLayer, StageTimings};
-use riddle_rag::Assistant;
+use riddle_rag::{
+    Assistant, LLM_LOCAL,
+    prepare::{Idle, may_work},
+};
 use tracing::Dispatch;
 use tracing_subscriber::layer::SubscriberExt as _;
 
@@ -22,6 +26,7 @@ use crate::{
     context::{Context, lock},
     dto::AppEvent,
     failure::Reply,
+    requests,
 };
 
 /// How often the engine's thread looks up when there is nothing to do.
@@ -44,6 +49,9 @@ impl Engine {
             context: Arc::clone(context),
             assistant: Mutex::default(),
             used: Mutex::default(),
+            asked: Mutex::new(Instant::now()),
+            waiting: AtomicUsize::new(0),
+            prepared: Mutex::default(),
         });
         Engine {
             finder: thread("finder", &models, |_| {}),
@@ -54,13 +62,22 @@ impl Engine {
 
     /// Runs on the thread of first hits.
     pub(crate) fn find(&self, job: impl FnOnce(&StageTimings) + Send + 'static) {
+        self.models.is_asked();
         // Without a thread the program is ending.
         let _ = self.finder.send(Box::new(job));
     }
 
     /// Runs on the thread of models.
     pub(crate) fn run(&self, job: impl FnOnce(&StageTimings) + Send + 'static) {
-        let _ = self.reranker.send(Box::new(job));
+        self.models.is_asked();
+        // Seen by what is prepared while nobody waits, which ends at once.
+        self.models.waiting.fetch_add(1, Ordering::AcqRel);
+        let models = Arc::clone(&self.models);
+        let counted = move |times: &StageTimings| {
+            models.waiting.fetch_sub(1, Ordering::AcqRel);
+            job(times);
+        };
+        let _ = self.reranker.send(Box::new(counted));
     }
 
     /// Runs on the thread of models and waits for what comes out.
@@ -104,7 +121,16 @@ struct Models {
     assistant: Mutex<Option<Arc<Assistant>>>,
     /// When a model was last used; `None`: none is in memory.
     used: Mutex<Option<Instant>>,
+    /// When something was last asked of one of the threads.
+    asked: Mutex<Instant>,
+    /// Jobs that wait for the thread of models.
+    waiting: AtomicUsize,
+    /// What the home was like when nothing was left to be prepared, and when something was last asked.
+    prepared: Mutex<Option<(Stamp, Instant)>>,
 }
+
+/// Changes with everything that is committed to the home.
+type Stamp = (u64, Option<i64>);
 
 impl Models {
     fn assistant(&self) -> Reply<Arc<Assistant>> {
@@ -161,10 +187,62 @@ impl Models {
         *lock(&self.used) = Some(Instant::now());
     }
 
+    fn is_asked(&self) {
+        *lock(&self.asked) = Instant::now();
+    }
+
     /// What is done now and then.
     fn tick(&self) {
         self.unload_unused(self.context.settings_now().unload_after);
         self.context.note_memory();
+        let prepared = catch_unwind(AssertUnwindSafe(|| self.prepare()));
+        match prepared {
+            Ok(Ok(())) => {}
+            // Nobody waits for it, and it is tried again.
+            Ok(Err(failure)) => tracing::debug!(?failure, "no answers are prepared"),
+            Err(panic) => {
+                self.unload();
+                self.context.tell_unloaded("engine", &*panic);
+            }
+        }
+    }
+
+    /// Prepares answers while nobody waits, until something is asked or nothing is left to be done.
+    fn prepare(&self) -> Reply<()> {
+        let settings = self.context.settings_now();
+        let is_local = settings.llm.starts_with(LLM_LOCAL);
+        let reuse = self.context.records.reuse()?;
+        let asked = *lock(&self.asked);
+        let idle = Idle {
+            on_mains: riddle_metrics::on_mains(),
+            quiet: asked.elapsed(),
+            busy: self.context.records.freshness()?.files_behind > 0,
+        };
+        if !is_local || !may_work(&reuse, idle) || self.context.records.chunks()? == 0 {
+            return Ok(());
+        }
+        let assistant = self.assistant_unasked()?;
+        let now = (assistant.stamp()?, asked);
+        if *lock(&self.prepared) == Some(now) {
+            return Ok(());
+        }
+        let request = requests::foreseen(&settings);
+        let mut go_on = || self.waiting.load(Ordering::Acquire) == 0;
+        let report = assistant.prepare(&request, &settings.llm, &mut go_on, &mut |_| {})?;
+        if report.done {
+            *lock(&self.prepared) = Some(now);
+            // It was used, and by nobody who will use it again soon.
+            self.release();
+        }
+        Ok(())
+    }
+
+    /// The assistant, opened if it is not, without counting that as a use of its models.
+    fn assistant_unasked(&self) -> Reply<Arc<Assistant>> {
+        let before = *lock(&self.used);
+        let assistant = self.assistant()?;
+        *lock(&self.used) = before;
+        Ok(assistant)
     }
 }
 

@@ -23,6 +23,7 @@ mod folders;
 mod indexer;
 mod instance;
 mod open;
+mod requests;
 mod session;
 mod shell;
 #[cfg(test)]
@@ -137,6 +138,9 @@ fn handler<R: Runtime>() -> impl Fn(Invoke<R>) -> bool + Send + Sync + 'static {
         commands::finish_first_run,
         commands::history,
         commands::history_delete,
+        commands::kept_answers,
+        commands::kept_answers_delete,
+        commands::reuse_set,
         commands::history_thread,
         commands::ledger,
         commands::ledger_exclude,

@@ -3,6 +3,7 @@
 //! Cheap to clone. A module beside for each group of commands; none of them knows Tauri's runtime.
 
 mod answers;
+mod kept;
 mod library;
 mod models;
 mod performance;

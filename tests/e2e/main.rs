@@ -11,6 +11,7 @@ mod formats;
 mod eval;
 mod follow;
 mod guide;
+mod kept;
 mod keys;
 mod library;
 mod llama;

@@ -36,6 +36,14 @@ pub fn clean_citations(answer: &str, passages: &[Passage]) -> (String, Vec<u32>)
     (cleaned, used)
 }
 
+/// The answer with other numbers in its citation marks: what `number` gives for each; those that it gives none for are
+/// left out.
+pub fn renumbered(answer: &str, number: &dyn Fn(u32) -> Option<u32>) -> String {
+    replace_marks(answer, &mut |numbers| {
+        numbers.iter().filter_map(|it| number(*it)).map(|it| format!("[{it}]")).collect()
+    })
+}
+
 /// Checks the statements of an answer, each once.
 #[derive(Debug)]
 pub struct Checker<'a> {

@@ -16,7 +16,7 @@ mod sentences;
 mod statements;
 mod verdict;
 
-pub use checker::{Checker, Live, Said, Told, clean_citations};
+pub use checker::{Checker, Live, Said, Told, clean_citations, renumbered};
 pub use extract::{Evidence, Extractive, telling_words};
 pub use judge::{ClaimJudge, ClaimPassage, nearest};
 pub use markup::without_markup;

@@ -30,8 +30,8 @@ pub(crate) use self::{
         BENCH_WORKER, BenchArgs, BenchCommand, BenchModelArgs, BenchPrepareArgs,
         BenchPrepareLanguageArgs, BenchReplayArgs, BenchRerankArgs,
     },
-    cache::{CacheArgs, CacheCommand},
-    claims::{ClaimsArgs, EvalCommand},
+    cache::{BenchTraceArgs, CacheArgs, CacheCommand, CacheSetArgs, CacheWarmArgs, ReuseArgs},
+    claims::{AnswersArgs, ClaimsArgs, EvalCommand},
     compress::CompressArgs,
     doors::{McpArgs, McpCommand, ServeArgs},
     endpoint::{
@@ -100,10 +100,10 @@ pub(crate) enum Command {
     Import(ImportArgs),
     /// List the indexed folders, mark those whose text never leaves this machine, remove one
     Folders(FoldersArgs),
+    /// What is kept so that answers need not wait, written or read: show, limit, prepare, delete it
+    Cache(CacheArgs),
     /// Keep or forget the key of an endpoint that writes answers
     Llm(LlmArgs),
-    /// Show, limit or delete what models in this process have read and kept
-    Cache(CacheArgs),
     /// Rerank documents with the engine alone
     Rerank(RerankArgs),
     /// Fetch, import, check and choose models
@@ -128,7 +128,11 @@ impl Command {
     /// Whether the first Ctrl-C lets the command finish its step; the others have nothing to lose.
     pub(crate) fn stops_gracefully(&self) -> bool {
         match self {
-            Command::Index(_) | Command::Eval(_) | Command::Models(_) | Command::Serve(_) => true,
+            Command::Index(_)
+            | Command::Eval(_)
+            | Command::Models(_)
+            | Command::Serve(_)
+            | Command::Cache(_) => true,
             // Between two lines it waits for who writes them, and what was answered is out.
             Command::Rerank(args) => !args.lines,
             _ => false,

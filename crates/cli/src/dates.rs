@@ -27,6 +27,22 @@ pub(crate) fn parse_day(text: &str) -> Result<i64, String> {
 
 /// A moment as `YYYY-MM-DD HH:MM UTC`.
 pub(crate) fn show(seconds: i64) -> String {
+    let (year, month, day) = civil(seconds);
+    let minutes = seconds.rem_euclid(DAY) / 60;
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", minutes / 60, minutes % 60)
+}
+
+/// A day (UTC) as `3 Nov 2025`.
+pub(crate) fn day(seconds: i64) -> String {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let (year, month, day) = civil(seconds);
+    let month = usize::try_from(month - 1).ok().and_then(|it| MONTHS.get(it)).unwrap_or(&"");
+    format!("{day} {month} {year}")
+}
+
+/// Year, month and day (UTC) of a moment.
+fn civil(seconds: i64) -> (i64, i64, i64) {
     let (mut year, mut month) = (1970, 1);
     let mut day = seconds.div_euclid(DAY);
     // The civil calendar repeats every 400 years of 146 097 days.
@@ -40,8 +56,7 @@ pub(crate) fn show(seconds: i64) -> String {
         day -= days_in(year, month);
         month += 1;
     }
-    let minutes = seconds.rem_euclid(DAY) / 60;
-    format!("{year:04}-{month:02}-{:02} {:02}:{:02} UTC", day + 1, minutes / 60, minutes % 60)
+    (year, month, day + 1)
 }
 
 fn is_leap(year: i64) -> bool {

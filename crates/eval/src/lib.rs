@@ -19,10 +19,13 @@ mod instruments;
 mod metrics;
 mod notice;
 mod options;
+mod overlap;
+mod pairs;
 mod report;
 mod runs;
 mod suite;
 mod tally;
+mod trace;
 
 pub use claims::{
     ClaimKind, ClaimOptions, ClaimReport, ClaimSplit, Fitted, KindReport, Told, evaluate_claims,
@@ -34,8 +37,13 @@ pub use instruments::{EvalEvent, Instruments};
 pub use metrics::{Judgments, Latency, Measures};
 pub use notice::Notice;
 pub use options::EvalOptions;
+pub use overlap::{bleu, rouge_l};
+pub use pairs::{QuestionPair, ThresholdReport, evaluate_pairs};
 pub use report::{CorpusReport, EvalReport, Stage, StageReport};
 pub use suite::{
     DomainReport, FailedSet, Figures, Regret, SetNotice, SetReport, SuiteOptions, SuiteReport,
     SuiteRequests, evaluate_suite, suite_requests,
+};
+pub use trace::{
+    TRACE_SYSTEMS, TraceAnswer, TraceOptions, TraceQuestion, TraceReport, TraceSystem, run_trace,
 };

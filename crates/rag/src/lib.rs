@@ -21,12 +21,20 @@ mod index;
 mod search;
 mod stage;
 
-pub use answer::{AskEvent, CheckedClaim, Outgoing};
+pub use answer::{AskEvent, CheckedClaim, Outgoing, same_terms};
+/// Answers that are prepared while nobody waits.
+pub mod prepare {
+    pub use crate::answer::{
+        Conversion, Fill, Idle, KeptQuestion, Limits, PrepareReport, Prepared, convert, fill, may_work,
+    };
+}
+
 pub use contract::{
-    AskRequest, AskResponse, Citation, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier, EndpointInfo,
+    AskRequest, AskResponse, Cached, Citation, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier, EndpointInfo,
     Error, FileStatus, IndexEvent, IndexFreshness, IndexReport, KeyState, LLM_EXTRACTIVE,
-    LLM_LOCAL, LLM_REMOTE, LocalLlm, MeaningStatus, ModelStatus, NoAnswer, Order, Problem, Promise, Pruning,
-    RemoteLlm, RerankChoice, RerankSettings, Rest, Result, RootStatus, STANDARD_ERROR, SearchHit,
+    LLM_LOCAL, LLM_REMOTE, LocalLlm, MeaningStatus, ModelStatus, NoAnswer, Order, Problem, Promise,
+    Pruning, REUSE_THRESHOLD, RemoteLlm, RerankChoice, RerankSettings, Rest, Result, Reuse, ReuseGrade,
+    ReuseSettings, RootStatus, STANDARD_ERROR, SearchHit,
     SearchRequest, SearchResponse, StageLists, Status, StatusRequest,
 };
 pub use home::{
@@ -84,10 +92,11 @@ pub mod preview {
 /// The ledger of files, folders, rules and questions: what [`Records`] reads and writes.
 pub mod records {
     pub use riddle_catalog::{
-        ChunkRecord, FileId, FileOrder, FilePage, FileRecord, HistoryEntry, RootId,
+        AnswerState, AskedBy, BankAnswer, BankCounts, ChunkRecord, FileId, FileOrder, FilePage,
+        FileRecord, HistoryEntry, RootId,
     };
 
-    pub use crate::home::{FolderStatus, IndexBytes, Passage, Rule, RuleEffect};
+    pub use crate::home::{AnswersStatus, FolderStatus, IndexBytes, Passage, Rule, RuleEffect};
 }
 
 /// The reranking engine alone: requests, calibrations, recorded runs.

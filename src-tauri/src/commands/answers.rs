@@ -4,7 +4,7 @@ use tauri::{State, ipc::Channel};
 
 use super::{Reply, beside};
 use crate::{
-    dto::{Answer, AskEvent, HistoryQuery, Outgoing, Question, ThreadSummary},
+    dto::{Answer, AskEvent, HistoryQuery, KeptAnswers, Outgoing, Question, Reuse, ThreadSummary},
     shell::Shell,
 };
 
@@ -55,4 +55,28 @@ pub(crate) async fn history_thread(shell: State<'_, Shell>, thread: i64) -> Repl
 pub(crate) async fn history_delete(shell: State<'_, Shell>, thread: Option<i64>) -> Reply<()> {
     let shell = shell.inner().clone();
     beside(move || shell.forget(thread)).await
+}
+
+/// The answers that are kept, and what they were good for.
+#[tauri::command]
+pub(crate) async fn kept_answers(shell: State<'_, Shell>) -> Reply<KeptAnswers> {
+    let shell = shell.inner().clone();
+    beside(move || shell.kept_answers()).await
+}
+
+/// Sets how answers that are already there are used.
+#[tauri::command]
+pub(crate) async fn reuse_set(shell: State<'_, Shell>, reuse: Reuse) -> Reply<KeptAnswers> {
+    let shell = shell.inner().clone();
+    beside(move || shell.set_reuse(reuse)).await
+}
+
+/// Forgets a kept answer, or all of them; the history stays.
+#[tauri::command]
+pub(crate) async fn kept_answers_delete(
+    shell: State<'_, Shell>,
+    answer: Option<i64>,
+) -> Reply<KeptAnswers> {
+    let shell = shell.inner().clone();
+    beside(move || shell.forget_kept(answer)).await
 }

@@ -9,8 +9,8 @@ use std::{
 
 use riddle_metrics::StageTimings;
 use riddle_rag::{
-    AskEvent as Event, AskRequest, AskResponse, Earlier, FoundCandidate, LLM_LOCAL, SearchRequest,
-    Support, records::HistoryEntry,
+    AskEvent as Event, AskRequest, AskResponse, Earlier, FoundCandidate, LLM_LOCAL, Reuse,
+    ReuseGrade, SearchRequest, Support, records::HistoryEntry,
 };
 use riddle_types::{FileKind, FileState};
 use serde_json::json;
@@ -23,17 +23,12 @@ use super::{
 use crate::{
     convert::{Rows, clean, file_ref, kind_of, notices, now},
     dto::{
-        Answer, AskEvent, Citation, Failure, Generation, HistoryQuery, NoAnswer, Notice, Outgoing,
+        Answer, AskEvent, CachedAnswer, Citation, Failure, Generation, HistoryQuery, NoAnswer, Notice, Outgoing,
         OutgoingFolder, Question, Sentence, StateCount, ThreadSummary, Verdict,
     },
     failure::Reply,
+    requests::{PASSAGES, RANKED},
 };
-
-/// Passages that an answer is written from.
-const PASSAGES: usize = 6;
-
-/// Candidates that are ranked for an answer.
-const RANKED: usize = 10;
 
 /// Entries of the history that are looked at for a list of threads.
 const ENTRIES: usize = 5000;
@@ -107,7 +102,13 @@ impl Shell {
         let search =
             SearchRequest { k: RANKED, ..self.request(&question.text, question.filter.clone()) };
         let (remote, local, offline) = (self.remote(), self.local(), self.settings_now().offline);
-        Ok(AskRequest { search, passages: PASSAGES, earlier, remote, local, offline })
+        // What is not to be in the history is not kept to be given again either.
+        let reuse = Reuse {
+            grade: question.fresh.then_some(ReuseGrade::Off),
+            keep: self.settings_now().keep_history,
+            ..Reuse::default()
+        };
+        Ok(AskRequest { search, passages: PASSAGES, earlier, remote, local, offline, reuse })
     }
 
     /// What the endpoint would be sent for a question; nothing is sent.
@@ -203,6 +204,7 @@ impl Shell {
             passages: Vec::new(),
             held_back: 0,
             generation: None,
+            cached: None,
         }
     }
 
@@ -348,6 +350,13 @@ fn answer_of(question: &Question, response: AskResponse, seen: &Seen, started: I
         passages: response.passages,
         held_back: response.held_back,
         generation,
+        cached: response.cached.map(|it| CachedAnswer {
+            asked: clean(&it.asked),
+            at: it.at,
+            similarity: it.similarity,
+            checked: it.checked,
+            prepared: it.prepared,
+        }),
     }
 }
 

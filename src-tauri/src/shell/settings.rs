@@ -3,17 +3,17 @@
 use std::path::{Component, Path};
 
 use riddle_rag::{
-    self as rag, LLM_LOCAL, LocalLlm, Meets, Records, RemoteLlm, RerankSettings, SearchRequest,
+    self as rag, LLM_LOCAL, LocalLlm, Records, RemoteLlm, SearchRequest,
 };
 
 use super::{Shell, lock};
 use crate::{
     dto::{
-        AppEvent, Endpoint, EndpointKey, Failure, KeyPlace, PruneMode, Pruning, Remote, Rerank,
-        SearchFilter, SettingProblem, Settings, SettingsState,
+        AppEvent, Endpoint, EndpointKey, Failure, KeyPlace, Pruning, Remote, SearchFilter,
+        SettingProblem, Settings, SettingsState,
     },
     failure::Reply,
-    session,
+    requests, session,
 };
 
 /// Setting: everything a person has set, as JSON.
@@ -92,36 +92,6 @@ impl Settings {
     }
 }
 
-/// The reranker's settings as the façade takes them.
-fn rerank_settings(rerank: &Rerank) -> RerankSettings {
-    let mode = match rerank.pruning {
-        // The program's own mode, and none where nobody decides.
-        Pruning::Standard | Pruning::Full => PruneMode::Off,
-        _ => rerank.mode,
-    };
-    let pruning = match rerank.pruning {
-        Pruning::Standard => rag::Pruning::Standard,
-        _ if mode == PruneMode::Off => rag::Pruning::Never,
-        Pruning::Full => rag::Pruning::Never,
-        Pruning::Threshold { threshold } => rag::Pruning::Threshold(threshold),
-        Pruning::Precision { precision } => {
-            rag::Pruning::Precision { precision, meets: Meets::Mean }
-        }
-        Pruning::ErrorProbability { probability } => {
-            rag::Pruning::ErrorProbability { probability, guarantee: rag::Guarantee::Result }
-        }
-    };
-    RerankSettings {
-        mode: mode.into(),
-        pruning,
-        window: rerank.window.map(|it| it as usize),
-        micro_batch_tokens: rerank.micro_batch_tokens.map(|it| it as usize),
-        embedding_rows: rerank.row_share,
-        memory_budget: rerank.memory_budget,
-        ..RerankSettings::default()
-    }
-}
-
 impl Shell {
     pub(crate) fn settings(&self) -> SettingsState {
         let settings = self.settings_now();
@@ -140,6 +110,9 @@ impl Shell {
         settings.check()?;
         let text = serde_json::to_string(&settings).map_err(Failure::other)?;
         self.records.set_setting(SETTINGS, Some(&text))?;
+        if before.keep_history && !settings.keep_history {
+            self.records.clear_answers(true)?;
+        }
         if settings.offline {
             self.cancel_pull();
         }
@@ -210,25 +183,12 @@ impl Shell {
 
     /// How a model in this process runs.
     pub(crate) fn local(&self) -> LocalLlm {
-        let local = self.settings_now().local;
-        LocalLlm {
-            memory_budget: local.memory_budget,
-            context_tokens: local.context_tokens.map(|it| it as usize),
-            ..LocalLlm::default()
-        }
+        requests::local(&self.settings_now())
     }
 
     /// A search as the settings want it.
     pub(crate) fn request(&self, text: &str, filter: SearchFilter) -> SearchRequest {
-        let settings = self.settings_now();
-        SearchRequest {
-            k: settings.results as usize,
-            filter: filter.into(),
-            fused_candidates: settings.candidates as usize,
-            rerank_settings: rerank_settings(&settings.rerank),
-            explain: true,
-            ..SearchRequest::new(text)
-        }
+        requests::search(&self.settings_now(), text, filter)
     }
 }
 
@@ -240,6 +200,10 @@ fn key_of_environment() -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        dto::{PruneMode, Rerank},
+        requests::rerank_settings,
+    };
 
     #[test]
     fn settings_out_of_range_are_refused() {

@@ -76,7 +76,8 @@ fn a_model_in_this_process_stops_when_it_is_told_to() {
         Ok(())
     });
     let text = "How is the hull of the Marlin painted?".to_owned();
-    let question = Question { id: 9, text, thread: None, filter: SearchFilter::default() };
+    let filter = SearchFilter::default();
+    let question = Question { id: 9, text, thread: None, filter, fresh: false };
     desk.shell.ask(question, channel);
     let events = until(&events, &["done", "failed"]);
     let answer = &events.last().expect("an end")["answer"];

@@ -116,7 +116,7 @@ class Ask {
   /** Shows what would be sent; nothing is. */
   private async look(text: string) {
     const filter = { folders: [], kinds: [], modifiedFrom: null, modifiedUntil: null };
-    const outgoing = await app.try(() => commands.askPreview({ id: 0, text, thread: this.thread, filter }));
+    const outgoing = await app.try(() => commands.askPreview({ id: 0, text, thread: this.thread, filter, fresh: false }));
     if (outgoing) this.consent = { text, outgoing };
   }
 
@@ -130,7 +130,13 @@ class Ask {
     this.send(text);
   }
 
-  send(text = this.draft.trim()) {
+  /** Has the model write the answer, although there was one already. */
+  again(turn: Turn) {
+    this.turns = this.turns.filter((it) => it.id !== turn.id);
+    this.send(turn.question, true);
+  }
+
+  send(text = this.draft.trim(), fresh = false) {
     if (!text || this.running) return;
     if (this.unasked) {
       void this.look(text);
@@ -142,7 +148,7 @@ class Ask {
     const events = new Channel<AskEvent>();
     events.onmessage = (event) => this.hear(id, event);
     const filter = { folders: [], kinds: [], modifiedFrom: null, modifiedUntil: null };
-    commands.ask({ id, text, thread: this.thread, filter }, events).catch((error: unknown) => {
+    commands.ask({ id, text, thread: this.thread, filter, fresh }, events).catch((error: unknown) => {
       this.hear(id, { event: "failed", question: id, failure: failure(error) });
     });
   }

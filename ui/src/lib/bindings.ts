@@ -336,6 +336,8 @@ export interface Question {
 	/** The thread that this follows up; `null` begins one. */
 	thread: number | null;
 	filter: SearchFilter;
+	/** Has the model write, even if the answer is there already. */
+	fresh: boolean;
 }
 
 /**
@@ -393,7 +395,65 @@ export interface Answer {
 	heldBack: number;
 	/** What it took, where a model in this process wrote it. */
 	generation: Generation | null;
+	/** Where it comes from, when it was there already. */
+	cached: CachedAnswer | null;
 }
+
+/** An answer that was there already. */
+export interface CachedAnswer {
+	/** The question that it was written for. */
+	asked: string;
+	/** When, in seconds since 1970. */
+	at: number;
+	/** Similarity of the two questions, 0…1. */
+	similarity: number;
+	/** It was held against the files just now. */
+	checked: boolean;
+	/** It was written before anybody asked. */
+	prepared: boolean;
+}
+
+/** A question whose answer is kept, or is to be written. */
+export interface KeptAnswer {
+	id: number;
+	question: string;
+	/** Nobody has asked it yet. */
+	foreseen: boolean;
+	/** It can be given; otherwise it is to be written, or written again. */
+	ready: boolean;
+	/** In seconds since 1970. */
+	at: number;
+	uses: number;
+}
+
+/** The answers that are kept, and what they were good for. */
+export interface KeptAnswers {
+	reuse: Reuse;
+	/** The latest first; not all of many. */
+	answers: KeptAnswer[];
+	bytes: number;
+	/** Questions asked of a model, and of these the ones whose answer was there. */
+	asked: number;
+	hits: number;
+	secondsSaved: number;
+	idleSeconds: number;
+}
+
+/** How answers that are already there are used. */
+export interface Reuse {
+	grade: ReuseGrade;
+	/** Similarity of two questions, 0…1. */
+	threshold: number;
+	/** Bytes that answers may take; 0: none are kept. */
+	limitBytes: number;
+	/** Answers are prepared while nobody waits. */
+	prepare: boolean;
+	/** Not only on mains. */
+	onBattery: boolean;
+}
+
+/** How much has to be known of an answer that is given again. */
+export type ReuseGrade = 'off' | 'same' | 'checked' | 'instant';
 
 /** What a model in this process took for an answer. */
 export interface Generation {
@@ -1072,6 +1132,14 @@ export const commands = {
 	historyThread(thread: number): Promise<Answer[]> {
 		return invoke('history_thread', { thread });
 	},
+	/** The answers that are kept, and what they were good for. */
+	keptAnswers(): Promise<KeptAnswers> {
+		return invoke('kept_answers');
+	},
+	/** Forgets a kept answer, or all of them; the history stays. */
+	keptAnswersDelete(answer: number | null): Promise<KeptAnswers> {
+		return invoke('kept_answers_delete', { answer });
+	},
 	/** A page of the ledger. */
 	ledger(query: LedgerQuery): Promise<LedgerPage> {
 		return invoke('ledger', { query });
@@ -1195,6 +1263,10 @@ export const commands = {
 	ready(): Promise<void> {
 		return invoke('ready');
 	},
+	/** Sets how answers that are already there are used. */
+	reuseSet(reuse: Reuse): Promise<KeptAnswers> {
+		return invoke('reuse_set', { reuse });
+	},
 	/** Shows a file in the file manager. */
 	revealFile(target: FileTarget): Promise<void> {
 		return invoke('reveal_file', { target });
@@ -1266,6 +1338,8 @@ export const commandNames = [
 	'history',
 	'history_delete',
 	'history_thread',
+	'kept_answers',
+	'kept_answers_delete',
 	'ledger',
 	'ledger_exclude',
 	'ledger_retry',
@@ -1296,6 +1370,7 @@ export const commandNames = [
 	'preview',
 	'preview_bytes',
 	'ready',
+	'reuse_set',
 	'reveal_file',
 	'rule_preview',
 	'rules',

@@ -3,7 +3,7 @@
 
 import { mockIPC } from "@tauri-apps/api/mocks";
 
-import type { Added, Advice, Answer, AppEvent, Failure, FailureCode, Folder, Hit, KeyPlace, LayerTrace, LedgerRow, LibraryState, ModelEvent, Models, Notice, PipelineTrace, Rule, SearchEvent, SearchFilter, Settings, SettingsState, Span, State, StateCount, ThreadSummary, Verdict } from "../lib/bindings";
+import type { Added, Advice, Answer, AppEvent, Failure, FailureCode, Folder, Hit, KeptAnswers, KeyPlace, LayerTrace, LedgerRow, LibraryState, ModelEvent, Models, Notice, PipelineTrace, Rule, SearchEvent, SearchFilter, Settings, SettingsState, Span, State, StateCount, ThreadSummary, Verdict } from "../lib/bindings";
 import { mark, terms } from "../lib/marks";
 import { t } from "../lib/strings";
 import { curve, decide, find, hit, LAYERS, replay, scores, TOP_K, trace, type Found } from "./engine";
@@ -322,6 +322,7 @@ function answerFor(question: string, thread: number | null, found: Found[], atSe
   const entry = nextEntry++;
   return {
     entry,
+    cached: null,
     thread: thread ?? entry,
     at: atSeconds,
     question,
@@ -502,6 +503,19 @@ function performance() {
 
 // ---- The commands ------------------------------------------------------------------------------------
 
+let kept: KeptAnswers = {
+  reuse: { grade: "checked", threshold: 0.9, limitBytes: 32 << 20, prepare: true, onBattery: false },
+  answers: [
+    { id: 2, question: "When does the mooring contract end?", foreseen: true, ready: true, at: 1_763_900_000, uses: 0 },
+    { id: 1, question: "What does the winter mooring cost?", foreseen: false, ready: true, at: 1_763_800_000, uses: 3 },
+  ],
+  bytes: 9_400,
+  asked: 12,
+  hits: 4,
+  secondsSaved: 38,
+  idleSeconds: 95,
+};
+
 type Args = Record<string, unknown>;
 /* eslint-disable @typescript-eslint/no-explicit-any */
 const commands: Record<string, (args: any) => unknown> = {
@@ -551,6 +565,9 @@ const commands: Record<string, (args: any) => unknown> = {
     const left = thread === null ? [] : history.filter((it) => it.thread !== thread);
     history.splice(0, history.length, ...left);
   },
+  kept_answers: () => kept,
+  reuse_set: ({ reuse }) => (kept = { ...kept, reuse: reuse as KeptAnswers["reuse"] }),
+  kept_answers_delete: ({ answer }) => (kept = { ...kept, answers: answer === null ? [] : kept.answers.filter((it) => it.id !== answer), bytes: answer === null ? 0 : kept.bytes }),
   library: () => library(),
   library_add_dialog: () => [addFolder("/home/mira/Pictures/Boat")],
   library_add: ({ paths }) => (paths as string[]).map(addFolder),

@@ -32,6 +32,8 @@ pub(crate) enum BenchCommand {
     Prefix(BenchPrefixArgs),
     /// Write a language model of random weights as a GGUF file
     PrepareLanguage(BenchPrepareLanguageArgs),
+    /// Ask a person's questions one after the other, of systems that keep different things; forgets the kept answers
+    Trace(super::cache::BenchTraceArgs),
     /// Show at once what a recorded run would have saved and lost at other thresholds
     Replay(BenchReplayArgs),
 }

@@ -10,6 +10,18 @@ use super::positive;
 pub(crate) enum EvalCommand {
     /// Measure the judgment of an answer's sentences on labelled claims
     Claims(ClaimsArgs),
+    /// Measure from which similarity on two questions may have one answer, on labelled pairs of questions
+    Answers(AnswersArgs),
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct AnswersArgs {
+    /// Pairs, a JSON object per line: question1, question2, is_duplicate (true or false)
+    #[arg(value_name = "FILE.jsonl")]
+    pub(crate) pairs: PathBuf,
+    /// Measure the first N pairs
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(crate) limit: Option<usize>,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use riddle_rag::RemoteLlm;
 
-use super::{FilterArgs, LocalArgs, RankArgs, positive};
+use super::{FilterArgs, LocalArgs, RankArgs, ReuseArgs, positive};
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct AskArgs {
@@ -25,6 +25,8 @@ pub(crate) struct AskArgs {
     pub(crate) endpoint: EndpointArgs,
     #[command(flatten)]
     pub(crate) local: LocalArgs,
+    #[command(flatten)]
+    pub(crate) reuse: ReuseArgs,
     #[command(flatten)]
     pub(crate) rank: RankArgs,
     #[command(flatten)]

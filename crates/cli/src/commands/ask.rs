@@ -81,7 +81,13 @@ pub(crate) fn run(args: &AskArgs, context: &Context) -> Result<(), Failure> {
         return context.out.json(&json(&response, &times)?);
     }
     context.out.text(flow.end())?;
-    context.out.text(sources(&response, &times, context.style))
+    context.out.text(sources(&response, &times, context.style))?;
+    if let Some(cached) = &response.cached {
+        let line = super::cache::line(cached, &response.searched_for);
+        // With stderr closed there is nobody to tell.
+        let _ = writeln!(std::io::stderr(), "riddle: {line}");
+    }
+    Ok(())
 }
 
 fn request(args: &AskArgs) -> Result<AskRequest, Failure> {
@@ -99,6 +105,7 @@ fn request(args: &AskArgs) -> Result<AskRequest, Failure> {
         },
         remote: args.endpoint.remote(),
         local: args.local.settings(args.endpoint.llm_context),
+        reuse: args.reuse.reuse(),
         earlier: args.follows.iter().cloned().map(Earlier::from).collect(),
         ..AskRequest::new(args.question.clone())
     })
@@ -310,6 +317,7 @@ mod tests {
             tokens: None,
             prompt: None,
             generation: None,
+            cached: None,
             first_token_ms: 3.0,
             resident_weight_bytes: 0,
         }

@@ -29,6 +29,7 @@ pub(crate) fn run(args: &BenchArgs, context: &Context) -> Result<(), Failure> {
         BenchCommand::Generate(args) => super::bench_generate::run(args, context),
         BenchCommand::Prefix(args) => super::bench_prefix::run(args, context),
         BenchCommand::PrepareLanguage(args) => language(args, context),
+        BenchCommand::Trace(args) => super::kept::trace(args, context),
         BenchCommand::Replay(args) => super::replay::run(args, context),
     }
 }

@@ -1,111 +1,269 @@
 //! `riddle cache`.
 
+use std::time::Instant;
+
 use riddle_rag::{
-    Records,
-    prefixes::{Freed, Limit, PREFIX_BYTES_SETTING, Status, Store, prefixes},
+    AskRequest, Assistant, Records, ReuseSettings,
+    prefixes::Freed,
+    prepare::{PrepareReport, Prepared},
+    records::{AnswersStatus, BankAnswer},
 };
 use serde_json::{Value, json};
 
+use super::prefixes;
 use crate::{
-    args::{CacheArgs, CacheCommand},
+    args::{CacheArgs, CacheCommand, CacheSetArgs, CacheWarmArgs},
     context::Context,
+    dates,
     failure::Failure,
+    output::Style,
     show,
 };
 
-/// Shows what is kept of prompts that were read, or changes it first.
+/// Kept questions that are listed.
+const LISTED: usize = 1000;
+
 pub(crate) fn run(args: &CacheArgs, context: &Context) -> Result<(), Failure> {
-    let store = prefixes(&context.config)?;
-    let freed = match args.command {
-        CacheCommand::Status => None,
-        CacheCommand::Clear => Some(store.clear()?),
-        CacheCommand::Limit { size } => Some(limit(&store, size, context)?),
-    };
-    let status = store.status()?;
-    if context.json {
-        return context.out.json(&json(&status, freed));
-    }
-    context.out.text(page(&status, freed))
-}
-
-fn limit(store: &Store, size: u64, context: &Context) -> Result<Freed, Failure> {
-    let records = Records::open(context.config.clone())?;
-    records.set_setting(PREFIX_BYTES_SETTING, Some(&size.to_string()))?;
-    Ok(store.set_limit(Limit { bytes: size, ..Limit::default() })?)
-}
-
-fn json(status: &Status, freed: Option<Freed>) -> Value {
-    let models: Vec<Value> = status
-        .roots
-        .iter()
-        .map(|it| json!({ "name": it.label, "prefixes": it.nodes, "tokens": it.tokens, "bytes": it.bytes }))
-        .collect();
-    let mut value = json!({
-        "prefixes": {
-            "count": status.nodes,
-            "tokens": status.tokens,
-            "bytes": status.bytes,
-            "limit_bytes": status.limit_bytes,
-            "models": models,
+    match &args.command {
+        CacheCommand::Status { list } => status(*list, None, context),
+        CacheCommand::Clear => {
+            if Records::is_there(&context.config) {
+                Records::open(context.config.clone())?.clear_answers(false)?;
+            }
+            let freed = riddle_rag::prefixes::prefixes(&context.config)?.clear()?;
+            status(false, Some(freed), context)
         }
-    });
-    if let Some(freed) = freed {
-        value["freed"] = json!({ "prefixes": freed.nodes, "bytes": freed.bytes });
+        CacheCommand::Limit { size } => {
+            let store = riddle_rag::prefixes::prefixes(&context.config)?;
+            let freed = prefixes::limit(&store, *size, context)?;
+            status(false, Some(freed), context)
+        }
+        CacheCommand::Set(args) => set(args, context),
+        CacheCommand::Warm(args) => warm(args, context),
     }
-    value
 }
 
-fn page(status: &Status, freed: Option<Freed>) -> String {
-    let mut page = String::new();
-    if let Some(Freed { nodes, bytes }) = freed {
-        page.push_str(&format!("freed {} in {}\n", show::bytes(bytes), parts(nodes)));
+/// Both layers: what was written and what was read.
+fn status(list: bool, freed: Option<Freed>, context: &Context) -> Result<(), Failure> {
+    let stored = riddle_rag::prefixes::prefixes(&context.config)?.status()?;
+    let (mut kept, mut answers) = (Vec::new(), None);
+    if Records::is_there(&context.config) {
+        let records = Records::open(context.config.clone())?;
+        answers = Some((records.answers_status()?, records.reuse()?));
+        kept = if list { records.kept_answers(LISTED)? } else { Vec::new() };
     }
-    let limit = match status.limit_bytes {
-        0 => "nothing may be kept".to_owned(),
-        bytes => format!("at most {}", show::bytes(bytes)),
+    let (status, settings) = answers.unwrap_or_default();
+    if context.json {
+        let mut value = prefixes::json(&stored, freed);
+        value["answers"] = answers_json(&status, &settings);
+        if list {
+            value["questions"] = kept.iter().map(kept_json).collect();
+        }
+        return context.out.json(&value);
+    }
+    let mut page = prefixes::page(&stored, freed);
+    page.push_str(&answers_page(&status, &settings));
+    for it in &kept {
+        page.push_str(&kept_line(it, context.style));
+    }
+    context.out.text(page)
+}
+
+fn answers_json(status: &AnswersStatus, settings: &ReuseSettings) -> Value {
+    let counts = &status.counts;
+    json!({
+        "fresh": counts.fresh,
+        "suspect": counts.suspect,
+        "pending": counts.pending,
+        "foreseen": counts.foreseen,
+        "descriptions": counts.abstracts,
+        "bytes": counts.bytes,
+        "asked": status.asked,
+        "hits": { "same": status.same, "checked": status.checked, "instant": status.instant },
+        "seconds_saved": status.seconds_saved,
+        "idle_seconds": status.idle_seconds,
+        "settings": settings,
+    })
+}
+
+fn kept_json(it: &BankAnswer) -> Value {
+    json!({
+        "id": it.id,
+        "question": it.question,
+        "by": it.by.as_str(),
+        "state": it.state.as_str(),
+        "at": it.made_at,
+        "uses": it.uses,
+    })
+}
+
+fn kept_line(it: &BankAnswer, style: Style) -> String {
+    let by = format!("{}, {}", it.by.as_str(), it.state.as_str());
+    format!("{} {}\n", style.dim(format_args!("({by})")), show::clean(&it.question))
+}
+
+fn answers_page(status: &AnswersStatus, settings: &ReuseSettings) -> String {
+    let counts = &status.counts;
+    let hits = status.same + status.checked + status.instant;
+    let share = if status.asked > 0.0 { 100.0 * hits / status.asked } else { 0.0 };
+    format!(
+        "answers: {} ready, {} to be written again, {} to be written · {} of them foreseen\n\
+         taken: {} of {} ({share:.0} %; {} the same, {} checked, {} instant)\n\
+         saved: {:.0} s of writing · spent while nobody waited: {:.0} s\n\
+         space: {} of {}\n\
+         given again: {}, from a similarity of {} · prepared: {}\n",
+        counts.fresh,
+        counts.suspect,
+        counts.pending,
+        counts.foreseen,
+        show::plural(hits as u64, "answer"),
+        status.asked,
+        status.same,
+        status.checked,
+        status.instant,
+        status.seconds_saved,
+        status.idle_seconds,
+        show::bytes(counts.bytes),
+        show::bytes(settings.limit_bytes),
+        settings.grade.as_str(),
+        settings.threshold,
+        match (settings.prepare, settings.on_battery) {
+            (false, _) => "no",
+            (true, false) => "on mains",
+            (true, true) => "always",
+        },
+    )
+}
+
+fn set(args: &CacheSetArgs, context: &Context) -> Result<(), Failure> {
+    let records = Records::open(context.config.clone())?;
+    let mut settings = records.reuse()?;
+    settings.grade = args.reuse.map_or(settings.grade, Into::into);
+    settings.threshold = args.threshold.unwrap_or(settings.threshold);
+    settings.limit_bytes = args.limit.unwrap_or(settings.limit_bytes);
+    settings.prepare = args.prepare.unwrap_or(settings.prepare);
+    settings.on_battery = args.on_battery.unwrap_or(settings.on_battery);
+    settings.remote = args.remote.unwrap_or(settings.remote);
+    records.set_reuse(&settings)?;
+    status(false, None, context)
+}
+
+fn warm(args: &CacheWarmArgs, context: &Context) -> Result<(), Failure> {
+    let assistant = Assistant::open(context.config.clone())?;
+    // As `riddle ask` asks: what is prepared otherwise would never be taken.
+    let request = AskRequest { local: args.local.settings(None), ..AskRequest::new("") };
+    let started = Instant::now();
+    let mut go_on =
+        || args.budget.is_none_or(|it| started.elapsed() < it) && !context.stopped();
+    let (mut lines, mut closed) = (Vec::new(), None);
+    let mut tell = |it: &Prepared| match context.json {
+        true => lines.push(prepared_json(it)),
+        false => closed = closed.take().or(context.out.text(prepared_line(it)).err()),
     };
-    page.push_str(&format!(
-        "read and kept: {} in {}, {} ({limit})\n",
-        show::bytes(status.bytes),
-        parts(status.nodes),
-        show::plural(status.tokens, "token"),
-    ));
-    for model in &status.roots {
-        page.push_str(&format!(
-            "  {}: {} in {}\n",
-            show::clean(&model.label),
-            show::bytes(model.bytes),
-            parts(model.nodes)
-        ));
+    let report = assistant.prepare(&request, &args.llm, &mut go_on, &mut tell)?;
+    if let Some(failure) = closed {
+        return Err(failure);
     }
-    page
+    match context.json {
+        true => context.out.json(&report_json(&report, &lines)),
+        false => context.out.text(summary(&report)),
+    }
 }
 
-fn parts(count: u64) -> String {
-    show::plural(count, "part")
+fn prepared_line(it: &Prepared) -> String {
+    let (what, words) = match it {
+        Prepared::Answered { question, again: false } => ("answered", question),
+        Prepared::Answered { question, again: true } => ("answered again", question),
+        Prepared::Dropped { question } => ("not in the files", question),
+        Prepared::Described { sentence } => ("described", sentence),
+        Prepared::Foreseen { question } => ("foreseen", question),
+    };
+    format!("{what}: {}\n", show::clean(words))
+}
+
+fn prepared_json(it: &Prepared) -> Value {
+    match it {
+        Prepared::Answered { question, again } => {
+            json!({ "did": "answered", "question": question, "again": again })
+        }
+        Prepared::Dropped { question } => json!({ "did": "dropped", "question": question }),
+        Prepared::Described { sentence } => json!({ "did": "described", "sentence": sentence }),
+        Prepared::Foreseen { question } => json!({ "did": "foreseen", "question": question }),
+    }
+}
+
+fn report_json(report: &PrepareReport, steps: &[Value]) -> Value {
+    json!({
+        "answered": report.answered,
+        "again": report.again,
+        "dropped": report.dropped,
+        "described": report.described,
+        "foreseen": report.foreseen,
+        "seconds": report.seconds,
+        "done": report.done,
+        "steps": steps,
+    })
+}
+
+fn summary(report: &PrepareReport) -> String {
+    format!(
+        "{} answered ({} again), {} not in the files, {} described, {} foreseen in {:.0} s{}\n",
+        report.answered,
+        report.again,
+        report.dropped,
+        report.described,
+        report.foreseen,
+        report.seconds,
+        if report.done { "; nothing is left to be done" } else { "" },
+    )
+}
+
+/// The line below an answer that was there already.
+pub(crate) fn line(cached: &riddle_rag::Cached, question: &str) -> String {
+    let when = dates::day(cached.at);
+    let how = if cached.prepared { "Prepared" } else { "Answered" };
+    let asked = match cached.asked == question.trim() {
+        true => String::new(),
+        false => format!(" for “{}”", show::clean(&cached.asked)),
+    };
+    let checked = match cached.checked {
+        true => "checked against your files just now",
+        false => "not checked",
+    };
+    format!("{how} on {when}{asked} · {checked} · ask the model: --fresh")
 }
 
 #[cfg(test)]
 mod tests {
-    use riddle_rag::prefixes::RootStatus;
+    use riddle_rag::{Cached, ReuseGrade};
 
     use super::*;
 
     #[test]
-    fn what_is_kept_is_told_by_model() {
-        let model = RootStatus { label: "small".to_owned(), bytes: 2 << 20, nodes: 1, tokens: 200 };
-        let status = Status {
-            bytes: 2 << 20,
-            limit_bytes: 1 << 30,
-            nodes: 1,
-            tokens: 200,
-            roots: vec![model],
+    fn an_answer_that_was_there_says_whose_it_is() {
+        let cached = Cached {
+            kind: ReuseGrade::Checked,
+            asked: "When is the rehearsal?".to_owned(),
+            at: 1_762_128_000,
+            similarity: 0.93,
+            checked: true,
+            prepared: false,
         };
-        let page = page(&status, Some(Freed { nodes: 3, bytes: 4096 }));
-        assert!(page.contains("in 3 parts") && page.contains("  small: "), "{page}");
-        assert!(page.contains("in 1 part, 200 tokens (at most "), "{page}");
-        assert_eq!(json(&status, None)["prefixes"]["models"][0]["name"], "small");
-        let off = Status::default();
-        assert!(super::page(&off, None).contains("nothing may be kept"));
+        assert_eq!(
+            line(&cached, "At what time do we rehearse?"),
+            "Answered on 3 Nov 2025 for “When is the rehearsal?” · checked against your files just now · ask the model: --fresh"
+        );
+        let own = Cached { prepared: true, checked: false, ..cached };
+        assert_eq!(
+            line(&own, "When is the rehearsal? "),
+            "Prepared on 3 Nov 2025 · not checked · ask the model: --fresh"
+        );
+    }
+
+    #[test]
+    fn the_status_counts_what_was_taken() {
+        let status = AnswersStatus { asked: 8.0, same: 1.0, checked: 3.0, ..Default::default() };
+        let page = answers_page(&status, &ReuseSettings::default());
+        assert!(page.contains("taken: 4 answers of 8 (50 %; 1 the same, 3 checked, 0 instant)"), "{page}");
     }
 }

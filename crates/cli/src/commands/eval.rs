@@ -37,8 +37,10 @@ impl Instruments for Bench<'_> {
 
 /// Measures and shows a table.
 pub(crate) fn run(args: &EvalArgs, context: &Context) -> Result<(), Failure> {
-    if let Some(EvalCommand::Claims(args)) = &args.what {
-        return claims(args, context);
+    match &args.what {
+        Some(EvalCommand::Claims(args)) => return claims(args, context),
+        Some(EvalCommand::Answers(args)) => return super::kept::pairs(args, context),
+        None => {}
     }
     let options = EvalOptions {
         // Without it there is a subcommand.

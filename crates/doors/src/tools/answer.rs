@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use riddle_rag::{
-    AskEvent, AskRequest, AskResponse, Assistant, Citation, Earlier, LLM_EXTRACTIVE, LLM_LOCAL,
+    AskEvent, AskRequest, AskResponse, Assistant, Citation, Earlier, LLM_EXTRACTIVE, LLM_LOCAL, Reuse,
     SearchRequest, Support, Verdict,
 };
 use riddle_types::Location;
@@ -106,6 +106,8 @@ pub(crate) fn request_of(
         earlier: args.earlier[from..].iter().cloned().map(Earlier::from).collect(),
         // Whoever asks through a door never sends passages further.
         offline: true,
+        // It only reads: what is there may be given, and nothing is kept.
+        reuse: Reuse { keep: false, ..Reuse::default() },
         ..AskRequest::new(question)
     };
     Ok((request, llm))

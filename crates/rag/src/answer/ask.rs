@@ -1,20 +1,21 @@
 //! Answers: passages in, a checked and cited answer out, or an honest refusal.
 
-use std::{collections::BTreeMap, ops::ControlFlow};
+use std::{cell::Cell, collections::BTreeMap, ops::ControlFlow, time::Instant};
 
 use riddle_claims::{
-    Checker, ClaimPassage, Evidence, Extractive, Live, Said, Support, Told, Verdict,
+    Checker, ClaimJudge, ClaimPassage, Evidence, Extractive, Live, Support, Told, Verdict,
     clean_citations,
 };
 use riddle_types::{
-    ChunkId, FileState, Generation, GenerationRequest, Generator, LayerEvent, LayerObserver, Notice,
-    Passage, PassageOrder,
+    ChunkId, FileState, Generation, GenerationRequest, Generator, LayerEvent, LayerObserver,
+    Notice, Passage, PassageOrder,
 };
 
 use super::{
+    bank::{Asking, Bank, Met, Served, Written},
     border::Border,
     follow_up::{self, Understood},
-    generator::{self, Withheld},
+    generator::{self, Opened, Withheld},
 };
 use crate::{
     contract::{
@@ -23,7 +24,7 @@ use crate::{
     },
     home::status,
     index::{Foreground, passage_text},
-    search::{Assistant, Found, Settled},
+    search::{Assistant, Found, Settled, hit_of},
     stage,
 };
 
@@ -101,6 +102,19 @@ fn ask(
 ) -> Result<AskResponse> {
     let model =
         generator::open(&assistant.config, &assistant.catalog, &assistant.local, request, llm)?;
+    answered_by(assistant, request, (llm, model), &Asking::default(), observer)
+}
+
+/// [`ask`], by a generator that is there already.
+pub(super) fn answered_by(
+    assistant: &Assistant,
+    request: &AskRequest,
+    (llm, model): (&str, Option<Opened>),
+    asking: &Asking,
+    observer: &mut dyn FnMut(AskEvent<'_>) -> ControlFlow<()>,
+) -> Result<AskResponse> {
+    // Before the model is used for the first time: whoever holds it lets it go.
+    let _first = Foreground::enter(&assistant.config.home, request.search.idle);
     if request.local.memory_budget.is_some() {
         // What the search has in memory is a part of the budget that a model is fitted into. What can not be opened is
         // told by the search.
@@ -112,9 +126,11 @@ fn ask(
         None => Understood::by_words(&request.search.query, &request.earlier),
     };
     let question = understood.question.clone();
-    let _first = Foreground::enter(&assistant.config.home);
     let search = SearchRequest { query: question.clone(), ..request.search.clone() };
-    let (found, settled) = search_observed(assistant, &search, observer)?;
+    let identity = model.as_ref().and_then(|it| it.identity.as_deref());
+    let bank = Bank::of(assistant, request, identity, llm, asking)?;
+    let Searched { found, settled, served } =
+        search_observed(assistant, &search, bank.as_ref(), observer)?;
     let mut response = unanswered(&settled.response, request, llm, not_searched(assistant)?);
     response.searched_for = question.clone();
     response.rewritten = understood.rewritten;
@@ -137,85 +153,163 @@ fn ask(
         response.reason = Some(NoAnswer::AllHeldBack);
         return Ok(response);
     }
-    let asked = Asked { search, question, hits, order: request.local.order };
+    let asked = Asked {
+        search,
+        question,
+        hits,
+        order: request.local.order,
+        vector: found.vector.as_ref(),
+        bank,
+        served,
+    };
     write(assistant, asked, model.map(|it| it.generator), response, observer)
 }
 
+impl Assistant {
+    /// Passages by chunk, in the order asked for; those that are gone are left out.
+    fn hits_of(&self, chunks: &[u64]) -> Result<Vec<SearchHit>> {
+        let chunks: Vec<ChunkId> = chunks.iter().copied().map(ChunkId).collect();
+        let records = self.catalog.chunk_records(&chunks)?;
+        let hits = records.iter().zip(1..);
+        Ok(hits.map(|(record, rank)| SearchHit { rank, ..hit_of(record) }).collect())
+    }
+}
+
+impl AskResponse {
+    /// These passages were read for the answer, too.
+    fn read_also(&mut self, passages: &[u64]) {
+        for chunk in passages {
+            if !self.passages.contains(chunk) {
+                self.passages.push(*chunk);
+            }
+        }
+    }
+}
+
 /// What an answer is written from.
-struct Asked {
+struct Asked<'a> {
     search: SearchRequest,
     question: String,
     hits: Vec<SearchHit>,
     order: PassageOrder,
+    vector: Option<&'a (String, Vec<f32>)>,
+    bank: Option<Bank<'a>>,
+    /// An answer that is given unseen.
+    served: Option<Served>,
 }
 
 /// Weighs the evidence; where there is enough, has the answer written and every sentence judged.
+// Long: from evidence to the kept answer each step needs what the one before has left.
 fn write(
     assistant: &Assistant,
-    asked: Asked,
+    asked: Asked<'_>,
     model: Option<Box<dyn Generator>>,
     mut response: AskResponse,
     observer: &mut dyn FnMut(AskEvent<'_>) -> ControlFlow<()>,
 ) -> Result<AskResponse> {
-    let Asked { search, question, hits, order } = asked;
+    let Asked { search, question, hits, order, vector, bank, served } = asked;
     let passages = numbered(&hits);
-    let embedder = assistant.embedder.get(&assistant.config)?;
-    let embedder = embedder.as_deref();
-    let evidence = {
-        let _stage = stage::enter("check");
-        Evidence::weigh(&question, &passages, embedder).map_err(Error::stage("evidence"))?
-    };
-    response.evidence = evidence.strength();
-    if response.evidence < MIN_EVIDENCE {
-        let beside = response.held_back > 0;
-        response.reason =
-            Some(if beside { NoAnswer::NothingThatMayLeave } else { NoAnswer::Nothing });
-        return Ok(response);
+    let mut quotations = None;
+    match &served {
+        // Nobody looks at anything: that is what was asked for.
+        Some(served) => response.evidence = served.cached.similarity,
+        None => {
+            let embedder = assistant.embedder.get(&assistant.config)?;
+            let _stage = stage::enter("check");
+            let evidence = Evidence::weigh(&question, &passages, embedder.as_deref())
+                .map_err(Error::stage("evidence"))?;
+            response.evidence = evidence.strength();
+            if response.evidence < MIN_EVIDENCE {
+                let beside = response.held_back > 0;
+                response.reason =
+                    Some(if beside { NoAnswer::NothingThatMayLeave } else { NoAnswer::Nothing });
+                return Ok(response);
+            }
+            quotations = Some(Extractive::new(evidence));
+        }
     }
     // Quotations are in the files by their nature; a model may say what it likes.
-    let mut checker = match &model {
-        Some(_) => {
+    let mut checker = match (&model, &served) {
+        (Some(_), None) => {
             let (judge, notice) = assistant.claim_judge(&search, &question, &hits)?;
             response.notices.extend(notice);
             Some(Checker::new(judge, &question, claim_passages(&hits)))
         }
-        None => None,
-    };
-    let mut quotations = Some(Extractive::new(evidence));
-    let generator = match model {
-        Some(model) => model,
-        None => Box::new(quotations.take().unwrap_or_default()),
+        // By words alone, which takes no time.
+        (Some(_), Some(_)) => {
+            Some(Checker::new(ClaimJudge::new(None, None), &question, claim_passages(&hits)))
+        }
+        (None, _) => None,
     };
     response.passages = hits.iter().map(|it| it.chunk).collect();
-    response.llm = generator.name().to_owned();
     let asked = GenerationRequest {
         question: question.clone(),
         passages,
         max_tokens: MAX_TOKENS,
         order,
     };
-    let (generation, said) = generate(&*generator, &asked, checker.as_mut(), observer)?;
-    tell(&mut response, &generation);
-    if let Some(reason) = no_answer(&generation.text) {
-        response.reason = Some(reason);
-        return Ok(response);
-    }
-    if said.repeats {
-        response.notices.push(Notice::Repeats);
-    }
-    let (text, used) = clean_citations(&said.text, &asked.passages);
-    response.supported = match &mut checker {
-        Some(checker) => checker.all(&said.text).map_err(Error::stage("checking the answer"))?,
-        None => said.quoted,
+    let met = Met { asked: &asked, hits: &hits, vector };
+    let served = match (&bank, &mut checker, served) {
+        (Some(bank), Some(checker), None) => {
+            let _stage = stage::enter("check");
+            bank.look(&met, checker)?
+        }
+        (_, _, served) => served,
     };
-    response.citations = citations(&used, &hits, &response.supported);
-    if let Some(quotations) = quotations {
-        quote(&mut response, &quotations, &hits);
+    let quoting;
+    let generator: &dyn Generator = match (&served, &model) {
+        (Some(served), _) => served,
+        (None, Some(model)) => &**model,
+        (None, None) => {
+            quoting = quotations.take().unwrap_or_default();
+            &quoting
+        }
+    };
+    generator.name().clone_into(&mut response.llm);
+    let written = generate(generator, &asked, checker.as_mut(), observer)?;
+    tell(&mut response, &written.generation);
+    finish(&mut response, &written, checker.as_mut(), quotations.as_ref(), &met)?;
+    match (&bank, served) {
+        (Some(bank), Some(served)) => {
+            bank.note(&served, &met);
+            response.read_also(served.passages());
+            response.cached = Some(served.cached);
+        }
+        (Some(bank), None) => bank.keep(&met, &response, &written),
+        (None, _) => {}
     }
     response.resident_weight_bytes =
         response.resident_weight_bytes.max(assistant.resident_weight_bytes());
-    response.answer = Some(text);
     Ok(response)
+}
+
+/// What has been written becomes an answer with its sources, or the reason why there is none.
+fn finish(
+    response: &mut AskResponse,
+    written: &Written,
+    checker: Option<&mut Checker<'_>>,
+    quotations: Option<&Extractive>,
+    met: &Met<'_>,
+) -> Result<()> {
+    if let Some(reason) = no_answer(&written.generation.text) {
+        response.reason = Some(reason);
+        return Ok(());
+    }
+    let said = &written.said;
+    if said.repeats {
+        response.notices.push(Notice::Repeats);
+    }
+    let (text, used) = clean_citations(&said.text, &met.asked.passages);
+    response.supported = match checker {
+        Some(checker) => checker.all(&said.text).map_err(Error::stage("checking the answer"))?,
+        None => said.quoted.clone(),
+    };
+    response.citations = citations(&used, met.hits, &response.supported);
+    if let Some(quotations) = quotations {
+        quote(response, quotations, met.hits);
+    }
+    response.answer = Some(text);
+    Ok(())
 }
 
 /// Has the answer written; every sentence is judged as it comes.
@@ -224,11 +318,17 @@ fn generate(
     asked: &GenerationRequest,
     checker: Option<&mut Checker<'_>>,
     observer: &mut dyn FnMut(AskEvent<'_>) -> ControlFlow<()>,
-) -> Result<(Generation, Said)> {
+) -> Result<Written> {
     let _stage = stage::enter("generate");
-    let mut tell = |told: Told<'_>| match told {
-        Told::Piece(text) => observer(AskEvent::Piece(text)),
-        Told::Checked(support) => observer(AskEvent::Checked(support)),
+    let started = Instant::now();
+    let stopped = Cell::new(false);
+    let mut tell = |told: Told<'_>| {
+        let flow = match told {
+            Told::Piece(text) => observer(AskEvent::Piece(text)),
+            Told::Checked(support) => observer(AskEvent::Checked(support)),
+        };
+        stopped.set(stopped.get() || flow.is_break());
+        flow
     };
     let mut live = Live::new(checker, &mut tell);
     let mut sink = |text: &str| live.push(text);
@@ -236,7 +336,9 @@ fn generate(
     let generation = generator
         .generate(asked, &mut |text| withheld.push(text))
         .map_err(Error::stage("answering"))?;
-    Ok((generation, live.end().map_err(Error::stage("checking the answer"))?))
+    let seconds = started.elapsed().as_secs_f64();
+    let said = live.end().map_err(Error::stage("checking the answer"))?;
+    Ok(Written { generation, said, stopped: stopped.get(), seconds })
 }
 
 /// Lets the files speak where nothing of what a model wrote was found in them.
@@ -303,15 +405,34 @@ impl LayerObserver for Layers<'_, '_> {
     }
 }
 
+/// What was found, and an answer that needs no more than that.
+struct Searched {
+    found: Found,
+    settled: Settled,
+    served: Option<Served>,
+}
+
 fn search_observed(
     assistant: &Assistant,
     search: &SearchRequest,
+    bank: Option<&Bank<'_>>,
     observer: &mut dyn FnMut(AskEvent<'_>) -> ControlFlow<()>,
-) -> Result<(Found, Settled)> {
+) -> Result<Searched> {
     let _total = stage::enter("total");
     let found = assistant.find(search)?;
+    if let Some(bank) = bank
+        && let Some(served) = bank.instant(&search.query, found.vector.as_ref())?
+    {
+        let mut response = found.response(search.k, search.explain);
+        response.hits = assistant.hits_of(served.passages())?;
+        return Ok(Searched {
+            found,
+            settled: Settled { response, run: None },
+            served: Some(served),
+        });
+    }
     let settled = assistant.settle(&found, search, &mut Layers(observer))?;
-    Ok((found, settled))
+    Ok(Searched { found, settled, served: None })
 }
 
 /// The response as it is before anything is known but what was found.
@@ -342,6 +463,7 @@ fn unanswered(
         tokens: None,
         prompt: None,
         generation: None,
+        cached: None,
         resident_weight_bytes: found.resident_weight_bytes,
     }
 }

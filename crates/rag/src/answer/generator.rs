@@ -20,6 +20,8 @@ pub(crate) struct Opened {
     pub(crate) generator: Box<dyn Generator>,
     /// What it is given leaves this machine.
     pub(crate) leaves: bool,
+    /// The model and all that it is run with: two of the same identity say the same when they are asked the same.
+    pub(crate) identity: Option<String>,
 }
 
 /// The generator of that name, if it may be used; opening it sends nothing.
@@ -35,7 +37,8 @@ pub(crate) fn open(
     }
     if let Some(name) = llm.strip_prefix(LLM_LOCAL) {
         let generator = local.open(config, catalog, name, request.local)?;
-        return Ok(Some(Opened { generator, leaves: false }));
+        let identity = local.identity(config, name, request.local);
+        return Ok(Some(Opened { generator, leaves: false, identity }));
     }
     let (remote, endpoint) = endpoint_of(request, llm)?;
     if !endpoint.is_local() && !allowed(catalog)?.iter().any(|it| it == endpoint.origin()) {
@@ -52,8 +55,10 @@ pub(crate) fn open(
     options.offline = config.offline || request.offline;
     options.key = remote.key.clone().or_else(|| kept_key(&endpoint));
     let leaves = !endpoint.is_local();
+    let identity =
+        Some(format!("{} {} {}", endpoint.origin(), remote.model, options.context_tokens));
     let generator = Box::new(Remote::new(endpoint, options).map_err(bad)?);
-    Ok(Some(Opened { generator, leaves }))
+    Ok(Some(Opened { generator, leaves, identity }))
 }
 
 /// The endpoint that a request names.

@@ -1,13 +1,23 @@
 //! Answering: passages in, a checked and cited answer out, or an honest refusal.
 
+mod alike;
 mod ask;
+mod bank;
 mod border;
 mod follow_up;
 mod generator;
+mod idle;
 mod judge;
 mod outgoing;
 mod reach;
+mod schedule;
 
+pub use alike::same_terms;
 pub use ask::AskEvent;
+pub use idle::{PrepareReport, Prepared};
 pub use outgoing::Outgoing;
 pub use reach::CheckedClaim;
+pub use schedule::{Conversion, Fill, Idle, KeptQuestion, Limits, convert, fill, may_work};
+
+#[cfg(test)]
+mod bank_test;

@@ -8,6 +8,7 @@ mod llm;
 mod notice;
 mod request;
 mod response;
+mod reuse;
 
 pub use error::{Error, Result};
 pub use events::{IndexEvent, Rest};
@@ -21,3 +22,4 @@ pub use response::{
     AskResponse, CheckReport, Citation, FileStatus, IndexFreshness, IndexReport, MeaningStatus, ModelStatus, Order, Promise,
     RerankResponse, RerankResult, RootStatus, SearchHit, SearchResponse, StageLists, Status,
 };
+pub use reuse::{Cached, REUSE_THRESHOLD, Reuse, ReuseGrade, ReuseSettings};

@@ -4,7 +4,10 @@ use riddle_grating::{Arithmetic, Guarantee, Meets, Mode};
 use riddle_types::Filter;
 use serde::Deserialize;
 
-use super::llm::{LocalLlm, RemoteLlm};
+use super::{
+    llm::{LocalLlm, RemoteLlm},
+    reuse::Reuse,
+};
 
 /// Candidates taken from each index: a passage that one of them has far down may be the other's second. Fifty lose
 /// nothing to a hundred on the development sets (docs/BENCHMARKS.md).
@@ -122,6 +125,8 @@ pub struct SearchRequest {
     pub rerank_settings: RerankSettings,
     /// Whether to keep the reranker's layer trace and the lists of every stage in the response.
     pub explain: bool,
+    /// Nobody waits for it: it gives way to whoever asks, and nobody gives way to it.
+    pub idle: bool,
 }
 
 impl SearchRequest {
@@ -138,6 +143,7 @@ impl SearchRequest {
             rerank: RerankChoice::Configured,
             rerank_settings: RerankSettings::default(),
             explain: false,
+            idle: false,
         }
     }
 }
@@ -174,6 +180,8 @@ pub struct AskRequest {
     pub local: LocalLlm,
     /// Refuses endpoints that are not on this machine, as [`Config::offline`](crate::Config) does.
     pub offline: bool,
+    /// Whether an answer that is already there will do, and whether this one is kept.
+    pub reuse: Reuse,
 }
 
 impl AskRequest {
@@ -186,6 +194,7 @@ impl AskRequest {
             remote: None,
             local: LocalLlm::default(),
             offline: false,
+            reuse: Reuse::default(),
         }
     }
 }

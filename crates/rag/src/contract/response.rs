@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::{
     events::Rest,
     notice::{NoAnswer, Problem},
+    reuse::Cached,
 };
 
 /// Which order the hits are in; said plainly with every answer.
@@ -187,6 +188,9 @@ pub struct AskResponse {
     /// What a model in this process took for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation: Option<GenerationStats>,
+    /// Where it comes from, when it was there already.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cached: Option<Cached>,
     /// Bytes of model weights in memory.
     pub resident_weight_bytes: u64,
 }

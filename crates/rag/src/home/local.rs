@@ -4,6 +4,7 @@ use std::{
     ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
+    time::UNIX_EPOCH,
 };
 
 use riddle_catalog::Catalog;
@@ -53,6 +54,22 @@ impl LocalSlot {
         // The order is said with each question, and changes nothing of how the model is opened.
         let settings = LocalLlm { order: PassageOrder::default(), ..settings };
         Ok(Box::new(Lazy { slot, path, name, shown, settings, threads, stored }))
+    }
+
+    /// The model's file as it is now and what it is run with; `None` where there is none. A file that was written anew
+    /// is another model: its time and size are looked at, not its bytes.
+    pub(crate) fn identity(
+        &self,
+        config: &Config,
+        name: &str,
+        settings: LocalLlm,
+    ) -> Option<String> {
+        let path = file_of(config, name).ok()?.canonicalize().ok()?;
+        let file = path.metadata().ok()?;
+        // What was read before is read again to the same end: it changes no bit.
+        let settings = LocalLlm { reads_anew: false, ..settings };
+        let modified = file.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+        Some(format!("{} {} {} {settings:?}", path.display(), file.len(), modified.as_nanos()))
     }
 
     /// Lets the model go.

@@ -21,5 +21,5 @@ pub use install::{
 pub use prefixes::{PREFIX_BYTES_SETTING, prefixes, remove_model};
 pub use preview::{Shown, show};
 pub(crate) use records::rules;
-pub use records::{FolderStatus, IndexBytes, Passage, Records, Rule, RuleEffect};
+pub use records::{AnswersStatus, FolderStatus, IndexBytes, Passage, Records, Rule, RuleEffect};
 pub use settings::NO_RERANKER;

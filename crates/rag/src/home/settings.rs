@@ -4,7 +4,16 @@ use riddle_catalog::Catalog;
 use riddle_models::DEFAULT_RERANKER;
 
 use super::config::DEFAULT_EMBEDDER;
-use crate::contract::Result;
+use crate::contract::{Result, ReuseSettings};
+
+/// Setting: how answers that are already there are used, as JSON.
+pub(crate) const REUSE_SETTING: &str = "reuse";
+
+/// What the setting means; the defaults where another version has written it.
+pub(crate) fn reuse_settings(catalog: &Catalog) -> Result<ReuseSettings> {
+    let text = catalog.setting(REUSE_SETTING)?;
+    Ok(text.and_then(|it| serde_json::from_str(&it).ok()).unwrap_or_default())
+}
 
 /// Setting: when the index was last brought up to date.
 pub(crate) const AS_OF_SETTING: &str = "as_of";

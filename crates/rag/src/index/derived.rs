@@ -6,6 +6,7 @@ use riddle_catalog::{Catalog, Change, ChunkRecord};
 use riddle_retrieval::{IndexedChunk, KeywordWriter, VectorWriter};
 use riddle_types::ChunkId;
 
+use super::bank;
 use crate::{
     contract::{Error, Result},
     home::{
@@ -37,6 +38,8 @@ pub(crate) fn sync(config: &Config, catalog: &Catalog) -> Result<()> {
         }
         remove_other_vector_indexes(config, &dir);
     }
+    // Before the log is trimmed, and behind the vectors of what is new.
+    bank::follow(catalog, last)?;
     catalog.trim_changes(last)?;
     Ok(())
 }

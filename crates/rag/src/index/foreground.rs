@@ -30,8 +30,12 @@ pub(crate) struct Foreground {
 }
 
 impl Foreground {
-    /// Goes first from now on. Where nobody has ever indexed there is nothing to go before.
-    pub(crate) fn enter(home: &Path) -> Foreground {
+    /// Goes first from now on. Where nobody has ever indexed there is nothing to go before. Work that nobody waits for
+    /// (`idle`) goes before nobody.
+    pub(crate) fn enter(home: &Path, idle: bool) -> Foreground {
+        if idle {
+            return Foreground { _lock: None };
+        }
         let lock = File::open(file(home)).ok().filter(|it| match it.lock_shared() {
             Ok(()) => true,
             Err(error) => {
@@ -57,6 +61,21 @@ impl Background {
             .inspect_err(|error| tracing::debug!(%error, "questions can not be given way to"))
             .ok();
         Background { file }
+    }
+
+    /// Whether a question is being answered now, by this process or another one.
+    pub(crate) fn wanted(&self) -> bool {
+        let Some(file) = &self.file else { return false };
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => true,
+            Err(TryLockError::Error(_)) => false,
+            Ok(()) => {
+                if let Err(error) = file.unlock() {
+                    tracing::debug!(%error, "the lock that questions take can not be given back");
+                }
+                false
+            }
+        }
     }
 
     /// Waits while a question is being answered, or until `stopped`, or for ten seconds.
@@ -88,7 +107,7 @@ mod tests {
         let background = Background::new(home.path());
         // Nobody asks.
         background.give_way(|| false);
-        let (first, second) = (Foreground::enter(home.path()), Foreground::enter(home.path()));
+        let (first, second) = (Foreground::enter(home.path(), false), Foreground::enter(home.path(), false));
         let looks = AtomicUsize::new(0);
         let went_on = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -115,17 +134,29 @@ mod tests {
     }
 
     #[test]
+    fn idle_work_sees_a_question_and_is_none_itself() {
+        let home = tempfile::tempdir().expect("temp dir");
+        let background = Background::new(home.path());
+        let idle = Foreground::enter(home.path(), true);
+        assert!(!background.wanted());
+        let question = Foreground::enter(home.path(), false);
+        assert!(background.wanted());
+        drop((idle, question));
+        assert!(!background.wanted());
+    }
+
+    #[test]
     fn who_is_told_to_stop_does_not_wait() {
         let home = tempfile::tempdir().expect("temp dir");
         let background = Background::new(home.path());
-        let _question = Foreground::enter(home.path());
+        let _question = Foreground::enter(home.path(), false);
         background.give_way(|| true);
     }
 
     #[test]
     fn a_question_never_waits_where_nobody_has_indexed() {
         let home = tempfile::tempdir().expect("temp dir");
-        let _question = Foreground::enter(home.path());
+        let _question = Foreground::enter(home.path(), false);
         assert!(!file(home.path()).exists(), "a question writes nothing");
     }
 }

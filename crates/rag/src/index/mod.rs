@@ -1,5 +1,6 @@
 //! Indexing: files and documents in, an up-to-date catalog and search indexes out.
 
+mod bank;
 mod derived;
 mod foreground;
 mod library;
@@ -8,6 +9,7 @@ mod pipeline;
 mod read;
 mod text;
 
-pub(crate) use foreground::Foreground;
+pub(crate) use bank::cosine;
+pub(crate) use foreground::{Background, Foreground};
 pub use library::{InputDocument, Library};
 pub(crate) use text::passage_text;

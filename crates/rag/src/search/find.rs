@@ -20,7 +20,7 @@ use crate::{
         Error, IndexFreshness, Order, Result, SearchHit, SearchRequest, SearchResponse, StageLists,
     },
     home::{DEFAULT_EMBEDDER, status},
-    index::Foreground,
+    index::{Foreground, cosine},
     stage,
 };
 
@@ -42,11 +42,11 @@ pub struct Found {
     index: IndexFreshness,
     resident_weight_bytes: u64,
     /// Identity of the embedder and the query's vector, where meaning was searched.
-    pub(super) vector: Option<QueryVector>,
+    pub(crate) vector: Option<QueryVector>,
 }
 
 /// Identity of an embedder, and its vector of a query.
-pub(super) type QueryVector = (String, Vec<f32>);
+pub(crate) type QueryVector = (String, Vec<f32>);
 
 /// A candidate of the fused list.
 #[derive(Debug, Clone, PartialEq)]
@@ -108,7 +108,7 @@ impl Assistant {
     /// # Errors
     /// An empty query, an unreadable index.
     pub fn find(&self, request: &SearchRequest) -> Result<Found> {
-        let _first = Foreground::enter(&self.config.home);
+        let _first = Foreground::enter(&self.config.home, request.idle);
         let text = request.query.trim();
         if text.is_empty() {
             return Err(Error::BadRequest(
@@ -326,13 +326,6 @@ fn cosine_scale(embedder: &str) -> CosineScale {
     } else {
         CosineScale::Spread(SPREAD_WEIGHT)
     }
-}
-
-/// Cosine of two vectors; 0 where one has no length.
-fn cosine(a: &[f32], b: &[f32]) -> f32 {
-    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
-    let norm = (dot(a, a) * dot(b, b)).sqrt();
-    if norm > 0.0 { dot(a, b) / norm } else { 0.0 }
 }
 
 fn ids(hits: &[Hit]) -> Vec<u64> {

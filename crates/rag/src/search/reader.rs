@@ -18,7 +18,7 @@ use crate::{
     home::{
         Config,
         embedder::{self, Slot},
-        indexes::CatalogVectors,
+        indexes::{CatalogVectors, keyword_seq, vector_seq},
         local::LocalSlot,
         settings::{EMBEDDED_WITH, configured_reranker, wanted_embedder},
         status,
@@ -36,6 +36,10 @@ pub struct Assistant {
     engine: Mutex<Option<OpenEngine>>,
     pub(crate) local: LocalSlot,
     pub(crate) notices: Vec<Notice>,
+    /// How far the indexes had followed the catalog when they were opened: they may know more.
+    pub(crate) seq: u64,
+    /// The catalog for writing down answers, opened with the first.
+    bank: Mutex<Option<Arc<Catalog>>>,
 }
 
 #[derive(Clone)]
@@ -43,6 +47,12 @@ struct OpenEngine {
     /// What it was opened with.
     settings: RerankSettings,
     opened: Arc<Opened>,
+}
+
+/// How far both indexes have followed the catalog.
+fn indexed_seq(config: &Config, embedder: Option<&str>) -> u64 {
+    let keyword = keyword_seq(config).unwrap_or(0);
+    embedder.map_or(keyword, |it| vector_seq(config, it).unwrap_or(0).min(keyword))
 }
 
 /// The part of the settings that an engine is opened with; the rest is said with each request.
@@ -82,6 +92,8 @@ impl Assistant {
             Err(error) => return Err(error.into()),
         };
         let mut notices = Vec::new();
+        let active = catalog.active_embedder()?;
+        let seq = indexed_seq(&config, active.as_ref().map(|it| it.id.as_str()));
         let keyword = match KeywordReader::open(&config.keyword_index()) {
             Ok(reader) => Some(reader),
             Err(error) => {
@@ -91,7 +103,6 @@ impl Assistant {
                 None
             }
         };
-        let active = catalog.active_embedder()?;
         let embedded_with = catalog.setting(EMBEDDED_WITH)?;
         let slot = match (&active, &embedded_with) {
             (Some(active), Some(name)) => match known.and_then(|it| it.still(name, &active.id)) {
@@ -109,6 +120,8 @@ impl Assistant {
             engine: Mutex::new(None),
             local: LocalSlot::default(),
             notices,
+            seq,
+            bank: Mutex::new(None),
         };
         match (active, slot) {
             (Some(active), Some(slot)) if slot.is_of(&active.id) => {
@@ -151,6 +164,17 @@ impl Assistant {
         *fresh.engine.lock().unwrap_or_else(PoisonError::into_inner) = open;
         fresh.local = self.local.clone();
         Ok(fresh)
+    }
+
+    /// The catalog, to write answers down beside a library that is at work.
+    pub(crate) fn bank(&self) -> Result<Arc<Catalog>> {
+        let mut bank = self.bank.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bank) = &*bank {
+            return Ok(Arc::clone(bank));
+        }
+        let opened = Arc::new(Catalog::open(&self.config.catalog())?);
+        *bank = Some(Arc::clone(&opened));
+        Ok(opened)
     }
 
     /// Opens the embedder and the reranker that a search with these settings would use, so that it does not

@@ -109,7 +109,7 @@ impl Assistant {
         request: &SearchRequest,
         observer: &mut dyn LayerObserver,
     ) -> Result<Settled> {
-        let _first = Foreground::enter(&self.config.home);
+        let _first = Foreground::enter(&self.config.home, request.idle);
         let mut response = found.response(request.k, request.explain);
         let opened = match self.reranker(request) {
             // Nobody has chosen it, so nobody shall find nothing because of it.

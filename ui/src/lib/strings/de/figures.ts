@@ -152,6 +152,8 @@ export const figures: typeof english = {
     passages: (value) => plural(value, { one: "Textstelle", other: "Textstellen" }),
     coldStart: "Kaltstart",
     coldStartHint: "bis zum nutzbaren Suchfeld",
+    kept: "Antworten, die da waren",
+    keptHint: (saved, spent) => `${saved} Schreiben gespart, ${spent} aufgewendet, während niemand wartete`,
     stages: "Zeit je Stufe",
     stage: "Stufe",
     runs: "Läufe",

@@ -160,6 +160,9 @@ export const finding: typeof english = {
     madeUp: "Nichts an dieser Antwort steht in Ihren Dateien",
     filesSay: "Das sagen Ihre Dateien:",
     quoted: "Zitiert, nicht geschrieben",
+    wasThere: (date, asked, checked, prepared) =>
+      `${prepared ? "Vorbereitet" : "Beantwortet"} am ${date}${asked === null ? "" : ` für „${asked}“`} · ${checked ? "eben an Ihren Dateien geprüft" : "nicht geprüft"}`,
+    askModel: "Das Modell fragen",
     missed: (value, state) => `${n(value)} ${missed[state]}`,
     notSearched: (value) => `${plural(value, { one: "Datei wurde", other: "Dateien wurden" })} nicht durchsucht`,
     foot: (llm, model, where) =>

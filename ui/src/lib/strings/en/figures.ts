@@ -149,6 +149,8 @@ export const figures = {
     passages: (value: number) => plural(value, { one: "passage", other: "passages" }),
     coldStart: "Cold start",
     coldStartHint: "to a usable search box",
+    kept: "Answers that were there",
+    keptHint: (saved: string, spent: string) => `${saved} of writing saved, ${spent} spent while nobody waited`,
     stages: "Time per stage",
     stage: "Stage",
     runs: "Runs",

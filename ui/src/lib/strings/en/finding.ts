@@ -161,6 +161,9 @@ export const finding = {
     madeUp: "Nothing of this answer is in your files",
     filesSay: "What your files say:",
     quoted: "Quoted, not written",
+    wasThere: (date: string, asked: string | null, checked: boolean, prepared: boolean) =>
+      `${prepared ? "Prepared" : "Answered"} on ${date}${asked === null ? "" : ` for “${asked}”`} · ${checked ? "checked against your files just now" : "not checked"}`,
+    askModel: "Ask the model",
     missed: (value: number, state: State) => `${n(value)} ${missed[state]}`,
     notSearched: (value: number) => `${plural(value, { one: "file was", other: "files were" })} not searched`,
     foot: (llm: string, model: string, where: string) =>

@@ -1,6 +1,6 @@
 // The library, its rules, models and settings.
 
-import type { KeyPlace, ModelKind, ModelStage, Phase, Pruning, State } from "../../bindings";
+import type { KeyPlace, ModelKind, ModelStage, Phase, Pruning, ReuseGrade, State } from "../../bindings";
 import type { Sentences } from "../notices";
 import { wording } from "../wording";
 
@@ -155,6 +155,24 @@ export const keeping = {
     afterMinutes: (value: number) => choose(value, { one: "after a minute", other: `after ${n(value)} minutes` }),
     never: "never",
     llm: "Answers are",
+    reuse: "Answers that are already there",
+    reuseHint: "A question that was asked before, or one like it, need not wait for the model. What changed in your files since is never passed over.",
+    reuses: { off: "are not used", same: "only for the same question and the same passages", checked: "also for questions alike, checked against your files", instant: "also for questions alike, unchecked" } satisfies Record<ReuseGrade, string>,
+    reuseThreshold: "How alike questions must be",
+    reuseThresholdHint: "Lower finds more answers. What is given is checked all the same.",
+    reuseLimit: "Space for answers",
+    reuseLimitNone: "none: no answer is kept",
+    prepare: "Prepare answers while you are away",
+    prepareHint: "Questions you may ask are foreseen and answered by the model on this computer.",
+    onBattery: "On battery, too",
+    kept: (value: number, size: string) => `${plural(value, { one: "answer is", other: "answers are" })} kept (${size}).`,
+    keptNone: "No answers are kept.",
+    keptUse: (hits: number, asked: number, saved: string, spent: string) => `${n(hits)} of ${n(asked)} answers were already there. ${saved} of writing saved, ${spent} spent while nobody waited.`,
+    keptForeseen: "foreseen",
+    keptWaits: "waits to be written",
+    keptList: "Show them",
+    keptDelete: (question: string) => `Forget the answer to “${question}”`,
+    keptClear: "Delete all",
     llmHint: "Who writes the answers to your questions.",
     extractive: "quoted from your files",
     local: (model: string) => `written here by ${model}`,

@@ -1,0 +1,119 @@
+//! `riddle eval answers` and `riddle bench trace`: what kept answers are worth.
+
+use std::path::Path;
+
+use riddle_eval::{
+    QuestionPair, TRACE_SYSTEMS, ThresholdReport, TraceOptions, TraceQuestion, TraceReport,
+    TraceSystem,
+    evaluate_pairs, run_trace,
+};
+use riddle_rag::Assistant;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use crate::{
+    args::{AnswersArgs, BenchTraceArgs},
+    context::Context,
+    failure::Failure,
+};
+
+/// Lines of JSON.
+fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Failure> {
+    let told = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
+    let text = std::fs::read_to_string(path).map_err(|it| Failure::usage(told(&it)))?;
+    let mut read = Vec::new();
+    for (line, number) in text.lines().zip(1..).filter(|it| !it.0.trim().is_empty()) {
+        let one = serde_json::from_str(line)
+            .map_err(|it| Failure::usage(told(&format!("line {number}: {it}"))))?;
+        read.push(one);
+    }
+    Ok(read)
+}
+
+/// What similarities let through of labelled pairs.
+pub(crate) fn pairs(args: &AnswersArgs, context: &Context) -> Result<(), Failure> {
+    let mut pairs: Vec<QuestionPair> = lines(&args.pairs)?;
+    pairs.truncate(args.limit.unwrap_or(pairs.len()));
+    let assistant = Assistant::open(context.config.clone())?;
+    let report = evaluate_pairs(&assistant, &pairs, &mut |done| {
+        tracing::info!("{done} of {} pairs", pairs.len());
+    })?;
+    if context.json {
+        return context.out.json(&json!({ "pairs": pairs.len(), "thresholds": report }));
+    }
+    let mut page =
+        "threshold  found  by words  wrong  by words  wrong of hits  by words\n".to_owned();
+    page.extend(report.iter().map(threshold_line));
+    context.out.text(page)
+}
+
+fn threshold_line(it: &ThresholdReport) -> String {
+    let percent = |share: f64| format!("{:.2} %", 100.0 * share);
+    format!(
+        "{:>9.2} {:>8} {:>8} {:>8} {:>8} {:>10} {:>10}\n",
+        it.threshold,
+        percent(it.recall),
+        percent(it.recall_by_words),
+        percent(it.false_hits),
+        percent(it.false_hits_by_words),
+        percent(it.false_share),
+        percent(it.false_share_by_words),
+    )
+}
+
+/// Systems that keep different things, on one trace.
+pub(crate) fn trace(args: &BenchTraceArgs, context: &Context) -> Result<(), Failure> {
+    let trace: Vec<TraceQuestion> = lines(&args.trace)?;
+    let known = || TRACE_SYSTEMS.map(|it| it.name).join(", ");
+    let mut systems: Vec<TraceSystem> = TRACE_SYSTEMS.to_vec();
+    if !args.system.is_empty() {
+        if let Some(wrong) =
+            args.system.iter().find(|it| !TRACE_SYSTEMS.iter().any(|system| system.name == **it))
+        {
+            return Err(Failure::usage(format!("{wrong:?} is no system: {}", known())));
+        }
+        systems.retain(|it| args.system.iter().any(|name| name == it.name));
+    }
+    let options = TraceOptions {
+        llm: args.llm.clone(),
+        idle: args.idle,
+        threshold: args.threshold,
+    };
+    let mut closed = None;
+    if !context.json {
+        context.out.text(
+            "system               mean s   p50 s   p95 s  first s   hits  false  ROUGE-L   BLEU  to first  idle s\n",
+        )?;
+    }
+    let reports = run_trace(&context.config, &trace, &systems, &options, &mut |it| {
+        if !context.json {
+            closed = closed.take().or(context.out.text(trace_line(it)).err());
+        }
+    })?;
+    match closed {
+        Some(failure) => Err(failure),
+        None if context.json => context.out.json(&json!({
+            "questions": trace.len(),
+            "idle_seconds_before_each": args.idle.as_secs(),
+            "systems": reports,
+        })),
+        None => Ok(()),
+    }
+}
+
+fn trace_line(it: &TraceReport) -> String {
+    format!(
+        "{:<19} {:>7.2} {:>7.2} {:>7.2} {:>8.2} {:>5.0}% {:>5.0}% {:>8.3} {:>6.3} {:>9.3} {:>7.0}\n",
+        it.system,
+        it.mean_ms / 1e3,
+        it.p50_ms / 1e3,
+        it.p95_ms / 1e3,
+        it.first_words_ms / 1e3,
+        100.0 * it.hits,
+        100.0 * it.false_hits,
+        it.rouge_l,
+        it.bleu,
+        it.rouge_l_to_first,
+        it.idle_seconds,
+    )
+}

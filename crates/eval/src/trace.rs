@@ -1,0 +1,277 @@
+//! One person's questions, one after the other, answered by systems that keep different things.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use riddle_rag::{
+    AskEvent, AskRequest, Assistant, Config, Library, Records, Reuse, ReuseGrade, ReuseSettings,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Result,
+    overlap::{bleu, rouge_l},
+};
+
+/// A question of a trace.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct TraceQuestion {
+    /// The question.
+    pub question: String,
+    /// The answer that was written by a person.
+    #[serde(default)]
+    pub answer: Option<String>,
+    /// Questions of one group have one answer; each is of its own where none is given.
+    #[serde(default)]
+    pub group: Option<String>,
+}
+
+/// A system that answers.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct TraceSystem {
+    /// Its name.
+    pub name: &'static str,
+    /// How much has to be known of an answer that is given again.
+    pub grade: ReuseGrade,
+    /// Questions are foreseen from passages, before the first and between two.
+    pub from_passages: bool,
+    /// Questions are foreseen from those that were asked.
+    pub from_questions: bool,
+}
+
+/// The systems that are compared, the one that keeps nothing first.
+pub const TRACE_SYSTEMS: [TraceSystem; 6] = [
+    TraceSystem { name: "nothing kept", grade: ReuseGrade::Off, from_passages: false, from_questions: false },
+    TraceSystem { name: "bank, same", grade: ReuseGrade::Same, from_passages: false, from_questions: false },
+    TraceSystem { name: "bank, instant", grade: ReuseGrade::Instant, from_passages: false, from_questions: false },
+    TraceSystem { name: "bank, checked", grade: ReuseGrade::Checked, from_passages: false, from_questions: false },
+    TraceSystem { name: "prepared, instant", grade: ReuseGrade::Instant, from_passages: true, from_questions: true },
+    TraceSystem { name: "prepared, checked", grade: ReuseGrade::Checked, from_passages: true, from_questions: true },
+];
+
+/// How a trace is run.
+#[derive(Debug, Clone)]
+pub struct TraceOptions {
+    /// Who answers, as `local:MODEL`.
+    pub llm: String,
+    /// Time before each question in which nobody waits.
+    pub idle: Duration,
+    /// Similarity of two questions; `None`: as the home is set.
+    pub threshold: Option<f32>,
+}
+
+/// What became of one question.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TraceAnswer {
+    /// The question.
+    pub question: String,
+    /// What was answered.
+    pub answer: Option<String>,
+    /// Milliseconds until all of it was there.
+    pub ms: f64,
+    /// Milliseconds until its first words were.
+    pub first_words_ms: f64,
+    /// How it was there already.
+    pub hit: Option<ReuseGrade>,
+    /// It was written for a question with another answer.
+    pub false_hit: bool,
+}
+
+/// What a system made of a trace.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TraceReport {
+    /// Which.
+    pub system: &'static str,
+    /// Mean milliseconds of a question.
+    pub mean_ms: f64,
+    /// Half of them took no longer.
+    pub p50_ms: f64,
+    /// All but one in twenty took no longer.
+    pub p95_ms: f64,
+    /// Mean milliseconds until the first words.
+    pub first_words_ms: f64,
+    /// Share of questions whose answer was there.
+    pub hits: f64,
+    /// Share of those whose answer was written for a question with another one.
+    pub false_hits: f64,
+    /// Mean ROUGE-L to what a person wrote.
+    pub rouge_l: f64,
+    /// Mean BLEU to that.
+    pub bleu: f64,
+    /// Mean ROUGE-L to what is said where nothing is kept.
+    pub rouge_l_to_first: f64,
+    /// Seconds spent while nobody waited.
+    pub idle_seconds: f64,
+    /// Questions foreseen.
+    pub foreseen: u64,
+    /// Each question.
+    pub answers: Vec<TraceAnswer>,
+}
+
+/// Has each system answer the trace. The answers that the home keeps are forgotten before each, and after the last.
+///
+/// # Errors
+/// A model that can not be used; when the home can not be read or written.
+pub fn run_trace(
+    config: &Config,
+    trace: &[TraceQuestion],
+    systems: &[TraceSystem],
+    options: &TraceOptions,
+    tell: &mut dyn FnMut(&TraceReport),
+) -> Result<Vec<TraceReport>> {
+    let records = Records::open(config.clone())?;
+    let before = records.reuse()?;
+    // The catalog may be of an earlier version: a library brings it up to date.
+    drop(Library::open(config.clone())?);
+    let mut reports: Vec<TraceReport> = Vec::new();
+    for system in systems {
+        records.clear_answers(false)?;
+        records.set_reuse(&ReuseSettings {
+            grade: system.grade,
+            from_passages: system.from_passages,
+            from_questions: system.from_questions,
+            threshold: options.threshold.unwrap_or(before.threshold),
+            ..ReuseSettings::default()
+        })?;
+        let first = reports.first().map(|it| it.answers.as_slice());
+        let report = run(config, trace, system, options, first);
+        if report.is_err() {
+            records.set_reuse(&before)?;
+        }
+        let report = report?;
+        tell(&report);
+        reports.push(report);
+    }
+    records.clear_answers(false)?;
+    records.set_reuse(&before)?;
+    Ok(reports)
+}
+
+fn run(
+    config: &Config,
+    trace: &[TraceQuestion],
+    system: &TraceSystem,
+    options: &TraceOptions,
+    first: Option<&[TraceAnswer]>,
+) -> Result<TraceReport> {
+    let assistant = Assistant::open(config.clone())?;
+    let template = AskRequest::new("");
+    assistant.warm(&template.search)?;
+    let groups: HashMap<&str, &str> = trace
+        .iter()
+        .map(|it| (it.question.as_str(), it.group.as_deref().unwrap_or(&it.question)))
+        .collect();
+    let (mut answers, mut idle_seconds, mut foreseen) = (Vec::new(), 0.0, 0);
+    // The model is open before the first question, for all of them.
+    let first_of_all = AskRequest {
+        reuse: Reuse { grade: Some(ReuseGrade::Off), threshold: None, keep: false },
+        ..AskRequest::new(trace.first().map_or("", |it| it.question.as_str()))
+    };
+    if !trace.is_empty() {
+        assistant.ask(&first_of_all, &options.llm, &mut |_| std::ops::ControlFlow::Continue(()))?;
+    }
+    for question in trace {
+        if system.from_passages || system.from_questions {
+            let started = Instant::now();
+            let report = assistant.prepare(
+                &template,
+                &options.llm,
+                &mut || started.elapsed() < options.idle,
+                &mut |_| {},
+            )?;
+            idle_seconds += report.seconds;
+            foreseen += report.foreseen;
+        }
+        answers.push(ask(&assistant, question, &groups, options, system)?);
+    }
+    Ok(report(system, trace, answers, first, idle_seconds, foreseen))
+}
+
+fn ask(
+    assistant: &Assistant,
+    question: &TraceQuestion,
+    groups: &HashMap<&str, &str>,
+    options: &TraceOptions,
+    system: &TraceSystem,
+) -> Result<TraceAnswer> {
+    let request = AskRequest {
+        reuse: Reuse {
+            grade: None,
+            threshold: None,
+            keep: system.grade != ReuseGrade::Off,
+        },
+        ..AskRequest::new(question.question.as_str())
+    };
+    let started = Instant::now();
+    let mut first_words_ms = None;
+    let response = assistant.ask_observed(&request, &options.llm, &mut |event| {
+        if matches!(event, AskEvent::Piece(it) if !it.is_empty()) {
+            first_words_ms.get_or_insert_with(|| started.elapsed().as_secs_f64() * 1e3);
+        }
+        std::ops::ControlFlow::Continue(())
+    })?;
+    let ms = started.elapsed().as_secs_f64() * 1e3;
+    let group = |it: &str| groups.get(it).copied();
+    let false_hit = response.cached.as_ref().is_some_and(|it| {
+        let of = group(&it.asked);
+        // What was foreseen is in no group: whether it is right is what the measures of words say.
+        of.is_some() && of != group(&question.question)
+    });
+    Ok(TraceAnswer {
+        question: question.question.clone(),
+        answer: response.answer,
+        ms,
+        first_words_ms: first_words_ms.unwrap_or(ms),
+        hit: response.cached.map(|it| it.kind),
+        false_hit,
+    })
+}
+
+fn report(
+    system: &TraceSystem,
+    trace: &[TraceQuestion],
+    answers: Vec<TraceAnswer>,
+    first: Option<&[TraceAnswer]>,
+    idle_seconds: f64,
+    foreseen: u64,
+) -> TraceReport {
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
+    let mut times: Vec<f64> = answers.iter().map(|it| it.ms).collect();
+    let mean_ms = mean(&times);
+    times.sort_by(f64::total_cmp);
+    let at = |share: f64| {
+        let last = times.len().saturating_sub(1);
+        times.get((share * last as f64).round() as usize).copied().unwrap_or(0.0)
+    };
+    let said = |it: &TraceAnswer| it.answer.clone().unwrap_or_default();
+    let to_gold = |measure: fn(&str, &str) -> f64| {
+        let pairs = answers.iter().zip(trace);
+        let values: Vec<f64> = pairs
+            .filter_map(|(it, question)| Some(measure(&said(it), question.answer.as_ref()?)))
+            .collect();
+        mean(&values)
+    };
+    let first = first.unwrap_or(&answers);
+    let to_first: Vec<f64> =
+        answers.iter().zip(first).map(|(a, b)| rouge_l(&said(a), &said(b))).collect();
+    let hits = answers.iter().filter(|it| it.hit.is_some()).count() as f64;
+    let wrong = answers.iter().filter(|it| it.false_hit).count() as f64;
+    let first_words: Vec<f64> = answers.iter().map(|it| it.first_words_ms).collect();
+    TraceReport {
+        system: system.name,
+        mean_ms,
+        p50_ms: at(0.5),
+        p95_ms: at(0.95),
+        first_words_ms: mean(&first_words),
+        hits: hits / answers.len().max(1) as f64,
+        false_hits: if hits > 0.0 { wrong / hits } else { 0.0 },
+        rouge_l: to_gold(rouge_l),
+        bleu: to_gold(bleu),
+        rouge_l_to_first: mean(&to_first),
+        idle_seconds,
+        foreseen,
+        answers,
+    }
+}

@@ -1,0 +1,507 @@
+//! The bank of answers: an answer that is already there is found, held against today's files, and told as any other.
+//!
+//! After the QA bank of PerCache (sections 4.1.1 and 4.2.1), which gives an answer to whatever question
+//! is near enough. Here nothing is given on nearness alone unless somebody asks for that ([`ReuseGrade::Instant`]): the
+//! search is run anew, and what it finds decides.
+
+use std::ops::ControlFlow;
+
+use riddle_catalog::{
+    AnswerState, AskedBy, BankAnswer, BankQuestion, Catalog, NewAnswer, NewWords, ReadPassage,
+};
+use riddle_claims::{Checker, Said, Support, Verdict, renumbered, telling_words};
+use riddle_types::{
+    ChunkId, Generation, GenerationRequest, Generator, Notice, PassageOrder, StageError,
+};
+use serde::{Deserialize, Serialize};
+
+use super::alike::{is_opening, same_terms};
+use crate::{
+    contract::{
+        AskRequest, AskResponse, Cached, Error, LLM_LOCAL, Result, ReuseGrade, ReuseSettings,
+        SearchHit,
+    },
+    home::settings::{configured_reranker, reuse_settings},
+    index::cosine,
+    search::Assistant,
+};
+
+/// Counts with how answers are asked for and kept: answers of another count are not given.
+const VERSION: u32 = 1;
+
+/// Near questions that are held against the files, nearest first: the second is rarely better than the first.
+const TRIED: usize = 3;
+
+/// What is kept beside the words.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Detail {
+    /// The model, as it is shown.
+    llm: String,
+    /// Verdict of each sentence: 0 supported, 1 weak, 2 not.
+    verdicts: Vec<u8>,
+    /// Seconds that it took to write.
+    seconds: f64,
+    /// Tokens of it.
+    tokens: Option<usize>,
+    /// Passages left out, or cut.
+    notices: Vec<LeftOut>,
+}
+
+/// What a model has told of what it read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+enum LeftOut {
+    Passages(usize),
+    Cut(u32),
+}
+
+impl LeftOut {
+    /// `None`: the answer is not whole, and not kept.
+    fn of(notice: &Notice) -> Option<LeftOut> {
+        match notice {
+            Notice::PassagesLeftOut { count } => Some(LeftOut::Passages(*count)),
+            Notice::PassageCut { number } => Some(LeftOut::Cut(*number)),
+            _ => None,
+        }
+    }
+
+    fn told(&self) -> Notice {
+        match *self {
+            LeftOut::Passages(count) => Notice::PassagesLeftOut { count },
+            LeftOut::Cut(number) => Notice::PassageCut { number },
+        }
+    }
+}
+
+/// Who asks, as the bank is concerned.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Asking {
+    /// A foreseen question with what it was made from, or one that is answered again.
+    pub(super) foreseen: Option<Foreseen>,
+}
+
+/// Where a question comes from that nobody has asked.
+#[derive(Debug, Clone)]
+pub(super) struct Foreseen {
+    pub(super) by: AskedBy,
+    pub(super) typed: String,
+}
+
+/// The bank, as one question meets it.
+pub(super) struct Bank<'a> {
+    assistant: &'a Assistant,
+    grade: ReuseGrade,
+    settings: ReuseSettings,
+    threshold: f32,
+    keep: bool,
+    /// All beside the question and the passages that decides what the model says.
+    model: [u8; 32],
+    /// All beside the question that decides what is found and said.
+    setting: [u8; 32],
+    foreseen: Option<Foreseen>,
+    typed: String,
+}
+
+/// A question with what was found for it.
+pub(super) struct Met<'a> {
+    pub(super) asked: &'a GenerationRequest,
+    pub(super) hits: &'a [SearchHit],
+    pub(super) vector: Vector<'a>,
+}
+
+/// Identity of an embedder and its vector of a question.
+pub(super) type Vector<'a> = Option<&'a (String, Vec<f32>)>;
+
+/// An answer that may be given.
+pub(super) struct Served {
+    id: i64,
+    text: String,
+    detail: Detail,
+    pub(super) cached: Cached,
+    /// Passages that it was written from, by chunk.
+    passages: Vec<u64>,
+}
+
+impl<'a> Bank<'a> {
+    /// `identity` is the model's, with all that it is run with; `None`: its answers are never kept. None is, either,
+    /// where it chooses its words by chance.
+    pub(super) fn of(
+        assistant: &'a Assistant,
+        request: &AskRequest,
+        identity: Option<&str>,
+        llm: &str,
+        asking: &Asking,
+    ) -> Result<Option<Bank<'a>>> {
+        let settings = reuse_settings(&assistant.catalog)?;
+        let is_local = llm.starts_with(LLM_LOCAL);
+        let Some(identity) = identity.filter(|_| is_local || settings.remote) else {
+            return Ok(None);
+        };
+        // Or where what it reads depends on what was read before.
+        let by_chance = is_local
+            && (request.local.sampling.temperature > 0.0
+                || request.local.order == PassageOrder::Stored);
+        let grade = request.reuse.grade.unwrap_or(settings.grade);
+        let keep = request.reuse.keep && settings.limit_bytes > 0;
+        if by_chance || (grade == ReuseGrade::Off && !keep) {
+            return Ok(None);
+        }
+        let (model, setting) = keys(assistant, request, identity)?;
+        Ok(Some(Bank {
+            assistant,
+            grade,
+            settings,
+            threshold: request.reuse.threshold.unwrap_or(settings.threshold),
+            keep,
+            model,
+            setting,
+            foreseen: asking.foreseen.clone(),
+            typed: request.search.query.trim().to_owned(),
+        }))
+    }
+
+    /// Identity of all beside the question that decides what is found and said.
+    pub(super) fn setting(&self) -> [u8; 32] {
+        self.setting
+    }
+
+    fn prompt(&self, asked: &GenerationRequest) -> [u8; 32] {
+        let mut hash = blake3::Hasher::new();
+        hash.update(&self.model);
+        put(&mut hash, &asked.question);
+        for passage in &asked.passages {
+            hash.update(&passage.number.to_le_bytes());
+            put(&mut hash, &passage.text);
+            // Who reads them in their order in the files reads them by this.
+            if asked.order != PassageOrder::Ranked {
+                hash.update(&passage.chunk.map_or(0, |it| it.0).to_le_bytes());
+            }
+        }
+        *hash.finalize().as_bytes()
+    }
+
+    /// An answer that may be given without a look at passages: the nearest question's.
+    pub(super) fn instant(&self, question: &str, vector: Vector<'_>) -> Result<Option<Served>> {
+        if self.grade != ReuseGrade::Instant {
+            return Ok(None);
+        }
+        for (similarity, near) in self.near(question, vector)?.into_iter().take(TRIED) {
+            let Some(found) = self.assistant.catalog.bank_answer(near.id)? else { continue };
+            if found.negative || found.shown.is_none() {
+                continue;
+            }
+            return Ok(Served::of(found, ReuseGrade::Instant, similarity));
+        }
+        Ok(None)
+    }
+
+    /// An answer that may be given to this question, from these passages.
+    pub(super) fn look(
+        &self,
+        met: &Met<'_>,
+        checker: &mut Checker<'_>,
+    ) -> Result<Option<Served>> {
+        if self.grade >= ReuseGrade::Same
+            && let Some(found) = self.assistant.catalog.answer_to_prompt(&self.prompt(met.asked))?
+        {
+            return Ok(Served::of(found, ReuseGrade::Same, 1.0));
+        }
+        if self.grade < ReuseGrade::Checked {
+            return Ok(None);
+        }
+        for (similarity, near) in self.near(&met.asked.question, met.vector)?.into_iter().take(TRIED)
+        {
+            if near.state != AnswerState::Fresh || !same_terms(&met.asked.question, &near.question)
+            {
+                continue;
+            }
+            let Some(found) = self.assistant.catalog.bank_answer(near.id)? else { continue };
+            let Some(text) = moved(&found, met.hits) else { continue };
+            if !speaks_of(met, &found) {
+                continue;
+            }
+            let detail = detail(&found);
+            let supported = checker.all(&text).map_err(Error::stage("checking the answer"))?;
+            if is_worse(&supported, &detail.verdicts) {
+                continue;
+            }
+            let served = Served::of(found, ReuseGrade::Checked, similarity);
+            return Ok(served.map(|it| Served { text, ..it }));
+        }
+        Ok(None)
+    }
+
+    /// Questions under the same setting that are near enough, nearest first.
+    fn near(&self, question: &str, vector: Vector<'_>) -> Result<Vec<(f32, BankQuestion)>> {
+        let Some((embedder, vector)) = vector else { return Ok(Vec::new()) };
+        let known = self.assistant.catalog.bank_questions(Some(&self.setting), embedder)?;
+        let similarity = |it: &BankQuestion| match it.question == question {
+            true => 1.0,
+            false => cosine(vector, &it.vector),
+        };
+        let mut near: Vec<(f32, BankQuestion)> = known
+            .into_iter()
+            .map(|it| (similarity(&it), it))
+            .filter(|it| it.0 >= self.threshold)
+            .collect();
+        near.sort_by(|a, b| b.0.total_cmp(&a.0));
+        Ok(near)
+    }
+
+    /// An answer was given: it is counted, and its question kept, to be answered by itself when there is time.
+    pub(super) fn note(&self, served: &Served, met: &Met<'_>) {
+        if !self.keep {
+            return;
+        }
+        let kind = served.cached.kind;
+        let is_same = served.cached.asked == met.asked.question;
+        let asks = self.foreseen.is_none();
+        self.write(|catalog| {
+            catalog.note_use(served.id, kind == ReuseGrade::Same, asks && is_same)?;
+            if asks {
+                catalog.add_figure("asked", 1.0)?;
+                catalog.add_figure(kind.as_str(), 1.0)?;
+                catalog.add_figure("seconds_saved", served.detail.seconds)?;
+            }
+            if !is_same {
+                catalog.keep_answer(&self.entry(met, None))?;
+            }
+            Ok(())
+        });
+    }
+
+    /// Keeps what a model has written, unless it is nothing that should be said again.
+    pub(super) fn keep(&self, met: &Met<'_>, response: &AskResponse, written: &Written) {
+        if !self.keep {
+            return;
+        }
+        if self.foreseen.is_none() {
+            self.write(|catalog| Ok(catalog.add_figure("asked", 1.0)?));
+        }
+        let negative = response.answer.is_none();
+        let notices: Option<Vec<LeftOut>> =
+            written.generation.notices.iter().map(LeftOut::of).collect();
+        let made_up = response.supported.iter().all(|it| it.verdict == Verdict::Unsupported);
+        let Some(notices) = notices.filter(|_| !written.stopped && !written.said.repeats) else {
+            return;
+        };
+        if !negative && made_up {
+            return;
+        }
+        let cited = |chunk: u64| response.citations.iter().any(|it| it.chunk == chunk);
+        let floor = met.vector.and_then(|it| self.floor(it, met.hits));
+        let detail = Detail {
+            llm: response.llm.clone(),
+            verdicts: response.supported.iter().map(|it| rank(it.verdict)).collect(),
+            seconds: written.seconds,
+            tokens: written.generation.tokens,
+            notices,
+        };
+        let words = NewWords {
+            prompt: self.prompt(met.asked),
+            text: written.generation.text.clone(),
+            shown: response.answer.clone().unwrap_or_default(),
+            negative,
+            floor,
+            detail: serde_json::to_string(&detail).unwrap_or_default(),
+            passages: read(met.hits, &cited),
+        };
+        self.write(|catalog| {
+            catalog.keep_answer(&self.entry(met, Some(words)))?;
+            catalog.limit_answers(self.settings.limit_bytes)?;
+            Ok(())
+        });
+    }
+
+    fn entry(&self, met: &Met<'_>, answer: Option<NewWords>) -> NewAnswer {
+        let foreseen = self.foreseen.as_ref();
+        NewAnswer {
+            question: met.asked.question.clone(),
+            typed: foreseen.map_or_else(|| self.typed.clone(), |it| it.typed.clone()),
+            by: foreseen.map_or(AskedBy::User, |it| it.by),
+            setting: self.setting,
+            vector: met.vector.cloned(),
+            answer,
+            made_from: Vec::new(),
+            parents: Vec::new(),
+            seq: self.assistant.seq,
+        }
+    }
+
+    /// Least similarity of a passage that is read.
+    fn floor(&self, (embedder, vector): &(String, Vec<f32>), hits: &[SearchHit]) -> Option<f32> {
+        let chunks: Vec<ChunkId> = hits.iter().map(|it| ChunkId(it.chunk)).collect();
+        let vectors = self.assistant.catalog.vectors_of(embedder, &chunks).ok()?;
+        vectors.iter().map(|it| cosine(vector, &it.1)).reduce(f32::min)
+    }
+
+    /// Writes beside an index that is being brought up to date. What can not be kept costs nobody an answer.
+    fn write(&self, work: impl FnOnce(&Catalog) -> Result<()>) {
+        let written = self.assistant.bank().and_then(|it| work(&it));
+        if let Err(error) = written {
+            tracing::debug!(%error, "the answer is not kept");
+        }
+    }
+}
+
+/// What a model has written, and how.
+pub(super) struct Written {
+    pub(super) generation: Generation,
+    pub(super) said: Said,
+    pub(super) stopped: bool,
+    pub(super) seconds: f64,
+}
+
+impl Served {
+    fn of(found: BankAnswer, kind: ReuseGrade, similarity: f32) -> Option<Served> {
+        let detail = detail(&found);
+        let text = if kind == ReuseGrade::Same { found.text } else { found.shown }?;
+        Some(Served {
+            id: found.id,
+            text,
+            detail,
+            cached: Cached {
+                kind,
+                asked: found.question,
+                at: found.made_at,
+                similarity,
+                checked: kind != ReuseGrade::Instant,
+                prepared: found.by != AskedBy::User,
+            },
+            passages: found.passages.iter().map(|it| it.chunk.0).collect(),
+        })
+    }
+
+    /// Passages that it was written from, by chunk.
+    pub(super) fn passages(&self) -> &[u64] {
+        &self.passages
+    }
+}
+
+/// Told as a model tells it, so that nobody has to know where it comes from: piece by piece, and every sentence is held
+/// against the passages on the way.
+impl Generator for Served {
+    fn name(&self) -> &str {
+        &self.detail.llm
+    }
+
+    fn generate(
+        &self,
+        _request: &GenerationRequest,
+        sink: &mut dyn FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<Generation, StageError> {
+        let mut text = String::with_capacity(self.text.len());
+        for piece in self.text.split_inclusive(' ') {
+            text.push_str(piece);
+            if sink(piece).is_break() {
+                break;
+            }
+        }
+        Ok(Generation {
+            text,
+            tokens: self.detail.tokens,
+            notices: self.detail.notices.iter().map(LeftOut::told).collect(),
+            ..Generation::default()
+        })
+    }
+}
+
+/// The two keys of a question's setting: what decides what the model says, and what decides what it is given.
+fn keys(
+    assistant: &Assistant,
+    request: &AskRequest,
+    identity: &str,
+) -> Result<([u8; 32], [u8; 32])> {
+    let mut model = blake3::Hasher::new();
+    model.update(&VERSION.to_le_bytes());
+    put(&mut model, identity);
+    let model = *model.finalize().as_bytes();
+    let search = &request.search;
+    let mut setting = blake3::Hasher::new();
+    setting.update(&model);
+    let numbers = [
+        request.passages,
+        search.k,
+        search.keyword_candidates,
+        search.vector_candidates,
+        search.fused_candidates,
+        usize::from(search.outward),
+    ];
+    for number in numbers {
+        setting.update(&(number as u64).to_le_bytes());
+    }
+    put(&mut setting, &format!("{:?}", search.filter));
+    put(&mut setting, &format!("{:?}", search.rerank));
+    put(&mut setting, &format!("{:?}", search.rerank_settings));
+    put(&mut setting, &format!("{:?}", configured_reranker(&assistant.catalog)?));
+    let embedder = assistant.catalog.active_embedder()?.map(|it| it.id);
+    put(&mut setting, embedder.as_deref().unwrap_or_default());
+    Ok((model, *setting.finalize().as_bytes()))
+}
+
+/// With its length, so that two texts are not one.
+fn put(hash: &mut blake3::Hasher, text: &str) {
+    hash.update(&(text.len() as u64).to_le_bytes());
+    hash.update(text.as_bytes());
+}
+
+fn detail(found: &BankAnswer) -> Detail {
+    serde_json::from_str(&found.detail).unwrap_or_default()
+}
+
+fn read(hits: &[SearchHit], cited: &dyn Fn(u64) -> bool) -> Vec<ReadPassage> {
+    let passage = |(hit, place): (&SearchHit, u32)| ReadPassage {
+        place,
+        chunk: ChunkId(hit.chunk),
+        text_hash: *blake3::hash(hit.text.as_bytes()).as_bytes(),
+        cited: cited(hit.chunk),
+    };
+    hits.iter().zip(1..).map(passage).collect()
+}
+
+/// The answer with the numbers that its passages have now; `None` where one that it cites is not among them with the
+/// words it had, or where it cites none.
+fn moved(found: &BankAnswer, hits: &[SearchHit]) -> Option<String> {
+    let shown = found.shown.as_ref().filter(|_| !found.negative)?;
+    let now = |place: u32| {
+        let was = found.passages.iter().find(|it| it.place == place)?;
+        let at = hits.iter().position(|it| it.chunk == was.chunk.0)?;
+        let same = blake3::hash(hits[at].text.as_bytes()).as_bytes() == &was.text_hash;
+        same.then(|| u32::try_from(at + 1).unwrap_or(u32::MAX))
+    };
+    let mut cited = found.passages.iter().filter(|it| it.cited).peekable();
+    cited.peek()?;
+    cited.all(|it| now(it.place).is_some()).then(|| renumbered(shown, &now))
+}
+
+/// Whether everything that a question speaks of stands in the other one or in what its answer cites: in "What does the
+/// engine cost?" the engine does not, where the answer is about a sail.
+fn speaks_of(met: &Met<'_>, found: &BankAnswer) -> bool {
+    let mut known = telling_words(&found.question);
+    let cited = |hit: &&SearchHit| {
+        found.passages.iter().any(|it| it.cited && it.chunk.0 == hit.chunk)
+    };
+    for hit in met.hits.iter().filter(cited) {
+        known.extend(telling_words(&hit.title));
+        known.extend(telling_words(&hit.heading));
+        known.extend(telling_words(&hit.text));
+    }
+    let is_known = |word: &String| {
+        known.iter().any(|it| it == word || (word.len() > 3 && it.starts_with(word.as_str())))
+    };
+    telling_words(&met.asked.question).iter().all(|it| is_opening(it) || is_known(it))
+}
+
+fn rank(verdict: Verdict) -> u8 {
+    match verdict {
+        Verdict::Supported => 0,
+        Verdict::Weak => 1,
+        Verdict::Unsupported => 2,
+    }
+}
+
+/// Whether a sentence is held for less true than when it was written.
+fn is_worse(supported: &[Support], before: &[u8]) -> bool {
+    supported.len() != before.len()
+        || supported.iter().zip(before).any(|(now, before)| rank(now.verdict) > *before)
+}

@@ -1,0 +1,163 @@
+//! When there is time, and what it is spent on: the scheduler of PerCache (section 4.3), as functions of what is known.
+//!
+//! Nothing is measured, waited for or written here. The paper decides by the threshold of similarity and not by how often
+//! answers were given again, of which a person makes too few to count.
+
+use std::time::Duration;
+
+use crate::contract::ReuseSettings;
+
+/// Threshold above which hardly any question finds an answer that was prepared for another one: then the work of writing
+/// it is better not done. The paper leaves it open, between 0.85 and 0.90 of its embedder (section 5.5.1); this is as far
+/// from the threshold that the default embedder is calibrated to.
+const CUTOFF: f32 = 0.98;
+
+/// How long nobody has asked anything before it is taken for idle.
+const QUIET: Duration = Duration::from_secs(60);
+
+/// How far a foreseen question is brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fill {
+    /// Its passages are read and their keys and values kept; no word is written.
+    Read,
+    /// Its answer is written, too.
+    Write,
+}
+
+/// What bounds both layers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    /// Similarity from which an answer may be given to another question.
+    pub threshold: f32,
+    /// Bytes that keys and values may take; 0: none are kept.
+    pub tree_bytes: u64,
+}
+
+/// A question of the bank, as the scheduler sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeptQuestion {
+    /// Identity.
+    pub id: i64,
+    /// It has an answer.
+    pub answered: bool,
+    /// Keys and values of its passages are kept.
+    pub read: bool,
+    /// Bytes that these take, or took.
+    pub bytes: u64,
+}
+
+/// What is to be made of a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Conversion {
+    /// Its answer is to be written: from keys and values, where they are kept.
+    Answer(i64),
+    /// Its passages are to be read again.
+    Reread(i64),
+}
+
+/// How far a foreseen question is brought under these limits. Reading alone is of use only where what was read is kept.
+pub fn fill(limits: Limits) -> Fill {
+    if limits.threshold > CUTOFF && limits.tree_bytes > 0 { Fill::Read } else { Fill::Write }
+}
+
+/// What is to be made of the questions that are there, under limits that have changed: answers for those without one, once
+/// the threshold lets them be given; keys and values that had to go, as far as they fit again.
+pub fn convert(limits: Limits, kept: &[KeptQuestion]) -> Vec<Conversion> {
+    let mut steps = Vec::new();
+    if fill(limits) == Fill::Write {
+        steps.extend(kept.iter().filter(|it| !it.answered).map(|it| Conversion::Answer(it.id)));
+    }
+    let mut free = limits.tree_bytes;
+    for question in kept.iter().filter(|it| it.read) {
+        free = free.saturating_sub(question.bytes);
+    }
+    for question in kept.iter().filter(|it| !it.read && it.bytes > 0) {
+        if question.bytes <= free {
+            free -= question.bytes;
+            steps.push(Conversion::Reread(question.id));
+        }
+    }
+    steps
+}
+
+/// What is known of the machine and its user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Idle {
+    /// It draws from the mains; `None`: nobody knows.
+    pub on_mains: Option<bool>,
+    /// Since when nobody has asked anything.
+    pub quiet: Duration,
+    /// Something else is at work: indexing, a model that is fetched.
+    pub busy: bool,
+}
+
+/// Whether answers may be prepared now. A machine of which nobody knows what it draws from is taken for one on mains: those
+/// with a battery tell.
+pub fn may_work(settings: &ReuseSettings, idle: Idle) -> bool {
+    settings.prepare
+        && settings.limit_bytes > 0
+        && !idle.busy
+        && idle.quiet >= QUIET
+        && (settings.on_battery || idle.on_mains.unwrap_or(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn limits(threshold: f32, tree_bytes: u64) -> Limits {
+        Limits { threshold, tree_bytes }
+    }
+
+    fn question(id: i64, answered: bool, read: bool) -> KeptQuestion {
+        KeptQuestion { id, answered, read, bytes: GIB }
+    }
+
+    /// The first case of the paper's figure 15: under a high threshold answers that nobody would get are not written.
+    #[test]
+    fn under_a_high_threshold_nothing_is_written_that_would_not_be_given() {
+        assert_eq!(fill(limits(0.99, 6 * GIB)), Fill::Read);
+        assert_eq!(convert(limits(0.99, 6 * GIB), &[question(1, false, true)]), []);
+        // Without a place for what was read, reading is no use.
+        assert_eq!(fill(limits(0.99, 0)), Fill::Write);
+    }
+
+    /// The second: once it is lowered, what was only read is written, and nothing is read again.
+    #[test]
+    fn once_the_threshold_falls_the_answers_are_written() {
+        let kept = [question(1, false, true), question(2, true, true), question(3, false, true)];
+        assert_eq!(
+            convert(limits(0.85, 6 * GIB), &kept),
+            [Conversion::Answer(1), Conversion::Answer(3)]
+        );
+    }
+
+    /// The third: with more room what had to go is read again, as far as it fits, and nothing is written again.
+    #[test]
+    fn with_more_room_what_had_to_go_is_read_again() {
+        let kept = [question(1, true, true), question(2, true, false), question(3, true, false)];
+        assert_eq!(convert(limits(0.85, GIB), &kept), []);
+        assert_eq!(convert(limits(0.85, 2 * GIB), &kept), [Conversion::Reread(2)]);
+        assert_eq!(
+            convert(limits(0.85, 8 * GIB), &kept),
+            [Conversion::Reread(2), Conversion::Reread(3)]
+        );
+    }
+
+    #[test]
+    fn nothing_is_prepared_on_battery_or_while_something_is_at_work() {
+        let settings = ReuseSettings::default();
+        let idle = Idle { on_mains: Some(true), quiet: QUIET, busy: false };
+        assert!(may_work(&settings, idle));
+        assert!(may_work(&settings, Idle { on_mains: None, ..idle }));
+        assert!(!may_work(&settings, Idle { on_mains: Some(false), ..idle }));
+        let always = ReuseSettings { on_battery: true, ..settings };
+        assert!(may_work(&always, Idle { on_mains: Some(false), ..idle }));
+        assert!(!may_work(&settings, Idle { busy: true, ..idle }));
+        assert!(!may_work(&settings, Idle { quiet: Duration::ZERO, ..idle }));
+        assert!(!may_work(&ReuseSettings { prepare: false, ..settings }, idle));
+        assert!(!may_work(&ReuseSettings { limit_bytes: 0, ..settings }, idle));
+    }
+}

@@ -1,0 +1,73 @@
+//! What is asked of the façade under a person's settings: by a command, and by what is prepared while nobody waits. Both
+//! ask the same, or what was prepared would never be taken.
+
+use riddle_rag::{self as rag, AskRequest, LocalLlm, Meets, RerankSettings, SearchRequest};
+
+use crate::dto::{PruneMode, Pruning, Rerank, SearchFilter, Settings};
+
+/// Passages that an answer is written from.
+pub(crate) const PASSAGES: usize = 6;
+
+/// Candidates that are ranked for an answer.
+pub(crate) const RANKED: usize = 10;
+
+/// The reranker's settings as the façade takes them.
+pub(crate) fn rerank_settings(rerank: &Rerank) -> RerankSettings {
+    let mode = match rerank.pruning {
+        // The program's own mode, and none where nobody decides.
+        Pruning::Standard | Pruning::Full => PruneMode::Off,
+        _ => rerank.mode,
+    };
+    let pruning = match rerank.pruning {
+        Pruning::Standard => rag::Pruning::Standard,
+        _ if mode == PruneMode::Off => rag::Pruning::Never,
+        Pruning::Full => rag::Pruning::Never,
+        Pruning::Threshold { threshold } => rag::Pruning::Threshold(threshold),
+        Pruning::Precision { precision } => {
+            rag::Pruning::Precision { precision, meets: Meets::Mean }
+        }
+        Pruning::ErrorProbability { probability } => {
+            rag::Pruning::ErrorProbability { probability, guarantee: rag::Guarantee::Result }
+        }
+    };
+    RerankSettings {
+        mode: mode.into(),
+        pruning,
+        window: rerank.window.map(|it| it as usize),
+        micro_batch_tokens: rerank.micro_batch_tokens.map(|it| it as usize),
+        embedding_rows: rerank.row_share,
+        memory_budget: rerank.memory_budget,
+        ..RerankSettings::default()
+    }
+}
+
+/// How a model in this process runs.
+pub(crate) fn local(settings: &Settings) -> LocalLlm {
+    LocalLlm {
+        memory_budget: settings.local.memory_budget,
+        context_tokens: settings.local.context_tokens.map(|it| it as usize),
+        ..LocalLlm::default()
+    }
+}
+
+/// A search.
+pub(crate) fn search(settings: &Settings, text: &str, filter: SearchFilter) -> SearchRequest {
+    SearchRequest {
+        k: settings.results as usize,
+        filter: filter.into(),
+        fused_candidates: settings.candidates as usize,
+        rerank_settings: rerank_settings(&settings.rerank),
+        explain: true,
+        ..SearchRequest::new(text)
+    }
+}
+
+/// A question that nobody has asked yet.
+pub(crate) fn foreseen(settings: &Settings) -> AskRequest {
+    AskRequest {
+        search: SearchRequest { k: RANKED, ..search(settings, "", SearchFilter::default()) },
+        passages: PASSAGES,
+        local: local(settings),
+        ..AskRequest::new("")
+    }
+}

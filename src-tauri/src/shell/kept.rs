@@ -1,0 +1,97 @@
+//! Answers that are kept to be given again.
+
+use riddle_rag::{
+    self as rag,
+    records::{AnswerState, AskedBy},
+};
+
+use super::Shell;
+use crate::{
+    convert::clean,
+    dto::{KeptAnswer, KeptAnswers, Reuse, ReuseGrade},
+    failure::Reply,
+};
+
+/// Answers that are listed.
+const LISTED: usize = 500;
+
+impl Shell {
+    pub(crate) fn kept_answers(&self) -> Reply<KeptAnswers> {
+        let (status, settings) = (self.records.answers_status()?, self.records.reuse()?);
+        let answers = self.records.kept_answers(LISTED)?;
+        Ok(KeptAnswers {
+            reuse: settings.into(),
+            answers: answers
+                .into_iter()
+                .map(|it| KeptAnswer {
+                    id: it.id,
+                    question: clean(&it.question),
+                    foreseen: it.by != AskedBy::User,
+                    ready: it.state == AnswerState::Fresh,
+                    at: it.made_at,
+                    uses: u32::try_from(it.uses).unwrap_or(u32::MAX),
+                })
+                .collect(),
+            bytes: status.counts.bytes,
+            asked: status.asked as u64,
+            hits: (status.same + status.checked + status.instant) as u64,
+            seconds_saved: status.seconds_saved,
+            idle_seconds: status.idle_seconds,
+        })
+    }
+
+    pub(crate) fn set_reuse(&self, reuse: Reuse) -> Reply<KeptAnswers> {
+        let settings = rag::ReuseSettings {
+            grade: reuse.grade.into(),
+            threshold: reuse.threshold,
+            limit_bytes: reuse.limit_bytes,
+            prepare: reuse.prepare,
+            on_battery: reuse.on_battery,
+            ..self.records.reuse()?
+        };
+        self.records.set_reuse(&settings)?;
+        self.kept_answers()
+    }
+
+    pub(crate) fn forget_kept(&self, answer: Option<i64>) -> Reply<KeptAnswers> {
+        match answer {
+            Some(answer) => self.records.forget_answer(answer)?,
+            None => self.records.clear_answers(false)?,
+        }
+        self.kept_answers()
+    }
+}
+
+impl From<rag::ReuseSettings> for Reuse {
+    fn from(it: rag::ReuseSettings) -> Reuse {
+        Reuse {
+            grade: it.grade.into(),
+            threshold: it.threshold,
+            limit_bytes: it.limit_bytes,
+            prepare: it.prepare,
+            on_battery: it.on_battery,
+        }
+    }
+}
+
+impl From<rag::ReuseGrade> for ReuseGrade {
+    fn from(it: rag::ReuseGrade) -> ReuseGrade {
+        match it {
+            rag::ReuseGrade::Off => ReuseGrade::Off,
+            rag::ReuseGrade::Same => ReuseGrade::Same,
+            rag::ReuseGrade::Checked => ReuseGrade::Checked,
+            rag::ReuseGrade::Instant => ReuseGrade::Instant,
+        }
+    }
+}
+
+impl From<ReuseGrade> for rag::ReuseGrade {
+    fn from(it: ReuseGrade) -> rag::ReuseGrade {
+        match it {
+            ReuseGrade::Off => rag::ReuseGrade::Off,
+            ReuseGrade::Same => rag::ReuseGrade::Same,
+            ReuseGrade::Checked => rag::ReuseGrade::Checked,
+            ReuseGrade::Instant => rag::ReuseGrade::Instant,
+        }
+    }
+}

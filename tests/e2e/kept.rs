@@ -1,0 +1,118 @@
+//! Answers that are already there: given again where the files bear them out, and gone with what they were written from.
+
+use std::{fs, path::Path, thread, time::Duration};
+
+use riddle_tests::{Riddle, real_models, skipped, write};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const QUESTION: &str = "When does the bakery open?";
+
+/// A home with a trained model, which says something that is in the files; random ones say nothing that is kept.
+fn baker() -> Option<(Riddle, TempDir)> {
+    let Some(store) = real_models().filter(|it| it.join("smollm2-135m").is_dir()) else {
+        skipped("no trained language model is installed: `riddle --models-dir .cache/models models pull smollm2-135m`");
+        return None;
+    };
+    let riddle = Riddle::with_models(store);
+    let folder = TempDir::new().expect("a temporary folder");
+    write(
+        folder.path(),
+        "bakery.txt",
+        "The bakery opens at six in the morning and closes at two in the afternoon.\n",
+    );
+    write(folder.path(), "marlin.txt", "The narrow-boat Marlin was built in 1931 by Ada Thorne.\n");
+    riddle.index(folder.path());
+    Some((riddle, folder))
+}
+
+fn ask(riddle: &Riddle, question: &str, more: &[&str]) -> Value {
+    let mut args = vec!["ask", question, "--llm", "local:smollm2-135m"];
+    args.extend(more);
+    riddle.json(&args)
+}
+
+fn status(riddle: &Riddle) -> Value {
+    riddle.json(&["cache", "status", "--list"])
+}
+
+#[test]
+fn an_answer_is_given_again_until_something_speaks_against_it() {
+    let Some((riddle, folder)) = baker() else { return };
+    let first = ask(&riddle, QUESTION, &[]);
+    assert!(first.get("cached").is_none(), "{first:#}");
+    let again = ask(&riddle, QUESTION, &[]);
+    assert_eq!(again["cached"]["kind"], "same", "{again:#}");
+    assert_eq!(again["cached"]["asked"], QUESTION);
+    for field in ["answer", "citations", "supported", "passages", "llm"] {
+        assert_eq!(again[field], first[field], "{field}");
+    }
+    let fresh = ask(&riddle, QUESTION, &["--fresh"]);
+    assert!(fresh.get("cached").is_none());
+    assert_eq!(fresh["answer"], first["answer"]);
+    assert!(ask(&riddle, QUESTION, &["--reuse", "off"]).get("cached").is_none());
+    // A word that turns it round makes another question of it, however near.
+    let other = ask(&riddle, "When does the bakery not open?", &[]);
+    assert!(other.get("cached").is_none(), "{other:#}");
+
+    let shown = riddle.run(&["ask", QUESTION, "--llm", "local:smollm2-135m"]);
+    assert_eq!(shown.code, Some(0));
+    assert!(shown.stderr.contains("checked against your files just now"), "{}", shown.stderr);
+
+    write(folder.path(), "bakery.txt", "The bakery opens at nine in the morning now.\n");
+    riddle.index(folder.path());
+    let kept = status(&riddle);
+    assert_eq!(kept["answers"]["fresh"], 0, "{kept:#}");
+    let changed = ask(&riddle, QUESTION, &[]);
+    assert!(changed.get("cached").is_none(), "{changed:#}");
+    assert_ne!(changed["answer"], first["answer"]);
+
+    riddle.run(&["cache", "clear"]).ok();
+    assert_eq!(status(&riddle)["questions"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn what_is_prepared_is_there_when_it_is_asked_and_nothing_else_is_looked_at() {
+    let Some((riddle, _folder)) = baker() else { return };
+    let report = riddle.json(&["cache", "warm", "--llm", "local:smollm2-135m", "--for", "60s"]);
+    assert!(report["described"].as_u64() > Some(0), "{report:#}");
+    let kept = status(&riddle);
+    let ready = kept["questions"].as_array().and_then(|it| {
+        it.iter().find(|it| it["state"] == "fresh" && it["by"] == "knowledge")
+    });
+    // A small model may foresee nothing that its own passages answer.
+    if let Some(question) = ready.and_then(|it| it["question"].as_str()) {
+        let answer = ask(&riddle, question, &[]);
+        assert_eq!(answer["cached"]["prepared"], true, "{answer:#}");
+        assert_eq!(ask(&riddle, question, &["--no-cache"])["answer"], answer["answer"]);
+    }
+    let remote = riddle.run(&["cache", "warm", "--llm", "remote"]);
+    assert_ne!(remote.code, Some(0));
+}
+
+/// Killed while the file that an answer was written from goes: what is given is what would be written now.
+#[test]
+fn killed_at_any_moment_no_answer_outlives_its_file() {
+    let Some((riddle, folder)) = baker() else { return };
+    for (round, delay) in [3, 20, 45, 80, 140, 300].into_iter().enumerate() {
+        let opens = format!("The bakery opens at {} in the morning.\n", ["six", "nine"][round % 2]);
+        write(folder.path(), "bakery.txt", &opens);
+        riddle.index(folder.path());
+        ask(&riddle, QUESTION, &[]);
+        fs::remove_file(folder.path().join("bakery.txt")).expect("removed");
+        kill_after(&riddle, folder.path(), Duration::from_millis(delay));
+        let truth = ask(&riddle, QUESTION, &["--no-cache"]);
+        let given = ask(&riddle, QUESTION, &[]);
+        assert_eq!(given["answer"], truth["answer"], "after {delay} ms: {given:#}");
+        riddle.index(folder.path());
+        let gone = ask(&riddle, QUESTION, &[]);
+        assert!(gone.get("cached").is_none(), "{gone:#}");
+    }
+}
+
+fn kill_after(riddle: &Riddle, folder: &Path, delay: Duration) {
+    let mut run = riddle.start(&["index".to_owned(), folder.display().to_string()]);
+    thread::sleep(delay);
+    run.signal("KILL");
+    run.wait();
+}
