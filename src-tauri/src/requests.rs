@@ -1,5 +1,5 @@
-//! What is asked of the façade under a person's settings: by a command, and by what is prepared while nobody waits. Both
-//! ask the same, or what was prepared would never be taken.
+//! What is asked of the façade under a person's settings: by a command, and by what is prepared while nobody waits.
+//! Both ask the same, or what was prepared would never be taken.
 
 use riddle_rag::{self as rag, AskRequest, LocalLlm, Meets, RerankSettings, SearchRequest};
 

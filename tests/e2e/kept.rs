@@ -1,4 +1,5 @@
-//! Answers that are already there: given again where the files bear them out, and gone with what they were written from.
+//! Answers that are already there: given again where the files bear them out, and gone with what they were written
+//! from.
 
 use std::{fs, path::Path, thread, time::Duration};
 

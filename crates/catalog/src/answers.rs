@@ -1,8 +1,8 @@
 //! Answers that were given or prepared: kept in the transactions of what they were written from.
 //!
-//! That no answer outlives a passage that it read is the schema's doing (triggers on the chunks), not of whoever deletes:
-//! there is no moment in between, and no way to forget it. What a newcomer could have changed is found by whoever
-//! follows the change log, and marked ([`Catalog::suspect_answers`]).
+//! That no answer outlives a passage that it read is the schema's doing (triggers on the chunks), not of whoever
+//! deletes: there is no moment in between, and no way to forget it. What a newcomer could have changed is found by
+//! whoever follows the change log, and marked ([`Catalog::suspect_answers`]).
 
 use rusqlite::{OptionalExtension as _, Row, Transaction, params};
 
@@ -410,7 +410,8 @@ impl Catalog {
         })
     }
 
-    /// The questions under a setting that have a vector by `embedder`, oldest first; of all settings where none is given.
+    /// The questions under a setting that have a vector by `embedder`, oldest first; of all settings where none is
+    /// given.
     ///
     /// # Errors
     /// When the database can not be read.
@@ -520,8 +521,8 @@ impl Catalog {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// An answer was given. `proved`: it was held against the files, so that nothing speaks against it any more; `asked`:
-    /// a person has asked this very question, so that it is no longer foreseen.
+    /// An answer was given. `proved`: it was held against the files, so that nothing speaks against it any more;
+    /// `asked`: a person has asked this very question, so that it is no longer foreseen.
     ///
     /// # Errors
     /// When the database can not be written.
@@ -537,8 +538,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// Marks answers that something new speaks against, up to `seq` of the change log; those that are not known any more
-    /// are passed over.
+    /// Marks answers that something new speaks against, up to `seq` of the change log; those that are not known any
+    /// more are passed over.
     ///
     /// # Errors
     /// When the database can not be written.
@@ -596,8 +597,8 @@ impl Catalog {
         self.wipe_log()
     }
 
-    /// Forgets all answers, questions and sentences about passages; or, with `of_people`, only what people asked and what
-    /// was foreseen from it. Their bytes are overwritten.
+    /// Forgets all answers, questions and sentences about passages; or, with `of_people`, only what people asked and
+    /// what was foreseen from it. Their bytes are overwritten.
     ///
     /// # Errors
     /// When the database can not be written.
@@ -634,9 +635,9 @@ impl Catalog {
         Ok(())
     }
 
-    /// Lets answers go until all take at most `limit` bytes: first foreseen ones that were never given, the oldest first,
-    /// then other foreseen ones, then those of people, each by how often and when they were last given. What a person
-    /// has asked never makes place for what nobody has. Returns how many went.
+    /// Lets answers go until all take at most `limit` bytes: first foreseen ones that were never given, the oldest
+    /// first, then other foreseen ones, then those of people, each by how often and when they were last given. What a
+    /// person has asked never makes place for what nobody has. Returns how many went.
     ///
     /// # Errors
     /// When the database can not be written.

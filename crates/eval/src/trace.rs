@@ -6,7 +6,8 @@ use std::{
 };
 
 use riddle_rag::{
-    AskEvent, AskRequest, Assistant, Config, Library, Records, Reuse, ReuseGrade, ReuseSettings,
+    AskEvent, AskRequest, Assistant, Config, Library, LocalLlm, Records, Reuse, ReuseGrade,
+    ReuseSettings, SearchRequest, prefixes,
 };
 use serde::{Deserialize, Serialize};
 
@@ -35,20 +36,82 @@ pub struct TraceSystem {
     pub name: &'static str,
     /// How much has to be known of an answer that is given again.
     pub grade: ReuseGrade,
+    /// What the model has read is kept.
+    pub tree: bool,
     /// Questions are foreseen from passages, before the first and between two.
     pub from_passages: bool,
     /// Questions are foreseen from those that were asked.
     pub from_questions: bool,
 }
 
-/// The systems that are compared, the one that keeps nothing first.
-pub const TRACE_SYSTEMS: [TraceSystem; 6] = [
-    TraceSystem { name: "nothing kept", grade: ReuseGrade::Off, from_passages: false, from_questions: false },
-    TraceSystem { name: "bank, same", grade: ReuseGrade::Same, from_passages: false, from_questions: false },
-    TraceSystem { name: "bank, instant", grade: ReuseGrade::Instant, from_passages: false, from_questions: false },
-    TraceSystem { name: "bank, checked", grade: ReuseGrade::Checked, from_passages: false, from_questions: false },
-    TraceSystem { name: "prepared, instant", grade: ReuseGrade::Instant, from_passages: true, from_questions: true },
-    TraceSystem { name: "prepared, checked", grade: ReuseGrade::Checked, from_passages: true, from_questions: true },
+/// The systems that are compared, the one that keeps nothing first: what was read (the tree of PerCache and
+/// RAGCache), what was written (the bank of PerCache and MeanCache), what was foreseen (from knowledge as Sleep-time
+/// Compute does, from questions, too), and all of it.
+// Long: a row for each.
+pub const TRACE_SYSTEMS: [TraceSystem; 9] = [
+    TraceSystem {
+        name: "nothing kept",
+        grade: ReuseGrade::Off,
+        tree: false,
+        from_passages: false,
+        from_questions: false,
+    },
+    TraceSystem {
+        name: "tree",
+        grade: ReuseGrade::Off,
+        tree: true,
+        from_passages: false,
+        from_questions: false,
+    },
+    TraceSystem {
+        name: "bank, same",
+        grade: ReuseGrade::Same,
+        tree: false,
+        from_passages: false,
+        from_questions: false,
+    },
+    TraceSystem {
+        name: "bank, instant",
+        grade: ReuseGrade::Instant,
+        tree: false,
+        from_passages: false,
+        from_questions: false,
+    },
+    TraceSystem {
+        name: "bank, checked",
+        grade: ReuseGrade::Checked,
+        tree: false,
+        from_passages: false,
+        from_questions: false,
+    },
+    TraceSystem {
+        name: "tree + bank, checked",
+        grade: ReuseGrade::Checked,
+        tree: true,
+        from_passages: false,
+        from_questions: false,
+    },
+    TraceSystem {
+        name: "bank + knowledge, checked",
+        grade: ReuseGrade::Checked,
+        tree: false,
+        from_passages: true,
+        from_questions: false,
+    },
+    TraceSystem {
+        name: "all, instant",
+        grade: ReuseGrade::Instant,
+        tree: true,
+        from_passages: true,
+        from_questions: true,
+    },
+    TraceSystem {
+        name: "all, checked",
+        grade: ReuseGrade::Checked,
+        tree: true,
+        from_passages: true,
+        from_questions: true,
+    },
 ];
 
 /// How a trace is run.
@@ -127,7 +190,7 @@ pub fn run_trace(
     drop(Library::open(config.clone())?);
     let mut reports: Vec<TraceReport> = Vec::new();
     for system in systems {
-        records.clear_answers(false)?;
+        clear(config, &records)?;
         records.set_reuse(&ReuseSettings {
             grade: system.grade,
             from_passages: system.from_passages,
@@ -144,9 +207,16 @@ pub fn run_trace(
         tell(&report);
         reports.push(report);
     }
-    records.clear_answers(false)?;
+    clear(config, &records)?;
     records.set_reuse(&before)?;
     Ok(reports)
+}
+
+/// Forgets what was written and what was read.
+fn clear(config: &Config, records: &Records) -> Result<()> {
+    records.clear_answers(false)?;
+    prefixes::clear(config)?;
+    Ok(())
 }
 
 fn run(
@@ -157,7 +227,8 @@ fn run(
     first: Option<&[TraceAnswer]>,
 ) -> Result<TraceReport> {
     let assistant = Assistant::open(config.clone())?;
-    let template = AskRequest::new("");
+    let local = LocalLlm { reads_anew: !system.tree, ..LocalLlm::default() };
+    let template = AskRequest { local, ..AskRequest::new("") };
     assistant.warm(&template.search)?;
     let groups: HashMap<&str, &str> = trace
         .iter()
@@ -167,6 +238,7 @@ fn run(
     // The model is open before the first question, for all of them.
     let first_of_all = AskRequest {
         reuse: Reuse { grade: Some(ReuseGrade::Off), threshold: None, keep: false },
+        local,
         ..AskRequest::new(trace.first().map_or("", |it| it.question.as_str()))
     };
     if !trace.is_empty() {
@@ -184,7 +256,12 @@ fn run(
             idle_seconds += report.seconds;
             foreseen += report.foreseen;
         }
-        answers.push(ask(&assistant, question, &groups, options, system)?);
+        let request = AskRequest {
+            search: SearchRequest::new(question.question.as_str()),
+            reuse: Reuse { keep: system.grade != ReuseGrade::Off, ..Reuse::default() },
+            ..template.clone()
+        };
+        answers.push(ask(&assistant, question, &groups, &request, &options.llm)?);
     }
     Ok(report(system, trace, answers, first, idle_seconds, foreseen))
 }
@@ -193,20 +270,12 @@ fn ask(
     assistant: &Assistant,
     question: &TraceQuestion,
     groups: &HashMap<&str, &str>,
-    options: &TraceOptions,
-    system: &TraceSystem,
+    request: &AskRequest,
+    llm: &str,
 ) -> Result<TraceAnswer> {
-    let request = AskRequest {
-        reuse: Reuse {
-            grade: None,
-            threshold: None,
-            keep: system.grade != ReuseGrade::Off,
-        },
-        ..AskRequest::new(question.question.as_str())
-    };
     let started = Instant::now();
     let mut first_words_ms = None;
-    let response = assistant.ask_observed(&request, &options.llm, &mut |event| {
+    let response = assistant.ask_observed(request, llm, &mut |event| {
         if matches!(event, AskEvent::Piece(it) if !it.is_empty()) {
             first_words_ms.get_or_insert_with(|| started.elapsed().as_secs_f64() * 1e3);
         }

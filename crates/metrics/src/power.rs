@@ -11,7 +11,8 @@ pub fn on_mains() -> Option<bool> {
 }
 
 /// [`on_mains`], told by the folder `supplies`: one folder for each supply, as Linux has them. A machine that lists
-/// neither a battery nor a charger has none, and draws from the mains. A device's battery (a mouse's) is not the machine's.
+/// neither a battery nor a charger has none, and draws from the mains. A device's battery (a mouse's) is not the
+/// machine's.
 pub fn on_mains_of(supplies: &Path) -> Option<bool> {
     let entries = fs::read_dir(supplies).ok()?;
     let (mut online, mut has_battery, mut drains) = (None, false, false);

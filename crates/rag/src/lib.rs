@@ -67,7 +67,7 @@ pub mod install {
 pub mod prefixes {
     pub use riddle_cache::{DEFAULT_LIMIT, Freed, Limit, RootStatus, Status, Store};
 
-    pub use crate::home::{PREFIX_BYTES_SETTING, prefixes};
+    pub use crate::home::{PREFIX_BYTES_SETTING, clear_prefixes as clear, prefixes};
 }
 
 /// Whether a home is sound, and how it comes to another machine.

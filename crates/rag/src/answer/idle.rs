@@ -1,8 +1,8 @@
 //! Work while nobody waits: suspect answers are written anew, questions are foreseen and answered.
 //!
-//! After PerCache (section 4.1.2): a sentence about each passage, from those questions in strides; and questions in the
-//! manner of those that were asked. All of it is done by a model of this machine and in small steps. Each can be given up
-//! after any layer and any token, and leaves either all of what it was to bring or nothing.
+//! After PerCache (section 4.1.2): a sentence about each passage, from those questions in strides; and questions in
+//! the manner of those that were asked. All of it is done by a model of this machine and in small steps. Each can be
+//! given up after any layer and any token, and leaves either all of what it was to bring or nothing.
 
 use std::{cell::RefCell, ops::ControlFlow, time::Instant};
 

@@ -1,15 +1,15 @@
 //! When there is time, and what it is spent on: the scheduler of PerCache (section 4.3), as functions of what is known.
 //!
-//! Nothing is measured, waited for or written here. The paper decides by the threshold of similarity and not by how often
-//! answers were given again, of which a person makes too few to count.
+//! Nothing is measured, waited for or written here. The paper decides by the threshold of similarity and not by how
+//! often answers were given again, of which a person makes too few to count.
 
 use std::time::Duration;
 
 use crate::contract::ReuseSettings;
 
-/// Threshold above which hardly any question finds an answer that was prepared for another one: then the work of writing
-/// it is better not done. The paper leaves it open, between 0.85 and 0.90 of its embedder (section 5.5.1); this is as far
-/// from the threshold that the default embedder is calibrated to.
+/// Threshold above which hardly any question finds an answer that was prepared for another one: then the work of
+/// writing it is better not done. The paper leaves it open, between 0.85 and 0.90 of its embedder (section 5.5.1);
+/// this is as far from the threshold that the default embedder is calibrated to.
 const CUTOFF: f32 = 0.98;
 
 /// How long nobody has asked anything before it is taken for idle.
@@ -60,8 +60,8 @@ pub fn fill(limits: Limits) -> Fill {
     if limits.threshold > CUTOFF && limits.tree_bytes > 0 { Fill::Read } else { Fill::Write }
 }
 
-/// What is to be made of the questions that are there, under limits that have changed: answers for those without one, once
-/// the threshold lets them be given; keys and values that had to go, as far as they fit again.
+/// What is to be made of the questions that are there, under limits that have changed: answers for those without one,
+/// once the threshold lets them be given; keys and values that had to go, as far as they fit again.
 pub fn convert(limits: Limits, kept: &[KeptQuestion]) -> Vec<Conversion> {
     let mut steps = Vec::new();
     if fill(limits) == Fill::Write {
@@ -91,8 +91,8 @@ pub struct Idle {
     pub busy: bool,
 }
 
-/// Whether answers may be prepared now. A machine of which nobody knows what it draws from is taken for one on mains: those
-/// with a battery tell.
+/// Whether answers may be prepared now. A machine of which nobody knows what it draws from is taken for one on mains:
+/// those with a battery tell.
 pub fn may_work(settings: &ReuseSettings, idle: Idle) -> bool {
     settings.prepare
         && settings.limit_bytes > 0

@@ -18,7 +18,7 @@ pub use config::{Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES, SharedEmbedde
 pub use install::{
     Converted, convert_model, count_weights, import_model, pull_model, verify_store,
 };
-pub use prefixes::{PREFIX_BYTES_SETTING, prefixes, remove_model};
+pub use prefixes::{PREFIX_BYTES_SETTING, clear as clear_prefixes, prefixes, remove_model};
 pub use preview::{Shown, show};
 pub(crate) use records::rules;
 pub use records::{AnswersStatus, FolderStatus, IndexBytes, Passage, Records, Rule, RuleEffect};

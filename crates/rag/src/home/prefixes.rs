@@ -24,6 +24,14 @@ pub fn prefixes(config: &Config) -> Result<Store> {
     store(config, &Catalog::open_read_only(&path)?)
 }
 
+/// Deletes all that is stored.
+///
+/// # Errors
+/// When the catalog can not be read, or files can not be deleted.
+pub fn clear(config: &Config) -> Result<Freed> {
+    prefixes(config)?.clear().map_err(error)
+}
+
 /// Removes a model, and what it has read.
 ///
 /// # Errors

@@ -507,8 +507,8 @@ impl Records {
         Ok(self.catalog.forget_answers(&[answer])?)
     }
 
-    /// Forgets all kept answers; with `of_people` those of questions that somebody has asked, and what was foreseen from
-    /// them.
+    /// Forgets all kept answers; with `of_people` those of questions that somebody has asked, and what was foreseen
+    /// from them.
     ///
     /// # Errors
     /// When the catalog can not be written.

@@ -19,8 +19,8 @@ const STEP: usize = 512;
 /// words, which its vector is there for.
 const WORDS: f32 = 0.5;
 
-/// How much farther a newcomer may be than the farthest passage that was read: its vector and the question's are made in
-/// other batches, and the reranker reads more than it keeps.
+/// How much farther a newcomer may be than the farthest passage that was read: its vector and the question's are made
+/// in other batches, and the reranker reads more than it keeps.
 const MARGIN: f32 = 0.05;
 
 /// Holds what is new since the last time against every kept answer.
