@@ -32,6 +32,9 @@ use crate::{
 /// How often the engine's thread looks up when there is nothing to do.
 const TICK: Duration = Duration::from_secs(5);
 
+/// How long answers are prepared before the machine is looked at again: somebody may have pulled the plug.
+const STRETCH: Duration = Duration::from_secs(60);
+
 /// Work for a thread; its times are those of its own spans.
 type Job = Box<dyn FnOnce(&StageTimings) + Send>;
 
@@ -227,7 +230,9 @@ impl Models {
             return Ok(());
         }
         let request = requests::foreseen(&settings);
-        let mut go_on = || self.waiting.load(Ordering::Acquire) == 0;
+        let started = Instant::now();
+        let mut go_on =
+            || self.waiting.load(Ordering::Acquire) == 0 && started.elapsed() < STRETCH;
         let report = assistant.prepare(&request, &settings.llm, &mut go_on, &mut |_| {})?;
         if report.done {
             *lock(&self.prepared) = Some(now);
