@@ -823,6 +823,7 @@ mod tests {
                 heading: String::new(),
                 location: Location::Whole,
                 tokens: 1,
+                turn: riddle_types::VectorTurn::default(),
             };
             let text_hash = *blake3::hash(text.as_bytes()).as_bytes();
             vec![NewChunk { chunk, text_hash, vector: None }]
