@@ -2,7 +2,8 @@
 //! and fast on most.
 //!
 //! Everything works on plain `f32` slices that the caller owns; weights may also be of two bytes, of one
-//! ([`Int8Matrix`]), of four bits ([`Q4Matrix`]) or blocks of GGML ([`BlockMatrix`]). [`products`] multiplies, on the
+//! ([`Int8Matrix`]), of four bits ([`Q4Matrix`]) or blocks of GGML ([`BlockMatrix`]), and indexes into a dictionary
+//! ([`unpack_bytes`]) become bytes before they are multiplied. [`products`] multiplies, on the
 //! way quantizes activations, and finishes what comes out: bias, activation, gate, residual, normalization
 //! ([`Finish`]). [`attention`] takes ragged batches, [`cached_attention`] new tokens over a KV cache; beside them stand
 //! normalization ([`layer_norm`], [`rms_norm`]), activations ([`gelu`], [`gated`], [`tanh`]), rotary positions
@@ -17,6 +18,7 @@
 
 mod attention;
 mod blocks;
+mod dict;
 mod dispatch;
 mod elementwise;
 mod half_floats;
@@ -52,6 +54,9 @@ pub use attention::{
     is_best_by_head,
 };
 pub use blocks::{BlockFormat, BlockMatrix};
+pub use dict::{
+    DICT_ENTRIES, DICT_GROUP, dict_bytes, int8_sums, pack_indexes, unpack_bytes, unpack_f32,
+};
 pub use elementwise::{Gate, Pairs, Rotation, gated, gelu, rotate, sigmoid, tanh};
 pub use half_floats::narrow_f16;
 pub use int8::{Int8Matrix, int8_bytes, pack_int8};

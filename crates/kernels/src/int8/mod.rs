@@ -88,7 +88,7 @@ impl<'a> Int8Matrix<'a> {
     }
 
     /// Scales of the outputs, and zeros up to a whole block.
-    pub(crate) fn scales(&self) -> &'a [f32] {
+    pub fn scales(&self) -> &'a [f32] {
         self.scales
     }
 
@@ -98,7 +98,7 @@ impl<'a> Int8Matrix<'a> {
     }
 
     /// The bytes.
-    pub(crate) fn blocks(&self) -> &'a [i8] {
+    pub fn blocks(&self) -> &'a [i8] {
         self.blocks
     }
 
