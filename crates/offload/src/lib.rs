@@ -11,6 +11,9 @@
 //! which chooses the tensors that stay in memory (FlexInfer §3.3 and §3.4), and [`TensorStream`], which keeps
 //! those and reads the others just in time on several threads (FlexInfer §3.2).
 //!
+//! A reranker with a deadline has its layers as shards: [`ShardReader`] reads those that a plan wants, and
+//! [`PreloadBuffer`] keeps some of them between requests (STI §3.1).
+//!
 //! What a layer contains and how it is computed is the transformer's affair; what is on disk is the
 //! weights'. Nothing here knows a model.
 
@@ -19,6 +22,7 @@ mod file;
 mod pages;
 mod preserve;
 mod rows;
+mod shards;
 mod spill;
 mod tensors;
 mod window;
@@ -26,6 +30,8 @@ mod window;
 pub use pages::PageReader;
 pub use preserve::{Layer, Locking, Preservation, TensorRole, TensorSpec, preserve};
 pub use rows::{EmbeddingRows, RowStats};
+pub use riddle_weights::{ShardId, ShardStore};
+pub use shards::{LoadedLayer, PreloadBuffer, RatedDevice, Shard, ShardReader};
 pub use spill::{Pass, SPILL_BUFFERS, SpillFile};
 pub use tensors::{LayerTensors, StreamOptions, StreamTotals, TensorStream};
 pub use window::{LayerSource, LayerView, LayerWindow};

@@ -1,11 +1,14 @@
 //! Rows of the token-embedding table (GRATING §4.4).
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use lru::LruCache;
 use riddle_weights::{Checkpoint, Format, TensorInfo};
 
-use crate::Result;
+use crate::{RatedDevice, Result};
 
 /// Neighboring missing rows that are read at once: one read call for a run, within 64 rows of scratch.
 const MAX_RUN: usize = 64;
@@ -40,6 +43,8 @@ pub struct EmbeddingRows {
     rows: Vec<u8>,
     scratch: Vec<u8>,
     stats: RowStats,
+    /// Takes as long as a slower one would, where that is measured.
+    device: Option<Arc<RatedDevice>>,
 }
 
 impl EmbeddingRows {
@@ -65,7 +70,34 @@ impl EmbeddingRows {
             rows: Vec::new(),
             scratch: Vec::new(),
             stats: RowStats::default(),
+            device: None,
         }
+    }
+
+    /// Has every read take as long as on this device.
+    pub fn set_device(&mut self, device: Option<Arc<RatedDevice>>) {
+        self.device = device;
+    }
+
+    /// How many reads the rows of these tokens would be now, and how many rows they are.
+    pub fn missing(&self, tokens: impl Iterator<Item = u32>) -> (usize, usize) {
+        let mut missing: Vec<u32> = tokens.filter(|it| !self.slots.contains(it)).collect();
+        missing.sort_unstable();
+        missing.dedup();
+        let mut reads = 0;
+        let mut run: Option<(u32, usize)> = None;
+        for &token in &missing {
+            run = match run {
+                Some((next, length)) if next == token && length < MAX_RUN => {
+                    Some((token + 1, length + 1))
+                }
+                _ => {
+                    reads += 1;
+                    Some((token + 1, 1))
+                }
+            };
+        }
+        (reads, missing.len())
     }
 
     /// Most rows in memory.
@@ -178,6 +210,9 @@ impl EmbeddingRows {
         let out = &mut self.scratch[..count * self.row_bytes];
         let started = Instant::now();
         self.stats.bytes_read += self.checkpoint.read_rows(&self.table, first as usize, out)?;
+        if let Some(device) = &self.device {
+            device.wait(started, count * self.row_bytes);
+        }
         self.stats.read_time += started.elapsed();
         self.stats.misses += count as u64;
         Ok(())

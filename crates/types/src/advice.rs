@@ -71,6 +71,8 @@ pub enum Advice {
     JoinParts,
     /// Make a model's own store anew, or do without.
     ConvertModel,
+    /// Make a reranker's shards anew.
+    ShardModel,
     /// Make a reranker's calibration anew.
     CalibrateModel {
         /// The reranker.
@@ -137,6 +139,7 @@ impl Advice {
             Advice::GiveModelFile,
             Advice::JoinParts,
             Advice::ConvertModel,
+            Advice::ShardModel,
             Advice::CalibrateModel { model: name() },
             Advice::CalibrateOrThreshold { model: name() },
             Advice::CalibrateFor { model: name(), top_k: 3 },

@@ -130,6 +130,69 @@ pub struct MemoryPlan {
     pub planned_bytes: u64,
 }
 
+/// What was read and computed before a deadline (STI, §5).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeadlinePlan {
+    /// Layers that were planned last.
+    pub layers: u32,
+    /// Slices of each, of [`slices`](Self::slices).
+    pub width: u32,
+    /// Layers of the model.
+    pub num_layers: u32,
+    /// Slices of a layer of the model.
+    pub slices: u32,
+    /// Candidates that were read.
+    pub candidates: u32,
+    /// Bits per weight, by layer and slice.
+    pub bits: Vec<Vec<u8>>,
+    /// Milliseconds of reading left to each layer, as planned at the beginning.
+    pub budgets_ms: Vec<f64>,
+    /// Milliseconds from the call to the ranking, as planned at the beginning.
+    pub predicted_ms: f64,
+    /// Bytes of shards that were in memory from the request before.
+    pub preload_bytes: u64,
+    /// Bytes of shards and embedding rows that were read.
+    pub bytes_read: u64,
+    /// Times that the rest was planned anew.
+    pub replanned: u32,
+}
+
+/// How a run with a deadline ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeadlineEnd {
+    /// As planned.
+    #[default]
+    Ranked,
+    /// The time was up: the order is that after the last layer that was done.
+    Provisional,
+    /// Before the first scores: the order is the one that was given.
+    NotRanked,
+    /// There was too little time for anything that is better than the order that was given.
+    TooShort,
+    /// No part of this model ranks better than the order that was given.
+    NothingGained,
+}
+
+/// A deadline, and what became of it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeadlineReport {
+    /// Milliseconds from the call.
+    pub target_ms: f64,
+    /// Milliseconds that it took.
+    pub took_ms: f64,
+    /// Whether that was no more.
+    pub met: bool,
+    /// How it ended.
+    pub end: DeadlineEnd,
+    /// Milliseconds that would be enough for something, where these were not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub least_ms: Option<f64>,
+    /// What was done, if anything was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<DeadlinePlan>,
+}
+
 /// The winners of a run, best first, and what it cost.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RerankOutcome {
@@ -137,6 +200,9 @@ pub struct RerankOutcome {
     pub ranked: Vec<Ranked>,
     /// Cost of the run.
     pub stats: RerankStats,
+    /// Of a run with a deadline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<DeadlineReport>,
 }
 
 /// Puts candidates in order by reading each together with the query.

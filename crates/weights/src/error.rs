@@ -185,6 +185,28 @@ pub enum Error {
         /// First byte of the part.
         offset: u64,
     },
+    /// A store of shards is not what it should be.
+    #[error("{}: no shards that this program can read ({why})", path.display())]
+    BadShards {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// Shards were made from other weights.
+    #[error("{}: these shards were made from other weights", path.display())]
+    StaleShards {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A shard, or what describes them, is not what was written.
+    #[error("{}: what lies at byte {offset} does not match its checksum: the shards are damaged", path.display())]
+    ShardChecksum {
+        /// The file.
+        path: PathBuf,
+        /// First byte of the part.
+        offset: u64,
+    },
     /// The file can not be read past the page cache.
     #[error("{}: can not be read past the page cache here ({source}): leave direct IO off", path.display())]
     DirectIo {
@@ -294,6 +316,9 @@ impl Advised for Error {
         match self {
             Error::BadStore { .. } | Error::StaleStore { .. } | Error::Checksum { .. } => {
                 Some(Advice::ConvertModel)
+            }
+            Error::BadShards { .. } | Error::StaleShards { .. } | Error::ShardChecksum { .. } => {
+                Some(Advice::ShardModel)
             }
             Error::SplitGguf { .. } => Some(Advice::JoinParts),
             _ => None,

@@ -6,24 +6,29 @@
 //! pages that the kernel lends can neither be bounded nor counted. [`BertConfig`], [`ModernBertConfig`] and
 //! [`DecoderConfig`] are the `config.json` of the supported families. [`LayeredCheckpoint`] groups a
 //! checkpoint's tensors by layer, in the order of computation; [`write_store`] writes them in that order, so
-//! that a layer is one read.
+//! that a layer is one read. [`ShardStore`] has the same layers as shards of several fidelities, so that what is read fits
+//! the time there is.
 //!
 //! Files are untrusted: each way they can lie has an error of its own, and nothing is allocated on a
 //! header's word before it was compared with the file's size; the readers are fuzzed (`fuzz/`). Nothing
 //! here computes, caches or spawns.
 
+mod centroids;
 mod checkpoint;
 mod config;
 mod dtype;
 mod error;
+mod fidelity;
 mod format;
 pub mod gguf;
 mod header;
 mod layers;
 mod layout;
+mod shards;
 mod store;
 mod tensor;
 
+pub use centroids::{Centroids, Dictionary, dictionary, outlier_bounds};
 pub use checkpoint::Checkpoint;
 pub use config::{
     BertConfig, BertFamily, DecoderConfig, DecoderFamily, LanguageConfig, LanguageFamily,
@@ -31,8 +36,10 @@ pub use config::{
 };
 pub use dtype::Dtype;
 pub use error::{Error, Result};
+pub use fidelity::{Fidelity, ShardMatrix, ShardNumbers, ShardShape};
 pub use format::{Format, Pack, StorePrecision};
 pub use layers::LayeredCheckpoint;
 pub use layout::LayerLayout;
+pub use shards::{ShardId, ShardStore, ShardSummary, ShardWriter};
 pub use store::{PAGE, STORE_FILE, StoreSummary, write_store};
 pub use tensor::TensorInfo;

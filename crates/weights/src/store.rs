@@ -242,7 +242,7 @@ fn check_tensors(tensors: &[TensorEntry], segments: &[Segment]) -> Result<(), St
 }
 
 #[cfg(target_os = "linux")]
-fn open_direct(path: &Path) -> Result<File> {
+pub(crate) fn open_direct(path: &Path) -> Result<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let direct = |source| Error::DirectIo { path: path.to_path_buf(), source };
     let mut options = File::options();
@@ -251,7 +251,7 @@ fn open_direct(path: &Path) -> Result<File> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn open_direct(path: &Path) -> Result<File> {
+pub(crate) fn open_direct(path: &Path) -> Result<File> {
     let source = std::io::Error::from(std::io::ErrorKind::Unsupported);
     Err(Error::DirectIo { path: path.to_path_buf(), source })
 }
