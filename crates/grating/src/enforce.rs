@@ -195,6 +195,11 @@ impl Contest {
         })
     }
 
+    /// Ends after this layer, whether it is the last or not.
+    pub(crate) fn end(&mut self, layer: u32, raw: &[f32]) {
+        self.finish(layer, raw);
+    }
+
     /// The last layer: the best of who is left fill the open slots.
     fn finish(&mut self, layer: u32, raw: &[f32]) -> Verdicts {
         let mut descending: Vec<usize> = (0..self.active.len()).collect();

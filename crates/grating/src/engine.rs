@@ -315,7 +315,7 @@ impl Engine {
         }
         if candidates.is_empty() || top_k == 0 {
             let stats = RerankStats { num_layers: self.num_layers, ..RerankStats::default() };
-            return Ok(RerankOutcome { ranked: Vec::new(), stats });
+            return Ok(RerankOutcome { stats, ..RerankOutcome::default() });
         }
         // A panic must cost this request and nothing else: all of the run's memory is inside, and the
         // window finds its way back from any state.
@@ -420,7 +420,8 @@ impl Engine {
                 return Err(Error::Cancelled { layer });
             }
         }
-        Ok(RerankOutcome { ranked: contest.ranking(Model::activate), stats })
+        let ranked = contest.ranking(Model::activate);
+        Ok(RerankOutcome { ranked, stats, deadline: None })
     }
 
     fn one_layer(

@@ -15,6 +15,9 @@
 //! without computing, and [`calibrate()`] learns from many of them which threshold keeps a wanted
 //! precision. [`chart`] draws such curves.
 //!
+//! With a deadline there is [`ElasticEngine`] (STI): it plans for each request what is read and computed, from shards of
+//! several fidelities ([`mod@deadline`]).
+//!
 //! Not here: where candidates come from, kernels, file formats, tokenizers. Section numbers refer to the
 //! GRATING paper.
 //!
@@ -37,6 +40,8 @@ mod cluster;
 mod confidence;
 mod convert;
 mod curve;
+pub mod deadline;
+mod elastic;
 mod enforce;
 mod engine;
 mod error;
@@ -55,13 +60,18 @@ pub use calibrate::{
 pub use cluster::{Clustering, cluster};
 pub use confidence::{CONFIDENCE, lower_bound};
 pub use convert::{WeightCount, convert, count_weights, verify};
+pub use elastic::{
+    DEADLINE_PROFILE_VERSION, DeadlineProfile, ElasticEngine, ElasticFiles, ElasticOptions,
+    LearnQuestion, Learned, MachineCost, Submodel, Within, unlearned,
+};
 pub use enforce::Mode;
 pub use engine::{Engine, EngineOptions, Pruning, Question, Run};
 pub use error::{Error, Result};
 pub use policy::{ClusterPruning, LayerView, NeverPrune, PruningPolicy, dispersion};
 pub use riddle_kernels::{FORCE_ISA, sigmoid};
+pub use riddle_offload::RatedDevice;
 pub use riddle_transformer::{
-    Arithmetic, DEFAULT_INSTRUCTION, Dtype, STORE_FILE, StorePrecision, StoreSummary,
+    Arithmetic, Centroids, LayerCodes, ShardShape, ShardSummary, SliceOrder, magnitude_order, write_shards, DEFAULT_INSTRUCTION, Dtype, STORE_FILE, StorePrecision, StoreSummary,
 };
 pub use sample::Measured;
 pub use trace::{Replay, Trace, TraceRecorder, replay};

@@ -44,15 +44,17 @@ struct Norm {
 }
 
 /// One layer's weights, cut out of its buffer; the fields are Hugging Face's module names.
-struct LayerWeights<'a> {
-    query: Linear<'a>,
-    key: Linear<'a>,
-    value: Linear<'a>,
-    attention_output: Linear<'a>,
-    attention_norm: (&'a [f32], &'a [f32]),
-    intermediate: Linear<'a>,
-    output: Linear<'a>,
-    output_norm: (&'a [f32], &'a [f32]),
+///
+/// Heads and neurons are as many as the products have: those of a submodel are fewer than the configuration's.
+pub(crate) struct LayerWeights<'a> {
+    pub(crate) query: Linear<'a>,
+    pub(crate) key: Linear<'a>,
+    pub(crate) value: Linear<'a>,
+    pub(crate) attention_output: Linear<'a>,
+    pub(crate) attention_norm: (&'a [f32], &'a [f32]),
+    pub(crate) intermediate: Linear<'a>,
+    pub(crate) output: Linear<'a>,
+    pub(crate) output_norm: (&'a [f32], &'a [f32]),
 }
 
 impl Bert {
@@ -147,8 +149,14 @@ impl Bert {
     }
 
     fn attention_shape(&self) -> AttentionShape {
-        let heads = self.config.num_attention_heads;
-        AttentionShape { heads, kv_heads: heads, head_dim: self.config.hidden_size / heads }
+        self.attention_of(self.config.hidden_size)
+    }
+
+    /// Heads of the usual width, of which `outputs` numbers are all.
+    fn attention_of(&self, outputs: usize) -> AttentionShape {
+        let head_dim = self.config.hidden_size / self.config.num_attention_heads;
+        let heads = outputs / head_dim.max(1);
+        AttentionShape { heads, kv_heads: heads, head_dim }
     }
 
     /// Memory that a layer needs.
@@ -225,27 +233,42 @@ impl Bert {
         scratch: &mut Scratch,
     ) {
         let weights = LayerWeights::cut(&self.layers, layer, weights, &self.config);
+        let precision = self.attention_precision;
+        self.layer_of(&weights, precision, cu_seqlens, wanted, hidden, scratch);
+    }
+
+    /// A layer of these weights, which may have fewer heads and neurons than the model.
+    pub(crate) fn layer_of(
+        &self,
+        weights: &LayerWeights<'_>,
+        precision: Precision,
+        cu_seqlens: &[usize],
+        wanted: Wanted,
+        hidden: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
         let width = self.config.hidden_size;
+        let heads = weights.query.outputs;
         let tokens = cu_seqlens.last().copied().unwrap_or(0);
         let hidden = &mut hidden[..tokens * width];
         let query = &weights.query;
-        let (key, value) = (weights.key.at(width), weights.value.at(2 * width));
+        let (key, value) = (weights.key.at(heads), weights.value.at(2 * heads));
         let rows = match wanted {
             Wanted::All => {
                 let parts = [query.at(0), key, value];
-                self.attend(&parts, cu_seqlens, hidden, scratch);
+                self.attend((&parts, precision), cu_seqlens, hidden, scratch);
                 tokens
             }
             Wanted::Scored => {
-                let shape = self.attention_shape();
+                let shape = self.attention_of(heads);
                 let Scratch { wide, narrow, panels, scores, .. } = &mut *scratch;
                 let (qkv, context) =
-                    (&mut wide[..tokens * 3 * width], &mut narrow[..tokens * width]);
+                    (&mut wide[..tokens * 3 * heads], &mut narrow[..tokens * heads]);
                 let span = Operation::Qkv.enter();
-                self.multiply.parts(hidden, width, &[key, value], (qkv, 3 * width), panels);
+                self.multiply.parts(hidden, width, &[key, value], (qkv, 3 * heads), panels);
                 let rows = gather(ScoredToken::First, cu_seqlens, (width, width), hidden);
                 // A query of each sequence, in the first rows.
-                let (chosen, out) = (&hidden[..rows * width], (&mut *qkv, 3 * width));
+                let (chosen, out) = (&hidden[..rows * width], (&mut *qkv, 3 * heads));
                 self.multiply.parts(chosen, width, &[query.at(0)], out, panels);
                 drop(span);
                 let _span = Operation::Attention.enter();
@@ -257,26 +280,28 @@ impl Bert {
                 rows
             }
         };
-        self.after_attention(&weights, &mut hidden[..rows * width], scratch);
+        self.after_attention(weights, &mut hidden[..rows * width], scratch);
     }
 
     /// Queries, keys and values of all tokens and their attention, which it leaves in `scratch.narrow`.
     fn attend(
         &self,
-        parts: &[Part<'_>],
+        (parts, precision): (&[Part<'_>; 3], Precision),
         cu_seqlens: &[usize],
         hidden: &[f32],
         scratch: &mut Scratch,
     ) {
-        let (width, shape) = (self.config.hidden_size, self.attention_shape());
+        let width = self.config.hidden_size;
+        let heads = parts[0].outputs;
+        let shape = self.attention_of(heads);
+        let tokens = hidden.len() / width;
         let Scratch { wide, narrow, panels, scores, .. } = scratch;
-        let qkv = &mut wide[..3 * hidden.len()];
-        let context = &mut narrow[..hidden.len()];
-        let precision = self.attention_precision;
+        let qkv = &mut wide[..3 * tokens * heads];
+        let context = &mut narrow[..tokens * heads];
         let by_head = is_best_by_head(shape, precision);
         let finish = if by_head { Finish::Heads { dim: shape.head_dim } } else { Finish::Store };
         let span = Operation::Qkv.enter();
-        self.multiply.parts_to(hidden, width, parts, finish, (&mut *qkv, 3 * width), panels);
+        self.multiply.parts_to(hidden, width, parts, finish, (&mut *qkv, 3 * heads), panels);
         drop(span);
         let _span = Operation::Attention.enter();
         if by_head {
@@ -299,15 +324,15 @@ impl Bert {
         let Scratch { wide, narrow, panels, .. } = scratch;
         let epsilon = self.config.layer_norm_eps;
         let norm = |(gain, bias)| Finish::AddLayerNorm { gain, bias, epsilon };
-        let context = &narrow[..hidden.len()];
+        let rows = hidden.len() / self.config.hidden_size;
+        let context = &narrow[..rows * weights.attention_output.inputs];
         let finish = norm(weights.attention_norm);
         let span = Operation::Output.enter();
         self.multiply.one(context, &weights.attention_output, finish, hidden, panels);
         drop(span);
         let _span = Operation::FeedForward.enter();
-        let rows = hidden.len() / self.config.hidden_size;
         // Keys and values are not needed any more: the feed-forward layer takes their place.
-        let active = &mut wide[..rows * self.config.intermediate_size];
+        let active = &mut wide[..rows * weights.intermediate.outputs];
         self.multiply.one(hidden, &weights.intermediate, Finish::Gelu, active, panels);
         self.multiply.one(active, &weights.output, norm(weights.output_norm), hidden, panels);
     }
@@ -425,6 +450,11 @@ pub struct BertCrossEncoder {
 }
 
 impl BertCrossEncoder {
+    /// The encoder.
+    pub fn bert(&self) -> &Bert {
+        &self.bert
+    }
+
     /// Reads the head of `bert`.
     ///
     /// # Errors

@@ -26,6 +26,14 @@ pub enum Error {
         /// Its bytes.
         bytes: u64,
     },
+    /// A model can not be cut into slices of several fidelities.
+    #[error("{}: this model has no shards: {why}", dir.display())]
+    NotElastic {
+        /// The model directory.
+        dir: PathBuf,
+        /// What is in the way.
+        why: String,
+    },
     /// The tokenizer file can not be used.
     #[error("{}: {why}", path.display())]
     BadTokenizer {

@@ -13,6 +13,7 @@
 mod batch;
 mod bert;
 mod decoder;
+mod elastic;
 mod error;
 mod language;
 mod last;
@@ -27,12 +28,17 @@ mod tokenizer;
 // What a converter of models needs beside a `CrossEncoder`.
 pub use riddle_kernels::Precision as Arithmetic;
 pub use riddle_weights::{
-    Checkpoint, Dtype, STORE_FILE, StorePrecision, StoreSummary, write_store,
+    Centroids, Checkpoint, Dtype, Fidelity, STORE_FILE, ShardNumbers, ShardShape, ShardSummary,
+    StorePrecision, StoreSummary, write_store,
 };
 
 pub use batch::RaggedBatch;
 pub use bert::{Bert, BertCrossEncoder, ClassificationHead};
 pub use decoder::Decoder;
+pub use elastic::{
+    AssembledLayer, ElasticEncoder, LayerCodes, ShardBytes, SliceOrder, magnitude_order,
+    write_shards,
+};
 pub use error::{Error, Result};
 pub use language::{
     KvCache, LanguageModel, LanguageScratch, LanguageScratchSize, LayerTensor, TensorPart,

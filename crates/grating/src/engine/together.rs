@@ -68,7 +68,7 @@ impl Engine {
         let all = pairs.len();
         let empty = RerankStats { num_layers: self.num_layers, ..RerankStats::default() };
         let outcome = if all == 0 {
-            RerankOutcome { ranked: Vec::new(), stats: empty }
+            RerankOutcome { stats: empty, ..RerankOutcome::default() }
         } else {
             let contest = Contest::new(Mode::Off, all, all, self.num_layers);
             let scores_every_layer = self.options.scores_every_layer;
@@ -76,7 +76,7 @@ impl Engine {
             self.in_turn(pairs, contest, Asked { how, prior: &[] }, observer)?
         };
         let stats = RerankStats { tokenize_ms, ..outcome.stats };
-        let none = RerankOutcome { ranked: Vec::new(), stats };
+        let none = RerankOutcome { stats, ..RerankOutcome::default() };
         let mut outcomes = vec![none; requests.len()];
         // Best first over all of them is best first in each.
         for ranked in outcome.ranked {

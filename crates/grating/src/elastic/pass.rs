@@ -1,0 +1,518 @@
+//! One request over a submodel: layers outside, micro-batches inside, the clock in between.
+
+use std::{
+    collections::VecDeque,
+    ops::Range,
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
+
+use riddle_kernels::zeros;
+use riddle_offload::{LoadedLayer, Shard, ShardId};
+use riddle_transformer::{
+    Encoded, Prefix, RaggedBatch, Scratch, ScratchSize, Span, Wanted,
+};
+use riddle_types::{DeadlineEnd, LayerEvent, LayerObserver, Ranked, RerankStats};
+
+use super::{ElasticEngine, Request, State, ms, shard_id};
+use crate::{
+    Error, Mode, NeverPrune, PruningPolicy, Result,
+    deadline::{DeadlinePlan, Kept, Load},
+    dispersion,
+    enforce::Contest,
+    forward::Model,
+    plan::{largest_micro_batch, micro_batches},
+};
+
+/// Fewest bits at which scores after each layer are those that pruning was learned on: the loss is a few ten-thousandths.
+const PRUNING_BITS: u8 = 6;
+
+/// How a pass has ended.
+pub(super) struct Ended {
+    pub(super) end: DeadlineEnd,
+    pub(super) ranked: Vec<Ranked>,
+    pub(super) stats: RerankStats,
+    pub(super) plan: DeadlinePlan,
+    pub(super) bytes_read: u64,
+    pub(super) replanned: u32,
+}
+
+/// A request on its way.
+pub(super) struct Pass<'a> {
+    engine: &'a ElasticEngine,
+    request: &'a Request<'a>,
+    /// The request's index of each candidate, in the order in which they are read.
+    order: &'a [usize],
+    plan: DeadlinePlan,
+    hard_end: Option<Instant>,
+    stats: RerankStats,
+    bytes_read: u64,
+    replanned: u32,
+    /// What was in memory when the plan was made; it stays until the request is done.
+    held: Vec<Vec<Option<Shard>>>,
+}
+
+/// The states of all candidates that run.
+struct Hidden {
+    lengths: Vec<usize>,
+    states: Vec<f32>,
+    scratch: Scratch,
+    width: usize,
+}
+
+/// What came of a layer.
+enum Layer {
+    Scores(Vec<f32>),
+    /// The time was up.
+    Late,
+}
+
+impl<'a> Pass<'a> {
+    pub(super) fn new(
+        engine: &'a ElasticEngine,
+        request: &'a Request<'a>,
+        order: &'a [usize],
+        plan: DeadlinePlan,
+    ) -> Pass<'a> {
+        let within = request.within;
+        Pass {
+            engine,
+            request,
+            order,
+            plan,
+            hard_end: within.deadline.map(|it| within.called + it),
+            stats: RerankStats { num_layers: engine.num_layers(), ..RerankStats::default() },
+            bytes_read: 0,
+            replanned: 0,
+            held: Vec::new(),
+        }
+    }
+
+    /// Runs it to its end, planned or not.
+    pub(super) fn run(
+        mut self,
+        state: &mut State,
+        mut pairs: Vec<Encoded>,
+        observer: &mut dyn LayerObserver,
+    ) -> Result<Ended> {
+        pairs.truncate(self.plan.candidates);
+        self.hold(state);
+        state.reader.begin((0..self.plan.layers).map(|it| self.to_read(it)).collect());
+        let never = NeverPrune;
+        let (mode, policy): (Mode, &dyn PruningPolicy) =
+            if self.is_whole() { (self.request.how.mode, self.request.how.policy) } else { (Mode::Off, &never) };
+        let mut contest =
+            Contest::new(mode, pairs.len(), self.request.top_k, self.engine.num_layers());
+        let stop = observer.stop_flag();
+        let Some(mut hidden) = self.embed(state, &pairs)? else {
+            return Ok(self.ended(DeadlineEnd::NotRanked, Vec::new()));
+        };
+        // Raw scores of those who run, after the last layer that was done.
+        let mut newest: Vec<f32> = Vec::new();
+        let mut done = 0;
+        let mut end = DeadlineEnd::Ranked;
+        let mut before = self.all_before(state)?;
+        while done < self.plan.layers && !contest.is_over() {
+            let started = Instant::now();
+            let active = contest.active().to_vec();
+            let loaded = match before.pop_front() {
+                Some(loaded) => loaded,
+                None => state.reader.take(done)?,
+            };
+            let (io_wait, read) = (loaded.io_wait, loaded.bytes_read);
+            self.bytes_read += read;
+            let scores = match self.layer(state, done, loaded, &mut hidden, stop.as_deref())? {
+                Layer::Scores(scores) => scores,
+                Layer::Late => {
+                    end = DeadlineEnd::Provisional;
+                    break;
+                }
+            };
+            done += 1;
+            let layer = done as u32;
+            newest = self.with_prior(&active, scores);
+            if newest.iter().any(|it| !it.is_finite()) {
+                return Err(Error::NotFinite { layer });
+            }
+            let mut event = LayerEvent {
+                layer,
+                active: active.iter().map(|it| self.order[*it]).collect(),
+                scores: newest.clone(),
+                bytes_read: read,
+                io_wait_ms: ms(io_wait),
+                resident_weight_bytes: state.kept.bytes() + state.layer.bytes(),
+                ..LayerEvent::default()
+            };
+            self.count(&event, state);
+            let activated: Vec<f32> = newest.iter().map(|it| Model::activate(*it)).collect();
+            event.dispersion = Some(dispersion(&activated));
+            if done < self.plan.layers && contest.wants_scores(policy, layer) {
+                let verdicts = contest.judge(policy, layer, &newest, &activated);
+                let of = |all: Vec<usize>| all.into_iter().map(|it| self.order[it]).collect();
+                (event.accepted, event.dropped) = (of(verdicts.accepted), of(verdicts.dropped));
+                self.retain(&active, contest.active(), &mut hidden, &mut newest);
+            }
+            event.ms = ms(started.elapsed());
+            if observer.on_layer(&event).is_break() {
+                return Err(Error::Cancelled { layer });
+            }
+            if done < self.plan.layers && !contest.is_over() {
+                self.replan(state, done, &hidden.lengths);
+            }
+        }
+        if done == 0 {
+            return Ok(self.ended(DeadlineEnd::NotRanked, Vec::new()));
+        }
+        if !contest.is_over() {
+            contest.end(done as u32, &newest);
+        }
+        let ranked = self.ranking(contest);
+        Ok(self.ended(end, ranked))
+    }
+
+    fn ended(self, end: DeadlineEnd, ranked: Vec<Ranked>) -> Ended {
+        let Pass { stats, plan, bytes_read, replanned, .. } = self;
+        Ended { end, ranked, stats, plan, bytes_read, replanned }
+    }
+
+    fn count(&mut self, event: &LayerEvent, state: &State) {
+        let stats = &mut self.stats;
+        stats.layers_run = event.layer;
+        stats.candidate_layers += event.active.len() as u64;
+        stats.io_wait_ms += event.io_wait_ms;
+        stats.resident_weight_bytes = stats.resident_weight_bytes.max(state.resident_bytes());
+    }
+
+    /// Whether it is the whole model, exactly enough for what was learned of it.
+    fn is_whole(&self) -> bool {
+        let shape = &self.engine.shape;
+        self.plan.layers == shape.layers
+            && self.plan.width == shape.slices
+            && self.plan.bits.iter().flatten().all(|it| *it >= PRUNING_BITS)
+    }
+
+    /// Takes hold of what the plan finds in memory.
+    fn hold(&mut self, state: &State) {
+        let shape = self.engine.shape;
+        let of = |layer: usize, slice: usize| state.kept.get(layer, slice).cloned();
+        self.held =
+            (0..shape.layers).map(|l| (0..self.plan.width).map(|s| of(l, s)).collect()).collect();
+    }
+
+    fn wanted(&self, layer: usize) -> Vec<ShardId> {
+        let bits = self.plan.bits.get(layer).map_or(&[][..], Vec::as_slice);
+        bits.iter().enumerate().filter_map(|(slice, bits)| shard_id(layer, slice, *bits)).collect()
+    }
+
+    /// A shard that was in memory when the request began.
+    fn held(&self, id: ShardId) -> Option<&Shard> {
+        let shard = self.held.get(id.layer)?.get(id.slice)?.as_ref()?;
+        (shard.id == id).then_some(shard)
+    }
+
+    /// Shards of a layer that have to be read.
+    fn to_read(&self, layer: usize) -> Vec<ShardId> {
+        self.wanted(layer).into_iter().filter(|it| self.held(*it).is_none()).collect()
+    }
+
+    fn is_late(&self) -> bool {
+        self.hard_end.is_some_and(|it| Instant::now() >= it)
+    }
+
+    /// All layers, where none is computed before all are there.
+    fn all_before(&self, state: &State) -> Result<VecDeque<LoadedLayer>> {
+        let layers = if self.engine.options.overlap { 0 } else { self.plan.layers };
+        (0..layers).map(|it| Ok(state.reader.take(it)?)).collect()
+    }
+
+    /// Memory for all states, and the first ones. None where there was no time for that.
+    fn embed(&mut self, state: &mut State, pairs: &[Encoded]) -> Result<Option<Hidden>> {
+        let tokens: usize = pairs.iter().map(Encoded::len).sum();
+        let lengths: Vec<usize> = pairs.iter().map(Encoded::len).collect();
+        let network = state.model.network();
+        let width = network.sizes().hidden_size;
+        let most = self.engine.options.micro_batch_tokens;
+        let size = ScratchSize {
+            tokens: largest_micro_batch(&lengths, most),
+            longest: lengths.iter().copied().max().unwrap_or(0),
+            threads: self.engine.pool.threads(),
+        };
+        let scratch = Scratch::new(&state.model.scratch_shape(), size);
+        let mut states = zeros(tokens * width);
+        self.stats.scratch_bytes = scratch.bytes() + size_of_val(states.as_slice()) as u64;
+        let before = state.rows.stats();
+        let mut rest = states.as_mut_slice();
+        for members in micro_batches(&lengths, most) {
+            if self.is_late() {
+                return Ok(None);
+            }
+            let packed = RaggedBatch::pack(&pairs[members]);
+            let (part, tail) = std::mem::take(&mut rest).split_at_mut(packed.tokens() * width);
+            rest = tail;
+            state.rows.gather(&packed.input_ids, part)?;
+            self.engine.pool.run(|| network.embed(&packed, part));
+        }
+        let after = state.rows.stats();
+        self.bytes_read += after.bytes_read - before.bytes_read;
+        self.stats.io_wait_ms += ms(after.read_time - before.read_time);
+        Ok(Some(Hidden { lengths, states, scratch, width }))
+    }
+
+    /// A layer over all who run.
+    fn layer(
+        &mut self,
+        state: &mut State,
+        layer: usize,
+        loaded: LoadedLayer,
+        hidden: &mut Hidden,
+        stop: Option<&AtomicBool>,
+    ) -> Result<Layer> {
+        let State { model, small, layer: assembled, kept, keep_bytes, .. } = state;
+        let shards = self.together(layer, loaded)?;
+        let parts: Vec<_> = shards
+            .iter()
+            .map(|it| riddle_transformer::ShardBytes {
+                slice: it.id.slice,
+                fidelity: it.id.fidelity,
+                bytes: &it.bytes,
+            })
+            .collect();
+        let shape = &self.engine.shape;
+        self.engine.pool.run(|| assembled.assemble(shape, &small[layer], &parts));
+        for shard in &shards {
+            kept.put(shard.clone());
+        }
+        kept.shrink_to(keep_bytes.saturating_mul(super::GROWTH));
+        let wanted = if layer + 1 == self.plan.layers { Wanted::Scored } else { Wanted::All };
+        let network = model.network();
+        let mut scores = Vec::with_capacity(hidden.lengths.len());
+        let most = self.engine.options.micro_batch_tokens;
+        let Hidden { lengths, states, scratch, width } = hidden;
+        let mut start = 0;
+        for members in micro_batches(lengths, most) {
+            if stop.is_some_and(|it| it.load(Ordering::Relaxed)) {
+                return Err(Error::Cancelled { layer: layer as u32 });
+            }
+            if self.is_late() {
+                return Ok(Layer::Late);
+            }
+            let cu_seqlens = cumulative(lengths, members.clone());
+            let tokens = cu_seqlens[members.len()];
+            let part = &mut states[start * *width..][..tokens * *width];
+            start += tokens;
+            let span = Span { cu_seqlens: &cu_seqlens, prefix: Prefix::None, wanted };
+            let each: Vec<usize> = (0..=members.len()).collect();
+            self.engine.pool.run(|| {
+                model.layer(assembled, span, part, scratch);
+                match wanted {
+                    // One state of each is left.
+                    Wanted::Scored => network.scores(layer, &each, part, &mut scores),
+                    Wanted::All => network.scores(layer, &cu_seqlens, part, &mut scores),
+                }
+            });
+        }
+        Ok(Layer::Scores(scores))
+    }
+
+    /// What was read and what was there, by slice.
+    fn together(&self, layer: usize, loaded: LoadedLayer) -> Result<Vec<Shard>> {
+        let mut shards: Vec<Shard> = loaded.shards;
+        shards.extend(self.wanted(layer).into_iter().filter_map(|it| self.held(it).cloned()));
+        shards.sort_by_key(|it| it.id.slice);
+        if shards.len() == self.plan.width {
+            return Ok(shards);
+        }
+        Err(riddle_offload::Error::ReaderGone.into())
+    }
+
+    fn with_prior(&self, active: &[usize], mut scores: Vec<f32>) -> Vec<f32> {
+        for (score, &candidate) in scores.iter_mut().zip(active) {
+            *score += self.request.prior.get(self.order[candidate]).copied().unwrap_or(0.0);
+        }
+        scores
+    }
+
+    /// Closes the gaps that those who left have made.
+    fn retain(
+        &self,
+        before: &[usize],
+        after: &[usize],
+        hidden: &mut Hidden,
+        newest: &mut Vec<f32>,
+    ) {
+        if before.len() == after.len() {
+            return;
+        }
+        let mut staying = after.iter().peekable();
+        let (mut lengths, mut scores) = (Vec::new(), Vec::new());
+        let (mut read, mut write) = (0, 0);
+        for (place, candidate) in before.iter().enumerate() {
+            let length = hidden.lengths[place];
+            if staying.next_if_eq(&candidate).is_some() {
+                let width = hidden.width;
+                let own = read * width..(read + length) * width;
+                hidden.states.copy_within(own, write * width);
+                write += length;
+                lengths.push(length);
+                scores.push(newest[place]);
+            }
+            read += length;
+        }
+        hidden.states.truncate(write * hidden.width);
+        (hidden.lengths, *newest) = (lengths, scores);
+    }
+
+    /// The rest by the clock.
+    fn replan(&mut self, state: &State, done: usize, lengths: &[usize]) {
+        let Some(end) = self.hard_end else { return };
+        let left = end.saturating_duration_since(Instant::now());
+        let free = state.reader.first_free(self.plan.layers);
+        let kept = self.held_bits();
+        let planner = self.engine.planner(state, &kept);
+        // What has been begun takes at most as long as if it had not been.
+        let coming: f64 = (done..free.min(self.plan.layers))
+            .map(|it| {
+                let bytes: usize = self.to_read(it).iter().map(|id| state.sizes.store.bytes(*id)).sum();
+                if bytes > 0 { planner.read.ms(bytes) } else { 0.0 }
+            })
+            .sum();
+        let mut plan = self.plan.clone();
+        let changed = planner.rest(&mut plan, done, free, Load::of(lengths), ms(left), coming);
+        if !changed {
+            return;
+        }
+        let before = std::mem::replace(&mut self.plan, plan);
+        let same = before.bits.iter().zip(&self.plan.bits).skip(free).all(|(a, b)| a == b)
+            && self.plan.layers <= before.layers;
+        let jobs = (free..self.plan.layers).map(|it| self.to_read(it)).collect();
+        if same || state.reader.replace(free, jobs) {
+            self.replanned += 1;
+        } else {
+            // The reader was faster: what it has begun is what it was told. Only depth may still shrink.
+            let layers = self.plan.layers.min(before.layers);
+            self.plan = before;
+            self.plan.layers = layers;
+        }
+    }
+
+    fn held_bits(&self) -> Kept {
+        let bits = |it: &Option<Shard>| it.as_ref().map(|it| u8::from(it.id.fidelity));
+        Kept(self.held.iter().map(|row| row.iter().map(bits).collect()).collect())
+    }
+
+    /// Those who were read by their scores, then the others as they came.
+    fn ranking(&self, contest: Contest) -> Vec<Ranked> {
+        let mut ranked = contest.ranking(Model::activate);
+        for it in &mut ranked {
+            it.index = self.order[it.index];
+        }
+        let mut lowest = ranked.last().map_or(f32::INFINITY, |it| it.raw_score);
+        let missing = self.request.top_k.min(self.order.len()).saturating_sub(ranked.len());
+        for &index in self.order[self.plan.candidates..].iter().take(missing) {
+            let prior = self.request.prior.get(index).copied().unwrap_or(lowest);
+            lowest = lowest.min(prior);
+            let score = Model::activate(lowest);
+            ranked.push(Ranked { index, raw_score: lowest, score, decided_at_layer: 0 });
+        }
+        ranked
+    }
+}
+
+fn cumulative(lengths: &[usize], members: Range<usize>) -> Vec<usize> {
+    let mut sum = 0;
+    let sums = lengths[members].iter().map(|length| {
+        sum += length;
+        sum
+    });
+    std::iter::once(0).chain(sums).collect()
+}
+
+/// A submodel over some texts, whatever time it takes: raw scores after every layer.
+pub(super) fn scores_of(
+    engine: &ElasticEngine,
+    state: &mut State,
+    pairs: &[Encoded],
+    bits: &[Vec<u8>],
+) -> Result<Vec<Vec<f32>>> {
+    let request = Request {
+        how: crate::Run::FULL,
+        within: super::Within::any_time(),
+        query: "",
+        candidates: &[],
+        prior: &[],
+        top_k: pairs.len(),
+    };
+    let order: Vec<usize> = (0..pairs.len()).collect();
+    let plan = DeadlinePlan {
+        layers: bits.len(),
+        width: bits.first().map_or(0, Vec::len),
+        candidates: pairs.len(),
+        bits: bits.to_vec(),
+        predicted_ms: 0.0,
+        budgets_ms: Vec::new(),
+        quality: 0.0,
+    };
+    let mut keep = Keep(Vec::new());
+    let pass = Pass::new(engine, &request, &order, plan);
+    pass.run(state, pairs.to_vec(), &mut keep)?;
+    Ok(keep.0)
+}
+
+struct Keep(Vec<Vec<f32>>);
+
+impl LayerObserver for Keep {
+    fn on_layer(&mut self, event: &LayerEvent) -> std::ops::ControlFlow<()> {
+        self.0.push(event.scores.clone());
+        std::ops::ControlFlow::Continue(())
+    }
+}
+
+/// Milliseconds of the parts of a layer, for those who measure.
+pub(super) fn time_layer(
+    engine: &ElasticEngine,
+    state: &mut State,
+    lengths: &[usize],
+    width: usize,
+    bits: u8,
+) -> Result<(Duration, Duration)> {
+    let shape = engine.shape;
+    let ids = (0..width).filter_map(|slice| shard_id(0, slice, bits));
+    let mut shards = Vec::new();
+    for id in ids {
+        let bytes = state.sizes.store.read(id).map_err(riddle_offload::Error::from)?;
+        shards.push((id, bytes));
+    }
+    let parts: Vec<_> = shards
+        .iter()
+        .map(|(id, bytes)| riddle_transformer::ShardBytes {
+            slice: id.slice,
+            fidelity: id.fidelity,
+            bytes,
+        })
+        .collect();
+    let started = Instant::now();
+    engine.pool.run(|| state.layer.assemble(&shape, &state.small[0], &parts));
+    let assembled = started.elapsed();
+    let most = engine.options.micro_batch_tokens;
+    let size = ScratchSize {
+        tokens: largest_micro_batch(lengths, most),
+        longest: lengths.iter().copied().max().unwrap_or(0),
+        threads: engine.pool.threads(),
+    };
+    let mut scratch = Scratch::new(&state.model.scratch_shape(), size);
+    let hidden = state.model.network().sizes().hidden_size;
+    let tokens: usize = lengths.iter().sum();
+    let mut states: Vec<f32> =
+        (0..tokens * hidden).map(|it| ((it * 37 % 101) as f32 - 50.0) / 50.0).collect();
+    let started = Instant::now();
+    let mut start = 0;
+    for members in micro_batches(lengths, most) {
+        let cu_seqlens = cumulative(lengths, members.clone());
+        let tokens = cu_seqlens[members.len()];
+        let part = &mut states[start * hidden..][..tokens * hidden];
+        start += tokens;
+        let span = Span { cu_seqlens: &cu_seqlens, prefix: Prefix::None, wanted: Wanted::All };
+        engine.pool.run(|| state.model.layer(&state.layer, span, part, &mut scratch));
+    }
+    Ok((assembled, started.elapsed()))
+}
