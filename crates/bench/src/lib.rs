@@ -10,6 +10,7 @@
 //! (`tests/peers`, a Python program that is carried along), and what the engine does.
 
 mod ablation;
+mod deadline;
 mod error;
 mod figure;
 mod measure;
@@ -23,6 +24,7 @@ mod worker;
 pub use riddle_weights::gguf::{RandomFormat, RandomModel};
 
 pub use ablation::{Preset, Setting, Step, steps};
+pub use deadline::{DeadlineCell, DeadlineOptions, deadline_table, measure_deadlines};
 pub use error::{Error, Result};
 pub use figure::memory_chart;
 pub use measure::{BenchOptions, measure};

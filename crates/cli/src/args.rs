@@ -11,7 +11,7 @@ mod local;
 mod rerank;
 mod suite;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{
     Args, Parser, Subcommand,
@@ -22,12 +22,13 @@ use riddle_eval::Stage;
 use riddle_rag::{
     Guarantee, Meets, Mode, Pruning, RerankChoice, RerankSettings, STANDARD_ERROR,
     install::StorePrecision,
+    rerank::Centroids,
 };
 use riddle_types::{FileKind, Filter};
 
 pub(crate) use self::{
     bench::{
-        BENCH_WORKER, BenchArgs, BenchCommand, BenchModelArgs, BenchPrepareArgs,
+        BENCH_WORKER, BenchArgs, BenchCommand, BenchDeadlineArgs, BenchModelArgs, BenchPrepareArgs,
         BenchPrepareLanguageArgs, BenchReplayArgs, BenchRerankArgs,
     },
     cache::{BenchTraceArgs, CacheArgs, CacheCommand, CacheSetArgs, CacheWarmArgs, ReuseArgs},
@@ -168,7 +169,7 @@ pub(crate) struct IndexArgs {
 #[command(next_help_heading = "Ranking")]
 pub(crate) struct RankArgs {
     /// Show the fused order of keywords and vectors, without a reranker
-    #[arg(long, conflicts_with_all = ["model", "mode", "threshold", "precision", "error_probability"])]
+    #[arg(long, conflicts_with_all = ["model", "mode", "threshold", "precision", "error_probability", "deadline"])]
     pub(crate) no_rerank: bool,
     /// Rerank with this model, by name or directory
     #[arg(long, value_name = "NAME|DIR")]
@@ -210,6 +211,12 @@ pub(crate) struct PruningArgs {
     /// Prune so that on average at most this share of the results differs (needs a calibrated model)
     #[arg(long, value_name = "A", value_parser = share::<f64>, conflicts_with_all = ["threshold", "precision"])]
     pub(crate) error_probability: Option<f64>,
+    /// Rank within this time of the call, as 150ms or 1s: what is read and computed is planned for it
+    #[arg(long, value_name = "TIME", value_parser = rerank::time)]
+    pub(crate) deadline: Option<Duration>,
+    /// With a deadline: keep so much of the weights between requests, as 2MiB
+    #[arg(long, value_name = "SIZE", value_parser = rerank::size, requires = "deadline")]
+    pub(crate) preload: Option<u64>,
     /// Logits per unit of cosine that a reranker with a retrieval prior adds; 0 = the model alone [default: the
     /// model's]
     #[arg(long, value_name = "LOGITS", value_parser = not_negative)]
@@ -235,6 +242,8 @@ impl PruningArgs {
             mode: self.mode.unwrap_or_default(),
             pruning,
             prior_scale: self.prior_scale,
+            deadline: self.deadline,
+            preload_bytes: self.preload.unwrap_or(0),
             ..RerankSettings::default()
         }
     }
@@ -400,6 +409,24 @@ pub(crate) enum ModelsCommand {
         #[arg(long, visible_alias = "output", value_name = "DIR")]
         out: Option<PathBuf>,
     },
+    /// Cut a reranker into shards of two to eight bits, which a deadline needs: they lie in the home
+    Shard {
+        /// The reranker, by name or directory
+        #[arg(value_name = "NAME|DIR")]
+        name: String,
+        /// How dictionaries are found: refined, or of equal population as in the paper
+        #[arg(long, value_name = "HOW", value_parser = centroids(), default_value = "refined")]
+        dictionaries: Centroids,
+    },
+    /// Measure what a reranker's shards take on this machine, and learn from requests what they are worth
+    Profile {
+        /// The reranker, by name or directory
+        #[arg(value_name = "NAME|DIR")]
+        name: String,
+        /// Requests as `riddle rerank` takes them, one per line; documents that are relevant say so ("relevant": 1)
+        #[arg(long, value_name = "FILE.jsonl")]
+        requests: Option<PathBuf>,
+    },
     /// Remove a model from the disk
     Remove {
         /// The model
@@ -540,6 +567,12 @@ fn dtypes() -> impl clap::builder::TypedValueParser<Value = StorePrecision> {
 
 fn modes() -> impl clap::builder::TypedValueParser<Value = Mode> {
     PossibleValuesParser::new(["off", "set", "order"]).try_map(|name| name.parse::<Mode>())
+}
+
+fn centroids() -> impl clap::builder::TypedValueParser<Value = Centroids> {
+    PossibleValuesParser::new(["refined", "equal-population"]).map(|it| {
+        if it == "refined" { Centroids::Lloyd } else { Centroids::EqualPopulation }
+    })
 }
 
 fn pruning_modes() -> impl clap::builder::TypedValueParser<Value = Mode> {

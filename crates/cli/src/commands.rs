@@ -2,6 +2,7 @@
 
 pub(crate) mod ask;
 pub(crate) mod bench;
+pub(crate) mod bench_deadline;
 pub(crate) mod bench_generate;
 pub(crate) mod bench_prefix;
 pub(crate) mod bench_worker;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use riddle_rag::{Order, Promise};
-use riddle_types::RankTrace;
+use riddle_types::{DeadlineEnd, DeadlineReport, RankTrace};
 
 use crate::{measures::Times, output::Style};
 
@@ -115,6 +115,31 @@ pub(crate) fn states<K: AsRef<str>>(states: &BTreeMap<K, u64>) -> String {
 /// `1 file`, `2 files`.
 pub(crate) fn plural(count: u64, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+/// What became of a deadline.
+pub(crate) fn deadline(report: &DeadlineReport) -> String {
+    let times = format!("{:.0} of {:.0} ms", report.took_ms, report.target_ms);
+    let late = if report.met { "" } else { ", too late" };
+    let Some(plan) = &report.plan else {
+        let why = match (report.end, report.least_ms) {
+            (DeadlineEnd::NothingGained, _) => {
+                "no part of the model ranks better than what was found".to_owned()
+            }
+            (_, Some(least)) => format!("about {:.0} ms would be enough", least.ceil()),
+            _ => "the time was up before the first scores".to_owned(),
+        };
+        return format!("deadline: not ranked in {times}{late}: {why}\n");
+    };
+    let shards = plan.bits.iter().flatten();
+    let count = shards.clone().count().max(1);
+    let bits = shards.map(|it| f64::from(*it)).sum::<f64>() / count as f64;
+    let provisional = if report.end == DeadlineEnd::Provisional { ", provisional" } else { "" };
+    let read = plan.candidates;
+    format!(
+        "deadline: ranked in {times}{late}{provisional} · {} × {} heads · {bits:.1} bits · {read} read\n",
+        plan.layers, plan.width
+    )
 }
 
 /// What pruning promises, and the share of the full forward that it computed.

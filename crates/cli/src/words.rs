@@ -58,6 +58,7 @@ pub(crate) fn advice(advice: &Advice) -> String {
             "join them into one file with `llama-gguf-split --merge`, or fetch a model in one file"
         }
         Advice::ConvertModel => "make it again with `riddle models convert`, or remove it",
+        Advice::ShardModel => "make them again with `riddle models shard`",
         Advice::CalibrateModel { model } => {
             return format!("make it again with {}", calibrate(model));
         }

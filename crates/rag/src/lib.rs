@@ -102,15 +102,17 @@ pub mod records {
 /// The reranking engine alone: requests, calibrations, recorded runs.
 pub mod rerank {
     pub use riddle_grating::{
-        Calibration, CalibrationOptions, FORCE_ISA, Replay, Trace, TraceRecorder, chart, sigmoid,
+        Calibration, CalibrationOptions, Centroids, DeadlineProfile, ElasticEngine,
+        ElasticOptions, FORCE_ISA, RatedDevice, Run, Within, Replay, Trace, TraceRecorder, chart, sigmoid,
     };
 
     pub use crate::{
         contract::{RerankDocument, RerankRequest, RerankResponse, RerankResult},
         search::{
-            Calibrated, CheckedPromise, PriorReranker, ReplayDetail, RequestReranker, calibrate,
-            calibration, check_calibration, fingerprint, open_reranker, replay_detail,
-            replay_trace,
+            Calibrated, CheckedPromise, LabelledRequest, PriorReranker, ReplayDetail,
+            RequestReranker, Sharded,
+            calibrate, calibration, check_calibration, elastic_profile, fingerprint,
+            open_elastic, open_reranker, replay_detail, replay_trace, request_prior, shard_model,
         },
     };
 }

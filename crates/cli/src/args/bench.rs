@@ -24,6 +24,8 @@ pub(crate) struct BenchArgs {
 pub(crate) enum BenchCommand {
     /// Measure what each of the reranker's techniques brings, as the paper does
     Rerank(BenchRerankArgs),
+    /// Measure rerankers with a deadline: what STI brings beside loading, pipelines and preloading
+    Deadline(BenchDeadlineArgs),
     /// Write a model of random weights and a request for it, for other programs to be measured on
     Prepare(BenchPrepareArgs),
     /// Measure a language model in a memory budget
@@ -36,6 +38,34 @@ pub(crate) enum BenchCommand {
     Trace(super::cache::BenchTraceArgs),
     /// Show at once what a recorded run would have saved and lost at other thresholds
     Replay(BenchReplayArgs),
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct BenchDeadlineArgs {
+    /// The reranker, by name or directory
+    #[arg(long, value_name = "NAME|DIR", default_value = riddle_rag::models::DEFAULT_RERANKER)]
+    pub(crate) model: String,
+    /// Requests, one per line, whose relevant documents say so ("relevant": 1)
+    #[arg(long, value_name = "FILE.jsonl")]
+    pub(crate) requests: PathBuf,
+    /// Megabytes a second of the devices; 0: the real disk
+    #[arg(long, value_name = "MB/S", value_delimiter = ',', default_value = "50,150,500,0")]
+    pub(crate) rates: Vec<f64>,
+    /// Deadlines in milliseconds
+    #[arg(long, value_name = "MS", value_delimiter = ',', default_value = "50,100,150,200,400")]
+    pub(crate) deadlines: Vec<f64>,
+    /// What is kept between requests
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = size, default_value = "512KiB,1MiB,2MiB,5MiB")]
+    pub(crate) buffers: Vec<u64>,
+    /// Candidates of a request
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = positive, default_value = "10,20,50")]
+    pub(crate) candidates: Vec<usize>,
+    /// Questions, evenly spread
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(crate) limit_queries: Option<usize>,
+    /// Threads that compute [default: all cores]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(crate) threads: Option<usize>,
 }
 
 /// A model to measure on.

@@ -1,6 +1,6 @@
 //! Arguments of `riddle rerank`.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{
     Args,
@@ -113,6 +113,20 @@ impl MemoryArgs {
     }
 }
 
+/// A time: a number with its unit.
+pub(super) fn time(text: &str) -> Result<Duration, String> {
+    const UNITS: [(&str, f64); 2] = [("ms", 1e-3), ("s", 1.0)];
+    let text = text.trim();
+    let number = UNITS.iter().find_map(|(unit, seconds)| {
+        let number: f64 = text.strip_suffix(unit)?.trim().parse().ok()?;
+        Some(number * seconds)
+    });
+    // An hour is longer than anybody waits for a ranking.
+    let fits = number.filter(|it| *it > 0.0 && *it <= 3600.0);
+    fits.map(Duration::from_secs_f64)
+        .ok_or_else(|| "a time such as 150ms or 1s is needed".to_owned())
+}
+
 /// Bytes: a number, with a unit if it is not bytes.
 pub(super) fn size(text: &str) -> Result<u64, String> {
     const UNITS: [(&str, u64); 8] = [
@@ -144,6 +158,11 @@ mod tests {
     fn sizes_have_units() {
         let sizes = ["250MiB", "1.5 GB", "12kB", "7", "7B"].map(|it| size(it).ok());
         assert_eq!(sizes, [250 << 20, 1_500_000_000, 12_000, 7, 7].map(Some));
+        let times = ["150ms", "1.5 s", "1s"].map(|it| time(it).ok());
+        assert_eq!(times, [150, 1500, 1000].map(|it| Some(Duration::from_millis(it))));
+        for text in ["", "150", "0ms", "-1s", "2h", "NaNs", "1e9s"] {
+            assert!(time(text).is_err_and(|it| it.contains("150ms")), "{text}");
+        }
         for text in ["", "MiB", "1 TB", "-1", "inf", "NaN", "1e30"] {
             assert!(size(text).is_err(), "{text:?}");
         }

@@ -1,5 +1,7 @@
 //! `riddle models`.
 
+pub(crate) mod shards;
+
 use std::{ops::ControlFlow, path::Path};
 
 use riddle_rag::{
@@ -43,6 +45,10 @@ pub(crate) fn run(args: &ModelsArgs, context: &Context) -> Result<(), Failure> {
             convert(name, *dtype, out.as_deref(), context)
         }
         ModelsCommand::Calibrate(args) => super::calibrate::run(args, context),
+        ModelsCommand::Shard { name, dictionaries } => shards::shard(name, *dictionaries, context),
+        ModelsCommand::Profile { name, requests } => {
+            shards::profile(name, requests.as_deref(), context)
+        }
     }
 }
 

@@ -59,6 +59,9 @@ fn page(response: &SearchResponse, times: &Times, explain: bool, style: Style) -
     if let Some(promise) = &response.promise {
         page.push_str(&show::promise(promise, response.candidate_layers_share));
     }
+    if let Some(report) = &response.deadline {
+        page.push_str(&show::deadline(report));
+    }
     for notice in &response.notices {
         page.push_str(&format!(
             "{} {}\n",
@@ -117,6 +120,7 @@ mod tests {
             candidate_layers_share: None,
             layers_run: None,
             promise: None,
+            deadline: None,
             stages: None,
         }
     }

@@ -1,5 +1,7 @@
 //! What the tops ask of the façade.
 
+use std::time::Duration;
+
 use riddle_grating::{Arithmetic, Guarantee, Meets, Mode};
 use riddle_types::Filter;
 use serde::Deserialize;
@@ -96,6 +98,11 @@ pub struct RerankSettings {
     pub arithmetic: Arithmetic,
     /// What the model is told to judge by, where its template has a place for that.
     pub instruction: Option<String>,
+    /// Time from the call to the ranking; what is read and computed is planned for it. `None`: the whole model, however
+    /// long it takes.
+    pub deadline: Option<Duration>,
+    /// With a deadline: bytes of weights that stay in memory between requests when models are let go.
+    pub preload_bytes: u64,
     /// Logits per unit of cosine that the retrieval prior adds, for a model whose card has one; 0: the model
     /// alone; `None`: as the card says.
     pub prior_scale: Option<f32>,

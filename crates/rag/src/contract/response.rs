@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use riddle_claims::Support;
 use riddle_grating::Mode;
 use riddle_types::{
-    FileState, GenerationStats, LayerEvent, Location, MemoryPlan, Notice, RankTrace,
+    DeadlineReport, FileState, GenerationStats, LayerEvent, Location, MemoryPlan, Notice, RankTrace,
 };
 use serde::Serialize;
 
@@ -118,6 +118,9 @@ pub struct SearchResponse {
     /// What its pruning promises; `None` where nobody was pruned, or by a threshold that promises nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub promise: Option<Promise>,
+    /// What became of the reranker's deadline, if there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<DeadlineReport>,
     /// The stages' lists, when asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stages: Option<StageLists>,
@@ -368,6 +371,9 @@ pub struct RerankResponse {
     /// What its pruning promises, if anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub promise: Option<Promise>,
+    /// What became of the deadline, if there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<DeadlineReport>,
     /// What the caller should know.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,

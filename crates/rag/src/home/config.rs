@@ -91,6 +91,11 @@ impl Config {
         self.calibrations.clone().unwrap_or_else(|| self.home.join("calibration"))
     }
 
+    /// Folder of what rerankers with a deadline need: shards, and what was measured.
+    pub(crate) fn deadline_dir(&self) -> PathBuf {
+        self.home.join("deadline")
+    }
+
     pub(crate) fn catalog(&self) -> PathBuf {
         self.home.join("catalog.sqlite")
     }

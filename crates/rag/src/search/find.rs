@@ -92,6 +92,7 @@ impl Found {
             candidate_layers_share: None,
             layers_run: None,
             promise: None,
+            deadline: None,
             stages: explain.then(|| StageLists {
                 bm25: ids(&self.keyword),
                 dense: ids(&self.dense),

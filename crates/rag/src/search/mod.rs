@@ -5,6 +5,7 @@ mod calibration;
 mod card;
 mod choose;
 mod direct;
+mod elastic;
 mod excerpt;
 mod find;
 mod open;
@@ -17,6 +18,9 @@ mod settle;
 pub use calibrate::{Calibrated, CheckedPromise, calibrate, check_calibration};
 pub use calibration::{calibration, fingerprint};
 pub use direct::Embedded;
+pub use elastic::{
+    LabelledRequest, Sharded, elastic_profile, open_elastic, request_prior, shard_model,
+};
 pub use excerpt::{Marked, excerpt, marked};
 pub(crate) use find::hit_of;
 pub use find::{Found, FoundCandidate};

@@ -2,12 +2,113 @@
 
 use std::path::PathBuf;
 
-use riddle_grating::{Engine, EngineOptions};
+use riddle_grating::{ElasticEngine, Engine, EngineOptions, Question, Run, Within};
+use riddle_types::{LayerObserver, RerankOutcome};
 
+use super::elastic;
 use crate::{
     contract::{Error, RerankSettings, Result},
     home::Config,
 };
+
+/// What ranks: the whole model, or with a deadline what there is time for.
+#[derive(Debug)]
+pub(crate) enum Ranker {
+    Whole(Engine),
+    Elastic(ElasticEngine),
+}
+
+impl Ranker {
+    /// Name of the model.
+    pub(crate) fn model(&self) -> &str {
+        match self {
+            Ranker::Whole(engine) => riddle_types::Reranker::model(engine),
+            Ranker::Elastic(engine) => engine.name(),
+        }
+    }
+
+    pub(crate) fn num_layers(&self) -> u32 {
+        match self {
+            Ranker::Whole(engine) => engine.num_layers(),
+            Ranker::Elastic(engine) => engine.num_layers(),
+        }
+    }
+
+    pub(crate) fn resident_weight_bytes(&self) -> u64 {
+        match self {
+            Ranker::Whole(engine) => engine.resident_weight_bytes(),
+            Ranker::Elastic(engine) => engine.resident_weight_bytes(),
+        }
+    }
+
+    /// Says how much stays when it is let go.
+    pub(crate) fn keep(&self, bytes: u64) {
+        if let Ranker::Elastic(engine) = self {
+            engine.keep(bytes);
+        }
+    }
+
+    /// Lets go what need not stay; whether anything does.
+    pub(crate) fn let_go(&self) -> bool {
+        match self {
+            Ranker::Whole(_) => false,
+            Ranker::Elastic(engine) => {
+                engine.let_go();
+                engine.kept_bytes() > 0
+            }
+        }
+    }
+
+    /// Runs a request; only one with a deadline looks at the clock.
+    pub(crate) fn run_as(
+        &self,
+        (how, within): (Run<'_>, Within),
+        query: &str,
+        candidates: &[&str],
+        prior: &[f32],
+        top_k: usize,
+        observer: &mut dyn LayerObserver,
+    ) -> riddle_grating::Result<RerankOutcome> {
+        match self {
+            Ranker::Whole(engine) => {
+                engine.run_as(how, query, candidates, prior, top_k, observer)
+            }
+            Ranker::Elastic(engine) => {
+                engine.run(how, within, query, candidates, prior, top_k, observer)
+            }
+        }
+    }
+
+    /// Several requests in full.
+    pub(crate) fn run_together(
+        &self,
+        requests: &[Question],
+        observer: &mut dyn LayerObserver,
+    ) -> riddle_grating::Result<Vec<RerankOutcome>> {
+        let engine = match self {
+            Ranker::Whole(engine) => return engine.run_together(requests, observer),
+            Ranker::Elastic(engine) => engine,
+        };
+        let mut run = |it: &Question| {
+            let texts: Vec<&str> = it.candidates.iter().map(String::as_str).collect();
+            let within = Within::any_time();
+            engine.run(Run::FULL, within, &it.query, &texts, &[], it.top_k, observer)
+        };
+        requests.iter().map(&mut run).collect()
+    }
+}
+
+/// Opens what ranks by these settings.
+pub(super) fn open_ranker(
+    config: &Config,
+    name: &str,
+    settings: &RerankSettings,
+) -> Result<Ranker> {
+    if settings.deadline.is_some() {
+        return Ok(Ranker::Elastic(elastic::open(config, name, settings)?));
+    }
+    Ok(Ranker::Whole(open_engine(config, name, settings)?))
+}
 
 /// Opens the engine; who is pruned is said with each request.
 pub(super) fn open_engine(

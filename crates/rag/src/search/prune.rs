@@ -8,15 +8,15 @@
 use std::sync::{Arc, OnceLock};
 
 use riddle_grating::{
-    BoundedError, Calibration, CalibrationTable, ClusterPruning, Engine, Guarantee, Mode,
-    NeverPrune, PruningPolicy, Run,
+    BoundedError, Calibration, CalibrationTable, ClusterPruning, Guarantee, Mode, NeverPrune,
+    PruningPolicy, Run, Within,
 };
 use riddle_types::{Advice, LayerObserver, Notice, RerankOutcome, Reranker, StageError, Trouble};
 
 use super::{
     calibration::calibration,
     card::{PriorUse, RerankerCard},
-    open::open_engine,
+    open::{Ranker, open_ranker},
 };
 use crate::{
     contract::{Error, Promise, Pruning, RerankSettings, Result, STANDARD_ERROR},
@@ -30,7 +30,7 @@ pub(crate) struct Opened {
     config: Config,
     /// Name in the store, or directory.
     pub(crate) name: String,
-    pub(crate) engine: Engine,
+    pub(crate) engine: Ranker,
     pub(crate) card: RerankerCard,
     calibration: OnceLock<Option<Arc<Calibration>>>,
 }
@@ -45,6 +45,8 @@ pub(crate) struct Pruner {
     pub(crate) promise: Option<Promise>,
     /// Why less is pruned than was asked for.
     pub(crate) notice: Option<Notice>,
+    /// By when.
+    pub(crate) within: Within,
 }
 
 /// What is known of a request before anybody has read it.
@@ -61,7 +63,7 @@ impl Opened {
         Ok(Opened {
             config: config.clone(),
             name: name.to_owned(),
-            engine: open_engine(config, name, settings)?,
+            engine: open_ranker(config, name, settings)?,
             card: RerankerCard::read(&config.model_dir(name)?),
             calibration: OnceLock::new(),
         })
@@ -100,13 +102,16 @@ impl Opened {
     ) -> Result<Pruner> {
         let calibration = || self.calibration();
         let prior = self.card.prior_use(settings.prior_scale, prior);
-        choose(&self.name, settings, Wanted { top_k, candidates, prior }, &calibration)
+        let wanted = Wanted { top_k, candidates, prior };
+        let mut pruner = choose(&self.name, settings, wanted, &calibration)?;
+        pruner.within.deadline = settings.deadline;
+        Ok(pruner)
     }
 
     /// Runs a request as the pruner says; `every_layer`: with scores after every layer, for who observes them.
     ///
     /// # Errors
-    /// As [`Engine::run_as`].
+    /// As [`Engine::run_as`](riddle_grating::Engine::run_as).
     pub(crate) fn rerank(
         &self,
         (pruner, every_layer): (&Pruner, bool),
@@ -120,7 +125,9 @@ impl Opened {
             Run { mode: pruner.mode, policy: &*pruner.policy, scores_every_layer: every_layer };
         // Nobody who asks for nothing is given something because of a promise.
         let results = if top_k == 0 { 0 } else { pruner.results.max(top_k) };
-        let mut outcome = self.engine.run_as(how, query, texts, prior, results, observer)?;
+        let within = pruner.within;
+        let mut outcome =
+            self.engine.run_as((how, within), query, texts, prior, results, observer)?;
         outcome.ranked.truncate(top_k);
         Ok(outcome)
     }
@@ -143,7 +150,8 @@ impl Reranker for Unpruned {
         top_k: usize,
         observer: &mut dyn LayerObserver,
     ) -> Result<RerankOutcome, StageError> {
-        Ok(self.0.engine.run_as(Run::FULL, query, candidates, prior, top_k, observer)?)
+        let how = (Run::FULL, Within::any_time());
+        Ok(self.0.engine.run_as(how, query, candidates, prior, top_k, observer)?)
     }
 }
 
@@ -183,6 +191,7 @@ impl Pruner {
             results: top_k,
             promise: None,
             notice: None,
+            within: Within::any_time(),
         }
     }
 
@@ -352,6 +361,7 @@ fn pruner_of(table: &CalibrationTable, pruning: Pruning, top_k: usize) -> Option
         results: table.top_k,
         promise: is_promise.then_some(promise),
         notice: None,
+        within: Within::any_time(),
     })
 }
 

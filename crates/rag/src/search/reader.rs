@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use riddle_catalog::{Catalog, ChunkRecord};
@@ -60,6 +61,9 @@ fn opened_with(settings: &RerankSettings) -> RerankSettings {
     RerankSettings {
         mode: Mode::Off,
         pruning: Pruning::Never,
+        // Only whether there is one.
+        deadline: settings.deadline.map(|_| Duration::ZERO),
+        preload_bytes: 0,
         prior_scale: None,
         ..settings.clone()
     }
@@ -190,10 +194,16 @@ impl Assistant {
         Ok(())
     }
 
-    /// Lets the models go: the next search opens them again.
+    /// Lets the models go: the next search opens them again. A reranker with a deadline keeps what its settings say.
     pub fn release_models(&self) {
         self.embedder.release();
-        self.release_reranker();
+        let keeps = {
+            let open = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
+            open.as_ref().is_some_and(|it| it.opened.engine.let_go())
+        };
+        if !keeps {
+            self.release_reranker();
+        }
         self.local.release();
     }
 
@@ -231,12 +241,15 @@ impl Assistant {
         let settings = opened_with(&request.rerank_settings);
         let mut open = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = |it: &&OpenEngine| it.opened.name == name && it.settings == settings;
+        let keep = request.rerank_settings.preload_bytes;
         if let Some(open) = open.as_ref().filter(fits) {
+            open.opened.engine.keep(keep);
             return Ok(Some(open.opened.clone()));
         }
         // The old one goes first: two are never in memory.
         *open = None;
         let opened = Arc::new(Opened::open(&self.config, &name, &settings)?);
+        opened.engine.keep(keep);
         *open = Some(OpenEngine { settings, opened: opened.clone() });
         Ok(Some(opened))
     }

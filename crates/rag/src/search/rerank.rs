@@ -107,7 +107,8 @@ impl<'a> RequestReranker<'a> {
             None => self.open.insert(Opened::open(self.config, self.model, self.settings)?),
         };
         let prior = request.prior(&opened.card, self.settings);
-        let pruner = opened.pruner(self.settings, top_n, texts.len(), &prior)?;
+        let mut pruner = opened.pruner(self.settings, top_n, texts.len(), &prior)?;
+        pruner.within.called = started;
         let outcome = opened
             .rerank((&pruner, true), &request.query, &texts, &prior, top_n, observer)
             .map_err(|error| Error::stage("reranking")(error.into()))?;
@@ -136,6 +137,7 @@ pub(super) fn response(
         results: results.collect(),
         threshold: pruner.policy.threshold(),
         promise: pruner.promise,
+        deadline: outcome.deadline.clone(),
         notices: pruner.notice.iter().cloned().collect(),
         layers_run: stats.layers_run,
         timings_ms: BTreeMap::from([
@@ -154,6 +156,11 @@ pub(super) fn response(
 }
 
 impl RerankRequest {
+    /// Texts of the documents, in their order.
+    pub fn texts(&self) -> Vec<&str> {
+        self.documents.iter().map(RerankDocument::text).collect()
+    }
+
     /// The retrieval prior that the request's own cosines and keyword shares make.
     pub(crate) fn prior(&self, card: &RerankerCard, settings: &RerankSettings) -> Vec<f32> {
         let evidence: Vec<Evidence> = self.documents.iter().map(RerankDocument::evidence).collect();

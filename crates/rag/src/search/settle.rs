@@ -4,13 +4,14 @@
 use std::{
     ops::ControlFlow,
     sync::{Arc, atomic::AtomicBool},
+    time::Instant,
 };
 
 use riddle_catalog::ChunkRecord;
-use riddle_grating::{Mode, Trace};
+use riddle_grating::{Mode, Trace, Within};
 use riddle_retrieval::{Evidence, Fused};
 use riddle_types::{
-    LayerEvent, LayerObserver, Notice, RankTrace, RerankStats, Reranker as _, SilentObserver,
+    DeadlineReport, LayerEvent, LayerObserver, Notice, RankTrace, RerankStats, SilentObserver,
     Trouble,
 };
 
@@ -50,6 +51,8 @@ pub struct RerankRun {
     pub layers: Vec<LayerEvent>,
     /// Indexes of the result, best first.
     pub ranked: Vec<usize>,
+    /// What became of the deadline, if there was one.
+    pub deadline: Option<DeadlineReport>,
 }
 
 impl RerankRun {
@@ -109,6 +112,7 @@ impl Assistant {
         request: &SearchRequest,
         observer: &mut dyn LayerObserver,
     ) -> Result<Settled> {
+        let called = Instant::now();
         let _first = Foreground::enter(&self.config.home, request.idle);
         let mut response = found.response(request.k, request.explain);
         let opened = match self.reranker(request) {
@@ -135,13 +139,14 @@ impl Assistant {
         let embedder = found.vector.as_ref().map_or("", |it| it.0.as_str());
         let settings = &request.rerank_settings;
         let prior = opened.card.prior(embedder, settings.prior_scale, &found.evidence);
-        let pruner = match opened.pruner(settings, request.k, found.fused.len(), &prior) {
+        let mut pruner = match opened.pruner(settings, request.k, found.fused.len(), &prior) {
             // A promise that can not be kept is no reason for another order than the model's.
             Err(error) if self.is_default_reranker(request)? => {
                 Pruner::never_because(request.k, Trouble::of(&error))
             }
             other => other?,
         };
+        pruner.within = Within { called, deadline: settings.deadline };
         response.notices.extend(pruner.notice.clone());
         let how = How { opened: &opened, pruner: &pruner, prior: &prior };
         let run = reranked(found, request, how, observer, &mut response)?;
@@ -233,8 +238,13 @@ fn reranked(
     let outcome = opened
         .rerank((pruner, request.explain), &found.query, &texts, prior, request.k, &mut keep)
         .map_err(|error| Error::stage("reranking")(error.into()))?;
-    response.hits.clear();
-    for (ranked, rank) in outcome.ranked.iter().zip(1..) {
+    response.deadline.clone_from(&outcome.deadline);
+    let nobody = outcome.deadline.as_ref().is_some_and(|it| it.plan.is_none());
+    if !nobody {
+        response.hits.clear();
+    }
+    // Where nobody was read the order is the one that was found.
+    for (ranked, rank) in outcome.ranked.iter().zip(1..).filter(|_| !nobody) {
         let (fused, record) = &found.fused[ranked.index];
         let trace = RankTrace {
             decided_at_layer: Some(ranked.decided_at_layer),
@@ -244,7 +254,9 @@ fn reranked(
     }
     let stats = outcome.stats;
     let all = found.fused.len() as u64 * u64::from(stats.num_layers);
-    response.order = Order::Reranked { model: engine.model().to_owned() };
+    if !nobody {
+        response.order = Order::Reranked { model: engine.model().to_owned() };
+    }
     response.resident_weight_bytes += stats.resident_weight_bytes;
     response.layers_run = Some(stats.layers_run);
     response.promise = pruner.promise;
@@ -263,6 +275,7 @@ fn reranked(
         dropped_unread: keep.dropped_unread,
         layers: keep.layers,
         ranked: outcome.ranked.iter().map(|it| it.index).collect(),
+        deadline: outcome.deadline,
     })
 }
 

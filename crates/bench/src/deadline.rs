@@ -1,0 +1,440 @@
+//! Deadlines measured: the same planner with all its means and with some taken away, on devices of several speeds.
+//!
+//! Every system gets the best submodel for the time that its means allow, planned by the same functions: what differs is
+//! which fidelities there are, whether reading and computing overlap, and what is in memory before. A device is a rated
+//! queue for shards and embedding rows (latency, then bytes by rate), because control groups let bursts through within a
+//! deadline. Cold means that nothing is in memory but what the buffer keeps.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use riddle_rag::{
+    Config,
+    rerank::{
+        DeadlineProfile, ElasticEngine, ElasticOptions, LabelledRequest, RatedDevice, Run, Within,
+        open_elastic, request_prior,
+    },
+};
+use riddle_types::{DeadlineEnd, DeadlineReport, SilentObserver};
+use serde::Serialize;
+
+use crate::{Error, Result};
+
+/// Results whose order counts.
+const DEPTH: usize = 10;
+
+/// What is measured.
+#[derive(Debug, Clone)]
+pub struct DeadlineOptions {
+    /// Where the model is and its shards go.
+    pub config: Config,
+    /// The model, by name or directory.
+    pub model: String,
+    /// Questions, with what is relevant.
+    pub requests: Vec<LabelledRequest>,
+    /// Megabytes a second of the devices; the real one for none.
+    pub rates: Vec<Option<f64>>,
+    /// Milliseconds.
+    pub deadlines_ms: Vec<f64>,
+    /// Bytes that are kept between requests.
+    pub buffers: Vec<u64>,
+    /// Candidates of a request.
+    pub candidates: Vec<usize>,
+    /// Threads; `None`: the configuration's.
+    pub threads: Option<usize>,
+}
+
+/// What a system may do.
+#[derive(Debug, Clone, PartialEq)]
+struct System {
+    name: String,
+    bits: Option<Vec<u8>>,
+    overlap: bool,
+    upgrades: bool,
+    /// Shuffles importance by this seed.
+    shuffled: Option<u64>,
+    buffer: Buffer,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Buffer {
+    None,
+    /// So much as is asked for.
+    Asked,
+    /// The whole model.
+    All,
+}
+
+/// A cell of the grid.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DeadlineCell {
+    /// Megabytes a second; `None`: the real disk.
+    pub rate: Option<f64>,
+    /// Milliseconds.
+    pub deadline_ms: f64,
+    /// Candidates.
+    pub candidates: usize,
+    /// Bytes kept by plan.
+    pub buffer_bytes: u64,
+    /// Who.
+    pub system: String,
+    /// Questions.
+    pub questions: usize,
+    /// Share of them for which there was a plan.
+    pub planned: f64,
+    /// Share of the planned ones that were ranked in time.
+    pub met: f64,
+    /// Of the planned ones, took / deadline: median, 95th and 99th percentile.
+    pub took: [f64; 3],
+    /// Mean nDCG@10; where there was no plan that of the order that was given.
+    pub ndcg: f64,
+    /// Of the order that was given.
+    pub given_ndcg: f64,
+    /// |predicted − took| / deadline, 90th percentile.
+    pub prediction_error: f64,
+    /// Means over the planned ones: layers, width, candidates read, bits.
+    pub submodel: [f64; 4],
+    /// Mean milliseconds that computing waited for the device.
+    pub stall_ms: f64,
+    /// Mean bytes read.
+    pub bytes_read: f64,
+    /// Bytes of weights in memory between requests: shards, small parts, rows, head.
+    pub kept_bytes: u64,
+}
+
+/// Latency of a device of such a rate: of eMMC and SD, of a small and of a large SSD.
+fn latency(rate: f64) -> Duration {
+    Duration::from_micros(match rate {
+        rate if rate < 100.0 => 200,
+        rate if rate < 300.0 => 150,
+        _ => 80,
+    })
+}
+
+fn systems() -> Vec<System> {
+    let sti = System {
+        name: "STI".to_owned(),
+        bits: None,
+        overlap: true,
+        upgrades: true,
+        shuffled: None,
+        buffer: Buffer::Asked,
+    };
+    let none = System { buffer: Buffer::None, ..sti.clone() };
+    let mut all = vec![
+        sti.clone(),
+        System { name: "STI, no buffer".to_owned(), ..none.clone() },
+        System { name: "STI, one pass".to_owned(), upgrades: false, ..sti.clone() },
+        System { name: "STI, random importance".to_owned(), shuffled: Some(1), ..sti },
+        System {
+            name: "load, then execute, int8".to_owned(),
+            bits: Some(vec![8]),
+            overlap: false,
+            ..none.clone()
+        },
+    ];
+    for bits in [2, 3, 4, 5, 6, 8] {
+        let name = format!("pipeline, {bits} bits");
+        all.push(System { name, bits: Some(vec![bits]), ..none.clone() });
+    }
+    for bits in [6, 8] {
+        let name = format!("preloaded, {bits} bits");
+        all.push(System { name, bits: Some(vec![bits]), buffer: Buffer::All, ..none.clone() });
+    }
+    all
+}
+
+/// Measures every cell; `progress` sees each as it is done, and may stop.
+///
+/// # Errors
+/// A model that can not be used, or a stop.
+pub fn measure_deadlines(
+    options: &DeadlineOptions,
+    progress: &mut dyn FnMut(&DeadlineCell) -> std::ops::ControlFlow<()>,
+) -> Result<Vec<DeadlineCell>> {
+    let mut cells = Vec::new();
+    let priors: Vec<Vec<f32>> = options
+        .requests
+        .iter()
+        .map(|it| request_prior(&options.config, &options.model, &it.request))
+        .collect::<Result<_, riddle_rag::Error>>()?;
+    for &rate in &options.rates {
+        for system in systems() {
+            let engine = open(options, rate, &system)?;
+            for &candidates in &options.candidates {
+                for &buffer in &options.buffers {
+                    if system.buffer != Buffer::Asked && Some(&buffer) != options.buffers.first() {
+                        continue;
+                    }
+                    for &deadline_ms in &options.deadlines_ms {
+                        let place = Place { rate, deadline_ms, candidates, buffer };
+                        let cell = measure(options, &priors, &engine, &system, place)?;
+                        let stop = progress(&cell).is_break();
+                        cells.push(cell);
+                        if stop {
+                            return Ok(cells);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    Ok(cells)
+}
+
+fn open(options: &DeadlineOptions, rate: Option<f64>, system: &System) -> Result<ElasticEngine> {
+    let device =
+        rate.map(|it| Arc::new(RatedDevice::new(latency(it), it * 1e6)));
+    let adjust = |mut profile: DeadlineProfile| {
+        if let Some(rate) = rate {
+            profile.machine.read.latency = latency(rate).as_secs_f64() * 1e3;
+            profile.machine.read.mebibyte = 1048.576 / rate;
+        }
+        if let Some(seed) = system.shuffled {
+            shuffle(&mut profile.learned.importance, seed);
+        }
+        profile
+    };
+    let elastic = ElasticOptions {
+        threads: options.threads.unwrap_or(options.config.threads),
+        device,
+        direct_io: rate.is_none(),
+        upgrades: system.upgrades,
+        bits: system.bits.clone(),
+        overlap: system.overlap,
+        ..ElasticOptions::default()
+    };
+    Ok(open_elastic(&options.config, &options.model, elastic, &adjust)?)
+}
+
+/// Shuffles, by a fixed generator.
+fn shuffle(importance: &mut [Vec<f32>], seed: u64) {
+    let mut flat: Vec<f32> = importance.iter().flatten().copied().collect();
+    let mut state = seed;
+    for last in (1..flat.len()).rev() {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        flat.swap(last, (state >> 33) as usize % (last + 1));
+    }
+    let mut values = flat.into_iter();
+    for value in importance.iter_mut().flatten() {
+        *value = values.next().unwrap_or(0.0);
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Place {
+    rate: Option<f64>,
+    deadline_ms: f64,
+    candidates: usize,
+    buffer: u64,
+}
+
+fn measure(
+    options: &DeadlineOptions,
+    priors: &[Vec<f32>],
+    engine: &ElasticEngine,
+    system: &System,
+    place: Place,
+) -> Result<DeadlineCell> {
+    let buffer = match system.buffer {
+        Buffer::None => 0,
+        Buffer::Asked => place.buffer,
+        Buffer::All => u64::from(u32::MAX),
+    };
+    engine.keep(buffer);
+    engine.shrink_to(0);
+    let deadline = Duration::from_secs_f64(place.deadline_ms / 1e3);
+    let mut sums = Sums::default();
+    let mut kept_bytes = 0;
+    let all = options.requests.iter().zip(priors);
+    for (number, (labelled, prior)) in all.enumerate() {
+        let count = place.candidates.min(labelled.request.documents.len());
+        let texts = labelled.request.texts();
+        let texts = &texts[..count];
+        let prior = prior.get(..count).unwrap_or(&[]);
+        let how = Run::FULL;
+        let run = |within: Within| {
+            let query = &labelled.request.query;
+            engine
+                .run(how, within, query, texts, prior, count, &mut SilentObserver)
+                .map_err(|error| Error::Rerank(error.into()))
+        };
+        if number == 0 && buffer > 0 {
+            // What is kept between requests comes from the one before.
+            let warm = if system.buffer == Buffer::All {
+                Within::from_now(Duration::from_secs(60))
+            } else {
+                Within::from_now(deadline)
+            };
+            run(warm)?;
+        }
+        engine.shrink_to(buffer);
+        kept_bytes = kept_bytes.max(engine.resident_weight_bytes());
+        let outcome = run(Within::from_now(deadline))?;
+        let order: Vec<usize> = outcome.ranked.iter().map(|it| it.index).collect();
+        let relevant = &labelled.relevant[..count.min(labelled.relevant.len())];
+        let given: Vec<usize> = (0..count).collect();
+        sums.add(
+            outcome.deadline.as_ref(),
+            outcome.stats.io_wait_ms,
+            ndcg(&order, relevant),
+            ndcg(&given, relevant),
+        );
+    }
+    Ok(sums.cell(system, place, buffer, kept_bytes))
+}
+
+/// What questions add up to.
+#[derive(Default)]
+struct Sums {
+    questions: usize,
+    planned: usize,
+    met: usize,
+    took: Vec<f64>,
+    errors: Vec<f64>,
+    ndcg: f64,
+    given: f64,
+    submodel: [f64; 4],
+    stall: f64,
+    bytes: f64,
+}
+
+impl Sums {
+    fn add(&mut self, report: Option<&DeadlineReport>, stall: f64, ndcg: f64, given: f64) {
+        self.questions += 1;
+        self.given += given;
+        self.ndcg += ndcg;
+        let Some(report) = report else { return };
+        if matches!(report.end, DeadlineEnd::TooShort | DeadlineEnd::NothingGained) {
+            return;
+        }
+        self.planned += 1;
+        self.met += usize::from(report.met);
+        self.took.push(report.took_ms / report.target_ms);
+        let Some(plan) = &report.plan else { return };
+        self.errors.push((plan.predicted_ms - report.took_ms).abs() / report.target_ms);
+        let shards = plan.bits.iter().flatten();
+        let count = shards.clone().count().max(1) as f64;
+        let bits = shards.map(|it| f64::from(*it)).sum::<f64>() / count;
+        let own = [
+            f64::from(plan.layers),
+            f64::from(plan.width),
+            f64::from(plan.candidates),
+            bits,
+        ];
+        for (sum, own) in self.submodel.iter_mut().zip(own) {
+            *sum += own;
+        }
+        self.stall += stall;
+        self.bytes += plan.bytes_read as f64;
+    }
+
+    fn cell(mut self, system: &System, place: Place, buffer: u64, kept_bytes: u64) -> DeadlineCell {
+        let (all, planned) = (self.questions.max(1) as f64, self.planned.max(1) as f64);
+        let buffer_bytes = if system.buffer == Buffer::All { 0 } else { buffer };
+        DeadlineCell {
+            rate: place.rate,
+            deadline_ms: place.deadline_ms,
+            candidates: place.candidates,
+            buffer_bytes,
+            system: system.name.clone(),
+            questions: self.questions,
+            planned: self.planned as f64 / all,
+            met: self.met as f64 / planned,
+            took: [0.5, 0.95, 0.99].map(|it| percentile(&mut self.took, it)),
+            ndcg: self.ndcg / all,
+            given_ndcg: self.given / all,
+            prediction_error: percentile(&mut self.errors, 0.9),
+            submodel: self.submodel.map(|it| it / planned),
+            stall_ms: self.stall / planned,
+            bytes_read: self.bytes / planned,
+            kept_bytes,
+        }
+    }
+}
+
+fn percentile(values: &mut [f64], share: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let last = values.len().saturating_sub(1);
+    values.get((last as f64 * share).ceil() as usize).copied().unwrap_or(0.0)
+}
+
+/// nDCG@10 of an order.
+fn ndcg(order: &[usize], relevant: &[f32]) -> f64 {
+    let dcg = |gains: &mut dyn Iterator<Item = f32>| -> f64 {
+        let of = |(place, gain): (usize, f32)| f64::from(gain) / ((place + 2) as f64).log2();
+        gains.take(DEPTH).enumerate().map(of).sum()
+    };
+    let mut best = relevant.to_vec();
+    best.sort_by(|a, b| b.total_cmp(a));
+    let ideal = dcg(&mut best.into_iter());
+    let gain = |it: &usize| relevant.get(*it).copied().unwrap_or(0.0);
+    if ideal > 0.0 { dcg(&mut order.iter().map(gain)) / ideal } else { 0.0 }
+}
+
+/// The grid as a Markdown table, a row for each cell.
+pub fn deadline_table(cells: &[DeadlineCell]) -> String {
+    let mut rows: BTreeMap<(u64, u64, usize), Vec<&DeadlineCell>> = BTreeMap::new();
+    for cell in cells {
+        let rate = cell.rate.map_or(u64::MAX, |it| it as u64);
+        rows.entry((rate, cell.deadline_ms as u64, cell.candidates)).or_default().push(cell);
+    }
+    let mut table = String::new();
+    for ((rate, deadline, candidates), cells) in rows {
+        let rate = if rate == u64::MAX { "real disk".to_owned() } else { format!("{rate} MB/s") };
+        table.push_str(&format!(
+            "\n**{rate}, {deadline} ms, {candidates} candidates** (as found: {:.3})\n\n",
+            cells.first().map_or(0.0, |it| it.given_ndcg)
+        ));
+        table.push_str("| system | buffer | planned | met | p50 · p95 of T | submodel | bits | read | stall | nDCG@10 | kept |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n");
+        for it in cells {
+            let [layers, width, read, bits] = it.submodel;
+            table.push_str(&format!(
+                "| {} | {:.1} MiB | {:.0} % | {:.0} % | {:.2} · {:.2} | {layers:.1} × {width:.1}, {read:.0} | {bits:.1} | {:.2} MB | {:.1} ms | {:.3} | {:.1} MB |\n",
+                it.system,
+                it.buffer_bytes as f64 / f64::from(1 << 20),
+                it.planned * 100.0,
+                it.met * 100.0,
+                it.took[0],
+                it.took[1],
+                it.bytes_read / 1e6,
+                it.stall_ms,
+                it.ndcg,
+                it.kept_bytes as f64 / 1e6,
+            ));
+        }
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_what_they_are_called() {
+        assert_eq!(percentile(&mut [3.0, 1.0, 2.0], 0.5), 2.0);
+        assert_eq!(percentile(&mut [], 0.5), 0.0);
+        assert!((ndcg(&[2, 0, 1], &[0.0, 0.0, 1.0]) - 1.0).abs() < 1e-12);
+        assert!(ndcg(&[0, 1, 2], &[0.0, 0.0, 1.0]) < 0.6);
+    }
+
+    #[test]
+    fn shuffling_keeps_every_value() {
+        let before: Vec<Vec<f32>> = (0..4).map(|l| (0..12).map(|s| (l * 12 + s) as f32).collect()).collect();
+        let mut after = before.clone();
+        shuffle(&mut after, 1);
+        assert_ne!(before, after);
+        let mut flat: Vec<f32> = after.into_iter().flatten().collect();
+        flat.sort_by(f32::total_cmp);
+        assert_eq!(flat, before.into_iter().flatten().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn every_system_has_a_name_of_its_own() {
+        let mut names: Vec<String> = systems().into_iter().map(|it| it.name).collect();
+        let count = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}

@@ -1,0 +1,275 @@
+//! What a reranker with a deadline needs beside its model: shards, and what was measured of model and machine. Both are
+//! derived, lie in the home under the model's fingerprint, and are made when they are first needed.
+
+use std::{ops::ControlFlow, path::Path};
+
+use riddle_grating::{
+    Centroids, DEADLINE_PROFILE_VERSION, DeadlineProfile, ElasticEngine, ElasticFiles,
+    ElasticOptions, LearnQuestion, Learned, MachineCost, ShardSummary, magnitude_order, unlearned,
+    write_shards,
+};
+use riddle_types::{Advice, Trouble};
+
+use super::{calibration::fingerprint, card::RerankerCard};
+use crate::{
+    contract::{Error, RerankRequest, RerankSettings, Result},
+    home::Config,
+};
+
+/// Bytes of a model's weights up to which shards are made without being asked for: they take as much again, for a model
+/// of a gigabyte that is a person's decision.
+const MADE_UNASKED: u64 = 64 << 20;
+
+/// A request, and how relevant each of its documents is; empty where nobody has said.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LabelledRequest {
+    /// The request.
+    pub request: RerankRequest,
+    /// In the order of its documents.
+    pub relevant: Vec<f32>,
+}
+
+/// Shards that were made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sharded {
+    /// The file.
+    pub file: std::path::PathBuf,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Shards in it.
+    pub shards: usize,
+}
+
+fn files(config: &Config, fingerprint: &str) -> ElasticFiles {
+    let dir = config.deadline_dir();
+    ElasticFiles {
+        shards: dir.join(format!("{fingerprint}.shards")),
+        profile: dir.join(format!("{fingerprint}.json")),
+    }
+}
+
+/// The retrieval prior that a request's own cosines and keyword shares make for a model.
+///
+/// # Errors
+/// When there is no such model.
+pub fn request_prior(config: &Config, name: &str, request: &RerankRequest) -> Result<Vec<f32>> {
+    let card = RerankerCard::read(&config.model_dir(name)?);
+    Ok(request.prior(&card, &RerankSettings::default()))
+}
+
+/// Opens a model for requests with a deadline with options of the caller's, for measurements; what is missing is made.
+/// `adjust` changes what is known of model and machine.
+///
+/// # Errors
+/// When there is no such model, or it can not be cut.
+pub fn open_elastic(
+    config: &Config,
+    name: &str,
+    options: ElasticOptions,
+    adjust: &dyn Fn(DeadlineProfile) -> DeadlineProfile,
+) -> Result<ElasticEngine> {
+    let dir = config.model_dir(name)?;
+    let settings = RerankSettings { threads: Some(options.threads), ..RerankSettings::default() };
+    let known = open(config, name, &settings)?;
+    let files = files(config, &known.profile().fingerprint);
+    let profile = adjust(known.profile().clone());
+    let bad = |source: riddle_grating::Error| Error::BadModel {
+        dir: dir.clone(),
+        source: source.into(),
+    };
+    ElasticEngine::open(&dir, &files.shards, profile, options).map_err(bad)
+}
+
+/// Makes a model's shards anew.
+///
+/// # Errors
+/// When there is no such model, it can not be cut, or the file can not be written.
+pub fn shard_model(
+    config: &Config,
+    name: &str,
+    centroids: Centroids,
+    progress: &mut dyn FnMut(usize),
+) -> Result<Sharded> {
+    let dir = config.model_dir(name)?;
+    let fingerprint = fingerprint(&dir)?;
+    let path = files(config, &fingerprint).shards;
+    let ShardSummary { bytes, shards } = make(&dir, &path, &fingerprint, centroids, progress)?;
+    Ok(Sharded { file: path, bytes, shards })
+}
+
+fn make(
+    dir: &Path,
+    path: &Path,
+    fingerprint: &str,
+    centroids: Centroids,
+    progress: &mut dyn FnMut(usize),
+) -> Result<ShardSummary> {
+    let bad = |source: riddle_grating::Error| Error::BadModel {
+        dir: dir.to_path_buf(),
+        source: source.into(),
+    };
+    let io = |source| Error::Io { path: path.to_path_buf(), source };
+    std::fs::create_dir_all(path.parent().unwrap_or(Path::new("."))).map_err(io)?;
+    let mut order = |_: usize, layer: &riddle_grating::LayerCodes| magnitude_order(layer);
+    write_shards(dir, path, fingerprint, centroids, &mut order, progress)
+        .map_err(|error| bad(error.into()))
+}
+
+/// Measures this machine, and learns from questions what a model's shards are worth; without any, what was learned
+/// before stays. `progress` sees how much is done, 0…1, and may stop.
+///
+/// # Errors
+/// When there is no such model, it has no shards and can not be cut, or something can not be read or written.
+pub fn elastic_profile(
+    config: &Config,
+    name: &str,
+    requests: &[LabelledRequest],
+    progress: &mut dyn FnMut(f64) -> ControlFlow<()>,
+) -> Result<DeadlineProfile> {
+    let dir = config.model_dir(name)?;
+    let fingerprint = fingerprint(&dir)?;
+    let settings = RerankSettings::default();
+    let engine = open_with(config, &dir, &fingerprint, &settings, Some(MachineCost::unknown()))?;
+    let bad = |source: riddle_grating::Error| Error::BadModel {
+        dir: dir.clone(),
+        source: source.into(),
+    };
+    let machine = engine.measure().map_err(bad)?;
+    let card = RerankerCard::read(&dir);
+    let question = |it: &LabelledRequest| LearnQuestion {
+        query: it.request.query.clone(),
+        candidates: it.request.documents.iter().map(|it| it.text().to_owned()).collect(),
+        prior: it.request.prior(&card, &settings),
+        relevant: it.relevant.clone(),
+    };
+    let questions: Vec<LearnQuestion> = requests.iter().map(question).collect();
+    let learned = if questions.is_empty() {
+        engine.profile().learned.clone()
+    } else {
+        engine.learn(&questions, progress).map_err(bad)?
+    };
+    let profile = DeadlineProfile {
+        version: DEADLINE_PROFILE_VERSION,
+        fingerprint: fingerprint.clone(),
+        machine,
+        learned,
+    };
+    keep(&files(config, &fingerprint).profile, &profile)?;
+    Ok(profile)
+}
+
+/// Opens a model for requests with a deadline. What is missing is made.
+pub(super) fn open(
+    config: &Config,
+    name: &str,
+    settings: &RerankSettings,
+) -> Result<ElasticEngine> {
+    let dir = config.model_dir(name)?;
+    let fingerprint = fingerprint(&dir)?;
+    if read(&files(config, &fingerprint).profile, &fingerprint).is_none() {
+        prepare(config, &dir, &fingerprint, name)?;
+        elastic_profile(config, name, &[], &mut |_| ControlFlow::Continue(()))?;
+    }
+    let engine = open_with(config, &dir, &fingerprint, settings, None);
+    match engine {
+        // Made by an older version, damaged, or of weights that were there before: made anew, once.
+        Err(Error::BadModel { source, .. }) => {
+            tracing::warn!(error = %source, "shards are made anew");
+            let path = files(config, &fingerprint).shards;
+            make(&dir, &path, &fingerprint, Centroids::default(), &mut |_| ())?;
+            open_with(config, &dir, &fingerprint, settings, None)
+        }
+        other => other,
+    }
+}
+
+/// Makes shards where there are none and nobody needs to be asked.
+fn prepare(config: &Config, dir: &Path, fingerprint: &str, name: &str) -> Result<()> {
+    let path = files(config, fingerprint).shards;
+    if path.exists() {
+        return Ok(());
+    }
+    let large = weights_in(dir);
+    if large > MADE_UNASKED {
+        let what = format!(
+            "{name} has no shards yet, which a deadline needs; they would take about {} MB",
+            large.div_ceil(1_000_000)
+        );
+        return Err(Error::BadRequest(Trouble::with(what, Advice::ShardModel)));
+    }
+    make(dir, &path, fingerprint, Centroids::default(), &mut |_| ())?;
+    Ok(())
+}
+
+/// Bytes of the files of a model.
+fn weights_in(dir: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(dir) else { return 0 };
+    entries.filter_map(|it| Some(it.ok()?.metadata().ok()?.len())).sum()
+}
+
+fn open_with(
+    config: &Config,
+    dir: &Path,
+    fingerprint: &str,
+    settings: &RerankSettings,
+    machine: Option<MachineCost>,
+) -> Result<ElasticEngine> {
+    let bad = |source: riddle_grating::Error| Error::BadModel {
+        dir: dir.to_path_buf(),
+        source: source.into(),
+    };
+    let files = files(config, fingerprint);
+    if !files.shards.exists() {
+        prepare(config, dir, fingerprint, &dir.to_string_lossy())?;
+    }
+    let kept = read(&files.profile, fingerprint);
+    let defaults = ElasticOptions::default();
+    let options = ElasticOptions {
+        threads: settings.threads.unwrap_or(config.threads),
+        max_tokens: settings.max_tokens,
+        embedding_rows: settings.embedding_rows.unwrap_or(defaults.embedding_rows),
+        micro_batch_tokens: settings.micro_batch_tokens.unwrap_or(defaults.micro_batch_tokens),
+        keep_bytes: settings.preload_bytes,
+        // What is measured is the disk and not its cache.
+        direct_io: settings.direct_io || machine.is_some(),
+        ..defaults
+    };
+    let profile = match (kept, machine) {
+        (Some(kept), None) => kept,
+        (kept, machine) => DeadlineProfile {
+            version: DEADLINE_PROFILE_VERSION,
+            fingerprint: fingerprint.to_owned(),
+            machine: machine.unwrap_or_else(MachineCost::unknown),
+            learned: kept.map_or_else(|| learned(fingerprint), |it| it.learned),
+        },
+    };
+    let mut engine = ElasticEngine::open(dir, &files.shards, profile, options).map_err(bad)?;
+    engine.fit_learned(unlearned);
+    Ok(engine)
+}
+
+/// What came with the program of the model that does.
+fn learned(fingerprint: &str) -> Learned {
+    let known: std::collections::HashMap<String, Learned> =
+        serde_json::from_str(include_str!("learned.json")).unwrap_or_default();
+    known.get(fingerprint).cloned().unwrap_or_default()
+}
+
+/// The profile, if there is one of this version and model.
+fn read(path: &Path, fingerprint: &str) -> Option<DeadlineProfile> {
+    let profile: DeadlineProfile = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+    let fits = profile.version == DEADLINE_PROFILE_VERSION && profile.fingerprint == fingerprint;
+    fits.then_some(profile)
+}
+
+/// Writes beside and renames: a reader sees the old one or the new one.
+fn keep(path: &Path, profile: &DeadlineProfile) -> Result<()> {
+    let io = |source| Error::Io { path: path.to_owned(), source };
+    std::fs::create_dir_all(path.parent().unwrap_or(Path::new("."))).map_err(io)?;
+    let text = serde_json::to_vec(profile).map_err(|error| io(error.into()))?;
+    let beside = path.with_extension(format!("json.{}", std::process::id()));
+    std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path)).map_err(|error| {
+        let _ = std::fs::remove_file(&beside);
+        io(error)
+    })
+}

@@ -1,0 +1,78 @@
+//! A reranker with a deadline, through the command line. The bundled one: tiny models can not be cut into slices.
+
+use std::fs;
+
+use riddle_tests::{Riddle, tiny_model};
+use serde_json::{Value, json};
+
+fn request(dir: &std::path::Path) -> String {
+    let documents: Vec<Value> = (0..8)
+        .map(|n| {
+            let text = if n == 5 { "The ferry leaves at nine." } else { "Bread is baked of flour." };
+            json!({"text": format!("{text} Number {n}."), "relevant": u8::from(n == 5)})
+        })
+        .collect();
+    let path = dir.join("request.jsonl");
+    let line = json!({"query": "When does the ferry leave?", "documents": documents}).to_string();
+    fs::write(&path, line + "\n").expect("written");
+    path.to_string_lossy().into_owned()
+}
+
+fn indexes(response: &Value) -> Vec<u64> {
+    let results = response["results"].as_array().expect("results");
+    results.iter().filter_map(|it| it["index"].as_u64()).collect()
+}
+
+#[test]
+fn with_time_enough_the_order_is_that_without_a_deadline() {
+    let riddle = Riddle::new();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let request = request(folder.path());
+    let plain = riddle.json(&["rerank", &request]);
+    assert!(plain.get("deadline").is_none(), "{plain:#}");
+    let timed = riddle.json(&["rerank", "--deadline", "600s", "--preload", "2MiB", &request]);
+    assert_eq!(timed["results"], plain["results"]);
+    let deadline = &timed["deadline"];
+    assert_eq!((&deadline["met"], &deadline["end"]), (&json!(true), &json!("ranked")));
+    let plan = &deadline["plan"];
+    assert_eq!((&plan["layers"], &plan["width"]), (&json!(4), &json!(12)));
+    let bits = plan["bits"].as_array().expect("layers");
+    assert!(bits.iter().all(|it| it.as_array().is_some_and(|it| it.len() == 12)), "{plan:#}");
+    // What was made for it lies in the home, and nothing beside the model.
+    let made = fs::read_dir(riddle.home().join("deadline")).expect("a folder").count();
+    assert_eq!(made, 2);
+    // A damaged store is made anew, and nobody hears of it.
+    for entry in fs::read_dir(riddle.home().join("deadline")).expect("a folder").flatten() {
+        if entry.path().extension().is_some_and(|it| it == "shards") {
+            fs::write(entry.path(), b"RDLSHARD").expect("written");
+        }
+    }
+    let again = riddle.json(&["rerank", "--deadline", "600s", &request]);
+    assert_eq!(again["results"], plain["results"]);
+}
+
+#[test]
+fn no_time_gives_the_order_that_was_given_and_says_so() {
+    let riddle = Riddle::new();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let request = request(folder.path());
+    let response = riddle.json(&["rerank", "--deadline", "0.01ms", &request]);
+    assert_eq!(indexes(&response), (0..8).collect::<Vec<_>>());
+    let deadline = &response["deadline"];
+    assert!(deadline["plan"].is_null() && deadline["end"] != "ranked", "{deadline:#}");
+}
+
+#[test]
+fn shards_are_made_and_profiles_are_measured_by_name() {
+    let riddle = Riddle::new();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let request = request(folder.path());
+    let made = riddle.json(&["models", "shard", "riddle-reranker"]);
+    assert_eq!(made["shards"], 4 * 12 * 6);
+    let profile = riddle.json(&["models", "profile", "riddle-reranker", "--requests", &request]);
+    assert_eq!(profile["learned"]["questions"], 1);
+    assert!(profile["machine"]["read"]["mebibyte"].is_number(), "{profile:#}");
+    let tiny = tiny_model("tiny-bert-cross-encoder").to_string_lossy().into_owned();
+    let told = riddle.run(&["models", "shard", &tiny]).failed(1);
+    assert!(told.contains("whole blocks"), "{told}");
+}
