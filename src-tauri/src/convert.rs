@@ -207,6 +207,7 @@ impl From<types::Advice> for Advice {
             From::GiveModelFile => Advice::GiveModelFile,
             From::JoinParts => Advice::JoinParts,
             From::ConvertModel => Advice::ConvertModel,
+            From::ShardModel => Advice::ShardModel,
             From::AskForLess => Advice::AskForLess,
             From::ChoosePruning => Advice::ChoosePruning,
             From::ChooseMode => Advice::ChooseMode,

@@ -68,6 +68,7 @@ pub(crate) enum Advice {
     GiveModelFile,
     JoinParts,
     ConvertModel,
+    ShardModel,
     CalibrateModel { model: String },
     CalibrateOrThreshold { model: String },
     CalibrateFor { model: String, top_k: u32 },
@@ -1083,6 +1084,47 @@ pub(crate) struct PipelineTrace {
     pub(crate) replayable: bool,
     /// What it took to write the answer, where a model in this process did.
     pub(crate) generation: Option<Generation>,
+    /// What became of the deadline, if there was one.
+    pub(crate) deadline: Option<DeadlineTrace>,
+}
+
+/// How a run with a deadline ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum DeadlineEnd {
+    /// As planned.
+    Ranked,
+    /// The time was up: the order is that after the last layer that was done.
+    Provisional,
+    /// Before the first scores.
+    NotRanked,
+    /// There was too little time for anything that is better than the order that was found.
+    TooShort,
+    /// No part of the model ranks better than the order that was found.
+    NothingGained,
+}
+
+/// A deadline, and what became of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DeadlineTrace {
+    pub(crate) target_ms: f64,
+    pub(crate) took_ms: f64,
+    pub(crate) met: bool,
+    pub(crate) end: DeadlineEnd,
+    /// Milliseconds that would be enough for something, where these were not.
+    pub(crate) least_ms: Option<f64>,
+    /// Layers and slices of the model.
+    pub(crate) layers: u32,
+    pub(crate) slices: u32,
+    /// Bits of each shard that was used, by layer and slice; empty: nobody was read.
+    pub(crate) bits: Vec<Vec<u32>>,
+    /// Milliseconds of reading that were left to each layer by plan.
+    pub(crate) budgets_ms: Vec<f64>,
+    pub(crate) candidates: u32,
+    pub(crate) predicted_ms: f64,
+    pub(crate) preload_bytes: u64,
+    pub(crate) bytes_read: u64,
 }
 
 /// What a calibrated pruning promises, on searches like those it was calibrated with.
@@ -1594,6 +1636,10 @@ pub(crate) struct Rerank {
     pub(crate) row_share: Option<f32>,
     /// Bytes that the process is to stay within.
     pub(crate) memory_budget: Option<u64>,
+    /// Milliseconds from the call to the ranking, 10…60000; `null`: the whole model, however long it takes.
+    pub(crate) deadline_ms: Option<u32>,
+    /// Bytes of weights that stay between searches with a deadline; `null`: none.
+    pub(crate) preload_bytes: Option<u64>,
 }
 
 /// Who decides about pruning; all but `standard` are without effect in mode `off`.

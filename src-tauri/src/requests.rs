@@ -37,6 +37,8 @@ pub(crate) fn rerank_settings(rerank: &Rerank) -> RerankSettings {
         micro_batch_tokens: rerank.micro_batch_tokens.map(|it| it as usize),
         embedding_rows: rerank.row_share,
         memory_budget: rerank.memory_budget,
+        deadline: rerank.deadline_ms.map(|it| std::time::Duration::from_millis(it.into())),
+        preload_bytes: rerank.preload_bytes.unwrap_or(0),
         ..RerankSettings::default()
     }
 }

@@ -13,7 +13,7 @@ use super::{Shell, lock};
 use crate::{
     convert::{clean, file_ref, now},
     dto::{
-        CalibrationInfo, CalibrationTable, Comparison, CurvePoint, Failure, Generation, LayerTrace,
+        CalibrationInfo, CalibrationTable, Comparison, CurvePoint, DeadlineEnd, DeadlineTrace, Failure, Generation, LayerTrace,
         MemorySample, Outcome, PipelineTrace, Plan, PruneMode, PruningPromise, ReplayCandidate,
         ReplayRequest, ReplayResult, RunFigures, StageTime, TraceCandidate,
     },
@@ -24,6 +24,33 @@ use crate::{
 const CURVE: u16 = 40;
 /// The threshold at the end of the slider; beyond it next to nobody is ever pruned.
 const MAX_THRESHOLD: f32 = 2.0;
+
+fn deadline_trace(report: &riddle_types::DeadlineReport) -> DeadlineTrace {
+    let plan = report.plan.clone().unwrap_or_default();
+    let wide = |row: &Vec<u8>| row.iter().map(|it| u32::from(*it)).collect();
+    DeadlineTrace {
+        target_ms: report.target_ms,
+        took_ms: report.took_ms,
+        met: report.met,
+        end: match report.end {
+            riddle_types::DeadlineEnd::Ranked => DeadlineEnd::Ranked,
+            riddle_types::DeadlineEnd::Provisional => DeadlineEnd::Provisional,
+            riddle_types::DeadlineEnd::NotRanked => DeadlineEnd::NotRanked,
+            riddle_types::DeadlineEnd::TooShort => DeadlineEnd::TooShort,
+            riddle_types::DeadlineEnd::NothingGained => DeadlineEnd::NothingGained,
+        },
+        least_ms: report.least_ms,
+        layers: plan.num_layers,
+        slices: plan.slices,
+        bits: plan.bits.iter().map(wide).collect(),
+        // Without a limit there is none to draw.
+        budgets_ms: plan.budgets_ms.iter().copied().filter(|it| it.is_finite()).collect(),
+        candidates: plan.candidates,
+        predicted_ms: plan.predicted_ms,
+        preload_bytes: plan.preload_bytes,
+        bytes_read: plan.bytes_read,
+    }
+}
 
 /// Everything about the last search or question.
 #[derive(Clone)]
@@ -132,6 +159,7 @@ impl LastRun {
             memory_budget: settings.memory_budget,
             replayable: self.full.is_some(),
             generation: self.generation.clone(),
+            deadline: self.settled.response.deadline.as_ref().map(deadline_trace),
         }
     }
 

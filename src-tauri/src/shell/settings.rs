@@ -64,6 +64,12 @@ impl Settings {
         if self.local.memory_budget.is_some_and(|it| it < SMALLEST_BUDGET) {
             return bad("a language model's memory is 256 MiB or more");
         }
+        if rerank.deadline_ms.is_some_and(|it| !(10..=60_000).contains(&it)) {
+            return bad("a deadline is between 10 and 60000 ms");
+        }
+        if rerank.preload_bytes.is_some_and(|it| it > 1 << 30) {
+            return bad("what is kept between searches is 1 GiB at most");
+        }
         if rerank.window == Some(0) || rerank.micro_batch_tokens == Some(0) {
             return bad("window and micro-batch are at least 1");
         }

@@ -39,6 +39,7 @@ export type Advice =
 	| { kind: 'giveModelFile' }
 	| { kind: 'joinParts' }
 	| { kind: 'convertModel' }
+	| { kind: 'shardModel' }
 	| { kind: 'calibrateModel'; model: string }
 	| { kind: 'calibrateOrThreshold'; model: string }
 	| { kind: 'calibrateFor'; model: string; topK: number }
@@ -704,6 +705,32 @@ export interface PipelineTrace {
 	replayable: boolean;
 	/** What it took to write the answer, where a model in this process did. */
 	generation: Generation | null;
+	/** What became of the deadline, if there was one. */
+	deadline: DeadlineTrace | null;
+}
+
+/** How a run with a deadline ended. */
+export type DeadlineEnd = 'ranked' | 'provisional' | 'notRanked' | 'tooShort' | 'nothingGained';
+
+/** A deadline, and what became of it. */
+export interface DeadlineTrace {
+	targetMs: number;
+	tookMs: number;
+	met: boolean;
+	end: DeadlineEnd;
+	/** Milliseconds that would be enough for something, where these were not. */
+	leastMs: number | null;
+	/** Layers and slices of the model. */
+	layers: number;
+	slices: number;
+	/** Bits of each shard that was used, by layer and slice; empty: nobody was read. */
+	bits: number[][];
+	/** Milliseconds of reading that were left to each layer by plan. */
+	budgetsMs: number[];
+	candidates: number;
+	predictedMs: number;
+	preloadBytes: number;
+	bytesRead: number;
 }
 
 /** What a calibrated pruning promises, on searches like those it was calibrated with. */
@@ -1066,6 +1093,10 @@ export interface Rerank {
 	rowShare: number | null;
 	/** Bytes that the process is to stay within. */
 	memoryBudget: number | null;
+	/** Milliseconds from the call to the ranking, 10…60000; `null`: the whole model, however long it takes. */
+	deadlineMs: number | null;
+	/** Bytes of weights that stay between searches with a deadline; `null`: none. */
+	preloadBytes: number | null;
 }
 
 /** Who decides about pruning; all but `standard` are without effect in mode `off`. */

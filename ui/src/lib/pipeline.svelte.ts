@@ -8,7 +8,7 @@ class Pipeline {
   trace = $state.raw<PipelineTrace | null>(null);
   loaded = $state(false);
   /** Settings as the sliders say; kept by `apply`. */
-  draft = $state.raw<Rerank>({ mode: "off", pruning: { kind: "standard" }, window: null, microBatchTokens: null, rowShare: null, memoryBudget: null });
+  draft = $state.raw<Rerank>({ mode: "off", pruning: { kind: "standard" }, window: null, microBatchTokens: null, rowShare: null, memoryBudget: null, deadlineMs: null, preloadBytes: null });
   threshold = $state(0.4);
   replayed = $state.raw<ReplayResult | null>(null);
   replaying = $state(false);

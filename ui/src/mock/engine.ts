@@ -268,5 +268,6 @@ export function trace(text: string, found: Found[], all: number[][], decided: De
     memoryBudget: model ? budget : null,
     replayable: all.length > 0,
     generation: null,
+    deadline: null,
   };
 }

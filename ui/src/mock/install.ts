@@ -52,7 +52,7 @@ let settings: Settings = {
   remote: { url: scenes.has("far") ? "https://api.example.org/v1" : "http://localhost:11434/v1", model: "qwen3:4b", contextTokens: 8192, allowed: false },
   results: 10,
   candidates: 20,
-  rerank: { mode: "set", pruning: { kind: "threshold", threshold: 0.32 }, window: 2, microBatchTokens: null, rowShare: null, memoryBudget: 250_000_000 },
+  rerank: { mode: "set", pruning: { kind: "threshold", threshold: 0.32 }, window: 2, microBatchTokens: null, rowShare: null, memoryBudget: 250_000_000, deadlineMs: null, preloadBytes: null },
 };
 
 let keyPlace: KeyPlace = "none";

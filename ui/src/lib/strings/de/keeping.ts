@@ -149,6 +149,7 @@ export const keeping: typeof english = {
       errorProbability: ({ probability }) => `Pruning mit Fehlern in höchstens ${numbers().percent(probability)} der Suchen`,
     },
     budget: (value) => `Speicherbudget ${value}`,
+    deadline: (value, kept) => `innerhalb von ${value}${kept ? `, ${kept} bleiben` : ""}`,
     tune: "Einstellen",
     unload: "Modelle entladen",
     unloadHint: "Gibt ihren Speicher frei; die nächste Suche lädt sie wieder.",

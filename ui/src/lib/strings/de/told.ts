@@ -29,6 +29,7 @@ const advice: typeof english.advice = {
   chooseModelFile: () => "Legen Sie die gewünschte Datei in einen Ordner und importieren Sie diesen unter Einstellungen, Modelle.",
   giveModelFile: () => "Importieren Sie den Ordner unter Einstellungen, Modelle.",
   joinParts: () => "Laden Sie das Modell als eine einzige Datei herunter.",
+  shardModel: () => "Stellen Sie die Frist unter Ablauf noch einmal ein: Ihre Dateien werden dann neu angelegt.",
   convertModel: () => "Löschen Sie das Modell unter Einstellungen, Modelle, und laden oder importieren Sie es noch einmal.",
   calibrateModel: () => "Entscheiden Sie in der Pipeline stattdessen nach Schwellenwert.",
   calibrateOrThreshold: ({ model }) => `Entscheiden Sie in der Pipeline stattdessen nach Schwellenwert: Noch niemand hat ${model} kalibriert.`,

@@ -148,6 +148,7 @@ export const keeping = {
       errorProbability: ({ probability }) => `Pruned to an error in ${numbers().percent(probability)} of searches at most`,
     } satisfies Sentences<Pruning>,
     budget: (value: string) => `budget ${value}`,
+    deadline: (value: string, kept: string | null) => `within ${value}${kept ? `, ${kept} kept` : ""}`,
     tune: "Tune",
     unload: "Unload models",
     unloadHint: "Frees their memory; the next search loads them again.",

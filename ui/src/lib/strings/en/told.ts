@@ -28,6 +28,7 @@ const advice: Sentences<Advice> = {
   chooseModelFile: () => "Put the one that you want into a folder, and import that in Settings, Models.",
   giveModelFile: () => "Import the folder in Settings, Models.",
   joinParts: () => "Download the model as a single file.",
+  shardModel: () => "Set the deadline again in Pipeline: its files are then made anew.",
   convertModel: () => "Delete the model in Settings, Models, and download or import it again.",
   calibrateModel: () => "Decide by threshold instead, in Pipeline.",
   calibrateOrThreshold: ({ model }) => `Decide by threshold instead, in Pipeline: nobody has calibrated ${model} yet.`,
