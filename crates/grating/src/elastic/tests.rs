@@ -128,9 +128,10 @@ fn submodels_come_nearer_with_bits() {
     assert!(distances[2] > 0.0);
     let narrow = scores(Submodel::uniform(4, 9, 8));
     assert!(narrow[3].iter().all(|it| it.is_finite()) && narrow[3] != exact[3]);
-    // Scores on the way are those of a shallower submodel at its end.
+    // Scores on the way are those of a shallower submodel at its end, but for the numbers that attention multiplies:
+    // of one token of each sequence it does so in f32, of all in bf16.
     let shallow = scores(Submodel::uniform(2, 12, 8));
-    assert_eq!(shallow[1], exact[1]);
+    assert!(shallow[1].iter().zip(&exact[1]).all(|(a, b)| (a - b).abs() < 0.1));
     let mixed = Submodel { bits: (0..4).map(|l| (0..12).map(|s| [2, 8, 3, 6, 5, 4][(l + s) % 6]).collect()).collect() };
     assert!(scores(mixed)[3].iter().all(|it| it.is_finite()));
 }
