@@ -40,6 +40,87 @@ pub(crate) enum FailureCode {
     Other,
 }
 
+// ---- Other programs ----------------------------------------------------------------------------------
+
+/// The door, who may come in, and what was asked.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DoorState {
+    /// Where it is open; `null`: it is closed.
+    pub(crate) url: Option<String>,
+    /// File with the token that opens everything.
+    pub(crate) token_file: String,
+    /// What can be asked, by name.
+    pub(crate) tools: Vec<String>,
+    pub(crate) clients: Vec<DoorClient>,
+    /// Newest first.
+    pub(crate) log: Vec<DoorEntry>,
+}
+
+/// A program with a name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DoorClient {
+    pub(crate) name: String,
+    /// Seconds since 1970.
+    pub(crate) since: i64,
+    /// It was sent away.
+    pub(crate) revoked: bool,
+    /// It has a token of its own; without one an assistant starts it through a pipe.
+    pub(crate) has_token: bool,
+    pub(crate) may: DoorMay,
+    /// Seconds since 1970; `null`: not lately.
+    pub(crate) last_asked: Option<i64>,
+}
+
+/// What a program may do; empty lists are no condition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DoorMay {
+    pub(crate) tools: Vec<String>,
+    /// Absolute folders.
+    pub(crate) folders: Vec<String>,
+    /// Folders that never leave this computer, too.
+    pub(crate) with_confined: bool,
+}
+
+/// A program that was let in.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DoorAdded {
+    /// Told this once.
+    pub(crate) token: String,
+    pub(crate) state: DoorState,
+}
+
+/// Something that was asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DoorEntry {
+    /// Seconds since 1970.
+    pub(crate) at: i64,
+    pub(crate) client: String,
+    /// The person has given it this name.
+    pub(crate) known: bool,
+    /// A tool, or a route.
+    pub(crate) what: String,
+    /// The question; `null`: there was none, or questions are not kept.
+    pub(crate) asked: Option<String>,
+    /// Passages that were given.
+    pub(crate) passages: u32,
+    pub(crate) ms: u32,
+    pub(crate) outcome: DoorOutcome,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum DoorOutcome {
+    Answered,
+    Refused,
+    Failed,
+}
+
 // ---- What is told: kinds and fields, of which the interface makes sentences in its language ---------
 
 /// What a person can do about something that went wrong.

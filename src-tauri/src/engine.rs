@@ -14,6 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use riddle_doors::Lender;
 use riddle_metrics::{StageLayer, StageTimings};
 use riddle_rag::{
     Assistant, LLM_LOCAL,
@@ -101,6 +102,12 @@ impl Engine {
         self.models.assistant()
     }
 
+    /// Gives the assistant to whoever serves other programs, so that its models are in memory once.
+    pub(crate) fn lender(&self) -> Lender {
+        let models = Arc::clone(&self.models);
+        Arc::new(move || models.open())
+    }
+
     /// The index has changed: looks at it afresh, beside searches that run.
     pub(crate) fn refresh(&self) {
         let models = Arc::clone(&self.models);
@@ -137,6 +144,10 @@ type Stamp = (u64, Option<i64>);
 
 impl Models {
     fn assistant(&self) -> Reply<Arc<Assistant>> {
+        Ok(self.open()?)
+    }
+
+    fn open(&self) -> riddle_rag::Result<Arc<Assistant>> {
         self.used_until_now();
         let mut slot = lock(&self.assistant);
         if let Some(assistant) = &*slot {

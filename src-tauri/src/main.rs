@@ -15,6 +15,7 @@ mod context;
 mod convert;
 mod desktop;
 mod doing;
+mod door;
 mod dto;
 mod engine;
 mod failure;
@@ -98,6 +99,7 @@ fn start(ask: Ask, hidden: bool) -> anyhow::Result<()> {
             }
             if let Some(shell) = app.try_state::<Shell>() {
                 desktop::apply_at_start(app.handle(), &shell);
+                shell.open_door_at_start();
             }
             Ok(())
         })
@@ -131,6 +133,13 @@ fn handler<R: Runtime>() -> impl Fn(Invoke<R>) -> bool + Send + Sync + 'static {
         commands::ask,
         commands::ask_preview,
         commands::calibration,
+        commands::door,
+        commands::door_add,
+        commands::door_log_forget,
+        commands::door_remove,
+        commands::door_revoke,
+        commands::door_set,
+        commands::door_switch,
         commands::endpoint_key,
         commands::endpoint_key_forget,
         commands::endpoint_key_set,

@@ -3,6 +3,7 @@
 //! Cheap to clone. A module beside for each group of commands; none of them knows Tauri's runtime.
 
 mod answers;
+mod door;
 mod kept;
 mod library;
 mod models;
@@ -26,6 +27,7 @@ use tauri::ipc::Channel;
 use crate::{
     context::{Context, lock},
     convert::now,
+    door::Door,
     dto::{About, AppEvent, SettingProblem, Start},
     engine::Engine,
     failure::Reply,
@@ -53,6 +55,8 @@ pub(crate) struct Inner {
     pub(crate) last: Mutex<Option<LastRun>>,
     /// Name of the model that is being fetched, and the flag that stops it.
     pub(crate) pulling: Mutex<Option<(String, Arc<AtomicBool>)>>,
+    /// Where other programs come in.
+    pub(crate) door: Door,
     cold_start_ms: OnceLock<f64>,
 }
 
@@ -89,6 +93,7 @@ impl Shell {
             stopped_question: AtomicU32::new(0),
             last: Mutex::default(),
             pulling: Mutex::default(),
+            door: Door::default(),
             cold_start_ms: OnceLock::new(),
         })))
     }
@@ -168,6 +173,7 @@ impl Shell {
     pub(crate) fn close(&self) {
         self.cancel_pull();
         self.stop_search();
+        self.door.close();
         self.indexer.close();
         lock(&self.figures).write(&self.config.home);
     }

@@ -34,7 +34,7 @@ pub(crate) use self::{
     cache::{BenchTraceArgs, CacheArgs, CacheCommand, CacheSetArgs, CacheWarmArgs, ReuseArgs},
     claims::{AnswersArgs, ClaimsArgs, EvalCommand},
     compress::CompressArgs,
-    doors::{McpArgs, McpCommand, ServeArgs},
+    doors::{ClientsArgs, ClientsCommand, MayArgs, McpArgs, McpCommand, ServeArgs},
     endpoint::{
         AskArgs, FoldersArgs, FoldersCommand, KeyArgs, KeyCommand, LlmArgs, LlmCommand,
         key_of_environment,
@@ -119,6 +119,8 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Let assistants ask: the Model Context Protocol
     Mcp(McpArgs),
+    /// Who may ask, what each may see, and what was asked
+    Clients(ClientsArgs),
     /// Show or hide the app's window, for a key binding of your desktop
     Toggle,
     /// Print a completion script for a shell

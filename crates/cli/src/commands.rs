@@ -9,6 +9,7 @@ pub(crate) mod bench_worker;
 pub(crate) mod cache;
 pub(crate) mod calibrate;
 pub(crate) mod check;
+pub(crate) mod clients;
 pub(crate) mod completions;
 pub(crate) mod compress;
 pub(crate) mod eval;

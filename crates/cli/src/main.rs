@@ -82,6 +82,7 @@ fn dispatch(command: Command, global: &Global, context: &Context) -> Result<(), 
         Command::Bench(args) => commands::bench::run(&args, context),
         Command::Serve(args) => commands::serve::run(&args, context),
         Command::Mcp(args) => commands::mcp::run(&args, global, context),
+        Command::Clients(args) => commands::clients::run(&args, context),
         Command::Toggle => commands::toggle::run(),
         Command::Completions(args) => commands::completions::run(&args, context),
     }

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::{
     cancel::Cancel,
+    guard,
     message::{self, Failure, Request},
     token::Token,
 };
@@ -46,13 +47,15 @@ pub(crate) fn path(home: &Path) -> PathBuf {
 pub(crate) struct Remote {
     port: u16,
     token: Token,
+    /// As which program it is asked.
+    client: Option<String>,
 }
 
 impl Remote {
     /// The server that serves this home, if one answers with its token.
     pub(crate) fn find(home: &Path) -> Option<Remote> {
         let served: Served = serde_json::from_slice(&fs::read(path(home)).ok()?).ok()?;
-        let remote = Remote { port: served.port, token: Token::known(home)? };
+        let remote = Remote { port: served.port, token: Token::known(home)?, client: None };
         let mut stream = remote.connect().ok()?;
         stream.set_read_timeout(Some(KNOCK)).ok()?;
         // Whoever took the port since does not know the token, and is not told it either.
@@ -64,6 +67,11 @@ impl Remote {
         let (status, body) = answer_of(&mut stream, None).ok()?;
         let health: Value = serde_json::from_slice(&body).ok()?;
         (status == 200 && health["pid"] == served.pid).then_some(remote)
+    }
+
+    /// Asked as this program from now on.
+    pub(crate) fn as_client(self, client: Option<String>) -> Remote {
+        Remote { client, ..self }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -106,6 +114,9 @@ impl Remote {
             std::process::id(),
             body.len()
         );
+        if let Some(client) = &self.client {
+            head.push_str(&format!("{}: {}\r\n", guard::CLIENT, message::header_value(client)));
+        }
         if let Some(version) = request.version() {
             let name = request.params.get("name").or_else(|| request.params.get("uri"));
             let fields = [
@@ -122,7 +133,10 @@ impl Remote {
         stream.write_all(head.as_bytes())?;
         stream.write_all(b"\r\n")?;
         stream.write_all(body.as_bytes())?;
-        let (_, body) = answer_of(&mut stream, Some(cancel))?;
+        let (status, body) = answer_of(&mut stream, Some(cancel))?;
+        if status == 403 {
+            return Ok(request.failed(&Failure::unwelcome()));
+        }
         serde_json::from_slice(&body).map_err(std::io::Error::other)
     }
 }

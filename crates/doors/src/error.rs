@@ -24,6 +24,14 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
+    /// No socket in the file system.
+    #[error("{} can not be listened at: {source}: choose another file with --socket", path.display())]
+    BindSocket {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// Beyond this machine without having been asked twice.
     #[error(
         "{address} can be reached from other machines: say --beyond-this-machine as well if that is meant"
@@ -49,6 +57,9 @@ pub enum Error {
     /// The request makes no sense.
     #[error("{0}")]
     BadRequest(String),
+    /// More than whoever asks may see or do.
+    #[error("{0}: the person decides that in Riddle")]
+    NotAllowed(String),
     /// A model or passage that there is not.
     #[error("{0}")]
     NotFound(String),

@@ -8,10 +8,14 @@ mod mcp;
 mod metrics;
 mod openapi;
 mod rerank;
+mod responses;
+mod socket;
 mod stream;
+mod try_it;
 
 use std::{
     fs,
+    future::poll_fn,
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener},
     path::{Path, PathBuf},
     pin::pin,
@@ -19,13 +23,14 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    task::Poll,
     time::{Duration, Instant},
 };
 
 use axum::{
     Router,
     extract::{Request, State},
-    http::{HeaderValue, Method, StatusCode, header},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     middleware::{self, Next},
     response::Response,
     routing::{MethodRouter, get, post},
@@ -40,16 +45,23 @@ use riddle_rag::Config;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use self::{call::Style, metrics::Metrics};
+use self::{
+    call::Style,
+    metrics::Metrics,
+    socket::{Socket, Stream},
+};
 use crate::{
     batch::Batch,
+    clients::{Client, Clients, May},
     connect::{self, Remote, Served},
     error::{Error, Result},
-    guard::Guard,
+    guard::{Guard, Way},
+    journal::{Entry, Journal, Outcome},
     mcp::Protocol,
-    resident::Resident,
+    private,
+    resident::{Lender, Resident},
     token::{self, Token},
-    tools::Scope,
+    who::{Scope, Who},
 };
 
 /// Port that is tried first, so that a client's settings hold from one start to the next.
@@ -82,6 +94,8 @@ pub struct ServeOptions {
     pub listen: Option<IpAddr>,
     /// An address that other machines reach is meant.
     pub beyond_this_machine: bool,
+    /// A socket in the file system to listen at as well, for its owner alone.
+    pub socket: Option<PathBuf>,
     /// Names, with ports, by which the server may be called besides its own.
     pub allow_hosts: Vec<String>,
     /// Origins whose pages may ask, besides its own.
@@ -90,6 +104,8 @@ pub struct ServeOptions {
     pub with_confined: bool,
     /// Requests that may wait; `None`: 64.
     pub queue: Option<usize>,
+    /// Writes down who asked and how much was given, and not what.
+    pub forget_questions: bool,
 }
 
 /// A server that listens.
@@ -114,7 +130,9 @@ pub(crate) struct Inside {
     protocol: Protocol,
     guard: Guard,
     metrics: Metrics,
-    scope: Scope,
+    journal: Arc<Journal>,
+    /// Other machines reach it: marked folders stay closed, whatever a program may.
+    beyond: bool,
     started: Instant,
 }
 
@@ -174,6 +192,13 @@ fn routes() -> Vec<Route> {
             chat::schema,
             || post(chat::chat),
         ),
+        posted(
+            "/v1/responses",
+            "A question to the library as a response, as OpenAI has it",
+            responses::schema,
+            || post(responses::responses),
+        ),
+        Route { open: true, ..plain("/docs", "A page to try all this", || get(try_it::page)) },
         plain("/api/search", "Search, the query as ?q=", || get(api::search_by_query)),
         posted("/api/search", "Search", || api::schema_of("search"), || post(api::search)),
         plain("/api/read", "A passage, as ?id=", || get(api::read_by_query)),
@@ -215,6 +240,30 @@ pub fn serve(
     stop: &AtomicBool,
     ready: impl FnOnce(&Started) -> Result<()>,
 ) -> Result<()> {
+    serve_library(config, None, options, stop, ready)
+}
+
+/// As [`serve`], with the library that the program has open already, so that its models are in memory once.
+///
+/// # Errors
+/// When there is nothing to listen at, or the home is served by another program.
+pub fn serve_lent(
+    config: Config,
+    lender: Lender,
+    options: &ServeOptions,
+    stop: &AtomicBool,
+    ready: impl FnOnce(&Started) -> Result<()>,
+) -> Result<()> {
+    serve_library(config, Some(lender), options, stop, ready)
+}
+
+fn serve_library(
+    config: Config,
+    lender: Option<Lender>,
+    options: &ServeOptions,
+    stop: &AtomicBool,
+    ready: impl FnOnce(&Started) -> Result<()>,
+) -> Result<()> {
     let address = options.listen.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let beyond = !address.is_loopback();
     if beyond && !options.beyond_this_machine {
@@ -229,7 +278,11 @@ pub fn serve(
         return Err(Error::AlreadyServed { url: remote.url() });
     }
     let home = config.home.clone();
-    let resident = Resident::start(config, options.queue.unwrap_or(QUEUE), options.with_confined)?;
+    let queue = options.queue.unwrap_or(QUEUE);
+    let resident = match lender {
+        None => Resident::start(config, queue, options.with_confined)?,
+        Some(lender) => Resident::lent(lender, queue, options.with_confined)?,
+    };
     let served = listen(address, options.port)
         .and_then(|listener| run(&home, &resident, (listener, beyond), options, stop, ready));
     resident.close();
@@ -264,11 +317,14 @@ fn run(
     if !local.ip().is_unspecified() {
         hosts.push(local.to_string());
     }
-    let guard = Guard::new(token, local.port(), &hosts, &options.allow_origins);
+    let guard =
+        Guard::new(token, Clients::of(home), local.port(), &hosts, &options.allow_origins);
+    let journal = Arc::new(Journal::of(home, !options.forget_questions));
     let door = Door(Arc::new(Inside {
         batch: Arc::default(),
-        protocol: Protocol::new(Arc::clone(resident)),
-        scope: Scope { outward: !resident.with_confined },
+        protocol: Protocol::new(Arc::clone(resident), Arc::clone(&journal)),
+        journal,
+        beyond,
         resident: Arc::clone(resident),
         guard,
         metrics: Metrics::default(),
@@ -276,47 +332,49 @@ fn run(
     }));
     let file = connect::path(home);
     let served = Served { url: url.clone(), port: local.port(), pid: std::process::id() };
-    write_private(&file, &serde_json::to_vec(&served).unwrap_or_default())?;
+    private::write(&file, &serde_json::to_vec(&served).unwrap_or_default())?;
     let started = Started { url, token_file: token::path(home), beyond_this_machine: beyond };
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(internal)?;
     let outcome = ready(&started).and_then(|()| {
         listener.set_nonblocking(true).map_err(internal)?;
-        runtime.block_on(accept(listener, router(&door), stop, &door)).map_err(internal)
+        let places = Places { tcp: listener, socket: Socket::bind(options.socket.as_deref())? };
+        runtime.block_on(accept(places, &door, stop)).map_err(internal)
     });
     // Gone with the server, whatever ended it; one that was killed is found out by asking it.
     let _ = fs::remove_file(file);
     outcome
 }
 
-/// A file that only its owner may read.
-fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
-    let io = |source| Error::Io { path: path.to_path_buf(), source };
-    let _ = fs::remove_file(path);
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path).map_err(io)?;
-    std::io::Write::write_all(&mut file, bytes).map_err(io)
+/// Where connections come in.
+struct Places {
+    tcp: TcpListener,
+    socket: Option<Socket>,
 }
 
 /// Takes connections until the program is to stop, then lets what runs end.
-async fn accept(
-    listener: TcpListener,
-    router: Router,
-    stop: &AtomicBool,
-    door: &Door,
-) -> std::io::Result<()> {
-    let listener = tokio::net::TcpListener::from_std(listener)?;
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+async fn accept(places: Places, door: &Door, stop: &AtomicBool) -> std::io::Result<()> {
+    let listener = tokio::net::TcpListener::from_std(places.tcp)?;
+    let socket = places.socket.as_ref().map(Socket::listener).transpose()?;
+    let (over_tcp, over_socket) = (router(door, Way::Tcp), router(door, Way::Socket));
+    let room = Arc::new(Semaphore::new(CONNECTIONS));
     let ending = GracefulShutdown::new();
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(HEAD_BYTES);
     loop {
-        let Some(taken) = until(stop, listener.accept()).await else { break };
-        let stream = match taken {
-            Ok((stream, _)) => stream,
+        let either = poll_fn(|context| match listener.poll_accept(context) {
+            Poll::Ready(taken) => Poll::Ready(taken.map(|(it, _)| Stream::Tcp(it))),
+            Poll::Pending => socket::taken(socket.as_ref(), context),
+        });
+        let Some(taken) = until(stop, either).await else { break };
+        let (stream, router) = match taken {
+            Ok(stream) => {
+                if let Stream::Tcp(it) = &stream {
+                    let _ = it.set_nodelay(true);
+                }
+                let router = if stream.is_socket() { &over_socket } else { &over_tcp };
+                (stream, router)
+            }
             Err(error) => {
                 // Too many open files, or a client that has gone: neither is the server's end.
                 tracing::debug!(%error, "a connection was not taken");
@@ -324,8 +382,7 @@ async fn accept(
                 continue;
             }
         };
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
-        let _ = stream.set_nodelay(true);
+        let Ok(place) = Arc::clone(&room).try_acquire_owned() else { continue };
         let service = TowerToHyperService::new(router.clone());
         let connection = http.serve_connection(TokioIo::new(stream), service);
         let connection = ending.watch(connection);
@@ -355,7 +412,18 @@ async fn until<T>(stop: &AtomicBool, future: impl Future<Output = T>) -> Option<
     None
 }
 
-fn router(door: &Door) -> Router {
+impl Door {
+    /// Whoever has come in, by the name that the person has given it, or that it gives itself.
+    fn who(&self, client: Option<Client>, headers: &HeaderMap) -> Who {
+        let own = call::name_of(headers);
+        let known = client.is_some();
+        let (name, may) = client.map_or((own, May::default()), |it| (it.name, it.may));
+        let outward = self.beyond || !(self.resident.with_confined || may.with_confined);
+        Who { name, known, scope: Scope::new(outward, Arc::new(may)) }
+    }
+}
+
+fn router(door: &Door, way: Way) -> Router {
     let mut router = Router::new();
     for route in routes() {
         router = router.route(route.path, (route.handler)());
@@ -363,21 +431,28 @@ fn router(door: &Door) -> Router {
     router
         .fallback(api::no_route)
         .method_not_allowed_fallback(api::no_method)
-        .layer(middleware::from_fn_with_state(door.clone(), watched))
+        .layer(middleware::from_fn_with_state((door.clone(), way), watched))
         .with_state(door.clone())
 }
 
 /// Lets in who may, counts, and says with every answer that browsers are to make nothing of it.
-async fn watched(State(door): State<Door>, request: Request, next: Next) -> Response {
+async fn watched(State((door, way)): State<(Door, Way)>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
     let path = request.uri().path().to_owned();
     let route = routes().into_iter().find(|it| it.path == path);
     let open = route.as_ref().is_some_and(|it| it.open);
-    let name = route.map_or("other", |it| it.path);
-    let mut response = match door.guard.check(request.headers(), open) {
-        Ok(()) => next.run(request).await,
+    let name_of_route = route.map_or("other", |it| it.path);
+    let mut response = match door.guard.check(request.headers(), open, way) {
+        Ok(client) => {
+            let who = door.who(client, request.headers());
+            request.extensions_mut().insert(who);
+            next.run(request).await
+        }
         Err(refusal) => {
             tracing::info!(path, ?refusal, "refused");
+            let name = call::name_of(request.headers());
+            let entry = Entry::new(&name, false, name_of_route, Duration::ZERO);
+            door.journal.note(Entry { outcome: Outcome::Refused, ..entry });
             let mut response = Style::of(&path).failed(refusal.status(), refusal.words());
             if refusal.status() == StatusCode::UNAUTHORIZED {
                 response
@@ -391,12 +466,14 @@ async fn watched(State(door): State<Door>, request: Request, next: Next) -> Resp
     for (header, value) in [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::CACHE_CONTROL, "no-store"),
-        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
         (header::REFERRER_POLICY, "no-referrer"),
     ] {
         headers.insert(header, HeaderValue::from_static(value));
     }
-    door.metrics.count(name, response.status(), started.elapsed());
+    // The page to try it has its own: it runs one script, and only that.
+    let policy = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
+    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(policy);
+    door.metrics.count(name_of_route, response.status(), started.elapsed());
     response
 }
 

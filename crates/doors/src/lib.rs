@@ -4,7 +4,9 @@
 //! Who may come in is decided in `guard` and nowhere else: a token, exact lists of hosts and origins; limits of size
 //! and time stand beside what they limit. What may go out is decided by `riddle-rag`, which is asked *outward* unless a
 //! person has said that marked folders may be given, too. Text of files is handed on as data, with what looks like an
-//! instruction named (`frame`). Clients name passages by number; no path comes in.
+//! instruction named (`frame`). Clients name passages by number; no path comes in. A
+//! program with a name of its own sees what the person lets it see ([`clients`]), and what was asked is written down
+//! ([`journal`]).
 //!
 //! Neighbors: `riddle-rag` finds, reranks and answers; `riddle-cli` starts it all. Deliberately absent: TLS (a proxy's
 //! work), CORS, anything that writes to the library, and any decision about ranking. This crate alone is asynchronous,
@@ -12,20 +14,26 @@
 
 mod batch;
 mod cancel;
+pub mod clients;
 mod connect;
 mod error;
 mod frame;
 mod guard;
 mod http;
 pub mod install;
+pub mod journal;
+mod may;
 mod mcp;
 mod message;
+mod private;
 mod resident;
 mod token;
 mod tools;
+mod who;
 mod words;
 
 pub use error::{Error, Result};
-pub use http::{ServeOptions, Started, serve};
+pub use http::{ServeOptions, Started, serve, serve_lent};
 pub use mcp::{McpOptions, stdio as mcp};
+pub use resident::Lender;
 pub use words::{Sentences, say};

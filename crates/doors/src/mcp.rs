@@ -17,9 +17,11 @@ pub use self::pipe::{McpOptions, stdio};
 use crate::{
     cancel::Cancel,
     error::{Error, Result},
+    journal::{Journal, Noting, asked, given},
     message::{Failure, Request, server_info},
     resident::{Lane, Resident},
-    tools::{Scope, TOOLS, Tool, uri},
+    tools::{TOOLS, Tool, uri},
+    who::Who,
     words,
 };
 
@@ -47,19 +49,18 @@ const INSTRUCTIONS: &str = "Riddle searches the person's own files on their mach
 #[derive(Debug, Clone)]
 pub(crate) struct Protocol {
     resident: Arc<Resident>,
-    scope: Scope,
+    journal: Arc<Journal>,
 }
 
 impl Protocol {
-    pub(crate) fn new(resident: Arc<Resident>) -> Protocol {
-        let scope = Scope { outward: !resident.with_confined };
-        Protocol { resident, scope }
+    pub(crate) fn new(resident: Arc<Resident>, journal: Arc<Journal>) -> Protocol {
+        Protocol { resident, journal }
     }
 
     /// Answers a request: at once, or from another thread where something has to be computed.
     pub(crate) fn answer(
         &self,
-        client: &str,
+        who: &Who,
         request: Request,
         cancel: Cancel,
         reply: impl FnOnce(Value) + Send + 'static,
@@ -67,9 +68,9 @@ impl Protocol {
         let answer = match self.version_of(&request) {
             Err(failure) => request.failed(&failure),
             Ok(()) => match request.method.as_str() {
-                "tools/call" => return self.call(client, request, cancel, reply),
-                "resources/read" => return self.read(client, request, cancel, reply),
-                _ => match listed(&request) {
+                "tools/call" => return self.call(who, request, cancel, reply),
+                "resources/read" => return self.read(who, request, cancel, reply),
+                _ => match listed(&request, who) {
                     Ok(result) => request.done(result),
                     Err(failure) => request.failed(&failure),
                 },
@@ -96,7 +97,7 @@ impl Protocol {
 
     fn call(
         &self,
-        client: &str,
+        who: &Who,
         request: Request,
         cancel: Cancel,
         reply: impl FnOnce(Value) + Send + 'static,
@@ -107,20 +108,27 @@ impl Protocol {
             return reply(request.failed(&failure));
         };
         let args = request.params.get("arguments").cloned().unwrap_or(Value::Null);
-        let scope = self.scope;
+        let scope = who.scope.clone();
+        let note = Noting::begin(&self.journal, who, name, asked(&args));
         self.resident.submit(
             tool.lane,
-            client,
+            &who.name,
             cancel,
-            move |assistant, cancel| tool.run(assistant, scope, args, cancel),
-            move |done| reply(request.done(tool_result(&done))),
+            move |assistant, cancel| tool.run(assistant, &scope, args, cancel),
+            move |done| {
+                note.ended(&done);
+                let result = tool_result(&done);
+                note.given(result.get("structuredContent").map_or(0, given));
+                drop(note);
+                reply(request.done(result));
+            },
         );
     }
 
     /// A passage as a resource.
     fn read(
         &self,
-        client: &str,
+        who: &Who,
         request: Request,
         cancel: Cancel,
         reply: impl FnOnce(Value) + Send + 'static,
@@ -131,12 +139,19 @@ impl Protocol {
         let Some(id) = id.filter(|it| uri(*it) == address) else {
             return reply(request.failed(&no_resource(&request, &address)));
         };
-        let scope = self.scope;
+        let scope = who.scope.clone();
+        let args = json!({"id": id});
+        let note = Noting::begin(&self.journal, who, "read", asked(&args));
         let work = move |assistant: &Assistant, cancel: &Cancel| {
             let tool = Tool::named("read").ok_or_else(|| Error::Internal("no tool".to_owned()))?;
-            tool.run(assistant, scope, json!({"id": id}), cancel)
+            tool.run(assistant, &scope, args, cancel)
         };
-        self.resident.submit(Lane::Catalog, client, cancel, work, move |done| {
+        self.resident.submit(Lane::Catalog, &who.name, cancel, work, move |done| {
+            note.ended(&done);
+            note.given(done.as_ref().map_or(0, |it| {
+                serde_json::from_str(it).map_or(0, |it: Value| given(&it))
+            }));
+            drop(note);
             reply(match done {
                 Ok(text) => request.done(resource(&address, text)),
                 Err(Error::NotFound(_)) => request.failed(&no_resource(&request, &address)),
@@ -147,7 +162,7 @@ impl Protocol {
 }
 
 /// What needs no library.
-fn listed(request: &Request) -> Result<Map<String, Value>, Failure> {
+fn listed(request: &Request, who: &Who) -> Result<Map<String, Value>, Failure> {
     let modern = request.version().is_some();
     let result = match request.method.as_str() {
         "server/discover" if modern => fresh(json!({
@@ -166,7 +181,7 @@ fn listed(request: &Request) -> Result<Map<String, Value>, Failure> {
             })
         }
         "ping" if !modern => json!({}),
-        "tools/list" => lists(modern, json!({"tools": tools()})),
+        "tools/list" => lists(modern, json!({"tools": tools(who)})),
         "resources/list" => lists(modern, json!({"resources": []})),
         "resources/templates/list" => lists(
             modern,
@@ -205,8 +220,8 @@ fn capabilities() -> Value {
     json!({"tools": {}, "resources": {}})
 }
 
-/// The tools, always in the same order.
-fn tools() -> Vec<Value> {
+/// The tools that whoever asks may use, always in the same order.
+fn tools(who: &Who) -> Vec<Value> {
     let one = |tool: &Tool| {
         json!({
             "name": tool.name,
@@ -223,7 +238,7 @@ fn tools() -> Vec<Value> {
             },
         })
     };
-    TOOLS.iter().map(one).collect()
+    TOOLS.iter().filter(|it| who.scope.allows(it.name).is_ok()).map(one).collect()
 }
 
 /// What a tool gave, or what is wrong, for the model that called it.
@@ -259,12 +274,13 @@ mod tests {
     use riddle_rag::Config;
 
     use super::*;
-    use crate::message::Message;
+    use crate::{message::Message, who::Scope};
 
     fn protocol() -> (tempfile::TempDir, Protocol) {
         let home = tempfile::tempdir().expect("a folder");
         let resident = Resident::start(Config::new(home.path()), 8, false).expect("starts");
-        (home, Protocol::new(resident))
+        let journal = Arc::new(Journal::of(home.path(), true));
+        (home, Protocol::new(resident, journal))
     }
 
     fn ask(protocol: &Protocol, method: &str, params: Value) -> Value {
@@ -274,7 +290,9 @@ mod tests {
         };
         let (sender, receiver) = channel();
         let reply = move |it: Value| sender.send(it).expect("heard");
-        protocol.answer("test", request, Cancel::default(), reply);
+        let who =
+            Who { name: "test".to_owned(), known: false, scope: Scope::whole(true) };
+        protocol.answer(&who, request, Cancel::default(), reply);
         let answer = receiver.recv().expect("answered");
         assert_eq!((&answer["jsonrpc"], &answer["id"]), (&json!("2.0"), &json!(7)));
         answer
@@ -349,6 +367,20 @@ mod tests {
         assert!(wrong["result"].get("structuredContent").is_none());
         let none = ask(&protocol, "tools/call", json!({"name": "delete_everything"}));
         assert_eq!(none["error"]["code"], -32602);
+    }
+
+    #[test]
+    fn what_was_asked_is_written_down() {
+        let (home, protocol) = protocol();
+        ask(&protocol, "tools/call", json!({"name": "status"}));
+        ask(&protocol, "tools/call", json!({"name": "search", "arguments": {"query": "boat"}}));
+        ask(&protocol, "tools/list", json!({}));
+        let last = Journal::of(home.path(), true).last(None, 9).expect("readable");
+        let said: Vec<(&str, &str, Option<&str>)> = last
+            .iter()
+            .map(|it| (it.client.as_str(), it.what.as_str(), it.asked.as_deref()))
+            .collect();
+        assert_eq!(said, [("test", "search", Some("boat")), ("test", "status", None)]);
     }
 
     #[test]

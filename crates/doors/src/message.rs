@@ -52,6 +52,14 @@ impl Failure {
         Failure::new(-32603, message)
     }
 
+    /// Whoever asks is not let in.
+    pub(crate) fn unwelcome() -> Failure {
+        Failure::new(
+            -32001,
+            "this program is not let in, or not any more: the person decides that in Riddle",
+        )
+    }
+
     /// As the answer to a message whose number is not known.
     pub(crate) fn nameless(&self) -> Value {
         self.answer(None)

@@ -50,10 +50,9 @@ type Job = Box<dyn FnOnce(&Resident) + Send>;
 
 /// The library, open, and who waits for it.
 pub(crate) struct Resident {
-    config: Config,
+    library: Library,
     /// Whether passages of folders that never leave this machine are given to programs on it.
     pub(crate) with_confined: bool,
-    open: Mutex<Option<Open>>,
     models: Line,
     catalog: Line,
     limit: usize,
@@ -62,6 +61,17 @@ pub(crate) struct Resident {
     /// Microseconds of the last requests, for who has to come again.
     usual_us: AtomicU64,
 }
+
+/// Whose library it is.
+enum Library {
+    /// Ours: opened here, and looked at afresh when something was committed.
+    Own { config: Box<Config>, open: Mutex<Option<Open>> },
+    /// That of the program that has opened this door: its models are in memory once.
+    Lent(Lender),
+}
+
+/// Gives the library as it is now.
+pub type Lender = Arc<dyn Fn() -> riddle_rag::Result<Arc<Assistant>> + Send + Sync>;
 
 struct Open {
     assistant: Arc<Assistant>,
@@ -111,10 +121,19 @@ impl Resident {
         with_confined: bool,
     ) -> Result<Arc<Resident>> {
         drop(Records::open(config.clone())?);
+        let library = Library::Own { config: Box::new(config), open: Mutex::default() };
+        Resident::of(library, limit, with_confined)
+    }
+
+    /// Serves the library of another part of this program.
+    pub(crate) fn lent(lender: Lender, limit: usize, with_confined: bool) -> Result<Arc<Resident>> {
+        Resident::of(Library::Lent(lender), limit, with_confined)
+    }
+
+    fn of(library: Library, limit: usize, with_confined: bool) -> Result<Arc<Resident>> {
         let resident = Arc::new(Resident {
-            config,
+            library,
             with_confined,
-            open: Mutex::new(None),
             models: Line::default(),
             catalog: Line::default(),
             limit,
@@ -233,7 +252,11 @@ impl Resident {
 
     /// The library as it was last committed.
     fn assistant(&self) -> Result<Arc<Assistant>> {
-        let mut open = lock(&self.open);
+        let (config, open) = match &self.library {
+            Library::Own { config, open } => (config, open),
+            Library::Lent(lender) => return Ok(lender()?),
+        };
+        let mut open = lock(open);
         if let Some(open) = &mut *open {
             if open.looked.elapsed() < LOOK_AGAIN {
                 return Ok(Arc::clone(&open.assistant));
@@ -245,7 +268,7 @@ impl Resident {
         }
         let assistant = match &*open {
             Some(old) => old.assistant.reopen(),
-            None => Assistant::open(self.config.clone()),
+            None => Assistant::open(config.as_ref().clone()),
         };
         let assistant = Arc::new(assistant?);
         let stamp = assistant.stamp()?;

@@ -40,10 +40,7 @@ impl Token {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => return Err(io(error)),
         }
-        let mut bytes = [0; BYTES];
-        getrandom::fill(&mut bytes)
-            .map_err(|error| Error::Internal(format!("no random numbers: {error}")))?;
-        let text: String = bytes.iter().map(|it| format!("{it:02x}")).collect();
+        let text = random()?;
         let mut options = OpenOptions::new();
         // Whoever was faster has made it: never written over.
         options.write(true).create_new(true);
@@ -67,6 +64,14 @@ impl Token {
     pub(crate) fn is(&self, given: &str) -> bool {
         self.0.as_bytes().ct_eq(given.as_bytes()).into()
     }
+}
+
+/// A token that nobody can guess.
+pub(crate) fn random() -> Result<String> {
+    let mut bytes = [0; BYTES];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Error::Internal(format!("no random numbers: {error}")))?;
+    Ok(bytes.iter().map(|it| format!("{it:02x}")).collect())
 }
 
 /// `None`: it is no token, or others may read it.

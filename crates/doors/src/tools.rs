@@ -26,6 +26,7 @@ use crate::{
     cancel::Cancel,
     error::{Error, Result},
     resident::Lane,
+    who::Scope,
 };
 
 /// Tokens of passages in a result, where a client does not say.
@@ -37,13 +38,6 @@ pub(crate) const MAX_TOKENS: usize = 20_000;
 /// Longest text of a question or claim, in characters.
 pub(crate) const MAX_TEXT: usize = 20_000;
 
-/// Whether what is asked for may be given to programs elsewhere.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Scope {
-    /// Folders that never leave this machine stay closed.
-    pub(crate) outward: bool,
-}
-
 /// Something that can be asked.
 pub(crate) struct Tool {
     pub(crate) name: &'static str,
@@ -53,7 +47,7 @@ pub(crate) struct Tool {
     pub(crate) lane: Lane,
     pub(crate) input: fn() -> Value,
     pub(crate) output: fn() -> Value,
-    run: fn(&Assistant, Scope, Value, &Cancel) -> Result<String>,
+    run: fn(&Assistant, &Scope, Value, &Cancel) -> Result<String>,
 }
 
 /// All of them, in the order in which they are listed.
@@ -130,10 +124,11 @@ impl Tool {
     pub(crate) fn run(
         &self,
         assistant: &Assistant,
-        scope: Scope,
+        scope: &Scope,
         args: Value,
         cancel: &Cancel,
     ) -> Result<String> {
+        scope.allows(self.name)?;
         (self.run)(assistant, scope, args, cancel)
     }
 }

@@ -6,13 +6,14 @@
 
 mod answers;
 mod app;
+mod door;
 mod library;
 mod models;
 mod pipeline;
 mod search;
 mod settings;
 
-pub(crate) use {answers::*, app::*, library::*, models::*, pipeline::*, search::*, settings::*};
+pub(crate) use {answers::*, app::*, door::*, library::*, models::*, pipeline::*, search::*, settings::*};
 
 use crate::failure::{self, Reply};
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{Served, request};
 
 /// `riddle mcp`, asked line by line.
-struct Pipe {
+pub(super) struct Pipe {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
@@ -21,7 +21,7 @@ struct Pipe {
 }
 
 impl Pipe {
-    fn start(riddle: &Riddle, args: &[&str]) -> Pipe {
+    pub(super) fn start(riddle: &Riddle, args: &[&str]) -> Pipe {
         let mut command = riddle.command(&[&["mcp"], args].concat());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().expect("starts");
@@ -41,7 +41,7 @@ impl Pipe {
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
     }
 
-    fn ask(&mut self, method: &str, params: &Value) -> Value {
+    pub(super) fn ask(&mut self, method: &str, params: &Value) -> Value {
         self.next += 1;
         let id = self.next;
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
@@ -50,13 +50,13 @@ impl Pipe {
         answer
     }
 
-    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+    pub(super) fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         let answer = self.ask("tools/call", &json!({"name": tool, "arguments": arguments}));
         answer["result"].clone()
     }
 
     /// Closes its input and waits for its end.
-    fn end(mut self) -> Option<i32> {
+    pub(super) fn end(mut self) -> Option<i32> {
         drop(self.input.take());
         self.child.wait().expect("ends").code()
     }

@@ -5,6 +5,7 @@ mod clients;
 mod http;
 mod mcp;
 mod shapes;
+mod who;
 
 use std::{fs, thread, time::Duration};
 

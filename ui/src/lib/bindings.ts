@@ -15,6 +15,69 @@ export interface Failure {
 
 export type FailureCode = 'nothingIndexed' | 'badRequest' | 'notFound' | 'offline' | 'busy' | 'cancelled' | 'unloaded' | 'other';
 
+/** The door, who may come in, and what was asked. */
+export interface DoorState {
+	/** Where it is open; `null`: it is closed. */
+	url: string | null;
+	/** File with the token that opens everything. */
+	tokenFile: string;
+	/** What can be asked, by name. */
+	tools: string[];
+	clients: DoorClient[];
+	/** Newest first. */
+	log: DoorEntry[];
+}
+
+/** A program with a name. */
+export interface DoorClient {
+	name: string;
+	/** Seconds since 1970. */
+	since: number;
+	/** It was sent away. */
+	revoked: boolean;
+	/** It has a token of its own; without one an assistant starts it through a pipe. */
+	hasToken: boolean;
+	may: DoorMay;
+	/** Seconds since 1970; `null`: not lately. */
+	lastAsked: number | null;
+}
+
+/** What a program may do; empty lists are no condition. */
+export interface DoorMay {
+	tools: string[];
+	/** Absolute folders. */
+	folders: string[];
+	/** Folders that never leave this computer, too. */
+	withConfined: boolean;
+}
+
+/** A program that was let in. */
+export interface DoorAdded {
+	/** Told this once. */
+	token: string;
+	state: DoorState;
+}
+
+/** Something that was asked. */
+export interface DoorEntry {
+	/** Seconds since 1970. */
+	at: number;
+	client: string;
+	/** The person has given it this name. */
+	known: boolean;
+	/** A tool, or a route. */
+	what: string;
+	/** The question; `null`: there was none, or questions are not kept. */
+	asked: string | null;
+	/** Passages that were given. */
+	passages: number;
+	ms: number;
+	outcome: DoorOutcome;
+}
+
+/** What came of it. */
+export type DoorOutcome = 'answered' | 'refused' | 'failed';
+
 /** What a person can do about something that went wrong. */
 export type Advice =
 	| { kind: 'addFolder' }
@@ -1131,6 +1194,34 @@ export const commands = {
 	calibration(): Promise<CalibrationInfo> {
 		return invoke('calibration');
 	},
+	/** Whether other programs can ask, who may, and what was asked. */
+	door(): Promise<DoorState> {
+		return invoke('door');
+	},
+	/** Lets a program in; its token is told this once and kept nowhere. */
+	doorAdd(name: string, may: DoorMay): Promise<DoorAdded> {
+		return invoke('door_add', { name, may });
+	},
+	/** Empties the log of what was asked. */
+	doorLogForget(): Promise<DoorState> {
+		return invoke('door_log_forget');
+	},
+	/** Forgets a program: its token opens nothing any more. */
+	doorRemove(name: string): Promise<DoorState> {
+		return invoke('door_remove', { name });
+	},
+	/** Sends a program away, or lets it in again. */
+	doorRevoke(name: string, revoked: boolean): Promise<DoorState> {
+		return invoke('door_revoke', { name, revoked });
+	},
+	/** Changes what a program may see. */
+	doorSet(name: string, may: DoorMay): Promise<DoorState> {
+		return invoke('door_set', { name, may });
+	},
+	/** Lets other programs of this computer ask, or not, now and at each start. */
+	doorSwitch(open: boolean): Promise<DoorState> {
+		return invoke('door_switch', { open });
+	},
 	/** Where the key of the endpoint is; the key itself is never told. */
 	endpointKey(): Promise<EndpointKey> {
 		return invoke('endpoint_key');
@@ -1361,6 +1452,13 @@ export const commandNames = [
 	'ask',
 	'ask_preview',
 	'calibration',
+	'door',
+	'door_add',
+	'door_log_forget',
+	'door_remove',
+	'door_revoke',
+	'door_set',
+	'door_switch',
 	'endpoint_key',
 	'endpoint_key_forget',
 	'endpoint_key_set',

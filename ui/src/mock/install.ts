@@ -3,7 +3,7 @@
 
 import { mockIPC } from "@tauri-apps/api/mocks";
 
-import type { Added, Advice, Answer, AppEvent, Failure, FailureCode, Folder, Hit, KeptAnswers, KeyPlace, LayerTrace, LedgerRow, LibraryState, ModelEvent, Models, Notice, PipelineTrace, Rule, SearchEvent, SearchFilter, Settings, SettingsState, Span, State, StateCount, ThreadSummary, Verdict } from "../lib/bindings";
+import type { Added, Advice, Answer, AppEvent, DoorClient, DoorMay, DoorState, Failure, FailureCode, Folder, Hit, KeptAnswers, KeyPlace, LayerTrace, LedgerRow, LibraryState, ModelEvent, Models, Notice, PipelineTrace, Rule, SearchEvent, SearchFilter, Settings, SettingsState, Span, State, StateCount, ThreadSummary, Verdict } from "../lib/bindings";
 import { mark, terms } from "../lib/marks";
 import { t } from "../lib/strings";
 import { curve, decide, find, hit, LAYERS, replay, scores, TOP_K, trace, type Found } from "./engine";
@@ -74,6 +74,22 @@ const settingsState = (): SettingsState => ({
 // ---- Library -----------------------------------------------------------------------------------------
 
 const STATES: State[] = ["indexed", "pending", "noText", "cloudOnly", "tooLarge", "unsupported", "failed", "excluded"];
+let door: DoorState = {
+  url: null,
+  tokenFile: "/home/jo/.local/share/riddle/doors.token",
+  tools: ["search", "read", "answer", "check_claims", "rerank", "status", "embed"],
+  clients: [
+    { name: "cursor", since: 1_760_000_000, revoked: false, hasToken: false, may: { tools: ["search", "read", "status"], folders: ["/home/jo/Documents"], withConfined: false }, lastAsked: 1_763_000_000 },
+    { name: "old script", since: 1_750_000_000, revoked: true, hasToken: true, may: { tools: [], folders: [], withConfined: false }, lastAsked: null },
+  ],
+  log: [
+    { at: 1_763_000_000, client: "cursor", known: true, what: "search", asked: "winter mooring cost", passages: 8, ms: 142, outcome: "answered" },
+    { at: 1_762_999_000, client: "python-requests/2.32", known: false, what: "/api/search", asked: null, passages: 0, ms: 0, outcome: "refused" },
+    { at: 1_762_998_000, client: "cursor", known: true, what: "rerank", asked: null, passages: 0, ms: 3, outcome: "refused" },
+  ],
+};
+const doorClient = (name: string, change: (it: DoorClient) => DoorClient | null): DoorState => (door = { ...door, clients: door.clients.flatMap((it) => (it.name === name ? (change(it) ?? []) : it)) });
+
 let rules: Rule[] = [{ folder: null, pattern: "node_modules/" }, { folder: 1, pattern: "*.bak" }];
 let phase: LibraryState["phase"] = scenes.has("busy") ? "reading" : scenes.has("paused") ? "paused" : "watching";
 let done = scenes.has("busy") || scenes.has("paused") ? 6214 : 0;
@@ -597,6 +613,17 @@ const commands: Record<string, (args: any) => unknown> = {
   },
   ledger_retry: ({ files: ids }) => (ids as number[]).length || (allCounts().find((it) => it.state === "failed")?.count ?? 0),
   ledger_exclude: ({ file }) => ({ folder: 1, pattern: `/${file}` }),
+  door: () => door,
+  door_switch: ({ open }) => (door = { ...door, url: open ? "http://127.0.0.1:7438" : null }),
+  door_add: ({ name, may }) => {
+    const added: DoorClient = { name: name as string, since: 1_763_000_000, revoked: false, hasToken: true, may: may as DoorMay, lastAsked: null };
+    door = { ...door, clients: [...door.clients, added] };
+    return { token: "4f1d".repeat(16), state: door };
+  },
+  door_set: ({ name, may }) => doorClient(name as string, (it) => ({ ...it, may: may as DoorMay })),
+  door_revoke: ({ name, revoked }) => doorClient(name as string, (it) => ({ ...it, revoked: revoked as boolean })),
+  door_remove: ({ name }) => doorClient(name as string, () => null),
+  door_log_forget: () => (door = { ...door, log: [] }),
   rules: () => rules,
   rules_set: ({ rules: wanted }) => void (rules = wanted as Rule[]),
   rule_preview: ({ rule }) => {

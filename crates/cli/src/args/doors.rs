@@ -1,12 +1,13 @@
 //! Doors for other programs.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, path::PathBuf};
 
 use clap::{
     Args, Subcommand,
     builder::{PossibleValuesParser, TypedValueParser as _},
 };
 use riddle_doors::{ServeOptions, install::Client};
+use riddle_types::FileKind;
 
 use super::positive;
 
@@ -32,6 +33,12 @@ pub(crate) struct ServeArgs {
     /// Give programs of this machine passages of folders that never leave it, too
     #[arg(long)]
     pub(crate) with_confined: bool,
+    /// A socket in the file system to listen at as well, for you alone
+    #[arg(long, value_name = "FILE")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Write down who asked and how much was given, and not what
+    #[arg(long)]
+    pub(crate) forget_questions: bool,
     /// Requests that may wait [default: 64]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(crate) queue: Option<usize>,
@@ -46,6 +53,8 @@ impl ServeArgs {
             allow_hosts: self.allow_host.clone(),
             allow_origins: self.allow_origin.clone(),
             with_confined: self.with_confined,
+            socket: self.socket.clone(),
+            forget_questions: self.forget_questions,
             queue: self.queue,
         }
     }
@@ -64,6 +73,84 @@ pub(crate) struct McpArgs {
     /// Open the library here even where `riddle serve` runs
     #[arg(long)]
     pub(crate) alone: bool,
+    /// As which program of `riddle clients` this is started: it sees what that may see
+    #[arg(long, value_name = "NAME")]
+    pub(crate) client: Option<String>,
+}
+
+/// Programs that may ask, by name: what each may see, and what it has asked.
+///
+/// The token in the home opens everything. A program with a name of its own has a token of its own, or is started by an
+/// assistant through a pipe; it sees what you let it see, and can be sent away without the others noticing.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ClientsArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<ClientsCommand>,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum ClientsCommand {
+    /// List the programs
+    List,
+    /// Let a program in, with a new token, which is shown once
+    Add {
+        /// What you call it
+        name: String,
+        #[command(flatten)]
+        may: MayArgs,
+    },
+    /// Change what a program may see; its token stays
+    Set {
+        /// What you call it
+        name: String,
+        #[command(flatten)]
+        may: MayArgs,
+    },
+    /// Send a program away; it is remembered, and can be let in again with `set`
+    Revoke {
+        /// What you call it
+        name: String,
+    },
+    /// Forget a program
+    Remove {
+        /// What you call it
+        name: String,
+    },
+    /// What was asked, newest first
+    Log {
+        /// Only by this program
+        name: Option<String>,
+        /// Lines
+        #[arg(short = 'n', long, value_name = "N", default_value_t = 20, value_parser = positive)]
+        lines: usize,
+        /// Empty the log
+        #[arg(long, conflicts_with_all = ["name", "lines"])]
+        forget: bool,
+    },
+}
+
+/// What a program may do; without any of it, everything but marked folders.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct MayArgs {
+    /// What it may ask: search, read, answer, check_claims, rerank, status, embed (repeatable)
+    #[arg(long = "tool", value_name = "NAME", value_delimiter = ',')]
+    pub(crate) tools: Vec<String>,
+    /// Only files in this folder and below (repeatable)
+    #[arg(long = "folder", value_name = "DIR")]
+    pub(crate) folders: Vec<PathBuf>,
+    /// Only files of this type, as pdf or markdown (repeatable)
+    #[arg(long = "type", value_name = "TYPE", value_delimiter = ',', value_parser = kinds())]
+    pub(crate) types: Vec<FileKind>,
+    /// Passages of folders that never leave this machine, too: the program may send them on
+    #[arg(long)]
+    pub(crate) with_confined: bool,
+}
+
+fn kinds() -> impl clap::builder::TypedValueParser<Value = FileKind> {
+    PossibleValuesParser::new(FileKind::ALL.map(FileKind::as_str)).try_map(|name| {
+        let kind = FileKind::ALL.into_iter().find(|it| it.as_str() == name);
+        kind.ok_or_else(|| format!("{name:?} is not known"))
+    })
 }
 
 #[derive(Debug, Clone, Subcommand)]

@@ -4,9 +4,11 @@ use std::path::Path;
 
 use riddle_doors::{
     McpOptions,
+    clients::Clients,
     install::{Change, Client, Places, Start},
     mcp,
 };
+use riddle_rag::Records;
 use serde_json::json;
 
 use crate::{
@@ -20,17 +22,35 @@ use crate::{
 pub(crate) fn run(args: &McpArgs, global: &Global, context: &Context) -> Result<(), Failure> {
     match &args.command {
         None => {
-            let options = McpOptions { with_confined: args.with_confined, alone: args.alone };
+            let options = McpOptions {
+                with_confined: args.with_confined,
+                alone: args.alone,
+                client: args.client.clone(),
+                forget_questions: false,
+            };
             riddle_doors::say(words::sentences());
             let input = std::io::stdin().lock();
             Ok(mcp(context.config.clone(), &options, input, std::io::stdout())?)
         }
         Some(McpCommand::Install { client, dry_run }) => {
-            let change = client.install(&places()?, &start(global)?)?;
-            finish(*client, Some(change), *dry_run, context)
+            let change = client.install(&places()?, &start(*client, global)?)?;
+            finish(*client, Some(change), *dry_run, context)?;
+            if !dry_run {
+                // Let in under its own name: it can be looked after and sent away by it.
+                let clients = Clients::of(&context.config.home);
+                let may = clients.named(client.as_str())?.map(|it| it.may).unwrap_or_default();
+                Records::open(context.config.clone())?;
+                clients.put(client.as_str(), may, false)?;
+            }
+            Ok(())
         }
         Some(McpCommand::Uninstall { client, dry_run }) => {
-            finish(*client, client.uninstall(&places()?)?, *dry_run, context)
+            finish(*client, client.uninstall(&places()?)?, *dry_run, context)?;
+            let clients = Clients::of(&context.config.home);
+            if !dry_run && clients.named(client.as_str())?.is_some() {
+                clients.remove(client.as_str())?;
+            }
+            Ok(())
         }
     }
 }
@@ -42,9 +62,10 @@ fn places() -> Result<Places, Failure> {
 }
 
 /// This program, on the home and the models that it was called with.
-fn start(global: &Global) -> Result<Start, Failure> {
+fn start(client: Client, global: &Global) -> Result<Start, Failure> {
     let program = std::env::current_exe()?;
-    let mut args = vec!["mcp".to_owned()];
+    let mut args: Vec<String> =
+        ["mcp", "--client", client.as_str()].map(str::to_owned).to_vec();
     for (flag, folder) in [("--home", &global.home), ("--models-dir", &global.models_dir)] {
         if let Some(folder) = folder.as_ref().filter(|it| !it.as_os_str().is_empty()) {
             args.extend([flag.to_owned(), text(&std::path::absolute(folder)?)?]);

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     cancel::Cancel,
     error::{Error, Result},
+    journal,
     resident::Lane,
     tools::{AnswerArgs, Tool, answered, installed, parse, request_of},
 };
@@ -43,16 +44,23 @@ async fn tool(door: &Door, call: &Call, name: &str, args: Result<Value>) -> Resp
     let Some(tool) = Tool::named(name) else {
         return call.style.error(&Error::Internal(format!("no tool {name}")));
     };
-    let scope = door.scope;
+    let scope = call.who.scope.clone();
+    let asked = args.as_ref().ok().and_then(journal::asked);
+    let note = door.note(call, name, asked);
     let run = async {
         let args = args?;
-        door.run(tool.lane, &call.client, move |assistant, cancel| {
-            tool.run(assistant, scope, args, cancel)
+        door.run(tool.lane, &call.who.name, move |assistant, cancel| {
+            tool.run(assistant, &scope, args, cancel)
         })
         .await
     };
-    match run.await {
-        Ok(text) => json_with(StatusCode::OK, text),
+    let done = run.await;
+    note.ended(&done);
+    match done {
+        Ok(text) => {
+            note.given(serde_json::from_str(&text).map_or(0, |it: Value| journal::given(&it)));
+            json_with(StatusCode::OK, text)
+        }
         Err(error) => call.style.error(&error),
     }
 }
@@ -83,7 +91,7 @@ pub(super) async fn status(State(door): State<Door>, call: Call) -> Response {
 
 /// Models by the names that requests may use.
 pub(super) async fn models(State(door): State<Door>, call: Call) -> Response {
-    let listed = door.run(Lane::Catalog, &call.client, |assistant, _| {
+    let listed = door.run(Lane::Catalog, &call.who.name, |assistant, _| {
         let mut names = vec![("riddle".to_owned(), "library")];
         for (kind, prefix) in [("reranker", ""), ("embedder", ""), ("llm", "local:")] {
             let found = installed(assistant, kind)?;
@@ -110,9 +118,13 @@ pub(super) async fn ask(State(door): State<Door>, call: Call) -> Response {
     if args.stream == Some(false) {
         return tool(&door, &call, "answer", call.json()).await;
     }
-    let scope = door.scope;
+    let note = match door.enter(&call, "answer", Some(args.question.clone())) {
+        Ok(note) => note,
+        Err(error) => return call.style.error(&error),
+    };
+    let scope = call.who.scope.clone();
     let work = move |assistant: &riddle_rag::Assistant, cancel: &Cancel, out: &Events| {
-        let (request, llm) = request_of(assistant, scope, &args)?;
+        let (request, llm) = request_of(assistant, &scope, &args)?;
         let mut observer = |event: AskEvent<'_>| {
             match event {
                 AskEvent::Rewritten(question) => {
@@ -129,13 +141,14 @@ pub(super) async fn ask(State(door): State<Door>, call: Call) -> Response {
             cancel.flow()
         };
         let response = assistant.ask_observed(&request, &llm, &mut observer)?;
+        note.given(response.citations.len());
         Ok(json!(answered(assistant, &response)?))
     };
     let finish = |done: std::result::Result<Value, String>, out: &Events| match done {
         Ok(answer) => out.named("done", &answer),
         Err(words) => out.named("error", &json!({"message": words})),
     };
-    match events(&door, &call.client, work, finish).await {
+    match events(&door, &call.who.name, work, finish).await {
         Ok(response) => response,
         Err(error) => Style::OpenAi.error(&error),
     }

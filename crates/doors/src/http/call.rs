@@ -1,6 +1,6 @@
 //! A request, read within limits, and its answer in the shape that its client knows.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     body::{Body, Bytes, HttpBody as _, to_bytes},
@@ -17,7 +17,9 @@ use super::Door;
 use crate::{
     cancel::Cancel,
     error::{Error, Result},
+    journal::{MAX_ASKED, Noting},
     resident::Lane,
+    who::{Scope, Who},
     words,
 };
 
@@ -102,6 +104,7 @@ fn status_of(error: &Error) -> StatusCode {
         Error::NotFound(_) | Error::Rag(Rag::NoModel { .. } | Rag::NoModelAt { .. }) => {
             StatusCode::NOT_FOUND
         }
+        Error::NotAllowed(_) => StatusCode::FORBIDDEN,
         Error::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
         Error::Busy { .. } => StatusCode::TOO_MANY_REQUESTS,
         Error::Stopped => StatusCode::SERVICE_UNAVAILABLE,
@@ -133,8 +136,8 @@ pub(super) struct Call {
     pub(super) style: Style,
     /// What stands behind the question mark.
     pub(super) query: String,
-    /// Whose turn it is.
-    pub(super) client: String,
+    /// Whose turn it is, and what of the library that may see.
+    pub(super) who: Who,
     body: Bytes,
 }
 
@@ -159,16 +162,27 @@ impl FromRequest<Door> for Call {
                 return Err(style.failed(StatusCode::REQUEST_TIMEOUT, "the body came too slowly"));
             }
         };
-        let name = |it: &str| head.headers.get(it).and_then(|it| it.to_str().ok());
-        let client = name("x-client-name").or_else(|| name("user-agent")).unwrap_or("nameless");
+        // Whoever comes in without a token is asked nothing, and sees nothing.
+        let who = head.extensions.get::<Who>().cloned().unwrap_or_else(|| Who {
+            name: name_of(&head.headers),
+            known: false,
+            scope: Scope::whole(true),
+        });
         Ok(Call {
             style,
             query: head.uri.query().unwrap_or_default().to_owned(),
-            client: client.chars().take(MAX_NAME).collect(),
+            who,
             headers: head.headers,
             body,
         })
     }
+}
+
+/// What a program calls itself.
+pub(super) fn name_of(headers: &HeaderMap) -> String {
+    let name = |it: &str| headers.get(it).and_then(|it| it.to_str().ok());
+    let name = name("x-client-name").or_else(|| name("user-agent")).unwrap_or("nameless");
+    name.chars().take(MAX_NAME).collect()
 }
 
 impl Call {
@@ -223,6 +237,25 @@ fn unescaped(text: &str) -> Result<String> {
 }
 
 impl Door {
+    /// Writes down that this is asked.
+    pub(super) fn note(&self, call: &Call, what: &str, asked: Option<String>) -> Arc<Noting> {
+        Noting::begin(&self.journal, &call.who, what, asked)
+    }
+
+    /// Writes down that this is asked, and says whether it may be.
+    pub(super) fn enter(
+        &self,
+        call: &Call,
+        tool: &str,
+        asked: Option<String>,
+    ) -> Result<Arc<Noting>> {
+        let asked = asked.map(|it| it.chars().take(MAX_ASKED).collect());
+        let note = self.note(call, tool, asked);
+        let allowed = call.who.scope.allows(tool);
+        note.ended(&allowed);
+        allowed.map(|()| note)
+    }
+
     /// Has something computed; a client that goes away drops this, and with it the work.
     pub(super) async fn run<T: Send + 'static>(
         &self,
@@ -269,7 +302,7 @@ mod tests {
             headers: HeaderMap::new(),
             style: Style::OpenAi,
             query: query.to_owned(),
-            client: String::new(),
+            who: Who { name: String::new(), known: false, scope: Scope::whole(true) },
             body: Bytes::new(),
         };
         let fields = call("q=42&limit=3&rerank=false&after=2025-01-01").fields(&["q"]);

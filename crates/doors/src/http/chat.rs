@@ -50,10 +50,11 @@ struct StreamOptions {
 }
 
 #[derive(Debug, Deserialize)]
-struct Said {
-    role: String,
+pub(super) struct Said {
     #[serde(default)]
-    content: Value,
+    pub(super) role: String,
+    #[serde(default)]
+    pub(super) content: Value,
 }
 
 pub(super) fn schema() -> Value {
@@ -101,9 +102,9 @@ pub(super) async fn chat(State(door): State<Door>, call: Call) -> Response {
     };
     let answer = if asked.stream {
         let usage = asked.stream_options.is_some_and(|it| it.include_usage);
-        streamed(&door, &call.client, args, head, usage).await
+        streamed(&door, &call, args, head, usage).await
     } else {
-        whole(&door, &call.client, args, head).await
+        whole(&door, &call, args, head).await
     };
     answer.unwrap_or_else(|error| call.style.error(&error))
 }
@@ -132,20 +133,25 @@ fn question(asked: &Asked) -> Result<AnswerArgs> {
     if asked.n.is_some_and(|it| it != 1) {
         return Err(Error::BadRequest("`n` is not 1: there is one answer".to_owned()));
     }
-    if asked.messages.len() > MAX_MESSAGES {
+    question_of(&asked.messages, asked.model.as_deref())
+}
+
+/// The last message as a question, with what it follows, and who writes the answer.
+pub(super) fn question_of(messages: &[Said], model: Option<&str>) -> Result<AnswerArgs> {
+    if messages.len() > MAX_MESSAGES {
         return Err(Error::TooLarge(format!("a chat has at most {MAX_MESSAGES} messages")));
     }
     let mut questions = Vec::new();
-    for said in asked.messages.iter().filter(|it| it.role == "user") {
+    for said in messages.iter().filter(|it| it.role == "user") {
         questions.push(text(&said.content)?);
     }
-    let last = asked.messages.last().filter(|it| it.role == "user");
+    let last = messages.last().filter(|it| it.role == "user");
     let (Some(_), Some(question)) = (last, questions.pop()) else {
         return Err(Error::BadRequest(
             "the last message is the user's: it is the question".to_owned(),
         ));
     };
-    let llm = match asked.model.as_deref() {
+    let llm = match model {
         None | Some("" | OWN_MODEL) => LLM_EXTRACTIVE.to_owned(),
         Some(other) => other.to_owned(),
     };
@@ -157,7 +163,10 @@ fn text(content: &Value) -> Result<String> {
     match content {
         Value::String(text) => Ok(text.clone()),
         Value::Array(parts) => {
-            let texts = parts.iter().filter(|it| it["type"] == "text");
+            let is_text = |it: &&Value| {
+                matches!(it["type"].as_str(), Some("text" | "input_text" | "output_text"))
+            };
+            let texts = parts.iter().filter(is_text);
             let texts: Vec<&str> = texts.filter_map(|it| it["text"].as_str()).collect();
             Ok(texts.join("\n"))
         }
@@ -168,26 +177,29 @@ fn text(content: &Value) -> Result<String> {
 }
 
 /// What is said where there is an answer, and where there is none.
-fn words(answered: &Value) -> String {
+pub(super) fn words(answered: &Value) -> String {
     let text = |key: &str| answered[key].as_str();
     text("answer").or_else(|| text("reason")).unwrap_or_default().to_owned()
 }
 
 /// The sources, where in the text they stand, and their addresses.
 fn annotations(content: &str, answered: &Answered) -> Vec<Value> {
+    let nested = |it: Value| json!({"type": "url_citation", "url_citation": it});
+    marks(content, answered).into_iter().map(nested).collect()
+}
+
+/// Where in the text each source stands, and its address.
+pub(super) fn marks(content: &str, answered: &Answered) -> Vec<Value> {
     let mut found = Vec::new();
     for cited in &answered.citations {
         let mark = format!("[{}]", cited.n);
         for (at, _) in content.match_indices(&mark) {
             let start = content[..at].chars().count();
             found.push(json!({
-                "type": "url_citation",
-                "url_citation": {
-                    "start_index": start,
-                    "end_index": start + mark.chars().count(),
-                    "title": format!("{} ({})", cited.title, cited.file),
-                    "url": cited.uri,
-                },
+                "start_index": start,
+                "end_index": start + mark.chars().count(),
+                "title": format!("{} ({})", cited.title, cited.file),
+                "url": cited.uri,
             }));
         }
     }
@@ -199,15 +211,19 @@ fn usage(question: &str, content: &str) -> Value {
     json!({"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said})
 }
 
-async fn whole(door: &Door, client: &str, args: AnswerArgs, head: Head) -> Result<Response> {
-    let scope = door.scope;
+async fn whole(door: &Door, call: &Call, args: AnswerArgs, head: Head) -> Result<Response> {
     let question = args.question.clone();
-    let answered = door.run(Lane::Models, client, move |assistant, cancel| {
-        let (request, llm) = request_of(assistant, scope, &args)?;
+    let note = door.enter(call, "answer", Some(question.clone()))?;
+    let scope = call.who.scope.clone();
+    let answered = door.run(Lane::Models, &call.who.name, move |assistant, cancel| {
+        let (request, llm) = request_of(assistant, &scope, &args)?;
         let mut watch = |_: AskEvent<'_>| cancel.flow();
         answered(assistant, &assistant.ask_observed(&request, &llm, &mut watch)?)
     });
-    let answered = answered.await?;
+    let answered = answered.await;
+    note.ended(&answered);
+    let answered = answered?;
+    note.given(answered.citations.len());
     let content = words(&json!(answered));
     let annotations = annotations(&content, &answered);
     Ok(json_of(&json!({
@@ -245,17 +261,18 @@ fn end(head: &Head, answered: &Answered, said: &str, out: &Events) -> String {
 
 async fn streamed(
     door: &Door,
-    client: &str,
+    call: &Call,
     args: AnswerArgs,
     head: Head,
     with_usage: bool,
 ) -> Result<Response> {
-    let scope = door.scope;
     let question = args.question.clone();
+    let note = door.enter(call, "answer", Some(question.clone()))?;
+    let scope = call.who.scope.clone();
     let head = std::sync::Arc::new(head);
     let pieces = std::sync::Arc::clone(&head);
     let work = move |assistant: &Assistant, cancel: &Cancel, out: &Events| {
-        let (request, llm) = request_of(assistant, scope, &args)?;
+        let (request, llm) = request_of(assistant, &scope, &args)?;
         let mut said = String::new();
         let mut observer = |event: AskEvent<'_>| {
             if let AskEvent::Evidence { .. } = event {
@@ -272,6 +289,7 @@ async fn streamed(
             cancel.flow()
         };
         let response = assistant.ask_observed(&request, &llm, &mut observer)?;
+        note.given(response.citations.len());
         Ok((answered(assistant, &response)?, said))
     };
     let finish = move |done: std::result::Result<(Answered, String), String>, out: &Events| {
@@ -292,7 +310,7 @@ async fn streamed(
         }
         out.data("[DONE]");
     };
-    events(door, client, work, finish).await
+    events(door, &call.who.name, work, finish).await
 }
 
 #[cfg(test)]

@@ -170,7 +170,10 @@ async fn embed(
         let embedded = embedded.ok_or_else(|| Error::NotFound(NO_EMBEDDER.to_owned()))?;
         Ok(Embedded { embedder: name, ..embedded })
     };
-    door.run(Lane::Models, &call.client, work).await
+    let note = door.enter(call, "embed", None)?;
+    let done = door.run(Lane::Models, &call.who.name, work).await;
+    note.ended(&done);
+    done
 }
 
 fn object(embedded: &Embedded, base64: bool) -> Value {

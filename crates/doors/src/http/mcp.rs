@@ -46,7 +46,7 @@ pub(super) async fn mcp(State(door): State<Door>, call: Call) -> Response {
     let (sender, receiver) = oneshot::channel();
     let reply = move |answer: Value| drop(sender.send(answer));
     let twin = request.clone();
-    door.protocol.answer(&call.client, request, cancel, reply);
+    door.protocol.answer(&call.who, request, cancel, reply);
     let answer = receiver.await.unwrap_or_else(|_| twin.failed(&Failure::internal("stopped")));
     gone.defuse();
     let status = match answer["error"]["code"].as_i64() {

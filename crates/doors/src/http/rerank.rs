@@ -66,7 +66,13 @@ pub(super) async fn rerank(State(door): State<Door>, call: Call) -> Response {
     let Asked { return_documents, return_text, .. } = asked.0;
     let args = asked.1;
     let texts = return_documents || return_text;
-    match ranked(&door, &call.client, args).await {
+    let note = match door.enter(&call, "rerank", Some(args.query.clone())) {
+        Ok(note) => note,
+        Err(error) => return style.error(&error),
+    };
+    let done = ranked(&door, &call.who.name, args).await;
+    note.ended(&done);
+    match done {
         Err(error) => style.error(&error),
         Ok((reranked, documents)) if tei => json_of(&list(&reranked, &documents, texts)),
         Ok((reranked, documents)) => json_of(&object(&reranked, &documents, texts)),

@@ -12,10 +12,13 @@ use serde_json::Value;
 use super::Protocol;
 use crate::{
     cancel::Cancel,
+    clients::Clients,
     connect::Remote,
     error::{Error, Result},
+    journal::Journal,
     message::{Failure, Message, Request},
     resident::Resident,
+    who::{Scope, Who},
 };
 
 /// Longest message, in bytes.
@@ -31,6 +34,10 @@ pub struct McpOptions {
     pub with_confined: bool,
     /// Opens the library in this process even where a server has it open.
     pub alone: bool,
+    /// Name under which the person has let the program in that has started this; `None`: it sees all that may be given.
+    pub client: Option<String>,
+    /// Writes down who asked and how much was given, and not what.
+    pub forget_questions: bool,
 }
 
 /// Answers messages from `input` on `output` until `input` ends.
@@ -49,16 +56,22 @@ pub fn stdio(
     // A server decides by itself what it gives: who wants more than it gives has a process of his own.
     let remote =
         if options.alone || options.with_confined { None } else { Remote::find(&config.home) };
+    let door = PipeDoor {
+        clients: Clients::of(&config.home),
+        name: options.client.clone(),
+        with_confined: options.with_confined,
+    };
     let place = match remote {
-        Some(remote) => Place::There(Arc::new(remote)),
+        Some(remote) => Place::There(Arc::new(remote.as_client(options.client.clone()))),
         None => {
+            let journal = Arc::new(Journal::of(&config.home, !options.forget_questions));
             let resident = Resident::start(config, QUEUE, options.with_confined)?;
-            Place::Here(Protocol::new(Arc::clone(&resident)), resident)
+            Place::Here(Protocol::new(Arc::clone(&resident), journal), resident, door)
         }
     };
     let ended = read(input, &pipe, &place);
     pipe.finish();
-    if let Place::Here(_, resident) = &place {
+    if let Place::Here(_, resident, _) = &place {
         resident.close();
     }
     ended
@@ -66,7 +79,7 @@ pub fn stdio(
 
 /// Who answers.
 enum Place {
-    Here(Protocol, Arc<Resident>),
+    Here(Protocol, Arc<Resident>, PipeDoor),
     There(Arc<Remote>),
 }
 
@@ -107,8 +120,31 @@ fn answer(request: Request, pipe: &Arc<Pipe>, place: &Place) {
     let (id, done) = (request.id.clone(), Arc::clone(pipe));
     let reply = move |answer: Value| done.end(&id, &answer);
     match place {
-        Place::Here(protocol, _) => protocol.answer("stdio", request, cancel, reply),
+        Place::Here(protocol, _, door) => match door.who() {
+            Some(who) => protocol.answer(&who, request, cancel, reply),
+            None => reply(request.failed(&Failure::unwelcome())),
+        },
         Place::There(remote) => remote.answer(request, cancel, reply),
+    }
+}
+
+/// Who has started this, as the person sees it now.
+struct PipeDoor {
+    clients: Clients,
+    name: Option<String>,
+    with_confined: bool,
+}
+
+impl PipeDoor {
+    /// `None`: that program is not let in, or not any more.
+    fn who(&self) -> Option<Who> {
+        let Some(name) = &self.name else {
+            let scope = Scope::whole(!self.with_confined);
+            return Some(Who { name: "stdio".to_owned(), known: false, scope });
+        };
+        let client = self.clients.named(name).ok().flatten().filter(|it| !it.revoked)?;
+        let outward = !(self.with_confined || client.may.with_confined);
+        Some(Who { name: client.name, known: true, scope: Scope::new(outward, Arc::new(client.may)) })
     }
 }
 

@@ -10,11 +10,13 @@ use riddle_types::Location;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Folders, Scope, checked, passage, search, status::installed};
+use super::{Folders, checked, passage, search, status::installed};
 use crate::{
     cancel::Cancel,
     error::{Error, Result},
-    frame, words,
+    frame,
+    who::Scope,
+    words,
 };
 
 /// Most questions of a thread that are looked at.
@@ -78,7 +80,7 @@ struct Sentence {
 /// The request, and who writes the answer.
 pub(crate) fn request_of(
     assistant: &Assistant,
-    scope: Scope,
+    scope: &Scope,
     args: &AnswerArgs,
 ) -> Result<(AskRequest, String)> {
     let question = checked("question", &args.question)?;
@@ -131,7 +133,7 @@ pub(crate) fn writer(name: Option<&str>) -> Result<String> {
 
 pub(super) fn answer(
     assistant: &Assistant,
-    scope: Scope,
+    scope: &Scope,
     args: AnswerArgs,
     cancel: &Cancel,
 ) -> Result<Answered> {

@@ -1,13 +1,15 @@
 //! `check_claims`.
 
 use riddle_rag::{Assistant, Verdict};
+use riddle_types::Filter;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Scope, checked, passage};
+use super::{checked, passage};
 use crate::{
     cancel::Cancel,
     error::{Error, Result},
+    who::Scope,
     words,
 };
 
@@ -44,7 +46,7 @@ struct Claim {
 
 pub(super) fn check(
     assistant: &Assistant,
-    scope: Scope,
+    scope: &Scope,
     args: ClaimsArgs,
     cancel: &Cancel,
 ) -> Result<Checked> {
@@ -59,7 +61,17 @@ pub(super) fn check(
     let claims: Vec<String> =
         args.claims.iter().map(|it| checked("claims", it)).collect::<Result<_>>()?;
     let mut stop = || cancel.is_cancelled();
-    let (done, notices) = assistant.check_claims(&claims, &args.ids, scope.outward, &mut stop)?;
+    for &id in &args.ids {
+        let read = assistant.read(id, 0, 0, scope.outward)?.unwrap_or_default();
+        if read.iter().any(|it| !scope.sees(&it.path, it.kind)) {
+            return Err(Error::NotFound(format!(
+                "there is no passage {id}: `search` gives the ids that there are"
+            )));
+        }
+    }
+    let filter = scope.narrow(Filter::default())?;
+    let (done, notices) =
+        assistant.check_claims(&claims, &args.ids, &filter, scope.outward, &mut stop)?;
     let claim = |it: riddle_rag::CheckedClaim| Claim {
         claim: it.claim,
         verdict: it.verdict,

@@ -12,6 +12,7 @@ use super::days;
 use crate::{
     error::{Error, Result},
     frame,
+    who::Scope,
 };
 
 /// What is handed on.
@@ -72,6 +73,17 @@ struct Folder {
     confined: bool,
 }
 
+impl Folder {
+    /// How it is spoken of where only these folders may be seen (none: all): itself, or what of it may be seen.
+    fn names(&self, seen: &[PathBuf]) -> Vec<String> {
+        if seen.is_empty() || seen.iter().any(|it| self.path.starts_with(it)) {
+            return vec![self.name.clone()];
+        }
+        let below = seen.iter().filter_map(|it| it.strip_prefix(&self.path).ok());
+        below.map(|it| format!("{}/{}", self.name, it.to_string_lossy())).collect()
+    }
+}
+
 impl Folders {
     pub(crate) fn of(assistant: &Assistant) -> Result<Folders> {
         let roots = assistant.roots()?;
@@ -89,11 +101,12 @@ impl Folders {
         Ok(Folders(folders))
     }
 
-    /// Names of those that may be spoken of, and how many are not named.
-    pub(super) fn names(&self, outward: bool) -> (Vec<String>, usize) {
+    /// Names of those that may be spoken of, and how many are not named because they never leave this machine.
+    pub(super) fn names(&self, scope: &Scope) -> (Vec<String>, usize) {
         let (hidden, shown): (Vec<&Folder>, Vec<&Folder>) =
-            self.0.iter().partition(|it| outward && it.confined);
-        (shown.iter().map(|it| it.name.clone()).collect(), hidden.len())
+            self.0.iter().partition(|it| scope.outward && it.confined);
+        let names = shown.iter().flat_map(|it| it.names(scope.folders()));
+        (names.collect(), hidden.len())
     }
 
     /// The file as it is named to others.
@@ -109,12 +122,16 @@ impl Folders {
 
     /// The folder that is called so, or one below it: `notes`, `notes/2025`. A condition on what is searched; nothing
     /// is opened.
-    pub(super) fn find(&self, name: &str, outward: bool) -> Result<String> {
+    pub(super) fn find(&self, name: &str, scope: &Scope) -> Result<String> {
         let (first, rest) = name.trim_end_matches('/').split_once('/').unwrap_or((name, ""));
         let plain = Path::new(rest).components().all(|it| matches!(it, Component::Normal(_)));
-        let known = self.0.iter().find(|it| it.name == first && !(outward && it.confined));
+        let known = self.0.iter().find(|it| {
+            it.name == first
+                && !(scope.outward && it.confined)
+                && !it.names(scope.folders()).is_empty()
+        });
         let (Some(folder), true) = (known, plain) else {
-            let (names, _) = self.names(outward);
+            let (names, _) = self.names(scope);
             return Err(Error::BadRequest(format!(
                 "there is no folder {name:?}: there are {}",
                 if names.is_empty() { "none".to_owned() } else { names.join(", ") }
@@ -197,7 +214,10 @@ impl<'a> Shelf<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::clients::May;
 
     fn folders() -> Folders {
         let folder = |path: &str, name: &str, confined| Folder {
@@ -223,9 +243,9 @@ mod tests {
     #[test]
     fn only_known_folders_can_be_named_and_nobody_climbs_out() {
         let folders = folders();
-        assert_eq!(folders.find("notes", true).expect("known"), "/home/jo/notes");
-        assert_eq!(folders.find("notes/a/", true).expect("known"), "/home/jo/notes/a");
-        assert_eq!(folders.find("medical", false).expect("known"), "/home/jo/medical");
+        assert_eq!(folders.find("notes", &Scope::whole(true)).expect("known"), "/home/jo/notes");
+        assert_eq!(folders.find("notes/a/", &Scope::whole(true)).expect("known"), "/home/jo/notes/a");
+        assert_eq!(folders.find("medical", &Scope::whole(false)).expect("known"), "/home/jo/medical");
         for name in [
             "",
             "/",
@@ -237,10 +257,22 @@ mod tests {
             "medical",
             "notes//etc",
         ] {
-            let error = folders.find(name, true).err().map(|it| it.to_string());
+            let error = folders.find(name, &Scope::whole(true)).err().map(|it| it.to_string());
             assert!(error.as_ref().is_some_and(|it| !it.contains("medical,")), "{name}: {error:?}");
         }
-        assert_eq!(folders.names(true), (vec!["notes".to_owned(), "notes-2".to_owned()], 1));
+        let outward = Scope::whole(true);
+        assert_eq!(folders.names(&outward), (vec!["notes".to_owned(), "notes-2".to_owned()], 1));
+    }
+
+    #[test]
+    fn a_program_of_few_folders_hears_of_these_alone() {
+        let folders = folders();
+        let may = May { folders: vec![PathBuf::from("/home/jo/notes/2025")], ..May::default() };
+        let scope = Scope::new(true, Arc::new(may));
+        assert_eq!(folders.names(&scope), (vec!["notes/2025".to_owned()], 1));
+        assert!(folders.find("notes/2025", &scope).is_ok());
+        let error = folders.find("notes-2", &scope).expect_err("not seen").to_string();
+        assert!(error.contains("there are notes/2025"), "{error}");
     }
 
     #[test]

@@ -5,12 +5,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    Folders, Scope, budget, max_tokens_schema,
+    Folders, budget, max_tokens_schema,
     passage::{self, Passage, Shelf},
 };
 use crate::{
     error::{Error, Result},
     frame,
+    who::Scope,
 };
 
 /// Passages on each side, at most.
@@ -35,9 +36,12 @@ pub(super) struct Text {
     truncated: bool,
 }
 
-pub(super) fn read(assistant: &Assistant, scope: Scope, args: ReadArgs) -> Result<Text> {
+pub(super) fn read(assistant: &Assistant, scope: &Scope, args: ReadArgs) -> Result<Text> {
     let (before, after) = (args.before.min(MAX_BESIDE), args.after.min(MAX_BESIDE));
-    let Some(records) = assistant.read(args.id, before, after, scope.outward)? else {
+    let read = assistant.read(args.id, before, after, scope.outward)?;
+    // What may not be seen is not there; neighbors are of the same file.
+    let seen = read.filter(|it| it.iter().all(|record| scope.sees(&record.path, record.kind)));
+    let Some(records) = seen else {
         return Err(Error::NotFound(format!(
             "there is no passage {}: `search` gives the ids that there are",
             args.id

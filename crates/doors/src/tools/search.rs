@@ -6,14 +6,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    Folders, Scope, budget, checked, days, max_tokens_schema,
+    Folders, budget, checked, days, max_tokens_schema,
     passage::{self, Passage, Shelf},
     strings, within,
 };
 use crate::{
     cancel::Cancel,
     error::{Error, Result},
-    frame, words,
+    frame,
+    who::Scope,
+    words,
 };
 
 /// Hits, where a client does not say.
@@ -50,7 +52,7 @@ pub(super) struct Found {
 
 pub(super) fn search(
     assistant: &Assistant,
-    scope: Scope,
+    scope: &Scope,
     args: SearchArgs,
     cancel: &Cancel,
 ) -> Result<Found> {
@@ -85,7 +87,7 @@ pub(super) fn search(
 /// Conditions as a client writes them.
 pub(super) fn filter(
     folders: &Folders,
-    scope: Scope,
+    scope: &Scope,
     (names, types): (&[String], &[String]),
     (after, before): (&Option<String>, &Option<String>),
 ) -> Result<Filter> {
@@ -102,8 +104,8 @@ pub(super) fn filter(
     };
     let day =
         |name, text: &Option<String>| text.as_deref().map(|it| days::parse(name, it)).transpose();
-    Ok(Filter {
-        folders: names.iter().map(|it| folders.find(it, scope.outward)).collect::<Result<_>>()?,
+    scope.narrow(Filter {
+        folders: names.iter().map(|it| folders.find(it, scope)).collect::<Result<_>>()?,
         kinds: types.iter().map(kind).collect::<Result<_>>()?,
         modified_from: day("after", after)?,
         modified_until: day("before", before)?,

@@ -6,8 +6,8 @@ use riddle_rag::{Assistant, StatusRequest};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Folders, Scope, days};
-use crate::{error::Result, words};
+use super::{Folders, days};
+use crate::{error::Result, who::Scope, words};
 
 #[derive(Serialize)]
 pub(super) struct State {
@@ -25,9 +25,9 @@ pub(super) struct State {
     problems: Vec<String>,
 }
 
-pub(super) fn status(assistant: &Assistant, scope: Scope) -> Result<State> {
+pub(super) fn status(assistant: &Assistant, scope: &Scope) -> Result<State> {
     let status = assistant.status(StatusRequest::default())?;
-    let (folders, kept_here) = Folders::of(assistant)?.names(scope.outward);
+    let (folders, kept_here) = Folders::of(assistant)?.names(scope);
     Ok(State {
         folders,
         kept_here,

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use riddle_catalog::ChunkRecord;
 use riddle_claims::{ClaimPassage, Verdict};
-use riddle_types::{ChunkId, Notice};
+use riddle_types::{ChunkId, Filter, Notice};
 use serde::Serialize;
 
 use super::border::Border;
@@ -76,8 +76,8 @@ impl Assistant {
         Ok(Some(beside.into_iter().filter(|it| (from..=to).contains(&it.ordinal)).collect()))
     }
 
-    /// Holds each claim against these passages, or against those that a search finds for it where none are given. A
-    /// notice says where the judgment is weaker than it could be.
+    /// Holds each claim against these passages, or against those that a search finds for it within the filter where
+    /// none are given. A notice says where the judgment is weaker than it could be.
     ///
     /// # Errors
     /// When a passage is not there, and as [`search`](Self::search).
@@ -85,6 +85,7 @@ impl Assistant {
         &self,
         claims: &[String],
         chunks: &[u64],
+        filter: &Filter,
         outward: bool,
         stop: &mut dyn FnMut() -> bool,
     ) -> Result<(Vec<CheckedClaim>, Vec<Notice>)> {
@@ -97,6 +98,7 @@ impl Assistant {
             let request = SearchRequest {
                 k: PASSAGES_PER_CLAIM,
                 outward,
+                filter: filter.clone(),
                 ..SearchRequest::new(claim.as_str())
             };
             let found;
@@ -207,9 +209,10 @@ mod tests {
             assistant.read(marked, 0, 0, false).expect("readable").map(|it| it.len()),
             Some(1)
         );
+        let all = Filter::default();
         let claims = ["A surgeon removed the mooring wire.".to_owned()];
-        let refused = assistant.check_claims(&claims, &[marked], true, &mut || false);
-        let unknown = assistant.check_claims(&claims, &[99_999], true, &mut || false);
+        let refused = assistant.check_claims(&claims, &[marked], &all, true, &mut || false);
+        let unknown = assistant.check_claims(&claims, &[99_999], &all, true, &mut || false);
         let words = |it: Result<_>| it.err().map(|it: Error| it.to_string()).unwrap_or_default();
         // The same words but for the number: a refusal tells nothing.
         assert_eq!(
@@ -221,6 +224,7 @@ mod tests {
     #[test]
     fn claims_are_held_against_the_passages_named_or_found() {
         let (_home, assistant) = home();
+        let all = Filter::default();
         let open = chunk(&assistant, "mooring euros");
         let claims = [
             "The mooring costs 640 euros a year.".to_owned(),
@@ -228,7 +232,7 @@ mod tests {
         ];
         for chunks in [vec![open], Vec::new()] {
             let (checked, _) =
-                assistant.check_claims(&claims, &chunks, true, &mut || false).expect("checked");
+                assistant.check_claims(&claims, &chunks, &all, true, &mut || false).expect("checked");
             assert_eq!(checked[0].verdict, Verdict::Supported, "{checked:?}");
             assert_eq!(checked[0].chunk, Some(open));
             assert_eq!(checked[1].verdict, Verdict::Unsupported, "{checked:?}");
