@@ -1,6 +1,7 @@
 //! The commands on Tauri's mock runtime, under the real permissions, over a real library.
 
 // Long: one desk, and every command tried on it.
+mod door;
 mod writer;
 
 use std::{

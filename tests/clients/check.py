@@ -1,4 +1,5 @@
-"""Asks a served library with clients that others wrote, unchanged: openai, cohere, huggingface_hub, mcp.
+"""Asks a served library with clients that others wrote, unchanged: openai, cohere, huggingface_hub, mcp, and the
+rerankers of LangChain and LlamaIndex.
 
     riddle serve --port 7438
     python tests/clients/check.py URL TOKEN RIDDLE HOME
@@ -45,6 +46,11 @@ def with_openai():
         usage = chunk.usage or usage
     assert "".join(pieces).strip() == said.content.strip(), pieces
     assert usage.total_tokens > 0
+    response = client.responses.create(model="riddle", input=QUESTION)
+    assert response.output_text == said.content, response
+    events = list(client.responses.create(model="riddle", input=QUESTION, stream=True))
+    assert events[-1].type == "response.completed", events[-1]
+    assert events[-1].response.output_text == said.content
     # A stream that is left is closed, and the next request is served.
     stream = client.chat.completions.create(model="riddle", messages=messages, stream=True)
     next(iter(stream))
@@ -162,6 +168,47 @@ def with_mcp():
     return importlib.metadata.version("mcp")
 
 
+def with_langchain():
+    import importlib.metadata
+
+    from langchain_cohere import CohereRerank
+    from langchain_core.documents import Document
+    from langchain_openai import ChatOpenAI, OpenAIEmbeddings
+
+    reranker = CohereRerank(base_url=URL, cohere_api_key=TOKEN, model="riddle", top_n=2)
+    documents = [Document(page_content=it) for it in TEXTS]
+    ranked = reranker.compress_documents(documents, "Which hull?")
+    assert len(ranked) == 2, ranked
+    assert ranked[0].metadata["relevance_score"] >= ranked[1].metadata["relevance_score"]
+    chat = ChatOpenAI(base_url=f"{URL}/v1", api_key=TOKEN, model="riddle", max_retries=0)
+    assert "640" in chat.invoke(QUESTION).content
+    # Without the check it would send numbers of OpenAI's tokens, which mean another word to each model.
+    embeddings = OpenAIEmbeddings(
+        base_url=f"{URL}/v1", api_key=TOKEN, model="riddle", check_embedding_ctx_length=False
+    )
+    vectors = embeddings.embed_documents(TEXTS)
+    assert len(vectors) == 3 and len(vectors[0]) > 1
+    return importlib.metadata.version("langchain-core")
+
+
+def with_llama_index():
+    import importlib.metadata
+
+    from llama_index.core.schema import NodeWithScore, TextNode
+    from llama_index.postprocessor.cohere_rerank import CohereRerank
+    from llama_index.postprocessor.tei_rerank import TextEmbeddingInference
+
+    tei = TextEmbeddingInference(top_n=2, base_url=URL, auth_token=f"Bearer {TOKEN}")
+    cohere = CohereRerank(top_n=2, model="riddle", api_key=TOKEN, base_url=URL)
+    orders = []
+    for reranker in (tei, cohere):
+        nodes = [NodeWithScore(node=TextNode(text=it), score=0.0) for it in TEXTS]
+        ranked = reranker.postprocess_nodes(nodes, query_str="Which hull?")
+        orders.append([it.node.get_content() for it in ranked])
+    assert len(orders[0]) == 2 and orders[0] == orders[1], orders
+    return importlib.metadata.version("llama-index-core")
+
+
 def main():
     import importlib.metadata
 
@@ -170,6 +217,8 @@ def main():
         ("cohere", with_cohere),
         ("huggingface_hub", with_huggingface),
         ("mcp", with_mcp),
+        ("langchain_cohere", with_langchain),
+        ("llama_index", with_llama_index),
     ]:
         if importlib.util.find_spec(name) is None:
             print(f"SKIPPED: {name} is not installed")

@@ -263,8 +263,8 @@ fn configurations_of_assistants_get_an_entry_and_lose_it_again() {
     let entry = &config["mcpServers"]["riddle"];
     assert!(entry["command"].as_str().is_some_and(|it| Path::new(it).is_file()), "{entry}");
     assert!(
-        entry["args"].as_array().is_some_and(|it| it[..]
-            == [json!("mcp"), json!("--home"), json!(home), json!("--models-dir"), it[4].clone()]),
+        entry["args"].as_array().is_some_and(|it| it[..5]
+            == [json!("mcp"), json!("--client"), json!("cursor"), json!("--home"), json!(home)]),
         "{entry}"
     );
     assert!(file.with_file_name("mcp.json.before-riddle").is_file());

@@ -1,7 +1,10 @@
 //! Programs by name: what each may see, what was asked, and how one is sent away. And the other ways in: a socket in
 //! the file system, and a page to try it all.
 
-use std::fs;
+use std::{
+    fs, thread,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 
@@ -29,6 +32,12 @@ fn a_program_sees_its_folders_and_asks_its_tools() {
     let bakery = served.files.path().join("bakery");
     riddle_tests::write(&bakery, "oven.md", "The oven of the bakery was built in 1931.\n");
     served.riddle.index(&bakery);
+    // A server looks now and then whether something was indexed.
+    let begun = Instant::now();
+    while !served.found("oven 1931").contains(&"bakery/oven.md".to_owned()) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "never found");
+        thread::sleep(Duration::from_millis(50));
+    }
     let folder = bakery.to_string_lossy().into_owned();
     let args = ["baker", "--tool", "search,read,status,check_claims", "--folder", &folder];
     let token = add(&served, &args);

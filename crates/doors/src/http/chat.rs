@@ -85,7 +85,7 @@ pub(super) fn number(kind: &str) -> String {
     format!("{kind}-{}-{}", now(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs())
 }
 

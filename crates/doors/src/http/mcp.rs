@@ -36,8 +36,7 @@ pub(super) async fn mcp(State(door): State<Door>, call: Call) -> Response {
             return response;
         }
     };
-    if let Err(words) = heads_match(&call.headers, &request) {
-        let failure = Failure::new(-32020, &format!("Header mismatch: {words}"));
+    if let Err(failure) = heads_match(&call.headers, &request) {
         return with(StatusCode::BAD_REQUEST, &request.failed(&failure));
     }
     let modern = request.version().is_some();
@@ -64,13 +63,14 @@ fn with(status: StatusCode, answer: &Value) -> Response {
 }
 
 /// Whether the head says what the body says; what a request before 2026 says in its head is not looked at.
-fn heads_match(headers: &HeaderMap, request: &Request) -> Result<(), String> {
+fn heads_match(headers: &HeaderMap, request: &Request) -> Result<(), Failure> {
+    let mismatch = |words: String| Failure::new(-32020, &format!("Header mismatch: {words}"));
     let head = |name: &str| headers.get(name).and_then(|it| it.to_str().ok());
     let Some(version) = request.version() else {
         return match head("mcp-protocol-version") {
-            Some(it) if crate::mcp::is_modern(it) => {
-                Err(format!("MCP-Protocol-Version is {it}, and `_meta` names no version"))
-            }
+            Some(it) if crate::mcp::is_modern(it) => Err(Failure::params(
+                "`_meta` lacks io.modelcontextprotocol/protocolVersion, which every request has",
+            )),
             _ => Ok(()),
         };
     };
@@ -86,10 +86,10 @@ fn heads_match(headers: &HeaderMap, request: &Request) -> Result<(), String> {
         ("Mcp-Name", name),
     ] {
         let Some(wanted) = wanted else { continue };
-        let given = head(field).ok_or_else(|| format!("{field} is missing"))?;
+        let given = head(field).ok_or_else(|| mismatch(format!("{field} is missing")))?;
         let decoded = if field == "Mcp-Name" { decoded(given) } else { Some(given.to_owned()) };
         if decoded.as_deref() != Some(wanted) {
-            return Err(format!("{field} is {given:?}, and the body says {wanted:?}"));
+            return Err(mismatch(format!("{field} is {given:?}, and the body says {wanted:?}")));
         }
     }
     Ok(())
@@ -124,7 +124,7 @@ mod tests {
             ("mcp-method", "tools/call"),
             ("mcp-name", "search"),
         ];
-        assert_eq!(heads_match(&headers(&all), &call), Ok(()));
+        assert!(heads_match(&headers(&all), &call).is_ok());
         for missing in 0..all.len() {
             let mut some = all.to_vec();
             some.remove(missing);
@@ -136,14 +136,14 @@ mod tests {
         let encoded = format!("=?base64?{}?=", STANDARD.encode("search"));
         let mut sentinel = all.to_vec();
         sentinel[2].1 = &encoded;
-        assert_eq!(heads_match(&headers(&sentinel), &call), Ok(()));
+        assert!(heads_match(&headers(&sentinel), &call).is_ok());
         let legacy = request("tools/call", json!({"name": "search"}));
-        assert_eq!(heads_match(&headers(&[]), &legacy), Ok(()));
-        assert_eq!(
-            heads_match(&headers(&[("mcp-protocol-version", "2025-11-25")]), &legacy),
-            Ok(())
-        );
-        assert!(heads_match(&headers(&all), &legacy).is_err(), "a version in the head alone");
+        assert!(heads_match(&headers(&[]), &legacy).is_ok());
+        let before = [("mcp-protocol-version", "2025-11-25")];
+        assert!(heads_match(&headers(&before), &legacy).is_ok());
+        // A modern request whose body does not say so lacks what every request has.
+        let alone = heads_match(&headers(&all), &legacy).expect_err("a version in the head alone");
+        assert_eq!(alone.code, -32602);
     }
 
     proptest! {
