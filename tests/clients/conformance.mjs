@@ -30,7 +30,7 @@ const NOT_OFFERED = {
   "resources-unsubscribe": "passages are not followed",
   "tasks-": "an extension; calls end within their request",
   "http-custom-header-": "no tool asks for headers of its own",
-  "json-schema-2020-12": "calls a tool of the suite's own server",
+  "json-schema": "calls a tool of the suite's own server",
 };
 
 /** Checks that fail for want of the suite's own tools and prompts. */
