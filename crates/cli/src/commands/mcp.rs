@@ -15,7 +15,7 @@ use crate::{
     args::{Global, McpArgs, McpCommand},
     context::Context,
     failure::Failure,
-    show, words,
+    show,
 };
 
 /// Answers on stdout what comes on stdin, until that ends; or changes a configuration.
@@ -28,7 +28,6 @@ pub(crate) fn run(args: &McpArgs, global: &Global, context: &Context) -> Result<
                 client: args.client.clone(),
                 forget_questions: false,
             };
-            riddle_doors::say(words::sentences());
             let input = std::io::stdin().lock();
             Ok(mcp(context.config.clone(), &options, input, std::io::stdout())?)
         }

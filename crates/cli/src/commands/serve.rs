@@ -5,11 +5,10 @@ use std::io::Write as _;
 use riddle_doors::{Started, serve};
 use serde_json::json;
 
-use crate::{args::ServeArgs, context::Context, failure::Failure, show, words};
+use crate::{args::ServeArgs, context::Context, failure::Failure, show};
 
 /// Serves until Ctrl-C.
 pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), Failure> {
-    riddle_doors::say(words::sentences());
     let mut closed = None;
     let ready = |started: &Started| {
         if started.beyond_this_machine {

@@ -51,7 +51,7 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
             None => findings.extend(named.into_iter().map(|(at, name)| {
                 let message = format!(
                     "a literal of a library names `{name}`: return an Advice or a Notice (crates/types), and let \
-                     crates/cli/src/words.rs and ui/src/lib/strings say it"
+                     crates/doors/src/sentences.rs and ui/src/lib/strings say it"
                 );
                 Finding::error(&file.path, source.line_of(at), message)
             })),
