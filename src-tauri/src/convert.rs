@@ -164,7 +164,8 @@ impl From<&types::Location> for Location {
                     right: *right,
                     bottom: *bottom,
                 };
-                let part = if sheet.is_empty() { cells.to_string() } else { format!("{sheet}!{cells}") };
+                let part =
+                    if sheet.is_empty() { cells.to_string() } else { format!("{sheet}!{cells}") };
                 (LocationKind::Cells, Some(*top), Some(*bottom), part)
             }
             types::Location::Message { part, paragraph } => {

@@ -32,12 +32,7 @@ impl Door {
     }
 
     /// Opens it, if it is not open. `forget_questions`: who asked is written down, and not what.
-    pub(crate) fn open(
-        &self,
-        config: Config,
-        lender: Lender,
-        forget_questions: bool,
-    ) -> Reply<()> {
+    pub(crate) fn open(&self, config: Config, lender: Lender, forget_questions: bool) -> Reply<()> {
         let mut running = lock(&self.0);
         if running.as_ref().is_some_and(|it| !it.thread.is_finished()) {
             return Ok(());

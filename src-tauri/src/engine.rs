@@ -242,8 +242,7 @@ impl Models {
         }
         let request = requests::foreseen(&settings);
         let started = Instant::now();
-        let mut go_on =
-            || self.waiting.load(Ordering::Acquire) == 0 && started.elapsed() < STRETCH;
+        let mut go_on = || self.waiting.load(Ordering::Acquire) == 0 && started.elapsed() < STRETCH;
         let report = assistant.prepare(&request, &settings.llm, &mut go_on, &mut |_| {})?;
         if report.done {
             *lock(&self.prepared) = Some(now);

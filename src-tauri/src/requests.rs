@@ -1,6 +1,8 @@
 //! What is asked of the façade under a person's settings: by a command, and by what is prepared while nobody waits.
 //! Both ask the same, or what was prepared would never be taken.
 
+use std::time::Duration;
+
 use riddle_rag::{self as rag, AskRequest, LocalLlm, Meets, RerankSettings, SearchRequest};
 
 use crate::dto::{PruneMode, Pruning, Rerank, SearchFilter, Settings};
@@ -37,7 +39,7 @@ pub(crate) fn rerank_settings(rerank: &Rerank) -> RerankSettings {
         micro_batch_tokens: rerank.micro_batch_tokens.map(|it| it as usize),
         embedding_rows: rerank.row_share,
         memory_budget: rerank.memory_budget,
-        deadline: rerank.deadline_ms.map(|it| std::time::Duration::from_millis(it.into())),
+        deadline: rerank.deadline_ms.map(|it| Duration::from_millis(it.into())),
         preload_bytes: rerank.preload_bytes.unwrap_or(0),
         ..RerankSettings::default()
     }

@@ -119,7 +119,8 @@ impl Desk {
     fn ask(&self, id: u32, text: &str, thread: Option<i64>) -> Vec<Value> {
         let (channel, events) = channel();
         let filter = SearchFilter::default();
-        self.shell.ask(Question { id, text: text.to_owned(), thread, filter, fresh: false }, channel);
+        self.shell
+            .ask(Question { id, text: text.to_owned(), thread, filter, fresh: false }, channel);
         until(&events, &["done", "failed"])
     }
 }

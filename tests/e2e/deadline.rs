@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 fn request(dir: &std::path::Path) -> String {
     let documents: Vec<Value> = (0..8)
         .map(|n| {
-            let text = if n == 5 { "The ferry leaves at nine." } else { "Bread is baked of flour." };
+            let text =
+                if n == 5 { "The ferry leaves at nine." } else { "Bread is baked of flour." };
             json!({"text": format!("{text} Number {n}."), "relevant": u8::from(n == 5)})
         })
         .collect();

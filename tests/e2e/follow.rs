@@ -150,7 +150,11 @@ fn filters_hold_inside_the_search() {
     let (riddle, files) = (Riddle::new(), folder());
     let at = files.path();
     for n in 0..25 {
-        write(at, &format!("many/note-{n}.md"), &format!("The quartz watch {n} is in the drawer.\n"));
+        write(
+            at,
+            &format!("many/note-{n}.md"),
+            &format!("The quartz watch {n} is in the drawer.\n"),
+        );
     }
     write(
         at,

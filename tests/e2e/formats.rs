@@ -68,9 +68,17 @@ fn library(folder: &Path) {
         "{\"nbformat\": 4, \"cells\": [{\"cell_type\": \"markdown\", \"source\": \"# Tides\\n\\nThe gauge at Watchet reads high.\"},\
          {\"cell_type\": \"code\", \"source\": \"offset = 0.34  # metres to subtract\"}]}",
     );
-    write(folder, "film.srt", "1\n00:12:05,000 --> 00:12:08,000\nThe treasure is under the lighthouse stairs.\n");
+    write(
+        folder,
+        "film.srt",
+        "1\n00:12:05,000 --> 00:12:08,000\nThe treasure is under the lighthouse stairs.\n",
+    );
     more(folder);
-    write(folder, "plan.org", "#+TITLE: Plan\n* TODO Replace the bilge hose :boat:\nIt is 38 millimetres wide.\n");
+    write(
+        folder,
+        "plan.org",
+        "#+TITLE: Plan\n* TODO Replace the bilge hose :boat:\nIt is 38 millimetres wide.\n",
+    );
 }
 
 fn more(folder: &Path) {
@@ -119,12 +127,24 @@ fn more(folder: &Path) {
         "# House\n\n| Room | Colour | Paint left |\n|---|---|---|\n| Kitchen | ochre | half a tin |\n| Attic | white | none |\n",
     );
     let diary = "# Diary\n\nOn Sunday we rowed to the island and saw two ospreys.\n";
-    write(folder, "old.zip", archive(&[("2019/diary.md", diary.as_bytes()), ("2019/costs.csv", b"What,Cost\nNew oars,95\n")]));
+    write(
+        folder,
+        "old.zip",
+        archive(&[
+            ("2019/diary.md", diary.as_bytes()),
+            ("2019/costs.csv", b"What,Cost\nNew oars,95\n"),
+        ]),
+    );
 }
 
 /// A question, its file, the place in it, and words of the passage.
 const QUESTIONS: [(&str, &str, &str, &str); 32] = [
-    ("what did we pay for flour in March", "purchases.xlsx", "Purchases!A1:D7", "2026-03-04 (March) | Flour | Hale mill | 312.5"),
+    (
+        "what did we pay for flour in March",
+        "purchases.xlsx",
+        "Purchases!A1:D7",
+        "2026-03-04 (March) | Flour | Hale mill | 312.5",
+    ),
     ("phone of Oskar Lind", "purchases.xlsx", "Staff!A1:B3", "Oskar Lind | 0174 5552"),
     ("what is the rent of the quay shed", "rents.csv", "rows 2–3", "Quay shed | March | 125"),
     ("until when is the quay shed let", "papers.zip", "shed/lease.md, line 3", "October 2031"),
@@ -189,7 +209,9 @@ fn what_a_person_has_is_found_where_it_stands_by_words_alone() {
 #[test]
 fn numbers_have_no_vectors_and_rows_do() {
     let Some(store) = real_models() else {
-        return skipped("the default embedder is not installed: `riddle models pull all-MiniLM-L6-v2`");
+        return skipped(
+            "the default embedder is not installed: `riddle models pull all-MiniLM-L6-v2`",
+        );
     };
     let (riddle, files) = (Riddle::with_models(store), TempDir::new().expect("a folder"));
     library(files.path());
@@ -198,12 +220,19 @@ fn numbers_have_no_vectors_and_rows_do() {
     let meaning = &status["meaning"];
     let numbers = meaning["words_alone"].as_u64().expect("a count");
     assert!(numbers > 20, "{status:#}");
-    assert_eq!(meaning["passages"].as_u64().map(|it| it + numbers), status["chunks"].as_u64(), "{status:#}");
+    assert_eq!(
+        meaning["passages"].as_u64().map(|it| it + numbers),
+        status["chunks"].as_u64(),
+        "{status:#}"
+    );
     assert_eq!(meaning["done"], meaning["passages"], "{status:#}");
     assert!(report["embedded"].as_u64() < Some(60), "{report:#}");
     assert!(riddle.run(&["status"]).ok().contains("searchable by words and by meaning"));
     // A measurement is found by its words.
-    assert_eq!(riddle.find("\"1234 10.25 3702\"").first().map(String::as_str), Some("measurements.csv"));
+    assert_eq!(
+        riddle.find("\"1234 10.25 3702\"").first().map(String::as_str),
+        Some("measurements.csv")
+    );
     let missed = missed(&riddle);
     assert!(missed.len() * 10 <= QUESTIONS.len(), "{} missed: {}", missed.len(), missed.join("\n"));
 }
@@ -220,7 +249,8 @@ fn an_answer_cites_the_cells() {
     let text = answer["answer"].as_str().unwrap_or_default();
     assert!(text.contains("312.5"), "{answer:#}");
     let cited = answer["citations"].as_array().expect("citations");
-    let cells = |it: &Value| it["location"]["kind"] == "cells" && it["location"]["sheet"] == "Purchases";
+    let cells =
+        |it: &Value| it["location"]["kind"] == "cells" && it["location"]["sheet"] == "Purchases";
     assert!(cited.iter().any(cells), "{answer:#}");
 }
 
@@ -265,12 +295,14 @@ fn a_home_is_checked_repaired_and_taken_elsewhere() {
     assert!(riddle.run(&["export", &copy]).failed(1).contains("is there already"));
     let (other, moved) = (Riddle::new(), TempDir::new().expect("a folder"));
     library(moved.path());
-    let (old, new) = (files.path().canonicalize().expect("there"), moved.path().canonicalize().expect("there"));
+    let (old, new) =
+        (files.path().canonicalize().expect("there"), moved.path().canonicalize().expect("there"));
     let change = format!("{}={}", old.display(), new.display());
     let page = other.run(&["import", &copy, "--moved", &change]).ok();
     assert!(page.contains(&new.display().to_string()) && !page.contains("not here"), "{page}");
     other.run(&["index"]).ok();
-    let found = other.json(&["search", "where does the boathouse key hang", "--no-rerank", "-k", "1"]);
+    let found =
+        other.json(&["search", "where does the boathouse key hang", "--no-rerank", "-k", "1"]);
     let path = found["hits"][0]["path"].as_str().expect("a path");
     assert!(path.starts_with(&new.display().to_string()), "{found:#}");
     assert!(other.run(&["import", &copy]).failed(1).contains("holds a library already"));
@@ -278,7 +310,12 @@ fn a_home_is_checked_repaired_and_taken_elsewhere() {
     let bad = away.path().join("no.riddle").display().to_string();
     let third = Riddle::new();
     assert!(third.run(&["import", &bad]).failed(1).contains("damaged"));
-    assert!(third.run(&["import", &copy, "--moved", "/nowhere=/x"]).failed(1).contains("is not indexed"));
+    assert!(
+        third
+            .run(&["import", &copy, "--moved", "/nowhere=/x"])
+            .failed(1)
+            .contains("is not indexed")
+    );
     third.run(&["import", &copy]).ok();
 }
 
@@ -291,7 +328,8 @@ fn hostile_containers_have_a_state_with_a_reason() {
         nested = archive(&[("inner.zip", &nested), ("note.txt", b"a walrus")]);
     }
     write(folder, "nested.zip", nested);
-    let mut parts = b"From: a\nSubject: b\nDate: c\nContent-Type: multipart/mixed; boundary=x\n\n".to_vec();
+    let mut parts =
+        b"From: a\nSubject: b\nDate: c\nContent-Type: multipart/mixed; boundary=x\n\n".to_vec();
     parts.extend(b"--x\nContent-Type: text/plain\n\ny\n".repeat(10_000));
     write(folder, "parts.eml", parts);
     write(folder, "broken.zip", b"PK\x03\x04 and then nothing");
@@ -300,8 +338,12 @@ fn hostile_containers_have_a_state_with_a_reason() {
         <row r=\"1\"><c r=\"A1\"><v>1</v></c></row><row r=\"1048576\"><c r=\"XFD1048576\" t=\"inlineStr\">\
         <is><t>narwhal</t></is></c></row></sheetData></worksheet>";
     write(folder, "corners.xlsx", rebuilt(far));
-    write(folder, "entities.fb2", "<?xml version=\"1.0\"?><!DOCTYPE x [<!ENTITY a \"aaaaaaaaaa\"><!ENTITY b \"&a;&a;&a;\">]>\
-        <FictionBook><body><section><p>&b;&b; an ibex</p></section></body></FictionBook>");
+    write(
+        folder,
+        "entities.fb2",
+        "<?xml version=\"1.0\"?><!DOCTYPE x [<!ENTITY a \"aaaaaaaaaa\"><!ENTITY b \"&a;&a;&a;\">]>\
+        <FictionBook><body><section><p>&b;&b; an ibex</p></section></body></FictionBook>",
+    );
     let report = riddle.index(folder);
     assert_eq!(report["states"]["indexed"], 4, "{report:#}");
     let status = riddle.json(&["status", "--files"]);
@@ -319,9 +361,15 @@ fn rebuilt(sheet: &str) -> Vec<u8> {
     let main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main";
     let office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
     let packages = "http://schemas.openxmlformats.org/package/2006/relationships";
-    let book = format!("<workbook xmlns=\"{main}\" xmlns:r=\"{office}\"><sheets><sheet name=\"Far\" sheetId=\"1\" r:id=\"r1\"/></sheets></workbook>");
-    let relations = format!("<Relationships xmlns=\"{packages}\"><Relationship Id=\"r1\" Type=\"{office}/worksheet\" Target=\"worksheets/sheet1.xml\"/></Relationships>");
-    let roots = format!("<Relationships xmlns=\"{packages}\"><Relationship Id=\"b\" Type=\"{office}/officeDocument\" Target=\"xl/workbook.xml\"/></Relationships>");
+    let book = format!(
+        "<workbook xmlns=\"{main}\" xmlns:r=\"{office}\"><sheets><sheet name=\"Far\" sheetId=\"1\" r:id=\"r1\"/></sheets></workbook>"
+    );
+    let relations = format!(
+        "<Relationships xmlns=\"{packages}\"><Relationship Id=\"r1\" Type=\"{office}/worksheet\" Target=\"worksheets/sheet1.xml\"/></Relationships>"
+    );
+    let roots = format!(
+        "<Relationships xmlns=\"{packages}\"><Relationship Id=\"b\" Type=\"{office}/officeDocument\" Target=\"xl/workbook.xml\"/></Relationships>"
+    );
     archive(&[
         ("_rels/.rels", roots.as_bytes()),
         ("xl/workbook.xml", book.as_bytes()),

@@ -12,7 +12,9 @@ const QUESTION: &str = "When does the bakery open?";
 /// A home with a trained model, which says something that is in the files; random ones say nothing that is kept.
 fn baker() -> Option<(Riddle, TempDir)> {
     let Some(store) = real_models().filter(|it| it.join("smollm2-135m").is_dir()) else {
-        skipped("no trained language model is installed: `riddle --models-dir .cache/models models pull smollm2-135m`");
+        skipped(
+            "no trained language model is installed: `riddle --models-dir .cache/models models pull smollm2-135m`",
+        );
         return None;
     };
     let riddle = Riddle::with_models(store);
@@ -78,9 +80,9 @@ fn what_is_prepared_is_there_when_it_is_asked_and_nothing_else_is_looked_at() {
     let report = riddle.json(&["cache", "warm", "--llm", "local:smollm2-135m", "--for", "60s"]);
     assert!(report["described"].as_u64() > Some(0), "{report:#}");
     let kept = status(&riddle);
-    let ready = kept["questions"].as_array().and_then(|it| {
-        it.iter().find(|it| it["state"] == "fresh" && it["by"] == "knowledge")
-    });
+    let ready = kept["questions"]
+        .as_array()
+        .and_then(|it| it.iter().find(|it| it["state"] == "fresh" && it["by"] == "knowledge"));
     // A small model may foresee nothing that its own passages answer.
     if let Some(question) = ready.and_then(|it| it["question"].as_str()) {
         let answer = ask(&riddle, question, &[]);

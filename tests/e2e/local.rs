@@ -66,7 +66,10 @@ fn what_was_read_is_kept_and_goes_with_the_file() {
     assert_eq!(again["generation"]["loaded_tokens"].as_u64(), Some(stored));
     assert_eq!((&again["answer"], &again["prompt"]), (&first["answer"], &first["prompt"]));
     let anew = ask(&riddle, &["--read-anew"]);
-    assert_eq!((&anew["answer"], &anew["generation"]["loaded_tokens"]), (&first["answer"], &0.into()));
+    assert_eq!(
+        (&anew["answer"], &anew["generation"]["loaded_tokens"]),
+        (&first["answer"], &0.into())
+    );
     let ordered = ask(&riddle, &["--passage-order", "stored"]);
     assert_eq!(ordered["generation"]["loaded_tokens"].as_u64(), Some(stored));
     let before = kept(&riddle);

@@ -94,23 +94,31 @@ pub fn workbook(sheets: &[(&str, &[&[&str]])]) -> Vec<u8> {
     const RELATIONS: &str = "http://schemas.openxmlformats.org/package/2006/relationships";
     const OFFICE: &str = "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
     let mut listed = String::new();
-    let mut related = format!("<Relationship Id=\"styles\" Type=\"{OFFICE}/styles\" Target=\"styles.xml\"/>");
+    let mut related =
+        format!("<Relationship Id=\"styles\" Type=\"{OFFICE}/styles\" Target=\"styles.xml\"/>");
     let mut files = Vec::new();
     for ((name, rows), number) in sheets.iter().zip(1..) {
-        listed.push_str(&format!("<sheet name=\"{name}\" sheetId=\"{number}\" r:id=\"r{number}\"/>"));
+        listed
+            .push_str(&format!("<sheet name=\"{name}\" sheetId=\"{number}\" r:id=\"r{number}\"/>"));
         related.push_str(&format!(
             "<Relationship Id=\"r{number}\" Type=\"{OFFICE}/worksheet\" Target=\"worksheets/sheet{number}.xml\"/>"
         ));
         let mut data = String::new();
         for (row, at) in rows.iter().zip(1..) {
-            let cells: Vec<String> =
-                row.iter().zip('A'..).map(|(text, column)| cell(text, &format!("{column}{at}"))).collect();
+            let cells: Vec<String> = row
+                .iter()
+                .zip('A'..)
+                .map(|(text, column)| cell(text, &format!("{column}{at}")))
+                .collect();
             data.push_str(&format!("<row r=\"{at}\">{}</row>", cells.concat()));
         }
-        let xml = format!("{HEAD}<worksheet xmlns=\"{MAIN}\"><sheetData>{data}</sheetData></worksheet>");
+        let xml =
+            format!("{HEAD}<worksheet xmlns=\"{MAIN}\"><sheetData>{data}</sheetData></worksheet>");
         files.push((format!("xl/worksheets/sheet{number}.xml"), xml));
     }
-    let book = format!("{HEAD}<workbook xmlns=\"{MAIN}\" xmlns:r=\"{OFFICE}\"><sheets>{listed}</sheets></workbook>");
+    let book = format!(
+        "{HEAD}<workbook xmlns=\"{MAIN}\" xmlns:r=\"{OFFICE}\"><sheets>{listed}</sheets></workbook>"
+    );
     let styles = format!(
         "{HEAD}<styleSheet xmlns=\"{MAIN}\"><cellXfs count=\"2\"><xf numFmtId=\"0\"/><xf numFmtId=\"14\"/></cellXfs></styleSheet>"
     );

@@ -182,8 +182,7 @@ pub fn measure_deadlines(
 }
 
 fn open(options: &DeadlineOptions, rate: Option<f64>, system: &System) -> Result<ElasticEngine> {
-    let device =
-        rate.map(|it| Arc::new(RatedDevice::new(latency(it), it * 1e6)));
+    let device = rate.map(|it| Arc::new(RatedDevice::new(latency(it), it * 1e6)));
     let adjust = |mut profile: DeadlineProfile| {
         if let Some(rate) = rate {
             profile.machine.read.latency = latency(rate).as_secs_f64() * 1e3;
@@ -211,7 +210,8 @@ fn shuffle(importance: &mut [Vec<f32>], seed: u64) {
     let mut flat: Vec<f32> = importance.iter().flatten().copied().collect();
     let mut state = seed;
     for last in (1..flat.len()).rev() {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         flat.swap(last, (state >> 33) as usize % (last + 1));
     }
     let mut values = flat.into_iter();
@@ -315,12 +315,7 @@ impl Sums {
         let shards = plan.bits.iter().flatten();
         let count = shards.clone().count().max(1) as f64;
         let bits = shards.map(|it| f64::from(*it)).sum::<f64>() / count;
-        let own = [
-            f64::from(plan.layers),
-            f64::from(plan.width),
-            f64::from(plan.candidates),
-            bits,
-        ];
+        let own = [f64::from(plan.layers), f64::from(plan.width), f64::from(plan.candidates), bits];
         for (sum, own) in self.submodel.iter_mut().zip(own) {
             *sum += own;
         }
@@ -420,7 +415,8 @@ mod tests {
 
     #[test]
     fn shuffling_keeps_every_value() {
-        let before: Vec<Vec<f32>> = (0..4).map(|l| (0..12).map(|s| (l * 12 + s) as f32).collect()).collect();
+        let before: Vec<Vec<f32>> =
+            (0..4).map(|l| (0..12).map(|s| (l * 12 + s) as f32).collect()).collect();
         let mut after = before.clone();
         shuffle(&mut after, 1);
         assert_ne!(before, after);

@@ -116,8 +116,10 @@ impl Header {
         if Header::length(tokens, chunks) != bytes.len() {
             return None;
         }
-        let tokens = (0..tokens).map(|_| rest.take().map(u32::from_le_bytes)).collect::<Option<_>>()?;
-        let chunks = (0..chunks).map(|_| rest.take().map(u64::from_le_bytes)).collect::<Option<_>>()?;
+        let tokens =
+            (0..tokens).map(|_| rest.take().map(u32::from_le_bytes)).collect::<Option<_>>()?;
+        let chunks =
+            (0..chunks).map(|_| rest.take().map(u64::from_le_bytes)).collect::<Option<_>>()?;
         let end = bytes.len() - rest.0.len();
         let hash: [u8; 32] = rest.take()?;
         let header = Header {

@@ -151,7 +151,8 @@ impl Store {
         let mut roots: BTreeMap<String, RootStatus> = BTreeMap::new();
         for node in tree.nodes.values() {
             let label = label_of(&self.dir.join(node.root.name()));
-            let root = roots.entry(label.clone()).or_insert(RootStatus { label, ..RootStatus::default() });
+            let root =
+                roots.entry(label.clone()).or_insert(RootStatus { label, ..RootStatus::default() });
             root.bytes += node.bytes;
             root.nodes += 1;
             root.tokens += node.tokens as u64;
@@ -173,7 +174,8 @@ impl Store {
         // First: what is saved from now on by whoever began before is deleted by them, and what was saved until now is
         // seen here.
         let path = self.dir.join(PURGED);
-        let mut file = OpenOptions::new().create(true).append(true).open(&path).map_err(Error::io(&path))?;
+        let mut file =
+            OpenOptions::new().create(true).append(true).open(&path).map_err(Error::io(&path))?;
         file.write_all(b".").map_err(Error::io(&path))?;
         tree.refresh(&self.dir)?;
         let mut freed = Freed::default();

@@ -157,7 +157,8 @@ impl Tree {
         limit: u64,
         kept: &HashSet<Key>,
     ) -> bool {
-        let held: u64 = self.nodes.iter().filter(|it| kept.contains(it.0)).map(|it| it.1.bytes).sum();
+        let held: u64 =
+            self.nodes.iter().filter(|it| kept.contains(it.0)).map(|it| it.1.bytes).sum();
         if held.saturating_add(needed) > limit {
             return false;
         }

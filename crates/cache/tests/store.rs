@@ -91,7 +91,9 @@ fn nobody_else_may_read_it() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = Store::open(dir.path().join("kv"), Limit::exactly(1 << 20));
     read(&store, &path(&[1]), &[]);
-    let mode = |path: &std::path::Path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+    let mode = |path: &std::path::Path| {
+        fs::metadata(path).expect("it is there").permissions().mode() & 0o777
+    };
     assert_eq!(mode(&files(&dir.path().join("kv"))[0]), 0o600);
     assert_eq!(mode(&dir.path().join("kv")), 0o700);
 }

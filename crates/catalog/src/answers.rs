@@ -207,7 +207,8 @@ pub struct BankCounts {
     pub bytes: u64,
 }
 
-const COLUMNS: &str = "id, question, typed, kind, setting, state, prompt, text, shown, negative, detail, made_at,
+const COLUMNS: &str =
+    "id, question, typed, kind, setting, state, prompt, text, shown, negative, detail, made_at,
     checked_at, uses";
 
 /// Bytes of a row, about.
@@ -588,9 +589,7 @@ impl Catalog {
     pub fn forget_answers(&self, ids: &[i64]) -> Result<()> {
         self.transaction(|transaction| {
             for id in ids {
-                transaction
-                    .prepare_cached("DELETE FROM answers WHERE id = ?1")?
-                    .execute([id])?;
+                transaction.prepare_cached("DELETE FROM answers WHERE id = ?1")?.execute([id])?;
             }
             Ok(())
         })?;
@@ -620,10 +619,8 @@ impl Catalog {
     /// # Errors
     /// When the database can not be written.
     pub fn forget_question(&self, question: &str) -> Result<()> {
-        self.connection().execute(
-            "DELETE FROM answers WHERE typed = ?1 OR question = ?1",
-            [question.trim()],
-        )?;
+        self.connection()
+            .execute("DELETE FROM answers WHERE typed = ?1 OR question = ?1", [question.trim()])?;
         self.wipe_log()
     }
 
@@ -673,7 +670,8 @@ impl Catalog {
     pub fn bank_counts(&self) -> Result<BankCounts> {
         let connection = self.connection();
         let count = |sql: &str| -> Result<u64> {
-            let count: Option<i64> = connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+            let count: Option<i64> =
+                connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
             Ok(count.unwrap_or(0).cast_unsigned())
         };
         let of = |state: AnswerState| {
@@ -945,8 +943,7 @@ mod tests {
         let (_home, catalog, root) = open();
         let a = write(&catalog, root, "a", "one");
         let none = NewWords { negative: true, ..words(&[(a, "one")]) };
-        let id =
-            catalog.keep_answer(&entry("What?", Some(none))).expect("written").expect("kept");
+        let id = catalog.keep_answer(&entry("What?", Some(none))).expect("written").expect("kept");
         write(&catalog, root, "b", "two");
         assert_eq!(state(&catalog, id), None);
     }
@@ -976,10 +973,8 @@ mod tests {
         let same = catalog.keep_answer(&entry("Asked?", None)).expect("written");
         assert_eq!((same, state(&catalog, asked)), (Some(asked), Some((AnswerState::Fresh, true))));
         for number in 0..20 {
-            let foreseen = NewAnswer {
-                by: AskedBy::Knowledge,
-                ..entry(&format!("Foreseen {number}?"), None)
-            };
+            let foreseen =
+                NewAnswer { by: AskedBy::Knowledge, ..entry(&format!("Foreseen {number}?"), None) };
             catalog.keep_answer(&foreseen).expect("kept");
         }
         let bytes = catalog.bank_counts().expect("readable").bytes;

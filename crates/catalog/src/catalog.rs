@@ -100,7 +100,8 @@ impl Catalog {
         // WAL lets searches read while an index run writes. FULL makes every commit survive a power cut;
         // with one commit per batch of files its fsync is not what indexing waits for.
         // What is deleted is overwritten: an answer that was forgotten is in no free page.
-        let setup = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;
+        let setup =
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;
                      PRAGMA secure_delete = ON;";
         connection.execute_batch(setup).map_err(|error| refine(path, error))?;
         MIGRATIONS.to_latest(&mut connection).map_err(|error| match error {
@@ -265,7 +266,11 @@ impl Catalog {
             };
             for mark in marks {
                 if let Ok(below) = from_bytes(mark.clone()).strip_prefix(from) {
-                    let here = if below.as_os_str().is_empty() { to.to_path_buf() } else { to.join(below) };
+                    let here = if below.as_os_str().is_empty() {
+                        to.to_path_buf()
+                    } else {
+                        to.join(below)
+                    };
                     transaction.execute(
                         "UPDATE OR REPLACE confined SET path = ?2 WHERE path = ?1",
                         params![mark, to_bytes(&here)],

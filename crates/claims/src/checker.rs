@@ -270,7 +270,11 @@ mod tests {
 
     fn passages() -> Vec<Passage> {
         vec![
-            Passage { number: 1, text: "The boat is blue. It was built in 1931.".to_owned(), chunk: None },
+            Passage {
+                number: 1,
+                text: "The boat is blue. It was built in 1931.".to_owned(),
+                chunk: None,
+            },
             Passage { number: 2, text: "Bread rises overnight.".to_owned(), chunk: None },
         ]
     }

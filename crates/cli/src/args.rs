@@ -21,8 +21,7 @@ use clap_complete::Shell;
 use riddle_eval::Stage;
 use riddle_rag::{
     Guarantee, Meets, Mode, Pruning, RerankChoice, RerankSettings, STANDARD_ERROR,
-    install::StorePrecision,
-    rerank::Centroids,
+    install::StorePrecision, rerank::Centroids,
 };
 use riddle_types::{FileKind, Filter};
 
@@ -572,9 +571,8 @@ fn modes() -> impl clap::builder::TypedValueParser<Value = Mode> {
 }
 
 fn centroids() -> impl clap::builder::TypedValueParser<Value = Centroids> {
-    PossibleValuesParser::new(["refined", "equal-population"]).map(|it| {
-        if it == "refined" { Centroids::Lloyd } else { Centroids::EqualPopulation }
-    })
+    PossibleValuesParser::new(["refined", "equal-population"])
+        .map(|it| if it == "refined" { Centroids::Lloyd } else { Centroids::EqualPopulation })
 }
 
 fn pruning_modes() -> impl clap::builder::TypedValueParser<Value = Mode> {

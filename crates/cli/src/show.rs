@@ -69,8 +69,21 @@ pub(crate) fn ms(ms: f64) -> String {
 /// The line of stage times: those that ran, in the order of the pipeline, and the total.
 pub(crate) fn times(times: &Times) -> String {
     const ORDER: [&str; 15] = [
-        "scan", "parse", "write", "sync", "rewrite", "embed", "bm25", "vector", "fuse", "rerank",
-        "generate", "load_prefix", "keep_prefix", "check", "total",
+        "scan",
+        "parse",
+        "write",
+        "sync",
+        "rewrite",
+        "embed",
+        "bm25",
+        "vector",
+        "fuse",
+        "rerank",
+        "generate",
+        "load_prefix",
+        "keep_prefix",
+        "check",
+        "total",
     ];
     let shown = ORDER.iter().filter_map(|stage| {
         times.get(stage).filter(|it| **it > 0.0).map(|it| format!("{stage} {}", ms(*it)))

@@ -103,8 +103,8 @@ impl Clients {
     }
 
     fn load(&self) -> Result<Vec<Client>> {
-        let bytes = fs::read(&self.path)
-            .map_err(|source| Error::Io { path: self.path.clone(), source })?;
+        let bytes =
+            fs::read(&self.path).map_err(|source| Error::Io { path: self.path.clone(), source })?;
         let kept: Kept =
             serde_json::from_slice(&bytes).map_err(|error| self.broken(&error.to_string()))?;
         if kept.version > VERSION {
@@ -195,8 +195,8 @@ impl Clients {
         let mut clients = if self.path.exists() { self.load()? } else { Vec::new() };
         change(&mut clients)?;
         let kept = Kept { version: VERSION, clients };
-        let text = serde_json::to_vec_pretty(&kept)
-            .map_err(|error| Error::Internal(error.to_string()))?;
+        let text =
+            serde_json::to_vec_pretty(&kept).map_err(|error| Error::Internal(error.to_string()))?;
         private::write(&self.path, &text)?;
         self.read.lock().unwrap_or_else(PoisonError::into_inner).0 = None;
         Ok(())
@@ -253,7 +253,8 @@ mod tests {
     fn a_token_opens_for_its_program_until_it_is_sent_away() {
         let (home, clients) = clients();
         assert!(clients.all().expect("none yet").is_empty());
-        let token = clients.put("notes app", May::default(), true).expect("let in").expect("a token");
+        let token =
+            clients.put("notes app", May::default(), true).expect("let in").expect("a token");
         let twin = Clients::of(home.path());
         assert_eq!(twin.of_token(&token).expect("known").name, "notes app");
         for wrong in ["", "x", &token[1..], &format!("{token}0")] {
@@ -286,7 +287,13 @@ mod tests {
     fn a_file_that_can_not_be_understood_is_left_alone() {
         let (home, clients) = clients();
         let path = home.path().join("doors.clients.json");
-        for text in ["", "{", "[]", "{\"version\": 2, \"clients\": []}", "{\"version\": 1, \"clients\": [{}]}"] {
+        for text in [
+            "",
+            "{",
+            "[]",
+            "{\"version\": 2, \"clients\": []}",
+            "{\"version\": 1, \"clients\": [{}]}",
+        ] {
             fs::write(&path, text).expect("written");
             assert!(clients.all().is_err(), "{text}");
             assert!(clients.put("x", May::default(), false).is_err(), "{text}");

@@ -230,8 +230,9 @@ mod tests {
     fn the_token_is_needed_in_one_of_two_places() {
         let (_home, guard, token) = guard();
         let host = ("host", "localhost:7000");
-        let check =
-            |name: &'static str, value: &str| guard.check(&headers(&[host, (name, value)]), false, Way::Tcp);
+        let check = |name: &'static str, value: &str| {
+            guard.check(&headers(&[host, (name, value)]), false, Way::Tcp)
+        };
         assert_eq!(check("authorization", &format!("bearer  {token}")), Ok(None));
         assert_eq!(check("x-api-key", &token), Ok(None));
         for wrong in ["", "Bearer", "Bearer ", "Basic x", &token, &format!("Bearer {token}0")] {

@@ -317,8 +317,7 @@ fn run(
     if !local.ip().is_unspecified() {
         hosts.push(local.to_string());
     }
-    let guard =
-        Guard::new(token, Clients::of(home), local.port(), &hosts, &options.allow_origins);
+    let guard = Guard::new(token, Clients::of(home), local.port(), &hosts, &options.allow_origins);
     let journal = Arc::new(Journal::of(home, !options.forget_questions));
     let door = Door(Arc::new(Inside {
         batch: Arc::default(),
@@ -436,7 +435,11 @@ fn router(door: &Door, way: Way) -> Router {
 }
 
 /// Lets in who may, counts, and says with every answer that browsers are to make nothing of it.
-async fn watched(State((door, way)): State<(Door, Way)>, mut request: Request, next: Next) -> Response {
+async fn watched(
+    State((door, way)): State<(Door, Way)>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let started = Instant::now();
     let path = request.uri().path().to_owned();
     let route = routes().into_iter().find(|it| it.path == path);

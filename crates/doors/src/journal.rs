@@ -246,8 +246,11 @@ mod tests {
     fn a_full_file_makes_room_and_questions_are_left_out_where_they_are_not_kept() {
         let home = tempfile::tempdir().expect("a folder");
         let journal = Journal::of(home.path(), false);
-        fs::write(home.path().join("doors.log"), vec![b'\n'; usize::try_from(FULL).expect("small") + 1])
-            .expect("written");
+        fs::write(
+            home.path().join("doors.log"),
+            vec![b'\n'; usize::try_from(FULL).expect("small") + 1],
+        )
+        .expect("written");
         journal.note(entry("a", "secret"));
         assert!(home.path().join("doors.log.1").is_file());
         let last = journal.last(None, 9).expect("readable");

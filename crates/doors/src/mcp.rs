@@ -148,9 +148,10 @@ impl Protocol {
         };
         self.resident.submit(Lane::Catalog, &who.name, cancel, work, move |done| {
             note.ended(&done);
-            note.given(done.as_ref().map_or(0, |it| {
-                serde_json::from_str(it).map_or(0, |it: Value| given(&it))
-            }));
+            note.given(
+                done.as_ref()
+                    .map_or(0, |it| serde_json::from_str(it).map_or(0, |it: Value| given(&it))),
+            );
             drop(note);
             reply(match done {
                 Ok(text) => request.done(resource(&address, text)),
@@ -290,8 +291,7 @@ mod tests {
         };
         let (sender, receiver) = channel();
         let reply = move |it: Value| sender.send(it).expect("heard");
-        let who =
-            Who { name: "test".to_owned(), known: false, scope: Scope::whole(true) };
+        let who = Who { name: "test".to_owned(), known: false, scope: Scope::whole(true) };
         protocol.answer(&who, request, Cancel::default(), reply);
         let answer = receiver.recv().expect("answered");
         assert_eq!((&answer["jsonrpc"], &answer["id"]), (&json!("2.0"), &json!(7)));

@@ -68,7 +68,11 @@ mod tests {
         append(&path).expect("open").write_all(b" and more").expect("appended");
         assert_eq!(fs::read_to_string(&path).expect("there"), "second and more");
         assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
-        assert_eq!(fs::read_dir(home.path()).expect("a folder").count(), 1, "nothing stays beside it");
+        assert_eq!(
+            fs::read_dir(home.path()).expect("a folder").count(),
+            1,
+            "nothing stays beside it"
+        );
         assert!(write(&home.path().join("no/folder"), b"x").is_err());
     }
 }

@@ -132,7 +132,10 @@ mod tests {
         let scope = scope(&["/n/a", "/n/b"], &[FileKind::Pdf]);
         let narrow = |filter| scope.narrow(filter).map(|it| (it.folders, it.kinds));
         let both = vec!["/n/a".to_owned(), "/n/b".to_owned()];
-        assert_eq!(narrow(asked(&[], &[])).expect("all of it"), (both.clone(), vec![FileKind::Pdf]));
+        assert_eq!(
+            narrow(asked(&[], &[])).expect("all of it"),
+            (both.clone(), vec![FileKind::Pdf])
+        );
         assert_eq!(narrow(asked(&["/n"], &[])).expect("inside").0, both);
         assert_eq!(narrow(asked(&["/n/a/x"], &[])).expect("below").0, ["/n/a/x"]);
         assert!(narrow(asked(&["/m", "/n/ab"], &[])).is_err());

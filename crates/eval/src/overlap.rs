@@ -22,8 +22,7 @@ pub fn rouge_l(text: &str, reference: &str) -> f64 {
     for word in &a {
         let mut row = vec![0_usize; b.len() + 1];
         for (at, other) in b.iter().enumerate() {
-            row[at + 1] =
-                if word == other { above[at] + 1 } else { row[at].max(above[at + 1]) };
+            row[at + 1] = if word == other { above[at] + 1 } else { row[at].max(above[at + 1]) };
         }
         above = row;
     }

@@ -50,13 +50,12 @@ pub fn evaluate_pairs(
 ) -> Result<Vec<ThresholdReport>> {
     let mut seen: Vec<(f32, bool, bool)> = Vec::with_capacity(pairs.len());
     for batch in pairs.chunks(BATCH) {
-        let texts: Vec<&str> = batch
-            .iter()
-            .flat_map(|it| [it.question1.as_str(), it.question2.as_str()])
-            .collect();
+        let texts: Vec<&str> =
+            batch.iter().flat_map(|it| [it.question1.as_str(), it.question2.as_str()]).collect();
         let embedded = assistant.embed(&texts, EmbedRole::Query)?;
-        let embedded = embedded
-            .ok_or_else(|| Error::Rag(riddle_rag::Error::NoModel { name: "embedder".to_owned() }))?;
+        let embedded = embedded.ok_or_else(|| {
+            Error::Rag(riddle_rag::Error::NoModel { name: "embedder".to_owned() })
+        })?;
         for (pair, vectors) in batch.iter().zip(embedded.vectors.chunks(2)) {
             let cosine = vectors[0].iter().zip(&vectors[1]).map(|(a, b)| a * b).sum();
             let alike = same_terms(&pair.question1, &pair.question2);
@@ -68,7 +67,8 @@ pub fn evaluate_pairs(
 }
 
 fn at(threshold: f32, seen: &[(f32, bool, bool)]) -> ThresholdReport {
-    let count = |of: &dyn Fn(&(f32, bool, bool)) -> bool| seen.iter().filter(|it| of(it)).count() as f64;
+    let count =
+        |of: &dyn Fn(&(f32, bool, bool)) -> bool| seen.iter().filter(|it| of(it)).count() as f64;
     let share = |part: f64, all: f64| if all > 0.0 { part / all } else { 0.0 };
     let (same, other) = (count(&|it| it.2), count(&|it| !it.2));
     let hits = count(&|it| it.2 && it.0 >= threshold);
@@ -92,7 +92,8 @@ mod tests {
 
     #[test]
     fn shares_are_of_their_own_kind() {
-        let seen = [(0.95, true, true), (0.8, true, true), (0.95, false, false), (0.2, true, false)];
+        let seen =
+            [(0.95, true, true), (0.8, true, true), (0.95, false, false), (0.2, true, false)];
         let report = at(0.9, &seen);
         assert_eq!((report.recall, report.recall_by_words), (0.5, 0.5));
         assert_eq!((report.false_hits, report.false_hits_by_words), (0.5, 0.0));

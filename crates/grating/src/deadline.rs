@@ -222,7 +222,8 @@ impl Planner<'_> {
             return Err((before + took + MARGIN_MS) / (1.0 - MARGIN));
         }
         let quality = self.quality.input
-            + self.quality.gain(layers, width) * self.quality.share(candidates, asked.lengths.len())
+            + self.quality.gain(layers, width)
+                * self.quality.share(candidates, asked.lengths.len())
             - self.quality.loss(&bits);
         Ok(DeadlinePlan {
             layers,
@@ -246,7 +247,8 @@ impl Planner<'_> {
 
     /// Milliseconds of reading for each layer.
     fn reading(&self, bits: &Bits, kept: &Kept) -> Vec<f64> {
-        let of = |layer: usize| budget::reading_ms(self.sizes, self.read, layer, &bits[layer], kept);
+        let of =
+            |layer: usize| budget::reading_ms(self.sizes, self.read, layer, &bits[layer], kept);
         (0..bits.len()).map(of).collect()
     }
 
@@ -287,8 +289,7 @@ impl Planner<'_> {
             let kept = self.kept.within(layers, plan.width).from(first);
             let importance = self.importance.get(first..).unwrap_or(&[]);
             let own = &budgets[first - done..];
-            let (bits, valid) =
-                allocate(&rest, self.read, own, &kept, importance, self.upgrades);
+            let (bits, valid) = allocate(&rest, self.read, own, &kept, importance, self.upgrades);
             if slack < 0.0 || !(valid || bits.is_empty()) {
                 continue;
             }

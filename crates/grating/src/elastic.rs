@@ -29,11 +29,11 @@ use riddle_types::{
     DeadlineEnd, DeadlineReport, LayerObserver, Ranked, RerankOutcome, RerankStats, panic_message,
 };
 
+use self::pass::{Ended, Pass};
 pub use self::{
-    learn::{Learned, LearnQuestion},
+    learn::{LearnQuestion, Learned},
     measure::MachineCost,
 };
-use self::pass::{Ended, Pass};
 use crate::{
     Error, Result, Run,
     deadline::{Asked, DeadlinePlan, Kept, NoPlan, Planner, Quality, ShardSizes},
@@ -463,12 +463,7 @@ impl ElasticEngine {
         Ok(RerankOutcome { ranked, stats, deadline })
     }
 
-    fn encode(
-        &self,
-        query: &str,
-        candidates: &[&str],
-        order: &[usize],
-    ) -> Result<Vec<Encoded>> {
+    fn encode(&self, query: &str, candidates: &[&str], order: &[usize]) -> Result<Vec<Encoded>> {
         let query = self.encoder.query(query)?;
         let encode = |&it: &usize| Ok(query.encode(candidates[it])?);
         self.pool.map(order, encode).into_iter().collect()

@@ -149,7 +149,8 @@ impl Chunker<'_> {
     /// A block larger than a passage: its heading's text, if it waits, goes before its first part.
     fn long_block(&mut self, block: &Block) {
         self.flush();
-        let by_lines = matches!(block.kind, BlockKind::Code | BlockKind::Table | BlockKind::Numbers);
+        let by_lines =
+            matches!(block.kind, BlockKind::Code | BlockKind::Table | BlockKind::Numbers);
         // Lines of code and rows of tables say nothing twice.
         let overlap = if by_lines { 0 } else { self.overlap };
         // Names of columns that leave no room for rows are not repeated.
@@ -193,8 +194,7 @@ impl Chunker<'_> {
                 (start, tokens) = (at, 0);
             }
             if size > max {
-                let config =
-                    ChunkConfig::new(max).with_sizer(Sizer(self.counter)).with_trim(false);
+                let config = ChunkConfig::new(max).with_sizer(Sizer(self.counter)).with_trim(false);
                 let cut = TextSplitter::new(config);
                 parts.extend(
                     cut.chunk_indices(line).map(|(inner, text)| (at + inner, text.to_owned())),
@@ -386,7 +386,8 @@ mod tests {
 
     #[test]
     fn every_part_of_a_table_begins_with_the_names_of_its_columns() {
-        let location = Location::Cells { sheet: "S".to_owned(), left: 2, top: 5, right: 3, bottom: 8 };
+        let location =
+            Location::Cells { sheet: "S".to_owned(), left: 2, top: 5, right: 3, bottom: 8 };
         let rows = Block {
             header: "item paid".to_owned(),
             ..Block::new(BlockKind::Table, "flour 3\nsalt 1\nrye 4\noil 2".to_owned(), location)

@@ -12,8 +12,10 @@ const CODE: &[&str] = &[
     "toml", "yaml", "yml", "json", "jsonl", "xml", "ini", "cfg", "conf", "css", "scss", "less",
     "vue", "svelte", "proto", "graphql", "tf", "cmake", "gradle", "bib", "ipynb",
 ];
-const TEXT: &[&str] =
-    &["txt", "text", "log", "vtt", "srt", "ass", "ssa", "sbv", "rst", "adoc", "asciidoc", "org", "nfo"];
+const TEXT: &[&str] = &[
+    "txt", "text", "log", "vtt", "srt", "ass", "ssa", "sbv", "rst", "adoc", "asciidoc", "org",
+    "nfo",
+];
 /// Formats without text of their own, or in which it is not looked for.
 const OTHER: &[&str] = &[
     "gif", "bmp", "ico", "svg", "mp3", "wav", "ogg", "flac", "m4a", "mp4", "mov", "mkv", "avi",
@@ -21,8 +23,7 @@ const OTHER: &[&str] = &[
     "jar", "wasm", "pyc", "db", "sqlite", "ttf", "otf", "woff", "woff2", "bin", "dat", "vsd",
     "psd", "blend",
 ];
-const IMAGE: &[&str] =
-    &["png", "jpg", "jpeg", "webp", "tif", "tiff", "heic", "heif", "avif"];
+const IMAGE: &[&str] = &["png", "jpg", "jpeg", "webp", "tif", "tiff", "heic", "heif", "avif"];
 
 /// The kind of a file, from its name and the first bytes of its content (which may be empty).
 pub fn kind_of(path: &Path, head: &[u8]) -> FileKind {
@@ -31,9 +32,13 @@ pub fn kind_of(path: &Path, head: &[u8]) -> FileKind {
         "md" | "markdown" | "mdx" | "mkd" => Some(FileKind::Markdown),
         "html" | "htm" | "xhtml" | "mhtml" | "mht" | "rss" | "atom" => Some(FileKind::Html),
         "pdf" => Some(FileKind::Pdf),
-        "docx" | "doc" | "odt" | "rtf" | "docm" | "dotx" | "dot" | "ott" | "fodt" | "sxw" | "pages"
-        | "wpd" | "wps" | "abw" | "hwp" | "hwpx" | "vsdx" | "djvu" | "tex" | "latex" => Some(FileKind::Document),
-        "pptx" | "ppt" | "odp" | "pptm" | "ppsx" | "potx" | "fodp" | "key" => Some(FileKind::Presentation),
+        "docx" | "doc" | "odt" | "rtf" | "docm" | "dotx" | "dot" | "ott" | "fodt" | "sxw"
+        | "pages" | "wpd" | "wps" | "abw" | "hwp" | "hwpx" | "vsdx" | "djvu" | "tex" | "latex" => {
+            Some(FileKind::Document)
+        }
+        "pptx" | "ppt" | "odp" | "pptm" | "ppsx" | "potx" | "fodp" | "key" => {
+            Some(FileKind::Presentation)
+        }
         "xlsx" | "xls" | "ods" | "xlsm" | "xlsb" | "xltx" | "csv" | "tsv" | "fods" | "numbers"
         | "dbf" => Some(FileKind::Spreadsheet),
         "eml" | "msg" | "mbox" | "mbx" => Some(FileKind::Mail),
@@ -97,8 +102,18 @@ fn is_binary(head: &[u8]) -> bool {
 /// Whether a file without an ending begins as a mail or a mailbox does.
 fn begins_as_mail(head: &[u8]) -> bool {
     const HEADERS: [&str; 12] = [
-        "return-path", "received", "from", "to", "subject", "date", "message-id", "delivered-to",
-        "mime-version", "content-type", "x-mozilla-status", "x-mozilla-status2",
+        "return-path",
+        "received",
+        "from",
+        "to",
+        "subject",
+        "date",
+        "message-id",
+        "delivered-to",
+        "mime-version",
+        "content-type",
+        "x-mozilla-status",
+        "x-mozilla-status2",
     ];
     let text = String::from_utf8_lossy(head);
     let text = match text.strip_prefix("From ") {
@@ -143,7 +158,9 @@ mod tests {
 
     #[test]
     fn mails_without_an_ending_are_known_by_their_headers() {
-        assert!(begins_as_mail(b"From: Ann <a@example.org>\r\nTo: b\r\nSubject: x\r\n folded\r\n\r\nhi"));
+        assert!(begins_as_mail(
+            b"From: Ann <a@example.org>\r\nTo: b\r\nSubject: x\r\n folded\r\n\r\nhi"
+        ));
         assert!(begins_as_mail(b"From - Mon\nFrom: a\nTo: b\nDate: c\n\nhi"));
         assert!(!begins_as_mail(b"From here on: nothing\nDate: none\n"));
         assert!(!begins_as_mail(b"name: x\nversion: 1\nto: y\n"));

@@ -8,7 +8,8 @@ use crate::{outcome::ParseOutcome, sheet, table::numeric};
 /// Parses `bytes`; `name` gives the extension.
 pub(crate) fn parse(name: &str, kind: FileKind, bytes: Vec<u8>) -> ParseOutcome {
     let extension = name.rsplit('.').next().unwrap_or("").to_ascii_lowercase();
-    let sheets = (kind == FileKind::Spreadsheet).then(|| sheet::parse(&extension, &bytes)).flatten();
+    let sheets =
+        (kind == FileKind::Spreadsheet).then(|| sheet::parse(&extension, &bytes)).flatten();
     if let Some(outcome) = sheets {
         return outcome;
     }

@@ -47,7 +47,9 @@ pub(crate) fn refine(bytes: &[u8], outcome: ParseOutcome) -> ParseOutcome {
         return ParseOutcome::NoText(why.to_owned());
     }
     if nothing {
-        document.warnings.push("no text layer beside its form and notes: probably a scan".to_owned());
+        document
+            .warnings
+            .push("no text layer beside its form and notes: probably a scan".to_owned());
     }
     ParseOutcome::Parsed(document)
 }
@@ -189,7 +191,8 @@ fn shifted(text: &str, all: usize) -> bool {
     let words: Vec<&str> = text.split_whitespace().filter(|it| it.chars().count() >= 3).collect();
     let odd = |word: &&&str| {
         let inside = word.trim_matches(|it: char| !it.is_alphanumeric());
-        let signs = inside.chars().filter(|it| it.is_ascii_punctuation() && !"-'./:,@&_".contains(*it));
+        let signs =
+            inside.chars().filter(|it| it.is_ascii_punctuation() && !"-'./:,@&_".contains(*it));
         let small = inside.chars().any(char::is_lowercase);
         !small && signs.count() > 0 && inside.chars().any(char::is_alphabetic)
     };
@@ -207,14 +210,19 @@ fn drop_repeated(document: &mut Document) {
         return;
     }
     let edge = |blocks: &[usize]| -> Vec<usize> {
-        let mut edge: Vec<usize> = blocks.iter().take(2).chain(blocks.iter().rev().take(2)).copied().collect();
+        let mut edge: Vec<usize> =
+            blocks.iter().take(2).chain(blocks.iter().rev().take(2)).copied().collect();
         edge.sort_unstable();
         edge.dedup();
         edge
     };
     // Numbers count the pages.
     let key = |text: &str| -> String {
-        text.chars().map(|it| if it.is_ascii_digit() { '#' } else { it }).collect::<String>().replace("##", "#").replace("##", "#")
+        text.chars()
+            .map(|it| if it.is_ascii_digit() { '#' } else { it })
+            .collect::<String>()
+            .replace("##", "#")
+            .replace("##", "#")
     };
     let mut seen: HashMap<String, Vec<usize>> = HashMap::new();
     for blocks in pages.values() {
@@ -244,9 +252,8 @@ fn drop_repeated(document: &mut Document) {
 
 /// Words that were cut at the end of a line, whole again: `engi- neer`. Of `pre- and postwar` nothing is joined.
 fn joined(text: &str) -> String {
-    const BESIDE: [&str; 14] = [
-        "and", "or", "to", "und", "oder", "bis", "et", "ou", "y", "o", "e", "en", "of", "i",
-    ];
+    const BESIDE: [&str; 14] =
+        ["and", "or", "to", "und", "oder", "bis", "et", "ou", "y", "o", "e", "en", "of", "i"];
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find(['-', '\u{AD}', '\u{2010}']) {
@@ -298,11 +305,13 @@ fn bookmarks(pdf: &Pdf, document: &mut Document) {
     let Some(outlines) = pdf.catalog().ok().and_then(|it| dictionary(pdf, it, b"Outlines")) else {
         return;
     };
-    let pages: HashMap<ObjectId, u32> = pdf.get_pages().into_iter().map(|(n, id)| (id, n)).collect();
+    let pages: HashMap<ObjectId, u32> =
+        pdf.get_pages().into_iter().map(|(n, id)| (id, n)).collect();
     let mut seen: HashSet<ObjectId> = HashSet::new();
     let mut found: Vec<(u8, String, u32)> = Vec::new();
     // Depth first, by a list: a file can nest as deep as it likes, and lead in circles.
-    let mut next: Vec<(ObjectId, u8)> = reference(outlines, b"First").map(|it| (it, 1)).into_iter().collect();
+    let mut next: Vec<(ObjectId, u8)> =
+        reference(outlines, b"First").map(|it| (it, 1)).into_iter().collect();
     while let Some((id, level)) = next.pop() {
         if found.len() >= MOST_ITEMS || !seen.insert(id) {
             continue;
@@ -322,9 +331,11 @@ fn bookmarks(pdf: &Pdf, document: &mut Document) {
         } else if let Some(at) = document.blocks.iter().position(|it| page_of(it) == page) {
             let mut at = at;
             // Those of one page in their order.
-            while document.blocks.get(at).is_some_and(|it| {
-                page_of(it) == page && matches!(it.kind, BlockKind::Heading(_))
-            }) {
+            while document
+                .blocks
+                .get(at)
+                .is_some_and(|it| page_of(it) == page && matches!(it.kind, BlockKind::Heading(_)))
+            {
                 at += 1;
             }
             let location = Location::Page { start: page, end: page };
@@ -343,8 +354,8 @@ fn reference(of: &Dictionary, key: &[u8]) -> Option<ObjectId> {
 
 /// The page that a bookmark leads to, where it says so itself.
 fn target(pdf: &Pdf, item: &Dictionary, pages: &HashMap<ObjectId, u32>) -> Option<u32> {
-    let place = entry(pdf, item, b"Dest")
-        .or_else(|| entry(pdf, dictionary(pdf, item, b"A")?, b"D"))?;
+    let place =
+        entry(pdf, item, b"Dest").or_else(|| entry(pdf, dictionary(pdf, item, b"A")?, b"D"))?;
     let first = place.as_array().ok()?.first()?;
     pages.get(&first.as_reference().ok()?).copied()
 }
@@ -418,7 +429,9 @@ mod tests {
 
     /// Codes moved by 29, as fonts without a table of characters leave them.
     fn moved(text: &str) -> String {
-        text.chars().map(|it| if it == ' ' { ' ' } else { char::from((it as u8).wrapping_sub(29)) }).collect()
+        text.chars()
+            .map(|it| if it == ' ' { ' ' } else { char::from((it as u8).wrapping_sub(29)) })
+            .collect()
     }
 
     /// Letters exchanged for others.
@@ -447,12 +460,18 @@ mod tests {
         for text in good {
             assert!(!is_gibberish(text), "{text}");
         }
-        let codes: String = ENGLISH.chars().map(|it| char::from_u32(0xE000 + u32::from(it)).unwrap_or(it)).collect();
-        for text in [moved(ENGLISH), exchanged(ENGLISH), codes, "(cid:12)(cid:7) (cid:99)".repeat(20)] {
+        let codes: String = ENGLISH
+            .chars()
+            .map(|it| char::from_u32(0xE000 + u32::from(it)).unwrap_or(it))
+            .collect();
+        for text in
+            [moved(ENGLISH), exchanged(ENGLISH), codes, "(cid:12)(cid:7) (cid:99)".repeat(20)]
+        {
             assert!(is_gibberish(&text), "{text}");
         }
         let glyphs = "V/a225c /a108a /a118 Ha/a18/a101 /a108' /a115 ".repeat(8);
-        let pieces = "Lor um olo t me con t u p ing it ed iam o y r mod e mpo i u l o c m o uo e ".repeat(6);
+        let pieces =
+            "Lor um olo t me con t u p ing it ed iam o y r mod e mpo i u l o c m o uo e ".repeat(6);
         for text in [glyphs, pieces, ". , . . . , B . , . 2 . , . ".repeat(12)] {
             assert!(is_gibberish(&text), "{text}");
         }
@@ -472,7 +491,10 @@ mod tests {
         assert!(document.warnings[0].starts_with("1 of 2 pages"), "{:?}", document.warnings);
         let blocks = vec![page(1, "TAM 7"), page(2, &moved(ENGLISH)), page(3, &moved(ENGLISH))];
         let outcome = refine(b"", ParseOutcome::Parsed(Document { blocks, ..Document::default() }));
-        assert!(matches!(&outcome, ParseOutcome::NoText(why) if why.contains("scan")), "{outcome:?}");
+        assert!(
+            matches!(&outcome, ParseOutcome::NoText(why) if why.contains("scan")),
+            "{outcome:?}"
+        );
     }
 
     #[test]
@@ -480,7 +502,13 @@ mod tests {
         let mut blocks = Vec::new();
         for number in 1..=6 {
             blocks.push(page(number, "Wells Boatyard"));
-            blocks.push(page(number, &format!("What page {} says of {ENGLISH}", "abcdef".chars().nth(number as usize - 1).expect("a letter"))));
+            blocks.push(page(
+                number,
+                &format!(
+                    "What page {} says of {ENGLISH}",
+                    "abcdef".chars().nth(number as usize - 1).expect("a letter")
+                ),
+            ));
             blocks.push(page(number, &format!("Page {number} of 6")));
         }
         let mut document = Document { blocks, ..Document::default() };
@@ -492,7 +520,10 @@ mod tests {
     #[test]
     fn words_cut_at_the_end_of_a_line_are_whole_again() {
         assert_eq!(joined("an engi- neer and a car-\npenter"), "an engineer and a carpenter");
-        assert_eq!(joined("pre- and postwar, well-known, A- b, 3 - x"), "pre- and postwar, well-known, A- b, 3 - x");
+        assert_eq!(
+            joined("pre- and postwar, well-known, A- b, 3 - x"),
+            "pre- and postwar, well-known, A- b, 3 - x"
+        );
         assert_eq!(joined("Zusam\u{AD} menhang"), "Zusammenhang");
     }
 
@@ -504,7 +535,8 @@ mod tests {
         let widget = pdf.add_object(dictionary! {
             "Type" => "Annot", "Subtype" => "Widget", "T" => text("rent"), "TU" => text("Monthly rent"), "V" => text("740"),
         });
-        let unchecked = pdf.add_object(dictionary! { "Subtype" => "Widget", "T" => text("paid"), "V" => "Off" });
+        let unchecked = pdf
+            .add_object(dictionary! { "Subtype" => "Widget", "T" => text("paid"), "V" => "Off" });
         let note = pdf.add_object(dictionary! {
             "Subtype" => "Text", "T" => text("Ann"), "Contents" => Object::String(b"\xFE\xFF\x00s\x00e\x00e".to_vec(), lopdf::StringFormat::Literal),
         });
@@ -514,9 +546,12 @@ mod tests {
         let second = pdf.add_object(dictionary! {
             "Type" => "Page", "Parent" => pages, "Annots" => vec![note.into()],
         });
-        pdf.objects.insert(pages, Object::Dictionary(dictionary! {
-            "Type" => "Pages", "Kids" => vec![first.into(), second.into()], "Count" => 2,
-        }));
+        pdf.objects.insert(
+            pages,
+            Object::Dictionary(dictionary! {
+                "Type" => "Pages", "Kids" => vec![first.into(), second.into()], "Count" => 2,
+            }),
+        );
         let (outlines, one, two) = (pdf.new_object_id(), pdf.new_object_id(), pdf.new_object_id());
         let item = |title: &str, page: ObjectId, next: ObjectId| {
             Object::Dictionary(dictionary! {
@@ -527,7 +562,9 @@ mod tests {
         // It leads back: a circle.
         pdf.objects.insert(two, item("Remarks", second, one));
         pdf.objects.insert(outlines, Object::Dictionary(dictionary! { "First" => one }));
-        let root = pdf.add_object(dictionary! { "Type" => "Catalog", "Pages" => pages, "Outlines" => outlines });
+        let root = pdf.add_object(
+            dictionary! { "Type" => "Catalog", "Pages" => pages, "Outlines" => outlines },
+        );
         pdf.trailer.set("Root", root);
         let mut bytes = Vec::new();
         pdf.save_to(&mut bytes).expect("written");
@@ -554,6 +591,9 @@ mod tests {
             .map(|it| it.text.as_str())
             .collect();
         assert_eq!(headings, ["THE RENT", "Remarks"]);
-        assert_eq!(document.blocks[2].text, "Monthly rent: 740\npaid", "behind the text of its page");
+        assert_eq!(
+            document.blocks[2].text, "Monthly rent: 740\npaid",
+            "behind the text of its page"
+        );
     }
 }

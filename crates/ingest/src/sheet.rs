@@ -99,7 +99,11 @@ fn one_sheet(tables: &mut Tables<'_>, name: &str, sheet: &Rows, ranges: &[(Strin
         right: columns().max().unwrap_or(1),
         bottom: last.number,
     };
-    tables.document().blocks.push(Block::new(BlockKind::Heading(1), name.to_owned(), whole.clone()));
+    tables.document().blocks.push(Block::new(
+        BlockKind::Heading(1),
+        name.to_owned(),
+        whole.clone(),
+    ));
     let named: Vec<String> = ranges
         .iter()
         .filter(|(it, target)| !it.starts_with('_') && belongs(target, name))
@@ -113,7 +117,9 @@ fn one_sheet(tables: &mut Tables<'_>, name: &str, sheet: &Rows, ranges: &[(Strin
     tables.sheet(name, &sheet.rows);
     if sheet.cut {
         let row = last.number + 1;
-        let warning = format!("from row {row} of {name} on nothing is read: {MOST_ROWS} rows are kept of a sheet");
+        let warning = format!(
+            "from row {row} of {name} on nothing is read: {MOST_ROWS} rows are kept of a sheet"
+        );
         tables.document().warnings.push(warning);
     }
 }
@@ -210,7 +216,8 @@ fn cell_of(column: u32, value: &Data) -> Option<Cell> {
 /// Without a time that is midnight, and without a day that is the beginning of the count.
 fn day(time: &str) -> String {
     let time = time.strip_suffix(" 00:00:00").unwrap_or(time);
-    let clock = ["1899-12-31 ", "1899-12-30 ", "1904-01-01 "].iter().find_map(|it| time.strip_prefix(it));
+    let clock =
+        ["1899-12-31 ", "1899-12-30 ", "1904-01-01 "].iter().find_map(|it| time.strip_prefix(it));
     clock.unwrap_or(time).to_owned()
 }
 
@@ -272,18 +279,22 @@ fn delimiter(text: &str) -> u8 {
     let fields = |mark: u8| {
         let count = |line: &&str| {
             let mut quoted = false;
-            line.bytes().filter(|&it| {
-                quoted ^= it == b'"';
-                it == mark && !quoted
-            })
-            .count()
+            line.bytes()
+                .filter(|&it| {
+                    quoted ^= it == b'"';
+                    it == mark && !quoted
+                })
+                .count()
         };
         let counts: Vec<usize> = start.iter().map(count).collect();
         let first = counts.first().copied().unwrap_or(0);
         let same = counts.iter().filter(|&&it| it == first).count();
         (first > 0, same, first)
     };
-    [b',', b';', b'\t', b'|'].into_iter().max_by_key(|it| (fields(*it), *it == b',')).unwrap_or(b',')
+    [b',', b';', b'\t', b'|']
+        .into_iter()
+        .max_by_key(|it| (fields(*it), *it == b','))
+        .unwrap_or(b',')
 }
 
 #[cfg(test)]
@@ -303,7 +314,10 @@ mod tests {
             assert_eq!(document.blocks.len(), 1, "{mark}: {document:?}");
             let block = &document.blocks[0];
             assert_eq!(block.header, "Date | Item | Paid", "{mark}");
-            assert_eq!(block.text, "2026-03-04 (March) | Flour | 312\n2026-03-05 (March) | Salt (sea) | 8");
+            assert_eq!(
+                block.text,
+                "2026-03-04 (March) | Flour | 312\n2026-03-05 (March) | Salt (sea) | 8"
+            );
             assert_eq!(block.location.to_string(), "rows 2–3");
         }
         assert_eq!(csv("just one line").blocks[0].text, "just one line");
@@ -313,7 +327,10 @@ mod tests {
     #[test]
     fn numbers_and_days_are_written_as_people_read_them() {
         let text = |it: f64| number_cell(1, it).map(|it| it.text).unwrap_or_default();
-        assert_eq!((text(0.1 + 0.2), text(312.5), text(2026.0)), ("0.3".into(), "312.5".into(), "2026".into()));
+        assert_eq!(
+            (text(0.1 + 0.2), text(312.5), text(2026.0)),
+            ("0.3".into(), "312.5".into(), "2026".into())
+        );
         assert_eq!(text(1e300), "1e300");
         assert_eq!(text(f64::NAN), "");
         assert_eq!(day("2026-03-04 00:00:00"), "2026-03-04");

@@ -112,7 +112,8 @@ impl<'a> Tables<'a> {
 
     /// A run of rows; `former` are the names of the region above, which hold on if this one has none and lies below it.
     fn region(&mut self, sheet: &str, rows: &[Row], former: Option<Names>) -> Option<Names> {
-        let columns: HashSet<u32> = rows.iter().flat_map(|it| &it.cells).map(|it| it.column).collect();
+        let columns: HashSet<u32> =
+            rows.iter().flat_map(|it| &it.cells).map(|it| it.column).collect();
         let mut rows = rows;
         // A line across a table is its title, a remark below it, or a note.
         while columns.len() > 1
@@ -141,7 +142,12 @@ impl<'a> Tables<'a> {
         }
         if rows.len() >= SUMMARY_FROM {
             let location = self.location(sheet, rows);
-            self.push(BlockKind::Paragraph, summary(sheet, rows, names.as_ref()), location, String::new());
+            self.push(
+                BlockKind::Paragraph,
+                summary(sheet, rows, names.as_ref()),
+                location,
+                String::new(),
+            );
         }
         self.rows(sheet, rows, names.as_ref());
         names
@@ -150,8 +156,10 @@ impl<'a> Tables<'a> {
     fn rows(&mut self, sheet: &str, rows: &[Row], names: Option<&Names>) {
         /// Rows that become numbers or words together.
         const RUN: usize = 50;
-        let left = rows.iter().filter_map(|it| it.cells.first()).map(|it| it.column).min().unwrap_or(1);
-        let right = rows.iter().filter_map(|it| it.cells.last()).map(|it| it.column).max().unwrap_or(1);
+        let left =
+            rows.iter().filter_map(|it| it.cells.first()).map(|it| it.column).min().unwrap_or(1);
+        let right =
+            rows.iter().filter_map(|it| it.cells.last()).map(|it| it.column).max().unwrap_or(1);
         let header = names.map(|it| it.between(left, right)).unwrap_or_default();
         for run in rows.chunks(RUN) {
             if self.is_full() {
@@ -205,7 +213,11 @@ impl<'a> Tables<'a> {
 }
 
 fn from_row(sheet: &str, row: u32) -> String {
-    if sheet.is_empty() { format!("from row {row} on") } else { format!("from row {row} of {sheet} on") }
+    if sheet.is_empty() {
+        format!("from row {row} on")
+    } else {
+        format!("from row {row} of {sheet} on")
+    }
 }
 
 /// The names of a region's columns.
@@ -219,7 +231,8 @@ impl Names {
     /// The first row, if it names what the rows below it hold: words and years, each once, in nearly all columns.
     fn of(rows: &[Row]) -> Option<Names> {
         let (first, below) = rows.split_first()?;
-        let year = |it: &Cell| matches!(it.value, Value::Number(n) if (1900.0..2100.0).contains(&n));
+        let year =
+            |it: &Cell| matches!(it.value, Value::Number(n) if (1900.0..2100.0).contains(&n));
         let text = |it: &Cell| it.value == Value::Text && it.text.chars().count() <= LONGEST_NAME;
         let named = first.cells.iter().all(|it| text(it) || year(it))
             && first.cells.iter().any(text)
@@ -236,7 +249,10 @@ impl Names {
     /// The names of the columns from `left` to `right`, as a row of the table.
     fn between(&self, left: u32, right: u32) -> String {
         let name = |it| self.by_column.get(&it).map_or("", String::as_str);
-        (left..=right.min(left.saturating_add(MOST_COLUMNS))).map(name).collect::<Vec<_>>().join(" | ")
+        (left..=right.min(left.saturating_add(MOST_COLUMNS)))
+            .map(name)
+            .collect::<Vec<_>>()
+            .join(" | ")
     }
 
     fn line(&self) -> String {
@@ -342,8 +358,18 @@ fn holds(cells: &[&Cell]) -> String {
 }
 
 const MONTHS: [&str; 12] = [
-    "January", "February", "March", "April", "May", "June", "July", "August", "September",
-    "October", "November", "December",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
 ];
 
 /// A cell of a text: what it stands for is told from its form. A day gets the name of its month, which is what people
@@ -414,7 +440,10 @@ mod tests {
     fn days_have_the_name_of_their_month() {
         let text = |it: &str| cell(1, it).map(|it| (it.text, it.value));
         assert_eq!(text("2026-03-04"), Some(("2026-03-04 (March)".to_owned(), Value::Date)));
-        assert_eq!(text("4.3.2026 10:00"), Some(("4.3.2026 10:00 (March)".to_owned(), Value::Date)));
+        assert_eq!(
+            text("4.3.2026 10:00"),
+            Some(("4.3.2026 10:00 (March)".to_owned(), Value::Date))
+        );
         assert_eq!(text("03/04/2026").map(|it| it.1), Some(Value::Text), "March or April");
         assert_eq!(text("1.234,50").map(|it| it.1), Some(Value::Number(1234.5)));
         assert_eq!(text("€ 1,234.50").map(|it| it.1), Some(Value::Number(1234.5)));

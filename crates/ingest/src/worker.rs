@@ -10,8 +10,9 @@ use riddle_types::{Document, FileKind, panic_message};
 
 use crate::{
     formats::{self, Shares},
-    language, limits, office, pdf,
+    language, limits, office,
     outcome::ParseOutcome,
+    pdf,
     protocol::{Reply, Request, VERSION, read_request, write_json},
     text::{decode, parse_code, parse_markdown, parse_plain},
 };

@@ -173,9 +173,11 @@ mod tests {
     use super::*;
 
     fn request(lengths: &[usize]) -> GenerationRequest {
-        let passages = (1..)
-            .zip(lengths)
-            .map(|(number, length)| Passage { number, text: format!("{}.", "x".repeat(*length)), chunk: None });
+        let passages = (1..).zip(lengths).map(|(number, length)| Passage {
+            number,
+            text: format!("{}.", "x".repeat(*length)),
+            chunk: None,
+        });
         GenerationRequest {
             question: "Who?".to_owned(),
             passages: passages.collect(),

@@ -117,7 +117,11 @@ fn less_memory_changes_no_bit() {
         // Token by token, as answers are written.
         let written = resident.logits_of(&tokens[..20], 1).expect("computes");
         let after = |model: &Local, length: usize| {
-            model.logits_of(&tokens[..length], length.max(2)).expect("computes").pop().expect("logits")
+            model
+                .logits_of(&tokens[..length], length.max(2))
+                .expect("computes")
+                .pop()
+                .expect("logits")
         };
         let read = lengths.map(|length| after(&resident, length));
         for (window, prefetch, pass_tokens) in
@@ -143,7 +147,10 @@ fn less_memory_changes_no_bit() {
             assert!(bits(&again.concat()) == bits(&written.concat()), "{model}: {window} layers");
             for (length, expected) in lengths.into_iter().zip(&read) {
                 let same = bits(&after(&streamed, length)) == bits(expected);
-                assert!(same, "{model}: {length} tokens, {window} layers, {pass_tokens:?} at a time");
+                assert!(
+                    same,
+                    "{model}: {length} tokens, {window} layers, {pass_tokens:?} at a time"
+                );
             }
         }
     }

@@ -15,7 +15,8 @@ use riddle_weights::gguf::{GgmlFormat, GgufWriter, write_random};
 /// Models whose routines differ: blocks of 256 and of 32, halves, a sliding window.
 fn models(dir: &Path) -> Vec<PathBuf> {
     let mut models = Vec::new();
-    for (model, format) in [("tiny-llama", "q4_k_m"), ("tiny-qwen2", "q8_0"), ("tiny-qwen3", "f16")] {
+    for (model, format) in [("tiny-llama", "q4_k_m"), ("tiny-qwen2", "q8_0"), ("tiny-qwen3", "f16")]
+    {
         let path = dir.join(format!("{model}.gguf"));
         let (model, format) = (model.parse().expect("a model"), format.parse().expect("a format"));
         write_random(model, format, &path).expect("room for a small file");
@@ -45,12 +46,16 @@ fn windowed(dir: &Path) -> PathBuf {
     }
     out.float("gemma3.rope.freq_base", 1e6);
     out.float("gemma3.attention.layer_norm_rms_epsilon", 1e-6);
-    let names: Vec<String> =
-        ["<unk>", "<s>", "</s>"].map(str::to_owned).into_iter().chain((3..600).map(|it| format!("t{it}"))).collect();
+    let names: Vec<String> = ["<unk>", "<s>", "</s>"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain((3..600).map(|it| format!("t{it}")))
+        .collect();
     out.text("tokenizer.ggml.model", "llama");
     out.texts("tokenizer.ggml.tokens", &names);
     out.floats("tokenizer.ggml.scores", &vec![0.0; names.len()]);
-    let kinds: Vec<i32> = (0..names.len()).map(|it| [2, 3, 3].get(it).copied().unwrap_or(1)).collect();
+    let kinds: Vec<i32> =
+        (0..names.len()).map(|it| [2, 3, 3].get(it).copied().unwrap_or(1)).collect();
     out.numbers("tokenizer.ggml.token_type", &kinds);
     let mut tensors: Vec<(String, Vec<usize>)> = vec![
         ("token_embd.weight".to_owned(), vec![HIDDEN, names.len()]),
@@ -88,7 +93,9 @@ fn windowed(dir: &Path) -> PathBuf {
     for (_, shape) in &tensors {
         let count: usize = shape.iter().product();
         let bytes: Vec<u8> = match format(shape) {
-            GgmlFormat::F32 => (0..count).flat_map(|_| (1.0 + 0.2 * random()).to_le_bytes()).collect(),
+            GgmlFormat::F32 => {
+                (0..count).flat_map(|_| (1.0 + 0.2 * random()).to_le_bytes()).collect()
+            }
             _ => (0..count).flat_map(|_| f16::from_f32(0.4 * random()).to_le_bytes()).collect(),
         };
         data.tensor([bytes]).expect("room");
@@ -154,7 +161,8 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let ask = || (prop::collection::vec(0usize..8, 0..4), 0usize..20).prop_map(|(p, q)| Step::Ask(p, q));
+    let ask =
+        || (prop::collection::vec(0usize..8, 0..4), 0usize..20).prop_map(|(p, q)| Step::Ask(p, q));
     let step = prop_oneof![
         6 => ask(),
         2 => (0usize..30).prop_map(Step::Restart),
@@ -272,7 +280,8 @@ fn a_stopped_prompt_stores_nothing() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = models(dir.path()).swap_remove(1);
     let store = Arc::new(Store::open(dir.path().join("kv"), Limit::exactly(1 << 30)));
-    let options = LocalOptions { context_tokens: Some(2000), threads: 2, ..LocalOptions::default() };
+    let options =
+        LocalOptions { context_tokens: Some(2000), threads: 2, ..LocalOptions::default() };
     let model = Local::open(&path, "tiny", options).expect("a model");
     model.use_store(Some(Arc::clone(&store)));
     let request = GenerationRequest {

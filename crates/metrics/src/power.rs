@@ -60,7 +60,8 @@ mod tests {
     fn a_charger_a_battery_and_neither_are_told_apart() {
         let charger = |online| ("AC", vec![("type", "Mains"), ("online", online)]);
         let battery = |status| ("BAT0", vec![("type", "Battery"), ("status", status)]);
-        let mouse = ("mouse", vec![("type", "Battery"), ("scope", "Device"), ("status", "Discharging")]);
+        let mouse =
+            ("mouse", vec![("type", "Battery"), ("scope", "Device"), ("status", "Discharging")]);
         let told = |of: &[(&'static str, Vec<(&'static str, &'static str)>)]| {
             let of: Vec<_> = of.iter().map(|it| (it.0, it.1.as_slice())).collect();
             on_mains_of(supplies(&of).path())

@@ -29,8 +29,8 @@ mod window;
 
 pub use pages::PageReader;
 pub use preserve::{Layer, Locking, Preservation, TensorRole, TensorSpec, preserve};
-pub use rows::{EmbeddingRows, RowStats};
 pub use riddle_weights::{ShardId, ShardStore};
+pub use rows::{EmbeddingRows, RowStats};
 pub use shards::{LoadedLayer, PreloadBuffer, RatedDevice, Shard, ShardReader};
 pub use spill::{Pass, SPILL_BUFFERS, SpillFile};
 pub use tensors::{LayerTensors, StreamOptions, StreamTotals, TensorStream};

@@ -115,7 +115,9 @@ struct Job {
 
 impl std::fmt::Debug for ShardReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ShardReader").field("path", &self.shared.store.path()).finish_non_exhaustive()
+        f.debug_struct("ShardReader")
+            .field("path", &self.shared.store.path())
+            .finish_non_exhaustive()
     }
 }
 
@@ -230,8 +232,7 @@ impl Shared {
             let mut state = self.lock();
             state.reading = None;
             if state.run == run {
-                let loaded =
-                    loaded.map_err(|source| Error::Layer { layer: job.layer, source });
+                let loaded = loaded.map_err(|source| Error::Layer { layer: job.layer, source });
                 state.done.push_back((job.layer, loaded));
             }
             self.arrived.notify_all();
@@ -372,19 +373,13 @@ mod tests {
 
     use super::*;
 
-    const SHAPE: ShardShape = ShardShape {
-        numbers: ShardNumbers::Int8,
-        layers: 3,
-        slices: 2,
-        hidden: 32,
-        inner: 64,
-    };
+    const SHAPE: ShardShape =
+        ShardShape { numbers: ShardNumbers::Int8, layers: 3, slices: 2, hidden: 32, inner: 64 };
 
     /// A store whose shard number i is full of bytes i.
     fn store(dir: &std::path::Path) -> Arc<ShardStore> {
         let path = dir.join("model.shards");
-        let mut writer =
-            ShardWriter::create(&path, SHAPE, "", Centroids::Lloyd).expect("a file");
+        let mut writer = ShardWriter::create(&path, SHAPE, "", Centroids::Lloyd).expect("a file");
         for _ in 0..SHAPE.layers {
             writer.small(&vec![0; SHAPE.small_bytes()], vec![0, 1]).expect("written");
         }
@@ -430,10 +425,12 @@ mod tests {
             reader.begin(vec![plan(2), later(1, 3), later(2, 4)]);
             same(&reader.take(0).expect("read"), &plan(2));
             let free = reader.first_free(3);
-            let changed = free < 3 && reader.replace(free, (free..3).map(|it| later(it, 8)).collect());
+            let changed =
+                free < 3 && reader.replace(free, (free..3).map(|it| later(it, 8)).collect());
             for layer in 1..3 {
                 let loaded = reader.take(layer).expect("read");
-                let wanted = later(layer, if changed && layer >= free { 8 } else { layer as u8 + 2 });
+                let wanted =
+                    later(layer, if changed && layer >= free { 8 } else { layer as u8 + 2 });
                 same(&loaded, &wanted);
             }
             // One that is left in the middle leaves nothing to the next.
@@ -456,7 +453,10 @@ mod tests {
         reader.begin(vec![vec![id(0, 0, 2), id(0, 1, 2)], vec![id(1, 0, 2), id(1, 1, 3)]]);
         let one = reader.take(0).expect("read").read_time;
         let two = reader.take(1).expect("read").read_time;
-        assert!(one >= Duration::from_millis(20) && two >= Duration::from_millis(40), "{one:?} {two:?}");
+        assert!(
+            one >= Duration::from_millis(20) && two >= Duration::from_millis(40),
+            "{one:?} {two:?}"
+        );
     }
 
     #[test]

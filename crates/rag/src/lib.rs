@@ -25,17 +25,18 @@ pub use answer::{AskEvent, CheckedClaim, Outgoing, same_terms};
 /// Answers that are prepared while nobody waits.
 pub mod prepare {
     pub use crate::answer::{
-        Conversion, Fill, Idle, KeptQuestion, Limits, PrepareReport, Prepared, convert, fill, may_work,
+        Conversion, Fill, Idle, KeptQuestion, Limits, PrepareReport, Prepared, convert, fill,
+        may_work,
     };
 }
 
 pub use contract::{
-    AskRequest, AskResponse, Cached, Citation, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier, EndpointInfo,
-    Error, FileStatus, IndexEvent, IndexFreshness, IndexReport, KeyState, LLM_EXTRACTIVE,
-    LLM_LOCAL, LLM_REMOTE, LocalLlm, MeaningStatus, ModelStatus, NoAnswer, Order, Problem, Promise,
-    Pruning, REUSE_THRESHOLD, RemoteLlm, RerankChoice, RerankSettings, Rest, Result, Reuse, ReuseGrade,
-    ReuseSettings, RootStatus, STANDARD_ERROR, SearchHit,
-    SearchRequest, SearchResponse, StageLists, Status, StatusRequest,
+    AskRequest, AskResponse, Cached, Citation, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier,
+    EndpointInfo, Error, FileStatus, IndexEvent, IndexFreshness, IndexReport, KeyState,
+    LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, LocalLlm, MeaningStatus, ModelStatus, NoAnswer, Order,
+    Problem, Promise, Pruning, REUSE_THRESHOLD, RemoteLlm, RerankChoice, RerankSettings, Rest,
+    Result, Reuse, ReuseGrade, ReuseSettings, RootStatus, STANDARD_ERROR, SearchHit, SearchRequest,
+    SearchResponse, StageLists, Status, StatusRequest,
 };
 pub use home::{
     Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES, NO_RERANKER, Records, SharedEmbedders,
@@ -102,17 +103,17 @@ pub mod records {
 /// The reranking engine alone: requests, calibrations, recorded runs.
 pub mod rerank {
     pub use riddle_grating::{
-        Calibration, CalibrationOptions, Centroids, DeadlineProfile, ElasticEngine,
-        ElasticOptions, FORCE_ISA, RatedDevice, Run, Within, Replay, Trace, TraceRecorder, chart, sigmoid,
+        Calibration, CalibrationOptions, Centroids, DeadlineProfile, ElasticEngine, ElasticOptions,
+        FORCE_ISA, RatedDevice, Replay, Run, Trace, TraceRecorder, Within, chart, sigmoid,
     };
 
     pub use crate::{
         contract::{RerankDocument, RerankRequest, RerankResponse, RerankResult},
         search::{
             Calibrated, CheckedPromise, LabelledRequest, PriorReranker, ReplayDetail,
-            RequestReranker, Sharded,
-            calibrate, calibration, check_calibration, elastic_profile, fingerprint,
-            open_elastic, open_reranker, replay_detail, replay_trace, request_prior, shard_model,
+            RequestReranker, Sharded, calibrate, calibration, check_calibration, elastic_profile,
+            fingerprint, open_elastic, open_reranker, replay_detail, replay_trace, request_prior,
+            shard_model,
         },
     };
 }

@@ -3,8 +3,7 @@
 use std::{fmt::Debug, path::Path};
 
 use riddle_kernels::{
-    Finish, Int8Matrix, Matrix, Panels, Part, Precision, Products, Q4Matrix, Rounding,
-    products,
+    Finish, Int8Matrix, Matrix, Panels, Part, Precision, Products, Q4Matrix, Rounding, products,
 };
 use riddle_weights::{
     Checkpoint, Dtype, Format, LayerLayout, LayeredCheckpoint, Pack as _, TensorInfo, model_type,

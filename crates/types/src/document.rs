@@ -192,7 +192,9 @@ pub struct Document {
 pub struct ChunkId(pub u64);
 
 /// When a passage gets its vector.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum VectorTurn {
     /// Prose: among the first.

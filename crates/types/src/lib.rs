@@ -34,7 +34,7 @@ pub use notice::{NoJudge, Notice, RewriteFault};
 pub use panic::panic_message;
 pub use rank::{Candidate, Hit, RankTrace};
 pub use rerank::{
-    Decision, LayerEvent, LayerObserver, MemoryPlan, Ranked, RerankOutcome, RerankStats, DeadlineEnd, DeadlinePlan, DeadlineReport, Reranker,
-    SilentObserver,
+    DeadlineEnd, DeadlinePlan, DeadlineReport, Decision, LayerEvent, LayerObserver, MemoryPlan,
+    Ranked, RerankOutcome, RerankStats, Reranker, SilentObserver,
 };
 pub use retrieve::{ChunkSet, EmbedRole, Embedder, Filter, Query, Retriever, TokenCounter};

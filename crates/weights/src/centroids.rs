@@ -222,7 +222,9 @@ mod tests {
             let mut state = u64::from(i) + 1;
             let sum: f64 = (0..12)
                 .map(|_| {
-                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    state = state
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1_442_695_040_888_963_407);
                     (state >> 11) as f64 / (1u64 << 53) as f64
                 })
                 .sum();

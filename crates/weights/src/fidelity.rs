@@ -281,13 +281,8 @@ impl ShardShape {
 mod tests {
     use super::*;
 
-    const BUNDLED: ShardShape = ShardShape {
-        numbers: ShardNumbers::Int8,
-        layers: 4,
-        slices: 12,
-        hidden: 384,
-        inner: 1536,
-    };
+    const BUNDLED: ShardShape =
+        ShardShape { numbers: ShardNumbers::Int8, layers: 4, slices: 12, hidden: 384, inner: 1536 };
 
     #[test]
     fn a_shard_of_the_bundled_model_is_as_large_as_computed_by_hand() {

@@ -23,10 +23,8 @@ use serde::{Deserialize, Serialize};
 pub use write::{ShardSummary, ShardWriter};
 
 use crate::{
-    Centroids, Error, Fidelity, PAGE, Result, ShardNumbers, ShardShape,
-    fidelity::SHARD_ALIGNMENT,
-    store::open_direct,
-    tensor::read_exact_at,
+    Centroids, Error, Fidelity, PAGE, Result, ShardNumbers, ShardShape, fidelity::SHARD_ALIGNMENT,
+    store::open_direct, tensor::read_exact_at,
 };
 
 const MAGIC: [u8; 8] = *b"RDLSHARD";
@@ -190,7 +188,8 @@ impl ShardStore {
         }
         let floats = shape.small_numbers() * size_of::<f32>();
         let end = if shape.numbers == ShardNumbers::F32 { raw.len() } else { floats };
-        let finite = |raw: &[u8]| raw.as_chunks().0.iter().all(|it| f32::from_le_bytes(*it).is_finite());
+        let finite =
+            |raw: &[u8]| raw.as_chunks().0.iter().all(|it| f32::from_le_bytes(*it).is_finite());
         if !finite(&raw[..end]) {
             let why = format!("the small part of layer {} holds what is no number", layer + 1);
             return Err(Error::BadShards { path: self.path.clone(), why });
@@ -385,13 +384,8 @@ mod tests {
 
     use super::*;
 
-    const SHAPE: ShardShape = ShardShape {
-        numbers: ShardNumbers::Int8,
-        layers: 2,
-        slices: 2,
-        hidden: 32,
-        inner: 64,
-    };
+    const SHAPE: ShardShape =
+        ShardShape { numbers: ShardNumbers::Int8, layers: 2, slices: 2, hidden: 32, inner: 64 };
 
     /// Byte i of a part is i times a number of the part's own.
     fn part(number: usize, bytes: usize) -> Vec<u8> {
@@ -454,7 +448,9 @@ mod tests {
         for (number, id) in ids().enumerate() {
             assert_eq!(store.read(id).expect("readable"), shard(number, id));
             let start = store.range(id).start;
-            assert!(start.is_multiple_of(if id.slice == 0 { PAGE } else { SHARD_ALIGNMENT } as u64));
+            assert!(
+                start.is_multiple_of(if id.slice == 0 { PAGE } else { SHARD_ALIGNMENT } as u64)
+            );
         }
         // Neighbors are one read, past the page cache whole pages of it.
         let first = ShardId { layer: 1, slice: 0, fidelity: Fidelity::LEAST };

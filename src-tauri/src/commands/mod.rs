@@ -13,7 +13,9 @@ mod pipeline;
 mod search;
 mod settings;
 
-pub(crate) use {answers::*, app::*, door::*, library::*, models::*, pipeline::*, search::*, settings::*};
+pub(crate) use {
+    answers::*, app::*, door::*, library::*, models::*, pipeline::*, search::*, settings::*,
+};
 
 use crate::failure::{self, Reply};
 

@@ -23,8 +23,8 @@ use super::{
 use crate::{
     convert::{Rows, clean, file_ref, kind_of, notices, now},
     dto::{
-        Answer, AskEvent, CachedAnswer, Citation, Failure, Generation, HistoryQuery, NoAnswer, Notice, Outgoing,
-        OutgoingFolder, Question, Sentence, StateCount, ThreadSummary, Verdict,
+        Answer, AskEvent, CachedAnswer, Citation, Failure, Generation, HistoryQuery, NoAnswer,
+        Notice, Outgoing, OutgoingFolder, Question, Sentence, StateCount, ThreadSummary, Verdict,
     },
     failure::Reply,
     requests::{PASSAGES, RANKED},

@@ -9,7 +9,9 @@ use riddle_doors::{
 
 use super::Shell;
 use crate::{
-    dto::{DoorAdded, DoorClient, DoorEntry, DoorMay, DoorOutcome, DoorState, Failure, FailureCode},
+    dto::{
+        DoorAdded, DoorClient, DoorEntry, DoorMay, DoorOutcome, DoorState, Failure, FailureCode,
+    },
     failure::Reply,
 };
 

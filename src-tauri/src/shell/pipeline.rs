@@ -13,9 +13,10 @@ use super::{Shell, lock};
 use crate::{
     convert::{clean, file_ref, now},
     dto::{
-        CalibrationInfo, CalibrationTable, Comparison, CurvePoint, DeadlineEnd, DeadlineTrace, Failure, Generation, LayerTrace,
-        MemorySample, Outcome, PipelineTrace, Plan, PruneMode, PruningPromise, ReplayCandidate,
-        ReplayRequest, ReplayResult, RunFigures, StageTime, TraceCandidate,
+        CalibrationInfo, CalibrationTable, Comparison, CurvePoint, DeadlineEnd, DeadlineTrace,
+        Failure, Generation, LayerTrace, MemorySample, Outcome, PipelineTrace, Plan, PruneMode,
+        PruningPromise, ReplayCandidate, ReplayRequest, ReplayResult, RunFigures, StageTime,
+        TraceCandidate,
     },
     failure::Reply,
 };

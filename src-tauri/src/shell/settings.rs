@@ -2,9 +2,7 @@
 
 use std::path::{Component, Path};
 
-use riddle_rag::{
-    self as rag, LLM_LOCAL, LocalLlm, Records, RemoteLlm, SearchRequest,
-};
+use riddle_rag::{self as rag, LLM_LOCAL, LocalLlm, Records, RemoteLlm, SearchRequest};
 
 use super::{Shell, lock};
 use crate::{

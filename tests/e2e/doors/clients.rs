@@ -54,7 +54,8 @@ fn clients_of_others_are_served_as_they_are() {
         .stdin(Stdio::null());
     let said = Running::start(command).wait();
     assert_eq!(said.code, Some(0), "{}\n{}", said.stdout, said.stderr);
-    for client in ["openai", "cohere", "huggingface_hub", "mcp", "langchain_cohere", "llama_index"] {
+    for client in ["openai", "cohere", "huggingface_hub", "mcp", "langchain_cohere", "llama_index"]
+    {
         let line = said.stdout.lines().find(|it| it.contains(client)).expect("a line for each");
         if line.starts_with("SKIPPED") {
             skipped(line);

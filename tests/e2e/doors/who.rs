@@ -55,9 +55,14 @@ fn a_program_sees_its_folders_and_asks_its_tools() {
     assert!(post(&served, &token, "/api/check-claims", &claims).is(404));
     let notes = json!({"query": "oven", "folders": ["notes"]});
     assert!(post(&served, &token, "/api/search", &notes).is(400));
-    let named = post(&served, &token, "/mcp", &json!({
-        "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "status"},
-    }));
+    let named = post(
+        &served,
+        &token,
+        "/mcp",
+        &json!({
+            "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "status"},
+        }),
+    );
     assert_eq!(named.json(200)["result"]["structuredContent"]["folders"], json!(["bakery"]));
     // What it may not ask, it is told so; and it is not offered.
     for (path, body) in [
@@ -100,7 +105,8 @@ fn marked_folders_are_given_to_the_program_that_the_person_names_alone() {
 fn what_was_asked_is_in_the_log_and_can_be_forgotten() {
     let served = Served::start(&[]);
     let token = add(&served, &["editor"]);
-    post(&served, &token, "/api/search", &json!({"query": "winter mooring", "rerank": false})).json(200);
+    post(&served, &token, "/api/search", &json!({"query": "winter mooring", "rerank": false}))
+        .json(200);
     post(&served, "0123", "/api/search", &json!({"query": "secret"}));
     let log = || served.riddle.json(&["clients", "log"]);
     let entries = log()["entries"].as_array().expect("entries").clone();
@@ -134,7 +140,10 @@ fn an_assistant_is_installed_under_its_name_and_can_be_sent_away() {
         let mut pipe = Pipe::start(riddle, alone);
         let asked = json!({"query": "winter mooring", "rerank": false});
         assert_eq!(pipe.call("search", &asked)["isError"], false);
-        assert_eq!(pipe.call("rerank", &json!({"query": "x", "documents": ["y"]}))["isError"], true);
+        assert_eq!(
+            pipe.call("rerank", &json!({"query": "x", "documents": ["y"]}))["isError"],
+            true
+        );
         riddle.run(&["clients", "revoke", "cursor"]).ok();
         let refused = pipe.ask("tools/call", &json!({"name": "search", "arguments": asked}));
         assert_eq!(refused["error"]["code"], -32001, "{refused}");

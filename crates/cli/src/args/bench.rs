@@ -9,7 +9,9 @@ use clap::{
 use riddle_bench::{NumberFormat, Preset, RandomFormat, RandomModel, Shape};
 use riddle_rag::Mode;
 
-use super::{BenchGenerateArgs, BenchPrefixArgs, not_negative, positive, pruning_modes, rerank::size};
+use super::{
+    BenchGenerateArgs, BenchPrefixArgs, not_negative, positive, pruning_modes, rerank::size,
+};
 
 /// First argument of a process that measures one configuration. As with the parser, Riddle starts it itself.
 pub(crate) const BENCH_WORKER: &str = "bench-worker";

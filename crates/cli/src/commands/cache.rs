@@ -153,8 +153,7 @@ fn warm(args: &CacheWarmArgs, context: &Context) -> Result<(), Failure> {
     // As `riddle ask` asks: what is prepared otherwise would never be taken.
     let request = AskRequest { local: args.local.settings(None), ..AskRequest::new("") };
     let started = Instant::now();
-    let mut go_on =
-        || args.budget.is_none_or(|it| started.elapsed() < it) && !context.stopped();
+    let mut go_on = || args.budget.is_none_or(|it| started.elapsed() < it) && !context.stopped();
     let (mut lines, mut closed) = (Vec::new(), None);
     let mut tell = |it: &Prepared| match context.json {
         true => lines.push(prepared_json(it)),
@@ -264,6 +263,9 @@ mod tests {
     fn the_status_counts_what_was_taken() {
         let status = AnswersStatus { asked: 8.0, same: 1.0, checked: 3.0, ..Default::default() };
         let page = answers_page(&status, &ReuseSettings::default());
-        assert!(page.contains("taken: 4 answers of 8 (50 %; 1 the same, 3 checked, 0 instant)"), "{page}");
+        assert!(
+            page.contains("taken: 4 answers of 8 (50 %; 1 the same, 3 checked, 0 instant)"),
+            "{page}"
+        );
     }
 }

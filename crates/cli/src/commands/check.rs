@@ -44,7 +44,8 @@ pub(crate) fn run(args: CheckArgs, context: &Context) -> Result<(), Failure> {
 }
 
 fn page(report: &CheckReport, found: usize) -> String {
-    let (files, passages) = (show::plural(report.files, "file"), show::plural(report.passages, "passage"));
+    let (files, passages) =
+        (show::plural(report.files, "file"), show::plural(report.passages, "passage"));
     let mut page = format!("{files} and {passages} looked at\n");
     for problem in &report.problems {
         page.push_str(&format!("problem: {}\n", show::clean(&words::problem(problem))));
@@ -80,7 +81,8 @@ pub(crate) fn import(args: &ImportArgs, context: &Context) -> Result<(), Failure
     }
     let mut page = String::new();
     for folder in &folders {
-        let there = if folder.is_dir() { "" } else { " (not here: import it with --moved OLD=NEW)" };
+        let there =
+            if folder.is_dir() { "" } else { " (not here: import it with --moved OLD=NEW)" };
         page.push_str(&format!("folder    {}{there}\n", show::path(&folder.to_string_lossy())));
     }
     page.push_str("imported: run `riddle index` to make its search indexes\n");

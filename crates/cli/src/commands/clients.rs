@@ -98,7 +98,8 @@ fn list(clients: &Clients, context: &Context) -> Result<(), Failure> {
 
 fn page(all: &[Client], style: Style) -> String {
     if all.is_empty() {
-        return "no program has a name of its own: the token in the home opens everything\n".to_owned();
+        return "no program has a name of its own: the token in the home opens everything\n"
+            .to_owned();
     }
     let line = |it: &Client| {
         let state = if it.revoked { " (sent away)" } else { "" };
@@ -167,5 +168,8 @@ fn what_a_program_may_is_told() {
         ..May::default()
     };
     assert_eq!(sees(&may), "asks search, read; only pdf; no marked folders");
-    assert_eq!(sees(&May { with_confined: true, ..May::default() }), "everything; marked folders, too");
+    assert_eq!(
+        sees(&May { with_confined: true, ..May::default() }),
+        "everything; marked folders, too"
+    );
 }

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use riddle_eval::{
     QuestionPair, TRACE_SYSTEMS, ThresholdReport, TraceOptions, TraceQuestion, TraceReport,
-    TraceSystem,
-    evaluate_pairs, run_trace,
+    TraceSystem, evaluate_pairs, run_trace,
 };
 use riddle_rag::Assistant;
 use serde::de::DeserializeOwned;
@@ -74,11 +73,8 @@ pub(crate) fn trace(args: &BenchTraceArgs, context: &Context) -> Result<(), Fail
         }
         systems.retain(|it| args.system.iter().any(|name| name == it.name));
     }
-    let options = TraceOptions {
-        llm: args.llm.clone(),
-        idle: args.idle,
-        threshold: args.threshold,
-    };
+    let options =
+        TraceOptions { llm: args.llm.clone(), idle: args.idle, threshold: args.threshold };
     let mut closed = None;
     if !context.json {
         context.out.text(

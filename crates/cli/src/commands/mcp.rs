@@ -63,8 +63,7 @@ fn places() -> Result<Places, Failure> {
 /// This program, on the home and the models that it was called with.
 fn start(client: Client, global: &Global) -> Result<Start, Failure> {
     let program = std::env::current_exe()?;
-    let mut args: Vec<String> =
-        ["mcp", "--client", client.as_str()].map(str::to_owned).to_vec();
+    let mut args: Vec<String> = ["mcp", "--client", client.as_str()].map(str::to_owned).to_vec();
     for (flag, folder) in [("--home", &global.home), ("--models-dir", &global.models_dir)] {
         if let Some(folder) = folder.as_ref().filter(|it| !it.as_os_str().is_empty()) {
             args.extend([flag.to_owned(), text(&std::path::absolute(folder)?)?]);

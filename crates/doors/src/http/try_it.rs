@@ -41,7 +41,8 @@ fn policy() -> String {
 #[test]
 fn the_page_is_whole_in_itself() {
     let html = html();
-    for foreign in ["src=", "href=", "@import", "url(", "http://", "https://", "innerHTML", "eval("] {
+    for foreign in ["src=", "href=", "@import", "url(", "http://", "https://", "innerHTML", "eval("]
+    {
         assert!(!html.contains(foreign), "{foreign}");
     }
     assert!(policy().contains("default-src 'none'"));

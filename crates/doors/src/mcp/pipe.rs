@@ -144,7 +144,11 @@ impl PipeDoor {
         };
         let client = self.clients.named(name).ok().flatten().filter(|it| !it.revoked)?;
         let outward = !(self.with_confined || client.may.with_confined);
-        Some(Who { name: client.name, known: true, scope: Scope::new(outward, Arc::new(client.may)) })
+        Some(Who {
+            name: client.name,
+            known: true,
+            scope: Scope::new(outward, Arc::new(client.may)),
+        })
     }
 }
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use riddle_rag::{
-    AskEvent, AskRequest, AskResponse, Assistant, Citation, Earlier, LLM_EXTRACTIVE, LLM_LOCAL, Reuse,
-    SearchRequest, Support, Verdict,
+    AskEvent, AskRequest, AskResponse, Assistant, Citation, Earlier, LLM_EXTRACTIVE, LLM_LOCAL,
+    Reuse, SearchRequest, Support, Verdict,
 };
 use riddle_types::Location;
 use serde::{Deserialize, Serialize};

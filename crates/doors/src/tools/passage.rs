@@ -244,8 +244,14 @@ mod tests {
     fn only_known_folders_can_be_named_and_nobody_climbs_out() {
         let folders = folders();
         assert_eq!(folders.find("notes", &Scope::whole(true)).expect("known"), "/home/jo/notes");
-        assert_eq!(folders.find("notes/a/", &Scope::whole(true)).expect("known"), "/home/jo/notes/a");
-        assert_eq!(folders.find("medical", &Scope::whole(false)).expect("known"), "/home/jo/medical");
+        assert_eq!(
+            folders.find("notes/a/", &Scope::whole(true)).expect("known"),
+            "/home/jo/notes/a"
+        );
+        assert_eq!(
+            folders.find("medical", &Scope::whole(false)).expect("known"),
+            "/home/jo/medical"
+        );
         for name in [
             "",
             "/",

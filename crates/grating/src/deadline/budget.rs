@@ -48,9 +48,7 @@ impl Kept {
 
     /// What of it belongs to a submodel.
     pub(super) fn within(&self, layers: usize, width: usize) -> Kept {
-        let row = |layer: usize| {
-            (0..width).map(|slice| self.get(layer, slice)).collect()
-        };
+        let row = |layer: usize| (0..width).map(|slice| self.get(layer, slice)).collect();
         Kept((0..layers).map(row).collect())
     }
 
@@ -152,9 +150,8 @@ pub fn allocate(
     }
     for &more in &fidelities[1..] {
         // Either with what is in memory as it is, or with that read anew, too.
-        let Some(next) = [uniform(more), first(more)]
-            .into_iter()
-            .find(|it| is_valid(budgets, &reading(it)))
+        let Some(next) =
+            [uniform(more), first(more)].into_iter().find(|it| is_valid(budgets, &reading(it)))
         else {
             break;
         };
@@ -178,8 +175,9 @@ fn upgrade(
     let worth = |layer: usize, slice: usize| {
         importance.get(layer).and_then(|it| it.get(slice)).copied().unwrap_or(0.0)
     };
-    let mut order: Vec<(usize, usize)> =
-        (0..bits.len()).flat_map(|layer| (0..bits[layer].len()).map(move |it| (layer, it))).collect();
+    let mut order: Vec<(usize, usize)> = (0..bits.len())
+        .flat_map(|layer| (0..bits[layer].len()).map(move |it| (layer, it)))
+        .collect();
     order.sort_by(|a, b| worth(b.0, b.1).total_cmp(&worth(a.0, a.1)).then(a.cmp(b)));
     let mut reading: Vec<f64> =
         (0..bits.len()).map(|it| reading_ms(sizes, read, it, &bits[it], kept)).collect();

@@ -55,7 +55,8 @@ impl Quality {
         let mut before = (0.0, 0.0);
         for &(share, gain) in &self.reach {
             if share >= at {
-                let part = if share > before.0 { (at - before.0) / (share - before.0) } else { 1.0 };
+                let part =
+                    if share > before.0 { (at - before.0) / (share - before.0) } else { 1.0 };
                 return before.1 + part * (gain - before.1);
             }
             before = (share, gain);

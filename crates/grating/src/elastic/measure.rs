@@ -99,14 +99,12 @@ impl ElasticEngine {
             for width in [slices, slices.div_ceil(2)] {
                 let mut times = Vec::new();
                 for _ in 0..ROUNDS {
-                    let (assembled, computed) =
-                        time_layer(self, &mut state, &lengths, width, 6)?;
+                    let (assembled, computed) = time_layer(self, &mut state, &lengths, width, 6)?;
                     assembling.push(ms(assembled) / width as f64);
                     times.push(ms(computed));
                 }
                 let width = width as f64;
-                let parts =
-                    [1.0, load.tokens, width * load.tokens, width * load.squares];
+                let parts = [1.0, load.tokens, width * load.tokens, width * load.squares];
                 rows.push((parts, median(&mut times)));
             }
         }

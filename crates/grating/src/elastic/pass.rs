@@ -9,9 +9,7 @@ use std::{
 
 use riddle_kernels::zeros;
 use riddle_offload::{LoadedLayer, Shard, ShardId};
-use riddle_transformer::{
-    Encoded, Prefix, RaggedBatch, Scratch, ScratchSize, Span, Wanted,
-};
+use riddle_transformer::{Encoded, Prefix, RaggedBatch, Scratch, ScratchSize, Span, Wanted};
 use riddle_types::{DeadlineEnd, LayerEvent, LayerObserver, Ranked, RerankStats};
 
 use super::{ElasticEngine, Request, State, ms, shard_id};
@@ -99,8 +97,11 @@ impl<'a> Pass<'a> {
         self.hold(state);
         state.reader.begin((0..self.plan.layers).map(|it| self.to_read(it)).collect());
         let never = NeverPrune;
-        let (mode, policy): (Mode, &dyn PruningPolicy) =
-            if self.is_whole() { (self.request.how.mode, self.request.how.policy) } else { (Mode::Off, &never) };
+        let (mode, policy): (Mode, &dyn PruningPolicy) = if self.is_whole() {
+            (self.request.how.mode, self.request.how.policy)
+        } else {
+            (Mode::Off, &never)
+        };
         let mut contest =
             Contest::new(mode, pairs.len(), self.request.top_k, self.engine.num_layers());
         let stop = observer.stop_flag();
@@ -372,7 +373,8 @@ impl<'a> Pass<'a> {
         // What has been begun takes at most as long as if it had not been.
         let coming: f64 = (done..free.min(self.plan.layers))
             .map(|it| {
-                let bytes: usize = self.to_read(it).iter().map(|id| state.sizes.store.bytes(*id)).sum();
+                let bytes: usize =
+                    self.to_read(it).iter().map(|id| state.sizes.store.bytes(*id)).sum();
                 if bytes > 0 { planner.read.ms(bytes) } else { 0.0 }
             })
             .sum();

@@ -132,7 +132,9 @@ fn submodels_come_nearer_with_bits() {
     // of one token of each sequence it does so in f32, of all in bf16.
     let shallow = scores(Submodel::uniform(2, 12, 8));
     assert!(shallow[1].iter().zip(&exact[1]).all(|(a, b)| (a - b).abs() < 0.1));
-    let mixed = Submodel { bits: (0..4).map(|l| (0..12).map(|s| [2, 8, 3, 6, 5, 4][(l + s) % 6]).collect()).collect() };
+    let mixed = Submodel {
+        bits: (0..4).map(|l| (0..12).map(|s| [2, 8, 3, 6, 5, 4][(l + s) % 6]).collect()).collect(),
+    };
     assert!(scores(mixed)[3].iter().all(|it| it.is_finite()));
 }
 
@@ -149,9 +151,8 @@ fn too_little_time_gives_the_order_that_was_given() {
     // What is known before puts them in order where nobody is read.
     let prior = [0.0, 3.0, 1.0, 2.0, -1.0, 0.5];
     let within = Within::from_now(Duration::from_millis(100));
-    let outcome = engine
-        .run(Run::FULL, within, QUERY, &TEXTS, &prior, 6, &mut SilentObserver)
-        .expect("runs");
+    let outcome =
+        engine.run(Run::FULL, within, QUERY, &TEXTS, &prior, 6, &mut SilentObserver).expect("runs");
     assert_eq!(places(&outcome), [1, 3, 2, 5, 0, 4]);
 }
 
@@ -236,8 +237,7 @@ fn pruning_gives_time_back_and_only_of_the_whole_model() {
     let clusters = ClusterPruning::new(0.0);
     let how = Run { mode: Mode::Order, policy: &clusters, scores_every_layer: false };
     let within = Within::from_now(LONG);
-    let pruned =
-        engine.run(how, within, QUERY, &TEXTS, &[], 2, &mut SilentObserver).expect("runs");
+    let pruned = engine.run(how, within, QUERY, &TEXTS, &[], 2, &mut SilentObserver).expect("runs");
     assert_eq!(pruned.ranked.len(), 2);
     assert!(pruned.stats.candidate_layers < 24, "{}", pruned.stats.candidate_layers);
     let whole = run(&engine, Within::any_time(), 2);

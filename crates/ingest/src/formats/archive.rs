@@ -32,7 +32,9 @@ pub(super) fn zip(_name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutcom
                 continue;
             }
         };
-        let name = entry.name().map_or_else(|_| format!("entry {}", index + 1), |it| it.replace('\\', "/"));
+        let name = entry
+            .name()
+            .map_or_else(|_| format!("entry {}", index + 1), |it| it.replace('\\', "/"));
         one(&name, entry, shares, &mut document);
     }
     if locked > 0 && document.blocks.is_empty() {
@@ -128,7 +130,9 @@ fn entries(from: impl Read, shares: &mut Shares) -> ParseOutcome {
                 long_name = if header[156] == b'L' {
                     Some(text.trim_end_matches('\0').to_owned())
                 } else {
-                    text.lines().find_map(|it| Some(it.split_once(" path=")?.1.to_owned())).or(long_name)
+                    text.lines()
+                        .find_map(|it| Some(it.split_once(" path=")?.1.to_owned()))
+                        .or(long_name)
                 };
             }
             b'0' | 0 => {
@@ -170,7 +174,8 @@ fn short_name(header: &[u8; BLOCK]) -> String {
         let end = bytes.iter().position(|it| *it == 0).unwrap_or(bytes.len());
         String::from_utf8_lossy(&bytes[..end]).into_owned()
     };
-    let prefix = if &header[257..262] == b"ustar" { text(&header[345..500]) } else { String::new() };
+    let prefix =
+        if &header[257..262] == b"ustar" { text(&header[345..500]) } else { String::new() };
     let name = text(&header[..100]);
     if prefix.is_empty() { name } else { format!("{prefix}/{name}") }
 }
@@ -219,32 +224,42 @@ mod tests {
     }
 
     fn seen(name: &str, bytes: &[u8]) -> Vec<(String, String)> {
-        let outcome = super::super::parse(
-            name,
-            riddle_types::FileKind::Archive,
-            bytes,
-            &mut Shares::tried(),
-        );
+        let outcome =
+            super::super::parse(name, riddle_types::FileKind::Archive, bytes, &mut Shares::tried());
         let Some(ParseOutcome::Parsed(document)) = outcome else { panic!("{outcome:?}") };
         document.blocks.into_iter().map(|it| (it.text, it.location.to_string())).collect()
     }
 
-    const FILES: &[(&str, &[u8])] =
-        &[("notes/boat.md", b"# Boat\n\nIt is blue."), ("notes/x.bin", b"\0\0"), ("rent.csv", b"Month,Rent\nMarch,740\n")];
+    const FILES: &[(&str, &[u8])] = &[
+        ("notes/boat.md", b"# Boat\n\nIt is blue."),
+        ("notes/x.bin", b"\0\0"),
+        ("rent.csv", b"Month,Rent\nMarch,740\n"),
+    ];
 
     #[test]
     fn files_in_archives_are_read_under_their_names() {
         let tape = taped(FILES);
-        for (name, bytes) in
-            [("a.zip", zipped(FILES)), ("a.tar", tape.clone()), ("a.tar.gz", packed(&tape)), ("a.tgz", packed(&tape))]
-        {
+        for (name, bytes) in [
+            ("a.zip", zipped(FILES)),
+            ("a.tar", tape.clone()),
+            ("a.tar.gz", packed(&tape)),
+            ("a.tgz", packed(&tape)),
+        ] {
             let seen = seen(name, &bytes);
-            for wanted in [("It is blue.", "notes/boat.md, line 3"), ("March | 740", "rent.csv, row 2")] {
-                assert!(seen.iter().any(|it| it.0 == wanted.0 && it.1 == wanted.1), "{name}: {seen:?}");
+            for wanted in
+                [("It is blue.", "notes/boat.md, line 3"), ("March | 740", "rent.csv, row 2")]
+            {
+                assert!(
+                    seen.iter().any(|it| it.0 == wanted.0 && it.1 == wanted.1),
+                    "{name}: {seen:?}"
+                );
             }
         }
         let log = seen("day.log.gz", &packed(b"the oven was cold"));
-        assert!(log.iter().any(|it| it.0 == "the oven was cold" && it.1 == "day.log, line 1"), "{log:?}");
+        assert!(
+            log.iter().any(|it| it.0 == "the oven was cold" && it.1 == "day.log, line 1"),
+            "{log:?}"
+        );
     }
 
     #[test]
@@ -257,7 +272,11 @@ mod tests {
         let ParseOutcome::Parsed(document) = outcome else { panic!("{outcome:?}") };
         assert!(document.blocks.iter().any(|it| it.text == "a note"));
         assert!(!document.blocks.iter().any(|it| it.text == "the bottom"));
-        assert!(document.warnings.iter().any(|it| it.contains("too deep")), "{:?}", document.warnings);
+        assert!(
+            document.warnings.iter().any(|it| it.contains("too deep")),
+            "{:?}",
+            document.warnings
+        );
     }
 
     #[test]
@@ -268,18 +287,28 @@ mod tests {
         let ParseOutcome::Parsed(document) = zip("a.zip", &bomb, &mut Shares::tried()) else {
             panic!("the note is read")
         };
-        assert!(document.warnings.iter().any(|it| it.contains("larger than")), "{:?}", document.warnings);
+        assert!(
+            document.warnings.iter().any(|it| it.contains("larger than")),
+            "{:?}",
+            document.warnings
+        );
         let names: Vec<String> = (0..6000).map(|it| format!("{it}.txt")).collect();
         let crowd: Vec<(&str, &[u8])> = names.iter().map(|it| (it.as_str(), &b"x"[..])).collect();
-        let ParseOutcome::Parsed(document) = tar("a.tar", &taped(&crowd), &mut Shares::tried()) else {
+        let ParseOutcome::Parsed(document) = tar("a.tar", &taped(&crowd), &mut Shares::tried())
+        else {
             panic!("some are read")
         };
-        assert!(document.warnings.iter().any(|it| it.contains("too many")), "{:?}", document.warnings);
+        assert!(
+            document.warnings.iter().any(|it| it.contains("too many")),
+            "{:?}",
+            document.warnings
+        );
     }
 
     #[test]
     fn damaged_archives_have_a_reason() {
-        for bytes in [&b""[..], b"PK\x03\x04 no archive", b"plain text that is longer than nothing"] {
+        for bytes in [&b""[..], b"PK\x03\x04 no archive", b"plain text that is longer than nothing"]
+        {
             assert!(matches!(zip("a.zip", bytes, &mut Shares::tried()), ParseOutcome::Failed(_)));
             assert!(matches!(tar("a.tar", bytes, &mut Shares::tried()), ParseOutcome::Failed(_)));
             assert!(!matches!(gzip("a.gz", bytes, &mut Shares::tried()), ParseOutcome::Parsed(_)));

@@ -79,7 +79,8 @@ fn page(text: &str, document: &mut Document) {
         } else if upper.contains("</DL>") {
             path.pop();
         } else if let Some(name) = between(line, &upper, "<A ", "</A>") {
-            let address = upper.find("HREF=\"").and_then(|at| line.get(at + 6..)?.split('"').next());
+            let address =
+                upper.find("HREF=\"").and_then(|at| line.get(at + 6..)?.split('"').next());
             let named: Vec<String> = path.iter().filter(|it| !it.is_empty()).cloned().collect();
             let location = Location::Line { start: number, end: number };
             push(&name, address.unwrap_or(""), &named, document, location);
@@ -109,7 +110,11 @@ fn push(name: &str, address: &str, path: &[String], document: &mut Document, loc
         return;
     }
     // Programs in an address are no words, and nobody looks for a picture in one.
-    let address = if address.starts_with("javascript:") || address.starts_with("data:") { "" } else { address };
+    let address = if address.starts_with("javascript:") || address.starts_with("data:") {
+        ""
+    } else {
+        address
+    };
     let folder = if path.is_empty() { String::new() } else { format!("in {}", path.join(" › ")) };
     let parts = [name, address, &folder].map(str::trim);
     let text = parts.iter().filter(|it| !it.is_empty()).copied().collect::<Vec<_>>().join("\n");
@@ -142,7 +147,8 @@ mod tests {
         let chrome = br#"{"roots": {"bookmark_bar": {"name": "Bar", "children": [
             {"name": "Paint", "url": "https://example.org/paint"}, 3]}}}"#;
         assert_eq!(texts(chrome), ["Paint\nhttps://example.org/paint\nin Bar"]);
-        let firefox = br#"{"type": "text/x-moz-place-container", "children": [{"title": "Menu", "children": [
+        let firefox =
+            br#"{"type": "text/x-moz-place-container", "children": [{"title": "Menu", "children": [
             {"title": "Paint", "uri": "https://example.org/paint"}]}]}"#;
         assert_eq!(texts(firefox), ["Paint\nhttps://example.org/paint\nin Menu"]);
         assert!(!are(b"<!doctype html><p>bookmarks"));

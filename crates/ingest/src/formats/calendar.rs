@@ -95,7 +95,10 @@ fn person(property: &Property) -> String {
     let name = property.parameters.split("CN=").nth(1);
     let name = name.map(|it| it.split(';').next().unwrap_or(it).trim_matches('"').to_owned());
     let address = property.value.trim();
-    let address = address.get(..7).filter(|it| it.eq_ignore_ascii_case("mailto:")).map_or(address, |_| &address[7..]);
+    let address = address
+        .get(..7)
+        .filter(|it| it.eq_ignore_ascii_case("mailto:"))
+        .map_or(address, |_| &address[7..]);
     match name {
         Some(name) if !name.is_empty() => format!("{} <{address}>", capitals(&name)),
         _ => address.to_owned(),

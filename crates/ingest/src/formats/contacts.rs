@@ -67,7 +67,11 @@ fn push(lines: &[Property], document: &mut Document) {
             .iter()
             .filter(|it| it.name == *property)
             .map(|it| {
-                let value = if *property == "BDAY" { when(&it.value.replace('-', "")) } else { parts(&it.value) };
+                let value = if *property == "BDAY" {
+                    when(&it.value.replace('-', ""))
+                } else {
+                    parts(&it.value)
+                };
                 let kind = place(&it.parameters);
                 if kind.is_empty() { value } else { format!("{value} ({kind})") }
             })

@@ -107,8 +107,11 @@ impl Book {
                 self.paragraph += 1;
                 let location =
                     Location::Section { path: self.headings.clone(), paragraph: self.paragraph };
-                let kind =
-                    if heading { BlockKind::Heading(self.depth.max(1)) } else { BlockKind::Paragraph };
+                let kind = if heading {
+                    BlockKind::Heading(self.depth.max(1))
+                } else {
+                    BlockKind::Paragraph
+                };
                 self.document.blocks.push(Block::new(kind, text, location));
             }
             _ => {}
@@ -130,7 +133,8 @@ mod tests {
             <section><title><p>Hull</p></title><p>It is <emphasis>blue</emphasis> &amp; old &b;.</p>\
             <section><title><p>Keel</p></title><p>Long.</p></section></section></body>\
             <binary id=\"c\">AAAA</binary></FictionBook>";
-        let ParseOutcome::Parsed(document) = parse("x.fb2", book.as_bytes(), &mut Shares::tried()) else {
+        let ParseOutcome::Parsed(document) = parse("x.fb2", book.as_bytes(), &mut Shares::tried())
+        else {
             panic!("parses")
         };
         assert_eq!(document.title.as_deref(), Some("The Boat"));

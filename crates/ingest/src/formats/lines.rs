@@ -28,7 +28,8 @@ pub(super) fn properties(bytes: &[u8]) -> Vec<Property> {
             (Some(_), Some(_)) => {}
             // Quoted-printable lines of old address books end in `=` and go on at the margin.
             (None, Some((_, last)))
-                if last.ends_with('=') && last.to_ascii_uppercase().contains("QUOTED-PRINTABLE") =>
+                if last.ends_with('=')
+                    && last.to_ascii_uppercase().contains("QUOTED-PRINTABLE") =>
             {
                 last.pop();
                 last.push_str(line);
@@ -50,11 +51,8 @@ fn property(line: &str, number: u32) -> Option<Property> {
     let (name, parameters) = head.split_once(';').unwrap_or((head, ""));
     let name = name.rsplit('.').next().unwrap_or(name).trim().to_ascii_uppercase();
     let parameters = parameters.to_ascii_uppercase();
-    let value = if parameters.contains("QUOTED-PRINTABLE") {
-        unquoted(value)
-    } else {
-        unescaped(value)
-    };
+    let value =
+        if parameters.contains("QUOTED-PRINTABLE") { unquoted(value) } else { unescaped(value) };
     Some(Property { name, parameters, value, line: number })
 }
 

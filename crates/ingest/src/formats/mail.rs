@@ -116,7 +116,9 @@ fn mailbox(bytes: &[u8]) -> Vec<&[u8]> {
     let ends = starts.iter().skip(1).copied().chain([bytes.len()]);
     let mails = starts.iter().zip(ends).map(|(&start, end)| &bytes[start..end]);
     // The line itself is no header.
-    mails.map(|it| it.iter().position(|it| *it == b'\n').map_or(&it[..0], |at| &it[at + 1..])).collect()
+    mails
+        .map(|it| it.iter().position(|it| *it == b'\n').map_or(&it[..0], |at| &it[at + 1..]))
+        .collect()
 }
 
 fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
@@ -146,7 +148,10 @@ mod tests {
     fn what_is_attached_is_read_under_its_name() {
         let seen = texts(ATTACHED);
         assert!(seen.iter().any(|it| it.0 == "Here it is."), "{seen:?}");
-        assert!(seen.contains(&("March | 740".to_owned(), "rent.csv, row 2".to_owned())), "{seen:?}");
+        assert!(
+            seen.contains(&("March | 740".to_owned(), "rent.csv, row 2".to_owned())),
+            "{seen:?}"
+        );
     }
 
     #[test]
@@ -158,18 +163,30 @@ mod tests {
         );
         let seen = texts(&bytes);
         let place = |text: &str| seen.iter().find(|it| it.0.contains(text)).map(|it| it.1.clone());
-        assert_eq!(place("It came.").as_deref().map(|it| it.starts_with("message 2, ")), Some(true));
-        assert_eq!(place("March | 740").as_deref(), Some("message 1 › rent.csv, row 2"), "{seen:?}");
+        assert_eq!(
+            place("It came.").as_deref().map(|it| it.starts_with("message 2, ")),
+            Some(true)
+        );
+        assert_eq!(
+            place("March | 740").as_deref(),
+            Some("message 1 › rent.csv, row 2"),
+            "{seen:?}"
+        );
         assert_eq!(place("Thanks").as_deref(), Some("message 2"));
     }
 
     #[test]
     fn a_mail_of_ten_thousand_parts_ends_with_a_reason() {
-        let mut bytes = b"From: a\nSubject: b\nDate: c\nContent-Type: multipart/mixed; boundary=cut\n\n".to_vec();
+        let mut bytes =
+            b"From: a\nSubject: b\nDate: c\nContent-Type: multipart/mixed; boundary=cut\n\n"
+                .to_vec();
         for _ in 0..10_000 {
             bytes.extend(b"--cut\nContent-Type: text/plain\n\nx\n");
         }
         let outcome = parse("x.eml", &bytes, &mut Shares::tried());
-        assert!(matches!(&outcome, ParseOutcome::Failed(why) if why.contains("parts")), "{outcome:?}");
+        assert!(
+            matches!(&outcome, ParseOutcome::Failed(why) if why.contains("parts")),
+            "{outcome:?}"
+        );
     }
 }

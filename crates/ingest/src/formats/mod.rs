@@ -178,7 +178,8 @@ fn file_name(path: &str) -> &str {
 
 /// Puts a document below the name it has inside of another.
 fn join(name: &str, part: Document, into: &mut Document) {
-    let place = |inside: Location| Location::Part { name: name.to_owned(), inside: Box::new(inside) };
+    let place =
+        |inside: Location| Location::Part { name: name.to_owned(), inside: Box::new(inside) };
     let title = part.title.unwrap_or_else(|| name.to_owned());
     into.blocks.push(Block::new(BlockKind::Heading(1), title.clone(), place(Location::Whole)));
     for mut block in part.blocks {

@@ -58,8 +58,7 @@ fn one(cell: &Value, number: u32, document: &mut Document) {
         let Some(printed) = printed.filter(|it| !it.trim().is_empty()) else { continue };
         let end = printed.char_indices().nth(LONGEST_OUTPUT).map_or(printed.len(), |it| it.0);
         let text = printed[..end].trim_end().to_owned();
-        let kind =
-            if crate::table::numeric(&text) { BlockKind::Numbers } else { BlockKind::Code };
+        let kind = if crate::table::numeric(&text) { BlockKind::Numbers } else { BlockKind::Code };
         document.blocks.push(Block::new(kind, text, place(Location::Whole)));
     }
 }
@@ -101,7 +100,8 @@ mod tests {
             ]
         );
         assert_eq!(document.title.as_deref(), Some("Flour"));
-        for odd in [&b"{"[..], b"[]", b"{\"cells\": 3}", b"{\"cells\": [3, null, {\"source\": 7}]}"] {
+        for odd in [&b"{"[..], b"[]", b"{\"cells\": 3}", b"{\"cells\": [3, null, {\"source\": 7}]}"]
+        {
             parse("x.ipynb", odd, &mut Shares::tried());
         }
     }

@@ -23,9 +23,12 @@ impl Open {
     }
 
     fn close(&mut self, done: &mut Vec<Block>) {
-        let (Some(kind), lines) = (self.kind.take(), std::mem::take(&mut self.lines)) else { return };
+        let (Some(kind), lines) = (self.kind.take(), std::mem::take(&mut self.lines)) else {
+            return;
+        };
         let end = self.first + (lines.len() as u32).saturating_sub(1);
-        let mut block = Block::new(kind, lines.join("\n"), Location::Line { start: self.first, end });
+        let mut block =
+            Block::new(kind, lines.join("\n"), Location::Line { start: self.first, end });
         // The names of the columns, and the rule below them.
         if let (BlockKind::Table, [names, rule, rows @ ..]) = (&block.kind, lines.as_slice())
             && rule.trim_start().starts_with("|-")
@@ -122,7 +125,8 @@ mod tests {
     fn outlines_tables_and_code_are_told_apart() {
         let text = "#+TITLE: Log\n* TODO Paint :boat:\n:PROPERTIES:\n:ID: 7\n:END:\nBlue, from [[https://x.org][Jonas]].\n\n\
             | Item | Paid |\n|------+------|\n| tar | 8 |\n** Keel\n- long\n  and old\n- dry\n#+BEGIN_SRC sh\nls\n#+END_SRC\n";
-        let ParseOutcome::Parsed(document) = parse("x.org", text.as_bytes(), &mut Shares::tried()) else {
+        let ParseOutcome::Parsed(document) = parse("x.org", text.as_bytes(), &mut Shares::tried())
+        else {
             panic!("parses")
         };
         assert_eq!(document.title.as_deref(), Some("Log"));

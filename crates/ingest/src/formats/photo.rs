@@ -115,7 +115,8 @@ mod tests {
 
     #[test]
     fn photographs_say_when_and_where() {
-        let ParseOutcome::Parsed(document) = parse("IMG_7.tif", &tiff(), &mut Shares::tried()) else {
+        let ParseOutcome::Parsed(document) = parse("IMG_7.tif", &tiff(), &mut Shares::tried())
+        else {
             panic!("parses")
         };
         assert_eq!(

@@ -117,15 +117,20 @@ mod tests {
     #[test]
     fn what_is_said_has_its_time() {
         let seen = |text: &str| {
-            let ParseOutcome::Parsed(document) = parse("x.srt", text.as_bytes(), &mut Shares::tried()) else {
+            let ParseOutcome::Parsed(document) =
+                parse("x.srt", text.as_bytes(), &mut Shares::tried())
+            else {
                 panic!("parses")
             };
             let of = |it: &Block| (it.text.clone(), it.location.to_string());
             document.blocks.iter().map(of).collect::<Vec<_>>()
         };
-        let said = [("The boat\nis blue. Really.".to_owned(), "00:01:02–00:01:09, lines 2–7".to_owned())];
+        let said =
+            [("The boat\nis blue. Really.".to_owned(), "00:01:02–00:01:09, lines 2–7".to_owned())];
         assert_eq!(
-            seen("1\n00:01:02,500 --> 00:01:04,000\n<i>The boat</i>\n\n2\n\n00:01:05,000 --> 00:01:09,000\nis blue.\n{\\an8}Really.\n"),
+            seen(
+                "1\n00:01:02,500 --> 00:01:04,000\n<i>The boat</i>\n\n2\n\n00:01:05,000 --> 00:01:09,000\nis blue.\n{\\an8}Really.\n"
+            ),
             said
         );
         assert_eq!(

@@ -2,8 +2,8 @@
 
 use riddle_kernels::{
     AttentionShape, BlockFormat, BlockMatrix, CachedAttention, Finish, Matrix, PanelUse, Panels,
-    Part, Pool, Precision, Products, Rounding, Rows, cached_attention, cached_attention_scratch_len,
-    narrow_f16, products,
+    Part, Pool, Precision, Products, Rounding, Rows, cached_attention,
+    cached_attention_scratch_len, narrow_f16, products,
 };
 
 use crate::{Failure, fastest, values};
@@ -110,7 +110,14 @@ fn step(pool: &Pool, weights: &Weights) -> f64 {
         let weight = weights.matrix(OUTPUTS).rows(first..first + outputs, INPUTS);
         let parts = &[Part { weight, bias: None, outputs, offset: 0 }];
         let (precision, finish) = (Precision::F32, Finish::Store);
-        let work = Products { x: &x, inputs: INPUTS, parts, precision, rounding: Rounding::ByCount, finish };
+        let work = Products {
+            x: &x,
+            inputs: INPUTS,
+            parts,
+            precision,
+            rounding: Rounding::ByCount,
+            finish,
+        };
         pool.run(|| products(work, &mut out, outputs, &mut panels));
     });
     seconds * PARTS as f64
@@ -129,7 +136,14 @@ pub(crate) fn print(pool: &Pool, only: Option<&str>) -> Result<(), Failure> {
             let mut out = vec![0f32; rows * outputs];
             let weight = weights.matrix(outputs);
             let parts = &[Part { weight, bias: None, outputs, offset: 0 }];
-            let work = Products { x: &x, inputs: INPUTS, parts, precision, rounding: Rounding::ByCount, finish: Finish::Store };
+            let work = Products {
+                x: &x,
+                inputs: INPUTS,
+                parts,
+                precision,
+                rounding: Rounding::ByCount,
+                finish: Finish::Store,
+            };
             fastest(|| pool.run(|| products(work, &mut out, outputs, &mut panels)))
         };
         let step = step(pool, &weights);

@@ -153,7 +153,14 @@ fn shapes(pool: &Pool, formats: &[Format]) -> Result<(), Failure> {
             for finish in [Finish::Store, Finish::Gelu] {
                 let parts = &[weights.part(format, 0)];
                 let precision = format.precision();
-                let work = Products { x: &x, inputs, parts, precision, rounding: Rounding::ByCount, finish };
+                let work = Products {
+                    x: &x,
+                    inputs,
+                    parts,
+                    precision,
+                    rounding: Rounding::ByCount,
+                    finish,
+                };
                 let seconds =
                     fastest(|| pool.run(|| products(work, &mut out, outputs, &mut panels)));
                 let name = if matches!(finish, Finish::Gelu) { "+ gelu" } else { "" };
@@ -280,7 +287,14 @@ impl Layer {
         let parts = &[0, 1, 2].map(|i| square.part(format, i * width));
         let by_head = is_best_by_head(*shape, precision);
         let finish = if by_head { Finish::Heads { dim: shape.head_dim } } else { Finish::Store };
-        let work = Products { x: hidden, inputs: width, parts, precision, rounding: Rounding::ByCount, finish };
+        let work = Products {
+            x: hidden,
+            inputs: width,
+            parts,
+            precision,
+            rounding: Rounding::ByCount,
+            finish,
+        };
         products(work, qkv, 3 * width, panels);
         lap(0);
         if by_head {
@@ -293,15 +307,36 @@ impl Layer {
         }
         lap(1);
         let parts = &[square.part(format, 0)];
-        let work = Products { x: context, inputs: width, parts, precision, rounding: Rounding::ByCount, finish: norm };
+        let work = Products {
+            x: context,
+            inputs: width,
+            parts,
+            precision,
+            rounding: Rounding::ByCount,
+            finish: norm,
+        };
         products(work, hidden, width, panels);
         lap(2);
         let parts = &[up.part(format, 0)];
-        let work = Products { x: hidden, inputs: width, parts, precision, rounding: Rounding::ByCount, finish: Finish::Gelu };
+        let work = Products {
+            x: hidden,
+            inputs: width,
+            parts,
+            precision,
+            rounding: Rounding::ByCount,
+            finish: Finish::Gelu,
+        };
         products(work, broad, wide, panels);
         lap(3);
         let parts = &[down.part(format, 0)];
-        let work = Products { x: broad, inputs: wide, parts, precision, rounding: Rounding::ByCount, finish: norm };
+        let work = Products {
+            x: broad,
+            inputs: wide,
+            parts,
+            precision,
+            rounding: Rounding::ByCount,
+            finish: norm,
+        };
         products(work, hidden, width, panels);
         lap(4);
     }

@@ -9,12 +9,7 @@ use super::{DICT_ENTRIES, DICT_GROUP, group_bytes};
 /// # Safety
 /// The processor has AVX2, and `packed` holds as many indexes of `bits` bits, two to six, as `out` has room for.
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn unpack(
-    bits: u32,
-    packed: &[u8],
-    table: &[i8; DICT_ENTRIES],
-    out: &mut [i8],
-) {
+pub(super) unsafe fn unpack(bits: u32, packed: &[u8], table: &[i8; DICT_ENTRIES], out: &mut [i8]) {
     let quarter = |i: usize| -> __m256i {
         // SAFETY: 16 of 64 entries.
         let part = unsafe { _mm_loadu_si128(table.as_ptr().add(16 * i).cast()) };
@@ -45,7 +40,8 @@ pub(super) unsafe fn unpack(
                 5 => {
                     let ((low, high), (low_bit, high_bit)) = (nibbles(from), singles(from.add(32)));
                     let of = |index, bit| {
-                        let (first, second) = (look_up(tables[0], index), look_up(tables[1], index));
+                        let (first, second) =
+                            (look_up(tables[0], index), look_up(tables[1], index));
                         _mm256_blendv_epi8(first, second, bit)
                     };
                     (of(low, low_bit), of(high, high_bit))

@@ -10,12 +10,7 @@ use super::{DICT_ENTRIES, DICT_GROUP, group_bytes};
 /// The processor has AVX-512 F, BW and VBMI, and `packed` holds as many indexes of `bits` bits, two to six, as `out`
 /// has room for.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-pub(super) unsafe fn unpack(
-    bits: u32,
-    packed: &[u8],
-    table: &[i8; DICT_ENTRIES],
-    out: &mut [i8],
-) {
+pub(super) unsafe fn unpack(bits: u32, packed: &[u8], table: &[i8; DICT_ENTRIES], out: &mut [i8]) {
     // SAFETY: 64 entries.
     let table = unsafe { _mm512_loadu_si512(table.as_ptr().cast()) };
     let groups = packed.chunks_exact(group_bytes(bits)).zip(out.chunks_exact_mut(DICT_GROUP));

@@ -9,12 +9,7 @@ use super::{DICT_ENTRIES, DICT_GROUP, Planes, group_bytes};
 /// # Safety
 /// `packed` holds as many indexes of `bits` bits, two to six, as `out` has room for.
 #[target_feature(enable = "neon")]
-pub(super) unsafe fn unpack(
-    bits: u32,
-    packed: &[u8],
-    table: &[i8; DICT_ENTRIES],
-    out: &mut [i8],
-) {
+pub(super) unsafe fn unpack(bits: u32, packed: &[u8], table: &[i8; DICT_ENTRIES], out: &mut [i8]) {
     const PLACES: [u8; 16] = [1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128];
     let planes = Planes::of(bits);
     // SAFETY: 64 entries and 16 places.

@@ -148,7 +148,8 @@ impl Engine {
         };
         if session.is_some() {
             stats.load_ms = milliseconds(looked.elapsed());
-            stats.saved_ms = if stats.loaded_tokens > 0 { stats.saved_ms - stats.load_ms } else { 0.0 };
+            stats.saved_ms =
+                if stats.loaded_tokens > 0 { stats.saved_ms - stats.load_ms } else { 0.0 };
         }
         self.hold(&prompt.tokens[..held.min(tokens.saturating_sub(1))]);
         // Where a file was damaged, rows that were there are not any more.
@@ -356,7 +357,10 @@ impl Engine {
     ///
     /// # Errors
     /// When layers can not be read.
-    pub(crate) fn logits_after(&mut self, prompt: &Segments) -> Result<(Vec<f32>, GenerationStats)> {
+    pub(crate) fn logits_after(
+        &mut self,
+        prompt: &Segments,
+    ) -> Result<(Vec<f32>, GenerationStats)> {
         let mut sampler = Sampler::new(super::Sampling::default());
         let mut logits = Vec::new();
         let keep = &mut |it: &[f32]| logits.extend_from_slice(it);

@@ -32,7 +32,11 @@ impl Numbers {
         let mut text = String::with_capacity(piece.len());
         for c in piece.chars() {
             if self.held.is_empty() {
-                if c == '[' { self.held.push(c) } else { text.push(c) }
+                if c == '[' {
+                    self.held.push(c)
+                } else {
+                    text.push(c)
+                }
                 continue;
             }
             self.held.push(c);

@@ -23,14 +23,11 @@ pub(crate) struct Segment {
 
 impl Segments {
     /// A prompt that is cut at `borders`, behind each of which but the last a chunk begins.
-    pub(crate) fn new(
-        tokens: Vec<u32>,
-        borders: &[usize],
-        chunks: &[Option<ChunkId>],
-    ) -> Segments {
+    pub(crate) fn new(tokens: Vec<u32>, borders: &[usize], chunks: &[Option<ChunkId>]) -> Segments {
         let mut shared = Vec::with_capacity(borders.len());
         let mut start = 0;
-        let chunks = std::iter::once(None).chain(chunks.iter().copied()).chain(std::iter::repeat(None));
+        let chunks =
+            std::iter::once(None).chain(chunks.iter().copied()).chain(std::iter::repeat(None));
         for (&border, chunk) in borders.iter().zip(chunks) {
             if border > start {
                 shared.push(Segment { tokens: start..border, chunk });
@@ -55,7 +52,10 @@ mod tests {
         let chunks = [Some(ChunkId(7)), Some(ChunkId(8))];
         let prompt = Segments::new((0..10).collect(), &[3, 5, 9], &chunks);
         let segment = |tokens, chunk| Segment { tokens, chunk };
-        assert_eq!(prompt.shared, [segment(0..3, None), segment(3..5, chunks[0]), segment(5..9, chunks[1])]);
+        assert_eq!(
+            prompt.shared,
+            [segment(0..3, None), segment(3..5, chunks[0]), segment(5..9, chunks[1])]
+        );
         assert_eq!(prompt.path(), [&[0u32, 1, 2][..], &[3, 4], &[5, 6, 7, 8]]);
         let bare = Segments::new(vec![1, 2], &[0], &[]);
         assert!(bare.shared.is_empty());

@@ -242,12 +242,8 @@ fn write(
         (None, _) => None,
     };
     response.passages = hits.iter().map(|it| it.chunk).collect();
-    let asked = GenerationRequest {
-        question: question.clone(),
-        passages,
-        max_tokens: MAX_TOKENS,
-        order,
-    };
+    let asked =
+        GenerationRequest { question: question.clone(), passages, max_tokens: MAX_TOKENS, order };
     let met = Met { asked: &asked, hits: &hits, vector };
     let served = match (&bank, &mut checker, served) {
         (Some(bank), Some(checker), None) => {

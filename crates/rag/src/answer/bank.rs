@@ -196,11 +196,7 @@ impl<'a> Bank<'a> {
     }
 
     /// An answer that may be given to this question, from these passages.
-    pub(super) fn look(
-        &self,
-        met: &Met<'_>,
-        checker: &mut Checker<'_>,
-    ) -> Result<Option<Served>> {
+    pub(super) fn look(&self, met: &Met<'_>, checker: &mut Checker<'_>) -> Result<Option<Served>> {
         if self.grade >= ReuseGrade::Same
             && let Some(found) = self.assistant.catalog.answer_to_prompt(&self.prompt(met.asked))?
         {
@@ -209,7 +205,8 @@ impl<'a> Bank<'a> {
         if self.grade < ReuseGrade::Checked {
             return Ok(None);
         }
-        for (similarity, near) in self.near(&met.asked.question, met.vector)?.into_iter().take(TRIED)
+        for (similarity, near) in
+            self.near(&met.asked.question, met.vector)?.into_iter().take(TRIED)
         {
             if near.state != AnswerState::Fresh || !same_terms(&met.asked.question, &near.question)
             {
@@ -478,9 +475,8 @@ fn moved(found: &BankAnswer, hits: &[SearchHit]) -> Option<String> {
 /// engine cost?" the engine does not, where the answer is about a sail.
 fn speaks_of(met: &Met<'_>, found: &BankAnswer) -> bool {
     let mut known = telling_words(&found.question);
-    let cited = |hit: &&SearchHit| {
-        found.passages.iter().any(|it| it.cited && it.chunk.0 == hit.chunk)
-    };
+    let cited =
+        |hit: &&SearchHit| found.passages.iter().any(|it| it.cited && it.chunk.0 == hit.chunk);
     for hit in met.hits.iter().filter(cited) {
         known.extend(telling_words(&hit.title));
         known.extend(telling_words(&hit.heading));

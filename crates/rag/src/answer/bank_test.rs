@@ -7,9 +7,7 @@ use std::{
 };
 
 use proptest::prelude::*;
-use riddle_types::{
-    Generation, GenerationRequest, Generator, Message, StageError,
-};
+use riddle_types::{Generation, GenerationRequest, Generator, Message, StageError};
 
 use super::{
     ask::{AskEvent, answered_by},
@@ -188,7 +186,13 @@ impl Home {
         }
     }
 
-    fn ask(&self, assistant: &Assistant, question: &str, outward: bool, reuse: Reuse) -> AskResponse {
+    fn ask(
+        &self,
+        assistant: &Assistant,
+        question: &str,
+        outward: bool,
+        reuse: Reuse,
+    ) -> AskResponse {
         let request = AskRequest { reuse, ..self.request(question, outward) };
         let mut told = String::new();
         let mut observer = |event: AskEvent<'_>| {
@@ -247,7 +251,8 @@ impl Home {
         match *step {
             Step::Write(folder, doc, thing, price) => {
                 let thing = THINGS[thing];
-                let text = format!("The {thing} costs {price}00 euros, and Anna paid the {thing} first.");
+                let text =
+                    format!("The {thing} costs {price}00 euros, and Anna paid the {thing} first.");
                 self.put(folder, doc, Some(text));
             }
             Step::Delete(folder, doc) => self.put(folder, doc, None),

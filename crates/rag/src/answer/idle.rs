@@ -135,12 +135,12 @@ impl Assistant {
     ) -> Result<PrepareReport> {
         if !llm.starts_with(LLM_LOCAL) {
             return Err(Error::BadRequest(
-                "answers are prepared by a model of this machine: choose one that is installed".into(),
+                "answers are prepared by a model of this machine: choose one that is installed"
+                    .into(),
             ));
         }
         let open = || {
-            let opened =
-                generator::open(&self.config, &self.catalog, &self.local, request, llm)?;
+            let opened = generator::open(&self.config, &self.catalog, &self.local, request, llm)?;
             opened.ok_or_else(|| Error::BadRequest("no model is chosen".into()))
         };
         prepare(self, request, llm, &open, go_on, tell)
@@ -173,9 +173,8 @@ pub(super) fn prepare(
     }
     report.seconds = started.elapsed().as_secs_f64();
     // A figure that is lost costs nobody anything.
-    if let Err(error) = assistant
-        .bank()
-        .and_then(|it| Ok(it.add_figure("idle_seconds", report.seconds)?))
+    if let Err(error) =
+        assistant.bank().and_then(|it| Ok(it.add_figure("idle_seconds", report.seconds)?))
     {
         tracing::debug!(%error, "the seconds spent are not kept");
     }
@@ -240,11 +239,7 @@ impl<'a> Work<'a> {
 
     /// One step, the most useful first: what somebody has asked, then what may be asked, then what that is made from.
     /// `false`: nothing is left to be done.
-    fn step(
-        &self,
-        report: &mut PrepareReport,
-        tell: &mut dyn FnMut(&Prepared),
-    ) -> Result<bool> {
+    fn step(&self, report: &mut PrepareReport, tell: &mut dyn FnMut(&Prepared)) -> Result<bool> {
         let next = self.assistant.catalog.unanswered(&self.setting, 1)?.pop();
         if let Some(next) = next {
             return self.answer(&next, report, tell).map(|()| true);
@@ -272,11 +267,9 @@ impl<'a> Work<'a> {
         report: &mut PrepareReport,
         tell: &mut dyn FnMut(&Prepared),
     ) -> Result<()> {
-        let search =
-            SearchRequest { query: next.question.clone(), ..self.request.search.clone() };
+        let search = SearchRequest { query: next.question.clone(), ..self.request.search.clone() };
         let request = AskRequest { search, ..self.request.clone() };
-        let asking =
-            Asking { foreseen: Some(Foreseen { by: next.by, typed: next.typed.clone() }) };
+        let asking = Asking { foreseen: Some(Foreseen { by: next.by, typed: next.typed.clone() }) };
         let answered = answered_by(
             self.assistant,
             &request,
@@ -353,11 +346,7 @@ impl<'a> Work<'a> {
     }
 
     /// Makes questions from what passages are about; `false`: that has been done.
-    fn foresee(
-        &self,
-        report: &mut PrepareReport,
-        tell: &mut dyn FnMut(&Prepared),
-    ) -> Result<bool> {
+    fn foresee(&self, report: &mut PrepareReport, tell: &mut dyn FnMut(&Prepared)) -> Result<bool> {
         let abstracts = self.assistant.catalog.abstracts(ABSTRACTS)?;
         let rounds = self.assistant.catalog.abstract_rounds()?;
         if abstracts.is_empty() || rounds >= ROUNDS as u64 {
@@ -437,18 +426,15 @@ impl<'a> Work<'a> {
         let Some(embedder) = self.assistant.embedder.get(&self.assistant.config)? else {
             return Ok(None);
         };
-        let vectors = embedder
-            .embed(&[question], EmbedRole::Query)
-            .map_err(Error::stage("embedding"))?;
+        let vectors =
+            embedder.embed(&[question], EmbedRole::Query).map_err(Error::stage("embedding"))?;
         Ok(vectors.into_iter().next().map(|it| (embedder.id().to_owned(), it)))
     }
 
     fn is_known(&self, question: &str, vector: Option<&(String, Vec<f32>)>) -> Result<bool> {
         let Some((embedder, vector)) = vector else { return Ok(false) };
         let known = self.assistant.catalog.bank_questions(Some(&self.setting), embedder)?;
-        Ok(known
-            .iter()
-            .any(|it| it.question == question || cosine(vector, &it.vector) >= KNOWN))
+        Ok(known.iter().any(|it| it.question == question || cosine(vector, &it.vector) >= KNOWN))
     }
 }
 
@@ -491,7 +477,9 @@ mod tests {
     #[test]
     fn questions_are_read_from_lists_and_from_lines() {
         assert_eq!(
-            questions("1. When is the rehearsal?; 2. Who pays the mooring?;\n3) Too short?\n- What is it?"),
+            questions(
+                "1. When is the rehearsal?; 2. Who pays the mooring?;\n3) Too short?\n- What is it?"
+            ),
             ["When is the rehearsal?", "Who pays the mooring?"]
         );
         assert_eq!(questions("I can not do that."), Vec::<String>::new());

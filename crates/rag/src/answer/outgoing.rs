@@ -58,7 +58,11 @@ fn outgoing(assistant: &Assistant, request: &AskRequest, llm: &str) -> Result<Ou
         .hits
         .iter()
         .zip(1..)
-        .map(|(hit, number)| Passage { number, text: hit.text.clone(), chunk: Some(ChunkId(hit.chunk)) })
+        .map(|(hit, number)| Passage {
+            number,
+            text: hit.text.clone(),
+            chunk: Some(ChunkId(hit.chunk)),
+        })
         .collect();
     let asked = GenerationRequest {
         question: question.clone(),

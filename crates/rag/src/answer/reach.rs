@@ -231,8 +231,9 @@ mod tests {
             "The mooring costs 900 euros a year.".to_owned(),
         ];
         for chunks in [vec![open], Vec::new()] {
-            let (checked, _) =
-                assistant.check_claims(&claims, &chunks, &all, true, &mut || false).expect("checked");
+            let (checked, _) = assistant
+                .check_claims(&claims, &chunks, &all, true, &mut || false)
+                .expect("checked");
             assert_eq!(checked[0].verdict, Verdict::Supported, "{checked:?}");
             assert_eq!(checked[0].chunk, Some(open));
             assert_eq!(checked[1].verdict, Verdict::Unsupported, "{checked:?}");

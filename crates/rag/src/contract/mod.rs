@@ -19,7 +19,8 @@ pub use request::{
     RerankRequest, RerankSettings, STANDARD_ERROR, SearchRequest, StatusRequest,
 };
 pub use response::{
-    AskResponse, CheckReport, Citation, FileStatus, IndexFreshness, IndexReport, MeaningStatus, ModelStatus, Order, Promise,
-    RerankResponse, RerankResult, RootStatus, SearchHit, SearchResponse, StageLists, Status,
+    AskResponse, CheckReport, Citation, FileStatus, IndexFreshness, IndexReport, MeaningStatus,
+    ModelStatus, Order, Promise, RerankResponse, RerankResult, RootStatus, SearchHit,
+    SearchResponse, StageLists, Status,
 };
 pub use reuse::{Cached, REUSE_THRESHOLD, Reuse, ReuseGrade, ReuseSettings};

@@ -68,7 +68,8 @@ fn dir(config: &Config) -> PathBuf {
 pub(crate) fn follow(config: &Config, catalog: &Catalog) -> Result<Freed> {
     let store = store(config, catalog)?;
     let held: Vec<ChunkId> = store.chunks().map_err(error)?.into_iter().map(ChunkId).collect();
-    let here: HashSet<ChunkId> = catalog.chunk_records(&held)?.into_iter().map(|it| it.id).collect();
+    let here: HashSet<ChunkId> =
+        catalog.chunk_records(&held)?.into_iter().map(|it| it.id).collect();
     let gone: Vec<u64> = held.iter().filter(|it| !here.contains(it)).map(|it| it.0).collect();
     // Even of nothing: what is being answered now may be made of what has just gone.
     store.purge(&gone).map_err(error)

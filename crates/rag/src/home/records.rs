@@ -19,7 +19,9 @@ use super::{
     settings::{REUSE_SETTING, configured_reranker, reuse_settings},
     status,
 };
-use crate::contract::{EndpointInfo, Error, IndexFreshness, KeyState, MeaningStatus, Result, ReuseSettings};
+use crate::contract::{
+    EndpointInfo, Error, IndexFreshness, KeyState, MeaningStatus, Result, ReuseSettings,
+};
 
 /// Setting: the rules, as JSON.
 const RULES_SETTING: &str = "rules";

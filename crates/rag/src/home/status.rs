@@ -7,9 +7,7 @@ use riddle_catalog::{ActiveEmbedder, Catalog};
 use super::{
     config::Config,
     indexes,
-    settings::{
-        AS_OF_SETTING, MEANING_RATE, MEANING_REST, configured_reranker, wanted_embedder,
-    },
+    settings::{AS_OF_SETTING, MEANING_RATE, MEANING_REST, configured_reranker, wanted_embedder},
 };
 use crate::contract::{
     FileStatus, IndexFreshness, MeaningStatus, ModelStatus, Problem, Rest, Result, RootStatus,
@@ -46,9 +44,7 @@ pub(crate) fn meaning(catalog: &Catalog) -> Result<Option<MeaningStatus>> {
         done: passages - missing,
         words_alone,
         waiting: rest.filter(|_| missing > 0),
-        seconds_left: rate
-            .filter(|it| missing > 0 && *it > 0.0)
-            .map(|it| missing as f64 / it),
+        seconds_left: rate.filter(|it| missing > 0 && *it > 0.0).map(|it| missing as f64 / it),
     }))
 }
 

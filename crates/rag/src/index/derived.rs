@@ -10,8 +10,9 @@ use super::bank;
 use crate::{
     contract::{Error, Result},
     home::{
-        Config, prefixes,
+        Config,
         indexes::{keyword_seq, vector_seq},
+        prefixes,
     },
     stage,
 };

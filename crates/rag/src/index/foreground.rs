@@ -107,7 +107,8 @@ mod tests {
         let background = Background::new(home.path());
         // Nobody asks.
         background.give_way(|| false);
-        let (first, second) = (Foreground::enter(home.path(), false), Foreground::enter(home.path(), false));
+        let (first, second) =
+            (Foreground::enter(home.path(), false), Foreground::enter(home.path(), false));
         let looks = AtomicUsize::new(0);
         let went_on = AtomicBool::new(false);
         std::thread::scope(|scope| {

@@ -18,16 +18,15 @@ use riddle_types::{
 };
 use riddle_watch::{ScanOptions, WatchEvent, Watcher, scan};
 
-use super::{
-    derived, foreground::Background, pace::Pace, pipeline::Pipeline, read::text_hash,
-};
+use super::{derived, foreground::Background, pace::Pace, pipeline::Pipeline, read::text_hash};
 use crate::{
     contract::{Error, IndexEvent, IndexReport, Result},
     home::{
         Config, embedder, rules,
         settings::{
             AS_OF_SETTING, EMBEDDED_WITH, EMBEDDED_WITH_ID, EMBEDDED_WITH_WEIGHTS,
-            EMBEDDER_SETTING, MEANING_CPU, MEANING_ON_BATTERY, NO_RERANKER, RERANKER_SETTING, wanted_embedder,
+            EMBEDDER_SETTING, MEANING_CPU, MEANING_ON_BATTERY, NO_RERANKER, RERANKER_SETTING,
+            wanted_embedder,
         },
         status::states,
     },

@@ -134,7 +134,11 @@ mod tests {
 
     #[test]
     fn what_the_system_tells_is_read() {
-        assert!((waiting("some avg10=61.20 avg60=3.00 avg300=1 total=5\nfull avg10=0.00\n") - 61.2).abs() < 1e-9);
+        assert!(
+            (waiting("some avg10=61.20 avg60=3.00 avg300=1 total=5\nfull avg10=0.00\n") - 61.2)
+                .abs()
+                < 1e-9
+        );
         assert!(waiting("nonsense").abs() < 1e-9);
         let supplies = tempfile::tempdir().expect("a folder");
         let write = |path: &str, text: &str| {

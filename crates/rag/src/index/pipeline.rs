@@ -252,7 +252,8 @@ impl Pipeline<'_> {
     ) -> Result<bool> {
         let Some(embedder) = &self.embedder else { return Ok(true) };
         let active = self.catalog.active_embedder()?.is_some_and(|it| it.id == embedder.id());
-        let mut run = VectorRun::new(self.catalog.count_without_vector(embedder.id())?, self.catalog)?;
+        let mut run =
+            VectorRun::new(self.catalog.count_without_vector(embedder.id())?, self.catalog)?;
         loop {
             let page = self.catalog.chunks_without_vector(embedder.id(), QUEUE_PAGE)?;
             if page.is_empty() {

@@ -6,7 +6,9 @@ use std::{
     path::Path,
 };
 
-use riddle_ingest::{ChunkOptions, MOST_LATE, MOST_OF_TABLES, ParseOutcome, ParserPool, chunk, kind_of};
+use riddle_ingest::{
+    ChunkOptions, MOST_LATE, MOST_OF_TABLES, ParseOutcome, ParserPool, chunk, kind_of,
+};
 use riddle_types::{Chunk, Document, FileKind, FileState, TokenCounter, VectorTurn};
 use riddle_watch::Stamp;
 

@@ -73,10 +73,8 @@ pub fn open_elastic(
     let known = open(config, name, &settings)?;
     let files = files(config, &known.profile().fingerprint);
     let profile = adjust(known.profile().clone());
-    let bad = |source: riddle_grating::Error| Error::BadModel {
-        dir: dir.clone(),
-        source: source.into(),
-    };
+    let bad =
+        |source: riddle_grating::Error| Error::BadModel { dir: dir.clone(), source: source.into() };
     ElasticEngine::open(&dir, &files.shards, profile, options).map_err(bad)
 }
 
@@ -130,10 +128,8 @@ pub fn elastic_profile(
     let fingerprint = fingerprint(&dir)?;
     let settings = RerankSettings::default();
     let engine = open_with(config, &dir, &fingerprint, &settings, Some(MachineCost::unknown()))?;
-    let bad = |source: riddle_grating::Error| Error::BadModel {
-        dir: dir.clone(),
-        source: source.into(),
-    };
+    let bad =
+        |source: riddle_grating::Error| Error::BadModel { dir: dir.clone(), source: source.into() };
     let machine = engine.measure().map_err(bad)?;
     let card = RerankerCard::read(&dir);
     let question = |it: &LabelledRequest| LearnQuestion {

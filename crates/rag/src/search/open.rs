@@ -70,9 +70,7 @@ impl Ranker {
         observer: &mut dyn LayerObserver,
     ) -> riddle_grating::Result<RerankOutcome> {
         match self {
-            Ranker::Whole(engine) => {
-                engine.run_as(how, query, candidates, prior, top_k, observer)
-            }
+            Ranker::Whole(engine) => engine.run_as(how, query, candidates, prior, top_k, observer),
             Ranker::Elastic(engine) => {
                 engine.run(how, within, query, candidates, prior, top_k, observer)
             }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use riddle_kernels::{Int8Matrix, Q4Matrix, int8_bytes, pack_int8, pack_indexes};
+use riddle_kernels::{Int8Matrix, Q4Matrix, int8_bytes, pack_indexes, pack_int8};
 use riddle_weights::{
     Centroids, Fidelity, Format, ShardMatrix, ShardShape, ShardSummary, ShardWriter, dictionary,
     outlier_bounds,
@@ -209,9 +209,10 @@ impl LayerCodes {
     /// All weights, as they are multiplied.
     fn weights(&self) -> impl Iterator<Item = f32> + Clone {
         self.matrices.iter().flat_map(|it| {
-            it.codes.chunks_exact(it.inputs).zip(&it.scales).flat_map(|(row, scale)| {
-                row.iter().map(move |code| f32::from(*code) * scale)
-            })
+            it.codes
+                .chunks_exact(it.inputs)
+                .zip(&it.scales)
+                .flat_map(|(row, scale)| row.iter().map(move |code| f32::from(*code) * scale))
         })
     }
 }
@@ -341,9 +342,8 @@ impl Made {
             Centroids::Lloyd => MOST_OUTLIERS,
         };
         let (mean, distance) = outlier_bounds(layer.weights(), most);
-        let is_outlier = |code: i8, scale: f32| {
-            (f64::from(code) * f64::from(scale) - mean).abs() > distance
-        };
+        let is_outlier =
+            |code: i8, scale: f32| (f64::from(code) * f64::from(scale) - mean).abs() > distance;
         let mut small = Vec::with_capacity(shape.small_bytes());
         let scales = layer.matrices.iter().flat_map(|it| &it.scales);
         let vectors = layer.biases.iter().chain(&layer.norms).flatten();
@@ -353,7 +353,9 @@ impl Made {
             .map(|it| tables(layer, it.bits(), centroids, &is_outlier))
             .collect();
         for tables in &tables {
-            small.extend(tables.iter().flat_map(|it| it.entries.iter().map(|it| it.cast_unsigned())));
+            small.extend(
+                tables.iter().flat_map(|it| it.entries.iter().map(|it| it.cast_unsigned())),
+            );
         }
         let mut shards = Vec::new();
         for (number, fidelity) in shape.fidelities().enumerate() {

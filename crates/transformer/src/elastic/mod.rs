@@ -25,8 +25,7 @@ pub use make::{LayerCodes, magnitude_order, write_shards};
 
 use crate::{
     Bert, BertCrossEncoder, CrossEncoder, Error, OpenOptions, Result, Scratch, ScratchShape, Span,
-    bert::LayerWeights,
-    model::Linear,
+    bert::LayerWeights, model::Linear,
 };
 
 /// Bytes to which matrices and vectors of an assembled layer are aligned: a cache line.
@@ -76,7 +75,9 @@ impl ElasticEncoder {
         let not = |why: String| Error::NotElastic { dir: dir.to_path_buf(), why };
         let family = riddle_weights::model_type(dir)?;
         if !matches!(family.as_str(), "bert" | "xlm-roberta") {
-            return Err(not(format!("its family is {family:?}, and shards are made of BERT's layers")));
+            return Err(not(format!(
+                "its family is {family:?}, and shards are made of BERT's layers"
+            )));
         }
         let bert = Bert::with_checkpoint(dir, options.checkpoint(dir)?)?;
         let shape = shard_shape(&bert);
@@ -338,13 +339,7 @@ impl AssembledLayer {
 
 impl Layout {
     /// A vector with a number for each output: of matrices that are cut by outputs those of the slices.
-    fn gather(
-        &self,
-        matrix: ShardMatrix,
-        from: &[u8],
-        shards: &[ShardBytes<'_>],
-        out: &mut [u8],
-    ) {
+    fn gather(&self, matrix: ShardMatrix, from: &[u8], shards: &[ShardBytes<'_>], out: &mut [u8]) {
         if !matrix.is_cut_by_outputs() {
             out[..from.len()].copy_from_slice(from);
             return;
@@ -422,11 +417,7 @@ impl Layout {
 }
 
 impl Small<'_> {
-    fn dictionary_of(
-        &self,
-        fidelity: Fidelity,
-        matrix: ShardMatrix,
-    ) -> Option<[i8; DICT_ENTRIES]> {
+    fn dictionary_of(&self, fidelity: Fidelity, matrix: ShardMatrix) -> Option<[i8; DICT_ENTRIES]> {
         fidelity.is_dictionary().then(|| self.dictionary(fidelity, matrix))
     }
 }

@@ -14,7 +14,8 @@ use super::{
 };
 use crate::{
     model::{Linear, Multiply},
-    operation::Operation};
+    operation::Operation,
+};
 
 /// One layer's weights, cut out of what was read for it.
 struct Cut<'a> {

@@ -100,7 +100,9 @@ impl LanguageModel {
         let AttentionShape { heads, kv_heads, head_dim } = self.attention_shape();
         let (layers, precision) = (self.config.num_hidden_layers, self.multiply.precision);
         let (instructions, positions) = (instructions(), self.rope.variant());
-        format!("{layers} × {heads}/{kv_heads} × {head_dim}, {precision:?}, {positions}, {instructions}")
+        format!(
+            "{layers} × {heads}/{kv_heads} × {head_dim}, {precision:?}, {positions}, {instructions}"
+        )
     }
 
     /// Room for the keys and values of `tokens` tokens. The system gives the memory when it is written to.
