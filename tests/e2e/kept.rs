@@ -114,7 +114,7 @@ fn killed_at_any_moment_no_answer_outlives_its_file() {
 }
 
 fn kill_after(riddle: &Riddle, folder: &Path, delay: Duration) {
-    let mut run = riddle.start(&["index".to_owned(), folder.display().to_string()]);
+    let run = riddle.start(&["index".to_owned(), folder.display().to_string()]);
     thread::sleep(delay);
     run.signal("KILL");
     run.wait();

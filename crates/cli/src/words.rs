@@ -55,6 +55,9 @@ mod tests {
 
     use clap::{Command, CommandFactory as _};
 
+    use riddle_rag::{NoAnswer, Problem};
+    use riddle_types::{Advice, Notice};
+
     use super::*;
     use crate::args::Cli;
 
