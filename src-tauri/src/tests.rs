@@ -327,7 +327,8 @@ fn a_stopped_answer_is_stopped() {
 
 #[test]
 fn the_ledger_explains_and_rules_are_tried_first() {
-    let desk = Desk::with(&[("a.md", "boat\n"), ("b.log", "boat\n"), ("empty.txt", "")]);
+    let desk =
+        Desk::with(&[("a.md", "boat\n"), ("b.log", "a log of the boat\n"), ("empty.txt", "")]);
     let query = |states: Value| {
         json!({ "query": { "states": states, "folder": null, "text": "", "sort": "path",
             "descending": false, "offset": 0, "limit": 100 } })

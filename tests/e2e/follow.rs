@@ -153,7 +153,7 @@ fn filters_hold_inside_the_search() {
         write(
             at,
             &format!("many/note-{n}.md"),
-            &format!("The quartz watch {n} is in the drawer.\n"),
+            format!("The quartz watch {n} is in the drawer.\n"),
         );
     }
     write(

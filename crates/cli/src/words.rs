@@ -8,7 +8,9 @@ use riddle_types::{Advised, StageError};
 
 pub(crate) use measuring::{bench_note, eval_notice};
 
-pub(crate) use riddle_doors::sentences::{about, advice, no_answer, notice, problem, rest, told, trouble, with_advice};
+pub(crate) use riddle_doors::sentences::{
+    about, advice, no_answer, notice, problem, rest, told, trouble, with_advice,
+};
 
 /// The same of an error whose words, with those of its causes, are `line`.
 pub(crate) fn line(error: &anyhow::Error, line: String) -> String {

@@ -300,14 +300,14 @@ fn line(row: &Row, left: u32, right: u32, names: Option<&Names>) -> String {
 /// Whether a text is nearly all numbers. Names of months, which dates are given, do not count.
 pub(crate) fn numeric(text: &str) -> bool {
     let letters = text.chars().filter(|it| it.is_alphabetic()).count();
-    let months: usize = text.split('(').skip(1).filter_map(|it| month_length(it)).sum();
+    let months: usize = text.split('(').skip(1).filter_map(month_length).sum();
     let all = text.chars().filter(|it| !it.is_whitespace() && *it != '|').count();
     all > 0 && (letters.saturating_sub(months) as f64) < LETTERS * all.saturating_sub(months) as f64
 }
 
 fn month_length(text: &str) -> Option<usize> {
     let word = text.split(')').next()?;
-    MONTHS.contains(&word).then(|| word.len())
+    MONTHS.contains(&word).then_some(word.len())
 }
 
 /// What the columns of a region hold, in a sentence for each.

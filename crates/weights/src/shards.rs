@@ -516,7 +516,8 @@ mod tests {
             }
         };
         assert_eq!(told(&|_| ()), "");
-        let lies: [(&str, &dyn Fn(&mut serde_json::Value)); 10] = [
+        type Lie = dyn Fn(&mut serde_json::Value);
+        let lies: [(&str, &Lie); 10] = [
             ("no model", &|it| it["shape"]["layers"] = 0.into()),
             ("does not list", &|it| it["shape"]["layers"] = 3.into()),
             ("invalid type", &|it| it["shards"] = serde_json::json!(7)),

@@ -84,11 +84,11 @@ fn page(text: &str, document: &mut Document) {
             let named: Vec<String> = path.iter().filter(|it| !it.is_empty()).cloned().collect();
             let location = Location::Line { start: number, end: number };
             push(&name, address.unwrap_or(""), &named, document, location);
-        } else if let Some(note) = upper.find("<DD>").and_then(|at| line.get(at + 4..)) {
-            if let Some(last) = document.blocks.last_mut() {
-                last.text.push('\n');
-                last.text.push_str(&plain(note));
-            }
+        } else if let Some(note) = upper.find("<DD>").and_then(|at| line.get(at + 4..))
+            && let Some(last) = document.blocks.last_mut()
+        {
+            last.text.push('\n');
+            last.text.push_str(&plain(note));
         }
     }
 }

@@ -49,6 +49,9 @@ pub(crate) struct Engine {
 /// How a pass ended.
 pub(crate) type Flow = ControlFlow<()>;
 
+/// Is shown the logits after the prompt.
+type See<'a> = dyn FnMut(&[f32]) + 'a;
+
 impl Engine {
     /// Opens a file and reads what stays in memory of it.
     ///
@@ -126,7 +129,7 @@ impl Engine {
         sampler: &mut Sampler,
         ends: Ends,
         take: &mut dyn FnMut(&[u8]) -> Flow,
-        see: Option<&mut dyn FnMut(&[f32])>,
+        see: Option<&mut See<'_>>,
     ) -> Result<(GenerationStats, End)> {
         let before = self.stream.totals();
         let tokens = prompt.tokens.len();
