@@ -71,8 +71,15 @@ struct Kept {
 #[derive(Debug)]
 pub struct Clients {
     path: PathBuf,
-    /// What was read last, and of which file: its time and length.
-    read: Mutex<(Option<(SystemTime, u64)>, Arc<Vec<Client>>)>,
+    /// What was read last.
+    read: Mutex<Read>,
+}
+
+/// The programs, as a file of this time and length had them.
+#[derive(Debug, Default)]
+struct Read {
+    stamp: Option<(SystemTime, u64)>,
+    clients: Arc<Vec<Client>>,
 }
 
 impl Clients {
@@ -95,11 +102,11 @@ impl Clients {
         };
         let fresh = stamp.is_some_and(|(at, _)| at.elapsed().is_ok_and(|it| it.as_secs() < 2));
         // A file that was written a moment ago may be written once more within the grain of its clock.
-        if stamp != read.0 || fresh {
+        if stamp != read.stamp || fresh {
             let clients = if stamp.is_some() { self.load()? } else { Vec::new() };
-            *read = (stamp, Arc::new(clients));
+            *read = Read { stamp, clients: Arc::new(clients) };
         }
-        Ok(Arc::clone(&read.1))
+        Ok(Arc::clone(&read.clients))
     }
 
     fn load(&self) -> Result<Vec<Client>> {
@@ -198,7 +205,7 @@ impl Clients {
         let text =
             serde_json::to_vec_pretty(&kept).map_err(|error| Error::Internal(error.to_string()))?;
         private::write(&self.path, &text)?;
-        self.read.lock().unwrap_or_else(PoisonError::into_inner).0 = None;
+        self.read.lock().unwrap_or_else(PoisonError::into_inner).stamp = None;
         Ok(())
     }
 }

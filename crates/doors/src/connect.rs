@@ -70,7 +70,7 @@ impl Remote {
     }
 
     /// Asked as this program from now on.
-    pub(crate) fn as_client(self, client: Option<String>) -> Remote {
+    pub(crate) fn with_client(self, client: Option<String>) -> Remote {
         Remote { client, ..self }
     }
 

@@ -62,7 +62,7 @@ pub fn stdio(
         with_confined: options.with_confined,
     };
     let place = match remote {
-        Some(remote) => Place::There(Arc::new(remote.as_client(options.client.clone()))),
+        Some(remote) => Place::There(Arc::new(remote.with_client(options.client.clone()))),
         None => {
             let journal = Arc::new(Journal::of(&config.home, !options.forget_questions));
             let resident = Resident::start(config, QUEUE, options.with_confined)?;

@@ -14,15 +14,15 @@ use crate::{
 /// What ranks: the whole model, or with a deadline what there is time for.
 #[derive(Debug)]
 pub(crate) enum Ranker {
-    Whole(Engine),
-    Elastic(ElasticEngine),
+    Whole(Box<Engine>),
+    Elastic(Box<ElasticEngine>),
 }
 
 impl Ranker {
     /// Name of the model.
     pub(crate) fn model(&self) -> &str {
         match self {
-            Ranker::Whole(engine) => riddle_types::Reranker::model(engine),
+            Ranker::Whole(engine) => riddle_types::Reranker::model(engine.as_ref()),
             Ranker::Elastic(engine) => engine.name(),
         }
     }
@@ -103,9 +103,9 @@ pub(super) fn open_ranker(
     settings: &RerankSettings,
 ) -> Result<Ranker> {
     if settings.deadline.is_some() {
-        return Ok(Ranker::Elastic(elastic::open(config, name, settings)?));
+        return Ok(Ranker::Elastic(Box::new(elastic::open(config, name, settings)?)));
     }
-    Ok(Ranker::Whole(open_engine(config, name, settings)?))
+    Ok(Ranker::Whole(Box::new(open_engine(config, name, settings)?)))
 }
 
 /// Opens the engine; who is pruned is said with each request.
