@@ -34,6 +34,7 @@ export const ADVICE: EveryKind<Advice> = {
   calibrateModel: [{ kind: "calibrateModel", model: "613" }],
   calibrateOrThreshold: [{ kind: "calibrateOrThreshold", model: "613" }],
   calibrateFor: [{ kind: "calibrateFor", model: "613", topK: 617 }],
+  shardModel: [{ kind: "shardModel" }],
   askForLess: [{ kind: "askForLess" }],
   choosePruning: [{ kind: "choosePruning" }],
   chooseMode: [{ kind: "chooseMode" }],
