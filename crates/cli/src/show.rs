@@ -68,7 +68,7 @@ pub(crate) fn ms(ms: f64) -> String {
 
 /// The line of stage times: those that ran, in the order of the pipeline, and the total.
 pub(crate) fn times(times: &Times) -> String {
-    const ORDER: [&str; 15] = [
+    const ORDER: [&str; 16] = [
         "scan",
         "parse",
         "write",
@@ -78,6 +78,7 @@ pub(crate) fn times(times: &Times) -> String {
         "bm25",
         "vector",
         "fuse",
+        "prepare",
         "rerank",
         "generate",
         "load_prefix",

@@ -1,7 +1,7 @@
 //! What a reranker with a deadline needs beside its model: shards, and what was measured of model and machine. Both are
 //! derived, lie in the home under the model's fingerprint, and are made when they are first needed.
 
-use std::{ops::ControlFlow, path::Path};
+use std::{ops::ControlFlow, path::Path, time::Instant};
 
 use riddle_grating::{
     Centroids, DEADLINE_PROFILE_VERSION, DeadlineProfile, ElasticEngine, ElasticFiles,
@@ -14,6 +14,7 @@ use super::{calibration::fingerprint, card::RerankerCard};
 use crate::{
     contract::{Error, RerankRequest, RerankSettings, Result},
     home::Config,
+    stage,
 };
 
 /// Bytes of a model's weights up to which shards are made without being asked for: they take as much again, for a model
@@ -70,7 +71,7 @@ pub fn open_elastic(
 ) -> Result<ElasticEngine> {
     let dir = config.model_dir(name)?;
     let settings = RerankSettings { threads: Some(options.threads), ..RerankSettings::default() };
-    let known = open(config, name, &settings)?;
+    let (known, _) = open(config, name, &settings)?;
     let files = files(config, &known.profile().fingerprint);
     let profile = adjust(known.profile().clone());
     let bad =
@@ -154,17 +155,20 @@ pub fn elastic_profile(
     Ok(profile)
 }
 
-/// Opens a model for requests with a deadline. What is missing is made.
+/// Opens a model for requests with a deadline. What is missing is made; then with the moment at which it was there.
 pub(super) fn open(
     config: &Config,
     name: &str,
     settings: &RerankSettings,
-) -> Result<ElasticEngine> {
+) -> Result<(ElasticEngine, Option<Instant>)> {
+    let mut prepared = None;
     let dir = config.model_dir(name)?;
     let fingerprint = fingerprint(&dir)?;
     if read(&files(config, &fingerprint).profile, &fingerprint).is_none() {
+        let _stage = stage::enter("prepare");
         prepare(config, &dir, &fingerprint, name)?;
         elastic_profile(config, name, &[], &mut |_| ControlFlow::Continue(()))?;
+        prepared = Some(Instant::now());
     }
     let engine = open_with(config, &dir, &fingerprint, settings, None);
     match engine {
@@ -173,9 +177,10 @@ pub(super) fn open(
             tracing::warn!(error = %source, "shards are made anew");
             let path = files(config, &fingerprint).shards;
             make(&dir, &path, &fingerprint, Centroids::default(), &mut |_| ())?;
-            open_with(config, &dir, &fingerprint, settings, None)
+            let engine = open_with(config, &dir, &fingerprint, settings, None)?;
+            Ok((engine, Some(Instant::now())))
         }
-        other => other,
+        other => other.map(|it| (it, prepared)),
     }
 }
 

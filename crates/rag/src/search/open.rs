@@ -1,6 +1,6 @@
 //! Opening the engine of a reranker by name.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Instant};
 
 use riddle_grating::{ElasticEngine, Engine, EngineOptions, Question, Run, Within};
 use riddle_types::{LayerObserver, RerankOutcome};
@@ -96,16 +96,17 @@ impl Ranker {
     }
 }
 
-/// Opens what ranks by these settings.
+/// Opens what ranks by these settings; and when what it needs was there, if that had to be made first.
 pub(super) fn open_ranker(
     config: &Config,
     name: &str,
     settings: &RerankSettings,
-) -> Result<Ranker> {
+) -> Result<(Ranker, Option<Instant>)> {
     if settings.deadline.is_some() {
-        return Ok(Ranker::Elastic(Box::new(elastic::open(config, name, settings)?)));
+        let (engine, prepared) = elastic::open(config, name, settings)?;
+        return Ok((Ranker::Elastic(Box::new(engine)), prepared));
     }
-    Ok(Ranker::Whole(Box::new(open_engine(config, name, settings)?)))
+    Ok((Ranker::Whole(Box::new(open_engine(config, name, settings)?)), None))
 }
 
 /// Opens the engine; who is pruned is said with each request.

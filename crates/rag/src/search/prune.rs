@@ -5,7 +5,10 @@
 //! or without. Where it does not hold for a request, nobody is pruned and a notice says why: pruning saves time, and
 //! is no reason for another order or none.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Instant,
+};
 
 use riddle_grating::{
     BoundedError, Calibration, CalibrationTable, ClusterPruning, Guarantee, Mode, NeverPrune,
@@ -33,6 +36,8 @@ pub(crate) struct Opened {
     pub(crate) engine: Ranker,
     pub(crate) card: RerankerCard,
     calibration: OnceLock<Option<Arc<Calibration>>>,
+    /// When it was ready, if what a deadline needs had to be made first.
+    pub(crate) prepared: Option<Instant>,
 }
 
 /// How a request is pruned.
@@ -60,10 +65,12 @@ pub(crate) struct Wanted {
 
 impl Opened {
     pub(crate) fn open(config: &Config, name: &str, settings: &RerankSettings) -> Result<Opened> {
+        let (engine, prepared) = open_ranker(config, name, settings)?;
         Ok(Opened {
             config: config.clone(),
             name: name.to_owned(),
-            engine: open_ranker(config, name, settings)?,
+            engine,
+            prepared,
             card: RerankerCard::read(&config.model_dir(name)?),
             calibration: OnceLock::new(),
         })

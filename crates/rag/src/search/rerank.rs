@@ -108,7 +108,8 @@ impl<'a> RequestReranker<'a> {
         };
         let prior = request.prior(&opened.card, self.settings);
         let mut pruner = opened.pruner(self.settings, top_n, texts.len(), &prior)?;
-        pruner.within.called = started;
+        // What is made once for a model is no part of a deadline.
+        pruner.within.called = opened.prepared.map_or(started, |it| it.max(started));
         let outcome = opened
             .rerank((&pruner, true), &request.query, &texts, &prior, top_n, observer)
             .map_err(|error| Error::stage("reranking")(error.into()))?;

@@ -146,6 +146,8 @@ impl Assistant {
             }
             other => other?,
         };
+        // What is made once for a model is no part of a deadline.
+        let called = opened.prepared.map_or(called, |it| it.max(called));
         pruner.within = Within { called, deadline: settings.deadline };
         response.notices.extend(pruner.notice.clone());
         let how = How { opened: &opened, pruner: &pruner, prior: &prior };
@@ -259,7 +261,9 @@ fn reranked(
     }
     response.resident_weight_bytes += stats.resident_weight_bytes;
     response.layers_run = Some(stats.layers_run);
-    response.promise = pruner.promise;
+    // Nothing is promised of an order that nobody read.
+    let promise = pruner.promise.filter(|_| !nobody);
+    response.promise = promise;
     response.candidate_layers_share = (all > 0).then(|| stats.candidate_layers as f64 / all as f64);
     if let Some(stages) = &mut response.stages {
         stages.reranked = response.hits.iter().map(|it| it.chunk).collect();
@@ -268,7 +272,7 @@ fn reranked(
     Ok(RerankRun {
         model: engine.model().to_owned(),
         mode: pruner.mode,
-        promise: pruner.promise,
+        promise,
         threshold: pruner.policy.threshold(),
         stats,
         prior: prior.to_vec(),
