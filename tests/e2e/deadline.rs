@@ -53,6 +53,27 @@ fn with_time_enough_the_order_is_that_without_a_deadline() {
 }
 
 #[test]
+fn what_is_made_once_is_told_and_no_part_of_the_deadline() {
+    let riddle = Riddle::new();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    riddle_tests::write(folder.path(), "ferry.md", "The ferry leaves at nine.\n");
+    riddle_tests::write(folder.path(), "bread.md", "Bread is baked of flour.\n");
+    riddle.index(folder.path());
+    let search = || riddle.json(&["search", "When does the ferry leave?", "--deadline", "600s"]);
+    let first = search();
+    assert_eq!(first["deadline"]["met"], true, "{first:#}");
+    let prepared = first["timings_ms"]["prepare"].as_f64().expect("a time");
+    let total = first["timings_ms"]["total"].as_f64().expect("a time");
+    let took = first["deadline"]["took_ms"].as_f64().expect("a time");
+    assert!(prepared > 0.0 && took <= total - prepared, "{first:#}");
+    let again = search();
+    assert!(again["timings_ms"].get("prepare").is_none(), "{again:#}");
+    // Nothing is promised of an order that nobody read.
+    let none = riddle.json(&["search", "When does the ferry leave?", "--deadline", "0.01ms"]);
+    assert_eq!(none["promise"], Value::Null, "{none:#}");
+}
+
+#[test]
 fn no_time_gives_the_order_that_was_given_and_says_so() {
     let riddle = Riddle::new();
     let folder = tempfile::tempdir().expect("a temporary folder");
