@@ -155,7 +155,9 @@ impl KeywordWriter {
         let (index, fields) = open_index(dir)?;
         applied_seq(&index, dir)?;
         // One thread: indexing shares two cores with parsing and embedding.
-        let writer = index.writer_with_num_threads(1, WRITER_BYTES)?;
+        let writer: IndexWriter = index.writer_with_num_threads(1, WRITER_BYTES)?;
+        // What a program that was killed had begun to write: the next commit would want the same names.
+        writer.garbage_collect_files().wait()?;
         Ok(KeywordWriter {
             dir: dir.to_path_buf(),
             index,

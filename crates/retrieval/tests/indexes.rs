@@ -168,6 +168,25 @@ fn replacing_and_removing_follow_the_log() {
     assert_eq!(KeywordWriter::open(dir.path()).expect("open").applied_seq().expect("seq"), 9);
 }
 
+/// Killed between the files of a commit and the one that names them: the next commit wants the same names.
+#[test]
+fn what_a_killed_program_had_begun_is_no_obstacle() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let path = dir.path();
+    drop(index(path, &[chunk(1, "The dock is dry."), chunk(2, "The boat is blue.")]));
+    let before = std::fs::read(path.join("meta.json")).expect("there");
+    let remove = || {
+        let mut writer = KeywordWriter::open(path).expect("open");
+        writer.remove(ChunkId(1));
+        writer.commit(3)
+    };
+    remove().expect("commit");
+    std::fs::write(path.join("meta.json"), before).expect("as it was");
+    assert_eq!(found(&KeywordReader::open(path).expect("open"), "dock"), [1], "it did not happen");
+    remove().expect("again");
+    assert!(found(&KeywordReader::open(path).expect("open"), "dock").is_empty());
+}
+
 #[test]
 fn hostile_queries_are_just_queries() {
     let dir = tempfile::tempdir().expect("temp dir");
