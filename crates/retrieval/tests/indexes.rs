@@ -65,6 +65,35 @@ fn words_phrases_stems_and_exclusions() {
     assert_eq!(reader.applied_seq().expect("seq"), 3);
 }
 
+proptest! {
+    /// What is excluded is not found, wherever in the index it stands, and everything else is.
+    #[test]
+    fn exclusions_leave_out_exactly_what_holds_them(
+        texts in prop::collection::vec(prop::collection::vec(0usize..4, 1..6), 1..24),
+        excluded in prop::collection::vec(prop::collection::vec(0usize..4, 1..4), 1..3),
+    ) {
+        const WORDS: [&str; 4] = ["dock", "boat", "blue", "paint"];
+        let said = |it: &Vec<usize>| it.iter().map(|&word| WORDS[word]).collect::<Vec<_>>().join(" ");
+        let dir = tempfile::tempdir().expect("temp dir");
+        let lines: Vec<String> = texts.iter().map(said).collect();
+        let chunks: Vec<_> = lines.iter().zip(1..).map(|(text, id)| chunk(id, text)).collect();
+        let reader = index(dir.path(), &chunks);
+        let minus: Vec<String> = excluded.iter().map(|it| format!("-\"{}\"", said(it))).collect();
+        let mut found = found(&reader, &format!("dock {}", minus.join(" ")));
+        found.sort_unstable();
+        let holds = |text: &Vec<usize>, phrase: &Vec<usize>| {
+            text.windows(phrase.len()).any(|it| it == phrase.as_slice())
+        };
+        let expected: Vec<u64> = texts
+            .iter()
+            .zip(1..)
+            .filter(|(text, _)| text.contains(&0) && !excluded.iter().any(|it| holds(text, it)))
+            .map(|(_, id)| id)
+            .collect();
+        prop_assert_eq!(found, expected);
+    }
+}
+
 #[test]
 fn every_script_is_found() {
     let dir = tempfile::tempdir().expect("temp dir");
