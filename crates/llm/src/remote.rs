@@ -131,6 +131,8 @@ impl Remote {
             .tls_config(web::tls())
             .user_agent(concat!("riddle/", env!("CARGO_PKG_VERSION")))
             .accept_encoding("identity")
+            // A server may close, after it has refused, a connection that is kept for the next try: it would be lost.
+            .max_idle_connections(0)
             .timeout_resolve(Some(connect_timeout))
             .timeout_connect(Some(connect_timeout))
             .timeout_send_request(Some(stall_timeout))
