@@ -305,7 +305,14 @@ fn a_home_is_checked_repaired_and_taken_elsewhere() {
         other.json(&["search", "where does the boathouse key hang", "--no-rerank", "-k", "1"]);
     let path = found["hits"][0]["path"].as_str().expect("a path");
     assert!(path.starts_with(&new.display().to_string()), "{found:#}");
-    assert!(other.run(&["import", &copy]).failed(1).contains("holds a library already"));
+    let refused = other.run(&["import", &copy]).failed(1);
+    assert!(
+        refused.contains("holds a library already") && refused.contains("give another home"),
+        "{refused}"
+    );
+    assert!(!refused.contains("move"), "nobody shall move a library away: {refused}");
+    let nowhere = away.path().join("nowhere/copy.riddle").display().to_string();
+    assert!(other.run(&["export", &nowhere]).failed(1).contains("no such folder"));
     write(away.path(), "no.riddle", "this is not a library");
     let bad = away.path().join("no.riddle").display().to_string();
     let third = Riddle::new();

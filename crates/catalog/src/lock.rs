@@ -46,6 +46,12 @@ impl HomeLock {
         write!(file, "{}", std::process::id()).map_err(io)?;
         Ok(HomeLock { _file: file })
     }
+
+    /// Whether somebody writes to `home` just now. It takes nothing: a shared lock, given back at once.
+    pub fn is_held(home: &Path) -> bool {
+        File::open(home.join("lock"))
+            .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    }
 }
 
 #[cfg(test)]
@@ -58,7 +64,10 @@ mod tests {
         let first = HomeLock::acquire(home.path()).expect("free");
         let error = HomeLock::acquire(home.path()).expect_err("held").to_string();
         assert!(error.contains(&std::process::id().to_string()), "{error}");
+        assert!(HomeLock::is_held(home.path()));
         drop(first);
+        assert!(!HomeLock::is_held(home.path()));
+        assert!(!HomeLock::is_held(&home.path().join("nowhere")));
         HomeLock::acquire(home.path()).expect("free again");
     }
 }

@@ -311,6 +311,8 @@ fn run(
 ) -> Result<()> {
     let internal = |error: std::io::Error| Error::Internal(error.to_string());
     let token = Token::of(home)?;
+    // A path that holds something else is refused before anyone is told that there is a server.
+    let socket = Socket::bind(options.socket.as_deref())?;
     let local = listener.local_addr().map_err(internal)?;
     let url = format!("http://{local}");
     let mut hosts = options.allow_hosts.clone();
@@ -337,7 +339,7 @@ fn run(
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(internal)?;
     let outcome = ready(&started).and_then(|()| {
         listener.set_nonblocking(true).map_err(internal)?;
-        let places = Places { tcp: listener, socket: Socket::bind(options.socket.as_deref())? };
+        let places = Places { tcp: listener, socket };
         runtime.block_on(accept(places, &door, stop)).map_err(internal)
     });
     // Gone with the server, whatever ended it; one that was killed is found out by asking it.

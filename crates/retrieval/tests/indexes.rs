@@ -66,6 +66,9 @@ fn words_phrases_stems_and_exclusions() {
 }
 
 proptest! {
+    // Each case writes an index.
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     /// What is excluded is not found, wherever in the index it stands, and everything else is.
     #[test]
     fn exclusions_leave_out_exactly_what_holds_them(

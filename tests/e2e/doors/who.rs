@@ -200,6 +200,12 @@ fn a_socket_in_the_file_system_is_a_way_in_as_well() {
     assert_eq!(ask("evil.test", &served.token), 403);
     served.stop();
     assert!(!path.exists(), "it goes with the server");
+    // What is no socket stays, and nobody is told of a server that does not begin.
+    fs::write(&path, "notes").expect("written");
+    let riddle = riddle_tests::Riddle::new();
+    let refused = riddle.run(&["serve", "--port", "0", "--socket", &path.to_string_lossy()]);
+    assert!(refused.failed(1).contains("riddle.sock"));
+    assert_eq!(fs::read_to_string(&path).expect("there"), "notes");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use riddle_catalog::{Catalog, HomeLock};
 use riddle_retrieval::{KeywordReader, VectorReader};
-use riddle_types::{Advice, FileState, Trouble};
+use riddle_types::FileState;
 
 use super::{
     config::Config,
@@ -122,6 +122,11 @@ pub fn export_home(config: &Config, to: &Path) -> Result<u64> {
         let why = format!("{} is there already: choose another name", to.display());
         return Err(Error::BadRequest(why.into()));
     }
+    let folder = to.parent().filter(|it| !it.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|it| !it.is_dir()) {
+        let why = format!("{}: no such folder: make it first, or choose another", folder.display());
+        return Err(Error::BadRequest(why.into()));
+    }
     // Found missing before anything is made.
     drop(existing(config)?);
     Catalog::open(&config.catalog())?.copy_to(to)?;
@@ -142,11 +147,11 @@ pub fn import_home(
     let _lock = HomeLock::acquire(&config.home)?;
     let target = config.catalog();
     if target.exists() {
-        let why = Trouble::with(
-            format!("{} holds a library already: give another home", config.home.display()),
-            Advice::ReplaceCatalog,
+        let why = format!(
+            "{} holds a library already, and nothing is written over it: give another home",
+            config.home.display()
         );
-        return Err(Error::BadRequest(why));
+        return Err(Error::BadRequest(why.into()));
     }
     let io = |path: &Path| {
         let path = path.to_path_buf();

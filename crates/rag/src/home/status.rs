@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use riddle_catalog::{ActiveEmbedder, Catalog};
+use riddle_catalog::{ActiveEmbedder, Catalog, HomeLock};
 
 use super::{
     config::Config,
@@ -124,7 +124,11 @@ fn problems(
             Some(active) if indexes::vector_seq(config, &active.id) != Some(last) => {
                 problems.push(Problem::VectorIndexBehind);
             }
-            Some(active) if catalog.count_without_vector(&active.id)? > 0 => {
+            // While somebody makes them there is nothing to be done about it: `meaning` counts them.
+            Some(active)
+                if catalog.count_without_vector(&active.id)? > 0
+                    && !HomeLock::is_held(&config.home) =>
+            {
                 problems.push(Problem::VectorsMissing);
             }
             Some(_) => {}
