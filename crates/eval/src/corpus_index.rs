@@ -16,7 +16,7 @@ use crate::{CorpusReport, Dataset, Error, EvalEvent, Instruments, Notice, Result
 const COLLECTION: &str = "corpus";
 
 /// Version of what is stored: raised when the same corpus and embedder must be indexed anew.
-const LAYOUT: &str = "1";
+const LAYOUT: &str = "2";
 
 /// An open index of a corpus.
 pub(crate) struct CorpusIndex {

@@ -14,11 +14,18 @@ use std::{
 use riddle_catalog::{Catalog, FileId, FileOutcome, HomeLock, NewChunk, Root};
 use riddle_ingest::{Limits, ParserPool};
 use riddle_types::{
-    Advice, Chunk, Embedder, FileKind, FileState, Location, Notice, Trouble, VectorTurn,
+    Advice, Chunk, Embedder, FileKind, FileState, Notice, Trouble,
 };
 use riddle_watch::{ScanOptions, WatchEvent, Watcher, scan};
 
-use super::{derived, foreground::Background, pace::Pace, pipeline::Pipeline, read::text_hash};
+use super::{
+    derived,
+    foreground::Background,
+    pace::Pace,
+    pipeline::Pipeline,
+    read::text_hash,
+    text::whole,
+};
 use crate::{
     contract::{Error, IndexEvent, IndexReport, Result},
     home::{
@@ -46,7 +53,7 @@ pub struct InputDocument {
     pub id: String,
     /// Its title; may be empty.
     pub title: String,
-    /// Its text; one passage.
+    /// Its text: one passage, or several where it is longer than one.
     pub text: String,
 }
 
@@ -449,8 +456,8 @@ impl Library {
         None
     }
 
-    /// Indexes documents from memory as a collection, each as one passage. Documents of an earlier call with
-    /// the same id are replaced.
+    /// Indexes documents from memory as a collection. What is longer than some 320 tokens is cut into passages, as a
+    /// file is: a model would read its beginning alone. Documents of an earlier call with the same id are replaced.
     ///
     /// # Errors
     /// As [`update`](Self::update).
@@ -479,7 +486,8 @@ impl Library {
                 .into_iter()
                 .map(|document| {
                     let file = self.catalog.virtual_file(root.id, &document.id)?;
-                    Ok(virtual_outcome(file, document))
+                    let chunks = self.pipeline(stop).passages(&document.text);
+                    Ok(virtual_outcome(file, document, chunks))
                 })
                 .collect::<Result<Vec<_>>>()?;
             self.pipeline(stop).commit_outcomes(&mut outcomes, &mut report)?;
@@ -497,31 +505,31 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs())
 }
 
-fn virtual_outcome(file: riddle_catalog::FileId, document: InputDocument) -> FileOutcome {
+fn virtual_outcome(file: FileId, document: InputDocument, mut chunks: Vec<Chunk>) -> FileOutcome {
     let title = Some(document.title).filter(|it| !it.is_empty());
-    let chunk = Chunk {
-        ordinal: 0,
-        text: document.text,
-        heading: String::new(),
-        location: Location::Whole,
-        tokens: 0,
-        turn: VectorTurn::Early,
+    let size = document.text.len() as u64;
+    if chunks.is_empty() && title.is_some() {
+        chunks.push(whole(String::new()));
+    }
+    let new = |chunk: Chunk| NewChunk {
+        text_hash: text_hash(title.as_deref(), &chunk),
+        chunk,
+        vector: None,
     };
-    let empty = chunk.text.trim().is_empty() && title.is_none();
-    let new = NewChunk { text_hash: text_hash(title.as_deref(), &chunk), chunk, vector: None };
+    let chunks: Vec<NewChunk> = chunks.into_iter().map(new).collect();
     FileOutcome {
         file,
         content_hash: None,
         kind: FileKind::Text,
-        state: if empty { FileState::NoText } else { FileState::Indexed },
+        state: if chunks.is_empty() { FileState::NoText } else { FileState::Indexed },
         reason: String::new(),
         title,
         language: None,
         warnings: Vec::new(),
-        size: new.chunk.text.len() as u64,
+        size,
         modified_ns: 0,
         volume_id: None,
-        chunks: if empty { Vec::new() } else { vec![new] },
+        chunks,
     }
 }
 

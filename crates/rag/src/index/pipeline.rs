@@ -11,14 +11,14 @@ use std::{
 
 use riddle_catalog::{Catalog, FileId, FileOutcome, Job, NewChunk};
 use riddle_ingest::{ChunkOptions, ParserPool};
-use riddle_types::{ChunkId, EmbedRole, Embedder, FileState, TokenCounter};
+use riddle_types::{Chunk, ChunkId, EmbedRole, Embedder, FileState, TokenCounter};
 
 use super::{
     derived,
     foreground::Background,
     pace::Pace,
     read::{ReadFile, Vanished, read_file, text_hash},
-    text::{ApproximateCounter, passage_text},
+    text::{self, ApproximateCounter, passage_text},
 };
 use crate::{
     contract::{Error, IndexEvent, IndexReport, Rest, Result},
@@ -109,6 +109,18 @@ impl Pipeline<'_> {
         ChunkOptions { max_tokens, ..defaults }
     }
 
+    /// A text from memory in passages.
+    pub(super) fn passages(&self, text: &str) -> Vec<Chunk> {
+        text::passages(text, self.counter(), &self.chunk_options())
+    }
+
+    fn counter(&self) -> &dyn TokenCounter {
+        match &self.embedder {
+            Some(embedder) => embedder.token_counter(),
+            None => &ApproximateCounter,
+        }
+    }
+
     /// Reads `jobs` on as many threads as there are cores and commits what comes back, batch by batch.
     fn work(
         &self,
@@ -156,10 +168,7 @@ impl Pipeline<'_> {
         options: &ChunkOptions,
         results: &SyncSender<Done>,
     ) {
-        let counter: &dyn TokenCounter = match &self.embedder {
-            Some(embedder) => embedder.token_counter(),
-            None => &ApproximateCounter,
-        };
+        let counter = self.counter();
         loop {
             let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some(job) = next else { break };
