@@ -2,13 +2,22 @@
 //! bookmarks as headings, lines that every page repeats, words cut at the end of a line, and letters of fonts that do
 //! not say which they are.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 use lopdf::{Dictionary, Document as Pdf, Object, ObjectId};
-use riddle_types::{Block, BlockKind, Document, Location};
+use riddle_types::{Block, BlockKind, Document, FileKind, Location, panic_message};
 use unicode_normalization::{UnicodeNormalization as _, char::is_combining_mark};
 
-use crate::outcome::ParseOutcome;
+use crate::{
+    formats::Shares,
+    layout::{self, Manner},
+    office,
+    outcome::ParseOutcome,
+    pdfium::{self, Refusal, Text},
+};
 
 /// Larger files are not looked into a second time: their text is what they are.
 const LARGEST: usize = 48 << 20;
@@ -16,8 +25,113 @@ const LARGEST: usize = 48 << 20;
 /// Most bookmarks, form fields and notes of one file.
 const MOST_ITEMS: usize = 5_000;
 
-/// Makes of what was read of a PDF what a reader sees.
-pub(crate) fn refine(bytes: &[u8], outcome: ParseOutcome) -> ParseOutcome {
+/// The first engine takes memory by what is drawn: longer files are left to the second.
+const MOST_PAGES_OF_FIRST: usize = 300;
+
+/// Most bytes a page of what the first engine reads: one page of 1.5 MB of drawing took 530 MB and ten seconds.
+const LARGEST_PAGE_OF_FIRST: usize = 512 << 10;
+
+/// Reads a PDF with both engines, where the second is installed: page by page what is the better of the two.
+pub(crate) fn parse(name: &str, bytes: Vec<u8>, shares: &mut Shares) -> ParseOutcome {
+    let Some(library) = shares.tools.pdfium.clone() else {
+        let outcome = office::parse(name, FileKind::Pdf, bytes.clone());
+        return refine(&bytes, outcome, false);
+    };
+    let text = match pdfium::open(&library).map(|it| it.read(&bytes, shares.end())) {
+        Some(Ok(text)) => text,
+        Some(Err(_)) | None => {
+            let outcome = office::parse(name, FileKind::Pdf, bytes.clone());
+            return refine(&bytes, outcome, false);
+        }
+    };
+    let pages = text.pages.len();
+    let large =
+        pages > MOST_PAGES_OF_FIRST || bytes.len() > pages.saturating_mul(LARGEST_PAGE_OF_FIRST);
+    let first = if large {
+        ParseOutcome::NoText(String::new())
+    } else {
+        let read = || office::parse(name, FileKind::Pdf, bytes.clone());
+        catch_unwind(AssertUnwindSafe(read))
+            .unwrap_or_else(|panic| ParseOutcome::Failed(panic_message(&*panic).to_owned()))
+    };
+    together(&bytes, first, &text, shares)
+}
+
+/// Reads a PDF with the second engine alone: the first one has died of it.
+pub(crate) fn second(bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
+    let Some(library) = shares.tools.pdfium.clone().and_then(|it| pdfium::open(&it)) else {
+        return ParseOutcome::Failed("the second engine is not there".to_owned());
+    };
+    match library.read(bytes, shares.end()) {
+        Ok(text) => together(bytes, ParseOutcome::NoText(String::new()), &text, shares),
+        Err(Refusal::Password) => ParseOutcome::Failed("protected by a password".to_owned()),
+        Err(Refusal::Damaged) => ParseOutcome::Failed("it is damaged".to_owned()),
+    }
+}
+
+/// Of every page what the better engine has read.
+fn together(
+    bytes: &[u8],
+    first: ParseOutcome,
+    text: &Text,
+    shares: &mut Shares,
+) -> ParseOutcome {
+    let mut document = match first {
+        ParseOutcome::Parsed(document) => document,
+        _ => Document::default(),
+    };
+    let mut by_first: BTreeMap<u32, Vec<Block>> = BTreeMap::new();
+    for block in std::mem::take(&mut document.blocks) {
+        by_first.entry(page_of(&block)).or_default().push(block);
+    }
+    let body = layout::body_size(text.pages.iter().flat_map(|it| &it.lines));
+    let mut pictures = Vec::new();
+    for (number, page) in (1..).zip(&text.pages) {
+        let first = by_first.remove(&number).unwrap_or_default();
+        let second = layout::blocks(number, &page.lines, body, Manner::TOLD);
+        let blocks = better(first, second);
+        if page.picture || (!page.lines.is_empty() && unread(&blocks)) {
+            pictures.push(number);
+        }
+        document.blocks.extend(blocks);
+    }
+    document.blocks.extend(by_first.into_values().flatten());
+    if text.cut {
+        document.warnings.push("not all of it is read: it takes too long".to_owned());
+    }
+    shares.note_pictures(pictures.into_iter());
+    refine(bytes, ParseOutcome::Parsed(document), true)
+}
+
+/// Whether what was read of a page will be refused.
+fn unread(blocks: &[Block]) -> bool {
+    is_gibberish(&text_of_all(blocks))
+}
+
+fn text_of_all(blocks: &[Block]) -> String {
+    blocks.iter().map(|it| format!("{}\n{}\n", it.header, it.text)).collect()
+}
+
+/// The first engine knows tables and lists, the second finds more words: its page is taken where that has clearly more
+/// of them, or where the other's are none.
+fn better(first: Vec<Block>, second: Vec<Block>) -> Vec<Block> {
+    let (one, two) = (text_of_all(&first), text_of_all(&second));
+    let words = |text: &str| text.split_whitespace().count();
+    match (is_gibberish(&one), is_gibberish(&two)) {
+        (true, false) => return second,
+        (false, true) => return first,
+        _ => {}
+    }
+    let (ours, theirs) = (words(&one), words(&two));
+    let different = |text: &str| text.split_whitespace().collect::<HashSet<_>>().len();
+    // What is drawn twice, for its shadow or a bold face, is there once.
+    let twice = ours > theirs + theirs / 5 && different(&one) <= different(&two) * 6 / 5;
+    if twice || theirs > ours + ours / 50 { second } else { first }
+}
+
+/// Makes of what was read of a PDF what a reader sees. Where forms and notes are drawn into the pages only what is not
+/// seen of them is added.
+pub(crate) fn refine(bytes: &[u8], outcome: ParseOutcome, drawn: bool) -> ParseOutcome {
     let mut document = match outcome {
         ParseOutcome::Parsed(document) => document,
         ParseOutcome::NoText(_) => Document::default(),
@@ -36,7 +150,7 @@ pub(crate) fn refine(bytes: &[u8], outcome: ParseOutcome) -> ParseOutcome {
         && let Ok(pdf) = Pdf::load_mem(bytes)
     {
         bookmarks(&pdf, &mut document);
-        forms_and_notes(&pdf, &mut document);
+        forms_and_notes(&pdf, drawn, &mut document);
     }
     let why = if gibberish {
         "its fonts do not say which letters they draw: to be read as a scan"
@@ -141,6 +255,9 @@ pub(crate) fn is_gibberish(text: &str) -> bool {
         // A cipher by a shift of codes turns small letters into capitals, figures and signs.
         return shifted(text, all);
     }
+    if is_spoken(text) {
+        return false;
+    }
     let surprise = |of: &[f64; 26]| -> f64 {
         let share = |count: u32| f64::from(count) / f64::from(letters);
         counts.iter().zip(of).map(|(count, usual)| -share(*count) * (usual / 1000.0).log2()).sum()
@@ -151,6 +268,23 @@ pub(crate) fn is_gibberish(text: &str) -> bool {
     }
     let alternation = f64::from(changes) / f64::from(pairs.max(1));
     surprise > MOST_SURPRISE || (surprise > MUCH_SURPRISE && alternation < LEAST_ALTERNATION)
+}
+
+/// Words that no text of their language does without; pieces of words and exchanged letters do not make them.
+const USUAL: [&str; 44] = [
+    "the", "and", "for", "with", "that", "from", "this", "you", "are", "not", "der", "die", "und", "das", "ist", "von",
+    "mit", "den", "les", "des", "une", "est", "dans", "pour", "que", "los", "las", "por", "para", "con", "una", "per",
+    "che", "del", "della", "het", "een", "van", "nie", "jest", "och", "att", "som", "til",
+];
+
+/// Whether a twentieth of the words are such as every text has.
+fn is_spoken(text: &str) -> bool {
+    let (mut all, mut usual) = (0_usize, 0_usize);
+    for word in text.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty()) {
+        all += 1;
+        usual += usize::from(USUAL.contains(&word.to_lowercase().as_str()));
+    }
+    usual >= 3 && usual * 20 >= all
 }
 
 /// Names of letters in the place of letters: `/a108 /a118`.
@@ -361,10 +495,18 @@ fn target(pdf: &Pdf, item: &Dictionary, pages: &HashMap<ObjectId, u32>) -> Optio
 }
 
 /// What was filled into forms, and what was noted in the margin, behind the text of its page.
-fn forms_and_notes(pdf: &Pdf, document: &mut Document) {
+fn forms_and_notes(pdf: &Pdf, drawn: bool, document: &mut Document) {
     let mut items = 0;
     for (page, id) in pdf.get_pages() {
         let Ok(annotations) = pdf.get_page_annotations(id) else { continue };
+        if annotations.is_empty() {
+            continue;
+        }
+        let mut seen = String::new();
+        for block in document.blocks.iter().filter(|it| drawn && page_of(it) == page) {
+            seen.push_str(&bare(&block.text));
+        }
+        let is_seen = |text: &str| drawn && seen.contains(&bare(text));
         let mut lines: Vec<String> = Vec::new();
         for annotation in annotations {
             items += 1;
@@ -373,10 +515,10 @@ fn forms_and_notes(pdf: &Pdf, document: &mut Document) {
             }
             let kind = entry(pdf, annotation, b"Subtype").and_then(|it| it.as_name().ok());
             let line = match kind {
-                Some(b"Widget") => field(pdf, annotation),
+                Some(b"Widget") => field(pdf, annotation, drawn).filter(|it| !is_seen(&it.1)).map(|it| it.0),
                 // Links have their words in the text; windows repeat what they belong to.
                 Some(b"Link" | b"Popup") | None => None,
-                Some(_) => note(pdf, annotation),
+                Some(_) => note(pdf, annotation).filter(|it| !is_seen(&it.1)).map(|it| it.0),
             };
             lines.extend(line.filter(|it| !lines.contains(it)));
         }
@@ -390,11 +532,13 @@ fn forms_and_notes(pdf: &Pdf, document: &mut Document) {
     }
 }
 
-/// A field of a form: its name for people, and what is in it.
-fn field(pdf: &Pdf, widget: &Dictionary) -> Option<String> {
+/// A field of a form: its name for people, and what is in it; and that alone. Where the page is drawn an empty one says
+/// nothing, and neither does a name for programs.
+fn field(pdf: &Pdf, widget: &Dictionary, drawn: bool) -> Option<(String, String)> {
     let parent = dictionary(pdf, widget, b"Parent");
     let of = |key: &[u8]| entry(pdf, widget, key).or_else(|| entry(pdf, parent?, key));
-    let name = of(b"TU").and_then(text_of).or_else(|| of(b"T").and_then(text_of));
+    let internal = if drawn { None } else { of(b"T").and_then(text_of) };
+    let name = of(b"TU").and_then(text_of).or(internal);
     let value = of(b"V").and_then(|it| match it {
         Object::Array(values) => {
             let values: Vec<String> = values.iter().filter_map(text_of).collect();
@@ -406,16 +550,19 @@ fn field(pdf: &Pdf, widget: &Dictionary) -> Option<String> {
         other => text_of(other),
     });
     match (name, value) {
-        (Some(name), Some(value)) => Some(format!("{name}: {value}")),
-        (Some(only), None) | (None, Some(only)) => Some(only),
+        (Some(name), Some(value)) => Some((format!("{name}: {value}"), value)),
+        (Some(_), None) if drawn => None,
+        (Some(only), None) | (None, Some(only)) => Some((only.clone(), only)),
         (None, None) => None,
     }
 }
 
-fn note(pdf: &Pdf, annotation: &Dictionary) -> Option<String> {
+/// A note with who made it, and its text alone.
+fn note(pdf: &Pdf, annotation: &Dictionary) -> Option<(String, String)> {
     let text = entry(pdf, annotation, b"Contents").and_then(text_of)?;
     let by = entry(pdf, annotation, b"T").and_then(text_of);
-    Some(by.map_or_else(|| format!("Note: {text}"), |by| format!("Note by {by}: {text}")))
+    let line = by.map_or_else(|| format!("Note: {text}"), |by| format!("Note by {by}: {text}"));
+    Some((line, text))
 }
 
 #[cfg(test)]
@@ -472,6 +619,9 @@ mod tests {
         let glyphs = "V/a225c /a108a /a118 Ha/a18/a101 /a108' /a115 ".repeat(8);
         let pieces =
             "Lor um olo t me con t u p ing it ed iam o y r mod e mpo i u l o c m o uo e ".repeat(6);
+        // A line with all letters once is no usual text, and still one.
+        let pangram = "The quick brown fox jumps over the lazy dog. ".repeat(4);
+        assert!(!is_gibberish(&pangram));
         for text in [glyphs, pieces, ". , . . . , B . , . 2 . , . ".repeat(12)] {
             assert!(is_gibberish(&text), "{text}");
         }
@@ -490,7 +640,8 @@ mod tests {
         assert_eq!(document.blocks.len(), 1);
         assert!(document.warnings[0].starts_with("1 of 2 pages"), "{:?}", document.warnings);
         let blocks = vec![page(1, "TAM 7"), page(2, &moved(ENGLISH)), page(3, &moved(ENGLISH))];
-        let outcome = refine(b"", ParseOutcome::Parsed(Document { blocks, ..Document::default() }));
+        let read = ParseOutcome::Parsed(Document { blocks, ..Document::default() });
+        let outcome = refine(b"", read, false);
         assert!(
             matches!(&outcome, ParseOutcome::NoText(why) if why.contains("scan")),
             "{outcome:?}"
@@ -574,7 +725,7 @@ mod tests {
     #[test]
     fn forms_notes_and_bookmarks_are_read() {
         let bytes = form();
-        let outcome = refine(&bytes, ParseOutcome::NoText("no text layer".to_owned()));
+        let outcome = refine(&bytes, ParseOutcome::NoText("no text layer".to_owned()), false);
         let ParseOutcome::Parsed(document) = outcome else { panic!("{outcome:?}") };
         let texts: Vec<&str> = document.blocks.iter().map(|it| it.text.as_str()).collect();
         assert_eq!(texts, ["Monthly rent: 740\npaid", "Note by Ann: see"]);
@@ -583,7 +734,7 @@ mod tests {
 
         let blocks = vec![page(1, "THE RENT"), page(1, "It is due in March."), page(2, "None.")];
         let read = ParseOutcome::Parsed(Document { blocks, ..Document::default() });
-        let ParseOutcome::Parsed(document) = refine(&bytes, read) else { panic!("parses") };
+        let ParseOutcome::Parsed(document) = refine(&bytes, read, false) else { panic!("parses") };
         let headings: Vec<&str> = document
             .blocks
             .iter()

@@ -1,13 +1,13 @@
 //! Models that are known by a short name.
 
-use crate::{Format, Kind};
+use crate::{Format, Kind, readers};
 
 /// A model in the catalog. Any other `org/name` on the hub works as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownModel {
     /// Short name: the one it has in the store.
     pub name: &'static str,
-    /// Repository on the hub.
+    /// Repository on the hub; empty where it is not there.
     pub repository: &'static str,
     /// What it does.
     pub kind: Kind,
@@ -301,13 +301,17 @@ pub const KNOWN: &[KnownModel] = &[
         1056,
         "answers in English",
     ),
+    readers::OCR_SMALL,
 ];
 
-/// The catalog's entry of that short name or repository, without regard to case.
+/// Libraries that are fetched as models are; which there are depends on the machine.
+pub static LIBRARIES: &[KnownModel] = &readers::LIBRARIES;
+
+/// The catalog's entry of that short name or repository, without regard to case; libraries included.
 pub fn known(name: &str) -> Option<&'static KnownModel> {
-    KNOWN
-        .iter()
-        .find(|it| it.name.eq_ignore_ascii_case(name) || it.repository.eq_ignore_ascii_case(name))
+    KNOWN.iter().chain(LIBRARIES).filter(|_| !name.is_empty()).find(|it| {
+        it.name.eq_ignore_ascii_case(name) || it.repository.eq_ignore_ascii_case(name)
+    })
 }
 
 #[cfg(test)]
@@ -317,10 +321,17 @@ mod tests {
 
     #[test]
     fn the_catalog_keeps_the_stores_own_rules() {
-        for model in KNOWN {
+        for model in KNOWN.iter().chain(LIBRARIES) {
             assert_eq!(name::folder_of(model.name).expect("name"), model.name);
-            assert!(name::folder_of(model.repository).expect("repository").contains("--"));
             assert!(!model.license.is_empty());
+            if model.kind == Kind::Reader {
+                // What runs in this program is exactly what was looked at, each file of it.
+                assert!(model.repository.is_empty() && model.wheel.is_some());
+                assert_eq!(model.files.len(), model.pinned.len(), "{}", model.name);
+                assert!(model.files.iter().all(|it| name::file_fault(it).is_none()));
+                continue;
+            }
+            assert!(name::folder_of(model.repository).expect("repository").contains("--"));
             // Vocabulary and settings are in the one file there is.
             let is_gguf = model.format == Format::Gguf;
             assert_eq!(model.kind == Kind::Llm, is_gguf);

@@ -297,6 +297,7 @@ fn obvious<'a>(candidates: &[&'a Entry], format: Format) -> Option<&'a Entry> {
             ["onnx/model.onnx", "model.onnx", "model_optimized.onnx"].into_iter().find_map(named)
         }
         Format::Riddle => named(crate::files::STORE_FILE),
+        Format::Library => None,
         // The usual compromise between size and quality.
         Format::Gguf => {
             let mut fitting = candidates.iter().copied().filter(|it| {

@@ -192,7 +192,8 @@ fn write_entry(entry: &mut impl io::Read, target: &Path, limit: u64) -> io::Resu
 pub(crate) fn check_complete(model: &KnownModel, taken: &[String]) -> Result<()> {
     let missing = model.files.iter().find(|it| {
         (matches!(Class::of(it), Class::Weights(_))
-            || matches!(**it, "config.json" | "tokenizer.json"))
+            || matches!(**it, "config.json" | "tokenizer.json")
+            || model.pinned.iter().any(|pinned| pinned.0 == **it))
             && !taken.iter().any(|taken| taken == *it)
     });
     match missing {

@@ -12,6 +12,8 @@ pub enum Kind {
     Reranker,
     /// Text to text.
     Llm,
+    /// Files to text: an engine for a format, what reads pictures, and what they run on.
+    Reader,
 }
 
 /// How its weights are stored.
@@ -26,6 +28,8 @@ pub enum Format {
     Onnx,
     /// Our own store, `model.riddle`.
     Riddle,
+    /// A library that is loaded into the program.
+    Library,
 }
 
 impl std::fmt::Display for Kind {
@@ -34,6 +38,7 @@ impl std::fmt::Display for Kind {
             Kind::Embedder => "embedder",
             Kind::Reranker => "reranker",
             Kind::Llm => "llm",
+            Kind::Reader => "reader",
         })
     }
 }
@@ -45,6 +50,7 @@ impl std::fmt::Display for Format {
             Format::Gguf => "gguf",
             Format::Onnx => "onnx",
             Format::Riddle => "riddle",
+            Format::Library => "library",
         })
     }
 }

@@ -6,7 +6,8 @@
 //! and rename at the end, so a model is there completely or not at all.
 //!
 //! Servers are not trusted: names never lead out of the store, sizes and checksums are compared with what was
-//! promised, and formats that can run code when they are loaded (pickle in all its names) are refused.
+//! promised, and formats that can run code when they are loaded (pickle in all its names) are refused; a library is
+//! taken when it is exactly the one whose checksum is in the program.
 //!
 //! Not here: loading a model (`riddle-weights`, `riddle-embedding`), and which model is used for what.
 //!
@@ -36,12 +37,13 @@ mod name;
 mod net;
 mod progress;
 mod pull;
+mod readers;
 mod store;
 pub mod web;
 
 pub use bundled::{BUNDLED, Bundled, DEFAULT_RERANKER};
 pub use catalog::{
-    DEFAULT_EMBEDDER, KNOWN, KnownModel, SMALLEST_LLM, Wheel, embedder_languages, known,
+    DEFAULT_EMBEDDER, KNOWN, KnownModel, LIBRARIES, SMALLEST_LLM, Wheel, embedder_languages, known,
 };
 pub use error::{Error, Result};
 pub use import::{Imported, LeftOut};
@@ -51,4 +53,5 @@ pub use manifest::FileRecord;
 pub use net::{HUB, Network, PACKAGE_INDEX, ProxyChoice};
 pub use progress::{OnProgress, Progress, Stage};
 pub use pull::PullOptions;
+pub use readers::{OCR, ONNX_RUNTIME, PDFIUM, companions};
 pub use store::{BadFile, Fault, ModelStore, Verification};

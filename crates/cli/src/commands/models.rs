@@ -8,7 +8,7 @@ use riddle_rag::{
     LLM_LOCAL, Library, NO_RERANKER,
     install::{StorePrecision, import_model, pull_model, supported_onnx_embedders},
     models::{
-        InstalledModel, KNOWN, Kind, KnownModel, ModelStore, Network, PullOptions, Verification,
+        InstalledModel, KNOWN, Kind, KnownModel, LIBRARIES, ModelStore, Network, PullOptions, Verification, known,
     },
 };
 use serde_json::{Value, json};
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &ModelsArgs, context: &Context) -> Result<(), Failure> {
 /// The file to take of an embedder that runs on ONNX Runtime: repositories often hold several, and weights in
 /// other formats beside them. Models of the catalog know their files.
 fn onnx_embedder_file(repository: &str) -> Option<String> {
-    if KNOWN.iter().any(|it| [it.name, it.repository].contains(&repository)) {
+    if known(repository).is_some() {
         return None;
     }
     let model = supported_onnx_embedders().into_iter().find(|it| it.repository == repository)?;
@@ -106,9 +106,9 @@ fn list_known(context: &Context) -> Result<(), Failure> {
         };
         return context
             .out
-            .json(&json!({ "available": KNOWN.iter().map(describe).collect::<Vec<_>>() }));
+            .json(&json!({ "available": KNOWN.iter().chain(LIBRARIES).map(describe).collect::<Vec<_>>() }));
     }
-    for model in KNOWN {
+    for model in KNOWN.iter().chain(LIBRARIES) {
         context.out.line(format_args!(
             "{:<28} {:<9} {:>5} MB  {} ({}{})",
             model.name,
@@ -288,6 +288,11 @@ fn choose(store: &ModelStore, name: &str, context: &Context) -> Result<(), Failu
         match model.kind {
             Kind::Reranker => Some(name.as_str()),
             Kind::Embedder => return use_embedder(name, context),
+            Kind::Reader => {
+                return Err(Failure::run(format!(
+                    "{name} is used as it is there: `use` chooses an embedder or a reranker"
+                )));
+            }
             Kind::Llm => {
                 return Err(Failure::run(format!(
                     "{name} writes answers, and every question says whether it may: riddle ask --llm {LLM_LOCAL}{name} \"...\"; `use` chooses an embedder or a reranker"

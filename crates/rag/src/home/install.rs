@@ -6,7 +6,7 @@ use std::{
 };
 
 use riddle_grating::{STORE_FILE, StorePrecision, WeightCount, convert, verify};
-use riddle_models::{Imported, InstalledModel, OnProgress, PullOptions};
+use riddle_models::{Imported, InstalledModel, OnProgress, PullOptions, companions, known};
 
 use super::config::{Config, DEFAULT_EMBEDDER};
 use crate::contract::{Error, Result};
@@ -27,7 +27,12 @@ pub fn pull_model(
     as_published: bool,
     on_progress: OnProgress<'_>,
 ) -> Result<InstalledModel> {
-    let model = config.model_store()?.pull(name, options, on_progress)?;
+    let store = config.model_store()?;
+    for other in companions(name).iter().filter(|it| known(it).is_some()) {
+        let options = PullOptions { network: options.network.clone(), ..PullOptions::default() };
+        store.pull(other, &options, on_progress)?;
+    }
+    let model = store.pull(name, options, on_progress)?;
     if as_published {
         unpack(&model)?
     } else {
