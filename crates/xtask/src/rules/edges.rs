@@ -30,7 +30,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // What it read of a prompt it keeps for the next one.
     ("llm", &["types", "models", "kernels", "offload", "transformer", "cache"]),
     ("watch", &["types"]),
-    ("ingest", &["types"]),
+    // Pictures of text become lines: what becomes of them is ingest's.
+    ("ocr", &[]),
+    ("ingest", &["types", "ocr"]),
     ("catalog", &["types"]),
     ("retrieval", &["types"]),
     // Models that judge come in as traits.
@@ -99,7 +101,10 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("chardetng", &["ingest"]),
     ("text-splitter", &["ingest"]),
     ("fastembed", &["embedding"]),
-    ("ort", &["embedding"]),
+    ("ort", &["embedding", "ocr"]),
+    ("image", &["ocr"]),
+    // A library that is loaded by path is as little trusted as what it reads: in the parser's process alone.
+    ("libloading", &["ingest"]),
     ("tokenizers", &["transformer", "embedding"]),
     ("rayon", &["kernels"]),
     ("safetensors", &["weights"]),
