@@ -20,5 +20,6 @@ mod local;
 mod models;
 mod remote;
 mod rerank;
+mod scans;
 mod shape;
 mod training;

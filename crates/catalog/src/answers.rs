@@ -837,6 +837,7 @@ mod tests {
             warnings: Vec::new(),
             size: 1,
             modified_ns: 0,
+            pictures: Vec::new(),
             volume_id: None,
             chunks,
         };

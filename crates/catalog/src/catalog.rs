@@ -26,6 +26,7 @@ const STEPS: &[M<'_>] = &[
     M::up(include_str!("schema-2.sql")),
     M::up(include_str!("schema-3.sql")),
     M::up(include_str!("schema-answers.sql")),
+    M::up(include_str!("schema-pictures.sql")),
 ];
 /// Version of the newest schema.
 const VERSION: i64 = STEPS.len() as i64;

@@ -6,7 +6,7 @@ use riddle_types::{FileState, VectorTurn};
 use rusqlite::{OptionalExtension as _, Transaction, params};
 
 use crate::{
-    FileId, FileOutcome, NewChunk, Result, changes::log_chunk, scan::identity,
+    FileId, FileOutcome, NewChunk, Result, changes::log_chunk, pictures, scan::identity,
     vectors::VectorWriter,
 };
 
@@ -25,6 +25,7 @@ pub(crate) fn commit_file(
     outcome: &FileOutcome,
     embedder: Option<&VectorWriter<'_>>,
 ) -> Result<()> {
+    pictures::note(transaction, outcome)?;
     let Some(fields_changed) = commit_record(transaction, outcome)? else {
         // The file or its root was removed while it was read: there is nothing to write to.
         return Ok(());

@@ -82,6 +82,8 @@ pub struct FileOutcome {
     pub volume_id: Option<(u64, u64)>,
     /// The chunks, in order.
     pub chunks: Vec<NewChunk>,
+    /// Pages that are pictures, from 1.
+    pub pictures: Vec<u32>,
 }
 
 impl Catalog {

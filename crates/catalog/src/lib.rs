@@ -17,6 +17,7 @@ mod files;
 mod ledger;
 mod lock;
 mod paths;
+mod pictures;
 mod scan;
 mod vectors;
 
@@ -31,5 +32,6 @@ pub use error::{Error, Result};
 pub use files::{FileId, FileOutcome, Job, MAX_ATTEMPTS, NewChunk};
 pub use ledger::FileRecord;
 pub use lock::HomeLock;
+pub use pictures::{SaidPictures, WaitingPicture};
 pub use scan::ScanDelta;
 pub use vectors::ActiveEmbedder;

@@ -163,6 +163,9 @@ pub(crate) struct IndexArgs {
     /// Prepare search by meaning on battery, too, from now on; words are always searched [default: no]
     #[arg(long, value_name = "YES|NO", value_parser = yes_or_no)]
     pub(crate) on_battery: Option<bool>,
+    /// Which scans and pictures are read, from now on, once what reads them is installed: off, new or all [default: all]
+    #[arg(long, value_name = "WHICH", value_parser = ["off", "new", "all"])]
+    pub(crate) scans: Option<String>,
 }
 
 /// How to rank.

@@ -42,6 +42,11 @@ impl Progress {
                 self.bar.set_position(*done);
                 self.bar.set_message("words find everything; now for meaning");
             }
+            IndexEvent::Pictures { done, total } => {
+                self.count(*total, "pages");
+                self.bar.set_position(*done);
+                self.bar.set_message("all else is done; now reading scans");
+            }
             IndexEvent::Resting(rest) => self.bar.set_message(words::rest(*rest)),
             IndexEvent::Syncing => self.spin("bringing the search indexes up to date".to_owned()),
             IndexEvent::Watching => self.spin("watching for changes; Ctrl-C ends".to_owned()),

@@ -6,9 +6,7 @@
 
 use std::{path::PathBuf, process::ExitCode, time::Instant};
 
-use riddle_ingest::{
-    Limits, ParseOutcome, ParserPool, Tools, WorkerCommand, kind_of, worker_main,
-};
+use riddle_ingest::{Limits, ParseOutcome, ParserPool, Tools, WorkerCommand, kind_of, worker_main};
 
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);

@@ -18,12 +18,13 @@ const TEXT: &[&str] = &[
 ];
 /// Formats without text of their own, or in which it is not looked for.
 const OTHER: &[&str] = &[
-    "gif", "bmp", "ico", "svg", "mp3", "wav", "ogg", "flac", "m4a", "mp4", "mov", "mkv", "avi",
-    "webm", "xz", "bz2", "zst", "7z", "rar", "iso", "exe", "dll", "so", "dylib", "o", "a", "class",
-    "jar", "wasm", "pyc", "db", "sqlite", "ttf", "otf", "woff", "woff2", "bin", "dat", "vsd",
-    "psd", "blend",
+    "ico", "svg", "mp3", "wav", "ogg", "flac", "m4a", "mp4", "mov", "mkv", "avi", "webm", "xz",
+    "bz2", "zst", "7z", "rar", "iso", "exe", "dll", "so", "dylib", "o", "a", "class", "jar",
+    "wasm", "pyc", "db", "sqlite", "ttf", "otf", "woff", "woff2", "bin", "dat", "vsd", "psd",
+    "blend",
 ];
-const IMAGE: &[&str] = &["png", "jpg", "jpeg", "webp", "tif", "tiff", "heic", "heif", "avif"];
+const IMAGE: &[&str] =
+    &["png", "jpg", "jpeg", "webp", "tif", "tiff", "heic", "heif", "avif", "gif", "bmp"];
 
 /// The kind of a file, from its name and the first bytes of its content (which may be empty).
 pub fn kind_of(path: &Path, head: &[u8]) -> FileKind {

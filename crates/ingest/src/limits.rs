@@ -8,6 +8,9 @@ pub(crate) fn restrict(memory_bytes: u64) {
     // No file the parser "creates" may fill the disk, and a crash leaves no dump of the user's data.
     set(libc::RLIMIT_CORE, 0);
     set(libc::RLIMIT_FSIZE, 0);
+    // A library that tries is told that it failed, and goes on without.
+    // SAFETY: ignoring a signal installs no handler and touches no memory of ours.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     set(libc::RLIMIT_AS, memory_bytes);
     // Standard streams, and room for the runtime's own.
     set(libc::RLIMIT_NOFILE, 32);

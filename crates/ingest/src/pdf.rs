@@ -70,12 +70,7 @@ pub(crate) fn second(bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
 }
 
 /// Of every page what the better engine has read.
-fn together(
-    bytes: &[u8],
-    first: ParseOutcome,
-    text: &Text,
-    shares: &mut Shares,
-) -> ParseOutcome {
+fn together(bytes: &[u8], first: ParseOutcome, text: &Text, shares: &mut Shares) -> ParseOutcome {
     let mut document = match first {
         ParseOutcome::Parsed(document) => document,
         _ => Document::default(),
@@ -272,9 +267,10 @@ pub(crate) fn is_gibberish(text: &str) -> bool {
 
 /// Words that no text of their language does without; pieces of words and exchanged letters do not make them.
 const USUAL: [&str; 44] = [
-    "the", "and", "for", "with", "that", "from", "this", "you", "are", "not", "der", "die", "und", "das", "ist", "von",
-    "mit", "den", "les", "des", "une", "est", "dans", "pour", "que", "los", "las", "por", "para", "con", "una", "per",
-    "che", "del", "della", "het", "een", "van", "nie", "jest", "och", "att", "som", "til",
+    "the", "and", "for", "with", "that", "from", "this", "you", "are", "not", "der", "die", "und",
+    "das", "ist", "von", "mit", "den", "les", "des", "une", "est", "dans", "pour", "que", "los",
+    "las", "por", "para", "con", "una", "per", "che", "del", "della", "het", "een", "van", "nie",
+    "jest", "och", "att", "som", "til",
 ];
 
 /// Whether a twentieth of the words are such as every text has.
@@ -515,7 +511,9 @@ fn forms_and_notes(pdf: &Pdf, drawn: bool, document: &mut Document) {
             }
             let kind = entry(pdf, annotation, b"Subtype").and_then(|it| it.as_name().ok());
             let line = match kind {
-                Some(b"Widget") => field(pdf, annotation, drawn).filter(|it| !is_seen(&it.1)).map(|it| it.0),
+                Some(b"Widget") => {
+                    field(pdf, annotation, drawn).filter(|it| !is_seen(&it.1)).map(|it| it.0)
+                }
                 // Links have their words in the text; windows repeat what they belong to.
                 Some(b"Link" | b"Popup") | None => None,
                 Some(_) => note(pdf, annotation).filter(|it| !is_seen(&it.1)).map(|it| it.0),

@@ -328,10 +328,7 @@ impl Opened<'_> {
         let functions = self.functions;
         // SAFETY: the page is open.
         let (width, height) = unsafe {
-            (
-                f64::from((functions.width)(page.get())),
-                f64::from((functions.height)(page.get())),
-            )
+            (f64::from((functions.width)(page.get())), f64::from((functions.height)(page.get())))
         };
         let mut scale = dpi / POINTS_AN_INCH;
         let points = width * height * scale * scale;
@@ -406,12 +403,9 @@ impl Lines {
                 self.sizes.push(size);
                 if let Some([left, right, bottom, top]) = place {
                     self.place = Some(match self.place {
-                        Some(it) => [
-                            it[0].min(left),
-                            it[1].max(right),
-                            it[2].min(bottom),
-                            it[3].max(top),
-                        ],
+                        Some(it) => {
+                            [it[0].min(left), it[1].max(right), it[2].min(bottom), it[3].max(top)]
+                        }
                         None => [left, right, bottom, top],
                     });
                 }

@@ -18,6 +18,7 @@ use riddle_types::FileKind;
 use crate::{
     outcome::ParseOutcome,
     protocol::{Reply, Request, VERSION, read_json, write_json, write_part},
+    tools::Tools,
 };
 
 /// How to start the child.
@@ -57,11 +58,43 @@ const LARGE_CHILD_BYTES: u64 = 256 << 20;
 /// Formats that still hold readable words when their own parser fails.
 const READABLE_AS_TEXT: [FileKind; 2] = [FileKind::Html, FileKind::Mail];
 
+/// What a child has read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reading {
+    /// What became of the file.
+    pub outcome: ParseOutcome,
+    /// Its pages that are pictures, from 1: what they say is not in the outcome.
+    pub pictures: Vec<u32>,
+}
+
+/// What a page says that is a picture.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Seen {
+    /// Its text, or why there is none.
+    pub outcome: ParseOutcome,
+    /// How sure that is, from 0 to 1.
+    pub sure: f32,
+}
+
+/// Time for a page that is a picture: most take three seconds on two cores, and a turned one three times that; a machine
+/// that others want takes ten times as long.
+const TIME_FOR_PICTURE: Duration = Duration::from_secs(180);
+
+/// A child that reads pictures keeps the networks: it is replaced beyond this.
+const LARGE_READER_BYTES: u64 = 640 << 20;
+
+impl From<ParseOutcome> for Reading {
+    fn from(outcome: ParseOutcome) -> Reading {
+        Reading { outcome, pictures: Vec::new() }
+    }
+}
+
 /// Child processes that parse; shared by as many threads as want to parse at a time.
 #[derive(Debug)]
 pub struct ParserPool {
     command: WorkerCommand,
     limits: Limits,
+    tools: Tools,
     idle: Mutex<Vec<Worker>>,
     peak_rss_bytes: AtomicU64,
 }
@@ -72,23 +105,38 @@ impl ParserPool {
         ParserPool {
             command,
             limits,
+            tools: Tools::default(),
             idle: Mutex::new(Vec::new()),
             peak_rss_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// From now on children use these.
+    pub fn equip(&mut self, tools: Tools) {
+        if tools != self.tools {
+            // A library is loaded once in a process.
+            self.idle.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+            self.tools = tools;
         }
     }
 
     /// Parses a file in a child process and waits for it, no longer than the limit. Never fails otherwise:
     /// whatever happens to the child is the outcome of the file.
     pub fn parse(&self, path: &Path, kind: FileKind, bytes: &[u8]) -> ParseOutcome {
-        match self.attempt(path, kind, bytes, false) {
-            ParseOutcome::Failed(reason) if READABLE_AS_TEXT.contains(&kind) => {
-                match self.attempt(path, kind, bytes, true) {
-                    parsed @ ParseOutcome::Parsed(_) => parsed,
-                    _ => ParseOutcome::Failed(reason),
-                }
-            }
-            outcome => outcome,
+        self.read(path, kind, bytes).outcome
+    }
+
+    /// [`parse`](Self::parse), and which pages are pictures.
+    pub fn read(&self, path: &Path, kind: FileKind, bytes: &[u8]) -> Reading {
+        let first = self.attempt(path, kind, bytes, false);
+        let again = READABLE_AS_TEXT.contains(&kind)
+            || (kind == FileKind::Pdf && self.tools.pdfium.is_some());
+        if again && matches!(first.outcome, ParseOutcome::Failed(_)) {
+            let second = self.attempt(path, kind, bytes, true);
+            let is_read = matches!(second.outcome, ParseOutcome::Parsed(_));
+            return if is_read || !second.pictures.is_empty() { second } else { first };
         }
+        first
     }
 
     /// Most memory that a child reported so far.
@@ -96,36 +144,57 @@ impl ParserPool {
         self.peak_rss_bytes.load(Ordering::Relaxed)
     }
 
-    fn attempt(&self, path: &Path, kind: FileKind, bytes: &[u8], second: bool) -> ParseOutcome {
-        let request = Request {
+    /// Reads a page that is a picture, from 1; a file that is a picture has one.
+    pub fn look(&self, path: &Path, kind: FileKind, bytes: &[u8], page: u32) -> Seen {
+        let request = Request { look: Some(page), ..self.request(path, kind, bytes, false) };
+        let limits = Limits { time: TIME_FOR_PICTURE, ..self.limits };
+        let request = Request { seconds: limits.time.as_secs(), ..request };
+        match self.ask(request, bytes, limits, LARGE_READER_BYTES) {
+            Ok(reply) => Seen { outcome: reply.outcome, sure: reply.sure },
+            Err(why) => Seen { outcome: ParseOutcome::Failed(why), sure: 0.0 },
+        }
+    }
+
+    fn request(&self, path: &Path, kind: FileKind, bytes: &[u8], second: bool) -> Request {
+        Request {
             version: VERSION,
             name: path.file_name().map_or_else(String::new, |it| it.to_string_lossy().into_owned()),
             kind,
             bytes: bytes.len() as u64,
             second,
             seconds: self.limits.time.as_secs().max(1),
-        };
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut worker = match idle.map_or_else(|| Worker::start(&self.command, self.limits), Ok) {
-            Ok(worker) => worker,
-            Err(error) => {
-                let reason = format!(
-                    "the parser {} can not be started: {error}",
-                    self.command.program.display()
-                );
-                return ParseOutcome::Failed(reason);
-            }
-        };
-        match worker.exchange(request, bytes, self.limits) {
-            Ok(reply) => {
-                self.peak_rss_bytes.fetch_max(reply.peak_rss_bytes, Ordering::Relaxed);
-                if worker.files < FILES_PER_CHILD && reply.peak_rss_bytes < LARGE_CHILD_BYTES {
-                    self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
-                }
-                reply.outcome
-            }
-            Err(reason) => ParseOutcome::Failed(reason),
+            tools: self.tools.clone(),
+            look: None,
         }
+    }
+
+    fn attempt(&self, path: &Path, kind: FileKind, bytes: &[u8], second: bool) -> Reading {
+        let request = self.request(path, kind, bytes, second);
+        match self.ask(request, bytes, self.limits, LARGE_CHILD_BYTES) {
+            Ok(reply) => Reading { outcome: reply.outcome, pictures: reply.pictures },
+            Err(reason) => ParseOutcome::Failed(reason).into(),
+        }
+    }
+
+    /// Asks a child, and keeps it for the next file unless it has grown beyond `large`.
+    fn ask(
+        &self,
+        request: Request,
+        bytes: &[u8],
+        limits: Limits,
+        large: u64,
+    ) -> Result<Reply, String> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let started = idle.map_or_else(|| Worker::start(&self.command, self.limits), Ok);
+        let mut worker = started.map_err(|error| {
+            format!("the parser {} can not be started: {error}", self.command.program.display())
+        })?;
+        let reply = worker.exchange(request, bytes, limits)?;
+        self.peak_rss_bytes.fetch_max(reply.peak_rss_bytes, Ordering::Relaxed);
+        if worker.files < FILES_PER_CHILD && reply.peak_rss_bytes < large {
+            self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
+        }
+        Ok(reply)
     }
 }
 

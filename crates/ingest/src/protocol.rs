@@ -8,10 +8,10 @@ use std::io::{Error, ErrorKind, Read, Result, Write};
 use riddle_types::FileKind;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::outcome::ParseOutcome;
+use crate::{outcome::ParseOutcome, tools::Tools};
 
 /// Raised with every change of the format: both sides are the same program, but maybe not the same version.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// A header holds a name and a few numbers.
 const MAX_HEADER: u64 = 64 << 10;
@@ -27,6 +27,9 @@ pub(crate) struct Request {
     /// Use the simpler second parser.
     pub(crate) second: bool,
     pub(crate) seconds: u64,
+    pub(crate) tools: Tools,
+    /// Read this page as a picture, from 1.
+    pub(crate) look: Option<u32>,
 }
 
 /// What became of it.
@@ -34,6 +37,10 @@ pub(crate) struct Request {
 pub(crate) struct Reply {
     pub(crate) version: u32,
     pub(crate) outcome: ParseOutcome,
+    /// Pages that are pictures, from 1.
+    pub(crate) pictures: Vec<u32>,
+    /// Of a page that was read as a picture how sure that is.
+    pub(crate) sure: f32,
     pub(crate) peak_rss_bytes: u64,
 }
 

@@ -10,7 +10,7 @@ use riddle_types::{Document, FileKind, panic_message};
 
 use crate::{
     formats::{self, Shares},
-    language, limits, office,
+    language, limits, look, office,
     outcome::ParseOutcome,
     pdf,
     protocol::{Reply, Request, VERSION, read_request, write_json},
@@ -40,9 +40,10 @@ pub fn worker_main() -> ExitCode {
         };
         // A little longer than the parent waits: this is for a parent that is gone.
         limits::alarm(request.seconds + 5);
-        let outcome = guarded(request, bytes);
+        let (outcome, pictures, sure) = guarded(request, bytes);
         limits::alarm(0);
-        let reply = Reply { version: VERSION, outcome, peak_rss_bytes: limits::peak_rss_bytes() };
+        let peak_rss_bytes = limits::peak_rss_bytes();
+        let reply = Reply { version: VERSION, outcome, pictures, sure, peak_rss_bytes };
         if write_json(&mut output, &reply).and_then(|()| output.flush()).is_err() {
             return ExitCode::FAILURE;
         }
@@ -50,32 +51,46 @@ pub fn worker_main() -> ExitCode {
 }
 
 /// Parses on a thread with a large stack; a panic is a failure of the file.
-fn guarded(request: Request, bytes: Vec<u8>) -> ParseOutcome {
+fn guarded(request: Request, bytes: Vec<u8>) -> (ParseOutcome, Vec<u32>, f32) {
     let parse = move || catch_unwind(move || parse(&request, bytes));
     let thread = match std::thread::Builder::new().stack_size(STACK_BYTES).spawn(parse) {
         Ok(thread) => thread,
-        Err(error) => return ParseOutcome::Failed(format!("no thread to parse it on: {error}")),
+        Err(error) => {
+            let why = format!("no thread to parse it on: {error}");
+            return (ParseOutcome::Failed(why), Vec::new(), 0.0);
+        }
     };
     match thread.join() {
-        Ok(Ok(outcome)) => outcome,
+        Ok(Ok(read)) => read,
         Ok(Err(panic)) | Err(panic) => {
-            ParseOutcome::Failed(format!("the parser gave up: {}", panic_message(&*panic)))
+            let why = format!("the parser gave up: {}", panic_message(&*panic));
+            (ParseOutcome::Failed(why), Vec::new(), 0.0)
         }
     }
 }
 
-fn parse(request: &Request, bytes: Vec<u8>) -> ParseOutcome {
-    let outcome = if request.second {
-        parse_text(FileKind::Text, &bytes)
-    } else {
-        read(&request.name, request.kind, bytes, &mut Shares::new(request.seconds, read))
+/// What a file says, and which of its pages are pictures; or what such a page says, and how sure that is.
+fn parse(request: &Request, bytes: Vec<u8>) -> (ParseOutcome, Vec<u32>, f32) {
+    if let Some(page) = request.look {
+        let (outcome, sure) = look::page(request.kind, &bytes, page, &request.tools);
+        return (outcome, Vec::new(), sure);
+    }
+    let mut shares = Shares::new(request.seconds, request.tools.clone(), read);
+    let outcome = match (request.second, request.kind) {
+        (true, FileKind::Pdf) => pdf::second(&bytes, &mut shares),
+        (true, _) => parse_text(FileKind::Text, &bytes),
+        (false, kind) => read(&request.name, kind, bytes, &mut shares),
     };
+    (finished(request, outcome), shares.pictures, 1.0)
+}
+
+fn finished(request: &Request, outcome: ParseOutcome) -> ParseOutcome {
     match outcome {
         ParseOutcome::Parsed(document) if document.blocks.is_empty() => {
             ParseOutcome::NoText("no text in it".to_owned())
         }
         ParseOutcome::Parsed(mut document) => {
-            if request.second {
+            if request.second && request.kind != FileKind::Pdf {
                 document.warnings.push("its own parser failed: read as plain text".to_owned());
             }
             if document.language.is_none() {
@@ -99,7 +114,7 @@ pub(crate) fn read(
     }
     match kind {
         FileKind::Text | FileKind::Markdown | FileKind::Code => parse_text(kind, &bytes),
-        FileKind::Pdf => pdf::refine(&bytes, office::parse(name, kind, bytes.clone())),
+        FileKind::Pdf => pdf::parse(name, bytes, shares),
         _ => office::parse(name, kind, bytes),
     }
 }

@@ -309,9 +309,11 @@ pub static LIBRARIES: &[KnownModel] = &readers::LIBRARIES;
 
 /// The catalog's entry of that short name or repository, without regard to case; libraries included.
 pub fn known(name: &str) -> Option<&'static KnownModel> {
-    KNOWN.iter().chain(LIBRARIES).filter(|_| !name.is_empty()).find(|it| {
-        it.name.eq_ignore_ascii_case(name) || it.repository.eq_ignore_ascii_case(name)
-    })
+    KNOWN
+        .iter()
+        .chain(LIBRARIES)
+        .filter(|_| !name.is_empty())
+        .find(|it| it.name.eq_ignore_ascii_case(name) || it.repository.eq_ignore_ascii_case(name))
 }
 
 #[cfg(test)]

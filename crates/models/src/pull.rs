@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Error, FileRecord, Format, InstalledModel, Kind, KnownModel, ModelStore, Network, OnProgress, Result,
-    Wheel, address, catalog, digest,
+    Error, FileRecord, Format, InstalledModel, Kind, KnownModel, ModelStore, Network, OnProgress,
+    Result, Wheel, address, catalog, digest,
     fetch::{self, Wanted},
     files::{self, Class},
     hub, index,

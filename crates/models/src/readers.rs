@@ -159,10 +159,7 @@ pub(crate) const OCR_SMALL: KnownModel = KnownModel {
     repository: "",
     kind: Kind::Reader,
     format: Format::Onnx,
-    files: &[
-        "PP-OCRv6_det_small.onnx",
-        "PP-OCRv6_rec_small.onnx",
-    ],
+    files: &["PP-OCRv6_det_small.onnx", "PP-OCRv6_rec_small.onnx"],
     pinned: &[
         (
             "PP-OCRv6_det_small.onnx",
@@ -175,7 +172,7 @@ pub(crate) const OCR_SMALL: KnownModel = KnownModel {
     ],
     license: "apache-2.0",
     megabytes: 32,
-    about: "reads scans and pictures of text (Latin and Greek letters, Chinese, Japanese)",
+    about: "reads scans and pictures of text (Latin letters, Chinese, Japanese)",
     wheel: Some(Wheel {
         project: "rapidocr",
         version: "3.10.0",

@@ -56,10 +56,11 @@ mod tests {
             column[letter] = sure;
             column
         };
-        let columns: Vec<f32> = [(0, 0.9), (1, 0.8), (1, 0.7), (0, 0.9), (1, 0.6), (3, 1.0), (2, 0.4)]
-            .into_iter()
-            .flat_map(|(letter, sure)| column(letter, sure))
-            .collect();
+        let columns: Vec<f32> =
+            [(0, 0.9), (1, 0.8), (1, 0.7), (0, 0.9), (1, 0.6), (3, 1.0), (2, 0.4)]
+                .into_iter()
+                .flat_map(|(letter, sure)| column(letter, sure))
+                .collect();
         let (text, sure) = alphabet.read(&columns);
         assert_eq!(text, "aa b");
         assert!((sure - 0.7).abs() < 1e-6, "{sure}");

@@ -6,7 +6,7 @@ use std::{
     sync::OnceLock,
 };
 
-use ort::{ep, environment::Environment, session::Session, value::Tensor};
+use ort::{environment::Environment, ep, session::Session, value::Tensor};
 
 use crate::{Error, Result};
 
@@ -75,8 +75,7 @@ impl Model {
         let input = Tensor::from_array((shape, input)).map_err(fail)?;
         let outputs = self.session.run(ort::inputs![input]).map_err(fail)?;
         let (shape, values) = outputs[0].try_extract_tensor::<f32>().map_err(fail)?;
-        let shape: Vec<usize> =
-            shape.iter().map(|it| usize::try_from(*it).unwrap_or(0)).collect();
+        let shape: Vec<usize> = shape.iter().map(|it| usize::try_from(*it).unwrap_or(0)).collect();
         Ok(then(&shape, values))
     }
 }

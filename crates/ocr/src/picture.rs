@@ -28,9 +28,8 @@ impl Picture {
     /// Of points that are there already; `None` when there are not three bytes for each.
     pub fn new(width: u32, height: u32, rgb: Vec<u8>) -> Option<Picture> {
         let (width, height) = (width as usize, height as usize);
-        let fits = width > 0
-            && height > 0
-            && width.checked_mul(height)?.checked_mul(3)? == rgb.len();
+        let fits =
+            width > 0 && height > 0 && width.checked_mul(height)?.checked_mul(3)? == rgb.len();
         fits.then_some(Picture { width, height, rgb })
     }
 
@@ -70,7 +69,8 @@ impl Picture {
             for (to, from) in flat.pixels_mut().zip(rgba.pixels()) {
                 let [red, green, blue, alpha] = from.0;
                 let over = |it: u8| {
-                    ((u32::from(it) * u32::from(alpha) + 255 * (255 - u32::from(alpha))) / 255) as u8
+                    ((u32::from(it) * u32::from(alpha) + 255 * (255 - u32::from(alpha))) / 255)
+                        as u8
                 };
                 to.0 = [over(red), over(green), over(blue)];
             }
@@ -95,10 +95,8 @@ impl Picture {
 
     /// The color at a place between points, by the four around it; outside the nearest of the edge.
     fn between(&self, x: f32, y: f32) -> [f32; 3] {
-        let (x, y) = (
-            x.clamp(0.0, (self.width - 1) as f32),
-            y.clamp(0.0, (self.height - 1) as f32),
-        );
+        let (x, y) =
+            (x.clamp(0.0, (self.width - 1) as f32), y.clamp(0.0, (self.height - 1) as f32));
         let (left, top) = (x as usize, y as usize);
         let (right, bottom) = ((left + 1).min(self.width - 1), (top + 1).min(self.height - 1));
         let (dx, dy) = (x - left as f32, y - top as f32);
@@ -126,13 +124,12 @@ impl Picture {
         if self.width >= width * 2 && self.height >= height * 2 {
             return self.halved().resized(width, height);
         }
-        let (across, down) =
-            (self.width as f32 / width as f32, self.height as f32 / height as f32);
+        let (across, down) = (self.width as f32 / width as f32, self.height as f32 / height as f32);
         let mut rgb = Vec::with_capacity(width * height * 3);
         for y in 0..height {
             for x in 0..width {
-                let color = self
-                    .between((x as f32 + 0.5) * across - 0.5, (y as f32 + 0.5) * down - 0.5);
+                let color =
+                    self.between((x as f32 + 0.5) * across - 0.5, (y as f32 + 0.5) * down - 0.5);
                 rgb.extend(color.map(|it| it.round() as u8));
             }
         }
@@ -148,7 +145,9 @@ impl Picture {
                     let value = |dx: usize, dy: usize| {
                         u32::from(self.rgb[((y * 2 + dy) * self.width + x * 2 + dx) * 3 + channel])
                     };
-                    rgb.push(((value(0, 0) + value(1, 0) + value(0, 1) + value(1, 1) + 2) / 4) as u8);
+                    rgb.push(
+                        ((value(0, 0) + value(1, 0) + value(0, 1) + value(1, 1) + 2) / 4) as u8,
+                    );
                 }
             }
         }
@@ -204,9 +203,8 @@ impl Picture {
     pub(crate) fn planes(&self, width: usize, to: &mut Vec<f32>) {
         for channel in [2, 1, 0] {
             for y in 0..self.height {
-                let row = (0..self.width.min(width)).map(|x| {
-                    f32::from(self.rgb[(y * self.width + x) * 3 + channel]) / 127.5 - 1.0
-                });
+                let row = (0..self.width.min(width))
+                    .map(|x| f32::from(self.rgb[(y * self.width + x) * 3 + channel]) / 127.5 - 1.0);
                 to.extend(row);
                 to.extend(std::iter::repeat_n(0.0, width.saturating_sub(self.width)));
             }
@@ -230,7 +228,9 @@ mod tests {
         assert_eq!(one.turned().turned().turned().turned(), one);
         // The right edge is above.
         assert_eq!(one.turned().point(0, 0)[0], 2);
-        assert!(Picture::new(2, 2, vec![0; 11]).is_none() && Picture::new(0, 2, Vec::new()).is_none());
+        assert!(
+            Picture::new(2, 2, vec![0; 11]).is_none() && Picture::new(0, 2, Vec::new()).is_none()
+        );
     }
 
     #[test]
@@ -247,7 +247,9 @@ mod tests {
 
     #[test]
     fn hostile_pictures_are_refused() {
-        for bytes in [&b""[..], b"no picture at all", b"\x89PNG\r\n\x1a\n", b"\xFF\xD8\xFF\xE0\x00\x10JFIF"] {
+        for bytes in
+            [&b""[..], b"no picture at all", b"\x89PNG\r\n\x1a\n", b"\xFF\xD8\xFF\xE0\x00\x10JFIF"]
+        {
             assert!(Picture::decode(bytes).is_err());
         }
         // A header that promises 60 000 × 60 000 points, and has none.
@@ -259,6 +261,9 @@ mod tests {
         bitmap.extend(60_000_i32.to_le_bytes());
         bitmap.extend([1, 0, 24, 0]);
         bitmap.extend([0; 24]);
-        assert!(matches!(Picture::decode(&bitmap), Err(Error::TooLarge { .. } | Error::Damaged(_))));
+        assert!(matches!(
+            Picture::decode(&bitmap),
+            Err(Error::TooLarge { .. } | Error::Damaged(_))
+        ));
     }
 }

@@ -97,11 +97,7 @@ impl Ocr {
         let open = |name: &str| Model::open(models.join(name), &environment, threads);
         let read = open("PP-OCRv6_rec_small.onnx")?;
         let letters = read.note("character").ok_or_else(|| read.error("it names no letters"))?;
-        Ok(Ocr {
-            find: open("PP-OCRv6_det_small.onnx")?,
-            alphabet: Alphabet::new(&letters),
-            read,
-        })
+        Ok(Ocr { find: open("PP-OCRv6_det_small.onnx")?, alphabet: Alphabet::new(&letters), read })
     }
 
     /// Reads a picture.
@@ -117,7 +113,8 @@ impl Ocr {
             height > width * 1.5
         };
         // Single letters are as high as wide and say nothing; a line of a page on its side is high.
-        let long: Vec<&Corners> = boxes.iter().filter(|it| boxes::sides(it).0 > boxes::sides(it).1 * 3.0).collect();
+        let long: Vec<&Corners> =
+            boxes.iter().filter(|it| boxes::sides(it).0 > boxes::sides(it).1 * 3.0).collect();
         if !long.is_empty() && long.iter().copied().filter(tall).count() * 2 > long.len() {
             turned = 1;
             let upright = picture.turned();
@@ -185,11 +182,8 @@ impl Ocr {
 
     /// What the lines say and how sure that is, in the order of the boxes.
     fn lines(&mut self, picture: &Picture, boxes: &[Corners]) -> Result<Vec<(String, f32)>> {
-        let mut lines: Vec<(usize, Picture)> = boxes
-            .iter()
-            .map(|it| cutting(picture, it, LONGEST_LINE))
-            .enumerate()
-            .collect();
+        let mut lines: Vec<(usize, Picture)> =
+            boxes.iter().map(|it| cutting(picture, it, LONGEST_LINE)).enumerate().collect();
         // Those of like length together: the shorter ones are filled up.
         lines.sort_by_key(|it| it.1.width);
         let mut said = vec![(String::new(), 0.0); boxes.len()];

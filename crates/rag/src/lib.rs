@@ -34,9 +34,9 @@ pub use contract::{
     AskRequest, AskResponse, Cached, Citation, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier,
     EndpointInfo, Error, FileStatus, IndexEvent, IndexFreshness, IndexReport, KeyState,
     LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, LocalLlm, MeaningStatus, ModelStatus, NoAnswer, Order,
-    Problem, Promise, Pruning, REUSE_THRESHOLD, RemoteLlm, RerankChoice, RerankSettings, Rest,
-    Result, Reuse, ReuseGrade, ReuseSettings, RootStatus, STANDARD_ERROR, SearchHit, SearchRequest,
-    SearchResponse, StageLists, Status, StatusRequest,
+    PictureStatus, Problem, Promise, Pruning, REUSE_THRESHOLD, ReadScans, RemoteLlm, RerankChoice,
+    RerankSettings, Rest, Result, Reuse, ReuseGrade, ReuseSettings, RootStatus, STANDARD_ERROR,
+    SearchHit, SearchRequest, SearchResponse, StageLists, Status, StatusRequest,
 };
 pub use home::{
     Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES, NO_RERANKER, Records, SharedEmbedders,

@@ -61,6 +61,7 @@ pub fn outcome(job: &Job, entry: &FileEntry, text: &str) -> FileOutcome {
         modified_ns: entry.modified_ns,
         volume_id: entry.volume_id,
         chunks: chunks.collect(),
+        pictures: Vec::new(),
     }
 }
 

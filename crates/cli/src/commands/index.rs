@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use riddle_rag::{IndexEvent, IndexReport, Library};
+use riddle_rag::{IndexEvent, IndexReport, Library, ReadScans};
 use riddle_types::FileState;
 
 use crate::{
@@ -33,6 +33,9 @@ pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), Failure> {
     }
     if let Some(may) = args.on_battery {
         library.mean_on_battery(may)?;
+    }
+    if let Some(which) = args.scans.as_deref().and_then(ReadScans::parse) {
+        library.read_scans(which)?;
     }
     if args.retry_failed {
         library.retry_failed()?;

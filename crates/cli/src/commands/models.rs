@@ -8,7 +8,8 @@ use riddle_rag::{
     LLM_LOCAL, Library, NO_RERANKER,
     install::{StorePrecision, import_model, pull_model, supported_onnx_embedders},
     models::{
-        InstalledModel, KNOWN, Kind, KnownModel, LIBRARIES, ModelStore, Network, PullOptions, Verification, known,
+        InstalledModel, KNOWN, Kind, KnownModel, LIBRARIES, ModelStore, Network, PullOptions,
+        Verification, known,
     },
 };
 use serde_json::{Value, json};

@@ -43,6 +43,9 @@ fn page(status: &Status, style: Style) -> String {
     }
     page.push_str(&format!("files     {}\n", style.bold(show::states(&status.states))));
     page.push_str(&format!("passages  {}\n", passages(status)));
+    if let Some(pictures) = pictures(status) {
+        page.push_str(&format!("scans     {pictures}\n"));
+    }
     page.push_str(&format!("queue     {}\n", show::plural(status.queue, "file")));
     let sizes =
         status.index_bytes.iter().map(|(name, size)| format!("{name} {}", show::bytes(*size)));
@@ -83,6 +86,26 @@ fn page(status: &Status, style: Style) -> String {
     let peak = show::bytes(riddle_metrics::memory().peak_rss_bytes);
     page.push_str(&format!("{}\n", style.dim(format_args!("peak memory {peak}"))));
     page
+}
+
+/// How many pages are pictures, and what becomes of them.
+fn pictures(status: &Status) -> Option<String> {
+    let of = status.pictures;
+    if of.read + of.waiting == 0 {
+        return None;
+    }
+    let mut line = format!("{} of {} pages read", of.read, of.read + of.waiting);
+    if of.waiting > 0 && !of.installed {
+        line.push_str(" (`riddle models pull ocr-small` fetches what reads them)");
+    } else if of.waiting > 0 {
+        let left = words::about(of.seconds_left as f64);
+        line.push_str(&if of.off {
+            format!(" (turned off; `riddle index --scans all` takes {left})")
+        } else {
+            format!(", {left} left")
+        });
+    }
+    Some(line)
 }
 
 /// How many passages there are, and what finds them.

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use riddle_types::{Block, BlockKind, Document, FileKind, Location};
 
-use crate::{kind::kind_of, outcome::ParseOutcome};
+use crate::{kind::kind_of, outcome::ParseOutcome, tools::Tools};
 
 /// Reads a file with that name.
 type Reader = fn(&str, &[u8], &mut Shares) -> ParseOutcome;
@@ -36,7 +36,10 @@ const READERS: &[(&[&str], Reader)] = &[
     (&["fb2"], fiction::parse),
     (&["srt", "vtt", "ass", "ssa", "sbv"], subtitles::parse),
     (&["org"], org::parse),
-    (&["jpg", "jpeg", "tif", "tiff", "heic", "heif", "avif", "webp", "png"], photo::parse),
+    (
+        &["jpg", "jpeg", "tif", "tiff", "heic", "heif", "avif", "webp", "png", "gif", "bmp"],
+        photo::parse,
+    ),
 ];
 
 /// Parses a file that one of our own readers knows, by its name or by how it begins.
@@ -84,20 +87,36 @@ pub(crate) struct Shares {
     end: Instant,
     passed_over: u32,
     spent: Option<&'static str>,
+    pub(crate) tools: Tools,
+    /// Pages of the outermost file that are pictures, from 1.
+    pub(crate) pictures: Vec<u32>,
 }
 
 impl Shares {
     /// For a file that has `seconds`: the last ones are kept for what is done with its text.
-    pub(crate) fn new(seconds: u64, read: Read) -> Shares {
+    pub(crate) fn new(seconds: u64, tools: Tools, read: Read) -> Shares {
         let end = Instant::now() + Duration::from_secs(seconds) * 3 / 5;
         let (parts, bytes) = (MOST_PARTS, MOST_BYTES);
-        Shares { read, depth: 0, parts, bytes, end, passed_over: 0, spent: None }
+        let pictures = Vec::new();
+        Shares { read, depth: 0, parts, bytes, end, passed_over: 0, spent: None, tools, pictures }
+    }
+
+    /// When reading ends.
+    pub(crate) fn end(&self) -> Instant {
+        self.end
+    }
+
+    /// Notes pages of the file that are pictures; those of files in it are not looked at.
+    pub(crate) fn note_pictures(&mut self, pages: impl Iterator<Item = u32>) {
+        if self.depth == 0 {
+            self.pictures.extend(pages);
+        }
     }
 
     /// For a test, with twenty seconds.
     #[cfg(test)]
     pub(crate) fn tried() -> Shares {
-        Shares::new(20, crate::worker::read)
+        Shares::new(20, Tools::default(), crate::worker::read)
     }
 
     /// Whether another part may be looked at.

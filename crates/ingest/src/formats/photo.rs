@@ -8,7 +8,14 @@ use riddle_types::{Block, BlockKind, Document, Location};
 use super::Shares;
 use crate::outcome::ParseOutcome;
 
-pub(super) fn parse(name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOutcome {
+/// Formats that are decoded; of the others only what they say of themselves is read.
+const DECODED: [&str; 9] = ["png", "jpg", "jpeg", "webp", "tif", "tiff", "gif", "bmp", "dib"];
+
+pub(super) fn parse(name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
+    let ending = name.rsplit_once('.').map_or("", |it| it.1).to_ascii_lowercase();
+    if DECODED.contains(&ending.as_str()) {
+        shares.note_pictures(std::iter::once(1));
+    }
     let Ok(exif) = Reader::new().read_from_container(&mut Cursor::new(bytes)) else {
         return ParseOutcome::NoText("a picture: what it shows is not read".to_owned());
     };

@@ -52,6 +52,13 @@ pub enum IndexEvent<'a> {
         /// Chunks in all.
         total: u64,
     },
+    /// Everything else is done; now pages that are pictures are read.
+    Pictures {
+        /// Pages done.
+        done: u64,
+        /// Pages in all.
+        total: u64,
+    },
     /// Vectors are made slower, or not at all.
     Resting(Rest),
     /// The search indexes follow the catalog.

@@ -248,3 +248,27 @@ pub struct RerankRequest {
     #[serde(default)]
     pub top_n: Option<usize>,
 }
+
+/// Which scans and pictures are read, once what reads them is installed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ReadScans {
+    /// None.
+    Off,
+    /// Those that are found from now on.
+    New,
+    /// All.
+    #[default]
+    All,
+}
+
+impl ReadScans {
+    /// The one of that name.
+    pub fn parse(name: &str) -> Option<ReadScans> {
+        match name {
+            "off" => Some(ReadScans::Off),
+            "new" => Some(ReadScans::New),
+            "all" => Some(ReadScans::All),
+            _ => None,
+        }
+    }
+}

@@ -215,6 +215,8 @@ pub struct IndexReport {
     pub read: u64,
     /// Chunks embedded in this run; unchanged text keeps its vector.
     pub embedded: u64,
+    /// Pages that are pictures, read in this run.
+    pub pictures: u64,
     /// Files per state, over all folders, after the run.
     pub states: BTreeMap<&'static str, u64>,
     /// Chunks in the catalog.
@@ -231,6 +233,21 @@ pub struct IndexReport {
     pub peak_parser_rss_bytes: u64,
     /// Bytes of the embedder's weights in memory.
     pub resident_weight_bytes: u64,
+}
+
+/// Pages that are pictures: of scans, and pictures themselves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct PictureStatus {
+    /// They are read.
+    pub read: u64,
+    /// They wait to be read, or would if they were to be.
+    pub waiting: u64,
+    /// They are not to be read.
+    pub off: bool,
+    /// Seconds that reading those that wait may take, from what is usual on two cores.
+    pub seconds_left: u64,
+    /// Whether what reads them is installed.
+    pub installed: bool,
 }
 
 /// A root folder in the status.
@@ -323,6 +340,8 @@ pub struct Status {
     pub chunks: u64,
     /// How many of them can be found by meaning; `None` before there is an embedder.
     pub meaning: Option<MeaningStatus>,
+    /// Pages that are pictures.
+    pub pictures: PictureStatus,
     /// Bytes on disk: `catalog`, `keyword`, `vector`.
     pub index_bytes: BTreeMap<&'static str, u64>,
     /// How fresh the index is.

@@ -12,6 +12,7 @@ mod preview;
 mod records;
 pub(crate) mod settings;
 pub(crate) mod status;
+pub(crate) mod tools;
 
 pub use check::{check, export_home, import_home};
 pub use config::{Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES, SharedEmbedders};

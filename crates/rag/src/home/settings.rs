@@ -53,6 +53,20 @@ pub(crate) const MEANING_RATE: &str = "meaning.rate";
 /// Setting: why vectors wait, while they do.
 pub(crate) const MEANING_REST: &str = "meaning.rest";
 
+/// Setting: which pages that are pictures are read; see [`ReadScans`].
+pub(crate) const READ_SCANS: &str = "scans";
+
+/// From when on pages count that are pictures, in seconds since 1970; `None`: none do.
+pub(crate) fn scans_since(catalog: &Catalog) -> Result<Option<i64>> {
+    Ok(match catalog.setting(READ_SCANS)?.as_deref() {
+        None | Some("all") => Some(i64::MIN),
+        Some(new) => new.strip_prefix("new ").and_then(|it| it.parse().ok()),
+    })
+}
+
+/// Setting: what files were read with beside the program's own parsers, with spaces between.
+pub(crate) const READ_WITH: &str = "read_with";
+
 /// Setting: name or directory of the embedder that the newest vectors were made with.
 pub(crate) const EMBEDDED_WITH: &str = "embedded_with";
 

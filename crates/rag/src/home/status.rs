@@ -7,11 +7,15 @@ use riddle_catalog::{ActiveEmbedder, Catalog, HomeLock};
 use super::{
     config::Config,
     indexes,
-    settings::{AS_OF_SETTING, MEANING_RATE, MEANING_REST, configured_reranker, wanted_embedder},
+    settings::{
+        AS_OF_SETTING, MEANING_RATE, MEANING_REST, configured_reranker, scans_since,
+        wanted_embedder,
+    },
+    tools::tools,
 };
 use crate::contract::{
-    FileStatus, IndexFreshness, MeaningStatus, ModelStatus, Problem, Rest, Result, RootStatus,
-    Status, StatusRequest,
+    FileStatus, IndexFreshness, MeaningStatus, ModelStatus, PictureStatus, Problem, Rest, Result,
+    RootStatus, Status, StatusRequest,
 };
 
 /// Files per state.
@@ -46,6 +50,23 @@ pub(crate) fn meaning(catalog: &Catalog) -> Result<Option<MeaningStatus>> {
         waiting: rest.filter(|_| missing > 0),
         seconds_left: rate.filter(|it| missing > 0 && *it > 0.0).map(|it| missing as f64 / it),
     }))
+}
+
+/// Seconds that a page takes on two cores, by measurement.
+const SECONDS_A_PAGE: u64 = 3;
+
+/// Pages that are pictures.
+pub(crate) fn pictures(config: &Config, catalog: &Catalog) -> Result<PictureStatus> {
+    let since = scans_since(catalog)?;
+    let (waiting, read) = catalog.count_pictures(since.unwrap_or(i64::MIN))?;
+    let installed = tools(config).reads_pictures();
+    Ok(PictureStatus {
+        read,
+        waiting,
+        seconds_left: waiting * SECONDS_A_PAGE,
+        installed,
+        off: since.is_none(),
+    })
 }
 
 /// Everything about a home.
@@ -92,6 +113,7 @@ pub(crate) fn status(config: &Config, catalog: &Catalog, request: StatusRequest)
         queue: catalog.pending_jobs()?,
         chunks: catalog.chunk_count()?,
         meaning: meaning(catalog)?,
+        pictures: pictures(config, catalog)?,
         index_bytes: BTreeMap::from([
             ("catalog", bytes_below(&config.catalog())),
             ("keyword", bytes_below(&config.keyword_index())),

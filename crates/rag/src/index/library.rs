@@ -13,29 +13,23 @@ use std::{
 
 use riddle_catalog::{Catalog, FileId, FileOutcome, HomeLock, NewChunk, Root};
 use riddle_ingest::{Limits, ParserPool};
-use riddle_types::{
-    Advice, Chunk, Embedder, FileKind, FileState, Notice, Trouble,
-};
+use riddle_types::{Advice, Chunk, Embedder, FileKind, FileState, Notice, Trouble};
 use riddle_watch::{ScanOptions, WatchEvent, Watcher, scan};
 
 use super::{
-    derived,
-    foreground::Background,
-    pace::Pace,
-    pipeline::Pipeline,
-    read::text_hash,
-    text::whole,
+    derived, foreground::Background, pace::Pace, pipeline::Pipeline, read::text_hash, text::whole,
 };
 use crate::{
-    contract::{Error, IndexEvent, IndexReport, Result},
+    contract::{Error, IndexEvent, IndexReport, ReadScans, Result},
     home::{
         Config, embedder, rules,
         settings::{
             AS_OF_SETTING, EMBEDDED_WITH, EMBEDDED_WITH_ID, EMBEDDED_WITH_WEIGHTS,
-            EMBEDDER_SETTING, MEANING_CPU, MEANING_ON_BATTERY, NO_RERANKER, RERANKER_SETTING,
-            wanted_embedder,
+            EMBEDDER_SETTING, MEANING_CPU, MEANING_ON_BATTERY, NO_RERANKER, READ_SCANS, READ_WITH,
+            RERANKER_SETTING, scans_since, wanted_embedder,
         },
         status::states,
+        tools::tools,
     },
     stage,
 };
@@ -80,7 +74,8 @@ impl Library {
     pub fn open(config: Config) -> Result<Library> {
         let lock = HomeLock::acquire(&config.home)?;
         let catalog = Catalog::open(&config.catalog())?;
-        let parsers = ParserPool::new(config.parse_worker.clone(), Limits::default());
+        let mut parsers = ParserPool::new(config.parse_worker.clone(), Limits::default());
+        parsers.equip(tools(&config));
         Ok(Library { config, catalog, parsers, embedder: None, _lock: lock })
     }
 
@@ -208,8 +203,45 @@ impl Library {
         }
         self.words(observer, stop, &mut report)?;
         self.meaning(&mut Pace::hurried(), &mut || false, observer, stop, &mut report)?;
+        self.pictures(&mut Pace::hurried(), &mut || false, observer, stop, &mut report)?;
         report.seconds = started.elapsed().as_secs_f64();
         Ok(report)
+    }
+
+    /// Reads pages that are pictures when all else is done, and then what they say is found by words and by meaning.
+    /// Whether it came to the end.
+    fn pictures(
+        &mut self,
+        pace: &mut Pace,
+        interrupted: &mut dyn FnMut() -> bool,
+        observer: &mut dyn FnMut(IndexEvent<'_>),
+        stop: &AtomicBool,
+        report: &mut IndexReport,
+    ) -> Result<bool> {
+        let Some(since) = scans_since(&self.catalog)? else { return Ok(true) };
+        if !tools(&self.config).reads_pictures() || self.catalog.count_pictures(since)?.0 == 0 {
+            return Ok(true);
+        }
+        let (queued, done) =
+            self.pipeline(stop).read_pictures(since, pace, interrupted, observer, report)?;
+        if queued {
+            self.words(observer, stop, report)?;
+            return Ok(self.meaning(pace, interrupted, observer, stop, report)? && done);
+        }
+        Ok(done)
+    }
+
+    /// Which scans and pictures are read from now on.
+    ///
+    /// # Errors
+    /// When the catalog can not be written.
+    pub fn read_scans(&mut self, which: ReadScans) -> Result<()> {
+        let value = match which {
+            ReadScans::Off => "off".to_owned(),
+            ReadScans::New => format!("new {}", now()),
+            ReadScans::All => "all".to_owned(),
+        };
+        Ok(self.catalog.set_setting(READ_SCANS, Some(&value))?)
     }
 
     fn scan_root(
@@ -270,6 +302,7 @@ impl Library {
         report: &mut IndexReport,
     ) -> Result<()> {
         let before = self.catalog.writes();
+        self.equip()?;
         self.open_embedder(report)?;
         self.pipeline(stop).run(observer, report)?;
         observer(IndexEvent::Syncing);
@@ -280,6 +313,28 @@ impl Library {
             self.catalog.set_setting(AS_OF_SETTING, Some(&now().to_string()))?;
         }
         self.note(stop, report)
+    }
+
+    /// Uses what has been installed to read files, and reads those again that nothing was found in without it.
+    fn equip(&mut self) -> Result<()> {
+        let tools = tools(&self.config);
+        let with = tools.names().join(" ");
+        let before = self.catalog.setting(READ_WITH)?.unwrap_or_default();
+        let new = tools.names().iter().any(|it| !before.split(' ').any(|other| other == *it));
+        self.parsers.equip(tools);
+        if new {
+            for state in [FileState::NoText, FileState::Failed] {
+                let files = self.catalog.files(Some(state), usize::MAX, 0)?;
+                let seen =
+                    files.iter().filter(|it| matches!(it.kind, FileKind::Pdf | FileKind::Image));
+                let seen: Vec<FileId> = seen.map(|it| it.id).collect();
+                self.catalog.retry_files(&seen)?;
+            }
+        }
+        if with != before {
+            self.catalog.set_setting(READ_WITH, Some(&with))?;
+        }
+        Ok(())
     }
 
     /// Makes the vectors that are missing: then meaning finds it, too. Whether it came to the end.
@@ -404,7 +459,8 @@ impl Library {
                     !waiting.is_empty() || last_scan.elapsed() >= RESCAN
                 };
                 let mut round = IndexReport::default();
-                behind = !self.meaning(&mut pace, changed, observer, stop, &mut round)?;
+                behind = !self.meaning(&mut pace, changed, observer, stop, &mut round)?
+                    || !self.pictures(&mut pace, changed, observer, stop, &mut round)?;
                 merge(&mut report, round);
             }
             if !behind && waiting.is_empty() {
@@ -530,6 +586,7 @@ fn virtual_outcome(file: FileId, document: InputDocument, mut chunks: Vec<Chunk>
         modified_ns: 0,
         volume_id: None,
         chunks,
+        pictures: Vec::new(),
     }
 }
 
@@ -540,6 +597,7 @@ fn merge(all: &mut IndexReport, round: IndexReport) {
     all.removed += round.removed;
     all.read += round.read;
     all.embedded += round.embedded;
+    all.pictures += round.pictures;
     all.states = round.states;
     all.chunks = round.chunks;
     all.peak_parser_rss_bytes = all.peak_parser_rss_bytes.max(round.peak_parser_rss_bytes);

@@ -17,7 +17,7 @@ use super::{
     derived,
     foreground::Background,
     pace::Pace,
-    read::{ReadFile, Vanished, read_file, text_hash},
+    read::{ReadFile, Vanished, read_file, read_picture, text_hash},
     text::{self, ApproximateCounter, passage_text},
 };
 use crate::{
@@ -178,7 +178,8 @@ impl Pipeline<'_> {
                 continue;
             }
             let max_bytes = self.config.max_file_bytes;
-            let read = read_file(&job.path, max_bytes, self.parsers, counter, options);
+            let said = self.catalog.said_pictures(job.file).unwrap_or_default();
+            let read = read_file(&job.path, max_bytes, self.parsers, counter, options, &said);
             if results.send((job, read)).is_err() {
                 break;
             }
@@ -293,6 +294,48 @@ impl Pipeline<'_> {
         }
         run.note_rate(self.catalog)?;
         Ok(true)
+    }
+
+    /// Reads pages that wait and are pictures, those of files that were changed lately first; files all of whose pages
+    /// are read are queued, to be read once more with them. Ends early, in good order, when told to stop or when
+    /// `interrupted`; whether a file was queued, and whether it came to the end.
+    pub(crate) fn read_pictures(
+        &self,
+        since: i64,
+        pace: &mut Pace,
+        interrupted: &mut dyn FnMut() -> bool,
+        observer: &mut dyn FnMut(IndexEvent<'_>),
+        report: &mut IndexReport,
+    ) -> Result<(bool, bool)> {
+        let waiting = self.catalog.waiting_pictures(since, usize::MAX)?;
+        let total = waiting.len() as u64;
+        let mut run = VectorRun::new(total, self.catalog)?;
+        let mut queued = false;
+        for (done, picture) in waiting.iter().enumerate() {
+            let end = &mut || self.stopped() || interrupted();
+            if !self.may_go_on(pace, end, &mut run, observer)? {
+                return Ok((queued, false));
+            }
+            observer(IndexEvent::Pictures { done: done as u64, total });
+            self.background.give_way(|| self.stopped());
+            let worked = Instant::now();
+            let max_bytes = self.config.max_file_bytes;
+            // A file that is gone or has changed is the next scan's.
+            if let Some((said, sure)) =
+                read_picture(&picture.path, picture.page, max_bytes, self.parsers)
+            {
+                let said = serde_json::to_string(&said).unwrap_or_default();
+                self.catalog.put_picture(picture.file, picture.page, &said, f64::from(sure))?;
+                report.pictures += 1;
+            }
+            // Pages of one file come together.
+            if waiting.get(done + 1).is_none_or(|it| it.file != picture.file) {
+                self.catalog.retry_files(&[picture.file])?;
+                queued = true;
+            }
+            std::thread::sleep(pace.pause_after(worked.elapsed(), run.rest));
+        }
+        Ok((queued, true))
     }
 
     /// Waits while the machine is to be left alone; whether vectors are made then.
@@ -417,5 +460,6 @@ fn outcome(file: FileId, read: ReadFile) -> FileOutcome {
         modified_ns: read.stamp.modified_ns,
         volume_id: read.stamp.volume_id,
         chunks,
+        pictures: read.pictures,
     }
 }

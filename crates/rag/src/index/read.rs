@@ -6,10 +6,13 @@ use std::{
     path::Path,
 };
 
+use riddle_catalog::SaidPictures;
 use riddle_ingest::{
     ChunkOptions, MOST_LATE, MOST_OF_TABLES, ParseOutcome, ParserPool, chunk, kind_of,
 };
-use riddle_types::{Chunk, Document, FileKind, FileState, TokenCounter, VectorTurn};
+use riddle_types::{
+    Block, Chunk, Document, FileKind, FileState, Location, TokenCounter, VectorTurn,
+};
 use riddle_watch::Stamp;
 
 use super::text::passage_text;
@@ -28,6 +31,8 @@ pub(crate) struct ReadFile {
     pub(crate) language: Option<String>,
     pub(crate) warnings: Vec<String>,
     pub(crate) chunks: Vec<Chunk>,
+    /// Pages that are pictures, from 1.
+    pub(crate) pictures: Vec<u32>,
     /// As it was before the first byte was read: if the file changes meanwhile, the next scan sees a
     /// difference and reads it again.
     pub(crate) stamp: Stamp,
@@ -44,6 +49,7 @@ pub(crate) fn read_file(
     pool: &ParserPool,
     counter: &dyn TokenCounter,
     options: &ChunkOptions,
+    said: &SaidPictures,
 ) -> Result<ReadFile, Vanished> {
     let mut read = ReadFile {
         content_hash: None,
@@ -54,6 +60,7 @@ pub(crate) fn read_file(
         language: None,
         warnings: Vec::new(),
         chunks: Vec::new(),
+        pictures: Vec::new(),
         stamp: Stamp::default(),
     };
     let bytes = match read_bytes(path, max_bytes, &mut read) {
@@ -79,11 +86,13 @@ pub(crate) fn read_file(
         read.reason = "no parser for this format".to_owned();
         return Ok(read);
     }
-    let outcome = {
+    let reading = {
         let _stage = stage::enter("parse");
-        pool.parse(path, read.kind, &bytes)
+        pool.read(path, read.kind, &bytes)
     };
-    match outcome {
+    read.pictures = reading.pictures;
+    let said = if said.content_hash == read.content_hash { said.pages.as_slice() } else { &[] };
+    match with_pictures(reading.outcome, said, &read.pictures) {
         ParseOutcome::Parsed(document) => read.take(document, counter, options),
         ParseOutcome::NoText(reason) => (read.state, read.reason) = (FileState::NoText, reason),
         ParseOutcome::Unsupported(reason) => {
@@ -92,6 +101,84 @@ pub(crate) fn read_file(
         ParseOutcome::Failed(reason) => (read.state, read.reason) = (FileState::Failed, reason),
     }
     Ok(read)
+}
+
+/// What a file says with its pages that are pictures, as far as they are read.
+fn with_pictures(
+    outcome: ParseOutcome,
+    said: &[(u32, String, f64)],
+    pictures: &[u32],
+) -> ParseOutcome {
+    let (mut document, why) = match outcome {
+        ParseOutcome::Parsed(document) => (document, None),
+        ParseOutcome::NoText(why) if !pictures.is_empty() => (Document::default(), Some(why)),
+        other => return other,
+    };
+    let (mut sure, mut read) = (0.0, 0_usize);
+    let mut silent = None;
+    for (page, said, how_sure) in said.iter().filter(|it| pictures.contains(&it.0)) {
+        read += 1;
+        let Ok(said) = serde_json::from_str::<PictureSaid>(said) else { continue };
+        silent = silent.or(said.why);
+        if said.blocks.is_empty() {
+            continue;
+        }
+        sure += how_sure;
+        let before = |it: &Block| match it.location {
+            Location::Page { start, .. } => start <= *page,
+            _ => true,
+        };
+        let at = document.blocks.iter().rposition(before).map_or(0, |it| it + 1);
+        document.blocks.splice(at..at, said.blocks);
+    }
+    let waiting = pictures.len().saturating_sub(read);
+    let pages =
+        |count: usize| if count == 1 { "1 page".to_owned() } else { format!("{count} pages") };
+    if sure > 0.0 {
+        let percent = (100.0 * sure / said.len().max(1) as f64).round();
+        document.warnings.push(format!("{} read as pictures, {percent} % sure", pages(read)));
+    }
+    if waiting > 0 && !document.blocks.is_empty() {
+        document.warnings.push(format!("{} more can be read as pictures", pages(waiting)));
+    }
+    match why {
+        Some(why) if document.blocks.is_empty() => ParseOutcome::NoText(silent.unwrap_or(why)),
+        _ => ParseOutcome::Parsed(document),
+    }
+}
+
+/// What is kept of a page that is a picture.
+#[derive(Debug, Default, serde::Serialize, serde::Deserialize)]
+pub(crate) struct PictureSaid {
+    /// Its text.
+    pub(crate) blocks: Vec<Block>,
+    /// Why there is none.
+    pub(crate) why: Option<String>,
+}
+
+/// Reads a page that is a picture, of a file that has not changed since it was found to be one.
+pub(crate) fn read_picture(
+    path: &Path,
+    page: u32,
+    max_bytes: u64,
+    pool: &ParserPool,
+) -> Option<(PictureSaid, f32)> {
+    const SNIFFED_BYTES: usize = 4096;
+    let metadata = std::fs::symlink_metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+    if metadata.len() > max_bytes {
+        return None;
+    }
+    let bytes = std::fs::read(path).ok()?;
+    let kind = kind_of(path, &bytes[..bytes.len().min(SNIFFED_BYTES)]);
+    let _stage = stage::enter("parse");
+    let seen = pool.look(path, kind, &bytes, page);
+    let said = match seen.outcome {
+        ParseOutcome::Parsed(document) => PictureSaid { blocks: document.blocks, why: None },
+        ParseOutcome::NoText(why) | ParseOutcome::Unsupported(why) | ParseOutcome::Failed(why) => {
+            PictureSaid { blocks: Vec::new(), why: Some(why) }
+        }
+    };
+    Some((said, seen.sure))
 }
 
 impl ReadFile {
