@@ -17,7 +17,7 @@ use crate::{
 const MAY: &[(&str, &[&str], &str)] = &[
     (
         "catalog",
-        &["catalog", "changes", "commit", "files", "scan", "vectors"],
+        &["catalog", "changes", "commit", "files", "pictures", "scan", "vectors"],
         "one type over several files: each has the part of `Catalog` that one set of tables needs",
     ),
     (
@@ -48,6 +48,11 @@ const MAY: &[(&str, &[&str], &str)] = &[
         "kernels",
         &["attention::cached", "attention::few"],
         "one operation in two files: a few tokens take another way through the same arguments",
+    ),
+    (
+        "models",
+        &["catalog", "readers"],
+        "one list in two files: what reads files is long, and made of the type of the list",
     ),
     (
         "transformer",
