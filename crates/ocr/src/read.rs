@@ -157,7 +157,7 @@ impl Ocr {
     fn find(&mut self, picture: &Picture) -> Result<Vec<Corners>> {
         let (width, height) = (picture.width as f32, picture.height as f32);
         let (long, short) = (width.max(height), width.min(height));
-        let mut scale = (SHORTEST_LOOKED_AT / short).max(1.0).min(MOST_ENLARGED);
+        let mut scale = (SHORTEST_LOOKED_AT / short).clamp(1.0, MOST_ENLARGED);
         if long * scale > LONGEST_LOOKED_AT {
             scale = LONGEST_LOOKED_AT / long;
         }
