@@ -1,10 +1,10 @@
 """Writes the golden models and values that the Rust tests compare with.
 
     python3 -m venv venv && venv/bin/pip install -r requirements.txt
-    venv/bin/python generate.py [DIRECTORY OF all-MiniLM-L6-v2]
+    venv/bin/python generate.py [DIRECTORY OF all-MiniLM-L6-v2] [DIRECTORY OF splade-tiny]
 
 The tiny models have the true architecture with random weights from a fixed seed, so they prove the
-computation and nothing about quality. The values of the real model are written only if it is given.
+computation and nothing about quality. The values of a real model are written only if it is given.
 """
 
 import json
@@ -15,9 +15,9 @@ from pathlib import Path
 import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import (
-    AutoConfig, BertConfig, BertForSequenceClassification, BertModel, ModernBertConfig,
-    ModernBertForSequenceClassification, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM, XLMRobertaConfig,
-    XLMRobertaForSequenceClassification,
+    AutoConfig, AutoModelForMaskedLM, AutoTokenizer, BertConfig, BertForMaskedLM, BertForSequenceClassification,
+    BertModel, ModernBertConfig, ModernBertForSequenceClassification, PreTrainedTokenizerFast, Qwen3Config,
+    Qwen3ForCausalLM, XLMRobertaConfig, XLMRobertaForSequenceClassification,
 )
 
 HERE = Path(__file__).parent
@@ -92,6 +92,45 @@ def encoder() -> None:
             "mean_pooled": rounded(pooled),
         })
     (directory / "expected.json").write_text(json.dumps({"max_tokens": MAX_TOKENS, "cases": cases}, ensure_ascii=False))
+
+
+SPARSE_TEXTS = TEXTS + ["boat boat dock gate " * 30]
+
+
+def term_weights(model, tokenizer, text: str, max_tokens: int):
+    """What sentence-transformers' SpladePooling makes of a text: the marks around it count, too."""
+    inputs = tokenizer(text, truncation=True, max_length=max_tokens, return_tensors="pt")
+    return inputs["input_ids"][0], model(**inputs).logits[0].relu().log1p().amax(dim=0)
+
+
+@torch.no_grad()
+def sparse_encoder() -> None:
+    directory = HERE / "tiny-bert-sparse-encoder"
+    shutil.rmtree(directory, ignore_errors=True)
+    tokenizer = make_tokenizer(directory)
+    torch.manual_seed(28)
+    model = BertForMaskedLM(make_config(len(tokenizer))).eval()
+    # Most weights of a trained model are nothing.
+    model.cls.predictions.bias.data.normal_(-3.0, 1.0)
+    model.save_pretrained(directory)
+    cases = []
+    for text in SPARSE_TEXTS:
+        input_ids, weights = term_weights(model, tokenizer, text, MAX_TOKENS)
+        assert 0 < int((weights > 0).sum()) < len(tokenizer)
+        cases.append({"text": text, "input_ids": input_ids.tolist(), "weights": rounded(weights, 5)})
+    (directory / "expected.json").write_text(json.dumps({"max_tokens": MAX_TOKENS, "cases": cases}, ensure_ascii=False))
+
+
+@torch.no_grad()
+def real_sparse_model(directory: str) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(directory)
+    model = AutoModelForMaskedLM.from_pretrained(directory, attn_implementation="eager").eval()
+    cases = []
+    for text in SPARSE_TEXTS + ["How often does a steel hull need a dry dock?"]:
+        _, weights = term_weights(model, tokenizer, text, 512)
+        terms = [[it, round(float(weights[it]), 4)] for it in weights.nonzero()[:, 0].tolist()]
+        cases.append({"text": text, "terms": terms})
+    (HERE / "splade-tiny.json").write_text(json.dumps({"cases": cases}, ensure_ascii=False))
 
 
 @torch.no_grad()
@@ -377,6 +416,7 @@ def real_model(directory: str) -> None:
 
 if __name__ == "__main__":
     encoder()
+    sparse_encoder()
     cross_encoder()
     xlm_roberta_cross_encoder()
     # As gte-reranker-modernbert-base is; then the other pooling, every bias and the older configuration.
@@ -386,3 +426,5 @@ if __name__ == "__main__":
     qwen3_reranker("tiny-qwen3-reranker-sharded-bf16", 27, tied=False, sharded_bf16=True)
     if len(sys.argv) > 1:
         real_model(sys.argv[1])
+    if len(sys.argv) > 2:
+        real_sparse_model(sys.argv[2])

@@ -45,10 +45,10 @@ const DEFAULT_MAX_TOKENS: usize = 256;
 
 /// Share of the vocabulary whose rows stay in memory. A person's files use far less of it than the whole
 /// of the web, and the cache only grows with use.
-const EMBEDDING_ROWS: f32 = 0.5;
+pub(crate) const EMBEDDING_ROWS: f32 = 0.5;
 
 /// Most tokens of a question that is computed by one thread.
-const FEW_TOKENS: usize = 48;
+pub(crate) const FEW_TOKENS: usize = 48;
 
 /// A BERT encoder in process.
 pub struct BuiltinEncoder {
@@ -209,7 +209,7 @@ impl BuiltinEncoder {
 
 /// Hidden states and scratch of a list's micro-batches, made for the largest so far and used again.
 #[derive(Default)]
-struct Memory {
+pub(crate) struct Memory {
     hidden: Vec<f32>,
     scratch: Option<Scratch>,
     tokens: usize,
@@ -218,7 +218,7 @@ struct Memory {
 
 impl Memory {
     /// Hidden states `[tokens, width]` and scratch for `batch`.
-    fn reserve(
+    pub(crate) fn reserve(
         &mut self,
         bert: &Bert,
         batch: &RaggedBatch,
@@ -242,7 +242,7 @@ impl Memory {
 /// Cuts a list of lengths, in order, into runs of at most `budget` tokens; a longer text is a run of its
 /// own. Ascending lengths come in, so the runs are cut from the end: the largest first, and the memory
 /// it needs is enough for all others.
-fn micro_batches(lengths: &[usize], budget: usize) -> Vec<Range<usize>> {
+pub(crate) fn micro_batches(lengths: &[usize], budget: usize) -> Vec<Range<usize>> {
     let mut batches = Vec::new();
     let (mut end, mut tokens) = (lengths.len(), 0);
     for (i, &length) in lengths.iter().enumerate().rev() {
@@ -284,9 +284,14 @@ impl Embedder for BuiltinEncoder {
     }
 }
 
-/// Name, limit, way of pooling, and a digest of what decides the vectors, without reading the weights
-/// themselves: names and shapes of all tensors, and the position embeddings.
+/// Name, limit, way of pooling, and a digest of what decides the vectors.
 fn identity(name: &str, bert: &Bert, pooling: Pooling, max_tokens: usize) -> String {
+    format!("{name}/{max_tokens}/{}/{}", pooling.as_str(), digest(bert))
+}
+
+/// What decides a model's output, without reading the weights themselves: names and shapes of all tensors, and the
+/// position embeddings.
+pub(crate) fn digest(bert: &Bert) -> String {
     let mut hasher = blake3::Hasher::new();
     for tensor in bert.checkpoint().tensors() {
         hasher.update(tensor.name.as_bytes());
@@ -297,7 +302,7 @@ fn identity(name: &str, bert: &Bert, pooling: Pooling, max_tokens: usize) -> Str
         }
     }
     hasher.update(&bert.fingerprint());
-    format!("{name}/{max_tokens}/{}/{}", pooling.as_str(), &hasher.finalize().to_hex()[..8])
+    hasher.finalize().to_hex()[..8].to_owned()
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
-//! Text to vectors.
+//! Text to vectors, and to weights of terms.
 //!
 //! [`open`] looks at a model directory and returns an [`Embedder`](riddle_types::Embedder): our own
 //! encoder for BERT checkpoints in safetensors ([`BuiltinEncoder`], the default, no other runtime
 //! needed), or ONNX Runtime by way of fastembed for ONNX models ([`FastEmbedder`]), whose library is
-//! loaded when the first such model is opened and not before.
+//! loaded when the first such model is opened and not before. [`SpladeEncoder`] gives weights of terms, which find what
+//! words find and words that mean the same.
 //!
 //! Not here: fetching models, storing vectors, comparing them.
 
@@ -11,6 +12,7 @@ mod builtin;
 mod card;
 mod error;
 mod fast;
+mod sparse;
 
 use std::path::Path;
 
@@ -19,6 +21,7 @@ use riddle_types::Embedder;
 pub use builtin::{BuiltinEncoder, EncoderOptions};
 pub use error::{Error, Result};
 pub use fast::{FastEmbedder, SupportedModel, onnx_runtime_library, supported};
+pub use sparse::{PASSAGE_TERMS, QUERY_TERMS, SpladeEncoder};
 
 /// Opens the embedder in `dir`: the built-in encoder where it can compute the model, else ONNX Runtime
 /// where there is an ONNX file.

@@ -6,8 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use riddle_embedding::{BuiltinEncoder, EncoderOptions, FastEmbedder};
-use riddle_types::{Advice, Advised as _, EmbedRole, Embedder as _};
+use riddle_embedding::{BuiltinEncoder, EncoderOptions, FastEmbedder, SpladeEncoder};
+use riddle_types::{Advice, Advised as _, EmbedRole, Embedder as _, SparseEncoder as _, TERM_STEP};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -357,4 +357,104 @@ fn a_damaged_model_is_an_error_and_not_a_vector() {
         .expect_err("NaN")
         .to_string();
     assert!(error.contains("NaN"), "{error}");
+}
+
+#[derive(Deserialize)]
+struct ExpectedTerms {
+    cases: Vec<TermCase>,
+}
+
+#[derive(Deserialize)]
+struct TermCase {
+    text: String,
+    /// Of every term.
+    weights: Option<Vec<f32>>,
+    /// Of those that have one.
+    terms: Option<Vec<(usize, f32)>>,
+}
+
+fn expected_terms(path: &Path, terms: usize) -> Vec<(String, Vec<f32>)> {
+    let read: ExpectedTerms = serde_json::from_slice(&fs::read(path).expect("read")).expect("json");
+    let dense = |case: TermCase| {
+        let mut weights = case.weights.unwrap_or_else(|| vec![0.0; terms]);
+        for (term, weight) in case.terms.unwrap_or_default() {
+            weights[term] = weight;
+        }
+        (case.text, weights)
+    };
+    read.cases.into_iter().map(dense).collect()
+}
+
+/// Largest difference of a weight; all texts at once, one of which is longer than the model reads.
+fn furthest(encoder: &SpladeEncoder, cases: &[(String, Vec<f32>)]) -> f32 {
+    let texts: Vec<&str> = cases.iter().map(|it| it.0.as_str()).collect();
+    let found = encoder.weights(&texts).expect("encodes");
+    let differences = found.iter().zip(cases).flat_map(|(found, case)| {
+        assert_eq!(found.len(), case.1.len());
+        found.iter().zip(&case.1).map(|(a, b)| (a - b).abs())
+    });
+    differences.fold(0.0, f32::max)
+}
+
+#[test]
+fn term_weights_of_the_tiny_model_equal_transformers() {
+    let dir = root().join("tests/golden/tiny-bert-sparse-encoder");
+    let cases = expected_terms(&dir.join("expected.json"), 0);
+    for options in [
+        EncoderOptions::default(),
+        EncoderOptions { threads: 1, micro_batch_tokens: 1, window: Some(2) },
+        EncoderOptions { threads: 5, ..EncoderOptions::default() },
+    ] {
+        let encoder = SpladeEncoder::open(&dir, options).expect("opens");
+        let worst = furthest(&encoder, &cases);
+        // Sums of 32 products in another order, four layers and a head deep.
+        assert!(worst < 2e-4, "{worst}");
+        for role in [EmbedRole::Query, EmbedRole::Passage] {
+            let terms = encoder.terms(&[&cases[0].0], role).expect("encodes");
+            for &(term, weight) in terms[0].terms() {
+                let exact = cases[0].1[term as usize];
+                assert!((f32::from(weight) * TERM_STEP - exact).abs() < TERM_STEP, "{term}");
+            }
+            assert!(!terms[0].is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_model_without_a_head_over_its_vocabulary_is_refused() {
+    let dir = root().join("tests/golden/tiny-bert-encoder");
+    let error = SpladeEncoder::open(&dir, EncoderOptions::default()).expect_err("no head");
+    assert!(error.to_string().contains("BertForMaskedLM"), "{error}");
+}
+
+/// The real model as published, and packed: the order of terms is what a search sees of it.
+#[test]
+fn the_real_sparse_encoder_is_near_transformers_and_its_packed_form_near_it() {
+    let models = std::env::var_os("RIDDLE_TEST_MODELS")
+        .map_or_else(|| root().join(".cache/models"), PathBuf::from);
+    let dir = models.join("splade-tiny");
+    if !dir.join("model.riddle").is_file() {
+        return eprintln!(
+            "SKIPPED: splade-tiny is not in {} (`make test` fetches it)",
+            models.display()
+        );
+    }
+    let plain = tempfile::tempdir().expect("a temporary folder");
+    for name in ["config.json", "tokenizer.json", "model.safetensors"] {
+        fs::copy(dir.join(name), plain.path().join(name)).expect("copied");
+    }
+    let options = EncoderOptions::default();
+    let published = SpladeEncoder::open(plain.path(), options).expect("opens");
+    let packed = SpladeEncoder::open(&dir, options).expect("opens");
+    assert_ne!(published.id(), packed.id(), "an index never mixes their weights");
+    let cases = expected_terms(&root().join("tests/golden/splade-tiny.json"), 30522);
+    let worst = furthest(&published, &cases);
+    assert!(worst < 2e-3, "{worst}");
+    let texts: Vec<&str> = cases.iter().map(|it| it.0.as_str()).collect();
+    let found = packed.weights(&texts).expect("encodes");
+    for (found, (text, exact)) in found.iter().zip(&cases) {
+        let near = cosine(found, exact);
+        eprintln!("{near:.4} {text:.40}");
+        assert!(near > 0.99, "{text:?}: {near}");
+    }
 }

@@ -53,6 +53,14 @@ pub enum Error {
         /// What is missing.
         why: String,
     },
+    /// The model has no head over its vocabulary.
+    #[error("{}: this model gives terms no weights: {why}", dir.display())]
+    NoTermWeights {
+        /// The model directory.
+        dir: PathBuf,
+        /// What is missing.
+        why: String,
+    },
     /// The configuration names an architecture that is not known.
     #[error("{}: model_type {family:?} is not supported: rerankers of \"bert\", \"xlm-roberta\", \"modernbert\", \"qwen3\" and \"minicpm\" (layerwise) are", dir.join("config.json").display())]
     UnknownFamily {

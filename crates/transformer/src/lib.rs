@@ -6,7 +6,8 @@
 //! at a time, so whoever drives the forward pass decides what is in memory. The input is a [`RaggedBatch`]:
 //! sequences of different lengths, one after the other, without padding. All memory a layer needs beyond
 //! its input is one [`Scratch`]. [`PairEncoder`] makes of a query and a text the sequence that the model was
-//! trained on. [`Bert`] alone is also the encoder of embeddings.
+//! trained on. [`Bert`] alone is also the encoder of embeddings, and with its
+//! [`MaskedLanguageHead`] that of term weights.
 //!
 //! Nothing here loops over layers, reads layers from disk, prunes or pools threads.
 
@@ -17,6 +18,7 @@ mod elastic;
 mod error;
 mod language;
 mod last;
+mod masked;
 mod model;
 mod modernbert;
 mod operation;
@@ -43,6 +45,7 @@ pub use error::{Error, Result};
 pub use language::{
     KvCache, LanguageModel, LanguageScratch, LanguageScratchSize, LayerTensor, TensorPart,
 };
+pub use masked::{MaskedLanguageHead, MaskedScratch};
 pub use model::{
     CrossEncoder, OpenOptions, Prefix, ScoredToken, Sizes, Span, Wanted, open_cross_encoder,
     open_layers,

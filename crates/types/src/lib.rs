@@ -20,6 +20,7 @@ mod panic;
 mod rank;
 mod rerank;
 mod retrieve;
+mod sparse;
 
 pub use advice::{Advice, Advised, StageError, Trouble};
 pub use document::{
@@ -38,3 +39,4 @@ pub use rerank::{
     Ranked, RerankOutcome, RerankStats, Reranker, SilentObserver,
 };
 pub use retrieve::{ChunkSet, EmbedRole, Embedder, Filter, Query, Retriever, TokenCounter};
+pub use sparse::{SparseEncoder, TERM_STEP, TermWeights};

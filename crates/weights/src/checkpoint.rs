@@ -95,7 +95,9 @@ impl Checkpoint {
                 }
                 read_shard(&dir.join(file), &mut tensors)?;
             }
-            if let Some(name) = map.keys().find(|name| !tensors.contains_key(*name)) {
+            if let Some(name) =
+                map.keys().find(|it| !tensors.contains_key(&current_name((*it).clone())))
+            {
                 return Err(bad(format!("tensor {name:?} is in none of the files")));
             }
         } else {
@@ -312,6 +314,19 @@ fn follows(placed: &Placed, next: &Placed) -> bool {
             == Some((next.offset - placed.offset) as u64)
 }
 
+/// The name that a tensor has today: models that come from the first releases of BERT call gain and bias of a
+/// normalization as TensorFlow does, and `transformers` renames them when it reads them, too.
+fn current_name(name: String) -> String {
+    for (former, current) in
+        [(".LayerNorm.gamma", ".LayerNorm.weight"), (".LayerNorm.beta", ".LayerNorm.bias")]
+    {
+        if let Some(module) = name.strip_suffix(former) {
+            return format!("{module}{current}");
+        }
+    }
+    name
+}
+
 fn read_shard(path: &Path, tensors: &mut BTreeMap<String, TensorInfo>) -> Result<()> {
     let io = |source| Error::Io { path: path.to_path_buf(), source };
     let truncated =
@@ -349,6 +364,7 @@ fn read_shard(path: &Path, tensors: &mut BTreeMap<String, TensorInfo>) -> Result
     }
     let shard = Arc::new(WeightFile { path: path.to_path_buf(), file, direct: None });
     for (name, info) in entries {
+        let name = current_name(name);
         if tensors.contains_key(&name) {
             return Err(Error::DuplicateTensor { path: path.to_path_buf(), tensor: name });
         }
@@ -419,6 +435,16 @@ mod tests {
             checkpoint.read_rows(info, 2, &mut row),
             Err(Error::RowOutOfRange { .. })
         ));
+    }
+
+    #[test]
+    fn gain_and_bias_of_old_models_have_the_names_of_today() {
+        let header = r#"{"x.LayerNorm.gamma":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"x.LayerNorm.beta":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}"#;
+        let checkpoint = open(&file_of(header, &[0; 8])).expect("good");
+        for name in ["x.LayerNorm.weight", "x.LayerNorm.bias"] {
+            assert!(checkpoint.contains(name), "{name}");
+        }
+        assert!(!checkpoint.contains("x.LayerNorm.gamma"));
     }
 
     #[test]
