@@ -35,6 +35,7 @@ pub(crate) fn of(places: &[Place]) -> Vec<usize> {
 fn cut(places: &[Place], some: &mut [usize], height: f32, depth: u32, order: &mut Vec<usize>) {
     if depth > 0 && some.len() > 1 {
         if let Some(at) = columns(places, some, height) {
+            some.sort_by(|a, b| places[*a].left.total_cmp(&places[*b].left));
             let (left, right) = some.split_at_mut(at);
             cut(places, left, height, depth - 1, order);
             cut(places, right, height, depth - 1, order);
