@@ -41,7 +41,7 @@ pub static BUNDLED: &[Bundled] = &[Bundled {
     name: DEFAULT_RERANKER,
     kind: Kind::Reranker,
     format: Format::Riddle,
-    revision: "8b19eb3e85d700ec",
+    revision: "0e801f7384796025",
     license: "apache-2.0",
     about: "English reranker, 4 layers; the default",
     files: &[
