@@ -19,8 +19,7 @@ use crate::{
     card,
 };
 
-/// Terms of a passage that are kept, the heaviest: fewer lose quality, more cost space and find nothing
-/// (docs/benchmarks/2026-11-23-sparse.md).
+/// Terms of a passage that are kept, the heaviest: more cost space and find nothing.
 pub const PASSAGE_TERMS: usize = 160;
 
 /// Terms of a question that are kept: each is a list to be read.
