@@ -207,6 +207,22 @@ fn what_a_person_has_is_found_where_it_stands_by_words_alone() {
 }
 
 #[test]
+fn what_is_excluded_is_not_found_by_meaning_either() {
+    let Some(store) = real_models() else {
+        return skipped(
+            "the default embedder is not installed: `riddle models pull all-MiniLM-L6-v2`",
+        );
+    };
+    let (riddle, files) = (Riddle::with_models(store), TempDir::new().expect("a folder"));
+    write(files.path(), "rent.md", "The monthly rent is due on the third working day.");
+    write(files.path(), "flat.md", "What the flat costs us every month: 740 euros.");
+    riddle.index(files.path());
+    assert_eq!(riddle.find("what do we pay for rent").len(), 2);
+    assert_eq!(riddle.find("what do we pay for rent -\"working day\""), ["flat.md"]);
+    assert_eq!(riddle.find("what do we pay for rent -euros"), ["rent.md"]);
+}
+
+#[test]
 fn numbers_have_no_vectors_and_rows_do() {
     let Some(store) = real_models() else {
         return skipped(

@@ -34,6 +34,7 @@ fn a_scanned_contract_answers_with_its_page() {
         (&2.into(), &2.into()),
         "{report:#}"
     );
+    assert_eq!(report["read"], 0, "no file, only what is in it: {report:#}");
     let status = riddle.json(&["status", "--files"]);
     assert_eq!(
         (&status["pictures"]["read"], &status["pictures"]["waiting"]),

@@ -1,6 +1,7 @@
 //! The keyword index: BM25 with positions over tantivy.
 
 use std::{
+    collections::HashSet,
     ops::Bound,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
@@ -9,10 +10,10 @@ use std::{
 use riddle_types::{ChunkId, FileKind, Filter, Hit, Query as Asked, Retriever, StageError};
 use tantivy::{
     Index, IndexReader, IndexWriter, ReloadPolicy, TantivyDocument, TantivyError, Term,
-    collector::TopDocs,
+    collector::{DocSetCollector, TopDocs},
     query::{
         BooleanQuery, BoostQuery, ConstScoreQuery, DisjunctionMaxQuery, Occur, PhraseQuery, Query,
-        RangeQuery, RegexQuery, TermQuery,
+        RangeQuery, RegexQuery, TermQuery, TermSetQuery,
     },
     schema::{
         Field, IndexRecordOption, NumericOptions, STRING, Schema, TextFieldIndexing, TextOptions,
@@ -332,6 +333,43 @@ impl KeywordReader {
         Ok(hits)
     }
 
+    /// Those of `chunks` that hold something which the query excludes: who finds passages by other means asks this, so
+    /// that `-winter` holds for them, too.
+    ///
+    /// # Errors
+    /// When the index can not be read.
+    pub fn excluded_of(&self, query: &str, chunks: &[ChunkId]) -> Result<HashSet<ChunkId>> {
+        let parsed = query::parse(query);
+        if parsed.excluded.is_empty() || chunks.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let mut analyzer = self.analyzer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut analyze = |text: &str| analyzer.terms(text, &[], Purpose::Query);
+        let phrases = self.excluded(&parsed, &mut analyze)?;
+        let ids = chunks.iter().map(|it| Term::from_field_u64(self.fields.id, it.0));
+        let both: Vec<(Occur, Box<dyn Query>)> = vec![
+            (Occur::Must, Box::new(BooleanQuery::union(phrases))),
+            (Occur::Must, Box::new(TermSetQuery::new(ids))),
+        ];
+        let searcher = self.reader.searcher();
+        let mut held = HashSet::new();
+        for address in searcher.search(&BooleanQuery::new(both), &DocSetCollector)? {
+            let ids = searcher.segment_reader(address.segment_ord).fast_fields().u64("id")?;
+            held.extend(ids.first(address.doc_id).map(ChunkId));
+        }
+        Ok(held)
+    }
+
+    /// What a query excludes, as queries.
+    fn excluded(
+        &self,
+        parsed: &query::Parsed,
+        analyze: &mut dyn FnMut(&str) -> Vec<Analyzed>,
+    ) -> Result<Vec<Box<dyn Query>>> {
+        let phrases = parsed.excluded.iter().map(|it| self.phrase(&analyze(it)));
+        phrases.filter_map(Result::transpose).collect()
+    }
+
     /// The languages to stem a query in: its own first, then those of the library, the commonest first. A
     /// few words do not tell their language, and `tekne` must find `tekneler` in a Turkish note.
     fn languages(&self, asked: &Asked) -> Result<Vec<Option<Language>>> {
@@ -395,10 +433,8 @@ impl KeywordReader {
         if !should.is_empty() {
             clauses.push((occur, Box::new(BooleanQuery::new(should))));
         }
-        for excluded in &parsed.excluded {
-            if let Some(phrase) = self.phrase(&analyze(excluded))? {
-                clauses.push((Occur::MustNot, excluding(phrase)));
-            }
+        for phrase in self.excluded(&parsed, &mut analyze)? {
+            clauses.push((Occur::MustNot, excluding(phrase)));
         }
         clauses.extend(self.filters(filter));
         Ok(Some(BooleanQuery::new(clauses)))

@@ -94,6 +94,14 @@ proptest! {
             .map(|(_, id)| id)
             .collect();
         prop_assert_eq!(found, expected);
+        // Who finds passages by other means is told which of them hold it.
+        let all: Vec<ChunkId> = (1..=texts.len() as u64).map(ChunkId).collect();
+        let asked = format!("dock {}", minus.join(" "));
+        let held = reader.excluded_of(&asked, &all).expect("readable");
+        for (text, &id) in texts.iter().zip(&all) {
+            let holds = excluded.iter().any(|it| holds(text, it));
+            prop_assert_eq!(held.contains(&id), holds, "{:?}", id);
+        }
     }
 }
 

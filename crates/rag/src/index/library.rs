@@ -225,7 +225,10 @@ impl Library {
         let (queued, done) =
             self.pipeline(stop).read_pictures(since, pace, interrupted, observer, report)?;
         if queued {
+            // The same files a second time: what their pictures say is counted as pictures.
+            let read = report.read;
             self.words(observer, stop, report)?;
+            report.read = read;
             return Ok(self.meaning(pace, interrupted, observer, stop, report)? && done);
         }
         Ok(done)

@@ -216,6 +216,13 @@ impl Assistant {
             self.catalog.chunk_records(&wanted)?.into_iter().map(|it| (it.id, it)).collect();
         // An index speaks of folders as text; what decides is the path itself.
         records.retain(|_, it| !confined.iter().any(|folder| it.path.starts_with(folder)));
+        // What a person excludes is not wanted, however it is found.
+        if let Some(reader) = &self.keyword {
+            let excluded = reader
+                .excluded_of(text, &wanted)
+                .map_err(|error| Error::stage("keyword search")(error.into()))?;
+            records.retain(|chunk, _| !excluded.contains(chunk));
+        }
         let mut foreign = None;
         if let Some((embedder, _)) = &vector {
             let languages = embedder_languages(embedder_name(embedder));
