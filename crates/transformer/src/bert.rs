@@ -11,7 +11,7 @@ use riddle_weights::{BertConfig, BertFamily, Checkpoint, Format, LayeredCheckpoi
 
 use crate::{
     CrossEncoder, Error, RaggedBatch, Result, ScoredToken, Scratch, ScratchShape, Sizes, Span,
-    Template, Wanted,
+    Template, TextEncoder, Wanted,
     last::gather,
     model::{Cutter, Linear, Multiply, bytes_of, layered, read},
     operation::Operation,
@@ -464,9 +464,9 @@ impl BertCrossEncoder {
     }
 }
 
-impl CrossEncoder for BertCrossEncoder {
+impl TextEncoder for Bert {
     fn sizes(&self) -> Sizes {
-        let config = self.bert.config();
+        let config = &self.config;
         Sizes {
             hidden_size: config.hidden_size,
             num_layers: config.num_hidden_layers,
@@ -475,6 +475,55 @@ impl CrossEncoder for BertCrossEncoder {
             max_tokens: config.max_tokens(),
             first_scored_layer: 1,
         }
+    }
+
+    fn checkpoint(&self) -> &Checkpoint {
+        &self.checkpoint
+    }
+
+    fn token_table(&self) -> &TensorInfo {
+        &self.table
+    }
+
+    fn layers(&self) -> &LayeredCheckpoint {
+        &self.layers
+    }
+
+    fn scratch_shape(&self) -> ScratchShape {
+        Bert::scratch_shape(self)
+    }
+
+    fn resident_bytes(&self) -> u64 {
+        Bert::resident_bytes(self)
+    }
+
+    fn fingerprint(&self) -> Vec<u8> {
+        Bert::fingerprint(self)
+    }
+
+    fn gathered_token(&self) -> ScoredToken {
+        ScoredToken::First
+    }
+
+    fn embed(&self, batch: &RaggedBatch, hidden: &mut [f32]) {
+        Bert::embed(self, batch, hidden);
+    }
+
+    fn layer(
+        &self,
+        layer: usize,
+        weights: &[u8],
+        span: Span<'_>,
+        hidden: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
+        Bert::layer(self, layer, weights, span.cu_seqlens, span.wanted, hidden, scratch);
+    }
+}
+
+impl TextEncoder for BertCrossEncoder {
+    fn sizes(&self) -> Sizes {
+        self.bert.sizes()
     }
 
     fn checkpoint(&self) -> &Checkpoint {
@@ -497,11 +546,11 @@ impl CrossEncoder for BertCrossEncoder {
         self.bert.resident_bytes() + self.head.bytes()
     }
 
-    fn template(&self) -> Template {
-        Template::Pair
+    fn fingerprint(&self) -> Vec<u8> {
+        self.bert.fingerprint()
     }
 
-    fn scored_token(&self) -> ScoredToken {
+    fn gathered_token(&self) -> ScoredToken {
         ScoredToken::First
     }
 
@@ -517,7 +566,17 @@ impl CrossEncoder for BertCrossEncoder {
         hidden: &mut [f32],
         scratch: &mut Scratch,
     ) {
-        self.bert.layer(layer, weights, span.cu_seqlens, span.wanted, hidden, scratch);
+        TextEncoder::layer(&self.bert, layer, weights, span, hidden, scratch);
+    }
+}
+
+impl CrossEncoder for BertCrossEncoder {
+    fn template(&self) -> Template {
+        Template::Pair
+    }
+
+    fn scored_token(&self) -> ScoredToken {
+        ScoredToken::First
     }
 
     fn scores(&self, _layer: usize, cu_seqlens: &[usize], hidden: &[f32], out: &mut Vec<f32>) {

@@ -1,7 +1,7 @@
-//! Decoders that score: Qwen3 rerankers (yes or no after the prompt) and MiniCPM layerwise rerankers (a head
-//! per layer).
+//! Decoders that score or embed: Qwen2 and Qwen3 rerankers (yes or no after the prompt), MiniCPM layerwise rerankers (a
+//! head per layer), and the embedders Qwen3 and Gemma 3.
 
-use std::path::Path;
+use std::{borrow::Cow, path::Path};
 
 use riddle_kernels::{
     Attention, AttentionShape, Finish, Gate, Mask, Pairs, Precision, Queries, Rotation, attention,
@@ -11,7 +11,7 @@ use riddle_weights::{Checkpoint, DecoderConfig, DecoderFamily, LayeredCheckpoint
 
 use crate::{
     CrossEncoder, Error, OpenOptions, Prefix, RaggedBatch, Result, ScoredToken, Scratch,
-    ScratchShape, Sizes, Span, Template, Tokenizer, Wanted,
+    ScratchShape, Sizes, Span, Template, TextEncoder, Tokenizer, Wanted,
     last::gather,
     model::{Cutter, Linear, Multiply, TensorNames, bytes_of, layered, read},
     operation::Operation,
@@ -20,6 +20,9 @@ use crate::{
 
 /// Longest input of the Qwen3 reranker's model card.
 const QWEN3_MAX_TOKENS: usize = 8192;
+
+/// Longest query and text of mxbai-rerank's library, unless told otherwise.
+const QWEN2_MAX_TOKENS: usize = 8192;
 
 /// Longest passage of FlagEmbedding's layerwise reranker, unless told otherwise.
 const MINICPM_MAX_TOKENS: usize = 512;
@@ -39,6 +42,8 @@ pub struct Decoder {
 
 #[derive(Debug)]
 enum Head {
+    /// It embeds.
+    None,
     /// The ids of *yes* and *no* are known once the tokenizer is read.
     Unresolved,
     /// The output row of *yes* less that of *no* `[hidden]`: their logits' difference, whose sigmoid is the
@@ -50,17 +55,21 @@ enum Head {
 
 /// One layer's weights; the fields are Hugging Face's module names.
 struct LayerWeights<'a> {
-    input_norm: &'a [f32],
+    input_norm: Cow<'a, [f32]>,
     query: Linear<'a>,
     key: Linear<'a>,
     value: Linear<'a>,
     /// Gains of queries and keys, head by head; empty without.
-    head_norms: (&'a [f32], &'a [f32]),
+    head_norms: (Cow<'a, [f32]>, Cow<'a, [f32]>),
     output: Linear<'a>,
-    post_attention_norm: &'a [f32],
+    /// Gain of what attention adds; empty without.
+    post_attention_norm: Cow<'a, [f32]>,
+    feed_forward_norm: Cow<'a, [f32]>,
     gate: Linear<'a>,
     up: Linear<'a>,
     down: Linear<'a>,
+    /// Gain of what the feed-forward layer adds; empty without.
+    post_feed_forward_norm: Cow<'a, [f32]>,
 }
 
 impl Decoder {
@@ -72,34 +81,59 @@ impl Decoder {
         let config = DecoderConfig::open(dir)?;
         let checkpoint = options.checkpoint(dir)?;
         let hidden = config.hidden_size;
-        let table =
-            checkpoint.tensor("model.embed_tokens.weight", &[config.vocab_size, hidden])?.clone();
-        let layers =
-            layered(&checkpoint, config.num_hidden_layers, "model.layers.", |_, names| {
-                layer_tensors(&config, names)
-            })?;
+        // Embedders are published without what stands around them.
+        let has_prefix = checkpoint.contains("model.embed_tokens.weight");
+        let prefix = if has_prefix { "model." } else { "" };
+        let table_name = format!("{prefix}embed_tokens.weight");
+        let table = checkpoint.tensor(&table_name, &[config.vocab_size, hidden])?.clone();
+        let layers = layered(
+            &checkpoint,
+            config.num_hidden_layers,
+            &format!("{prefix}layers."),
+            |_, names| layer_tensors(&config, names),
+        )?;
+        let norm = read(&checkpoint, &format!("{prefix}norm.weight"), &[hidden])?;
+        Ok(Decoder {
+            norm: gain(&config, &norm, 1.0).into_owned(),
+            multiply: Multiply::by_count(options.arithmetic),
+            attention_precision: attention_precision(&layers, options.arithmetic),
+            table,
+            layers,
+            head: Head::None,
+            config,
+            checkpoint,
+        })
+    }
+
+    /// The same with its family's head.
+    ///
+    /// # Errors
+    /// [`Error::NoHead`] for a family whose models embed, and what is missing or damaged.
+    pub fn with_head(self) -> Result<Decoder> {
+        const SCORE: &str = "score.weight";
+        let (config, checkpoint, hidden) =
+            (&self.config, &self.checkpoint, self.config.hidden_size);
         let head = match config.family {
-            DecoderFamily::Qwen3 => Head::Unresolved,
+            // A yes without a no, as a classification head has it.
+            DecoderFamily::Qwen3 | DecoderFamily::Qwen2 if checkpoint.contains(SCORE) => {
+                Head::YesNo(read(checkpoint, SCORE, &[1, hidden])?)
+            }
+            DecoderFamily::Qwen3 | DecoderFamily::Qwen2 => Head::Unresolved,
             DecoderFamily::MiniCpm => {
                 let heads = config.num_hidden_layers - config.start_layer + 1;
                 let mut rows = Vec::with_capacity(heads * hidden);
                 for head in 0..heads {
                     let name = format!("lm_head.{head}.linear_head.weight");
-                    rows.extend(read(&checkpoint, &name, &[1, hidden])?);
+                    rows.extend(read(checkpoint, &name, &[1, hidden])?);
                 }
                 Head::Layerwise(rows)
             }
+            DecoderFamily::Gemma3 => {
+                let why = "no reranker of this family is known".to_owned();
+                return Err(Error::NoHead { dir: checkpoint.dir().to_path_buf(), why });
+            }
         };
-        Ok(Decoder {
-            norm: read(&checkpoint, "model.norm.weight", &[hidden])?,
-            multiply: Multiply::by_count(options.arithmetic),
-            attention_precision: attention_precision(&layers, options.arithmetic),
-            table,
-            layers,
-            head,
-            config,
-            checkpoint,
-        })
+        Ok(Decoder { head, ..self })
     }
 
     fn attention_shape(&self) -> AttentionShape {
@@ -107,6 +141,14 @@ impl Decoder {
             heads: self.config.num_attention_heads,
             kv_heads: self.config.kv_heads(),
             head_dim: self.config.head_dim(),
+        }
+    }
+
+    fn mask(&self, layer: usize) -> Mask {
+        match self.config.reach(layer) {
+            _ if !self.config.is_bidirectional() => Mask::Causal,
+            None => Mask::Full,
+            Some(reach) => Mask::Window(reach),
         }
     }
 
@@ -126,22 +168,30 @@ impl Decoder {
     }
 
     fn cut<'a>(&'a self, layer: usize, weights: &'a [u8]) -> LayerWeights<'a> {
-        let (hidden, wide) = (self.config.hidden_size, self.config.intermediate_size);
+        let config = &self.config;
+        let (hidden, wide) = (config.hidden_size, config.intermediate_size);
         let shape = self.attention_shape();
         let (width, kv_width) = (shape.width(), shape.kv_width());
-        let head_norms = self.config.family == DecoderFamily::Qwen3;
+        let (normed, biased) = (config.has_head_norms(), config.has_biases());
+        let is_gemma = config.family == DecoderFamily::Gemma3;
         let mut cut = Cutter::new(&self.layers.layers()[layer], weights);
         LayerWeights {
-            input_norm: cut.vector(),
-            query: cut.linear(hidden, width, false),
-            key: cut.linear(hidden, kv_width, false),
-            value: cut.linear(hidden, kv_width, false),
-            head_norms: (cut.optional(head_norms), cut.optional(head_norms)),
+            input_norm: gain(config, cut.vector(), 1.0),
+            query: cut.linear(hidden, width, biased),
+            key: cut.linear(hidden, kv_width, biased),
+            value: cut.linear(hidden, kv_width, biased),
+            head_norms: (
+                // Rotation keeps lengths, so that a factor of the queries can come before it.
+                gain(config, cut.optional(normed), config.query_scale()),
+                gain(config, cut.optional(normed), 1.0),
+            ),
             output: cut.linear(width, hidden, false),
-            post_attention_norm: cut.vector(),
+            post_attention_norm: gain(config, cut.optional(is_gemma), 1.0),
+            feed_forward_norm: gain(config, cut.vector(), 1.0),
             gate: cut.linear(hidden, wide, false),
             up: cut.linear(hidden, wide, false),
             down: cut.linear(wide, hidden, false),
+            post_feed_forward_norm: gain(config, cut.optional(is_gemma), 1.0),
         }
     }
 
@@ -154,23 +204,46 @@ impl Decoder {
         scratch: &mut Scratch,
     ) {
         let Scratch { wide, narrow, panels, .. } = scratch;
-        let rows = hidden.len() / self.config.hidden_size;
+        let (rows, epsilon) = (hidden.len() / self.config.hidden_size, self.config.rms_norm_eps);
         let add = Finish::Add(self.config.residual_scale());
         let context = &narrow[..rows * self.attention_shape().width()];
+        let normed = !weights.post_attention_norm.is_empty();
         let span = Operation::Output.enter();
-        self.multiply.one(context, &weights.output, add, hidden, panels);
+        if normed {
+            let added = &mut wide[..hidden.len()];
+            self.multiply.one(context, &weights.output, Finish::Store, added, panels);
+            let normalized = &mut narrow[..hidden.len()];
+            rms_norm(added, &weights.post_attention_norm, epsilon, normalized);
+            add_to(hidden, normalized);
+        } else {
+            self.multiply.one(context, &weights.output, add, hidden, panels);
+        }
         drop(span);
         let _span = Operation::FeedForward.enter();
         let normalized = &mut narrow[..hidden.len()];
-        rms_norm(hidden, weights.post_attention_norm, self.config.rms_norm_eps, normalized);
+        rms_norm(hidden, &weights.feed_forward_norm, epsilon, normalized);
         let gate = &mut wide[..rows * self.config.intermediate_size];
+        let kind = if normed { Gate::GeluTanh } else { Gate::Silu };
         self.multiply.one(normalized, &weights.gate, Finish::Store, gate, panels);
-        self.multiply.one(normalized, &weights.up, Finish::Gate(Gate::Silu), gate, panels);
-        self.multiply.one(gate, &weights.down, add, hidden, panels);
+        self.multiply.one(normalized, &weights.up, Finish::Gate(kind), gate, panels);
+        if normed {
+            self.multiply.one(gate, &weights.down, Finish::Store, normalized, panels);
+            let added = &mut wide[..hidden.len()];
+            rms_norm(normalized, &weights.post_feed_forward_norm, epsilon, added);
+            add_to(hidden, added);
+        } else {
+            self.multiply.one(gate, &weights.down, add, hidden, panels);
+        }
     }
 
     /// Queries, keys and values of every token, normalized and rotated, in `scratch.wide`.
-    fn project(&self, weights: &LayerWeights<'_>, span: &Span<'_>, scratch: &mut Scratch) {
+    fn project(
+        &self,
+        layer: usize,
+        weights: &LayerWeights<'_>,
+        span: &Span<'_>,
+        scratch: &mut Scratch,
+    ) {
         let shape = self.attention_shape();
         let (width, kv_width, stride) = (shape.width(), shape.kv_width(), shape.qkv_width());
         let tokens = span.tokens();
@@ -180,13 +253,13 @@ impl Decoder {
             [weights.query.at(0), weights.key.at(width), weights.value.at(width + kv_width)];
         let inputs = self.config.hidden_size;
         self.multiply.parts(normalized, inputs, &parts, (qkv, stride), &mut scratch.panels);
-        let (query_norm, key_norm) = weights.head_norms;
+        let (query_norm, key_norm) = &weights.head_norms;
         if !query_norm.is_empty() {
             let epsilon = self.config.rms_norm_eps;
             rms_norm_heads(qkv, stride, 0, width, query_norm, epsilon);
             rms_norm_heads(qkv, stride, width, kv_width, key_norm, epsilon);
         }
-        let rotary = &scratch.rotary[0];
+        let rotary = &scratch.rotary[usize::from(self.config.reach(layer).is_some())];
         rotate(
             qkv,
             Rotation {
@@ -205,30 +278,51 @@ impl Decoder {
     }
 }
 
+/// A norm's gain: Gemma's count from one. With a factor, where one is wanted.
+fn gain<'a>(config: &DecoderConfig, stored: &'a [f32], factor: f32) -> Cow<'a, [f32]> {
+    match config.family {
+        DecoderFamily::Gemma3 => stored.iter().map(|it| (1.0 + it) * factor).collect(),
+        _ => Cow::Borrowed(stored),
+    }
+}
+
+fn add_to(values: &mut [f32], added: &[f32]) {
+    for (value, added) in values.iter_mut().zip(added) {
+        *value += added;
+    }
+}
+
 fn layer_tensors(config: &DecoderConfig, names: &mut TensorNames<'_>) -> Result<()> {
     let (hidden, wide, dim) = (config.hidden_size, config.intermediate_size, config.head_dim());
     let (width, kv_width) = (config.num_attention_heads * dim, config.kv_heads() * dim);
+    let (biased, is_gemma) = (config.has_biases(), config.family == DecoderFamily::Gemma3);
     names.add("input_layernorm.weight", &[hidden])?;
-    names.linear("self_attn.q_proj", hidden, width, false)?;
-    names.linear("self_attn.k_proj", hidden, kv_width, false)?;
-    names.linear("self_attn.v_proj", hidden, kv_width, false)?;
-    if config.family == DecoderFamily::Qwen3 {
+    names.linear("self_attn.q_proj", hidden, width, biased)?;
+    names.linear("self_attn.k_proj", hidden, kv_width, biased)?;
+    names.linear("self_attn.v_proj", hidden, kv_width, biased)?;
+    if config.has_head_norms() {
         names.add("self_attn.q_norm.weight", &[dim])?;
         names.add("self_attn.k_norm.weight", &[dim])?;
     }
     names.linear("self_attn.o_proj", width, hidden, false)?;
     names.add("post_attention_layernorm.weight", &[hidden])?;
+    if is_gemma {
+        names.add("pre_feedforward_layernorm.weight", &[hidden])?;
+    }
     names.linear("mlp.gate_proj", hidden, wide, false)?;
     names.linear("mlp.up_proj", hidden, wide, false)?;
-    names.linear("mlp.down_proj", wide, hidden, false)
+    names.linear("mlp.down_proj", wide, hidden, false)?;
+    if is_gemma { names.add("post_feedforward_layernorm.weight", &[hidden]) } else { Ok(()) }
 }
 
-impl CrossEncoder for Decoder {
+impl TextEncoder for Decoder {
     fn sizes(&self) -> Sizes {
         let config = &self.config;
         let default = match config.family {
             DecoderFamily::Qwen3 => QWEN3_MAX_TOKENS,
+            DecoderFamily::Qwen2 => QWEN2_MAX_TOKENS,
             DecoderFamily::MiniCpm => MINICPM_MAX_TOKENS,
+            DecoderFamily::Gemma3 => config.max_position_embeddings,
         };
         Sizes {
             hidden_size: config.hidden_size,
@@ -237,8 +331,8 @@ impl CrossEncoder for Decoder {
             default_max_tokens: default.min(config.max_position_embeddings),
             max_tokens: config.max_position_embeddings,
             first_scored_layer: match config.family {
-                DecoderFamily::Qwen3 => 1,
                 DecoderFamily::MiniCpm => config.start_layer,
+                _ => 1,
             },
         }
     }
@@ -259,53 +353,40 @@ impl CrossEncoder for Decoder {
         let (hidden, wide) = (self.config.hidden_size, self.config.intermediate_size);
         let shape = self.attention_shape();
         ScratchShape {
-            wide: shape.qkv_width().max(wide),
+            wide: shape.qkv_width().max(wide).max(hidden),
             narrow: hidden.max(shape.width()),
             panel_inputs: hidden.max(shape.width()).max(wide),
             panel_use: panel_use(&self.layers),
             attention: shape,
-            rotary: vec![(shape.head_dim / 2, self.config.rope_theta())],
+            rotary: match self.config.family {
+                DecoderFamily::Gemma3 => {
+                    let thetas = [self.config.rope_theta(), self.config.local_rope_theta()];
+                    thetas.map(|theta| (shape.head_dim / 2, theta)).to_vec()
+                }
+                _ => vec![(shape.head_dim / 2, self.config.rope_theta())],
+            },
         }
     }
 
     fn resident_bytes(&self) -> u64 {
         let head = match &self.head {
-            Head::Unresolved => 0,
+            Head::None | Head::Unresolved => 0,
             Head::YesNo(rows) | Head::Layerwise(rows) => bytes_of(&[rows]),
         };
         bytes_of(&[&self.norm]) + head
     }
 
-    fn template(&self) -> Template {
-        match self.config.family {
-            DecoderFamily::Qwen3 => Template::Qwen3,
-            DecoderFamily::MiniCpm => {
-                Template::MiniCpm { bos: self.config.bos_token_id.unwrap_or(1) }
-            }
-        }
+    fn fingerprint(&self) -> Vec<u8> {
+        bytemuck::cast_slice(&self.norm).to_vec()
     }
 
-    fn shares_prefixes(&self) -> bool {
-        true
-    }
-
-    fn resolve_head(&mut self, tokenizer: &Tokenizer) -> Result<()> {
-        if let Head::Unresolved = self.head {
-            let row = |word: &str| {
-                let token = tokenizer.token_id(word).ok_or_else(|| Error::NoHead {
-                    dir: self.checkpoint.dir().to_path_buf(),
-                    why: format!("its tokenizer has no token {word:?}"),
-                })?;
-                self.output_row(token)
-            };
-            let (yes, no) = (row("yes")?, row("no")?);
-            self.head = Head::YesNo(yes.iter().zip(&no).map(|(yes, no)| yes - no).collect());
-        }
-        Ok(())
-    }
-
-    fn scored_token(&self) -> ScoredToken {
+    fn gathered_token(&self) -> ScoredToken {
         ScoredToken::Last
+    }
+
+    fn finish(&self, hidden: &mut [f32]) {
+        let states = hidden.to_vec();
+        rms_norm(&states, &self.norm, self.config.rms_norm_eps, hidden);
     }
 
     fn embed(&self, _batch: &RaggedBatch, hidden: &mut [f32]) {
@@ -329,8 +410,8 @@ impl CrossEncoder for Decoder {
         let tokens = span.tokens();
         let hidden = &mut hidden[..tokens * width];
         let qkv_span = Operation::Qkv.enter();
-        rms_norm(hidden, weights.input_norm, epsilon, &mut scratch.narrow[..tokens * width]);
-        self.project(&weights, &span, scratch);
+        rms_norm(hidden, &weights.input_norm, epsilon, &mut scratch.narrow[..tokens * width]);
+        self.project(layer, &weights, &span, scratch);
         let qkv = &mut scratch.wide[..tokens * shape.qkv_width()];
         let prefix: &[f32] = match span.prefix {
             Prefix::None => &[],
@@ -345,12 +426,13 @@ impl CrossEncoder for Decoder {
         let attention_span = Operation::Attention.enter();
         let context = &mut scratch.narrow[..tokens * shape.width()];
         let cu_seqlens = span.cu_seqlens;
+        let mask = self.mask(layer);
         let rows = match span.wanted {
             Wanted::All => {
                 let work = Attention {
                     prefix,
                     precision: self.attention_precision,
-                    ..Attention::fused(qkv, cu_seqlens, shape, Mask::Causal)
+                    ..Attention::fused(qkv, cu_seqlens, shape, mask)
                 };
                 attention(work, context, &mut scratch.scores);
                 tokens
@@ -362,7 +444,7 @@ impl CrossEncoder for Decoder {
                 let work = Attention {
                     prefix,
                     wanted: Queries::Last,
-                    ..Attention::fused(qkv, cu_seqlens, shape, Mask::Causal)
+                    ..Attention::fused(qkv, cu_seqlens, shape, mask)
                 };
                 attention(work, context, &mut scratch.scores);
                 rows
@@ -370,6 +452,44 @@ impl CrossEncoder for Decoder {
         };
         drop(attention_span);
         self.after_attention(&weights, &mut hidden[..rows * width], scratch);
+    }
+}
+
+impl CrossEncoder for Decoder {
+    fn template(&self) -> Template {
+        match self.config.family {
+            DecoderFamily::Qwen3 | DecoderFamily::Gemma3 => Template::Qwen3,
+            DecoderFamily::Qwen2 => Template::Qwen2,
+            DecoderFamily::MiniCpm => {
+                Template::MiniCpm { bos: self.config.bos_token_id.unwrap_or(1) }
+            }
+        }
+    }
+
+    fn shares_prefixes(&self) -> bool {
+        true
+    }
+
+    fn resolve_head(&mut self, tokenizer: &Tokenizer) -> Result<()> {
+        if let Head::Unresolved = self.head {
+            let row = |word: &str| {
+                let token = tokenizer.token_id(word).ok_or_else(|| Error::NoHead {
+                    dir: self.checkpoint.dir().to_path_buf(),
+                    why: format!("its tokenizer has no token {word:?}"),
+                })?;
+                self.output_row(token)
+            };
+            let (yes, no) = match self.config.family {
+                DecoderFamily::Qwen2 => (row("1")?, row("0")?),
+                _ => (row("yes")?, row("no")?),
+            };
+            self.head = Head::YesNo(yes.iter().zip(&no).map(|(yes, no)| yes - no).collect());
+        }
+        Ok(())
+    }
+
+    fn scored_token(&self) -> ScoredToken {
+        ScoredToken::Last
     }
 
     fn scores(&self, layer: usize, cu_seqlens: &[usize], hidden: &[f32], out: &mut Vec<f32>) {
@@ -380,7 +500,9 @@ impl CrossEncoder for Decoder {
             Head::Layerwise(rows) => {
                 &rows[(layer + 1 - self.config.start_layer) * width..][..width]
             }
-            Head::Unresolved => unreachable!("the head is resolved before the first run"),
+            Head::None | Head::Unresolved => {
+                unreachable!("the head is resolved before the first run")
+            }
         };
         let mut last = vec![0.0; width];
         for sequence in cu_seqlens.windows(2) {

@@ -61,8 +61,16 @@ pub enum Error {
         /// What is missing.
         why: String,
     },
+    /// What comes after the layers is not computed.
+    #[error("{}: {why}", path.display())]
+    Module {
+        /// The file that says so.
+        path: PathBuf,
+        /// What is not supported.
+        why: String,
+    },
     /// The configuration names an architecture that is not known.
-    #[error("{}: model_type {family:?} is not supported: rerankers of \"bert\", \"xlm-roberta\", \"modernbert\", \"qwen3\" and \"minicpm\" (layerwise) are", dir.join("config.json").display())]
+    #[error("{}: model_type {family:?} is not supported: \"bert\", \"xlm-roberta\", \"modernbert\", \"qwen2\", \"qwen3\", \"gemma3_text\" (embedders) and \"minicpm\" (layerwise rerankers) are", dir.join("config.json").display())]
     UnknownFamily {
         /// The model directory.
         dir: PathBuf,

@@ -1,13 +1,12 @@
 //! Layer graphs, heads, templates and tokenizers of the supported model families: BERT, XLM-RoBERTa,
-//! ModernBERT, and the decoders Qwen3 and MiniCPM layerwise.
+//! ModernBERT, and the decoders Qwen2, Qwen3, MiniCPM layerwise and Gemma 3.
 //!
-//! A [`CrossEncoder`] knows what a layer computes and which tensors it needs, and holds only the small ones
+//! A [`TextEncoder`] knows what a layer computes and which tensors it needs, and holds only the small ones
 //! (norms, position tables, the head). The layers' weights and the token rows come from outside, one layer
 //! at a time, so whoever drives the forward pass decides what is in memory. The input is a [`RaggedBatch`]:
 //! sequences of different lengths, one after the other, without padding. All memory a layer needs beyond
-//! its input is one [`Scratch`]. [`PairEncoder`] makes of a query and a text the sequence that the model was
-//! trained on. [`Bert`] alone is also the encoder of embeddings, and with its
-//! [`MaskedLanguageHead`] that of term weights.
+//! its input is one [`Scratch`]. A [`CrossEncoder`] scores the sequences that [`PairEncoder`] makes of a query and a text; a text encoder
+//! with its [`Modules`] is an encoder of embeddings, and a [`Bert`] with its [`MaskedLanguageHead`] one of term weights.
 //!
 //! Nothing here loops over layers, reads layers from disk, prunes or pools threads.
 
@@ -21,6 +20,8 @@ mod last;
 mod masked;
 mod model;
 mod modernbert;
+mod modular;
+mod modules;
 mod operation;
 mod pack;
 mod prompt;
@@ -47,10 +48,12 @@ pub use language::{
 };
 pub use masked::{MaskedLanguageHead, MaskedScratch};
 pub use model::{
-    CrossEncoder, OpenOptions, Prefix, ScoredToken, Sizes, Span, Wanted, open_cross_encoder,
-    open_layers,
+    CrossEncoder, OpenOptions, Prefix, ScoredToken, Sizes, Span, TextEncoder, Wanted,
+    open_cross_encoder, open_layers, open_text_encoder,
 };
 pub use modernbert::ModernBert;
+pub use modular::ModularCrossEncoder;
+pub use modules::{Modules, Pooling, stated_pooling};
 pub use pack::KernelLayout;
 pub use prompt::{DEFAULT_INSTRUCTION, PairEncoder, QueryEncoder, Template};
 pub use scratch::{Scratch, ScratchShape, ScratchSize};

@@ -6,12 +6,13 @@ use riddle_kernels::{
     Finish, Int8Matrix, Matrix, Panels, Part, Precision, Products, Q4Matrix, Rounding, products,
 };
 use riddle_weights::{
-    Checkpoint, Dtype, Format, LayerLayout, LayeredCheckpoint, Pack as _, TensorInfo, model_type,
+    BertConfig, Checkpoint, DecoderConfig, Dtype, Format, LayerLayout, LayeredCheckpoint, Pack as _,
+    TensorInfo, model_type,
 };
 
 use crate::{
-    Bert, BertCrossEncoder, Decoder, ModernBert, RaggedBatch, Result, Scratch, ScratchShape,
-    Tokenizer, pack::KernelLayout, prompt::Template,
+    Bert, BertCrossEncoder, Decoder, ModernBert, ModularCrossEncoder, Modules, RaggedBatch, Result,
+    Scratch, ScratchShape, Tokenizer, pack::KernelLayout, prompt::Template,
 };
 
 /// Sizes that the driver of a forward pass must know.
@@ -49,7 +50,7 @@ pub enum Wanted {
     #[default]
     All,
     /// Only those that the head reads, where it reads one token of each sequence
-    /// ([`CrossEncoder::scored_token`]): one row per sequence, from the beginning of the hidden states on;
+    /// ([`TextEncoder::gathered_token`]): one row per sequence, from the beginning of the hidden states on;
     /// the rest is lost. Keys and values are still computed of all, everything else of those alone.
     Scored,
 }
@@ -91,10 +92,9 @@ impl Span<'_> {
     }
 }
 
-/// A cross-encoder without its layers and token rows: those are brought by the caller, so whoever drives the
-/// forward pass decides what is in memory. A family is added by implementing this and naming it in
-/// [`open_cross_encoder`].
-pub trait CrossEncoder: Debug + Send + Sync {
+/// Layers over the tokens of a text, without their weights and token rows: those are brought by the caller, so whoever
+/// drives the forward pass decides what is in memory.
+pub trait TextEncoder: Debug + Send + Sync {
     /// Sizes.
     fn sizes(&self) -> Sizes;
 
@@ -110,9 +110,42 @@ pub trait CrossEncoder: Debug + Send + Sync {
     /// Memory that a layer needs.
     fn scratch_shape(&self) -> ScratchShape;
 
-    /// Bytes of weights that are always in memory, the head included.
+    /// Bytes of weights that are always in memory, those of a head included.
     fn resident_bytes(&self) -> u64;
 
+    /// Bytes that differ between two trainings of the same architecture, of weights that are in memory anyway.
+    fn fingerprint(&self) -> Vec<u8>;
+
+    /// The one token of each sequence whose state is left by [`Wanted::Scored`].
+    fn gathered_token(&self) -> ScoredToken;
+
+    /// Turns token rows into the input of the first layer, in place. `hidden` `[tokens, hidden_size]` holds
+    /// the rows of `batch.input_ids`.
+    ///
+    /// # Panics
+    /// When a sequence is longer than the model's positions: the tokenizer was opened with other limits.
+    fn embed(&self, batch: &RaggedBatch, hidden: &mut [f32]);
+
+    /// Layer `layer` (from 0) over a ragged micro-batch, in place: `hidden` `[tokens, hidden_size]`, of which
+    /// [`Span::wanted`] is needed afterwards. Runs on the current pool's threads.
+    fn layer(
+        &self,
+        layer: usize,
+        weights: &[u8],
+        span: Span<'_>,
+        hidden: &mut [f32],
+        scratch: &mut Scratch,
+    );
+
+    /// The norm between the last layer and what reads its states, of rows in place; nothing where there is none.
+    fn finish(&self, hidden: &mut [f32]) {
+        let _ = hidden;
+    }
+}
+
+/// A text encoder that scores pairs. A family is added by implementing this and naming it in
+/// [`open_cross_encoder`].
+pub trait CrossEncoder: TextEncoder {
     /// How a query and a text become one sequence.
     fn template(&self) -> Template;
 
@@ -132,24 +165,6 @@ pub trait CrossEncoder: Debug + Send + Sync {
         let _ = tokenizer;
         Ok(())
     }
-
-    /// Turns token rows into the input of the first layer, in place. `hidden` `[tokens, hidden_size]` holds
-    /// the rows of `batch.input_ids`.
-    ///
-    /// # Panics
-    /// When a sequence is longer than the model's positions: the tokenizer was opened with other limits.
-    fn embed(&self, batch: &RaggedBatch, hidden: &mut [f32]);
-
-    /// Layer `layer` (from 0) over a ragged micro-batch, in place: `hidden` `[tokens, hidden_size]`, of which
-    /// [`Span::wanted`] is needed afterwards. Runs on the current pool's threads.
-    fn layer(
-        &self,
-        layer: usize,
-        weights: &[u8],
-        span: Span<'_>,
-        hidden: &mut [f32],
-        scratch: &mut Scratch,
-    );
 
     /// The model's own head on the output of layer `layer` (from 0): appends a raw score (logit) for every
     /// sequence. After the last layer it is the model's score, before it a provisional one (GRATING §4.1).
@@ -191,14 +206,38 @@ fn has_published(dir: &Path) -> bool {
 /// # Errors
 /// What is missing, damaged, contradictory or not supported, by name.
 pub fn open_cross_encoder(dir: &Path, options: OpenOptions) -> Result<Box<dyn CrossEncoder>> {
+    if Modules::has_score(dir)? {
+        return Ok(Box::new(ModularCrossEncoder::open(dir, options)?));
+    }
     let family = model_type(dir)?;
     match family.as_str() {
-        "bert" | "xlm-roberta" => {
+        it if BertConfig::TYPES.contains(&it) => {
             let bert = Bert::with_checkpoint(dir, options.checkpoint(dir)?)?;
             Ok(Box::new(BertCrossEncoder::new(bert.with_precision(options.arithmetic))?))
         }
+        "modernbert" => Ok(Box::new(ModernBert::open(dir, options)?.with_head()?)),
+        it if DecoderConfig::TYPES.contains(&it) => {
+            Ok(Box::new(Decoder::open(dir, options)?.with_head()?))
+        }
+        other => {
+            Err(crate::Error::UnknownFamily { dir: dir.to_path_buf(), family: other.to_owned() })
+        }
+    }
+}
+
+/// Opens a model of any supported family without a head: what embedders are made of.
+///
+/// # Errors
+/// What is missing, damaged, contradictory or not supported, by name.
+pub fn open_text_encoder(dir: &Path, options: OpenOptions) -> Result<Box<dyn TextEncoder>> {
+    let family = model_type(dir)?;
+    match family.as_str() {
+        it if BertConfig::TYPES.contains(&it) => {
+            let bert = Bert::with_checkpoint(dir, options.checkpoint(dir)?)?;
+            Ok(Box::new(bert.with_precision(options.arithmetic)))
+        }
         "modernbert" => Ok(Box::new(ModernBert::open(dir, options)?)),
-        "qwen3" | "minicpm" => Ok(Box::new(Decoder::open(dir, options)?)),
+        it if DecoderConfig::TYPES.contains(&it) => Ok(Box::new(Decoder::open(dir, options)?)),
         other => {
             Err(crate::Error::UnknownFamily { dir: dir.to_path_buf(), family: other.to_owned() })
         }
@@ -208,15 +247,9 @@ pub fn open_cross_encoder(dir: &Path, options: OpenOptions) -> Result<Box<dyn Cr
 /// A model's layers, head or none: all that is needed to store it in another way.
 ///
 /// # Errors
-/// As [`open_cross_encoder`], but for a head that is missing.
+/// As [`open_text_encoder`].
 pub fn open_layers(dir: &Path, options: OpenOptions) -> Result<LayeredCheckpoint> {
-    match model_type(dir)?.as_str() {
-        "bert" | "xlm-roberta" => {
-            let bert = Bert::with_checkpoint(dir, options.checkpoint(dir)?)?;
-            Ok(bert.layers().clone())
-        }
-        _ => Ok(open_cross_encoder(dir, options)?.layers().clone()),
-    }
+    Ok(open_text_encoder(dir, options)?.layers().clone())
 }
 
 /// A linear layer's weights.

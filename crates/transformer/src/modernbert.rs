@@ -11,27 +11,35 @@ use riddle_weights::{Checkpoint, LayeredCheckpoint, ModernBertConfig, TensorInfo
 
 use crate::{
     CrossEncoder, Error, OpenOptions, RaggedBatch, Result, ScoredToken, Scratch, ScratchShape,
-    Sizes, Span, Template, Wanted,
+    Sizes, Span, Template, TextEncoder, Wanted,
     last::gather,
     model::{Cutter, Linear, Multiply, TensorNames, bytes_of, layered, read},
     operation::Operation,
     scratch::{attention_precision, panel_use},
 };
 
-/// A ModernBERT cross-encoder without its layers and token rows.
+/// A ModernBERT without its layers and token rows, and with a head or without.
 #[derive(Debug)]
 pub struct ModernBert {
     config: ModernBertConfig,
     checkpoint: Checkpoint,
+    /// `model.` for models with a head, empty for bare encoders.
+    prefix: &'static str,
     table: TensorInfo,
     layers: LayeredCheckpoint,
     multiply: Multiply,
     attention_precision: Precision,
     embedding_norm: Norm,
     final_norm: Norm,
+    head: Option<Head>,
+}
+
+/// The head of `ModernBertForSequenceClassification`.
+#[derive(Debug)]
+struct Head {
     dense: Vec<f32>,
     dense_bias: Option<Vec<f32>>,
-    head_norm: Norm,
+    norm: Norm,
     classifier: Vec<f32>,
     classifier_bias: Vec<f32>,
 }
@@ -41,6 +49,17 @@ pub struct ModernBert {
 struct Norm {
     gain: Vec<f32>,
     bias: Vec<f32>,
+}
+
+impl Norm {
+    fn read(checkpoint: &Checkpoint, config: &ModernBertConfig, name: &str) -> Result<Norm> {
+        let shape = [config.hidden_size];
+        let bias = || read(checkpoint, &format!("{name}.bias"), &shape);
+        Ok(Norm {
+            gain: read(checkpoint, &format!("{name}.weight"), &shape)?,
+            bias: if config.norm_bias { bias()? } else { Vec::new() },
+        })
+    }
 }
 
 /// One layer's weights; the fields are Hugging Face's module names.
@@ -63,47 +82,55 @@ impl ModernBert {
     pub fn open(dir: &Path, options: OpenOptions) -> Result<ModernBert> {
         let config = ModernBertConfig::open(dir)?;
         let checkpoint = options.checkpoint(dir)?;
-        if !checkpoint.contains("classifier.weight")
-            || config.id2label.as_ref().is_some_and(|labels| labels.len() != 1)
-        {
-            let why = "it has no classification head with one label".to_owned();
-            return Err(Error::NoHead { dir: dir.to_path_buf(), why });
-        }
         let hidden = config.hidden_size;
-        let table = checkpoint
-            .tensor("model.embeddings.tok_embeddings.weight", &[config.vocab_size, hidden])?
-            .clone();
-        let layers =
-            layered(&checkpoint, config.num_hidden_layers, "model.layers.", |layer, names| {
-                layer_tensors(&config, layer, names)
-            })?;
-        let norm = |name: &str| -> Result<Norm> {
-            let bias = format!("{name}.bias");
-            Ok(Norm {
-                gain: read(&checkpoint, &format!("{name}.weight"), &[hidden])?,
-                bias: if config.norm_bias {
-                    read(&checkpoint, &bias, &[hidden])?
-                } else {
-                    Vec::new()
-                },
-            })
-        };
-        let dense_bias = || read(&checkpoint, "head.dense.bias", &[hidden]);
+        let has_prefix = checkpoint.contains("model.embeddings.tok_embeddings.weight");
+        let prefix = if has_prefix { "model." } else { "" };
+        let table_name = format!("{prefix}embeddings.tok_embeddings.weight");
+        let table = checkpoint.tensor(&table_name, &[config.vocab_size, hidden])?.clone();
+        let layers = layered(
+            &checkpoint,
+            config.num_hidden_layers,
+            &format!("{prefix}layers."),
+            |layer, names| layer_tensors(&config, layer, names),
+        )?;
+        let norm = |name: &str| Norm::read(&checkpoint, &config, &format!("{prefix}{name}"));
         Ok(ModernBert {
-            embedding_norm: norm("model.embeddings.norm")?,
-            final_norm: norm("model.final_norm")?,
-            dense: read(&checkpoint, "head.dense.weight", &[hidden, hidden])?,
-            dense_bias: if config.classifier_bias { Some(dense_bias()?) } else { None },
-            head_norm: norm("head.norm")?,
-            classifier: read(&checkpoint, "classifier.weight", &[1, hidden])?,
-            classifier_bias: read(&checkpoint, "classifier.bias", &[1])?,
+            embedding_norm: norm("embeddings.norm")?,
+            final_norm: norm("final_norm")?,
+            head: None,
             multiply: Multiply::by_count(options.arithmetic),
             attention_precision: attention_precision(&layers, options.arithmetic),
+            prefix,
             table,
             layers,
             config,
             checkpoint,
         })
+    }
+
+    /// The same with the head of `ModernBertForSequenceClassification`.
+    ///
+    /// # Errors
+    /// [`Error::NoHead`] when the checkpoint has none with a single label.
+    pub fn with_head(self) -> Result<ModernBert> {
+        let (checkpoint, config) = (&self.checkpoint, &self.config);
+        if self.prefix.is_empty()
+            || !checkpoint.contains("classifier.weight")
+            || config.id2label.as_ref().is_some_and(|labels| labels.len() != 1)
+        {
+            let why = "it has no classification head with one label".to_owned();
+            return Err(Error::NoHead { dir: checkpoint.dir().to_path_buf(), why });
+        }
+        let hidden = config.hidden_size;
+        let dense_bias = || read(checkpoint, "head.dense.bias", &[hidden]);
+        let head = Head {
+            dense: read(checkpoint, "head.dense.weight", &[hidden, hidden])?,
+            dense_bias: if config.classifier_bias { Some(dense_bias()?) } else { None },
+            norm: Norm::read(checkpoint, config, "head.norm")?,
+            classifier: read(checkpoint, "classifier.weight", &[1, hidden])?,
+            classifier_bias: read(checkpoint, "classifier.bias", &[1])?,
+        };
+        Ok(ModernBert { head: Some(head), ..self })
     }
 
     fn attention_shape(&self) -> AttentionShape {
@@ -180,7 +207,7 @@ fn layer_tensors(
     names.linear("mlp.Wo", wide, hidden, config.mlp_bias)
 }
 
-impl CrossEncoder for ModernBert {
+impl TextEncoder for ModernBert {
     fn sizes(&self) -> Sizes {
         Sizes {
             hidden_size: self.config.hidden_size,
@@ -218,20 +245,26 @@ impl CrossEncoder for ModernBert {
     }
 
     fn resident_bytes(&self) -> u64 {
-        let norms = [&self.embedding_norm, &self.final_norm, &self.head_norm];
-        let norms: u64 = norms.iter().map(|it| bytes_of(&[&it.gain, &it.bias])).sum();
-        norms + bytes_of(&[&self.dense, &self.classifier])
+        let of = |norm: &Norm| bytes_of(&[&norm.gain, &norm.bias]);
+        let head = self.head.as_ref().map_or(0, |head| {
+            of(&head.norm) + bytes_of(&[&head.dense, &head.classifier])
+        });
+        of(&self.embedding_norm) + of(&self.final_norm) + head
     }
 
-    fn template(&self) -> Template {
-        Template::Pair
+    fn fingerprint(&self) -> Vec<u8> {
+        let norms = [&self.embedding_norm.gain, &self.final_norm.gain];
+        norms.iter().flat_map(|it| bytemuck::cast_slice::<f32, u8>(it)).copied().collect()
     }
 
-    fn scored_token(&self) -> ScoredToken {
-        match self.config.classifier_pooling {
-            TokenPooling::Cls => ScoredToken::First,
-            TokenPooling::Mean => ScoredToken::All,
-        }
+    fn gathered_token(&self) -> ScoredToken {
+        ScoredToken::First
+    }
+
+    fn finish(&self, hidden: &mut [f32]) {
+        let Norm { gain, bias } = &self.final_norm;
+        let states = hidden.to_vec();
+        layer_norm_into(&states, gain, bias, self.config.norm_eps, hidden);
     }
 
     fn embed(&self, _batch: &RaggedBatch, hidden: &mut [f32]) {
@@ -313,6 +346,19 @@ impl CrossEncoder for ModernBert {
         drop(attention_span);
         self.after_attention(&weights, &mut hidden[..rows * width], scratch);
     }
+}
+
+impl CrossEncoder for ModernBert {
+    fn template(&self) -> Template {
+        Template::Pair
+    }
+
+    fn scored_token(&self) -> ScoredToken {
+        match self.config.classifier_pooling {
+            TokenPooling::Cls => ScoredToken::First,
+            TokenPooling::Mean => ScoredToken::All,
+        }
+    }
 
     fn scores(&self, _layer: usize, cu_seqlens: &[usize], hidden: &[f32], out: &mut Vec<f32>) {
         let _span = Operation::Head.enter();
@@ -331,17 +377,18 @@ impl CrossEncoder for ModernBert {
             layer_norm_into(hidden, gain, bias, epsilon, &mut states);
             mean_pool(&states, pooled);
         }
+        let head = self.head.as_ref().expect("it was opened with its head: this is a bug");
         let mut dense = vec![0.0; sequences * width];
         let none = &mut Panels::default();
-        let bias = self.dense_bias.as_deref();
-        let weight = Matrix::F32(&self.dense);
+        let bias = head.dense_bias.as_deref();
+        let weight = Matrix::F32(&head.dense);
         linear(&pooled, weight, bias, width, width, Output::dense(&mut dense, width), none);
         gelu(&mut dense);
-        let Norm { gain, bias } = &self.head_norm;
+        let Norm { gain, bias } = &head.norm;
         layer_norm_into(&dense, gain, bias, epsilon, &mut pooled);
         for row in pooled.chunks_exact(width) {
-            let product: f32 = row.iter().zip(&self.classifier).map(|(a, b)| a * b).sum();
-            out.push(product + self.classifier_bias[0]);
+            let product: f32 = row.iter().zip(&head.classifier).map(|(a, b)| a * b).sum();
+            out.push(product + head.classifier_bias[0]);
         }
     }
 }

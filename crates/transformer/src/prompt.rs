@@ -12,6 +12,8 @@ pub enum Template {
     /// The chat of the Qwen3-Reranker model card
     /// (<https://huggingface.co/Qwen/Qwen3-Reranker-0.6B>).
     Qwen3,
+    /// The chat of the mxbai-rerank-v2 models (<https://github.com/mixedbread-ai/mxbai-rerank>).
+    Qwen2,
     /// A, B and the question of FlagEmbedding's layerwise reranker
     /// (<https://github.com/FlagOpen/FlagEmbedding>, `inference/reranker/decoder_only/layerwise.py`).
     MiniCpm {
@@ -28,6 +30,13 @@ const QWEN3_PREFIX: &str = "<|im_start|>system\nJudge whether the Document meets
     based on the Query and the Instruct provided. Note that the answer can only be \"yes\" or \
     \"no\".<|im_end|>\n<|im_start|>user\n";
 const QWEN3_SUFFIX: &str = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
+
+const QWEN2_PREFIX: &str = "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a \
+    helpful assistant.<|im_end|>\n<|im_start|>user\n";
+const QWEN2_TASK: &str = "You are a search relevance expert who evaluates how well documents match \
+    search queries. For each query-document pair, carefully analyze the semantic relationship between \
+    them, then provide your binary relevance judgment (0 for not relevant, 1 for relevant).\nRelevance:";
+const QWEN2_SUFFIX: &str = "<|im_end|>\n<|im_start|>assistant\n";
 
 const MINICPM_QUESTION: &str = "Given a query A and a passage B, determine whether the passage \
     contains an answer to the query by providing a prediction of either 'Yes' or 'No'.";
@@ -56,6 +65,12 @@ enum Query<'a> {
         suffix: &'a [u32],
         beginning: String,
     },
+    Qwen2 {
+        prefix: &'a [u32],
+        first: Vec<u32>,
+        separator: &'a [u32],
+        suffix: &'a [u32],
+    },
     MiniCpm {
         first: Vec<u32>,
         separator: &'a [u32],
@@ -67,13 +82,14 @@ enum Query<'a> {
 enum Parts {
     Pair,
     Qwen3 { prefix: Vec<u32>, suffix: Vec<u32>, instruction: String },
+    Qwen2 { prefix: Vec<u32>, separator: Vec<u32>, suffix: Vec<u32>, instruction: Option<String> },
     MiniCpm { bos: u32, separator: Vec<u32>, question: Vec<u32> },
 }
 
 impl PairEncoder {
     /// Opens the tokenizer of `model` in `dir` and completes the model's head by it. Pairs are cut to
     /// `max_tokens` as the reference implementation cuts them (of MiniCPM layerwise it is the limit of the
-    /// passage, beside which the template has room of its own). `instruction` is what the model is told to
+    /// passage and of mxbai-rerank that of query and text, beside which the template has room of its own). `instruction` is what the model is told to
     /// judge by, where its template has a place for that.
     ///
     /// # Errors
@@ -97,6 +113,17 @@ impl PairEncoder {
                 let instruction = instruction.unwrap_or(DEFAULT_INSTRUCTION).to_owned();
                 (Parts::Qwen3 { prefix, suffix, instruction }, beside)
             }
+            Template::Qwen2 => {
+                let prefix = tokenizer.encode_plain(QWEN2_PREFIX)?;
+                let separator = tokenizer.encode_plain("\n")?;
+                let mut suffix = separator.clone();
+                for part in [QWEN2_TASK, QWEN2_SUFFIX] {
+                    suffix.extend(tokenizer.encode_plain(part)?);
+                }
+                let beside = prefix.len() + suffix.len();
+                let instruction = instruction.map(str::to_owned);
+                (Parts::Qwen2 { prefix, separator, suffix, instruction }, beside)
+            }
             Template::MiniCpm { bos } => {
                 if bos as usize >= sizes.vocab_size {
                     return Err(Error::Tokenize(format!("its bos_token_id {bos} is no token")));
@@ -110,7 +137,7 @@ impl PairEncoder {
         let (least, most) = match parts {
             // A token of each text.
             Parts::Pair | Parts::Qwen3 { .. } => (beside + 2, sizes.max_tokens),
-            Parts::MiniCpm { .. } => (4, sizes.max_tokens.saturating_sub(beside)),
+            Parts::Qwen2 { .. } | Parts::MiniCpm { .. } => (4, sizes.max_tokens.saturating_sub(beside)),
         };
         let max_tokens = max_tokens.min(most);
         if max_tokens < least {
@@ -130,6 +157,15 @@ impl PairEncoder {
                 let beginning =
                     format!("<Instruct>: {instruction}\n<Query>: {query}\n<Document>: ");
                 Query::Qwen3 { prefix, suffix, beginning }
+            }
+            Parts::Qwen2 { prefix, separator, suffix, instruction } => {
+                let text = match instruction {
+                    Some(instruction) => format!("instruction: {instruction}\nquery: {query}"),
+                    None => format!("query: {query}"),
+                };
+                let mut first = self.tokenizer.encode_plain(&text)?;
+                first.truncate(self.max_tokens * 3 / 4);
+                Query::Qwen2 { prefix, first, separator, suffix }
             }
             Parts::MiniCpm { bos, separator, question } => {
                 let mut first = self.tokenizer.encode_plain(&format!("A: {query}"))?;
@@ -154,6 +190,13 @@ impl QueryEncoder<'_> {
             Query::Qwen3 { prefix, suffix, beginning } => {
                 let mut body = tokenizer.encode_plain(&format!("{beginning}{text}"))?;
                 body.truncate(max_tokens - prefix.len() - suffix.len());
+                [*prefix, &body, suffix].concat()
+            }
+            Query::Qwen2 { prefix, first, separator, suffix } => {
+                let text = tokenizer.encode_plain(&format!("document: {text}"))?;
+                let mut body = [first.as_slice(), separator, &text].concat();
+                // Only the text is cut: a query takes three quarters at most.
+                body.truncate(*max_tokens);
                 [*prefix, &body, suffix].concat()
             }
             Query::MiniCpm { first, separator, question } => {

@@ -24,7 +24,7 @@ pub use importance::SliceOrder;
 pub use make::{LayerCodes, magnitude_order, write_shards};
 
 use crate::{
-    Bert, BertCrossEncoder, CrossEncoder, Error, OpenOptions, Result, Scratch, ScratchShape, Span,
+    Bert, BertCrossEncoder, CrossEncoder, Error, OpenOptions, Result, Scratch, ScratchShape, Span, TextEncoder as _,
     bert::LayerWeights, model::Linear,
 };
 

@@ -14,8 +14,8 @@ pub enum BertFamily {
     #[serde(rename = "bert")]
     Bert,
     /// XLM-RoBERTa (Conneau et al. 2020): positions are counted from behind the padding token's number, one
-    /// segment, a head without the pooler's name.
-    #[serde(rename = "xlm-roberta")]
+    /// segment, a head without the pooler's name. RoBERTa (Liu et al. 2019) and its like in one language are the same.
+    #[serde(rename = "xlm-roberta", alias = "roberta", alias = "camembert")]
     XlmRoberta,
 }
 
@@ -75,13 +75,16 @@ fn layer_norm_eps() -> f32 {
 }
 
 impl BertConfig {
+    /// What `model_type` says of such models.
+    pub const TYPES: [&str; 4] = ["bert", "xlm-roberta", "roberta", "camembert"];
+
     /// Reads and checks `config.json` in `dir`.
     ///
     /// # Errors
     /// A missing or malformed file, an unsupported architecture or option, or sizes that contradict
     /// each other or are absurd.
     pub fn open(dir: &Path) -> Result<BertConfig> {
-        super::open(dir, &["bert", "xlm-roberta"], BertConfig::check)
+        super::open(dir, &BertConfig::TYPES, BertConfig::check)
     }
 
     /// The row of the position table that belongs to a sequence's first token.

@@ -1,10 +1,10 @@
-//! Decoders that score: Qwen3 rerankers and MiniCPM layerwise rerankers.
+//! Decoders that score or embed: Qwen2, Qwen3, MiniCPM layerwise and Gemma 3.
 
 use std::path::Path;
 
 use serde::Deserialize;
 
-use super::{RopeParameters, check_epsilon, check_sizes, check_theta};
+use super::{Rope, check_epsilon, check_sizes, check_theta};
 use crate::Result;
 
 /// Decoders that compute alike and differ in scales, norms and heads.
@@ -17,7 +17,17 @@ pub enum DecoderFamily {
     /// head for every layer from `start_layer` on.
     #[serde(rename = "minicpm")]
     MiniCpm,
+    /// Qwen2 (Yang et al. 2024): queries, keys and values have a bias, and heads no norm.
+    #[serde(rename = "qwen2")]
+    Qwen2,
+    /// Gemma 3 (Kamath et al. 2025): what a layer adds is normalized too, gains count from one, and most layers see
+    /// their neighborhood alone. Embedders of it see both sides.
+    #[serde(rename = "gemma3_text")]
+    Gemma3,
 }
+
+const FULL: &str = "full_attention";
+const LOCAL: &str = "sliding_attention";
 
 /// Configuration of a decoder; the fields are the keys of Hugging Face's `config.json`
 /// (<https://github.com/huggingface/transformers/blob/main/src/transformers/models/qwen3/configuration_qwen3.py>).
@@ -45,9 +55,12 @@ pub struct DecoderConfig {
     /// Elements per head; see [`head_dim`](Self::head_dim).
     #[serde(default)]
     head_dim: Option<usize>,
-    /// Activation of the feed-forward gate; `silu` is supported.
-    #[serde(default = "silu")]
-    pub hidden_act: String,
+    /// Activation of the feed-forward gate; each family has one.
+    #[serde(default)]
+    hidden_act: Option<String>,
+    /// Gemma's name for it.
+    #[serde(default)]
+    hidden_activation: Option<String>,
     /// Positions the model was made for.
     pub max_position_embeddings: usize,
     /// ε of the normalizations.
@@ -64,10 +77,26 @@ pub struct DecoderConfig {
     layer_types: Option<Vec<String>>,
     #[serde(default)]
     rope_theta: Option<f32>,
+    /// Gemma 3: base of the rotary frequencies of layers that see their neighborhood.
     #[serde(default)]
-    rope_scaling: Option<RopeParameters>,
+    rope_local_base_freq: Option<f32>,
     #[serde(default)]
-    rope_parameters: Option<RopeParameters>,
+    rope_scaling: Option<Rope>,
+    #[serde(default)]
+    rope_parameters: Option<Rope>,
+    /// Gemma 3: tokens that a local layer sees, both sides together.
+    #[serde(default)]
+    sliding_window: Option<usize>,
+    /// Gemma 3: each so many layers one sees everything.
+    #[serde(default, alias = "_sliding_window_pattern")]
+    sliding_window_pattern: Option<usize>,
+    #[serde(default)]
+    use_bidirectional_attention: Option<bool>,
+    /// Gemma 3: the number whose root divides attention's products, in place of the width of a head.
+    #[serde(default)]
+    query_pre_attn_scalar: Option<f32>,
+    #[serde(default)]
+    attn_logit_softcapping: Option<f32>,
     /// MiniCPM: factor of the token embeddings.
     #[serde(default = "one")]
     pub scale_emb: f32,
@@ -86,10 +115,6 @@ pub struct DecoderConfig {
     pub bos_token_id: Option<u32>,
 }
 
-fn silu() -> String {
-    "silu".to_owned()
-}
-
 fn rms_norm_eps() -> f32 {
     1e-6
 }
@@ -103,13 +128,16 @@ fn start_layer() -> usize {
 }
 
 impl DecoderConfig {
+    /// What `model_type` says of such models.
+    pub const TYPES: [&str; 4] = ["qwen3", "minicpm", "qwen2", "gemma3_text"];
+
     /// Reads and checks `config.json` in `dir`.
     ///
     /// # Errors
     /// A missing or malformed file, an unsupported architecture or option, or sizes that contradict
     /// each other or are absurd.
     pub fn open(dir: &Path) -> Result<DecoderConfig> {
-        super::open(dir, &["qwen3", "minicpm"], DecoderConfig::check)
+        super::open(dir, &DecoderConfig::TYPES, DecoderConfig::check)
     }
 
     /// Heads of keys and values.
@@ -117,34 +145,84 @@ impl DecoderConfig {
         self.num_key_value_heads.unwrap_or(self.num_attention_heads)
     }
 
-    /// Elements per head. Qwen3 chooses it freely (128 where nothing is said), MiniCPM divides the width.
+    /// Elements per head. Qwen3 chooses it freely (128 where nothing is said), as Gemma 3 does (256); the others divide
+    /// the width.
     pub fn head_dim(&self) -> usize {
         match self.family {
             DecoderFamily::Qwen3 => self.head_dim.unwrap_or(128),
-            DecoderFamily::MiniCpm => self.hidden_size / self.num_attention_heads,
+            DecoderFamily::Gemma3 => self.head_dim.unwrap_or(256),
+            DecoderFamily::MiniCpm | DecoderFamily::Qwen2 => {
+                self.hidden_size / self.num_attention_heads
+            }
         }
     }
 
-    /// Base of the rotary frequencies.
+    /// Base of the rotary frequencies of layers that see everything.
     pub fn rope_theta(&self) -> f32 {
-        let parameters = self.rope_parameters.as_ref().and_then(|it| it.rope_theta);
-        parameters.or(self.rope_theta).unwrap_or(10_000.0)
+        let base = if self.family == DecoderFamily::Gemma3 { 1_000_000.0 } else { 10_000.0 };
+        self.theta_of(FULL).or(self.rope_theta).unwrap_or(base)
+    }
+
+    /// The same of layers that see their neighborhood.
+    pub fn local_rope_theta(&self) -> f32 {
+        self.theta_of(LOCAL).or(self.rope_local_base_freq).unwrap_or(10_000.0)
+    }
+
+    fn theta_of(&self, kind: &str) -> Option<f32> {
+        self.rope_parameters.as_ref()?.theta(kind)
+    }
+
+    /// Places to each side that layer `layer` (from 0) sees; `None`: all.
+    pub fn reach(&self, layer: usize) -> Option<usize> {
+        let local = match &self.layer_types {
+            Some(types) => types.get(layer).is_some_and(|it| it == LOCAL),
+            None => {
+                self.family == DecoderFamily::Gemma3
+                    && (layer + 1) % self.sliding_window_pattern.unwrap_or(6).max(1) != 0
+            }
+        };
+        local.then(|| self.sliding_window.unwrap_or(4096) / 2)
+    }
+
+    /// Whether a token sees those after it.
+    pub fn is_bidirectional(&self) -> bool {
+        self.family == DecoderFamily::Gemma3
+    }
+
+    /// Whether queries and keys are normalized head by head.
+    pub fn has_head_norms(&self) -> bool {
+        matches!(self.family, DecoderFamily::Qwen3 | DecoderFamily::Gemma3)
+    }
+
+    /// Whether queries, keys and values have a bias.
+    pub fn has_biases(&self) -> bool {
+        self.family == DecoderFamily::Qwen2
+    }
+
+    /// Factor of the queries beside the one over the root of a head's width that attention always has.
+    pub fn query_scale(&self) -> f32 {
+        let width = self.head_dim() as f32;
+        match self.family {
+            DecoderFamily::Gemma3 => (width / self.query_pre_attn_scalar.unwrap_or(256.0)).sqrt(),
+            _ => 1.0,
+        }
     }
 
     /// Factor of what a layer adds to its input.
     pub fn residual_scale(&self) -> f32 {
         match self.family {
-            DecoderFamily::Qwen3 => 1.0,
             // By the layers of the configuration, however many run.
             DecoderFamily::MiniCpm => self.scale_depth / (self.num_hidden_layers as f32).sqrt(),
+            _ => 1.0,
         }
     }
 
     /// Factor of the token embeddings.
     pub fn embedding_scale(&self) -> f32 {
         match self.family {
-            DecoderFamily::Qwen3 => 1.0,
             DecoderFamily::MiniCpm => self.scale_emb,
+            DecoderFamily::Gemma3 => (self.hidden_size as f32).sqrt(),
+            DecoderFamily::Qwen2 | DecoderFamily::Qwen3 => 1.0,
         }
     }
 
@@ -169,15 +247,25 @@ impl DecoderConfig {
         if !self.head_dim().is_multiple_of(2) {
             return Err(format!("head_dim {} can not be halved", self.head_dim()));
         }
-        let local = |it: &String| it != "full_attention";
+        let is_gemma = self.family == DecoderFamily::Gemma3;
+        let unknown = |it: &String| it != FULL && !(is_gemma && it == LOCAL);
+        let expected = if is_gemma { "gelu_pytorch_tanh" } else { "silu" };
+        let activation = self.hidden_activation.as_deref().or(self.hidden_act.as_deref());
+        let activation = activation.unwrap_or(expected);
         let unsupported = [
-            (self.hidden_act != "silu", format!("hidden_act {:?}", self.hidden_act)),
+            (activation != expected, format!("hidden_act {activation:?}")),
             (self.attention_bias, "attention_bias".to_owned()),
             (self.use_sliding_window, "use_sliding_window".to_owned()),
             (
-                self.layer_types.as_ref().is_some_and(|it| it.iter().any(local)),
+                self.layer_types.as_ref().is_some_and(|it| it.iter().any(unknown)),
                 "a layer_types entry other than \"full_attention\"".to_owned(),
             ),
+            (
+                is_gemma && self.use_bidirectional_attention != Some(true),
+                "a Gemma 3 that reads in one direction only (use_bidirectional_attention)"
+                    .to_owned(),
+            ),
+            (self.attn_logit_softcapping.is_some(), "attn_logit_softcapping".to_owned()),
         ];
         if let Some((_, what)) = unsupported.into_iter().find(|it| it.0) {
             return Err(format!("{what} is not supported"));
@@ -186,6 +274,11 @@ impl DecoderConfig {
             rope.check()?;
         }
         check_theta(self.rope_theta())?;
+        check_theta(self.local_rope_theta())?;
+        let scale = self.query_scale();
+        if !scale.is_finite() || scale <= 0.0 {
+            return Err(format!("query_pre_attn_scalar gives queries the factor {scale}"));
+        }
         check_epsilon("rms_norm_eps", self.rms_norm_eps)?;
         if self.family == DecoderFamily::MiniCpm { self.check_layerwise() } else { Ok(()) }
     }
@@ -237,6 +330,37 @@ mod tests {
         let minicpm = open(MINICPM).expect("good");
         assert_eq!((minicpm.head_dim(), minicpm.start_layer), (2, 8));
         assert_eq!((minicpm.residual_scale(), minicpm.embedding_scale()), (0.35, 12.0));
+    }
+
+    #[test]
+    fn layers_of_gemma_see_their_neighborhood_but_for_every_sixth() {
+        let gemma = QWEN
+            .replace("qwen3", "gemma3_text")
+            .replacen('}', r#","use_bidirectional_attention":true,"sliding_window":8}"#, 1);
+        let config = open(&gemma).expect("good");
+        let reaches: Vec<Option<usize>> = (0..7).map(|it| config.reach(it)).collect();
+        assert_eq!(reaches[..5], [Some(4); 5]);
+        assert_eq!(reaches[5..], [None, Some(4)]);
+        assert_eq!((config.rope_theta(), config.local_rope_theta()), (1e6, 1e4));
+        assert_eq!((config.query_scale(), config.head_dim()), (1.0, 256));
+        let named = r#","layer_types":["full_attention","sliding_attention"],"query_pre_attn_scalar":64,
+            "rope_parameters":{"full_attention":{"rope_theta":5.0},"sliding_attention":{"rope_theta":3.0}}}"#;
+        let config = open(&gemma.replacen('}', named, 1)).expect("good");
+        assert_eq!((config.reach(0), config.reach(1), config.query_scale()), (None, Some(4), 2.0));
+        assert_eq!((config.rope_theta(), config.local_rope_theta()), (5.0, 3.0));
+        let causal = gemma.replace("\"use_bidirectional_attention\":true,", "");
+        assert!(open(&causal).expect_err("causal").to_string().contains("direction"));
+    }
+
+    #[test]
+    fn a_model_with_a_program_of_its_own_is_refused() {
+        let code = QWEN.replacen('}', r#","auto_map":{"AutoModel":"modeling.Other"}}"#, 1);
+        let error = open(&code).expect_err("code").to_string();
+        assert!(error.contains("modeling.Other") && error.contains("program"), "{error}");
+        let only_config = QWEN.replacen('}', r#","auto_map":{"AutoConfig":"configuration.C"}}"#, 1);
+        open(&only_config).expect("nothing that computes");
+        let known = MINICPM.replacen('}', r#","auto_map":{"AutoModel":"modeling.Other"}}"#, 1);
+        open(&known).expect("its computation is known");
     }
 
     #[test]

@@ -58,9 +58,28 @@ fn open<T: serde::de::DeserializeOwned>(
         )));
     }
     let value: serde_json::Value = read_json(&path)?;
+    if let Some(class) = foreign_code(&value, &found) {
+        return Err(bad(format!(
+            "the model computes by a program of its own ({class}), and no such program is ever run: \
+             choose a model without one"
+        )));
+    }
     let config = serde_json::from_value(value).map_err(|error| bad(error.to_string()))?;
     check(&config).map_err(bad)?;
     Ok(config)
+}
+
+/// Families whose published weights come with a program, which this one has of its own.
+const KNOWN_CODE: [&str; 1] = ["minicpm"];
+
+/// The class that the configuration wants loaded from the model's folder or another one, where what it computes is not
+/// known: weights of a familiar shape may be meant for another computation.
+fn foreign_code(config: &serde_json::Value, model_type: &str) -> Option<String> {
+    let classes = config.get("auto_map")?.as_object()?;
+    let computes = |name: &str| name.starts_with("AutoModel");
+    let class = classes.iter().find(|(name, _)| computes(name))?.1;
+    (!KNOWN_CODE.contains(&model_type))
+        .then(|| class.as_str().map_or_else(|| class.to_string(), str::to_owned))
 }
 
 fn check_sizes(sizes: &[(&str, usize)]) -> Result<(), String> {
@@ -99,6 +118,37 @@ fn check_theta(theta: f32) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("rope_theta {theta} is not a positive number"))
+}
+
+/// Rotary positions, one kind for all layers or one for each.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Rope {
+    /// By the kind of layer.
+    ByLayer(std::collections::HashMap<String, Option<RopeParameters>>),
+    /// For all.
+    Same(RopeParameters),
+}
+
+impl Rope {
+    /// Those of layers of this kind.
+    fn of(&self, kind: &str) -> Option<&RopeParameters> {
+        match self {
+            Rope::ByLayer(kinds) => kinds.get(kind)?.as_ref(),
+            Rope::Same(parameters) => Some(parameters),
+        }
+    }
+
+    fn theta(&self, kind: &str) -> Option<f32> {
+        self.of(kind)?.rope_theta
+    }
+
+    fn check(&self) -> Result<(), String> {
+        match self {
+            Rope::ByLayer(kinds) => kinds.values().flatten().try_for_each(RopeParameters::check),
+            Rope::Same(parameters) => parameters.check(),
+        }
+    }
 }
 
 /// Reads a JSON file of bounded size.

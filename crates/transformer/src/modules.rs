@@ -1,0 +1,599 @@
+//! The modules that sentence-transformers puts behind a model, as `modules.json` names them: pooling, dense layers,
+//! norms (<https://sbert.net/docs/package_reference/sentence_transformer/models.html>).
+//!
+//! A module that is not computed is refused by name: left out, it would give vectors that look right and find nothing.
+
+use std::path::{Component, Path, PathBuf};
+
+use riddle_kernels::{
+    Matrix, Output, Panels, gelu, l2_normalize, layer_norm, linear, mean_pool, tanh,
+};
+use riddle_weights::{Checkpoint, read_json};
+use serde::Deserialize;
+
+use crate::{
+    Error, Result,
+    model::{bytes_of, read},
+};
+
+/// How the states of a text's tokens become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pooling {
+    /// The mean over all tokens.
+    Mean,
+    /// The first token's.
+    First,
+    /// The last token's.
+    Last,
+    /// The largest of each number.
+    Max,
+    /// The sum over the root of their count.
+    MeanSqrt,
+    /// The mean, in which the n-th token counts n times.
+    WeightedMean,
+}
+
+impl Pooling {
+    /// sentence-transformers' name for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Pooling::Mean => "mean",
+            Pooling::First => "cls",
+            Pooling::Last => "lasttoken",
+            Pooling::Max => "max",
+            Pooling::MeanSqrt => "mean_sqrt_len_tokens",
+            Pooling::WeightedMean => "weightedmean",
+        }
+    }
+
+    fn named(name: &str) -> Option<Pooling> {
+        let all = [
+            Pooling::Mean,
+            Pooling::First,
+            Pooling::Last,
+            Pooling::Max,
+            Pooling::MeanSqrt,
+            Pooling::WeightedMean,
+        ];
+        // Switches of earlier versions carry the word at their end.
+        let plain = name.strip_suffix("_tokens").or_else(|| name.strip_suffix("_token"));
+        let same = |it: &Pooling, name: &str| it.as_str() == name;
+        all.into_iter().find(|it| same(it, name) || plain.is_some_and(|plain| same(it, plain)))
+    }
+
+    /// Appends what `states` `[tokens, width]` become.
+    fn pool(self, states: &[f32], width: usize, out: &mut Vec<f32>) {
+        let from = out.len();
+        out.resize(from + width, 0.0);
+        let out = &mut out[from..];
+        let tokens = states.len() / width;
+        match self {
+            Pooling::Mean => mean_pool(states, out),
+            Pooling::First => mean_pool(&states[..width.min(states.len())], out),
+            Pooling::Last => mean_pool(&states[states.len() - width.min(states.len())..], out),
+            Pooling::Max => {
+                out.fill(if tokens == 0 { 0.0 } else { f32::NEG_INFINITY });
+                for state in states.chunks_exact(width) {
+                    for (out, value) in out.iter_mut().zip(state) {
+                        // NaN is kept: a damaged model is told by it.
+                        *out = if value.is_nan() { *value } else { out.max(*value) };
+                    }
+                }
+            }
+            Pooling::MeanSqrt => {
+                mean_pool(states, out);
+                let root = (tokens as f32).sqrt();
+                out.iter_mut().for_each(|it| *it *= root);
+            }
+            Pooling::WeightedMean => {
+                for (state, weight) in states.chunks_exact(width).zip(1u32..) {
+                    for (out, value) in out.iter_mut().zip(state) {
+                        *out += weight as f32 * value;
+                    }
+                }
+                let weights = (tokens * (tokens + 1) / 2).max(1) as f32;
+                out.iter_mut().for_each(|it| *it /= weights);
+            }
+        }
+    }
+}
+
+/// What comes after the layers.
+#[derive(Debug)]
+pub struct Modules {
+    width: usize,
+    poolings: Vec<Pooling>,
+    steps: Vec<Step>,
+    outputs: usize,
+    scores: bool,
+}
+
+#[derive(Debug)]
+enum Step {
+    Dense { weight: Vec<f32>, bias: Option<Vec<f32>>, outputs: usize, activation: Activation },
+    LayerNorm { gain: Vec<f32>, bias: Vec<f32> },
+    Normalize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Activation {
+    Identity,
+    Tanh,
+    Gelu,
+    Relu,
+    Silu,
+    Sigmoid,
+}
+
+/// ε of PyTorch's `LayerNorm`.
+const NORM_EPSILON: f32 = 1e-5;
+
+/// A list of modules longer than this is none.
+const MOST_MODULES: usize = 32;
+
+#[derive(Deserialize)]
+struct Listed {
+    #[serde(rename = "type")]
+    class: String,
+    #[serde(default)]
+    path: String,
+}
+
+#[derive(Deserialize)]
+struct DenseConfig {
+    in_features: usize,
+    out_features: usize,
+    #[serde(default = "yes")]
+    bias: bool,
+    #[serde(default = "tanh_class")]
+    activation_function: Option<String>,
+    #[serde(default)]
+    use_residual: bool,
+    #[serde(default)]
+    module_input_name: Option<String>,
+    #[serde(default)]
+    module_output_name: Option<String>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the default of an optional field")]
+fn tanh_class() -> Option<String> {
+    Some("torch.nn.modules.activation.Tanh".to_owned())
+}
+
+/// `1_Pooling/config.json`: a mode by name since version 5.3 of sentence-transformers, switches before.
+#[derive(Deserialize)]
+struct PoolingConfig {
+    pooling_mode: Option<serde_json::Value>,
+    #[serde(default = "yes")]
+    include_prompt: bool,
+    #[serde(flatten)]
+    others: serde_json::Map<String, serde_json::Value>,
+}
+
+impl Modules {
+    /// Those of the model in `dir`, whose states are `width` wide; the mean where the folder says nothing.
+    ///
+    /// # Errors
+    /// A malformed file, one that leads out of the folder, or a module that is not computed.
+    pub fn open(dir: &Path, width: usize) -> Result<Modules> {
+        let mut modules = Modules {
+            width,
+            poolings: Vec::new(),
+            steps: Vec::new(),
+            outputs: width,
+            scores: false,
+        };
+        let list = dir.join("modules.json");
+        if list.is_file() {
+            for (place, listed) in list_of(&list)?.iter().enumerate() {
+                modules.add(dir, &list, place, listed)?;
+            }
+        } else if let Some(stated) = stated_pooling(dir)? {
+            modules.poolings = stated;
+        }
+        if modules.poolings.is_empty() {
+            modules.poolings.push(Pooling::Mean);
+        }
+        if modules.steps.is_empty() {
+            modules.outputs = width * modules.poolings.len();
+        }
+        Ok(modules)
+    }
+
+    /// Whether the folder names a dense layer that gives one score, as rerankers of sentence-transformers do whose model
+    /// has no head of its own.
+    ///
+    /// # Errors
+    /// A malformed file.
+    pub fn has_score(dir: &Path) -> Result<bool> {
+        let list = dir.join("modules.json");
+        if !list.is_file() {
+            return Ok(false);
+        }
+        let listed = list_of(&list)?;
+        let Some(last) = listed.iter().rfind(|it| it.class() == "Dense") else { return Ok(false) };
+        let config = folder_of(dir, &list, last)?.join("config.json");
+        Ok(read_json::<DenseConfig>(&config)?.is_score())
+    }
+
+    fn add(&mut self, dir: &Path, list: &Path, place: usize, listed: &Listed) -> Result<()> {
+        let unsupported = |why: String| Err(Error::Module { path: list.to_path_buf(), why });
+        let class = listed.class();
+        if (place == 0) != (class == "Transformer") {
+            let why = format!("the module {class:?} stands where it is not expected");
+            return unsupported(if place == 0 { unknown(class) } else { why });
+        }
+        let is_pooled = !self.poolings.is_empty();
+        match class {
+            "Transformer" if listed.path.is_empty() => {}
+            "Transformer" => {
+                return unsupported(format!(
+                    "its model is in the folder {:?}: put its files beside modules.json",
+                    listed.path
+                ));
+            }
+            "Pooling" if !is_pooled => {
+                self.poolings = pooling_of(&folder_of(dir, list, listed)?.join("config.json"))?;
+                self.outputs = self.width * self.poolings.len();
+            }
+            // Only training drops numbers.
+            "Dropout" => {}
+            "Normalize" if is_pooled => self.steps.push(Step::Normalize),
+            "Dense" if is_pooled => self.add_dense(&folder_of(dir, list, listed)?)?,
+            "LayerNorm" if is_pooled => {
+                let checkpoint = Checkpoint::open_safetensors(&folder_of(dir, list, listed)?)?;
+                let shape = [self.outputs];
+                self.steps.push(Step::LayerNorm {
+                    gain: read(&checkpoint, "norm.weight", &shape)?,
+                    bias: read(&checkpoint, "norm.bias", &shape)?,
+                });
+            }
+            _ => return unsupported(unknown(class)),
+        }
+        Ok(())
+    }
+
+    fn add_dense(&mut self, folder: &Path) -> Result<()> {
+        let path = folder.join("config.json");
+        let config = read_json::<DenseConfig>(&path)?;
+        let unsupported = |why: String| Err(Error::Module { path: path.clone(), why });
+        if config.use_residual {
+            return unsupported("a residual (use_residual) is not supported".to_owned());
+        }
+        let input = config.module_input_name.as_deref().unwrap_or("sentence_embedding");
+        if input != "sentence_embedding" || self.scores {
+            return unsupported(format!("it reads {input:?}, which is not one vector of a text"));
+        }
+        if config.in_features != self.outputs {
+            return unsupported(format!(
+                "it takes {} numbers, and what comes before gives {}",
+                config.in_features, self.outputs
+            ));
+        }
+        let class = config.activation_function.as_deref().unwrap_or("Identity");
+        let Some(activation) = Activation::named(class) else {
+            return unsupported(format!("its activation_function {class:?} is not supported"));
+        };
+        let checkpoint = Checkpoint::open_safetensors(folder)?;
+        let (inputs, outputs) = (config.in_features, config.out_features);
+        let bias = config.bias.then(|| read(&checkpoint, "linear.bias", &[outputs])).transpose()?;
+        let weight = read(&checkpoint, "linear.weight", &[outputs, inputs])?;
+        self.scores = config.is_score();
+        self.outputs = outputs;
+        self.steps.push(Step::Dense { weight, bias, outputs, activation });
+        Ok(())
+    }
+
+    /// The ways of pooling; more than one stand one after the other.
+    #[must_use]
+    pub fn poolings(&self) -> &[Pooling] {
+        &self.poolings
+    }
+
+    /// Numbers that come out.
+    #[must_use]
+    pub fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    /// Whether anything but length is changed after pooling.
+    #[must_use]
+    pub fn projects(&self) -> bool {
+        self.steps.iter().any(|it| !matches!(it, Step::Normalize))
+    }
+
+    /// Bytes of the weights.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let of = |step: &Step| match step {
+            Step::Dense { weight, bias, .. } => {
+                bytes_of(&[weight]) + bias.as_ref().map_or(0, |it| bytes_of(&[it]))
+            }
+            Step::LayerNorm { gain, bias } => bytes_of(&[gain, bias]),
+            Step::Normalize => 0,
+        };
+        self.steps.iter().map(of).sum()
+    }
+
+    /// Some of the weights, which no two trainings share.
+    #[must_use]
+    pub fn fingerprint(&self) -> Vec<u8> {
+        let mut all = Vec::new();
+        for step in &self.steps {
+            if let Step::Dense { weight, .. } = step {
+                all.extend_from_slice(bytemuck::cast_slice(&weight[..weight.len().min(4096)]));
+            }
+        }
+        all
+    }
+
+    /// What the states of a text's tokens `[tokens, width]` become. Runs on the threads of the current pool.
+    #[must_use]
+    pub fn apply(&self, states: &[f32]) -> Vec<f32> {
+        let mut vector = Vec::with_capacity(self.width * self.poolings.len());
+        for pooling in &self.poolings {
+            pooling.pool(states, self.width, &mut vector);
+        }
+        for step in &self.steps {
+            match step {
+                Step::Normalize => l2_normalize(&mut vector),
+                Step::LayerNorm { gain, bias } => layer_norm(&mut vector, gain, bias, NORM_EPSILON),
+                Step::Dense { weight, bias, outputs, activation } => {
+                    let mut out = vec![0.0; *outputs];
+                    let place = Output::dense(&mut out, *outputs);
+                    let (bias, none) = (bias.as_deref(), &mut Panels::default());
+                    let (weight, inputs) = (Matrix::F32(weight), vector.len());
+                    linear(&vector, weight, bias, inputs, *outputs, place, none);
+                    activation.apply(&mut out);
+                    vector = out;
+                }
+            }
+        }
+        vector
+    }
+}
+
+impl Listed {
+    /// The class's own name: the path to it changes between versions.
+    fn class(&self) -> &str {
+        self.class.rsplit('.').next().unwrap_or_default()
+    }
+}
+
+impl DenseConfig {
+    fn is_score(&self) -> bool {
+        self.out_features == 1 && self.module_output_name.as_deref() == Some("scores")
+    }
+}
+
+impl Activation {
+    fn named(class: &str) -> Option<Activation> {
+        Some(match class.rsplit('.').next().unwrap_or_default() {
+            "Identity" => Activation::Identity,
+            "Tanh" => Activation::Tanh,
+            "GELU" => Activation::Gelu,
+            "ReLU" => Activation::Relu,
+            "SiLU" => Activation::Silu,
+            "Sigmoid" => Activation::Sigmoid,
+            _ => return None,
+        })
+    }
+
+    fn apply(self, values: &mut [f32]) {
+        match self {
+            Activation::Identity => {}
+            Activation::Tanh => tanh(values),
+            Activation::Gelu => gelu(values),
+            Activation::Relu => values.iter_mut().for_each(|it| *it = it.max(0.0)),
+            Activation::Silu => values.iter_mut().for_each(|it| *it /= 1.0 + (-*it).exp()),
+            Activation::Sigmoid => values.iter_mut().for_each(|it| *it = 1.0 / (1.0 + (-*it).exp())),
+        }
+    }
+}
+
+fn unknown(class: &str) -> String {
+    format!(
+        "the module {class:?} is not supported by the built-in encoder: choose an ONNX version of the model, or another one"
+    )
+}
+
+fn list_of(path: &Path) -> Result<Vec<Listed>> {
+    let listed = read_json::<Vec<Listed>>(path)?;
+    if listed.is_empty() || listed.len() > MOST_MODULES {
+        let why = format!("it lists {} modules: 1 to {MOST_MODULES} are expected", listed.len());
+        return Err(Error::Module { path: path.to_path_buf(), why });
+    }
+    Ok(listed)
+}
+
+/// The folder of a module, below the model's own.
+fn folder_of(dir: &Path, list: &Path, listed: &Listed) -> Result<PathBuf> {
+    let bad = |why: String| Error::Module { path: list.to_path_buf(), why };
+    let path = Path::new(&listed.path);
+    let is_plain = path.components().all(|it| matches!(it, Component::Normal(_)));
+    if listed.path.is_empty() || !is_plain || listed.path.contains('\\') {
+        return Err(bad(format!("{:?} is no folder of this model", listed.path)));
+    }
+    let folder = dir.join(path);
+    match folder.symlink_metadata() {
+        Ok(meta) if meta.is_dir() => Ok(folder),
+        Ok(_) => Err(bad(format!("{:?} is a link or a file, and no folder", listed.path))),
+        Err(_) => Err(bad(format!("the folder {:?} that it names is missing", listed.path))),
+    }
+}
+
+/// The ways of pooling that a folder states, with or without a list of modules; `None` when it states nothing.
+///
+/// # Errors
+/// A malformed file, or a way that is not computed.
+pub fn stated_pooling(dir: &Path) -> Result<Option<Vec<Pooling>>> {
+    let path = dir.join("1_Pooling/config.json");
+    if path.is_file() { pooling_of(&path).map(Some) } else { Ok(None) }
+}
+
+fn pooling_of(path: &Path) -> Result<Vec<Pooling>> {
+    let unsupported = |why: String| Err(Error::Module { path: path.to_path_buf(), why });
+    let config = read_json::<PoolingConfig>(path)?;
+    if !config.include_prompt {
+        return unsupported(
+            "pooling without the prompt's tokens (include_prompt) is not supported".to_owned(),
+        );
+    }
+    let names: Vec<String> = match config.pooling_mode {
+        Some(serde_json::Value::String(mode)) => vec![mode],
+        Some(serde_json::Value::Array(modes)) => {
+            modes.iter().map(|it| it.as_str().unwrap_or_default().to_owned()).collect()
+        }
+        Some(other) => vec![other.to_string()],
+        None => {
+            // In the order in which sentence-transformers strings them together.
+            const SWITCHES: [&str; 6] = [
+                "cls_token",
+                "max_tokens",
+                "mean_tokens",
+                "mean_sqrt_len_tokens",
+                "weightedmean_tokens",
+                "lasttoken",
+            ];
+            let is_on = |it: &&str| {
+                let value = config.others.get(&format!("pooling_mode_{it}"));
+                value.and_then(serde_json::Value::as_bool) == Some(true)
+            };
+            SWITCHES.into_iter().filter(is_on).map(str::to_owned).collect()
+        }
+    };
+    let modes: Vec<Pooling> = names.iter().filter_map(|it| Pooling::named(it)).collect();
+    if modes.is_empty() || modes.len() != names.len() {
+        return unsupported(format!(
+            "pooling {:?} is not supported: choose another model",
+            names.join(" + ")
+        ));
+    }
+    Ok(modes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().expect("temp dir");
+        for (name, text) in files {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().expect("has one")).expect("folder");
+            std::fs::write(path, text).expect("write");
+        }
+        dir
+    }
+
+    #[test]
+    fn pooling_is_read_in_both_spellings() {
+        let stated = |json: &str| stated_pooling(with(&[("1_Pooling/config.json", json)]).path());
+        for (json, expected) in [
+            (r#"{"pooling_mode":"mean","include_prompt":true}"#, vec![Pooling::Mean]),
+            (r#"{"pooling_mode":"cls"}"#, vec![Pooling::First]),
+            (r#"{"pooling_mode":"lasttoken"}"#, vec![Pooling::Last]),
+            (r#"{"pooling_mode":["mean","max"]}"#, vec![Pooling::Mean, Pooling::Max]),
+            (
+                r#"{"pooling_mode_cls_token":false,"pooling_mode_mean_tokens":true}"#,
+                vec![Pooling::Mean],
+            ),
+            (
+                r#"{"pooling_mode_mean_tokens":true,"pooling_mode_cls_token":true}"#,
+                vec![Pooling::First, Pooling::Mean],
+            ),
+            (r#"{"pooling_mode_lasttoken":true}"#, vec![Pooling::Last]),
+            (r#"{"pooling_mode_weightedmean_tokens":true}"#, vec![Pooling::WeightedMean]),
+            (r#"{"pooling_mode_mean_sqrt_len_tokens":true}"#, vec![Pooling::MeanSqrt]),
+        ] {
+            assert_eq!(stated(json).expect(json), Some(expected), "{json}");
+        }
+        for json in [
+            r#"{"pooling_mode":"attention"}"#,
+            r#"{"pooling_mode":["mean",3]}"#,
+            r#"{"pooling_mode":7}"#,
+            r#"{"pooling_mode":"mean","include_prompt":false}"#,
+            "{}",
+        ] {
+            assert!(matches!(stated(json), Err(Error::Module { .. })), "{json}");
+        }
+        assert!(matches!(stated("["), Err(Error::Weights(_))));
+        assert_eq!(stated_pooling(with(&[]).path()).expect("nothing stated"), None);
+    }
+
+    #[test]
+    fn each_way_of_pooling_is_its_formula() {
+        let states = [1.0, -4.0, 2.0, 8.0, 6.0, 2.0];
+        for (pooling, expected) in [
+            (Pooling::Mean, [3.0, 2.0]),
+            (Pooling::First, [1.0, -4.0]),
+            (Pooling::Last, [6.0, 2.0]),
+            (Pooling::Max, [6.0, 8.0]),
+            (Pooling::MeanSqrt, [9.0 / 3f32.sqrt(), 6.0 / 3f32.sqrt()]),
+            (Pooling::WeightedMean, [(1.0 + 4.0 + 18.0) / 6.0, (-4.0 + 16.0 + 6.0) / 6.0]),
+        ] {
+            let mut out = vec![0.5];
+            pooling.pool(&states, 2, &mut out);
+            assert!((out[1] - expected[0]).abs() < 1e-6, "{pooling:?}: {out:?}");
+            assert!((out[2] - expected[1]).abs() < 1e-6, "{pooling:?}: {out:?}");
+            pooling.pool(&[], 2, &mut out);
+            assert_eq!(out[3..], [0.0, 0.0], "{pooling:?} of nothing");
+        }
+    }
+
+    #[test]
+    fn a_list_that_leads_elsewhere_or_names_what_is_not_computed_is_refused() {
+        let refused = |files: &[(&str, &str)]| {
+            Modules::open(with(files).path(), 4).expect_err("refused").to_string()
+        };
+        let list = |more: &str| {
+            format!(r#"[{{"type":"a.Transformer","path":""}},{{"type":"a.Pooling","path":"1_Pooling"}}{more}]"#)
+        };
+        let pooling = ("1_Pooling/config.json", r#"{"pooling_mode":"mean"}"#);
+        Modules::open(with(&[("modules.json", &list("")), pooling]).path(), 4).expect("good");
+        for (json, word) in [
+            ("[]".to_owned(), "0 modules"),
+            (r#"[{"type":"custom_st.Transformer2"}]"#.to_owned(), "Transformer2"),
+            (r#"[{"type":"a.Transformer","path":"0_Transformer"}]"#.to_owned(), "0_Transformer"),
+            (r#"[{"type":"a.Transformer"},{"type":"a.Dense","path":"x"}]"#.to_owned(), "Dense"),
+            (list(r#",{"type":"a.Transformer"}"#), "Transformer"),
+            (list(r#",{"type":"a.LSTM","path":"2_LSTM"}"#), "LSTM"),
+            (list(r#",{"type":"a.Dense","path":"../2_Dense"}"#), "../2_Dense"),
+            (list(r#",{"type":"a.Dense","path":"/etc"}"#), "/etc"),
+            (list(r#",{"type":"a.Dense","path":"2_Dense"}"#), "missing"),
+            (list(r#",{"type":"a.Dense","path":"1_Pooling/config.json"}"#), "no folder"),
+        ] {
+            let error = refused(&[("modules.json", &json), pooling]);
+            assert!(error.contains(word), "{json}: {error}");
+        }
+        for (dense, word) in [
+            (r#"{"in_features":4}"#, "out_features"),
+            (r#"{"in_features":5,"out_features":2}"#, "takes 5"),
+            (r#"{"in_features":4,"out_features":2,"use_residual":true}"#, "residual"),
+            (r#"{"in_features":4,"out_features":2,"activation_function":"os.system"}"#, "os.system"),
+            (r#"{"in_features":4,"out_features":2,"module_input_name":"token_embeddings"}"#, "token_"),
+            (r#"{"in_features":4,"out_features":2}"#, "safetensors"),
+        ] {
+            let json = list(r#",{"type":"a.Dense","path":"2_Dense"}"#);
+            let error =
+                refused(&[("modules.json", &json), pooling, ("2_Dense/config.json", dense)]);
+            assert!(error.contains(word), "{dense}: {error}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_module_whose_folder_is_a_link_is_refused() {
+        let elsewhere = with(&[("config.json", r#"{"pooling_mode":"mean"}"#)]);
+        let list = r#"[{"type":"a.Transformer"},{"type":"a.Pooling","path":"1_Pooling"}]"#;
+        let dir = with(&[("modules.json", list)]);
+        std::os::unix::fs::symlink(elsewhere.path(), dir.path().join("1_Pooling")).expect("link");
+        let error = Modules::open(dir.path(), 4).expect_err("a link").to_string();
+        assert!(error.contains("link"), "{error}");
+    }
+}
