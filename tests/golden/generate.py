@@ -17,7 +17,8 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 from transformers import (
     AutoConfig, AutoModelForMaskedLM, AutoTokenizer, BertConfig, BertForMaskedLM, BertForSequenceClassification,
     BertModel, ModernBertConfig, ModernBertForSequenceClassification, PreTrainedTokenizerFast, Qwen3Config,
-    Qwen3ForCausalLM, XLMRobertaConfig, XLMRobertaForSequenceClassification,
+    Qwen3ForCausalLM, XLMRobertaConfig, XLMRobertaForSequenceClassification, ModernBertModel, XLMRobertaModel,
+    Qwen3Model, Qwen2Config, Qwen2ForCausalLM, Gemma3TextConfig, Gemma3TextModel,
 )
 
 HERE = Path(__file__).parent
@@ -264,6 +265,16 @@ def make_modernbert_tokenizer(directory: Path) -> PreTrainedTokenizerFast:
     return fast
 
 
+def modernbert_config(tokenizer, **more) -> ModernBertConfig:
+    """Five layers: global, local, local, global, local. The local window is narrower than the texts."""
+    return ModernBertConfig(
+        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=5, num_attention_heads=4, intermediate_size=48,
+        max_position_embeddings=MAX_TOKENS, global_attn_every_n_layers=3, local_attention=8, initializer_range=0.3,
+        pad_token_id=tokenizer.pad_token_id, bos_token_id=tokenizer.cls_token_id, cls_token_id=tokenizer.cls_token_id,
+        eos_token_id=tokenizer.sep_token_id, sep_token_id=tokenizer.sep_token_id, attn_implementation="eager", **more,
+    )
+
+
 @torch.no_grad()
 def modernbert_cross_encoder(name: str, seed: int, pooling: str, biases: bool, old: bool) -> None:
     directory = HERE / name
@@ -403,6 +414,255 @@ def qwen3_reranker(name: str, seed: int, tied: bool, sharded_bf16: bool) -> None
     )
 
 
+def make_embedding_tokenizer(directory: Path, marks: str) -> PreTrainedTokenizerFast:
+    """Of Qwen3-Embedding, which has a mark at the end, and of Gemma, which has one at both."""
+    tokenizer = make_qwen3_tokenizer(directory)
+    inner = tokenizer.backend_tokenizer
+    inner.post_processor = processors.TemplateProcessing(
+        single=marks, pair=f"{marks} $B", special_tokens=[("<|endoftext|>", tokenizer.pad_token_id)],
+    )
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=inner, model_max_length=MAX_TOKENS, pad_token="<|endoftext|>", padding_side="left",
+        model_input_names=["input_ids", "attention_mask"],
+    )
+    fast.save_pretrained(directory)
+    return fast
+
+
+EMBEDDED = [text for text in TEXTS if text] + ["Where is the boat?"]
+# Layers to a directory: what comes out of them is in `expected.json` by the library that the files are of.
+PROMPTS = {"query": "Instruct: find it\nQuery:", "document": "title: none | text: "}
+
+
+@torch.no_grad()
+def sentence_encoder(name: str, model, tokenizer, modules, prompts=None, truncate=None) -> None:
+    """Saves the model as sentence-transformers does, and what that library makes of texts by it."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Transformer
+
+    directory = HERE / name
+    shutil.rmtree(directory, ignore_errors=True)
+    base = HERE / f"{name}-base"
+    stir(model)
+    model.eval().save_pretrained(base)
+    tokenizer.save_pretrained(base)
+    transformer = Transformer(str(base), max_seq_length=MAX_TOKENS)
+    whole = SentenceTransformer(
+        modules=[transformer, *modules], device="cpu", prompts=prompts, truncate_dim=truncate,
+    ).eval()
+    whole.save(str(directory), create_model_card=False)
+    shutil.rmtree(base)
+    assert (directory / "model.safetensors").is_file()
+    cases = []
+    for text in EMBEDDED:
+        case = {"text": text, "vector": rounded(whole.encode(text, normalize_embeddings=True, prompt_name="document" if prompts else None))}
+        if prompts:
+            case["query"] = rounded(whole.encode(text, normalize_embeddings=True, prompt_name="query"))
+        cases.append(case)
+    (directory / "expected.json").write_text(
+        json.dumps({"max_tokens": MAX_TOKENS, "cases": cases}, ensure_ascii=False)
+    )
+
+
+def sentence_encoders() -> None:
+    from sentence_transformers.base.modules import Dense
+    from sentence_transformers.sentence_transformer.modules import LayerNorm, Normalize, Pooling
+
+    scratch = HERE / "scratch"
+    modern = make_modernbert_tokenizer(scratch)
+    torch.manual_seed(41)
+    sentence_encoder(
+        "tiny-modernbert-embedder", ModernBertModel(modernbert_config(modern)), modern,
+        [Pooling(32, "cls"), Normalize()], {"query": "search_query: ", "document": "search_document: "},
+    )
+    unigram = make_unigram_tokenizer(scratch)
+    torch.manual_seed(42)
+    sentence_encoder(
+        "tiny-xlm-roberta-embedder", XLMRobertaModel(XLMRobertaConfig(
+            vocab_size=len(unigram), hidden_size=32, num_hidden_layers=3, num_attention_heads=4, intermediate_size=64,
+            max_position_embeddings=MAX_TOKENS + 2, pad_token_id=1, bos_token_id=0, eos_token_id=2, type_vocab_size=1,
+            layer_norm_eps=1e-5, initializer_range=0.3,
+        ), add_pooling_layer=False), unigram,
+        [Pooling(32, "weightedmean"), Dense(32, 24, activation_function=torch.nn.Tanh()), LayerNorm(24)],
+    )
+    qwen = make_embedding_tokenizer(scratch, "$A <|endoftext|>")
+    torch.manual_seed(43)
+    sentence_encoder(
+        "tiny-qwen3-embedder", Qwen3Model(Qwen3Config(
+            vocab_size=len(qwen), hidden_size=32, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
+            head_dim=16, intermediate_size=64, max_position_embeddings=MAX_TOKENS,
+            rope_parameters={"rope_type": "default", "rope_theta": 1e6}, initializer_range=0.3,
+        )), qwen,
+        [Pooling(32, "lasttoken"), Normalize()], {"query": PROMPTS["query"], "document": ""}, truncate=20,
+    )
+    gemma = make_embedding_tokenizer(scratch, "<|endoftext|> $A <|endoftext|>")
+    torch.manual_seed(44)
+    sentence_encoder(
+        "tiny-gemma3-embedder", Gemma3TextModel(Gemma3TextConfig(
+            # Every third layer sees everything, the others eight tokens; a head is scaled by a number of its own.
+            vocab_size=len(gemma), hidden_size=32, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=1,
+            head_dim=16, intermediate_size=48, max_position_embeddings=MAX_TOKENS, sliding_window=8,
+            layer_types=["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"],
+            query_pre_attn_scalar=24, use_bidirectional_attention=True, initializer_range=0.3,
+            rope_parameters={
+                "full_attention": {"rope_type": "default", "rope_theta": 1e6},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+            },
+        )), gemma,
+        [
+            Pooling(32, "mean"), Dense(32, 48, bias=False, activation_function=torch.nn.Identity()),
+            Dense(48, 32, bias=False, activation_function=torch.nn.Identity()), Normalize(),
+        ], PROMPTS,
+    )
+    shutil.rmtree(scratch)
+
+
+@torch.no_grad()
+def modular_reranker(name: str, seed: int, pooling: str) -> None:
+    """As the Ettin rerankers are: a plain ModernBERT, and a head of modules."""
+    from sentence_transformers import CrossEncoder
+    from sentence_transformers.base.modules import Dense, Transformer
+    from sentence_transformers.sentence_transformer.modules import LayerNorm, Pooling
+
+    directory = HERE / name
+    shutil.rmtree(directory, ignore_errors=True)
+    base = HERE / f"{name}-base"
+    tokenizer = make_modernbert_tokenizer(base)
+    torch.manual_seed(seed)
+    model = ModernBertModel(modernbert_config(tokenizer)).eval()
+    stir(model)
+    model.save_pretrained(base)
+    modules = [
+        Transformer(str(base), max_seq_length=MAX_TOKENS),
+        Pooling(32, pooling),
+        Dense(32, 32, bias=False, activation_function=torch.nn.GELU()),
+        LayerNorm(32),
+        Dense(32, 1, activation_function=torch.nn.Identity(), module_output_name="scores"),
+    ]
+    for module in modules[3:]:
+        stir(module)
+    whole = CrossEncoder(modules=modules, device="cpu").eval()
+    whole.save_pretrained(str(directory), create_model_card=False)
+    shutil.rmtree(base)
+    inner = modules[0].auto_model if hasattr(modules[0], "auto_model") else modules[0].model
+    cases = []
+    for query, text in PAIRS:
+        inputs = tokenizer([query], [text], truncation=True, max_length=MAX_TOKENS, return_tensors="pt")
+        outputs = []
+        hooks = [it.register_forward_hook(lambda _, __, output: outputs.append(output)) for it in inner.layers]
+        inner(**inputs)
+        for hook in hooks:
+            hook.remove()
+        scores = []
+        for hidden in map(inner.final_norm, outputs):
+            features = {"token_embeddings": hidden, "attention_mask": inputs["attention_mask"]}
+            for module in modules[1:]:
+                features = module(features)
+            scores.append(features["scores"][0, 0])
+        if text:
+            whole_score = whole.predict([(query, text)], activation_fn=torch.nn.Identity())[0]
+            assert abs(float(scores[-1]) - float(whole_score)) < 1e-5, (float(scores[-1]), float(whole_score))
+        cases.append({
+            "query": query, "text": text,
+            "input_ids": inputs["input_ids"][0].tolist(),
+            "scores": rounded(scores),
+        })
+    (directory / "expected.json").write_text(json.dumps({"max_tokens": MAX_TOKENS, "cases": cases}, ensure_ascii=False))
+
+
+# Prompt of mxbai-rerank-v2, as its library gives it.
+QWEN2_PREFIX = (
+    "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\n"
+    "<|im_start|>user\n"
+)
+QWEN2_TASK = (
+    "You are a search relevance expert who evaluates how well documents match search queries. For each query-document "
+    "pair, carefully analyze the semantic relationship between them, then provide your binary relevance judgment (0 for "
+    "not relevant, 1 for relevant).\nRelevance:"
+)
+QWEN2_SUFFIX = "<|im_end|>\n<|im_start|>assistant\n"
+
+
+# Of query and text together; beside them the template has room of its own.
+QWEN2_MAX_TOKENS = 120
+
+
+@torch.no_grad()
+def qwen2_reranker(name: str, seed: int) -> None:
+    directory = HERE / name
+    shutil.rmtree(directory, ignore_errors=True)
+    tokenizer = make_qwen3_tokenizer(directory)
+    torch.manual_seed(seed)
+    model = Qwen2ForCausalLM(Qwen2Config(
+        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2,
+        intermediate_size=64, max_position_embeddings=1024, tie_word_embeddings=True, use_sliding_window=False,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e6}, initializer_range=0.3,
+        bos_token_id=tokenizer.pad_token_id, eos_token_id=tokenizer.eos_token_id, attn_implementation="eager",
+    )).eval()
+    stir(model)
+    model.save_pretrained(directory)
+    (directory / "generation_config.json").unlink(missing_ok=True)
+    encode = lambda text: tokenizer.encode(text, add_special_tokens=False)
+    prefix, separator, suffix = encode(QWEN2_PREFIX), encode("\n"), encode(QWEN2_TASK) + encode(QWEN2_SUFFIX)
+    yes, no = (tokenizer.convert_tokens_to_ids(it) for it in ("1", "0"))
+    assert None not in (yes, no)
+    cases = []
+    for query, text in PAIRS:
+        # Query and text share the limit; of the query three quarters of it are kept at most.
+        body = encode(f"query: {query}")[:QWEN2_MAX_TOKENS * 3 // 4]
+        body = (body + separator + encode(f"document: {text}")[:QWEN2_MAX_TOKENS])[:QWEN2_MAX_TOKENS]
+        ids = prefix + body + separator + suffix
+        outputs, logits = layer_outputs(model, model.model.layers, {"input_ids": torch.tensor([ids])})
+        scores = []
+        for hidden in outputs:
+            both = model.lm_head(model.model.norm(hidden[0, -1]))[[yes, no]]
+            scores.append(both[0] - both[1])
+        assert torch.allclose(scores[-1], logits[0, -1, yes] - logits[0, -1, no], atol=1e-5)
+        cases.append({"query": query, "text": text, "input_ids": ids, "scores": rounded(scores)})
+    (directory / "expected.json").write_text(
+        json.dumps({"max_tokens": QWEN2_MAX_TOKENS, "cases": cases}, ensure_ascii=False)
+    )
+
+
+@torch.no_grad()
+def static_embedders() -> None:
+    """As model2vec lays them out: a row for each token; then rows that tokens share, with weights."""
+    from safetensors.torch import save_file
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Normalize, StaticEmbedding
+
+    for name, shared in (("tiny-static-embedder", False), ("tiny-static-shared-embedder", True)):
+        directory = HERE / name
+        shutil.rmtree(directory, ignore_errors=True)
+        tokenizer = make_tokenizer(directory)
+        for file in directory.iterdir():
+            if file.name != "tokenizer.json":
+                file.unlink()
+        torch.manual_seed(46)
+        size = len(tokenizer)
+        rows = torch.randn(100 if shared else size, 24)
+        tensors = {"embeddings": rows.to(torch.float16) if shared else rows}
+        if shared:
+            tensors["mapping"] = torch.randint(0, 100, (size,), dtype=torch.int64)
+            tensors["weights"] = torch.rand(size)
+        save_file(tensors, directory / "model.safetensors")
+        config = {"model_type": "model2vec", "architectures": ["StaticModel"], "normalize": True, "hidden_dim": 24}
+        (directory / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+        static = StaticEmbedding.load(str(directory))
+        unknown = tokenizer.unk_token_id
+        cases = []
+        for text in EMBEDDED:
+            ids = [it for it in static.tokenizer.encode(text, add_special_tokens=False).ids if it != unknown][:512]
+            if not ids:
+                continue
+            mean = static.embedding.weight[ids].float().mean(dim=0)
+            cases.append({"text": text, "vector": rounded(torch.nn.functional.normalize(mean, dim=0))})
+            if unknown not in static.tokenizer.encode(text, add_special_tokens=False).ids:
+                whole = SentenceTransformer(modules=[static, Normalize()], device="cpu")
+                assert abs(float(whole.encode(text)[0]) - cases[-1]["vector"][0]) < 1e-4
+        (directory / "expected.json").write_text(json.dumps({"cases": cases}, ensure_ascii=False))
+
+
 def real_model(directory: str) -> None:
     from sentence_transformers import SentenceTransformer
 
@@ -424,6 +684,11 @@ if __name__ == "__main__":
     modernbert_cross_encoder("tiny-modernbert-cls-cross-encoder", 25, pooling="cls", biases=True, old=True)
     qwen3_reranker("tiny-qwen3-reranker", 26, tied=True, sharded_bf16=False)
     qwen3_reranker("tiny-qwen3-reranker-sharded-bf16", 27, tied=False, sharded_bf16=True)
+    sentence_encoders()
+    modular_reranker("tiny-modular-reranker", 45, pooling="cls")
+    modular_reranker("tiny-modular-mean-reranker", 47, pooling="mean")
+    qwen2_reranker("tiny-qwen2-reranker", 48)
+    static_embedders()
     if len(sys.argv) > 1:
         real_model(sys.argv[1])
     if len(sys.argv) > 2:

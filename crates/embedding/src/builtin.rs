@@ -1,4 +1,5 @@
-//! The built-in encoder: BERT, pooled and normalized; what sentence-transformers computes.
+//! The built-in encoder: a text encoder of any family, pooled, projected and normalized; what sentence-transformers
+//! computes.
 
 use std::{
     borrow::Cow,
@@ -8,14 +9,17 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use riddle_kernels::{Pool, l2_normalize, mean_pool};
+use riddle_kernels::{Pool, l2_normalize};
 use riddle_offload::{EmbeddingRows, LayerWindow};
-use riddle_transformer::{Bert, Encoded, RaggedBatch, Scratch, ScratchSize, Tokenizer, Wanted};
+use riddle_transformer::{
+    Encoded, Modules, OpenOptions, Prefix, RaggedBatch, Scratch, ScratchSize, Span, TextEncoder,
+    Tokenizer, Wanted, open_text_encoder,
+};
 use riddle_types::{EmbedRole, Embedder, StageError, TokenCounter, panic_message};
 
 use crate::{
     Error, Result,
-    card::{self, Pooling, Prefixes},
+    card::{self, Prefixes},
 };
 
 /// How the encoder runs.
@@ -27,6 +31,8 @@ pub struct EncoderOptions {
     pub micro_batch_tokens: usize,
     /// Layers in memory; `None`: all.
     pub window: Option<usize>,
+    /// Numbers of a vector that are kept, the first ones; `None`: as the model says, all where it says nothing.
+    pub dimensions: Option<usize>,
 }
 
 impl Default for EncoderOptions {
@@ -36,6 +42,7 @@ impl Default for EncoderOptions {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             micro_batch_tokens: 1024,
             window: None,
+            dimensions: None,
         }
     }
 }
@@ -50,11 +57,11 @@ pub(crate) const EMBEDDING_ROWS: f32 = 0.5;
 /// Most tokens of a question that is computed by one thread.
 pub(crate) const FEW_TOKENS: usize = 48;
 
-/// A BERT encoder in process.
+/// A text encoder in process.
 pub struct BuiltinEncoder {
     id: String,
     dimensions: usize,
-    pooling: Pooling,
+    modules: Modules,
     prefixes: Prefixes,
     counter: Counter,
     pool: Pool,
@@ -66,7 +73,7 @@ pub struct BuiltinEncoder {
 }
 
 struct State {
-    bert: Bert,
+    encoder: Box<dyn TextEncoder>,
     window: LayerWindow,
     rows: EmbeddingRows,
 }
@@ -86,47 +93,46 @@ impl std::fmt::Debug for BuiltinEncoder {
 }
 
 impl BuiltinEncoder {
-    /// Opens a sentence-transformers or plain BERT directory. Layers are read on first use.
+    /// Opens the directory of a sentence-transformers model, or of a plain one, which is pooled by the mean as
+    /// sentence-transformers does. Layers are read on first use.
     ///
     /// # Errors
     /// What is missing, damaged or not supported.
     pub fn open(dir: &Path, options: EncoderOptions) -> Result<BuiltinEncoder> {
-        card::check_modules(dir)?;
-        // Plain BERT directories say nothing; sentence-transformers takes the mean then, too.
-        let pooling = card::pooling(dir)?.unwrap_or(Pooling::Mean);
-        let bert = Bert::open(dir)?;
-        let config = bert.config();
+        let encoder = open_text_encoder(dir, OpenOptions::default())?;
+        let sizes = encoder.sizes();
+        let modules = Modules::open(dir, sizes.hidden_size)?;
+        let kept = card::dimensions(dir, options.dimensions, modules.outputs())?;
         let max_tokens =
-            card::max_tokens(dir)?.unwrap_or(DEFAULT_MAX_TOKENS).min(config.max_tokens());
-        let layers = bert.layers().clone();
+            card::max_tokens(dir)?.unwrap_or(DEFAULT_MAX_TOKENS).min(sizes.max_tokens);
+        let layers = encoder.layers().clone();
         let depth = options.window.unwrap_or(layers.layers().len());
         let mut window = LayerWindow::new(Arc::new(layers), depth)?;
         // The weights come in while the tokenizer's vocabulary is built.
         window.prefetch()?;
-        let tokenizer = Tokenizer::open(dir, max_tokens, config.vocab_size)?;
-        let rows = EmbeddingRows::new(
-            bert.checkpoint().clone(),
-            bert.token_table().clone(),
-            EMBEDDING_ROWS,
-        );
+        let tokenizer = Tokenizer::open(dir, max_tokens, sizes.vocab_size)?;
+        let (checkpoint, table) = (encoder.checkpoint().clone(), encoder.token_table().clone());
+        let rows = EmbeddingRows::new(checkpoint, table, EMBEDDING_ROWS);
         let name = card::name(dir);
         Ok(BuiltinEncoder {
-            id: identity(&name, &bert, pooling, max_tokens),
-            dimensions: config.hidden_size,
-            pooling,
-            prefixes: card::prefixes(dir, &name),
+            id: identity(&name, &*encoder, &modules, kept, max_tokens),
+            dimensions: kept.unwrap_or(modules.outputs()),
+            modules,
+            prefixes: card::prefixes(dir, &name)?,
             counter: Counter(tokenizer),
             pool: Pool::new(options.threads)?,
             alone: Pool::new(1)?,
             micro_batch_tokens: options.micro_batch_tokens.max(1),
-            state: Mutex::new(State { bert, window, rows }),
+            state: Mutex::new(State { encoder, window, rows }),
         })
     }
 
     /// Bytes of weights in memory now.
     pub fn resident_weight_bytes(&self) -> u64 {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.window.resident_bytes() + state.rows.resident_bytes() + state.bert.resident_bytes()
+        let State { encoder, window, rows } = &*state;
+        let body = window.resident_bytes() + rows.resident_bytes() + encoder.resident_bytes();
+        body + self.modules.bytes()
     }
 
     /// [`Embedder::embed`] with this crate's error type.
@@ -170,40 +176,32 @@ impl BuiltinEncoder {
     /// the whole of a long list that is being indexed.
     fn forward(&self, batch: &RaggedBatch, memory: &mut Memory) -> Result<Vec<Vec<f32>>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let State { bert, window, rows } = &mut *state;
-        let width = self.dimensions;
+        let State { encoder, window, rows } = &mut *state;
+        let sizes = encoder.sizes();
+        let width = sizes.hidden_size;
         let pool = if batch.tokens() <= FEW_TOKENS { &self.alone } else { &self.pool };
-        let (hidden, scratch) = memory.reserve(bert, batch, self.pool.threads());
+        let (hidden, scratch) = memory.reserve(&**encoder, batch, self.pool.threads());
         rows.gather(&batch.input_ids, hidden)?;
-        bert.embed(batch, hidden);
+        encoder.embed(batch, hidden);
         pool.run(|| {
-            for layer in 0..bert.config().num_hidden_layers {
+            for layer in 0..sizes.num_layers {
                 let view = window.advance_to(layer)?;
-                let all = Wanted::All;
-                bert.layer(layer, view.weights, &batch.cu_seqlens, all, hidden, scratch);
+                let (cu_seqlens, prefix) = (&batch.cu_seqlens[..], Prefix::None);
+                let span = Span { cu_seqlens, prefix, wanted: Wanted::All };
+                encoder.layer(layer, view.weights, span, hidden, scratch);
             }
-            Ok::<(), Error>(())
-        })?;
-        batch
-            .cu_seqlens
-            .windows(2)
-            .map(|it| {
-                let states = &hidden[it[0] * width..it[1] * width];
-                let mut vector = vec![0.0; width];
-                match self.pooling {
-                    Pooling::Mean => mean_pool(states, &mut vector),
-                    Pooling::FirstToken => {
-                        mean_pool(&states[..width.min(states.len())], &mut vector)
-                    }
-                }
-                l2_normalize(&mut vector);
-                if vector.iter().all(|it| it.is_finite()) {
-                    Ok(vector)
-                } else {
-                    Err(Error::NotFinite)
-                }
-            })
-            .collect()
+            encoder.finish(hidden);
+            let each = batch.cu_seqlens.windows(2);
+            each.map(|it| self.vector(&hidden[it[0] * width..it[1] * width])).collect()
+        })
+    }
+
+    /// The vector of a text whose tokens have these states.
+    fn vector(&self, states: &[f32]) -> Result<Vec<f32>> {
+        let mut vector = self.modules.apply(states);
+        vector.truncate(self.dimensions);
+        l2_normalize(&mut vector);
+        if vector.iter().all(|it| it.is_finite()) { Ok(vector) } else { Err(Error::NotFinite) }
     }
 }
 
@@ -220,11 +218,11 @@ impl Memory {
     /// Hidden states `[tokens, width]` and scratch for `batch`.
     pub(crate) fn reserve(
         &mut self,
-        bert: &Bert,
+        encoder: &dyn TextEncoder,
         batch: &RaggedBatch,
         threads: usize,
     ) -> (&mut [f32], &mut Scratch) {
-        let width = bert.config().hidden_size;
+        let width = encoder.sizes().hidden_size;
         let lengths = batch.cu_seqlens.windows(2).map(|it| it[1] - it[0]);
         let (tokens, longest) = (batch.tokens(), lengths.max().unwrap_or(0));
         if tokens > self.tokens || longest > self.longest {
@@ -234,7 +232,8 @@ impl Memory {
             self.hidden.resize(self.tokens * width, 0.0);
         }
         let size = ScratchSize { tokens: self.tokens, longest: self.longest, threads };
-        let scratch = self.scratch.get_or_insert_with(|| Scratch::new(&bert.scratch_shape(), size));
+        let shape = || Scratch::new(&encoder.scratch_shape(), size);
+        let scratch = self.scratch.get_or_insert_with(shape);
         (&mut self.hidden[..tokens * width], scratch)
     }
 }
@@ -285,15 +284,30 @@ impl Embedder for BuiltinEncoder {
 }
 
 /// Name, limit, way of pooling, and a digest of what decides the vectors.
-fn identity(name: &str, bert: &Bert, pooling: Pooling, max_tokens: usize) -> String {
-    format!("{name}/{max_tokens}/{}/{}", pooling.as_str(), digest(bert))
+fn identity(
+    name: &str,
+    encoder: &dyn TextEncoder,
+    modules: &Modules,
+    kept: Option<usize>,
+    max_tokens: usize,
+) -> String {
+    let poolings: Vec<&str> = modules.poolings().iter().map(|it| it.as_str()).collect();
+    let mut way = poolings.join("+");
+    if modules.projects() {
+        let digest = blake3::hash(&modules.fingerprint()).to_hex();
+        way = format!("{way}-{}", &digest[..8]);
+    }
+    if let Some(kept) = kept {
+        way = format!("{way}-{kept}");
+    }
+    format!("{name}/{max_tokens}/{way}/{}", digest(encoder))
 }
 
-/// What decides a model's output, without reading the weights themselves: names and shapes of all tensors, and the
-/// position embeddings.
-pub(crate) fn digest(bert: &Bert) -> String {
+/// What decides a model's output, without reading the weights themselves: names and shapes of all tensors, and some
+/// that every training changes.
+pub(crate) fn digest(encoder: &dyn TextEncoder) -> String {
     let mut hasher = blake3::Hasher::new();
-    for tensor in bert.checkpoint().tensors() {
+    for tensor in encoder.checkpoint().tensors() {
         hasher.update(tensor.name.as_bytes());
         hasher.update(format!("{:?}", tensor.shape).as_bytes());
         // Packed weights give other vectors, near as they are: an index holds those of one precision.
@@ -301,7 +315,7 @@ pub(crate) fn digest(bert: &Bert) -> String {
             hasher.update(tensor.format().name().as_bytes());
         }
     }
-    hasher.update(&bert.fingerprint());
+    hasher.update(&encoder.fingerprint());
     hasher.finalize().to_hex()[..8].to_owned()
 }
 

@@ -1,32 +1,13 @@
 //! What a model directory says about how its vectors are made: the files that sentence-transformers
 //! writes beside the weights (<https://sbert.net/docs/package_reference/sentence_transformer/models.html>).
 
-use std::path::Path;
+use std::{collections::HashMap, path::Path};
 
 use riddle_types::EmbedRole;
 use riddle_weights::read_json;
 use serde::Deserialize;
 
 use crate::{Error, Result};
-
-/// How the hidden states of a text become one vector.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pooling {
-    /// The mean over all tokens.
-    Mean,
-    /// The first token's.
-    FirstToken,
-}
-
-impl Pooling {
-    /// sentence-transformers' name for it.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Pooling::Mean => "mean",
-            Pooling::FirstToken => "cls",
-        }
-    }
-}
 
 /// What is put before a text, by its role.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -46,7 +27,9 @@ impl Prefixes {
 
 /// Prefixes that models were trained with and do not state in a file, from their model cards: part of
 /// the name, query, passage.
-const KNOWN_PREFIXES: [(&str, &str, &str); 5] = [
+const KNOWN_PREFIXES: [(&str, &str, &str); 6] = [
+    // Among those of its makers the one that wants none.
+    ("bge-m3", "", ""),
     ("e5-", "query: ", "passage: "),
     ("nomic-embed-text", "search_query: ", "search_document: "),
     ("arctic-embed", "Represent this sentence for searching relevant passages: ", ""),
@@ -71,106 +54,61 @@ pub(crate) fn name(dir: &Path) -> String {
         })
 }
 
-#[derive(Deserialize)]
+/// `config_sentence_transformers.json`.
+#[derive(Deserialize, Default)]
 struct Settings {
     #[serde(default)]
-    prompts: Prompts,
+    prompts: HashMap<String, Option<String>>,
+    #[serde(default)]
+    truncate_dim: Option<usize>,
 }
 
-#[derive(Deserialize, Default)]
-struct Prompts {
-    query: Option<String>,
-    #[serde(alias = "passage")]
-    document: Option<String>,
+/// What the folder says of prompts and dimensions; nothing where it says nothing.
+fn settings(dir: &Path) -> Result<Settings> {
+    let path = dir.join("config_sentence_transformers.json");
+    if path.is_file() { Ok(read_json(&path)?) } else { Ok(Settings::default()) }
 }
 
 /// Prefixes from `config_sentence_transformers.json`, else those that models of this name are known to
 /// want, else none.
-pub(crate) fn prefixes(dir: &Path, name: &str) -> Prefixes {
-    let prompts = read_json::<Settings>(&dir.join("config_sentence_transformers.json"))
-        .map_or_else(|_| Prompts::default(), |it| it.prompts);
-    if prompts.query.is_some() || prompts.document.is_some() {
-        return Prefixes {
-            query: prompts.query.unwrap_or_default(),
-            passage: prompts.document.unwrap_or_default(),
-        };
+///
+/// # Errors
+/// A malformed file.
+pub(crate) fn prefixes(dir: &Path, name: &str) -> Result<Prefixes> {
+    let prompts = settings(dir)?.prompts;
+    let stated = |names: &[&str]| {
+        let mut found = names.iter().filter_map(|it| prompts.get(*it)?.clone());
+        found.find(|it| !it.is_empty()).unwrap_or_default()
+    };
+    let prefixes =
+        Prefixes { query: stated(&["query"]), passage: stated(&["document", "passage"]) };
+    // New versions of sentence-transformers write empty ones for models that have none.
+    if prefixes != Prefixes::default() {
+        return Ok(prefixes);
     }
     let name = name.to_lowercase();
     let known = KNOWN_PREFIXES.iter().find(|it| name.contains(it.0));
-    known.map_or_else(Prefixes::default, |&(_, query, passage)| Prefixes {
+    Ok(known.map_or_else(Prefixes::default, |&(_, query, passage)| Prefixes {
         query: query.to_owned(),
         passage: passage.to_owned(),
-    })
+    }))
 }
 
-/// `1_Pooling/config.json`: a mode by name since version 5.3 of sentence-transformers, switches before.
-#[derive(Deserialize)]
-struct PoolingConfig {
-    pooling_mode: Option<serde_json::Value>,
-    #[serde(flatten)]
-    others: serde_json::Map<String, serde_json::Value>,
-}
-
-/// The way of pooling that the directory states, `None` when it states nothing.
+/// Numbers of a vector that are kept, as the folder says or as somebody `wants`; `None`: all of `outputs`. Models that
+/// are trained for it have the most of what they say in the first ones (Matryoshka, Kusupati et al. 2022).
 ///
 /// # Errors
-/// A malformed file, or a way other than mean and first token.
-pub(crate) fn pooling(dir: &Path) -> Result<Option<Pooling>> {
-    let path = dir.join("1_Pooling/config.json");
-    if !path.is_file() {
-        return Ok(None);
+/// A malformed file, and more than there are, or none.
+pub(crate) fn dimensions(
+    dir: &Path,
+    wanted: Option<usize>,
+    outputs: usize,
+) -> Result<Option<usize>> {
+    let Some(kept) = wanted.or(settings(dir)?.truncate_dim) else { return Ok(None) };
+    if !(1..=outputs).contains(&kept) {
+        return Err(Error::Dimensions { dir: dir.to_path_buf(), kept, outputs });
     }
-    let config = read_json::<PoolingConfig>(&path)?;
-    let stated = match config.pooling_mode {
-        Some(serde_json::Value::String(mode)) => mode,
-        Some(several) => several.to_string(),
-        None => {
-            let on = config.others.iter().filter(|(_, value)| value.as_bool() == Some(true));
-            let modes = on.filter_map(|(key, _)| key.strip_prefix("pooling_mode_"));
-            modes.collect::<Vec<_>>().join(" + ")
-        }
-    };
-    match stated.as_str() {
-        "mean" | "mean_tokens" => Ok(Some(Pooling::Mean)),
-        "cls" | "cls_token" => Ok(Some(Pooling::FirstToken)),
-        _ => {
-            let why = format!(
-                "pooling {stated:?} is not supported, only \"mean\" and \"cls\" are: choose another model"
-            );
-            Err(Error::Unsupported { path, why })
-        }
-    }
-}
-
-#[derive(Deserialize)]
-struct Module {
-    #[serde(rename = "type")]
-    kind: String,
-}
-
-/// Refuses models whose vectors pass through more than the transformer, pooling and normalization: a
-/// projection left out would give vectors that look right and find nothing.
-///
-/// # Errors
-/// When `modules.json` is malformed or names another kind of module.
-pub(crate) fn check_modules(dir: &Path) -> Result<()> {
-    let path = dir.join("modules.json");
-    if !path.is_file() {
-        return Ok(());
-    }
-    let modules = read_json::<Vec<Module>>(&path)?;
-    // The path to a module's class changes between versions, its name does not.
-    let class = |it: &Module| it.kind.rsplit('.').next().unwrap_or_default().to_owned();
-    let known = ["Transformer", "Pooling", "Normalize"];
-    match modules.iter().map(class).find(|it| !known.contains(&it.as_str())) {
-        None => Ok(()),
-        Some(other) => {
-            let why = format!(
-                "the module {other:?} is not supported by the built-in encoder: choose an ONNX version of the model, or another one"
-            );
-            Err(Error::Unsupported { path, why })
-        }
-    }
+    Ok(Some(kept).filter(|it| *it < outputs))
 }
 
 #[derive(Deserialize)]
@@ -178,16 +116,33 @@ struct SentenceConfig {
     max_seq_length: Option<usize>,
 }
 
+#[derive(Deserialize)]
+struct TokenizerConfig {
+    model_max_length: Option<f64>,
+}
+
+/// Most tokens that are taken from a tokenizer's configuration: attention's memory grows with them, and passages are
+/// shorter.
+const MOST_TOKENS: f64 = 8192.0;
+
 /// Longest input in tokens that the directory states.
 ///
 /// # Errors
 /// A malformed file.
 pub(crate) fn max_tokens(dir: &Path) -> Result<Option<usize>> {
     let path = dir.join("sentence_bert_config.json");
-    if !path.is_file() {
+    if path.is_file()
+        && let Some(stated) = read_json::<SentenceConfig>(&path)?.max_seq_length
+    {
+        return Ok(Some(stated));
+    }
+    // Newer versions leave it to the tokenizer. Plain directories say nothing about embedding.
+    let path = dir.join("tokenizer_config.json");
+    if !path.is_file() || !dir.join("modules.json").is_file() {
         return Ok(None);
     }
-    Ok(read_json::<SentenceConfig>(&path)?.max_seq_length)
+    let stated = read_json::<TokenizerConfig>(&path)?.model_max_length;
+    Ok(stated.filter(|it| *it >= 1.0).map(|it| it.min(MOST_TOKENS) as usize))
 }
 
 #[cfg(test)]
@@ -205,57 +160,58 @@ mod tests {
     }
 
     #[test]
-    fn pooling_is_read_in_both_spellings() {
-        let read = |json: &str| pooling(with(&[("1_Pooling/config.json", json)]).path());
-        for (json, expected) in [
-            (r#"{"pooling_mode":"mean","include_prompt":true}"#, Pooling::Mean),
-            (r#"{"pooling_mode":"cls"}"#, Pooling::FirstToken),
-            (
-                r#"{"pooling_mode_cls_token":false,"pooling_mode_mean_tokens":true,"include_prompt":true}"#,
-                Pooling::Mean,
-            ),
-            (
-                r#"{"pooling_mode_cls_token":true,"pooling_mode_mean_tokens":false}"#,
-                Pooling::FirstToken,
-            ),
-        ] {
-            assert_eq!(read(json).expect(json), Some(expected));
-        }
-        for json in [
-            r#"{"pooling_mode":"lasttoken"}"#,
-            r#"{"pooling_mode":["mean","max"]}"#,
-            r#"{"pooling_mode_cls_token":true,"pooling_mode_mean_tokens":true}"#,
-            "{}",
-        ] {
-            assert!(matches!(read(json), Err(Error::Unsupported { .. })), "{json}");
-        }
-        assert!(matches!(read("["), Err(Error::Weights(_))));
-        assert_eq!(pooling(with(&[]).path()).expect("nothing stated"), None);
+    fn the_longest_input_is_the_tokenizers_where_only_that_says_so() {
+        let tokenizer = ("tokenizer_config.json", r#"{"model_max_length":512}"#);
+        let modules = ("modules.json", "[]");
+        let of = |files: &[(&str, &str)]| max_tokens(with(files).path()).expect("well formed");
+        assert_eq!(of(&[tokenizer]), None);
+        assert_eq!(of(&[tokenizer, modules]), Some(512));
+        let stated = ("sentence_bert_config.json", r#"{"max_seq_length":128}"#);
+        assert_eq!(of(&[tokenizer, modules, stated]), Some(128));
+        assert_eq!(of(&[tokenizer, modules, ("sentence_bert_config.json", "{}")]), Some(512));
+        let endless = ("tokenizer_config.json", r#"{"model_max_length":1e30}"#);
+        assert_eq!(of(&[endless, modules]), Some(8192));
+        assert_eq!(of(&[("tokenizer_config.json", "{}"), modules]), None);
     }
 
     #[test]
-    fn a_module_that_is_not_computed_is_refused() {
-        let check = |json: &str| check_modules(with(&[("modules.json", json)]).path());
-        assert!(check(r#"[{"type":"sentence_transformers.models.Transformer"},{"type":"sentence_transformers.sentence_transformer.modules.pooling.Pooling"},{"type":"sentence_transformers.models.Normalize"}]"#).is_ok());
-        let error =
-            check(r#"[{"type":"sentence_transformers.models.Dense"}]"#).expect_err("a projection");
-        assert!(error.to_string().contains("Dense"), "{error}");
-        assert!(check_modules(with(&[]).path()).is_ok());
+    fn dimensions_are_those_that_there_are() {
+        let dir = with(&[("config_sentence_transformers.json", r#"{"truncate_dim":20}"#)]);
+        let of = |wanted| dimensions(dir.path(), wanted, 32);
+        assert_eq!(of(None).expect("stated"), Some(20));
+        assert_eq!(of(Some(8)).expect("wanted"), Some(8));
+        assert_eq!(of(Some(32)).expect("all"), None);
+        for wrong in [0, 33] {
+            let error = of(Some(wrong)).expect_err("not there").to_string();
+            assert!(error.contains("32"), "{error}");
+        }
+        assert_eq!(dimensions(with(&[]).path(), None, 32).expect("nothing"), None);
     }
 
     #[test]
     fn a_stated_prompt_comes_before_what_a_name_suggests() {
         let dir = with(&[]);
-        let of = |name: &str| prefixes(dir.path(), name);
+        let of = |name: &str| prefixes(dir.path(), name).expect("well formed");
         assert_eq!(of("intfloat/E5-small-v2").of(EmbedRole::Query), "query: ");
         assert_eq!(of("intfloat/E5-small-v2").of(EmbedRole::Passage), "passage: ");
         assert_eq!(of("all-MiniLM-L6-v2"), Prefixes::default());
+        assert_eq!(of("BAAI/bge-m3"), Prefixes::default());
+        assert_ne!(of("BAAI/bge-small-en-v1.5"), Prefixes::default());
         let stated = with(&[(
             "config_sentence_transformers.json",
             r#"{"prompts":{"query":"ask: ","document":""}}"#,
         )]);
-        assert_eq!(prefixes(stated.path(), "e5-small").of(EmbedRole::Query), "ask: ");
-        assert_eq!(prefixes(stated.path(), "e5-small").of(EmbedRole::Passage), "");
+        let of = |name: &str| prefixes(stated.path(), name).expect("well formed");
+        assert_eq!(of("e5-small").of(EmbedRole::Query), "ask: ");
+        assert_eq!(of("e5-small").of(EmbedRole::Passage), "");
+        let empty = with(&[(
+            "config_sentence_transformers.json",
+            r#"{"prompts":{"query":"","document":"","passage":null}}"#,
+        )]);
+        let of = |name: &str| prefixes(empty.path(), name).expect("well formed");
+        assert_eq!(of("e5-small").of(EmbedRole::Passage), "passage: ");
+        let broken = with(&[("config_sentence_transformers.json", "{")]);
+        assert!(prefixes(broken.path(), "e5-small").is_err());
     }
 
     #[test]

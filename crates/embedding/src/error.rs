@@ -23,13 +23,15 @@ pub enum Error {
     /// The threads can not be started.
     #[error(transparent)]
     Pool(#[from] riddle_kernels::PoolError),
-    /// The model asks for a way of pooling that is not supported.
-    #[error("{}: {why}", path.display())]
-    Unsupported {
-        /// The configuration file.
-        path: PathBuf,
-        /// What is not supported.
-        why: String,
+    /// A vector has not so many numbers.
+    #[error("{}: vectors of {kept} numbers are wanted, and the model gives {outputs}: choose 1 to {outputs}", dir.display())]
+    Dimensions {
+        /// The model directory.
+        dir: PathBuf,
+        /// What is wanted.
+        kept: usize,
+        /// What there is.
+        outputs: usize,
     },
     /// A kernel panicked.
     #[error("the computation failed ({0}): this is a bug, and the embedder can be used again")]
@@ -61,10 +63,11 @@ impl Error {
         use riddle_weights::Error as Weights;
         matches!(
             self,
-            Error::Unsupported { .. }
-                | Error::Model(Model::Weights(
-                    Weights::BadConfig { .. } | Weights::NoWeights { .. }
-                ))
+            Error::Model(
+                Model::Module { .. }
+                    | Model::UnknownFamily { .. }
+                    | Model::Weights(Weights::BadConfig { .. } | Weights::NoWeights { .. })
+            )
         )
     }
 }

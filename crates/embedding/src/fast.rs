@@ -13,6 +13,7 @@ use fastembed::{
     EmbeddingModel, InitOptionsUserDefined, ModelInfo, Pooling, QuantizationMode, TextEmbedding,
     TokenizerFiles, UserDefinedEmbeddingModel,
 };
+use riddle_transformer::{Pooling as Stated, stated_pooling};
 use riddle_types::{EmbedRole, Embedder, StageError, TokenCounter};
 use riddle_weights::read_json;
 use serde::Deserialize;
@@ -282,7 +283,7 @@ impl FastEmbedder {
         let model = TextEmbedding::try_new_from_user_defined(model, options)
             .map_err(|error| fail(error.to_string()))?;
         let digest = blake3::hash(&read(&onnx)?).to_hex();
-        let prefixes = card::prefixes(dir, &name);
+        let prefixes = card::prefixes(dir, &name)?;
         let mut embedder = FastEmbedder {
             id: format!("{name}/{max_tokens}/{}", &digest[..8]),
             dimensions: 0,
@@ -321,11 +322,16 @@ impl FastEmbedder {
 
 /// What the directory says, else what fastembed knows about the repository, else the mean.
 fn pooling(dir: &Path, known: Option<&ModelInfo<EmbeddingModel>>) -> Result<Pooling> {
-    if let Some(stated) = card::pooling(dir)? {
-        return Ok(match stated {
-            card::Pooling::FirstToken => Pooling::Cls,
-            card::Pooling::Mean => Pooling::Mean,
-        });
+    if let Some(stated) = stated_pooling(dir)? {
+        return match stated[..] {
+            [Stated::First] => Ok(Pooling::Cls),
+            [Stated::Mean] => Ok(Pooling::Mean),
+            _ => {
+                let names: Vec<&str> = stated.iter().map(|it| it.as_str()).collect();
+                let why = format!("pooling {:?} of an ONNX graph is not supported", names.join(" + "));
+                Err(Error::Onnx { dir: dir.to_path_buf(), why })
+            }
+        };
     }
     Ok(known
         .and_then(|it| TextEmbedding::get_default_pooling_method(&it.model))

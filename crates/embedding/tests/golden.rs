@@ -6,7 +6,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use riddle_embedding::{BuiltinEncoder, EncoderOptions, FastEmbedder, SpladeEncoder};
+use riddle_embedding::{
+    BuiltinEncoder, EncoderOptions, FastEmbedder, SpladeEncoder, StaticEncoder,
+};
+use riddle_transformer::{
+    Checkpoint, KernelLayout, OpenOptions, STORE_FILE, StorePrecision, open_layers, write_store,
+};
 use riddle_types::{Advice, Advised as _, EmbedRole, Embedder as _, SparseEncoder as _, TERM_STEP};
 use serde::Deserialize;
 
@@ -20,6 +25,8 @@ struct Case {
     text: String,
     #[serde(alias = "mean_pooled")]
     vector: Vec<f32>,
+    /// As a question, where that is something else.
+    query: Option<Vec<f32>>,
 }
 
 fn root() -> PathBuf {
@@ -61,11 +68,234 @@ fn the_tiny_encoder_equals_transformers() {
     let dir = root().join("tests/golden/tiny-bert-encoder");
     for options in [
         EncoderOptions::default(),
-        EncoderOptions { threads: 1, micro_batch_tokens: 1, window: Some(2) },
+        EncoderOptions { threads: 1, micro_batch_tokens: 1, window: Some(2), dimensions: None },
     ] {
         let encoder = BuiltinEncoder::open(&dir, options).expect("opens");
         assert_eq!((encoder.dimensions(), encoder.max_tokens()), (32, 48));
         check(&encoder, &expected(&dir.join("expected.json")));
+    }
+}
+
+/// One of each family, as sentence-transformers saves them: every way of pooling a family is published with, dense
+/// layers, norms, prompts, and vectors of which the first numbers are kept.
+const SENTENCE_ENCODERS: [(&str, &str, usize); 4] = [
+    ("tiny-modernbert-embedder", "/48/cls/", 32),
+    ("tiny-xlm-roberta-embedder", "/48/weightedmean-", 24),
+    ("tiny-qwen3-embedder", "/48/lasttoken-20/", 20),
+    ("tiny-gemma3-embedder", "/48/mean-", 32),
+];
+
+fn largest_difference(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
+
+#[test]
+fn every_family_equals_sentence_transformers() {
+    for (name, id, dimensions) in SENTENCE_ENCODERS {
+        let dir = root().join("tests/golden").join(name);
+        for options in [
+            EncoderOptions::default(),
+            EncoderOptions { threads: 1, micro_batch_tokens: 1, window: Some(2), dimensions: None },
+        ] {
+            let encoder = BuiltinEncoder::open(&dir, options).expect(name);
+            assert_eq!((encoder.dimensions(), encoder.max_tokens()), (dimensions, 48), "{name}");
+            assert!(encoder.id().contains(id), "{}", encoder.id());
+            let cases = expected(&dir.join("expected.json"));
+            let texts: Vec<&str> = cases.iter().map(|it| it.text.as_str()).collect();
+            let passages = encoder.encode(&texts, EmbedRole::Passage).expect("encodes");
+            let questions = encoder.encode(&texts, EmbedRole::Query).expect("encodes");
+            let mut worst = 0.0f32;
+            for ((case, passage), question) in cases.iter().zip(&passages).zip(&questions) {
+                worst = worst.max(largest_difference(passage, &case.vector));
+                let expected = case.query.as_ref().unwrap_or(&case.vector);
+                worst = worst.max(largest_difference(question, expected));
+                let length: f32 = passage.iter().map(|it| it * it).sum();
+                assert!((length - 1.0).abs() < 1e-4);
+            }
+            eprintln!("{name}: largest difference of a number: {worst:e}");
+            assert!(worst < 1e-3, "{name}: {worst}");
+        }
+    }
+}
+
+/// A copy of a folder with what is in it, modules included.
+fn copy_of(dir: &Path) -> tempfile::TempDir {
+    fn copy(from: &Path, to: &Path) {
+        for entry in fs::read_dir(from).expect("a folder") {
+            let entry = entry.expect("an entry");
+            let to = to.join(entry.file_name());
+            if entry.path().is_dir() {
+                fs::create_dir(&to).expect("a folder");
+                copy(&entry.path(), &to);
+            } else {
+                fs::copy(entry.path(), to).expect("copied");
+            }
+        }
+    }
+    let target = tempfile::tempdir().expect("temp dir");
+    copy(dir, target.path());
+    target
+}
+
+#[test]
+fn every_family_packed_into_bytes_is_near_the_published_one() {
+    for (name, ..) in SENTENCE_ENCODERS {
+        let dir = root().join("tests/golden").join(name);
+        let packed = copy_of(&dir);
+        let source = OpenOptions { published: true, ..OpenOptions::default() };
+        let model = open_layers(&dir, source).expect("opens");
+        let (layout, precision) = (&KernelLayout, Some(StorePrecision::Int8));
+        let out = packed.path();
+        write_store(model.checkpoint(), model.layers(), precision, layout, out, &mut |_| {})
+            .expect("packed");
+        assert!(out.join(STORE_FILE).is_file());
+        assert!(Checkpoint::open(out).expect("opens").is_store());
+        let encoder = BuiltinEncoder::open(out, EncoderOptions::default()).expect("opens");
+        let published = BuiltinEncoder::open(&dir, EncoderOptions::default()).expect("opens");
+        assert_ne!(encoder.id(), published.id(), "an index never mixes their vectors");
+        let cases = expected(&dir.join("expected.json"));
+        let texts: Vec<&str> = cases.iter().map(|it| it.text.as_str()).collect();
+        let vectors = encoder.encode(&texts, EmbedRole::Passage).expect("encodes");
+        let near = vectors.iter().zip(&cases).map(|(a, b)| cosine(a, &b.vector));
+        let worst = near.fold(1.0, f32::min);
+        eprintln!("{name}: smallest cosine of packed weights: {worst}");
+        assert!(worst > 0.97, "{name}: {worst}");
+    }
+}
+
+#[test]
+fn fewer_numbers_are_the_first_ones() {
+    let dir = root().join("tests/golden/tiny-modernbert-embedder");
+    let with = |dimensions| {
+        BuiltinEncoder::open(&dir, EncoderOptions { dimensions, ..EncoderOptions::default() })
+    };
+    let (whole, short) = (with(None).expect("opens"), with(Some(8)).expect("opens"));
+    assert_ne!(whole.id(), short.id());
+    let vector =
+        |it: &BuiltinEncoder| it.encode(&["A boat"], EmbedRole::Query).expect("encodes").remove(0);
+    let (whole, short) = (vector(&whole), vector(&short));
+    assert_eq!(short.len(), 8);
+    assert!((cosine(&whole[..8], &short) - 1.0).abs() < 1e-6);
+    let error = with(Some(33)).expect_err("more than there are").to_string();
+    assert!(error.contains("32"), "{error}");
+}
+
+#[test]
+fn static_tables_equal_their_reference() {
+    for name in ["tiny-static-embedder", "tiny-static-shared-embedder"] {
+        let dir = root().join("tests/golden").join(name);
+        let encoder =
+            StaticEncoder::open(&dir, EncoderOptions::default()).expect("opens").expect("a table");
+        assert_eq!(encoder.dimensions(), 24);
+        let cases = expected(&dir.join("expected.json"));
+        let texts: Vec<&str> = cases.iter().map(|it| it.text.as_str()).collect();
+        for (vector, case) in
+            encoder.encode(&texts, EmbedRole::Passage).expect("encodes").iter().zip(&cases)
+        {
+            let worst = largest_difference(vector, &case.vector);
+            assert!(worst < 1e-3, "{name}: {:?} differs by {worst}", case.text);
+        }
+        // A text of nothing that is known is near nothing, and no error.
+        let none = encoder.encode(&["", "\u{1f980}"], EmbedRole::Query).expect("encodes");
+        assert_eq!(none, [vec![0.0; 24], vec![0.0; 24]]);
+        let opened = riddle_embedding::open(&dir, EncoderOptions::default()).expect("opens");
+        assert_eq!(opened.id(), encoder.id());
+        assert!(encoder.resident_weight_bytes() > 0);
+    }
+}
+
+/// As sentence-transformers saves a table: in a folder of its own, with a list of modules.
+#[test]
+fn a_table_of_sentence_transformers_is_read_from_its_folder() {
+    let golden = root().join("tests/golden/tiny-static-embedder");
+    let dir = tempfile::tempdir().expect("temp dir");
+    let table = dir.path().join("0_StaticEmbedding");
+    fs::create_dir(&table).expect("a folder");
+    for file in ["tokenizer.json", "model.safetensors"] {
+        fs::copy(golden.join(file), table.join(file)).expect("copied");
+    }
+    let write = |json: &str| fs::write(dir.path().join("modules.json"), json).expect("written");
+    write(
+        r#"[{"type":"s.StaticEmbedding","path":"0_StaticEmbedding"},{"type":"s.Normalize","path":"1"}]"#,
+    );
+    let open = || riddle_embedding::open(dir.path(), EncoderOptions::default());
+    let plain = riddle_embedding::open(&golden, EncoderOptions::default()).expect("opens");
+    let embedder = open().expect("opens");
+    let texts = ["The lock gate", "dock"];
+    assert_eq!(
+        embedder.embed(&texts, EmbedRole::Query).expect("embeds"),
+        plain.embed(&texts, EmbedRole::Query).expect("embeds")
+    );
+    for (json, word) in [
+        (r#"[{"type":"s.StaticEmbedding","path":"../elsewhere"}]"#, "../elsewhere"),
+        (r#"[{"type":"s.StaticEmbedding","path":"absent"}]"#, "absent"),
+        (r#"[{"type":"s.StaticEmbedding","path":""},{"type":"s.Dense","path":"2"}]"#, "Dense"),
+    ] {
+        write(json);
+        let error = open().err().expect("refused").to_string();
+        assert!(error.contains(word), "{json}: {error}");
+    }
+}
+
+/// Every folder that lies has one error, and none of them a panic or a vector.
+#[test]
+fn damaged_tables_and_modules_are_refused_by_name() {
+    let refused = |from: &str, damage: &dyn Fn(&Path)| {
+        let dir = copy_of(&root().join("tests/golden").join(from));
+        damage(dir.path());
+        riddle_embedding::open(dir.path(), EncoderOptions::default())
+            .and_then(|it| {
+                it.embed(&["dock"], EmbedRole::Query).map_err(|_| riddle_embedding::Error::NotFinite)
+            })
+            .err()
+            .expect("refused")
+            .to_string()
+    };
+    let cut = |file: &'static str| {
+        move |dir: &Path| {
+            let path = dir.join(file);
+            let bytes = fs::read(&path).expect("read");
+            fs::write(&path, &bytes[..bytes.len() / 2]).expect("written");
+        }
+    };
+    let replace = |file: &'static str, from: &'static str, to: &'static str| {
+        move |dir: &Path| {
+            let path = dir.join(file);
+            let text = fs::read_to_string(&path).expect("read");
+            assert!(text.contains(from), "{text}");
+            fs::write(&path, text.replace(from, to)).expect("written");
+        }
+    };
+    let remove = |file: &'static str| {
+        move |dir: &Path| fs::remove_file(dir.join(file)).expect("removed")
+    };
+    let (gemma, table) = ("tiny-gemma3-embedder", "tiny-static-shared-embedder");
+    type Damage = Box<dyn Fn(&Path)>;
+    let cases: Vec<(&str, Damage, &str)> = vec![
+        (table, Box::new(cut("model.safetensors")), "truncated"),
+        (table, Box::new(remove("model.safetensors")), "safetensors"),
+        (table, Box::new(remove("tokenizer.json")), "tokenizer.json"),
+        (table, Box::new(cut("tokenizer.json")), "tokenizer.json"),
+        (gemma, Box::new(cut("2_Dense/model.safetensors")), "truncated"),
+        (gemma, Box::new(remove("2_Dense/model.safetensors")), "safetensors"),
+        (gemma, Box::new(remove("1_Pooling/config.json")), "1_Pooling"),
+        (gemma, Box::new(cut("modules.json")), "modules.json"),
+        (gemma, Box::new(cut("config_sentence_transformers.json")), "sentence_transformers"),
+        (gemma, Box::new(replace("2_Dense/config.json", "48", "99999999999")), "[48, 32]"),
+        (gemma, Box::new(replace("3_Dense/config.json", "48", "47")), "47"),
+        (gemma, Box::new(replace("config.json", "gemma3_text", "gemma9")), "gemma9"),
+        (
+            gemma,
+            Box::new(replace("config.json", "{", r#"{"auto_map":{"AutoModel":"own.Code"},"#)),
+            "own.Code",
+        ),
+        (gemma, Box::new(replace("modules.json", "1_Pooling", "../1_Pooling")), "../1_Pooling"),
+        (gemma, Box::new(replace("modules.json", "modules.dense.Dense", "own.Magic")), "Magic"),
+    ];
+    for (from, damage, word) in cases {
+        let error = refused(from, &*damage);
+        assert!(error.contains(word), "{from}: {word} is not in: {error}");
     }
 }
 
@@ -402,7 +632,7 @@ fn term_weights_of_the_tiny_model_equal_transformers() {
     let cases = expected_terms(&dir.join("expected.json"), 0);
     for options in [
         EncoderOptions::default(),
-        EncoderOptions { threads: 1, micro_batch_tokens: 1, window: Some(2) },
+        EncoderOptions { threads: 1, micro_batch_tokens: 1, window: Some(2), dimensions: None },
         EncoderOptions { threads: 5, ..EncoderOptions::default() },
     ] {
         let encoder = SpladeEncoder::open(&dir, options).expect("opens");

@@ -33,7 +33,7 @@ struct Case {
 }
 
 /// At least one model of each family; one is in several files and of two-byte weights.
-const FAMILIES: [&str; 7] = [
+const FAMILIES: [&str; 10] = [
     "tiny-bert-cross-encoder",
     "tiny-xlm-roberta-cross-encoder",
     "tiny-modernbert-cross-encoder",
@@ -41,6 +41,9 @@ const FAMILIES: [&str; 7] = [
     "tiny-qwen3-reranker",
     "tiny-qwen3-reranker-sharded-bf16",
     "tiny-minicpm-layerwise",
+    "tiny-modular-reranker",
+    "tiny-modular-mean-reranker",
+    "tiny-qwen2-reranker",
 ];
 
 fn golden(name: &str) -> PathBuf {
@@ -526,12 +529,23 @@ fn bad_requests_are_defined() {
 }
 
 /// The model with a store of its weights.
+/// Copies a folder's files and the modules in folders of their own.
+fn copy_all(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).expect("readable") {
+        let entry = entry.expect("readable");
+        let to = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            std::fs::create_dir(&to).expect("folder");
+            copy_all(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), to).expect("copy");
+        }
+    }
+}
+
 fn converted(dir: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir().expect("temp dir");
-    for entry in std::fs::read_dir(dir).expect("readable") {
-        let entry = entry.expect("readable");
-        std::fs::copy(entry.path(), copy.path().join(entry.file_name())).expect("copy");
-    }
+    copy_all(dir, copy.path());
     riddle_grating::convert(copy.path(), None, copy.path(), &mut |_| ()).expect("converts");
     copy
 }

@@ -230,7 +230,7 @@ impl Modules {
         }
         let is_pooled = !self.poolings.is_empty();
         match class {
-            "Transformer" if listed.path.is_empty() => {}
+            "Transformer" if listed.is_here() => {}
             "Transformer" => {
                 return unsupported(format!(
                     "its model is in the folder {:?}: put its files beside modules.json",
@@ -359,6 +359,11 @@ impl Modules {
 }
 
 impl Listed {
+    /// Whether its files are the model's own.
+    fn is_here(&self) -> bool {
+        matches!(self.path.as_str(), "" | ".")
+    }
+
     /// The class's own name: the path to it changes between versions.
     fn class(&self) -> &str {
         self.class.rsplit('.').next().unwrap_or_default()
@@ -425,6 +430,26 @@ fn folder_of(dir: &Path, list: &Path, listed: &Listed) -> Result<PathBuf> {
         Ok(_) => Err(bad(format!("{:?} is a link or a file, and no folder", listed.path))),
         Err(_) => Err(bad(format!("the folder {:?} that it names is missing", listed.path))),
     }
+}
+
+/// The folder of a table of vectors that is all there is of a model (`StaticEmbedding`); `None` for other models.
+///
+/// # Errors
+/// A malformed file, one that leads out of the folder, or a module after the table that is not computed.
+pub fn static_table(dir: &Path) -> Result<Option<PathBuf>> {
+    let list = dir.join("modules.json");
+    if !list.is_file() {
+        return Ok(None);
+    }
+    let listed = list_of(&list)?;
+    let Some((first, others)) = listed.split_first() else { return Ok(None) };
+    if first.class() != "StaticEmbedding" {
+        return Ok(None);
+    }
+    if let Some(other) = others.iter().find(|it| it.class() != "Normalize") {
+        return Err(Error::Module { path: list, why: unknown(other.class()) });
+    }
+    if first.is_here() { Ok(Some(dir.to_path_buf())) } else { folder_of(dir, &list, first).map(Some) }
 }
 
 /// The ways of pooling that a folder states, with or without a list of modules; `None` when it states nothing.

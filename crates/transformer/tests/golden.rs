@@ -114,6 +114,8 @@ fn pairs_are_tokenized_and_truncated_as_the_references_do() {
         "tiny-modernbert-cross-encoder",
         "tiny-qwen3-reranker",
         "tiny-minicpm-layerwise",
+        "tiny-modular-reranker",
+        "tiny-qwen2-reranker",
     ] {
         check_pairs(&golden(name));
     }

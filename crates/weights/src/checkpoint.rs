@@ -211,6 +211,58 @@ impl Checkpoint {
         Ok(at - start)
     }
 
+    /// Reads a vector of `count` whole numbers, each the number of one of `rows` rows.
+    ///
+    /// # Errors
+    /// When it is missing, has another shape or holds no whole numbers, when the file can not be read, and the first
+    /// number that is no row's.
+    pub fn read_indices(&self, name: &str, count: usize, rows: usize) -> Result<Vec<u32>> {
+        use safetensors::Dtype as FileDtype;
+        let info = self.tensors.get(name).ok_or_else(|| Error::MissingTensor {
+            dir: self.dir.clone(),
+            tensor: name.to_owned(),
+        })?;
+        if info.shape != [count] {
+            return Err(Error::WrongShape {
+                dir: self.dir.clone(),
+                tensor: name.to_owned(),
+                actual: info.shape.clone(),
+                expected: vec![count],
+            });
+        }
+        let bytes = match info.stored {
+            Stored::Unsupported(FileDtype::I64 | FileDtype::U64) => 8,
+            Stored::Unsupported(FileDtype::I32 | FileDtype::U32) => 4,
+            Stored::Unsupported(dtype) => {
+                let (dir, tensor) = (self.dir.clone(), name.to_owned());
+                return Err(Error::WrongDtype { dir, tensor, dtype: format!("{dtype:?}") });
+            }
+            _ => {
+                let (dir, tensor) = (self.dir.clone(), name.to_owned());
+                let dtype = info.format().name().to_owned();
+                return Err(Error::WrongDtype { dir, tensor, dtype });
+            }
+        };
+        // The header was compared with the file: the tensor is no longer than that.
+        let mut raw = vec![0; count * bytes];
+        read_exact_at(&info.file.file, &mut raw, info.offset)
+            .map_err(|source| Error::Io { path: info.file.path.clone(), source })?;
+        let number = |raw: &[u8]| {
+            // A negative one is larger than any row once its sign is read as a number.
+            let mut wide = [0; 8];
+            wide[..raw.len()].copy_from_slice(raw);
+            u64::from_le_bytes(wide)
+        };
+        let index = |raw: &[u8]| {
+            let value = usize::try_from(number(raw)).unwrap_or(usize::MAX);
+            let small = u32::try_from(value).ok().filter(|_| value < rows);
+            let out_of_range =
+                || Error::RowOutOfRange { tensor: name.to_owned(), row: value, rows };
+            small.ok_or_else(out_of_range)
+        };
+        raw.chunks_exact(bytes).map(index).collect()
+    }
+
     /// Reads neighboring rows of a matrix from row `first` on into `out`, in the tensor's own format, as
     /// many as `out` has room for; returns the bytes read.
     ///
@@ -435,6 +487,32 @@ mod tests {
             checkpoint.read_rows(info, 2, &mut row),
             Err(Error::RowOutOfRange { .. })
         ));
+    }
+
+    #[test]
+    fn whole_numbers_are_rows_that_there_are() {
+        let of = |dtype: &str, data: &[u8]| {
+            let header = format!(
+                r#"{{"m":{{"dtype":"{dtype}","shape":[2],"data_offsets":[0,{}]}}}}"#,
+                data.len()
+            );
+            open(&file_of(&header, data)).expect("valid")
+        };
+        let long = [7i64, 0].map(i64::to_le_bytes).concat();
+        let short = [7i32, -1].map(i32::to_le_bytes).concat();
+        assert_eq!(of("I64", &long).read_indices("m", 2, 8).expect("rows"), [7, 0]);
+        assert!(matches!(
+            of("I64", &long).read_indices("m", 2, 7),
+            Err(Error::RowOutOfRange { row: 7, rows: 7, .. })
+        ));
+        assert!(matches!(
+            of("I32", &short).read_indices("m", 2, 8),
+            Err(Error::RowOutOfRange { .. })
+        ));
+        let other = of("F32", &short);
+        assert!(matches!(other.read_indices("m", 2, 8), Err(Error::WrongDtype { .. })));
+        assert!(matches!(other.read_indices("m", 3, 8), Err(Error::WrongShape { .. })));
+        assert!(matches!(other.read_indices("x", 2, 8), Err(Error::MissingTensor { .. })));
     }
 
     #[test]

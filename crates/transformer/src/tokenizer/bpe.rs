@@ -157,6 +157,10 @@ impl Bpe {
         Ok(symbols)
     }
 
+    pub(super) fn unknown_id(&self) -> Option<u32> {
+        self.unknown
+    }
+
     fn unknown(&self) -> Result<u32> {
         self.unknown.ok_or_else(|| {
             let name = self.options.unknown.as_deref().unwrap_or_default();

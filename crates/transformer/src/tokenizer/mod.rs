@@ -101,6 +101,11 @@ impl Tokenizer {
         self.inner.token_to_id(token)
     }
 
+    /// The token that stands for what has none, where the vocabulary names one.
+    pub fn unknown_token(&self) -> Option<u32> {
+        self.inner.get_model().unknown()
+    }
+
     /// One text with special tokens, cut to the limit.
     ///
     /// # Errors

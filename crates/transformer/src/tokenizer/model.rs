@@ -32,6 +32,23 @@ impl AnyModel {
     }
 }
 
+impl AnyModel {
+    /// What stands for what has no token, in models that name one: Unigram has a number for it and no name.
+    pub(super) fn unknown(&self) -> Option<u32> {
+        match self {
+            AnyModel::Unigram(_) => None,
+            AnyModel::Bpe(it) => it.unknown_id(),
+            AnyModel::WordPiece(it) => it.unknown(),
+            AnyModel::Library(it) => match &**it {
+                ModelWrapper::WordLevel(level) => it.token_to_id(&level.unk_token),
+                ModelWrapper::WordPiece(pieces) => it.token_to_id(&pieces.unk_token),
+                ModelWrapper::BPE(pairs) => it.token_to_id(pairs.unk_token.as_deref()?),
+                ModelWrapper::Unigram(_) => None,
+            },
+        }
+    }
+}
+
 impl Model for AnyModel {
     type Trainer = TrainerWrapper;
 

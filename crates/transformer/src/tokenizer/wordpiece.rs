@@ -50,6 +50,10 @@ impl WordPiece {
         &self.dictionary
     }
 
+    pub(super) fn unknown(&self) -> Option<u32> {
+        self.unknown
+    }
+
     /// Tokens without their text: only ids leave this module's parent.
     pub(super) fn tokenize(&self, word: &str) -> Result<Vec<Token>> {
         let mut tokens = Vec::new();
