@@ -110,6 +110,69 @@ fn an_embedder_gives_vectors_and_another_one_takes_over() {
     }
 }
 
+/// Each family of embedders that runs without another runtime, from its folder to a search by meaning; packed, too.
+#[test]
+fn every_family_of_embedders_is_imported_and_finds() {
+    let riddle = Riddle::new();
+    let files = tempfile::TempDir::new().expect("a temporary folder");
+    riddle_tests::notes(files.path(), 6);
+    riddle.index(files.path());
+    let mut before = Value::Null;
+    for model in [
+        "tiny-modernbert-embedder",
+        "tiny-xlm-roberta-embedder",
+        "tiny-qwen3-embedder",
+        "tiny-gemma3-embedder",
+        "tiny-static-embedder",
+        "tiny-static-shared-embedder",
+    ] {
+        let imported = import(&riddle, model, model);
+        assert_eq!(imported["model"]["kind"], "embedder", "{imported:#}");
+        let searched = |riddle: &Riddle| {
+            let report = riddle.json(&["index"]);
+            assert!(report["embedded"].as_u64() > Some(0), "{model}: {report:#}");
+            let found = riddle.json(&["search", "boat", "--no-rerank"]);
+            assert_eq!(found["order"]["by"], "fused", "{model}: {found:#}");
+            let ranks = found["hits"].as_array().expect("a list");
+            assert!(ranks.iter().any(|it| it["trace"]["vector_rank"].is_number()), "{found:#}");
+            riddle.json(&["status"])["embedder"].clone()
+        };
+        riddle.json(&["models", "use", model]);
+        let embedder = searched(&riddle);
+        assert_ne!(embedder, before);
+        if model.contains("static") {
+            let line = riddle.run(&["models", "convert", model]).failed(1);
+            assert!(line.contains("model2vec"), "{line}");
+        } else {
+            riddle.json(&["models", "convert", model, "--dtype", "int8"]);
+            assert_ne!(searched(&riddle), embedder, "packed weights have vectors of their own");
+        }
+        before = embedder;
+    }
+}
+
+/// A reranker whose head lies in folders beside its model is one, also where it was packed into another folder.
+#[test]
+fn a_reranker_with_a_head_of_modules_is_imported_and_packed() {
+    let riddle = Riddle::new();
+    let files = tempfile::TempDir::new().expect("a temporary folder");
+    riddle_tests::notes(files.path(), 12);
+    riddle.index(files.path());
+    let published = tiny_model("tiny-modular-reranker").to_string_lossy().into_owned();
+    let out = riddle.home().join("packed").to_string_lossy().into_owned();
+    riddle.json(&["models", "convert", &published, "--dtype", "int8", "--output", &out]);
+    for (folder, name, format) in
+        [(&published, "modular", "safetensors"), (&out, "modular-bytes", "riddle")]
+    {
+        let imported = riddle.json(&["models", "import", folder, "--name", name]);
+        let model = &imported["model"];
+        assert_eq!((&model["kind"], &model["format"]), (&"reranker".into(), &format.into()));
+        riddle.json(&["models", "use", name]);
+        let order = riddle.json(&["search", "boat at the harbor"])["order"].clone();
+        assert_eq!((&order["by"], &order["model"]), (&"reranked".into(), &name.into()));
+    }
+}
+
 #[test]
 fn a_folder_that_is_no_model_and_no_network_are_told() {
     let riddle = Riddle::new();

@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader, Write as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
@@ -143,6 +143,8 @@ fn every_family_runs_and_keeps_its_scores_in_a_store() {
         "tiny-modernbert-cross-encoder",
         "tiny-qwen3-reranker-sharded-bf16",
         "tiny-minicpm-layerwise",
+        "tiny-modular-reranker",
+        "tiny-qwen2-reranker",
     ] {
         let (_dir, model) = copy_of(family);
         let model = model.to_string_lossy().into_owned();
@@ -161,7 +163,7 @@ fn every_family_runs_and_keeps_its_scores_in_a_store() {
             }
         }
         let shares = plain["shared_prefix_tokens"].as_u64() > Some(0);
-        assert_eq!(shares, family.contains("qwen3") || family.contains("minicpm"), "{plain:#}");
+        assert_eq!(shares, family.contains("qwen") || family.contains("minicpm"), "{plain:#}");
     }
 }
 
@@ -405,11 +407,21 @@ fn odd_requests_have_a_defined_result() {
 fn copy_of(model: &str) -> (TempDir, PathBuf) {
     let dir = TempDir::new().expect("a temporary folder");
     let copy = dir.path().join("broken-model");
-    fs::create_dir(&copy).expect("made");
-    for entry in fs::read_dir(tiny_model(model)).expect("the model").flatten() {
-        fs::copy(entry.path(), copy.join(entry.file_name())).expect("copied");
-    }
+    copy_all(&tiny_model(model), &copy);
     (dir, copy)
+}
+
+/// Copies a folder, modules in folders of their own included.
+fn copy_all(from: &Path, to: &Path) {
+    fs::create_dir(to).expect("made");
+    for entry in fs::read_dir(from).expect("the model").flatten() {
+        let to = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy_all(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).expect("copied");
+        }
+    }
 }
 
 /// A copy of the model with one file changed.

@@ -103,8 +103,7 @@ impl BuiltinEncoder {
         let sizes = encoder.sizes();
         let modules = Modules::open(dir, sizes.hidden_size)?;
         let kept = card::dimensions(dir, options.dimensions, modules.outputs())?;
-        let max_tokens =
-            card::max_tokens(dir)?.unwrap_or(DEFAULT_MAX_TOKENS).min(sizes.max_tokens);
+        let max_tokens = card::max_tokens(dir)?.unwrap_or(DEFAULT_MAX_TOKENS).min(sizes.max_tokens);
         let layers = encoder.layers().clone();
         let depth = options.window.unwrap_or(layers.layers().len());
         let mut window = LayerWindow::new(Arc::new(layers), depth)?;

@@ -328,7 +328,8 @@ fn pooling(dir: &Path, known: Option<&ModelInfo<EmbeddingModel>>) -> Result<Pool
             [Stated::Mean] => Ok(Pooling::Mean),
             _ => {
                 let names: Vec<&str> = stated.iter().map(|it| it.as_str()).collect();
-                let why = format!("pooling {:?} of an ONNX graph is not supported", names.join(" + "));
+                let why =
+                    format!("pooling {:?} of an ONNX graph is not supported", names.join(" + "));
                 Err(Error::Onnx { dir: dir.to_path_buf(), why })
             }
         };

@@ -214,8 +214,8 @@ impl Embedder for StaticEncoder {
 
     fn resident_weight_bytes(&self) -> u64 {
         let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner).resident_bytes();
-        let numbers = self.mapping.as_ref().map_or(0, Vec::len)
-            + self.weights.as_ref().map_or(0, Vec::len);
+        let numbers =
+            self.mapping.as_ref().map_or(0, Vec::len) + self.weights.as_ref().map_or(0, Vec::len);
         rows + (numbers * size_of::<f32>()) as u64
     }
 }

@@ -246,7 +246,8 @@ fn damaged_tables_and_modules_are_refused_by_name() {
         damage(dir.path());
         riddle_embedding::open(dir.path(), EncoderOptions::default())
             .and_then(|it| {
-                it.embed(&["dock"], EmbedRole::Query).map_err(|_| riddle_embedding::Error::NotFinite)
+                it.embed(&["dock"], EmbedRole::Query)
+                    .map_err(|_| riddle_embedding::Error::NotFinite)
             })
             .err()
             .expect("refused")
@@ -267,9 +268,8 @@ fn damaged_tables_and_modules_are_refused_by_name() {
             fs::write(&path, text.replace(from, to)).expect("written");
         }
     };
-    let remove = |file: &'static str| {
-        move |dir: &Path| fs::remove_file(dir.join(file)).expect("removed")
-    };
+    let remove =
+        |file: &'static str| move |dir: &Path| fs::remove_file(dir.join(file)).expect("removed");
     let (gemma, table) = ("tiny-gemma3-embedder", "tiny-static-shared-embedder");
     type Damage = Box<dyn Fn(&Path)>;
     let cases: Vec<(&str, Damage, &str)> = vec![

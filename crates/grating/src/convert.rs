@@ -41,6 +41,14 @@ pub fn verify(dir: &Path) -> Result<bool> {
     Ok(true)
 }
 
+/// Files of the modules that a model has behind its layers, below its folder and with `/`; they stay as published.
+///
+/// # Errors
+/// A list of modules that is malformed or leads out of the folder.
+pub fn module_files(dir: &Path) -> Result<Vec<String>> {
+    riddle_transformer::module_files(dir).map_err(Error::Model)
+}
+
 /// Weights of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WeightCount {

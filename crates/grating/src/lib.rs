@@ -59,7 +59,7 @@ pub use calibrate::{
 };
 pub use cluster::{Clustering, cluster};
 pub use confidence::{CONFIDENCE, lower_bound};
-pub use convert::{WeightCount, convert, count_weights, verify};
+pub use convert::{WeightCount, convert, count_weights, module_files, verify};
 pub use elastic::{
     DEADLINE_PROFILE_VERSION, DeadlineProfile, ElasticEngine, ElasticFiles, ElasticOptions,
     LearnQuestion, Learned, MachineCost, Submodel, Within, unlearned,

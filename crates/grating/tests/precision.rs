@@ -4,17 +4,21 @@
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use riddle_grating::{Arithmetic, Engine, EngineOptions, StorePrecision, TraceRecorder, convert};
+use riddle_grating::{
+    Arithmetic, Engine, EngineOptions, StorePrecision, TraceRecorder, convert, module_files,
+};
 use riddle_types::LayerEvent;
 use serde::Deserialize;
 
-const FAMILIES: [&str; 6] = [
+const FAMILIES: [&str; 8] = [
     "tiny-bert-cross-encoder",
     "tiny-xlm-roberta-cross-encoder",
     "tiny-modernbert-cross-encoder",
     "tiny-modernbert-cls-cross-encoder",
     "tiny-qwen3-reranker",
     "tiny-minicpm-layerwise",
+    "tiny-modular-reranker",
+    "tiny-qwen2-reranker",
 ];
 
 /// Largest difference of a raw score from that of f32 weights: models of 32 random columns have scores of about
@@ -63,9 +67,13 @@ fn texts(dir: &Path) -> Vec<String> {
 fn alone(dir: &Path, precision: StorePrecision) -> tempfile::TempDir {
     let out = tempfile::tempdir().expect("temp dir");
     convert(dir, Some(precision), out.path(), &mut |_| ()).expect("converts");
-    for name in ["config.json", "tokenizer.json", "tokenizer_config.json"] {
+    let modules = module_files(dir).expect("a list or none");
+    let own = ["config.json", "tokenizer.json", "tokenizer_config.json", "modules.json"];
+    for name in own.into_iter().chain(modules.iter().map(String::as_str)) {
         if dir.join(name).is_file() {
-            std::fs::copy(dir.join(name), out.path().join(name)).expect("copied");
+            let to = out.path().join(name);
+            std::fs::create_dir_all(to.parent().expect("has one")).expect("folder");
+            std::fs::copy(dir.join(name), to).expect("copied");
         }
     }
     assert!(!out.path().join("model.safetensors").exists());

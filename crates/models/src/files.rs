@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use crate::{Error, Format, Kind, Result};
+use crate::{Error, Format, Kind, Result, name};
 
 /// Largest configuration or tokenizer file: the largest vocabularies in use take some 35 MiB.
 pub(crate) const LARGEST_TEXT: u64 = 128 << 20;
@@ -175,11 +175,14 @@ fn safetensors_fault(path: &Path, start: &[u8], size: u64) -> Result<Option<Stri
 /// # Errors
 /// When there are no weights.
 pub(crate) fn describe(dir: &Path, name: &str, paths: &[String]) -> Result<(Kind, Format)> {
-    let has = |format| paths.iter().any(|it| Class::of(it) == Class::Weights(format));
-    let Some(format) = [Format::Safetensors, Format::Riddle, Format::Onnx, Format::Gguf]
-        .into_iter()
-        .find(|it| has(*it))
-    else {
+    let has = |format, below: bool| {
+        let is_own = |it: &&String| below || format == Format::Onnx || !it.contains('/');
+        paths.iter().filter(is_own).any(|it| Class::of(it) == Class::Weights(format))
+    };
+    let formats = [Format::Safetensors, Format::Riddle, Format::Onnx, Format::Gguf];
+    // What lies in a folder below may be a module of the model, and not the model.
+    let own = formats.into_iter().find(|it| has(*it, false));
+    let Some(format) = own.or_else(|| formats.into_iter().find(|it| has(*it, true))) else {
         return Err(Error::NotAModel {
             name: name.to_owned(),
             why: "it has no .safetensors, .onnx or .gguf file and no model.riddle".to_owned(),
@@ -193,12 +196,10 @@ pub(crate) fn describe(dir: &Path, name: &str, paths: &[String]) -> Result<(Kind
         #[serde(default)]
         architectures: Vec<String>,
     }
-    let path = dir.join("config.json");
-    let small = fs::metadata(&path).is_ok_and(|it| it.is_file() && it.len() <= 1 << 20);
-    let config: Config = small
-        .then(|| fs::read(&path).ok().and_then(|it| serde_json::from_slice(&it).ok()))
-        .flatten()
-        .unwrap_or_default();
+    let config: Config = settings(&dir.join("config.json"));
+    if scores_pairs(dir) {
+        return Ok((Kind::Reranker, format));
+    }
     let is = |ending: &str| config.architectures.iter().any(|it| it.ends_with(ending));
     // Decoders that rerank are causal language models by their class: only the name tells Qwen3-Reranker from
     // Qwen3. MiniCPM's has a class of its own.
@@ -212,6 +213,47 @@ pub(crate) fn describe(dir: &Path, name: &str, paths: &[String]) -> Result<(Kind
         Kind::Embedder
     };
     Ok((kind, format))
+}
+
+/// A small JSON file, or what stands for one that says nothing.
+fn settings<T: serde::de::DeserializeOwned + Default>(path: &Path) -> T {
+    let small = fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() <= 1 << 20);
+    small
+        .then(|| fs::read(path).ok().and_then(|it| serde_json::from_slice(&it).ok()))
+        .flatten()
+        .unwrap_or_default()
+}
+
+/// Whether sentence-transformers has saved a cross-encoder here: its model may be one that embeds, with a head in
+/// folders beside it.
+fn scores_pairs(dir: &Path) -> bool {
+    #[derive(serde::Deserialize, Default)]
+    struct Saved {
+        #[serde(default)]
+        model_type: String,
+    }
+    #[derive(serde::Deserialize)]
+    struct Module {
+        #[serde(default)]
+        path: String,
+    }
+    #[derive(serde::Deserialize, Default)]
+    struct Dense {
+        #[serde(default)]
+        module_output_name: String,
+    }
+    let saved: Saved = settings(&dir.join("config_sentence_transformers.json"));
+    let modules: Vec<Module> = settings(&dir.join("modules.json"));
+    let names_scores = |module: &Module| {
+        let inside = !module.path.is_empty() && name::file_fault(&module.path).is_none();
+        let dense: Dense = if inside {
+            settings(&dir.join(&module.path).join("config.json"))
+        } else {
+            Dense::default()
+        };
+        dense.module_output_name == "scores"
+    };
+    saved.model_type == "CrossEncoder" || modules.iter().any(names_scores)
 }
 
 /// Writes a new file and waits until it is on disk.
@@ -398,6 +440,35 @@ mod tests {
         assert_eq!(kind("{}", &["onnx/m.onnx"]).expect("kind"), (Kind::Embedder, Format::Onnx));
         assert_eq!(kind("no", &["m.gguf"]).expect("kind"), (Kind::Llm, Format::Gguf));
         assert!(kind("{}", &["config.json"]).is_err());
+    }
+
+    #[test]
+    fn a_cross_encoder_whose_head_is_in_modules_reranks() {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
+        let kind = |model: &str| {
+            let dir = golden.join(model);
+            describe(&dir, model, &walk(&dir).expect("a folder")).expect("a model").0
+        };
+        assert_eq!(kind("tiny-modular-reranker"), Kind::Reranker);
+        for embedder in ["tiny-modernbert-embedder", "tiny-gemma3-embedder", "tiny-static-embedder"]
+        {
+            assert_eq!(kind(embedder), Kind::Embedder, "{embedder}");
+        }
+        assert_eq!(kind("tiny-qwen2-reranker"), Kind::Reranker);
+        // Without the note of its kind, the output's name tells; a path out of the folder is not followed.
+        let dir = tempfile::tempdir().expect("temp dir");
+        fs::create_dir_all(dir.path().join("model/2_Dense")).expect("folders");
+        fs::create_dir(dir.path().join("2_Dense")).expect("folder");
+        let write = |path: &str, text: &str| fs::write(dir.path().join(path), text).expect("write");
+        write("2_Dense/config.json", r#"{"module_output_name":"scores"}"#);
+        let model = dir.path().join("model");
+        let list = |path: &str| write("model/modules.json", &format!(r#"[{{"path":"{path}"}}]"#));
+        list("../2_Dense");
+        assert!(!scores_pairs(&model));
+        list("2_Dense");
+        assert!(!scores_pairs(&model));
+        write("model/2_Dense/config.json", r#"{"module_output_name":"scores"}"#);
+        assert!(scores_pairs(&model));
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub use model::{
 };
 pub use modernbert::ModernBert;
 pub use modular::ModularCrossEncoder;
-pub use modules::{Modules, Pooling, stated_pooling, static_table};
+pub use modules::{Modules, Pooling, module_files, stated_pooling, static_table};
 pub use pack::KernelLayout;
 pub use prompt::{DEFAULT_INSTRUCTION, PairEncoder, QueryEncoder, Template};
 pub use scratch::{Scratch, ScratchShape, ScratchSize};

@@ -6,8 +6,8 @@ use riddle_kernels::{
     Finish, Int8Matrix, Matrix, Panels, Part, Precision, Products, Q4Matrix, Rounding, products,
 };
 use riddle_weights::{
-    BertConfig, Checkpoint, DecoderConfig, Dtype, Format, LayerLayout, LayeredCheckpoint, Pack as _,
-    TensorInfo, model_type,
+    BertConfig, Checkpoint, DecoderConfig, Dtype, Format, LayerLayout, LayeredCheckpoint,
+    Pack as _, TensorInfo, model_type,
 };
 
 use crate::{

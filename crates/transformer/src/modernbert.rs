@@ -246,9 +246,10 @@ impl TextEncoder for ModernBert {
 
     fn resident_bytes(&self) -> u64 {
         let of = |norm: &Norm| bytes_of(&[&norm.gain, &norm.bias]);
-        let head = self.head.as_ref().map_or(0, |head| {
-            of(&head.norm) + bytes_of(&[&head.dense, &head.classifier])
-        });
+        let head = self
+            .head
+            .as_ref()
+            .map_or(0, |head| of(&head.norm) + bytes_of(&[&head.dense, &head.classifier]));
         of(&self.embedding_norm) + of(&self.final_norm) + head
     }
 

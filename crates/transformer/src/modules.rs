@@ -396,7 +396,9 @@ impl Activation {
             Activation::Gelu => gelu(values),
             Activation::Relu => values.iter_mut().for_each(|it| *it = it.max(0.0)),
             Activation::Silu => values.iter_mut().for_each(|it| *it /= 1.0 + (-*it).exp()),
-            Activation::Sigmoid => values.iter_mut().for_each(|it| *it = 1.0 / (1.0 + (-*it).exp())),
+            Activation::Sigmoid => {
+                values.iter_mut().for_each(|it| *it = 1.0 / (1.0 + (-*it).exp()))
+            }
         }
     }
 }
@@ -449,7 +451,32 @@ pub fn static_table(dir: &Path) -> Result<Option<PathBuf>> {
     if let Some(other) = others.iter().find(|it| it.class() != "Normalize") {
         return Err(Error::Module { path: list, why: unknown(other.class()) });
     }
-    if first.is_here() { Ok(Some(dir.to_path_buf())) } else { folder_of(dir, &list, first).map(Some) }
+    if first.is_here() {
+        Ok(Some(dir.to_path_buf()))
+    } else {
+        folder_of(dir, &list, first).map(Some)
+    }
+}
+
+/// Files of the model's modules, below its folder and with `/`: what belongs to a model beside its weights. Nothing where
+/// there is no list.
+///
+/// # Errors
+/// A malformed list, or one that leads out of the folder.
+pub fn module_files(dir: &Path) -> Result<Vec<String>> {
+    let list = dir.join("modules.json");
+    if !list.is_file() {
+        return Ok(Vec::new());
+    }
+    let mut files = Vec::new();
+    for listed in list_of(&list)?.iter().filter(|it| !it.is_here()) {
+        // Some do nothing but name themselves, and have no folder.
+        let Ok(folder) = folder_of(dir, &list, listed) else { continue };
+        let named = ["config.json", "model.safetensors", "tokenizer.json"];
+        let there = named.into_iter().filter(|it| folder.join(it).is_file());
+        files.extend(there.map(|it| format!("{}/{it}", listed.path.trim_end_matches('/'))));
+    }
+    Ok(files)
 }
 
 /// The ways of pooling that a folder states, with or without a list of modules; `None` when it states nothing.
@@ -577,7 +604,9 @@ mod tests {
             Modules::open(with(files).path(), 4).expect_err("refused").to_string()
         };
         let list = |more: &str| {
-            format!(r#"[{{"type":"a.Transformer","path":""}},{{"type":"a.Pooling","path":"1_Pooling"}}{more}]"#)
+            format!(
+                r#"[{{"type":"a.Transformer","path":""}},{{"type":"a.Pooling","path":"1_Pooling"}}{more}]"#
+            )
         };
         let pooling = ("1_Pooling/config.json", r#"{"pooling_mode":"mean"}"#);
         Modules::open(with(&[("modules.json", &list("")), pooling]).path(), 4).expect("good");
@@ -600,8 +629,14 @@ mod tests {
             (r#"{"in_features":4}"#, "out_features"),
             (r#"{"in_features":5,"out_features":2}"#, "takes 5"),
             (r#"{"in_features":4,"out_features":2,"use_residual":true}"#, "residual"),
-            (r#"{"in_features":4,"out_features":2,"activation_function":"os.system"}"#, "os.system"),
-            (r#"{"in_features":4,"out_features":2,"module_input_name":"token_embeddings"}"#, "token_"),
+            (
+                r#"{"in_features":4,"out_features":2,"activation_function":"os.system"}"#,
+                "os.system",
+            ),
+            (
+                r#"{"in_features":4,"out_features":2,"module_input_name":"token_embeddings"}"#,
+                "token_",
+            ),
             (r#"{"in_features":4,"out_features":2}"#, "safetensors"),
         ] {
             let json = list(r#",{"type":"a.Dense","path":"2_Dense"}"#);

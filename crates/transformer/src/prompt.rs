@@ -137,7 +137,9 @@ impl PairEncoder {
         let (least, most) = match parts {
             // A token of each text.
             Parts::Pair | Parts::Qwen3 { .. } => (beside + 2, sizes.max_tokens),
-            Parts::Qwen2 { .. } | Parts::MiniCpm { .. } => (4, sizes.max_tokens.saturating_sub(beside)),
+            Parts::Qwen2 { .. } | Parts::MiniCpm { .. } => {
+                (4, sizes.max_tokens.saturating_sub(beside))
+            }
         };
         let max_tokens = max_tokens.min(most);
         if max_tokens < least {

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use riddle_grating::{STORE_FILE, StorePrecision, WeightCount, convert, verify};
+use riddle_grating::{STORE_FILE, StorePrecision, WeightCount, convert, module_files, verify};
 use riddle_models::{Imported, InstalledModel, OnProgress, PullOptions, companions, known};
 
 use super::config::{Config, DEFAULT_EMBEDDER};
@@ -98,7 +98,9 @@ pub fn convert_model(
         .map_err(|error| Error::BadModel { dir: dir.clone(), source: error.into() })?;
     if target != dir {
         // A store is a model only beside its configuration and tokenizer.
-        for file in BESIDE_WEIGHTS {
+        let modules = module_files(&dir)
+            .map_err(|error| Error::BadModel { dir: dir.clone(), source: error.into() })?;
+        for file in BESIDE_WEIGHTS.into_iter().chain(modules.iter().map(String::as_str)) {
             let (from, to) = (dir.join(file), target.join(file));
             if from.is_file() {
                 to.parent().map_or(Ok(()), fs::create_dir_all).map_err(fail)?;

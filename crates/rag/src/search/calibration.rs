@@ -107,6 +107,9 @@ pub fn fingerprint(dir: &Path) -> Result<String> {
             names.push(name);
         }
     }
+    // A head of modules decides scores as much as the weights do. A list that can not be read is told when the model is
+    // opened.
+    names.extend(riddle_grating::module_files(dir).unwrap_or_default().into_iter().map(Into::into));
     names.sort();
     let mut hash = blake3::Hasher::new();
     for name in names {

@@ -24,8 +24,8 @@ pub use importance::SliceOrder;
 pub use make::{LayerCodes, magnitude_order, write_shards};
 
 use crate::{
-    Bert, BertCrossEncoder, CrossEncoder, Error, OpenOptions, Result, Scratch, ScratchShape, Span, TextEncoder as _,
-    bert::LayerWeights, model::Linear,
+    Bert, BertCrossEncoder, CrossEncoder, Error, OpenOptions, Result, Scratch, ScratchShape, Span,
+    TextEncoder as _, bert::LayerWeights, model::Linear,
 };
 
 /// Bytes to which matrices and vectors of an assembled layer are aligned: a cache line.

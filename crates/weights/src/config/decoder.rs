@@ -334,9 +334,11 @@ mod tests {
 
     #[test]
     fn layers_of_gemma_see_their_neighborhood_but_for_every_sixth() {
-        let gemma = QWEN
-            .replace("qwen3", "gemma3_text")
-            .replacen('}', r#","use_bidirectional_attention":true,"sliding_window":8}"#, 1);
+        let gemma = QWEN.replace("qwen3", "gemma3_text").replacen(
+            '}',
+            r#","use_bidirectional_attention":true,"sliding_window":8}"#,
+            1,
+        );
         let config = open(&gemma).expect("good");
         let reaches: Vec<Option<usize>> = (0..7).map(|it| config.reach(it)).collect();
         assert_eq!(reaches[..5], [Some(4); 5]);
