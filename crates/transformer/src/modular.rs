@@ -1,5 +1,5 @@
-//! Rerankers of sentence-transformers whose model has no head of its own: pooling, dense layers and norms give the score
-//! (the Ettin rerankers, Aarsen 2026).
+//! Rerankers of sentence-transformers whose model has no head of its own: pooling, dense layers and norms give the
+//! score (the Ettin rerankers, Aarsen 2026).
 
 use std::path::Path;
 

@@ -205,8 +205,8 @@ impl Modules {
         Ok(modules)
     }
 
-    /// Whether the folder names a dense layer that gives one score, as rerankers of sentence-transformers do whose model
-    /// has no head of its own.
+    /// Whether the folder names a dense layer that gives one score, as rerankers of sentence-transformers do whose
+    /// model has no head of its own.
     ///
     /// # Errors
     /// A malformed file.
@@ -458,8 +458,8 @@ pub fn static_table(dir: &Path) -> Result<Option<PathBuf>> {
     }
 }
 
-/// Files of the model's modules, below its folder and with `/`: what belongs to a model beside its weights. Nothing where
-/// there is no list.
+/// Files of the model's modules, below its folder and with `/`: what belongs to a model beside its weights. Nothing
+/// where there is no list.
 ///
 /// # Errors
 /// A malformed list, or one that leads out of the folder.

@@ -56,7 +56,7 @@ const MAY: &[(&str, &[&str], &str)] = &[
     ),
     (
         "transformer",
-        &["bert", "decoder", "last", "model", "modernbert", "prompt"],
+        &["bert", "decoder", "last", "model", "modernbert", "modular", "modules", "prompt"],
         "a registry: `model` opens a family by its configuration, and every family implements the trait of `model`",
     ),
     (
