@@ -21,6 +21,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("transformer", &["kernels", "weights"]),
     // The engines drive the layers themselves: the thread pool and the last activation are kernels'.
     ("grating", &["types", "kernels", "offload", "transformer"]),
+    // The engine alone, for programs in other languages.
+    ("foreign", &["types", "grating"]),
     ("embedding", &["types", "kernels", "weights", "offload", "transformer"]),
     ("models", &["types"]),
     // Files of keys and values are read past the page cache, as weights are.

@@ -15,6 +15,7 @@ const MAY: &[(&str, &str)] = &[
     ("offload", "aligned buffers that threads fill, advice to the page cache"),
     ("metrics", "peak memory from the operating system, advice to the page cache"),
     ("ingest", "limits of the parsing child"),
+    ("foreign", "pointers of programs in C"),
 ];
 
 pub(super) fn check(members: &[Member], files: &[File]) -> Vec<Finding> {
