@@ -2,7 +2,7 @@
 # the work is in .ci/, one script per job.
 
 .DEFAULT_GOAL := help
-.PHONY: help app bundle demo run test lint tidy setup models
+.PHONY: help app bundle demo run test lint tidy setup models python
 
 help:
 	@echo "make run     the desktop app; without a display or Node the demonstration in the terminal"
@@ -11,6 +11,7 @@ help:
 	@echo "make test    build, all tests, doc tests, format, clippy, tidy"
 	@echo "make lint    format check, clippy with warnings as errors, tidy"
 	@echo "make tidy    the repository's own rules alone"
+	@echo "make python  the Python package and its tests, in .venv/package"
 	@echo "make models  fetch what the tests of real models need"
 	@echo "make setup   compiler and Debian packages, if any are missing"
 
@@ -34,6 +35,9 @@ lint: setup
 
 tidy: setup
 	@bash -c '. .ci/common && cargo xtask tidy'
+
+python: setup
+	@bash .ci/python
 
 models: setup
 	@bash .ci/models

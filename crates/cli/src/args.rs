@@ -6,6 +6,7 @@ mod claims;
 mod compress;
 mod doors;
 mod endpoint;
+mod find;
 mod generate;
 mod local;
 mod rerank;
@@ -38,6 +39,7 @@ pub(crate) use self::{
         AskArgs, FoldersArgs, FoldersCommand, KeyArgs, KeyCommand, LlmArgs, LlmCommand,
         key_of_environment,
     },
+    find::{FindArgs, Format, ManArgs},
     generate::{BenchGenerateArgs, BenchPrefixArgs},
     local::LocalArgs,
     rerank::RerankArgs,
@@ -88,6 +90,8 @@ pub(crate) enum Command {
     Index(IndexArgs),
     /// Find passages in the indexed files
     Search(SearchArgs),
+    /// Search while you type, in the terminal
+    Find(FindArgs),
     /// Answer a question from the indexed files, with citations
     Ask(AskArgs),
     /// Show folders, file states, index sizes and models
@@ -124,6 +128,8 @@ pub(crate) enum Command {
     Toggle,
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
+    /// Write the manual pages
+    Man(ManArgs),
 }
 
 impl Command {
@@ -134,6 +140,7 @@ impl Command {
             | Command::Eval(_)
             | Command::Models(_)
             | Command::Serve(_)
+            | Command::Find(_)
             | Command::Cache(_) => true,
             // Between two lines it waits for who writes them, and what was answered is out.
             Command::Rerank(args) => !args.lines,
@@ -298,6 +305,9 @@ pub(crate) struct SearchArgs {
     /// Show how every hit came to its place
     #[arg(long)]
     pub(crate) explain: bool,
+    /// What is printed
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, conflicts_with = "explain")]
+    pub(crate) format: Format,
     #[command(flatten)]
     pub(crate) rank: RankArgs,
     #[command(flatten)]

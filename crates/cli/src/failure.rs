@@ -56,6 +56,11 @@ pub(crate) fn report(failure: &Failure) {
     let _ = writeln!(std::io::stderr(), "riddle: {}", failure.line());
 }
 
+/// Says something to people beside what is printed for programs.
+pub(crate) fn note(words: &str) {
+    let _ = writeln!(std::io::stderr(), "note: {words}");
+}
+
 /// The error and its causes, without causes that the message above them already holds.
 fn chain(error: &anyhow::Error) -> String {
     let mut line = String::new();

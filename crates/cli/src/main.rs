@@ -67,6 +67,7 @@ fn dispatch(command: Command, global: &Global, context: &Context) -> Result<(), 
     match command {
         Command::Index(args) => commands::index::run(&args, context),
         Command::Search(args) => commands::search::run(&args, context),
+        Command::Find(args) => commands::find::run(&args, context),
         Command::Ask(args) => commands::ask::run(&args, context),
         Command::Status(args) => commands::status::run(&args, context),
         Command::Check(args) => commands::check::run(args, context),
@@ -85,5 +86,6 @@ fn dispatch(command: Command, global: &Global, context: &Context) -> Result<(), 
         Command::Clients(args) => commands::clients::run(&args, context),
         Command::Toggle => commands::toggle::run(),
         Command::Completions(args) => commands::completions::run(&args, context),
+        Command::Man(args) => commands::man::run(&args, context),
     }
 }

@@ -53,6 +53,11 @@ impl Style {
         Style { colored: std::io::stdout().is_terminal() && !set("NO_COLOR") && !dumb }
     }
 
+    /// For what is drawn on a terminal, wherever stdout goes.
+    pub(crate) fn of_screen(colored: bool) -> Style {
+        Style { colored }
+    }
+
     #[cfg(test)]
     pub(crate) fn with_colors(colored: bool) -> Style {
         Style { colored }

@@ -102,12 +102,15 @@ impl Batch {
     fn company(&self, number: u64) -> Vec<Waiting> {
         let Some(own) = self.take(number) else { return Vec::new() };
         let (mut texts, model) = (own.args.documents.len(), own.args.model.clone());
+        // Memory, pruning and a deadline are a request's own.
+        let plain = own.args.extras.is_none();
         let mut company = vec![own];
         let mut waiting = self.lock();
         let mut place = 0;
         while place < waiting.len() {
             let it = &waiting[place];
-            let fits = it.args.model == model && texts + it.args.documents.len() <= MOST_TEXTS;
+            let small = texts + it.args.documents.len() <= MOST_TEXTS;
+            let fits = plain && it.args.extras.is_none() && it.args.model == model && small;
             if fits && !it.cancel.is_cancelled() {
                 texts += it.args.documents.len();
                 company.push(waiting.remove(place));
@@ -180,5 +183,14 @@ mod tests {
         assert_eq!(numbers(batch.company(5)), [0; 0], "served already");
         assert_eq!(numbers(batch.company(4)), [4]);
         assert_eq!(batch.lock().len(), 2);
+        let with_extras = |number: u64| {
+            let mut waiting = waiting(number, 1, None);
+            waiting.args.extras.trace = true;
+            waiting
+        };
+        *batch.lock() =
+            vec![with_extras(6), waiting(7, 1, None), with_extras(8), waiting(9, 1, None)];
+        assert_eq!(numbers(batch.company(6)), [6], "extras are nobody else's");
+        assert_eq!(numbers(batch.company(7)), [7, 9]);
     }
 }

@@ -4,6 +4,7 @@
 mod answer;
 mod claims;
 mod days;
+mod extras;
 mod passage;
 mod read;
 mod rerank;
@@ -16,9 +17,11 @@ use serde_json::{Value, json};
 
 pub(crate) use self::{
     answer::{AnswerArgs, Answered, answered, request_of},
+    extras::{Extras, extras_schema},
     passage::{Folders, uri},
     rerank::{
-        Document, Place, Prepared, RerankArgs, Reranked, documents_schema, prepare, rerank_all,
+        Document, Place, Prepared, RerankArgs, Reranked, Told, documents_schema, prepare,
+        rerank_all,
     },
     status::installed,
 };

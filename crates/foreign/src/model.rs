@@ -136,7 +136,8 @@ fn revision() -> String {
 /// Whether every file is there in its length. What is in it is checked, layer by layer, when it is read.
 fn is_whole(dir: &Path) -> bool {
     FILES.iter().all(|(name, content)| {
-        fs::metadata(dir.join(name)).is_ok_and(|it| it.is_file() && it.len() == content.len() as u64)
+        fs::metadata(dir.join(name))
+            .is_ok_and(|it| it.is_file() && it.len() == content.len() as u64)
     })
 }
 
@@ -174,8 +175,7 @@ mod tests {
     #[test]
     fn the_bundled_model_is_unpacked_once_and_mended() {
         let cache = tempfile::tempdir().expect("a folder");
-        let options =
-            Options { cache_dir: Some(cache.path().to_path_buf()), ..Options::default() };
+        let options = Options { cache_dir: Some(cache.path().to_path_buf()), ..Options::default() };
         let dir = folder(&options).expect("unpacked");
         assert!(dir.file_name().is_some_and(|it| it.len() == BUNDLED.len() + 17), "{dir:?}");
         let marked = dir.join("mark");
@@ -192,8 +192,7 @@ mod tests {
     #[test]
     fn two_at_once_get_one_folder() {
         let cache = tempfile::tempdir().expect("a folder");
-        let options =
-            Options { cache_dir: Some(cache.path().to_path_buf()), ..Options::default() };
+        let options = Options { cache_dir: Some(cache.path().to_path_buf()), ..Options::default() };
         let dirs: Vec<PathBuf> = std::thread::scope(|scope| {
             let all: Vec<_> = (0..3).map(|_| scope.spawn(|| folder(&options))).collect();
             all.into_iter().map(|it| it.join().expect("no panic").expect("a folder")).collect()

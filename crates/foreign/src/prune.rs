@@ -78,7 +78,8 @@ impl Asked {
         top_k: usize,
         texts: usize,
     ) -> Result<Plan> {
-        let never = Plan { mode: Mode::Off, policy: Box::new(NeverPrune), results: top_k, note: None };
+        let never =
+            Plan { mode: Mode::Off, policy: Box::new(NeverPrune), results: top_k, note: None };
         let Some(made) = calibration else { return Ok(never) };
         // Of a result that is everybody nobody can be missing.
         if texts <= top_k || top_k == 0 {

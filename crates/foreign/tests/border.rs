@@ -15,7 +15,8 @@ fn library() -> Option<PathBuf> {
     let test = env::current_exe().expect("the test knows its own path");
     let deps = test.parent()?;
     let name = format!("{}riddle_rerank{}", env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX);
-    let found = [deps.join(&name), deps.parent()?.join(&name)].into_iter().filter(|it| it.is_file());
+    let found =
+        [deps.join(&name), deps.parent()?.join(&name)].into_iter().filter(|it| it.is_file());
     found.max_by_key(|it| fs::metadata(it).and_then(|it| it.modified()).ok())
 }
 
@@ -59,7 +60,8 @@ fn the_header_names_what_the_library_has() {
     let source = fs::read_to_string(own("src/c.rs")).expect("the source");
     let after = |text: &str, before: &str| -> Vec<String> {
         let names = text.match_indices(before).map(|(at, _)| &text[at + before.len()..]);
-        let name = |it: &str| it.chars().take_while(|it| it.is_alphanumeric() || *it == '_').collect();
+        let name =
+            |it: &str| it.chars().take_while(|it| it.is_alphanumeric() || *it == '_').collect();
         names.map(name).collect()
     };
     for name in after(&source, "extern \"C\" fn ") {

@@ -94,7 +94,9 @@ fn scores_of_pairs_are_those_of_the_ranking_in_the_order_of_the_pairs() {
     // More than one forward holds.
     let many: Vec<(&str, &str)> = pairs.iter().cycle().take(600).copied().collect();
     let many = reranker.scores(&many).expect("scores");
-    assert!(many.iter().enumerate().all(|(at, it)| it.index == at && it.score == scores[at % 8].score));
+    assert!(
+        many.iter().enumerate().all(|(at, it)| it.index == at && it.score == scores[at % 8].score)
+    );
     assert!(reranker.scores(&[]).expect("none").is_empty());
 }
 

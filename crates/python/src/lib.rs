@@ -168,8 +168,9 @@ impl Native {
 /// Bytes of a size as people write it.
 #[pyfunction]
 fn size(text: &str) -> PyResult<u64> {
-    parse_size(text)
-        .ok_or_else(|| PyValueError::new_err(format!("{text:?} is no size such as 250MiB or 1.5GB")))
+    parse_size(text).ok_or_else(|| {
+        PyValueError::new_err(format!("{text:?} is no size such as 250MiB or 1.5GB"))
+    })
 }
 
 /// The module.

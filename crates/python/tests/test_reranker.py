@@ -53,7 +53,7 @@ class Package(unittest.TestCase):
                 self.assertAlmostEqual(scores[2 * place["corpus_id"] + at], place["score"], places=6)
         one = reranker.predict(("blue", TEXTS[0]))
         self.assertIsInstance(one, np.float32)
-        self.assertEqual(one, scores[0])
+        self.assertAlmostEqual(one, scores[0], places=6)
         logits = reranker.predict([list(it) for it in pairs], raw_scores=True)
         np.testing.assert_allclose(1 / (1 + np.exp(-logits)), scores, atol=1e-6)
         self.assertEqual(reranker.predict([]).shape, (0,))
@@ -66,9 +66,10 @@ class Package(unittest.TestCase):
 
     def test_a_precision_is_kept_or_said_not_to_be(self):
         texts = [f"Page {it}: {TEXTS[it % 4]}" for it in range(24)]
-        full = Reranker(mode="off").rank("Which color has the boat?", texts, top_k=5)
-        pruned = Reranker(precision=0.95).rank("Which color has the boat?", texts, top_k=5)
-        self.assertEqual(full[0]["corpus_id"], pruned[0]["corpus_id"])
+        # Six of them answer; which of those comes first mode set does not promise.
+        for reranker in (Reranker(mode="off"), Reranker(precision=0.95), Reranker()):
+            ranked = reranker.rank("Which color has the boat?", texts, top_k=5)
+            self.assertEqual({it["corpus_id"] % 4 for it in ranked}, {1}, reranker)
         with self.assertWarnsRegex(UserWarning, "nobody was left out"):
             Reranker(precision=0.95).rank("Which hull?", texts * 3, top_k=60)
 

@@ -51,7 +51,7 @@ pub use riddle_ingest::{WorkerCommand, worker_main};
 pub use riddle_llm as llm;
 /// The model store: pulling, importing, verifying, listing.
 pub use riddle_models as models;
-pub use search::{Assistant, Embedded, Found, FoundCandidate, RerankRun, Settled};
+pub use search::{Assistant, Embedded, Found, FoundCandidate, RerankAs, RerankRun, Settled};
 
 /// Bringing models in, and their weights into our own store.
 pub mod install {

@@ -371,3 +371,112 @@ fn the_description_and_the_figures_name_every_route_and_nobodys_questions() {
         assert!(value.parse::<f64>().is_ok(), "{line}");
     }
 }
+
+#[test]
+fn a_request_may_ask_for_less_memory_less_work_and_what_happened() {
+    let served = Served::start(&[]);
+    let texts: Vec<String> = (0..24)
+        .map(|it| {
+            let what = if it == 7 { "The hull of the boat is blue." } else { "It rained." };
+            format!("Page {it}. {what}")
+        })
+        .collect();
+    let ask = |path: &str, more: Value| {
+        let mut body = json!({
+            "query": "Which color has the hull?", "documents": texts, "top_n": 5,
+        });
+        for (key, value) in more.as_object().expect("an object") {
+            body[key] = value.clone();
+        }
+        served.post(path, &body)
+    };
+    let plain = ask("/v1/rerank", json!({})).json(200);
+    for key in ["trace", "deadline", "notices"] {
+        assert!(plain.get(key).is_none(), "{plain}");
+    }
+    let full = ask("/v1/rerank", json!({"mode": "off", "trace": true})).json(200);
+    assert_eq!(
+        full["results"], plain["results"],
+        "what is promised by default changes nothing here"
+    );
+    let layers = full["trace"]["layers"].as_array().expect("layers");
+    assert_eq!(layers.len() as u64, full["trace"]["num_layers"].as_u64().expect("a number"));
+    assert_eq!(layers[0]["scores"].as_array().map(Vec::len), Some(24));
+    let within = ask("/v2/rerank", json!({"mode": "off", "memory_budget": "2GiB"})).json(200);
+    assert_eq!(within["results"], full["results"]);
+    let pruned = ask("/rerank", json!({"precision": 0.9, "trace": true})).json(200);
+    assert_eq!(pruned["results"][0]["index"], 7);
+    let computed = |answer: &Value| -> usize {
+        let layers = answer["trace"]["layers"].as_array().expect("layers").iter();
+        layers.map(|it| it["active"].as_array().map_or(0, Vec::len)).sum()
+    };
+    assert!(computed(&pruned) < computed(&full), "{} of {}", computed(&pruned), computed(&full));
+    // The tiny one: what a deadline needs is made in a moment.
+    let by_then =
+        ask("/reranking", json!({"deadline": 2000, "model": "ms-marco-MiniLM-L-6-v2"})).json(200);
+    assert_eq!(by_then["results"].as_array().map(Vec::len), Some(5));
+    assert!(by_then["deadline"].is_object(), "{by_then}");
+    assert_eq!(ask("/v1/rerank", json!({})).json(200)["results"], plain["results"]);
+    for (more, word) in [
+        (json!({"memory_budget": "2MiB"}), "at least"),
+        (json!({"memory_budget": "two"}), "memory_budget"),
+        (json!({"mode": "fast"}), "off, set or order"),
+        (json!({"precision": 2}), "precision"),
+        (json!({"precision": 0.9, "model": "ms-marco-MiniLM-L-6-v2"}), "calibration"),
+        (json!({"precision": 0.9, "mode": "off"}), "mode"),
+        (json!({"deadline": -5}), "deadline"),
+        (json!({"deadline": "soon"}), "expected"),
+        (json!({"trace": "yes"}), "expected"),
+    ] {
+        let error = ask("/v1/rerank", more.clone()).json(400);
+        let told = error["error"]["message"].as_str().expect("words");
+        assert!(told.contains(word), "{more}: {told}");
+    }
+    let list = json!({"query": "q", "texts": texts, "trace": true});
+    let error = served.post("/rerank", &list).json(422);
+    assert!(error["error"].as_str().is_some_and(|it| it.contains("trace")), "{error}");
+    let described = served.get("/openapi.json").json(200);
+    let schema = &described["paths"]["/v1/rerank"]["post"]["requestBody"]["content"]["application/json"]
+        ["schema"]["properties"];
+    for name in ["memory_budget", "mode", "precision", "error_probability", "deadline", "trace"] {
+        assert!(schema[name].is_object(), "{name} is not described");
+    }
+}
+
+#[test]
+fn tokens_of_the_embedder_are_embedded_as_their_text_and_others_refused() {
+    let served = Served::start(&[]);
+    let tokenizer =
+        std::fs::read(riddle_tests::tiny_model("tiny-bert-encoder").join("tokenizer.json"));
+    let tokenizer: Value = serde_json::from_slice(&tokenizer.expect("a file")).expect("json");
+    let vocabulary = tokenizer["model"]["vocab"].as_object().expect("words");
+    let mut words: Vec<(&str, u64)> = vocabulary
+        .iter()
+        .filter(|(it, _)| it.len() > 2 && it.chars().all(|it| it.is_ascii_lowercase()))
+        .map(|(word, number)| (word.as_str(), number.as_u64().expect("a number")))
+        .collect();
+    words.sort_by_key(|it| it.1);
+    words.truncate(3);
+    let text = words.iter().map(|it| it.0).collect::<Vec<_>>().join(" ");
+    let numbers: Vec<u64> = words.iter().map(|it| it.1).collect();
+    let ask = |input: Value| {
+        served.post("/v1/embeddings", &json!({"model": "all-MiniLM-L6-v2", "input": input}))
+    };
+    let of_text = ask(json!(text)).json(200);
+    assert_eq!(ask(json!(numbers)).json(200)["data"], of_text["data"]);
+    let both = ask(json!([numbers, numbers])).json(200);
+    assert_eq!(both["data"].as_array().map(Vec::len), Some(2));
+    assert_eq!(both["data"][1]["embedding"], of_text["data"][0]["embedding"]);
+    let unnamed = served.post("/v1/embeddings", &json!({"model": "riddle", "input": numbers}));
+    let error = unnamed.json(400)["error"]["message"].to_string();
+    assert!(error.contains("all-MiniLM-L6-v2"), "{error}");
+    for (input, status) in [
+        (json!([99_999_999]), 400),
+        (json!([-1]), 400),
+        (json!([[]]), 400),
+        (json!([1, "a"]), 400),
+        (json!(vec![1; 8193]), 413),
+    ] {
+        assert_eq!(ask(input.clone()).status, status, "{input}");
+    }
+}

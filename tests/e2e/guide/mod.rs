@@ -268,6 +268,11 @@ fn the_page_on_other_programs_is_followed() {
 }
 
 #[test]
+fn the_page_on_python_is_followed() {
+    follow("docs/guide/python.md");
+}
+
+#[test]
 fn the_page_on_measuring_is_followed() {
     follow("docs/guide/measure.md");
 }

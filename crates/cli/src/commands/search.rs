@@ -1,14 +1,16 @@
 //! `riddle search`.
 
+use std::collections::HashSet;
+
 use riddle_rag::{
     Assistant, DEFAULT_CANDIDATES, DEFAULT_FUSED, SearchHit, SearchRequest, SearchResponse,
 };
 use riddle_types::Notice;
 
 use crate::{
-    args::SearchArgs,
+    args::{Format, SearchArgs},
     context::Context,
-    failure::Failure,
+    failure::{Failure, note},
     measures::{SEARCH_STAGES, Times, complete, say, with_measures},
     output::Style,
     show, words,
@@ -34,12 +36,29 @@ pub(crate) fn run(args: &SearchArgs, context: &Context) -> Result<(), Failure> {
     context.take_times();
     let response = assistant.search(&request)?;
     let times = complete(context.take_times(), &SEARCH_STAGES);
+    if args.format != Format::Page {
+        return paths(&response, args.format, context);
+    }
     if context.json {
         let mut value = with_measures(&response, &times)?;
         say(&mut value, "notices", response.notices.iter().map(words::notice));
         return context.out.json(&value);
     }
     context.out.text(page(&response, &times, args.explain, context.style))
+}
+
+/// Files for other programs, each once, the best first; what is to be known goes to people.
+fn paths(response: &SearchResponse, format: Format, context: &Context) -> Result<(), Failure> {
+    if context.json {
+        return Err(Failure::usage("--json has a format of its own: leave out --format"));
+    }
+    for notice in &response.notices {
+        note(&show::clean(&words::notice(notice)));
+    }
+    let mut seen = HashSet::new();
+    let end = if format == Format::Paths0 { "\0" } else { "\n" };
+    let files = response.hits.iter().map(|it| it.path.as_str()).filter(|it| seen.insert(*it));
+    context.out.text(files.flat_map(|it| [it, end]).collect::<String>())
 }
 
 /// The readable page.

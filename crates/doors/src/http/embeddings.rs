@@ -21,6 +21,9 @@ use crate::{
 /// Most texts of a request.
 const MAX_INPUTS: usize = 1_024;
 
+/// Most tokens of a text that comes as numbers, as OpenAI has it.
+const MAX_INPUT_TOKENS: usize = 8_192;
+
 /// What a text may be where a person has no embedder.
 const NO_EMBEDDER: &str =
     "there is no embedding model: `riddle models pull all-MiniLM-L6-v2`, then `riddle index`";
@@ -28,6 +31,8 @@ const NO_EMBEDDER: &str =
 #[derive(Debug, Deserialize)]
 struct Asked {
     input: Value,
+    #[serde(default)]
+    model: Option<String>,
     #[serde(default)]
     encoding_format: Option<String>,
     #[serde(default)]
@@ -49,7 +54,12 @@ pub(super) fn openai_schema() -> Value {
         "type": "object",
         "properties": {
             "model": {"type": "string"},
-            "input": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
+            "input": {"anyOf": [
+                {"type": "string"},
+                {"type": "array", "items": {"type": "string"}},
+                {"type": "array", "items": {"type": "integer"}, "description": "Tokens of `model`, by its own name"},
+                {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}},
+            ]},
             "encoding_format": {"type": "string", "enum": ["float", "base64"], "default": "float"},
             "dimensions": {"type": "integer", "description": "The model's own, if any"},
             "input_type": {"type": "string", "description": "`query` for what is looked for"},
@@ -81,13 +91,17 @@ pub(super) async fn openai(State(door): State<Door>, call: Call) -> Response {
             }
         };
         let role = role(asked.input_type.as_deref());
-        Ok((texts("input", asked.input)?, role, asked.dimensions, base64))
+        let inputs = match tokens(&asked.input)? {
+            Some(tokens) => Inputs::Tokens(tokens, asked.model.unwrap_or_default()),
+            None => Inputs::Texts(texts("input", asked.input)?),
+        };
+        Ok((inputs, role, asked.dimensions, base64))
     });
-    let (texts, role, dimensions, base64) = match asked {
+    let (inputs, role, dimensions, base64) = match asked {
         Ok(asked) => asked,
         Err(error) => return call.style.error(&error),
     };
-    match embed(&door, &call, texts, role, dimensions).await {
+    match embed(&door, &call, inputs, role, dimensions).await {
         Err(error) => call.style.error(&error),
         Ok(embedded) => json_of(&object(&embedded, base64)),
     }
@@ -105,7 +119,7 @@ pub(super) async fn tei(State(door): State<Door>, call: Call) -> Response {
         }
         Err(error) => return call.style.error(&error),
     };
-    match embed(&door, &call, texts, role, None).await {
+    match embed(&door, &call, Inputs::Texts(texts), role, None).await {
         Err(error) => call.style.error(&error),
         Ok(embedded) => json_of(&embedded.vectors),
     }
@@ -118,16 +132,43 @@ fn role(name: Option<&str>) -> EmbedRole {
     }
 }
 
+/// What is embedded.
+enum Inputs {
+    Texts(Vec<String>),
+    /// Numbers of tokens, and whose they are said to be.
+    Tokens(Vec<Vec<u32>>, String),
+}
+
+/// Numbers of tokens of a text, or of several; `None` for what is none.
+fn tokens(input: &Value) -> Result<Option<Vec<Vec<u32>>>> {
+    let wrong = |why: String| Error::BadRequest(format!("`input` {why}"));
+    let Some(all) = input.as_array().filter(|it| !it.is_empty()) else { return Ok(None) };
+    let lists: Vec<&[Value]> = if all.iter().all(Value::is_number) {
+        vec![all]
+    } else if all.iter().all(Value::is_array) {
+        all.iter().filter_map(|it| it.as_array().map(Vec::as_slice)).collect()
+    } else {
+        return Ok(None);
+    };
+    if lists.len() > MAX_INPUTS || lists.iter().any(|it| it.len() > MAX_INPUT_TOKENS) {
+        return Err(Error::TooLarge(format!(
+            "at most {MAX_INPUTS} texts of at most {MAX_INPUT_TOKENS} tokens are embedded at a time"
+        )));
+    }
+    let one = |list: &&[Value]| {
+        let number = |it: &Value| it.as_u64().and_then(|it| u32::try_from(it).ok());
+        let numbers: Option<Vec<u32>> = list.iter().map(number).collect();
+        let numbers = numbers.filter(|it| !it.is_empty());
+        numbers.ok_or_else(|| wrong("holds no whole numbers of tokens, or none at all".to_owned()))
+    };
+    lists.iter().map(one).collect::<Result<_>>().map(Some)
+}
+
 /// A text, or several.
 fn texts(name: &str, input: Value) -> Result<Vec<String>> {
     let wrong = |why: &str| Error::BadRequest(format!("`{name}` {why}"));
     let all = match input {
         Value::String(text) => vec![text],
-        Value::Array(all) if all.iter().any(|it| it.is_number() || it.is_array()) => {
-            return Err(wrong(
-                "holds numbers of tokens, which mean another word to each model: send the text",
-            ));
-        }
         Value::Array(all) => all
             .into_iter()
             .map(|it| match it {
@@ -152,7 +193,7 @@ fn texts(name: &str, input: Value) -> Result<Vec<String>> {
 async fn embed(
     door: &Door,
     call: &Call,
-    texts: Vec<String>,
+    inputs: Inputs,
     role: EmbedRole,
     dimensions: Option<usize>,
 ) -> Result<Embedded> {
@@ -165,6 +206,16 @@ async fn embed(
                 "`dimensions` is {wanted}: {name} makes vectors of {own} numbers, which can not be cut short"
             )));
         }
+        let texts = match inputs {
+            Inputs::Texts(texts) => texts,
+            Inputs::Tokens(tokens, model) if model == name => assistant.texts_of_tokens(&tokens)?,
+            Inputs::Tokens(..) => {
+                return Err(Error::BadRequest(format!(
+                    "`input` holds numbers of tokens, which mean another word to each model: send the text, or tokens \
+                     of {name} and its name as `model`"
+                )));
+            }
+        };
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let embedded = assistant.embed(&texts, role)?;
         let embedded = embedded.ok_or_else(|| Error::NotFound(NO_EMBEDDER.to_owned()))?;
@@ -214,6 +265,25 @@ mod tests {
             texts("input", json!(vec!["a"; MAX_INPUTS + 1])),
             Err(Error::TooLarge(_))
         ));
+    }
+
+    #[test]
+    fn numbers_are_tokens_of_one_text_or_of_several() {
+        assert_eq!(tokens(&json!([1, 2])).expect("one"), Some(vec![vec![1, 2]]));
+        assert_eq!(tokens(&json!([[1], [2, 3]])).expect("two"), Some(vec![vec![1], vec![2, 3]]));
+        for other in
+            [json!("a"), json!(["a"]), json!([]), json!(1), json!([1, "a"]), json!([[1], 2])]
+        {
+            assert_eq!(tokens(&other).expect("none"), None, "{other}");
+        }
+        for wrong in
+            [json!([-1]), json!([1.5]), json!([[]]), json!([["a"]]), json!([4_294_967_296_u64])]
+        {
+            assert!(matches!(tokens(&wrong), Err(Error::BadRequest(_))), "{wrong}");
+        }
+        for large in [json!(vec![1; MAX_INPUT_TOKENS + 1]), json!(vec![[1]; MAX_INPUTS + 1])] {
+            assert!(matches!(tokens(&large), Err(Error::TooLarge(_))));
+        }
     }
 
     proptest! {

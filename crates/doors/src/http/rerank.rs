@@ -1,5 +1,8 @@
 //! One handler for the shapes in which others rerank: Cohere, Jina, vLLM, llama.cpp with `documents`, and
-//! text-embeddings-inference with `texts`, which gets a bare list.
+//! text-embeddings-inference with `texts`, which gets a bare list. What a request may ask for beyond them is in
+//! [`Extras`]; whoever asks for nothing gets no field that the shapes of others lack.
+
+use std::time::Instant;
 
 use axum::{extract::State, http::StatusCode, response::Response};
 use serde::Deserialize;
@@ -13,7 +16,9 @@ use super::{
 use crate::{
     cancel::Cancel,
     error::{Error, Result},
-    tools::{Document, Place, RerankArgs, Reranked, documents_schema, parse},
+    tools::{
+        Document, Extras, Place, RerankArgs, Reranked, Told, documents_schema, extras_schema, parse,
+    },
     words,
 };
 
@@ -29,10 +34,12 @@ struct Asked {
     return_documents: bool,
     return_text: bool,
     raw_scores: bool,
+    #[serde(flatten)]
+    extras: Extras,
 }
 
 pub(super) fn schema() -> Value {
-    json!({
+    let mut schema = json!({
         "type": "object",
         "properties": {
             "model": {"type": "string", "description": "`riddle`, or one of /v1/models"},
@@ -45,10 +52,17 @@ pub(super) fn schema() -> Value {
             "raw_scores": {"type": "boolean"},
         },
         "required": ["query"],
-    })
+    });
+    if let (Some(all), Value::Object(extras)) =
+        (schema["properties"].as_object_mut(), extras_schema())
+    {
+        all.extend(extras);
+    }
+    schema
 }
 
 pub(super) async fn rerank(State(door): State<Door>, call: Call) -> Response {
+    let called = Instant::now();
     let value = match call.json() {
         Ok(value) => value,
         Err(error) => return call.style.error(&error),
@@ -64,7 +78,7 @@ pub(super) async fn rerank(State(door): State<Door>, call: Call) -> Response {
         Err(error) => return style.error(&error),
     };
     let Asked { return_documents, return_text, .. } = asked.0;
-    let args = asked.1;
+    let args = RerankArgs { called: Some(called), ..asked.1 };
     let texts = return_documents || return_text;
     let note = match door.enter(&call, "rerank", Some(args.query.clone())) {
         Ok(note) => note,
@@ -102,6 +116,7 @@ impl Asked {
                 "`top_n` is below 0: it is the number of results, 0 for all".to_owned(),
             )
         })?;
+        let tei = self.texts.is_some();
         let documents = match (self.texts.take(), self.documents.take()) {
             (Some(texts), None) => texts,
             (None, Some(documents)) => documents,
@@ -116,12 +131,22 @@ impl Asked {
                 ));
             }
         };
+        // Before it waits for its turn.
+        self.extras.settings()?;
+        if self.extras.trace && tei {
+            return Err(Error::BadRequest(
+                "a bare list has no place for `trace`: give `documents` instead of `texts`"
+                    .to_owned(),
+            ));
+        }
         let args = RerankArgs {
             query: self.query.take().unwrap_or_default(),
             documents,
             top_n,
             model: self.model.take(),
             raw_scores: self.raw_scores,
+            extras: std::mem::take(&mut self.extras),
+            called: None,
         };
         Ok((self, args))
     }
@@ -148,7 +173,7 @@ fn object(reranked: &Reranked, documents: &[Document], texts: bool) -> Value {
         }
         place
     };
-    json!({
+    let mut object = json!({
         "id": super::chat::number("rerank"),
         "object": "list",
         "model": reranked.model,
@@ -158,5 +183,16 @@ fn object(reranked: &Reranked, documents: &[Document], texts: bool) -> Value {
             "api_version": {"version": "2"},
             "billed_units": {"search_units": 0},
         },
-    })
+    });
+    let Told { notices, deadline, trace } = &reranked.told;
+    if !notices.is_empty() {
+        object["notices"] = json!(notices);
+    }
+    if let Some(report) = deadline {
+        object["deadline"] = json!(report);
+    }
+    if let Some(trace) = trace {
+        object["trace"] = json!(trace);
+    }
+    object
 }

@@ -1,18 +1,20 @@
 //! `rerank`: texts that a client brings.
 
+use std::time::Instant;
+
 use riddle_rag::{
-    Assistant, RerankChoice,
-    rerank::{RerankDocument, RerankRequest, RerankResponse, RerankResult},
+    Assistant, RerankAs, RerankChoice,
+    rerank::{RerankDocument, RerankRequest, RerankResponse, RerankResult, Trace},
 };
-use riddle_types::LayerObserver;
+use riddle_types::{DeadlineReport, LayerObserver};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::checked;
+use super::{Extras, checked};
 use crate::{
     cancel::Cancel,
     error::{Error, Result},
-    frame,
+    frame, words,
 };
 
 /// Most texts of a request: each is read by the model.
@@ -30,6 +32,12 @@ pub(crate) struct RerankArgs {
     pub(crate) top_n: Option<usize>,
     pub(crate) model: Option<String>,
     pub(crate) raw_scores: bool,
+    /// What only our own routes have.
+    #[serde(skip)]
+    pub(crate) extras: Extras,
+    /// When it came, where that is known.
+    #[serde(skip)]
+    pub(crate) called: Option<Instant>,
 }
 
 /// Text, or an object with it.
@@ -54,6 +62,17 @@ pub(crate) struct Reranked {
     pub(crate) results: Vec<Place>,
     /// What the texts are taken for, query included.
     pub(crate) tokens: usize,
+    /// What comes of extras.
+    #[serde(skip)]
+    pub(crate) told: Told,
+}
+
+/// What is told of a run to whoever asked for more than an order.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) notices: Vec<String>,
+    pub(crate) deadline: Option<DeadlineReport>,
+    pub(crate) trace: Option<Trace>,
 }
 
 #[derive(Debug, Serialize)]
@@ -66,7 +85,7 @@ pub(crate) struct Place {
 pub(crate) struct Prepared {
     pub(crate) choice: RerankChoice,
     pub(crate) request: RerankRequest,
-    raw_scores: bool,
+    how: RerankAs,
     /// What the texts are taken for.
     tokens: usize,
 }
@@ -83,6 +102,7 @@ pub(crate) fn prepare(assistant: &Assistant, args: &RerankArgs) -> Result<Prepar
             args.documents.len()
         )));
     }
+    let settings = args.extras.settings()?;
     let choice = choice(assistant, args.model.as_deref().unwrap_or_default())?;
     let words = |it: &Document| frame::tokens(&query) + frame::tokens(it.text());
     let tokens = args.documents.iter().map(words).sum();
@@ -92,7 +112,13 @@ pub(crate) fn prepare(assistant: &Assistant, args: &RerankArgs) -> Result<Prepar
         documents: documents.collect(),
         top_n: args.top_n.filter(|it| *it > 0).map(|it| it.min(args.documents.len())),
     };
-    Ok(Prepared { choice, request, raw_scores: args.raw_scores, tokens })
+    let how = RerankAs {
+        settings,
+        raw_scores: args.raw_scores,
+        trace: args.extras.trace,
+        called: args.called,
+    };
+    Ok(Prepared { choice, request, how, tokens })
 }
 
 /// Puts the texts of several requests in order, all by the reranker of the first; what is wrong with one is no other's.
@@ -101,24 +127,33 @@ pub(crate) fn rerank_all(
     all: &[Prepared],
     observer: &mut dyn LayerObserver,
 ) -> Vec<Result<Reranked>> {
-    let Some(first) = all.first() else { return Vec::new() };
+    let [first, _, ..] = all else {
+        return all.iter().map(|it| alone(assistant, it, observer)).collect();
+    };
     let requests: Vec<(RerankRequest, bool)> =
-        all.iter().map(|it| (it.request.clone(), it.raw_scores)).collect();
+        all.iter().map(|it| (it.request.clone(), it.how.raw_scores)).collect();
     match assistant.rerank_together(&requests, &first.choice, observer) {
         Ok(responses) => {
             let pairs = responses.into_iter().zip(all);
             pairs.map(|(response, prepared)| Ok(shown(response, prepared.tokens))).collect()
         }
-        Err(error) if all.len() == 1 => vec![Err(error.into())],
         // Which one it was is found out one by one.
-        Err(_) => {
-            let one = |it: &Prepared| {
-                let done = assistant.rerank(&it.request, &it.choice, it.raw_scores, observer)?;
-                Ok(shown(done, it.tokens))
-            };
-            all.iter().map(one).collect()
-        }
+        Err(_) => all.iter().map(|it| alone(assistant, it, observer)).collect(),
     }
+}
+
+fn alone(
+    assistant: &Assistant,
+    prepared: &Prepared,
+    observer: &mut dyn LayerObserver,
+) -> Result<Reranked> {
+    let Prepared { choice, request, how, tokens } = prepared;
+    let (response, trace) = assistant.rerank_as(request, choice, how, observer)?;
+    Ok(Reranked { told: told(&response, trace), ..shown(response, *tokens) })
+}
+
+fn told(response: &RerankResponse, trace: Option<Trace>) -> Told {
+    Told { notices: words::notices(&response.notices), deadline: response.deadline.clone(), trace }
 }
 
 fn shown(response: RerankResponse, tokens: usize) -> Reranked {
@@ -127,6 +162,7 @@ fn shown(response: RerankResponse, tokens: usize) -> Reranked {
         model: response.model,
         results: response.results.into_iter().map(place).collect(),
         tokens,
+        told: Told::default(),
     }
 }
 

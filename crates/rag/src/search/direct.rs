@@ -1,11 +1,15 @@
 //! The models that are open for searching, asked directly: other programs rerank and embed with them, and nothing is
 //! loaded twice.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    ops::ControlFlow,
+    sync::{Arc, atomic::AtomicBool},
+    time::Instant,
+};
 
-use riddle_grating::Question;
+use riddle_grating::{Question, Trace, TraceRecorder};
 use riddle_models::DEFAULT_RERANKER;
-use riddle_types::{EmbedRole, LayerObserver, RerankOutcome};
+use riddle_types::{EmbedRole, LayerEvent, LayerObserver, RerankOutcome, StageError};
 
 use super::{
     prune::{Opened, Pruner},
@@ -27,6 +31,50 @@ pub struct Embedded {
     pub tokens: usize,
 }
 
+/// How texts of others are reranked.
+#[derive(Debug, Clone, Default)]
+pub struct RerankAs {
+    /// Memory, pruning, deadline. Another budget than that of the request before opens the model anew.
+    pub settings: RerankSettings,
+    /// Logits instead of scores from 0 to 1.
+    pub raw_scores: bool,
+    /// Keep what happened in every layer.
+    pub trace: bool,
+    /// When the request was made, from which a deadline counts; `None`: now.
+    pub called: Option<Instant>,
+}
+
+/// Keeps what it sees, and lets another one decide.
+struct Recorded<'a> {
+    recorder: TraceRecorder,
+    observer: &'a mut dyn LayerObserver,
+}
+
+impl LayerObserver for Recorded<'_> {
+    fn on_layer(&mut self, event: &LayerEvent) -> ControlFlow<()> {
+        self.recorder.layers.push(event.clone());
+        self.observer.on_layer(event)
+    }
+
+    fn on_prior(&mut self, prior: &[f32], dropped: &[usize]) {
+        self.recorder.on_prior(prior, dropped);
+        self.observer.on_prior(prior, dropped);
+    }
+
+    fn stop_flag(&self) -> Option<Arc<AtomicBool>> {
+        self.observer.stop_flag()
+    }
+}
+
+/// What is wrong with the request itself is none of the engine's.
+fn of_run(error: riddle_grating::Error) -> Error {
+    use riddle_grating::Error as Run;
+    match error {
+        Run::BudgetTooSmall { .. } | Run::BadOption(_) | Run::EmptyQuery => Error::bad(error),
+        other => Error::stage("reranking")(StageError::from(other)),
+    }
+}
+
 impl Assistant {
     /// Reranks texts that need not be in the library, with the reranker that searches use, or with the one that comes
     /// with the program where searches use none.
@@ -40,17 +88,41 @@ impl Assistant {
         raw_scores: bool,
         observer: &mut dyn LayerObserver,
     ) -> Result<RerankResponse> {
-        let started = Instant::now();
+        let how = RerankAs { raw_scores, ..RerankAs::default() };
+        Ok(self.rerank_as(request, choice, &how, observer)?.0)
+    }
+
+    /// [`rerank`](Self::rerank) by settings of the caller's, and what happened in every layer where that is asked for.
+    ///
+    /// # Errors
+    /// As there, and settings that the model can not be opened with or that can not hold the request.
+    pub fn rerank_as(
+        &self,
+        request: &RerankRequest,
+        choice: &RerankChoice,
+        how: &RerankAs,
+        observer: &mut dyn LayerObserver,
+    ) -> Result<(RerankResponse, Option<Trace>)> {
+        let started = how.called.unwrap_or_else(Instant::now);
+        let settings = &how.settings;
         let top_n = request.top_n.unwrap_or(request.documents.len());
-        let opened = self.chosen(choice)?;
+        let opened = self.chosen(choice, settings)?;
         let texts: Vec<&str> = request.documents.iter().map(|it| it.text()).collect();
-        let settings = RerankSettings::default();
-        let prior = request.prior(&opened.card, &settings);
-        let pruner = opened.pruner(&settings, top_n, texts.len(), &prior)?;
+        let prior = request.prior(&opened.card, settings);
+        let mut pruner = opened.pruner(settings, top_n, texts.len(), &prior)?;
+        // What is made once for a model is no part of a deadline.
+        pruner.within.called = opened.prepared.map_or(started, |it| it.max(started));
+        let mut recorded = Recorded { recorder: TraceRecorder::default(), observer };
+        let watch: &mut dyn LayerObserver =
+            if how.trace { &mut recorded } else { &mut *recorded.observer };
         let outcome = opened
-            .rerank((&pruner, false), &request.query, &texts, &prior, top_n, observer)
-            .map_err(|it| Error::stage("reranking")(it.into()))?;
-        Ok(response(&opened, &pruner, request, &outcome, started, raw_scores))
+            .rerank((&pruner, how.trace), &request.query, &texts, &prior, top_n, watch)
+            .map_err(of_run)?;
+        let response = response(&opened, &pruner, request, &outcome, started, how.raw_scores);
+        let trace = how
+            .trace
+            .then(|| recorded.recorder.into_trace(opened.engine.num_layers(), response.threshold));
+        Ok((response, trace))
     }
 
     /// Reranks several requests in one forward; each has the scores that it would have alone. The flag asks for logits.
@@ -67,17 +139,14 @@ impl Assistant {
             return Ok(vec![self.rerank(request, choice, *raw_scores, observer)?]);
         }
         let started = Instant::now();
-        let opened = self.chosen(choice)?;
+        let opened = self.chosen(choice, &RerankSettings::default())?;
         let question = |(request, _): &'_ (RerankRequest, bool)| Question {
             query: request.query.clone(),
             candidates: request.documents.iter().map(|it| it.text().to_owned()).collect(),
             top_k: request.top_n.unwrap_or(request.documents.len()),
         };
         let questions: Vec<Question> = requests.iter().map(question).collect();
-        let outcomes = opened
-            .engine
-            .run_together(&questions, observer)
-            .map_err(|it| Error::stage("reranking")(it.into()))?;
+        let outcomes = opened.engine.run_together(&questions, observer).map_err(of_run)?;
         let all = requests.iter().zip(&outcomes);
         let one = |((request, raw), outcome): (&(RerankRequest, bool), &RerankOutcome)| {
             // Several together are never pruned, which compares the candidates of one.
@@ -88,12 +157,13 @@ impl Assistant {
     }
 
     /// The reranker for texts of others.
-    fn chosen(&self, choice: &RerankChoice) -> Result<Arc<Opened>> {
+    fn chosen(&self, choice: &RerankChoice, settings: &RerankSettings) -> Result<Arc<Opened>> {
         let mut rerank = choice.clone();
         if *choice == RerankChoice::Configured && self.configured_reranker()?.is_none() {
             rerank = RerankChoice::Model(DEFAULT_RERANKER.to_owned());
         }
-        let search = SearchRequest { rerank, ..SearchRequest::new("") };
+        let rerank_settings = settings.clone();
+        let search = SearchRequest { rerank, rerank_settings, ..SearchRequest::new("") };
         let opened = self.reranker(&search)?;
         opened.ok_or_else(|| Error::BadRequest("no reranker is chosen".into()))
     }

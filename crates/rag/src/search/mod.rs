@@ -14,10 +14,11 @@ mod reader;
 mod replay;
 mod rerank;
 mod settle;
+mod tokens;
 
 pub use calibrate::{Calibrated, CheckedPromise, calibrate, check_calibration};
 pub use calibration::{calibration, fingerprint};
-pub use direct::Embedded;
+pub use direct::{Embedded, RerankAs};
 pub use elastic::{
     LabelledRequest, Sharded, elastic_profile, open_elastic, request_prior, shard_model,
 };

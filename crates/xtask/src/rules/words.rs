@@ -8,9 +8,11 @@ use crate::{finding::Finding, repository::File, rust_source::RustSource};
 const TOPS: [&str; 3] = ["cli", "doors", "xtask"];
 
 /// Commands of the command line.
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 17] = [
     "index",
     "search",
+    "find",
+    "man",
     "ask",
     "status",
     "folders",
