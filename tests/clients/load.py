@@ -1,6 +1,6 @@
 """Many clients at once on a served library: errors, times, throughput.
 
-    python tests/clients/load.py URL TOKEN [--clients 16] [--seconds 60]
+    python tests/clients/load.py URL TOKEN [--clients 16] [--seconds 60] [--mixed-only]
 
 Needs nothing but Python. First every client sends a mixture of calls for the given time; then small reranks are sent one
 by one and by all clients at once, and their throughput is compared. Prints one JSON object.
@@ -23,6 +23,10 @@ def calls(n):
         ("search", "/api/search", {"query": query, "rerank": False}),
         ("search reranked", "/api/search", {"query": query}),
         ("rerank", "/v1/rerank", {"query": query, "documents": TEXTS}),
+        ("rerank pruned", "/v1/rerank",
+         {"query": query, "documents": TEXTS, "top_n": 3, "mode": "set", "precision": 0.9}),
+        ("rerank traced", "/v1/rerank", {"query": query, "documents": TEXTS, "trace": True}),
+        ("rerank by a deadline", "/v1/rerank", {"query": query, "documents": TEXTS, "deadline": 500}),
         ("embeddings", "/v1/embeddings", {"input": [query, TEXTS[n % 8]]}),
         ("ask", "/api/ask", {"question": query, "stream": False}),
         ("chat streamed", "/v1/chat/completions",
@@ -118,7 +122,11 @@ def main():
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--reranks", type=int, default=320)
+    parser.add_argument("--mixed-only", action="store_true", help="leave out the comparison of throughputs")
     args = parser.parse_args()
+    if args.mixed_only:
+        print(json.dumps({"mixed": mixed(args)}, indent=1))
+        return
     throughput(args, 1, 20)
     one = throughput(args, 1, args.reranks)
     many = throughput(args, args.clients, args.reranks)

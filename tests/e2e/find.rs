@@ -57,7 +57,7 @@ fn what_is_typed_is_found_previewed_and_opened() {
     let keys = ["hul", "x", "\x7f", "l", "\r"];
     let Some(shown) = typed(&riddle, "find", &keys, "cat") else { return };
     assert!(shown.contains("type what you look for"), "{shown}");
-    assert!(shown.contains("> hull") && shown.contains("1 passage"), "{shown}");
+    assert!(shown.contains("> hull") && shown.contains("1 passage · "), "{shown}");
     // The other screen is left before the editor writes: what it shows stays.
     let (drawn, after) = shown.rsplit_once("\x1b[?1049l").expect("the screen is left");
     assert!(drawn.contains("boat.md") && drawn.contains("painted"), "{drawn}");

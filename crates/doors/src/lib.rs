@@ -12,6 +12,8 @@
 //! work), CORS, anything that writes to the library, and any decision about ranking. This crate alone is asynchronous,
 //! because a server waits for many clients; what computes runs on threads of its own.
 
+#[cfg(test)]
+mod any_json;
 mod batch;
 mod cancel;
 pub mod clients;

@@ -18,11 +18,6 @@ pub fn parse_size(text: &str) -> Option<u64> {
         UNITS.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, unit)))?;
     let bytes = number.trim().parse::<f64>().ok()? * unit;
     // Beyond 2⁵³ bytes, which no machine has, f64 no longer counts every one.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "the range is held"
-    )]
     (1.0..9e15).contains(&bytes).then_some(bytes as u64)
 }
 

@@ -347,4 +347,14 @@ mod tests {
     fn no_two_answers_have_one_name() {
         assert_ne!(number("x"), number("x"));
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_body_is_a_question_or_refused(body in crate::any_json::body(&["messages", "role", "content", "type", "text", "model", "stream", "stream_options", "n"])) {
+            // Neither panics, and what passes has a question.
+            if let Ok(args) = parse::<Asked>(body).and_then(|it| question(&it)) {
+                proptest::prop_assert!(!args.question.trim().is_empty());
+            }
+        }
+    }
 }

@@ -288,6 +288,22 @@ mod tests {
 
     proptest! {
         #[test]
+        fn any_input_is_texts_or_tokens_or_refused(
+            body in crate::any_json::body(&["input", "model", "dimensions", "encoding_format", "input_type"]),
+        ) {
+            let Ok(asked) = parse::<Asked>(body) else { return Ok(()) };
+            match tokens(&asked.input) {
+                Ok(Some(all)) => prop_assert!(all.iter().all(|it| !it.is_empty())),
+                Ok(None) => {
+                    if let Ok(all) = texts("input", asked.input) {
+                        prop_assert!(!all.is_empty() && all.iter().all(|it| !it.trim().is_empty()));
+                    }
+                }
+                Err(error) => prop_assert!(matches!(error, Error::BadRequest(_) | Error::TooLarge(_))),
+            }
+        }
+
+        #[test]
         fn base64_holds_every_bit(vector in proptest::collection::vec(any::<f32>(), 0..20)) {
             let bytes = STANDARD.decode(encoded(&vector)).expect("base64");
             let bits: Vec<u32> = bytes

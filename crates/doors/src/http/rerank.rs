@@ -196,3 +196,56 @@ fn object(reranked: &Reranked, documents: &[Document], texts: bool) -> Value {
     }
     object
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NAMES: &[&str] = &[
+        "query",
+        "documents",
+        "texts",
+        "text",
+        "top_n",
+        "model",
+        "raw_scores",
+        "return_documents",
+        "memory_budget",
+        "mode",
+        "precision",
+        "error_probability",
+        "deadline",
+        "trace",
+    ];
+
+    proptest! {
+        #[test]
+        fn any_body_is_a_request_or_refused_in_words(body in crate::any_json::body(NAMES)) {
+            match parse::<Asked>(body.clone()).and_then(Asked::checked) {
+                Ok((_, args)) => {
+                    prop_assert!(body.get("documents").is_some() != body.get("texts").is_some());
+                    prop_assert!(args.extras.settings().is_ok());
+                }
+                Err(error) => {
+                    prop_assert!(matches!(error, Error::BadRequest(_) | Error::TooLarge(_)), "{error:?}");
+                    prop_assert!(!error.to_string().is_empty());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_nobody_asks_for_is_not_in_the_answer() {
+        let results = vec![Place { index: 0, relevance_score: 0.5 }];
+        let mut reranked =
+            Reranked { model: "m".to_owned(), results, tokens: 3, told: Told::default() };
+        let plain = object(&reranked, &[], false);
+        let mut keys: Vec<&String> = plain.as_object().expect("an object").keys().collect();
+        keys.sort_unstable();
+        assert_eq!(keys, ["id", "meta", "model", "object", "results", "usage"]);
+        reranked.told.notices.push("nobody was left out".to_owned());
+        assert_eq!(object(&reranked, &[], false)["notices"], json!(["nobody was left out"]));
+    }
+}

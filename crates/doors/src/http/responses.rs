@@ -307,4 +307,14 @@ mod tests {
             assert!(of(wrong.clone()).is_err(), "{wrong}");
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_body_is_a_question_or_refused(body in crate::any_json::body(&["input", "role", "content", "type", "text", "model", "stream", "instructions"])) {
+            // Neither panics, and what passes has a question.
+            if let Ok(args) = parse::<Asked>(body).and_then(|it| question(&it)) {
+                proptest::prop_assert!(!args.question.trim().is_empty());
+            }
+        }
+    }
 }

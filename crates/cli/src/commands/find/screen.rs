@@ -44,9 +44,6 @@ pub(super) fn lines(finder: &Finder, width: usize, height: usize, style: Style) 
 }
 
 fn status(finder: &Finder, width: usize, style: Style) -> String {
-    if let Some(note) = &finder.note {
-        return style.yellow(fitted(note, width));
-    }
     let words = if finder.query.trim().is_empty() {
         "type what you look for".to_owned()
     } else if finder.waiting {
@@ -57,7 +54,10 @@ fn status(finder: &Finder, width: usize, style: Style) -> String {
         let order = if finder.reranked { "reranked" } else { "by words and meaning" };
         format!("{} · {order}", show::plural(finder.hits.len() as u64, "passage"))
     };
-    style.dim(fitted(&words, width))
+    match &finder.note {
+        Some(note) => style.yellow(fitted(&format!("{words} · {note}"), width)),
+        None => style.dim(fitted(&words, width)),
+    }
 }
 
 /// Items with their widths, the chosen one among them.
