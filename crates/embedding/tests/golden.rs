@@ -249,8 +249,8 @@ fn damaged_tables_and_modules_are_refused_by_name() {
                 it.embed(&["dock"], EmbedRole::Query)
                     .map_err(|_| riddle_embedding::Error::NotFinite)
             })
-            .err()
-            .expect("refused")
+            .map(|_| ())
+            .expect_err("refused")
             .to_string()
     };
     let cut = |file: &'static str| {

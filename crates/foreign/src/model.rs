@@ -45,10 +45,10 @@ pub(crate) fn folder(options: &Options) -> Result<PathBuf> {
     let store = store(options);
     // A name is one folder of the store, and never a way out of it.
     let plain = !name.is_empty() && !name.contains(['/', '\\', '\0']);
-    if let Some(found) = store.as_ref().filter(|_| plain).map(|it| it.join(name)) {
-        if is_model(&found) {
-            return Ok(found);
-        }
+    if let Some(found) = store.as_ref().filter(|_| plain).map(|it| it.join(name))
+        && is_model(&found)
+    {
+        return Ok(found);
     }
     if name == BUNDLED {
         return bundled(options);

@@ -178,7 +178,7 @@ impl DecoderConfig {
             Some(types) => types.get(layer).is_some_and(|it| it == LOCAL),
             None => {
                 self.family == DecoderFamily::Gemma3
-                    && (layer + 1) % self.sliding_window_pattern.unwrap_or(6).max(1) != 0
+                    && !(layer + 1).is_multiple_of(self.sliding_window_pattern.unwrap_or(6).max(1))
             }
         };
         local.then(|| self.sliding_window.unwrap_or(4096) / 2)

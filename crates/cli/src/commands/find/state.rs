@@ -96,9 +96,7 @@ impl Finder {
             Key::PageUp => self.scrolled = self.scrolled.saturating_sub(PAGE),
             Key::PageDown => self.scrolled += PAGE,
             Key::Backspace | Key::Del => {
-                if self.query.pop().is_some() {
-                    return Step::Search;
-                }
+                return if self.query.pop().is_some() { Step::Search } else { Step::Stay };
             }
             // Ctrl-U and Ctrl-W.
             Key::Char('\u{15}') if !self.query.is_empty() => {
