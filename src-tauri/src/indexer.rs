@@ -284,6 +284,11 @@ impl Thread {
                 (doing.done, doing.total) = (*done, *total);
                 important = false;
             }
+            IndexEvent::Weighing { done, total } => {
+                doing.phase = Some(Phase::Embedding);
+                (doing.done, doing.total) = (*done, *total);
+                important = false;
+            }
             IndexEvent::Pictures { done, total } => {
                 doing.phase = Some(Phase::Reading);
                 (doing.done, doing.total) = (*done, *total);

@@ -3,7 +3,7 @@
 use std::fs;
 
 use riddle_tests::{Riddle, tiny_model, write};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn import(riddle: &Riddle, model: &str, name: &str) -> Value {
     riddle.json(&["models", "import", &tiny_model(model).to_string_lossy(), "--name", name])
@@ -108,6 +108,48 @@ fn an_embedder_gives_vectors_and_another_one_takes_over() {
         let ranks = found["hits"].as_array().expect("a list");
         assert!(ranks.iter().any(|it| it["trace"]["vector_rank"].is_number()), "{found:#}");
     }
+}
+
+/// Weighed terms as a third way to be found: made by the next run, kept for what does not change, gone when they are not
+/// wanted, and nothing is lost by it.
+#[test]
+fn a_sparse_encoder_weighs_terms_and_they_find() {
+    let riddle = Riddle::new();
+    let files = tempfile::TempDir::new().expect("a temporary folder");
+    riddle_tests::notes(files.path(), 12);
+    riddle.index(files.path());
+    let imported = import(&riddle, "tiny-bert-sparse-encoder", "tiny-sparse");
+    assert_eq!(imported["model"]["kind"], "sparse_encoder", "{imported:#}");
+    let sparse_ranks = |riddle: &Riddle| {
+        let found = riddle.json(&["search", "boat", "--no-rerank"]);
+        let hits = found["hits"].as_array().expect("a list").clone();
+        assert!(!hits.is_empty(), "{found:#}");
+        hits.iter().filter(|it| it["trace"]["sparse_rank"].is_number()).count()
+    };
+    assert_eq!(sparse_ranks(&riddle), 0, "it is installed, and nobody has chosen it");
+    riddle.json(&["models", "use", "tiny-sparse"]);
+    let report = riddle.json(&["index"]);
+    let weighed = report["weighed"].as_u64().expect("a number");
+    assert!(weighed > 0 && weighed <= report["chunks"].as_u64().expect("a number"), "{report:#}");
+    assert!(sparse_ranks(&riddle) > 0);
+    let status = riddle.json(&["status", "--check"]);
+    assert!(status["sparse_encoder"].as_str().is_some_and(|it| it.starts_with("tiny-sparse/")));
+    assert_eq!((&status["problems"], &status["unweighed"]), (&json!([]), &Value::Null));
+    assert!(status["index_bytes"]["terms"].as_u64() > Some(0), "{status:#}");
+
+    // A new file alone is weighed; the index is made anew from what the catalog keeps.
+    std::fs::write(files.path().join("new.txt"), "The dinghy lies upside down on the bank.")
+        .expect("written");
+    let report = riddle.json(&["index"]);
+    assert_eq!(report["weighed"], 1, "{report:#}");
+    std::fs::remove_dir_all(riddle.home().join("terms")).expect("there");
+    let report = riddle.json(&["index"]);
+    assert_eq!(report["weighed"], Value::Null, "{report:#}");
+    assert!(sparse_ranks(&riddle) > 0);
+
+    riddle.json(&["index", "--terms", "no"]);
+    assert_eq!(sparse_ranks(&riddle), 0);
+    assert!(!riddle.home().join("terms").exists());
 }
 
 /// Each family of embedders that runs without another runtime, from its folder to a search by meaning; packed, too.

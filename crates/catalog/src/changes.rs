@@ -18,11 +18,20 @@ pub struct Change {
     /// The chunk.
     pub chunk: ChunkId,
     /// Whether it is gone. Otherwise it is new, or something that is kept beside it changed (path, heading,
-    /// date, title), or it got its vector. The text that its vector is made of never changes: an index of
-    /// vectors may pass over a chunk that it holds.
+    /// date, title), or it got its vector or weights. The text that both are made of never changes: an index of
+    /// them may pass over a chunk that it holds.
     pub removed: bool,
-    /// Whether it got its vector and is otherwise as it was: nothing for an index of words.
-    pub only_vector: bool,
+    /// What it got while it is otherwise as it was: nothing for any other index.
+    pub only: Option<Derived>,
+}
+
+/// What is made of a chunk's text after it was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Derived {
+    /// Its vector.
+    Vector,
+    /// Its weights of terms.
+    Terms,
 }
 
 /// A chunk with what is known about its file.
@@ -64,11 +73,22 @@ pub(crate) fn log_chunk(transaction: &Transaction<'_>, chunk: i64, removed: bool
 /// What `removed` is of a chunk that got its vector.
 const GOT_VECTOR: i64 = 2;
 
+/// What `removed` is of a chunk that got its weights of terms.
+const GOT_TERMS: i64 = 3;
+
 /// Logs that a chunk got its vector.
 pub(crate) fn log_vector(transaction: &Transaction<'_>, chunk: i64) -> Result<()> {
     transaction
         .prepare_cached("INSERT INTO changes (chunk, removed) VALUES (?1, ?2)")?
         .execute(params![chunk, GOT_VECTOR])?;
+    Ok(())
+}
+
+/// Logs that a chunk got its weights of terms.
+pub(crate) fn log_terms(transaction: &Transaction<'_>, chunk: i64) -> Result<()> {
+    transaction
+        .prepare_cached("INSERT INTO changes (chunk, removed) VALUES (?1, ?2)")?
+        .execute(params![chunk, GOT_TERMS])?;
     Ok(())
 }
 
@@ -124,7 +144,11 @@ impl Catalog {
                 seq: row.get::<_, i64>(0)?.cast_unsigned(),
                 chunk: ChunkId(row.get::<_, i64>(1)?.cast_unsigned()),
                 removed: what == 1,
-                only_vector: what == GOT_VECTOR,
+                only: match what {
+                    GOT_VECTOR => Some(Derived::Vector),
+                    GOT_TERMS => Some(Derived::Terms),
+                    _ => None,
+                },
             })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)

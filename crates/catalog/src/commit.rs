@@ -69,6 +69,7 @@ pub(crate) fn commit_file(
         };
         if new.chunk.turn == VectorTurn::Never {
             transaction.prepare_cached("DELETE FROM vectors WHERE chunk = ?1")?.execute([chunk])?;
+            transaction.prepare_cached("DELETE FROM terms WHERE chunk = ?1")?.execute([chunk])?;
         } else if let (Some(embedder), Some(vector)) = (embedder, &new.vector) {
             embedder.put(chunk, vector)?;
         }

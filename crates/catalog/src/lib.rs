@@ -19,6 +19,7 @@ mod lock;
 mod paths;
 mod pictures;
 mod scan;
+mod terms;
 mod vectors;
 
 pub use answers::{
@@ -27,7 +28,7 @@ pub use answers::{
 };
 pub use browse::{FileOrder, FilePage};
 pub use catalog::{Catalog, HistoryEntry, Root, RootId};
-pub use changes::{Change, ChunkRecord};
+pub use changes::{Change, ChunkRecord, Derived};
 pub use error::{Error, Result};
 pub use files::{FileId, FileOutcome, Job, MAX_ATTEMPTS, NewChunk};
 pub use ledger::FileRecord;

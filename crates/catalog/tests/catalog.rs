@@ -11,7 +11,7 @@ use common::{
     Disk, begin, crash, entry, expected, follow, hash, open, outcome, read, scan, words, work,
     work_all,
 };
-use riddle_catalog::{Catalog, Error, FileOutcome, MAX_ATTEMPTS};
+use riddle_catalog::{Catalog, Derived, Error, FileOutcome, MAX_ATTEMPTS};
 use riddle_types::{FileKind, FileState, Filter, ScanVerdict};
 
 #[test]
@@ -302,7 +302,7 @@ fn vectors_come_in_the_order_of_use_and_never_for_numbers() {
     catalog.put_vectors("e", &[(order[0], vec![0.5, 0.5])]).expect("put");
     let changes = catalog.changes_since(before, 9).expect("changes");
     assert_eq!(changes.len(), 1);
-    assert!(changes[0].only_vector && !changes[0].removed);
+    assert_eq!((changes[0].only, changes[0].removed), (Some(Derived::Vector), false));
     // A text that becomes numbers loses its vector.
     let mut again = outcomes.clone();
     for chunk in again.iter_mut().flat_map(|it| &mut it.chunks) {
@@ -311,6 +311,41 @@ fn vectors_come_in_the_order_of_use_and_never_for_numbers() {
     catalog.commit_files(&again, None).expect("commit");
     assert_eq!(catalog.count_without_vector("e").expect("count"), 0);
     assert!(catalog.vectors_of("e", &order).expect("vectors").is_empty());
+}
+
+#[test]
+fn weights_of_terms_go_with_their_chunk_and_with_their_encoder() {
+    use riddle_types::TermWeights;
+    let (_home, catalog, root) = open();
+    let mut disk = Disk::from([
+        ("a".to_owned(), ("alpha beta".to_owned(), 1)),
+        ("b".to_owned(), ("alpha".to_owned(), 2)),
+    ]);
+    scan(&catalog, root, &disk);
+    work_all(&catalog, &disk);
+    catalog.use_term_encoder(Some("one")).expect("used");
+    let waiting = catalog.chunks_without_terms(9).expect("waiting");
+    assert_eq!(waiting.len() as u64, catalog.count_without_terms().expect("count"));
+    let weights = TermWeights::of([(7, 9), (300, 1)]);
+    let before = catalog.last_seq().expect("seq");
+    catalog.put_terms("one", &[(waiting[0], weights.clone())]).expect("put");
+    let changes = catalog.changes_since(before, 9).expect("changes");
+    assert_eq!(changes.iter().map(|it| it.only).collect::<Vec<_>>(), [Some(Derived::Terms)]);
+    assert_eq!(catalog.count_without_terms().expect("count") as usize, waiting.len() - 1);
+    assert_eq!(catalog.terms_of(&waiting).expect("terms"), [(waiting[0], weights.clone())]);
+    let record = &catalog.chunk_records(&waiting[..1]).expect("record")[0];
+    let hash = catalog.terms_by_text(&[[0; 32]]).expect("read");
+    assert!(hash.is_empty(), "{record:?}");
+    let other = catalog.put_terms("two", &[(waiting[0], weights)]);
+    assert!(matches!(other, Err(Error::UnknownEmbedder { .. })), "{other:?}");
+    // The same one again changes nothing; another one's are not compared with.
+    catalog.use_term_encoder(Some("one")).expect("used");
+    assert_eq!(catalog.terms_of(&waiting).expect("terms").len(), 1);
+    disk.clear();
+    scan(&catalog, root, &disk);
+    assert!(catalog.terms_of(&waiting).expect("terms").is_empty());
+    catalog.use_term_encoder(None).expect("used");
+    assert_eq!(catalog.term_encoder().expect("read"), None);
 }
 
 #[test]

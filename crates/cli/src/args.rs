@@ -170,6 +170,9 @@ pub(crate) struct IndexArgs {
     /// Prepare search by meaning on battery, too, from now on; words are always searched [default: no]
     #[arg(long, value_name = "YES|NO", value_parser = yes_or_no)]
     pub(crate) on_battery: Option<bool>,
+    /// Weigh terms of passages and questions, from now on, where a sparse encoder is installed [default: yes]
+    #[arg(long, value_name = "YES|NO", value_parser = yes_or_no)]
+    pub(crate) terms: Option<bool>,
     /// Which scans and pictures are read, from now on, once what reads them is installed: off, new or all [default: all]
     #[arg(long, value_name = "WHICH", value_parser = ["off", "new", "all"])]
     pub(crate) scans: Option<String>,
@@ -508,7 +511,7 @@ pub(crate) struct EvalArgs {
     #[command(flatten)]
     pub(crate) suite: SuiteArgs,
     /// Stages to measure [default: all that the installed models allow]
-    #[arg(long, value_delimiter = ',', value_name = "bm25,dense,rrf,rerank", value_parser = stages())]
+    #[arg(long, value_delimiter = ',', value_name = "bm25,dense,sparse,rrf,rerank", value_parser = stages())]
     pub(crate) stages: Vec<Stage>,
     /// Rerank the candidates of runs/NAME.trec instead of searching
     #[arg(long, value_name = "NAME")]

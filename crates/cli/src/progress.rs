@@ -42,6 +42,11 @@ impl Progress {
                 self.bar.set_position(*done);
                 self.bar.set_message("words find everything; now for meaning");
             }
+            IndexEvent::Weighing { done, total } => {
+                self.count(*total, "passages");
+                self.bar.set_position(*done);
+                self.bar.set_message("meaning finds everything; now terms are weighed");
+            }
             IndexEvent::Pictures { done, total } => {
                 self.count(*total, "pages");
                 self.bar.set_position(*done);

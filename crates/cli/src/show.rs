@@ -106,11 +106,9 @@ pub(crate) fn trace(trace: &RankTrace) -> String {
     let place = |name: &str, rank: Option<u32>| {
         rank.map_or_else(|| format!("{name} –"), |rank| format!("{name} #{rank}"))
     };
-    let mut parts = vec![
-        place("keywords", trace.bm25_rank),
-        place("vectors", trace.vector_rank),
-        place("fused", trace.fused_rank),
-    ];
+    let mut parts = vec![place("keywords", trace.bm25_rank), place("vectors", trace.vector_rank)];
+    parts.extend(trace.sparse_rank.map(|it| place("terms", Some(it))));
+    parts.push(place("fused", trace.fused_rank));
     parts.extend(trace.decided_at_layer.map(|it| format!("decided at layer {it}")));
     parts.join(" · ")
 }

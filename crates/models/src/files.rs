@@ -209,6 +209,9 @@ pub(crate) fn describe(dir: &Path, name: &str, paths: &[String]) -> Result<(Kind
         Kind::Reranker
     } else if is("ForCausalLM") && !paths.iter().any(|it| it == "modules.json") {
         Kind::Llm
+    } else if is("ForMaskedLM") && paths.iter().all(|it| it != "1_Pooling/config.json") {
+        // Embedders are often published with the class that they were begun from, and say how they pool.
+        Kind::SparseEncoder
     } else {
         Kind::Embedder
     };

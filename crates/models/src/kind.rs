@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 pub enum Kind {
     /// Text to vector.
     Embedder,
+    /// Text to weights of terms.
+    SparseEncoder,
     /// Question and passage to score.
     Reranker,
     /// Text to text.
@@ -36,6 +38,7 @@ impl std::fmt::Display for Kind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(match self {
             Kind::Embedder => "embedder",
+            Kind::SparseEncoder => "sparse encoder",
             Kind::Reranker => "reranker",
             Kind::Llm => "llm",
             Kind::Reader => "reader",

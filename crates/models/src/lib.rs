@@ -43,7 +43,8 @@ pub mod web;
 
 pub use bundled::{BUNDLED, Bundled, DEFAULT_RERANKER};
 pub use catalog::{
-    DEFAULT_EMBEDDER, KNOWN, KnownModel, LIBRARIES, SMALLEST_LLM, Wheel, embedder_languages, known,
+    DEFAULT_EMBEDDER, DEFAULT_SPARSE_ENCODER, KNOWN, KnownModel, LIBRARIES, SMALLEST_LLM, Wheel,
+    embedder_languages, known, sparse_languages,
 };
 pub use error::{Error, Result};
 pub use import::{Imported, LeftOut};

@@ -39,7 +39,7 @@ pub use contract::{
     SearchHit, SearchRequest, SearchResponse, StageLists, Status, StatusRequest,
 };
 pub use home::{
-    Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES, NO_RERANKER, Records, SharedEmbedders,
+    Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES, NO_RERANKER, Records, SharedEncoders,
 };
 pub use index::{InputDocument, Library};
 /// Is what an answer says in the passages it cites? Sentences, features, verdicts.
@@ -51,7 +51,9 @@ pub use riddle_ingest::{WorkerCommand, worker_main};
 pub use riddle_llm as llm;
 /// The model store: pulling, importing, verifying, listing.
 pub use riddle_models as models;
-pub use search::{Assistant, Embedded, Found, FoundCandidate, RerankAs, RerankRun, Settled};
+pub use search::{
+    Assistant, Embedded, Found, FoundCandidate, KnownCandidate, RerankAs, RerankRun, Settled,
+};
 
 /// Bringing models in, and their weights into our own store.
 pub mod install {

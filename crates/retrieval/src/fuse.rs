@@ -66,6 +66,18 @@ pub struct Evidence {
     pub keyword: Option<f32>,
     /// Cosine of its vector and the query's; `None` where it has none.
     pub cosine: Option<f32>,
+    /// Its score by learned sparse vectors as a share of the best one of this query, 0 to 1; `None` where nobody has
+    /// weighed its terms or the query's.
+    pub sparse: Option<f32>,
+}
+
+/// How much each kind of evidence counts beside a share of the best BM25 score.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scale {
+    /// The cosine.
+    pub cosine: CosineScale,
+    /// The share of the best score by learned sparse vectors.
+    pub sparse: f32,
 }
 
 /// How cosines become comparable with shares of the best BM25 score.
@@ -78,35 +90,48 @@ pub enum CosineScale {
     Spread(f32),
 }
 
-/// Shares of the best BM25 score, by chunk. The best is that of `hits`, so the list has to begin with it.
-pub fn keyword_shares(hits: &[Hit]) -> HashMap<ChunkId, f32> {
+/// Shares of the best score, by chunk. The best is that of `hits`, so the list has to begin with it.
+pub fn shares(hits: &[Hit]) -> HashMap<ChunkId, f32> {
     let best = hits.iter().map(|it| it.score).fold(0.0, f32::max);
     hits.iter()
         .map(|it| (it.chunk, if best > 0.0 { (it.score / best).max(0.0) } else { 0.0 }))
         .collect()
 }
 
-/// Puts candidates in the order of `keyword share + weight × cosine` and writes that sum into their scores; ties stay
-/// as they are. A candidate without a vector counts with the mean of the others: it is not known to be worse.
+/// Mean of the numbers that are known; 0 where none is.
+pub fn mean_of_known(values: impl Iterator<Item = Option<f32>>) -> f32 {
+    let (mut sum, mut count) = (0.0, 0usize);
+    for value in values.flatten().filter(|it| it.is_finite()) {
+        sum += value;
+        count += 1;
+    }
+    sum / count.max(1) as f32
+}
+
+/// Puts candidates in the order of `keyword share + weight × cosine + weight × sparse share` and writes that sum into
+/// their scores; ties stay as they are. A candidate without a vector counts with the mean of the others, and so does one
+/// without weights of terms: it is not known to be worse.
 ///
 /// `evidence` belongs to `fused`, place by place, and moves with it.
-pub fn order_by_score(fused: &mut [Fused], evidence: &mut [Evidence], scale: CosineScale) {
+pub fn order_by_score(fused: &mut [Fused], evidence: &mut [Evidence], scale: Scale) {
     debug_assert_eq!(fused.len(), evidence.len());
-    let known: Vec<f32> =
-        evidence.iter().filter_map(|it| it.cosine).filter(|it| it.is_finite()).collect();
-    let mean = known.iter().sum::<f32>() / known.len().max(1) as f32;
-    let low = known.iter().copied().fold(f32::INFINITY, f32::min);
-    let high = known.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let known = || evidence.iter().filter_map(|it| it.cosine).filter(|it| it.is_finite());
+    let mean = mean_of_known(evidence.iter().map(|it| it.cosine));
+    let low = known().fold(f32::INFINITY, f32::min);
+    let high = known().fold(f32::NEG_INFINITY, f32::max);
     let meaning = |cosine: Option<f32>| {
         let cosine = cosine.filter(|it| it.is_finite()).unwrap_or(mean);
-        match scale {
+        match scale.cosine {
             CosineScale::Known(weight) => weight * cosine,
             CosineScale::Spread(weight) if high > low => weight * (cosine - low) / (high - low),
             CosineScale::Spread(_) => 0.0,
         }
     };
+    let mean_share = mean_of_known(evidence.iter().map(|it| it.sparse));
     for (fused, evidence) in fused.iter_mut().zip(evidence.iter()) {
-        fused.score = evidence.keyword.unwrap_or(0.0) + meaning(evidence.cosine);
+        let share = evidence.sparse.filter(|it| it.is_finite()).unwrap_or(mean_share);
+        fused.score =
+            evidence.keyword.unwrap_or(0.0) + meaning(evidence.cosine) + scale.sparse * share;
     }
     let mut places: Vec<usize> = (0..fused.len()).collect();
     places.sort_by(|&a, &b| fused[b].score.total_cmp(&fused[a].score));
@@ -144,14 +169,17 @@ mod tests {
         let fused = (0..facts.len() as u64)
             .map(|chunk| Fused { chunk: ChunkId(chunk), score: 0.0, ranks: Vec::new() })
             .collect();
-        let evidence =
-            facts.iter().map(|&(keyword, cosine)| Evidence { keyword: Some(keyword), cosine });
+        let evidence = facts.iter().map(|&(keyword, cosine)| Evidence {
+            keyword: Some(keyword),
+            cosine,
+            sparse: None,
+        });
         (fused, evidence.collect())
     }
 
     fn order(facts: &[(f32, Option<f32>)], scale: CosineScale) -> Vec<u64> {
         let (mut fused, mut evidence) = candidates(facts);
-        order_by_score(&mut fused, &mut evidence, scale);
+        order_by_score(&mut fused, &mut evidence, Scale { cosine: scale, sparse: 1.0 });
         for (fused, evidence) in fused.iter().zip(&evidence) {
             let (keyword, cosine) = facts[fused.chunk.0 as usize];
             assert_eq!((Some(keyword), cosine), (evidence.keyword, evidence.cosine));
@@ -179,15 +207,26 @@ mod tests {
     }
 
     #[test]
+    fn weighed_terms_count_and_a_passage_without_is_an_average_one() {
+        let evidence = |sparse| Evidence { keyword: Some(0.5), cosine: Some(0.5), sparse };
+        let mut evidence = [Some(0.2), None, Some(1.0), Some(f32::NAN)].map(evidence);
+        let (mut fused, _) = candidates(&[(0.0, None); 4]);
+        let scale = Scale { cosine: CosineScale::Known(1.0), sparse: 2.0 };
+        order_by_score(&mut fused, &mut evidence, scale);
+        assert_eq!(fused.iter().map(|it| it.chunk.0).collect::<Vec<_>>(), [2, 1, 3, 0]);
+        assert!((fused[0].score - 3.0).abs() < 1e-6 && (fused[1].score - 2.2).abs() < 1e-6);
+    }
+
+    #[test]
     fn shares_are_of_the_best() {
         let hits = [(7, 12.0), (9, 3.0)].map(|(chunk, score)| Hit {
             chunk: ChunkId(chunk),
             score,
             rank: 1,
         });
-        let shares = keyword_shares(&hits);
-        assert_eq!((shares[&ChunkId(7)], shares[&ChunkId(9)]), (1.0, 0.25));
-        assert!(keyword_shares(&[]).is_empty());
+        let found = shares(&hits);
+        assert_eq!((found[&ChunkId(7)], found[&ChunkId(9)]), (1.0, 0.25));
+        assert!(shares(&[]).is_empty());
     }
 
     proptest! {
@@ -204,7 +243,7 @@ mod tests {
                 .collect();
             let score = |facts: &[(f32, Option<f32>)]| {
                 let (mut fused, mut evidence) = candidates(facts);
-                order_by_score(&mut fused, &mut evidence, CosineScale::Spread(0.5));
+                order_by_score(&mut fused, &mut evidence, Scale { cosine: CosineScale::Spread(0.5), sparse: 1.0 });
                 let mut scores: Vec<(u64, f32)> = fused.iter().map(|it| (it.chunk.0, it.score)).collect();
                 scores.sort_by_key(|it| it.0);
                 scores

@@ -9,30 +9,26 @@ use std::{
 
 use riddle_types::{ChunkId, FileKind, Filter, Hit, Query as Asked, Retriever, StageError};
 use tantivy::{
-    Index, IndexReader, IndexWriter, ReloadPolicy, TantivyDocument, TantivyError, Term,
+    Index, IndexReader, IndexWriter, TantivyDocument, Term,
     collector::{DocSetCollector, TopDocs},
     query::{
         BooleanQuery, BoostQuery, ConstScoreQuery, DisjunctionMaxQuery, Occur, PhraseQuery, Query,
         RangeQuery, RegexQuery, TermQuery, TermSetQuery,
     },
-    schema::{
-        Field, IndexRecordOption, NumericOptions, STRING, Schema, TextFieldIndexing, TextOptions,
-    },
+    schema::{Field, IndexRecordOption, STRING, Schema, TextFieldIndexing, TextOptions},
     tokenizer::{Language, PreTokenizedString, Token},
 };
 
 use crate::{
-    Error, Result,
+    Result,
     analyze::{Analyzer, Purpose, Term as Analyzed},
     language::{ISO_CODES, UNSTEMMED, code_of, stemmer_of},
     query,
+    segments::{self, number},
 };
 
 /// Raised when fields or analysis change: an index of another version is built again.
-const VERSION: u32 = 2;
-
-/// Memory of the writer before it writes a segment; tantivy's smallest is 15 MB.
-const WRITER_BYTES: usize = 32 << 20;
+const VERSION: &str = "2";
 
 /// The file's name counts beside its text, less than a word of it: a name is a hint.
 const NAME_BOOST: f32 = 0.5;
@@ -83,7 +79,6 @@ struct Fields {
 
 fn schema() -> (Schema, Fields) {
     let mut builder = Schema::builder();
-    let number = || NumericOptions::default().set_indexed().set_fast();
     let text = |record| {
         TextOptions::default()
             .set_indexing_options(TextFieldIndexing::default().set_index_option(record))
@@ -99,31 +94,6 @@ fn schema() -> (Schema, Fields) {
         folder: builder.add_text_field("folder", STRING),
     };
     (builder.build(), fields)
-}
-
-fn rebuild(dir: &Path, why: impl ToString) -> Error {
-    Error::Rebuild { dir: dir.to_path_buf(), why: why.to_string() }
-}
-
-fn open_index(dir: &Path) -> Result<(Index, Fields)> {
-    let (schema, fields) = schema();
-    let index = Index::open_in_dir(dir).map_err(|error| rebuild(dir, error))?;
-    if index.schema() != schema {
-        return Err(rebuild(dir, "it is of another version"));
-    }
-    Ok((index, fields))
-}
-
-/// Sequence number in the last commit; the payload is `version:seq`.
-fn applied_seq(index: &Index, dir: &Path) -> Result<u64> {
-    let payload = index.load_metas().map_err(|error| rebuild(dir, error))?.payload;
-    let Some(payload) = payload else { return Ok(0) };
-    let (version, seq) =
-        payload.split_once(':').ok_or_else(|| rebuild(dir, "its commit is not ours"))?;
-    if version.parse() != Ok(VERSION) {
-        return Err(rebuild(dir, "it is of another version"));
-    }
-    seq.parse().map_err(|_| rebuild(dir, "its commit is not ours"))
 }
 
 /// Writes the keyword index.
@@ -147,18 +117,9 @@ impl KeywordWriter {
     /// # Errors
     /// [`Error::Rebuild`] when it is damaged or of another version.
     pub fn open(dir: &Path) -> Result<KeywordWriter> {
-        std::fs::create_dir_all(dir)
-            .map_err(|source| Error::Io { path: dir.to_path_buf(), source })?;
-        if !dir.join("meta.json").is_file() {
-            let (schema, _) = schema();
-            Index::create_in_dir(dir, schema).map_err(|error| rebuild(dir, error))?;
-        }
-        let (index, fields) = open_index(dir)?;
-        applied_seq(&index, dir)?;
-        // One thread: indexing shares two cores with parsing and embedding.
-        let writer: IndexWriter = index.writer_with_num_threads(1, WRITER_BYTES)?;
-        // What a program that was killed had begun to write: the next commit would want the same names.
-        writer.garbage_collect_files().wait()?;
+        let (schema, fields) = schema();
+        let index = segments::open_or_make(dir, &schema, VERSION)?;
+        let writer = segments::writer(&index)?;
         Ok(KeywordWriter {
             dir: dir.to_path_buf(),
             index,
@@ -173,7 +134,7 @@ impl KeywordWriter {
     /// # Errors
     /// [`Error::Rebuild`] when the commit can not be read.
     pub fn applied_seq(&self) -> Result<u64> {
-        applied_seq(&self.index, &self.dir)
+        segments::applied_seq(&self.index, &self.dir, VERSION)
     }
 
     /// Adds a chunk, replacing what was there under its id.
@@ -215,10 +176,7 @@ impl KeywordWriter {
     /// # Errors
     /// When tantivy can not write; what was committed before stays.
     pub fn commit(&mut self, seq: u64) -> Result<()> {
-        let mut commit = self.writer.prepare_commit()?;
-        commit.set_payload(&format!("{VERSION}:{seq}"));
-        commit.commit()?;
-        Ok(())
+        segments::commit(&mut self.writer, VERSION, seq)
     }
 
     /// Waits for merges and lets go of the index.
@@ -271,13 +229,9 @@ impl KeywordReader {
     /// # Errors
     /// [`Error::Rebuild`] when there is none, or it is damaged or of another version.
     pub fn open(dir: &Path) -> Result<KeywordReader> {
-        let (index, fields) = open_index(dir)?;
-        applied_seq(&index, dir)?;
-        let reader = index
-            .reader_builder()
-            .reload_policy(ReloadPolicy::Manual)
-            .try_into()
-            .map_err(|error: TantivyError| rebuild(dir, error))?;
+        let (schema, fields) = schema();
+        let index = segments::open(dir, &schema, VERSION)?;
+        let reader = segments::reader(&index, dir)?;
         Ok(KeywordReader {
             dir: dir.to_path_buf(),
             index,
@@ -292,7 +246,7 @@ impl KeywordReader {
     /// # Errors
     /// [`Error::Rebuild`] when the commit can not be read.
     pub fn applied_seq(&self) -> Result<u64> {
-        applied_seq(&self.index, &self.dir)
+        segments::applied_seq(&self.index, &self.dir, VERSION)
     }
 
     /// Looks at the latest commit from now on.

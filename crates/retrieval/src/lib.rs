@@ -1,7 +1,8 @@
-//! The two search indexes and the fusion of their lists.
+//! The three search indexes and the fusion of their lists.
 //!
 //! [`KeywordWriter`]/[`KeywordReader`] are BM25 over tantivy, [`VectorWriter`]/[`VectorReader`] nearest
-//! neighbors over int8 vectors (an exact scan while there are few, HNSW beyond). Both are derived: they
+//! neighbors over int8 vectors (an exact scan while there are few, HNSW beyond), [`SparseWriter`]/[`SparseReader`]
+//! learned weights of terms, in lists as words are. All are derived: they
 //! follow a change log and remember the last number they have applied, atomically with their content.
 //! When one can not be used, it says [`Error::Rebuild`]: delete the folder and follow the log from the
 //! beginning. Readers work on the last committed state while a writer works on the next. [`fuse`] merges
@@ -17,14 +18,18 @@ mod highlight;
 mod keyword;
 mod language;
 mod query;
+mod segments;
+mod sparse;
 mod store;
 mod vector;
 
 pub use error::{Error, Result};
 pub use fuse::{
-    CosineScale, Evidence, Fused, RRF_K, RankedList, fuse, keyword_shares, order_by_score,
+    CosineScale, Evidence, Fused, RRF_K, RankedList, Scale, fuse, mean_of_known, order_by_score,
+    shares,
 };
 pub use highlight::Highlighter;
 pub use keyword::{IndexedChunk, KeywordReader, KeywordWriter};
 pub use language::detect_language;
+pub use sparse::{SparseReader, SparseWriter, sparse_score};
 pub use vector::{GRAPH_FROM, VectorReader, VectorSource, VectorWriter};

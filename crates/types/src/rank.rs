@@ -22,6 +22,9 @@ pub struct RankTrace {
     pub bm25_rank: Option<u32>,
     /// Rank in the vector list, from 1.
     pub vector_rank: Option<u32>,
+    /// Rank in the list of the learned sparse vectors, from 1; where nobody asked them it is not written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sparse_rank: Option<u32>,
     /// Rank after fusion, from 1.
     pub fused_rank: Option<u32>,
     /// Layer of the reranker after which its place was settled, from 1.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ChunkId, FileKind, Hit, StageError};
+use crate::{ChunkId, FileKind, Hit, StageError, TermWeights};
 
 /// Conditions that every result must meet; applied inside each retriever, never after its top-k.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,6 +67,8 @@ pub struct Query {
     pub text: String,
     /// Its embedding by the active embedder, normalized; `None` when no embedder is there.
     pub vector: Option<Vec<f32>>,
+    /// Its weights of terms by the active sparse encoder; `None` when none is there.
+    pub terms: Option<TermWeights>,
     /// ISO 639-1 code, when detection was confident.
     pub language: Option<String>,
     /// The filter resolved to chunks by the catalog; `None` when the filter is empty.

@@ -35,7 +35,8 @@ impl From<Kind> for ModelKind {
             Kind::Embedder => ModelKind::Embedder,
             Kind::Reranker => ModelKind::Reranker,
             Kind::Llm => ModelKind::Llm,
-            Kind::Reader => ModelKind::Other,
+            // Used as it is there, once it is installed.
+            Kind::SparseEncoder | Kind::Reader => ModelKind::Other,
         }
     }
 }

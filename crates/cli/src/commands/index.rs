@@ -34,6 +34,9 @@ pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), Failure> {
     if let Some(may) = args.on_battery {
         library.mean_on_battery(may)?;
     }
+    if let Some(may) = args.terms {
+        library.weigh_terms(may)?;
+    }
     if let Some(which) = args.scans.as_deref().and_then(ReadScans::parse) {
         library.read_scans(which)?;
     }

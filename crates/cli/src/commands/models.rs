@@ -289,6 +289,7 @@ fn choose(store: &ModelStore, name: &str, context: &Context) -> Result<(), Failu
         match model.kind {
             Kind::Reranker => Some(name.as_str()),
             Kind::Embedder => return use_embedder(name, context),
+            Kind::SparseEncoder => return use_sparse_encoder(name, context),
             Kind::Reader => {
                 return Err(Failure::run(format!(
                     "{name} is used as it is there: `use` chooses an embedder or a reranker"
@@ -310,6 +311,18 @@ fn choose(store: &ModelStore, name: &str, context: &Context) -> Result<(), Failu
         Some(name) => format!("searches are reranked by {} from now on", show::clean(name)),
         None => "searches show the fused order from now on".to_owned(),
     })
+}
+
+fn use_sparse_encoder(name: &str, context: &Context) -> Result<(), Failure> {
+    let mut library = Library::open(context.config.clone())?;
+    library.choose_sparse_encoder(name)?;
+    if context.json {
+        return context.out.json(&json!({ "sparse_encoder": name }));
+    }
+    context.out.line(format_args!(
+        "the next `riddle index` weighs terms with {}; until it is done searches do without them",
+        show::clean(name)
+    ))
 }
 
 fn use_embedder(name: &str, context: &Context) -> Result<(), Failure> {

@@ -248,6 +248,7 @@ mod tests {
             text: "b".to_owned(),
             cosine: None,
             keyword: None,
+            sparse: None,
         };
         assert_eq!(request.documents[1], named);
     }

@@ -52,6 +52,13 @@ pub enum IndexEvent<'a> {
         /// Chunks in all.
         total: u64,
     },
+    /// Every passage has its vector; now they get their weights of terms.
+    Weighing {
+        /// Chunks done.
+        done: u64,
+        /// Chunks in all.
+        total: u64,
+    },
     /// Everything else is done; now pages that are pictures are read.
     Pictures {
         /// Pages done.

@@ -234,6 +234,9 @@ pub enum RerankDocument {
         /// Its BM25 score as a share of the query's best, 0 to 1, for the same.
         #[serde(default)]
         keyword: Option<f32>,
+        /// Its score by learned sparse vectors as a share of the query's best, 0 to 1, for the same.
+        #[serde(default)]
+        sparse: Option<f32>,
     },
 }
 

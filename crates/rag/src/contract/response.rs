@@ -77,6 +77,9 @@ pub struct StageLists {
     pub bm25: Vec<u64>,
     /// Vector index.
     pub dense: Vec<u64>,
+    /// Index of weighed terms.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sparse: Vec<u64>,
     /// After fusion.
     pub fused: Vec<u64>,
     /// After the reranker.
@@ -215,6 +218,9 @@ pub struct IndexReport {
     pub read: u64,
     /// Chunks embedded in this run; unchanged text keeps its vector.
     pub embedded: u64,
+    /// Chunks whose terms were weighed in this run.
+    #[serde(skip_serializing_if = "nothing")]
+    pub weighed: u64,
     /// Pages that are pictures, read in this run.
     pub pictures: u64,
     /// Files per state, over all folders, after the run.
@@ -342,7 +348,7 @@ pub struct Status {
     pub meaning: Option<MeaningStatus>,
     /// Pages that are pictures.
     pub pictures: PictureStatus,
-    /// Bytes on disk: `catalog`, `keyword`, `vector`.
+    /// Bytes on disk: `catalog`, `keyword`, `vector`, and `terms` where terms are weighed.
     pub index_bytes: BTreeMap<&'static str, u64>,
     /// How fresh the index is.
     pub index: IndexFreshness,
@@ -352,6 +358,12 @@ pub struct Status {
     pub fingerprint: Option<String>,
     /// Embedder whose vectors are searched; `None` before there is one.
     pub embedder: Option<String>,
+    /// Sparse encoder whose weights of terms are searched; `None` where there is none, or it is not installed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sparse_encoder: Option<String>,
+    /// Passages that wait for their weights of terms.
+    #[serde(skip_serializing_if = "nothing")]
+    pub unweighed: u64,
     /// Reranker used by default; `None`: the fused order is shown.
     pub reranker: Option<String>,
     /// Installed models.
@@ -406,4 +418,8 @@ pub struct RerankResponse {
     pub timings_ms: BTreeMap<&'static str, f64>,
     /// Bytes: `resident_weight_bytes`, `scratch_bytes`; the tops add the process's peak.
     pub memory: BTreeMap<&'static str, u64>,
+}
+
+fn nothing(count: &u64) -> bool {
+    *count == 0
 }

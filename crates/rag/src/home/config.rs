@@ -8,7 +8,7 @@ use std::{
 
 use riddle_ingest::WorkerCommand;
 use riddle_models::ModelStore;
-use riddle_types::Embedder;
+use riddle_types::{Embedder, SparseEncoder};
 
 use crate::contract::{Error, Result};
 
@@ -36,8 +36,8 @@ pub struct Config {
     pub offline: bool,
     /// Largest file that is read, in bytes.
     pub max_file_bytes: u64,
-    /// The embedders that clones of this configuration have open.
-    pub shared: SharedEmbedders,
+    /// The encoders that clones of this configuration have open.
+    pub shared: SharedEncoders,
 }
 
 impl Config {
@@ -54,7 +54,7 @@ impl Config {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             offline: false,
             max_file_bytes: DEFAULT_MAX_FILE_BYTES,
-            shared: SharedEmbedders::default(),
+            shared: SharedEncoders::default(),
         }
     }
 
@@ -110,6 +110,12 @@ impl Config {
         self.home.join("vector").join(&digest[..16])
     }
 
+    /// One folder per sparse encoder, as of vectors.
+    pub(crate) fn sparse_index(&self, encoder: &str) -> PathBuf {
+        let digest = blake3::hash(encoder.as_bytes()).to_hex();
+        self.home.join("terms").join(&digest[..16])
+    }
+
     /// The directory of a model given by name or path.
     ///
     /// # Errors
@@ -126,13 +132,19 @@ impl Config {
     }
 }
 
-/// The embedders that are open in this process, by directory: indexing and searching use one between them,
+/// The encoders of a kind that are open in this process, by directory.
+pub(super) type Open<T> = Mutex<HashMap<PathBuf, Weak<T>>>;
+
+/// The embedders and sparse encoders that are open in this process: indexing and searching use one between them,
 /// and nobody keeps one open that nobody uses.
 #[derive(Clone, Default)]
-pub struct SharedEmbedders(pub(super) Arc<Mutex<HashMap<PathBuf, Weak<dyn Embedder>>>>);
+pub struct SharedEncoders {
+    pub(super) embedders: Arc<Open<dyn Embedder>>,
+    pub(super) sparse: Arc<Open<dyn SparseEncoder>>,
+}
 
-impl std::fmt::Debug for SharedEmbedders {
+impl std::fmt::Debug for SharedEncoders {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("SharedEmbedders")
+        f.write_str("SharedEncoders")
     }
 }

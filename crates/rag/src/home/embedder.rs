@@ -1,46 +1,117 @@
-//! Opening the embedder a home uses, late and once.
+//! Opening the embedder and the sparse encoder that a home uses, late and once.
 
 use std::{
     path::Path,
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-use riddle_embedding::EncoderOptions;
+use riddle_embedding::{EncoderOptions, SpladeEncoder};
 use riddle_grating::STORE_FILE;
-use riddle_types::Embedder;
+use riddle_types::{Embedder, SparseEncoder};
 
-use super::config::Config;
+use super::config::{Config, Open};
 use crate::contract::{Error, Result};
 
-/// An embedder that is opened when it is needed and may be let go in between.
-pub(crate) struct Slot {
-    /// Name or directory, and what [`Embedder::id`] must say; `None`: there is no embedder to use.
-    wanted: Option<(String, String)>,
-    open: Mutex<Option<Arc<dyn Embedder>>>,
+/// What makes of texts what is searched: opened by name, known by an identity.
+pub(crate) trait Encoder: Send + Sync {
+    /// Those of its kind that are open.
+    fn shared(config: &Config) -> &Open<Self>;
+
+    /// Opens the one in `dir`.
+    fn open_in(config: &Config, dir: &Path) -> Result<Arc<Self>>;
+
+    /// What it makes is compared only with what has the same identity.
+    fn identity(&self) -> &str;
+
+    /// Bytes of weights in memory now.
+    fn weight_bytes(&self) -> u64;
 }
 
-impl Slot {
-    /// Of this embedder, which is open already.
-    pub(crate) fn of(name: &str, embedder: Arc<dyn Embedder>) -> Slot {
-        let wanted = Some((name.to_owned(), embedder.id().to_owned()));
-        Slot { wanted, open: Mutex::new(Some(embedder)) }
+fn options(config: &Config) -> EncoderOptions {
+    EncoderOptions { threads: config.threads, ..EncoderOptions::default() }
+}
+
+fn bad_model(dir: &Path) -> impl FnOnce(riddle_embedding::Error) -> Error {
+    let dir = dir.to_path_buf();
+    |error| Error::BadModel { dir, source: error.into() }
+}
+
+impl Encoder for dyn Embedder {
+    fn shared(config: &Config) -> &Open<dyn Embedder> {
+        &config.shared.embedders
+    }
+
+    fn open_in(config: &Config, dir: &Path) -> Result<Arc<dyn Embedder>> {
+        riddle_embedding::open(dir, options(config)).map(Arc::from).map_err(bad_model(dir))
+    }
+
+    fn identity(&self) -> &str {
+        self.id()
+    }
+
+    fn weight_bytes(&self) -> u64 {
+        self.resident_weight_bytes()
+    }
+}
+
+impl Encoder for dyn SparseEncoder {
+    fn shared(config: &Config) -> &Open<dyn SparseEncoder> {
+        &config.shared.sparse
+    }
+
+    fn open_in(config: &Config, dir: &Path) -> Result<Arc<dyn SparseEncoder>> {
+        let encoder = SpladeEncoder::open(dir, options(config)).map_err(bad_model(dir))?;
+        Ok(Arc::new(encoder))
+    }
+
+    fn identity(&self) -> &str {
+        self.id()
+    }
+
+    fn weight_bytes(&self) -> u64 {
+        self.resident_weight_bytes()
+    }
+}
+
+/// An encoder that is opened when it is needed and may be let go in between.
+pub(crate) struct Slot<T: ?Sized> {
+    /// Name or directory, and the identity it must have; `None`: there is none to use.
+    wanted: Option<(String, String)>,
+    open: Mutex<Option<Arc<T>>>,
+}
+
+impl<T: Encoder + ?Sized> Slot<T> {
+    /// Of this encoder, which is open already.
+    pub(crate) fn of(name: &str, encoder: Arc<T>) -> Slot<T> {
+        let wanted = Some((name.to_owned(), encoder.identity().to_owned()));
+        Slot { wanted, open: Mutex::new(Some(encoder)) }
+    }
+
+    /// Of the encoder of that name and identity, which is opened when it is needed.
+    pub(crate) fn later(name: &str, id: &str) -> Slot<T> {
+        Slot { wanted: Some((name.to_owned(), id.to_owned())), open: Mutex::new(None) }
     }
 
     /// Of none.
-    pub(crate) fn none() -> Slot {
+    pub(crate) fn none() -> Slot<T> {
         Slot { wanted: None, open: Mutex::new(None) }
     }
 
-    /// The same once more, if it is of that name and id.
-    pub(crate) fn still(&self, name: &str, id: &str) -> Option<Slot> {
+    /// The same once more, if it is of that name and identity.
+    pub(crate) fn still(&self, name: &str, id: &str) -> Option<Slot<T>> {
         let wanted = self.wanted.clone().filter(|it| it.0 == name && it.1 == id)?;
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Some(Slot { wanted: Some(wanted), open: Mutex::new(open) })
     }
 
-    /// Whether its vectors are those of that id.
+    /// Whether what it makes is that of that identity.
     pub(crate) fn is_of(&self, id: &str) -> bool {
         self.wanted.as_ref().is_some_and(|it| it.1 == id)
+    }
+
+    /// The identity that it must have.
+    pub(crate) fn identity(&self) -> Option<&str> {
+        Some(&self.wanted.as_ref()?.1)
     }
 
     /// Whether there is one to use.
@@ -48,12 +119,12 @@ impl Slot {
         self.wanted.is_some()
     }
 
-    /// The embedder, opened if it is not; `None` when there is none, or it has become another one.
-    pub(crate) fn get(&self, config: &Config) -> Result<Option<Arc<dyn Embedder>>> {
+    /// The encoder, opened if it is not; `None` when there is none, or it has become another one.
+    pub(crate) fn get(&self, config: &Config) -> Result<Option<Arc<T>>> {
         let Some((name, id)) = &self.wanted else { return Ok(None) };
         let mut slot = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if slot.is_none() {
-            *slot = open(config, name)?.filter(|it| it.id() == id);
+            *slot = open::<T>(config, name)?.filter(|it| it.identity() == id);
         }
         Ok(slot.clone())
     }
@@ -66,11 +137,19 @@ impl Slot {
     /// Bytes of weights in memory now.
     pub(crate) fn resident_weight_bytes(&self) -> u64 {
         let slot = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        slot.as_ref().map_or(0, |it| it.resident_weight_bytes())
+        slot.as_ref().map_or(0, |it| it.weight_bytes())
     }
 }
 
-/// Which weights an embedder has, told without opening it: a model of the same name may have been packed since. Empty
+/// Parts of an encoder's identity after its name: longest text, pooling or number of terms, a digest.
+const ID_PARTS: usize = 3;
+
+/// The name in an encoder's identity: a repository's has its owner before it, a folder's has not.
+pub(crate) fn encoder_name(identity: &str) -> &str {
+    identity.rsplit('/').nth(ID_PARTS).unwrap_or_default()
+}
+
+/// Which weights an encoder has, told without opening it: a model of the same name may have been packed since. Empty
 /// where it is not installed, or runs on ONNX Runtime.
 pub(crate) fn weights(config: &Config, name: &str) -> String {
     let Ok(dir) = config.model_dir(name) else { return String::new() };
@@ -78,8 +157,8 @@ pub(crate) fn weights(config: &Config, name: &str) -> String {
     size(STORE_FILE).or_else(|| size("model.safetensors")).unwrap_or_default()
 }
 
-/// Opens it; `None` when it is not installed, which leaves search by keywords.
-pub(crate) fn open(config: &Config, name: &str) -> Result<Option<Arc<dyn Embedder>>> {
+/// Opens it; `None` when it is not installed, which leaves the search without what it makes.
+pub(crate) fn open<T: Encoder + ?Sized>(config: &Config, name: &str) -> Result<Option<Arc<T>>> {
     match config.model_dir(name) {
         Ok(dir) => open_dir(config, &dir).map(Some),
         Err(Error::NoModel { .. } | Error::NoModelAt { .. }) => Ok(None),
@@ -87,18 +166,15 @@ pub(crate) fn open(config: &Config, name: &str) -> Result<Option<Arc<dyn Embedde
     }
 }
 
-pub(crate) fn open_dir(config: &Config, dir: &Path) -> Result<Arc<dyn Embedder>> {
-    let mut shared = config.shared.0.lock().unwrap_or_else(PoisonError::into_inner);
+pub(crate) fn open_dir<T: Encoder + ?Sized>(config: &Config, dir: &Path) -> Result<Arc<T>> {
+    let mut shared = T::shared(config).lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(open) = shared.get(dir).and_then(Weak::upgrade) {
         return Ok(open);
     }
-    let options = EncoderOptions { threads: config.threads, ..EncoderOptions::default() };
-    let embedder = riddle_embedding::open(dir, options)
-        .map_err(|error| Error::BadModel { dir: dir.to_path_buf(), source: error.into() })?;
-    let embedder: Arc<dyn Embedder> = Arc::from(embedder);
+    let encoder = T::open_in(config, dir)?;
     shared.retain(|_, it| it.strong_count() > 0);
-    shared.insert(dir.to_path_buf(), Arc::downgrade(&embedder));
-    Ok(embedder)
+    shared.insert(dir.to_path_buf(), Arc::downgrade(&encoder));
+    Ok(encoder)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use riddle_catalog::Catalog;
-use riddle_retrieval::{KeywordReader, VectorReader, VectorSource};
+use riddle_retrieval::{KeywordReader, SparseReader, VectorReader, VectorSource};
 use riddle_types::{ChunkId, StageError};
 
 use super::config::Config;
@@ -18,6 +18,11 @@ pub(crate) fn vector_seq(config: &Config, embedder: &str) -> Option<u64> {
     VectorReader::open(&config.vector_index(embedder), embedder, CatalogVectors::none())
         .map(|it| it.applied_seq())
         .ok()
+}
+
+/// Last change in the index of a sparse encoder; `None` when it can not be used.
+pub(crate) fn sparse_seq(config: &Config, encoder: &str) -> Option<u64> {
+    SparseReader::open(&config.sparse_index(encoder), encoder).and_then(|it| it.applied_seq()).ok()
 }
 
 /// Exact vectors from the catalog.

@@ -6,14 +6,16 @@ use std::{
 };
 
 use riddle_grating::{STORE_FILE, StorePrecision, WeightCount, convert, module_files, verify};
-use riddle_models::{Imported, InstalledModel, OnProgress, PullOptions, companions, known};
+use riddle_models::{
+    DEFAULT_SPARSE_ENCODER, Imported, InstalledModel, OnProgress, PullOptions, companions, known,
+};
 
 use super::config::{Config, DEFAULT_EMBEDDER};
 use crate::contract::{Error, Result};
 
 /// Models whose matrices are packed into bytes once they are installed: what that costs in quality was measured for
 /// these, and is next to nothing (docs/benchmarks/2026-11-23-int8-quality.md).
-const PACKED: [&str; 1] = [DEFAULT_EMBEDDER];
+const PACKED: [&str; 2] = [DEFAULT_EMBEDDER, DEFAULT_SPARSE_ENCODER];
 
 /// Makes sure that a model is installed, fetching it where it is not, and packs the weights of the default embedder,
 /// unless it is wanted `as_published`; then the packed ones go, if there were any.

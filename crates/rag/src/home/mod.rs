@@ -15,7 +15,7 @@ pub(crate) mod status;
 pub(crate) mod tools;
 
 pub use check::{check, export_home, import_home};
-pub use config::{Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES, SharedEmbedders};
+pub use config::{Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES, SharedEncoders};
 pub use install::{
     Converted, convert_model, count_weights, import_model, pull_model, verify_store,
 };

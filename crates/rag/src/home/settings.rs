@@ -1,7 +1,7 @@
 //! What a home is set to: names of settings in the catalog, and what they mean.
 
 use riddle_catalog::Catalog;
-use riddle_models::DEFAULT_RERANKER;
+use riddle_models::{DEFAULT_RERANKER, DEFAULT_SPARSE_ENCODER};
 
 use super::config::DEFAULT_EMBEDDER;
 use crate::contract::{Result, ReuseSettings};
@@ -41,6 +41,28 @@ pub(crate) fn wanted_embedder(catalog: &Catalog) -> Result<String> {
     Ok(catalog.setting(EMBEDDER_SETTING)?.unwrap_or_else(|| DEFAULT_EMBEDDER.to_owned()))
 }
 
+/// Setting: name or directory of the sparse encoder that weighs terms.
+pub(crate) const SPARSE_SETTING: &str = "sparse";
+
+/// Value of that setting for no sparse encoder; without the setting it is [`DEFAULT_SPARSE_ENCODER`], where that is
+/// installed.
+pub(crate) const NO_SPARSE_ENCODER: &str = "none";
+
+/// Name or directory of the sparse encoder that the home wants; `None`: it wants none.
+pub(crate) fn wanted_sparse(catalog: &Catalog) -> Result<Option<String>> {
+    Ok(match catalog.setting(SPARSE_SETTING)? {
+        Some(name) if name == NO_SPARSE_ENCODER => None,
+        Some(name) => Some(name),
+        None => Some(DEFAULT_SPARSE_ENCODER.to_owned()),
+    })
+}
+
+/// Setting: name or directory of the sparse encoder that the newest weights of terms were made with.
+pub(crate) const WEIGHED_WITH: &str = "weighed_with";
+
+/// Setting: what [`weights`](super::embedder::weights) said of it then.
+pub(crate) const WEIGHED_WITH_WEIGHTS: &str = "weighed_with_weights";
+
 /// Setting: percent of the processor that vectors may take beside a person's work.
 pub(crate) const MEANING_CPU: &str = "meaning.cpu";
 
@@ -49,6 +71,9 @@ pub(crate) const MEANING_ON_BATTERY: &str = "meaning.on_battery";
 
 /// Setting: passages that got their vectors in a second, lately.
 pub(crate) const MEANING_RATE: &str = "meaning.rate";
+
+/// Setting: passages that got their weights of terms in a second, lately.
+pub(crate) const WEIGHING_RATE: &str = "weighing.rate";
 
 /// Setting: why vectors wait, while they do.
 pub(crate) const MEANING_REST: &str = "meaning.rest";

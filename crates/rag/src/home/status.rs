@@ -8,7 +8,7 @@ use super::{
     config::Config,
     indexes,
     settings::{
-        AS_OF_SETTING, MEANING_RATE, MEANING_REST, configured_reranker, scans_since,
+        AS_OF_SETTING, MEANING_RATE, MEANING_REST, WEIGHED_WITH, configured_reranker, scans_since,
         wanted_embedder,
     },
     tools::tools,
@@ -69,6 +69,13 @@ pub(crate) fn pictures(config: &Config, catalog: &Catalog) -> Result<PictureStat
     })
 }
 
+/// The sparse encoder whose weights of terms are searched, if it is installed.
+fn sparse_encoder(config: &Config, catalog: &Catalog) -> Result<Option<String>> {
+    let name = catalog.setting(WEIGHED_WITH)?;
+    let installed = name.is_some_and(|it| config.model_dir(&it).is_ok());
+    Ok(catalog.term_encoder()?.filter(|_| installed))
+}
+
 /// Everything about a home.
 pub(crate) fn status(config: &Config, catalog: &Catalog, request: StatusRequest) -> Result<Status> {
     let confined = catalog.confined()?;
@@ -85,6 +92,8 @@ pub(crate) fn status(config: &Config, catalog: &Catalog, request: StatusRequest)
     let active = catalog.active_embedder()?;
     let reranker = configured_reranker(catalog)?;
     let wanted = wanted_embedder(catalog)?;
+    let sparse_encoder = sparse_encoder(config, catalog)?;
+    let weighed_with = catalog.setting(WEIGHED_WITH)?;
     let models = config
         .model_store()
         .and_then(|store| Ok(store.list_all()?))
@@ -92,6 +101,7 @@ pub(crate) fn status(config: &Config, catalog: &Catalog, request: StatusRequest)
         .into_iter()
         .map(|it| ModelStatus {
             active: (active.is_some() && it.name == wanted)
+                || (sparse_encoder.is_some() && weighed_with.as_deref() == Some(&it.name))
                 || reranker.as_deref() == Some(&it.name),
             kind: it.kind.to_string(),
             bytes: it.bytes,
@@ -105,6 +115,15 @@ pub(crate) fn status(config: &Config, catalog: &Catalog, request: StatusRequest)
         problems.splice(0..0, troubles.map(|trouble| Problem::Catalog { trouble }));
         fingerprint = Some(catalog.fingerprint()?);
     }
+    let mut index_bytes = BTreeMap::from([
+        ("catalog", bytes_below(&config.catalog())),
+        ("keyword", bytes_below(&config.keyword_index())),
+        ("vector", bytes_below(&config.home.join("vector"))),
+    ]);
+    let terms = bytes_below(&config.home.join("terms"));
+    if terms > 0 {
+        index_bytes.insert("terms", terms);
+    }
     Ok(Status {
         home: config.home.clone(),
         roots,
@@ -114,14 +133,15 @@ pub(crate) fn status(config: &Config, catalog: &Catalog, request: StatusRequest)
         chunks: catalog.chunk_count()?,
         meaning: meaning(catalog)?,
         pictures: pictures(config, catalog)?,
-        index_bytes: BTreeMap::from([
-            ("catalog", bytes_below(&config.catalog())),
-            ("keyword", bytes_below(&config.keyword_index())),
-            ("vector", bytes_below(&config.home.join("vector"))),
-        ]),
+        index_bytes,
         index: freshness(catalog)?,
         fingerprint,
         embedder: active.map(|it| it.id),
+        unweighed: match sparse_encoder {
+            Some(_) => catalog.count_without_terms()?,
+            None => 0,
+        },
+        sparse_encoder,
         reranker,
         models,
         problems,

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use riddle_catalog::{Catalog, Change, ChunkRecord};
-use riddle_retrieval::{IndexedChunk, KeywordWriter, VectorWriter};
+use riddle_catalog::{Catalog, Change, ChunkRecord, Derived};
+use riddle_retrieval::{IndexedChunk, KeywordWriter, SparseWriter, VectorWriter};
 use riddle_types::ChunkId;
 
 use super::bank;
@@ -11,7 +11,7 @@ use crate::{
     contract::{Error, Result},
     home::{
         Config,
-        indexes::{keyword_seq, vector_seq},
+        indexes::{keyword_seq, sparse_seq, vector_seq},
         prefixes,
     },
     stage,
@@ -20,7 +20,7 @@ use crate::{
 /// Changes applied per step: bounds the chunks in memory.
 const STEP: usize = 512;
 
-/// Brings both indexes up to date with the catalog. Nothing is opened for writing when nothing changed.
+/// Brings the indexes up to date with the catalog. Nothing is opened for writing when nothing changed.
 pub(crate) fn sync(config: &Config, catalog: &Catalog) -> Result<()> {
     let _stage = stage::enter("sync");
     forget_other_catalog(config, catalog)?;
@@ -37,7 +37,16 @@ pub(crate) fn sync(config: &Config, catalog: &Catalog) -> Result<()> {
         if vector_seq(config, &active.id) != Some(last) {
             with_rebuild(&dir, || sync_vector(&dir, catalog, &active.id, active.dimensions, last))?;
         }
-        remove_other_vector_indexes(config, &dir);
+        remove_others(&config.home.join("vector"), &dir);
+    }
+    if let Some(encoder) = catalog.term_encoder()? {
+        let dir = config.sparse_index(&encoder);
+        if sparse_seq(config, &encoder) != Some(last) {
+            with_rebuild(&dir, || sync_sparse(&dir, catalog, &encoder, last))?;
+        }
+        remove_others(&config.home.join("terms"), &dir);
+    } else {
+        remove_dir(&config.home.join("terms"))?;
     }
     // Before the log is trimmed, and behind the vectors of what is new.
     bank::follow(catalog, last)?;
@@ -58,9 +67,9 @@ fn forget_other_catalog(config: &Config, catalog: &Catalog) -> Result<()> {
     std::fs::write(&mark, identity).map_err(|source| Error::Io { path: mark, source })
 }
 
-/// Deletes both indexes; the next sync makes them anew.
+/// Deletes the indexes; the next sync makes them anew.
 pub(crate) fn delete(config: &Config) -> Result<()> {
-    for dir in [config.keyword_index(), config.home.join("vector")] {
+    for dir in [config.keyword_index(), config.home.join("vector"), config.home.join("terms")] {
         remove_dir(&dir)?;
     }
     Ok(())
@@ -91,12 +100,18 @@ fn with_rebuild(dir: &Path, work: impl Fn() -> Result<()>) -> Result<()> {
 enum IndexOf {
     Words,
     Vectors,
+    Terms,
 }
 
 impl IndexOf {
     /// Whether a chunk is to be looked at because of this change.
     fn holds(self, change: &Change) -> bool {
-        !change.removed && (self == IndexOf::Vectors || !change.only_vector)
+        let concerns = match change.only {
+            None => true,
+            Some(Derived::Vector) => self == IndexOf::Vectors,
+            Some(Derived::Terms) => self == IndexOf::Terms,
+        };
+        !change.removed && concerns
     }
 }
 
@@ -133,9 +148,7 @@ fn sync_keyword(config: &Config, catalog: &Catalog, last: u64) -> Result<()> {
     let mut writer = KeywordWriter::open(&dir)?;
     let seq = writer.applied_seq()?;
     if seq != 0 && !catalog.can_follow(seq)? {
-        return Err(
-            riddle_retrieval::Error::Rebuild { dir, why: "it missed changes".to_owned() }.into()
-        );
+        return Err(missed(&dir));
     }
     steps(catalog, seq, IndexOf::Words, |here, gone| {
         for record in catalog.chunk_records(here)? {
@@ -148,6 +161,12 @@ fn sync_keyword(config: &Config, catalog: &Catalog, last: u64) -> Result<()> {
     })?;
     writer.commit(last)?;
     Ok(writer.close()?)
+}
+
+/// The log no longer reaches back to where an index stands.
+fn missed(dir: &Path) -> Error {
+    let (dir, why) = (dir.to_path_buf(), "it missed changes".to_owned());
+    riddle_retrieval::Error::Rebuild { dir, why }.into()
 }
 
 fn indexed<'a>(record: &'a ChunkRecord, path: &'a str) -> IndexedChunk<'a> {
@@ -173,11 +192,7 @@ fn sync_vector(
     let mut writer = VectorWriter::open(dir, embedder, dimensions)?;
     let seq = writer.applied_seq();
     if seq != 0 && !catalog.can_follow(seq)? {
-        return Err(riddle_retrieval::Error::Rebuild {
-            dir: dir.to_path_buf(),
-            why: "it missed changes".to_owned(),
-        }
-        .into());
+        return Err(missed(dir));
     }
     steps(catalog, seq, IndexOf::Vectors, |here, gone| {
         for (chunk, vector) in catalog.vectors_of(embedder, here)? {
@@ -191,9 +206,28 @@ fn sync_vector(
     Ok(writer.commit(last)?)
 }
 
-/// Vectors of former embedders are never searched again.
-fn remove_other_vector_indexes(config: &Config, current: &Path) {
-    for entry in std::fs::read_dir(config.home.join("vector")).into_iter().flatten().flatten() {
+fn sync_sparse(dir: &Path, catalog: &Catalog, encoder: &str, last: u64) -> Result<()> {
+    let mut writer = SparseWriter::open(dir, encoder)?;
+    let seq = writer.applied_seq()?;
+    if seq != 0 && !catalog.can_follow(seq)? {
+        return Err(missed(dir));
+    }
+    steps(catalog, seq, IndexOf::Terms, |here, gone| {
+        for (chunk, weights) in catalog.terms_of(here)? {
+            writer.upsert(chunk, &weights)?;
+        }
+        for chunk in gone {
+            writer.remove(*chunk);
+        }
+        Ok(())
+    })?;
+    writer.commit(last)?;
+    Ok(writer.close()?)
+}
+
+/// What former encoders made is never searched again.
+fn remove_others(folder: &Path, current: &Path) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.path() != current
             && let Err(error) = std::fs::remove_dir_all(entry.path())
         {

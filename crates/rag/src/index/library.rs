@@ -13,20 +13,29 @@ use std::{
 
 use riddle_catalog::{Catalog, FileId, FileOutcome, HomeLock, NewChunk, Root};
 use riddle_ingest::{Limits, ParserPool};
-use riddle_types::{Advice, Chunk, Embedder, FileKind, FileState, Notice, Trouble};
+use riddle_models::sparse_languages;
+use riddle_types::{Advice, Chunk, Embedder, FileKind, FileState, Notice, SparseEncoder, Trouble};
 use riddle_watch::{ScanOptions, WatchEvent, Watcher, scan};
 
 use super::{
-    derived, foreground::Background, pace::Pace, pipeline::Pipeline, read::text_hash, text::whole,
+    derived,
+    foreground::Background,
+    pace::Pace,
+    pipeline::{Pipeline, Sparse},
+    read::text_hash,
+    text::whole,
 };
 use crate::{
     contract::{Error, IndexEvent, IndexReport, ReadScans, Result},
     home::{
-        Config, embedder, rules,
+        Config,
+        embedder::{self, encoder_name},
+        rules,
         settings::{
             AS_OF_SETTING, EMBEDDED_WITH, EMBEDDED_WITH_ID, EMBEDDED_WITH_WEIGHTS,
-            EMBEDDER_SETTING, MEANING_CPU, MEANING_ON_BATTERY, NO_RERANKER, READ_SCANS, READ_WITH,
-            RERANKER_SETTING, scans_since, wanted_embedder,
+            EMBEDDER_SETTING, MEANING_CPU, MEANING_ON_BATTERY, NO_RERANKER, NO_SPARSE_ENCODER,
+            READ_SCANS, READ_WITH, RERANKER_SETTING, SPARSE_SETTING, WEIGHED_WITH,
+            WEIGHED_WITH_WEIGHTS, scans_since, wanted_embedder, wanted_sparse,
         },
         status::states,
         tools::tools,
@@ -57,6 +66,7 @@ pub struct Library {
     catalog: Catalog,
     parsers: ParserPool,
     embedder: Option<(String, Arc<dyn Embedder>)>,
+    sparse: Option<(String, Sparse)>,
     _lock: HomeLock,
 }
 
@@ -76,7 +86,7 @@ impl Library {
         let catalog = Catalog::open(&config.catalog())?;
         let mut parsers = ParserPool::new(config.parse_worker.clone(), Limits::default());
         parsers.equip(tools(&config));
-        Ok(Library { config, catalog, parsers, embedder: None, _lock: lock })
+        Ok(Library { config, catalog, parsers, embedder: None, sparse: None, _lock: lock })
     }
 
     /// Adds a folder to what is indexed; a known one is fine.
@@ -129,8 +139,31 @@ impl Library {
     /// When there is no such model or it can not be used.
     pub fn choose_embedder(&mut self, name: &str) -> Result<()> {
         let dir = self.config.model_dir(name)?;
-        embedder::open_dir(&self.config, &dir)?;
+        embedder::open_dir::<dyn Embedder>(&self.config, &dir)?;
         Ok(self.catalog.set_setting(EMBEDDER_SETTING, Some(name))?)
+    }
+
+    /// The sparse encoder that weighs terms, by name or directory. The next update makes all weights anew; until it
+    /// has, searches do without them.
+    ///
+    /// # Errors
+    /// When there is no such model or it can not be used.
+    pub fn choose_sparse_encoder(&mut self, name: &str) -> Result<()> {
+        let dir = self.config.model_dir(name)?;
+        embedder::open_dir::<dyn SparseEncoder>(&self.config, &dir)?;
+        Ok(self.catalog.set_setting(SPARSE_SETTING, Some(name))?)
+    }
+
+    /// Whether terms are weighed, by the encoder that was chosen or the default one. Where they are not, the next update
+    /// forgets their weights.
+    ///
+    /// # Errors
+    /// When the catalog can not be written.
+    pub fn weigh_terms(&mut self, may: bool) -> Result<()> {
+        if may && wanted_sparse(&self.catalog)?.is_some() {
+            return Ok(());
+        }
+        Ok(self.catalog.set_setting(SPARSE_SETTING, (!may).then_some(NO_SPARSE_ENCODER))?)
     }
 
     /// Percent of the processor that vectors may take beside a person's work, from now on.
@@ -350,7 +383,10 @@ impl Library {
         report: &mut IndexReport,
     ) -> Result<bool> {
         let before = self.catalog.writes();
-        let done = self.pipeline(stop).make_vectors(pace, interrupted, observer, report)?;
+        self.open_sparse()?;
+        let pipeline = self.pipeline(stop);
+        let done = pipeline.make_vectors(pace, interrupted, observer, report)?
+            && pipeline.make_terms(pace, interrupted, observer, report)?;
         if self.catalog.writes() != before {
             observer(IndexEvent::Syncing);
             derived::sync(&self.config, &self.catalog)?;
@@ -367,7 +403,8 @@ impl Library {
         report.chunks = self.catalog.chunk_count()?;
         report.peak_parser_rss_bytes = self.parsers.peak_child_rss_bytes();
         report.resident_weight_bytes =
-            self.embedder.as_ref().map_or(0, |it| it.1.resident_weight_bytes());
+            self.embedder.as_ref().map_or(0, |it| it.1.resident_weight_bytes())
+                + self.sparse.as_ref().map_or(0, |it| it.1.encoder.resident_weight_bytes());
         Ok(())
     }
 
@@ -377,6 +414,7 @@ impl Library {
             catalog: &self.catalog,
             parsers: &self.parsers,
             embedder: self.embedder.as_ref().map(|it| Arc::clone(&it.1)),
+            sparse: self.sparse.as_ref().map(|it| it.1.clone()),
             background: Background::new(&self.config.home),
             stop,
         }
@@ -409,9 +447,39 @@ impl Library {
         Ok(())
     }
 
+    /// Opens the wanted sparse encoder if there is work for it. Where it is not installed the weights that are there stay:
+    /// they are of use again when it is.
+    fn open_sparse(&mut self) -> Result<()> {
+        let Some(wanted) = wanted_sparse(&self.catalog)? else {
+            self.sparse = None;
+            return Ok(self.catalog.use_term_encoder(None)?);
+        };
+        if self.sparse.as_ref().is_some_and(|it| it.0 == wanted) {
+            return Ok(());
+        }
+        let weights = embedder::weights(&self.config, &wanted);
+        let current = self.catalog.setting(WEIGHED_WITH)?.as_deref() == Some(&wanted)
+            && self.catalog.setting(WEIGHED_WITH_WEIGHTS)?.as_deref() == Some(&weights)
+            && self.catalog.term_encoder()?.is_some();
+        if weights.is_empty() || (current && self.catalog.count_without_terms()? == 0) {
+            return Ok(());
+        }
+        let Some(encoder) = embedder::open::<dyn SparseEncoder>(&self.config, &wanted)? else {
+            return Ok(());
+        };
+        self.catalog.use_term_encoder(Some(encoder.id()))?;
+        self.catalog.set_setting(WEIGHED_WITH, Some(&wanted))?;
+        self.catalog.set_setting(WEIGHED_WITH_WEIGHTS, Some(&weights))?;
+        let languages = sparse_languages(encoder_name(encoder.id()));
+        self.sparse = Some((wanted, Sparse { encoder, languages }));
+        Ok(())
+    }
+
     /// Opens an embedder and makes its vectors those that are wanted; whether it is installed.
     fn introduce(&mut self, name: &str) -> Result<bool> {
-        let Some(opened) = embedder::open(&self.config, name)? else { return Ok(false) };
+        let Some(opened) = embedder::open::<dyn Embedder>(&self.config, name)? else {
+            return Ok(false);
+        };
         self.catalog.register_embedder(opened.id(), opened.dimensions())?;
         self.catalog.set_setting(EMBEDDED_WITH, Some(name))?;
         self.catalog.set_setting(EMBEDDED_WITH_ID, Some(opened.id()))?;
@@ -468,7 +536,7 @@ impl Library {
             }
             if !behind && waiting.is_empty() {
                 // While nothing happens no model is kept: it is opened again when there is work for it.
-                self.embedder = None;
+                (self.embedder, self.sparse) = (None, None);
                 observer(IndexEvent::Watching);
                 waiting.extend(Self::next_event(&events, last_scan, stop));
             }
@@ -495,7 +563,7 @@ impl Library {
             behind = true;
             merge(&mut report, round);
         }
-        self.embedder = None;
+        (self.embedder, self.sparse) = (None, None);
         report.interrupted = false;
         Ok(report)
     }
@@ -600,6 +668,7 @@ fn merge(all: &mut IndexReport, round: IndexReport) {
     all.removed += round.removed;
     all.read += round.read;
     all.embedded += round.embedded;
+    all.weighed += round.weighed;
     all.pictures += round.pictures;
     all.states = round.states;
     all.chunks = round.chunks;

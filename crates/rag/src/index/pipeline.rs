@@ -1,6 +1,7 @@
 //! Working off the queue: files are read on several threads, embedded and committed on one.
 
 use std::{
+    collections::HashMap,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -9,9 +10,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use riddle_catalog::{Catalog, FileId, FileOutcome, Job, NewChunk};
+use riddle_catalog::{Catalog, ChunkRecord, FileId, FileOutcome, Job, NewChunk};
 use riddle_ingest::{ChunkOptions, ParserPool};
-use riddle_types::{Chunk, ChunkId, EmbedRole, Embedder, FileState, TokenCounter};
+use riddle_types::{
+    Chunk, ChunkId, EmbedRole, Embedder, FileState, SparseEncoder, TermWeights, TokenCounter,
+};
 
 use super::{
     derived,
@@ -24,7 +27,7 @@ use crate::{
     contract::{Error, IndexEvent, IndexReport, Rest, Result},
     home::{
         Config,
-        settings::{MEANING_RATE, MEANING_REST},
+        settings::{MEANING_RATE, MEANING_REST, WEIGHING_RATE},
     },
     stage,
 };
@@ -65,9 +68,17 @@ pub(crate) struct Pipeline<'a> {
     pub(crate) catalog: &'a Catalog,
     pub(crate) parsers: &'a ParserPool,
     pub(crate) embedder: Option<Arc<dyn Embedder>>,
+    pub(crate) sparse: Option<Sparse>,
     /// Lets questions go first.
     pub(crate) background: Background,
     pub(crate) stop: &'a AtomicBool,
+}
+
+/// A sparse encoder, and the languages that it reads; none: any.
+#[derive(Clone)]
+pub(crate) struct Sparse {
+    pub(crate) encoder: Arc<dyn SparseEncoder>,
+    pub(crate) languages: &'static [&'static str],
 }
 
 type Done = (Job, Result<ReadFile, Vanished>);
@@ -250,6 +261,17 @@ impl Pipeline<'_> {
         Ok(vectors)
     }
 
+    /// Weights of terms of texts, with the same manners.
+    fn terms(&self, encoder: &dyn SparseEncoder, texts: &[&str]) -> Result<Vec<TermWeights>> {
+        let mut terms = Vec::with_capacity(texts.len());
+        for texts in texts.chunks(UNINTERRUPTED) {
+            self.background.give_way(|| self.stopped());
+            let some = encoder.encode(texts, EmbedRole::Passage);
+            terms.extend(some.map_err(Error::stage("weighing terms"))?);
+        }
+        Ok(terms)
+    }
+
     /// Gives passages that wait their vectors, those first that are asked for first, and then makes the embedder the
     /// one that is searched. Until that moment searches use the former one, if there was another. Returns whether all
     /// have theirs: it ends early, in good order, when told to stop or when `interrupted`.
@@ -262,37 +284,84 @@ impl Pipeline<'_> {
     ) -> Result<bool> {
         let Some(embedder) = &self.embedder else { return Ok(true) };
         let active = self.catalog.active_embedder()?.is_some_and(|it| it.id == embedder.id());
-        let mut run =
-            VectorRun::new(self.catalog.count_without_vector(embedder.id())?, self.catalog)?;
+        let queue = Queue {
+            waiting: self.catalog.count_without_vector(embedder.id())?,
+            searched: active,
+            page: &|| Ok(self.catalog.chunks_without_vector(embedder.id(), QUEUE_PAGE)?),
+            told: |done, total| IndexEvent::Embedding { done, total },
+            rate: MEANING_RATE,
+        };
+        let work = &mut |batch: &[ChunkId]| {
+            report.embedded += self.embed(&**embedder, batch)?;
+            Ok(())
+        };
+        let done = self.work_off(&queue, work, pace, interrupted, observer)?;
+        if done && !active && self.catalog.active_embedder()?.is_some() {
+            self.catalog.switch_embedder(embedder.id())?;
+        }
+        Ok(done)
+    }
+
+    /// Gives passages that wait their weights of terms, as [`make_vectors`](Self::make_vectors) does.
+    pub(crate) fn make_terms(
+        &self,
+        pace: &mut Pace,
+        interrupted: &mut dyn FnMut() -> bool,
+        observer: &mut dyn FnMut(IndexEvent<'_>),
+        report: &mut IndexReport,
+    ) -> Result<bool> {
+        let Some(sparse) = &self.sparse else { return Ok(true) };
+        let queue = Queue {
+            waiting: self.catalog.count_without_terms()?,
+            searched: true,
+            page: &|| Ok(self.catalog.chunks_without_terms(QUEUE_PAGE)?),
+            told: |done, total| IndexEvent::Weighing { done, total },
+            rate: WEIGHING_RATE,
+        };
+        let work = &mut |batch: &[ChunkId]| {
+            report.weighed += self.weigh(sparse, batch)?;
+            Ok(())
+        };
+        self.work_off(&queue, work, pace, interrupted, observer)
+    }
+
+    /// Works off a queue batch by batch, at a pace; whether it came to the end.
+    fn work_off(
+        &self,
+        queue: &Queue<'_>,
+        work: &mut dyn FnMut(&[ChunkId]) -> Result<()>,
+        pace: &mut Pace,
+        interrupted: &mut dyn FnMut() -> bool,
+        observer: &mut dyn FnMut(IndexEvent<'_>),
+    ) -> Result<bool> {
+        let mut run = VectorRun::new(queue.waiting, self.catalog)?;
         loop {
-            let page = self.catalog.chunks_without_vector(embedder.id(), QUEUE_PAGE)?;
+            let page = (queue.page)()?;
             if page.is_empty() {
                 break;
             }
             for batch in page.chunks(BATCH_CHUNKS) {
                 let end = &mut || self.stopped() || interrupted();
                 if !self.may_go_on(pace, end, &mut run, observer)? {
-                    run.note_rate(self.catalog)?;
+                    run.note_rate(queue.rate, self.catalog)?;
                     return Ok(false);
                 }
-                observer(IndexEvent::Embedding { done: run.done, total: run.total });
+                observer((queue.told)(run.done, run.total));
                 let worked = Instant::now();
-                report.embedded += self.embed(&**embedder, batch)?;
+                work(batch)?;
                 run.done += batch.len() as u64;
                 std::thread::sleep(pace.pause_after(worked.elapsed(), run.rest));
-                if active && run.synced.elapsed() >= SYNC_TIME.max(run.sync_cost * SYNC_SHARE) {
+                let often = SYNC_TIME.max(run.sync_cost * SYNC_SHARE);
+                if queue.searched && run.synced.elapsed() >= often {
                     let started = Instant::now();
                     observer(IndexEvent::Syncing);
                     derived::sync(self.config, self.catalog)?;
                     (run.synced, run.sync_cost) = (Instant::now(), started.elapsed());
-                    run.note_rate(self.catalog)?;
+                    run.note_rate(queue.rate, self.catalog)?;
                 }
             }
         }
-        if !active && self.catalog.active_embedder()?.is_some() {
-            self.catalog.switch_embedder(embedder.id())?;
-        }
-        run.note_rate(self.catalog)?;
+        run.note_rate(queue.rate, self.catalog)?;
         Ok(true)
     }
 
@@ -368,36 +437,84 @@ impl Pipeline<'_> {
     /// made.
     fn embed(&self, embedder: &dyn Embedder, batch: &[ChunkId]) -> Result<u64> {
         let records = self.catalog.chunk_records(batch)?;
-        let texts: Vec<String> = records
-            .iter()
-            .map(|it| passage_text(it.title.as_deref(), &it.heading, &it.text))
-            .collect();
-        let hashes: Vec<[u8; 32]> =
-            texts.iter().map(|it| *blake3::hash(it.as_bytes()).as_bytes()).collect();
-        let mut known = self.catalog.vectors_by_text(embedder.id(), &hashes)?;
-        let mut fresh: Vec<([u8; 32], &str)> = Vec::new();
-        for (hash, text) in hashes.iter().zip(&texts) {
-            if !known.contains_key(hash) && !fresh.iter().any(|it| it.0 == *hash) {
-                fresh.push((*hash, text));
-            }
-        }
-        if !fresh.is_empty() {
-            let _stage = stage::enter("embed");
-            let texts: Vec<&str> = fresh.iter().map(|it| it.1).collect();
-            let vectors = self.vectors(embedder, &texts)?;
-            known.extend(fresh.iter().map(|it| it.0).zip(vectors));
-        }
-        let vectors: Vec<(ChunkId, Vec<f32>)> = records
-            .iter()
-            .zip(&hashes)
-            .filter_map(|(record, hash)| Some((record.id, known.get(hash)?.clone())))
-            .collect();
+        let (made, vectors) = once_a_text(
+            &records,
+            |hashes| Ok(self.catalog.vectors_by_text(embedder.id(), hashes)?),
+            |texts| {
+                let _stage = stage::enter("embed");
+                self.vectors(embedder, texts)
+            },
+        )?;
         self.catalog.put_vectors(embedder.id(), &vectors)?;
-        Ok(fresh.len() as u64)
+        Ok(made)
+    }
+
+    /// As [`embed`](Self::embed), with weights of terms. A passage in a language that the encoder does not read gets
+    /// none, and does not wait any longer.
+    fn weigh(&self, sparse: &Sparse, batch: &[ChunkId]) -> Result<u64> {
+        let reads = |record: &ChunkRecord| {
+            let language = record.language.as_deref();
+            sparse.languages.is_empty() || language.is_none_or(|it| sparse.languages.contains(&it))
+        };
+        let (read, foreign): (Vec<ChunkRecord>, Vec<ChunkRecord>) =
+            self.catalog.chunk_records(batch)?.into_iter().partition(reads);
+        let (made, mut terms) = once_a_text(
+            &read,
+            |hashes| Ok(self.catalog.terms_by_text(hashes)?),
+            |texts| {
+                let _stage = stage::enter("weigh");
+                self.terms(&*sparse.encoder, texts)
+            },
+        )?;
+        terms.extend(foreign.into_iter().map(|it| (it.id, TermWeights::default())));
+        self.catalog.put_terms(sparse.encoder.id(), &terms)?;
+        Ok(made)
     }
 }
 
-/// How far a run through the queue of vectors is.
+/// What is made of the text of each record, each text once; what is known already by its hash is taken as it is. And how
+/// many were made.
+fn once_a_text<T: Clone>(
+    records: &[ChunkRecord],
+    known: impl FnOnce(&[[u8; 32]]) -> Result<HashMap<[u8; 32], T>>,
+    make: impl FnOnce(&[&str]) -> Result<Vec<T>>,
+) -> Result<(u64, Vec<(ChunkId, T)>)> {
+    let texts: Vec<String> =
+        records.iter().map(|it| passage_text(it.title.as_deref(), &it.heading, &it.text)).collect();
+    let hashes: Vec<[u8; 32]> =
+        texts.iter().map(|it| *blake3::hash(it.as_bytes()).as_bytes()).collect();
+    let mut known = known(&hashes)?;
+    let mut fresh: Vec<([u8; 32], &str)> = Vec::new();
+    for (hash, text) in hashes.iter().zip(&texts) {
+        if !known.contains_key(hash) && !fresh.iter().any(|it| it.0 == *hash) {
+            fresh.push((*hash, text));
+        }
+    }
+    if !fresh.is_empty() {
+        let texts: Vec<&str> = fresh.iter().map(|it| it.1).collect();
+        known.extend(fresh.iter().map(|it| it.0).zip(make(&texts)?));
+    }
+    let of =
+        |(record, hash): (&ChunkRecord, &[u8; 32])| Some((record.id, known.get(hash)?.clone()));
+    let all = records.iter().zip(&hashes).filter_map(of).collect();
+    Ok((fresh.len() as u64, all))
+}
+
+/// Passages that wait for something that is made of their text.
+struct Queue<'a> {
+    /// How many wait.
+    waiting: u64,
+    /// Whether what is made is searched while the others wait.
+    searched: bool,
+    /// Those that are next.
+    page: &'a dyn Fn() -> Result<Vec<ChunkId>>,
+    /// What an observer is told of how far it is.
+    told: fn(u64, u64) -> IndexEvent<'static>,
+    /// The setting that keeps how many are done in a second.
+    rate: &'static str,
+}
+
+/// How far a run through a queue is.
 struct VectorRun {
     done: u64,
     total: u64,
@@ -427,11 +544,11 @@ impl VectorRun {
     }
 
     /// Notes how fast it goes, rests included: what is left takes that long. A handful tells nothing.
-    fn note_rate(&self, catalog: &Catalog) -> Result<()> {
+    fn note_rate(&self, setting: &str, catalog: &Catalog) -> Result<()> {
         let seconds = self.started.elapsed().as_secs_f64();
         if self.done >= BATCH_CHUNKS as u64 && seconds > 0.0 {
             let rate = format!("{:.2}", self.done as f64 / seconds);
-            catalog.set_setting(MEANING_RATE, Some(&rate))?;
+            catalog.set_setting(setting, Some(&rate))?;
         }
         Ok(())
     }

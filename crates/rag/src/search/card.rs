@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
-use riddle_retrieval::{Evidence, detect_language};
+use riddle_retrieval::{Evidence, detect_language, mean_of_known};
 use serde::Deserialize;
 
-/// Parts of an embedder's identity after its name: longest text, pooling, a digest.
-const ID_PARTS: usize = 3;
+use crate::home::embedder::encoder_name;
 
 /// Most bytes of a configuration that are read; those of published models have some thousand.
 const LARGEST: u64 = 1 << 20;
@@ -35,6 +34,17 @@ pub(crate) struct RerankerCard {
 pub(crate) struct Prior {
     /// Name of the embedder whose cosines are meant: others are spread otherwise.
     pub(crate) embedder: String,
+    /// Where terms are not weighed.
+    #[serde(flatten)]
+    pub(crate) weights: Weights,
+    /// Where they are.
+    #[serde(default)]
+    pub(crate) with_terms: Option<TermPrior>,
+}
+
+/// How much each kind of evidence counts.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+pub(crate) struct Weights {
     /// Logits per unit of cosine.
     pub(crate) scale: f32,
     /// Cosine that adds nothing, so that scores keep their meaning.
@@ -47,6 +57,22 @@ pub(crate) struct Prior {
     pub(crate) keyword_center: f32,
 }
 
+/// The same beside weighed terms: `sparse * (share - sparse_center)` is added, of the best score by learned sparse
+/// vectors.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(crate) struct TermPrior {
+    /// Name of the sparse encoder that is meant.
+    pub(crate) encoder: String,
+    /// What counts beside it.
+    #[serde(flatten)]
+    pub(crate) weights: Weights,
+    /// Logits that the best score adds.
+    pub(crate) sparse: f32,
+    /// Share of the best score that adds nothing.
+    #[serde(default)]
+    pub(crate) sparse_center: f32,
+}
+
 /// What a request's prior is made of, as far as a calibration cares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PriorUse {
@@ -54,8 +80,8 @@ pub(crate) enum PriorUse {
     None,
     /// As the card says.
     Card,
-    /// On a scale of the caller's own.
-    Scaled,
+    /// On a scale of the caller's own, or without the weighed terms that the card knows.
+    Other,
 }
 
 impl PriorUse {
@@ -64,8 +90,23 @@ impl PriorUse {
         match self {
             PriorUse::None => Some(false),
             PriorUse::Card => Some(true),
-            PriorUse::Scaled => None,
+            PriorUse::Other => None,
         }
+    }
+}
+
+/// A prior, candidate by candidate, and what it is.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct MadePrior {
+    /// Logits; empty without a prior.
+    pub(crate) logits: Vec<f32>,
+    /// What calibrations may be applied to it.
+    pub(crate) of: PriorUse,
+}
+
+impl MadePrior {
+    fn none() -> MadePrior {
+        MadePrior { logits: Vec::new(), of: PriorUse::None }
     }
 }
 
@@ -92,56 +133,88 @@ impl RerankerCard {
                 RerankerCard::default()
             }
         };
-        let sound = |it: &Prior| {
+        let finite = |it: &Weights| {
             [it.scale, it.center, it.keyword, it.keyword_center].iter().all(|it| it.is_finite())
         };
+        let with_terms = |it: &TermPrior| {
+            finite(&it.weights) && it.sparse.is_finite() && it.sparse_center.is_finite()
+        };
+        let sound =
+            |it: &Prior| finite(&it.weights) && it.with_terms.as_ref().is_none_or(with_terms);
         RerankerCard { prior: card.prior.filter(sound), ..card }
     }
 
     /// The prior of candidates of which retrieval knows this; empty where there is none to give. A candidate
-    /// without a vector, as one that was indexed a moment ago, is taken for an average one.
+    /// without a vector or weighed terms, as one that was indexed a moment ago, is taken for an average one.
+    ///
+    /// `embedder` and `encoder` are the identities of those that made the evidence; empty: nobody.
     pub(crate) fn prior(
         &self,
-        embedder: &str,
+        (embedder, encoder): (&str, &str),
         scale: Option<f32>,
         evidence: &[Evidence],
-    ) -> Vec<f32> {
-        match &self.prior {
-            Some(prior) if prior.embedder == embedder_name(embedder) => {
-                self.prior_of_any(scale, evidence)
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    /// [`prior`](Self::prior), where the caller answers for the embedder. Another `scale` than the card's counts
-    /// keywords less or more in the same proportion.
-    pub(crate) fn prior_of_any(&self, scale: Option<f32>, evidence: &[Evidence]) -> Vec<f32> {
-        let Some(prior) = &self.prior else { return Vec::new() };
-        let scale = scale.unwrap_or(prior.scale);
-        let known: Vec<f32> =
-            evidence.iter().filter_map(|it| it.cosine).filter(|it| it.is_finite()).collect();
-        if known.is_empty() || scale == 0.0 {
-            return Vec::new();
-        }
-        let keyword = if prior.scale > 0.0 { prior.keyword * scale / prior.scale } else { 0.0 };
-        let mean = known.iter().sum::<f32>() / known.len() as f32;
-        let of = |it: &Evidence| {
-            let cosine = it.cosine.filter(|it| it.is_finite()).unwrap_or(mean).clamp(-1.0, 1.0);
-            let share = it.keyword.filter(|it| it.is_finite()).map(|it| it.clamp(0.0, 1.0));
-            let share = share.unwrap_or(prior.keyword_center);
-            scale * (cosine - prior.center) + keyword * (share - prior.keyword_center)
+    ) -> MadePrior {
+        let Some(prior) = self.prior.as_ref().filter(|it| it.embedder == encoder_name(embedder))
+        else {
+            return MadePrior::none();
         };
-        evidence.iter().map(of).collect()
+        let known = prior.with_terms.as_ref().is_some_and(|it| it.encoder == encoder_name(encoder));
+        if known {
+            return self.prior_of_any(scale, evidence);
+        }
+        // Weights of terms by another encoder are spread otherwise.
+        let without: Vec<Evidence> =
+            evidence.iter().map(|it| Evidence { sparse: None, ..*it }).collect();
+        self.prior_of_any(scale, &without)
     }
 
-    /// What a prior that was made by `scale` is.
+    /// [`prior`](Self::prior), where the caller answers for the encoders. Another `scale` than the card's counts
+    /// keywords and terms less or more in the same proportion.
+    pub(crate) fn prior_of_any(&self, scale: Option<f32>, evidence: &[Evidence]) -> MadePrior {
+        let Some(prior) = &self.prior else { return MadePrior::none() };
+        let unknown = |of: fn(&Evidence) -> Option<f32>| {
+            !evidence.iter().any(|it| of(it).is_some_and(f32::is_finite))
+        };
+        if unknown(|it| it.cosine) || scale == Some(0.0) {
+            return MadePrior::none();
+        }
+        let terms = prior.with_terms.as_ref().filter(|_| !unknown(|it| it.sparse));
+        let weights = terms.map_or(prior.weights, |it| it.weights);
+        let own = weights.scale;
+        let scale = scale.unwrap_or(own);
+        if scale == 0.0 {
+            return MadePrior::none();
+        }
+        let share = if own > 0.0 { scale / own } else { 0.0 };
+        let mean = mean_of_known(evidence.iter().map(|it| it.cosine));
+        let mean_sparse = mean_of_known(evidence.iter().map(|it| it.sparse));
+        let or =
+            |value: Option<f32>, other: f32| value.filter(|it| it.is_finite()).unwrap_or(other);
+        let of = |it: &Evidence| {
+            let cosine = or(it.cosine, mean).clamp(-1.0, 1.0);
+            let keyword = or(it.keyword, weights.keyword_center).clamp(0.0, 1.0);
+            let sparse = terms.map_or(0.0, |terms| {
+                let of_best = or(it.sparse, mean_sparse).clamp(0.0, 1.0);
+                share * terms.sparse * (of_best - terms.sparse_center)
+            });
+            scale * (cosine - weights.center)
+                + share * weights.keyword * (keyword - weights.keyword_center)
+                + sparse
+        };
+        let card = share == 1.0 && terms.is_some() == prior.with_terms.is_some();
+        MadePrior {
+            logits: evidence.iter().map(of).collect(),
+            of: if card { PriorUse::Card } else { PriorUse::Other },
+        }
+    }
+
+    /// What a prior of others is, by its scale.
     pub(crate) fn prior_use(&self, scale: Option<f32>, prior: &[f32]) -> PriorUse {
-        let own = self.prior.as_ref().map(|it| it.scale);
-        match scale {
+        let own = self.prior.as_ref().filter(|it| it.with_terms.is_none());
+        match own {
             _ if prior.is_empty() => PriorUse::None,
-            Some(scale) if own != Some(scale) => PriorUse::Scaled,
-            _ => PriorUse::Card,
+            Some(own) if scale.is_none_or(|it| it == own.weights.scale) => PriorUse::Card,
+            _ => PriorUse::Other,
         }
     }
 
@@ -153,11 +226,6 @@ impl RerankerCard {
     ) -> Option<String> {
         foreign_language(&self.languages, query, passages)
     }
-}
-
-/// The name in an embedder's identity: a repository's has its owner before it, a folder's has not.
-pub(crate) fn embedder_name(identity: &str) -> &str {
-    identity.rsplit('/').nth(ID_PARTS).unwrap_or_default()
 }
 
 /// The language (ISO 639-1) that is none of `languages`, if there are any: that of the query, or of most of the first
@@ -194,14 +262,26 @@ mod tests {
         RerankerCard {
             prior: Some(Prior {
                 embedder: "small".to_owned(),
-                scale: 10.0,
-                center: 0.5,
-                keyword: 4.0,
-                keyword_center: 0.5,
+                weights: Weights { scale: 10.0, center: 0.5, keyword: 4.0, keyword_center: 0.5 },
+                with_terms: None,
             }),
             languages: vec!["en".to_owned()],
         }
     }
+
+    fn card_with_terms() -> RerankerCard {
+        let mut card = card();
+        let weights = Weights { scale: 8.0, center: 0.5, keyword: 2.0, keyword_center: 0.5 };
+        let terms =
+            TermPrior { encoder: "sparse".to_owned(), weights, sparse: 6.0, sparse_center: 0.5 };
+        if let Some(prior) = &mut card.prior {
+            prior.with_terms = Some(terms);
+        }
+        card
+    }
+
+    const EMBEDDER: &str = "small/256/mean/0123";
+    const ENCODER: &str = "owner/sparse/256/96/4567";
 
     #[test]
     fn a_configuration_with_a_card_is_read_and_others_say_nothing() {
@@ -214,6 +294,10 @@ mod tests {
             "prior": {"embedder": "small", "scale": 10, "center": 0.5, "keyword": 4,
             "keyword_center": 0.5}}}"#;
         assert_eq!(read(full), card());
+        let with_terms = r#"{"riddle": {"languages": ["en"], "prior": {"embedder": "small", "scale": 10, "center": 0.5,
+            "keyword": 4, "keyword_center": 0.5, "with_terms": {"encoder": "sparse", "scale": 8, "center": 0.5,
+            "keyword": 2, "keyword_center": 0.5, "sparse": 6, "sparse_center": 0.5}}}}"#;
+        assert_eq!(read(with_terms), card_with_terms());
         for nothing in
             ["{}", "", "[1]", r#"{"riddle": {"prior": {"scale": "x"}}}"#, r#"{"riddle": {}}"#]
         {
@@ -224,36 +308,60 @@ mod tests {
 
     #[test]
     fn the_prior_is_of_that_embedder_alone() {
-        let of = |cosine| Evidence { keyword: None, cosine };
+        let of = |cosine| Evidence { cosine, ..Evidence::default() };
         let cosines = [Some(0.7), Some(0.3), None].map(of);
-        let prior = card().prior("small/256/mean/0123", None, &cosines);
+        let prior = card().prior((EMBEDDER, ""), None, &cosines).logits;
         for (found, expected) in prior.iter().zip([2.0, -2.0, 0.0]) {
             assert!((found - expected).abs() < 1e-5, "{prior:?}");
         }
-        assert_eq!(card().prior("owner/small/256/mean/0123", Some(1.0), &[of(Some(1.5))]), [0.5]);
-        let none: [Vec<f32>; 4] = [
-            card().prior("other/256/mean/0123", None, &cosines),
-            card().prior("small/256/mean/0", Some(0.0), &cosines),
-            card().prior("small/256/mean/0", None, &[None, Some(f32::NAN)].map(of)),
-            RerankerCard::default().prior("small/256/mean/0", None, &cosines),
+        let owned = ("owner/small/256/mean/0123", "");
+        assert_eq!(card().prior(owned, Some(1.0), &[of(Some(1.5))]).logits, [0.5]);
+        let none = [
+            card().prior(("other/256/mean/0123", ""), None, &cosines),
+            card().prior((EMBEDDER, ""), Some(0.0), &cosines),
+            card().prior((EMBEDDER, ""), None, &[None, Some(f32::NAN)].map(of)),
+            RerankerCard::default().prior((EMBEDDER, ""), None, &cosines),
         ];
-        assert!(none.iter().all(Vec::is_empty), "{none:?}");
+        assert!(none.iter().all(|it| *it == MadePrior::none()), "{none:?}");
     }
 
     #[test]
-    fn a_prior_is_the_cards_or_on_another_scale_or_none() {
-        let known = [Evidence { keyword: None, cosine: Some(0.7) }];
-        let of = |scale| card().prior_use(scale, &card().prior_of_any(scale, &known));
+    fn a_prior_is_the_cards_or_another_or_none() {
+        let known = [Evidence { cosine: Some(0.7), ..Evidence::default() }];
+        let of = |scale| card().prior_of_any(scale, &known).of;
         assert_eq!([None, Some(10.0)].map(of), [PriorUse::Card; 2]);
-        assert_eq!([Some(5.0), Some(0.0)].map(of), [PriorUse::Scaled, PriorUse::None]);
+        assert_eq!([Some(5.0), Some(0.0)].map(of), [PriorUse::Other, PriorUse::None]);
+        // What was learned with weighed terms does not hold without them.
+        assert_eq!(card_with_terms().prior_of_any(None, &known).of, PriorUse::Other);
+        let weighed = [Evidence { sparse: Some(0.5), ..known[0] }];
+        assert_eq!(card_with_terms().prior_of_any(None, &weighed).of, PriorUse::Card);
     }
 
     #[test]
     fn keywords_count_beside_cosines_and_in_proportion_to_them() {
-        let evidence = [Some(1.0), Some(0.25), Some(f32::NAN), None]
-            .map(|keyword| Evidence { keyword, cosine: Some(0.5) });
-        assert_eq!(card().prior_of_any(None, &evidence), [2.0, -1.0, 0.0, 0.0]);
-        assert_eq!(card().prior_of_any(Some(5.0), &evidence), [1.0, -0.5, 0.0, 0.0]);
+        let evidence = [Some(1.0), Some(0.25), Some(f32::NAN), None].map(|keyword| Evidence {
+            keyword,
+            cosine: Some(0.5),
+            sparse: None,
+        });
+        assert_eq!(card().prior_of_any(None, &evidence).logits, [2.0, -1.0, 0.0, 0.0]);
+        assert_eq!(card().prior_of_any(Some(5.0), &evidence).logits, [1.0, -0.5, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn weighed_terms_count_where_their_encoder_is_known() {
+        let evidence = [Some(1.0), Some(0.0), None].map(|sparse| Evidence {
+            keyword: Some(1.0),
+            cosine: Some(0.5),
+            sparse,
+        });
+        let of = |encoders| card_with_terms().prior(encoders, None, &evidence);
+        assert_eq!(of((EMBEDDER, ENCODER)).logits, [4.0, -2.0, 1.0]);
+        for other in ["", "other/256/96/4567"] {
+            let made = of((EMBEDDER, other));
+            assert_eq!((made.logits.as_slice(), made.of), (&[2.0; 3][..], PriorUse::Other));
+        }
+        assert_eq!(card().prior((EMBEDDER, ENCODER), None, &evidence).logits, [2.0; 3]);
     }
 
     #[test]

@@ -109,14 +109,14 @@ impl Assistant {
         let opened = self.chosen(choice, settings)?;
         let texts: Vec<&str> = request.documents.iter().map(|it| it.text()).collect();
         let prior = request.prior(&opened.card, settings);
-        let mut pruner = opened.pruner(settings, top_n, texts.len(), &prior)?;
+        let mut pruner = opened.pruner(settings, top_n, texts.len(), prior.of)?;
         // What is made once for a model is no part of a deadline.
         pruner.within.called = opened.prepared.map_or(started, |it| it.max(started));
         let mut recorded = Recorded { recorder: TraceRecorder::default(), observer };
         let watch: &mut dyn LayerObserver =
             if how.trace { &mut recorded } else { &mut *recorded.observer };
         let outcome = opened
-            .rerank((&pruner, how.trace), &request.query, &texts, &prior, top_n, watch)
+            .rerank((&pruner, how.trace), &request.query, &texts, &prior.logits, top_n, watch)
             .map_err(of_run)?;
         let response = response(&opened, &pruner, request, &outcome, started, how.raw_scores);
         let trace = how
@@ -186,7 +186,8 @@ impl Assistant {
     /// When the model can not be opened.
     pub fn embedder(&self) -> Result<Option<(String, usize)>> {
         let embedder = self.embedder.get(&self.config)?;
-        Ok(embedder.map(|it| (super::card::embedder_name(it.id()).to_owned(), it.dimensions())))
+        Ok(embedder
+            .map(|it| (crate::home::embedder::encoder_name(it.id()).to_owned(), it.dimensions())))
     }
 
     /// Changes whenever something was committed to the home: whoever keeps an assistant for long opens it

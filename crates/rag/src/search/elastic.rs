@@ -55,7 +55,7 @@ fn files(config: &Config, fingerprint: &str) -> ElasticFiles {
 /// When there is no such model.
 pub fn request_prior(config: &Config, name: &str, request: &RerankRequest) -> Result<Vec<f32>> {
     let card = RerankerCard::read(&config.model_dir(name)?);
-    Ok(request.prior(&card, &RerankSettings::default()))
+    Ok(request.prior(&card, &RerankSettings::default()).logits)
 }
 
 /// Opens a model for requests with a deadline with options of the caller's, for measurements; what is missing is made.
@@ -136,7 +136,7 @@ pub fn elastic_profile(
     let question = |it: &LabelledRequest| LearnQuestion {
         query: it.request.query.clone(),
         candidates: it.request.documents.iter().map(|it| it.text().to_owned()).collect(),
-        prior: it.request.prior(&card, &settings),
+        prior: it.request.prior(&card, &settings).logits,
         relevant: it.relevant.clone(),
     };
     let questions: Vec<LearnQuestion> = requests.iter().map(question).collect();

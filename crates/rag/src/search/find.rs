@@ -5,22 +5,21 @@ use std::collections::HashMap;
 use riddle_catalog::ChunkRecord;
 use riddle_models::embedder_languages;
 use riddle_retrieval::{
-    CosineScale, Evidence, Fused, RRF_K, RankedList, fuse, keyword_shares, order_by_score,
+    CosineScale, Evidence, Fused, RRF_K, RankedList, Scale, fuse, order_by_score, shares,
+    sparse_score,
 };
 use riddle_types::{
     ChunkId, EmbedRole, FileKind, Filter, Hit, Notice, Query, RankTrace, Retriever as _,
+    TermWeights,
 };
 
-use super::{
-    card::{embedder_name, foreign_language},
-    reader::Assistant,
-};
+use super::{card::foreign_language, reader::Assistant};
 use crate::{
     contract::{
         Error, IndexFreshness, Order, Result, SearchHit, SearchRequest, SearchResponse, StageLists,
     },
-    home::{DEFAULT_EMBEDDER, status},
-    index::{Foreground, cosine},
+    home::{DEFAULT_EMBEDDER, embedder::encoder_name, status},
+    index::{Foreground, cosine, passage_text},
     stage,
 };
 
@@ -34,6 +33,7 @@ pub struct Found {
     pub(super) query: String,
     keyword: Vec<Hit>,
     dense: Vec<Hit>,
+    sparse: Vec<Hit>,
     pub(super) fused: Vec<(Fused, ChunkRecord)>,
     /// What retrieval knows of each of `fused`.
     pub(super) evidence: Vec<Evidence>,
@@ -43,6 +43,8 @@ pub struct Found {
     resident_weight_bytes: u64,
     /// Identity of the embedder and the query's vector, where meaning was searched.
     pub(crate) vector: Option<QueryVector>,
+    /// Identity of the sparse encoder, where weighed terms were searched; empty otherwise.
+    pub(super) encoder: String,
 }
 
 /// Identity of an embedder, and its vector of a query.
@@ -57,6 +59,17 @@ pub struct FoundCandidate {
     pub kind: FileKind,
 }
 
+/// A candidate as the reranker gets it, and what the scores of the retrievers say of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KnownCandidate {
+    /// Chunk number in the catalog.
+    pub chunk: u64,
+    /// What a reranker reads.
+    pub text: String,
+    /// What is known.
+    pub evidence: Evidence,
+}
+
 impl Found {
     /// Every candidate in fused order.
     pub fn candidates(&self) -> Vec<FoundCandidate> {
@@ -68,6 +81,16 @@ impl Found {
                 kind: record.kind,
             })
             .collect()
+    }
+
+    /// What retrieval knows of every candidate, in fused order.
+    pub fn known(&self) -> Vec<KnownCandidate> {
+        let of = |((_, record), evidence): (&(Fused, ChunkRecord), &Evidence)| KnownCandidate {
+            chunk: record.id.0,
+            text: passage_text(record.title.as_deref(), &record.heading, &record.text),
+            evidence: *evidence,
+        };
+        self.fused.iter().zip(&self.evidence).map(of).collect()
     }
 
     /// Candidates from keywords, from vectors, and after fusion.
@@ -96,6 +119,7 @@ impl Found {
             stages: explain.then(|| StageLists {
                 bm25: ids(&self.keyword),
                 dense: ids(&self.dense),
+                sparse: ids(&self.sparse),
                 fused: self.fused.iter().map(|it| it.0.chunk.0).collect(),
                 ..StageLists::default()
             }),
@@ -117,63 +141,82 @@ impl Assistant {
             ));
         }
         let end = text.char_indices().nth(MAX_QUERY_CHARS).map_or(text.len(), |(at, _)| at);
-        let Lists { keyword, dense, fused, evidence, vector, foreign } =
+        let Lists { keyword, dense, sparse, fused, evidence, vector, foreign } =
             self.retrieve(&text[..end], request)?;
         let mut notices = self.notices.clone();
         if fused.is_empty() && self.catalog.chunk_count()? == 0 {
             notices.push(Notice::NothingIndexedYet);
         }
         if let (Some((embedder, _)), Some(language)) = (&vector, &foreign) {
-            let name = embedder_name(embedder);
+            let name = encoder_name(embedder);
             notices.push(Notice::KeywordsDecide {
                 model: name.to_owned(),
                 languages: embedder_languages(name).iter().map(|&it| it.to_owned()).collect(),
                 language: language.clone(),
             });
         }
-        let by_meaning = !dense.is_empty() || (self.vector.is_some() && self.embedder.is_used());
+        let by_meaning = !dense.is_empty()
+            || !sparse.is_empty()
+            || (self.vector.is_some() && self.embedder.is_used());
         Ok(Found {
             query: text[..end].to_owned(),
             keyword,
             dense,
+            sparse,
             fused,
             evidence,
             order: if by_meaning { Order::Fused } else { Order::Keyword },
             notices,
             index: status::freshness(&self.catalog)?,
-            resident_weight_bytes: self.embedder.resident_weight_bytes(),
+            resident_weight_bytes: self.embedder.resident_weight_bytes()
+                + self.weigher.resident_weight_bytes(),
             vector,
+            encoder: self.weigher.identity().unwrap_or_default().to_owned(),
         })
     }
 
-    /// What the scores of both retrievers say of every candidate.
+    /// What the scores of the retrievers say of every candidate.
     fn evidence(
         &self,
         fused: &[Fused],
-        keyword: &[Hit],
-        keyword_limit: usize,
-        vector: Option<&QueryVector>,
+        keyword: (&[Hit], usize),
+        made: &Made,
     ) -> Result<Vec<Evidence>> {
-        let shares = keyword_shares(keyword);
+        let (hits, limit) = keyword;
+        let shares = shares(hits);
         // What lies behind the end of a full list may be as good as its last; behind a short one there is nothing.
-        let full = keyword.last().filter(|_| keyword.len() >= keyword_limit);
+        let full = hits.last().filter(|_| hits.len() >= limit);
         let behind = full.map_or(0.0, |it| shares[&it.chunk]);
-        let vectors: HashMap<ChunkId, Vec<f32>> = match vector {
+        let chunks: Vec<ChunkId> = fused.iter().map(|it| it.chunk).collect();
+        let vectors: HashMap<ChunkId, Vec<f32>> = match &made.vector {
             Some((embedder, _)) => {
-                let chunks: Vec<ChunkId> = fused.iter().map(|it| it.chunk).collect();
                 self.catalog.vectors_of(embedder, &chunks)?.into_iter().collect()
             }
             None => HashMap::new(),
         };
+        let sparse: HashMap<ChunkId, f32> = match &made.terms {
+            Some(query) => {
+                let terms = self.catalog.terms_of(&chunks)?.into_iter();
+                // No terms are none that were weighed: the passage is in a language that the encoder does not read.
+                let weighed = terms.filter(|it| !it.1.is_empty());
+                weighed.map(|(chunk, terms)| (chunk, sparse_score(query.dot(&terms)))).collect()
+            }
+            None => HashMap::new(),
+        };
+        let best = sparse.values().copied().fold(0.0, f32::max);
         let of = |it: &Fused| Evidence {
             keyword: Some(shares.get(&it.chunk).copied().unwrap_or(behind)),
-            cosine: vector.and_then(|(_, query)| Some(cosine(query, vectors.get(&it.chunk)?))),
+            cosine: made
+                .vector
+                .as_ref()
+                .and_then(|(_, query)| Some(cosine(query, vectors.get(&it.chunk)?))),
+            sparse: sparse.get(&it.chunk).map(|it| if best > 0.0 { it / best } else { 0.0 }),
         };
         Ok(fused.iter().map(of).collect())
     }
 
-    /// Keyword and vector retrieval side by side, fused.
-    // Long: the two retrievals and what is made of their lists share six values.
+    /// The retrievals side by side, fused.
+    // Long: the retrievals and what is made of their lists share seven values.
     fn retrieve(&self, text: &str, request: &SearchRequest) -> Result<Lists> {
         let mut query = Query { text: text.to_owned(), ..Query::default() };
         let confined = if request.outward { self.catalog.confined()? } else { Vec::new() };
@@ -186,30 +229,31 @@ impl Assistant {
             (request.keyword_candidates.max(request.k), request.vector_candidates.max(request.k));
         // Spans of the other thread belong to the same subscriber, which may be local to this thread.
         let subscriber = tracing::dispatcher::get_default(Clone::clone);
-        let (keyword, dense) = std::thread::scope(|scope| {
-            let by_keyword = scope.spawn(|| {
+        let (lexical, dense) = std::thread::scope(|scope| {
+            let lexical = scope.spawn(|| {
                 tracing::dispatcher::with_default(&subscriber, || {
-                    let Some(reader) = &self.keyword else { return Ok(Vec::new()) };
-                    let _stage = stage::enter("bm25");
-                    reader
-                        .retrieve(&query, &filter, keyword_limit)
-                        .map_err(Error::stage("keyword search"))
+                    let keyword = self.by_keyword(&query, &filter, keyword_limit)?;
+                    Ok((keyword, self.by_terms(&query, &filter, vector_limit)?))
                 })
             });
             let dense = self.by_vector(&query, &filter, vector_limit);
-            let keyword = by_keyword.join().unwrap_or_else(|_| {
+            let lexical = lexical.join().unwrap_or_else(|_| {
                 Err(Error::BadRequest("the keyword search failed: this is a bug".into()))
             });
-            (keyword, dense)
+            (lexical, dense)
         });
-        let (keyword, (dense, vector)) = (keyword?, dense?);
+        let ((keyword, (mut sparse, terms)), (dense, vector)) = (lexical?, dense?);
+        let mut made = Made { vector, terms };
         let _stage = stage::enter("fuse");
-        let merged = |weight: f32| {
-            let lists =
-                [RankedList { hits: &keyword, weight: 1.0 }, RankedList { hits: &dense, weight }];
-            fuse(&lists, RRF_K, keyword.len() + dense.len())
+        let merged = |dense: (&[Hit], f32), sparse: &[Hit]| {
+            let lists = [
+                RankedList { hits: &keyword, weight: 1.0 },
+                RankedList { hits: dense.0, weight: dense.1 },
+                RankedList { hits: sparse, weight: 1.0 },
+            ];
+            fuse(&lists, RRF_K, keyword.len() + dense.0.len() + sparse.len())
         };
-        let mut order = merged(1.0);
+        let mut order = merged((&dense, 1.0), &sparse);
         let wanted: Vec<ChunkId> = order.iter().map(|it| it.chunk).collect();
         // A chunk that is gone from the catalog no longer answers, whatever an index still holds.
         let mut records: HashMap<ChunkId, ChunkRecord> =
@@ -223,21 +267,28 @@ impl Assistant {
                 .map_err(|error| Error::stage("keyword search")(error.into()))?;
             records.retain(|chunk, _| !excluded.contains(chunk));
         }
-        let mut foreign = None;
-        if let Some((embedder, _)) = &vector {
-            let languages = embedder_languages(embedder_name(embedder));
-            // Those of the keywords, of which a model that can not read the language knows nothing.
+        // Those of the keywords, of which a model that can not read the language knows nothing.
+        let foreign_to = |languages: &[&str]| {
             let passages =
                 keyword.iter().filter_map(|it| Some(records.get(&it.chunk)?.text.as_str()));
-            foreign = foreign_language(languages, text, passages);
+            foreign_language(languages, text, passages)
+        };
+        let foreign = made
+            .vector
+            .as_ref()
+            .and_then(|(embedder, _)| foreign_to(embedder_languages(encoder_name(embedder))));
+        if made.terms.is_some() && foreign_to(self.sparse_languages).is_some() {
+            (sparse, made.terms) = (Vec::new(), None);
+            order = merged((&dense, 1.0), &sparse);
         }
         if foreign.is_some() {
-            order = merged(FILLING_UP);
+            order = merged((&dense, FILLING_UP), &sparse);
         }
         order.retain(|it| records.contains_key(&it.chunk));
-        let mut evidence = self.evidence(&order, &keyword, keyword_limit, vector.as_ref())?;
-        if let (Some((embedder, _)), None) = (&vector, &foreign) {
-            order_by_score(&mut order, &mut evidence, cosine_scale(embedder));
+        let mut evidence = self.evidence(&order, (&keyword, keyword_limit), &made)?;
+        if foreign.is_none() && (made.vector.is_some() || made.terms.is_some()) {
+            let embedder = made.vector.as_ref().map_or("", |it| it.0.as_str());
+            order_by_score(&mut order, &mut evidence, scale(embedder));
         }
         fold_copies(&mut order, &mut evidence, &mut records);
         let limit = request.fused_candidates.max(request.k);
@@ -248,7 +299,37 @@ impl Assistant {
             .filter_map(|it| Some((records.remove(&it.chunk)?, it)))
             .map(|(a, b)| (b, a))
             .collect();
-        Ok(Lists { keyword, dense, fused, evidence, vector, foreign })
+        Ok(Lists { keyword, dense, sparse, fused, evidence, vector: made.vector, foreign })
+    }
+
+    fn by_keyword(&self, query: &Query, filter: &Filter, limit: usize) -> Result<Vec<Hit>> {
+        let Some(reader) = &self.keyword else { return Ok(Vec::new()) };
+        let _stage = stage::enter("bm25");
+        reader.retrieve(query, filter, limit).map_err(Error::stage("keyword search"))
+    }
+
+    /// By weights of terms, and the weights of the query's; `None` where nobody weighs them.
+    fn by_terms(
+        &self,
+        query: &Query,
+        filter: &Filter,
+        limit: usize,
+    ) -> Result<(Vec<Hit>, Option<TermWeights>)> {
+        let Some(reader) = &self.sparse else { return Ok((Vec::new(), None)) };
+        let terms = {
+            let _stage = stage::enter("weigh");
+            let Some(encoder) = self.weigher.get(&self.config)? else {
+                return Ok((Vec::new(), None));
+            };
+            let terms = encoder
+                .encode(&[&query.text], EmbedRole::Query)
+                .map_err(Error::stage("weighing terms"))?;
+            terms.into_iter().next()
+        };
+        let _stage = stage::enter("terms");
+        let query = Query { terms: terms.clone(), ..query.clone() };
+        let hits = reader.retrieve(&query, filter, limit).map_err(Error::stage("term search"))?;
+        Ok((hits, terms))
     }
 
     fn by_vector(
@@ -303,11 +384,18 @@ fn fold_copies(
     }
 }
 
+/// What models made of a query.
+struct Made {
+    vector: Option<QueryVector>,
+    terms: Option<TermWeights>,
+}
+
 /// What retrieval found.
 struct Lists {
     keyword: Vec<Hit>,
     dense: Vec<Hit>,
-    /// Both fused, with what the catalog knows.
+    sparse: Vec<Hit>,
+    /// All fused, with what the catalog knows.
     fused: Vec<(Fused, ChunkRecord)>,
     /// What retrieval knows of each of them.
     evidence: Vec<Evidence>,
@@ -327,13 +415,17 @@ const COSINE_WEIGHT: f32 = 1.5;
 /// default embedder's cosines treated so.
 const SPREAD_WEIGHT: f32 = 0.5;
 
-/// How the cosines of an embedder are read.
-fn cosine_scale(embedder: &str) -> CosineScale {
-    if embedder_name(embedder) == DEFAULT_EMBEDDER {
+/// Weight of a share of the best score by learned sparse vectors beside them.
+const SPARSE_WEIGHT: f32 = 1.0;
+
+/// How the scores of an embedder are read.
+fn scale(embedder: &str) -> Scale {
+    let cosine = if encoder_name(embedder) == DEFAULT_EMBEDDER {
         CosineScale::Known(COSINE_WEIGHT)
     } else {
         CosineScale::Spread(SPREAD_WEIGHT)
-    }
+    };
+    Scale { cosine, sparse: SPARSE_WEIGHT }
 }
 
 fn ids(hits: &[Hit]) -> Vec<u64> {
@@ -345,6 +437,7 @@ pub(super) fn trace(fused: &Fused, rank: u32) -> RankTrace {
     RankTrace {
         bm25_rank: rank_in(0),
         vector_rank: rank_in(1),
+        sparse_rank: rank_in(2),
         fused_rank: Some(rank),
         decided_at_layer: None,
     }

@@ -105,10 +105,9 @@ impl Opened {
         settings: &RerankSettings,
         top_k: usize,
         candidates: usize,
-        prior: &[f32],
+        prior: PriorUse,
     ) -> Result<Pruner> {
         let calibration = || self.calibration();
-        let prior = self.card.prior_use(settings.prior_scale, prior);
         let wanted = Wanted { top_k, candidates, prior };
         let mut pruner = choose(&self.name, settings, wanted, &calibration)?;
         pruner.within.deadline = settings.deadline;
@@ -183,7 +182,8 @@ impl Reranker for BySettings {
         top_k: usize,
         observer: &mut dyn LayerObserver,
     ) -> Result<RerankOutcome, StageError> {
-        let pruner = self.opened.pruner(&self.settings, top_k, candidates.len(), prior)?;
+        let of = self.opened.card.prior_use(self.settings.prior_scale, prior);
+        let pruner = self.opened.pruner(&self.settings, top_k, candidates.len(), of)?;
         let how = (&pruner, self.every_layer);
         Ok(self.opened.rerank(how, query, candidates, prior, top_k, observer)?)
     }
@@ -285,7 +285,7 @@ fn promised(
         let runs = match wanted.prior {
             PriorUse::Card => "this request has one",
             PriorUse::None => "this request has none (another embedder, no vectors, a scale of 0)",
-            PriorUse::Scaled => "that of this request has another scale",
+            PriorUse::Other => "that of this request has another scale, or lacks weighed terms",
         };
         let why = format!("{model} was calibrated {made} retrieval prior, and {runs}");
         return Ok(Pruner::never_because(top_k, why.into()));
@@ -440,7 +440,7 @@ mod tests {
     /// What was learned with the prior is not applied without it: its margins are far too small there.
     #[test]
     fn a_calibration_with_the_prior_prunes_nobody_without_it() {
-        for (prior, says) in [(PriorUse::None, "has none"), (PriorUse::Scaled, "another scale")] {
+        for (prior, says) in [(PriorUse::None, "has none"), (PriorUse::Other, "another scale")] {
             for pruning in [error(0.5), Pruning::Precision { precision: 0.5, meets: Meets::Mean }] {
                 let pruner = with(&tables(), (Mode::Set, pruning), 10, prior).expect("runs");
                 assert_eq!((pruner.mode, pruner.promise), (Mode::Off, None));

@@ -8,8 +8,9 @@ use std::{
 
 use riddle_catalog::{Catalog, ChunkRecord};
 use riddle_grating::Mode;
-use riddle_retrieval::{KeywordReader, VectorReader};
-use riddle_types::{ChunkId, Notice, Trouble};
+use riddle_models::sparse_languages;
+use riddle_retrieval::{KeywordReader, SparseReader, VectorReader};
+use riddle_types::{ChunkId, Embedder, Notice, SparseEncoder, Trouble};
 
 use super::prune::Opened;
 use crate::{
@@ -18,10 +19,10 @@ use crate::{
     },
     home::{
         Config,
-        embedder::{self, Slot},
+        embedder::{self, Slot, encoder_name},
         indexes::{CatalogVectors, keyword_seq, vector_seq},
         local::LocalSlot,
-        settings::{EMBEDDED_WITH, configured_reranker, wanted_embedder},
+        settings::{EMBEDDED_WITH, WEIGHED_WITH, configured_reranker, wanted_embedder},
         status,
     },
 };
@@ -32,7 +33,12 @@ pub struct Assistant {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) keyword: Option<KeywordReader>,
     pub(crate) vector: Option<VectorReader>,
-    pub(crate) embedder: Slot,
+    pub(crate) embedder: Slot<dyn Embedder>,
+    pub(crate) sparse: Option<SparseReader>,
+    /// What weighs the terms of a query as those of the passages were weighed.
+    pub(crate) weigher: Slot<dyn SparseEncoder>,
+    /// Languages that it reads; none: any.
+    pub(crate) sparse_languages: &'static [&'static str],
     /// The last reranker used stays open, with the settings it was opened with.
     engine: Mutex<Option<OpenEngine>>,
     pub(crate) local: LocalSlot,
@@ -85,9 +91,8 @@ impl Assistant {
         Assistant::open_knowing(config, None)
     }
 
-    /// `known` is the embedder that the home had a moment ago: one that is the same still is not opened just to
-    /// see that.
-    fn open_knowing(config: Config, known: Option<&Slot>) -> Result<Assistant> {
+    /// `known` is what the home had a moment ago: an encoder that is the same still is not opened just to see that.
+    fn open_knowing(config: Config, known: Option<&Assistant>) -> Result<Assistant> {
         let catalog = match Catalog::open_read_only(&config.catalog()) {
             Ok(catalog) => Arc::new(catalog),
             Err(riddle_catalog::Error::Missing { .. }) => {
@@ -109,9 +114,11 @@ impl Assistant {
         };
         let embedded_with = catalog.setting(EMBEDDED_WITH)?;
         let slot = match (&active, &embedded_with) {
-            (Some(active), Some(name)) => match known.and_then(|it| it.still(name, &active.id)) {
+            (Some(active), Some(name)) => match known
+                .and_then(|it| it.embedder.still(name, &active.id))
+            {
                 Some(slot) => Some(slot),
-                None => embedder::open(&config, name)?.map(|it| Slot::of(name, it)),
+                None => embedder::open::<dyn Embedder>(&config, name)?.map(|it| Slot::of(name, it)),
             },
             _ => None,
         };
@@ -121,6 +128,9 @@ impl Assistant {
             keyword,
             vector: None,
             embedder: Slot::none(),
+            sparse: None,
+            weigher: Slot::none(),
+            sparse_languages: &[],
             engine: Mutex::new(None),
             local: LocalSlot::default(),
             notices,
@@ -143,7 +153,26 @@ impl Assistant {
                 assistant.notices.push(Notice::NoEmbedder { name });
             }
         }
+        assistant.open_terms(known)?;
         Ok(assistant)
+    }
+
+    /// Where nobody weighs terms the search goes without them, as it does until the first are weighed.
+    fn open_terms(&mut self, known: Option<&Assistant>) -> Result<()> {
+        let (Some(id), Some(name)) =
+            (self.catalog.term_encoder()?, self.catalog.setting(WEIGHED_WITH)?)
+        else {
+            return Ok(());
+        };
+        match SparseReader::open(&self.config.sparse_index(&id), &id) {
+            Ok(reader) => self.sparse = Some(reader),
+            Err(error) => tracing::debug!(%error, "no weights of terms are searched"),
+        }
+        self.sparse_languages = sparse_languages(encoder_name(&id));
+        self.weigher = known
+            .and_then(|it| it.weigher.still(&name, &id))
+            .unwrap_or_else(|| Slot::later(&name, &id));
+        Ok(())
     }
 
     fn open_vectors(&mut self, embedder: &str) -> Result<()> {
@@ -163,7 +192,7 @@ impl Assistant {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn reopen(&self) -> Result<Assistant> {
-        let mut fresh = Assistant::open_knowing(self.config.clone(), Some(&self.embedder))?;
+        let mut fresh = Assistant::open_knowing(self.config.clone(), Some(self))?;
         let open = self.engine.lock().unwrap_or_else(PoisonError::into_inner).clone();
         *fresh.engine.lock().unwrap_or_else(PoisonError::into_inner) = open;
         fresh.local = self.local.clone();
@@ -188,6 +217,7 @@ impl Assistant {
     /// When one can not be opened.
     pub fn warm(&self, request: &SearchRequest) -> Result<()> {
         self.embedder.get(&self.config)?;
+        self.weigher.get(&self.config)?;
         if let Some(opened) = self.reranker(request)? {
             opened.warm(&request.rerank_settings);
         }
@@ -197,6 +227,7 @@ impl Assistant {
     /// Lets the models go: the next search opens them again. A reranker with a deadline keeps what its settings say.
     pub fn release_models(&self) {
         self.embedder.release();
+        self.weigher.release();
         let keeps = {
             let open = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
             open.as_ref().is_some_and(|it| it.opened.engine.let_go())
@@ -216,7 +247,8 @@ impl Assistant {
     pub fn resident_weight_bytes(&self) -> u64 {
         let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
         let engine = engine.as_ref().map_or(0, |it| it.opened.engine.resident_weight_bytes());
-        engine + self.embedder.resident_weight_bytes() + self.local.resident_weight_bytes()
+        let encoders = self.embedder.resident_weight_bytes() + self.weigher.resident_weight_bytes();
+        engine + encoders + self.local.resident_weight_bytes()
     }
 
     /// The reranker that the home is set to use: the one that comes with the program unless told otherwise.

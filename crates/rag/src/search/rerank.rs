@@ -7,7 +7,7 @@ use riddle_retrieval::Evidence;
 use riddle_types::{LayerObserver, RerankOutcome, Reranker};
 
 use super::{
-    card::RerankerCard,
+    card::{MadePrior, PriorUse, RerankerCard},
     prune::{BySettings, Opened, Pruner},
 };
 use crate::{
@@ -42,7 +42,7 @@ fn by_settings(
 ) -> Result<BySettings> {
     let opened = Opened::open(config, name, settings)?;
     // What can not be promised is told now and not with the first request.
-    opened.pruner(settings, top_k, usize::MAX, &[])?;
+    opened.pruner(settings, top_k, usize::MAX, PriorUse::None)?;
     Ok(BySettings { opened, settings: settings.clone(), every_layer })
 }
 
@@ -107,11 +107,11 @@ impl<'a> RequestReranker<'a> {
             None => self.open.insert(Opened::open(self.config, self.model, self.settings)?),
         };
         let prior = request.prior(&opened.card, self.settings);
-        let mut pruner = opened.pruner(self.settings, top_n, texts.len(), &prior)?;
+        let mut pruner = opened.pruner(self.settings, top_n, texts.len(), prior.of)?;
         // What is made once for a model is no part of a deadline.
         pruner.within.called = opened.prepared.map_or(started, |it| it.max(started));
         let outcome = opened
-            .rerank((&pruner, true), &request.query, &texts, &prior, top_n, observer)
+            .rerank((&pruner, true), &request.query, &texts, &prior.logits, top_n, observer)
             .map_err(|error| Error::stage("reranking")(error.into()))?;
         Ok(response(opened, &pruner, request, &outcome, started, self.raw_scores))
     }
@@ -163,7 +163,7 @@ impl RerankRequest {
     }
 
     /// The retrieval prior that the request's own cosines and keyword shares make.
-    pub(crate) fn prior(&self, card: &RerankerCard, settings: &RerankSettings) -> Vec<f32> {
+    pub(crate) fn prior(&self, card: &RerankerCard, settings: &RerankSettings) -> MadePrior {
         let evidence: Vec<Evidence> = self.documents.iter().map(RerankDocument::evidence).collect();
         card.prior_of_any(settings.prior_scale, &evidence)
     }
@@ -199,9 +199,9 @@ impl PriorReranker {
     /// The retrieval prior of candidates with these cosines, by whichever embedder the caller answers for; empty
     /// for a model without one.
     pub fn prior(&self, cosines: &[Option<f32>]) -> Vec<f32> {
-        let of = |&cosine: &Option<f32>| Evidence { keyword: None, cosine };
+        let of = |&cosine: &Option<f32>| Evidence { cosine, ..Evidence::default() };
         let evidence: Vec<Evidence> = cosines.iter().map(of).collect();
-        self.card.prior_of_any(self.scale, &evidence)
+        self.card.prior_of_any(self.scale, &evidence).logits
     }
 }
 
@@ -222,8 +222,8 @@ impl RerankDocument {
     fn evidence(&self) -> Evidence {
         match self {
             RerankDocument::Text(_) => Evidence::default(),
-            RerankDocument::Named { cosine, keyword, .. } => {
-                Evidence { keyword: *keyword, cosine: *cosine }
+            RerankDocument::Named { cosine, keyword, sparse, .. } => {
+                Evidence { keyword: *keyword, cosine: *cosine, sparse: *sparse }
             }
         }
     }

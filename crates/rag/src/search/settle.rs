@@ -137,9 +137,10 @@ impl Assistant {
             return Ok(Settled { response, run: None });
         }
         let embedder = found.vector.as_ref().map_or("", |it| it.0.as_str());
+        let encoders = (embedder, found.encoder.as_str());
         let settings = &request.rerank_settings;
-        let prior = opened.card.prior(embedder, settings.prior_scale, &found.evidence);
-        let mut pruner = match opened.pruner(settings, request.k, found.fused.len(), &prior) {
+        let prior = opened.card.prior(encoders, settings.prior_scale, &found.evidence);
+        let mut pruner = match opened.pruner(settings, request.k, found.fused.len(), prior.of) {
             // A promise that can not be kept is no reason for another order than the model's.
             Err(error) if self.is_default_reranker(request)? => {
                 Pruner::never_because(request.k, Trouble::of(&error))
@@ -150,7 +151,7 @@ impl Assistant {
         let called = opened.prepared.map_or(called, |it| it.max(called));
         pruner.within = Within { called, deadline: settings.deadline };
         response.notices.extend(pruner.notice.clone());
-        let how = How { opened: &opened, pruner: &pruner, prior: &prior };
+        let how = How { opened: &opened, pruner: &pruner, prior: &prior.logits };
         let run = reranked(found, request, how, observer, &mut response)?;
         Ok(Settled { response, run: Some(run) })
     }
@@ -174,6 +175,7 @@ impl Assistant {
                 text: passage_text(it.title.as_deref(), &it.heading, &it.text),
                 cosine: evidence.cosine,
                 keyword: evidence.keyword,
+                sparse: evidence.sparse,
             };
         Ok(Some(RerankRequest {
             documents: found.fused.iter().zip(&found.evidence).map(document).collect(),

@@ -36,7 +36,7 @@ impl Assistant {
         let bad = |why: String| Error::BadRequest(why.into());
         let embedder = self.embedder.get(&self.config)?;
         let embedder = embedder.ok_or_else(|| bad("there is no embedding model".to_owned()))?;
-        let name = super::card::embedder_name(embedder.id());
+        let name = crate::home::embedder::encoder_name(embedder.id());
         let dir = self.config.model_dir(name)?;
         let vocabulary = Vocabulary::read(&dir.join("tokenizer.json"))?;
         let vocabulary = vocabulary.ok_or_else(|| {
