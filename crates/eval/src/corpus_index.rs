@@ -7,7 +7,9 @@ use std::{
     sync::atomic::AtomicBool,
 };
 
-use riddle_rag::{Assistant, Config, InputDocument, Library, StatusRequest};
+use riddle_rag::{
+    Assistant, Config, InputDocument, Library, StatusRequest, models::DEFAULT_SPARSE_ENCODER,
+};
 use riddle_types::FileState;
 
 use crate::{CorpusReport, Dataset, Error, EvalEvent, Instruments, Notice, Result};
@@ -43,18 +45,23 @@ impl CorpusIndex {
         let earlier: Option<CorpusReport> = fs::read(&marker)
             .ok()
             .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-            // An index without vectors is finished when an embedder is there at last.
-            .filter(|it: &CorpusReport| it.embedder.is_some());
+            // An index without vectors is finished when an embedder is there at last, and so with weighed terms.
+            .filter(|it: &CorpusReport| {
+                it.embedder.is_some() && (it.sparse_encoder.is_some() || !weighs_terms(&config))
+            });
         if let Some(report) = earlier
             && let Ok(assistant) = Assistant::open(config.clone())
         {
-            let report = CorpusReport { reused: true, ..report };
+            let sparse_encoder = assistant.status(StatusRequest::default())?.sparse_encoder;
+            let report = CorpusReport { reused: true, sparse_encoder, ..report };
             return Ok(CorpusIndex::of_texts(assistant, report));
         }
         let indexed = build(dataset, &config, embedder, instruments, stop)?;
         let assistant = Assistant::open(config)?;
+        let status = assistant.status(StatusRequest::default())?;
         let report = CorpusReport {
-            embedder: assistant.status(StatusRequest::default())?.embedder,
+            embedder: status.embedder,
+            sparse_encoder: status.sparse_encoder,
             ..indexed
         };
         let bytes = serde_json::to_vec(&report).expect("plain data serializes: this is a bug");
@@ -116,6 +123,7 @@ impl CorpusIndex {
             chunks: status.chunks,
             index_seconds: indexed.seconds,
             embedder: status.embedder,
+            sparse_encoder: status.sparse_encoder,
             reused: indexed.read == 0,
         };
         Ok(CorpusIndex { assistant, report, notices, by_path: true })
@@ -123,15 +131,29 @@ impl CorpusIndex {
 
     /// Ids of the documents that hold the chunks, each once, in order of first occurrence.
     pub(crate) fn documents(&self, dataset: &Dataset, chunks: &[u64]) -> Result<Vec<String>> {
-        let names = self.assistant.documents_of(chunks)?;
+        Ok(crate::metrics::distinct(self.document_of_each(dataset, chunks)?.into_iter().flatten()))
+    }
+
+    /// The id of the document that holds each chunk; `None` where there is none any longer.
+    pub(crate) fn document_of_each(
+        &self,
+        dataset: &Dataset,
+        chunks: &[u64],
+    ) -> Result<Vec<Option<String>>> {
         let id = |name: String| {
             if self.by_path {
                 return Some(name);
             }
             Some(dataset.documents.get(name.parse::<usize>().ok()?)?.id.clone())
         };
-        Ok(crate::metrics::distinct(names.into_iter().flatten().filter_map(id)))
+        let names = self.assistant.documents_of(chunks)?.into_iter();
+        Ok(names.map(|it| it.and_then(id)).collect())
     }
+}
+
+/// Whether a fresh home would weigh terms.
+fn weighs_terms(config: &Config) -> bool {
+    config.model_dir(DEFAULT_SPARSE_ENCODER).is_ok()
 }
 
 /// The configuration of the corpus's own home; models stay where the user has them.
@@ -183,6 +205,7 @@ fn build(
         chunks: report.chunks,
         index_seconds: report.seconds,
         embedder: None,
+        sparse_encoder: None,
         reused: false,
     })
 }

@@ -55,6 +55,9 @@ pub enum Error {
     /// Stages that need vectors, without an embedder.
     #[error("dense and rrf need vectors, and no embedder is installed")]
     NoVectors,
+    /// A stage that needs weighed terms, without a sparse encoder.
+    #[error("sparse needs weighed terms, and no sparse encoder is installed")]
+    NoTerms,
     /// Other stages than the reranker, on the candidates of a run.
     #[error("a run gives the candidates: only the stage rerank can be measured with it")]
     OnlyRerank,

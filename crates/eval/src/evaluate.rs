@@ -7,6 +7,8 @@ use riddle_rag::{
     StageLists,
 };
 
+use serde_json::json;
+
 use crate::{
     Dataset, Error, EvalEvent, EvalOptions, EvalReport, Instruments, Measures, Notice, Result,
     Stage, TestQuery,
@@ -105,6 +107,9 @@ fn search_all(
             runs.as_mut().map_or(Ok(()), |it| it.write(stage, &query.id, &documents))
         })?;
         report.resident_weight_bytes = report.resident_weight_bytes.max(resident);
+        if let Some(runs) = &mut runs {
+            runs.write_evidence(&session.evidence(query)?)?;
+        }
         instruments.event(EvalEvent::Queries { done: number + 1, total: dataset.queries.len() });
     }
     if let Some(runs) = runs {
@@ -130,19 +135,26 @@ fn chosen_stages(
     notices: &mut Vec<Notice>,
 ) -> Result<Vec<Stage>> {
     let has_vectors = index.report.embedder.is_some();
+    let has_terms = index.report.sparse_encoder.is_some();
     if options.stages.is_empty() {
         if !has_vectors {
             notices.push(Notice::NoVectors);
         }
         let possible = |stage: &Stage| match stage {
-            Stage::Dense | Stage::Rrf => has_vectors,
+            Stage::Dense => has_vectors,
+            Stage::Sparse => has_terms,
+            Stage::Rrf => has_vectors || has_terms,
             Stage::Rerank => has_reranker,
             Stage::Bm25 | Stage::Run => true,
         };
         return Ok(Stage::ALL.into_iter().filter(possible).collect());
     }
-    if !has_vectors && options.stages.iter().any(|it| matches!(it, Stage::Dense | Stage::Rrf)) {
+    let wants = |stage: Stage| options.stages.contains(&stage);
+    if !has_vectors && (wants(Stage::Dense) || (wants(Stage::Rrf) && !has_terms)) {
         return Err(Error::NoVectors);
+    }
+    if !has_terms && wants(Stage::Sparse) {
+        return Err(Error::NoTerms);
     }
     Ok(options.stages.clone())
 }
@@ -167,13 +179,19 @@ impl Lap {
         names.iter().filter_map(|it| self.times.get(it)).fold(0.0, |sum, it| sum + it)
     }
 
+    /// The retrievals and what is made of their lists.
+    fn found(&self) -> f64 {
+        self.sum(&["bm25", "weigh", "terms", "embed", "vector", "fuse"])
+    }
+
     /// Adds what `stage` cost, the stages before it included.
     fn record(&self, stage: Stage, tally: &mut Tally) {
         tally.latency_ms.push(match stage {
             Stage::Bm25 => self.sum(&["bm25"]),
             Stage::Dense => self.sum(&["embed", "vector"]),
-            Stage::Rrf => self.sum(&["bm25", "embed", "vector", "fuse"]),
-            Stage::Rerank | Stage::Run => self.sum(&["bm25", "embed", "vector", "fuse", "rerank"]),
+            Stage::Sparse => self.sum(&["weigh", "terms"]),
+            Stage::Rrf => self.found(),
+            Stage::Rerank | Stage::Run => self.found() + self.sum(&["rerank"]),
         });
         if stage == Stage::Rerank {
             tally.rerank_ms.push(self.sum(&["rerank"]));
@@ -209,13 +227,18 @@ impl Session<'_> {
     ) -> Result<u64> {
         let mut resident = 0;
         let wanted = |stage: &Stage| self.stages.contains(stage);
-        if [Stage::Bm25, Stage::Dense].iter().any(wanted) {
+        if [Stage::Bm25, Stage::Dense, Stage::Sparse].iter().any(wanted) {
             let depth = self.depth();
             let request = self.request(query, 1, depth, RerankChoice::Off);
             let (response, lap) = self.search(&request, instruments, stop)?;
             resident = response.resident_weight_bytes;
             let lists = response.stages.unwrap_or_default();
-            self.deliver(&[(Stage::Bm25, &lists.bm25), (Stage::Dense, &lists.dense)], &lap, sink)?;
+            let legs = [
+                (Stage::Bm25, &lists.bm25),
+                (Stage::Dense, &lists.dense),
+                (Stage::Sparse, &lists.sparse),
+            ];
+            self.deliver(&legs, &lap, sink)?;
         }
         if [Stage::Rrf, Stage::Rerank].iter().any(wanted) {
             let rerank = match self.model {
@@ -235,6 +258,33 @@ impl Session<'_> {
             self.deliver(&[(Stage::Rrf, &fused), (Stage::Rerank, &reranked)], &lap, sink)?;
         }
         Ok(resident)
+    }
+
+    /// What retrieval knows of every candidate, as a request of `riddle rerank` that says who is relevant.
+    fn evidence(&self, query: &TestQuery) -> Result<serde_json::Value> {
+        let request = self.request(query, 1, DEFAULT_CANDIDATES, RerankChoice::Off);
+        // Nobody is left out: who is merged away is what is to be learned.
+        let request = SearchRequest { fused_candidates: MAX_DEPTH, ..request };
+        let found = self.index.assistant.find(&request)?;
+        let judgments = &self.dataset.judgments[&query.id];
+        let candidates = found.known();
+        let chunks: Vec<u64> = candidates.iter().map(|it| it.chunk).collect();
+        let names = self.index.document_of_each(self.dataset, &chunks)?;
+        let documents = candidates.iter().zip(names).map(|(it, name)| {
+            let relevant = name.as_ref().and_then(|it| judgments.get(it)).copied().unwrap_or(0);
+            json!({
+                "id": name,
+                "text": it.text,
+                "cosine": it.evidence.cosine,
+                "keyword": it.evidence.keyword,
+                "sparse": it.evidence.sparse,
+                "relevant": relevant,
+            })
+        });
+        let documents: Vec<serde_json::Value> = documents.collect();
+        let mut judged: Vec<i64> = judgments.values().copied().filter(|it| *it > 0).collect();
+        judged.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(json!({ "id": query.id, "query": query.text, "judged": judged, "documents": documents }))
     }
 
     fn deliver(&self, lists: &[(Stage, &Vec<u64>)], lap: &Lap, sink: Sink<'_>) -> Result<()> {

@@ -14,7 +14,9 @@ pub enum Stage {
     Bm25,
     /// The vector index.
     Dense,
-    /// Both, fused.
+    /// The index of weighed terms.
+    Sparse,
+    /// All of them, fused.
     Rrf,
     /// The candidates of a given run, before the reranker.
     Run,
@@ -24,13 +26,15 @@ pub enum Stage {
 
 impl Stage {
     /// The stages that can be asked for; [`Stage::Run`] comes with a run.
-    pub const ALL: [Stage; 4] = [Stage::Bm25, Stage::Dense, Stage::Rrf, Stage::Rerank];
+    pub const ALL: [Stage; 5] =
+        [Stage::Bm25, Stage::Dense, Stage::Sparse, Stage::Rrf, Stage::Rerank];
 
     /// The name on the command line and in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Stage::Bm25 => "bm25",
             Stage::Dense => "dense",
+            Stage::Sparse => "sparse",
             Stage::Rrf => "rrf",
             Stage::Run => "run",
             Stage::Rerank => "rerank",
@@ -42,10 +46,9 @@ impl FromStr for Stage {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Stage, String> {
-        Stage::ALL
-            .into_iter()
-            .find(|it| it.as_str() == name)
-            .ok_or_else(|| format!("{name:?} is not a stage: use bm25, dense, rrf or rerank"))
+        Stage::ALL.into_iter().find(|it| it.as_str() == name).ok_or_else(|| {
+            format!("{name:?} is not a stage: use bm25, dense, sparse, rrf or rerank")
+        })
     }
 }
 
@@ -80,6 +83,9 @@ pub struct CorpusReport {
     pub index_seconds: f64,
     /// The embedder; `None`: there are no vectors.
     pub embedder: Option<String>,
+    /// The sparse encoder; `None`: no terms are weighed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sparse_encoder: Option<String>,
     /// Whether the index was there from an earlier evaluation.
     #[serde(default)]
     pub reused: bool,

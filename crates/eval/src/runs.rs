@@ -10,9 +10,12 @@ use std::{
 use crate::{Error, Result, Stage};
 
 /// One file in TREC format per stage: `query Q0 document rank score name`. Stages merge lists whose
-/// scores mean different things, so the score written is the reciprocal of the rank.
+/// scores mean different things, so the score written is the reciprocal of the rank. Beside them `evidence.jsonl`: for
+/// every query a request of `riddle rerank` with what the retrievers' scores say of each candidate, and which of them are
+/// relevant.
 pub(crate) struct RunFiles {
     files: BTreeMap<Stage, (PathBuf, BufWriter<File>)>,
+    evidence: (PathBuf, BufWriter<File>),
 }
 
 impl RunFiles {
@@ -20,13 +23,16 @@ impl RunFiles {
     pub(crate) fn create(dir: &Path, stages: &[Stage]) -> Result<RunFiles> {
         let failed = |path: &Path, source| Error::Io { path: path.to_owned(), source };
         fs::create_dir_all(dir).map_err(|it| failed(dir, it))?;
+        let create = |name: String| -> Result<_> {
+            let path = dir.join(name);
+            let file = File::create(&path).map_err(|it| failed(&path, it))?;
+            Ok((path, BufWriter::new(file)))
+        };
         let mut files = BTreeMap::new();
         for &stage in stages {
-            let path = dir.join(format!("{}.trec", stage.as_str()));
-            let file = File::create(&path).map_err(|it| failed(&path, it))?;
-            files.insert(stage, (path, BufWriter::new(file)));
+            files.insert(stage, create(format!("{}.trec", stage.as_str()))?);
         }
-        Ok(RunFiles { files })
+        Ok(RunFiles { files, evidence: create("evidence.jsonl".to_owned())? })
     }
 
     /// Adds the documents of one query, best first.
@@ -46,9 +52,15 @@ impl RunFiles {
         Ok(())
     }
 
+    /// Adds what retrieval knows of every candidate of a query.
+    pub(crate) fn write_evidence(&mut self, evidence: &serde_json::Value) -> Result<()> {
+        let (path, file) = &mut self.evidence;
+        writeln!(file, "{evidence}").map_err(|source| Error::Io { path: path.clone(), source })
+    }
+
     /// Makes sure that everything is on disk.
     pub(crate) fn finish(self) -> Result<()> {
-        for (path, mut file) in self.files.into_values() {
+        for (path, mut file) in self.files.into_values().chain([self.evidence]) {
             file.flush().map_err(|source| Error::Io { path, source })?;
         }
         Ok(())

@@ -174,7 +174,8 @@ fn set_report(name: &str, domain: Option<&str>, measured: &EvalReport) -> SetRep
     let shown =
         [Stage::Rerank, Stage::Rrf, Stage::Bm25].into_iter().find(|it| questions.contains_key(it));
     let shown = shown.unwrap_or(Stage::Bm25);
-    let inputs = [Stage::Bm25, Stage::Dense, Stage::Rrf].into_iter().filter(|it| *it < shown);
+    let inputs =
+        [Stage::Bm25, Stage::Dense, Stage::Sparse, Stage::Rrf].into_iter().filter(|it| *it < shown);
     let inputs: BTreeMap<Stage, _> =
         inputs.filter_map(|it| Some((it, questions.get(&it)?.as_slice()))).collect();
     let none = Vec::new();
@@ -188,8 +189,7 @@ fn set_report(name: &str, domain: Option<&str>, measured: &EvalReport) -> SetRep
         queries: measured.queries,
         reused: measured.corpus.as_ref().is_some_and(|it| it.reused),
         figures: Figures::of(
-            ndcg(Stage::Bm25),
-            ndcg(Stage::Dense),
+            [ndcg(Stage::Bm25), ndcg(Stage::Dense), ndcg(Stage::Sparse)],
             ndcg(Stage::Rrf).filter(|_| shown != Stage::Rrf),
             ndcg(shown).unwrap_or_default(),
         ),

@@ -28,6 +28,9 @@ fn eval(error: &riddle_eval::Error) -> Option<String> {
         }
         E::NoReranker => "no reranker is chosen: give one with --model NAME or --model DIR",
         E::NoVectors => return Some(format!("dense and rrf need vectors, and {NO_VECTORS}")),
+        E::NoTerms => {
+            "sparse needs weighed terms, and no sparse encoder is installed: `riddle models pull splade-tiny`"
+        }
         E::NotCosines { .. } => return Some(format!("{error}: leave out --run-cosines")),
         E::NotASuite { folder, why } => {
             return Some(format!("--suite {}: {}", folder.display(), super::trouble(why)));
@@ -124,6 +127,7 @@ pub(super) mod tests {
             E::OnlyRerank,
             E::NoReranker,
             E::NoVectors,
+            E::NoTerms,
             E::NotCosines { run: "bm25".to_owned() },
             E::NoSuchFolder { folder: folder() },
             E::OtherFiles { folder: folder(), example: "a.md".to_owned() },

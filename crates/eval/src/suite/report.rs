@@ -17,24 +17,24 @@ pub struct Figures {
     /// Vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dense: Option<f64>,
-    /// Both, before the reranker.
+    /// Weighed terms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sparse: Option<f64>,
+    /// All of them, before the reranker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub merged: Option<f64>,
     /// What people see.
     pub shown: f64,
-    /// What is shown less the better of keywords and vectors.
+    /// What is shown less the best of keywords, vectors and weighed terms.
     pub gain: f64,
 }
 
 impl Figures {
-    pub(super) fn of(
-        bm25: Option<f64>,
-        dense: Option<f64>,
-        merged: Option<f64>,
-        shown: f64,
-    ) -> Figures {
-        let best = bm25.into_iter().chain(dense).fold(0.0, f64::max);
-        Figures { bm25, dense, merged, shown, gain: shown - best }
+    /// Of the legs: keywords, vectors, weighed terms.
+    pub(super) fn of(legs: [Option<f64>; 3], merged: Option<f64>, shown: f64) -> Figures {
+        let best = legs.into_iter().flatten().fold(0.0, f64::max);
+        let [bm25, dense, sparse] = legs;
+        Figures { bm25, dense, sparse, merged, shown, gain: shown - best }
     }
 
     /// Means; a list that one of them lacks has none.
@@ -46,6 +46,7 @@ impl Figures {
         Figures {
             bm25: option(|it| it.bm25),
             dense: option(|it| it.dense),
+            sparse: option(|it| it.sparse),
             merged: option(|it| it.merged),
             shown: mean(of.iter().map(|it| it.shown)),
             gain: mean(of.iter().map(|it| it.gain)),
@@ -205,7 +206,7 @@ mod tests {
             documents: 1,
             queries: 1,
             reused: false,
-            figures: Figures::of(Some(bm25), dense, None, shown),
+            figures: Figures::of([Some(bm25), dense, None], None, shown),
             regret: None,
             candidate_layers_share: None,
             rerank_ms: None,

@@ -65,12 +65,13 @@ fn page(report: &SuiteReport, style: Style) -> String {
     let longest = report.sets.iter().map(|it| it.name.chars().count()).max().unwrap_or(0);
     let width = longest.clamp(*NAMES.start(), *NAMES.end());
     let header = format!(
-        "{:<width$}{:>11}{:>11}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}  {:<18}{:>8}{:>10}{:>9}\n",
+        "{:<width$}{:>11}{:>11}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}  {:<18}{:>8}{:>10}{:>9}\n",
         "set",
         "documents",
         "questions",
         "bm25",
         "dense",
+        "sparse",
         "merged",
         "shown",
         "gain",
@@ -146,7 +147,7 @@ fn leg(stage: Stage) -> &'static str {
 fn figures(of: &Figures) -> String {
     let option =
         |it: Option<f64>| it.map_or_else(|| format!("{:>9}", "–"), |it| format!("{it:>9.4}"));
-    let legs = [of.bm25, of.dense, of.merged].map(option).concat();
+    let legs = [of.bm25, of.dense, of.sparse, of.merged].map(option).concat();
     format!("{legs}{:>9.4}{:>+9.4}", of.shown, of.gain)
 }
 
@@ -158,8 +159,13 @@ mod tests {
 
     #[test]
     fn every_set_is_a_row_and_what_failed_is_told() {
-        let figures =
-            Figures { bm25: Some(0.5), dense: None, merged: Some(0.6), shown: 0.55, gain: 0.05 };
+        let figures = Figures {
+            bm25: Some(0.5),
+            merged: Some(0.6),
+            shown: 0.55,
+            gain: 0.05,
+            ..Figures::default()
+        };
         let set = SetReport {
             name: "group/mails".to_owned(),
             domain: Some("mails".to_owned()),
@@ -186,7 +192,7 @@ mod tests {
         let shown = page(&report, Style::with_colors(false));
         for part in [
             "dev: 1 set, nDCG@10\n",
-            "group/mails         12          3   0.5000        –   0.6000   0.5500  +0.0500  -0.0500",
+            "group/mails         12          3   0.5000        –        –   0.6000   0.5500  +0.0500  -0.0500",
             "  -0.0812 … -0.0100   merged    12.5 %    0.750\n",
             "mean of all",
             "1 domain   0.5000",
