@@ -15,7 +15,7 @@ use riddle_types::{LayerEvent, LayerObserver};
 use crate::{
     cancel::Cancel,
     error::{Error, Result},
-    resident::{Lane, Resident},
+    resident::{Job, Lane, Opens, Resident},
     tools::{Document, Prepared, RerankArgs, Reranked, prepare, rerank_all},
 };
 
@@ -35,6 +35,8 @@ pub(crate) struct Batch {
 
 struct Waiting {
     number: u64,
+    /// In whose turn.
+    client: String,
     args: RerankArgs,
     cancel: Cancel,
     reply: Reply,
@@ -63,18 +65,35 @@ impl Batch {
         reply: impl FnOnce(Result<(Reranked, Vec<Document>)>) + Send + 'static,
     ) {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let waiting = Waiting { number, args, cancel: cancel.clone(), reply: Box::new(reply) };
-        self.lock().push(waiting);
-        let (batch, twin) = (Arc::clone(self), Arc::clone(self));
-        let work = move |assistant: &Assistant, _: &Cancel| {
-            batch.serve(number, assistant);
-            Ok(())
+        let opens = opens(&args);
+        let waiting = Waiting {
+            number,
+            client: client.to_owned(),
+            args,
+            cancel: cancel.clone(),
+            reply: Box::new(reply),
         };
-        resident.submit(Lane::Models, client, cancel, work, move |done: Result<()>| {
-            // Refused, or not begun because the client has gone.
-            let (Err(error), Some(waiting)) = (done, twin.take(number)) else { return };
-            (waiting.reply)(Err(error));
+        let (batch, twin) = (Arc::clone(self), Arc::clone(self));
+        let job = Job::numbered(number, opens, move |resident| {
+            let work = |assistant: &Assistant, _: &Cancel| {
+                batch.serve(number, resident, assistant);
+                Ok(())
+            };
+            resident.run(Lane::Models, &cancel, work, |done: Result<()>| {
+                // Not begun because the client has gone, or ended by what is wrong with the library.
+                let (Err(error), Some(waiting)) = (done, twin.take(number)) else { return };
+                (waiting.reply)(Err(error));
+            });
         });
+        // Whoever takes it along finds its place in the queue: both are put down before anybody looks.
+        let mut all = self.lock();
+        all.push(waiting);
+        let refused = resident.queue(Lane::Models, client, job).err();
+        let refused = refused.and_then(|error| Some((error, all.pop()?)));
+        drop(all);
+        if let Some((error, waiting)) = refused {
+            (waiting.reply)(Err(error));
+        }
     }
 
     /// Forgets who waits: the program ends, and they are told so.
@@ -121,10 +140,14 @@ impl Batch {
         company
     }
 
-    fn serve(&self, number: u64, assistant: &Assistant) {
+    fn serve(&self, number: u64, resident: &Resident, assistant: &Assistant) {
         let mut ready: Vec<Waiting> = Vec::new();
         let mut prepared: Vec<Prepared> = Vec::new();
-        for it in self.company(number) {
+        let company = self.company(number);
+        for it in company.iter().skip(1) {
+            resident.take_back(Lane::Models, &it.client, it.number);
+        }
+        for it in company {
             match prepare(assistant, &it.args) {
                 Ok(request) => {
                     prepared.push(request);
@@ -152,8 +175,19 @@ impl Batch {
     }
 }
 
+/// What the reranker is opened with for a request.
+fn opens(args: &RerankArgs) -> Opens {
+    // A budget that is none is told when the request is read.
+    let memory_budget = args.extras.settings().ok().and_then(|it| it.memory_budget);
+    Opens { model: args.model.clone(), memory_budget, deadline: args.extras.deadline.is_some() }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::channel;
+
+    use riddle_rag::Config;
+
     use super::*;
 
     fn waiting(number: u64, texts: usize, model: Option<&str>) -> Waiting {
@@ -162,7 +196,8 @@ mod tests {
             model: model.map(str::to_owned),
             ..RerankArgs::default()
         };
-        Waiting { number, args, cancel: Cancel::default(), reply: Box::new(|_| {}) }
+        let client = String::new();
+        Waiting { number, client, args, cancel: Cancel::default(), reply: Box::new(|_| {}) }
     }
 
     #[test]
@@ -192,5 +227,54 @@ mod tests {
             vec![with_extras(6), waiting(7, 1, None), with_extras(8), waiting(9, 1, None)];
         assert_eq!(numbers(batch.company(6)), [6], "extras are nobody else's");
         assert_eq!(numbers(batch.company(7)), [7, 9]);
+    }
+
+    #[test]
+    fn whoever_is_served_in_company_leaves_the_queue_with_it() {
+        let home = tempfile::tempdir().expect("a folder");
+        let resident = Resident::start(Config::new(home.path()), 3, false).expect("starts");
+        let batch = Arc::new(Batch::default());
+        // Nobody is free at first.
+        let (free, held) = channel::<()>();
+        let held = Arc::new(Mutex::new(held));
+        let hold = |client: &str| {
+            let held = Arc::clone(&held);
+            let work = move |_: &Assistant, _: &Cancel| {
+                let _ = held.lock().map(|it| it.recv());
+                Ok(())
+            };
+            resident.submit(Lane::Models, client, Cancel::default(), work, |_: Result<()>| {});
+        };
+        hold("first");
+        hold("first");
+        while resident.load().running < 2 || resident.load().waiting > 0 {
+            std::thread::yield_now();
+        }
+        let (answers, answered) = channel();
+        let ask = |client: &str| {
+            let answers = answers.clone();
+            let args = waiting(0, 1, None).args;
+            let reply = move |it: Result<(Reranked, Vec<Document>)>| {
+                answers.send(matches!(it, Err(Error::Busy { .. }))).expect("heard");
+            };
+            batch.rank(&resident, client, args, Cancel::default(), reply);
+        };
+        for client in ["a", "a", "b"] {
+            ask(client);
+        }
+        assert_eq!(resident.load().waiting, 3);
+        ask("c");
+        assert_eq!(answered.recv(), Ok(true), "full");
+        assert_eq!(batch.lock().len(), 3, "nobody waits who was refused");
+        // One is free, and takes all three along; another one is still held.
+        free.send(()).expect("heard");
+        for _ in 0..3 {
+            // There is no model: each is told so, and none that the queue is full.
+            assert_eq!(answered.recv(), Ok(false));
+        }
+        assert_eq!((resident.load().waiting, batch.lock().len()), (0, 0));
+        assert!(resident.load().running > 0);
+        drop(free);
+        resident.close();
     }
 }

@@ -37,6 +37,10 @@ const STACK_BYTES: usize = 8 << 20;
 /// What a request's client is told to wait for before it tries again, at least.
 const RETRY_SECONDS: u64 = 1;
 
+/// How many may go before whoever's turn it is because the model is open as they need it: opening one anew costs as
+/// much as a short rerank, and nobody waits for more than a few of those.
+const MOST_BEFORE: usize = 4;
+
 /// Where a request waits: whoever looks something up waits for no model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
@@ -46,7 +50,38 @@ pub(crate) enum Lane {
     Catalog,
 }
 
-type Job = Box<dyn FnOnce(&Resident) + Send>;
+/// What waits for its turn.
+pub(crate) struct Job {
+    /// By which it can be taken back.
+    ticket: Option<u64>,
+    opens: Opens,
+    work: Box<dyn FnOnce(&Resident) + Send>,
+}
+
+impl Job {
+    /// Work that needs the reranker as it is for everybody.
+    fn usual(work: impl FnOnce(&Resident) + Send + 'static) -> Job {
+        Job { ticket: None, opens: Opens::default(), work: Box::new(work) }
+    }
+
+    /// Work that can be taken back by its number.
+    pub(crate) fn numbered(
+        ticket: u64,
+        opens: Opens,
+        work: impl FnOnce(&Resident) + Send + 'static,
+    ) -> Job {
+        Job { ticket: Some(ticket), opens, work: Box::new(work) }
+    }
+}
+
+/// What the reranker has to be opened with: one that is open otherwise is opened anew.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Opens {
+    /// `None`: the one that searches use.
+    pub(crate) model: Option<String>,
+    pub(crate) memory_budget: Option<u64>,
+    pub(crate) deadline: bool,
+}
 
 /// The library, open, and who waits for it.
 pub(crate) struct Resident {
@@ -93,6 +128,9 @@ struct Queue {
     jobs: HashMap<String, VecDeque<Job>>,
     waiting: usize,
     closed: bool,
+    /// What the last one needed, and how many of those have gone before whoever's turn it was.
+    open: Opens,
+    before: usize,
 }
 
 /// How it is with what computes.
@@ -174,33 +212,62 @@ impl Resident {
     ) {
         let line = self.line(lane);
         let mut queue = lock(&line.queue);
-        let refused = if queue.closed {
-            Some(Error::Stopped)
-        } else if queue.waiting >= self.limit {
-            let (waiting, seconds) = (queue.waiting, self.patience(queue.waiting));
-            Some(Error::Busy { waiting, seconds })
-        } else {
-            None
-        };
-        if let Some(refused) = refused {
+        if let Err(refused) = self.has_room(&queue) {
             drop(queue);
             return reply(Err(refused));
         }
-        let job = move |resident: &Resident| {
-            if cancel.is_cancelled() {
-                return reply(Err(Error::Stopped));
-            }
-            let started = Instant::now();
-            let done = catch_unwind(AssertUnwindSafe(|| work(&*resident.assistant()?, &cancel)));
-            let done = done.unwrap_or_else(|panic| Err(Error::Internal(words_of(&*panic))));
-            if lane == Lane::Models {
-                resident.took(started.elapsed());
-            }
-            reply(if cancel.is_cancelled() { Err(Error::Stopped) } else { done });
-        };
-        queue.push(client, Box::new(job));
+        queue.push(client, Job::usual(move |it| it.run(lane, &cancel, work, reply)));
         drop(queue);
         line.wake.notify_one();
+    }
+
+    /// Puts a job into the queue, or says why not.
+    pub(crate) fn queue(&self, lane: Lane, client: &str, job: Job) -> Result<()> {
+        let line = self.line(lane);
+        let mut queue = lock(&line.queue);
+        self.has_room(&queue)?;
+        queue.push(client, job);
+        drop(queue);
+        line.wake.notify_one();
+        Ok(())
+    }
+
+    /// Takes a job back that has not begun: whoever comes next finds its place empty.
+    pub(crate) fn take_back(&self, lane: Lane, client: &str, ticket: u64) {
+        let job = lock(&self.line(lane).queue).take_back(client, ticket);
+        // What it holds is let go without anybody waiting for the queue meanwhile.
+        drop(job);
+    }
+
+    fn has_room(&self, queue: &Queue) -> Result<()> {
+        if queue.closed {
+            return Err(Error::Stopped);
+        }
+        if queue.waiting >= self.limit {
+            let (waiting, seconds) = (queue.waiting, self.patience(queue.waiting));
+            return Err(Error::Busy { waiting, seconds });
+        }
+        Ok(())
+    }
+
+    /// Does work whose turn it is, and tells what came of it.
+    pub(crate) fn run<T>(
+        &self,
+        lane: Lane,
+        cancel: &Cancel,
+        work: impl FnOnce(&Assistant, &Cancel) -> Result<T>,
+        reply: impl FnOnce(Result<T>),
+    ) {
+        if cancel.is_cancelled() {
+            return reply(Err(Error::Stopped));
+        }
+        let started = Instant::now();
+        let done = catch_unwind(AssertUnwindSafe(|| work(&*self.assistant()?, cancel)));
+        let done = done.unwrap_or_else(|panic| Err(Error::Internal(words_of(&*panic))));
+        if lane == Lane::Models {
+            self.took(started.elapsed());
+        }
+        reply(if cancel.is_cancelled() { Err(Error::Stopped) } else { done });
     }
 
     fn line(&self, lane: Lane) -> &Line {
@@ -240,11 +307,11 @@ impl Resident {
             };
             drop(queue);
             if lane == Lane::Catalog {
-                job(self);
+                (job.work)(self);
                 continue;
             }
             self.running.fetch_add(1, Ordering::Relaxed);
-            job(self);
+            (job.work)(self);
             self.running.fetch_sub(1, Ordering::Relaxed);
             self.done.fetch_add(1, Ordering::Relaxed);
         }
@@ -300,9 +367,15 @@ impl Queue {
         self.waiting += 1;
     }
 
-    /// The next of whoever has waited longest for a turn.
+    /// The next of whoever has waited longest for a turn; a few may go before for whom the model is open already.
     fn pop(&mut self) -> Option<Job> {
-        let client = self.turns.pop_front()?;
+        let fits = |it: &String| {
+            self.jobs.get(it).and_then(|it| it.front()).is_some_and(|it| it.opens == self.open)
+        };
+        let first = self.turns.iter().position(fits);
+        let place = first.filter(|_| self.before < MOST_BEFORE).unwrap_or(0);
+        self.before = if place == 0 { 0 } else { self.before + 1 };
+        let client = self.turns.remove(place)?;
         let jobs = self.jobs.get_mut(&client)?;
         let job = jobs.pop_front()?;
         if jobs.is_empty() {
@@ -311,7 +384,20 @@ impl Queue {
             self.turns.push_back(client);
         }
         self.waiting -= 1;
+        self.open.clone_from(&job.opens);
         Some(job)
+    }
+
+    fn take_back(&mut self, client: &str, ticket: u64) -> Option<Job> {
+        let jobs = self.jobs.get_mut(client)?;
+        let place = jobs.iter().position(|it| it.ticket == Some(ticket))?;
+        let job = jobs.remove(place);
+        if jobs.is_empty() {
+            self.jobs.remove(client);
+            self.turns.retain(|it| it != client);
+        }
+        self.waiting -= 1;
+        job
     }
 }
 
@@ -338,15 +424,47 @@ mod tests {
         let (sender, receiver) = channel();
         for (client, number) in [("a", 1), ("a", 2), ("a", 3), ("b", 4), ("c", 5), ("b", 6)] {
             let sender = sender.clone();
-            queue.push(client, Box::new(move |_| sender.send(number).expect("heard")));
+            queue.push(client, Job::usual(move |_| sender.send(number).expect("heard")));
         }
         let (_home, resident) = resident(1);
         while let Some(job) = queue.pop() {
-            job(&resident);
+            (job.work)(&resident);
         }
         drop((queue, sender));
         assert_eq!(receiver.iter().collect::<Vec<_>>(), [1, 4, 5, 2, 6, 3]);
         resident.close();
+    }
+
+    #[test]
+    fn a_few_go_before_for_whom_the_model_is_open() {
+        let job = |number: u64, deadline: bool| {
+            Job::numbered(number, Opens { deadline, ..Opens::default() }, |_| {})
+        };
+        let mut queue = Queue::default();
+        for number in 0..14 {
+            queue.push(&number.to_string(), job(number, number % 2 == 1));
+        }
+        let order: Vec<u64> = std::iter::from_fn(|| queue.pop()?.ticket).collect();
+        // One that waits is overtaken by no more than a few, and whoever has the other kind follows it then.
+        assert_eq!(order, [0, 2, 4, 6, 8, 1, 3, 5, 7, 9, 11, 13, 10, 12]);
+        assert_eq!(queue.waiting, 0);
+    }
+
+    #[test]
+    fn what_is_taken_back_leaves_no_place_behind() {
+        let job = |number| Job::numbered(number, Opens::default(), |_| {});
+        let mut queue = Queue::default();
+        for (client, number) in [("a", 1), ("a", 2), ("b", 3), ("c", 4)] {
+            queue.push(client, job(number));
+        }
+        for (client, number) in [("a", 1), ("b", 3)] {
+            assert!(queue.take_back(client, number).is_some());
+            assert!(queue.take_back(client, number).is_none(), "only once");
+        }
+        assert!(queue.take_back("c", 2).is_none(), "another's");
+        assert_eq!(queue.waiting, 2);
+        let left: Vec<u64> = std::iter::from_fn(|| queue.pop()?.ticket).collect();
+        assert_eq!(left, [2, 4]);
     }
 
     #[test]
