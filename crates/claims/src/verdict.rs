@@ -2,7 +2,7 @@
 //!
 //! [`ClaimFeatures`] are the counts, [`WEIGHTS`] what each of them says.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Bias and weights of the probability that a claim is supported, in the order of [`ClaimFeatures::values`]: fitted by
 /// `riddle eval claims … --fit` on the calibration half of the articles of SQuAD's development set (see
@@ -17,7 +17,7 @@ const LIMITS: (f32, f32) = (0.345, 0.73);
 const EVIDENCE_LIMITS: (f32, f32) = (0.785, 0.785);
 
 /// Whether a sentence is true to the passages it cites.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// They say so.
@@ -95,7 +95,7 @@ impl ClaimFeatures {
 }
 
 /// A sentence of an answer, checked against the passages it cites.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Support {
     /// The sentence, without its citation mark.
     pub sentence: String,

@@ -311,6 +311,9 @@ pub(crate) struct SearchArgs {
     /// What is printed
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t, conflicts_with = "explain")]
     pub(crate) format: Format,
+    /// Open the library here even where `riddle serve` or the app has it open
+    #[arg(long)]
+    pub(crate) alone: bool,
     #[command(flatten)]
     pub(crate) rank: RankArgs,
     #[command(flatten)]

@@ -12,6 +12,7 @@ mod context;
 mod dates;
 mod failure;
 mod interrupt;
+mod library;
 mod measures;
 mod output;
 mod progress;

@@ -143,7 +143,10 @@ impl Remote {
 
 /// Status and body of an answer that ends with its connection. With a flag, silence is waited for until that is set,
 /// and dropping the connection stops the work there; without one, silence is an error.
-fn answer_of(from: &mut impl Read, cancel: Option<&Cancel>) -> std::io::Result<(u16, Vec<u8>)> {
+pub(crate) fn answer_of(
+    from: &mut impl Read,
+    cancel: Option<&Cancel>,
+) -> std::io::Result<(u16, Vec<u8>)> {
     let is_silence = |it: &std::io::Error| {
         matches!(it.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
     };

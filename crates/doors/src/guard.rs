@@ -60,6 +60,8 @@ pub(crate) enum Way {
     Tcp,
     /// To a socket in the file system, which its owner alone can open.
     Socket,
+    /// To the one in the home, where only the person's own programs are answered.
+    Own,
 }
 
 /// Header in which whoever knows the home's token says as which program it comes.
@@ -111,7 +113,7 @@ impl Guard {
         }
         let host = only(headers, header::HOST).ok_or(Refusal::Host)?;
         // No page reaches a socket in the file system, and programs call it by this name.
-        if !(self.hosts.contains(&host) || way == Way::Socket && host == "localhost") {
+        if !(self.hosts.contains(&host) || way != Way::Tcp && host == "localhost") {
             return Err(Refusal::Host);
         }
         if headers.contains_key(header::ORIGIN) {
@@ -120,8 +122,11 @@ impl Guard {
                 return Err(Refusal::Origin);
             }
         }
-        let known = self.known(headers);
-        if open { Ok(None) } else { known }
+        // Whoever can open the socket in the home can read all that is in it.
+        if open || way == Way::Own {
+            return Ok(None);
+        }
+        self.known(headers)
     }
 
     /// Who knows a token. Whoever knows the home's may say as which program it comes: as a pipe does, for the assistant
@@ -206,6 +211,11 @@ mod tests {
         assert_eq!(check(&[]), Err(Refusal::Host));
         let by_name = headers(&[("host", "localhost"), ("authorization", &bearer)]);
         assert_eq!(guard.check(&by_name, false, Way::Socket), Ok(None));
+        let own = |of: &[(&'static str, &str)]| guard.check(&headers(of), false, Way::Own);
+        assert_eq!(own(&[("host", "localhost")]), Ok(None), "whoever opens it owns it");
+        assert_eq!(own(&[("host", "evil.test")]), Err(Refusal::Host));
+        let page = [("host", "localhost"), ("origin", "http://evil.test")];
+        assert_eq!(own(&page), Err(Refusal::Origin));
         let twice = [("host", "localhost:7000"), ("host", "localhost:7000")];
         assert_eq!(check(&twice), Err(Refusal::Host));
         let host = ("host", "localhost:7000");

@@ -7,8 +7,10 @@ mod embeddings;
 mod mcp;
 mod metrics;
 mod openapi;
+mod own;
 mod rerank;
 mod responses;
+mod routes;
 mod socket;
 mod stream;
 mod try_it;
@@ -30,10 +32,10 @@ use std::{
 use axum::{
     Router,
     extract::{Request, State},
-    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     middleware::{self, Next},
     response::Response,
-    routing::{MethodRouter, get, post},
+    routing::post,
 };
 use hyper::server::conn::http1;
 use hyper_util::{
@@ -42,12 +44,12 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use riddle_rag::Config;
-use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use self::{
     call::Style,
     metrics::Metrics,
+    routes::routes,
     socket::{Socket, Stream},
 };
 use crate::{
@@ -58,6 +60,7 @@ use crate::{
     guard::{Guard, Way},
     journal::{Entry, Journal, Outcome},
     mcp::Protocol,
+    own::{self as owned, Like},
     private,
     resident::{Lender, Resident},
     token::{self, Token},
@@ -131,6 +134,8 @@ pub(crate) struct Inside {
     guard: Guard,
     metrics: Metrics,
     journal: Arc<Journal>,
+    /// What a program has to be like that takes this engine's answers for its own.
+    like: Like,
     /// Other machines reach it: marked folders stay closed, whatever a program may.
     beyond: bool,
     started: Instant,
@@ -142,92 +147,6 @@ impl std::ops::Deref for Door {
     fn deref(&self) -> &Inside {
         &self.0
     }
-}
-
-/// A route of the API.
-struct Route {
-    method: Method,
-    path: &'static str,
-    summary: &'static str,
-    /// Needs no token, because it tells nothing.
-    open: bool,
-    /// Schema of the body, where it has one.
-    body: Option<fn() -> Value>,
-    handler: fn() -> MethodRouter<Door>,
-}
-
-/// All of them: the router and `/openapi.json` are made from this list, so that neither can forget one.
-// Long: a table with a row for each route.
-fn routes() -> Vec<Route> {
-    let plain = |path, summary, handler| Route {
-        method: Method::GET,
-        path,
-        summary,
-        open: false,
-        body: None,
-        handler,
-    };
-    let posted = |path, summary, body, handler| Route {
-        method: Method::POST,
-        body: Some(body),
-        ..plain(path, summary, handler)
-    };
-    let mut routes = vec![
-        Route { open: true, ..plain("/health", "Whether it is there", || get(api::health)) },
-        plain("/metrics", "Figures for Prometheus", || get(metrics::metrics)),
-        plain("/openapi.json", "This description", || get(openapi::openapi)),
-        plain("/v1/models", "Models that can be named", || get(api::models)),
-        posted(
-            "/v1/embeddings",
-            "Vectors of texts, as OpenAI has it",
-            embeddings::openai_schema,
-            || post(embeddings::openai),
-        ),
-        posted("/embed", "Vectors of texts, as TEI has it", embeddings::tei_schema, || {
-            post(embeddings::tei)
-        }),
-        posted(
-            "/v1/chat/completions",
-            "A question to the library as a chat, as OpenAI has it",
-            chat::schema,
-            || post(chat::chat),
-        ),
-        posted(
-            "/v1/responses",
-            "A question to the library as a response, as OpenAI has it",
-            responses::schema,
-            || post(responses::responses),
-        ),
-        Route { open: true, ..plain("/docs", "A page to try all this", || get(try_it::page)) },
-        plain("/api/search", "Search, the query as ?q=", || get(api::search_by_query)),
-        posted("/api/search", "Search", || api::schema_of("search"), || post(api::search)),
-        plain("/api/read", "A passage, as ?id=", || get(api::read_by_query)),
-        posted(
-            "/api/read",
-            "A passage and what stands around it",
-            || api::schema_of("read"),
-            || post(api::read),
-        ),
-        posted(
-            "/api/ask",
-            "Ask; as events unless `stream` is false",
-            || api::schema_of("answer"),
-            || post(api::ask),
-        ),
-        posted(
-            "/api/check-claims",
-            "Hold claims against passages",
-            || api::schema_of("check_claims"),
-            || post(api::check_claims),
-        ),
-        plain("/api/status", "What is in the library", || get(api::status)),
-        posted("/mcp", "The Model Context Protocol", mcp::schema, || post(mcp::mcp)),
-    ];
-    for path in ["/v1/rerank", "/v2/rerank", "/rerank", "/reranking"] {
-        let summary = "Texts in order, as Cohere, Jina, vLLM, llama.cpp and TEI have it";
-        routes.push(posted(path, summary, rerank::schema, || post(rerank::rerank)));
-    }
-    routes
 }
 
 /// Serves the API until `stop` is set; `ready` is told where.
@@ -277,14 +196,15 @@ fn serve_library(
     if let Some(remote) = Remote::find(&config.home) {
         return Err(Error::AlreadyServed { url: remote.url() });
     }
-    let home = config.home.clone();
+    let (home, like) = (config.home.clone(), Like::of(&config));
     let queue = options.queue.unwrap_or(QUEUE);
     let resident = match lender {
         None => Resident::start(config, queue, options.with_confined)?,
         Some(lender) => Resident::lent(lender, queue, options.with_confined)?,
     };
-    let served = listen(address, options.port)
-        .and_then(|listener| run(&home, &resident, (listener, beyond), options, stop, ready));
+    let served = listen(address, options.port).and_then(|listener| {
+        run((&home, like), &resident, (listener, beyond), options, stop, ready)
+    });
     resident.close();
     served
 }
@@ -302,7 +222,7 @@ fn listen(address: IpAddr, port: Option<u16>) -> Result<TcpListener> {
 }
 
 fn run(
-    home: &Path,
+    (home, like): (&Path, Like),
     resident: &Arc<Resident>,
     (listener, beyond): (TcpListener, bool),
     options: &ServeOptions,
@@ -313,6 +233,12 @@ fn run(
     let token = Token::of(home)?;
     // A path that holds something else is refused before anyone is told that there is a server.
     let socket = Socket::bind(options.socket.as_deref())?;
+    // The person's own programs open the library themselves where they find no socket: in a home with a path that is
+    // too long for one.
+    let own = Socket::bind(owned::place(home).as_deref()).unwrap_or_else(|error| {
+        tracing::warn!(%error, "the command line will not find this server");
+        None
+    });
     let local = listener.local_addr().map_err(internal)?;
     let url = format!("http://{local}");
     let mut hosts = options.allow_hosts.clone();
@@ -325,6 +251,7 @@ fn run(
         batch: Arc::default(),
         protocol: Protocol::new(Arc::clone(resident), Arc::clone(&journal)),
         journal,
+        like,
         beyond,
         resident: Arc::clone(resident),
         guard,
@@ -339,7 +266,7 @@ fn run(
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(internal)?;
     let outcome = ready(&started).and_then(|()| {
         listener.set_nonblocking(true).map_err(internal)?;
-        let places = Places { tcp: listener, socket };
+        let places = Places { tcp: listener, socket, own };
         runtime.block_on(accept(places, &door, stop)).map_err(internal)
     });
     // Gone with the server, whatever ended it; one that was killed is found out by asking it.
@@ -350,30 +277,39 @@ fn run(
 /// Where connections come in.
 struct Places {
     tcp: TcpListener,
+    /// Where the person wants one.
     socket: Option<Socket>,
+    /// For the person's own programs.
+    own: Option<Socket>,
 }
 
 /// Takes connections until the program is to stop, then lets what runs end.
 async fn accept(places: Places, door: &Door, stop: &AtomicBool) -> std::io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(places.tcp)?;
     let socket = places.socket.as_ref().map(Socket::listener).transpose()?;
+    let own = places.own.as_ref().map(Socket::listener).transpose()?;
     let (over_tcp, over_socket) = (router(door, Way::Tcp), router(door, Way::Socket));
+    let over_own = router(door, Way::Own);
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     let ending = GracefulShutdown::new();
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(HEAD_BYTES);
     loop {
-        let either = poll_fn(|context| match listener.poll_accept(context) {
-            Poll::Ready(taken) => Poll::Ready(taken.map(|(it, _)| Stream::Tcp(it))),
-            Poll::Pending => socket::taken(socket.as_ref(), context),
+        let either = poll_fn(|context| {
+            if let Poll::Ready(taken) = listener.poll_accept(context) {
+                return Poll::Ready(taken.map(|(it, _)| (Stream::Tcp(it), &over_tcp)));
+            }
+            if let Poll::Ready(taken) = socket::taken(socket.as_ref(), context) {
+                return Poll::Ready(taken.map(|it| (it, &over_socket)));
+            }
+            socket::taken(own.as_ref(), context).map(|taken| taken.map(|it| (it, &over_own)))
         });
         let Some(taken) = until(stop, either).await else { break };
         let (stream, router) = match taken {
-            Ok(stream) => {
+            Ok((stream, router)) => {
                 if let Stream::Tcp(it) = &stream {
                     let _ = it.set_nodelay(true);
                 }
-                let router = if stream.is_socket() { &over_socket } else { &over_tcp };
                 (stream, router)
             }
             Err(error) => {
@@ -426,8 +362,12 @@ impl Door {
 
 fn router(door: &Door, way: Way) -> Router {
     let mut router = Router::new();
-    for route in routes() {
-        router = router.route(route.path, (route.handler)());
+    if way == Way::Own {
+        router = router.route(owned::SEARCH, post(own::search)).route(owned::ASK, post(own::ask));
+    } else {
+        for route in routes() {
+            router = router.route(route.path, (route.handler)());
+        }
     }
     router
         .fallback(api::no_route)

@@ -6,7 +6,7 @@
 //! person has said that marked folders may be given, too. Text of files is handed on as data, with what looks like an
 //! instruction named (`frame`). Clients name passages by number; no path comes in. A
 //! program with a name of its own sees what the person lets it see ([`clients`]), and what was asked is written down
-//! ([`journal`]).
+//! ([`journal`]). The person's own programs come by a way of their own ([`own`]).
 //!
 //! Neighbors: `riddle-rag` finds, reranks and answers; `riddle-cli` starts it all. Deliberately absent: TLS (a proxy's
 //! work), CORS, anything that writes to the library, and any decision about ranking. This crate alone is asynchronous,
@@ -27,6 +27,7 @@ pub mod journal;
 mod may;
 mod mcp;
 mod message;
+pub mod own;
 mod private;
 mod resident;
 pub mod sentences;

@@ -112,6 +112,8 @@ struct Open {
     assistant: Arc<Assistant>,
     stamp: (u64, Option<i64>),
     looked: Instant,
+    /// It is to be looked before that is long ago.
+    look: bool,
 }
 
 /// A queue and who waits for it to have something.
@@ -317,6 +319,14 @@ impl Resident {
         }
     }
 
+    /// Whoever asks next sees what is committed now. A program that lends its library looks by itself.
+    pub(crate) fn look_again(&self) {
+        let Library::Own { open, .. } = &self.library else { return };
+        if let Some(open) = &mut *lock(open) {
+            open.look = true;
+        }
+    }
+
     /// The library as it was last committed.
     fn assistant(&self) -> Result<Arc<Assistant>> {
         let (config, open) = match &self.library {
@@ -325,10 +335,10 @@ impl Resident {
         };
         let mut open = lock(open);
         if let Some(open) = &mut *open {
-            if open.looked.elapsed() < LOOK_AGAIN {
+            if open.looked.elapsed() < LOOK_AGAIN && !open.look {
                 return Ok(Arc::clone(&open.assistant));
             }
-            open.looked = Instant::now();
+            (open.looked, open.look) = (Instant::now(), false);
             if open.assistant.stamp().is_ok_and(|it| it == open.stamp) {
                 return Ok(Arc::clone(&open.assistant));
             }
@@ -339,7 +349,8 @@ impl Resident {
         };
         let assistant = Arc::new(assistant?);
         let stamp = assistant.stamp()?;
-        *open = Some(Open { assistant: Arc::clone(&assistant), stamp, looked: Instant::now() });
+        let looked = Instant::now();
+        *open = Some(Open { assistant: Arc::clone(&assistant), stamp, looked, look: false });
         Ok(assistant)
     }
 

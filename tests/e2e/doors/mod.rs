@@ -4,6 +4,7 @@ mod attacks;
 mod clients;
 mod http;
 mod mcp;
+mod own;
 mod shapes;
 mod who;
 

@@ -21,6 +21,9 @@ pub(crate) struct AskArgs {
     /// Show what the endpoint would be sent, and send nothing
     #[arg(long)]
     pub(crate) preview: bool,
+    /// Open the library here even where `riddle serve` or the app has it open
+    #[arg(long)]
+    pub(crate) alone: bool,
     #[command(flatten)]
     pub(crate) endpoint: EndpointArgs,
     #[command(flatten)]

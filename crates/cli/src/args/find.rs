@@ -29,6 +29,9 @@ pub(crate) struct FindArgs {
     /// Never rerank, also not when you pause
     #[arg(long)]
     pub(crate) no_rerank: bool,
+    /// Open the library here even where `riddle serve` or the app has it open
+    #[arg(long)]
+    pub(crate) alone: bool,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
 }

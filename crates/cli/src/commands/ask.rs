@@ -2,6 +2,7 @@
 
 use std::{io::Write as _, ops::ControlFlow, time::Instant};
 
+use riddle_doors::own;
 use riddle_rag::{
     AskEvent, AskRequest, AskResponse, Assistant, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier,
     LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, NoAnswer, Outgoing, Records, SearchRequest, Support,
@@ -11,7 +12,7 @@ use serde_json::json;
 
 use crate::{
     args::AskArgs,
-    commands::search::footer,
+    commands::search::{Place, footer},
     context::Context,
     failure::Failure,
     measures::{SEARCH_STAGES, Times, complete, say, with_measures},
@@ -33,17 +34,13 @@ pub(crate) fn run(args: &AskArgs, context: &Context) -> Result<(), Failure> {
         );
     }
     let request = request(args)?;
-    let assistant = Assistant::open(config)?;
     if args.preview {
-        let outgoing = assistant.outgoing(&request, &args.llm)?;
+        let outgoing = Assistant::open(config)?.outgoing(&request, &args.llm)?;
         return match context.json {
             true => context.out.json(&preview_json(&outgoing)),
             false => context.out.text(preview(&outgoing, context.style)),
         };
     }
-    // Opening reads models and indexes; only the answer itself is timed.
-    context.take_times();
-    let started = Instant::now();
     let (mut closed, mut flow) = (None, Flow::default());
     let mut observer = |event: AskEvent<'_>| {
         let text = match event {
@@ -68,26 +65,53 @@ pub(crate) fn run(args: &AskArgs, context: &Context) -> Result<(), Failure> {
             }
         }
     };
-    let response = assistant.ask_observed(&request, &args.llm, &mut observer)?;
+    let (response, place, started) = answer(args, &request, context, &mut observer)?;
     if let Some(failure) = closed {
         return Err(failure);
     }
-    let mut times = complete(context.take_times(), &SEARCH_STAGES);
+    let mut times = match place {
+        Place::Here => complete(context.take_times(), &SEARCH_STAGES),
+        // Its stages are the other process's.
+        Place::There => Times::new(),
+    };
     // The search's own total ends before the answer is written.
     times.insert("total", started.elapsed().as_secs_f64() * 1e3);
     times.insert("first_token", response.first_token_ms);
     times.entry("generate").or_insert(0.0);
     if context.json {
-        return context.out.json(&json(&response, &times)?);
+        let mut value = json(&response, &times)?;
+        place.tell(&mut value);
+        return context.out.json(&value);
     }
     context.out.text(flow.end())?;
-    context.out.text(sources(&response, &times, context.style))?;
+    context.out.text(sources(&response, (&times, place), context.style))?;
     if let Some(cached) = &response.cached {
         let line = super::cache::line(cached, &response.searched_for);
         // With stderr closed there is nobody to tell.
         let _ = writeln!(std::io::stderr(), "riddle: {line}");
     }
     Ok(())
+}
+
+/// Has it answered by the process that has the library open, or by this one; which it was, and when it began.
+fn answer(
+    args: &AskArgs,
+    request: &AskRequest,
+    context: &Context,
+    observer: &mut dyn FnMut(AskEvent<'_>) -> ControlFlow<()>,
+) -> Result<(AskResponse, Place, Instant), Failure> {
+    let started = Instant::now();
+    let there = if args.alone { None } else { own::ask(&context.config, request, &args.llm) };
+    if let Some(answered) = there {
+        // Nobody listens any more where one of them is refused.
+        let _ = answered.said.iter().try_for_each(|it| observer(it.event()));
+        return Ok((answered.response, Place::There, started));
+    }
+    let assistant = Assistant::open(context.config.clone())?;
+    // Opening reads models and indexes; only the answer itself is timed.
+    context.take_times();
+    let started = Instant::now();
+    Ok((assistant.ask_observed(request, &args.llm, observer)?, Place::Here, started))
 }
 
 fn request(args: &AskArgs) -> Result<AskRequest, Failure> {
@@ -195,7 +219,7 @@ fn preview_json(outgoing: &Outgoing) -> serde_json::Value {
 }
 
 /// What follows the answer.
-fn sources(response: &AskResponse, times: &Times, style: Style) -> String {
+fn sources(response: &AskResponse, (times, place): (&Times, Place), style: Style) -> String {
     let mut page = String::new();
     if response.answer.is_none() {
         page.push_str(words::no_answer(response.reason.unwrap_or(NoAnswer::Nothing)));
@@ -252,7 +276,10 @@ fn sources(response: &AskResponse, times: &Times, style: Style) -> String {
             show::clean(&words::notice(notice))
         ));
     }
-    page.push_str(&format!("{}\n", style.dim(footer(times, response.resident_weight_bytes))));
+    page.push_str(&format!(
+        "{}\n",
+        style.dim(footer(times, place, response.resident_weight_bytes))
+    ));
     page
 }
 
@@ -325,8 +352,11 @@ mod tests {
 
     #[test]
     fn sources_are_numbered_and_gaps_are_named() {
-        let shown =
-            sources(&response(Some("The boat is blue.")), &Times::new(), Style::with_colors(false));
+        let shown = sources(
+            &response(Some("The boat is blue.")),
+            (&Times::new(), Place::Here),
+            Style::with_colors(false),
+        );
         for part in [
             "[1] /files/boat.md · page 2\n    “The boat is blue.”\n",
             "quoted, without a language model · order: keywords alone\n",
@@ -340,7 +370,7 @@ mod tests {
     #[test]
     fn no_evidence_is_null_with_a_reason() {
         let response = response(None);
-        let shown = sources(&response, &Times::new(), Style::with_colors(false));
+        let shown = sources(&response, (&Times::new(), Place::Here), Style::with_colors(false));
         assert!(shown.starts_with("nothing in your files answers this\n"), "{shown}");
         let json = json(&response, &Times::from([("first_token", 3.0)])).expect("plain data");
         assert_eq!(json["answer"], serde_json::Value::Null);
@@ -374,7 +404,7 @@ mod tests {
             quotes: sentences[..1].to_vec(),
             ..response(Some("It flies."))
         };
-        let shown = sources(&made_up, &Times::new(), style);
+        let shown = sources(&made_up, (&Times::new(), Place::Here), style);
         assert!(
             shown.contains(
                 "note: nothing of this answer is in the files; they say:\n  “It is blue.”\n"

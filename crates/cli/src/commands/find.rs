@@ -17,14 +17,14 @@ use std::{
 };
 
 use console::{Key, Term};
-use riddle_rag::{Assistant, SearchHit};
+use riddle_rag::SearchHit;
 
 use self::{
     searching::{Asked, Found},
     state::{Finder, Step},
     terminal::Screen,
 };
-use crate::{args::FindArgs, context::Context, failure::Failure};
+use crate::{args::FindArgs, context::Context, failure::Failure, library::Library};
 
 /// How often it is looked whether the window has another size.
 const LOOK: Duration = Duration::from_millis(250);
@@ -43,14 +43,14 @@ pub(crate) fn run(args: &FindArgs, context: &Context) -> Result<(), Failure> {
         ));
     }
     let filter = args.filter.filter()?;
-    let assistant = Assistant::open(context.config.clone())?;
+    let library = Library::of(context.config.clone(), args.alone)?;
     let (events, happened) = channel();
     let (ask, asked) = channel();
     let found = events.clone();
     let again = !args.no_rerank;
     let search = move || {
         let tell = |it: Found| found.send(Event::Found(Box::new(it))).is_ok();
-        searching::follow(&asked, again, |it| searching::ask(&assistant, &filter, it), tell);
+        searching::follow(&asked, again, |it| searching::ask(&library, &filter, it), tell);
     };
     thread::Builder::new().name("search".to_owned()).spawn(search)?;
     let go_on = keys(events)?;

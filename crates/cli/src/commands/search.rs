@@ -1,7 +1,8 @@
 //! `riddle search`.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, time::Instant};
 
+use riddle_doors::own;
 use riddle_rag::{
     Assistant, DEFAULT_CANDIDATES, DEFAULT_FUSED, SearchHit, SearchRequest, SearchResponse,
 };
@@ -31,20 +32,30 @@ pub(crate) fn run(args: &SearchArgs, context: &Context) -> Result<(), Failure> {
         explain: args.explain,
         ..SearchRequest::new(args.query.clone())
     };
-    let assistant = Assistant::open(context.config.clone())?;
-    // Opening reads models and indexes; only the search itself is timed.
-    context.take_times();
-    let response = assistant.search(&request)?;
-    let times = complete(context.take_times(), &SEARCH_STAGES);
+    let started = Instant::now();
+    let there = if args.alone { None } else { own::search(&context.config, &request) };
+    let place = if there.is_some() { Place::There } else { Place::Here };
+    let (response, times) = match there {
+        // Its stages are the other process's.
+        Some(response) => (response, total(started)),
+        None => {
+            let assistant = Assistant::open(context.config.clone())?;
+            // Opening reads models and indexes; only the search itself is timed.
+            context.take_times();
+            let response = assistant.search(&request)?;
+            (response, complete(context.take_times(), &SEARCH_STAGES))
+        }
+    };
     if args.format != Format::Page {
         return paths(&response, args.format, context);
     }
     if context.json {
         let mut value = with_measures(&response, &times)?;
         say(&mut value, "notices", response.notices.iter().map(words::notice));
+        place.tell(&mut value);
         return context.out.json(&value);
     }
-    context.out.text(page(&response, &times, args.explain, context.style))
+    context.out.text(page(&response, (&times, place), args.explain, context.style))
 }
 
 /// Files for other programs, each once, the best first; what is to be known goes to people.
@@ -62,7 +73,12 @@ fn paths(response: &SearchResponse, format: Format, context: &Context) -> Result
 }
 
 /// The readable page.
-fn page(response: &SearchResponse, times: &Times, explain: bool, style: Style) -> String {
+fn page(
+    response: &SearchResponse,
+    (times, place): (&Times, Place),
+    explain: bool,
+    style: Style,
+) -> String {
     let mut page = String::new();
     for found in &response.hits {
         page.push_str(&hit(found, &response.query, explain, style));
@@ -88,7 +104,10 @@ fn page(response: &SearchResponse, times: &Times, explain: bool, style: Style) -
             show::clean(&words::notice(notice))
         ));
     }
-    page.push_str(&format!("{}\n", style.dim(footer(times, response.resident_weight_bytes))));
+    page.push_str(&format!(
+        "{}\n",
+        style.dim(footer(times, place, response.resident_weight_bytes))
+    ));
     page
 }
 
@@ -114,11 +133,39 @@ fn hit(hit: &SearchHit, query: &str, explain: bool, style: Style) -> String {
     lines.into_iter().map(|line| line + "\n").collect()
 }
 
+/// Which process has computed it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// This one.
+    Here,
+    /// The one that has the library open already.
+    There,
+}
+
+impl Place {
+    /// Says so, where it is not what everybody expects.
+    pub(crate) fn tell(self, value: &mut serde_json::Value) {
+        if self == Place::There {
+            value["resident"] = serde_json::Value::Bool(true);
+        }
+    }
+}
+
+/// Milliseconds since then, as all that is known.
+pub(crate) fn total(started: Instant) -> Times {
+    Times::from([("total", started.elapsed().as_secs_f64() * 1e3)])
+}
+
 /// Stage times, peak memory and weights.
-pub(crate) fn footer(times: &Times, resident_weight_bytes: u64) -> String {
+pub(crate) fn footer(times: &Times, place: Place, resident_weight_bytes: u64) -> String {
     let peak = show::bytes(riddle_metrics::memory().peak_rss_bytes);
-    let weights = show::bytes(resident_weight_bytes);
-    format!("{} · peak memory {peak}, of which weights {weights}", show::times(times))
+    let (times, weights) = (show::times(times), show::bytes(resident_weight_bytes));
+    match place {
+        Place::Here => format!("{times} · peak memory {peak}, of which weights {weights}"),
+        Place::There => {
+            format!("{times} · peak memory {peak}, weights {weights} in the process that is open")
+        }
+    }
 }
 
 #[cfg(test)]
@@ -163,7 +210,8 @@ mod tests {
     #[test]
     fn a_page_names_place_order_and_notices() {
         let times = Times::from([("bm25", 1.0), ("total", 2.0)]);
-        let shown = page(&response(vec![a_hit()]), &times, true, Style::with_colors(false));
+        let shown =
+            page(&response(vec![a_hit()]), (&times, Place::Here), true, Style::with_colors(false));
         for part in [
             " 1. The  [31mboat\n",
             "    /files/boat.md · lines 3–4\n",
@@ -185,14 +233,20 @@ mod tests {
             candidate_layers_share: Some(0.731),
             ..response(vec![a_hit()])
         };
-        let shown = page(&found, &Times::new(), false, Style::with_colors(false));
+        let shown = page(&found, (&Times::new(), Place::There), false, Style::with_colors(false));
         let line = "promise: on average at most 1 % of the 10 results are not those of a full reading (73 % of it was computed)\n";
         assert!(shown.contains(line), "{shown}");
+        assert!(shown.contains(", weights 90 MB in the process that is open\n"), "{shown}");
     }
 
     #[test]
     fn nothing_found_is_said() {
-        let shown = page(&response(Vec::new()), &Times::new(), false, Style::with_colors(false));
+        let shown = page(
+            &response(Vec::new()),
+            (&Times::new(), Place::Here),
+            false,
+            Style::with_colors(false),
+        );
         assert!(shown.starts_with("nothing found"), "{shown}");
     }
 }

@@ -21,17 +21,6 @@ pub(super) enum Stream {
     Socket(tokio::net::UnixStream),
 }
 
-impl Stream {
-    /// Whether it has come to the socket in the file system.
-    pub(super) fn is_socket(&self) -> bool {
-        match self {
-            Stream::Tcp(_) => false,
-            #[cfg(unix)]
-            Stream::Socket(_) => true,
-        }
-    }
-}
-
 macro_rules! either {
     ($self:expr, $stream:ident => $call:expr) => {
         match $self.get_mut() {

@@ -2,7 +2,7 @@
 //! [`Notice`](riddle_types::Notice).
 
 use riddle_types::Trouble;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What is wrong with a home.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -68,7 +68,7 @@ impl Problem {
 }
 
 /// Why a question has no answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum NoAnswer {
     /// Nothing in the files fits the question.

@@ -10,7 +10,7 @@ use riddle_grating::Mode;
 use riddle_types::{
     DeadlineReport, FileState, GenerationStats, LayerEvent, Location, MemoryPlan, Notice, RankTrace,
 };
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{
     events::Rest,
@@ -19,7 +19,7 @@ use super::{
 };
 
 /// Which order the hits are in; said plainly with every answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "snake_case")]
 pub enum Order {
     /// Reciprocal rank fusion of keyword and vector ranks.
@@ -34,7 +34,7 @@ pub enum Order {
 }
 
 /// One result.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SearchHit {
     /// Place, from 1.
     pub rank: u32,
@@ -57,12 +57,12 @@ pub struct SearchHit {
     /// Chunk number in the catalog.
     pub chunk: u64,
     /// Other files that hold the very same passage, which is shown once.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also_in: Vec<String>,
 }
 
 /// How fresh the index is.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexFreshness {
     /// When the index was last brought up to date, in seconds since 1970; `None` before the first time.
     pub as_of: Option<i64>,
@@ -71,7 +71,7 @@ pub struct IndexFreshness {
 }
 
 /// The lists of each stage, best first, as chunk numbers: for explanations and evaluation.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StageLists {
     /// Keyword index.
     pub bm25: Vec<u64>,
@@ -89,7 +89,7 @@ pub struct StageLists {
 }
 
 /// What a calibrated pruning promises of a result: on requests like those it was calibrated with.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Promise {
     /// What pruning may change.
     pub mode: Mode,
@@ -100,7 +100,7 @@ pub struct Promise {
 }
 
 /// Results of a search.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SearchResponse {
     /// The query as given.
     pub query: String,
@@ -130,7 +130,7 @@ pub struct SearchResponse {
 }
 
 /// A source of an answer.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Citation {
     /// Its number in the answer.
     pub n: u32,
@@ -147,7 +147,7 @@ pub struct Citation {
 }
 
 /// An answer.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AskResponse {
     /// The question as given.
     pub question: String,
@@ -182,6 +182,7 @@ pub struct AskResponse {
     /// How fresh the index is.
     pub index: IndexFreshness,
     /// Files that were not searched, by state: pending, failed, scans and so on.
+    #[serde(deserialize_with = "by_state")]
     pub not_searched: BTreeMap<&'static str, u64>,
     /// Milliseconds until the first words were handed over.
     pub first_token_ms: f64,
@@ -199,6 +200,15 @@ pub struct AskResponse {
     pub cached: Option<Cached>,
     /// Bytes of model weights in memory.
     pub resident_weight_bytes: u64,
+}
+
+/// Numbers of files by the names of their states.
+fn by_state<'de, D: Deserializer<'de>>(
+    from: D,
+) -> std::result::Result<BTreeMap<&'static str, u64>, D::Error> {
+    let named = BTreeMap::<String, u64>::deserialize(from)?;
+    let number = |it: FileState| Some((it.as_str(), *named.get(it.as_str())?));
+    Ok(FileState::ALL.into_iter().filter_map(number).collect())
 }
 
 /// What `index` did.

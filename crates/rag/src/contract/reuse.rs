@@ -80,7 +80,7 @@ impl Default for ReuseSettings {
 }
 
 /// How one question uses what is kept.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Reuse {
     /// Instead of what the home is set to.
     pub grade: Option<ReuseGrade>,
@@ -97,7 +97,7 @@ impl Default for Reuse {
 }
 
 /// What is said of an answer that was there already.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cached {
     /// What is known of it.
     pub kind: ReuseGrade,

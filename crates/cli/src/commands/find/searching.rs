@@ -6,10 +6,10 @@ use std::{
     time::Duration,
 };
 
-use riddle_rag::{Assistant, RerankChoice, SearchHit, SearchRequest};
+use riddle_rag::{RerankChoice, SearchHit, SearchRequest};
 use riddle_types::Filter;
 
-use crate::words;
+use crate::{library::Library, words};
 
 /// A typist that pauses so long has typed what is meant.
 const PAUSE: Duration = Duration::from_millis(350);
@@ -66,14 +66,14 @@ pub(super) fn follow(
 }
 
 /// Asks the library.
-pub(super) fn ask(assistant: &Assistant, filter: &Filter, asked: Asked) -> Found {
+pub(super) fn ask(library: &Library, filter: &Filter, asked: Asked) -> Found {
     let request = SearchRequest {
         k: HITS,
         filter: filter.clone(),
         rerank: if asked.rerank { RerankChoice::Configured } else { RerankChoice::Off },
         ..SearchRequest::new(asked.query.clone())
     };
-    match assistant.search(&request) {
+    match library.search(&request) {
         Ok(response) => Found {
             asked,
             hits: Ok(response.hits),
