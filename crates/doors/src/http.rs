@@ -47,7 +47,7 @@ use riddle_rag::Config;
 use tokio::sync::Semaphore;
 
 use self::{
-    call::Style,
+    call::{Noted, Style},
     metrics::Metrics,
     routes::routes,
     socket::{Socket, Stream},
@@ -387,26 +387,31 @@ async fn watched(
     let route = routes().into_iter().find(|it| it.path == path);
     let open = route.as_ref().is_some_and(|it| it.open);
     let name_of_route = route.map_or("other", |it| it.path);
-    let mut response = match door.guard.check(request.headers(), open, way) {
+    let noted = Noted::default();
+    let (name, known, mut response) = match door.guard.check(request.headers(), open, way) {
         Ok(client) => {
             let who = door.who(client, request.headers());
+            let (name, known) = (who.name.clone(), who.known);
             request.extensions_mut().insert(who);
-            next.run(request).await
+            request.extensions_mut().insert(noted.clone());
+            (name, known, next.run(request).await)
         }
         Err(refusal) => {
             tracing::info!(path, ?refusal, "refused");
-            let name = call::name_of(request.headers());
-            let entry = Entry::new(&name, false, name_of_route, Duration::ZERO);
-            door.journal.note(Entry { outcome: Outcome::Refused, ..entry });
             let mut response = Style::of(&path).failed(refusal.status(), refusal.words());
             if refusal.status() == StatusCode::UNAUTHORIZED {
                 response
                     .headers_mut()
                     .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
-            response
+            (call::name_of(request.headers()), false, response)
         }
     };
+    // What was refused before it was known what is asked: too large, too slow, no such route, no JSON, not let in.
+    if response.status().is_client_error() && !noted.is_noted() && way != Way::Own {
+        let entry = Entry::new(&name, known, name_of_route, started.elapsed());
+        door.journal.note(Entry { outcome: Outcome::Refused, ..entry });
+    }
     let headers = response.headers_mut();
     for (header, value) in [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),

@@ -154,6 +154,91 @@ fn what_is_too_large_is_refused_before_it_is_read() {
 }
 
 #[test]
+fn what_is_refused_is_written_down_and_nothing_of_it_read() {
+    let served = Served::start(&[]);
+    let secret = "the secret of the stranger";
+    let body = json!({"query": secret, "documents": ["a"]}).to_string();
+    let ask = |heads: &[(&str, &str)], path: &str, body: &str| {
+        request(served.port, "POST", path, &served.heads(heads), body).status
+    };
+    assert_eq!(ask(&[("Host", "evil.test")], "/v1/rerank", &body), 403);
+    assert_eq!(ask(&[("Origin", "http://evil.test")], "/v1/rerank", &body), 403);
+    assert_eq!(ask(&[("Authorization", "Bearer wrong")], "/v1/rerank", &body), 401);
+    assert_eq!(ask(&[], "/v1/nothing", &body), 404);
+    assert_eq!(ask(&[], "/api/status", &body), 405);
+    assert_eq!(ask(&[], "/v1/rerank", secret), 400);
+    assert_eq!(ask(&[], "/v1/chat/completions", "{\"messages\": 1}"), 400);
+    assert_eq!(ask(&[], "/mcp", secret), 400);
+    let head = format!(
+        "POST /v1/embeddings HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nAuthorization: Bearer {}\r\nContent-Length: 1000000000\r\nConnection: close\r\n\r\n",
+        served.port, served.token
+    );
+    assert_eq!(raw(served.port, head.as_bytes()).status, 413);
+    let many = json!({"query": secret, "documents": vec!["a"; 1_000_000]}).to_string();
+    assert_eq!(ask(&[], "/rerank", &many), 413);
+    let log = served.riddle.json(&["clients", "log", "-n", "99"]);
+    let entries = log["entries"].as_array().expect("entries");
+    let mut told: Vec<(&str, &str)> = entries
+        .iter()
+        .map(|it| (it["what"].as_str().expect("what"), it["outcome"].as_str().expect("outcome")))
+        .collect();
+    told.reverse();
+    let refused = |route| (route, "refused");
+    let rerank = refused("/v1/rerank");
+    let wanted = [
+        rerank,
+        rerank,
+        rerank,
+        refused("other"),
+        refused("/api/status"),
+        rerank,
+        refused("/v1/chat/completions"),
+        refused("/mcp"),
+        refused("/v1/embeddings"),
+        ("rerank", "failed"),
+    ];
+    assert_eq!(told, wanted, "{log:#}");
+    let asked = entries.iter().filter(|it| it.get("asked").is_some()).count();
+    assert_eq!(asked, 1, "what was let in and understood alone: {log:#}");
+}
+
+#[test]
+fn whoever_never_comes_to_an_end_is_cut() {
+    let served = Served::start(&[]);
+    // A head that goes on and on, and a body of which a byte comes now and then.
+    let mut head = connect(served.port);
+    head.write_all(b"GET /health HTTP/1.1\r\nHost: ").expect("sent");
+    let mut body = connect(served.port);
+    let text = format!(
+        "POST /rerank HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nAuthorization: Bearer {}\r\nContent-Length: 1000\r\n\r\n",
+        served.port, served.token
+    );
+    body.write_all(text.as_bytes()).expect("sent");
+    let drip = |mut stream: std::net::TcpStream| {
+        let mut other = stream.try_clone().expect("the same connection");
+        thread::spawn(move || {
+            while other.write_all(b"x").is_ok() {
+                thread::sleep(Duration::from_millis(500));
+            }
+        });
+        let mut answer = Vec::new();
+        // A connection that is not cut would run into the limit of the test's own client.
+        let ended = stream.read_to_end(&mut answer);
+        (ended.is_ok() || !answer.is_empty(), String::from_utf8_lossy(&answer).into_owned())
+    };
+    let (head, body) = thread::scope(|scope| {
+        let head = scope.spawn(|| drip(head));
+        let body = scope.spawn(|| drip(body));
+        (head.join().expect("cut"), body.join().expect("cut"))
+    });
+    assert!(head.0 && !head.1.contains("\"ok\""), "{head:?}");
+    assert!(body.1.starts_with("HTTP/1.1 408"), "{body:?}");
+    assert!(served.get("/health").is(200));
+    let log = served.riddle.json(&["clients", "log"]);
+    assert_eq!(log["entries"][0]["outcome"], "refused", "{log:#}");
+}
+
+#[test]
 fn whoever_sends_slowly_keeps_nobody_waiting() {
     let served = Served::start(&[]);
     let mut slow: Vec<_> = (0..300)

@@ -1,6 +1,12 @@
 //! A request, read within limits, and its answer in the shape that its client knows.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use axum::{
     body::{Body, Bytes, HttpBody as _, to_bytes},
@@ -138,7 +144,22 @@ pub(super) struct Call {
     pub(super) query: String,
     /// Whose turn it is, and what of the library that may see.
     pub(super) who: Who,
+    noted: Noted,
     body: Bytes,
+}
+
+/// Whether a request has a line in the log: what is refused before anybody looks at what it asks has one, too.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Noted(Arc<AtomicBool>);
+
+impl Noted {
+    pub(super) fn is_noted(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn note(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 impl FromRequest<Door> for Call {
@@ -170,6 +191,7 @@ impl FromRequest<Door> for Call {
         });
         Ok(Call {
             style,
+            noted: head.extensions.get::<Noted>().cloned().unwrap_or_default(),
             query: head.uri.query().unwrap_or_default().to_owned(),
             who,
             headers: head.headers,
@@ -239,6 +261,7 @@ fn unescaped(text: &str) -> Result<String> {
 impl Door {
     /// Writes down that this is asked.
     pub(super) fn note(&self, call: &Call, what: &str, asked: Option<String>) -> Arc<Noting> {
+        call.noted.note();
         Noting::begin(&self.journal, &call.who, what, asked)
     }
 
@@ -303,6 +326,7 @@ mod tests {
             style: Style::OpenAi,
             query: query.to_owned(),
             who: Who { name: String::new(), known: false, scope: Scope::whole(true) },
+            noted: Noted::default(),
             body: Bytes::new(),
         };
         let fields = call("q=42&limit=3&rerank=false&after=2025-01-01").fields(&["q"]);
