@@ -34,7 +34,9 @@ pub(crate) use self::{
     cache::{BenchTraceArgs, CacheArgs, CacheCommand, CacheSetArgs, CacheWarmArgs, ReuseArgs},
     claims::{AnswersArgs, ClaimsArgs, EvalCommand},
     compress::CompressArgs,
-    doors::{ClientsArgs, ClientsCommand, MayArgs, McpArgs, McpCommand, ServeArgs},
+    doors::{
+        ClientsArgs, ClientsCommand, DesktopSearchArgs, MayArgs, McpArgs, McpCommand, ServeArgs,
+    },
     endpoint::{
         AskArgs, FoldersArgs, FoldersCommand, KeyArgs, KeyCommand, LlmArgs, LlmCommand,
         key_of_environment,
@@ -126,6 +128,9 @@ pub(crate) enum Command {
     Clients(ClientsArgs),
     /// Show or hide the app's window, for a key binding of your desktop
     Toggle,
+    /// Answer the search of GNOME or KDE: the session bus starts it
+    #[command(hide = true)]
+    DesktopSearch(DesktopSearchArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Write the manual pages

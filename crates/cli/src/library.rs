@@ -1,6 +1,6 @@
 //! The library of whoever searches again and again: where another process has it open, there, else here.
 
-use std::cell::OnceCell;
+use std::{cell::OnceCell, path::PathBuf};
 
 use riddle_doors::own;
 use riddle_rag::{Assistant, Config, Result, SearchRequest, SearchResponse};
@@ -25,6 +25,12 @@ impl Library {
     pub(crate) fn search(&self, request: &SearchRequest) -> Result<SearchResponse> {
         let there = if self.alone { None } else { own::search(&self.config, request) };
         there.map_or_else(|| self.here()?.search(request), Ok)
+    }
+
+    /// The file of a passage.
+    pub(crate) fn file_of(&self, chunk: u64) -> Result<Option<PathBuf>> {
+        let read = self.here()?.read(chunk, 0, 0, false)?;
+        Ok(read.and_then(|it| it.into_iter().next()).map(|it| it.path))
     }
 
     fn here(&self) -> Result<&Assistant> {

@@ -86,6 +86,7 @@ fn dispatch(command: Command, global: &Global, context: &Context) -> Result<(), 
         Command::Mcp(args) => commands::mcp::run(&args, global, context),
         Command::Clients(args) => commands::clients::run(&args, context),
         Command::Toggle => commands::toggle::run(),
+        Command::DesktopSearch(args) => commands::desktop_search::run(&args, context),
         Command::Completions(args) => commands::completions::run(&args, context),
         Command::Man(args) => commands::man::run(&args, context),
     }

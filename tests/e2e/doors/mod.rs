@@ -2,6 +2,7 @@
 
 mod attacks;
 mod clients;
+mod desktop;
 mod http;
 mod mcp;
 mod own;

@@ -78,6 +78,14 @@ pub(crate) struct McpArgs {
     pub(crate) client: Option<String>,
 }
 
+/// Answers what is typed into the search of GNOME or KDE, for as long as somebody types.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DesktopSearchArgs {
+    /// Seconds without a question after which it ends
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = positive)]
+    pub(crate) patience: usize,
+}
+
 /// Programs that may ask, by name: what each may see, and what it has asked.
 ///
 /// The token in the home opens everything. A program with a name of its own has a token of its own, or is started by an

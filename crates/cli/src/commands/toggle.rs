@@ -13,10 +13,15 @@ const APP: &str = "riddle-desktop";
 
 /// Asks the app, which is started if it does not run.
 pub(crate) fn run() -> Result<(), Failure> {
+    app(&["toggle"])
+}
+
+/// Starts the app with these words, or tells the one that runs.
+pub(crate) fn app(words: &[&str]) -> Result<(), Failure> {
     let own = std::env::current_exe().ok();
     let program = program(own.as_deref());
     // The app answers at once when it runs already, and stays when it does not: nobody waits for it.
-    match Command::new(&program).arg("toggle").spawn() {
+    match Command::new(&program).args(words).spawn() {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Failure::run(format!(
             "{APP} is not installed: it is looked for beside this program and on the path"

@@ -112,7 +112,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("safetensors", &["weights"]),
     ("half", &["kernels", "weights", "llm"]),
     ("ureq", &["models", "llm"]),
-    ("dbus", &["llm"]),
+    // Keys, and the search of the desktop.
+    ("dbus", &["llm", "cli"]),
     ("dbus-secret-service", &["llm"]),
     ("zip", &["models", "ingest"]),
     ("sha1", &["models"]),
