@@ -25,7 +25,7 @@ pub(crate) struct Context {
     pub(crate) figures: Mutex<Figures>,
     settings: RwLock<Settings>,
     channel: Mutex<Option<Channel<AppEvent>>>,
-    /// What the next page is told, because the one before broke down.
+    /// What the next page is told, because the one before broke down or there is none yet.
     for_the_next: Mutex<Option<AppEvent>>,
 }
 
@@ -72,6 +72,16 @@ impl Context {
         *lock(&self.for_the_next) = Some(AppEvent::PartUnloaded { part, message });
     }
 
+    /// Tells the interface, or the next one, if none listens yet.
+    pub(crate) fn tell_or_keep(&self, event: AppEvent) {
+        let listens = lock(&self.channel).is_some();
+        if listens {
+            self.tell(event);
+        } else {
+            *lock(&self.for_the_next) = Some(event);
+        }
+    }
+
     /// The interface listens from now on.
     pub(crate) fn listen(&self, channel: Channel<AppEvent>) {
         *lock(&self.channel) = Some(channel);
@@ -80,7 +90,9 @@ impl Context {
     /// What was kept for this page, told once.
     pub(crate) fn tell_kept(&self) {
         if let Some(event) = lock(&self.for_the_next).take() {
-            tracing::warn!("the window is back");
+            if matches!(event, AppEvent::PartUnloaded { .. }) {
+                tracing::warn!("the window is back");
+            }
             self.tell(event);
         }
     }

@@ -326,6 +326,10 @@ pub(crate) enum AppEvent {
     PartUnloaded { part: String, message: String },
     /// The window was called by the shortcut or by `toggle`: focus the search box.
     Summoned,
+    /// A link names a passage: show it.
+    Linked { chunk: u64 },
+    /// Somebody has typed elsewhere what is to be searched for here.
+    Typed { text: String },
     /// Files are held over the window.
     DragOver,
     /// They left it again.

@@ -8,13 +8,17 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 /// What a later program asks the first to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Ask {
     /// Come to the front.
     Show,
     /// Come to the front, or hide.
     Toggle,
+    /// Come to the front with this passage.
+    Passage(u64),
+    /// Come to the front and search for this.
+    Search(String),
 }
 
 /// Who is there already.
@@ -40,13 +44,13 @@ pub(crate) struct Listener;
 /// # Errors
 /// When the home can not be made.
 #[cfg(unix)]
-pub(crate) fn meet(home: &Path, ask: Ask) -> std::io::Result<Instance> {
+pub(crate) fn meet(home: &Path, ask: &Ask) -> std::io::Result<Instance> {
     unix::meet(home, ask)
 }
 
 /// As many programs as are started: there is no socket to meet at.
 #[cfg(not(unix))]
-pub(crate) fn meet(_home: &Path, _ask: Ask) -> std::io::Result<Instance> {
+pub(crate) fn meet(_home: &Path, _ask: &Ask) -> std::io::Result<Instance> {
     Ok(Instance::First(Listener))
 }
 
@@ -80,8 +84,8 @@ mod unix {
 
     /// A program that does not answer for this long hangs; a second one is better than none.
     const PATIENCE: Duration = Duration::from_secs(2);
-    /// Longest message.
-    const LONGEST: u64 = 64;
+    /// Longest message: a text to search for, escaped.
+    const LONGEST: u64 = 8 << 10;
 
     /// The first program's end; its socket goes with it.
     pub(crate) struct Listener {
@@ -96,7 +100,7 @@ mod unix {
         }
     }
 
-    pub(super) fn meet(home: &Path, ask: Ask) -> std::io::Result<Instance> {
+    pub(super) fn meet(home: &Path, ask: &Ask) -> std::io::Result<Instance> {
         std::fs::create_dir_all(home)?;
         let path = socket(home);
         if tell(&path, ask).is_ok() {
@@ -109,11 +113,11 @@ mod unix {
         Ok(Instance::First(Listener { listener, path }))
     }
 
-    fn tell(path: &Path, ask: Ask) -> std::io::Result<()> {
+    fn tell(path: &Path, ask: &Ask) -> std::io::Result<()> {
         let mut stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        stream.write_all(&serde_json::to_vec(&ask)?)?;
+        stream.write_all(&serde_json::to_vec(ask)?)?;
         stream.shutdown(std::net::Shutdown::Write)?;
         let mut answer = [0; 2];
         stream.read_exact(&mut answer)
@@ -151,18 +155,21 @@ mod unix {
         #[test]
         fn a_second_program_tells_the_first() {
             let home = tempfile::tempdir().expect("a folder");
-            let Instance::First(listener) = meet(home.path(), Ask::Show).expect("meets") else {
+            let Instance::First(listener) = meet(home.path(), &Ask::Show).expect("meets") else {
                 panic!("nobody else is there");
             };
             let (sender, heard) = mpsc::channel();
             serve(listener, move |ask| sender.send(ask).expect("heard"));
-            assert!(matches!(meet(home.path(), Ask::Toggle).expect("meets"), Instance::Told));
-            assert_eq!(heard.recv().expect("told"), Ask::Toggle);
+            let search = Ask::Search("ä \"blue\" boat".repeat(30));
+            for ask in [Ask::Toggle, Ask::Passage(u64::MAX), search] {
+                assert!(matches!(meet(home.path(), &ask).expect("meets"), Instance::Told));
+                assert_eq!(heard.recv().expect("told"), ask);
+            }
             // Nonsense is not passed on and ends nothing.
             let mut stream = UnixStream::connect(socket(home.path())).expect("connects");
             stream.write_all(&[b'x'; 200]).expect("written");
             drop(stream);
-            assert!(matches!(meet(home.path(), Ask::Show).expect("meets"), Instance::Told));
+            assert!(matches!(meet(home.path(), &Ask::Show).expect("meets"), Instance::Told));
             assert_eq!(heard.recv().expect("told"), Ask::Show);
         }
 
@@ -170,7 +177,7 @@ mod unix {
         fn what_a_killed_program_left_is_replaced() {
             let home = tempfile::tempdir().expect("a folder");
             drop(UnixListener::bind(socket(home.path())).expect("bound"));
-            let first = meet(home.path(), Ask::Show).expect("meets");
+            let first = meet(home.path(), &Ask::Show).expect("meets");
             assert!(matches!(first, Instance::First(_)));
         }
     }

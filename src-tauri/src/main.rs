@@ -23,6 +23,7 @@ mod figures;
 mod folders;
 mod indexer;
 mod instance;
+mod link;
 mod open;
 mod requests;
 mod session;
@@ -57,6 +58,9 @@ fn main() -> ExitCode {
         [PARSE_WORKER, ..] => return riddle_rag::worker_main(),
         ["toggle"] => start(Ask::Toggle, false),
         ["--hidden"] => start(Ask::Show, true),
+        ["search", text] => start(link::search(text).unwrap_or(Ask::Show), false),
+        // What a desktop hands over when a link was chosen.
+        [link] => start(link::parse(link).unwrap_or(Ask::Show), false),
         _ => start(Ask::Show, false),
     };
     match done {
@@ -72,7 +76,7 @@ fn main() -> ExitCode {
 fn start(ask: Ask, hidden: bool) -> anyhow::Result<()> {
     log();
     let config = config()?;
-    let listener = match instance::meet(&config.home, ask) {
+    let listener = match instance::meet(&config.home, &ask) {
         Ok(Instance::Told) => return Ok(()),
         Ok(Instance::First(listener)) => Some(listener),
         Err(error) => {
@@ -95,7 +99,12 @@ fn start(ask: Ask, hidden: bool) -> anyhow::Result<()> {
                 instance::serve(listener, move |ask| match ask {
                     Ask::Show => window::summon(&handle),
                     Ask::Toggle => window::toggle(&handle),
+                    Ask::Passage(_) | Ask::Search(_) => window::summon_for(&handle, ask),
                 });
+            }
+            if let (Some(shell), Some(event)) = (app.try_state::<Shell>(), window::event(ask)) {
+                // There is no page yet that could hear it.
+                shell.tell_or_keep(event);
             }
             if let Some(shell) = app.try_state::<Shell>() {
                 desktop::apply_at_start(app.handle(), &shell);

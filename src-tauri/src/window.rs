@@ -8,6 +8,7 @@ use tauri::{
 use crate::{
     dto::{AppEvent, Failure},
     failure::Reply,
+    instance::Ask,
     shell::Shell,
 };
 
@@ -76,6 +77,23 @@ pub(crate) fn summon<R: Runtime>(app: &AppHandle<R>) {
     }
     if let Some(shell) = app.try_state::<Shell>() {
         shell.tell(AppEvent::Summoned);
+    }
+}
+
+/// Brings the window to the front with what is asked for in it.
+pub(crate) fn summon_for<R: Runtime>(app: &AppHandle<R>, ask: Ask) {
+    summon(app);
+    if let (Some(shell), Some(event)) = (app.try_state::<Shell>(), event(ask)) {
+        shell.tell_or_keep(event);
+    }
+}
+
+/// What the page is told; `None`: that it is there is enough.
+pub(crate) fn event(ask: Ask) -> Option<AppEvent> {
+    match ask {
+        Ask::Show | Ask::Toggle => None,
+        Ask::Passage(chunk) => Some(AppEvent::Linked { chunk }),
+        Ask::Search(text) => Some(AppEvent::Typed { text }),
     }
 }
 

@@ -58,6 +58,10 @@ class App {
   indexTurn = $state(0);
   /** Rises when the search box is to take the focus. */
   summons = $state(0);
+  /** The passage that a link names, while it is shown. */
+  linked = $state<number | null>(null);
+  /** What somebody has typed elsewhere, until the search box has it. */
+  typed = $state.raw<{ text: string } | null>(null);
   /** A filter that another view wants the ledger to open with. */
   ledgerStates = $state.raw<string[] | null>(null);
   systemDark = $state(false);
@@ -112,6 +116,14 @@ class App {
         break;
       case "summoned":
         this.summon();
+        break;
+      case "linked":
+        this.linked = event.chunk;
+        break;
+      case "typed":
+        this.linked = null;
+        this.go("search");
+        this.typed = { text: event.text };
         break;
       case "dragOver":
         this.dragging = true;

@@ -204,6 +204,10 @@ export type AppEvent =
 	| { event: 'partUnloaded'; part: string; message: string }
 	/** The window was called by the shortcut or by `toggle`: focus the search box. */
 	| { event: 'summoned' }
+	/** A link names a passage: show it. */
+	| { event: 'linked'; chunk: number }
+	/** Somebody has typed elsewhere what is to be searched for here. */
+	| { event: 'typed'; text: string }
 	/** Files are held over the window. */
 	| { event: 'dragOver' }
 	/** They left it again. */

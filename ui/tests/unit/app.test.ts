@@ -43,6 +43,27 @@ describe("the app", () => {
     await waitFor(() => expect(screen.getByTestId("search-input")).toHaveFocus());
   });
 
+  it("shows the passage of a link, and opens its file only when it is asked to", async () => {
+    await begin();
+    mock().tell({ event: "linked", chunk: 1 });
+    const linked = await screen.findByTestId("linked");
+    await waitFor(() => expect(called("preview").some((it) => it.args["chunk"] === 1)).toBe(true));
+    expect(called("open_file")).toHaveLength(0);
+    const dialog = linked.closest("dialog") as HTMLElement;
+    await userEvent.click(within(dialog).getByRole("button", { name: "Open" }));
+    expect(called("open_file").at(-1)?.args["target"]).toEqual({ kind: "chunk", chunk: 1 });
+    app.linked = null;
+    await waitFor(() => expect(screen.queryByTestId("linked")).toBeNull());
+  });
+
+  it("goes on with what was typed elsewhere", async () => {
+    await begin();
+    app.go("settings");
+    mock().tell({ event: "typed", text: "blue boat" });
+    await waitFor(() => expect(app.view).toBe("search"));
+    await waitFor(() => expect((screen.getByTestId("search-input") as HTMLInputElement).value).toBe("blue boat"));
+  });
+
   it("says why it can not start, and offers to try again", async () => {
     mockIPC(() => Promise.reject({ code: "other", message: "The data folder can not be written." }));
     render(App);

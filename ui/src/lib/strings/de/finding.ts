@@ -30,6 +30,7 @@ export const finding: typeof english = {
     copyPath: "Pfad kopieren",
     copied: "Pfad kopiert",
     why: "Warum steht das hier?",
+    linked: "Die Stelle eines Links",
     onlyFolder: "Nur in diesem Ordner suchen",
     actions: "Aktionen",
     preview: "Vorschau",

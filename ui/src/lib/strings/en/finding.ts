@@ -31,6 +31,7 @@ export const finding = {
     copyPath: "Copy path",
     copied: "Path copied",
     why: "Why is this here?",
+    linked: "The passage of a link",
     onlyFolder: "Search in this folder only",
     actions: "Actions",
     preview: "Preview",
