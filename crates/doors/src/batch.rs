@@ -19,8 +19,10 @@ use crate::{
     tools::{Document, Prepared, RerankArgs, Reranked, prepare, rerank_all},
 };
 
-/// Most texts of one forward: a small request waits for no large one, and its share of the memory stays small.
-const MOST_TEXTS: usize = 128;
+/// Most texts of one forward. What is shared is what a forward costs however little it computes: a third of a request
+/// with one text, and nothing of one with sixteen, whose rows fill the products and the caches alone. With 128 large
+/// requests took longer together than one after the other (docs/benchmarks/2026-11-24-doors-2.md).
+const MOST_TEXTS: usize = 16;
 
 /// What is told when it is done: the order, and the texts for whoever wants them back.
 type Reply = Box<dyn FnOnce(Result<(Reranked, Vec<Document>)>) + Send>;
@@ -206,12 +208,12 @@ mod tests {
         let gone = waiting(2, 1, None);
         gone.cancel.cancel();
         *batch.lock() = vec![
-            waiting(0, 10, None),
-            waiting(1, 10, Some("other")),
+            waiting(0, 4, None),
+            waiting(1, 4, Some("other")),
             gone,
-            waiting(3, MOST_TEXTS - 20, None),
-            waiting(4, 11, None),
-            waiting(5, 10, None),
+            waiting(3, MOST_TEXTS - 8, None),
+            waiting(4, 5, None),
+            waiting(5, 4, None),
         ];
         let numbers = |of: Vec<Waiting>| of.iter().map(|it| it.number).collect::<Vec<_>>();
         assert_eq!(numbers(batch.company(0)), [0, 3, 5]);
