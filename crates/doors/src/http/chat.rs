@@ -21,7 +21,7 @@ use crate::{
     error::{Error, Result},
     frame,
     resident::Lane,
-    tools::{AnswerArgs, Answered, answered, parse, request_of},
+    tools::{AnswerArgs, Answered, answered, checked, parse, request_of},
 };
 
 /// Most messages of a chat.
@@ -151,6 +151,8 @@ pub(super) fn question_of(messages: &[Said], model: Option<&str>) -> Result<Answ
             "the last message is the user's: it is the question".to_owned(),
         ));
     };
+    // Before a stream begins: a picture alone asks nothing.
+    let question = checked("content", &question)?;
     let llm = match model {
         None | Some("" | OWN_MODEL) => LLM_EXTRACTIVE.to_owned(),
         Some(other) => other.to_owned(),
@@ -336,6 +338,8 @@ mod tests {
             json!({"messages": []}),
             json!({"messages": [{"role": "assistant", "content": "x"}]}),
             json!({"messages": [{"role": "user", "content": 1}]}),
+            json!({"messages": [{"role": "user", "content": " "}]}),
+            json!({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}),
             json!({"messages": [{"role": "user", "content": "x"}], "n": 2}),
             json!({"messages": "x"}),
         ] {
