@@ -427,6 +427,16 @@ async fn watched(
     response
 }
 
+/// What a client sends over HTTP, read in every way in which it may be meant.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn reads(text: &str) {
+    call::reads(text);
+    let Ok(body) = serde_json::from_str::<serde_json::Value>(text) else { return };
+    for read in [rerank::reads, embeddings::reads, chat::reads, responses::reads] {
+        read(body.clone());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

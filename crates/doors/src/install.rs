@@ -275,6 +275,12 @@ fn without_table(text: &str) -> String {
     out
 }
 
+/// Somebody's configuration, read as this program would.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn reads(text: &str) {
+    jsonc::reads(text);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -29,6 +29,8 @@ mod mcp;
 mod message;
 pub mod own;
 mod private;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod reading;
 mod resident;
 pub mod sentences;
 mod token;

@@ -162,6 +162,23 @@ pub(crate) fn header_value(value: &str) -> String {
     }
 }
 
+/// What a client sends as a message, and what stands in its headers.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn reads(text: &str) {
+    if let Some(plain) = decoded(text) {
+        assert_eq!(decoded(&header_value(&plain)), Some(plain));
+    }
+    let Ok(value) = serde_json::from_str::<Value>(text) else { return };
+    match Message::of(value) {
+        Ok(Message::Request(request)) => {
+            assert!(request.id.is_string() || request.id.is_number());
+            let _ = (request.version(), request.meta("clientCapabilities"));
+        }
+        Ok(_) => {}
+        Err(failure) => assert!(failure.code < 0),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

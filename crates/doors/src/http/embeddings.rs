@@ -246,6 +246,23 @@ fn encoded(vector: &[f32]) -> String {
     STANDARD.encode(bytes)
 }
 
+/// What is read of a body is texts or tokens, each with something in it, or refused in words.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) fn reads(body: Value) {
+    let Ok(asked) = parse::<Asked>(body) else { return };
+    match tokens(&asked.input) {
+        Ok(Some(all)) => assert!(all.iter().all(|it| !it.is_empty())),
+        Ok(None) => {
+            if let Ok(all) = texts("input", asked.input) {
+                assert!(!all.is_empty() && all.iter().all(|it| !it.trim().is_empty()));
+            }
+        }
+        Err(error) => {
+            assert!(matches!(error, Error::BadRequest(_) | Error::TooLarge(_)), "{error:?}");
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -291,16 +308,7 @@ mod tests {
         fn any_input_is_texts_or_tokens_or_refused(
             body in crate::any_json::body(&["input", "model", "dimensions", "encoding_format", "input_type"]),
         ) {
-            let Ok(asked) = parse::<Asked>(body) else { return Ok(()) };
-            match tokens(&asked.input) {
-                Ok(Some(all)) => prop_assert!(all.iter().all(|it| !it.is_empty())),
-                Ok(None) => {
-                    if let Ok(all) = texts("input", asked.input) {
-                        prop_assert!(!all.is_empty() && all.iter().all(|it| !it.trim().is_empty()));
-                    }
-                }
-                Err(error) => prop_assert!(matches!(error, Error::BadRequest(_) | Error::TooLarge(_))),
-            }
+            reads(body);
         }
 
         #[test]

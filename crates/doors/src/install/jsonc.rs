@@ -203,6 +203,17 @@ fn string_end(text: &str, at: usize) -> Result<usize, String> {
     Err("a text has no end".to_owned())
 }
 
+/// A configuration of somebody's is changed in one place, which can be taken back, or left alone.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) fn reads(text: &str) {
+    let entry = serde_json::json!({"command": "x"});
+    let _ = take(text, "mcpServers", "riddle");
+    let Ok(with) = put(text, "mcpServers", "riddle", &entry) else { return };
+    assert_eq!(put(&with, "mcpServers", "riddle", &entry).as_deref(), Ok(with.as_str()));
+    let without = take(&with, "mcpServers", "riddle");
+    assert!(matches!(without, Ok(Some(_))), "{with:?}: {without:?}");
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
