@@ -32,10 +32,10 @@ use std::{
 use axum::{
     Router,
     extract::{Request, State},
-    http::{HeaderMap, HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     middleware::{self, Next},
     response::Response,
-    routing::post,
+    routing::{get, post},
 };
 use hyper::server::conn::http1;
 use hyper_util::{
@@ -49,7 +49,7 @@ use tokio::sync::Semaphore;
 use self::{
     call::{Noted, Style},
     metrics::Metrics,
-    routes::routes,
+    routes::{Route, table},
     socket::{Socket, Stream},
 };
 use crate::{
@@ -147,6 +147,21 @@ impl std::ops::Deref for Door {
     fn deref(&self) -> &Inside {
         &self.0
     }
+}
+
+/// All routes, and the one that describes them.
+fn routes() -> Vec<Route> {
+    let description = Route {
+        method: Method::GET,
+        path: "/openapi.json",
+        summary: "This description",
+        open: false,
+        body: None,
+        handler: || get(openapi::openapi),
+    };
+    let mut routes = table();
+    routes.push(description);
+    routes
 }
 
 /// Serves the API until `stop` is set; `ready` is told where.
