@@ -29,7 +29,7 @@ mod worker;
 
 pub use chunk::{ChunkOptions, MOST_LATE, MOST_OF_TABLES, chunk};
 pub use kind::kind_of;
-pub use outcome::ParseOutcome;
+pub use outcome::{ParseOutcome, SeenLine};
 pub use pool::{Limits, ParserPool, Reading, Seen, WorkerCommand};
 pub use tools::Tools;
 pub use worker::worker_main;

@@ -7,9 +7,10 @@ use riddle_types::{Block, Document, FileKind, Location};
 
 use crate::{
     layout::{self, Manner},
-    outcome::ParseOutcome,
+    outcome::{ParseOutcome, SeenLine},
     pdf::is_gibberish,
     pdfium::{self, Line},
+    protocol::Reply,
     tools::Tools,
 };
 
@@ -26,16 +27,11 @@ const SURE: f32 = 0.85;
 /// Height of a page in the units of layout.
 const HEIGHT: f64 = 842.0;
 
-/// Reads a page, from 1; of a picture there is one. What it says, and how sure that is.
-pub(crate) fn page(
-    kind: FileKind,
-    bytes: &[u8],
-    number: u32,
-    tools: &Tools,
-) -> (ParseOutcome, f32) {
+/// Reads a page, from 1; of a picture there is one. What it says, how sure that is, and where its lines stand.
+pub(crate) fn page(kind: FileKind, bytes: &[u8], number: u32, tools: &Tools) -> Reply {
     match picture(kind, bytes, number, tools).and_then(|it| said(&it, kind, number, tools)) {
         Ok(said) => said,
-        Err(why) => (ParseOutcome::Failed(why), 0.0),
+        Err(why) => Reply { sure: 0.0, ..Reply::of(ParseOutcome::Failed(why)) },
     }
 }
 
@@ -49,12 +45,7 @@ fn picture(kind: FileKind, bytes: &[u8], number: u32, tools: &Tools) -> Result<P
     Picture::new(drawn.width, drawn.height, drawn.rgb).ok_or_else(|| "an empty page".to_owned())
 }
 
-fn said(
-    picture: &Picture,
-    kind: FileKind,
-    number: u32,
-    tools: &Tools,
-) -> Result<(ParseOutcome, f32), String> {
+fn said(picture: &Picture, kind: FileKind, number: u32, tools: &Tools) -> Result<Reply, String> {
     static OPENED: OnceLock<Result<Mutex<Ocr>, String>> = OnceLock::new();
     let (Some(runtime), Some(models)) = (&tools.onnx_runtime, &tools.ocr) else {
         return Err("what reads pictures is not there".to_owned());
@@ -72,14 +63,21 @@ fn said(
         }
     }
     let all: String = blocks.iter().map(|it: &Block| format!("{}\n", it.text)).collect();
+    let without = |why: &str| {
+        let outcome = ParseOutcome::NoText(why.to_owned());
+        Ok(Reply { sure, ..Reply::of(outcome) })
+    };
     if blocks.is_empty() {
-        return Ok((ParseOutcome::NoText("a picture without text".to_owned()), sure));
+        return without("a picture without text");
     }
     if sure < SURE || is_gibberish(&all) {
-        let why = "a picture whose letters can not be read".to_owned();
-        return Ok((ParseOutcome::NoText(why), sure));
+        return without("a picture whose letters can not be read");
     }
-    Ok((ParseOutcome::Parsed(Document { blocks, ..Document::default() }), sure))
+    let seen =
+        |it: &riddle_ocr::Line| SeenLine { text: it.text.clone(), place: read.place_as_given(it) };
+    let lines = read.lines.iter().map(seen).collect();
+    let outcome = ParseOutcome::Parsed(Document { blocks, ..Document::default() });
+    Ok(Reply { sure, lines, ..Reply::of(outcome) })
 }
 
 /// A line as it stands on a page, from below.

@@ -15,3 +15,12 @@ pub enum ParseOutcome {
     /// It could not be parsed, and why.
     Failed(String),
 }
+
+/// A line of a page that is a picture.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SeenLine {
+    /// What it says.
+    pub text: String,
+    /// Left, upper, right and lower side, as parts of the page as it is shown.
+    pub place: [f32; 4],
+}

@@ -16,7 +16,7 @@ use std::{
 use riddle_types::FileKind;
 
 use crate::{
-    outcome::ParseOutcome,
+    outcome::{ParseOutcome, SeenLine},
     protocol::{Reply, Request, VERSION, read_json, write_json, write_part},
     tools::Tools,
 };
@@ -74,6 +74,8 @@ pub struct Seen {
     pub outcome: ParseOutcome,
     /// How sure that is, from 0 to 1.
     pub sure: f32,
+    /// Its lines, in the order of reading, with their places; none where there is no text.
+    pub lines: Vec<SeenLine>,
 }
 
 /// Time for a page that is a picture: most take three seconds on two cores, and a turned one three times that; a machine
@@ -150,8 +152,8 @@ impl ParserPool {
         let limits = Limits { time: TIME_FOR_PICTURE, ..self.limits };
         let request = Request { seconds: limits.time.as_secs(), ..request };
         match self.ask(request, bytes, limits, LARGE_READER_BYTES) {
-            Ok(reply) => Seen { outcome: reply.outcome, sure: reply.sure },
-            Err(why) => Seen { outcome: ParseOutcome::Failed(why), sure: 0.0 },
+            Ok(Reply { outcome, sure, lines, .. }) => Seen { outcome, sure, lines },
+            Err(why) => Seen { outcome: ParseOutcome::Failed(why), sure: 0.0, lines: Vec::new() },
         }
     }
 

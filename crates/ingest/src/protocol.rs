@@ -8,10 +8,13 @@ use std::io::{Error, ErrorKind, Read, Result, Write};
 use riddle_types::FileKind;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::{outcome::ParseOutcome, tools::Tools};
+use crate::{
+    outcome::{ParseOutcome, SeenLine},
+    tools::Tools,
+};
 
 /// Raised with every change of the format: both sides are the same program, but maybe not the same version.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// A header holds a name and a few numbers.
 const MAX_HEADER: u64 = 64 << 10;
@@ -41,7 +44,17 @@ pub(crate) struct Reply {
     pub(crate) pictures: Vec<u32>,
     /// Of a page that was read as a picture how sure that is.
     pub(crate) sure: f32,
+    /// Its lines, with their places.
+    pub(crate) lines: Vec<SeenLine>,
     pub(crate) peak_rss_bytes: u64,
+}
+
+impl Reply {
+    /// What became of a file, and nothing else.
+    pub(crate) fn of(outcome: ParseOutcome) -> Reply {
+        let (pictures, lines) = (Vec::new(), Vec::new());
+        Reply { version: VERSION, outcome, pictures, sure: 1.0, lines, peak_rss_bytes: 0 }
+    }
 }
 
 pub(crate) fn write_part(to: &mut impl Write, bytes: &[u8]) -> Result<()> {

@@ -13,7 +13,7 @@ use crate::{
     language, limits, look, office,
     outcome::ParseOutcome,
     pdf,
-    protocol::{Reply, Request, VERSION, read_request, write_json},
+    protocol::{Reply, Request, read_request, write_json},
     text::{decode, parse_code, parse_markdown, parse_plain},
 };
 
@@ -40,10 +40,9 @@ pub fn worker_main() -> ExitCode {
         };
         // A little longer than the parent waits: this is for a parent that is gone.
         limits::alarm(request.seconds + 5);
-        let (outcome, pictures, sure) = guarded(request, bytes);
+        let reply = guarded(request, bytes);
         limits::alarm(0);
-        let peak_rss_bytes = limits::peak_rss_bytes();
-        let reply = Reply { version: VERSION, outcome, pictures, sure, peak_rss_bytes };
+        let reply = Reply { peak_rss_bytes: limits::peak_rss_bytes(), ..reply };
         if write_json(&mut output, &reply).and_then(|()| output.flush()).is_err() {
             return ExitCode::FAILURE;
         }
@@ -51,29 +50,28 @@ pub fn worker_main() -> ExitCode {
 }
 
 /// Parses on a thread with a large stack; a panic is a failure of the file.
-fn guarded(request: Request, bytes: Vec<u8>) -> (ParseOutcome, Vec<u32>, f32) {
+fn guarded(request: Request, bytes: Vec<u8>) -> Reply {
     let parse = move || catch_unwind(move || parse(&request, bytes));
     let thread = match std::thread::Builder::new().stack_size(STACK_BYTES).spawn(parse) {
         Ok(thread) => thread,
         Err(error) => {
             let why = format!("no thread to parse it on: {error}");
-            return (ParseOutcome::Failed(why), Vec::new(), 0.0);
+            return Reply::of(ParseOutcome::Failed(why));
         }
     };
     match thread.join() {
         Ok(Ok(read)) => read,
         Ok(Err(panic)) | Err(panic) => {
             let why = format!("the parser gave up: {}", panic_message(&*panic));
-            (ParseOutcome::Failed(why), Vec::new(), 0.0)
+            Reply::of(ParseOutcome::Failed(why))
         }
     }
 }
 
 /// What a file says, and which of its pages are pictures; or what such a page says, and how sure that is.
-fn parse(request: &Request, bytes: Vec<u8>) -> (ParseOutcome, Vec<u32>, f32) {
+fn parse(request: &Request, bytes: Vec<u8>) -> Reply {
     if let Some(page) = request.look {
-        let (outcome, sure) = look::page(request.kind, &bytes, page, &request.tools);
-        return (outcome, Vec::new(), sure);
+        return look::page(request.kind, &bytes, page, &request.tools);
     }
     let mut shares = Shares::new(request.seconds, request.tools.clone(), read);
     let outcome = match (request.second, request.kind) {
@@ -81,7 +79,7 @@ fn parse(request: &Request, bytes: Vec<u8>) -> (ParseOutcome, Vec<u32>, f32) {
         (true, _) => parse_text(FileKind::Text, &bytes),
         (false, kind) => read(&request.name, kind, bytes, &mut shares),
     };
-    (finished(request, outcome), shares.pictures, 1.0)
+    Reply { pictures: shares.pictures, ..Reply::of(finished(request, outcome)) }
 }
 
 fn finished(request: &Request, outcome: ParseOutcome) -> ParseOutcome {

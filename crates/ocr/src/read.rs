@@ -72,6 +72,13 @@ impl Read {
         }
         if all > 0.0 { sum / all } else { 0.0 }
     }
+
+    /// Where a line is in the picture as it was given, before it was turned: left, upper, right and lower side.
+    pub fn place_as_given(&self, line: &Line) -> [f32; 4] {
+        (0..self.turned).fold(line.place, |[left, top, right, bottom], _| {
+            [1.0 - bottom, left, 1.0 - top, right]
+        })
+    }
 }
 
 /// The two networks.
@@ -242,4 +249,23 @@ fn place(corners: &Corners) -> Place {
     let low = |axis: usize| corners.iter().map(|it| it[axis]).fold(f32::INFINITY, f32::min);
     let high = |axis: usize| corners.iter().map(|it| it[axis]).fold(f32::NEG_INFINITY, f32::max);
     Place { left: low(0), top: low(1), right: high(0), bottom: high(1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_told_as_the_picture_was_given() {
+        let line = Line { text: "a".to_owned(), sure: 1.0, place: [0.1, 0.2, 0.4, 0.3] };
+        let place = |turned: u32| {
+            let read = Read { lines: vec![line.clone()], turned, aspect: 1.0 };
+            read.place_as_given(&line).map(|it| (it * 10.0).round() as u32)
+        };
+        assert_eq!(place(0), [1, 2, 4, 3]);
+        // Turned by a quarter against the clock, its upper edge was the right one.
+        assert_eq!(place(1), [7, 1, 8, 4]);
+        assert_eq!(place(2), [6, 7, 9, 8]);
+        assert_eq!(place(3), [2, 6, 3, 9]);
+    }
 }
