@@ -18,10 +18,9 @@ const TEXT: &[&str] = &[
 ];
 /// Formats without text of their own, or in which it is not looked for.
 const OTHER: &[&str] = &[
-    "ico", "svg", "mp3", "wav", "ogg", "flac", "m4a", "mp4", "mov", "mkv", "avi", "webm", "xz",
-    "bz2", "zst", "7z", "rar", "iso", "exe", "dll", "so", "dylib", "o", "a", "class", "jar",
-    "wasm", "pyc", "db", "sqlite", "ttf", "otf", "woff", "woff2", "bin", "dat", "vsd", "psd",
-    "blend",
+    "ico", "svg", "mp3", "wav", "ogg", "flac", "m4a", "mp4", "mov", "mkv", "avi", "webm", "bz2",
+    "zst", "rar", "iso", "exe", "dll", "so", "dylib", "o", "a", "class", "jar", "wasm", "pyc",
+    "db", "sqlite", "ttf", "otf", "woff", "woff2", "bin", "dat", "vsd", "psd", "blend",
 ];
 const IMAGE: &[&str] =
     &["png", "jpg", "jpeg", "webp", "tif", "tiff", "heic", "heif", "avif", "gif", "bmp"];
@@ -43,10 +42,10 @@ pub fn kind_of(path: &Path, head: &[u8]) -> FileKind {
         "xlsx" | "xls" | "ods" | "xlsm" | "xlsb" | "xltx" | "csv" | "tsv" | "fods" | "numbers"
         | "dbf" => Some(FileKind::Spreadsheet),
         "eml" | "msg" | "mbox" | "mbx" => Some(FileKind::Mail),
-        "epub" | "fb2" => Some(FileKind::Book),
+        "epub" | "fb2" | "mobi" | "azw" | "azw3" | "prc" => Some(FileKind::Book),
         "ics" | "ical" | "ifb" | "vcs" => Some(FileKind::Calendar),
         "vcf" | "vcard" => Some(FileKind::Contacts),
-        "zip" | "cbz" | "tar" | "tgz" | "gz" => Some(FileKind::Archive),
+        "zip" | "cbz" | "tar" | "tgz" | "gz" | "7z" | "xz" | "txz" => Some(FileKind::Archive),
         it if IMAGE.contains(&it) => Some(FileKind::Image),
         it if TEXT.contains(&it) => Some(FileKind::Text),
         it if CODE.contains(&it) => Some(FileKind::Code),

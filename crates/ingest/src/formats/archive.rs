@@ -44,7 +44,7 @@ pub(super) fn zip(_name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutcom
 }
 
 /// Unpacks one file within what is left, whatever it says of its size.
-fn one(name: &str, from: impl Read, shares: &mut Shares, document: &mut Document) {
+pub(super) fn one(name: &str, from: impl Read, shares: &mut Shares, document: &mut Document) {
     // What macOS adds to archives.
     if name.starts_with("__MACOSX/") || name.ends_with(".DS_Store") {
         return;
@@ -64,7 +64,7 @@ fn one(name: &str, from: impl Read, shares: &mut Shares, document: &mut Document
     }
 }
 
-fn finish(mut document: Document, shares: &mut Shares) -> ParseOutcome {
+pub(super) fn finish(mut document: Document, shares: &mut Shares) -> ParseOutcome {
     shares.tell(&mut document);
     if document.blocks.is_empty() {
         let why = document.warnings.first().cloned();
@@ -102,7 +102,7 @@ const LONGEST_NAME: u64 = 4096;
 const MOST_READ: u64 = 1 << 30;
 
 /// The files of a tape archive, one behind the other.
-fn entries(from: impl Read, shares: &mut Shares) -> ParseOutcome {
+pub(super) fn entries(from: impl Read, shares: &mut Shares) -> ParseOutcome {
     let mut from = from.take(MOST_READ);
     let mut document = Document::default();
     let mut long_name = None;

@@ -10,8 +10,10 @@ mod contacts;
 mod fiction;
 mod lines;
 mod mail;
+mod mobi;
 mod notebook;
 mod org;
+mod packed;
 mod photo;
 mod subtitles;
 
@@ -29,11 +31,14 @@ const READERS: &[(&[&str], Reader)] = &[
     (&["zip", "cbz"], archive::zip),
     (&["tar"], archive::tar),
     (&["tgz", "gz"], archive::gzip),
+    (&["7z"], packed::seven_zip),
+    (&["xz", "txz"], packed::xz),
     (&["eml", "mbox", "mbx"], mail::parse),
     (&["ics", "ical", "ifb", "vcs"], calendar::parse),
     (&["vcf", "vcard"], contacts::parse),
     (&["ipynb"], notebook::parse),
     (&["fb2"], fiction::parse),
+    (&["mobi", "azw", "azw3", "prc"], mobi::parse),
     (&["srt", "vtt", "ass", "ssa", "sbv"], subtitles::parse),
     (&["org"], org::parse),
     (
