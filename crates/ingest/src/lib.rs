@@ -9,6 +9,7 @@
 //! Not here: finding files, hashing, storing, embedding. The child opens no files: it gets bytes.
 
 mod chunk;
+mod code;
 mod formats;
 mod kind;
 mod language;

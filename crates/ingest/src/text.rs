@@ -1,4 +1,4 @@
-//! Text formats, read line by line so that every block knows its lines: plain text, Markdown, code.
+//! Text formats, read line by line so that every block knows its lines: plain text and Markdown.
 
 use chardetng::EncodingDetector;
 use encoding_rs::Encoding;
@@ -87,7 +87,7 @@ impl Blocks {
     }
 }
 
-fn numbered(text: &str) -> impl Iterator<Item = (u32, &str)> {
+pub(crate) fn numbered(text: &str) -> impl Iterator<Item = (u32, &str)> {
     text.lines().zip(1..).map(|(line, number)| (number, line))
 }
 
@@ -100,30 +100,6 @@ pub(crate) fn parse_plain(text: &str) -> Document {
         } else {
             blocks.line(BlockKind::Paragraph, line, number);
         }
-    }
-    Document { blocks: blocks.finish(), ..Document::default() }
-}
-
-/// Source code: groups of lines between blank lines; a group that begins at the margin begins a new
-/// definition, an indented one belongs to what came before.
-pub(crate) fn parse_code(text: &str) -> Document {
-    let mut blocks = Blocks::default();
-    let mut blank = 0;
-    for (number, line) in numbered(text) {
-        if line.trim().is_empty() {
-            blank += 1;
-            continue;
-        }
-        let at_margin = !line.starts_with([' ', '\t', '}', ')', ']']);
-        if blank > 0 && at_margin {
-            blocks.close();
-        } else if blank > 0 && blocks.open.is_some() {
-            for missing in (number - blank)..number {
-                blocks.line(BlockKind::Code, "", missing);
-            }
-        }
-        blank = 0;
-        blocks.line(BlockKind::Code, line, number);
     }
     Document { blocks: blocks.finish(), ..Document::default() }
 }
@@ -232,19 +208,6 @@ mod tests {
                 (BlockKind::ListItem, "- two", "line 11".to_owned()),
                 (BlockKind::Code, "ls\n\nrm x", "lines 14–16".to_owned()),
                 (BlockKind::Table, "| a | b |", "line 18".to_owned()),
-            ]
-        );
-    }
-
-    #[test]
-    fn code_is_cut_at_definitions_and_not_inside_them() {
-        let text = "fn a() {\n    one();\n\n    two();\n}\n\nfn b() {}\n";
-        let document = parse_code(text);
-        assert_eq!(
-            shape(&document),
-            [
-                (BlockKind::Code, "fn a() {\n    one();\n\n    two();\n}", "lines 1–5".to_owned()),
-                (BlockKind::Code, "fn b() {}", "line 7".to_owned()),
             ]
         );
     }

@@ -9,12 +9,13 @@ use std::{
 use riddle_types::{Document, FileKind, panic_message};
 
 use crate::{
+    code,
     formats::{self, Shares},
     language, limits, look, office,
     outcome::ParseOutcome,
     pdf,
     protocol::{Reply, Request, read_request, write_json},
-    text::{decode, parse_code, parse_markdown, parse_plain},
+    text::{decode, parse_markdown, parse_plain},
 };
 
 /// Stack of the parsing thread: deeply nested documents recurse.
@@ -121,7 +122,7 @@ fn parse_text(kind: FileKind, bytes: &[u8]) -> ParseOutcome {
     let (text, warning) = decode(bytes);
     let mut document = match kind {
         FileKind::Markdown => parse_markdown(&text),
-        FileKind::Code => parse_code(&text),
+        FileKind::Code => code::parse(&text),
         _ => parse_plain(&text),
     };
     document.warnings.extend(warning);

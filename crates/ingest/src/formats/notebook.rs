@@ -5,8 +5,9 @@ use serde_json::Value;
 
 use super::Shares;
 use crate::{
+    code,
     outcome::ParseOutcome,
-    text::{decode, parse_code, parse_markdown},
+    text::{decode, parse_markdown},
 };
 
 /// Most characters that are kept of what a cell printed.
@@ -38,7 +39,7 @@ fn one(cell: &Value, number: u32, document: &mut Document) {
     let part = match cell["cell_type"].as_str() {
         Some("markdown" | "heading") => parse_markdown(&source),
         Some("raw") => crate::text::parse_plain(&source),
-        _ => parse_code(&source),
+        _ => code::parse(&source),
     };
     let place =
         |inside| Location::Part { name: format!("cell {number}"), inside: Box::new(inside) };
