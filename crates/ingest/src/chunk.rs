@@ -115,6 +115,12 @@ impl Chunker<'_> {
             self.flush();
         }
         let text = headed(&block.header, &block.text);
+        let slide = matches!(block.location, Location::Slide { .. });
+        if self.open.last().is_some_and(|it| turns_page(&it.location, &block.location))
+            && (slide || !self.goes_on(&text))
+        {
+            self.flush();
+        }
         let tokens = self.counter.count(&text);
         if tokens > self.max {
             self.long_block(block);
@@ -128,6 +134,14 @@ impl Chunker<'_> {
         }
         self.open_tokens += tokens;
         self.open.push(piece);
+    }
+
+    /// Whether a text goes on with the sentence that is open.
+    fn goes_on(&self, text: &str) -> bool {
+        const ENDS: [char; 11] = ['.', '!', '?', ':', ';', '…', '。', '！', '？', '|', '”'];
+        let Some(last) = self.open.last().filter(|it| !it.heading) else { return true };
+        let ended = last.text.trim_end().trim_end_matches(['"', '\'', ')', '»']).ends_with(ENDS);
+        !ended && text.trim_start().starts_with(char::is_lowercase)
     }
 
     /// Passages that overlap only where the flow was cut: the last small block comes along.
@@ -277,6 +291,15 @@ fn part_location(whole: &Location, text: &str, at: usize, part: &str) -> Locatio
     }
 }
 
+/// Whether the second place is on another page or slide: a passage that can be shown on one is not spread over two.
+fn turns_page(first: &Location, second: &Location) -> bool {
+    match (first, second) {
+        (Location::Page { end, .. }, Location::Page { start, .. }) => end != start,
+        (Location::Slide { number }, Location::Slide { number: other }) => number != other,
+        _ => false,
+    }
+}
+
 /// The file in the file that a place is in.
 fn part_of(location: &Location) -> Option<&str> {
     match location {
@@ -369,6 +392,31 @@ mod tests {
                 ("Boat", "Boat\n\nIt is blue", "lines 1–3".to_owned()),
                 ("Boat › Hull", "Hull\n\n- steel\n- rust", "lines 5–7".to_owned()),
             ]
+        );
+    }
+
+    #[test]
+    fn a_passage_stays_on_its_page_unless_a_sentence_goes_on() {
+        let on = |text: &str, number: u32| {
+            let location = Location::Page { start: number, end: number };
+            Block::new(BlockKind::Paragraph, text.to_owned(), location)
+        };
+        let chunks = cut(
+            vec![
+                on("The frame is guaranteed.", 1),
+                on("Wear of the chain and", 2),
+                on("of the tyres is not.", 3),
+                on("Write to the dealer", 3),
+                on("Annex", 4),
+            ],
+            40,
+            0,
+        );
+        let seen: Vec<_> =
+            chunks.iter().map(|it| (it.text.lines().count(), it.location.to_string())).collect();
+        assert_eq!(
+            seen,
+            [(1, "page 1".to_owned()), (5, "pages 2–3".to_owned()), (1, "page 4".to_owned())]
         );
     }
 

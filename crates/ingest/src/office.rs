@@ -41,8 +41,12 @@ pub(crate) fn parse(name: &str, kind: FileKind, bytes: Vec<u8>) -> ParseOutcome 
             };
         }
     };
-    let mut walk =
-        Walk { kind, place: Place::default(), headings: Vec::new(), document: Document::default() };
+    let slides = match extension.as_str() {
+        "odp" | "fodp" => Slides::Titles,
+        _ => Slides::Breaks,
+    };
+    let place = Place { slides, ..Place::default() };
+    let mut walk = Walk { kind, place, headings: Vec::new(), document: Document::default() };
     walk.document.warnings = result.errors.iter().map(|it| it.error_message.clone()).collect();
     walk.nodes(&result.document.nodes);
     let mut document = walk.document;
@@ -58,8 +62,23 @@ pub(crate) fn parse(name: &str, kind: FileKind, bytes: Vec<u8>) -> ParseOutcome 
 #[derive(Default)]
 struct Place {
     page: u32,
+    /// Slides behind the one that is read.
     slide: u32,
+    /// How the beginning of a slide is told.
+    slides: Slides,
     paragraph: u32,
+}
+
+/// What begins a slide in what docling gives.
+#[derive(Default, PartialEq)]
+enum Slides {
+    /// A break between two of them.
+    #[default]
+    Breaks,
+    /// A group that has its number; the break stands behind it.
+    Groups,
+    /// Its title: every slide has one, if need be its name.
+    Titles,
 }
 
 struct Walk {
@@ -113,7 +132,12 @@ impl Walk {
                     self.push(BlockKind::Paragraph, &description.text);
                 }
             }
-            Node::Group { children, .. } => {
+            Node::Group { children, name, .. } => {
+                let number = name.as_deref().and_then(|it| it.strip_prefix("slide-")?.parse().ok());
+                if let Some(number) = number.filter(|_| self.kind == FileKind::Presentation) {
+                    self.place.slide = number;
+                    self.place.slides = Slides::Groups;
+                }
                 self.nodes(children);
             }
             Node::PictureChildren(children) => self.nodes(children),
@@ -136,7 +160,7 @@ impl Walk {
                 self.node(inner);
             }
             Node::PageInfo { page_no, .. } => self.place.page = *page_no as u32,
-            Node::PageBreak => self.place.slide += 1,
+            Node::PageBreak if self.place.slides == Slides::Breaks => self.place.slide += 1,
             Node::FieldRegion { items } => {
                 for item in items {
                     let parts = [&item.marker, &item.key, &item.value];
@@ -156,6 +180,10 @@ impl Walk {
         }
         if self.document.title.is_none() && self.kind != FileKind::Pdf {
             self.document.title = Some(text.clone());
+        }
+        if self.place.slides == Slides::Titles && level == 1 {
+            // The first title is that of the first slide.
+            self.place.slide += u32::from(!self.document.blocks.is_empty());
         }
         self.headings.retain(|(outer, _)| *outer < level);
         self.headings.push((level, text.clone()));

@@ -8,6 +8,9 @@ use crate::{outcome::ParseOutcome, text::decode};
 /// Characters after which a pause ends a passage.
 const PASSAGE: usize = 600;
 
+/// Seconds without a word that end a passage: what is said then is another scene.
+const PAUSE: u32 = 30;
+
 /// A line that is said, and when.
 struct Cue {
     start: String,
@@ -21,7 +24,9 @@ pub(super) fn parse(_name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOut
     let mut document = Document::default();
     let mut open: Vec<Cue> = Vec::new();
     for cue in cues(&text) {
-        if open.iter().map(|it| it.text.len()).sum::<usize>() + cue.text.len() > PASSAGE {
+        let full = open.iter().map(|it| it.text.len()).sum::<usize>() + cue.text.len() > PASSAGE;
+        let later = open.last().is_some_and(|it| seconds(&cue.start) > seconds(&it.end) + PAUSE);
+        if full || later {
             push(std::mem::take(&mut open), &mut document);
         }
         // Two lines of the same words are one that stays.
@@ -94,6 +99,11 @@ fn clock(time: &str) -> Option<String> {
     Some(format!("{hours:02}:{minutes:02}:{seconds:02}"))
 }
 
+/// The seconds of a time as [`clock`] writes it.
+fn seconds(time: &str) -> u32 {
+    time.split(':').filter_map(|it| it.parse::<u32>().ok()).fold(0, |all, it| all * 60 + it)
+}
+
 /// Without `<i>`, `{\an8}` and who speaks in angles.
 fn without_tags(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
@@ -133,6 +143,9 @@ mod tests {
             ),
             said
         );
+        let apart = "1\n00:00:02,000 --> 00:00:04,000\nHello.\n\n2\n00:41:00,000 --> 00:41:04,000\nGoodbye.\n";
+        let places: Vec<String> = seen(apart).into_iter().map(|it| it.1).collect();
+        assert_eq!(places, ["00:00:02–00:00:04, line 2", "00:41:00–00:41:04, line 6"]);
         assert_eq!(
             seen("WEBVTT\n\n01:02.500 --> 01:04.000 align:start\nThe boat\n")[0],
             ("The boat".to_owned(), "00:01:02–00:01:04, line 3".to_owned())
