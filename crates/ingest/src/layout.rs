@@ -26,6 +26,9 @@ impl Manner {
 /// Between two lines of one paragraph there is no more than this many times their height.
 const WIDEST_GAP: f64 = 0.9;
 
+/// Pieces of a row that stand closer than this many times their size are of one word: a space is a quarter.
+const CLOSE: f64 = 0.08;
+
 /// A heading is no longer than this.
 const LONGEST_HEADING: usize = 160;
 
@@ -52,7 +55,11 @@ pub(crate) fn blocks(number: u32, lines: &[Line], body: f64, manner: Manner) -> 
     for line in lines {
         match (before, blocks.last_mut()) {
             (Some(before), Some(block)) if goes_on(before, line, manner) => {
-                block.text.push(if beside(before, line) { ' ' } else { '\n' });
+                if !beside(before, line) {
+                    block.text.push('\n');
+                } else if line.left - before.right > line.size * CLOSE {
+                    block.text.push(' ');
+                }
                 block.text.push_str(&line.text);
             }
             _ => {
@@ -114,6 +121,7 @@ mod tests {
             line("March, and again", 10.0, 50.0, 658.0),
             line("The hull is blue.", 10.0, 50.0, 620.0),
             line("740", 10.0, 300.0, 620.0),
+            line(",50", 10.0, 315.2, 620.0),
             line("Of the second column", 10.0, 320.0, 690.0),
         ];
         let body = body_size(lines.iter());
@@ -128,7 +136,7 @@ mod tests {
             [
                 ("The winter mooring", true),
                 ("It is paid for in\nMarch, and again", false),
-                ("The hull is blue. 740", false),
+                ("The hull is blue. 740,50", false),
                 ("Of the second column", false),
             ]
         );

@@ -107,21 +107,44 @@ fn text_of_all(blocks: &[Block]) -> String {
     blocks.iter().map(|it| format!("{}\n{}\n", it.header, it.text)).collect()
 }
 
-/// The first engine knows tables and lists, the second finds more words: its page is taken where that has clearly more
-/// of them, or where the other's are none.
+/// The second engine's words are whole and in their order, the first one's are not always: it cuts some in two, swaps
+/// lines that stand close, and writes other quotation marks. But it knows tables, and is taken for them where both have
+/// read the same words, and where it has clearly found more or the other's are none.
 fn better(first: Vec<Block>, second: Vec<Block>) -> Vec<Block> {
     let (one, two) = (text_of_all(&first), text_of_all(&second));
-    let words = |text: &str| text.split_whitespace().count();
     match (is_gibberish(&one), is_gibberish(&two)) {
         (true, false) => return second,
         (false, true) => return first,
         _ => {}
     }
-    let (ours, theirs) = (words(&one), words(&two));
+    // Letters and not words: who cuts a word in two has not found more.
+    let letters = |text: &str| text.chars().filter(|it| it.is_alphanumeric()).count();
+    let (ours, theirs) = (letters(&one), letters(&two));
     let different = |text: &str| text.split_whitespace().collect::<HashSet<_>>().len();
     // What is drawn twice, for its shadow or a bold face, is there once.
     let twice = ours > theirs + theirs / 5 && different(&one) <= different(&two) * 6 / 5;
-    if twice || theirs > ours + ours / 50 { second } else { first }
+    // Names of letters that a font has no code for are not more letters.
+    let more = ours > theirs + theirs / 50 && !twice && glyph_names(&one) <= glyph_names(&two);
+    let table = |it: &Block| matches!(it.kind, BlockKind::Table | BlockKind::Numbers);
+    if more || (first.iter().any(table) && same_words(&one, &two)) { first } else { second }
+}
+
+/// Whether both texts have nearly the same words, in whatever order. Bars stand between the cells of a table.
+fn same_words(one: &str, two: &str) -> bool {
+    let mut counts: HashMap<&str, i64> = HashMap::new();
+    let words = |text| str::split_whitespace(text).filter(|it: &&str| *it != "|");
+    let (mut all, mut odd) = (0, 0);
+    for word in words(one) {
+        *counts.entry(word).or_default() += 1;
+        all += 1;
+    }
+    for word in words(two) {
+        *counts.entry(word).or_default() -= 1;
+        all += 1;
+    }
+    odd += counts.values().map(|it| it.abs()).sum::<i64>();
+    // One word in thirty is cut at the edge of a cell.
+    odd * 30 <= all
 }
 
 /// Makes of what was read of a PDF what a reader sees. Where forms and notes are drawn into the pages only what is not
@@ -231,7 +254,14 @@ pub(crate) fn is_gibberish(text: &str) -> bool {
     let mut counts = [0u32; 26];
     let (mut others, mut pairs, mut changes) = (0u32, 0u32, 0u32);
     let mut before = None;
+    let (mut last, mut run) = ('\0', 0);
     for c in text.nfd().filter(|it| !is_combining_mark(*it)).flat_map(char::to_lowercase) {
+        run = if c == last { run + 1 } else { 0 };
+        last = c;
+        // What somebody has made unreadable, XXXXX, is no letter.
+        if run >= 2 {
+            continue;
+        }
         let vowel = c.is_ascii_lowercase().then(|| "aeiouy".contains(c));
         if let Some(vowel) = vowel {
             counts[c as usize - 'a' as usize] += 1;
@@ -250,7 +280,7 @@ pub(crate) fn is_gibberish(text: &str) -> bool {
         // A cipher by a shift of codes turns small letters into capitals, figures and signs.
         return shifted(text, all);
     }
-    if is_spoken(text) {
+    if is_spoken(text) || is_alphabet(text) {
         return false;
     }
     let surprise = |of: &[f64; 26]| -> f64 {
@@ -281,6 +311,15 @@ fn is_spoken(text: &str) -> bool {
         usual += usize::from(USUAL.contains(&word.to_lowercase().as_str()));
     }
     usual >= 3 && usual * 20 >= all
+}
+
+/// Whether letters stand one after the other as in the alphabet: a list of what a font can draw.
+fn is_alphabet(text: &str) -> bool {
+    const FEWEST: usize = 20;
+    let letters: Vec<u32> = text.chars().filter(|it| !it.is_whitespace()).map(u32::from).collect();
+    let next = letters.windows(2).filter(|it| it[1] == it[0] + 1).count();
+    // In languages it is one pair in thirty.
+    next >= FEWEST && next * 4 > letters.len()
 }
 
 /// Names of letters in the place of letters: `/a108 /a118`.
@@ -391,6 +430,12 @@ fn joined(text: &str) -> String {
         let before = rest[..at].chars().next_back();
         let after = rest[at + mark..].trim_start_matches([' ', '\n']);
         let cut = after.len() < rest[at + mark..].len();
+        // It only says where a word may be cut.
+        if !cut && rest[at..].starts_with('\u{AD}') {
+            out.push_str(&rest[..at]);
+            rest = &rest[at + mark..];
+            continue;
+        }
         let word = after.split(|it: char| !it.is_alphabetic()).next().unwrap_or("");
         let joins = cut
             && before.is_some_and(char::is_lowercase)
@@ -454,10 +499,17 @@ fn bookmarks(pdf: &Pdf, document: &mut Document) {
             found.push((level.min(6), title, page));
         }
     }
+    let mut named: HashMap<String, usize> = HashMap::new();
+    for (_, title, _) in &found {
+        *named.entry(title.clone()).or_default() += 1;
+    }
     for (level, title, page) in found {
-        let same = |it: &Block| page_of(it) == page && bare(&it.text) == bare(&title);
+        let own = unnumbered(&title);
+        let same = |it: &Block| page_of(it) == page && unnumbered(&it.text) == own;
         if let Some(block) = document.blocks.iter_mut().find(|it| same(it)) {
             block.kind = BlockKind::Heading(level);
+        } else if named[&title] > 1 {
+            // `Blank page` on every page is a program's name for it and no heading.
         } else if let Some(at) = document.blocks.iter().position(|it| page_of(it) == page) {
             let mut at = at;
             // Those of one page in their order.
@@ -476,6 +528,13 @@ fn bookmarks(pdf: &Pdf, document: &mut Document) {
 
 fn bare(text: &str) -> String {
     text.chars().filter(|it| it.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+/// The letters of a heading without its number: `1.2 Motivation` is told by its name.
+fn unnumbered(text: &str) -> String {
+    let bare = bare(text);
+    let rest = bare.trim_start_matches(char::is_numeric);
+    if rest.is_empty() { bare } else { rest.to_owned() }
 }
 
 fn reference(of: &Dictionary, key: &[u8]) -> Option<ObjectId> {
@@ -625,6 +684,51 @@ mod tests {
         }
     }
 
+    /// What some files of a well-known collection of odd PDFs are, in texts of our own.
+    #[test]
+    fn nonsense_of_odd_files_is_refused_and_odd_sense_is_read() {
+        // Names of letters, two thousand pages of them (TAMReview); pieces of words (issue13242); letters moved in
+        // their alphabet (issue918, issue5801), in capitals and signs.
+        let names = "/g134/g87/g3 /g44/g81/g3 /g87/g75/g72 ".repeat(12);
+        let pieces = "Th b at i p i t d in sp i g nd the o n k ys h g b h nd t e d o r ".repeat(5);
+        let shifted =
+            "7KH KXOO ZDV SDLQWHG LQ VSULQJ DQG -RQDV UHSODFHG WKH GRRU VHDOV RI WKH RYHQ "
+                .repeat(4);
+        for text in [&names, &pieces, &shifted, &moved(ENGLISH)] {
+            assert!(is_gibberish(text), "{text}");
+        }
+        // All letters of a font in their order (standard_fonts), names blacked out (issue6410), German with marks for
+        // where words may be cut.
+        let letters = (0x21..0x17F_u32).filter_map(char::from_u32).filter(|it| !it.is_control());
+        let font = letters.map(|it| format!("{it} ")).collect::<String>();
+        let hidden = "POLICY INFORMATION XXXXXXXX Insurance Agent XXXXXXXXXX XXXXXX Named Insured XXXXXXX XXXXXXXX \
+            Effective Date 09/01/2015 Policy Address XXXXXXXXXXXX XXXXXX Expiration Date XXXXXXXXXXXXX Agent XXXXXXXX";
+        for text in [&font, hidden] {
+            assert!(!is_gibberish(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn whole_words_are_better_than_more_of_them_and_tables_stay_tables() {
+        let second = || vec![page(1, "Powered by www.example.org and nothing else")];
+        let cut = vec![page(1, "Powered by www.ex ample. org and noth ing else")];
+        assert_eq!(better(cut, second()), second());
+        let location = Location::Page { start: 1, end: 1 };
+        let text = "Powered by | www.example.org and\nnothing | else".to_owned();
+        let table = vec![Block::new(BlockKind::Table, text, location)];
+        assert_eq!(better(table.clone(), second()), table);
+        let more = vec![page(
+            1,
+            "Powered by www.example.org and nothing else, and a line that only one has seen",
+        )];
+        assert_eq!(better(more.clone(), second()), more);
+        let twice = vec![page(
+            1,
+            "Powered Powered by by www.example.org www.example.org and and nothing nothing else else",
+        )];
+        assert_eq!(better(twice, second()), second());
+    }
+
     fn page(number: u32, text: &str) -> Block {
         let location = Location::Page { start: number, end: number };
         Block::new(BlockKind::Paragraph, text.to_owned(), location)
@@ -674,6 +778,7 @@ mod tests {
             "pre- and postwar, well-known, A- b, 3 - x"
         );
         assert_eq!(joined("Zusam\u{AD} menhang"), "Zusammenhang");
+        assert_eq!(joined("Mit\u{AD}arbei\u{AD}terin"), "Mitarbeiterin");
     }
 
     /// Two pages without text, with what a reader sees beside it.

@@ -375,6 +375,8 @@ struct Lines {
     place: Option<[f64; 4]>,
     /// The first half of a character beyond the first 65 536.
     half: Option<u16>,
+    /// The library has marked a place where a word may be cut.
+    cut: bool,
 }
 
 impl Lines {
@@ -388,12 +390,21 @@ impl Lines {
                 let first = self.half.take().unwrap_or(half);
                 char::decode_utf16([first, half]).next().and_then(Result::ok)
             }
-            // How the library marks a hyphen that cuts a word at the end of a line.
-            Ok(0x02 | 0xFFFE) => Some('-'),
+            // How the library marks a hyphen that cuts a word at the end of a line; it is none where the line goes on.
+            Ok(0x02 | 0xFFFE) => {
+                self.cut = true;
+                return;
+            }
             _ => char::from_u32(letter),
         };
+        let cut = std::mem::take(&mut self.cut);
         match letter {
-            Some('\r' | '\n') => self.finish(),
+            Some('\r' | '\n') => {
+                if cut {
+                    self.text.push('-');
+                }
+                self.finish();
+            }
             Some('\0') | None => {}
             Some(letter) => {
                 self.text.push(letter);
@@ -442,7 +453,7 @@ mod tests {
     fn letters_become_lines() {
         let mut lines = Lines::default();
         let place = |left: f64| Some([left, left + 5.0, 10.0, 20.0]);
-        for (index, letter) in "Ab\u{2}\r\nc  d".chars().enumerate() {
+        for (index, letter) in "A\u{2}b\u{2}\r\nc  d".chars().enumerate() {
             lines.push(u32::from(letter), 12.0, place(index as f64));
         }
         for half in [0xD83D_u32, 0xDE00] {
