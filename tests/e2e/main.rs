@@ -20,6 +20,7 @@ mod llama;
 mod local;
 mod models;
 mod package;
+mod questions;
 mod remote;
 mod rerank;
 mod scans;

@@ -7,9 +7,11 @@
 //! Not here: unit tests (beside the code), and anything that needs the network.
 
 mod corpus;
+mod made;
 mod program;
 
 pub use corpus::{archive, notes, token, workbook, write};
+pub use made::{document, tape};
 pub use program::{Outcome, Riddle, Running, program, snapshot};
 
 use std::path::PathBuf;
