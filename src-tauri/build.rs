@@ -36,6 +36,7 @@ const COMMANDS: &[&str] = &[
     "library_rebuild",
     "library_remove",
     "library_rescan",
+    "library_scans",
     "model_cancel",
     "model_import",
     "model_import_dialog",

@@ -7,14 +7,15 @@ use std::{
 
 use riddle_rag::{
     FoundCandidate, SearchHit,
-    preview::{Highlighter, Marked, excerpt, without_markup},
+    preview::{Highlighter, Marked, SeenOnPage, excerpt, without_markup},
     records::{ChunkRecord, FileRecord},
 };
 use riddle_types::{self as types, FileKind, FileState, Filter};
 
 use crate::dto::{
     Advice, FileRef, Hit, Kind, Location, LocationKind, Meaning, NoAnswer, NoJudge, Notice, Order,
-    PruneMode, Ranks, RewriteFault, SearchFilter, Span, State, StateCount, Trouble, Waiting,
+    PruneMode, Ranks, RewriteFault, Scans, SearchFilter, SeenLine, Span, State, StateCount,
+    Trouble, Waiting, WhichScans,
 };
 
 /// Characters of a hit's excerpt: two lines of the list in a wide window.
@@ -124,6 +125,42 @@ impl From<riddle_rag::MeaningStatus> for Meaning {
             }),
             seconds_left: it.seconds_left,
         }
+    }
+}
+
+impl From<riddle_rag::ScanSettings> for Scans {
+    fn from(it: riddle_rag::ScanSettings) -> Scans {
+        let pictures = it.pictures;
+        Scans {
+            which: match it.which {
+                riddle_rag::ReadScans::Off => WhichScans::Off,
+                riddle_rag::ReadScans::New => WhichScans::New,
+                riddle_rag::ReadScans::All => WhichScans::All,
+            },
+            installed: pictures.installed,
+            read: pictures.read,
+            waiting: if pictures.off { 0 } else { pictures.waiting },
+            seconds_left: if pictures.off { 0 } else { pictures.seconds_left },
+            left_out: it.left_out,
+            left_out_seconds: it.left_out_seconds,
+        }
+    }
+}
+
+impl From<WhichScans> for riddle_rag::ReadScans {
+    fn from(which: WhichScans) -> riddle_rag::ReadScans {
+        match which {
+            WhichScans::Off => riddle_rag::ReadScans::Off,
+            WhichScans::New => riddle_rag::ReadScans::New,
+            WhichScans::All => riddle_rag::ReadScans::All,
+        }
+    }
+}
+
+impl From<SeenOnPage> for SeenLine {
+    fn from(it: SeenOnPage) -> SeenLine {
+        let [left, top, right, bottom] = it.line.place;
+        SeenLine { page: it.page, text: clean(&it.line.text), left, top, right, bottom }
     }
 }
 

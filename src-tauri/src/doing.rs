@@ -53,6 +53,7 @@ impl Doing {
             counts: state_counts(&records.counts()?),
             passages: records.chunks()?,
             meaning: records.meaning()?.map(Meaning::from),
+            scans: records.scans()?.into(),
             progress: self.progress(),
             index_bytes: context.index_bytes(),
             as_of: freshness.as_of,
@@ -72,7 +73,9 @@ impl Doing {
     fn progress(&self) -> Option<Progress> {
         let busy = matches!(
             self.phase,
-            Some(Phase::Reading | Phase::Embedding | Phase::Syncing | Phase::Paused)
+            Some(
+                Phase::Reading | Phase::Embedding | Phase::Looking | Phase::Syncing | Phase::Paused
+            )
         );
         if !busy || self.total == 0 {
             return None;

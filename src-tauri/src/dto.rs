@@ -627,12 +627,28 @@ pub(crate) enum PreviewBody {
         passage_end: u32,
         truncated: bool,
     },
-    /// Fetch the bytes with `preview_bytes` and show this page, the passage highlighted.
-    Pdf { page: u32, last_page: u32 },
+    /// Fetch the bytes with `preview_bytes` and show this page, the passage highlighted. `seen` are the lines of pages
+    /// without a text layer.
+    Pdf { page: u32, last_page: u32, seen: Vec<SeenLine> },
+    /// A picture with text: fetch the bytes with `preview_bytes` and mark the passage's lines.
+    Picture { seen: Vec<SeenLine> },
     /// The text that was read from any other format, passage by passage.
     Passages { passages: Vec<PreviewPassage> },
     /// The file can not be shown; the passage above still can.
     Unavailable { reason: String },
+}
+
+/// A line of a page that was read as a picture.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SeenLine {
+    pub(crate) page: u32,
+    pub(crate) text: String,
+    /// Sides as parts of the page, from its upper left corner.
+    pub(crate) left: f32,
+    pub(crate) top: f32,
+    pub(crate) right: f32,
+    pub(crate) bottom: f32,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -975,6 +991,7 @@ pub(crate) struct LibraryState {
     pub(crate) passages: u64,
     /// How many of them meaning finds; `null` before there is an embedder.
     pub(crate) meaning: Option<Meaning>,
+    pub(crate) scans: Scans,
     pub(crate) phase: Phase,
     /// While something is being done.
     pub(crate) progress: Option<Progress>,
@@ -985,6 +1002,32 @@ pub(crate) struct LibraryState {
     pub(crate) notices: Vec<Notice>,
     /// Why indexing stopped, if it did.
     pub(crate) error: Option<Trouble>,
+}
+
+/// Pages of scans and pictures of text, and which of them are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Scans {
+    pub(crate) which: WhichScans,
+    /// Whether what reads them is installed.
+    pub(crate) installed: bool,
+    pub(crate) read: u64,
+    /// Those that are to be read.
+    pub(crate) waiting: u64,
+    pub(crate) seconds_left: u64,
+    /// Those that are not.
+    pub(crate) left_out: u64,
+    /// Seconds that reading those would take.
+    pub(crate) left_out_seconds: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum WhichScans {
+    Off,
+    /// Those that are found from now on.
+    New,
+    All,
 }
 
 /// How many passages can be found by meaning; by words all can.
@@ -1017,6 +1060,8 @@ pub(crate) enum Phase {
     Scanning,
     Reading,
     Embedding,
+    /// Reading pages that are pictures.
+    Looking,
     Syncing,
     /// Up to date, following changes.
     Watching,

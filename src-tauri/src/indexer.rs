@@ -290,7 +290,7 @@ impl Thread {
                 important = false;
             }
             IndexEvent::Pictures { done, total } => {
-                doing.phase = Some(Phase::Reading);
+                doing.phase = Some(Phase::Looking);
                 (doing.done, doing.total) = (*done, *total);
                 important = false;
             }

@@ -171,6 +171,7 @@ fn handler<R: Runtime>() -> impl Fn(Invoke<R>) -> bool + Send + Sync + 'static {
         commands::library_rebuild,
         commands::library_remove,
         commands::library_rescan,
+        commands::library_scans,
         commands::model_cancel,
         commands::model_import,
         commands::model_import_dialog,

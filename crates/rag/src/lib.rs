@@ -36,7 +36,7 @@ pub use contract::{
     LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, LocalLlm, MeaningStatus, ModelStatus, NoAnswer, Order,
     PictureStatus, Problem, Promise, Pruning, REUSE_THRESHOLD, ReadScans, RemoteLlm, RerankChoice,
     RerankSettings, Rest, Result, Reuse, ReuseGrade, ReuseSettings, RootStatus, STANDARD_ERROR,
-    SearchHit, SearchRequest, SearchResponse, StageLists, Status, StatusRequest,
+    ScanSettings, SearchHit, SearchRequest, SearchResponse, StageLists, Status, StatusRequest,
 };
 pub use home::{
     Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES, NO_RERANKER, Records, SharedEncoders,
@@ -84,10 +84,11 @@ pub mod upkeep {
 /// What of a file is shown beside a hit, and the words in it that were asked for.
 pub mod preview {
     pub use riddle_claims::without_markup;
+    pub use riddle_ingest::SeenLine;
     pub use riddle_retrieval::Highlighter;
 
     pub use crate::{
-        home::{Shown, show},
+        home::{SeenOnPage, Shown, show},
         search::{Marked, excerpt, marked},
     };
 }

@@ -16,6 +16,6 @@ macro_rules! stages {
 }
 
 stages!(
-    "scan", "parse", "write", "sync", "rewrite", "embed", "bm25", "vector", "fuse", "prepare",
-    "rerank", "generate", "check", "total"
+    "scan", "parse", "write", "sync", "rewrite", "embed", "weigh", "bm25", "vector", "terms",
+    "fuse", "prepare", "rerank", "generate", "check", "total"
 );

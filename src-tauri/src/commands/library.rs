@@ -4,7 +4,7 @@ use tauri::{AppHandle, Runtime, State};
 
 use super::{Reply, beside};
 use crate::{
-    dto::{Added, LedgerPage, LedgerQuery, LibraryState, Rule, RulePreview},
+    dto::{Added, LedgerPage, LedgerQuery, LibraryState, Rule, RulePreview, WhichScans},
     folders,
     shell::Shell,
 };
@@ -70,6 +70,13 @@ pub(crate) async fn library_rebuild(shell: State<'_, Shell>) -> Reply<()> {
 pub(crate) async fn library_pause(shell: State<'_, Shell>, paused: bool) -> Reply<()> {
     let shell = shell.inner().clone();
     beside(move || shell.pause(paused)).await
+}
+
+/// Which scans and pictures of text are read from now on.
+#[tauri::command]
+pub(crate) async fn library_scans(shell: State<'_, Shell>, which: WhichScans) -> Reply<()> {
+    let shell = shell.inner().clone();
+    beside(move || shell.read_scans(which)).await
 }
 
 /// A page of the ledger.

@@ -51,7 +51,7 @@ pub(crate) async fn preview(shell: State<'_, Shell>, chunk: u64, query: String) 
     beside(move || shell.preview(chunk, &query)).await
 }
 
-/// The bytes of the PDF that a passage is in.
+/// The bytes of the PDF or the picture that a passage is in.
 #[tauri::command]
 pub(crate) async fn preview_bytes(shell: State<'_, Shell>, chunk: u64) -> Reply<Response> {
     let shell = shell.inner().clone();

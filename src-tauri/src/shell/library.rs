@@ -12,7 +12,7 @@ use crate::{
     convert::{clean, file_of_record, shown},
     dto::{
         Added, AppEvent, Failure, LedgerPage, LedgerQuery, LedgerRow, LedgerSort, LibraryState,
-        Rule, RulePreview, Trouble,
+        Rule, RulePreview, Trouble, WhichScans,
     },
     failure::Reply,
 };
@@ -98,6 +98,14 @@ impl Shell {
             warnings: it.warnings.iter().map(|it| clean(it)).collect(),
         };
         Ok(LedgerPage { total, offset: query.offset, rows: files.iter().map(row).collect() })
+    }
+
+    /// Which scans and pictures are read from now on; the indexer goes on with that.
+    pub(crate) fn read_scans(&self, which: WhichScans) -> Reply<()> {
+        self.records.read_scans(which.into())?;
+        self.rescan();
+        self.tell(AppEvent::Library { state: self.library()? });
+        Ok(())
     }
 
     pub(crate) fn retry(&self, files: &[i64]) -> Reply<u64> {

@@ -30,13 +30,13 @@ use crate::{
     convert::{Rows, clean, file_of_chunk, notices, spans, title_of},
     dto::{
         Failure, FailureCode, FileTarget, Outcome, Preview, PreviewBody, PreviewPassage,
-        SearchEvent, SearchQuery, Why, WhyLayer,
+        SearchEvent, SearchQuery, SeenLine, Why, WhyLayer,
     },
     failure::Reply,
 };
 
-/// Largest PDF that is handed to the interface.
-const MAX_PDF_BYTES: u64 = 128 << 20;
+/// Largest PDF or picture that is handed to the interface.
+const MAX_SHOWN_BYTES: u64 = 128 << 20;
 
 /// How long the reranker waits behind a key for the next one: some 100 ms lie between two of a fast typist, and what it
 /// computed in between would be thrown away, while the page needs the processor to show the first hits.
@@ -307,7 +307,14 @@ impl Shell {
                     }
                 }
             }
-            Shown::Pdf { pages } => PreviewBody::Pdf { page: pages.0, last_page: pages.1 },
+            Shown::Pdf { pages, seen } => PreviewBody::Pdf {
+                page: pages.0,
+                last_page: pages.1,
+                seen: seen.into_iter().map(SeenLine::from).collect(),
+            },
+            Shown::Picture(seen) => {
+                PreviewBody::Picture { seen: seen.into_iter().map(SeenLine::from).collect() }
+            }
             Shown::Passages(passages) => PreviewBody::Passages {
                 passages: passages
                     .into_iter()
@@ -335,12 +342,12 @@ impl Shell {
 
     pub(crate) fn preview_bytes(&self, chunk: u64) -> Reply<Vec<u8>> {
         let passage = self.records.passage(chunk)?.ok_or_else(passage_gone)?;
-        if passage.record.kind != FileKind::Pdf {
-            return Err(Failure::bad("only PDF files are handed over as they are"));
+        if !matches!(passage.record.kind, FileKind::Pdf | FileKind::Image) {
+            return Err(Failure::bad("only PDF files and pictures are handed over as they are"));
         }
         let path = self.records.safe_path(&passage.record)?;
         let size = path.metadata().map_err(Failure::other)?.len();
-        if size > MAX_PDF_BYTES {
+        if size > MAX_SHOWN_BYTES {
             return Err(Failure::bad(format!(
                 "the file has {} MiB, more than can be shown here: open it instead",
                 size >> 20

@@ -31,6 +31,7 @@ const EMPTY_LIBRARY: LibraryState = {
   folders: [],
   counts: [],
   passages: 0, meaning: null,
+  scans: { which: "all", installed: false, read: 0, waiting: 0, secondsLeft: 0, leftOut: 0, leftOutSeconds: 0 },
   phase: "starting",
   progress: null,
   indexBytes: { catalog: 0, keyword: 0, vector: 0 },

@@ -377,12 +377,28 @@ export type PreviewBody =
 	| { kind: 'text'; text: string; firstLine: number; passageStart: number; passageEnd: number; code: boolean; language: string; truncated: boolean }
 	/** As `text`; to be shown formatted, HTML in it as text. */
 	| { kind: 'markdown'; text: string; firstLine: number; passageStart: number; passageEnd: number; truncated: boolean }
-	/** Fetch the bytes with `preview_bytes` and show this page, the passage highlighted. */
-	| { kind: 'pdf'; page: number; lastPage: number }
+	/**
+	 * Fetch the bytes with `preview_bytes` and show this page, the passage highlighted. `seen` are the lines of pages
+	 * without a text layer.
+	 */
+	| { kind: 'pdf'; page: number; lastPage: number; seen: SeenLine[] }
+	/** A picture with text: fetch the bytes with `preview_bytes` and mark the passage's lines. */
+	| { kind: 'picture'; seen: SeenLine[] }
 	/** The text that was read from any other format, passage by passage. */
 	| { kind: 'passages'; passages: PreviewPassage[] }
 	/** The file can not be shown; the passage above still can. */
 	| { kind: 'unavailable'; reason: string };
+
+/** A line of a page that was read as a picture. */
+export interface SeenLine {
+	page: number;
+	text: string;
+	/** Sides as parts of the page, from its upper left corner. */
+	left: number;
+	top: number;
+	right: number;
+	bottom: number;
+}
 
 export interface PreviewPassage {
 	chunk: number;
@@ -627,6 +643,7 @@ export interface LibraryState {
 	passages: number;
 	/** How many of them meaning finds; `null` before there is an embedder. */
 	meaning: Meaning | null;
+	scans: Scans;
 	phase: Phase;
 	/** While something is being done. */
 	progress: Progress | null;
@@ -638,6 +655,23 @@ export interface LibraryState {
 	/** Why indexing stopped, if it did. */
 	error: Trouble | null;
 }
+
+/** Pages of scans and pictures of text, and which of them are read. */
+export interface Scans {
+	which: WhichScans;
+	/** Whether what reads them is installed. */
+	installed: boolean;
+	read: number;
+	/** Those that are to be read. */
+	waiting: number;
+	secondsLeft: number;
+	/** Those that are not. */
+	leftOut: number;
+	/** Seconds that reading those would take. */
+	leftOutSeconds: number;
+}
+
+export type WhichScans = 'off' | 'new' | 'all';
 
 /** How many passages can be found by meaning; by words all can. */
 export interface Meaning {
@@ -653,7 +687,7 @@ export interface Meaning {
 /** What holds vectors up. */
 export type Waiting = 'battery' | 'load';
 
-export type Phase = 'empty' | 'starting' | 'scanning' | 'reading' | 'embedding' | 'syncing' | 'watching' | 'paused' | 'locked' | 'failed';
+export type Phase = 'empty' | 'starting' | 'scanning' | 'reading' | 'embedding' | 'looking' | 'syncing' | 'watching' | 'paused' | 'locked' | 'failed';
 
 export interface Progress {
 	done: number;
@@ -1310,6 +1344,10 @@ export const commands = {
 	libraryRescan(): Promise<void> {
 		return invoke('library_rescan');
 	},
+	/** Which scans and pictures of text are read from now on. */
+	libraryScans(which: WhichScans): Promise<void> {
+		return invoke('library_scans', { which });
+	},
 	/** Stops fetching; what is there is kept for the next time. */
 	modelCancel(): Promise<void> {
 		return invoke('model_cancel');
@@ -1381,7 +1419,7 @@ export const commands = {
 	preview(chunk: number, query: string): Promise<Preview> {
 		return invoke('preview', { chunk, query });
 	},
-	/** The bytes of the PDF that a passage is in. */
+	/** The bytes of the PDF or the picture that a passage is in. */
 	previewBytes(chunk: number): Promise<ArrayBuffer> {
 		return invoke('preview_bytes', { chunk });
 	},
@@ -1484,6 +1522,7 @@ export const commandNames = [
 	'library_rebuild',
 	'library_remove',
 	'library_rescan',
+	'library_scans',
 	'model_cancel',
 	'model_import',
 	'model_import_dialog',

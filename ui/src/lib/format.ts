@@ -21,9 +21,20 @@ export const time = (seconds: number) => now().time(seconds);
 
 /** Seconds that are left, as coarse as the estimate is. */
 export function remaining(seconds: number): string {
-  if (seconds < 50) return t.time.seconds(Math.max(5, Math.round(seconds / 5) * 5));
-  if (seconds < 3300) return t.time.minutes(Math.max(1, Math.round(seconds / 60)));
-  return t.time.hours(Math.max(1, Math.round(seconds / 3600)));
+  return coarse(seconds, t.time.seconds, t.time.minutes, t.time.hours);
+}
+
+/** Seconds that something would take, as coarse. */
+export function taking(seconds: number): string {
+  return coarse(seconds, t.time.takesSeconds, t.time.takesMinutes, t.time.takesHours);
+}
+
+type Say = (value: number) => string;
+
+function coarse(seconds: number, inSeconds: Say, inMinutes: Say, inHours: Say): string {
+  if (seconds < 50) return inSeconds(Math.max(5, Math.round(seconds / 5) * 5));
+  if (seconds < 3300) return inMinutes(Math.max(1, Math.round(seconds / 60)));
+  return inHours(Math.max(1, Math.round(seconds / 3600)));
 }
 
 /** What a stage of a search is called; one that is not known yet keeps its name. */

@@ -3,7 +3,7 @@
 
 import { mockIPC } from "@tauri-apps/api/mocks";
 
-import type { Added, Advice, Answer, AppEvent, DoorClient, DoorMay, DoorState, Failure, FailureCode, Folder, Hit, KeptAnswers, KeyPlace, LayerTrace, LedgerRow, LibraryState, ModelEvent, Models, Notice, PipelineTrace, Rule, SearchEvent, SearchFilter, Settings, SettingsState, Span, State, StateCount, ThreadSummary, Verdict } from "../lib/bindings";
+import type { Added, Advice, Answer, AppEvent, DoorClient, DoorMay, DoorState, Failure, FailureCode, Folder, Hit, KeptAnswers, KeyPlace, LayerTrace, LedgerRow, LibraryState, ModelEvent, Models, Notice, PipelineTrace, Rule, Scans, SearchEvent, SearchFilter, SeenLine, Settings, SettingsState, Span, State, StateCount, ThreadSummary, Verdict, WhichScans } from "../lib/bindings";
 import { mark, terms } from "../lib/marks";
 import { t } from "../lib/strings";
 import { curve, decide, find, hit, LAYERS, replay, scores, TOP_K, trace, type Found } from "./engine";
@@ -91,7 +91,7 @@ let door: DoorState = {
 const doorClient = (name: string, change: (it: DoorClient) => DoorClient | null): DoorState => (door = { ...door, clients: door.clients.flatMap((it) => (it.name === name ? (change(it) ?? []) : it)) });
 
 let rules: Rule[] = [{ folder: null, pattern: "node_modules/" }, { folder: 1, pattern: "*.bak" }];
-let phase: LibraryState["phase"] = scenes.has("busy") ? "reading" : scenes.has("paused") ? "paused" : "watching";
+let phase: LibraryState["phase"] = scenes.has("busy") ? "reading" : scenes.has("looking") ? "looking" : scenes.has("paused") ? "paused" : "watching";
 let done = scenes.has("busy") || scenes.has("paused") ? 6214 : 0;
 
 let folders: Folder[] =
@@ -161,6 +161,14 @@ function allCounts(): StateCount[] {
   return cachedCounts.counts;
 }
 
+let whichScans: WhichScans = "new";
+
+function scans(): Scans {
+  const waiting = scenes.has("looking") ? 83 : 0;
+  const leftOut = whichScans === "all" ? 0 : 412;
+  return { which: whichScans, installed: !scenes.has("noreader"), read: 37, waiting: whichScans === "all" ? waiting + 412 : waiting, secondsLeft: 3 * (whichScans === "all" ? waiting + 412 : waiting), leftOut, leftOutSeconds: 3 * leftOut };
+}
+
 function library(): LibraryState {
   const all = allCounts();
   const busy = phase === "reading" || phase === "paused";
@@ -169,8 +177,9 @@ function library(): LibraryState {
     counts: all,
     passages: scenes.has("big") ? 1_204_331 : passages().length,
     meaning: folders.length === 0 ? null : { passages: 1600, done: phase === "paused" ? 656 : 1600, wordsAlone: 44, waiting: scenes.has("battery") ? "battery" : null, secondsLeft: phase === "paused" ? 720 : null },
+    scans: scans(),
     phase: folders.length === 0 ? "empty" : phase,
-    progress: busy && folders.length > 0 ? { done, total: 18_276, perSecond: phase === "paused" ? 0 : 41.7, secondsLeft: phase === "paused" ? null : (18_276 - done) / 41.7, failed: 3, current: `${ROOT}/archive/2011/lock-times-2011-${String(done).padStart(6, "0")}.md` } : null,
+    progress: phase === "looking" ? { done: 37, total: 120, perSecond: 0, secondsLeft: null, failed: 0, current: "" } : busy && folders.length > 0 ? { done, total: 18_276, perSecond: phase === "paused" ? 0 : 41.7, secondsLeft: phase === "paused" ? null : (18_276 - done) / 41.7, failed: 3, current: `${ROOT}/archive/2011/lock-times-2011-${String(done).padStart(6, "0")}.md` } : null,
     indexBytes: folders.length === 0 ? { catalog: 0, keyword: 0, vector: 0 } : { catalog: 1_482_752, keyword: 391_168, vector: 214_016 },
     asOf: folders.length === 0 ? null : now() - 95,
     notices: scenes.has("notices") ? [{ kind: "folderUnreachable", folder: "/media/mira/BOAT-STICK", why: "an unmounted disk, or renamed" }] : [],
@@ -258,6 +267,28 @@ function spans(text: string, words: string): Span[] {
   return mark(text, terms(words)).map((it) => ({ text: it.text, mark: it.hit }));
 }
 
+/** A passage as the lines of a picture, one below the other. */
+function seenLines(text: string): SeenLine[] {
+  const lines = text.replace(/\s+/g, " ").match(/.{1,60}(?: |$)/g) ?? [];
+  return lines.map((line, at) => ({ page: 1, text: line.trim(), left: 0.1, top: 0.1 + 0.06 * at, right: 0.9, bottom: 0.14 + 0.06 * at }));
+}
+
+/** The picture of such lines. */
+async function picture(): Promise<ArrayBuffer> {
+  const canvas = document.createElement("canvas");
+  canvas.width = 900;
+  canvas.height = 700;
+  const context = canvas.getContext("2d");
+  if (!context) return new ArrayBuffer(0);
+  context.fillStyle = "#f4f1e8";
+  context.fillRect(0, 0, 900, 700);
+  context.fillStyle = "#222";
+  context.font = "20px serif";
+  for (let at = 0; at < 14; at += 1) context.fillText("as it was photographed on the kitchen table, a line of it", 92, 92 + 42 * at);
+  const blob = await new Promise<Blob | null>((done) => canvas.toBlob(done));
+  return (await blob?.arrayBuffer()) ?? new ArrayBuffer(0);
+}
+
 function preview(chunk: number, words: string) {
   const passage = passages().find((it) => it.chunk === chunk);
   if (!passage) return fail("notFound", "This passage is gone: its file was changed or removed. Search again.");
@@ -267,8 +298,10 @@ function preview(chunk: number, words: string) {
   const kind = file.ref.kind;
   const lines = { text: file.raw, firstLine: 1, passageStart: start, passageEnd: end, truncated: false };
   const body =
-    kind === "pdf"
-      ? { kind: "pdf", page: start, lastPage: end }
+    scenes.has("picture")
+      ? { kind: "picture", seen: seenLines(passage.text) }
+      : kind === "pdf"
+      ? { kind: "pdf", page: start, lastPage: end, seen: [] }
       : kind === "markdown"
         ? { kind: "markdown", ...lines }
         : kind === "text" || kind === "code"
@@ -550,7 +583,7 @@ const commands: Record<string, (args: any) => unknown> = {
   note_first_hits: () => null,
   why: ({ chunk }) => why(chunk as number),
   preview: ({ chunk, query: words }) => preview(chunk as number, words as string),
-  preview_bytes: async () => (await fetch(PDF)).arrayBuffer(),
+  preview_bytes: async () => (scenes.has("picture") ? picture() : (await fetch(PDF)).arrayBuffer()),
   open_file: () => (scenes.has("openfails") ? fail("notFound", "The file is gone. It was there when the index was made.") : null),
   reveal_file: () => null,
   ask: ({ question, events }) => void ask(question, events),
@@ -593,6 +626,10 @@ const commands: Record<string, (args: any) => unknown> = {
     changed();
   },
   library_rescan: () => null,
+  library_scans: ({ which }) => {
+    whichScans = which as WhichScans;
+    changed();
+  },
   library_rebuild: () => null,
   library_pause: ({ paused }) => {
     phase = paused ? "paused" : scenes.has("busy") ? "reading" : "watching";

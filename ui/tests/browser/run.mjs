@@ -74,6 +74,8 @@ const SCENES = {
   "ask, a model": { mock: "remote,weak", act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("How often must the oven door seals be replaced?"); await page.keyboard.press("Enter"); await page.waitForSelector("[data-state=done]"); await page.getByTestId("prompt").locator("summary").click(); } },
   "ask, answered by a model here": { mock: "large,weak", act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("How often must the oven door seals be replaced?"); await page.keyboard.press("Enter"); await page.getByTestId("generation").waitFor(); } },
   "pipeline, a model here": { mock: "large", act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("How often must the oven door seals be replaced?"); await page.keyboard.press("Enter"); await page.waitForSelector("[data-state=done]"); await view(page, "pipeline"); await page.getByTestId("generation-figures").waitFor(); } },
+  "search, a picture": { mock: "picture", act: async (page) => { await settled(page, "oven door seals"); await page.getByTestId("picture-bar").waitFor(); } },
+  "settings, scans": { mock: "looking,noreader", act: async (page) => { await view(page, "settings"); await page.getByTestId("setting-scans").scrollIntoViewIfNeeded(); } },
   "settings, a model here": { mock: "large", act: async (page) => { await view(page, "settings"); await page.getByTestId("local-state").scrollIntoViewIfNeeded(); } },
   "settings, an endpoint elsewhere": { mock: "remote,far", act: async (page) => { await view(page, "settings"); await page.getByTestId("endpoint-key").scrollIntoViewIfNeeded(); } },
   "ask, what would be sent": { mock: "remote,far", act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("How often must the oven door seals be replaced?"); await page.keyboard.press("Enter"); await page.getByTestId("consent").locator("summary").click(); } },
@@ -552,6 +554,38 @@ test("a PDF's passage is highlighted and in sight, its words can be selected", a
     return dark;
   });
   assert.ok(ink > 2000, `${ink} dark pixels: the page is blank`);
+  await clean(page);
+  await page.close();
+});
+
+test("a picture's passage is marked line by line, and in sight", async (browser) => {
+  const page = await open(browser, { mock: "picture" });
+  await settled(page, "oven door seals");
+  await page.getByTestId("picture-bar").waitFor();
+  await page.locator(".page .box.word").first().waitFor();
+  const [lines, words] = await Promise.all([page.locator(".page .box:not(.word)").count(), page.locator(".page .box.word").count()]);
+  assert.ok(lines >= 2 && words >= 1, `${lines} lines, ${words} words`);
+  const drawn = await page.locator(".page img").evaluate((it) => it.complete && it.naturalWidth === 900);
+  assert.ok(drawn, "the picture is not drawn");
+  const [box, pane] = await Promise.all([page.locator(".page .box").first().boundingBox(), page.locator(".scroller").boundingBox()]);
+  assert.ok(box.y >= pane.y && box.y < pane.y + pane.height);
+  await clean(page);
+  await page.close();
+});
+
+test("what reading scans takes is told before it is chosen", async (browser) => {
+  const page = await open(browser, { mock: "looking" });
+  await view(page, "library");
+  assert.match(await page.locator("[aria-label=Indexing]").first().innerText(), /37 of 120 pages/);
+  await view(page, "settings");
+  await page.getByTestId("setting-scans").scrollIntoViewIfNeeded();
+  assert.match(await page.getByTestId("scans-cost").innerText(), /412 pages are not read. “All” takes about 21 min/);
+  assert.match(await page.getByTestId("scans-queue").innerText(), /37 of 120 pages read/);
+  await page.getByTestId("setting-scans").getByRole("radio", { name: "All" }).check({ force: true });
+  await page.getByTestId("scans-cost").waitFor({ state: "detached" });
+  assert.match(await page.getByTestId("scans-queue").innerText(), /37 of 532 pages read/);
+  await page.getByTestId("setting-scans").getByRole("radio", { name: "Off" }).check({ force: true });
+  await page.getByTestId("scans-queue").waitFor({ state: "detached" });
   await clean(page);
   await page.close();
 });

@@ -21,6 +21,6 @@ pub use request::{
 pub use response::{
     AskResponse, CheckReport, Citation, FileStatus, IndexFreshness, IndexReport, MeaningStatus,
     ModelStatus, Order, PictureStatus, Promise, RerankResponse, RerankResult, RootStatus,
-    SearchHit, SearchResponse, StageLists, Status,
+    ScanSettings, SearchHit, SearchResponse, StageLists, Status,
 };
 pub use reuse::{Cached, REUSE_THRESHOLD, Reuse, ReuseGrade, ReuseSettings};

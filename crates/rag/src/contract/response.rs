@@ -15,6 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::{
     events::Rest,
     notice::{NoAnswer, Problem},
+    request::ReadScans,
     reuse::Cached,
 };
 
@@ -264,6 +265,19 @@ pub struct PictureStatus {
     pub seconds_left: u64,
     /// Whether what reads them is installed.
     pub installed: bool,
+}
+
+/// Which scans and pictures are read, and what reading the others would take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScanSettings {
+    /// Which.
+    pub which: ReadScans,
+    /// How far that is.
+    pub pictures: PictureStatus,
+    /// Pages that are not to be read.
+    pub left_out: u64,
+    /// Seconds that reading those may take.
+    pub left_out_seconds: u64,
 }
 
 /// A root folder in the status.

@@ -7,6 +7,7 @@ pub(crate) mod endpoints;
 pub(crate) mod indexes;
 mod install;
 pub(crate) mod local;
+pub(crate) mod pictures;
 pub(crate) mod prefixes;
 mod preview;
 mod records;
@@ -19,6 +20,7 @@ pub use config::{Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES, SharedEncoder
 pub use install::{
     Converted, convert_model, count_weights, import_model, pull_model, verify_store,
 };
+pub use pictures::SeenOnPage;
 pub use prefixes::{PREFIX_BYTES_SETTING, clear as clear_prefixes, prefixes, remove_model};
 pub use preview::{Shown, show};
 pub(crate) use records::rules;

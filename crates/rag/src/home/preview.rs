@@ -5,7 +5,10 @@ use std::{fs::File, io::Read as _, path::Path, time::UNIX_EPOCH};
 use riddle_catalog::ChunkRecord;
 use riddle_types::{FileKind, Location};
 
-use super::records::{Passage, Records};
+use super::{
+    pictures::SeenOnPage,
+    records::{Passage, Records},
+};
 use crate::contract::{Error, Result};
 
 /// Most bytes of a text file that are read for a preview.
@@ -35,7 +38,11 @@ pub enum Shown {
     Pdf {
         /// The pages.
         pages: (u32, u32),
+        /// Lines of those that were read as pictures.
+        seen: Vec<SeenOnPage>,
     },
+    /// A picture that was read, with its lines.
+    Picture(Vec<SeenOnPage>),
     /// What was read from the file, in reading order.
     Passages(Vec<ChunkRecord>),
     /// Nothing.
@@ -62,18 +69,31 @@ pub fn show(records: &Records, passage: &Passage) -> Result<(Shown, bool)> {
     };
     let changed = modified(&path).is_some_and(|it| it != record.modified);
     let shown = match (record.kind, &record.location) {
-        (FileKind::Pdf, Location::Page { start, end }) => Shown::Pdf { pages: (*start, *end) },
+        (FileKind::Pdf, Location::Page { start, end }) => {
+            let pages = (*start, *end);
+            Shown::Pdf { pages, seen: records.seen(record.file, pages)? }
+        }
+        (FileKind::Image, _) => match records.seen(record.file, (1, 1))? {
+            // What was read of one that says what was taken where is not in the picture.
+            seen if seen.is_empty() => others(records, record)?,
+            seen => Shown::Picture(seen),
+        },
         (FileKind::Text | FileKind::Markdown | FileKind::Code, Location::Line { start, end }) => {
             match lines(&path, (*start, *end)) {
                 Ok(Some(shown)) => shown,
                 // Another encoding: what was read of it is there.
-                Ok(None) => Shown::Passages(records.passages_beside(record.id.0, MAX_PASSAGES)?),
+                Ok(None) => others(records, record)?,
                 Err(error) => Shown::Unavailable(format!("the file can not be read: {error}")),
             }
         }
-        _ => Shown::Passages(records.passages_beside(record.id.0, MAX_PASSAGES)?),
+        _ => others(records, record)?,
     };
     Ok((shown, changed))
+}
+
+/// What was read of the file.
+fn others(records: &Records, record: &ChunkRecord) -> Result<Shown> {
+    Ok(Shown::Passages(records.passages_beside(record.id.0, MAX_PASSAGES)?))
 }
 
 fn modified(path: &Path) -> Option<i64> {

@@ -105,8 +105,8 @@ pub struct AnswersStatus {
 /// The small things of a home. Any number at a time.
 #[derive(Debug)]
 pub struct Records {
-    config: Config,
-    catalog: Catalog,
+    pub(super) config: Config,
+    pub(super) catalog: Catalog,
 }
 
 impl Records {

@@ -53,7 +53,7 @@ pub(crate) fn meaning(catalog: &Catalog) -> Result<Option<MeaningStatus>> {
 }
 
 /// Seconds that a page takes on two cores, by measurement.
-const SECONDS_A_PAGE: u64 = 3;
+pub(crate) const SECONDS_A_PAGE: u64 = 3;
 
 /// Pages that are pictures.
 pub(crate) fn pictures(config: &Config, catalog: &Catalog) -> Result<PictureStatus> {

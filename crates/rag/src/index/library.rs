@@ -30,12 +30,12 @@ use crate::{
     home::{
         Config,
         embedder::{self, encoder_name},
-        rules,
+        pictures, rules,
         settings::{
             AS_OF_SETTING, EMBEDDED_WITH, EMBEDDED_WITH_ID, EMBEDDED_WITH_WEIGHTS,
             EMBEDDER_SETTING, MEANING_CPU, MEANING_ON_BATTERY, NO_RERANKER, NO_SPARSE_ENCODER,
-            READ_SCANS, READ_WITH, RERANKER_SETTING, SPARSE_SETTING, WEIGHED_WITH,
-            WEIGHED_WITH_WEIGHTS, scans_since, wanted_embedder, wanted_sparse,
+            READ_WITH, RERANKER_SETTING, SPARSE_SETTING, WEIGHED_WITH, WEIGHED_WITH_WEIGHTS,
+            scans_since, wanted_embedder, wanted_sparse,
         },
         status::states,
         tools::tools,
@@ -272,12 +272,7 @@ impl Library {
     /// # Errors
     /// When the catalog can not be written.
     pub fn read_scans(&mut self, which: ReadScans) -> Result<()> {
-        let value = match which {
-            ReadScans::Off => "off".to_owned(),
-            ReadScans::New => format!("new {}", now()),
-            ReadScans::All => "all".to_owned(),
-        };
-        Ok(self.catalog.set_setting(READ_SCANS, Some(&value))?)
+        pictures::read_scans(&self.catalog, which)
     }
 
     fn scan_root(

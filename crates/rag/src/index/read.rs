@@ -16,7 +16,7 @@ use riddle_types::{
 use riddle_watch::Stamp;
 
 use super::text::passage_text;
-use crate::stage;
+use crate::{home::pictures::PictureSaid, stage};
 
 /// What became of a file.
 #[derive(Debug)]
@@ -147,15 +147,6 @@ fn with_pictures(
     }
 }
 
-/// What is kept of a page that is a picture.
-#[derive(Debug, Default, serde::Serialize, serde::Deserialize)]
-pub(crate) struct PictureSaid {
-    /// Its text.
-    pub(crate) blocks: Vec<Block>,
-    /// Why there is none.
-    pub(crate) why: Option<String>,
-}
-
 /// Reads a page that is a picture, of a file that has not changed since it was found to be one.
 pub(crate) fn read_picture(
     path: &Path,
@@ -173,9 +164,11 @@ pub(crate) fn read_picture(
     let _stage = stage::enter("parse");
     let seen = pool.look(path, kind, &bytes, page);
     let said = match seen.outcome {
-        ParseOutcome::Parsed(document) => PictureSaid { blocks: document.blocks, why: None },
+        ParseOutcome::Parsed(document) => {
+            PictureSaid { blocks: document.blocks, why: None, lines: seen.lines }
+        }
         ParseOutcome::NoText(why) | ParseOutcome::Unsupported(why) | ParseOutcome::Failed(why) => {
-            PictureSaid { blocks: Vec::new(), why: Some(why) }
+            PictureSaid { why: Some(why), ..PictureSaid::default() }
         }
     };
     Some((said, seen.sure))

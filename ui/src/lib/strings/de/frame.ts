@@ -42,6 +42,9 @@ export const frame: typeof english = {
     seconds: (value) => `noch etwa ${n(value)} s`,
     minutes: (value) => `noch etwa ${n(value)} min`,
     hours: (value) => `noch etwa ${n(value)} h`,
+    takesSeconds: (value) => `etwa ${n(value)} s`,
+    takesMinutes: (value) => `etwa ${n(value)} min`,
+    takesHours: (value) => `etwa ${n(value)} h`,
   },
   place: {
     lines: (start, end) => span(start, end, "Zeile", "Zeilen"),

@@ -5,6 +5,8 @@ import { wording } from "../wording";
 
 const { n, choose, plural, numbers } = wording("de");
 
+const PASSAGES = { one: "Textstelle", other: "Textstellen" };
+const PAGES = { one: "Seite", other: "Seiten" };
 const FILES = { one: "Datei", other: "Dateien" };
 
 export const keeping: typeof english = {
@@ -25,6 +27,7 @@ export const keeping: typeof english = {
       starting: "Startet",
       scanning: "Sucht Dateien",
       reading: "Liest Dateien",
+      looking: "Liest Scans",
       embedding: "Lernt Bedeutungen",
       syncing: "Bringt den Index auf Stand",
       watching: "Auf aktuellem Stand",
@@ -33,7 +36,12 @@ export const keeping: typeof english = {
       failed: "Indizierung abgebrochen",
     },
     progress: "Indizierung",
-    doneOf: (done, total) => `${n(done)} von ${plural(total, FILES)}`,
+    doneOf: {
+      files: (done, total) => `${n(done)} von ${plural(total, FILES)}`,
+      passages: (done, total) => `${n(done)} von ${plural(total, PASSAGES)}`,
+      pages: (done, total) => `${n(done)} von ${plural(total, PAGES)}`,
+    },
+    scansWait: (pages, time) => `${plural(pages, PAGES)} von Scans und Bildern ${choose(pages, { one: "wartet", other: "warten" })} darauf, gelesen zu werden, ${time}`,
     speed: (value) => `${value} Dateien/s`,
     filesFailed: (value) => `${n(value)} fehlgeschlagen`,
     filesIndexed: (value) => plural(value, FILES),
@@ -193,7 +201,7 @@ export const keeping: typeof english = {
   },
   settings: {
     sections: "Abschnitte",
-    titles: { models: "Modelle", search: "Suche", answers: "Antworten", privacy: "Privatsphäre", programs: "Andere Programme", appearance: "Darstellung", desktop: "Desktop", rules: "Ausgelassene Dateien", about: "Über Riddle" },
+    titles: { models: "Modelle", search: "Suche", scans: "Scans und Bilder", answers: "Antworten", privacy: "Privatsphäre", programs: "Andere Programme", appearance: "Darstellung", desktop: "Desktop", rules: "Ausgelassene Dateien", about: "Über Riddle" },
     results: "Angezeigte Treffer",
     candidates: "Kandidaten je Index",
     candidatesHint: "Textstellen, die Stichwörter und Bedeutung je vorschlagen. Mehr findet mehr, und das Reranking dauert länger.",
@@ -208,6 +216,19 @@ export const keeping: typeof english = {
     budget: (value) => `Speicherbudget ${value}`,
     deadline: (value, kept) => `innerhalb von ${value}${kept ? `, ${kept} bleiben` : ""}`,
     tune: "Einstellen",
+    scans: "Text von Scans und Bildern lesen",
+    scansOff: "Aus",
+    scansNew: "Neue",
+    scansAll: "Alle",
+    scansHints: {
+      off: "Scans, fotografierte Seiten und Bildschirmfotos werden nicht durchsucht.",
+      new: "Was von jetzt an gefunden wird, wenn alles andere getan ist.",
+      all: "Auf diesem Computer, wenn alles andere getan ist, und nie, während Sie suchen.",
+    },
+    scansCost: (pages, time) => `${plural(pages, PAGES)} ${choose(pages, { one: "ist", other: "sind" })} nicht gelesen. „Alle“ braucht dafür auf einem Computer wie diesem ${time}.`,
+    scansRead: (read, all) => `${n(read)} von ${plural(all, PAGES)} gelesen`,
+    scansReader: "Was sie liest, ist nicht installiert: das Modell ocr-small, 31 MB.",
+    scansToModels: "Zu den Modellen",
     unload: "Modelle entladen",
     unloadHint: "Gibt ihren Speicher frei; die nächste Suche lädt sie wieder.",
     afterSeconds: (value) => `nach ${plural(value, { one: "Sekunde", other: "Sekunden" })}`,

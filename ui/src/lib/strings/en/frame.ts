@@ -44,6 +44,9 @@ export const frame = {
     seconds: (value: number) => `about ${n(value)} s left`,
     minutes: (value: number) => `about ${n(value)} min left`,
     hours: (value: number) => `about ${n(value)} h left`,
+    takesSeconds: (value: number) => `about ${n(value)} s`,
+    takesMinutes: (value: number) => `about ${n(value)} min`,
+    takesHours: (value: number) => `about ${n(value)} h`,
   },
   place: {
     lines: (start: number, end: number) => span(start, end, "line", "lines"),

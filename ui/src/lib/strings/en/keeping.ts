@@ -1,6 +1,6 @@
 // The library, its rules, models and settings.
 
-import type { DoorOutcome, KeyPlace, ModelKind, ModelStage, Phase, Pruning, ReuseGrade, State } from "../../bindings";
+import type { DoorOutcome, KeyPlace, ModelKind, ModelStage, Phase, Pruning, ReuseGrade, State, WhichScans } from "../../bindings";
 import type { Sentences } from "../notices";
 import { wording } from "../wording";
 
@@ -25,6 +25,7 @@ export const keeping = {
       scanning: "Looking for files",
       reading: "Reading files",
       embedding: "Learning meanings",
+      looking: "Reading scans",
       syncing: "Updating the index",
       watching: "Up to date",
       paused: "Paused",
@@ -32,7 +33,12 @@ export const keeping = {
       failed: "Indexing stopped",
     } satisfies Record<Phase, string>,
     progress: "Indexing",
-    doneOf: (done: number, total: number) => `${n(done)} of ${plural(total, { one: "file", other: "files" })}`,
+    doneOf: {
+      files: (done: number, total: number) => `${n(done)} of ${plural(total, { one: "file", other: "files" })}`,
+      passages: (done: number, total: number) => `${n(done)} of ${plural(total, { one: "passage", other: "passages" })}`,
+      pages: (done: number, total: number) => `${n(done)} of ${plural(total, { one: "page", other: "pages" })}`,
+    },
+    scansWait: (pages: number, time: string) => `${plural(pages, { one: "page", other: "pages" })} of scans and pictures wait to be read, ${time}`,
     speed: (value: string) => `${value} files/s`,
     filesFailed: (value: number) => `${n(value)} failed`,
     filesIndexed: (value: number) => plural(value, { one: "file", other: "files" }),
@@ -192,7 +198,7 @@ export const keeping = {
   },
   settings: {
     sections: "Sections",
-    titles: { models: "Models", search: "Search", answers: "Answers", privacy: "Privacy", programs: "Other programs", appearance: "Appearance", desktop: "Desktop", rules: "Excluded files", about: "About" },
+    titles: { models: "Models", search: "Search", scans: "Scans and pictures", answers: "Answers", privacy: "Privacy", programs: "Other programs", appearance: "Appearance", desktop: "Desktop", rules: "Excluded files", about: "About" },
     results: "Results shown",
     candidates: "Candidates per index",
     candidatesHint: "Passages that keywords and meaning each propose. More finds more, and takes longer to rerank.",
@@ -207,6 +213,19 @@ export const keeping = {
     budget: (value: string) => `budget ${value}`,
     deadline: (value: string, kept: string | null) => `within ${value}${kept ? `, ${kept} kept` : ""}`,
     tune: "Tune",
+    scans: "Read the text of scans and pictures",
+    scansOff: "Off",
+    scansNew: "New ones",
+    scansAll: "All",
+    scansHints: {
+      off: "Scans, photographs of pages and screenshots are not searched.",
+      new: "Those that are found from now on, when all else is done.",
+      all: "On this computer, when all else is done, and never while you search.",
+    } satisfies Record<WhichScans, string>,
+    scansCost: (pages: number, time: string) => `${plural(pages, { one: "page is", other: "pages are" })} not read. “All” takes ${time} for them on a computer like this.`,
+    scansRead: (read: number, all: number) => `${n(read)} of ${plural(all, { one: "page", other: "pages" })} read`,
+    scansReader: "What reads them is not installed: the model ocr-small, 31 MB.",
+    scansToModels: "To the models",
     unload: "Unload models",
     unloadHint: "Frees their memory; the next search loads them again.",
     afterSeconds: (value: number) => `after ${plural(value, { one: "second", other: "seconds" })}`,
