@@ -68,15 +68,17 @@ pub(crate) fn ms(ms: f64) -> String {
 
 /// The line of stage times: those that ran, in the order of the pipeline, and the total.
 pub(crate) fn times(times: &Times) -> String {
-    const ORDER: [&str; 16] = [
+    const ORDER: [&str; 18] = [
         "scan",
         "parse",
         "write",
         "sync",
         "rewrite",
         "embed",
+        "weigh",
         "bm25",
         "vector",
+        "terms",
         "fuse",
         "prepare",
         "rerank",

@@ -38,7 +38,7 @@ impl std::fmt::Display for Kind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(match self {
             Kind::Embedder => "embedder",
-            Kind::SparseEncoder => "sparse encoder",
+            Kind::SparseEncoder => "sparse",
             Kind::Reranker => "reranker",
             Kind::Llm => "llm",
             Kind::Reader => "reader",

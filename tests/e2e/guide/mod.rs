@@ -60,6 +60,7 @@ impl Reader {
             self.riddle.run(&["models", "import", &folder, "--name", name]).ok();
         };
         import(&tiny_model("tiny-bert-encoder"), "all-MiniLM-L6-v2");
+        import(&tiny_model("tiny-bert-sparse-encoder"), "splade-tiny");
         import(&tiny_model("tiny-bert-cross-encoder"), "ms-marco-MiniLM-L-6-v2");
         let made = self.dir.path().join("made");
         let dir = made.to_string_lossy();
