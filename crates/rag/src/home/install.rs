@@ -18,7 +18,8 @@ use crate::contract::{Error, Result};
 const PACKED: [&str; 2] = [DEFAULT_EMBEDDER, DEFAULT_SPARSE_ENCODER];
 
 /// Makes sure that a model is installed, fetching it where it is not, and packs the weights of the default embedder,
-/// unless it is wanted `as_published`; then the packed ones go, if there were any.
+/// unless it is wanted `as_published`; then the packed ones go, if there were any. With the default embedder comes the
+/// default sparse encoder, where it can be had.
 ///
 /// # Errors
 /// As [`ModelStore::pull`](riddle_models::ModelStore::pull), and when the packed weights can not be written.
@@ -39,6 +40,15 @@ pub fn pull_model(
         unpack(&model)?
     } else {
         pack(&model)?
+    }
+    if model.name == DEFAULT_EMBEDDER {
+        let options = PullOptions { network: options.network.clone(), ..PullOptions::default() };
+        let beside = store.pull(DEFAULT_SPARSE_ENCODER, &options, on_progress);
+        // The order is better with it, and nothing fails without.
+        match beside.map_err(Error::from).and_then(|it| pack(&it)) {
+            Ok(()) => {}
+            Err(error) => tracing::warn!(%error, "{DEFAULT_SPARSE_ENCODER} is not installed"),
+        }
     }
     Ok(model)
 }
