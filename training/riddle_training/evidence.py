@@ -24,11 +24,20 @@ RERANKED = 24
 # be tried.
 SCORED = 36
 
-MERGED = {"cosine": [0, 0.5, 0.75, 1, 1.25, 1.5, 1.75, 2, 2.5, 3], "sparse": [0, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 2.5, 3]}
+# Best cosine of an ordinary question, and how far a question is followed from there: the program's `Trust`.
+USUAL = 0.62
+REACH = (-0.25, 0.2)
+
+MERGED = {
+    "cosine": [0, 0.5, 1, 1.5, 2, 2.25, 2.5, 3],
+    "sparse": [0, 0.25, 0.5, 0.75, 1, 1.5, 2],
+    "trust": [0, 1.5, 3, 4.5],
+}
 SHOWN = {
-    "cosine": [0, 4, 6, 8, 10, 12, 14, 16, 20],
-    "keyword": [0, 1, 2, 3, 4, 5, 6, 8],
-    "sparse": [0, 1, 2, 3, 4, 5, 6, 8, 10, 12],
+    "cosine": [0, 4, 8, 11, 13, 15, 17, 20],
+    "keyword": [0, 2, 3, 4, 5, 6, 8],
+    "sparse": [0, 1, 2, 3, 4, 6],
+    "trust": [0, 1.5, 3, 4.5],
 }
 
 
@@ -38,7 +47,7 @@ def runs_of(folder: pathlib.Path) -> dict[str, pathlib.Path]:
 
 
 def rough(document: dict) -> float:
-    return (document["keyword"] or 0) + 1.5 * (document["cosine"] or 0) + (document["sparse"] or 0)
+    return (document["keyword"] or 0) + 2 * (document["cosine"] or 0) + (document["sparse"] or 0)
 
 
 def score(folder: pathlib.Path, riddle: str, model: str) -> None:
@@ -82,6 +91,7 @@ class Question:
         self.logits = np.full(len(documents), np.nan)
         for place, logit in (logits or {}).items():
             self.logits[int(place)] = logit
+        self.distance = float(np.clip(self.evidence["cosine"].max(initial=-1.0) - USUAL, *REACH))
         judged = np.array(request["judged"][:10], dtype=np.float64)
         self.ideal = float((judged / np.log2(np.arange(2, len(judged) + 2))).sum())
 
@@ -99,15 +109,19 @@ class Question:
                 break
         return gain / self.ideal if self.ideal else 0.0
 
-    def merged(self, cosine: float, sparse: float, keyword: float = 1.0) -> np.ndarray:
+    def sum_of(self, cosine: float, keyword: float, sparse: float, trust: float) -> np.ndarray:
+        """Evidence of all candidates; the best cosine tells how far cosines are trusted, and how little words."""
         of = self.evidence
-        return np.argsort(-(keyword * of["keyword"] + cosine * of["cosine"] + sparse * of["sparse"]), kind="stable")
+        meaning, words = np.exp(trust * self.distance), np.exp(-trust * self.distance / 2)
+        return cosine * meaning * of["cosine"] + keyword * words * of["keyword"] + sparse * of["sparse"]
 
-    def shown(self, merged: np.ndarray, cosine: float, keyword: float, sparse: float) -> np.ndarray:
+    def merged(self, cosine: float, sparse: float, trust: float = 0.0) -> np.ndarray:
+        return np.argsort(-self.sum_of(cosine, 1.0, sparse, trust), kind="stable")
+
+    def shown(self, merged: np.ndarray, cosine: float, keyword: float, sparse: float, trust: float = 0.0) -> np.ndarray:
         best = merged[:RERANKED]
         best = best[~np.isnan(self.logits[best])]
-        of = self.evidence
-        total = self.logits[best] + cosine * of["cosine"][best] + keyword * of["keyword"][best] + sparse * of["sparse"][best]
+        total = self.logits[best] + self.sum_of(cosine, keyword, sparse, trust)[best]
         return best[np.argsort(-total, kind="stable")]
 
 

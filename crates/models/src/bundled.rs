@@ -41,7 +41,7 @@ pub static BUNDLED: &[Bundled] = &[Bundled {
     name: DEFAULT_RERANKER,
     kind: Kind::Reranker,
     format: Format::Riddle,
-    revision: "0065f1c76312aac2",
+    revision: "b0098fed9a27187e",
     license: "apache-2.0",
     about: "English reranker, 4 layers; the default",
     files: &[

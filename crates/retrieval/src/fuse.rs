@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 
 use riddle_types::{ChunkId, Hit};
+use serde::Deserialize;
 
 /// The constant of the paper: large enough that the first ranks of one list do not drown the others.
 pub const RRF_K: f32 = 60.0;
@@ -80,11 +81,34 @@ pub struct Scale {
     pub sparse: f32,
 }
 
+/// How far the cosines of a query can be trusted, told by the best of them: what an embedder has never read, such as names
+/// and numbers, is about equally far from everything, and there the words decide.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+pub struct Trust {
+    /// Best cosine of an ordinary query, for which nothing changes.
+    pub usual: f32,
+    /// Natural logarithm of the factor of cosines, per unit by which the best one is above that.
+    pub rate: f32,
+}
+
+impl Trust {
+    /// How much is trusted at most and at least, as distances from the usual cosine.
+    const REACH: (f32, f32) = (-0.25, 0.2);
+
+    /// Factors of a cosine and of a keyword share where this is the best cosine: `exp(rate × d)` and `exp(−rate × d / 2)`,
+    /// `d` being its distance from the usual one.
+    pub fn factors(self, best: f32) -> (f32, f32) {
+        let distance = if best.is_finite() { best - self.usual } else { 0.0 };
+        let exponent = self.rate * distance.clamp(Self::REACH.0, Self::REACH.1);
+        (exponent.exp(), (-exponent / 2.0).exp())
+    }
+}
+
 /// How cosines become comparable with shares of the best BM25 score.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum CosineScale {
-    /// The sum's weight of a cosine as it is, for an embedder whose cosines are known.
-    Known(f32),
+    /// The sum's weight of a cosine as it is, for an embedder whose cosines are known, and how far they are trusted.
+    Known(f32, Trust),
     /// Cosines are spread over 0 to 1 between the smallest and the largest of the candidates, and count this much:
     /// what is 0.7 to one embedder is 0.3 to another.
     Spread(f32),
@@ -109,7 +133,7 @@ pub fn mean_of_known(values: impl Iterator<Item = Option<f32>>) -> f32 {
 }
 
 /// Puts candidates in the order of `keyword share + weight × cosine + weight × sparse share` and writes that sum into
-/// their scores; ties stay as they are. A candidate without a vector counts with the mean of the others, and so does one
+/// their scores; ties stay as they are. [`Trust`] weighs the first two anew for each query. A candidate without a vector counts with the mean of the others, and so does one
 /// without weights of terms: it is not known to be worse.
 ///
 /// `evidence` belongs to `fused`, place by place, and moves with it.
@@ -119,10 +143,14 @@ pub fn order_by_score(fused: &mut [Fused], evidence: &mut [Evidence], scale: Sca
     let mean = mean_of_known(evidence.iter().map(|it| it.cosine));
     let low = known().fold(f32::INFINITY, f32::min);
     let high = known().fold(f32::NEG_INFINITY, f32::max);
+    let (trust, trust_in_words) = match scale.cosine {
+        CosineScale::Known(_, trust) => trust.factors(high),
+        CosineScale::Spread(_) => (1.0, 1.0),
+    };
     let meaning = |cosine: Option<f32>| {
         let cosine = cosine.filter(|it| it.is_finite()).unwrap_or(mean);
         match scale.cosine {
-            CosineScale::Known(weight) => weight * cosine,
+            CosineScale::Known(weight, _) => weight * trust * cosine,
             CosineScale::Spread(weight) if high > low => weight * (cosine - low) / (high - low),
             CosineScale::Spread(_) => 0.0,
         }
@@ -130,8 +158,8 @@ pub fn order_by_score(fused: &mut [Fused], evidence: &mut [Evidence], scale: Sca
     let mean_share = mean_of_known(evidence.iter().map(|it| it.sparse));
     for (fused, evidence) in fused.iter_mut().zip(evidence.iter()) {
         let share = evidence.sparse.filter(|it| it.is_finite()).unwrap_or(mean_share);
-        fused.score =
-            evidence.keyword.unwrap_or(0.0) + meaning(evidence.cosine) + scale.sparse * share;
+        let words = trust_in_words * evidence.keyword.unwrap_or(0.0);
+        fused.score = words + meaning(evidence.cosine) + scale.sparse * share;
     }
     let mut places: Vec<usize> = (0..fused.len()).collect();
     places.sort_by(|&a, &b| fused[b].score.total_cmp(&fused[a].score));
@@ -147,6 +175,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    const EVEN: Trust = Trust { usual: 0.0, rate: 0.0 };
+
+    const KNOWN: CosineScale = CosineScale::Known(1.5, EVEN);
 
     fn list(chunks: &[u64]) -> Vec<Hit> {
         chunks
@@ -191,19 +223,34 @@ mod tests {
     fn a_clear_first_place_is_kept_where_reciprocal_ranks_would_lose_it() {
         // Found by keywords alone, far ahead of the others, which both lists hold somewhere.
         let facts = [(1.0, Some(0.1)), (0.3, Some(0.3)), (0.25, Some(0.35))];
-        assert_eq!(order(&facts, CosineScale::Known(1.5))[0], 0);
+        assert_eq!(order(&facts, KNOWN)[0], 0);
     }
 
     #[test]
     fn a_passage_without_a_vector_is_an_average_one() {
         let facts = [(0.5, Some(0.6)), (0.5, None), (0.5, Some(0.2))];
-        for scale in [CosineScale::Known(1.5), CosineScale::Spread(0.5)] {
+        for scale in [KNOWN, CosineScale::Spread(0.5)] {
             assert_eq!(order(&facts, scale), [0, 1, 2]);
         }
         // Nothing to spread, or nothing known: keywords alone.
-        assert_eq!(order(&[(0.2, None), (0.9, None)], CosineScale::Known(1.5)), [1, 0]);
+        assert_eq!(order(&[(0.2, None), (0.9, None)], KNOWN), [1, 0]);
         assert_eq!(order(&[(0.2, Some(0.4)), (0.9, Some(0.4))], CosineScale::Spread(0.5)), [1, 0]);
         assert_eq!(order(&[], CosineScale::Spread(0.5)), [] as [u64; 0]);
+    }
+
+    #[test]
+    fn words_decide_where_the_embedder_finds_all_equally_far_away() {
+        let trusted = CosineScale::Known(1.5, Trust { usual: 0.6, rate: 3.0 });
+        let near = [(0.6, Some(0.60)), (0.9, Some(0.39))];
+        let far = near.map(|(share, cosine)| (share, cosine.map(|it| it - 0.25)));
+        assert_eq!((order(&near, trusted), order(&far, trusted)), (vec![0, 1], vec![1, 0]));
+        assert_eq!((order(&near, KNOWN), order(&far, KNOWN)), (vec![0, 1], vec![0, 1]));
+        let trust = Trust { usual: 0.6, rate: 3.0 };
+        assert_eq!(trust.factors(0.6), (1.0, 1.0));
+        assert_eq!(trust.factors(f32::NEG_INFINITY), (1.0, 1.0));
+        assert_eq!(trust.factors(-0.9), trust.factors(0.35));
+        let (cosine, share) = trust.factors(0.7);
+        assert!((cosine - 1.35).abs() < 1e-3 && (share - 0.861).abs() < 1e-3, "{cosine} {share}");
     }
 
     #[test]
@@ -211,7 +258,7 @@ mod tests {
         let evidence = |sparse| Evidence { keyword: Some(0.5), cosine: Some(0.5), sparse };
         let mut evidence = [Some(0.2), None, Some(1.0), Some(f32::NAN)].map(evidence);
         let (mut fused, _) = candidates(&[(0.0, None); 4]);
-        let scale = Scale { cosine: CosineScale::Known(1.0), sparse: 2.0 };
+        let scale = Scale { cosine: CosineScale::Known(1.0, EVEN), sparse: 2.0 };
         order_by_score(&mut fused, &mut evidence, scale);
         assert_eq!(fused.iter().map(|it| it.chunk.0).collect::<Vec<_>>(), [2, 1, 3, 0]);
         assert!((fused[0].score - 3.0).abs() < 1e-6 && (fused[1].score - 2.2).abs() < 1e-6);

@@ -1,6 +1,10 @@
 //! Which language a text is in, and what is known about it.
 
-use tantivy::tokenizer::Language;
+use std::{collections::HashMap, sync::LazyLock};
+
+use tantivy::tokenizer::{
+    Language, LowerCaser, SimpleTokenizer, StopWordFilter, TextAnalyzer, TokenStream as _,
+};
 
 /// Snowball's list for English. tantivy's own is shorter: it has none of the words that questions begin
 /// with, which its lists for other languages do have.
@@ -60,16 +64,58 @@ pub(crate) fn code_of(text: &str, told: Option<&str>) -> Option<&'static str> {
     Some(ISO_CODES.into_iter().find(|it| *it == code).unwrap_or(UNSTEMMED))
 }
 
-/// The language (ISO 639-1) of a text, where something speaks for one: a few words in Latin letters do not.
+/// The language (ISO 639-1) of a text, where something speaks for one: a few words in Latin letters do not, nor do names
+/// and figures, which the detector takes for any language. Latin letters need stop words of the language, and more of
+/// them than English has there.
 pub fn detect_language(text: &str) -> Option<String> {
-    language_of(text, None).or_else(|| {
-        // Another script says more than its number of letters.
-        let (mut latin, mut other) = (0, 0);
-        for letter in text.chars().filter(|it| it.is_alphabetic()) {
-            *(if letter <= '\u{24f}' { &mut latin } else { &mut other }) += 1;
+    let (mut latin, mut other) = (0, 0);
+    for letter in text.chars().filter(|it| it.is_alphabetic()) {
+        *(if letter <= '\u{24f}' { &mut latin } else { &mut other }) += 1;
+    }
+    // Another script says more than its number of letters.
+    if other > latin {
+        return Some(by_letters(text, latin + other).map_or_else(|| detected(text), str::to_owned));
+    }
+    let language = language_of(text, None)?;
+    if language == "en" {
+        return Some(language);
+    }
+    let english = share_of_stop_words(text, "en").unwrap_or_default();
+    let speaks = match share_of_stop_words(text, &language) {
+        Some(own) => own >= STOP_WORDS && own > english,
+        // Nothing is known of it but its letters.
+        None => english < STOP_WORDS,
+    };
+    speaks.then_some(language)
+}
+
+/// Smallest share of a text's words that are stop words of the language that it is in: tables of names stay below, prose
+/// has three to five times as many.
+const STOP_WORDS: f32 = 0.1;
+
+/// What leaves stop words out, by language.
+static WITHOUT_STOP_WORDS: LazyLock<HashMap<&'static str, TextAnalyzer>> = LazyLock::new(|| {
+    let filter = |code: &str| match code {
+        "en" => {
+            let words = ENGLISH_STOP_WORDS.split_whitespace().map(str::to_owned);
+            Some(StopWordFilter::remove(words))
         }
-        (other > latin).then(|| detected(text))
-    })
+        other => StopWordFilter::new(stemmer_of(other)?),
+    };
+    let words = || TextAnalyzer::builder(SimpleTokenizer::default()).filter(LowerCaser);
+    let without = |code| Some((code, words().filter(filter(code)?).build()));
+    ISO_CODES.into_iter().filter_map(without).collect()
+});
+
+/// Share of the words that are stop words of a language; `None` for one without a list.
+fn share_of_stop_words(text: &str, code: &str) -> Option<f32> {
+    let count = |analyzer: &mut TextAnalyzer| {
+        let mut words = analyzer.token_stream(text);
+        std::iter::from_fn(|| words.advance().then_some(())).count()
+    };
+    let left = count(&mut WITHOUT_STOP_WORDS.get(code)?.clone());
+    let all = count(&mut TextAnalyzer::from(SimpleTokenizer::default()));
+    Some((all - left) as f32 / all.max(1) as f32)
 }
 
 /// The language to read a text in: by letters that only one has, else as told, else by detection. `None`
@@ -157,6 +203,25 @@ mod tests {
         assert_eq!(code_of("đóng thuyền", Some("vi")), Some(UNSTEMMED));
         assert_eq!(detect_language("这座塔是为博览会建造的").as_deref(), Some("zh"));
         assert_eq!(detect_language("Eiffel tower"), None);
+        // Names are of no language, whatever the detector says.
+        for names in [
+            "Season | Club | Division | Apps | Goals\n2008 | Real Madrid Castilla | Segunda B | 31 | 7",
+            "Ronaldinho Gaúcho, Luiz Felipe Scolari, José Mourinho, Wolfgang Amadeus Mozart",
+            "1. Müller, Karl-Heinz 2. Schröder, Jürgen 3. Łukasz Wójcik 4. Øystein Sørensen",
+        ] {
+            assert_eq!(detect_language(names), None, "{names}");
+        }
+        for (prose, code) in [
+            ("Wie hoch ist der Turm, der gebaut wurde?", "de"),
+            ("La torre fue construida para la exposición de 1889", "es"),
+            ("Quando foi construída a torre de ferro em Paris?", "pt"),
+            ("Kule ne zaman ve kim tarafından yapıldı, biliyor musunuz?", "tr"),
+            ("Tháp được xây dựng cho triển lãm năm 1889 ở Paris", "vi"),
+            ("Башня была построена для выставки", "ru"),
+            ("The Real Madrid players of the season were José, Raúl and Íker", "en"),
+        ] {
+            assert_eq!(detect_language(prose).as_deref(), Some(code), "{prose}");
+        }
         assert!(ISO_CODES.into_iter().all(|it| stemmer_of(it).is_some()));
     }
 }

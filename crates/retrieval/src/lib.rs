@@ -25,8 +25,8 @@ mod vector;
 
 pub use error::{Error, Result};
 pub use fuse::{
-    CosineScale, Evidence, Fused, RRF_K, RankedList, Scale, fuse, mean_of_known, order_by_score,
-    shares,
+    CosineScale, Evidence, Fused, RRF_K, RankedList, Scale, Trust, fuse, mean_of_known,
+    order_by_score, shares,
 };
 pub use highlight::Highlighter;
 pub use keyword::{IndexedChunk, KeywordReader, KeywordWriter};

@@ -61,9 +61,13 @@ impl Served {
         );
         for model in models {
             let is_encoder = *model == "tiny-bert-encoder";
-            let name = if is_encoder { "all-MiniLM-L6-v2" } else { "ms-marco-MiniLM-L-6-v2" };
+            // Not by the name of the default embedder, whose cosines are known and trusted.
+            let name = if is_encoder { "tiny-encoder" } else { "ms-marco-MiniLM-L-6-v2" };
             let folder = tiny_model(model);
             riddle.run(&["models", "import", &folder.to_string_lossy(), "--name", name]).ok();
+            if is_encoder {
+                riddle.run(&["models", "use", name]).ok();
+            }
         }
         riddle.index(&notes);
         riddle.index(&medical);

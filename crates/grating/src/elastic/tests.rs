@@ -237,11 +237,12 @@ fn pruning_gives_time_back_and_only_of_the_whole_model() {
     let clusters = ClusterPruning::new(0.0);
     let how = Run { mode: Mode::Order, policy: &clusters, scores_every_layer: false };
     let within = Within::from_now(LONG);
-    let pruned = engine.run(how, within, QUERY, &TEXTS, &[], 2, &mut SilentObserver).expect("runs");
-    assert_eq!(pruned.ranked.len(), 2);
+    // One stands far above the others after two layers; who is second is closer than processors agree upon.
+    let pruned = engine.run(how, within, QUERY, &TEXTS, &[], 1, &mut SilentObserver).expect("runs");
+    assert_eq!(pruned.ranked.len(), 1);
     assert!(pruned.stats.candidate_layers < 24, "{}", pruned.stats.candidate_layers);
-    let whole = run(&engine, Within::any_time(), 2);
-    assert_eq!(places(&pruned)[0], places(&whole)[0]);
+    let whole = run(&engine, Within::any_time(), 1);
+    assert_eq!(places(&pruned), places(&whole));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use riddle_retrieval::{Evidence, detect_language, mean_of_known};
+use riddle_retrieval::{Evidence, Trust, detect_language, mean_of_known};
 use serde::Deserialize;
 
 use crate::home::embedder::encoder_name;
@@ -29,11 +29,15 @@ pub(crate) struct RerankerCard {
 /// The retrieval prior: `scale * (cosine - center) + keyword * (share - keyword_center)` is added to a candidate's raw
 /// score, where `share` is its BM25 score as a share of the query's best. A model that was trained with cosines has
 /// learned what the embedder does not know, instead of learning the embedder; the words are what holds where neither
-/// has ever read the like.
+/// has ever read the like. Whether that is so, the best cosine tells ([`Trust`]).
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(crate) struct Prior {
     /// Name of the embedder whose cosines are meant: others are spread otherwise.
     pub(crate) embedder: String,
+    /// How far they are trusted, query by query; always alike where the card does not say. What the best candidate gets
+    /// stays as it is, so that scores keep their meaning: the distances of the others from it grow or shrink.
+    #[serde(default)]
+    pub(crate) trust: Option<Trust>,
     /// Where terms are not weighed.
     #[serde(flatten)]
     pub(crate) weights: Weights,
@@ -139,8 +143,11 @@ impl RerankerCard {
         let with_terms = |it: &TermPrior| {
             finite(&it.weights) && it.sparse.is_finite() && it.sparse_center.is_finite()
         };
-        let sound =
-            |it: &Prior| finite(&it.weights) && it.with_terms.as_ref().is_none_or(with_terms);
+        let sound = |it: &Prior| {
+            finite(&it.weights)
+                && it.with_terms.as_ref().is_none_or(with_terms)
+                && it.trust.is_none_or(|it| it.usual.is_finite() && it.rate.is_finite())
+        };
         RerankerCard { prior: card.prior.filter(sound), ..card }
     }
 
@@ -190,16 +197,20 @@ impl RerankerCard {
         let mean_sparse = mean_of_known(evidence.iter().map(|it| it.sparse));
         let or =
             |value: Option<f32>, other: f32| value.filter(|it| it.is_finite()).unwrap_or(other);
+        let cosine_of = |it: &Evidence| or(it.cosine, mean).clamp(-1.0, 1.0);
+        let best = evidence.iter().map(cosine_of).fold(-1.0, f32::max);
+        let (trust, trust_in_words) = prior.trust.map_or((1.0, 1.0), |it| it.factors(best));
         let of = |it: &Evidence| {
-            let cosine = or(it.cosine, mean).clamp(-1.0, 1.0);
-            let keyword = or(it.keyword, weights.keyword_center).clamp(0.0, 1.0);
+            let cosine = best + trust * (cosine_of(it) - best);
+            let keyword = it.keyword.filter(|it| it.is_finite()).map_or(0.0, |share| {
+                let trusted = 1.0 + trust_in_words * (share.clamp(0.0, 1.0) - 1.0);
+                trusted - weights.keyword_center
+            });
             let sparse = terms.map_or(0.0, |terms| {
                 let of_best = or(it.sparse, mean_sparse).clamp(0.0, 1.0);
                 share * terms.sparse * (of_best - terms.sparse_center)
             });
-            scale * (cosine - weights.center)
-                + share * weights.keyword * (keyword - weights.keyword_center)
-                + sparse
+            scale * (cosine - weights.center) + share * weights.keyword * keyword + sparse
         };
         let card = share == 1.0 && terms.is_some() == prior.with_terms.is_some();
         MadePrior {
@@ -262,6 +273,7 @@ mod tests {
         RerankerCard {
             prior: Some(Prior {
                 embedder: "small".to_owned(),
+                trust: None,
                 weights: Weights { scale: 10.0, center: 0.5, keyword: 4.0, keyword_center: 0.5 },
                 with_terms: None,
             }),
@@ -346,6 +358,32 @@ mod tests {
         });
         assert_eq!(card().prior_of_any(None, &evidence).logits, [2.0, -1.0, 0.0, 0.0]);
         assert_eq!(card().prior_of_any(Some(5.0), &evidence).logits, [1.0, -0.5, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn cosines_are_trusted_as_far_as_the_best_one_says() {
+        let mut trusting = card();
+        if let Some(prior) = &mut trusting.prior {
+            prior.trust = Some(Trust { usual: 0.6, rate: 4.0 });
+        }
+        let of = |card: &RerankerCard, best: f32| {
+            let evidence = [(best, 0.5), (best - 0.1, 1.0)].map(|(cosine, share)| Evidence {
+                cosine: Some(cosine),
+                keyword: Some(share),
+                sparse: None,
+            });
+            let logits = card.prior_of_any(None, &evidence).logits;
+            (logits[0], logits[0] - logits[1])
+        };
+        // As the card says for an ordinary query: the cosines differ by 1, the words by 2 the other way.
+        for (best, expected) in [(0.6, -1.0), (0.7, 1.0 * 1.4918 - 2.0 * 0.8187)] {
+            let (_, distance) = of(&trusting, best);
+            assert!((distance - expected).abs() < 1e-3, "{best}: {distance}");
+            assert!((of(&card(), best).1 + 1.0).abs() < 1e-4);
+        }
+        // The best one by both keeps its score, whatever is trusted.
+        let best = [Evidence { cosine: Some(0.4), keyword: Some(1.0), sparse: None }];
+        assert_eq!(trusting.prior_of_any(None, &best), card().prior_of_any(None, &best));
     }
 
     #[test]

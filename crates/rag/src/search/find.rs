@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use riddle_catalog::ChunkRecord;
 use riddle_models::embedder_languages;
 use riddle_retrieval::{
-    CosineScale, Evidence, Fused, RRF_K, RankedList, Scale, fuse, order_by_score, shares,
+    CosineScale, Evidence, Fused, RRF_K, RankedList, Scale, Trust, fuse, order_by_score, shares,
     sparse_score,
 };
 use riddle_types::{
@@ -407,9 +407,12 @@ struct Lists {
 /// Weight of a list that moves nobody in the other: it breaks ties and stands below.
 const FILLING_UP: f32 = 1e-3;
 
-/// Weight of a cosine of the default embedder beside a share of the best BM25 score: fitted on twelve kinds of
+/// Weight of a cosine of the default embedder beside a share of the best BM25 score: fitted on the kinds of
 /// development sets, each kind left out in turn (docs/BENCHMARKS.md).
-const COSINE_WEIGHT: f32 = 1.5;
+const COSINE_WEIGHT: f32 = 2.25;
+
+/// How far the default embedder's cosines are trusted, fitted in the same way.
+const COSINE_TRUST: Trust = Trust { usual: 0.62, rate: 3.0 };
 
 /// Weight of cosines of embedders that nothing is known of, spread over 0 to 1. Fitted on the same sets with the
 /// default embedder's cosines treated so.
@@ -422,7 +425,7 @@ const SPARSE_WEIGHT: f32 = 0.5;
 /// How the scores of an embedder are read.
 fn scale(embedder: &str) -> Scale {
     let cosine = if encoder_name(embedder) == DEFAULT_EMBEDDER {
-        CosineScale::Known(COSINE_WEIGHT)
+        CosineScale::Known(COSINE_WEIGHT, COSINE_TRUST)
     } else {
         CosineScale::Spread(SPREAD_WEIGHT)
     };
