@@ -38,5 +38,7 @@ pub use rerank::{
     DeadlineEnd, DeadlinePlan, DeadlineReport, Decision, LayerEvent, LayerObserver, MemoryPlan,
     Ranked, RerankOutcome, RerankStats, Reranker, SilentObserver,
 };
-pub use retrieve::{ChunkSet, EmbedRole, Embedder, Filter, Query, Retriever, TokenCounter};
-pub use sparse::{SparseEncoder, TERM_STEP, TermWeights};
+pub use retrieve::{
+    ChunkSet, EmbedRole, Embedder, Filter, Query, Retriever, SparseEncoder, TokenCounter,
+};
+pub use sparse::{TERM_STEP, TermWeights};

@@ -130,6 +130,21 @@ pub trait Embedder: Send + Sync {
     }
 }
 
+/// Turns texts into weights of terms.
+pub trait SparseEncoder: Send + Sync {
+    /// Stable identity of model and settings; weights of different ids are never compared.
+    fn id(&self) -> &str;
+
+    /// The terms of each text, in the order of `texts`.
+    ///
+    /// # Errors
+    /// When the model can not be read or run.
+    fn encode(&self, texts: &[&str], role: EmbedRole) -> Result<Vec<TermWeights>, StageError>;
+
+    /// Bytes of weights in memory now.
+    fn resident_weight_bytes(&self) -> u64;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

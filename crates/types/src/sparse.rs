@@ -1,7 +1,5 @@
 //! Learned sparse vectors: weights of terms, most of them nothing.
 
-use crate::{EmbedRole, StageError};
-
 /// What one step of a weight stands for: weights of 0 to 3.98 in a byte. Those of the models that are known reach 2.6.
 pub const TERM_STEP: f32 = 1.0 / 64.0;
 
@@ -115,21 +113,6 @@ impl TermWeights {
         }
         Some(TermWeights(terms))
     }
-}
-
-/// Turns texts into weights of terms.
-pub trait SparseEncoder: Send + Sync {
-    /// Stable identity of model and settings; weights of different ids are never compared.
-    fn id(&self) -> &str;
-
-    /// The terms of each text, in the order of `texts`.
-    ///
-    /// # Errors
-    /// When the model can not be read or run.
-    fn encode(&self, texts: &[&str], role: EmbedRole) -> Result<Vec<TermWeights>, StageError>;
-
-    /// Bytes of weights in memory now.
-    fn resident_weight_bytes(&self) -> u64;
 }
 
 #[cfg(test)]
