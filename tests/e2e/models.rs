@@ -3,7 +3,7 @@
 use std::fs;
 
 use riddle_tests::{Riddle, tiny_model, write};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 fn import(riddle: &Riddle, model: &str, name: &str) -> Value {
     riddle.json(&["models", "import", &tiny_model(model).to_string_lossy(), "--name", name])
