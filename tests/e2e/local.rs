@@ -181,3 +181,97 @@ fn a_budget_is_measured_and_kept() {
             > streamed["stats"]["streamed_bytes_per_token"].as_u64()
     );
 }
+
+/// Every file and folder below, when it was written, and its bytes.
+fn tree(dir: &Path) -> Vec<(PathBuf, std::time::SystemTime, u64)> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(dir).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let meta = path.metadata().expect("it is there");
+        all.push((path.clone(), meta.modified().expect("a time"), meta.len()));
+        if meta.is_dir() {
+            all.extend(tree(&path));
+        }
+    }
+    all.sort();
+    all
+}
+
+/// What Ollama and LM Studio keep is found, answers, and is never written; made by hand as those programs lay it out.
+#[test]
+fn models_of_other_programs_are_used_where_they_are() {
+    let riddle = indexed();
+    let folder = TempDir::new().expect("a temporary folder");
+    let path = installed(&riddle, folder.path(), "tiny-qwen2", "q8_0");
+    let weights = std::fs::read(&path).expect("it is there");
+    let other = TempDir::new().expect("a temporary folder");
+    let (ollama, studio) =
+        (other.path().join("ollama"), other.path().join("home/.lmstudio/models"));
+    let put = |path: PathBuf, content: &[u8]| {
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        std::fs::write(path, content).expect("room");
+    };
+    let hex = "ab".repeat(32);
+    put(ollama.join(format!("blobs/sha256-{hex}")), &weights);
+    let model = |digest: &str| {
+        format!(
+            r#"{{"layers":[{{"mediaType":"application/vnd.ollama.image.model","digest":"sha256:{digest}"}}]}}"#
+        )
+    };
+    let tags = ollama.join("manifests/registry.ollama.ai/library/tiny");
+    put(tags.join("latest"), model(&hex).as_bytes());
+    // One that is torn, one that lies.
+    let torn = "cd".repeat(32);
+    put(ollama.join(format!("blobs/sha256-{torn}")), &weights[..weights.len() / 2]);
+    put(tags.join("torn"), model(&torn).as_bytes());
+    put(tags.join("gone"), model(&"ef".repeat(32)).as_bytes());
+    put(studio.join("someone/Tiny-GGUF/tiny-q8_0.gguf"), &weights);
+    let (ollama, home) = (ollama.display().to_string(), other.path().join("home"));
+    let home = home.display().to_string();
+    let riddle = riddle.with_env(&[("OLLAMA_MODELS", &ollama), ("HOME", &home)]);
+
+    let before = tree(other.path());
+    let listed = riddle.json(&["models", "list"]);
+    let found: Vec<(&str, bool)> = listed["elsewhere"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|it| Some((it["name"].as_str()?, it["runs"].as_bool()?)))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("ollama:tiny:latest", true),
+            ("ollama:tiny:torn", false),
+            ("lmstudio:someone/Tiny-GGUF/tiny-q8_0", true)
+        ]
+    );
+    let own = ask(&riddle, &[])["answer"].clone();
+    for name in ["ollama:tiny:latest", "lmstudio:someone/Tiny-GGUF/tiny-q8_0"] {
+        let llm = format!("local:{name}");
+        let answer = riddle.json(&["ask", QUESTION, "--llm", &llm]);
+        assert_eq!((&answer["llm"], &answer["answer"]), (&Value::String(llm), &own));
+    }
+    let refused = |args: &[&str]| riddle.run(args).failed(1);
+    assert!(refused(&["ask", QUESTION, "--llm", "local:ollama:tiny:torn"]).contains("truncated"));
+    let gone = refused(&["ask", QUESTION, "--llm", "local:ollama:none:latest"]);
+    assert!(gone.contains("Ollama has no model named \"none:latest\""), "{gone}");
+    let kept = refused(&["models", "remove", "ollama:tiny:latest"]);
+    assert!(kept.contains("belongs to Ollama: remove it there"), "{kept}");
+    assert!(refused(&["models", "use", "ollama:tiny:latest"]).contains("--llm local:ollama:tiny"));
+    assert_eq!(tree(other.path()), before, "nothing was written there");
+}
+
+/// Names of the hub have two parts, and are no paths.
+#[test]
+fn a_model_of_two_parts_answers() {
+    let riddle = indexed();
+    let folder = TempDir::new().expect("a temporary folder");
+    installed(&riddle, folder.path(), "tiny-qwen3", "q8_0");
+    let dir = folder.path().to_str().expect("UTF-8");
+    riddle.run(&["models", "import", dir, "--name", "someone/tiny"]).ok();
+    let answer = riddle.json(&["ask", QUESTION, "--llm", "local:someone/tiny"]);
+    assert_eq!(answer["llm"], "local:someone/tiny");
+    let none = riddle.run(&["ask", QUESTION, "--llm", "local:someone/none"]).failed(1);
+    assert!(none.contains("someone/none"), "{none}");
+}

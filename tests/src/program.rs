@@ -86,17 +86,29 @@ impl Outcome {
 pub struct Riddle {
     home: TempDir,
     models: Option<PathBuf>,
+    variables: Vec<(String, String)>,
 }
 
 impl Riddle {
     /// A fresh home without models: keywords only.
     pub fn new() -> Riddle {
-        Riddle { home: TempDir::new().expect("a temporary folder"), models: None }
+        Riddle {
+            home: TempDir::new().expect("a temporary folder"),
+            models: None,
+            variables: Vec::new(),
+        }
     }
 
     /// A fresh home with the models of a store.
     pub fn with_models(store: PathBuf) -> Riddle {
         Riddle { models: Some(store), ..Riddle::new() }
+    }
+
+    /// With these environment variables.
+    #[must_use]
+    pub fn with_env(mut self, variables: &[(&str, &str)]) -> Riddle {
+        self.variables.extend(variables.iter().map(|it| (it.0.to_owned(), it.1.to_owned())));
+        self
     }
 
     /// Its home folder.
@@ -137,6 +149,11 @@ impl Riddle {
             .env("RIDDLE_OFFLINE", "1")
             // Nobody's keyring is asked for anything.
             .env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere")
+            // Nor what other programs keep on this machine.
+            .env("OLLAMA_MODELS", self.home().join("nothing"))
+            .env("HF_HUB_CACHE", self.home().join("nothing"))
+            .env("LLAMA_CACHE", self.home().join("nothing"))
+            .envs(self.variables.iter().map(|it| (&it.0, &it.1)))
             .stdin(Stdio::null());
     }
 

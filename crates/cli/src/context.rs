@@ -6,7 +6,7 @@ use std::{
 };
 
 use riddle_metrics::{StageLayer, StageTimings};
-use riddle_rag::Config;
+use riddle_rag::{Config, models::Places};
 use tracing_subscriber::{
     Layer as _,
     filter::{LevelFilter, Targets},
@@ -101,6 +101,7 @@ fn config(global: &Global) -> Result<Config, Failure> {
     })?;
     let mut config = Config::new(std::path::absolute(home)?);
     config.models = given(&global.models_dir).map(std::path::absolute).transpose()?;
+    config.elsewhere = Places::of_person();
     config.offline = global.offline;
     Ok(config)
 }

@@ -24,6 +24,7 @@ mod address;
 mod bundled;
 mod catalog;
 mod digest;
+mod elsewhere;
 mod error;
 mod fetch;
 mod files;
@@ -46,6 +47,7 @@ pub use catalog::{
     DEFAULT_EMBEDDER, DEFAULT_SPARSE_ENCODER, KNOWN, KnownModel, LIBRARIES, SMALLEST_LLM, Wheel,
     embedder_languages, known, sparse_languages,
 };
+pub use elsewhere::{Elsewhere, Places, Program};
 pub use error::{Error, Result};
 pub use import::{Imported, LeftOut};
 pub use installed::InstalledModel;

@@ -246,6 +246,11 @@ impl ModelStore {
         })
     }
 
+    /// Whether a model of that name is in the store.
+    pub fn has(&self, name: &str) -> bool {
+        self.in_store(name).is_some()
+    }
+
     /// The model of that name in the store.
     pub(crate) fn in_store(&self, name: &str) -> Option<InstalledModel> {
         let dir = self.dir.join(self.folder(name).ok()?);

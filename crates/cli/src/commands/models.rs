@@ -6,10 +6,10 @@ use std::{ops::ControlFlow, path::Path};
 
 use riddle_rag::{
     LLM_LOCAL, Library, NO_RERANKER,
-    install::{StorePrecision, import_model, pull_model, supported_onnx_embedders},
+    install::{ModelElsewhere, StorePrecision, import_model, pull_model, supported_onnx_embedders},
     models::{
-        InstalledModel, KNOWN, Kind, KnownModel, LIBRARIES, ModelStore, Network, PullOptions,
-        Verification, known,
+        InstalledModel, KNOWN, Kind, KnownModel, LIBRARIES, ModelStore, Network, Program,
+        PullOptions, Verification, known,
     },
 };
 use serde_json::{Value, json};
@@ -90,11 +90,45 @@ fn line(model: &InstalledModel) -> String {
 
 fn list(store: &ModelStore, context: &Context) -> Result<(), Failure> {
     let models = store.list_all()?;
+    let elsewhere = context.config.models_elsewhere();
     if context.json {
         let models: Vec<Value> = models.iter().map(describe).collect();
-        return context.out.json(&json!({ "store": store.dir(), "models": models }));
+        let mut listed = json!({ "store": store.dir(), "models": models });
+        if !elsewhere.is_empty() {
+            listed["elsewhere"] = elsewhere.iter().map(describe_elsewhere).collect();
+        }
+        return context.out.json(&listed);
     }
-    models.iter().try_for_each(|model| context.out.line(line(model)))
+    models.iter().try_for_each(|model| context.out.line(line(model)))?;
+    if elsewhere.is_empty() {
+        return Ok(());
+    }
+    let how = format!("\nof other programs, used where they are: riddle ask --llm {LLM_LOCAL}NAME");
+    context.out.line(how)?;
+    elsewhere.iter().try_for_each(|it| context.out.line(line_elsewhere(it)))
+}
+
+fn describe_elsewhere(it: &ModelElsewhere) -> Value {
+    json!({
+        "name": it.model.name,
+        "program": it.model.program.to_string(),
+        "bytes": it.model.bytes,
+        "license": it.model.license,
+        "file": it.model.path,
+        "runs": it.trouble.is_none(),
+        "problem": it.trouble.as_ref().map(|it| &it.what),
+    })
+}
+
+fn line_elsewhere(it: &ModelElsewhere) -> String {
+    let name = show::clean(&it.model.name);
+    let bytes = show::bytes(it.model.bytes);
+    match &it.trouble {
+        None => format!("{name:<44} {bytes:>8}  runs here"),
+        Some(trouble) => {
+            format!("{name:<44} {bytes:>8}  does not run: {}", show::clean(&trouble.what))
+        }
+    }
 }
 
 fn list_known(context: &Context) -> Result<(), Failure> {
@@ -283,6 +317,9 @@ fn choose(store: &ModelStore, name: &str, context: &Context) -> Result<(), Failu
     let reranker = if name == NO_RERANKER {
         None
     } else {
+        if Program::of(name).is_some() {
+            return Err(is_writer(name));
+        }
         let Some(model) = store.find(name) else {
             return Err(riddle_rag::Error::no_model(name).into());
         };
@@ -295,11 +332,7 @@ fn choose(store: &ModelStore, name: &str, context: &Context) -> Result<(), Failu
                     "{name} is used as it is there: `use` chooses an embedder or a reranker"
                 )));
             }
-            Kind::Llm => {
-                return Err(Failure::run(format!(
-                    "{name} writes answers, and every question says whether it may: riddle ask --llm {LLM_LOCAL}{name} \"...\"; `use` chooses an embedder or a reranker"
-                )));
-            }
+            Kind::Llm => return Err(is_writer(name)),
         }
     };
     let mut library = Library::open(context.config.clone())?;
@@ -311,6 +344,12 @@ fn choose(store: &ModelStore, name: &str, context: &Context) -> Result<(), Failu
         Some(name) => format!("searches are reranked by {} from now on", show::clean(name)),
         None => "searches show the fused order from now on".to_owned(),
     })
+}
+
+fn is_writer(name: &str) -> Failure {
+    Failure::run(format!(
+        "{name} writes answers, and every question says whether it may: riddle ask --llm {LLM_LOCAL}{name} \"...\"; `use` chooses an embedder or a reranker"
+    ))
 }
 
 fn use_sparse_encoder(name: &str, context: &Context) -> Result<(), Failure> {

@@ -26,6 +26,7 @@ use std::{
 
 use riddle_cache::Store;
 use riddle_offload::{Locking, StreamOptions};
+use riddle_transformer::{LanguageModel, LanguageTokenizer};
 use riddle_types::{
     Generation, GenerationRequest, GenerationStats, Generator, Message, Notice, PassageOrder,
     StageError,
@@ -107,6 +108,17 @@ impl std::fmt::Debug for Local {
 }
 
 impl Local {
+    /// Whether the model in `path` is one that runs here, by its header: architecture, sizes, tensors and tokens. Whether it
+    /// fits the memory is not asked.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), but for the memory.
+    pub fn check(path: &Path) -> Result<()> {
+        let model = LanguageModel::open(path)?;
+        LanguageTokenizer::open(model.file())?;
+        Ok(())
+    }
+
     /// Opens the model in `path`, which is shown as `name`.
     ///
     /// # Errors

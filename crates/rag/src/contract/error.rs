@@ -11,6 +11,14 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// Another program has no such model on this machine.
+    #[error("{program} has no model named {name:?} on this machine")]
+    NotElsewhere {
+        /// The program.
+        program: String,
+        /// The name, as the program says it.
+        name: String,
+    },
     /// Nothing was indexed under this home.
     #[error("nothing is indexed in {}", home.display())]
     NothingIndexed {
@@ -109,6 +117,7 @@ impl Advised for Error {
     fn advice(&self) -> Option<Advice> {
         match self {
             Error::NothingIndexed { .. } => Some(Advice::AddFolder),
+            Error::NotElsewhere { .. } => Some(Advice::ListModels),
             Error::NoModel { name } => Some(Advice::FindModel { name: name.clone() }),
             Error::NoModelAt { .. } => Some(Advice::GiveModel),
             Error::BadRoot { why, .. } | Error::BadRequest(why) => why.advice.clone(),

@@ -7,9 +7,10 @@ use std::{
 };
 
 use riddle_ingest::WorkerCommand;
-use riddle_models::ModelStore;
+use riddle_models::{ModelStore, Places};
 use riddle_types::{Embedder, SparseEncoder};
 
+use super::elsewhere::Looked;
 use crate::contract::{Error, Result};
 
 /// Files above this size are recorded as too large and not opened. 64 MiB holds any text that people
@@ -26,6 +27,8 @@ pub struct Config {
     pub home: PathBuf,
     /// The model store; `None`: `models` in the home.
     pub models: Option<PathBuf>,
+    /// Where other programs keep language models.
+    pub elsewhere: Places,
     /// Where calibrations of rerankers are kept; `None`: `calibration` in the home.
     pub calibrations: Option<PathBuf>,
     /// Program that parses untrusted files, and its arguments.
@@ -49,6 +52,7 @@ impl Config {
         Config {
             home: home.into(),
             models: None,
+            elsewhere: Places::default(),
             calibrations: None,
             parse_worker: WorkerCommand { program, args: vec!["parse-worker".into()] },
             threads: std::thread::available_parallelism().map_or(1, usize::from),
@@ -135,12 +139,13 @@ impl Config {
 /// The encoders of a kind that are open in this process, by directory.
 pub(super) type Open<T> = Mutex<HashMap<PathBuf, Weak<T>>>;
 
-/// The embedders and sparse encoders that are open in this process: indexing and searching use one between them,
+/// The embedders and sparse encoders that are open in this process, and what is known of other programs' models: indexing and searching use one between them,
 /// and nobody keeps one open that nobody uses.
 #[derive(Clone, Default)]
 pub struct SharedEncoders {
     pub(super) embedders: Arc<Open<dyn Embedder>>,
     pub(super) sparse: Arc<Open<dyn SparseEncoder>>,
+    pub(super) looked: Arc<Looked>,
 }
 
 impl std::fmt::Debug for SharedEncoders {

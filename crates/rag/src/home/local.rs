@@ -176,8 +176,12 @@ fn file_of(config: &Config, name: &str) -> Result<PathBuf> {
     if is_gguf(path) && path.is_file() {
         return Ok(path.to_path_buf());
     }
-    // A name of the store has neither.
-    if is_gguf(path) || path.components().count() > 1 {
+    if let Some(path) = config.file_elsewhere(name)? {
+        return Ok(path);
+    }
+    // A name of the store has no ending, and two parts at most.
+    let installed = || config.model_store().is_ok_and(|it| it.has(name));
+    if is_gguf(path) || (path.components().count() > 1 && !installed()) {
         return Err(match path.is_dir() {
             true => advised(format!("{name} is a folder"), Advice::GiveModelFile),
             false => bad(format!("{name}: there is no such GGUF file")),

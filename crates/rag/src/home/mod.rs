@@ -2,6 +2,7 @@
 
 mod check;
 mod config;
+mod elsewhere;
 pub(crate) mod embedder;
 pub(crate) mod endpoints;
 pub(crate) mod indexes;
@@ -17,6 +18,7 @@ pub(crate) mod tools;
 
 pub use check::{check, export_home, import_home};
 pub use config::{Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES, SharedEncoders};
+pub use elsewhere::ModelElsewhere;
 pub use install::{
     Converted, convert_model, count_weights, import_model, pull_model, verify_store,
 };

@@ -4,6 +4,7 @@ use std::{collections::HashSet, path::PathBuf, sync::Arc};
 
 use riddle_cache::{DEFAULT_LIMIT, Freed, Limit, Store};
 use riddle_catalog::Catalog;
+use riddle_models::Program;
 use riddle_types::ChunkId;
 
 use super::config::Config;
@@ -37,6 +38,10 @@ pub fn clear(config: &Config) -> Result<Freed> {
 /// # Errors
 /// When there is no such model, or its files can not be deleted.
 pub fn remove_model(config: &Config, name: &str) -> Result<()> {
+    if let Some((program, _)) = Program::of(name) {
+        let why = format!("{name} belongs to {program}: remove it there");
+        return Err(Error::BadRequest(why.into()));
+    }
     config.model_store()?.remove(name)?;
     prefixes(config)?.remove_model(name).map_err(error)?;
     Ok(())

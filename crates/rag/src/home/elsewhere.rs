@@ -1,0 +1,75 @@
+//! Language models that other programs keep on this machine, used where they lie.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+    time::SystemTime,
+};
+
+use riddle_llm::Local;
+use riddle_models::{Elsewhere, Program};
+use riddle_types::Trouble;
+
+use super::config::Config;
+use crate::contract::{Error, Result};
+
+/// A language model of another program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelElsewhere {
+    /// The model; its name is one that answers can be asked of.
+    pub model: Elsewhere,
+    /// Why it can not write answers here; `None`: it can.
+    pub trouble: Option<Trouble>,
+}
+
+/// What the headers of files said, by the file as it was: a header is millions of bytes, and lists are made often.
+#[derive(Debug, Default)]
+pub(super) struct Looked(Mutex<HashMap<(PathBuf, u64, SystemTime), Option<Trouble>>>);
+
+impl Looked {
+    fn at(&self, path: &Path, bytes: u64) -> Option<Trouble> {
+        let look = || Local::check(path).err().map(|error| Trouble::of(&error));
+        let Ok(modified) = path.metadata().and_then(|it| it.modified()) else { return look() };
+        let key = (path.to_path_buf(), bytes, modified);
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().get(&key) {
+            return known.clone();
+        }
+        let found = look();
+        lock().insert(key, found.clone());
+        found
+    }
+}
+
+impl Config {
+    /// The language models that other programs keep on this machine, by program and name. Their files are read and never
+    /// written.
+    pub fn models_elsewhere(&self) -> Vec<ModelElsewhere> {
+        let found = self.elsewhere.models().into_iter();
+        found
+            .map(|model| {
+                let trouble = match model.is_part {
+                    true => Some("it is in several files, which are not read together here".into()),
+                    false => self.shared.looked.at(&model.path, model.bytes),
+                };
+                ModelElsewhere { model, trouble }
+            })
+            .collect()
+    }
+
+    /// The file of a model that another program keeps; `None` where the name is not one of theirs.
+    pub(super) fn file_elsewhere(&self, name: &str) -> Result<Option<PathBuf>> {
+        let Some((program, rest)) = Program::of(name) else { return Ok(None) };
+        let found = self.elsewhere.find(name);
+        let found = found.ok_or_else(|| Error::NotElsewhere {
+            program: program.to_string(),
+            name: rest.to_owned(),
+        })?;
+        if found.is_part {
+            let why = format!("{name} is in several files, which are not read together here");
+            return Err(Error::BadRequest(why.into()));
+        }
+        Ok(Some(found.path))
+    }
+}
