@@ -110,6 +110,11 @@ impl Context {
 
     pub(crate) fn index_bytes(&self) -> IndexBytes {
         let bytes = self.records.index_bytes();
-        IndexBytes { catalog: bytes.catalog, keyword: bytes.keyword, vector: bytes.vector }
+        IndexBytes {
+            catalog: bytes.catalog,
+            keyword: bytes.keyword,
+            vector: bytes.vector,
+            terms: bytes.terms,
+        }
     }
 }

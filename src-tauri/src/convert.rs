@@ -169,6 +169,7 @@ impl From<types::RankTrace> for Ranks {
         Ranks {
             bm25: trace.bm25_rank,
             vector: trace.vector_rank,
+            terms: trace.sparse_rank,
             fused: trace.fused_rank,
             decided_at_layer: trace.decided_at_layer,
         }

@@ -74,7 +74,12 @@ impl Doing {
         let busy = matches!(
             self.phase,
             Some(
-                Phase::Reading | Phase::Embedding | Phase::Looking | Phase::Syncing | Phase::Paused
+                Phase::Reading
+                    | Phase::Embedding
+                    | Phase::Weighing
+                    | Phase::Looking
+                    | Phase::Syncing
+                    | Phase::Paused
             )
         );
         if !busy || self.total == 0 {

@@ -543,6 +543,8 @@ pub(crate) enum LocationKind {
 pub(crate) struct Ranks {
     pub(crate) bm25: Option<u32>,
     pub(crate) vector: Option<u32>,
+    /// By weighed terms.
+    pub(crate) terms: Option<u32>,
     pub(crate) fused: Option<u32>,
     pub(crate) decided_at_layer: Option<u32>,
 }
@@ -556,6 +558,8 @@ pub(crate) struct Why {
     /// Length of each list.
     pub(crate) bm25_hits: u32,
     pub(crate) vector_hits: u32,
+    /// `null`: weighed terms were not searched.
+    pub(crate) terms_hits: Option<u32>,
     pub(crate) fused_hits: u32,
     pub(crate) model: Option<String>,
     pub(crate) num_layers: u32,
@@ -1060,6 +1064,8 @@ pub(crate) enum Phase {
     Scanning,
     Reading,
     Embedding,
+    /// Weighing terms.
+    Weighing,
     /// Reading pages that are pictures.
     Looking,
     Syncing,
@@ -1090,6 +1096,7 @@ pub(crate) struct IndexBytes {
     pub(crate) catalog: u64,
     pub(crate) keyword: u64,
     pub(crate) vector: u64,
+    pub(crate) terms: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -1190,13 +1197,15 @@ pub(crate) struct PipelineTrace {
     pub(crate) text: String,
     pub(crate) at: i64,
     pub(crate) asked: bool,
-    /// `embed`, `bm25`, `vector`, `fuse`, `rerank`, `generate`, `check`: those that ran. `embed` + `vector`
-    /// and `bm25` run side by side.
+    /// `embed`, `bm25`, `vector`, `weigh`, `terms`, `fuse`, `rerank`, `generate`, `check`: those that ran. `embed`
+    /// and `vector` run beside `bm25`, `weigh` and `terms`.
     pub(crate) stages: Vec<StageTime>,
     pub(crate) total_ms: f64,
     /// In fused order; `null` model: nothing was reranked, and the lists below are empty.
     pub(crate) candidates: Vec<TraceCandidate>,
     pub(crate) model: Option<String>,
+    /// Weighed terms were searched.
+    pub(crate) terms: bool,
     pub(crate) top_k: u32,
     pub(crate) mode: PruneMode,
     pub(crate) threshold: Option<f32>,
@@ -1505,6 +1514,7 @@ pub(crate) struct ProcessMemory {
 #[serde(rename_all = "camelCase")]
 pub(crate) enum ModelKind {
     Embedder,
+    SparseEncoder,
     Reranker,
     Llm,
     Other,
@@ -1536,6 +1546,10 @@ pub(crate) struct InstalledModel {
     pub(crate) active: bool,
     /// A language model that can write answers in this process.
     pub(crate) writes: bool,
+    /// Another program keeps it: its files are read where they are, and never removed from here.
+    pub(crate) elsewhere: bool,
+    /// Why one that is kept elsewhere does not run here.
+    pub(crate) problem: Option<Trouble>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -285,7 +285,7 @@ impl Thread {
                 important = false;
             }
             IndexEvent::Weighing { done, total } => {
-                doing.phase = Some(Phase::Embedding);
+                doing.phase = Some(Phase::Weighing);
                 (doing.done, doing.total) = (*done, *total);
                 important = false;
             }

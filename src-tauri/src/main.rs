@@ -37,7 +37,7 @@ mod window;
 use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Context as _;
-use riddle_rag::Config;
+use riddle_rag::{Config, models::Places};
 use tauri::{Builder, Manager as _, RunEvent, Runtime, ipc::Invoke};
 use tauri_plugin_autostart::MacosLauncher;
 
@@ -216,6 +216,7 @@ fn config() -> anyhow::Result<Config> {
         .context("there is no home folder to keep the index in: set RIDDLE_HOME to a folder")?;
     let mut config = Config::new(std::path::absolute(home)?);
     config.models = given("RIDDLE_MODELS").map(std::path::absolute).transpose()?;
+    config.elsewhere = Places::of_person();
     Ok(config)
 }
 

@@ -7,7 +7,7 @@ mod writer;
 use std::{
     io::{Read as _, Write as _},
     net::TcpListener,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::mpsc::{self, Receiver},
     time::{Duration, Instant},
 };
@@ -515,6 +515,57 @@ fn pausing_is_kept_and_settings_are_checked() {
     let (events, _) = channel();
     let refused = desk.shell.pull_model("ms-marco-MiniLM-L-6-v2".to_owned(), events);
     assert_eq!(refused.expect_err("refused").code, crate::dto::FailureCode::Offline);
+}
+
+/// Weighed terms from the settings to the panels: chosen, made, seen as a third rank, and given up again.
+#[test]
+fn weighed_terms_are_chosen_seen_and_given_up() {
+    let desk = Desk::with(&[("a.md", "The boat is on the bank.\n"), ("b.md", "Rye bread.\n")]);
+    let why = |id: u32| {
+        let hits = desk.hits(id, "boat");
+        desk.call("why", json!({ "chunk": hits[0]["chunk"] })).expect("known")
+    };
+    assert_eq!(why(1)["termsHits"], Value::Null);
+    let model =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/tiny-bert-sparse-encoder");
+    let name = desk.shell.import_model(&model).expect("imported");
+    let models = desk.call("models", json!({})).expect("listed");
+    let listed = models["installed"].as_array().expect("a list").iter();
+    assert!(listed.clone().any(|it| it["name"] == *name && it["kind"] == "sparseEncoder"));
+    let choose = |name: Option<&str>| {
+        desk.call("model_use", json!({ "kind": "sparseEncoder", "name": name })).expect("chosen");
+    };
+    choose(Some(&name));
+    desk.wait_for(|it| it["phase"] == "watching" && it["indexBytes"]["terms"].as_u64() > Some(0));
+    assert!(desk.call("model_remove", json!({ "name": name })).is_err(), "it is in use");
+    let begun = Instant::now();
+    let mut found = why(2);
+    // The search opens the new index when it hears of it.
+    while found["termsHits"].is_null() && begun.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(50));
+        found = why(3);
+    }
+    assert!(found["termsHits"].as_u64() > Some(0), "{found:#}");
+    assert!(found["ranks"]["terms"].is_u64(), "{found:#}");
+    let trace = desk.call("pipeline", json!({})).expect("traced");
+    let stages: Vec<&str> = trace["stages"]
+        .as_array()
+        .expect("stages")
+        .iter()
+        .filter_map(|it| it["stage"].as_str())
+        .collect();
+    assert!(
+        trace["terms"] == true && stages.contains(&"weigh") && stages.contains(&"terms"),
+        "{stages:?}"
+    );
+
+    choose(None);
+    let begun = Instant::now();
+    while !why(4)["termsHits"].is_null() && begun.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(why(5)["termsHits"], Value::Null);
+    desk.call("model_remove", json!({ "name": name })).expect("removed");
 }
 
 #[test]

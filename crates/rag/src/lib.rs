@@ -52,7 +52,8 @@ pub use riddle_llm as llm;
 /// The model store: pulling, importing, verifying, listing.
 pub use riddle_models as models;
 pub use search::{
-    Assistant, Embedded, Found, FoundCandidate, KnownCandidate, RerankAs, RerankRun, Settled,
+    Assistant, Embedded, Found, FoundCandidate, KnownCandidate, Lengths, RerankAs, RerankRun,
+    Settled,
 };
 
 /// Bringing models in, and their weights into our own store.

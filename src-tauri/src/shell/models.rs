@@ -35,8 +35,9 @@ impl From<Kind> for ModelKind {
             Kind::Embedder => ModelKind::Embedder,
             Kind::Reranker => ModelKind::Reranker,
             Kind::Llm => ModelKind::Llm,
+            Kind::SparseEncoder => ModelKind::SparseEncoder,
             // Used as it is there, once it is installed.
-            Kind::SparseEncoder | Kind::Reader => ModelKind::Other,
+            Kind::Reader => ModelKind::Other,
         }
     }
 }
@@ -60,6 +61,7 @@ impl Shell {
     pub(crate) fn models(&self) -> Reply<Models> {
         let store = self.config.model_store()?;
         let (embedder, reranker) = (self.wanted_embedder()?, self.reranker()?);
+        let sparse = self.records.sparse_encoder()?;
         let settings = self.settings_now();
         let writer = settings.local_model();
         let installed = store.list_all().map_err(Failure::from)?;
@@ -76,7 +78,7 @@ impl Shell {
         let mut shown: Vec<InstalledModel> = installed
             .iter()
             .map(|it| InstalledModel {
-                active: [Some(embedder.as_str()), reranker.as_deref(), writer]
+                active: [Some(embedder.as_str()), reranker.as_deref(), sparse.as_deref(), writer]
                     .contains(&Some(it.name.as_str())),
                 writes: it.kind == Kind::Llm && it.format == Format::Gguf,
                 kind: it.kind.into(),
@@ -84,11 +86,16 @@ impl Shell {
                 license: it.license.as_deref().map(clean),
                 source: clean(&it.source),
                 name: it.name.clone(),
+                elsewhere: false,
+                problem: None,
             })
             .collect();
         // One that is used by its folder is not in the store.
-        for (name, kind) in [(Some(embedder), ModelKind::Embedder), (reranker, ModelKind::Reranker)]
-        {
+        for (name, kind) in [
+            (Some(embedder), ModelKind::Embedder),
+            (sparse, ModelKind::SparseEncoder),
+            (reranker, ModelKind::Reranker),
+        ] {
             let outside = name.filter(|it| Path::new(it).is_absolute());
             shown.extend(outside.map(|name| InstalledModel {
                 active: true,
@@ -97,9 +104,22 @@ impl Shell {
                 license: None,
                 source: "a folder outside the store".to_owned(),
                 writes: false,
+                elsewhere: false,
+                problem: None,
                 name,
             }));
         }
+        shown.extend(self.config.models_elsewhere().into_iter().map(|it| InstalledModel {
+            active: writer == Some(it.model.name.as_str()),
+            kind: ModelKind::Llm,
+            bytes: it.model.bytes,
+            license: it.model.license.as_deref().map(clean),
+            source: it.model.program.to_string(),
+            writes: it.trouble.is_none(),
+            elsewhere: true,
+            name: it.model.name,
+            problem: it.trouble.as_ref().map(Trouble::of),
+        }));
         Ok(Models {
             installed: shown,
             available,
@@ -216,6 +236,12 @@ impl Shell {
             (ModelKind::Embedder, Some(name)) => {
                 self.indexer.ask(move |library| Ok(library.choose_embedder(&name)?))?;
             }
+            (ModelKind::SparseEncoder, Some(name)) => {
+                self.indexer.ask(move |library| Ok(library.choose_sparse_encoder(&name)?))?;
+            }
+            (ModelKind::SparseEncoder, None) => {
+                self.indexer.ask(|library| Ok(library.weigh_terms(false)?))?;
+            }
             _ => return Err(Failure::bad("this version can not use such a model")),
         }
         self.models_changed();
@@ -224,7 +250,10 @@ impl Shell {
 
     pub(crate) fn remove_model(&self, name: &str) -> Reply<()> {
         let is_writer = self.settings_now().local_model() == Some(name);
-        if is_writer || name == self.wanted_embedder()? || self.reranker()?.as_deref() == Some(name)
+        let one_of = [self.reranker()?, self.records.sparse_encoder()?];
+        if is_writer
+            || name == self.wanted_embedder()?
+            || one_of.iter().flatten().any(|it| it == name)
         {
             return Err(Failure::bad(format!("{name} is in use: choose another one first")));
         }

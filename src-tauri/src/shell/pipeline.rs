@@ -139,6 +139,7 @@ impl LastRun {
                 })
                 .collect(),
             model: run.map(|it| it.model.clone()),
+            terms: self.found.lengths().terms.is_some(),
             top_k: self.request.k as u32,
             // The program's own is decided with the request.
             mode: run.map_or(settings.mode, |it| it.mode).into(),
@@ -165,7 +166,8 @@ impl LastRun {
     }
 
     fn stages(&self) -> Vec<StageTime> {
-        const ORDER: [&str; 7] = ["embed", "bm25", "vector", "fuse", "rerank", "generate", "check"];
+        const ORDER: [&str; 9] =
+            ["embed", "vector", "bm25", "weigh", "terms", "fuse", "rerank", "generate", "check"];
         let ran = ORDER.iter().filter_map(|name| Some((name, self.times.get(name)?)));
         ran.map(|(name, ms)| StageTime { stage: (*name).to_owned(), ms: *ms }).collect()
     }
@@ -326,7 +328,7 @@ impl Shell {
             let common = ours.ranked.iter().filter(|it| full.ranked.contains(it)).count();
             Ok(Comparison {
                 model: full.model.clone(),
-                candidates: found.lengths().2 as u32,
+                candidates: found.lengths().fused as u32,
                 top_k: last.request.k as u32,
                 same_set: common == full.ranked.len() && common == ours.ranked.len(),
                 same_order: ours.ranked == full.ranked,

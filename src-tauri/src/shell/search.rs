@@ -258,7 +258,7 @@ impl Shell {
         let place = place.ok_or_else(not_in_last)?;
         let candidate = &candidates[place].hit;
         let hit = last.settled.response.hits.iter().find(|it| it.chunk == chunk);
-        let (bm25_hits, vector_hits, fused_hits) = last.found.lengths();
+        let lengths = last.found.lengths();
         let mut words = Highlighter::new(last.found.query());
         let mut matched: Vec<String> = words
             .find(&candidate.text)
@@ -270,9 +270,10 @@ impl Shell {
         Ok(Why {
             rank: hit.map(|it| it.rank),
             ranks: hit.unwrap_or(candidate).trace.into(),
-            bm25_hits: bm25_hits as u32,
-            vector_hits: vector_hits as u32,
-            fused_hits: fused_hits as u32,
+            bm25_hits: lengths.keyword as u32,
+            vector_hits: lengths.vector as u32,
+            terms_hits: lengths.terms.map(|it| it as u32),
+            fused_hits: lengths.fused as u32,
             model: last.settled.run.as_ref().map(|it| it.model.clone()),
             num_layers: last.settled.run.as_ref().map_or(0, |it| it.stats.num_layers),
             layers: last.settled.run.as_ref().map_or_else(Vec::new, |run| why_layers(run, place)),

@@ -34,7 +34,7 @@ const EMPTY_LIBRARY: LibraryState = {
   scans: { which: "all", installed: false, read: 0, waiting: 0, secondsLeft: 0, leftOut: 0, leftOutSeconds: 0 },
   phase: "starting",
   progress: null,
-  indexBytes: { catalog: 0, keyword: 0, vector: 0 },
+  indexBytes: { catalog: 0, keyword: 0, vector: 0, terms: 0 },
   asOf: null,
   notices: [],
   error: null,

@@ -328,6 +328,8 @@ export type LocationKind = 'line' | 'page' | 'section' | 'slide' | 'rows' | 'cel
 export interface Ranks {
 	bm25: number | null;
 	vector: number | null;
+	/** By weighed terms. */
+	terms: number | null;
 	fused: number | null;
 	decidedAtLayer: number | null;
 }
@@ -339,6 +341,8 @@ export interface Why {
 	/** Length of each list. */
 	bm25Hits: number;
 	vectorHits: number;
+	/** `null`: weighed terms were not searched. */
+	termsHits: number | null;
 	fusedHits: number;
 	model: string | null;
 	numLayers: number;
@@ -687,7 +691,7 @@ export interface Meaning {
 /** What holds vectors up. */
 export type Waiting = 'battery' | 'load';
 
-export type Phase = 'empty' | 'starting' | 'scanning' | 'reading' | 'embedding' | 'looking' | 'syncing' | 'watching' | 'paused' | 'locked' | 'failed';
+export type Phase = 'empty' | 'starting' | 'scanning' | 'reading' | 'embedding' | 'weighing' | 'looking' | 'syncing' | 'watching' | 'paused' | 'locked' | 'failed';
 
 export interface Progress {
 	done: number;
@@ -704,6 +708,7 @@ export interface IndexBytes {
 	catalog: number;
 	keyword: number;
 	vector: number;
+	terms: number;
 }
 
 export interface Folder {
@@ -779,14 +784,16 @@ export interface PipelineTrace {
 	at: number;
 	asked: boolean;
 	/**
-	 * `embed`, `bm25`, `vector`, `fuse`, `rerank`, `generate`, `check`: those that ran. `embed` + `vector`
-	 * and `bm25` run side by side.
+	 * `embed`, `bm25`, `vector`, `weigh`, `terms`, `fuse`, `rerank`, `generate`, `check`: those that ran. `embed`
+	 * and `vector` run beside `bm25`, `weigh` and `terms`.
 	 */
 	stages: StageTime[];
 	totalMs: number;
 	/** In fused order; `null` model: nothing was reranked, and the lists below are empty. */
 	candidates: TraceCandidate[];
 	model: string | null;
+	/** Weighed terms were searched. */
+	terms: boolean;
 	topK: number;
 	mode: PruneMode;
 	threshold: number | null;
@@ -1026,7 +1033,7 @@ export interface ProcessMemory {
 	rssBytes: number;
 }
 
-export type ModelKind = 'embedder' | 'reranker' | 'llm' | 'other';
+export type ModelKind = 'embedder' | 'sparseEncoder' | 'reranker' | 'llm' | 'other';
 
 export interface Models {
 	installed: InstalledModel[];
@@ -1050,6 +1057,10 @@ export interface InstalledModel {
 	active: boolean;
 	/** A language model that can write answers in this process. */
 	writes: boolean;
+	/** Another program keeps it: its files are read where they are, and never removed from here. */
+	elsewhere: boolean;
+	/** Why one that is kept elsewhere does not run here. */
+	problem: Trouble | null;
 }
 
 export interface AvailableModel {

@@ -45,6 +45,7 @@ function score(passage: MockPassage, query: string[], soft: boolean): number {
 export interface Found {
   passage: MockPassage;
   bm25: number | null;
+  terms: number | null;
   vector: number | null;
   fused: number;
   truth: number;
@@ -66,20 +67,23 @@ export function find(text: string, filter: SearchFilter): Found[] {
   const all = passages().filter((it) => passes(it, filter));
   const hard = all.map((it) => ({ it, score: score(it, query, false) })).filter((it) => it.score > 0).sort((a, b) => b.score - a.score).slice(0, 14);
   const soft = all.map((it) => ({ it, score: score(it, query, true) + noise() * 0.35 })).sort((a, b) => b.score - a.score).slice(0, 20).filter((it) => it.score > 0.36 || hard.length > 0);
-  const fused = new Map<MockPassage, { bm25: number | null; vector: number | null; sum: number }>();
-  for (const [index, { it }] of hard.entries()) fused.set(it, { bm25: index + 1, vector: null, sum: 1 / (61 + index) });
-  for (const [index, { it }] of soft.entries()) {
-    const own = fused.get(it) ?? { bm25: null, vector: null, sum: 0 };
-    own.vector = index + 1;
-    own.sum += 1 / (61 + index);
-    fused.set(it, own);
+  // The words of the query, and those that belong to them.
+  const weighed = all.map((it) => ({ it, score: score(it, query, false) + 0.4 * score(it, query, true) })).filter((it) => it.score > 0.2).sort((a, b) => b.score - a.score).slice(0, 16);
+  const fused = new Map<MockPassage, { bm25: number | null; vector: number | null; terms: number | null; sum: number }>();
+  for (const [leg, list] of Object.entries({ bm25: hard, vector: soft, terms: weighed } as const)) {
+    for (const [index, { it }] of list.entries()) {
+      const own = fused.get(it) ?? { bm25: null, vector: null, terms: null, sum: 0 };
+      own[leg as "bm25" | "vector" | "terms"] = index + 1;
+      own.sum += 1 / (61 + index);
+      fused.set(it, own);
+    }
   }
   const list = [...fused.entries()].sort((a, b) => b[1].sum - a[1].sum).slice(0, CANDIDATES);
   const most = Math.max(0.01, ...list.map(([it]) => score(it, query, true)));
   return list.map(([passage, own], index) => {
     // What a reader of both would think: the words, the meaning, and a little that nobody saw coming.
     const truth = Math.max(0.003, Math.min(0.985, (score(passage, query, true) / most) ** 2.1 * 0.93 + (noise() - 0.45) * 0.17));
-    return { passage, bm25: own.bm25, vector: own.vector, fused: index + 1, truth };
+    return { passage, bm25: own.bm25, vector: own.vector, terms: own.terms, fused: index + 1, truth };
   });
 }
 
@@ -104,7 +108,7 @@ export function hit(found: Found, rank: number, query: string, atLayer: number |
     snippet: snippet(passage.text, query),
     location: passage.location,
     score: value,
-    ranks: { bm25: found.bm25, vector: found.vector, fused: found.fused, decidedAtLayer: atLayer },
+    ranks: { bm25: found.bm25, vector: found.vector, terms: found.terms, fused: found.fused, decidedAtLayer: atLayer },
     alsoIn: [],
   };
 }
@@ -232,6 +236,8 @@ export function trace(text: string, found: Found[], all: number[][], decided: De
     { stage: "embed", ms: 6.4 },
     { stage: "vector", ms: 0.9 },
     { stage: "bm25", ms: 1.3 },
+    { stage: "weigh", ms: 1.1 },
+    { stage: "terms", ms: 0.8 },
     { stage: "fuse", ms: 0.2 },
     ...(model ? [{ stage: "rerank", ms: rerankMs }] : []),
     ...(asked ? [{ stage: "generate", ms: 1.1 }, { stage: "check", ms: 18.6 }] : []),
@@ -249,13 +255,14 @@ export function trace(text: string, found: Found[], all: number[][], decided: De
         title: it.passage.file.title,
         file: it.passage.file.ref,
         location: it.passage.location,
-        ranks: { bm25: it.bm25, vector: it.vector, fused: it.fused, decidedAtLayer: fate.atLayer },
+        ranks: { bm25: it.bm25, vector: it.vector, terms: it.terms, fused: it.fused, decidedAtLayer: fate.atLayer },
         rank: fate.rank,
         outcome: fate.outcome,
         atLayer: fate.atLayer,
       };
     }),
     model,
+    terms: true,
     topK: TOP_K,
     mode,
     threshold,

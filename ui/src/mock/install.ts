@@ -26,8 +26,13 @@ const fail = (code: FailureCode, message: string, advice: Advice | null = null) 
 
 /** Language models: with the scene `local` the first answers from memory, with `large` the second from the disk. */
 const WRITERS: Models["installed"] = [
-  { name: "Qwen3-1.7B-Q4_K_M", kind: "llm", bytes: 1_107_409_152, license: "Apache-2.0", source: "Qwen/Qwen3-1.7B-GGUF", active: false, writes: true },
-  { name: "Qwen3-14B-Q5_K_M", kind: "llm", bytes: 10_514_569_312, license: "Apache-2.0", source: "Qwen/Qwen3-14B-GGUF", active: false, writes: true },
+  { name: "Qwen3-1.7B-Q4_K_M", kind: "llm", bytes: 1_107_409_152, license: "Apache-2.0", source: "Qwen/Qwen3-1.7B-GGUF", active: false, writes: true, elsewhere: false, problem: null },
+  { name: "Qwen3-14B-Q5_K_M", kind: "llm", bytes: 10_514_569_312, license: "Apache-2.0", source: "Qwen/Qwen3-14B-GGUF", active: false, writes: true, elsewhere: false, problem: null },
+];
+/** What other programs keep on this computer. */
+const KEPT: Models["installed"] = [
+  { name: "ollama:llama3.2:3b", kind: "llm", bytes: 2_019_377_376, license: "LLAMA 3.2 COMMUNITY LICENSE AGREEMENT", source: "Ollama", active: false, writes: true, elsewhere: true, problem: null },
+  { name: "ollama:nomic-embed-text:latest", kind: "llm", bytes: 274_290_656, license: "Apache License", source: "Ollama", active: false, writes: false, elsewhere: true, problem: { message: 'the architecture "nomic-bert" is not supported', advice: null } },
 ];
 const WRITER = scenes.has("local") ? WRITERS[0] : scenes.has("large") ? WRITERS[1] : undefined;
 
@@ -180,7 +185,7 @@ function library(): LibraryState {
     scans: scans(),
     phase: folders.length === 0 ? "empty" : phase,
     progress: phase === "looking" ? { done: 37, total: 120, perSecond: 0, secondsLeft: null, failed: 0, current: "" } : busy && folders.length > 0 ? { done, total: 18_276, perSecond: phase === "paused" ? 0 : 41.7, secondsLeft: phase === "paused" ? null : (18_276 - done) / 41.7, failed: 3, current: `${ROOT}/archive/2011/lock-times-2011-${String(done).padStart(6, "0")}.md` } : null,
-    indexBytes: folders.length === 0 ? { catalog: 0, keyword: 0, vector: 0 } : { catalog: 1_482_752, keyword: 391_168, vector: 214_016 },
+    indexBytes: folders.length === 0 ? { catalog: 0, keyword: 0, vector: 0, terms: 0 } : { catalog: 1_482_752, keyword: 391_168, vector: 214_016, terms: 88_064 },
     asOf: folders.length === 0 ? null : now() - 95,
     notices: scenes.has("notices") ? [{ kind: "folderUnreachable", folder: "/media/mira/BOAT-STICK", why: "an unmounted disk, or renamed" }] : [],
     error: scenes.has("error") ? { message: "The disk is full: 12 MB left where the index is. Free some space, then try again.", advice: null } : null,
@@ -321,6 +326,7 @@ function why(chunk: number) {
     ranks: candidate.ranks,
     bm25Hits: last.found.filter((it) => it.bm25 !== null).length,
     vectorHits: last.found.filter((it) => it.vector !== null).length,
+    termsHits: last.found.filter((it) => it.terms !== null).length,
     fusedHits: last.found.length,
     model: last.trace.model,
     numLayers: last.trace.numLayers,
@@ -487,9 +493,11 @@ function fillHistory() {
 let pulling: ReturnType<typeof setInterval> | undefined;
 let models: Models = {
   installed: [
-    { name: "all-MiniLM-L6-v2", kind: "embedder", bytes: 91_268_301, license: "Apache-2.0", source: "sentence-transformers/all-MiniLM-L6-v2", active: true, writes: false },
-    { name: RERANKER, kind: "reranker", bytes: 22_713_216, license: "Apache-2.0", source: "comes with Riddle", active: !scenes.has("norerank"), writes: false },
+    { name: "all-MiniLM-L6-v2", kind: "embedder", bytes: 91_268_301, license: "Apache-2.0", source: "sentence-transformers/all-MiniLM-L6-v2", active: true, writes: false, elsewhere: false, problem: null },
+    { name: "splade-tiny", kind: "sparseEncoder", bytes: 22_401_536, license: "Apache-2.0", source: "rasyosef/splade-tiny", active: true, writes: false, elsewhere: false, problem: null },
+    { name: RERANKER, kind: "reranker", bytes: 22_713_216, license: "Apache-2.0", source: "comes with Riddle", active: !scenes.has("norerank"), writes: false, elsewhere: false, problem: null },
     ...(WRITER ? WRITERS.map((it) => ({ ...it, active: it === WRITER })) : []),
+    ...(WRITER ? KEPT : []),
   ],
   available: [
     { name: "multilingual-e5-small", kind: "embedder", bytes: 471_000_000, license: "MIT", about: "100 languages", installed: false },
@@ -515,7 +523,7 @@ function pull(name: string, events: Sender<ModelEvent>) {
     clearInterval(pulling);
     models = {
       ...models,
-      installed: [...models.installed, { name, kind: model.kind, bytes: model.bytes, license: model.license, source: "huggingface.co", active: false, writes: model.kind === "llm" }],
+      installed: [...models.installed, { name, kind: model.kind, bytes: model.bytes, license: model.license, source: "huggingface.co", active: false, writes: model.kind === "llm", elsewhere: false, problem: null }],
       available: models.available.map((it) => (it.name === name ? { ...it, installed: true } : it)),
     };
     events.onmessage({ event: "done", name });
@@ -535,7 +543,7 @@ function performance() {
   };
   const empty = scenes.has("empty");
   return {
-    stages: empty ? [] : [series("key_to_first_hits", 19.4, 1.7, 412), series("first_hits", 8.3, 1.6, 412), series("embed", 6.4, 1.5, 412), series("bm25", 1.3, 2.1, 412), series("vector", 0.9, 1.8, 412), series("fuse", 0.2, 1.4, 412), series("rerank", 118, 1.5, 409), series("generate", 1.1, 1.9, 37), series("check", 18.6, 1.7, 37)],
+    stages: empty ? [] : [series("key_to_first_hits", 19.4, 1.7, 412), series("first_hits", 8.3, 1.6, 412), series("embed", 6.4, 1.5, 412), series("bm25", 1.3, 2.1, 412), series("vector", 0.9, 1.8, 412), series("weigh", 1.1, 1.5, 412), series("terms", 0.8, 1.6, 412), series("fuse", 0.2, 1.4, 412), series("rerank", 118, 1.5, 409), series("generate", 1.1, 1.9, 37), series("check", 18.6, 1.7, 37)],
     memory: empty ? [] : Array.from({ length: 60 }, (_, index) => ({ at: at(index, 60, 1), pssBytes: 92e6 + 61e6 * (index % 20 < 6 ? 1 : 0) * Math.min(1, (index % 20) / 2 + 0.4), rssBytes: 171e6, webviewPssBytes: 181e6 + 3e6 * Math.sin(index / 3) })),
     indexing: empty ? [] : Array.from({ length: 30 }, (_, index) => ({ at: at(index, 30, 0.2), filesPerSecond: 38 + 9 * Math.sin(index * 0.8) + (index > 24 ? -16 : 0) })),
     indexBytes: library().indexBytes,

@@ -23,7 +23,7 @@ function hit(chunk: number, rank: number): Hit {
     snippet: [],
     location: { kind: "whole", start: null, end: null, part: "", label: "" },
     score: 0,
-    ranks: { bm25: null, vector: null, fused: rank, decidedAtLayer: null },
+    ranks: { bm25: null, vector: null, terms: null, fused: rank, decidedAtLayer: null },
     alsoIn: [],
   };
 }

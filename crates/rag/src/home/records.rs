@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     config::Config,
     endpoints,
-    settings::{REUSE_SETTING, configured_reranker, reuse_settings},
+    settings::{REUSE_SETTING, configured_reranker, reuse_settings, wanted_sparse},
     status,
 };
 use crate::contract::{
@@ -72,6 +72,8 @@ pub struct IndexBytes {
     pub keyword: u64,
     /// The vector indexes.
     pub vector: u64,
+    /// Indexes of weighed terms.
+    pub terms: u64,
 }
 
 /// A passage with its file, if that is still inside the folder it was found in.
@@ -282,6 +284,7 @@ impl Records {
             catalog: status::bytes_below(&self.config.catalog()),
             keyword: status::bytes_below(&self.config.keyword_index()),
             vector: status::bytes_below(&self.config.home.join("vector")),
+            terms: status::bytes_below(&self.config.home.join("terms")),
         }
     }
 
@@ -291,6 +294,14 @@ impl Records {
     /// When the catalog can not be read.
     pub fn embedder(&self) -> Result<Option<String>> {
         Ok(self.catalog.active_embedder()?.map(|it| it.id))
+    }
+
+    /// Name or directory of the sparse encoder that the home wants; `None`: it wants none. It need not be installed.
+    ///
+    /// # Errors
+    /// When the catalog can not be read.
+    pub fn sparse_encoder(&self) -> Result<Option<String>> {
+        wanted_sparse(&self.catalog)
     }
 
     /// A page of the ledger, and how many files there are on all its pages.

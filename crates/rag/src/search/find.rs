@@ -50,6 +50,19 @@ pub struct Found {
 /// Identity of an embedder, and its vector of a query.
 pub(crate) type QueryVector = (String, Vec<f32>);
 
+/// Candidates from each retriever, and after fusion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lengths {
+    /// By keywords.
+    pub keyword: usize,
+    /// By vectors.
+    pub vector: usize,
+    /// By weighed terms; `None` where they were not searched.
+    pub terms: Option<usize>,
+    /// After fusion.
+    pub fused: usize,
+}
+
 /// A candidate of the fused list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FoundCandidate {
@@ -93,9 +106,14 @@ impl Found {
         self.fused.iter().zip(&self.evidence).map(of).collect()
     }
 
-    /// Candidates from keywords, from vectors, and after fusion.
-    pub fn lengths(&self) -> (usize, usize, usize) {
-        (self.keyword.len(), self.dense.len(), self.fused.len())
+    /// How many candidates each list has.
+    pub fn lengths(&self) -> Lengths {
+        Lengths {
+            keyword: self.keyword.len(),
+            vector: self.dense.len(),
+            terms: (!self.encoder.is_empty()).then_some(self.sparse.len()),
+            fused: self.fused.len(),
+        }
     }
 
     /// The query as it was looked for.

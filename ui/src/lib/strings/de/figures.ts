@@ -128,6 +128,7 @@ export const figures: typeof english = {
     passage: "Textstelle",
     keyword: "BM25",
     vector: "Vektor",
+    terms: "Begriffe",
     fused: "Vereint",
     end: "Entschieden",
     fate: (outcome, layer) => (outcome === "accepted" ? `angenommen, Schicht ${n(layer)}` : outcome === "dropped" ? (layer === 0 ? "ausgeschieden vor Schicht 1, allein nach der Bedeutung" : `ausgeschieden, Schicht ${n(layer)}`) : `lief bis Schicht ${n(layer)}`),
@@ -187,5 +188,6 @@ export const figures: typeof english = {
     catalog: "Katalog",
     keyword: "Stichwortindex",
     vector: "Vektorindex",
+    terms: "Gewichtete Begriffe",
   },
 };

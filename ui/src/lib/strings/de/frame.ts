@@ -89,6 +89,8 @@ export const frame: typeof english = {
     embed: "Einbetten",
     bm25: "Stichwörter",
     vector: "Vektoren",
+    weigh: "Gewichten",
+    terms: "Begriffe",
     fuse: "Vereinen",
     rerank: "Reranking",
     generate: "Antwort",

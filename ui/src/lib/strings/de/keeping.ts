@@ -29,6 +29,7 @@ export const keeping: typeof english = {
       reading: "Liest Dateien",
       looking: "Liest Scans",
       embedding: "Lernt Bedeutungen",
+      weighing: "Gewichtet Begriffe",
       syncing: "Bringt den Index auf Stand",
       watching: "Auf aktuellem Stand",
       paused: "Angehalten",
@@ -105,9 +106,10 @@ export const keeping: typeof english = {
     remove: (pattern) => `Die Regel ${pattern} entfernen`,
   },
   models: {
-    kinds: { embedder: "Suche nach Bedeutung", reranker: "Reranking", llm: "Antworten", other: "Sonstige" },
+    kinds: { embedder: "Suche nach Bedeutung", sparseEncoder: "Gewichtete Begriffe", reranker: "Reranking", llm: "Antworten", other: "Sonstige" },
     about: {
       embedder: "Macht aus Text Zahlen, die nah beieinander liegen, wenn die Bedeutung es tut. Ein anderes Modell bettet alles neu ein und gilt, sobald das fertig ist.",
+      sparseEncoder: "Sagt, wie viel jedes Wort in einer Textstelle zählt, und welche Wörter zu ihr gehören, die nicht in ihr stehen. Nur für Englisch. Ein anderes Modell gewichtet alles neu.",
       reranker: "Liest jeden Kandidaten zusammen mit der Anfrage und ordnet sie.",
       llm: "Schreibt Antworten aus den gefundenen Textstellen.",
       other: "",
@@ -131,6 +133,8 @@ export const keeping: typeof english = {
     byNamePlaceholder: "Qwen/Qwen3-1.7B-GGUF",
     noWriter: "Keines ist installiert. Jedes Sprachmodell als GGUF-Datei kann auf diesem Computer Antworten schreiben: Laden Sie eines nach seinem Namen herunter, oder importieren Sie den Ordner, in dem es liegt.",
     notHere: "Es läuft nicht auf diesem Computer: Dazu braucht es eine GGUF-Datei.",
+    notRun: (why) => `Läuft hier nicht: ${why}`,
+    elsewhere: (program) => `gehört ${program}, wird dort benutzt`,
     fits: "Passt in den Arbeitsspeicher",
     larger: (memory) => `Zu groß für ${memory} Arbeitsspeicher: Wird beim Antworten von der Festplatte gelesen`,
     import: "Aus Ordner importieren",

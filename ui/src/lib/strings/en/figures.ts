@@ -125,6 +125,7 @@ export const figures = {
     passage: "Passage",
     keyword: "BM25",
     vector: "Vector",
+    terms: "Terms",
     fused: "Fused",
     end: "Decided",
     fate: (outcome: Outcome, layer: number) => (outcome === "accepted" ? `accepted, layer ${n(layer)}` : outcome === "dropped" ? (layer === 0 ? "dropped before layer 1, by meaning alone" : `dropped, layer ${n(layer)}`) : `ran to layer ${n(layer)}`),
@@ -184,5 +185,6 @@ export const figures = {
     catalog: "Catalog",
     keyword: "Keyword index",
     vector: "Vector index",
+    terms: "Weighed terms",
   },
 };

@@ -91,6 +91,8 @@ export const frame = {
     embed: "Embed",
     bm25: "Keywords",
     vector: "Vectors",
+    weigh: "Weigh terms",
+    terms: "Terms",
     fuse: "Fuse",
     rerank: "Rerank",
     generate: "Answer",

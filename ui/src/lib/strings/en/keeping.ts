@@ -25,6 +25,7 @@ export const keeping = {
       scanning: "Looking for files",
       reading: "Reading files",
       embedding: "Learning meanings",
+      weighing: "Weighing terms",
       looking: "Reading scans",
       syncing: "Updating the index",
       watching: "Up to date",
@@ -102,9 +103,10 @@ export const keeping = {
     remove: (pattern: string) => `Remove the rule ${pattern}`,
   },
   models: {
-    kinds: { embedder: "Search by meaning", reranker: "Reranking", llm: "Answers", other: "Other" } satisfies Record<ModelKind, string>,
+    kinds: { embedder: "Search by meaning", sparseEncoder: "Weighed terms", reranker: "Reranking", llm: "Answers", other: "Other" } satisfies Record<ModelKind, string>,
     about: {
       embedder: "Turns text into numbers that are close when the meaning is. Changing it embeds everything anew, and switches when that is done.",
+      sparseEncoder: "Says how much each word matters in a passage, and which words that are not in it belong to it. English only. Changing it weighs everything anew.",
       reranker: "Reads every candidate together with the query and puts them in order.",
       llm: "Writes answers from the passages that were found.",
       other: "",
@@ -128,6 +130,8 @@ export const keeping = {
     byNamePlaceholder: "Qwen/Qwen3-1.7B-GGUF",
     noWriter: "None is installed. Any language model as a GGUF file can write answers on this computer: download one by its name, or import the folder it is in.",
     notHere: "It can not run on this computer: a GGUF file is needed.",
+    notRun: (why: string) => `Does not run here: ${why}`,
+    elsewhere: (program: string) => `kept by ${program}, used where it is`,
     fits: "Fits in memory",
     larger: (memory: string) => `Too large for ${memory} of memory: will be read from disk while answering`,
     import: "Import from a folder",
