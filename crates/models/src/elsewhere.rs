@@ -390,9 +390,10 @@ mod tests {
         put(root, &format!("blobs/sha256-{other}"), b"\n  A LICENSE\nof many lines\n");
         let at = |it: &str| format!("manifests/{it}");
         let plain = manifest(&[weights.clone(), license]);
+        let one = manifest(std::slice::from_ref(&weights));
         put(root, &at("registry.ollama.ai/library/llama3.2/3b"), &plain);
-        put(root, &at("registry.ollama.ai/someone/tuned/latest"), &manifest(&[weights.clone()]));
-        put(root, &at("hf.co/org/repo-GGUF/Q4_K_M"), &manifest(&[weights.clone()]));
+        put(root, &at("registry.ollama.ai/someone/tuned/latest"), &one);
+        put(root, &at("hf.co/org/repo-GGUF/Q4_K_M"), &one);
         let adapted = manifest(&[weights, layer("adapter", &format!("sha256:{other}"))]);
         put(root, &at("registry.ollama.ai/library/adapted/latest"), &adapted);
         let places = Places::default().with(Program::Ollama, root);

@@ -10,7 +10,7 @@ use riddle_ingest::WorkerCommand;
 use riddle_models::{ModelStore, Places};
 use riddle_types::{Embedder, SparseEncoder};
 
-use super::elsewhere::Looked;
+use super::looked::Looked;
 use crate::contract::{Error, Result};
 
 /// Files above this size are recorded as too large and not opened. 64 MiB holds any text that people

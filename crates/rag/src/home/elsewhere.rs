@@ -1,13 +1,7 @@
 //! Language models that other programs keep on this machine, used where they lie.
 
-use std::{
-    collections::HashMap,
-    path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
-    time::SystemTime,
-};
+use std::path::PathBuf;
 
-use riddle_llm::Local;
 use riddle_models::{Elsewhere, Program};
 use riddle_types::Trouble;
 
@@ -21,25 +15,6 @@ pub struct ModelElsewhere {
     pub model: Elsewhere,
     /// Why it can not write answers here; `None`: it can.
     pub trouble: Option<Trouble>,
-}
-
-/// What the headers of files said, by the file as it was: a header is millions of bytes, and lists are made often.
-#[derive(Debug, Default)]
-pub(super) struct Looked(Mutex<HashMap<(PathBuf, u64, SystemTime), Option<Trouble>>>);
-
-impl Looked {
-    fn at(&self, path: &Path, bytes: u64) -> Option<Trouble> {
-        let look = || Local::check(path).err().map(|error| Trouble::of(&error));
-        let Ok(modified) = path.metadata().and_then(|it| it.modified()) else { return look() };
-        let key = (path.to_path_buf(), bytes, modified);
-        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = lock().get(&key) {
-            return known.clone();
-        }
-        let found = look();
-        lock().insert(key, found.clone());
-        found
-    }
 }
 
 impl Config {

@@ -8,6 +8,7 @@ pub(crate) mod endpoints;
 pub(crate) mod indexes;
 mod install;
 pub(crate) mod local;
+mod looked;
 pub(crate) mod pictures;
 pub(crate) mod prefixes;
 mod preview;
