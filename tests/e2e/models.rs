@@ -110,8 +110,8 @@ fn an_embedder_gives_vectors_and_another_one_takes_over() {
     }
 }
 
-/// Weighed terms as a third way to be found: made by the next run, kept for what does not change, gone when they are not
-/// wanted, and nothing is lost by it.
+/// Weighed terms as a third way to be found: made by the next run, kept for what does not change, gone when they are
+/// not wanted, and nothing is lost by it.
 #[test]
 fn a_sparse_encoder_weighs_terms_and_they_find() {
     let riddle = Riddle::new();

@@ -1,9 +1,9 @@
 //! Deadlines measured: the same planner with all its means and with some taken away, on devices of several speeds.
 //!
-//! Every system gets the best submodel for the time that its means allow, planned by the same functions: what differs is
-//! which fidelities there are, whether reading and computing overlap, and what is in memory before. A device is a rated
-//! queue for shards and embedding rows (latency, then bytes by rate), because control groups let bursts through within a
-//! deadline. Cold means that nothing is in memory but what the buffer keeps.
+//! Every system gets the best submodel for the time that its means allow, planned by the same functions: what differs
+//! is which fidelities there are, whether reading and computing overlap, and what is in memory before. A device is a
+//! rated queue for shards and embedding rows (latency, then bytes by rate), because control groups let bursts through
+//! within a deadline. Cold means that nothing is in memory but what the buffer keeps.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

@@ -1,5 +1,6 @@
-//! What the libraries notice and advise, in the words of the command line: those of the [doors](riddle_doors::sentences),
-//! which say the same. What belongs to evaluations and measurements is in [`measuring`].
+//! What the libraries notice and advise, in the words of the command line: those of the
+//! [doors](riddle_doors::sentences), which say the same. What belongs to evaluations and measurements is in
+//! [`measuring`].
 
 mod measuring;
 

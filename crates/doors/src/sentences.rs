@@ -1,7 +1,8 @@
 //! What the libraries notice and advise, in English and with the commands of the command line: an assistant that reads
 //! "run `riddle index`" can pass it on to a person who has it. The command line says the same.
 //!
-//! Libraries know no command, flag or variable: they name an [`Advice`] or a [`Notice`], and here it becomes a sentence.
+//! Libraries know no command, flag or variable: they name an [`Advice`] or a [`Notice`], and here it becomes a
+//! sentence.
 
 use riddle_rag::{LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, NoAnswer, Problem, Rest};
 use riddle_types::{Advice, Advised, NoJudge, Notice, RewriteFault, Trouble};

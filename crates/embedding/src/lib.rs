@@ -26,8 +26,8 @@ pub use fast::{FastEmbedder, SupportedModel, onnx_runtime_library, supported};
 pub use sparse::{PASSAGE_TERMS, QUERY_TERMS, SpladeEncoder};
 pub use table::StaticEncoder;
 
-/// Opens the embedder in `dir`: a table where it is one, the built-in encoder where it can compute the model, else ONNX Runtime
-/// where there is an ONNX file.
+/// Opens the embedder in `dir`: a table where it is one, the built-in encoder where it can compute the model, else ONNX
+/// Runtime where there is an ONNX file.
 ///
 /// # Errors
 /// When the directory holds no model, or one that is damaged or not supported. A damaged checkpoint is

@@ -11,8 +11,8 @@ use crate::{Error, Result, Stage};
 
 /// One file in TREC format per stage: `query Q0 document rank score name`. Stages merge lists whose
 /// scores mean different things, so the score written is the reciprocal of the rank. Beside them `evidence.jsonl`: for
-/// every query a request of `riddle rerank` with what the retrievers' scores say of each candidate, and which of them are
-/// relevant.
+/// every query a request of `riddle rerank` with what the retrievers' scores say of each candidate, and which of them
+/// are relevant.
 pub(crate) struct RunFiles {
     files: BTreeMap<Stage, (PathBuf, BufWriter<File>)>,
     evidence: (PathBuf, BufWriter<File>),

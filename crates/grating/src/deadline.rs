@@ -2,9 +2,9 @@
 //! and a request.
 //!
 //! The paper plans in two stages. The compute plan takes the largest submodel that the time allows; the IO plan gives
-//! its shards bits, by *accumulated IO budgets*: reading for layers 0…k must be done when layer k begins, which is after
-//! the layers before it have computed. Beyond the paper, because a reranker orders many candidates and its result is
-//! held against the order that it was given:
+//! its shards bits, by *accumulated IO budgets*: reading for layers 0…k must be done when layer k begins, which is
+//! after the layers before it have computed. Beyond the paper, because a reranker orders many candidates and its result
+//! is held against the order that it was given:
 //!
 //! - There is a third dimension, how many of the candidates are read.
 //! - What is maximized is what the model's table says of quality. A submodel that ranks no better than its input is not
@@ -256,8 +256,8 @@ impl Planner<'_> {
     /// to the deadline: bits of layers that nobody has begun to read, from `free` on, and how many layers there are to
     /// be. Slack buys bits first, then depth; a run that is late ends sooner.
     ///
-    /// `load` is that of the candidates that still run; `coming_ms` is what reading of layers before `free` still takes.
-    /// Returns whether anything has changed.
+    /// `load` is that of the candidates that still run; `coming_ms` is what reading of layers before `free` still
+    /// takes. Returns whether anything has changed.
     pub fn rest(
         &self,
         plan: &mut DeadlinePlan,

@@ -15,8 +15,8 @@
 //! without computing, and [`calibrate()`] learns from many of them which threshold keeps a wanted
 //! precision. [`chart`] draws such curves.
 //!
-//! With a deadline there is [`ElasticEngine`] (STI): it plans for each request what is read and computed, from shards of
-//! several fidelities ([`mod@deadline`]).
+//! With a deadline there is [`ElasticEngine`] (STI): it plans for each request what is read and computed, from shards
+//! of several fidelities ([`mod@deadline`]).
 //!
 //! Not here: where candidates come from, kernels, file formats, tokenizers. Section numbers refer to the
 //! GRATING paper.

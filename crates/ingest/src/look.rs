@@ -20,8 +20,8 @@ const DPI: f64 = 200.0;
 /// Threads of the networks: whoever reads many files has one process for each.
 const THREADS: usize = 2;
 
-/// Pages of which the networks are less sure say nothing: letters that they have not learned look like others. A page in
-/// Greek comes out as nonsense with 0.81, a noisy one in Latin letters right with 0.99.
+/// Pages of which the networks are less sure say nothing: letters that they have not learned look like others. A page
+/// in Greek comes out as nonsense with 0.81, a noisy one in Latin letters right with 0.99.
 const SURE: f32 = 0.85;
 
 /// Height of a page in the units of layout.

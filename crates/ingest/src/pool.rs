@@ -78,8 +78,8 @@ pub struct Seen {
     pub lines: Vec<SeenLine>,
 }
 
-/// Time for a page that is a picture: most take three seconds on two cores, and a turned one three times that; a machine
-/// that others want takes ten times as long.
+/// Time for a page that is a picture: most take three seconds on two cores, and a turned one three times that; a
+/// machine that others want takes ten times as long.
 const TIME_FOR_PICTURE: Duration = Duration::from_secs(180);
 
 /// A child that reads pictures keeps the networks: it is replaced beyond this.

@@ -2,10 +2,10 @@
 //!
 //! | program | folder | layout |
 //! |---|---|---|
-//! | Ollama | `OLLAMA_MODELS`, `~/.ollama/models`, the service's | `manifests/HOST/SPACE/NAME/TAG` (JSON) names a file `blobs/sha256-…` |
+//! | Ollama | `OLLAMA_MODELS`, `~/.ollama/models` | `manifests/HOST/SPACE/NAME/TAG` names `blobs/sha256-…` |
 //! | LM Studio | `~/.lmstudio/models`, `~/.cache/lm-studio/models` | `PUBLISHER/REPOSITORY/FILE.gguf` |
 //! | llama.cpp | `LLAMA_CACHE`, `~/.cache/llama.cpp` | `FILE.gguf` |
-//! | Hugging Face | `HF_HUB_CACHE`, `HF_HOME/hub`, `~/.cache/huggingface/hub` | `models--ORG--NAME/snapshots/COMMIT/FILE.gguf`, a link to `blobs/…` |
+//! | Hugging Face | `HF_HUB_CACHE`, `HF_HOME/hub` | `models--ORG--NAME/snapshots/COMMIT/FILE.gguf` links to `blobs/…` |
 //!
 //! What a manifest or a link says is not trusted: a file that lies outside its program's folder, or does not begin as a
 //! GGUF file does, is no model. Whether it can be run is another question, which its header answers.
@@ -251,8 +251,8 @@ fn files(
     models
 }
 
-/// Name of a file of weights without its ending, and whether there are more of it. Of several parts the first stands for
-/// all; a projector of pictures (`mmproj-…`) is no model.
+/// Name of a file of weights without its ending, and whether there are more of it. Of several parts the first stands
+/// for all; a projector of pictures (`mmproj-…`) is no model.
 fn weights_stem(file: &str) -> Option<(&str, bool)> {
     let (stem, ending) = file.rsplit_once('.')?;
     if !ending.eq_ignore_ascii_case("gguf") || stem.to_ascii_lowercase().contains("mmproj") {

@@ -10,8 +10,8 @@ use crate::{
     order::{self, Place},
 };
 
-/// Longest side of a page that text is looked for in: letters of ten points of a page of A4 are 15 points high then. The
-/// memory of the first network grows with the square: 1600 take 600 MB.
+/// Longest side of a page that text is looked for in: letters of ten points of a page of A4 are 15 points high then.
+/// The memory of the first network grows with the square: 1600 take 600 MB.
 const LONGEST_LOOKED_AT: f32 = 1280.0;
 
 /// Shorter sides are made longer: small letters are not seen.

@@ -217,8 +217,8 @@ impl TensorStream {
         self.layer_before(layer, self.layers.len())
     }
 
-    /// [`layer`](Self::layer) in a pass that goes through the first `end` layers alone: after the last of them comes the
-    /// first again, and nothing behind them is read ahead.
+    /// [`layer`](Self::layer) in a pass that goes through the first `end` layers alone: after the last of them comes
+    /// the first again, and nothing behind them is read ahead.
     ///
     /// # Errors
     /// As [`layer`](Self::layer).

@@ -158,7 +158,8 @@ impl LayerWindow {
     }
 
     /// Looks at something while no buffer is read into for the first time, which is when it takes memory: what the
-    /// system counts then belongs to the bytes that `look` is given. A read that is under way is waited for, and none is begun.
+    /// system counts then belongs to the bytes that `look` is given. A read that is under way is waited for, and none
+    /// is begun.
     pub fn at_rest<T>(&self, look: impl FnOnce(u64) -> T) -> T {
         let mut state = self.shared.lock();
         while state.reading.is_some_and(|(_, new)| new) && !state.gone {
@@ -201,7 +202,8 @@ impl LayerWindow {
     }
 
     /// Moves the window to the first layer and does not wait for it: those who tokenize have it when they are done, and
-    /// after a run that ended early the next one does. What is not wanted any more is not read, but for the layer that the reader is at.
+    /// after a run that ended early the next one does. What is not wanted any more is not read, but for the layer that
+    /// the reader is at.
     ///
     /// # Errors
     /// When the reader is gone.

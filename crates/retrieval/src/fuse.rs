@@ -81,8 +81,8 @@ pub struct Scale {
     pub sparse: f32,
 }
 
-/// How far the cosines of a query can be trusted, told by the best of them: what an embedder has never read, such as names
-/// and numbers, is about equally far from everything, and there the words decide.
+/// How far the cosines of a query can be trusted, told by the best of them: what an embedder has never read, such as
+/// names and numbers, is about equally far from everything, and there the words decide.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 pub struct Trust {
     /// Best cosine of an ordinary query, for which nothing changes.
@@ -95,8 +95,8 @@ impl Trust {
     /// How much is trusted at most and at least, as distances from the usual cosine.
     const REACH: (f32, f32) = (-0.25, 0.2);
 
-    /// Factors of a cosine and of a keyword share where this is the best cosine: `exp(rate × d)` and `exp(−rate × d / 2)`,
-    /// `d` being its distance from the usual one.
+    /// Factors of a cosine and of a keyword share where this is the best cosine: `exp(rate × d)` and `exp(−rate × d /
+    /// 2)`, `d` being its distance from the usual one.
     pub fn factors(self, best: f32) -> (f32, f32) {
         let distance = if best.is_finite() { best - self.usual } else { 0.0 };
         let exponent = self.rate * distance.clamp(Self::REACH.0, Self::REACH.1);
@@ -133,8 +133,8 @@ pub fn mean_of_known(values: impl Iterator<Item = Option<f32>>) -> f32 {
 }
 
 /// Puts candidates in the order of `keyword share + weight × cosine + weight × sparse share` and writes that sum into
-/// their scores; ties stay as they are. [`Trust`] weighs the first two anew for each query. A candidate without a vector counts with the mean of the others, and so does one
-/// without weights of terms: it is not known to be worse.
+/// their scores; ties stay as they are. [`Trust`] weighs the first two anew for each query. A candidate without a
+/// vector counts with the mean of the others, and so does one without weights of terms: it is not known to be worse.
 ///
 /// `evidence` belongs to `fused`, place by place, and moves with it.
 pub fn order_by_score(fused: &mut [Fused], evidence: &mut [Evidence], scale: Scale) {

@@ -64,9 +64,9 @@ pub(crate) fn code_of(text: &str, told: Option<&str>) -> Option<&'static str> {
     Some(ISO_CODES.into_iter().find(|it| *it == code).unwrap_or(UNSTEMMED))
 }
 
-/// The language (ISO 639-1) of a text, where something speaks for one: a few words in Latin letters do not, nor do names
-/// and figures, which the detector takes for any language. Latin letters need stop words of the language, and more of
-/// them than English has there.
+/// The language (ISO 639-1) of a text, where something speaks for one: a few words in Latin letters do not, nor do
+/// names and figures, which the detector takes for any language. Latin letters need stop words of the language, and
+/// more of them than English has there.
 pub fn detect_language(text: &str) -> Option<String> {
     let (mut latin, mut other) = (0, 0);
     for letter in text.chars().filter(|it| it.is_alphabetic()) {
@@ -89,8 +89,8 @@ pub fn detect_language(text: &str) -> Option<String> {
     speaks.then_some(language)
 }
 
-/// Smallest share of a text's words that are stop words of the language that it is in: tables of names stay below, prose
-/// has three to five times as many.
+/// Smallest share of a text's words that are stop words of the language that it is in: tables of names stay below,
+/// prose has three to five times as many.
 const STOP_WORDS: f32 = 0.1;
 
 /// What leaves stop words out, by language.

@@ -1,8 +1,8 @@
 //! The index of learned sparse vectors: an inverted index over tantivy in which the frequency of a term is its weight.
 //!
 //! SPLADE (Formal et al. 2021) gives a passage weights of terms, also of terms that it does not hold. Weights are bytes
-//! here, so the sum of products over the terms of a query is exact, and it is computed for every passage that shares one:
-//! list by list into a row of sums, which for some forty lists is a few passes over memory.
+//! here, so the sum of products over the terms of a query is exact, and it is computed for every passage that shares
+//! one: list by list into a row of sums, which for some forty lists is a few passes over memory.
 
 use std::{
     cmp::Reverse,

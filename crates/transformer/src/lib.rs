@@ -5,8 +5,9 @@
 //! (norms, position tables, the head). The layers' weights and the token rows come from outside, one layer
 //! at a time, so whoever drives the forward pass decides what is in memory. The input is a [`RaggedBatch`]:
 //! sequences of different lengths, one after the other, without padding. All memory a layer needs beyond
-//! its input is one [`Scratch`]. A [`CrossEncoder`] scores the sequences that [`PairEncoder`] makes of a query and a text; a text encoder
-//! with its [`Modules`] is an encoder of embeddings, and a [`Bert`] with its [`MaskedLanguageHead`] one of term weights.
+//! its input is one [`Scratch`]. A [`CrossEncoder`] scores the sequences that [`PairEncoder`] makes of a query and a
+//! text; a text encoder with its [`Modules`] is an encoder of embeddings, and a [`Bert`] with its
+//! [`MaskedLanguageHead`] one of term weights.
 //!
 //! Nothing here loops over layers, reads layers from disk, prunes or pools threads.
 

@@ -2,9 +2,10 @@
 //! (Formal, Lassance, Piwowarski, Clinchant 2021, "SPLADE v2", equation 6).
 //!
 //! A term's weight is the largest of ln(1 + relu(logit)) over the text's tokens, the marks around it included, as
-//! sentence-transformers' `SpladePooling` computes it. The function grows with the logit, so the largest logit is looked
-//! for and all else is done once per term. Tokens × vocabulary are the cost of such a model and would be its memory, too:
-//! the product is made in pieces that stay in a core's cache, and of each only the largest numbers are kept.
+//! sentence-transformers' `SpladePooling` computes it. The function grows with the logit, so the largest logit is
+//! looked for and all else is done once per term. Tokens × vocabulary are the cost of such a model and would be its
+//! memory, too: the product is made in pieces that stay in a core's cache, and of each only the largest numbers are
+//! kept.
 
 use std::ops::Range;
 

@@ -89,8 +89,8 @@ enum Parts {
 impl PairEncoder {
     /// Opens the tokenizer of `model` in `dir` and completes the model's head by it. Pairs are cut to
     /// `max_tokens` as the reference implementation cuts them (of MiniCPM layerwise it is the limit of the
-    /// passage and of mxbai-rerank that of query and text, beside which the template has room of its own). `instruction` is what the model is told to
-    /// judge by, where its template has a place for that.
+    /// passage and of mxbai-rerank that of query and text, beside which the template has room of its own).
+    /// `instruction` is what the model is told to judge by, where its template has a place for that.
     ///
     /// # Errors
     /// A tokenizer that is missing, damaged or another model's, and a limit that leaves no room for text.

@@ -6,8 +6,8 @@ pub const TERM_STEP: f32 = 1.0 / 64.0;
 /// Most bytes of a number of 32 bits in the form that [`TermWeights::to_bytes`] writes.
 const MOST_BYTES: u32 = 5;
 
-/// Terms of a vocabulary and their weights in steps of [`TERM_STEP`], by ascending term; each at most once, none without
-/// a weight. Two of them are compared by their product, which is exact.
+/// Terms of a vocabulary and their weights in steps of [`TERM_STEP`], by ascending term; each at most once, none
+/// without a weight. Two of them are compared by their product, which is exact.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TermWeights(Vec<(u32, u8)>);
 

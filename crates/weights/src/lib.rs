@@ -6,8 +6,8 @@
 //! pages that the kernel lends can neither be bounded nor counted. [`BertConfig`], [`ModernBertConfig`] and
 //! [`DecoderConfig`] are the `config.json` of the supported families. [`LayeredCheckpoint`] groups a
 //! checkpoint's tensors by layer, in the order of computation; [`write_store`] writes them in that order, so
-//! that a layer is one read. [`ShardStore`] has the same layers as shards of several fidelities, so that what is read fits
-//! the time there is.
+//! that a layer is one read. [`ShardStore`] has the same layers as shards of several fidelities, so that what is read
+//! fits the time there is.
 //!
 //! Files are untrusted: each way they can lie has an error of its own, and nothing is allocated on a
 //! header's word before it was compared with the file's size; the readers are fuzzed (`fuzz/`). Nothing

@@ -197,8 +197,8 @@ impl ShardStore {
         Ok(raw)
     }
 
-    /// Reads bytes of the file as they are, for shards side by side in one go. Past the page cache where `out` begins at
-    /// a page in memory and `offset` and its length are whole pages; the last page of the file may be cut.
+    /// Reads bytes of the file as they are, for shards side by side in one go. Past the page cache where `out` begins
+    /// at a page in memory and `offset` and its length are whole pages; the last page of the file may be cut.
     ///
     /// # Errors
     /// When they can not be read.

@@ -90,14 +90,29 @@ impl Shell {
                 problem: None,
             })
             .collect();
-        // One that is used by its folder is not in the store.
-        for (name, kind) in [
+        shown.extend(Self::outside_the_store([
             (Some(embedder), ModelKind::Embedder),
             (sparse, ModelKind::SparseEncoder),
             (reranker, ModelKind::Reranker),
-        ] {
-            let outside = name.filter(|it| Path::new(it).is_absolute());
-            shown.extend(outside.map(|name| InstalledModel {
+        ]));
+        shown.extend(self.kept_elsewhere(writer));
+        Ok(Models {
+            installed: shown,
+            available,
+            fetching: lock(&self.pulling).as_ref().map(|it| it.0.clone()),
+            offline: settings.offline,
+            folder: self.config.models_dir().display().to_string(),
+            memory_bytes: riddle_metrics::machine_memory(),
+        })
+    }
+
+    /// Those in use by their folder: they are not in the store.
+    fn outside_the_store(
+        used: [(Option<String>, ModelKind); 3],
+    ) -> impl Iterator<Item = InstalledModel> {
+        let outside = used.into_iter().filter_map(|(name, kind)| Some((name?, kind)));
+        outside.filter(|(name, _)| Path::new(name).is_absolute()).map(|(name, kind)| {
+            InstalledModel {
                 active: true,
                 kind,
                 bytes: 0,
@@ -107,9 +122,13 @@ impl Shell {
                 elsewhere: false,
                 problem: None,
                 name,
-            }));
-        }
-        shown.extend(self.config.models_elsewhere().into_iter().map(|it| InstalledModel {
+            }
+        })
+    }
+
+    /// Those that other programs keep.
+    fn kept_elsewhere(&self, writer: Option<&str>) -> impl Iterator<Item = InstalledModel> {
+        self.config.models_elsewhere().into_iter().map(move |it| InstalledModel {
             active: writer == Some(it.model.name.as_str()),
             kind: ModelKind::Llm,
             bytes: it.model.bytes,
@@ -117,16 +136,8 @@ impl Shell {
             source: it.model.program.to_string(),
             writes: it.trouble.is_none(),
             elsewhere: true,
-            name: it.model.name,
             problem: it.trouble.as_ref().map(Trouble::of),
-        }));
-        Ok(Models {
-            installed: shown,
-            available,
-            fetching: lock(&self.pulling).as_ref().map(|it| it.0.clone()),
-            offline: settings.offline,
-            folder: self.config.models_dir().display().to_string(),
-            memory_bytes: riddle_metrics::machine_memory(),
+            name: it.model.name,
         })
     }
 

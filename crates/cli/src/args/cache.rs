@@ -124,7 +124,8 @@ pub(crate) struct ReuseArgs {
     /// Neither take an answer that is there nor keep this one
     #[arg(long, conflicts_with = "reuse")]
     pub(crate) no_cache: bool,
-    /// How much has to be known of an answer that is given again [default: as `riddle cache set` says; at first checked]
+    /// How much has to be known of an answer that is given again [default: as `riddle cache set` says; at first
+    /// checked]
     #[arg(long, value_name = "GRADE", value_enum)]
     pub(crate) reuse: Option<ReuseArg>,
 }

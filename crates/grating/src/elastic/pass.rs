@@ -22,7 +22,8 @@ use crate::{
     plan::{largest_micro_batch, micro_batches},
 };
 
-/// Fewest bits at which scores after each layer are those that pruning was learned on: the loss is a few ten-thousandths.
+/// Fewest bits at which scores after each layer are those that pruning was learned on: the loss is a few
+/// ten-thousandths.
 const PRUNING_BITS: u8 = 6;
 
 /// How a pass has ended.

@@ -118,9 +118,9 @@ impl Block<'_> {
     /// Multiplies with `columns` of `part` and finishes them.
     ///
     /// # Safety
-    /// `a` points to `rows` rows of `depth` lanes, up to the next whole tile if they are filled up, `b` to the panels of
-    /// the columns, of half the depth if they are to be widened to where there is room for a tile's; `place` has these
-    /// rows and columns, and nobody else uses them now.
+    /// `a` points to `rows` rows of `depth` lanes, up to the next whole tile if they are filled up, `b` to the panels
+    /// of the columns, of half the depth if they are to be widened to where there is room for a tile's; `place` has
+    /// these rows and columns, and nobody else uses them now.
     pub(super) unsafe fn run(
         &self,
         part: &Part<'_>,

@@ -108,8 +108,8 @@ impl std::fmt::Debug for Local {
 }
 
 impl Local {
-    /// Whether the model in `path` is one that runs here, by its header: architecture, sizes, tensors and tokens. Whether it
-    /// fits the memory is not asked.
+    /// Whether the model in `path` is one that runs here, by its header: architecture, sizes, tensors and tokens.
+    /// Whether it fits the memory is not asked.
     ///
     /// # Errors
     /// As [`open`](Self::open), but for the memory.

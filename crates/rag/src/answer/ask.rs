@@ -31,8 +31,8 @@ use crate::{
 /// Evidence below which nothing is answered: the best sentence's score against the question. At 0.5 both errors
 /// (refusing what could be answered, answering what could not) are equally frequent on training pairs; they
 /// are counted by this crate's example `evidence` and kept in docs/benchmarks/2026-11-21-refusal.md. A hundredth less,
-/// because an embedder in int8 moves a question's evidence by half of that from one processor to the next, and what is answered
-/// is a quotation that can be read.
+/// because an embedder in int8 moves a question's evidence by half of that from one processor to the next, and what is
+/// answered is a quotation that can be read.
 const MIN_EVIDENCE: f32 = 0.49;
 
 /// Most tokens a generator may write.

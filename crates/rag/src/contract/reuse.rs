@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 /// Similarity of two questions from which one may have the answer of the other: the lowest that lets through less than
-/// one in a hundred of the labelled pairs that ask for different things, by the default embedder and with words compared
-/// (docs/benchmarks/2026-11-23-answers.md).
+/// one in a hundred of the labelled pairs that ask for different things, by the default embedder and with words
+/// compared (docs/benchmarks/2026-11-23-answers.md).
 pub const REUSE_THRESHOLD: f32 = 0.96;
 
 /// Bytes that kept answers may take: some four thousand of them.

@@ -139,8 +139,8 @@ impl Config {
 /// The encoders of a kind that are open in this process, by directory.
 pub(super) type Open<T> = Mutex<HashMap<PathBuf, Weak<T>>>;
 
-/// The embedders and sparse encoders that are open in this process, and what is known of other programs' models: indexing and searching use one between them,
-/// and nobody keeps one open that nobody uses.
+/// The embedders and sparse encoders that are open in this process, and what is known of other programs' models:
+/// indexing and searching use one between them, and nobody keeps one open that nobody uses.
 #[derive(Clone, Default)]
 pub struct SharedEncoders {
     pub(super) embedders: Arc<Open<dyn Embedder>>,

@@ -18,8 +18,8 @@ pub struct ModelElsewhere {
 }
 
 impl Config {
-    /// The language models that other programs keep on this machine, by program and name. Their files are read and never
-    /// written.
+    /// The language models that other programs keep on this machine, by program and name. Their files are read and
+    /// never written.
     pub fn models_elsewhere(&self) -> Vec<ModelElsewhere> {
         let found = self.elsewhere.models().into_iter();
         found

@@ -154,8 +154,8 @@ impl Library {
         Ok(self.catalog.set_setting(SPARSE_SETTING, Some(name))?)
     }
 
-    /// Whether terms are weighed, by the encoder that was chosen or the default one. Where they are not, the next update
-    /// forgets their weights.
+    /// Whether terms are weighed, by the encoder that was chosen or the default one. Where they are not, the next
+    /// update forgets their weights.
     ///
     /// # Errors
     /// When the catalog can not be written.
@@ -442,8 +442,8 @@ impl Library {
         Ok(())
     }
 
-    /// Opens the wanted sparse encoder if there is work for it. Where it is not installed the weights that are there stay:
-    /// they are of use again when it is.
+    /// Opens the wanted sparse encoder if there is work for it. Where it is not installed the weights that are there
+    /// stay: they are of use again when it is.
     fn open_sparse(&mut self) -> Result<()> {
         let Some(wanted) = wanted_sparse(&self.catalog)? else {
             self.sparse = None;

@@ -472,8 +472,8 @@ impl Pipeline<'_> {
     }
 }
 
-/// What is made of the text of each record, each text once; what is known already by its hash is taken as it is. And how
-/// many were made.
+/// What is made of the text of each record, each text once; what is known already by its hash is taken as it is. And
+/// how many were made.
 fn once_a_text<T: Clone>(
     records: &[ChunkRecord],
     known: impl FnOnce(&[[u8; 32]]) -> Result<HashMap<[u8; 32], T>>,

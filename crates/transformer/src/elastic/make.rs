@@ -290,8 +290,8 @@ fn unpacked(matrix: &Int8Matrix<'_>) -> Codes {
     Codes { codes, scales: matrix.scales()[..outputs].to_vec(), inputs }
 }
 
-/// Makes the shards of a model: `path` gets the file, `source` is what the model is called; `order` puts a layer's heads
-/// and neurons in order, given its number and its weights. `progress` sees the layers that are done.
+/// Makes the shards of a model: `path` gets the file, `source` is what the model is called; `order` puts a layer's
+/// heads and neurons in order, given its number and its weights. `progress` sees the layers that are done.
 ///
 /// # Errors
 /// A model that can not be cut, or files that can not be read or written.
