@@ -42,6 +42,8 @@ const COMMANDS: &[&str] = &[
     "model_import_dialog",
     "model_pull",
     "model_remove",
+    "model_trial",
+    "model_trial_stop",
     "model_use",
     "model_verify",
     "models",

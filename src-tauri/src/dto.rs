@@ -1591,6 +1591,59 @@ pub(crate) enum ModelStage {
     Checking,
 }
 
+/// What trying the installed models tells.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(crate) enum TrialEvent {
+    Progress {
+        /// Empty while questions are made.
+        name: String,
+        done: u64,
+        total: u64,
+    },
+    Done {
+        trial: ModelTrial,
+    },
+    Cancelled,
+    Failed {
+        failure: Failure,
+    },
+}
+
+/// Installed models on questions made from the library, best first.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ModelTrial {
+    pub(crate) questions: u32,
+    /// Passages that embedders were tried on.
+    pub(crate) passages: u32,
+    pub(crate) rerankers: Vec<TriedModel>,
+    pub(crate) embedders: Vec<TriedModel>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TriedModel {
+    /// `null`: no reranker, the order of meaning alone.
+    pub(crate) name: Option<String>,
+    pub(crate) in_use: bool,
+    /// The fastest of those that are equally good here.
+    pub(crate) advised: bool,
+    /// Mean reciprocal rank of the right passage, 0 to 1, and its 95 % interval.
+    pub(crate) quality: f32,
+    pub(crate) low: f32,
+    pub(crate) high: f32,
+    /// Milliseconds a question.
+    pub(crate) ms: f64,
+    /// Bytes of weights in memory.
+    pub(crate) bytes: u64,
+    pub(crate) too_large: bool,
+    /// Share of the library that is in languages it does not read.
+    pub(crate) unread: f32,
+    /// Why it could not be tried.
+    pub(crate) problem: Option<Trouble>,
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ModelCheck {

@@ -177,6 +177,8 @@ fn handler<R: Runtime>() -> impl Fn(Invoke<R>) -> bool + Send + Sync + 'static {
         commands::model_import_dialog,
         commands::model_pull,
         commands::model_remove,
+        commands::model_trial,
+        commands::model_trial_stop,
         commands::model_use,
         commands::model_verify,
         commands::models,

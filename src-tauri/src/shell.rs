@@ -11,6 +11,7 @@ mod performance;
 mod pipeline;
 mod search;
 mod settings;
+mod trial;
 
 use std::{
     ops::Deref,
@@ -55,6 +56,8 @@ pub(crate) struct Inner {
     pub(crate) last: Mutex<Option<LastRun>>,
     /// Name of the model that is being fetched, and the flag that stops it.
     pub(crate) pulling: Mutex<Option<(String, Arc<AtomicBool>)>>,
+    /// The flag that stops the trial of models, while there is one.
+    pub(crate) trying: Mutex<Option<Arc<AtomicBool>>>,
     /// Where other programs come in.
     pub(crate) door: Door,
     cold_start_ms: OnceLock<f64>,
@@ -93,6 +96,7 @@ impl Shell {
             stopped_question: AtomicU32::new(0),
             last: Mutex::default(),
             pulling: Mutex::default(),
+            trying: Mutex::default(),
             door: Door::default(),
             cold_start_ms: OnceLock::new(),
         })))

@@ -377,3 +377,44 @@ fn keywords_decide_where_the_embedder_does_not_read_the_language() {
     riddle.index(files.path());
     assert!(!says(&search("Who painted the bridge over the river red in the spring?")));
 }
+
+/// Installed models are held against questions from the files: one with random weights is not advised, one that is torn is
+/// told and left out, and a library without text says what is missing.
+#[test]
+fn models_are_tried_on_the_persons_files() {
+    let riddle = Riddle::new();
+    let files = riddle_tests::workspace().join("assets").join("sample-library");
+    import(&riddle, "tiny-static-embedder", "tiny-table");
+    riddle.index(&files);
+    riddle.json(&["models", "use", "tiny-table"]);
+    riddle.json(&["index"]);
+    import(&riddle, "tiny-bert-cross-encoder", "tiny-random");
+    import(&riddle, "tiny-modernbert-cross-encoder", "tiny-torn");
+    let torn = riddle.home().join("models/tiny-torn/model.safetensors");
+    let whole = fs::read(&torn).expect("there");
+    fs::write(&torn, &whole[..whole.len() / 2]).expect("written");
+
+    let trial = riddle.json(&["models", "advise", "--seconds", "30"]);
+    assert!(trial["questions"].as_u64() >= Some(20), "{trial:#}");
+    let row = |name: &Value| {
+        let all = trial["rerankers"].as_array().expect("a list").iter();
+        all.cloned().find(|it| it["name"] == *name).unwrap_or_else(|| panic!("{name}: {trial:#}"))
+    };
+    let (bundled, random) = (row(&"riddle-reranker".into()), row(&"tiny-random".into()));
+    assert!(bundled["low"].as_f64() > random["high"].as_f64(), "{trial:#}");
+    assert_eq!((&bundled["advised"], &bundled["in_use"]), (&true.into(), &true.into()));
+    assert!(bundled["ms"].as_f64() > Some(0.0) && bundled["bytes"].as_u64() > Some(0));
+    assert!(row(&Value::Null)["quality"].as_f64() > Some(0.0), "without a reranker");
+    assert!(row(&"tiny-torn".into())["problem"].is_string(), "{trial:#}");
+    let table = &trial["embedders"][0];
+    assert_eq!((&table["name"], &table["in_use"]), (&"tiny-table".into(), &true.into()));
+    let shown = riddle.run(&["models", "advise", "--questions", "20"]).ok();
+    assert!(shown.contains("→ riddle-reranker") && shown.contains("the one in use"), "{shown}");
+
+    let empty = Riddle::new();
+    let few = tempfile::TempDir::new().expect("a temporary folder");
+    riddle_tests::write(few.path(), "a.txt", "One line.\n");
+    empty.index(few.path());
+    let said = empty.run(&["models", "advise"]).failed(1);
+    assert!(said.contains("index more files"), "{said}");
+}

@@ -51,6 +51,7 @@ const SCENES = {
   "settings-answers": { mock: "large", act: async (page) => { await view(page, "settings"); await (await button(page, "settings.titles.answers")).click(); await page.getByTestId("local-state").waitFor(); } },
   "settings-writers": { mock: "local", act: async (page) => { await view(page, "settings"); await page.getByTestId("model-fit").last().scrollIntoViewIfNeeded(); } },
   "settings-no-writer": { act: async (page) => { await view(page, "settings"); await page.getByTestId("no-writer").waitFor(); await (await button(page, "settings.titles.answers")).click(); } },
+  "settings-trial": { act: async (page) => { await view(page, "settings"); await (await button(page, "models.trial.begin")).click(); await page.getByTestId("trial").scrollIntoViewIfNeeded(); } },
   "settings-programs": { act: async (page) => { await view(page, "settings"); await (await button(page, "settings.titles.programs")).click(); await page.getByTestId("setting-door").click(); await page.getByTestId("door-url").waitFor(); await (await button(page, "settings.titles.programs")).click(); } },
   "settings-program": { act: async (page) => { await view(page, "settings"); await (await button(page, "door.add")).click(); await page.getByTestId("door-name").fill("Notes editor"); } },
   "settings-busy": { mock: "hold", act: async (page) => { await view(page, "settings"); await (await button(page, "models.fetch")).nth(1).click(); await page.waitForTimeout(900); } },

@@ -178,7 +178,8 @@ pub(crate) struct IndexArgs {
     /// Weigh terms of passages and questions, from now on, where a sparse encoder is installed [default: yes]
     #[arg(long, value_name = "YES|NO", value_parser = yes_or_no)]
     pub(crate) terms: Option<bool>,
-    /// Which scans and pictures are read, from now on, once what reads them is installed: off, new or all [default: all]
+    /// Which scans and pictures are read, from now on, once what reads them is installed: off, new or all [default:
+    /// all]
     #[arg(long, value_name = "WHICH", value_parser = ["off", "new", "all"])]
     pub(crate) scans: Option<String>,
 }
@@ -451,6 +452,15 @@ pub(crate) enum ModelsCommand {
         /// Requests as `riddle rerank` takes them, one per line; documents that are relevant say so ("relevant": 1)
         #[arg(long, value_name = "FILE.jsonl")]
         requests: Option<PathBuf>,
+    },
+    /// Try the installed models on questions made from your own files, and say which to use
+    Advise {
+        /// Questions, at most
+        #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(8..=1000))]
+        questions: u64,
+        /// Seconds for all models together
+        #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(5..=36000))]
+        seconds: u64,
     },
     /// Remove a model from the disk
     Remove {

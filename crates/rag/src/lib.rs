@@ -67,6 +67,9 @@ pub mod install {
     };
 }
 
+/// Which of the installed models is best for the files of a home.
+pub use search::trial;
+
 /// What models in this process have read of prompts, kept between questions.
 pub mod prefixes {
     pub use riddle_cache::{DEFAULT_LIMIT, Freed, Limit, RootStatus, Status, Store};

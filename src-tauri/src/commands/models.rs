@@ -4,7 +4,7 @@ use tauri::{AppHandle, Runtime, State, ipc::Channel};
 
 use super::{Reply, beside};
 use crate::{
-    dto::{ModelCheck, ModelEvent, ModelKind, Models},
+    dto::{ModelCheck, ModelEvent, ModelKind, Models, TrialEvent},
     folders,
     shell::Shell,
 };
@@ -30,6 +30,19 @@ pub(crate) async fn model_pull(
 #[tauri::command]
 pub(crate) async fn model_cancel(shell: State<'_, Shell>) -> Reply<()> {
     shell.cancel_pull();
+    Ok(())
+}
+
+/// Tries the installed models on questions made from the library; returns at once, progress and end come over `events`.
+#[tauri::command]
+pub(crate) async fn model_trial(shell: State<'_, Shell>, events: Channel<TrialEvent>) -> Reply<()> {
+    shell.try_models(events)
+}
+
+/// Stops trying them.
+#[tauri::command]
+pub(crate) async fn model_trial_stop(shell: State<'_, Shell>) -> Reply<()> {
+    shell.stop_trial();
     Ok(())
 }
 

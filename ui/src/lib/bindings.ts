@@ -1080,6 +1080,43 @@ export type ModelEvent =
 
 export type ModelStage = 'asking' | 'fetching' | 'waiting' | 'checking';
 
+/** What trying the installed models tells. */
+export type TrialEvent =
+	| { event: 'progress'; name: string; done: number; total: number }
+	| { event: 'done'; trial: ModelTrial }
+	| { event: 'cancelled' }
+	| { event: 'failed'; failure: Failure };
+
+/** Installed models on questions made from the library, best first. */
+export interface ModelTrial {
+	questions: number;
+	/** Passages that embedders were tried on. */
+	passages: number;
+	rerankers: TriedModel[];
+	embedders: TriedModel[];
+}
+
+export interface TriedModel {
+	/** `null`: no reranker, the order of meaning alone. */
+	name: string | null;
+	inUse: boolean;
+	/** The fastest of those that are equally good here. */
+	advised: boolean;
+	/** Mean reciprocal rank of the right passage, 0 to 1, and its 95 % interval. */
+	quality: number;
+	low: number;
+	high: number;
+	/** Milliseconds a question. */
+	ms: number;
+	/** Bytes of weights in memory. */
+	bytes: number;
+	tooLarge: boolean;
+	/** Share of the library that is in languages it does not read. */
+	unread: number;
+	/** Why it could not be tried. */
+	problem: Trouble | null;
+}
+
 export interface ModelCheck {
 	good: boolean;
 	files: number;
@@ -1379,6 +1416,14 @@ export const commands = {
 	modelRemove(name: string): Promise<void> {
 		return invoke('model_remove', { name });
 	},
+	/** Tries the installed models on questions made from the library; returns at once, progress and end come over `events`. */
+	modelTrial(events: Channel<TrialEvent>): Promise<void> {
+		return invoke('model_trial', { events });
+	},
+	/** Stops trying them. */
+	modelTrialStop(): Promise<void> {
+		return invoke('model_trial_stop');
+	},
 	/**
 	 * Uses a model from now on. An embedder embeds everything anew and switches then; no reranker (`null`)
 	 * leaves the fused order.
@@ -1539,6 +1584,8 @@ export const commandNames = [
 	'model_import_dialog',
 	'model_pull',
 	'model_remove',
+	'model_trial',
+	'model_trial_stop',
 	'model_use',
 	'model_verify',
 	'models',

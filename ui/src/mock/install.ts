@@ -3,7 +3,7 @@
 
 import { mockIPC } from "@tauri-apps/api/mocks";
 
-import type { Added, Advice, Answer, AppEvent, DoorClient, DoorMay, DoorState, Failure, FailureCode, Folder, Hit, KeptAnswers, KeyPlace, LayerTrace, LedgerRow, LibraryState, ModelEvent, Models, Notice, PipelineTrace, Rule, Scans, SearchEvent, SearchFilter, SeenLine, Settings, SettingsState, Span, State, StateCount, ThreadSummary, Verdict, WhichScans } from "../lib/bindings";
+import type { Added, Advice, Answer, AppEvent, DoorClient, DoorMay, DoorState, Failure, FailureCode, Folder, Hit, KeptAnswers, KeyPlace, LayerTrace, LedgerRow, LibraryState, ModelEvent, Models, ModelTrial, Notice, PipelineTrace, Rule, Scans, SearchEvent, SearchFilter, SeenLine, Settings, SettingsState, Span, State, StateCount, ThreadSummary, TrialEvent, Verdict, WhichScans } from "../lib/bindings";
 import { mark, terms } from "../lib/marks";
 import { t } from "../lib/strings";
 import { curve, decide, find, hit, LAYERS, replay, scores, TOP_K, trace, type Found } from "./engine";
@@ -490,6 +490,34 @@ function fillHistory() {
 
 // ---- Models, performance -----------------------------------------------------------------------------
 
+const TRIAL: ModelTrial = {
+  questions: 58,
+  passages: 300,
+  rerankers: [
+    { name: RERANKER, inUse: true, advised: true, quality: 0.871, low: 0.802, high: 0.931, ms: 148, bytes: 22_713_216, tooLarge: false, unread: 0, problem: null },
+    { name: null, inUse: false, advised: false, quality: 0.694, low: 0.601, high: 0.783, ms: 0, bytes: 0, tooLarge: false, unread: 0, problem: null },
+  ],
+  embedders: [
+    { name: "multilingual-e5-small", inUse: false, advised: true, quality: 0.742, low: 0.655, high: 0.824, ms: 9.1, bytes: 121_000_000, tooLarge: false, unread: 0, problem: null },
+    { name: "all-MiniLM-L6-v2", inUse: true, advised: false, quality: 0.661, low: 0.569, high: 0.75, ms: 6.4, bytes: 23_285_953, tooLarge: false, unread: 0.18, problem: null },
+  ],
+};
+let stopTrial = false;
+
+function tryModels(events: Sender<TrialEvent>) {
+  stopTrial = false;
+  const names = ["", RERANKER, "multilingual-e5-small", "all-MiniLM-L6-v2"];
+  let step = 0;
+  const timer = setInterval(() => {
+    const name = names[Math.floor(step / 5)];
+    if (!stopTrial && name !== undefined) events.onmessage({ event: "progress", name, done: step++ % 5, total: 5 });
+    else {
+      clearInterval(timer);
+      events.onmessage(stopTrial ? { event: "cancelled" } : { event: "done", trial: TRIAL });
+    }
+  }, scenes.has("hold") ? 5000 : 40);
+}
+
 let pulling: ReturnType<typeof setInterval> | undefined;
 let models: Models = {
   installed: [
@@ -695,6 +723,10 @@ const commands: Record<string, (args: any) => unknown> = {
   models: () => ({ ...models, offline: settings.offline }),
   model_pull: ({ name, events }) => pull(name as string, events),
   model_cancel: () => void clearInterval(pulling),
+  model_trial: ({ events }) => tryModels(events as Sender<TrialEvent>),
+  model_trial_stop: () => {
+    stopTrial = true;
+  },
   model_import_dialog: () => null,
   model_import: () => "imported",
   model_verify: () => ({ good: true, files: 5, problems: [] }),

@@ -153,6 +153,21 @@ describe("the app", () => {
   });
 });
 
+describe("models", () => {
+  it("are tried on the person's files, and the best is chosen from the table", async () => {
+    const user = userEvent.setup();
+    await begin();
+    await user.click(screen.getByTestId("nav-settings"));
+    await user.click(await screen.findByRole("button", { name: "Try the models on my files" }));
+    const rows = await screen.findAllByTestId("trial-row", undefined, { timeout: 4000 });
+    expect(rows.filter((it) => it.dataset["advised"] === "true")).toHaveLength(2);
+    expect(rows[2]).toHaveTextContent("multilingual-e5-small");
+    expect(rows[3]).toHaveTextContent("does not read 18 % of your files");
+    await user.click(within(rows[2] as HTMLElement).getByRole("button", { name: "Use" }));
+    await waitFor(() => expect(called("model_use").at(-1)?.args).toMatchObject({ kind: "embedder", name: "multilingual-e5-small" }));
+  });
+});
+
 describe("the language", () => {
   it("is chosen in the settings, kept, and on screen at once, with what is open as it was", async () => {
     const user = userEvent.setup();

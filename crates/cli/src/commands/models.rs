@@ -1,5 +1,6 @@
 //! `riddle models`.
 
+mod advise;
 pub(crate) mod shards;
 
 use std::{ops::ControlFlow, path::Path};
@@ -44,6 +45,9 @@ pub(crate) fn run(args: &ModelsArgs, context: &Context) -> Result<(), Failure> {
         ModelsCommand::Use { name } => choose(&store, name, context),
         ModelsCommand::Convert { name, dtype, out } => {
             convert(name, *dtype, out.as_deref(), context)
+        }
+        ModelsCommand::Advise { questions, seconds } => {
+            advise::run(*questions as usize, *seconds, context)
         }
         ModelsCommand::Calibrate(args) => super::calibrate::run(args, context),
         ModelsCommand::Shard { name, dictionaries } => shards::shard(name, *dictionaries, context),

@@ -436,8 +436,8 @@ const COSINE_TRUST: Trust = Trust { usual: 0.62, rate: 3.0 };
 /// default embedder's cosines treated so.
 const SPREAD_WEIGHT: f32 = 0.5;
 
-/// Weight of a share of the best score by learned sparse vectors beside them: on the development sets a half costs nothing,
-/// and a whole one does (docs/benchmarks/2026-11-24-weighed-terms.md).
+/// Weight of a share of the best score by learned sparse vectors beside them: on the development sets a half costs
+/// nothing, and a whole one does (docs/benchmarks/2026-11-24-weighed-terms.md).
 const SPARSE_WEIGHT: f32 = 0.5;
 
 /// How the scores of an embedder are read.

@@ -15,6 +15,7 @@ mod replay;
 mod rerank;
 mod settle;
 mod tokens;
+pub mod trial;
 
 pub use calibrate::{Calibrated, CheckedPromise, calibrate, check_calibration};
 pub use calibration::{calibration, fingerprint};

@@ -1,0 +1,119 @@
+//! `riddle models advise`: the installed models on the person's own files.
+
+use std::{ops::ControlFlow, time::Duration};
+
+use riddle_rag::{
+    Assistant, NO_RERANKER,
+    trial::{Ranking, Trial, TrialRequest, Tried, try_models},
+};
+use serde_json::{Value, json};
+
+use crate::{context::Context, failure::Failure, progress::Progress, show};
+
+/// Tries them, and says which to use.
+pub(super) fn run(questions: usize, seconds: u64, context: &Context) -> Result<(), Failure> {
+    let assistant = Assistant::open(context.config.clone())?;
+    let request = TrialRequest {
+        questions,
+        time: Duration::from_secs(seconds),
+        memory: riddle_metrics::machine_memory(),
+        ..TrialRequest::default()
+    };
+    let mut progress = Progress::new();
+    let trial = try_models(&assistant, &request, &mut |_, done, of| {
+        progress.requests(done as u64, of as u64);
+        if context.stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    progress.clear();
+    let Some(trial) = trial? else {
+        return Err(Failure::run("stopped before every model was tried"));
+    };
+    if context.json {
+        return context.out.json(&described(&trial));
+    }
+    context.out.line(format_args!(
+        "{} made from your files, {} of them from headings; embedders find their passages among {}",
+        show::plural(trial.questions as u64, "question"),
+        trial.from_headings,
+        trial.passages
+    ))?;
+    print("rerankers, each ordering 24 candidates", &trial.rerankers, &trial, context)?;
+    print("embedders", &trial.embedders, &trial, context)?;
+    context.out.line(
+        "quality: mean reciprocal rank of the right passage, 95 % interval; equally good where intervals of the difference hold 0",
+    )
+}
+
+fn print(title: &str, ranking: &Ranking, trial: &Trial, context: &Context) -> Result<(), Failure> {
+    context.out.line("")?;
+    context.out.line(format_args!("{title}:"))?;
+    for (at, row) in ranking.models.iter().enumerate() {
+        let mark = if ranking.advised == Some(at) { "→" } else { " " };
+        let used = if row.in_use { ", in use" } else { "" };
+        let name = show::clean(row.name.as_deref().unwrap_or("none: by meaning alone"));
+        if let Some(trouble) = &row.trouble {
+            context.out.line(format_args!("{mark} {name:<28} {}", show::clean(&trouble.what)))?;
+            continue;
+        }
+        let speed = match row.passages_per_second {
+            Some(speed) => format!(" · {speed:.0} passages/s"),
+            None => String::new(),
+        };
+        let size =
+            if row.bytes > 0 { format!(" · {}", show::bytes(row.bytes)) } else { String::new() };
+        let large = if row.too_large { ", too large for this machine's memory" } else { "" };
+        context.out.line(format_args!(
+            "{mark} {name:<28} {:.3} ({:.3} to {:.3}) · {} a question{speed}{size}{large}{}{used}",
+            row.quality.mean,
+            row.quality.low,
+            row.quality.high,
+            show::ms(row.ms),
+            unread(row, trial),
+        ))?;
+    }
+    let Some(advised) = ranking.advised.and_then(|at| ranking.models.get(at)) else {
+        return context.out.line("  none could be tried");
+    };
+    if advised.in_use {
+        return context.out.line("  the one in use is the best choice");
+    }
+    let of = |row: Option<&Tried>| row.and_then(|it| it.name.clone()).unwrap_or(NO_RERANKER.into());
+    let back = of(ranking.models.iter().find(|it| it.in_use));
+    context.out.line(format_args!(
+        "  riddle models use {}    (and back: riddle models use {})",
+        show::clean(&of(Some(advised))),
+        show::clean(&back)
+    ))
+}
+
+/// Which of the library's languages a model does not read.
+fn unread(row: &Tried, trial: &Trial) -> String {
+    let share = row.unread_share(trial);
+    match share >= 0.05 {
+        true => format!(", does not read {:.0} % of your files", 100.0 * share),
+        false => String::new(),
+    }
+}
+
+fn described(trial: &Trial) -> Value {
+    let ranking = |ranking: &Ranking| {
+        let rows = ranking.models.iter().enumerate().map(|(at, it)| {
+            json!({
+                "name": it.name, "in_use": it.in_use, "advised": ranking.advised == Some(at),
+                "quality": it.quality.mean, "low": it.quality.low, "high": it.quality.high,
+                "questions": it.questions, "ms": it.ms, "passages_per_second": it.passages_per_second,
+                "bytes": it.bytes, "too_large": it.too_large, "languages": it.languages,
+                "problem": it.trouble.as_ref().map(|it| &it.what),
+            })
+        });
+        rows.collect::<Vec<Value>>()
+    };
+    json!({
+        "questions": trial.questions,
+        "from_headings": trial.from_headings,
+        "passages": trial.passages,
+        "languages": trial.languages,
+        "rerankers": ranking(&trial.rerankers),
+        "embedders": ranking(&trial.embedders),
+    })
+}
