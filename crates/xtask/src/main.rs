@@ -73,7 +73,14 @@ fn cargo(arguments: &[&str]) -> Result<bool> {
     say(&format!("{line}\n"));
     // Set by cargo for what it starts: the same toolchain again, not the first one on the path.
     let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(program)
+    let mut command = Command::new(program);
+    // What cargo says of this package to this process: build scripts that look at it (ring's) would run again, and with
+    // them a third of the dependencies would be built again after every check.
+    let own = |name: &str| ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|it| name.starts_with(it));
+    for (name, _) in env::vars_os().filter(|it| it.0.to_str().is_some_and(own)) {
+        command.env_remove(name);
+    }
+    let status = command
         .args(arguments)
         .current_dir(repository::root())
         .status()
