@@ -226,6 +226,6 @@ mod tests {
             None
         );
         assert_eq!(question_of(&record("", &"1 200.50 | 33 | 7\n".repeat(40)), true), None);
-        assert!(!is_prose("12 | 44 | 1997-02-03") && is_prose("The oven, at 250 °C"));
+        assert!(!is_prose("12 | 44 | 1997-02-03") && is_prose("Heat it slowly to 250 °C"));
     }
 }
