@@ -257,6 +257,17 @@ impl From<types::Advice> for Advice {
             From::GiveKeyElsewhere => Advice::GiveKeyElsewhere,
             From::GiveContext => Advice::GiveContext,
             From::InstallOnnxRuntime => Advice::InstallOnnxRuntime,
+            From::GiveLibraryAddress => Advice::GiveLibraryAddress,
+            From::AddLibrary => Advice::AddLibrary,
+            From::CheckLibraryServer => Advice::CheckLibraryServer,
+            From::GiveLibraryKey => Advice::GiveLibraryKey,
+            From::EncryptLibrary => Advice::EncryptLibrary,
+            From::PushLibrary => Advice::PushLibrary,
+            From::TakeLibraryOver => Advice::TakeLibraryOver,
+            From::WaitForLibrary => Advice::WaitForLibrary,
+            From::UseLibraryEmbedder { embedder } => {
+                Advice::UseLibraryEmbedder { embedder: clean(&embedder) }
+            }
             From::FindModel { name } => Advice::FindModel { name: clean(&name) },
             From::PullModel { name } => Advice::PullModel { name: clean(&name) },
             From::PullModelAgain { name } => Advice::PullModelAgain { name: clean(&name) },
@@ -317,6 +328,9 @@ impl From<types::Notice> for Notice {
             From::AnswerTooLong { tokens } => Notice::AnswerTooLong { tokens: tokens as u64 },
             From::FolderNotWatched { folder, why } => {
                 Notice::FolderNotWatched { folder: shown(&folder), why: clean(&why) }
+            }
+            From::LibraryNotSearched { name, why } => {
+                Notice::LibraryNotSearched { name: clean(&name), why: why.into() }
             }
             From::FolderPolled { folder, why } => {
                 Notice::FolderPolled { folder: shown(&folder), why: clean(&why) }

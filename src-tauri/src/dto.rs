@@ -163,6 +163,15 @@ pub(crate) enum Advice {
     GiveKeyElsewhere,
     GiveContext,
     InstallOnnxRuntime,
+    GiveLibraryAddress,
+    AddLibrary,
+    CheckLibraryServer,
+    GiveLibraryKey,
+    EncryptLibrary,
+    PushLibrary,
+    TakeLibraryOver,
+    WaitForLibrary,
+    UseLibraryEmbedder { embedder: String },
 }
 
 /// Something that is wrong, in English, and what can be done about it.
@@ -238,6 +247,10 @@ pub(crate) enum Notice {
     FolderPolled {
         folder: String,
         why: String,
+    },
+    LibraryNotSearched {
+        name: String,
+        why: Trouble,
     },
     /// Nothing below it was removed from the index.
     FolderUnreachable {

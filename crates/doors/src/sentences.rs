@@ -96,6 +96,33 @@ pub fn advice(advice: &Advice) -> String {
         Advice::InstallOnnxRuntime => {
             "install it (for example the file libonnxruntime.so inside the PyPI package onnxruntime) and set ORT_DYLIB_PATH to the library, or choose the built-in embedder all-MiniLM-L6-v2"
         }
+        Advice::GiveLibraryAddress => {
+            "write it as milvus://HOST:PORT/NAME, or with milvuss:// for an encrypted connection"
+        }
+        Advice::AddLibrary => {
+            "`riddle library list` shows those that are, `riddle library add NAME ADDRESS` adds one"
+        }
+        Advice::CheckLibraryServer => {
+            "see whether the server runs and the address is right (`riddle library list`)"
+        }
+        Advice::GiveLibraryKey => {
+            "keep USER:PASSWORD or a token with `riddle library key set NAME`, or give it in RIDDLE_LIBRARY_KEY"
+        }
+        Advice::EncryptLibrary => {
+            "add the library with milvuss:// in the place of milvus://, which encrypts the connection"
+        }
+        Advice::PushLibrary => "`riddle library push NAME` writes what this computer has indexed",
+        Advice::UseLibraryEmbedder { embedder } => {
+            return format!(
+                "index with that embedder (`riddle index --embedder`: {embedder}), or write the library anew with `riddle library push NAME --anew`"
+            );
+        }
+        Advice::TakeLibraryOver => {
+            "`riddle library push NAME --take-over` makes this computer the one that writes it, and removes what the other wrote"
+        }
+        Advice::WaitForLibrary => {
+            "try again later, or take it over with `riddle library push NAME --take-over`"
+        }
     };
     text.to_owned()
 }
@@ -175,6 +202,9 @@ pub fn notice(notice: &Notice) -> String {
         }
         Notice::FolderPolled { folder, why } => {
             format!("{} is looked at from time to time instead of watched: {why}", folder.display())
+        }
+        Notice::LibraryNotSearched { name, why } => {
+            format!("the library {name} is not searched: {}", trouble(why))
         }
     }
 }

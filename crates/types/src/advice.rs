@@ -110,6 +110,27 @@ pub enum Advice {
     GiveContext,
     /// Install the library that ONNX models need.
     InstallOnnxRuntime,
+    /// Write the address of a shared library as it is written.
+    GiveLibraryAddress,
+    /// Look which shared libraries are known, or make one known.
+    AddLibrary,
+    /// See whether the server of a shared library runs, and is the one that was meant.
+    CheckLibraryServer,
+    /// Give the user and password of a shared library's server.
+    GiveLibraryKey,
+    /// Ask for an encrypted connection to a shared library.
+    EncryptLibrary,
+    /// Write the home's passages to a shared library first.
+    PushLibrary,
+    /// Use the embedder that a shared library was written with, or write it anew.
+    UseLibraryEmbedder {
+        /// Identity of the embedder.
+        embedder: String,
+    },
+    /// Take a shared library over from the home that writes it.
+    TakeLibraryOver,
+    /// Try again when nobody else writes a shared library.
+    WaitForLibrary,
 }
 
 impl Advice {
@@ -153,6 +174,15 @@ impl Advice {
             Advice::GiveKeyElsewhere,
             Advice::GiveContext,
             Advice::InstallOnnxRuntime,
+            Advice::GiveLibraryAddress,
+            Advice::AddLibrary,
+            Advice::CheckLibraryServer,
+            Advice::GiveLibraryKey,
+            Advice::EncryptLibrary,
+            Advice::PushLibrary,
+            Advice::UseLibraryEmbedder { embedder: name() },
+            Advice::TakeLibraryOver,
+            Advice::WaitForLibrary,
         ]
     }
 }

@@ -117,6 +117,13 @@ pub enum Notice {
         /// Why.
         why: String,
     },
+    /// A shared library could not be searched.
+    LibraryNotSearched {
+        /// Its name.
+        name: String,
+        /// Why.
+        why: Trouble,
+    },
 }
 
 /// Why a question was not put anew by a model.
@@ -201,6 +208,7 @@ impl Notice {
             Notice::AnswerTooLong { tokens: 512 },
             Notice::FolderNotWatched { folder: folder(), why: "too many".to_owned() },
             Notice::FolderPolled { folder: folder(), why: "too many".to_owned() },
+            Notice::LibraryNotSearched { name: "team".to_owned(), why: why() },
         ];
         let faults = [
             RewriteFault::Slow { seconds: 15 },

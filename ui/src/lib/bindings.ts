@@ -115,7 +115,16 @@ export type Advice =
 	| { kind: 'giveKey' }
 	| { kind: 'giveKeyElsewhere' }
 	| { kind: 'giveContext' }
-	| { kind: 'installOnnxRuntime' };
+	| { kind: 'installOnnxRuntime' }
+	| { kind: 'giveLibraryAddress' }
+	| { kind: 'addLibrary' }
+	| { kind: 'checkLibraryServer' }
+	| { kind: 'giveLibraryKey' }
+	| { kind: 'encryptLibrary' }
+	| { kind: 'pushLibrary' }
+	| { kind: 'takeLibraryOver' }
+	| { kind: 'waitForLibrary' }
+	| { kind: 'useLibraryEmbedder'; embedder: string };
 
 /** Something that is wrong, in English, and what can be done about it. */
 export interface Trouble {
@@ -146,6 +155,7 @@ export type Notice =
 	| { kind: 'answerTooLong'; tokens: number }
 	| { kind: 'folderNotWatched'; folder: string; why: string }
 	| { kind: 'folderPolled'; folder: string; why: string }
+	| { kind: 'libraryNotSearched'; name: string; why: Trouble }
 	/** Nothing below it was removed from the index. */
 	| { kind: 'folderUnreachable'; folder: string; why: string }
 	/** A sentence in an answer of the history, as an earlier version put it. */

@@ -45,6 +45,15 @@ export const ADVICE: EveryKind<Advice> = {
   giveKeyElsewhere: [{ kind: "giveKeyElsewhere" }],
   giveContext: [{ kind: "giveContext" }],
   installOnnxRuntime: [{ kind: "installOnnxRuntime" }],
+  giveLibraryAddress: [{ kind: "giveLibraryAddress" }],
+  addLibrary: [{ kind: "addLibrary" }],
+  checkLibraryServer: [{ kind: "checkLibraryServer" }],
+  giveLibraryKey: [{ kind: "giveLibraryKey" }],
+  encryptLibrary: [{ kind: "encryptLibrary" }],
+  pushLibrary: [{ kind: "pushLibrary" }],
+  takeLibraryOver: [{ kind: "takeLibraryOver" }],
+  waitForLibrary: [{ kind: "waitForLibrary" }],
+  useLibraryEmbedder: [{ kind: "useLibraryEmbedder", embedder: "613" }],
 };
 
 const FAULTS: EveryKind<RewriteFault> = {
@@ -84,6 +93,7 @@ export const NOTICES: EveryKind<Notice> = {
   answerTooLong: [{ kind: "answerTooLong", tokens: 613 }],
   folderNotWatched: [{ kind: "folderNotWatched", folder: "613", why: "617" }],
   folderPolled: [{ kind: "folderPolled", folder: "613", why: "617" }],
+  libraryNotSearched: [{ kind: "libraryNotSearched", name: "613", why: trouble }],
   folderUnreachable: [{ kind: "folderUnreachable", folder: "613", why: "617" }],
   told: [{ kind: "told", text: "613" }],
 };

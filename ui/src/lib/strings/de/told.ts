@@ -44,6 +44,15 @@ const advice: typeof english.advice = {
   giveKeyElsewhere: () => "Entsperren Sie den Schlüsselbund dieses Systems, oder installieren Sie einen.",
   giveContext: () => "Wenn die Frage und ihre Textstellen zu lang für das Modell sind, verringern Sie seinen Kontext unter Einstellungen, Antworten.",
   installOnnxRuntime: () => "Installieren Sie ONNX Runtime, oder wählen Sie unter Einstellungen, Modelle das Modell, das Riddle mitbringt.",
+  giveLibraryAddress: () => "Schreiben Sie sie als milvus://RECHNER:PORT/NAME, oder mit milvuss:// für eine verschlüsselte Verbindung.",
+  addLibrary: () => "Fügen Sie sie auf der Befehlszeile hinzu: In der App haben geteilte Bibliotheken noch keinen Platz.",
+  checkLibraryServer: () => "Sehen Sie nach, ob ihr Server läuft und die Adresse stimmt.",
+  giveLibraryKey: () => "Geben Sie Benutzer und Passwort auf der Befehlszeile an.",
+  encryptLibrary: () => "Fügen Sie die Bibliothek mit milvuss:// in der Adresse noch einmal hinzu: Dann ist die Verbindung verschlüsselt.",
+  pushLibrary: () => "Schreiben Sie sie zuerst, auf der Befehlszeile des Rechners, der die Dateien hat.",
+  takeLibraryOver: () => "Übernehmen Sie sie auf der Befehlszeile, wenn von jetzt an dieser Rechner sie schreiben soll.",
+  waitForLibrary: () => "Ein anderer Rechner schreibt sie gerade. Versuchen Sie es später noch einmal.",
+  useLibraryEmbedder: ({ embedder }) => `Wählen Sie unter Einstellungen, Modelle das Modell, mit dem sie geschrieben wurde: ${embedder}`,
 };
 
 // Die Suchmaschine spricht Englisch.
@@ -91,7 +100,8 @@ export const told: typeof english = {
     answerTooLong: ({ tokens }) => `Die Antwort bricht ab: Sie hat die Grenze von ${plural(tokens, { one: "Token", other: "Tokens" })} erreicht.`,
     folderNotWatched: ({ folder, why }) => `Nach ${folder} wird nur alle zehn Minuten gesehen: ${why}`,
     folderPolled: ({ folder, why }) => `${folder} wird nicht überwacht, sondern von Zeit zu Zeit angesehen: ${why}`,
-    folderUnreachable: ({ folder, why }) => `${folder} kann jetzt nicht gelesen werden; nichts davon wird vergessen: ${why}`,
+    libraryNotSearched: ({ name, why }) => `Die Bibliothek ${name} wird nicht durchsucht. ${trouble(why)}`,
+  folderUnreachable: ({ folder, why }) => `${folder} kann jetzt nicht gelesen werden; nichts davon wird vergessen: ${why}`,
     told: ({ text }) => text,
   },
   failures: {

@@ -43,6 +43,15 @@ const advice: Sentences<Advice> = {
   giveKeyElsewhere: () => "Unlock the system's secret store, or install one.",
   giveContext: () => "If the question and its passages are too long for the model, lower its context in Settings, Answers.",
   installOnnxRuntime: () => "Install ONNX Runtime, or choose the embedder that comes with Riddle in Settings, Models.",
+  giveLibraryAddress: () => "Write it as milvus://HOST:PORT/NAME, or with milvuss:// for an encrypted connection.",
+  addLibrary: () => "Add it on the command line: shared libraries have no place in the app yet.",
+  checkLibraryServer: () => "See whether its server runs, and whether the address is right.",
+  giveLibraryKey: () => "Give its user and password on the command line.",
+  encryptLibrary: () => "Add the library again with milvuss:// in its address: the connection is then encrypted.",
+  pushLibrary: () => "Write it first, on the command line of the computer that has the files.",
+  takeLibraryOver: () => "Take it over on the command line, if this computer is to write it from now on.",
+  waitForLibrary: () => "Another computer is writing it. Try again later.",
+  useLibraryEmbedder: ({ embedder }) => `Choose the embedder that it was written with in Settings, Models: ${embedder}`,
 };
 
 /** The engine speaks English: here its words are a sentence among others. */
@@ -87,6 +96,7 @@ const notices: Sentences<Notice> = {
   answerTooLong: ({ tokens }) => `The answer breaks off: it has reached the limit of ${plural(tokens, { one: "token", other: "tokens" })}.`,
   folderNotWatched: ({ folder, why }) => `${folder} is only looked at every ten minutes: ${why}`,
   folderPolled: ({ folder, why }) => `${folder} is looked at from time to time instead of watched: ${why}`,
+  libraryNotSearched: ({ name, why }) => `The library ${name} is not searched. ${trouble(why)}`,
   folderUnreachable: ({ folder, why }) => `${folder} can not be read now, and nothing of it is forgotten: ${why}`,
   told: ({ text }) => text,
 };
