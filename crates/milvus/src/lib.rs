@@ -1,0 +1,34 @@
+//! A library that lives in Milvus: many read it, one home writes it.
+//!
+//! [`Store`] is one library on one server: three collections (passages, files, and what the library says of itself),
+//! searched leg by leg ([`Store::nearest`], [`Store::by_words`], [`Store::by_terms`]) and read by identity
+//! ([`Store::passages`]). How the legs are merged is not Milvus' business here: the same fusion and the same reranker
+//! see them as see those of the home. [`Push`] makes the library equal to what a home has: file by file, repeatable,
+//! and taken up again after it was cut off.
+//!
+//! The protocol is Milvus' gRPC API, of which a dozen calls are needed; their messages are written out in `proto`, so
+//! nothing is generated in a build. Calls block: the asynchronous part stays inside.
+//!
+//! Deliberately absent: who may read what, analyzing text, embedding, merging lists.
+
+mod about;
+mod address;
+mod codec;
+mod error;
+mod fields;
+mod filter;
+mod proto;
+mod push;
+mod rows;
+mod rpc;
+mod schema;
+mod store;
+mod tokens;
+
+pub use about::{About, SCHEMA};
+pub use address::{Address, Secret};
+pub use error::{Error, Result};
+pub use push::{Push, Pushed, Writer};
+pub use rows::{FileRow, Passage, file_key, folder_keys};
+pub use rpc::Options;
+pub use store::{Scored, Store};

@@ -1,0 +1,528 @@
+//! One library on one server: made, searched leg by leg, read by identity.
+//!
+//! Searches are read at the consistency *bounded*: what was written in the last seconds may be missing. What a writer
+//! reads is *strong*: all that was written before.
+
+use std::{collections::HashMap, time::Instant};
+
+use prost::Message as _;
+use riddle_types::{Filter, TermWeights};
+
+use crate::{
+    Address, Error, Options, Passage, Result, Secret,
+    about::{About, SCHEMA},
+    fields,
+    filter::{and, expression, one_of},
+    proto::{
+        BoolResponse, CollectionRequest, CreateCollectionRequest, CreateIndexRequest,
+        DSL_EXPRESSION, DeleteRequest, FieldData, GetLoadStateRequest, GetLoadStateResponse,
+        LOADED, MutationResult, PlaceholderGroup, PlaceholderValue, QueryRequest, QueryResults,
+        SearchRequest, SearchResults, Status, UpsertRequest, consistency, placeholder_type,
+    },
+    rows::{Table, floats, strings, weights_bytes},
+    rpc::{
+        CREATE_COLLECTION, CREATE_INDEX, DELETE, DROP_COLLECTION, GET_LOAD_STATE, HAS_COLLECTION,
+        LOAD_COLLECTION, QUERY, Rpc, SEARCH, UPSERT,
+    },
+    schema::{Part, pair},
+    tokens,
+};
+
+/// The one row of the collection *about*.
+const LIBRARY: &str = "library";
+
+/// The words of a file's name count less than those of its text: as in the keyword index of a home.
+const NAME_SHARE: f32 = 0.5;
+
+/// Nodes of the graph that a search looks at, at least.
+const LOOKED_AT: usize = 200;
+
+/// Rows of a page: Milvus gives 16 384 at most.
+const PAGE: usize = 2000;
+
+/// Longest query as words, in bytes.
+const LONGEST_QUERY: usize = 16_000;
+
+/// A passage that a search has found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scored {
+    /// Its identity.
+    pub id: String,
+    /// Larger is better; comparable within one list alone.
+    pub score: f32,
+}
+
+/// A library on a server. Any number of threads may use it.
+#[derive(Debug)]
+pub struct Store {
+    rpc: Rpc,
+    address: Address,
+}
+
+impl Store {
+    /// Connects to the server. Whether the library is there is not asked.
+    ///
+    /// # Errors
+    /// Where nobody answers, somebody else does, or the secret opens nothing.
+    pub fn connect(address: &Address, secret: Option<&Secret>, options: Options) -> Result<Store> {
+        Ok(Store { rpc: Rpc::connect(address, secret, options)?, address: address.clone() })
+    }
+
+    /// Where it is.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// What the library says of itself; `None`: there is none.
+    ///
+    /// # Errors
+    /// [`Error::Newer`] for one of a newer program; what the server reports.
+    pub fn about(&self) -> Result<Option<About>> {
+        if !self.has(Part::About)? {
+            return Ok(None);
+        }
+        self.load(Part::About)?;
+        let found =
+            self.query(Part::About, &one_of(fields::ID, [LIBRARY]), &[fields::RECORD], None, true)?;
+        let table = self.table(&found)?;
+        let Some(text) = table.texts(fields::RECORD).and_then(<[String]>::first) else {
+            return Ok(None);
+        };
+        let about: About = serde_json::from_str(text).map_err(|it| {
+            self.rpc.senseless(format!("the library's record can not be read: {it}"))
+        })?;
+        if about.schema > SCHEMA {
+            return Err(Error::Newer {
+                address: self.address.to_string(),
+                found: about.schema,
+                known: SCHEMA,
+            });
+        }
+        Ok(Some(about))
+    }
+
+    /// As [`about`](Self::about), of a library that has to be there; makes sure that it can be searched.
+    ///
+    /// # Errors
+    /// [`Error::Absent`]; as there.
+    pub fn open(&self) -> Result<About> {
+        let about = self.about()?;
+        let about = about.ok_or_else(|| Error::Absent { address: self.address.to_string() })?;
+        self.load(Part::Passages)?;
+        Ok(about)
+    }
+
+    /// The passages nearest to a vector of length 1, by cosine.
+    ///
+    /// # Errors
+    /// What the server reports.
+    pub fn nearest(&self, vector: &[f32], filter: &Filter, limit: usize) -> Result<Vec<Scored>> {
+        let bytes = vector.iter().flat_map(|it| it.to_le_bytes()).collect();
+        let looked_at = LOOKED_AT.max(2 * limit);
+        let leg = Leg {
+            field: fields::DENSE,
+            metric: "IP",
+            params: format!("{{\"ef\": {looked_at}}}"),
+            filter: and(&expression(filter), &format!("{} == true", fields::HAS_DENSE)),
+            kind: placeholder_type::FLOAT_VECTOR,
+            value: bytes,
+        };
+        self.search(leg, limit)
+    }
+
+    /// The passages with the most of these terms, by BM25; terms of the file's name count less.
+    ///
+    /// # Errors
+    /// What the server reports.
+    pub fn by_words(&self, terms: &[String], filter: &Filter, limit: usize) -> Result<Vec<Scored>> {
+        let text = tokens::joined(terms, LONGEST_QUERY);
+        if text.is_empty() {
+            return Ok(Vec::new());
+        }
+        let leg = |field| Leg {
+            field,
+            metric: "BM25",
+            params: "{}".to_owned(),
+            filter: expression(filter),
+            kind: placeholder_type::VARCHAR,
+            value: text.clone().into_bytes(),
+        };
+        // Whoever is far down in one list may be up in the sum.
+        let (words, names) = std::thread::scope(|scope| {
+            let names = scope.spawn(|| self.search(leg(fields::NAMES_BM25), 2 * limit));
+            let words = self.search(leg(fields::WORDS_BM25), 2 * limit);
+            (words, names.join())
+        });
+        let names =
+            names.unwrap_or_else(|_| Err(self.rpc.senseless("a search failed: this is a bug")));
+        Ok(summed(words?, names?, limit))
+    }
+
+    /// The passages nearest by weights of terms.
+    ///
+    /// # Errors
+    /// What the server reports.
+    pub fn by_terms(
+        &self,
+        terms: &TermWeights,
+        filter: &Filter,
+        limit: usize,
+    ) -> Result<Vec<Scored>> {
+        if terms.is_empty() {
+            return Ok(Vec::new());
+        }
+        let leg = Leg {
+            field: fields::SPARSE,
+            metric: "IP",
+            params: "{}".to_owned(),
+            filter: and(&expression(filter), &format!("{} == true", fields::HAS_SPARSE)),
+            kind: placeholder_type::SPARSE_VECTOR,
+            value: weights_bytes(terms),
+        };
+        self.search(leg, limit)
+    }
+
+    /// Passages by identity, in any order; those that are gone are left out.
+    ///
+    /// # Errors
+    /// What the server reports.
+    pub fn passages(&self, ids: &[&str]) -> Result<Vec<Passage>> {
+        let known = ids.iter().filter(|it| is_key(it));
+        let ids: Vec<&str> = known.copied().collect();
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let expr = one_of(fields::ID, &ids);
+        let found = self.query(Part::Passages, &expr, &fields::READ, None, false)?;
+        let passages = self.table(&found)?.passages();
+        passages.ok_or_else(|| self.rpc.senseless("a passage without all of its fields"))
+    }
+
+    /// The state of every file that is there, by its key.
+    ///
+    /// # Errors
+    /// What the server reports.
+    pub fn files(&self) -> Result<HashMap<String, String>> {
+        let mut files = HashMap::new();
+        let wanted = [fields::ID, fields::VERSION];
+        self.pages(Part::Files, &wanted, &mut |table| {
+            let both = table.texts(fields::ID).zip(table.texts(fields::VERSION));
+            let (keys, versions) = both.unwrap_or_default();
+            files.extend(keys.iter().cloned().zip(versions.iter().cloned()));
+            Ok(())
+        })?;
+        Ok(files)
+    }
+
+    /// Removes the library from the server.
+    ///
+    /// # Errors
+    /// What the server reports.
+    pub fn remove(&self) -> Result<()> {
+        // The record goes first: what is left without it is nobody's.
+        for part in [Part::About, Part::Files, Part::Passages] {
+            if self.has(part)? {
+                let _: Status = self.rpc.call(DROP_COLLECTION, &self.collection(part))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the collections anew; the library is there once its record is written.
+    pub(crate) fn create(&self, dimensions: usize) -> Result<()> {
+        self.remove()?;
+        for part in Part::ALL {
+            let request = CreateCollectionRequest {
+                db_name: self.address.database().to_owned(),
+                collection_name: part.collection(self.address.library()),
+                schema: part.schema(self.address.library(), dimensions),
+                shards_num: 1,
+                consistency_level: consistency::BOUNDED,
+            };
+            let _: Status = self.rpc.call(CREATE_COLLECTION, &request)?;
+            for (field, extra_params) in part.indexes() {
+                let request = CreateIndexRequest {
+                    db_name: self.address.database().to_owned(),
+                    collection_name: part.collection(self.address.library()),
+                    field_name: field.to_owned(),
+                    extra_params,
+                    index_name: field.to_owned(),
+                };
+                let _: Status = self.rpc.call(CREATE_INDEX, &request)?;
+            }
+            self.load(part)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn write_about(&self, about: &About) -> Result<()> {
+        let text = serde_json::to_string(about).map_err(|it| self.rpc.senseless(it.to_string()))?;
+        let columns = vec![
+            strings(fields::ID, vec![LIBRARY.to_owned()]),
+            strings(fields::RECORD, vec![text]),
+            floats(fields::NOTHING, 2, vec![0.0; 2]),
+        ];
+        self.upsert(Part::About, columns, 1)
+    }
+
+    /// Writes rows, each in the place of the one with its identity.
+    pub(crate) fn upsert(&self, part: Part, columns: Vec<FieldData>, rows: usize) -> Result<()> {
+        let request = UpsertRequest {
+            db_name: self.address.database().to_owned(),
+            collection_name: part.collection(self.address.library()),
+            fields_data: columns,
+            num_rows: u32::try_from(rows).unwrap_or(u32::MAX),
+        };
+        let done: MutationResult = self.rpc.call(UPSERT, &request)?;
+        if !done.err_index.is_empty() {
+            let why = format!("{} of {rows} rows were not written", done.err_index.len());
+            return Err(self.rpc.senseless(why));
+        }
+        Ok(())
+    }
+
+    /// Deletes what the expression names.
+    pub(crate) fn delete(&self, part: Part, expr: String) -> Result<()> {
+        let request = DeleteRequest {
+            db_name: self.address.database().to_owned(),
+            collection_name: part.collection(self.address.library()),
+            expr,
+            consistency_level: consistency::STRONG,
+        };
+        let _: MutationResult = self.rpc.call(DELETE, &request)?;
+        Ok(())
+    }
+
+    /// Hands all rows of a collection over, page by page, in the order of their identities.
+    pub(crate) fn pages(
+        &self,
+        part: Part,
+        wanted: &[&str],
+        visit: &mut dyn FnMut(&Table<'_>) -> Result<()>,
+    ) -> Result<()> {
+        self.load(part)?;
+        let mut last = String::new();
+        loop {
+            let expr = format!("{} > \"{last}\"", fields::ID);
+            let found = self.query(part, &expr, wanted, Some(PAGE), true)?;
+            let table = self.table(&found)?;
+            let Some(end) = table.texts(fields::ID).and_then(|it| it.iter().max()) else {
+                return Ok(());
+            };
+            // A server that gives the same page again would be asked for ever.
+            if *end <= last || !is_key(end) {
+                return Err(self.rpc.senseless("a page that does not follow the one before"));
+            }
+            last.clone_from(end);
+            visit(&table)?;
+            if table.len < PAGE {
+                return Ok(());
+            }
+        }
+    }
+
+    fn collection(&self, part: Part) -> CollectionRequest {
+        CollectionRequest {
+            db_name: self.address.database().to_owned(),
+            collection_name: part.collection(self.address.library()),
+        }
+    }
+
+    fn has(&self, part: Part) -> Result<bool> {
+        let answer: BoolResponse = self.rpc.call(HAS_COLLECTION, &self.collection(part))?;
+        Ok(answer.value)
+    }
+
+    /// Makes sure that a collection can be searched: a server that was started anew may have none in memory.
+    fn load(&self, part: Part) -> Result<()> {
+        let begun = Instant::now();
+        let request = GetLoadStateRequest {
+            db_name: self.address.database().to_owned(),
+            collection_name: part.collection(self.address.library()),
+        };
+        let mut asked = false;
+        loop {
+            let answer: GetLoadStateResponse = self.rpc.call(GET_LOAD_STATE, &request)?;
+            if answer.state == LOADED {
+                return Ok(());
+            }
+            if !asked {
+                let _: Status = self.rpc.call(LOAD_COLLECTION, &self.collection(part))?;
+                asked = true;
+            } else if begun.elapsed() > self.rpc.options.write {
+                let seconds = self.rpc.options.write.as_secs();
+                return Err(Error::Slow { server: self.rpc.server().to_owned(), seconds });
+            } else {
+                std::thread::sleep(self.rpc.options.pause);
+            }
+        }
+    }
+
+    fn query(
+        &self,
+        part: Part,
+        expr: &str,
+        wanted: &[&str],
+        page: Option<usize>,
+        strong: bool,
+    ) -> Result<QueryResults> {
+        let (level, timestamp) = freshness(strong);
+        let query_params = match page {
+            // As the iterators of Milvus' own clients: rows come in the order of their identities.
+            Some(limit) => vec![
+                pair("limit", &limit.to_string()),
+                pair("iterator", "True"),
+                pair("reduce_stop_for_best", "True"),
+            ],
+            None => Vec::new(),
+        };
+        let request = QueryRequest {
+            db_name: self.address.database().to_owned(),
+            collection_name: part.collection(self.address.library()),
+            expr: expr.to_owned(),
+            output_fields: wanted.iter().map(|&it| it.to_owned()).collect(),
+            guarantee_timestamp: timestamp,
+            query_params,
+            consistency_level: level,
+        };
+        self.rpc.call(QUERY, &request)
+    }
+
+    fn table<'a>(&self, found: &'a QueryResults) -> Result<Table<'a>> {
+        let table = Table::of(&found.fields_data);
+        table.ok_or_else(|| self.rpc.senseless("columns of different lengths"))
+    }
+
+    fn search(&self, leg: Leg, limit: usize) -> Result<Vec<Scored>> {
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        let group = PlaceholderGroup {
+            placeholders: vec![PlaceholderValue {
+                tag: "$0".to_owned(),
+                kind: leg.kind,
+                values: vec![leg.value],
+            }],
+        };
+        let (level, timestamp) = freshness(false);
+        let request = SearchRequest {
+            db_name: self.address.database().to_owned(),
+            collection_name: Part::Passages.collection(self.address.library()),
+            dsl: leg.filter,
+            placeholder_group: group.encode_to_vec(),
+            dsl_type: DSL_EXPRESSION,
+            output_fields: Vec::new(),
+            search_params: vec![
+                pair("anns_field", leg.field),
+                pair("topk", &limit.to_string()),
+                pair("metric_type", leg.metric),
+                pair("params", &leg.params),
+                pair("round_decimal", "-1"),
+            ],
+            guarantee_timestamp: timestamp,
+            nq: 1,
+            consistency_level: level,
+        };
+        let found: SearchResults = self.rpc.call(SEARCH, &request)?;
+        let Some(results) = found.results else { return Ok(Vec::new()) };
+        let ids = results.ids.and_then(|it| it.strings).unwrap_or_default().data;
+        if ids.len() != results.scores.len() {
+            return Err(self.rpc.senseless("a list with other numbers of passages and scores"));
+        }
+        // One version of the server gives distances, which are smaller the better, in the place of BM25's scores.
+        let sign = if leg.metric == "BM25" { f32::abs } else { |it| it };
+        let scored = |(id, score): (String, f32)| Scored { id, score: sign(score) };
+        let mut hits: Vec<Scored> = ids.into_iter().zip(results.scores).map(scored).collect();
+        hits.retain(|it| it.score.is_finite());
+        best_first(&mut hits, limit);
+        Ok(hits)
+    }
+}
+
+/// One search of one field.
+struct Leg {
+    field: &'static str,
+    metric: &'static str,
+    params: String,
+    filter: String,
+    kind: i32,
+    value: Vec<u8>,
+}
+
+/// Consistency of a read, and the time that stands for it.
+fn freshness(strong: bool) -> (i32, u64) {
+    if strong {
+        (consistency::STRONG, 0)
+    } else {
+        (consistency::BOUNDED, consistency::BOUNDED_TIMESTAMP)
+    }
+}
+
+/// Of equals the one whose identity comes first: the order is the same every time.
+fn best_first(hits: &mut Vec<Scored>, limit: usize) {
+    hits.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.id.cmp(&b.id)));
+    hits.truncate(limit);
+}
+
+/// The best by the sum of both scores.
+fn summed(words: Vec<Scored>, names: Vec<Scored>, limit: usize) -> Vec<Scored> {
+    let mut sums: HashMap<String, f32> = HashMap::new();
+    for it in words {
+        *sums.entry(it.id).or_default() += it.score;
+    }
+    for it in names {
+        *sums.entry(it.id).or_default() += NAME_SHARE * it.score;
+    }
+    let mut hits: Vec<Scored> = sums.into_iter().map(|(id, score)| Scored { id, score }).collect();
+    best_first(&mut hits, limit);
+    hits
+}
+
+/// Whether it may stand in an expression.
+fn is_key(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'-')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn list(pairs: &[(&str, f32)]) -> Vec<Scored> {
+        pairs.iter().map(|&(id, score)| Scored { id: id.to_owned(), score }).collect()
+    }
+
+    #[test]
+    fn words_of_the_name_count_half() {
+        let sum = summed(list(&[("a", 3.0), ("b", 2.0)]), list(&[("b", 4.0), ("c", 1.0)]), 2);
+        assert_eq!(sum, list(&[("b", 4.0), ("a", 3.0)]));
+    }
+
+    #[test]
+    fn what_could_change_an_expression_is_no_key() {
+        assert!(is_key("0af-12"));
+        for bad in ["", "a\"", "a b", "a\\", "ä"] {
+            assert!(!is_key(bad), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_sum_is_the_definition(
+            words in prop::collection::hash_map("[a-f]", 0.0f32..9.0, 0..6),
+            names in prop::collection::hash_map("[a-f]", 0.0f32..9.0, 0..6),
+        ) {
+            let of = |it: &HashMap<String, f32>| -> Vec<Scored> {
+                it.iter().map(|(id, &score)| Scored { id: id.clone(), score }).collect()
+            };
+            let sum = summed(of(&words), of(&names), 99);
+            for it in &sum {
+                let (word, name) = (words.get(&it.id), names.get(&it.id));
+                let expected = word.unwrap_or(&0.0) + 0.5 * name.unwrap_or(&0.0);
+                prop_assert!((it.score - expected).abs() < 1e-5);
+            }
+            prop_assert!(sum.is_sorted_by(|a, b| a.score >= b.score));
+        }
+    }
+}
