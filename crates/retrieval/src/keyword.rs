@@ -7,7 +7,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use riddle_types::{ChunkId, FileKind, Filter, Hit, Query as Asked, Retriever, StageError};
+use riddle_types::{ChunkId, Filter, Hit, Query as Asked, Retriever, StageError};
 use tantivy::{
     Index, IndexReader, IndexWriter, TantivyDocument, Term,
     collector::{DocSetCollector, TopDocs},
@@ -22,6 +22,7 @@ use tantivy::{
 use crate::{
     Result,
     analyze::{Analyzer, Purpose, Term as Analyzed},
+    chunk::{IndexedChunk, MOST_LANGUAGES, analyzed, split_path},
     language::{ISO_CODES, UNSTEMMED, code_of, stemmer_of},
     query,
     segments::{self, number},
@@ -35,30 +36,6 @@ const NAME_BOOST: f32 = 0.5;
 
 /// A phrase that occurs as typed says more than its words.
 const PHRASE_BOOST: f32 = 2.0;
-
-/// Most languages whose stems a query is looked up in: the commonest of the library.
-const MOST_LANGUAGES: usize = 6;
-
-/// A chunk as the keyword index takes it.
-#[derive(Debug, Clone, Copy)]
-pub struct IndexedChunk<'a> {
-    /// Identity.
-    pub id: ChunkId,
-    /// The file's absolute path as text.
-    pub path: &'a str,
-    /// Format family.
-    pub kind: FileKind,
-    /// Modification time of the file, in seconds since 1970.
-    pub modified: i64,
-    /// Title of the file; may be empty.
-    pub title: &'a str,
-    /// Headings above the chunk; may be empty.
-    pub heading: &'a str,
-    /// The passage.
-    pub text: &'a str,
-    /// ISO 639-1 code of the file.
-    pub language: Option<&'a str>,
-}
 
 #[derive(Debug, Clone, Copy)]
 struct Fields {
@@ -146,18 +123,12 @@ impl KeywordWriter {
         let fields = self.fields;
         let mut document = TantivyDocument::default();
         document.add_u64(fields.id, chunk.id.0);
-        let all = [chunk.title, chunk.heading, chunk.text].join("\n");
-        // A text too short to tell is English, whose stemmer does little harm to others.
-        let code = code_of(chunk.text, chunk.language).unwrap_or("en");
+        let (terms, name, code) = analyzed(&mut self.analyzer, chunk);
         document.add_text(fields.language, code);
-        let languages = [stemmer_of(code)];
-        let terms = self.analyzer.terms(&all, &languages, Purpose::Index);
         document.add_pre_tokenized_text(fields.exact, tokens(&terms, |it| Some(&it.exact)));
         document.add_pre_tokenized_text(fields.stem, tokens(&terms, |it| it.stems.first()));
-        let (folders, name) = split_path(chunk.path);
-        let name = self.analyzer.terms(name, &languages, Purpose::Index);
         document.add_pre_tokenized_text(fields.name, tokens(&name, |it| it.stems.first()));
-        for folder in folders {
+        for folder in split_path(chunk.path).0 {
             document.add_text(fields.folder, folder);
         }
         document.add_text(fields.kind, chunk.kind.as_str());
@@ -195,17 +166,6 @@ fn tokens(terms: &[Analyzed], text: impl Fn(&Analyzed) -> Option<&String>) -> Pr
     };
     let tokens = terms.iter().filter_map(token).collect();
     PreTokenizedString { text: String::new(), tokens }
-}
-
-/// All folders above a file, each as a whole, and the file's name.
-fn split_path(path: &str) -> (Vec<&str>, &str) {
-    let is_separator = |c: char| c == '/' || c == std::path::MAIN_SEPARATOR;
-    let mut folders: Vec<&str> =
-        path.match_indices(is_separator).map(|(at, _)| &path[..at]).collect();
-    if path.starts_with(is_separator) {
-        folders[0] = &path[..1];
-    }
-    (folders, path.rsplit(is_separator).next().unwrap_or(path))
 }
 
 /// Reads the keyword index as it was last committed.

@@ -7,10 +7,12 @@
 //! When one can not be used, it says [`Error::Rebuild`]: delete the folder and follow the log from the
 //! beginning. Readers work on the last committed state while a writer works on the next. [`fuse`] merges
 //! ranked lists (reciprocal rank fusion). [`Highlighter`] finds the words of a query in a text.
+//! [`Words`] are those that an index elsewhere is given to find the same.
 //!
 //! Not here: the texts and exact vectors themselves (they are in the catalog), embedding, reranking.
 
 mod analyze;
+mod chunk;
 mod error;
 mod fuse;
 mod graph;
@@ -22,14 +24,17 @@ mod segments;
 mod sparse;
 mod store;
 mod vector;
+mod words;
 
+pub use chunk::IndexedChunk;
 pub use error::{Error, Result};
 pub use fuse::{
     CosineScale, Evidence, Fused, RRF_K, RankedList, Scale, Trust, fuse, mean_of_known,
     order_by_score, shares,
 };
 pub use highlight::Highlighter;
-pub use keyword::{IndexedChunk, KeywordReader, KeywordWriter};
+pub use keyword::{KeywordReader, KeywordWriter};
 pub use language::detect_language;
 pub use sparse::{SparseReader, SparseWriter, sparse_score};
 pub use vector::{GRAPH_FROM, VectorReader, VectorSource, VectorWriter};
+pub use words::{PassageWords, QueryWords, Words};
