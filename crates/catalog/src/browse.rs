@@ -155,6 +155,19 @@ impl Catalog {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
+    /// All chunks of a file, in reading order.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn chunks_of(&self, file: FileId) -> Result<Vec<ChunkRecord>> {
+        let connection = self.connection();
+        let mut statement = connection.prepare_cached(&format!(
+            "SELECT {CHUNK_COLUMNS} FROM {CHUNK_TABLES} WHERE chunks.file = ?1 ORDER BY chunks.ordinal"
+        ))?;
+        let rows = statement.query_map([file.0], chunk_record)?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
     /// Puts these files into the queue, whatever their state; returns how many there were.
     ///
     /// # Errors
