@@ -44,6 +44,38 @@ pub fn forget_key(endpoint: &Endpoint) -> Result<bool> {
     store::remove(endpoint.origin())
 }
 
+/// The key of a server that is no endpoint of a language model, by its scheme, host and port.
+///
+/// # Errors
+/// As [`key`].
+pub fn key_of(origin: &str) -> Result<Option<String>> {
+    store::get(origin)
+}
+
+/// Whether one is kept; nobody is asked to unlock anything.
+///
+/// # Errors
+/// As [`key`].
+pub fn has_key_of(origin: &str) -> Result<bool> {
+    store::has(origin)
+}
+
+/// Keeps one. Whether it may be sent there is the caller's to know.
+///
+/// # Errors
+/// As [`keep_key`].
+pub fn keep_key_of(origin: &str, key: &str) -> Result<()> {
+    store::set(origin, check(key)?)
+}
+
+/// Forgets it; `false`: there was none.
+///
+/// # Errors
+/// As [`key`].
+pub fn forget_key_of(origin: &str) -> Result<bool> {
+    store::remove(origin)
+}
+
 /// A key that somebody gave beside the store, as an environment does: without the blanks around it, and none where
 /// there is nothing else.
 pub fn given_key(text: Option<String>) -> Option<String> {
