@@ -33,10 +33,11 @@ pub mod prepare {
 pub use contract::{
     AskRequest, AskResponse, Cached, Citation, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier,
     EndpointInfo, Error, FileStatus, IndexEvent, IndexFreshness, IndexReport, KeyState,
-    LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, LocalLlm, MeaningStatus, ModelStatus, NoAnswer, Order,
-    PictureStatus, Problem, Promise, Pruning, REUSE_THRESHOLD, ReadScans, RemoteLlm, RerankChoice,
-    RerankSettings, Rest, Result, Reuse, ReuseGrade, ReuseSettings, RootStatus, STANDARD_ERROR,
-    ScanSettings, SearchHit, SearchRequest, SearchResponse, StageLists, Status, StatusRequest,
+    LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, Libraries, LibraryStatus, LocalLlm, MeaningStatus,
+    ModelStatus, NoAnswer, Order, PictureStatus, Problem, Promise, Pruning, REUSE_THRESHOLD,
+    ReadScans, RemoteLlm, RerankChoice, RerankSettings, Rest, Result, Reuse, ReuseGrade,
+    ReuseSettings, RootStatus, STANDARD_ERROR, ScanSettings, SearchHit, SearchRequest,
+    SearchResponse, StageLists, Status, StatusRequest,
 };
 pub use home::{
     Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES, NO_RERANKER, Records, SharedEncoders,
@@ -94,6 +95,16 @@ pub mod preview {
     pub use crate::{
         home::{SeenOnPage, Shown, show},
         search::{Marked, excerpt, marked},
+    };
+}
+
+/// Libraries that live elsewhere: named, written, looked at. They are searched as the home is.
+pub mod shared {
+    pub use riddle_milvus::{Error, Secret};
+
+    pub use crate::{
+        contract::{LibraryInfo, PushReport},
+        index::{PushOptions, push_library},
     };
 }
 

@@ -17,5 +17,5 @@ macro_rules! stages {
 
 stages!(
     "scan", "parse", "write", "sync", "rewrite", "embed", "weigh", "bm25", "vector", "terms",
-    "fuse", "prepare", "rerank", "generate", "check", "total"
+    "shared", "fuse", "prepare", "push", "rerank", "generate", "check", "total"
 );

@@ -119,6 +119,7 @@ mod tests {
             modified: 0,
             chunk,
             also_in: Vec::new(),
+            library: None,
         }
     }
 

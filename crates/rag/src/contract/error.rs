@@ -70,6 +70,15 @@ pub enum Error {
     /// A search index.
     #[error(transparent)]
     Retrieval(#[from] riddle_retrieval::Error),
+    /// A library that lives elsewhere.
+    #[error(transparent)]
+    Shared(#[from] riddle_milvus::Error),
+    /// No shared library of that name is known.
+    #[error("no shared library named {name:?} is known")]
+    NoLibrary {
+        /// The name as given.
+        name: String,
+    },
     /// The model store.
     #[error(transparent)]
     Models(#[from] riddle_models::Error),
@@ -124,6 +133,8 @@ impl Advised for Error {
             Error::BadModel { source, .. } | Error::Stage { source, .. } => source.advice(),
             Error::Catalog(error) => error.advice(),
             Error::Retrieval(error) => error.advice(),
+            Error::Shared(error) => error.advice(),
+            Error::NoLibrary { .. } => Some(Advice::AddLibrary),
             Error::Models(error) => error.advice(),
             Error::Watch(error) => error.advice(),
             Error::Io { .. } => None,

@@ -15,12 +15,14 @@ pub use events::{IndexEvent, Rest};
 pub use llm::{EndpointInfo, KeyState, LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, LocalLlm, RemoteLlm};
 pub use notice::{NoAnswer, Problem};
 pub use request::{
-    AskRequest, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier, Pruning, ReadScans, RerankChoice,
-    RerankDocument, RerankRequest, RerankSettings, STANDARD_ERROR, SearchRequest, StatusRequest,
+    AskRequest, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier, Libraries, Pruning, ReadScans,
+    RerankChoice, RerankDocument, RerankRequest, RerankSettings, STANDARD_ERROR, SearchRequest,
+    StatusRequest,
 };
 pub use response::{
-    AskResponse, CheckReport, Citation, FileStatus, IndexFreshness, IndexReport, MeaningStatus,
-    ModelStatus, Order, PictureStatus, Promise, RerankResponse, RerankResult, RootStatus,
-    ScanSettings, SearchHit, SearchResponse, StageLists, Status,
+    AskResponse, CheckReport, Citation, FileStatus, IndexFreshness, IndexReport, LibraryInfo,
+    LibraryStatus, MeaningStatus, ModelStatus, Order, PictureStatus, Promise, PushReport,
+    RerankResponse, RerankResult, RootStatus, ScanSettings, SearchHit, SearchResponse, StageLists,
+    Status,
 };
 pub use reuse::{Cached, REUSE_THRESHOLD, Reuse, ReuseGrade, ReuseSettings};

@@ -108,6 +108,54 @@ pub struct RerankSettings {
     pub prior_scale: Option<f32>,
 }
 
+/// Which libraries are searched.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Libraries {
+    /// The home alone: nobody else is asked.
+    #[default]
+    Home,
+    /// The home and every shared library that is known; one that can not be searched is told beside the others.
+    All,
+    /// These, all of which have to be searched.
+    These {
+        /// The home is one of them.
+        home: bool,
+        /// Names of shared libraries.
+        shared: Vec<String>,
+    },
+}
+
+impl Libraries {
+    /// Name of the home where libraries are named.
+    pub const HOME: &str = "home";
+
+    /// Name of all of them.
+    pub const ALL: &str = "all";
+
+    /// Those of these names; of none it is the home.
+    pub fn of<S: AsRef<str>>(names: &[S]) -> Libraries {
+        let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+        if names.contains(&Self::ALL) {
+            return Libraries::All;
+        }
+        let mut shared: Vec<String> = Vec::new();
+        for name in names.iter().filter(|it| **it != Self::HOME) {
+            if !shared.iter().any(|it| it == name) {
+                shared.push((*name).to_owned());
+            }
+        }
+        if shared.is_empty() {
+            return Libraries::Home;
+        }
+        Libraries::These { home: names.contains(&Self::HOME), shared }
+    }
+
+    /// Whether the home is one of them.
+    pub fn with_home(&self) -> bool {
+        !matches!(self, Libraries::These { home: false, .. })
+    }
+}
+
 /// A search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchRequest {
@@ -117,6 +165,8 @@ pub struct SearchRequest {
     pub k: usize,
     /// Conditions on the files.
     pub filter: Filter,
+    /// Which libraries are searched.
+    pub libraries: Libraries,
     /// The hits are for a program that may pass them on: folders whose text never leaves this machine are not
     /// searched.
     pub outward: bool,
@@ -143,6 +193,7 @@ impl SearchRequest {
             query: query.into(),
             k: 10,
             filter: Filter::default(),
+            libraries: Libraries::Home,
             outward: false,
             keyword_candidates: DEFAULT_CANDIDATES,
             vector_candidates: DEFAULT_CANDIDATES,
@@ -273,5 +324,24 @@ impl ReadScans {
             "all" => Some(ReadScans::All),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_libraries_are_the_home_all_or_these() {
+        let these = |home, shared: &[&str]| Libraries::These {
+            home,
+            shared: shared.iter().map(|&it| it.to_owned()).collect(),
+        };
+        assert_eq!(Libraries::of::<&str>(&[]), Libraries::Home);
+        assert_eq!(Libraries::of(&["home"]), Libraries::Home);
+        assert_eq!(Libraries::of(&["team", "all"]), Libraries::All);
+        assert_eq!(Libraries::of(&["team", "home", "team"]), these(true, &["team"]));
+        assert_eq!(Libraries::of(&["b", "a"]), these(false, &["b", "a"]));
+        assert!(Libraries::All.with_home() && !Libraries::of(&["a"]).with_home());
     }
 }

@@ -8,7 +8,8 @@ use std::{collections::BTreeMap, path::PathBuf};
 use riddle_claims::Support;
 use riddle_grating::Mode;
 use riddle_types::{
-    DeadlineReport, FileState, GenerationStats, LayerEvent, Location, MemoryPlan, Notice, RankTrace,
+    DeadlineReport, FileState, GenerationStats, LayerEvent, Location, MemoryPlan, Notice,
+    RankTrace, Trouble,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -60,6 +61,10 @@ pub struct SearchHit {
     /// Other files that hold the very same passage, which is shown once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also_in: Vec<String>,
+    /// The shared library that it is from; `None`: the home. The path is then that of another machine, the chunk's number
+    /// holds for this answer alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub library: Option<String>,
 }
 
 /// How fresh the index is.
@@ -353,6 +358,64 @@ pub struct MeaningStatus {
     pub seconds_left: Option<f64>,
 }
 
+/// A shared library that is known here.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct LibraryStatus {
+    /// Its name here.
+    pub name: String,
+    /// Where it is.
+    pub address: String,
+    /// When this home last wrote all of it, in seconds since 1970; `None`: never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pushed_at: Option<i64>,
+}
+
+/// What the server of a shared library says of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct LibraryInfo {
+    /// What is known here.
+    #[serde(flatten)]
+    pub library: LibraryStatus,
+    /// Files in it.
+    pub files: u64,
+    /// Passages in it.
+    pub passages: u64,
+    /// The embedder that it was written with; `None`: nothing is there yet.
+    pub embedder: Option<String>,
+    /// The machine that writes it.
+    pub machine: Option<String>,
+    /// When it was last written to its end, in seconds since 1970.
+    pub written_at: Option<i64>,
+    /// Whether somebody is writing it, or has broken off.
+    pub unfinished: bool,
+    /// Why nothing is known.
+    #[serde(skip)]
+    pub problem: Option<Trouble>,
+}
+
+/// What writing a shared library has done.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct PushReport {
+    /// Its name here.
+    pub library: String,
+    /// Files that were written.
+    pub written: u64,
+    /// Files that were there already, unchanged.
+    pub unchanged: u64,
+    /// Files that are gone here, and were deleted there.
+    pub deleted: u64,
+    /// Files that stay here, because their folders never leave this machine.
+    pub held_back: u64,
+    /// Passages that were written.
+    pub passages: u64,
+    /// Whether a run before had broken off, and this one went on.
+    pub resumed: bool,
+    /// Whether this run was stopped before its end.
+    pub interrupted: bool,
+    /// Seconds that it took.
+    pub seconds: f64,
+}
+
 /// State of everything.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Status {
@@ -390,6 +453,9 @@ pub struct Status {
     pub unweighed: u64,
     /// Reranker used by default; `None`: the fused order is shown.
     pub reranker: Option<String>,
+    /// Shared libraries that are known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub libraries: Vec<LibraryStatus>,
     /// Installed models.
     pub models: Vec<ModelStatus>,
     /// Problems found; empty is good.

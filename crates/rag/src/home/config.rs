@@ -7,6 +7,7 @@ use std::{
 };
 
 use riddle_ingest::WorkerCommand;
+use riddle_milvus::Secret;
 use riddle_models::{ModelStore, Places};
 use riddle_types::{Embedder, SparseEncoder};
 
@@ -39,6 +40,8 @@ pub struct Config {
     pub offline: bool,
     /// Largest file that is read, in bytes.
     pub max_file_bytes: u64,
+    /// Opens the servers of shared libraries, before a key that the system keeps.
+    pub library_key: Option<Secret>,
     /// The encoders that clones of this configuration have open.
     pub shared: SharedEncoders,
 }
@@ -58,6 +61,7 @@ impl Config {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             offline: false,
             max_file_bytes: DEFAULT_MAX_FILE_BYTES,
+            library_key: None,
             shared: SharedEncoders::default(),
         }
     }

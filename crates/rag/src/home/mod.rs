@@ -7,6 +7,7 @@ pub(crate) mod embedder;
 pub(crate) mod endpoints;
 pub(crate) mod indexes;
 mod install;
+pub(crate) mod libraries;
 pub(crate) mod local;
 mod looked;
 pub(crate) mod pictures;
@@ -14,6 +15,7 @@ pub(crate) mod prefixes;
 mod preview;
 mod records;
 pub(crate) mod settings;
+mod shared;
 pub(crate) mod status;
 pub(crate) mod tools;
 

@@ -6,7 +6,7 @@ use riddle_catalog::{ActiveEmbedder, Catalog, HomeLock};
 
 use super::{
     config::Config,
-    indexes,
+    indexes, libraries,
     settings::{
         AS_OF_SETTING, MEANING_RATE, MEANING_REST, WEIGHED_WITH, configured_reranker, scans_since,
         wanted_embedder,
@@ -143,6 +143,7 @@ pub(crate) fn status(config: &Config, catalog: &Catalog, request: StatusRequest)
         },
         sparse_encoder,
         reranker,
+        libraries: libraries::known(catalog)?,
         models,
         problems,
         files: if request.files { Some(ledger(catalog)?) } else { None },

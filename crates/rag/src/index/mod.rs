@@ -7,9 +7,12 @@ mod library;
 mod pace;
 mod pipeline;
 mod read;
+mod share;
 mod text;
 
 pub(crate) use bank::cosine;
 pub(crate) use foreground::{Background, Foreground};
 pub use library::{InputDocument, Library};
+pub(crate) use share::indexed;
+pub use share::{PushOptions, push_library};
 pub(crate) use text::passage_text;

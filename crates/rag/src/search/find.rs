@@ -1,25 +1,27 @@
 //! What the indexes find: [`Assistant::find`] is quick, and its hits can be shown at once.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, path::PathBuf};
 
 use riddle_catalog::ChunkRecord;
 use riddle_models::embedder_languages;
-use riddle_retrieval::{
-    CosineScale, Evidence, Fused, RRF_K, RankedList, Scale, Trust, fuse, order_by_score, shares,
-    sparse_score,
-};
+use riddle_retrieval::{Evidence, Fused};
 use riddle_types::{
     ChunkId, EmbedRole, FileKind, Filter, Hit, Notice, Query, RankTrace, Retriever as _,
     TermWeights,
 };
 
-use super::{card::foreign_language, reader::Assistant};
+pub(crate) use super::merge::QueryVector;
+use super::{
+    library::Limits,
+    merge::{Lists, Made, Source, merge},
+    reader::Assistant,
+};
 use crate::{
     contract::{
         Error, IndexFreshness, Order, Result, SearchHit, SearchRequest, SearchResponse, StageLists,
     },
-    home::{DEFAULT_EMBEDDER, embedder::encoder_name, status},
-    index::{Foreground, cosine, passage_text},
+    home::{embedder::encoder_name, status},
+    index::{Foreground, passage_text},
     stage,
 };
 
@@ -45,10 +47,9 @@ pub struct Found {
     pub(crate) vector: Option<QueryVector>,
     /// Identity of the sparse encoder, where weighed terms were searched; empty otherwise.
     pub(super) encoder: String,
+    /// Names of the shared libraries that passages are from; those of the home are not there.
+    pub(super) libraries: HashMap<ChunkId, String>,
 }
-
-/// Identity of an embedder, and its vector of a query.
-pub(crate) type QueryVector = (String, Vec<f32>);
 
 /// Candidates from each retriever, and after fusion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,10 +91,22 @@ impl Found {
             .iter()
             .zip(1..)
             .map(|((fused, record), rank)| FoundCandidate {
-                hit: hit(record, rank, fused.score, trace(fused, rank)),
+                hit: self.hit(record, rank, fused.score, trace(fused, rank)),
                 kind: record.kind,
             })
             .collect()
+    }
+
+    /// A candidate as it is shown, with the library that it is from.
+    pub(super) fn hit(
+        &self,
+        record: &ChunkRecord,
+        rank: u32,
+        score: f32,
+        trace: RankTrace,
+    ) -> SearchHit {
+        let library = self.libraries.get(&record.id).cloned();
+        SearchHit { library, ..hit(record, rank, score, trace) }
     }
 
     /// What retrieval knows of every candidate, in fused order.
@@ -159,10 +172,12 @@ impl Assistant {
             ));
         }
         let end = text.char_indices().nth(MAX_QUERY_CHARS).map_or(text.len(), |(at, _)| at);
-        let Lists { keyword, dense, sparse, fused, evidence, vector, foreign } =
-            self.retrieve(&text[..end], request)?;
-        let mut notices = self.notices.clone();
-        if fused.is_empty() && self.catalog.chunk_count()? == 0 {
+        let mut notices =
+            if request.libraries.with_home() { self.notices.clone() } else { Vec::new() };
+        let (lists, made) = self.retrieve(&text[..end], request, &mut notices)?;
+        let Lists { keyword, dense, sparse, fused, evidence, libraries, foreign } = lists;
+        let vector = made.vector;
+        if request.libraries.with_home() && fused.is_empty() && self.catalog.chunk_count()? == 0 {
             notices.push(Notice::NothingIndexedYet);
         }
         if let (Some((embedder, _)), Some(language)) = (&vector, &foreign) {
@@ -189,53 +204,52 @@ impl Assistant {
             resident_weight_bytes: self.embedder.resident_weight_bytes()
                 + self.weigher.resident_weight_bytes(),
             vector,
-            encoder: self.weigher.identity().unwrap_or_default().to_owned(),
+            encoder: made.encoder,
+            libraries,
         })
     }
 
-    /// What the scores of the retrievers say of every candidate.
-    fn evidence(
+    /// The home's retrievals side by side, then those of other libraries, all in one list.
+    fn retrieve(
         &self,
-        fused: &[Fused],
-        keyword: (&[Hit], usize),
-        made: &Made,
-    ) -> Result<Vec<Evidence>> {
-        let (hits, limit) = keyword;
-        let shares = shares(hits);
-        // What lies behind the end of a full list may be as good as its last; behind a short one there is nothing.
-        let full = hits.last().filter(|_| hits.len() >= limit);
-        let behind = full.map_or(0.0, |it| shares[&it.chunk]);
-        let chunks: Vec<ChunkId> = fused.iter().map(|it| it.chunk).collect();
-        let vectors: HashMap<ChunkId, Vec<f32>> = match &made.vector {
-            Some((embedder, _)) => {
-                self.catalog.vectors_of(embedder, &chunks)?.into_iter().collect()
-            }
-            None => HashMap::new(),
+        text: &str,
+        request: &SearchRequest,
+        notices: &mut Vec<Notice>,
+    ) -> Result<(Lists, Made)> {
+        let limits = Limits {
+            keyword: request.keyword_candidates.max(request.k),
+            vector: request.vector_candidates.max(request.k),
         };
-        let sparse: HashMap<ChunkId, f32> = match &made.terms {
-            Some(query) => {
-                let terms = self.catalog.terms_of(&chunks)?.into_iter();
-                // No terms are none that were weighed: the passage is in a language that the encoder does not read.
-                let weighed = terms.filter(|it| !it.1.is_empty());
-                weighed.map(|(chunk, terms)| (chunk, sparse_score(query.dot(&terms)))).collect()
-            }
-            None => HashMap::new(),
+        let mut made = Made {
+            vector: None,
+            terms: None,
+            encoder: self.weigher.identity().unwrap_or_default().to_owned(),
+            sparse_languages: self.sparse_languages,
         };
-        let best = sparse.values().copied().fold(0.0, f32::max);
-        let of = |it: &Fused| Evidence {
-            keyword: Some(shares.get(&it.chunk).copied().unwrap_or(behind)),
-            cosine: made
-                .vector
-                .as_ref()
-                .and_then(|(_, query)| Some(cosine(query, vectors.get(&it.chunk)?))),
-            sparse: sparse.get(&it.chunk).map(|it| if best > 0.0 { it / best } else { 0.0 }),
-        };
-        Ok(fused.iter().map(of).collect())
+        let mut sources = Vec::new();
+        if request.libraries.with_home() {
+            sources.push(self.by_home(text, request, limits, &mut made)?);
+        } else {
+            // Whatever is searched elsewhere, the query is read as it is read here.
+            made.vector = self.embedded(text)?;
+            made.terms = self.weighed(text)?;
+        }
+        let there = (&request.filter, limits);
+        sources.extend(self.by_libraries(text, request, there, &mut made, notices)?);
+        let _stage = stage::enter("fuse");
+        let limit = request.fused_candidates.max(request.k);
+        let lists = merge(sources, text, &mut made, limit);
+        Ok((lists, made))
     }
 
-    /// The retrievals side by side, fused.
-    // Long: the retrievals and what is made of their lists share seven values.
-    fn retrieve(&self, text: &str, request: &SearchRequest) -> Result<Lists> {
+    /// What the home has, and what models make of the query.
+    fn by_home(
+        &self,
+        text: &str,
+        request: &SearchRequest,
+        limits: Limits,
+        made: &mut Made,
+    ) -> Result<Source> {
         let mut query = Query { text: text.to_owned(), ..Query::default() };
         let confined = if request.outward { self.catalog.confined()? } else { Vec::new() };
         let mut filter = request.filter.clone();
@@ -243,36 +257,56 @@ impl Assistant {
         if !filter.is_empty() {
             query.allowed = Some(self.catalog.chunks_matching(&filter)?);
         }
-        let (keyword_limit, vector_limit) =
-            (request.keyword_candidates.max(request.k), request.vector_candidates.max(request.k));
         // Spans of the other thread belong to the same subscriber, which may be local to this thread.
         let subscriber = tracing::dispatcher::get_default(Clone::clone);
         let (lexical, dense) = std::thread::scope(|scope| {
             let lexical = scope.spawn(|| {
                 tracing::dispatcher::with_default(&subscriber, || {
-                    let keyword = self.by_keyword(&query, &filter, keyword_limit)?;
-                    Ok((keyword, self.by_terms(&query, &filter, vector_limit)?))
+                    let keyword = self.by_keyword(&query, &filter, limits.keyword)?;
+                    Ok((keyword, self.by_terms(&query, &filter, limits.vector)?))
                 })
             });
-            let dense = self.by_vector(&query, &filter, vector_limit);
+            let dense = self.by_vector(&query, &filter, limits.vector);
             let lexical = lexical.join().unwrap_or_else(|_| {
                 Err(Error::BadRequest("the keyword search failed: this is a bug".into()))
             });
             (lexical, dense)
         });
-        let ((keyword, (mut sparse, terms)), (dense, vector)) = (lexical?, dense?);
-        let mut made = Made { vector, terms };
+        let ((keyword, (sparse, terms)), (dense, vector)) = (lexical?, dense?);
+        (made.vector, made.terms) = (vector, terms);
         let _stage = stage::enter("fuse");
-        let merged = |dense: (&[Hit], f32), sparse: &[Hit]| {
-            let lists = [
-                RankedList { hits: &keyword, weight: 1.0 },
-                RankedList { hits: dense.0, weight: dense.1 },
-                RankedList { hits: sparse, weight: 1.0 },
-            ];
-            fuse(&lists, RRF_K, keyword.len() + dense.0.len() + sparse.len())
+        let records = self.known(text, [&keyword, &dense, &sparse], &confined)?;
+        let wanted: Vec<ChunkId> = records.keys().copied().collect();
+        let vectors = match &made.vector {
+            Some((embedder, _)) => self.catalog.vectors_of(embedder, &wanted)?,
+            None => Vec::new(),
         };
-        let mut order = merged((&dense, 1.0), &sparse);
-        let wanted: Vec<ChunkId> = order.iter().map(|it| it.chunk).collect();
+        let terms = match &made.terms {
+            Some(_) => self.catalog.terms_of(&wanted)?,
+            None => Vec::new(),
+        };
+        Ok(Source {
+            keyword,
+            keyword_limit: limits.keyword,
+            dense,
+            sparse,
+            records,
+            vectors: vectors.into_iter().collect(),
+            terms: terms.into_iter().collect(),
+            library: None,
+        })
+    }
+
+    /// What the catalog knows of the passages of these lists that may be shown.
+    fn known(
+        &self,
+        text: &str,
+        lists: [&[Hit]; 3],
+        confined: &[PathBuf],
+    ) -> Result<HashMap<ChunkId, ChunkRecord>> {
+        let mut wanted: Vec<ChunkId> = lists.into_iter().flatten().map(|it| it.chunk).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
         // A chunk that is gone from the catalog no longer answers, whatever an index still holds.
         let mut records: HashMap<ChunkId, ChunkRecord> =
             self.catalog.chunk_records(&wanted)?.into_iter().map(|it| (it.id, it)).collect();
@@ -285,45 +319,22 @@ impl Assistant {
                 .map_err(|error| Error::stage("keyword search")(error.into()))?;
             records.retain(|chunk, _| !excluded.contains(chunk));
         }
-        // Those of the keywords, of which a model that can not read the language knows nothing.
-        let foreign_to = |languages: &[&str]| {
-            let passages =
-                keyword.iter().filter_map(|it| Some(records.get(&it.chunk)?.text.as_str()));
-            foreign_language(languages, text, passages)
-        };
-        let foreign = made
-            .vector
-            .as_ref()
-            .and_then(|(embedder, _)| foreign_to(embedder_languages(encoder_name(embedder))));
-        if made.terms.is_some() && foreign_to(self.sparse_languages).is_some() {
-            (sparse, made.terms) = (Vec::new(), None);
-            order = merged((&dense, 1.0), &sparse);
-        }
-        if foreign.is_some() {
-            order = merged((&dense, FILLING_UP), &sparse);
-        }
-        order.retain(|it| records.contains_key(&it.chunk));
-        let mut evidence = self.evidence(&order, (&keyword, keyword_limit), &made)?;
-        if foreign.is_none() && (made.vector.is_some() || made.terms.is_some()) {
-            let embedder = made.vector.as_ref().map_or("", |it| it.0.as_str());
-            order_by_score(&mut order, &mut evidence, scale(embedder));
-        }
-        fold_copies(&mut order, &mut evidence, &mut records);
-        let limit = request.fused_candidates.max(request.k);
-        evidence.truncate(limit);
-        let fused = order
-            .into_iter()
-            .take(limit)
-            .filter_map(|it| Some((records.remove(&it.chunk)?, it)))
-            .map(|(a, b)| (b, a))
-            .collect();
-        Ok(Lists { keyword, dense, sparse, fused, evidence, vector: made.vector, foreign })
+        Ok(records)
     }
 
     fn by_keyword(&self, query: &Query, filter: &Filter, limit: usize) -> Result<Vec<Hit>> {
         let Some(reader) = &self.keyword else { return Ok(Vec::new()) };
         let _stage = stage::enter("bm25");
         reader.retrieve(query, filter, limit).map_err(Error::stage("keyword search"))
+    }
+
+    /// The query's weights of terms; `None` where nobody weighs them.
+    fn weighed(&self, text: &str) -> Result<Option<TermWeights>> {
+        let _stage = stage::enter("weigh");
+        let Some(encoder) = self.weigher.get(&self.config)? else { return Ok(None) };
+        let terms =
+            encoder.encode(&[text], EmbedRole::Query).map_err(Error::stage("weighing terms"))?;
+        Ok(terms.into_iter().next())
     }
 
     /// By weights of terms, and the weights of the query's; `None` where nobody weighs them.
@@ -334,20 +345,20 @@ impl Assistant {
         limit: usize,
     ) -> Result<(Vec<Hit>, Option<TermWeights>)> {
         let Some(reader) = &self.sparse else { return Ok((Vec::new(), None)) };
-        let terms = {
-            let _stage = stage::enter("weigh");
-            let Some(encoder) = self.weigher.get(&self.config)? else {
-                return Ok((Vec::new(), None));
-            };
-            let terms = encoder
-                .encode(&[&query.text], EmbedRole::Query)
-                .map_err(Error::stage("weighing terms"))?;
-            terms.into_iter().next()
-        };
+        let Some(terms) = self.weighed(&query.text)? else { return Ok((Vec::new(), None)) };
         let _stage = stage::enter("terms");
-        let query = Query { terms: terms.clone(), ..query.clone() };
+        let query = Query { terms: Some(terms.clone()), ..query.clone() };
         let hits = reader.retrieve(&query, filter, limit).map_err(Error::stage("term search"))?;
-        Ok((hits, terms))
+        Ok((hits, Some(terms)))
+    }
+
+    /// The query's vector; `None` without an embedder.
+    fn embedded(&self, text: &str) -> Result<Option<QueryVector>> {
+        let _stage = stage::enter("embed");
+        let Some(embedder) = self.embedder.get(&self.config)? else { return Ok(None) };
+        let vectors =
+            embedder.embed(&[text], EmbedRole::Query).map_err(Error::stage("embedding"))?;
+        Ok(vectors.into_iter().next().map(|it| (embedder.id().to_owned(), it)))
     }
 
     fn by_vector(
@@ -357,97 +368,12 @@ impl Assistant {
         limit: usize,
     ) -> Result<(Vec<Hit>, Option<QueryVector>)> {
         let Some(reader) = &self.vector else { return Ok((Vec::new(), None)) };
-        let (id, vector) = {
-            let _stage = stage::enter("embed");
-            let Some(embedder) = self.embedder.get(&self.config)? else {
-                return Ok((Vec::new(), None));
-            };
-            let vectors = embedder
-                .embed(&[&query.text], EmbedRole::Query)
-                .map_err(Error::stage("embedding"))?;
-            (embedder.id().to_owned(), vectors.into_iter().next())
-        };
+        let Some((id, vector)) = self.embedded(&query.text)? else { return Ok((Vec::new(), None)) };
         let _stage = stage::enter("vector");
-        let query = Query { vector: vector.clone(), ..query.clone() };
+        let query = Query { vector: Some(vector.clone()), ..query.clone() };
         let hits = reader.retrieve(&query, filter, limit).map_err(Error::stage("vector search"))?;
-        Ok((hits, vector.map(|it| (id, it))))
+        Ok((hits, Some((id, vector))))
     }
-}
-
-/// A passage that stands in several files is shown once, where it was found first, with the names of the others. Of
-/// documents from memory each is its own.
-fn fold_copies(
-    order: &mut Vec<Fused>,
-    evidence: &mut Vec<Evidence>,
-    records: &mut HashMap<ChunkId, ChunkRecord>,
-) {
-    let mut first: HashMap<[u8; 32], ChunkId> = HashMap::new();
-    let (kept, facts) = (std::mem::take(order), std::mem::take(evidence));
-    for (fused, fact) in kept.into_iter().zip(facts) {
-        let Some(record) = records.get(&fused.chunk) else { continue };
-        let (path, text) = (record.path.clone(), *blake3::hash(record.text.as_bytes()).as_bytes());
-        let shown = first.get(&text).copied().filter(|_| path.is_absolute());
-        match shown.and_then(|it| records.get_mut(&it)).filter(|it| it.path != path) {
-            Some(shown) => {
-                if !shown.also_in.contains(&path) {
-                    shown.also_in.push(path);
-                }
-            }
-            None => {
-                first.entry(text).or_insert(fused.chunk);
-                order.push(fused);
-                evidence.push(fact);
-            }
-        }
-    }
-}
-
-/// What models made of a query.
-struct Made {
-    vector: Option<QueryVector>,
-    terms: Option<TermWeights>,
-}
-
-/// What retrieval found.
-struct Lists {
-    keyword: Vec<Hit>,
-    dense: Vec<Hit>,
-    sparse: Vec<Hit>,
-    /// All fused, with what the catalog knows.
-    fused: Vec<(Fused, ChunkRecord)>,
-    /// What retrieval knows of each of them.
-    evidence: Vec<Evidence>,
-    vector: Option<QueryVector>,
-    /// The language of query or passages, if the embedder does not read it.
-    foreign: Option<String>,
-}
-
-/// Weight of a list that moves nobody in the other: it breaks ties and stands below.
-const FILLING_UP: f32 = 1e-3;
-
-/// Weight of a cosine of the default embedder beside a share of the best BM25 score: fitted on the kinds of
-/// development sets, each kind left out in turn (docs/BENCHMARKS.md).
-const COSINE_WEIGHT: f32 = 2.25;
-
-/// How far the default embedder's cosines are trusted, fitted in the same way.
-const COSINE_TRUST: Trust = Trust { usual: 0.62, rate: 3.0 };
-
-/// Weight of cosines of embedders that nothing is known of, spread over 0 to 1. Fitted on the same sets with the
-/// default embedder's cosines treated so.
-const SPREAD_WEIGHT: f32 = 0.5;
-
-/// Weight of a share of the best score by learned sparse vectors beside them: on the development sets a half costs
-/// nothing, and a whole one does (docs/benchmarks/2026-11-24-weighed-terms.md).
-const SPARSE_WEIGHT: f32 = 0.5;
-
-/// How the scores of an embedder are read.
-fn scale(embedder: &str) -> Scale {
-    let cosine = if encoder_name(embedder) == DEFAULT_EMBEDDER {
-        CosineScale::Known(COSINE_WEIGHT, COSINE_TRUST)
-    } else {
-        CosineScale::Spread(SPREAD_WEIGHT)
-    };
-    Scale { cosine, sparse: SPARSE_WEIGHT }
 }
 
 fn ids(hits: &[Hit]) -> Vec<u64> {
@@ -470,7 +396,7 @@ pub(crate) fn hit_of(record: &ChunkRecord) -> SearchHit {
     hit(record, 1, 0.0, RankTrace::default())
 }
 
-pub(super) fn hit(record: &ChunkRecord, rank: u32, score: f32, trace: RankTrace) -> SearchHit {
+fn hit(record: &ChunkRecord, rank: u32, score: f32, trace: RankTrace) -> SearchHit {
     let name = || record.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     SearchHit {
         rank,
@@ -484,5 +410,6 @@ pub(super) fn hit(record: &ChunkRecord, rank: u32, score: f32, trace: RankTrace)
         modified: record.modified,
         chunk: record.id.0,
         also_in: record.also_in.iter().map(|it| it.to_string_lossy().into_owned()).collect(),
+        library: None,
     }
 }

@@ -8,12 +8,15 @@ mod direct;
 mod elastic;
 mod excerpt;
 mod find;
+mod library;
+mod merge;
 mod open;
 mod prune;
 mod reader;
 mod replay;
 mod rerank;
 mod settle;
+mod shared;
 mod tokens;
 pub mod trial;
 

@@ -12,7 +12,7 @@ use riddle_models::sparse_languages;
 use riddle_retrieval::{KeywordReader, SparseReader, VectorReader};
 use riddle_types::{ChunkId, Embedder, Notice, SparseEncoder, Trouble};
 
-use super::prune::Opened;
+use super::{library::OpenLibrary, prune::Opened};
 use crate::{
     contract::{
         Error, Pruning, RerankChoice, RerankSettings, Result, SearchRequest, Status, StatusRequest,
@@ -41,6 +41,8 @@ pub struct Assistant {
     pub(crate) sparse_languages: &'static [&'static str],
     /// The last reranker used stays open, with the settings it was opened with.
     engine: Mutex<Option<OpenEngine>>,
+    /// Shared libraries that were searched, by name.
+    pub(super) shared: Mutex<HashMap<String, Arc<OpenLibrary>>>,
     pub(crate) local: LocalSlot,
     pub(crate) notices: Vec<Notice>,
     /// How far the indexes had followed the catalog when they were opened: they may know more.
@@ -132,6 +134,7 @@ impl Assistant {
             weigher: Slot::none(),
             sparse_languages: &[],
             engine: Mutex::new(None),
+            shared: Mutex::default(),
             local: LocalSlot::default(),
             notices,
             seq,

@@ -16,7 +16,7 @@ use riddle_types::{
 };
 
 use super::{
-    find::{Found, hit, trace},
+    find::{Found, trace},
     prune::{Opened, Pruner},
     reader::Assistant,
 };
@@ -254,7 +254,7 @@ fn reranked(
             decided_at_layer: Some(ranked.decided_at_layer),
             ..trace(fused, ranked.index as u32 + 1)
         };
-        response.hits.push(hit(record, rank, ranked.score, trace));
+        response.hits.push(found.hit(record, rank, ranked.score, trace));
     }
     let stats = outcome.stats;
     let all = found.fused.len() as u64 * u64::from(stats.num_layers);

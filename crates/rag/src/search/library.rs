@@ -1,0 +1,187 @@
+//! A library that lives elsewhere, searched with the same legs as the home, and its passages as if the home had them.
+
+use std::{collections::HashMap, path::PathBuf};
+
+use riddle_catalog::{ChunkRecord, FileId};
+use riddle_milvus::{About, Passage, Scored, Store};
+use riddle_retrieval::{QueryWords, Words};
+use riddle_types::{ChunkId, Filter, Hit, TermWeights};
+
+use super::merge::{Made, Source};
+use crate::{
+    contract::{Error, Result},
+    index::indexed,
+};
+
+/// Passages elsewhere have numbers from here on: no catalog has so many, and every program can hold them exactly.
+const FIRST: u64 = 1 << 52;
+
+/// Bits of a passage's identity that make its number.
+const BITS: u64 = FIRST - 1;
+
+/// How many times as many passages are asked for where a phrase has to be looked for in them.
+const MORE_FOR_PHRASES: usize = 4;
+
+/// A library that is open for searching.
+#[derive(Debug)]
+pub(super) struct OpenLibrary {
+    pub(super) store: Store,
+    pub(super) about: About,
+}
+
+/// How many of each list.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) keyword: usize,
+    pub(super) vector: usize,
+}
+
+pub(super) fn panicked() -> Error {
+    Error::BadRequest("the search of a shared library failed: this is a bug".into())
+}
+
+impl OpenLibrary {
+    /// All legs side by side, then the passages that they name.
+    pub(super) fn search(
+        &self,
+        name: &str,
+        text: &str,
+        (filter, limits): (&Filter, Limits),
+        made: &Made,
+    ) -> Result<Source> {
+        let mut words = Words::default();
+        let query = words.of_query(text, &self.about.languages());
+        let found = self.legs(&query, (filter, limits), made)?;
+        let mut source = Source {
+            keyword_limit: limits.keyword,
+            library: Some(name.to_owned()),
+            ..Source::default()
+        };
+        let mut numbers: HashMap<String, ChunkId> = HashMap::new();
+        let mut without_phrase = Vec::new();
+        for passage in self.store.passages(&found.ids())? {
+            let (id, chunk) = (passage.id.clone(), number_of(name, &passage.id));
+            // Two that have one number can not be told apart: the first stays.
+            if source.records.contains_key(&chunk) {
+                continue;
+            }
+            let record = source.take(chunk, passage);
+            let path = record.path.to_string_lossy().into_owned();
+            let as_indexed = indexed(record, &path);
+            if words.is_excluded(&query, &as_indexed) {
+                source.records.remove(&chunk);
+                continue;
+            }
+            if !words.holds_phrases(&query, &as_indexed) {
+                without_phrase.push(chunk);
+            }
+            numbers.insert(id, chunk);
+        }
+        let hits = |list: Vec<Scored>, except: &[ChunkId], limit: usize| -> Vec<Hit> {
+            let known = list.into_iter().filter_map(|it| Some((*numbers.get(&it.id)?, it.score)));
+            let kept = known.filter(|it| !except.contains(&it.0)).take(limit);
+            kept.zip(1..).map(|((chunk, score), rank)| Hit { chunk, score, rank }).collect()
+        };
+        source.keyword = hits(found.keyword, &without_phrase, limits.keyword);
+        source.dense = hits(found.dense, &[], limits.vector);
+        source.sparse = hits(found.sparse, &[], limits.vector);
+        Ok(source)
+    }
+
+    /// All legs side by side.
+    fn legs(
+        &self,
+        query: &QueryWords,
+        (filter, limits): (&Filter, Limits),
+        made: &Made,
+    ) -> Result<Legs> {
+        let (store, about) = (&self.store, &self.about);
+        let vector = made.vector.as_ref().filter(|it| it.0 == about.embedder);
+        let weights = made.terms.as_ref().filter(|_| made.encoder == about.encoder);
+        // Those that hold no phrase of the query are left out afterwards.
+        let more = if query.has_phrases() { MORE_FOR_PHRASES } else { 1 };
+        let (keyword, dense, sparse) = std::thread::scope(|scope| {
+            let keyword =
+                scope.spawn(|| store.by_words(&query.terms, filter, more * limits.keyword));
+            let sparse =
+                weights.map(|it| scope.spawn(|| store.by_terms(it, filter, limits.vector)));
+            let dense = vector.map(|it| store.nearest(&it.1, filter, limits.vector));
+            let sparse = sparse.map(|it| it.join().map_err(|_| panicked()));
+            (keyword.join().map_err(|_| panicked()), dense, sparse)
+        });
+        Ok(Legs {
+            keyword: keyword??,
+            dense: dense.transpose()?.unwrap_or_default(),
+            sparse: sparse.transpose()?.transpose()?.unwrap_or_default(),
+        })
+    }
+}
+
+/// What the legs have found, each the best first.
+struct Legs {
+    keyword: Vec<Scored>,
+    dense: Vec<Scored>,
+    sparse: Vec<Scored>,
+}
+
+impl Legs {
+    /// All passages, each once.
+    fn ids(&self) -> Vec<&str> {
+        let all = self.keyword.iter().chain(&self.dense).chain(&self.sparse);
+        let mut ids: Vec<&str> = all.map(|it| it.id.as_str()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+}
+
+impl Source {
+    /// Keeps a passage as if the home had it.
+    fn take(&mut self, chunk: ChunkId, passage: Passage) -> &ChunkRecord {
+        if let Some(vector) = passage.vector {
+            self.vectors.insert(chunk, vector);
+        }
+        if let Some(weights) = passage.weights {
+            let weights: TermWeights = weights;
+            self.terms.insert(chunk, weights);
+        }
+        let some = |text: String| Some(text).filter(|it| !it.is_empty());
+        let record = ChunkRecord {
+            id: chunk,
+            file: FileId(-1),
+            path: PathBuf::from(passage.path),
+            kind: passage.kind,
+            modified: passage.modified,
+            title: some(passage.title),
+            language: some(passage.language),
+            ordinal: passage.ordinal,
+            heading: passage.heading,
+            text: passage.text,
+            location: passage.location,
+            also_in: Vec::new(),
+        };
+        self.records.entry(chunk).or_insert(record)
+    }
+}
+
+/// The number of a passage elsewhere: the same every time.
+fn number_of(library: &str, id: &str) -> ChunkId {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(library.as_bytes()).update(&[0]).update(id.as_bytes());
+    let mut first = [0; 8];
+    first.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
+    ChunkId(FIRST | (u64::from_le_bytes(first) & BITS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_passages_elsewhere_are_those_of_no_catalog() {
+        let a = number_of("team", "00ff-1");
+        assert_eq!(a, number_of("team", "00ff-1"));
+        assert!(a != number_of("other", "00ff-1") && a != number_of("team", "00ff-2"));
+        assert!((FIRST..2 * FIRST).contains(&a.0));
+    }
+}

@@ -1,0 +1,357 @@
+//! Lists of what the searches have found, merged: those of one library first, then the libraries.
+//!
+//! Each library is a [`Source`]: the home, or one that lives elsewhere. All are merged by the same rules, so a passage
+//! has the same place wherever it is kept. BM25 scores of two libraries are not alike: each counts as a share of its
+//! own library's best. Cosines and products of weighed terms are.
+
+use std::collections::HashMap;
+
+use riddle_catalog::ChunkRecord;
+use riddle_models::embedder_languages;
+use riddle_retrieval::{
+    CosineScale, Evidence, Fused, RRF_K, RankedList, Scale, Trust, fuse, order_by_score, shares,
+    sparse_score,
+};
+use riddle_types::{ChunkId, Hit, TermWeights};
+
+use super::card::foreign_language;
+use crate::{
+    home::{DEFAULT_EMBEDDER, embedder::encoder_name},
+    index::cosine,
+};
+
+/// Identity of an embedder, and its vector of a query.
+pub(crate) type QueryVector = (String, Vec<f32>);
+
+/// What models made of a query.
+pub(super) struct Made {
+    pub(super) vector: Option<QueryVector>,
+    pub(super) terms: Option<TermWeights>,
+    /// Identity of the sparse encoder that weighs them; empty: nobody does.
+    pub(super) encoder: String,
+    /// Languages that the sparse encoder reads; none: any.
+    pub(super) sparse_languages: &'static [&'static str],
+}
+
+/// What the searches of one library have found.
+#[derive(Debug, Default)]
+pub(super) struct Source {
+    pub(super) keyword: Vec<Hit>,
+    /// How many the keyword search could have found.
+    pub(super) keyword_limit: usize,
+    pub(super) dense: Vec<Hit>,
+    pub(super) sparse: Vec<Hit>,
+    /// All that is in a list and may be shown.
+    pub(super) records: HashMap<ChunkId, ChunkRecord>,
+    pub(super) vectors: HashMap<ChunkId, Vec<f32>>,
+    pub(super) terms: HashMap<ChunkId, TermWeights>,
+    /// Name of the library; `None`: the home.
+    pub(super) library: Option<String>,
+}
+
+/// What was found everywhere.
+#[derive(Debug, Default)]
+pub(super) struct Lists {
+    pub(super) keyword: Vec<Hit>,
+    pub(super) dense: Vec<Hit>,
+    pub(super) sparse: Vec<Hit>,
+    /// All fused, with what is known of each.
+    pub(super) fused: Vec<(Fused, ChunkRecord)>,
+    /// What retrieval knows of each of them.
+    pub(super) evidence: Vec<Evidence>,
+    /// Names of libraries by passage; those of the home are not there.
+    pub(super) libraries: HashMap<ChunkId, String>,
+    /// The language of query or passages, if the embedder does not read it.
+    pub(super) foreign: Option<String>,
+}
+
+/// Weight of a list that moves nobody in the other: it breaks ties and stands below.
+const FILLING_UP: f32 = 1e-3;
+
+/// Weight of a cosine of the default embedder beside a share of the best BM25 score: fitted on the kinds of
+/// development sets, each kind left out in turn (docs/BENCHMARKS.md).
+const COSINE_WEIGHT: f32 = 2.25;
+
+/// How far the default embedder's cosines are trusted, fitted in the same way.
+const COSINE_TRUST: Trust = Trust { usual: 0.62, rate: 3.0 };
+
+/// Weight of cosines of embedders that nothing is known of, spread over 0 to 1. Fitted on the same sets with the
+/// default embedder's cosines treated so.
+const SPREAD_WEIGHT: f32 = 0.5;
+
+/// Weight of a share of the best score by learned sparse vectors beside them: on the development sets a half costs
+/// nothing, and a whole one does (docs/benchmarks/2026-11-24-weighed-terms.md).
+const SPARSE_WEIGHT: f32 = 0.5;
+
+/// How the scores of an embedder are read.
+fn scale(embedder: &str) -> Scale {
+    let cosine = if encoder_name(embedder) == DEFAULT_EMBEDDER {
+        CosineScale::Known(COSINE_WEIGHT, COSINE_TRUST)
+    } else {
+        CosineScale::Spread(SPREAD_WEIGHT)
+    };
+    Scale { cosine, sparse: SPARSE_WEIGHT }
+}
+
+/// The passages of one library in the order of their ranks.
+struct Ordered {
+    order: Vec<Fused>,
+    /// Sparse scores are as they are, and no shares yet.
+    evidence: Vec<Evidence>,
+    /// Whether weighed terms count.
+    weighed: bool,
+    foreign: Option<String>,
+}
+
+impl Source {
+    /// Its lists by reciprocal ranks.
+    fn ordered(&mut self, query: &str, made: &Made) -> Ordered {
+        let foreign_to = |languages: &[&str]| {
+            // Those of the keywords, of which a model that can not read the language knows nothing.
+            let passages = self
+                .keyword
+                .iter()
+                .filter_map(|it| Some(self.records.get(&it.chunk)?.text.as_str()));
+            foreign_language(languages, query, passages)
+        };
+        let foreign = made
+            .vector
+            .as_ref()
+            .and_then(|(embedder, _)| foreign_to(embedder_languages(encoder_name(embedder))));
+        let weighed = made.terms.as_ref().filter(|_| foreign_to(made.sparse_languages).is_none());
+        if weighed.is_none() {
+            self.sparse.clear();
+        }
+        let weight = if foreign.is_some() { FILLING_UP } else { 1.0 };
+        let lists = [
+            RankedList { hits: &self.keyword, weight: 1.0 },
+            RankedList { hits: &self.dense, weight },
+            RankedList { hits: &self.sparse, weight: 1.0 },
+        ];
+        let most = self.keyword.len() + self.dense.len() + self.sparse.len();
+        let mut order = fuse(&lists, RRF_K, most);
+        order.retain(|it| self.records.contains_key(&it.chunk));
+        let vector = made.vector.as_ref().map(|it| it.1.as_slice());
+        let evidence = self.evidence(&order, vector, weighed);
+        Ordered { order, evidence, weighed: weighed.is_some(), foreign }
+    }
+
+    /// What the scores of the searches say of every candidate.
+    fn evidence(
+        &self,
+        order: &[Fused],
+        vector: Option<&[f32]>,
+        weighed: Option<&TermWeights>,
+    ) -> Vec<Evidence> {
+        let shares = shares(&self.keyword);
+        // What lies behind the end of a full list may be as good as its last; behind a short one there is nothing.
+        let full = self.keyword.last().filter(|_| self.keyword.len() >= self.keyword_limit);
+        let behind = full.map_or(0.0, |it| shares[&it.chunk]);
+        let sparse = |chunk: &ChunkId| {
+            // No terms are none that were weighed: the passage is in a language that the encoder does not read.
+            let terms = self.terms.get(chunk).filter(|it| !it.is_empty())?;
+            Some(sparse_score(weighed?.dot(terms)))
+        };
+        let of = |it: &Fused| Evidence {
+            keyword: Some(shares.get(&it.chunk).copied().unwrap_or(behind)),
+            cosine: vector.and_then(|query| Some(cosine(query, self.vectors.get(&it.chunk)?))),
+            sparse: sparse(&it.chunk),
+        };
+        order.iter().map(of).collect()
+    }
+}
+
+/// All libraries in one list, the best `limit`.
+pub(super) fn merge(sources: Vec<Source>, query: &str, made: &mut Made, limit: usize) -> Lists {
+    let mut lists = Lists::default();
+    let (mut order, mut evidence) = (Vec::new(), Vec::new());
+    let mut records: HashMap<ChunkId, ChunkRecord> = HashMap::new();
+    let several = sources.len() > 1;
+    let mut weighed = false;
+    for mut source in sources {
+        let ordered = source.ordered(query, made);
+        order.extend(ordered.order);
+        evidence.extend(ordered.evidence);
+        lists.foreign = lists.foreign.or(ordered.foreign);
+        if let Some(library) = &source.library {
+            let named = source.records.keys().map(|it| (*it, library.clone()));
+            lists.libraries.extend(named);
+        }
+        records.extend(source.records);
+        weighed |= ordered.weighed;
+        lists.keyword.extend(source.keyword);
+        lists.dense.extend(source.dense);
+        lists.sparse.extend(source.sparse);
+    }
+    if !weighed {
+        made.terms = None;
+    }
+    share_of_best(&mut evidence);
+    if lists.foreign.is_none() && (made.vector.is_some() || made.terms.is_some()) {
+        let embedder = made.vector.as_ref().map_or("", |it| it.0.as_str());
+        order_by_score(&mut order, &mut evidence, scale(embedder));
+    } else if several {
+        by_rank(&mut order, &mut evidence);
+    }
+    fold_copies(&mut order, &mut evidence, &mut records, &lists.libraries);
+    evidence.truncate(limit);
+    lists.fused = order
+        .into_iter()
+        .take(limit)
+        .filter_map(|it| Some((records.remove(&it.chunk)?, it)))
+        .map(|(a, b)| (b, a))
+        .collect();
+    lists.evidence = evidence;
+    lists
+}
+
+/// Sparse scores as shares of the best of them.
+fn share_of_best(evidence: &mut [Evidence]) {
+    let best = evidence.iter().filter_map(|it| it.sparse).fold(0.0, f32::max);
+    for it in evidence {
+        it.sparse = it.sparse.map(|it| if best > 0.0 { it / best } else { 0.0 });
+    }
+}
+
+/// Lists of several libraries by the sums of reciprocal ranks.
+fn by_rank(order: &mut Vec<Fused>, evidence: &mut Vec<Evidence>) {
+    let mut both: Vec<(Fused, Evidence)> =
+        std::mem::take(order).into_iter().zip(std::mem::take(evidence)).collect();
+    both.sort_by(|a, b| b.0.score.total_cmp(&a.0.score));
+    (*order, *evidence) = both.into_iter().unzip();
+}
+
+/// A passage that stands in several files is shown once, where it was found first, with the names of the others. Of
+/// documents from memory each is its own. A file that is in the home and in a library elsewhere is the one of the home,
+/// which can be opened.
+fn fold_copies(
+    order: &mut Vec<Fused>,
+    evidence: &mut Vec<Evidence>,
+    records: &mut HashMap<ChunkId, ChunkRecord>,
+    libraries: &HashMap<ChunkId, String>,
+) {
+    let mut first: HashMap<[u8; 32], usize> = HashMap::new();
+    let (kept, facts) = (std::mem::take(order), std::mem::take(evidence));
+    for (fused, fact) in kept.into_iter().zip(facts) {
+        let Some(record) = records.get(&fused.chunk) else { continue };
+        let (path, text) = (record.path.clone(), *blake3::hash(record.text.as_bytes()).as_bytes());
+        let found = first.get(&text).copied().and_then(|at| {
+            let shown = records.get(&order[at].chunk)?;
+            let elsewhere = libraries.get(&order[at].chunk) != libraries.get(&fused.chunk);
+            let same_file = shown.path == path;
+            let copy = if same_file { elsewhere } else { path.is_absolute() };
+            copy.then_some((at, same_file))
+        });
+        let Some((at, same_file)) = found else {
+            first.entry(text).or_insert(order.len());
+            order.push(fused);
+            evidence.push(fact);
+            continue;
+        };
+        if same_file {
+            if !libraries.contains_key(&fused.chunk) {
+                let former = records.get_mut(&order[at].chunk);
+                let also_in = former.map(|it| std::mem::take(&mut it.also_in)).unwrap_or_default();
+                if let Some(shown) = records.get_mut(&fused.chunk) {
+                    shown.also_in = also_in;
+                }
+                order[at].chunk = fused.chunk;
+            }
+        } else if let Some(shown) = records.get_mut(&order[at].chunk)
+            && !shown.also_in.contains(&path)
+        {
+            shown.also_in.push(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use riddle_catalog::FileId;
+    use riddle_types::{FileKind, Location};
+
+    use super::*;
+
+    fn record(id: u64, path: &str, text: &str) -> ChunkRecord {
+        ChunkRecord {
+            id: ChunkId(id),
+            file: FileId(1),
+            path: PathBuf::from(path),
+            kind: FileKind::Text,
+            modified: 0,
+            title: None,
+            language: None,
+            ordinal: 0,
+            heading: String::new(),
+            text: text.to_owned(),
+            location: Location::Whole,
+            also_in: Vec::new(),
+        }
+    }
+
+    fn source(library: Option<&str>, found: &[(u64, &str, &str, f32)]) -> Source {
+        let hit = |((id, .., score), rank): (&(u64, &str, &str, f32), u32)| Hit {
+            chunk: ChunkId(*id),
+            score: *score,
+            rank,
+        };
+        Source {
+            keyword: found.iter().zip(1..).map(hit).collect(),
+            keyword_limit: 9,
+            records: found.iter().map(|it| (ChunkId(it.0), record(it.0, it.1, it.2))).collect(),
+            vectors: found.iter().map(|it| (ChunkId(it.0), at_cosine(it.3 / 10.0))).collect(),
+            library: library.map(str::to_owned),
+            ..Source::default()
+        }
+    }
+
+    /// A vector of length 1 whose product with the query's is this.
+    fn at_cosine(cosine: f32) -> Vec<f32> {
+        vec![cosine, (1.0 - cosine * cosine).sqrt()]
+    }
+
+    fn merged(sources: Vec<Source>, vector: bool) -> Lists {
+        let vector = vector.then(|| ("x/1/2/3".to_owned(), vec![1.0, 0.0]));
+        let mut made = Made { vector, terms: None, encoder: String::new(), sparse_languages: &[] };
+        merge(sources, "boat", &mut made, 9)
+    }
+
+    fn chunks(lists: &Lists) -> Vec<u64> {
+        lists.fused.iter().map(|it| it.0.chunk.0).collect()
+    }
+
+    #[test]
+    fn words_count_by_the_best_of_their_own_library() {
+        let home = source(None, &[(1, "/a", "one", 4.0), (2, "/b", "two", 1.0)]);
+        let team = source(Some("team"), &[(11, "/c", "three", 8.0), (12, "/d", "four", 6.0)]);
+        let lists = merged(vec![home, team], false);
+        // Without vectors ranks decide: both first ones, then both second ones.
+        assert_eq!(chunks(&lists), [1, 11, 2, 12]);
+        assert_eq!(lists.evidence[1].keyword, Some(1.0));
+        assert_eq!(lists.libraries.get(&ChunkId(12)).map(String::as_str), Some("team"));
+        assert!(!lists.libraries.contains_key(&ChunkId(1)));
+    }
+
+    #[test]
+    fn meaning_is_compared_between_libraries() {
+        let home = source(None, &[(1, "/a", "one", 4.0)]);
+        let team = source(Some("team"), &[(11, "/c", "three", 8.0)]);
+        assert_eq!(chunks(&merged(vec![home, team], true)), [11, 1]);
+    }
+
+    #[test]
+    fn a_file_that_is_in_both_is_the_one_of_the_home() {
+        let home = || source(None, &[(1, "/a", "one", 4.0)]);
+        let team = || source(Some("team"), &[(11, "/a", "one", 8.0), (12, "/e", "one", 7.0)]);
+        for sources in [vec![home(), team()], vec![team(), home()]] {
+            let lists = merged(sources, true);
+            assert_eq!(chunks(&lists), [1]);
+            assert_eq!(lists.fused[0].1.also_in.len(), 1, "{:?}", lists.fused);
+        }
+        // Twice in one file of one library is twice.
+        let twice = source(None, &[(1, "/a", "one", 4.0), (2, "/a", "one", 3.0)]);
+        assert_eq!(chunks(&merged(vec![twice], true)), [1, 2]);
+    }
+}

@@ -1,0 +1,146 @@
+//! Libraries that live elsewhere, beside the home: which are searched, with which models, and what is told of those
+//! that can not be.
+
+use std::sync::{Arc, PoisonError};
+
+use riddle_milvus::About;
+use riddle_types::{EmbedRole, Embedder, Filter, Notice, SparseEncoder, Trouble};
+
+use super::{
+    library::{Limits, OpenLibrary, panicked},
+    merge::{Made, Source},
+    reader::Assistant,
+};
+use crate::{
+    contract::{Error, Libraries, LibraryStatus, Result, SearchRequest},
+    home::{embedder, embedder::encoder_name, libraries},
+    stage,
+};
+
+/// What a library was asked, and what came.
+type Asked = (String, Result<Source>);
+
+impl Assistant {
+    /// The shared libraries of a request, and whether each has to be searched.
+    fn wanted(&self, libraries: &Libraries) -> Result<Vec<(LibraryStatus, bool)>> {
+        Ok(match libraries {
+            Libraries::Home => Vec::new(),
+            Libraries::All => {
+                libraries::known(&self.catalog)?.into_iter().map(|it| (it, false)).collect()
+            }
+            Libraries::These { shared, .. } => {
+                let named = |it: &String| Ok((libraries::named(&self.catalog, it)?, true));
+                shared.iter().map(named).collect::<Result<_>>()?
+            }
+        })
+    }
+
+    /// What the shared libraries of a request find; what could not be searched although it need not be is noticed.
+    ///
+    /// Where the home has made nothing of the query, the first library says with which models that is done.
+    pub(super) fn by_libraries(
+        &self,
+        text: &str,
+        request: &SearchRequest,
+        (filter, limits): (&Filter, Limits),
+        made: &mut Made,
+        notices: &mut Vec<Notice>,
+    ) -> Result<Vec<Source>> {
+        let wanted = self.wanted(&request.libraries)?;
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let _stage = stage::enter("shared");
+        let opened: Vec<Result<Arc<OpenLibrary>>> = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                wanted.iter().map(|(it, _)| scope.spawn(|| self.open_library(it))).collect();
+            threads.into_iter().map(|it| it.join().unwrap_or_else(|_| Err(panicked()))).collect()
+        });
+        let mut ready = Vec::new();
+        for ((library, must), opened) in wanted.into_iter().zip(opened) {
+            match opened.and_then(|it| self.make_for(&it, text, made).map(|()| it)) {
+                Ok(opened) => ready.push((library, must, opened)),
+                Err(error) if must => return Err(error),
+                Err(error) => notices.push(not_searched(library.name, &error)),
+            }
+        }
+        let made = &*made;
+        let asked: Vec<(bool, Asked)> = std::thread::scope(|scope| {
+            let ask = |(library, must, opened): (LibraryStatus, bool, Arc<OpenLibrary>)| {
+                let name = library.name.clone();
+                let search = move || opened.search(&library.name, text, (filter, limits), made);
+                (name, must, scope.spawn(search))
+            };
+            let threads: Vec<_> = ready.into_iter().map(ask).collect();
+            let joined = |(name, must, thread): (_, _, std::thread::ScopedJoinHandle<'_, _>)| {
+                (must, (name, thread.join().unwrap_or_else(|_| Err(panicked()))))
+            };
+            threads.into_iter().map(joined).collect()
+        });
+        let mut sources = Vec::new();
+        for (must, (name, found)) in asked {
+            match found {
+                Ok(source) => sources.push(source),
+                Err(error) if must => return Err(error),
+                Err(error) => notices.push(not_searched(name, &error)),
+            }
+        }
+        Ok(sources)
+    }
+
+    /// The library, connected; it stays open as long as this assistant does.
+    fn open_library(&self, library: &LibraryStatus) -> Result<Arc<OpenLibrary>> {
+        let open =
+            self.shared.lock().unwrap_or_else(PoisonError::into_inner).get(&library.name).cloned();
+        if let Some(open) = open {
+            return Ok(open);
+        }
+        let store = libraries::connect(&self.config, library)?;
+        let about = store.open()?;
+        let opened = Arc::new(OpenLibrary { store, about });
+        let mut all = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(library.name.clone(), Arc::clone(&opened));
+        Ok(opened)
+    }
+
+    /// Makes sure that the query's vector is one of the library's embedder: vectors of two are never compared.
+    fn make_for(&self, library: &OpenLibrary, text: &str, made: &mut Made) -> Result<()> {
+        let about = &library.about;
+        let other = |ours: &str| {
+            let (address, theirs) = (library.store.address().to_string(), about.embedder.clone());
+            Error::from(riddle_milvus::Error::Embedder { address, theirs, ours: ours.to_owned() })
+        };
+        if let Some((ours, _)) = &made.vector {
+            return if *ours == about.embedder { Ok(()) } else { Err(other(ours)) };
+        }
+        let name = encoder_name(&about.embedder);
+        let opened = embedder::open::<dyn Embedder>(&self.config, name)?;
+        let opened = opened.ok_or_else(|| other("none"))?;
+        if opened.id() != about.embedder {
+            return Err(other(opened.id()));
+        }
+        let vectors = opened.embed(&[text], EmbedRole::Query).map_err(Error::stage("embedding"))?;
+        made.vector = vectors.into_iter().next().map(|it| (opened.id().to_owned(), it));
+        if made.terms.is_none() && !about.encoder.is_empty() {
+            self.weigh_for(about, text, made)?;
+        }
+        Ok(())
+    }
+
+    /// Weighs the query's terms as the library's are; without its encoder the search goes without them.
+    fn weigh_for(&self, about: &About, text: &str, made: &mut Made) -> Result<()> {
+        let name = encoder_name(&about.encoder);
+        let opened = embedder::open::<dyn SparseEncoder>(&self.config, name)?;
+        let Some(opened) = opened.filter(|it| it.id() == about.encoder) else { return Ok(()) };
+        let terms =
+            opened.encode(&[text], EmbedRole::Query).map_err(Error::stage("weighing terms"))?;
+        made.terms = terms.into_iter().next();
+        made.encoder.clone_from(&about.encoder);
+        made.sparse_languages = riddle_models::sparse_languages(name);
+        Ok(())
+    }
+}
+
+fn not_searched(name: String, error: &Error) -> Notice {
+    Notice::LibraryNotSearched { name, why: Trouble::of(error) }
+}
