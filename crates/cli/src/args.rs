@@ -8,6 +8,7 @@ mod doors;
 mod endpoint;
 mod find;
 mod generate;
+mod library;
 mod local;
 mod rerank;
 mod suite;
@@ -43,6 +44,7 @@ pub(crate) use self::{
     },
     find::{FindArgs, Format, ManArgs},
     generate::{BenchGenerateArgs, BenchPrefixArgs},
+    library::{LibraryArgs, LibraryCommand, LibraryKeyCommand, library_key_of_environment},
     local::LocalArgs,
     rerank::RerankArgs,
     suite::SuiteArgs,
@@ -106,6 +108,8 @@ pub(crate) enum Command {
     Import(ImportArgs),
     /// List the indexed folders, mark those whose text never leaves this machine, remove one
     Folders(FoldersArgs),
+    /// Libraries that live elsewhere, written by one computer and searched by many
+    Library(LibraryArgs),
     /// What is kept so that answers need not wait, written or read: show, limit, prepare, delete it
     Cache(CacheArgs),
     /// Keep or forget the key of an endpoint that writes answers
@@ -146,6 +150,7 @@ impl Command {
             | Command::Models(_)
             | Command::Serve(_)
             | Command::Find(_)
+            | Command::Library(_)
             | Command::Cache(_) => true,
             // Between two lines it waits for who writes them, and what was answered is out.
             Command::Rerank(args) => !args.lines,
@@ -320,6 +325,10 @@ pub(crate) struct SearchArgs {
     /// Open the library here even where `riddle serve` or the app has it open
     #[arg(long)]
     pub(crate) alone: bool,
+    /// Search this shared library (repeatable); home is the one of this computer, all are this one and every shared one
+    /// [default: home]
+    #[arg(long, value_name = "NAME|home|all")]
+    pub(crate) library: Vec<String>,
     #[command(flatten)]
     pub(crate) rank: RankArgs,
     #[command(flatten)]
@@ -647,6 +656,12 @@ mod tests {
             "riddle search boat -k 3 --no-rerank --json",
             "riddle search boat --explain --in . --in /tmp --type pdf --type mail --after 2025-01-01 --before 2025-02-01",
             "riddle search boat --model m --mode order --threshold 0.3 --candidates 20",
+            "riddle search boat --library team --library home",
+            "riddle library add team milvus://localhost:19530/team",
+            "riddle library list --json",
+            "riddle library push team --take-over --anew",
+            "riddle library key set team",
+            "riddle library remove team",
             "riddle ask why --llm extractive --json",
             "riddle ask why --follows a --follows b --llm remote --preview --llm-url http://localhost:1 --llm-model m",
             "riddle llm key set --llm-url https://api.test/v1",
@@ -719,6 +734,8 @@ mod tests {
         for line in [
             "riddle search",
             "riddle search x -k 0",
+            "riddle library",
+            "riddle library add team",
             "riddle search x --mode fast",
             "riddle search x --threshold NaN",
             "riddle search x --threshold -1",

@@ -18,6 +18,7 @@ pub(crate) mod find;
 pub(crate) mod folders;
 pub(crate) mod index;
 pub(crate) mod kept;
+pub(crate) mod library;
 pub(crate) mod llm;
 pub(crate) mod man;
 pub(crate) mod mcp;

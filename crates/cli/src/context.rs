@@ -15,7 +15,7 @@ use tracing_subscriber::{
 };
 
 use crate::{
-    args::Global,
+    args::{Global, library_key_of_environment},
     failure::Failure,
     interrupt::Stop,
     measures::Times,
@@ -103,5 +103,6 @@ fn config(global: &Global) -> Result<Config, Failure> {
     config.models = given(&global.models_dir).map(std::path::absolute).transpose()?;
     config.elsewhere = Places::of_person();
     config.offline = global.offline;
+    config.library_key = library_key_of_environment();
     Ok(config)
 }

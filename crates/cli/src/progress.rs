@@ -65,6 +65,14 @@ impl Progress {
         self.spin(format!("layer {layer} done, {running} running, {settled} certain"));
     }
 
+    /// Shows how many of a number of things are done.
+    pub(crate) fn done(&mut self, done: u64, total: u64, what: &'static str) {
+        if done <= 1 {
+            self.count(total, what);
+        }
+        self.bar.set_position(done);
+    }
+
     /// Shows how much of a file is written.
     pub(crate) fn writing(&mut self, bytes: u64) {
         self.spin(format!("{} written", show::bytes(bytes)));

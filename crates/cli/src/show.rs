@@ -68,7 +68,7 @@ pub(crate) fn ms(ms: f64) -> String {
 
 /// The line of stage times: those that ran, in the order of the pipeline, and the total.
 pub(crate) fn times(times: &Times) -> String {
-    const ORDER: [&str; 18] = [
+    const ORDER: [&str; 20] = [
         "scan",
         "parse",
         "write",
@@ -79,6 +79,7 @@ pub(crate) fn times(times: &Times) -> String {
         "bm25",
         "vector",
         "terms",
+        "shared",
         "fuse",
         "prepare",
         "rerank",
@@ -86,6 +87,7 @@ pub(crate) fn times(times: &Times) -> String {
         "load_prefix",
         "keep_prefix",
         "check",
+        "push",
         "total",
     ];
     let shown = ORDER.iter().filter_map(|stage| {

@@ -11,8 +11,8 @@ use std::{
 };
 
 use riddle_rag::{
-    AskEvent, AskRequest, AskResponse, Config, Earlier, LLM_EXTRACTIVE, LocalLlm, RerankChoice,
-    RerankSettings, Reuse, SearchRequest, SearchResponse, Support,
+    AskEvent, AskRequest, AskResponse, Config, Earlier, LLM_EXTRACTIVE, Libraries, LocalLlm,
+    RerankChoice, RerankSettings, Reuse, SearchRequest, SearchResponse, Support,
 };
 use riddle_types::Filter;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -64,7 +64,9 @@ impl Search {
             RerankChoice::Model(_) => return None,
         };
         let is_usual = request.rerank_settings == RerankSettings::default();
-        (is_usual && !request.outward && !request.idle).then(|| Search {
+        // Other libraries are asked by who was told of them.
+        let alone = request.libraries == Libraries::Home;
+        (is_usual && alone && !request.outward && !request.idle).then(|| Search {
             like: Like::of(config),
             query: request.query.clone(),
             k: request.k,
@@ -275,6 +277,7 @@ mod tests {
             SearchRequest { rerank: model, ..request.clone() },
             SearchRequest { rerank_settings: settings, ..request.clone() },
             SearchRequest { outward: true, ..request.clone() },
+            SearchRequest { libraries: Libraries::All, ..request.clone() },
         ] {
             assert!(Search::of(&special, &config).is_none(), "{special:?}");
         }

@@ -68,7 +68,7 @@ fn status(origin: &str, state: &KeyState) -> String {
 }
 
 /// From the keyboard, unseen, or from a pipe.
-fn read_key(origin: &str) -> Result<String, Failure> {
+pub(super) fn read_key(origin: &str) -> Result<String, Failure> {
     if !std::io::stdin().is_terminal() {
         let mut key = String::new();
         std::io::stdin().take(LONGEST_KEY).read_to_string(&mut key)?;

@@ -4,7 +4,8 @@ use std::{collections::HashSet, time::Instant};
 
 use riddle_doors::own;
 use riddle_rag::{
-    Assistant, DEFAULT_CANDIDATES, DEFAULT_FUSED, SearchHit, SearchRequest, SearchResponse,
+    Assistant, DEFAULT_CANDIDATES, DEFAULT_FUSED, Libraries, SearchHit, SearchRequest,
+    SearchResponse,
 };
 use riddle_types::Notice;
 
@@ -24,6 +25,7 @@ pub(crate) fn run(args: &SearchArgs, context: &Context) -> Result<(), Failure> {
     let request = SearchRequest {
         k: args.k,
         filter: args.filter.filter()?,
+        libraries: Libraries::of(&args.library),
         keyword_candidates: candidates,
         vector_candidates: candidates,
         fused_candidates,
@@ -120,6 +122,9 @@ fn hit(hit: &SearchHit, query: &str, explain: bool, style: Style) -> String {
             show::clean(&hit.location.to_string())
         ),
     ];
+    if let Some(library) = &hit.library {
+        lines[1].push_str(&format!(" · in {}", style.yellow(show::clean(library))));
+    }
     if !hit.also_in.is_empty() {
         let places = show::plural(hit.also_in.len() as u64, "other place");
         let names: Vec<String> = hit.also_in.iter().map(|it| show::path(it)).collect();
@@ -204,6 +209,7 @@ mod tests {
             modified: 0,
             chunk: 1,
             also_in: Vec::new(),
+            library: None,
         }
     }
 
@@ -223,6 +229,15 @@ mod tests {
         ] {
             assert!(shown.contains(part), "{part:?} is not in\n{shown}");
         }
+    }
+
+    #[test]
+    fn a_hit_from_elsewhere_says_from_where() {
+        let style = Style::with_colors(false);
+        assert!(!hit(&a_hit(), "boat", false, style).contains(" · in "));
+        let there = SearchHit { library: Some("te\x1bam".to_owned()), ..a_hit() };
+        let shown = hit(&there, "boat", false, style);
+        assert!(shown.contains("    /files/boat.md · lines 3–4 · in te am\n"), "{shown}");
     }
 
     #[test]

@@ -68,6 +68,13 @@ fn page(status: &Status, style: Style) -> String {
         "reranker  {}\n",
         or_none(&status.reranker, "none: the fused order is shown")
     ));
+    for library in &status.libraries {
+        let (name, address) = (show::clean(&library.name), show::clean(&library.address));
+        let pushed = library
+            .pushed_at
+            .map_or_else(String::new, |it| format!(", written from here {}", dates::show(it)));
+        page.push_str(&format!("library   {} ({address}{pushed})\n", style.cyan(name)));
+    }
     for model in &status.models {
         let active = if model.active { ", in use" } else { "" };
         let (name, size) = (show::clean(&model.name), show::bytes(model.bytes));
@@ -153,7 +160,7 @@ fn line(file: &FileStatus, style: Style) -> String {
 mod tests {
     use std::{collections::BTreeMap, path::PathBuf};
 
-    use riddle_rag::{IndexFreshness, Problem, RootStatus};
+    use riddle_rag::{IndexFreshness, LibraryStatus, Problem, RootStatus};
     use riddle_types::FileState;
 
     use super::*;
@@ -182,6 +189,11 @@ mod tests {
                 chunks: 0,
                 warnings: Vec::new(),
             }]),
+            libraries: vec![LibraryStatus {
+                name: "team".to_owned(),
+                address: "milvus://box:19530/team".to_owned(),
+                pushed_at: Some(0),
+            }],
             ..Status::default()
         };
         let shown = page(&status, Style::with_colors(false));
@@ -193,6 +205,7 @@ mod tests {
             "as of     1970-01-01 00:00 UTC, 1 file behind\n",
             "embedder  none: keywords only",
             "reranker  none: the fused order is shown\n",
+            "library   team (milvus://box:19530/team, written from here 1970-01-01 00:00 UTC)\n",
             "problem: the keyword index is behind: run `riddle index`\n",
             "no text      pdf              12 B  /media/disk/a.pdf — no text layer\n",
         ] {

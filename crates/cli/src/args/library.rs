@@ -1,0 +1,69 @@
+//! Libraries that live elsewhere.
+
+use clap::{Args, Subcommand};
+use riddle_rag::shared::Secret;
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct LibraryArgs {
+    #[command(subcommand)]
+    pub(crate) command: LibraryCommand,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum LibraryCommand {
+    /// Make a shared library known under a name; nobody is asked yet
+    Add {
+        /// Its name here
+        name: String,
+        /// Where it is: milvus://HOST:PORT/NAME, or milvuss://HOST:PORT/NAME over TLS
+        #[arg(value_name = "ADDRESS")]
+        address: String,
+    },
+    /// List the shared libraries, with what their servers say
+    List,
+    /// Forget a shared library; it stays where it is
+    Remove {
+        /// Its name here
+        name: String,
+    },
+    /// What opens a library's server, USER:PASSWORD or a token, in the system's secret store
+    Key {
+        #[command(subcommand)]
+        command: LibraryKeyCommand,
+    },
+    /// Make a shared library equal to what this computer has indexed: what changed is written, what is gone is deleted
+    Push {
+        /// Its name here
+        name: String,
+        /// Write it even if another computer does so far: what that one wrote is removed
+        #[arg(long)]
+        take_over: bool,
+        /// Delete all that is there first: the way to another embedder
+        #[arg(long)]
+        anew: bool,
+    },
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum LibraryKeyCommand {
+    /// Ask for the key and keep it, instead of one that was kept; or read it from a pipe
+    Set {
+        /// The library's name here
+        name: String,
+    },
+    /// Forget the key
+    Forget {
+        /// The library's name here
+        name: String,
+    },
+    /// Say whether there is one
+    Status {
+        /// The library's name here
+        name: String,
+    },
+}
+
+/// What opens the servers by the environment; it goes before a key that is kept.
+pub(crate) fn library_key_of_environment() -> Option<Secret> {
+    riddle_rag::llm::given_key(std::env::var("RIDDLE_LIBRARY_KEY").ok()).map(Secret::new)
+}

@@ -1,0 +1,233 @@
+//! `riddle library`: libraries that live elsewhere.
+
+use riddle_rag::{
+    KeyState, Records,
+    shared::{LibraryInfo, PushOptions, PushReport, push_library},
+};
+use serde_json::json;
+
+use super::llm::read_key;
+use crate::{
+    args::{LibraryArgs, LibraryCommand, LibraryKeyCommand},
+    context::Context,
+    dates,
+    failure::Failure,
+    output::Style,
+    progress::Progress,
+    show, words,
+};
+
+/// Does what was asked with the libraries; a key itself is never shown.
+pub(crate) fn run(args: &LibraryArgs, context: &Context) -> Result<(), Failure> {
+    let records = Records::open(context.config.clone())?;
+    match &args.command {
+        LibraryCommand::Add { name, address } => {
+            let added = records.add_library(name, address)?;
+            say(
+                context,
+                &json!({ "added": added }),
+                format!("{name} is the library at {}", added.address),
+            )
+        }
+        LibraryCommand::Remove { name } => {
+            records.remove_library(name)?;
+            let said = format!("{name} is forgotten here; the library stays where it is");
+            say(context, &json!({ "removed": name }), said)
+        }
+        LibraryCommand::List => list(&records.look_at_libraries()?, context),
+        LibraryCommand::Key { command } => key(&records, command, context),
+        LibraryCommand::Push { name, take_over, anew } => {
+            drop(records);
+            let options = PushOptions { take_over: *take_over, anew: *anew };
+            push(name, options, context)
+        }
+    }
+}
+
+fn say(context: &Context, value: &serde_json::Value, words: String) -> Result<(), Failure> {
+    if context.json {
+        return context.out.json(value);
+    }
+    context.out.line(show::clean(&words))
+}
+
+fn list(libraries: &[LibraryInfo], context: &Context) -> Result<(), Failure> {
+    if context.json {
+        let one = |it: &LibraryInfo| {
+            let mut value = serde_json::to_value(it).unwrap_or_default();
+            value["problem"] = json!(it.problem.as_ref().map(words::trouble));
+            value
+        };
+        let all: Vec<_> = libraries.iter().map(one).collect();
+        return context.out.json(&json!({ "libraries": all }));
+    }
+    if libraries.is_empty() {
+        return context.out.line(
+            "no shared library is known: `riddle library add NAME milvus://HOST:PORT/NAME` adds one",
+        );
+    }
+    context.out.text(libraries.iter().map(|it| line(it, context.style)).collect::<String>())
+}
+
+/// A library in one line.
+fn line(it: &LibraryInfo, style: Style) -> String {
+    let name = style.bold(show::clean(&it.library.name));
+    let address = style.cyan(show::clean(&it.library.address));
+    let told = match (&it.problem, &it.embedder) {
+        (Some(problem), _) => show::clean(&words::trouble(problem)),
+        (None, None) => "nothing is there yet: `riddle library push` writes it".to_owned(),
+        (None, Some(embedder)) => {
+            let mut parts = vec![
+                show::plural(it.files, "file"),
+                show::plural(it.passages, "passage"),
+                format!("embedder {}", show::clean(embedder)),
+            ];
+            parts.extend(it.machine.as_deref().map(|it| format!("from {}", show::clean(it))));
+            parts.extend(it.written_at.map(|it| format!("as of {}", dates::show(it))));
+            if it.unfinished {
+                parts.push("being written, or broken off".to_owned());
+            }
+            parts.join(" · ")
+        }
+    };
+    format!("{name}  {address}\n    {told}\n")
+}
+
+fn key(records: &Records, command: &LibraryKeyCommand, context: &Context) -> Result<(), Failure> {
+    let (LibraryKeyCommand::Set { name }
+    | LibraryKeyCommand::Forget { name }
+    | LibraryKeyCommand::Status { name }) = command;
+    let origin = records.library_origin(name)?;
+    let said = match command {
+        LibraryKeyCommand::Set { .. } => {
+            records.keep_library_key(name, &read_key(&origin)?)?;
+            format!("the key for {origin} is kept in the system's secret store")
+        }
+        LibraryKeyCommand::Forget { .. } if records.forget_library_key(name)? => {
+            format!("the key for {origin} is forgotten")
+        }
+        LibraryKeyCommand::Forget { .. } => format!("no key was kept for {origin}"),
+        LibraryKeyCommand::Status { .. } => status(&origin, &records.library_key_state(name)?),
+    };
+    let environment = context.config.library_key.is_some();
+    if !context.json {
+        let before = "RIDDLE_LIBRARY_KEY is set and goes before a key that is kept; ";
+        return context.out.line(show::clean(&if environment {
+            format!("{before}{said}")
+        } else {
+            said
+        }));
+    }
+    let (kept, problem) = match records.library_key_state(name)? {
+        KeyState::Kept => (json!(true), None),
+        KeyState::None => (json!(false), None),
+        KeyState::Unknown(why) => (json!(null), Some(words::trouble(&why))),
+    };
+    context.out.json(
+        &json!({ "origin": origin, "kept": kept, "environment": environment, "problem": problem }),
+    )
+}
+
+fn status(origin: &str, state: &KeyState) -> String {
+    match state {
+        KeyState::Kept => format!("a key for {origin} is kept in the system's secret store"),
+        KeyState::None => {
+            format!("no key is kept for {origin}: `riddle library key set` keeps one")
+        }
+        KeyState::Unknown(why) => words::trouble(why),
+    }
+}
+
+fn push(name: &str, options: PushOptions, context: &Context) -> Result<(), Failure> {
+    let mut bar = Progress::new();
+    let mut progress = |done, total| bar.done(done, total, "files");
+    let report = push_library(&context.config, name, options, &mut progress, context.stop_flag())?;
+    drop(bar);
+    if context.json {
+        return context.out.json(&serde_json::to_value(&report)?);
+    }
+    context.out.line(show::clean(&told(&report)))
+}
+
+fn told(report: &PushReport) -> String {
+    let mut line = format!(
+        "{}: {} written ({}), {} unchanged, {} deleted, in {:.1} s",
+        report.library,
+        show::plural(report.written, "file"),
+        show::plural(report.passages, "passage"),
+        report.unchanged,
+        report.deleted,
+        report.seconds
+    );
+    if report.held_back > 0 {
+        line.push_str(&format!(
+            "; {} stayed here, in folders that never leave this computer",
+            show::plural(report.held_back, "file")
+        ));
+    }
+    if report.resumed {
+        line.push_str("; it went on where a run before had broken off");
+    }
+    if report.interrupted {
+        line.push_str("; stopped: `riddle library push` goes on from here");
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use riddle_rag::LibraryStatus;
+
+    use super::*;
+
+    fn library() -> LibraryInfo {
+        LibraryInfo {
+            library: LibraryStatus {
+                name: "team".to_owned(),
+                address: "milvus://box:19530/team".to_owned(),
+                pushed_at: None,
+            },
+            ..LibraryInfo::default()
+        }
+    }
+
+    #[test]
+    fn a_line_says_what_is_there() {
+        let style = Style::with_colors(false);
+        assert!(line(&library(), style).contains("nothing is there yet"));
+        let broken = LibraryInfo { problem: Some("nobody answers".into()), ..library() };
+        assert!(line(&broken, style).contains("    nobody answers\n"));
+        let there = LibraryInfo {
+            files: 2,
+            passages: 1,
+            embedder: Some("small".to_owned()),
+            machine: Some("desk".to_owned()),
+            written_at: Some(0),
+            unfinished: true,
+            ..library()
+        };
+        let expected = "team  milvus://box:19530/team\n    2 files · 1 passage · embedder small · from desk · as of \
+            1970-01-01 00:00 UTC · being written, or broken off\n";
+        assert_eq!(line(&there, style), expected);
+    }
+
+    #[test]
+    fn a_report_is_a_sentence() {
+        let report = PushReport {
+            library: "team".to_owned(),
+            written: 1,
+            passages: 3,
+            unchanged: 2,
+            seconds: 1.26,
+            ..PushReport::default()
+        };
+        assert_eq!(
+            told(&report),
+            "team: 1 file written (3 passages), 2 unchanged, 0 deleted, in 1.3 s"
+        );
+        let report = PushReport { held_back: 2, resumed: true, interrupted: true, ..report };
+        for part in ["2 files stayed here", "had broken off", "goes on from here"] {
+            assert!(told(&report).contains(part), "{}", told(&report));
+        }
+    }
+}
