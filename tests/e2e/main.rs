@@ -25,4 +25,5 @@ mod remote;
 mod rerank;
 mod scans;
 mod shape;
+mod shared;
 mod training;

@@ -8,6 +8,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::OnceLock,
 };
 
 use riddle_tests::{Outcome, Riddle, Running, program, skipped, tiny_model, workspace, write};
@@ -18,10 +19,16 @@ use self::{
     commands::Commands,
     page::{Line, Page, is_riddle},
 };
-use crate::remote::Endpoint;
+use crate::{remote::Endpoint, shared::Server};
 
 /// Where the guide's model behind a server is, and is not in a test.
 const SERVER: &str = "http://localhost:11434/v1";
+
+/// Where the guide's shared library is, and is not in a test.
+const MILVUS: &str = "milvus://localhost:19530/team";
+
+/// Where it is in the one test that has a server.
+static SHARED: OnceLock<String> = OnceLock::new();
 
 /// A person who has what the guide speaks of.
 struct Reader {
@@ -82,8 +89,9 @@ impl Reader {
             std::os::unix::fs::symlink(program(), bin.join("riddle")).expect("a link");
         }
         let path = std::env::var("PATH").unwrap_or_default();
+        let shared = SHARED.get().map_or(MILVUS, String::as_str);
         command
-            .args(["-c", &line.replace(SERVER, &self.endpoint.url)])
+            .args(["-c", &line.replace(SERVER, &self.endpoint.url).replace(MILVUS, shared)])
             .current_dir(at.join("typed"))
             .env("HOME", at.join("person"))
             .env("PATH", format!("{}:{path}", bin.display()));
@@ -276,6 +284,13 @@ fn the_page_on_python_is_followed() {
 #[test]
 fn the_page_on_measuring_is_followed() {
     follow("docs/guide/measure.md");
+}
+
+#[test]
+fn the_page_on_shared_libraries_is_followed() {
+    let Some(server) = Server::start() else { return };
+    SHARED.get_or_init(|| server.address("team"));
+    follow("docs/guide/shared.md");
 }
 
 #[test]

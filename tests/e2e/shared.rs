@@ -1,0 +1,418 @@
+//! Libraries that live elsewhere: written by one home, searched by others, on a real server of Milvus' API.
+
+use std::{
+    fs,
+    net::{TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use riddle_tests::{Riddle, Running, notes, skipped, tiny_model, token, workspace, write};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// What no output may hold.
+const PASSWORD: &str = "hunter2";
+
+/// Time that the server may take to start on a machine that builds at the same time.
+const LONGEST_START: Duration = Duration::from_secs(90);
+
+/// milvus-lite, which `.ci/milvus` fetches: Milvus' gRPC API in one process.
+pub(crate) struct Server {
+    process: Child,
+    port: u16,
+    data: TempDir,
+}
+
+impl Server {
+    /// `None`, and said so, where it is not installed.
+    pub(crate) fn start() -> Option<Server> {
+        let folder = packages();
+        if !folder.join("milvus_lite").is_dir() {
+            skipped(
+                "no library lives elsewhere: milvus-lite is not in .cache/milvus (`bash .ci/milvus` fetches it)",
+            );
+            return None;
+        }
+        let data = TempDir::new().expect("a temporary folder");
+        let port = free_port();
+        let process = serve(data.path(), port);
+        let mut server = Server { process, port, data };
+        if server.waits() {
+            return Some(server);
+        }
+        skipped("no library lives elsewhere: milvus-lite is installed and does not start here");
+        None
+    }
+
+    fn waits(&mut self) -> bool {
+        let begun = Instant::now();
+        while begun.elapsed() < LONGEST_START {
+            if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
+                return true;
+            }
+            if self.process.try_wait().is_ok_and(|it| it.is_some()) {
+                return false;
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        false
+    }
+
+    pub(crate) fn address(&self, library: &str) -> String {
+        format!("milvus://127.0.0.1:{}/{library}", self.port)
+    }
+
+    fn stop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+
+    /// On the same data and port.
+    fn start_again(&mut self) {
+        self.process = serve(self.data.path(), self.port);
+        assert!(self.waits(), "the server starts again");
+    }
+
+    /// Changes a library's record behind everybody's back.
+    fn set_in_record(&self, library: &str, field: &str, json: &str) {
+        let script = format!(
+            "import json\nfrom pymilvus import MilvusClient\n\
+             c = MilvusClient(uri='http://127.0.0.1:{}')\nname = 'riddle_{library}_about'\n\
+             record = json.loads(c.query(name, filter='id == \"library\"', output_fields=['record'])[0]['record'])\n\
+             record['{field}'] = json.loads('''{json}''')\n\
+             c.upsert(name, [{{'id': 'library', 'record': json.dumps(record), 'nothing': [0.0, 0.0]}}])\n",
+            self.port
+        );
+        let mut command = Command::new("python3");
+        command.args(["-c", &script]).env("PYTHONPATH", packages());
+        let outcome = Running::start(command).wait();
+        assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn packages() -> PathBuf {
+    workspace().join(".cache").join("milvus")
+}
+
+fn serve(data: &Path, port: u16) -> Child {
+    let mut command = Command::new("python3");
+    command
+        .args(["-m", "milvus_lite.cmdline", "server", "--host", "127.0.0.1", "--data-dir"])
+        .arg(data.join("data"))
+        .args(["--port", &port.to_string()])
+        .env("PYTHONPATH", packages())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command.spawn().expect("python3 starts")
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("bound").port()
+}
+
+/// A folder of notes about a harbor.
+fn harbor() -> TempDir {
+    let files = TempDir::new().expect("a temporary folder");
+    for (name, text) in [
+        ("boat.md", "# The boat\n\nThe boat in the dry dock is painted blue. Its hull is steel."),
+        ("crane.md", "# The crane\n\nThe crane lifts forty tons. It was built in Kiel."),
+        ("winter/ice.txt", "Ice closes the harbor in January. The boat stays in the dock."),
+        ("winter/paint.txt", "Blue paint dries slowly in winter. Order C++ manuals, too."),
+        ("private/doctor.txt", "The harbor doctor says that the boat makes Mira dizzy."),
+    ] {
+        write(files.path(), name, text);
+    }
+    files
+}
+
+/// A home with vectors of an embedder of random weights.
+fn indexed(files: &Path) -> Riddle {
+    let riddle = Riddle::new();
+    let (files, model) = (files.display().to_string(), tiny("tiny-bert-encoder"));
+    riddle.run(&["index", &files, "--embedder", &model]).ok();
+    riddle
+}
+
+fn tiny(name: &str) -> String {
+    tiny_model(name).display().to_string()
+}
+
+fn added(riddle: &Riddle, server: &Server) {
+    riddle.run(&["library", "add", "team", &server.address("team")]).ok();
+}
+
+/// File names and libraries of the hits, best first.
+fn hits(riddle: &Riddle, args: &[&str]) -> Vec<(String, Option<String>)> {
+    let found = riddle.json(&[&["search", "--no-rerank"], args].concat());
+    let hit = |it: &Value| {
+        let path = it["path"].as_str().unwrap_or_default();
+        let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+        (name, it["library"].as_str().map(str::to_owned))
+    };
+    found["hits"].as_array().expect("hits").iter().map(hit).collect()
+}
+
+/// File names, each once.
+fn names(riddle: &Riddle, args: &[&str]) -> Vec<String> {
+    let mut names = Vec::new();
+    for (name, _) in hits(riddle, args) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+fn files_of(hits: Vec<(String, Option<String>)>) -> Vec<String> {
+    hits.into_iter().map(|it| it.0).collect()
+}
+
+fn pushed(riddle: &Riddle) -> (u64, u64, u64) {
+    let report = riddle.json(&["library", "push", "team"]);
+    let count = |key: &str| report[key].as_u64().expect("a count");
+    (count("written"), count("unchanged"), count("deleted"))
+}
+
+#[test]
+fn what_one_home_has_written_is_found_as_in_the_home() {
+    let Some(server) = Server::start() else { return };
+    let files = harbor();
+    let riddle = indexed(files.path());
+    added(&riddle, &server);
+    let line = riddle.run(&["search", "boat", "--library", "team"]).failed(1);
+    assert!(line.contains("riddle library push"), "{line}");
+    assert_eq!(pushed(&riddle), (5, 0, 0));
+    assert_eq!(pushed(&riddle), (0, 5, 0), "a push without changes writes nothing");
+
+    for query in ["boat", "blue paint in winter", "C++", "\"dry dock\"", "harbor -ice", "tons"] {
+        let there = hits(&riddle, &[query, "--library", "team"]);
+        assert!(there.iter().all(|it| it.1.as_deref() == Some("team")), "{there:?}");
+        let (there, here) = (files_of(there), files_of(hits(&riddle, &[query])));
+        assert_eq!(there, here, "{query}");
+        // What is in both is shown once, as the home's.
+        let both = hits(&riddle, &[query, "--library", "all"]);
+        assert!(both.iter().all(|it| it.1.is_none()), "{both:?}");
+        assert_eq!(both.len(), there.len(), "{query}");
+    }
+    let folder = files.path().join("winter").display().to_string();
+    let mut below = names(&riddle, &["boat", "--library", "team", "--in", &folder]);
+    below.sort();
+    assert_eq!(below, ["ice.txt", "paint.txt"]);
+    assert_eq!(names(&riddle, &["boat", "--library", "team", "--type", "markdown"]).len(), 2);
+    assert!(names(&riddle, &["boat", "--library", "team", "--before", "2001-01-01"]).is_empty());
+    assert_eq!(names(&riddle, &["boat", "--library", "team", "--after", "2001-01-01"]).len(), 5);
+
+    // A hit's text is the store's: the files need not be there.
+    let page = riddle.run(&["search", "Kiel", "--library", "team", "--no-rerank"]).ok();
+    assert!(page.contains("built in Kiel") && page.contains(" · in team\n"), "{page}");
+}
+
+#[test]
+fn changes_follow_and_marked_folders_stay() {
+    let Some(server) = Server::start() else { return };
+    let files = harbor();
+    let riddle = indexed(files.path());
+    added(&riddle, &server);
+    let private = files.path().join("private");
+    riddle.run(&["folders", "confine", &private.display().to_string()]).ok();
+    let report = riddle.json(&["library", "push", "team"]);
+    assert_eq!((&report["written"], &report["held_back"]), (&4.into(), &1.into()));
+    assert_eq!(
+        names(&riddle, &["doctor dizzy", "--library", "team"])
+            .iter()
+            .filter(|it| *it == "doctor.txt")
+            .count(),
+        0
+    );
+
+    write(files.path(), "crane.md", "# The crane\n\nThe crane is broken.");
+    write(files.path(), "new.txt", "The lighthouse is new.");
+    fs::remove_file(files.path().join("boat.md")).expect("removed");
+    riddle.run(&["index"]).ok();
+    assert_eq!(pushed(&riddle), (2, 2, 1));
+    let found = names(&riddle, &["crane lighthouse boat", "--library", "team"]);
+    assert!(found.contains(&"new.txt".to_owned()) && !found.contains(&"boat.md".to_owned()));
+    let page = riddle.run(&["search", "crane", "--library", "team", "--no-rerank"]).ok();
+    assert!(page.contains("is broken") && !page.contains("forty tons"), "{page}");
+    // Marked later: what is there already goes.
+    let winter = files.path().join("winter").display().to_string();
+    riddle.run(&["folders", "confine", &winter]).ok();
+    assert_eq!(pushed(&riddle), (0, 2, 2));
+    assert_eq!(
+        names(&riddle, &["ice", "--library", "team"]).iter().filter(|it| *it == "ice.txt").count(),
+        0
+    );
+
+    let list = riddle.json(&["library", "list"]);
+    let library = &list["libraries"][0];
+    assert_eq!((&library["files"], &library["unfinished"]), (&2.into(), &false.into()));
+    let status = riddle.run(&["status"]).ok();
+    assert!(status.contains("library   team (milvus://127.0.0.1:"), "{status}");
+    assert_eq!(riddle.json(&["status"])["libraries"][0]["name"], "team");
+}
+
+#[test]
+fn a_reader_needs_the_embedder_and_a_second_writer_has_to_say_so() {
+    let Some(server) = Server::start() else { return };
+    let files = harbor();
+    let writer = indexed(files.path());
+    added(&writer, &server);
+    assert_eq!(pushed(&writer), (5, 0, 0));
+
+    // Nothing is indexed here, and the model is not there yet.
+    let reader = Riddle::new();
+    added(&reader, &server);
+    let line = reader.run(&["search", "boat", "--library", "team"]).failed(1);
+    assert!(line.contains("tiny-bert-encoder") && line.contains("--embedder"), "{line}");
+    reader.run(&["models", "import", &tiny("tiny-bert-encoder")]).ok();
+    let query = ["blue boat", "--library", "team"];
+    assert_eq!(names(&reader, &query), names(&writer, &query));
+
+    // A home of its own, with another embedder.
+    let others = TempDir::new().expect("a temporary folder");
+    write(others.path(), "tram.txt", "The tram stops at the harbor.");
+    let other = Riddle::new();
+    let model = tiny("tiny-modernbert-embedder");
+    other.run(&["index", &others.path().display().to_string(), "--embedder", &model]).ok();
+    added(&other, &server);
+    let line = other.run(&["search", "boat", "--library", "team"]).failed(1);
+    assert!(line.contains("written with the embedder"), "{line}");
+    let all = other.json(&["search", "harbor", "--library", "all", "--no-rerank"]);
+    assert_eq!(all["hits"][0]["library"], Value::Null);
+    let notice = all["notices"][0].as_str().expect("a notice");
+    assert!(notice.contains("the library team is not searched"), "{notice}");
+
+    let line = other.run(&["library", "push", "team"]).failed(1);
+    assert!(line.contains("another home") && line.contains("--take-over"), "{line}");
+    let line = other.run(&["library", "push", "team", "--take-over"]).failed(1);
+    assert!(line.contains("--anew"), "{line}");
+    other.run(&["library", "push", "team", "--take-over", "--anew"]).ok();
+    assert_eq!(names(&other, &["harbor", "--library", "team"]), ["tram.txt"]);
+    let line = writer.run(&["library", "push", "team"]).failed(1);
+    assert!(line.contains("another home"), "{line}");
+
+    server.set_in_record("team", "schema", "99");
+    let line = writer.run(&["search", "boat", "--library", "team"]).failed(1);
+    assert!(line.contains("newer version") && line.contains("update riddle"), "{line}");
+}
+
+#[test]
+fn a_push_that_was_killed_goes_on_and_a_lost_server_is_told() {
+    let Some(mut server) = Server::start() else { return };
+    let files = TempDir::new().expect("a temporary folder");
+    notes(files.path(), 120);
+    let riddle = indexed(files.path());
+    added(&riddle, &server);
+    let mut kills = 0;
+    for wait in [300, 500, 700, 900, 1200] {
+        let mut run = riddle.start(&["library", "push", "team"]);
+        thread::sleep(Duration::from_millis(wait));
+        if !run.has_ended() {
+            run.signal("KILL");
+            kills += 1;
+        }
+        run.wait();
+    }
+    // As if all of it had been cut off just before its end.
+    server.set_in_record("team", "complete", "false");
+    fs::remove_file(first_file(files.path())).expect("removed");
+    riddle.run(&["index"]).ok();
+    let report = riddle.json(&["library", "push", "team"]);
+    assert_eq!(report["resumed"], true, "after {kills} kills: {report:#}");
+    let list = riddle.json(&["library", "list"]);
+    assert_eq!(list["libraries"][0]["files"], 119, "{list:#}");
+    let undisturbed = indexed(files.path());
+    undisturbed.run(&["library", "add", "team", &server.address("other")]).ok();
+    assert_eq!(pushed(&undisturbed), (119, 0, 0));
+    for n in [7, 60, 119] {
+        let query = [&token(n), "--library", "team"];
+        assert_eq!(names(&riddle, &query), names(&undisturbed, &query), "{n}");
+    }
+
+    server.stop();
+    let line = riddle.run(&["search", "bridge", "--library", "team"]).failed(1);
+    assert!(line.contains("can not be reached"), "{line}");
+    let all = riddle.json(&["search", "bridge", "--library", "all", "--no-rerank"]);
+    assert!(!all["hits"].as_array().expect("hits").is_empty());
+    assert!(all["notices"][0].as_str().is_some_and(|it| it.contains("can not be reached")));
+    server.start_again();
+    let query = [&token(7), "--library", "team"];
+    assert_eq!(names(&riddle, &query), names(&undisturbed, &query), "after it was started anew");
+}
+
+/// The first of the notes.
+fn first_file(folder: &Path) -> PathBuf {
+    let mut open = vec![folder.to_path_buf()];
+    while let Some(next) = open.pop() {
+        let mut entries: Vec<PathBuf> =
+            fs::read_dir(next).expect("readable").flatten().map(|it| it.path()).collect();
+        entries.sort();
+        for it in entries {
+            if it.is_file() {
+                return it;
+            }
+            open.push(it);
+        }
+    }
+    panic!("there are notes")
+}
+
+#[test]
+fn what_is_no_library_is_told_and_no_password_is() {
+    let riddle = Riddle::new();
+    let port = free_port();
+    for (args, code, part) in [
+        (vec!["library", "add", "all", "milvus://box/team"], 1, "no name"),
+        (vec!["library", "add", "team", "http://box/team"], 1, "milvus://HOST:PORT/NAME"),
+        (vec!["library", "add", "team", "milvus://root:hunter2@box/team"], 1, "password"),
+        (vec!["library", "remove", "team"], 1, "riddle library add"),
+        (vec!["library", "push", "team"], 1, "riddle library add"),
+    ] {
+        let line = riddle.run(&args).failed(code);
+        assert!(line.contains(part) && !line.contains(PASSWORD), "{args:?}: {line}");
+    }
+    riddle.run(&["library", "add", "gone", &format!("milvus://127.0.0.1:{port}/team")]).ok();
+    riddle.run(&["library", "add", "far", "milvus://far.test/team"]).ok();
+    let with_password = |args: &[&str]| {
+        let mut command = riddle.command(args);
+        command.env("RIDDLE_LIBRARY_KEY", format!("root:{PASSWORD}"));
+        let outcome = Running::start(command).wait();
+        let said = format!("{}{}", outcome.stdout, outcome.stderr);
+        assert!(!said.contains(PASSWORD), "{said}");
+        said
+    };
+    let listed = with_password(&["-vvv", "library", "list"]);
+    assert!(listed.contains("can not be reached") && listed.contains("switched off"), "{listed}");
+    let said = with_password(&["library", "key", "status", "gone"]);
+    assert!(said.contains("RIDDLE_LIBRARY_KEY is set"), "{said}");
+    let mut command = riddle.command(&["library", "list"]);
+    command.env_remove("RIDDLE_OFFLINE").env("RIDDLE_LIBRARY_KEY", format!("root:{PASSWORD}"));
+    let outcome = Running::start(command).wait();
+    assert!(outcome.stdout.contains("not encrypted"), "{outcome:#?}");
+    assert!(!format!("{outcome:?}").contains(PASSWORD));
+    // Who answers is somebody else.
+    let web = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = web.local_addr().expect("bound").port();
+    thread::spawn(move || {
+        use std::io::{Read as _, Write as _};
+        for mut stream in web.incoming().flatten() {
+            let _ = stream.read(&mut [0; 512]);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+        }
+    });
+    riddle.run(&["library", "add", "web", &format!("milvus://127.0.0.1:{port}/team")]).ok();
+    let line = riddle.run(&["search", "boat", "--library", "web"]).failed(1);
+    assert!(line.contains("is not Milvus"), "{line}");
+    riddle.run(&["library", "remove", "web"]).ok();
+    assert_eq!(riddle.json(&["status"])["libraries"].as_array().map(Vec::len), Some(2));
+}
