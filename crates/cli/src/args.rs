@@ -150,8 +150,8 @@ impl Command {
             | Command::Models(_)
             | Command::Serve(_)
             | Command::Find(_)
-            | Command::Library(_)
             | Command::Cache(_) => true,
+            Command::Library(args) => matches!(args.command, LibraryCommand::Push { .. }),
             // Between two lines it waits for who writes them, and what was answered is out.
             Command::Rerank(args) => !args.lines,
             _ => false,

@@ -96,6 +96,11 @@ pub(crate) fn times(times: &Times) -> String {
     shown.collect::<Vec<_>>().join(" · ")
 }
 
+/// The shared library that something is from; nothing for the home.
+pub(crate) fn library(name: Option<&str>) -> String {
+    name.map_or_else(String::new, |it| format!(" · in {}", clean(it)))
+}
+
 /// Which order the hits are in, and why.
 pub(crate) fn order(order: &Order) -> String {
     match order {

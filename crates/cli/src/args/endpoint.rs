@@ -24,6 +24,10 @@ pub(crate) struct AskArgs {
     /// Open the library here even where `riddle serve` or the app has it open
     #[arg(long)]
     pub(crate) alone: bool,
+    /// Answer from this shared library (repeatable); home is the one of this computer, all are this one and every
+    /// shared one [default: home]
+    #[arg(long, value_name = "NAME|home|all")]
+    pub(crate) library: Vec<String>,
     #[command(flatten)]
     pub(crate) endpoint: EndpointArgs,
     #[command(flatten)]

@@ -5,8 +5,8 @@ use std::{io::Write as _, ops::ControlFlow, time::Instant};
 use riddle_doors::own;
 use riddle_rag::{
     AskEvent, AskRequest, AskResponse, Assistant, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier,
-    LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, NoAnswer, Outgoing, Records, SearchRequest, Support,
-    Verdict,
+    LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, Libraries, NoAnswer, Outgoing, Records, SearchRequest,
+    Support, Verdict,
 };
 use serde_json::json;
 
@@ -120,6 +120,7 @@ fn request(args: &AskArgs) -> Result<AskRequest, Failure> {
     Ok(AskRequest {
         search: SearchRequest {
             filter: args.filter.filter()?,
+            libraries: Libraries::of(&args.library),
             keyword_candidates: candidates,
             vector_candidates: candidates,
             fused_candidates,
@@ -240,10 +241,11 @@ fn sources(response: &AskResponse, (times, place): (&Times, Place), style: Style
     }
     for source in &response.citations {
         page.push_str(&format!(
-            "{} {} · {}\n",
+            "{} {} · {}{}\n",
             style.bold(format_args!("[{}]", source.n)),
             style.cyan(show::path(&source.path)),
-            show::clean(&source.location.to_string())
+            show::clean(&source.location.to_string()),
+            show::library(source.library.as_deref())
         ));
         let quote = format!("“{}”", show::snippet(&source.quote, &response.question, style));
         page.extend(show::wrapped(&quote, 4).into_iter().map(|line| line + "\n"));
@@ -328,6 +330,7 @@ mod tests {
                     title: "Boat".to_owned(),
                     location: Location::Page { start: 2, end: 2 },
                     quote: it.to_owned(),
+                    library: None,
                 })
                 .into_iter()
                 .collect(),

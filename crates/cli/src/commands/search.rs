@@ -122,9 +122,7 @@ fn hit(hit: &SearchHit, query: &str, explain: bool, style: Style) -> String {
             show::clean(&hit.location.to_string())
         ),
     ];
-    if let Some(library) = &hit.library {
-        lines[1].push_str(&format!(" · in {}", style.yellow(show::clean(library))));
-    }
+    lines[1].push_str(&show::library(hit.library.as_deref()));
     if !hit.also_in.is_empty() {
         let places = show::plural(hit.also_in.len() as u64, "other place");
         let names: Vec<String> = hit.also_in.iter().map(|it| show::path(it)).collect();

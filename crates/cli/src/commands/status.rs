@@ -1,6 +1,6 @@
 //! `riddle status`.
 
-use riddle_rag::{Assistant, FileStatus, Status, StatusRequest};
+use riddle_rag::{Assistant, FileStatus, LibraryStatus, Status, StatusRequest};
 
 use crate::{
     args::StatusArgs,
@@ -68,13 +68,7 @@ fn page(status: &Status, style: Style) -> String {
         "reranker  {}\n",
         or_none(&status.reranker, "none: the fused order is shown")
     ));
-    for library in &status.libraries {
-        let (name, address) = (show::clean(&library.name), show::clean(&library.address));
-        let pushed = library
-            .pushed_at
-            .map_or_else(String::new, |it| format!(", written from here {}", dates::show(it)));
-        page.push_str(&format!("library   {} ({address}{pushed})\n", style.cyan(name)));
-    }
+    page.extend(status.libraries.iter().map(|it| library(it, style)));
     for model in &status.models {
         let active = if model.active { ", in use" } else { "" };
         let (name, size) = (show::clean(&model.name), show::bytes(model.bytes));
@@ -93,6 +87,15 @@ fn page(status: &Status, style: Style) -> String {
     let peak = show::bytes(riddle_metrics::memory().peak_rss_bytes);
     page.push_str(&format!("{}\n", style.dim(format_args!("peak memory {peak}"))));
     page
+}
+
+/// A shared library, in one line.
+fn library(it: &LibraryStatus, style: Style) -> String {
+    let (name, address) = (show::clean(&it.name), show::clean(&it.address));
+    let pushed = it
+        .pushed_at
+        .map_or_else(String::new, |at| format!(", written from here {}", dates::show(at)));
+    format!("library   {} ({address}{pushed})\n", style.cyan(name))
 }
 
 /// How many pages are pictures, and what becomes of them.
@@ -160,7 +163,7 @@ fn line(file: &FileStatus, style: Style) -> String {
 mod tests {
     use std::{collections::BTreeMap, path::PathBuf};
 
-    use riddle_rag::{IndexFreshness, LibraryStatus, Problem, RootStatus};
+    use riddle_rag::{IndexFreshness, Problem, RootStatus};
     use riddle_types::FileState;
 
     use super::*;

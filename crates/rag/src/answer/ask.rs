@@ -512,6 +512,7 @@ fn citations(used: &[u32], hits: &[SearchHit], supported: &[Support]) -> Vec<Cit
                 title: hit.title.clone(),
                 location: hit.location.clone(),
                 quote: words.join(" … "),
+                library: hit.library.clone(),
             })
         })
         .collect()

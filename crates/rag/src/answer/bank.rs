@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use super::alike::{is_opening, same_terms};
 use crate::{
     contract::{
-        AskRequest, AskResponse, Cached, Error, LLM_LOCAL, Result, ReuseGrade, ReuseSettings,
-        SearchHit,
+        AskRequest, AskResponse, Cached, Error, LLM_LOCAL, Libraries, Result, ReuseGrade,
+        ReuseSettings, SearchHit,
     },
     home::settings::{configured_reranker, reuse_settings},
     index::cosine,
@@ -132,6 +132,8 @@ impl<'a> Bank<'a> {
         llm: &str,
         asking: &Asking,
     ) -> Result<Option<Bank<'a>>> {
+        // What was read elsewhere may change there, and nobody here would hear of it: nothing is kept of it.
+        let identity = identity.filter(|_| request.search.libraries == Libraries::Home);
         let settings = reuse_settings(&assistant.catalog)?;
         let is_local = llm.starts_with(LLM_LOCAL);
         let Some(identity) = identity.filter(|_| is_local || settings.remote) else {

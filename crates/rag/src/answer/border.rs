@@ -41,7 +41,8 @@ impl<'a> Border<'a> {
             if passed.hits.len() == wanted {
                 break;
             }
-            if self.holds_back(hit.chunk)? {
+            // Marks are on folders of this home. What others share is theirs to share.
+            if hit.library.is_none() && self.holds_back(hit.chunk)? {
                 passed.held_back += 1;
             } else {
                 passed.hits.push(hit.clone());
@@ -137,7 +138,9 @@ mod tests {
         assert_eq!(texts(false), (4, 0));
         // `/a-b` only begins like `/a`; what nobody knows any more stays here.
         assert_eq!(texts(true), (1, 3));
+        let shared = SearchHit { library: Some("team".to_owned()), ..hit(gone) };
         let border = Border::of(&catalog, true).expect("a border");
+        assert_eq!(border.pass(&[shared], 9).expect("passed").hits.len(), 1);
         assert_eq!(border.pass(&hits, 0).expect("none wanted").held_back, 0);
     }
 

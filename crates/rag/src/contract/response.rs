@@ -150,6 +150,9 @@ pub struct Citation {
     pub location: Location,
     /// The words that were used, verbatim.
     pub quote: String,
+    /// The shared library that it is from; `None`: the home.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub library: Option<String>,
 }
 
 /// An answer.
