@@ -118,3 +118,32 @@ fn the_systems_keyring_keeps_the_key_of_one_endpoint() {
         "another port is another endpoint"
     );
 }
+
+#[test]
+fn the_systems_keyring_keeps_what_opens_a_library() {
+    let riddle = Riddle::new();
+    let script = "set -e\n\
+         $riddle library add team milvus://127.0.0.1:1/team\n\
+         $riddle library add far milvus://far.test/team\n\
+         $riddle library key status team\n\
+         printf '%s\\n' \"$KEY\" | $riddle library key set team\n\
+         $riddle library key status team --json\n\
+         printf '%s\\n' \"$KEY\" | $riddle library key set far || echo REFUSED\n\
+         $riddle library list\n\
+         $riddle library key forget team\n\
+         $riddle library key forget team\n\
+         grep -rqs \"$KEY\" \"$RIDDLE_HOME\" && echo FOUND IN THE HOME\ntrue";
+    let Some(said) = in_a_session(&riddle, script) else { return };
+    for words in [
+        "no key is kept for milvus://127.0.0.1:1",
+        "is kept in the system's",
+        "\"kept\": true",
+        "not encrypted",
+        "REFUSED",
+        "is forgotten",
+        "no key was kept",
+    ] {
+        assert!(said.contains(words), "{words:?} is not in\n{said}");
+    }
+    assert!(!said.contains("FOUND"), "{said}");
+}

@@ -212,6 +212,10 @@ fn what_one_home_has_written_is_found_as_in_the_home() {
     assert!(names(&riddle, &["boat", "--library", "team", "--before", "2001-01-01"]).is_empty());
     assert_eq!(names(&riddle, &["boat", "--library", "team", "--after", "2001-01-01"]).len(), 5);
 
+    let answer = riddle.json(&["ask", "Where was the crane built?", "--library", "team"]);
+    let cited = answer["citations"].as_array().expect("citations");
+    assert!(cited.iter().all(|it| it["library"] == "team"), "{answer:#}");
+
     // A hit's text is the store's: the files need not be there.
     let page = riddle.run(&["search", "Kiel", "--library", "team", "--no-rerank"]).ok();
     assert!(page.contains("built in Kiel") && page.contains(" · in team\n"), "{page}");
