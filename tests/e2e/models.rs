@@ -397,8 +397,9 @@ fn models_are_tried_on_the_persons_files() {
     let trial = riddle.json(&["models", "advise", "--seconds", "30"]);
     assert!(trial["questions"].as_u64() >= Some(20), "{trial:#}");
     let row = |name: &Value| {
-        let all = trial["rerankers"].as_array().expect("a list").iter();
-        all.cloned().find(|it| it["name"] == *name).unwrap_or_else(|| panic!("{name}: {trial:#}"))
+        let mut all = trial["rerankers"].as_array().expect("a list").iter();
+        let found = all.find(|it| it["name"] == *name).cloned();
+        found.unwrap_or_else(|| panic!("{name}: {trial:#}"))
     };
     let (bundled, random) = (row(&"riddle-reranker".into()), row(&"tiny-random".into()));
     assert!(bundled["low"].as_f64() > random["high"].as_f64(), "{trial:#}");
