@@ -28,6 +28,16 @@ window.ResizeObserver ??= class {
 
 afterEach(async () => {
   cleanup();
+  // What waits for a frame and then for a message (the time to the first rows) would otherwise find no window any more.
+  await new Promise((resolve) => requestAnimationFrame(resolve));
+  await new Promise((resolve) => {
+    const channel = new MessageChannel();
+    channel.port1.onmessage = () => {
+      channel.port1.close();
+      resolve(undefined);
+    };
+    channel.port2.postMessage(null);
+  });
   await new Promise((resolve) => setTimeout(resolve, 0));
   clearMocks();
 });
