@@ -35,8 +35,10 @@ impl Doing {
         let records = &context.records;
         let freshness = records.freshness()?;
         let folders = records.folders()?;
+        let shared = records.libraries()?.into_iter().map(|it| it.name).collect();
         Ok(LibraryState {
             phase: self.phase(folders.is_empty()),
+            shared,
             folders: folders
                 .into_iter()
                 .map(|it| Folder {

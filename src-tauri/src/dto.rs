@@ -397,6 +397,8 @@ pub(crate) struct SearchFilter {
     pub(crate) modified_from: Option<i64>,
     /// Modified before, in seconds since 1970.
     pub(crate) modified_until: Option<i64>,
+    /// Names of shared libraries, `home` for this computer's files, `all`; none: this computer's alone.
+    pub(crate) libraries: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -498,6 +500,8 @@ pub(crate) struct Hit {
     pub(crate) ranks: Ranks,
     /// Other files that hold the very same passage.
     pub(crate) also_in: Vec<String>,
+    /// The shared library that it is from; `null`: this computer's files. Its file is on another machine.
+    pub(crate) library: Option<String>,
 }
 
 /// A piece of text, marked or not. Never HTML.
@@ -619,6 +623,8 @@ pub(crate) struct Preview {
     pub(crate) body: PreviewBody,
     /// The file changed after it was indexed: the passage may be elsewhere by now.
     pub(crate) changed: bool,
+    /// The shared library that it is from: its file is on another machine.
+    pub(crate) library: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -1004,6 +1010,8 @@ pub(crate) struct StateCount {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LibraryState {
     pub(crate) folders: Vec<Folder>,
+    /// Names of the shared libraries that can be searched beside them.
+    pub(crate) shared: Vec<String>,
     pub(crate) counts: Vec<StateCount>,
     pub(crate) passages: u64,
     /// How many of them meaning finds; `null` before there is an embedder.

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use riddle_rag::{self as rag, AskRequest, LocalLlm, Meets, RerankSettings, SearchRequest};
+use riddle_rag::{
+    self as rag, AskRequest, Libraries, LocalLlm, Meets, RerankSettings, SearchRequest,
+};
 
 use crate::dto::{PruneMode, Pruning, Rerank, SearchFilter, Settings};
 
@@ -57,6 +59,7 @@ pub(crate) fn local(settings: &Settings) -> LocalLlm {
 /// A search.
 pub(crate) fn search(settings: &Settings, text: &str, filter: SearchFilter) -> SearchRequest {
     SearchRequest {
+        libraries: Libraries::of(&filter.libraries),
         k: settings.results as usize,
         filter: filter.into(),
         fused_candidates: settings.candidates as usize,

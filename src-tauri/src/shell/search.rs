@@ -14,7 +14,7 @@ use std::{
 
 use riddle_metrics::sample_memory;
 use riddle_rag::{
-    Found, RerankRun, SearchRequest, Settled,
+    Found, FoundCandidate, RerankRun, SearchRequest, Settled,
     preview::{Highlighter, Shown, marked, show},
     records::FileId,
     rerank::sigmoid,
@@ -27,7 +27,7 @@ use super::{
     pipeline::{LastRun, layer_trace, millis},
 };
 use crate::{
-    convert::{Rows, clean, file_of_chunk, notices, spans, title_of},
+    convert::{Rows, clean, file_of_chunk, file_ref, notices, spans, title_of},
     dto::{
         Failure, FailureCode, FileTarget, Outcome, Preview, PreviewBody, PreviewPassage,
         SearchEvent, SearchQuery, SeenLine, Why, WhyLayer,
@@ -282,6 +282,9 @@ impl Shell {
     }
 
     pub(crate) fn preview(&self, chunk: u64, query: &str) -> Reply<Preview> {
+        if let Some(it) = self.shared_candidate(chunk) {
+            return Ok(preview_of_shared(&it, query));
+        }
         let passage = self.records.passage(chunk)?.ok_or_else(passage_gone)?;
         let (shown, changed) = show(&self.records, &passage)?;
         let record = &passage.record;
@@ -338,7 +341,15 @@ impl Shell {
             passage: spans(marked(&record.text, &mut Highlighter::new(query))),
             body,
             changed,
+            library: None,
         })
+    }
+
+    /// A candidate of the last search that is from a shared library: nothing of its file is here but what was found.
+    fn shared_candidate(&self, chunk: u64) -> Option<FoundCandidate> {
+        let last = lock(&self.last);
+        let mut candidates = last.as_ref()?.found.candidates().into_iter();
+        candidates.find(|it| it.hit.chunk == chunk && it.hit.library.is_some())
     }
 
     pub(crate) fn preview_bytes(&self, chunk: u64) -> Reply<Vec<u8>> {
@@ -361,11 +372,40 @@ impl Shell {
     pub(crate) fn file_path(&self, target: FileTarget) -> Reply<PathBuf> {
         match target {
             FileTarget::Chunk { chunk } => {
+                if let Some(library) = self.shared_candidate(chunk).and_then(|it| it.hit.library) {
+                    return Err(Failure::bad(format!(
+                        "the file is on another computer, which has written it to {library}"
+                    )));
+                }
                 let passage = self.records.passage(chunk)?.ok_or_else(passage_gone)?;
                 Ok(self.records.safe_path(&passage.record)?)
             }
             FileTarget::File { file } => Ok(self.records.path_of(FileId(file))?),
         }
+    }
+}
+
+/// The passage alone, which is all that is here.
+fn preview_of_shared(candidate: &FoundCandidate, query: &str) -> Preview {
+    let hit = &candidate.hit;
+    let location: crate::dto::Location = (&hit.location).into();
+    Preview {
+        chunk: hit.chunk,
+        file: file_ref(hit.path.as_ref(), candidate.kind, 0, hit.modified),
+        title: clean(&hit.title),
+        passage: spans(marked(&hit.text, &mut Highlighter::new(query))),
+        body: PreviewBody::Passages {
+            passages: vec![PreviewPassage {
+                chunk: hit.chunk,
+                heading: clean(&hit.heading),
+                location: location.clone(),
+                current: true,
+                text: hit.text.clone(),
+            }],
+        },
+        location,
+        changed: false,
+        library: hit.library.as_deref().map(clean),
     }
 }
 
@@ -405,4 +445,37 @@ fn not_in_last() -> Failure {
 
 fn passage_gone() -> Failure {
     Failure::gone("this passage is gone: its file has changed or was removed; search again")
+}
+
+#[cfg(test)]
+mod tests {
+    use riddle_rag::SearchHit;
+    use riddle_types::RankTrace;
+
+    use super::*;
+
+    /// A name from another machine is shown harmless, and nothing of this machine is looked at.
+    #[test]
+    fn a_passage_from_elsewhere_is_all_that_is_shown_of_it() {
+        let hit = SearchHit {
+            rank: 1,
+            path: "/srv/team/boat\u{202e}dm.md".to_owned(),
+            title: "Boat".to_owned(),
+            heading: "Hull".to_owned(),
+            text: "The hull is blue.".to_owned(),
+            location: riddle_types::Location::Line { start: 3, end: 4 },
+            score: 0.5,
+            trace: RankTrace::default(),
+            modified: 7,
+            chunk: (1 << 52) + 1,
+            also_in: Vec::new(),
+            library: Some("team".to_owned()),
+        };
+        let shown = preview_of_shared(&FoundCandidate { hit, kind: FileKind::Markdown }, "hull");
+        assert_eq!(shown.library.as_deref(), Some("team"));
+        assert!(!shown.file.name.contains('\u{202e}'), "{shown:?}");
+        assert!(shown.passage.iter().any(|it| it.mark && it.text == "hull"), "{shown:?}");
+        let PreviewBody::Passages { passages } = &shown.body else { panic!("{shown:?}") };
+        assert_eq!((passages.len(), passages[0].text.as_str()), (1, "The hull is blue."));
+    }
 }

@@ -29,6 +29,7 @@ export function failure(error: unknown): Failure {
 
 const EMPTY_LIBRARY: LibraryState = {
   folders: [],
+  shared: [],
   counts: [],
   passages: 0, meaning: null,
   scans: { which: "all", installed: false, read: 0, waiting: 0, secondsLeft: 0, leftOut: 0, leftOutSeconds: 0 },

@@ -247,6 +247,8 @@ export interface SearchFilter {
 	modifiedFrom: number | null;
 	/** Modified before, in seconds since 1970. */
 	modifiedUntil: number | null;
+	/** Names of shared libraries, `home` for this computer's files, `all`; none: this computer's alone. */
+	libraries: string[];
 }
 
 export interface SearchQuery {
@@ -300,6 +302,8 @@ export interface Hit {
 	ranks: Ranks;
 	/** Other files that hold the very same passage. */
 	alsoIn: string[];
+	/** The shared library that it is from; `null`: this computer's files. Its file is on another machine. */
+	library: string | null;
 }
 
 /** A piece of text, marked or not. Never HTML. */
@@ -384,6 +388,8 @@ export interface Preview {
 	body: PreviewBody;
 	/** The file changed after it was indexed: the passage may be elsewhere by now. */
 	changed: boolean;
+	/** The shared library that it is from: its file is on another machine. */
+	library: string | null;
 }
 
 export type PreviewBody =
@@ -653,6 +659,8 @@ export interface StateCount {
 
 export interface LibraryState {
 	folders: Folder[];
+	/** Names of the shared libraries that can be searched beside them. */
+	shared: string[];
 	counts: StateCount[];
 	passages: number;
 	/** How many of them meaning finds; `null` before there is an embedder. */

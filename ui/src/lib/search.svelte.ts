@@ -25,9 +25,11 @@ export interface Filters {
   /** Days as `YYYY-MM-DD`, for `between`. */
   from: string;
   until: string;
+  /** Names of shared libraries, and `home`; none: this computer's files alone. */
+  libraries: string[];
 }
 
-export const NO_FILTERS: Filters = { folders: [], kinds: [], date: "any", from: "", until: "" };
+export const NO_FILTERS: Filters = { folders: [], kinds: [], date: "any", from: "", until: "", libraries: [] };
 
 /** Seconds at the beginning of a local day; `null` for no day. */
 function dayStart(day: string, plus = 0): number | null {
@@ -44,6 +46,7 @@ export function toFilter(filters: Filters, now: number): SearchFilter {
     kinds: filters.kinds,
     modifiedFrom: between ? dayStart(filters.from) : back ? now - back * DAY : null,
     modifiedUntil: between ? dayStart(filters.until, 1) : null,
+    libraries: filters.libraries,
   };
 }
 
@@ -100,7 +103,7 @@ class Search {
 
   hit = $derived(this.rows.find((it) => it.chunk === this.selected) ?? null);
   filtered = $derived(
-    this.filters.folders.length > 0 || this.filters.kinds.length > 0 || this.filters.date !== "any",
+    this.filters.folders.length > 0 || this.filters.kinds.length > 0 || this.filters.date !== "any" || this.filters.libraries.length > 0,
   );
 
   /** A key was pressed. */

@@ -178,6 +178,7 @@ function library(): LibraryState {
   const all = allCounts();
   const busy = phase === "reading" || phase === "paused";
   return {
+    shared: scenes.has("shared") ? ["team", "archive"] : [],
     folders: folders.map((it) => ({ ...it, counts: it.id === 1 ? all : [{ state: "indexed", count: it.id === 2 ? 42 : 0 }] })),
     counts: all,
     passages: scenes.has("big") ? 1_204_331 : passages().length,
@@ -312,7 +313,7 @@ function preview(chunk: number, words: string) {
         : kind === "text" || kind === "code"
           ? { kind: "text", ...lines, code: kind === "code", language: file.ref.name.split(".").at(-1) ?? "" }
           : { kind: "passages", passages: file.passages.map((it) => ({ chunk: it.chunk, heading: it.heading, location: it.location, text: it.text, current: it.chunk === chunk })) };
-  return { chunk, file: file.ref, title: file.title, location: passage.location, passage: spans(passage.text, words), body, changed: scenes.has("changed") };
+  return { chunk, file: file.ref, title: file.title, location: passage.location, passage: spans(passage.text, words), body, changed: scenes.has("changed"), library: null };
 }
 
 function why(chunk: number) {
@@ -417,7 +418,7 @@ function generation({ name, bytes }: Models["installed"][0]): Answer["generation
 }
 
 function best(text: string): Found[] {
-  const found = find(text, { folders: [], kinds: [], modifiedFrom: null, modifiedUntil: null });
+  const found = find(text, { folders: [], kinds: [], modifiedFrom: null, modifiedUntil: null, libraries: [] });
   return [...found].sort((a, b) => b.truth - a.truth);
 }
 

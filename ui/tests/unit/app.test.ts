@@ -153,6 +153,23 @@ describe("the app", () => {
   });
 });
 
+describe("shared libraries", () => {
+  it("are searched beside this computer's files where they are known", async () => {
+    const user = userEvent.setup();
+    await begin();
+    expect(screen.queryByTestId("filter-library")).toBeNull();
+    app.library = { ...app.library, shared: ["team"] };
+    await user.click(await screen.findByTestId("filter-library"));
+    await user.click(await screen.findByRole("menuitemcheckbox", { name: "team" }));
+    await user.type(screen.getByTestId("search-input"), "rye");
+    const asked = () => called("search").at(-1)?.args["query"] as { filter: { libraries: string[] } } | undefined;
+    await waitFor(() => expect(asked()?.filter.libraries).toEqual(["home", "team"]));
+    expect(screen.getByTestId("filter-library")).toHaveTextContent("2 libraries");
+    await user.click(within(screen.getByRole("toolbar", { name: "Filters" })).getByRole("button", { name: "Clear" }));
+    await waitFor(() => expect(asked()?.filter.libraries).toEqual([]));
+  });
+});
+
 describe("models", () => {
   it("are tried on the person's files, and the best is chosen from the table", async () => {
     const user = userEvent.setup();

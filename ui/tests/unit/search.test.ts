@@ -25,6 +25,7 @@ function hit(chunk: number, rank: number): Hit {
     score: 0,
     ranks: { bm25: null, vector: null, terms: null, fused: rank, decidedAtLayer: null },
     alsoIn: [],
+    library: null,
   };
 }
 const hits = (...chunks: number[]) => chunks.map((chunk, index) => hit(chunk, index + 1));
@@ -183,6 +184,6 @@ describe("filters", () => {
     expect((filter.modifiedUntil ?? 0) - (filter.modifiedFrom ?? 0)).toBe(86_400);
     expect(toFilter({ ...NO_FILTERS, date: "between", from: "", until: "nonsense" }, 0)).toMatchObject({ modifiedFrom: null, modifiedUntil: null });
     expect(toFilter({ ...NO_FILTERS, date: "week" }, 10 * 86_400).modifiedFrom).toBe(3 * 86_400);
-    expect(toFilter(NO_FILTERS, 5)).toEqual({ folders: [], kinds: [], modifiedFrom: null, modifiedUntil: null });
+    expect(toFilter(NO_FILTERS, 5)).toEqual({ folders: [], kinds: [], modifiedFrom: null, modifiedUntil: null, libraries: [] });
   });
 });

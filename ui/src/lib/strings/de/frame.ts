@@ -48,6 +48,7 @@ export const frame: typeof english = {
   },
   place: {
     lines: (start, end) => span(start, end, "Zeile", "Zeilen"),
+    library: (name) => `in ${name}`,
     copies: (others) => `auch an ${plural(others, { one: "anderen Stelle", other: "anderen Stellen" })}`,
     pages: (start, end) => span(start, end, "Seite", "Seiten"),
     paragraph: (number) => `Absatz ${n(number)}`,

@@ -50,6 +50,7 @@ export const frame = {
   },
   place: {
     lines: (start: number, end: number) => span(start, end, "line", "lines"),
+    library: (name: string) => `in ${name}`,
     copies: (others: number) => `also in ${plural(others, { one: "other place", other: "other places" })}`,
     pages: (start: number, end: number) => span(start, end, "page", "pages"),
     paragraph: (number: number) => `paragraph ${n(number)}`,
