@@ -22,7 +22,7 @@ use std::{
 };
 
 use riddle_metrics::StageTimings;
-use riddle_rag::{Config, Records};
+use riddle_rag::{Config, FoundCandidate, Records};
 use tauri::ipc::Channel;
 
 use crate::{
@@ -54,6 +54,8 @@ pub(crate) struct Inner {
     /// Number of the question that is to stop.
     pub(crate) stopped_question: AtomicU32,
     pub(crate) last: Mutex<Option<LastRun>>,
+    /// What the newest search has found in shared libraries: nothing else of it is here.
+    pub(crate) from_elsewhere: Mutex<Vec<FoundCandidate>>,
     /// Name of the model that is being fetched, and the flag that stops it.
     pub(crate) pulling: Mutex<Option<(String, Arc<AtomicBool>)>>,
     /// The flag that stops the trial of models, while there is one.
@@ -95,6 +97,7 @@ impl Shell {
             stop_search: Mutex::default(),
             stopped_question: AtomicU32::new(0),
             last: Mutex::default(),
+            from_elsewhere: Mutex::default(),
             pulling: Mutex::default(),
             trying: Mutex::default(),
             door: Door::default(),

@@ -166,8 +166,10 @@ impl LastRun {
     }
 
     fn stages(&self) -> Vec<StageTime> {
-        const ORDER: [&str; 9] =
-            ["embed", "vector", "bm25", "weigh", "terms", "fuse", "rerank", "generate", "check"];
+        const ORDER: [&str; 10] = [
+            "embed", "vector", "bm25", "weigh", "terms", "shared", "fuse", "rerank", "generate",
+            "check",
+        ];
         let ran = ORDER.iter().filter_map(|name| Some((name, self.times.get(name)?)));
         ran.map(|(name, ms)| StageTime { stage: (*name).to_owned(), ms: *ms }).collect()
     }

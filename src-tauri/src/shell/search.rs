@@ -176,6 +176,8 @@ impl Shell {
         let reranking = assistant.would_rerank(request)? && !candidates.is_empty();
         let response = found.response(request.k.min(running.first), false);
         let hits = Rows::new(found.query()).rows(&response.hits, &candidates);
+        let elsewhere = candidates.iter().filter(|it| it.hit.library.is_some());
+        *lock(&self.from_elsewhere) = elsewhere.cloned().collect();
         let ms = millis(started);
         lock(&self.figures).record("first_hits", ms);
         running.send(SearchEvent::FirstHits {
@@ -345,11 +347,9 @@ impl Shell {
         })
     }
 
-    /// A candidate of the last search that is from a shared library: nothing of its file is here but what was found.
+    /// A candidate of the newest search that is from a shared library.
     fn shared_candidate(&self, chunk: u64) -> Option<FoundCandidate> {
-        let last = lock(&self.last);
-        let mut candidates = last.as_ref()?.found.candidates().into_iter();
-        candidates.find(|it| it.hit.chunk == chunk && it.hit.library.is_some())
+        lock(&self.from_elsewhere).iter().find(|it| it.hit.chunk == chunk).cloned()
     }
 
     pub(crate) fn preview_bytes(&self, chunk: u64) -> Reply<Vec<u8>> {

@@ -802,7 +802,7 @@ export interface PipelineTrace {
 	at: number;
 	asked: boolean;
 	/**
-	 * `embed`, `bm25`, `vector`, `weigh`, `terms`, `fuse`, `rerank`, `generate`, `check`: those that ran. `embed`
+	 * `embed`, `bm25`, `vector`, `weigh`, `terms`, `shared`, `fuse`, `rerank`, `generate`, `check`: those that ran. `embed`
 	 * and `vector` run beside `bm25`, `weigh` and `terms`.
 	 */
 	stages: StageTime[];

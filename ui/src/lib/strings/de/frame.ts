@@ -92,6 +92,7 @@ export const frame: typeof english = {
     vector: "Vektoren",
     weigh: "Gewichten",
     terms: "Begriffe",
+    shared: "Bibliotheken",
     fuse: "Vereinen",
     rerank: "Reranking",
     generate: "Antwort",

@@ -94,6 +94,7 @@ export const frame = {
     vector: "Vectors",
     weigh: "Weigh terms",
     terms: "Terms",
+    shared: "Libraries",
     fuse: "Fuse",
     rerank: "Rerank",
     generate: "Answer",
