@@ -37,6 +37,7 @@ mod pool;
 mod q4;
 mod quantize;
 mod scalar;
+mod steps;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod tile;
 #[cfg(target_arch = "x86_64")]

@@ -451,6 +451,7 @@ impl<'a, W: Work> Run<'a, W> {
                 panels: micro.panels.min(panels.end - panel),
                 panel_stride: depth * PANEL,
                 depth,
+                places: std::ptr::null(),
                 out: self.scores[(panel - panels.start) * PANEL..].as_mut_ptr().cast(),
                 out_stride: layout.keys,
             };
@@ -500,6 +501,7 @@ impl<'a, W: Work> Run<'a, W> {
                 panels: count_panels,
                 panel_stride: stride * PANEL,
                 depth: columns / kind.per_lane(),
+                places: std::ptr::null(),
                 out: self.tile.0.as_mut_ptr().cast(),
                 out_stride: TILE_COLUMNS,
             };

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::{
     Part, Precision, Products, Rounding,
-    block::{Block, Place},
+    block::{Block, Packed, Place},
     few, normalize,
     packing::{pack_panel, rows_to_lanes},
 };
@@ -87,7 +87,7 @@ pub(super) fn run(
                     whole: kind == Kind::Bf16 && work.rounding == Rounding::AsMany,
                     b: weights.as_ptr().cast(),
                     depth,
-                    widened: None,
+                    packed: Packed::AsTheyLie,
                 };
                 // SAFETY: `a` is rows of at least depth lanes, the panels were just packed; no two turns
                 // write the same columns, and `Products::check` found them all in `place`.

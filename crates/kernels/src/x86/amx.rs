@@ -173,8 +173,9 @@ macro_rules! amx_kernel {
         /// # Safety
         /// As [`Micro::run`](crate::micro::Micro::run), between [`enter`] and [`leave`].
         unsafe fn $run(operands: Operands) {
-            let Operands { a, stride, rows, b, panels, panel_stride, depth, out, out_stride } =
-                operands;
+            let Operands {
+                a, stride, rows, b, panels, panel_stride, depth, out, out_stride, ..
+            } = operands;
             let whole = panels == TILE_PANELS && depth > 0 && depth.is_multiple_of(ROWS);
             let mut from = 0;
             while from < rows {
@@ -294,6 +295,7 @@ mod tests {
                             panels: micro.panels,
                             panel_stride: depth * PANEL,
                             depth,
+                            places: std::ptr::null(),
                             out: tile.0[from][panel * PANEL..].as_mut_ptr(),
                             out_stride: TILE_COLUMNS,
                         };
