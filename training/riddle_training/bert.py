@@ -49,7 +49,8 @@ class Ragged:
 
 
 class Bert(torch.nn.Module):
-    """Encoder, pooler and classifier. `forward` gives the score after every layer of `layers`."""
+    """Encoder, pooler and classifier. `forward` gives the score after every layer of `layers`, by the first `slices` heads of
+    each and their share of the neurons."""
 
     def __init__(self, config: dict):
         super().__init__()
@@ -116,9 +117,9 @@ class Bert(torch.nn.Module):
             named[name if name.startswith("classifier") else f"bert.{name}"] = parameter.data
         return named
 
-    def linear(self, x: torch.Tensor, name: str) -> torch.Tensor:
+    def linear(self, x: torch.Tensor, name: str, outputs: int | None = None, inputs: int | None = None) -> torch.Tensor:
         name = name.replace(".", "/")
-        return F.linear(x, self.weights[f"{name}/weight"], self.weights[f"{name}/bias"])
+        return F.linear(x, self.weights[f"{name}/weight"][:outputs, :inputs], self.weights[f"{name}/bias"][:outputs])
 
     def norm(self, x: torch.Tensor, name: str) -> torch.Tensor:
         name = name.replace(".", "/")
@@ -130,41 +131,54 @@ class Bert(torch.nn.Module):
         x = of("word_embeddings", batch.ids) + of("position_embeddings", batch.positions)
         return self.norm(x + of("token_type_embeddings", batch.segments), "embeddings.LayerNorm")
 
-    def layer(self, x: torch.Tensor, batch: Ragged, layer: int, first_only: bool) -> torch.Tensor:
+    def layer(
+        self, x: torch.Tensor, batch: Ragged, layer: int, first_only: bool, slices: int | None = None, gates=None
+    ) -> torch.Tensor:
+        """`gates` are factors of the layer's heads and neurons, all one: what a gradient says of them is their importance."""
         name = f"encoder.layer.{layer}."
         rows, longest = batch.shape
         size = x.shape[1] // self.heads
+        count = slices or self.heads
+        inner_size = self.config["intermediate_size"] * count // self.heads
+        outputs = count * size
 
         def heads(tensor: torch.Tensor) -> torch.Tensor:
-            tensor = tensor[batch.pad].view(rows, longest, self.heads, size).transpose(1, 2)
-            return tensor.reshape(rows * self.heads, longest, size)
+            tensor = tensor[batch.pad].view(rows, longest, count, size).transpose(1, 2)
+            return tensor.reshape(rows * count, longest, size)
 
-        key = heads(self.linear(x, name + "attention.self.key"))
-        value = heads(self.linear(x, name + "attention.self.value"))
+        key = heads(self.linear(x, name + "attention.self.key", outputs))
+        value = heads(self.linear(x, name + "attention.self.value", outputs))
         if first_only:
             x = x[batch.first]
-            query = self.linear(x, name + "attention.self.query").view(rows * self.heads, 1, size)
+            query = self.linear(x, name + "attention.self.query", outputs).view(rows * count, 1, size)
         else:
-            query = heads(self.linear(x, name + "attention.self.query"))
+            query = heads(self.linear(x, name + "attention.self.query", outputs))
         scores = torch.bmm(query * (1 / math.sqrt(size)), key.transpose(1, 2))
         # In place: nothing before the softmax is needed on the way back.
-        scores = scores.view(rows, self.heads, -1, longest).add_(batch.bias[:, None, None, :].to(scores.dtype))
-        mixed = torch.bmm(torch.softmax(scores, -1).view(rows * self.heads, -1, longest), value)
-        mixed = mixed.view(rows, self.heads, -1, size).transpose(1, 2).reshape(-1, x.shape[1])
+        scores = scores.view(rows, count, -1, longest).add_(batch.bias[:, None, None, :].to(scores.dtype))
+        mixed = torch.bmm(torch.softmax(scores, -1).view(rows * count, -1, longest), value)
+        mixed = mixed.view(rows, count, -1, size)
+        if gates is not None:
+            mixed = mixed * gates[0].view(1, count, 1, 1)
+        mixed = mixed.transpose(1, 2).reshape(-1, outputs)
         if not first_only:
             mixed = mixed[batch.unpad]
-        x = self.norm(x + self.linear(mixed, name + "attention.output.dense"), name + "attention.output.LayerNorm")
-        inner = F.gelu(self.linear(x, name + "intermediate.dense"))
-        return self.norm(x + self.linear(inner, name + "output.dense"), name + "output.LayerNorm")
+        projected = self.linear(mixed, name + "attention.output.dense", inputs=outputs)
+        x = self.norm(x + projected, name + "attention.output.LayerNorm")
+        inner = F.gelu(self.linear(x, name + "intermediate.dense", inner_size))
+        if gates is not None:
+            inner = inner * gates[1]
+        return self.norm(x + self.linear(inner, name + "output.dense", inputs=inner_size), name + "output.LayerNorm")
 
     def head(self, first: torch.Tensor) -> torch.Tensor:
         return self.linear(torch.tanh(self.linear(first, "pooler.dense")), "classifier").squeeze(-1)
 
-    def forward(self, batch: Ragged, layers: list[int]) -> dict[int, torch.Tensor]:
+    def forward(self, batch: Ragged, layers: list[int], slices: int | None = None, gates=None) -> dict[int, torch.Tensor]:
         """Scores (one per sequence) after each layer of `layers`, counted from 1."""
         x, scores, last = self.embed(batch), {}, max(layers)
         for layer in range(last):
-            x = self.layer(x, batch, layer, first_only=layer + 1 == last)
+            own = None if gates is None else gates[layer]
+            x = self.layer(x, batch, layer, layer + 1 == last, slices, own)
             if layer + 1 in layers:
                 scores[layer + 1] = self.head(x if layer + 1 == last else x[batch.first])
         return scores

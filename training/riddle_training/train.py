@@ -23,6 +23,7 @@ import torch
 from torch.nn import functional as F
 
 from .bert import Bert, Ragged
+from .elastic import put_in_order, worth
 
 
 TOKEN_TABLE = "embeddings/word_embeddings/weight"
@@ -160,20 +161,25 @@ def evidence(item: dict, config: dict) -> np.ndarray:
     return config["prior_scale"] * np.asarray(item["cosine"], np.float32) + keyword
 
 
-def list_loss(scores: dict[int, torch.Tensor], item: dict, config: dict) -> tuple[torch.Tensor, dict]:
-    """The loss of one question's list, and the cross-entropy of every layer for the log."""
+def list_loss(
+    scores: dict[int, torch.Tensor], item: dict, config: dict, whole: torch.Tensor | None = None, teacher=None
+) -> tuple[torch.Tensor, dict]:
+    """The loss of one question's list, and the cross-entropy of every layer for the log. `whole` are the last scores of
+    the model with all its slices, if these are of fewer; `teacher` those of a model that is to be followed."""
     device = next(iter(scores.values())).device
     label = torch.from_numpy(item["label"]).to(device)
     known = torch.from_numpy(evidence(item, config)).to(device)
-    teacher = torch.softmax(known * (config["teacher_scale"] / config["prior_scale"]), 0)
-    target = label / label.sum() + config["teacher_share"] * (teacher - label / label.sum())
+    cosines = torch.softmax(known * (config["teacher_scale"] / config["prior_scale"]), 0)
+    target = label / label.sum() + config["teacher_share"] * (cosines - label / label.sum())
     last, prior = max(scores), known
-    own = torch.softmax(scores[last].detach().float() + prior, 0)
+    if teacher is not None:
+        target = target + config["teacher_model_share"] * (torch.softmax(teacher.float() + prior, 0) - target)
+    own = torch.softmax((scores[last] if whole is None else whole).detach().float() + prior, 0)
     loss, entropies = torch.zeros((), device=device), {}
     for layer, logits in scores.items():
         logits = logits.float()
         mixed = target
-        if layer != last:
+        if layer != last or whole is not None:
             mixed = target + config["self_distillation"] * (own - target)
         entropy = -(mixed * torch.log_softmax(logits + prior, 0)).sum()
         entropy = entropy - config["standalone_weight"] * (target * torch.log_softmax(logits, 0)).sum()
@@ -214,6 +220,11 @@ class Trainer:
             self.all_replicas.append(replica)
             self.replicas.put(replica)
         self.pool = concurrent.futures.ThreadPoolExecutor(workers)
+        # Only read, so one is enough for all workers.
+        self.teacher = None
+        if config.get("teacher_model_share"):
+            self.teacher = Bert(model.config).to(device, torch.bfloat16)
+            self.teacher.load_state_dict(model.state_dict())
         self.step = 0
         self.spread(table=True)
 
@@ -246,17 +257,36 @@ class Trainer:
             pairs = [pair for item in items for pair in item["pairs"]]
             batch = Ragged([it[0] for it in pairs], [it[1] for it in pairs]).to(self.device)
             scores = replica(batch, self.layers)
-            total, sums, start = 0.0, dict.fromkeys(self.layers, 0.0), 0
-            for item in items:
-                end = start + len(item["pairs"])
-                loss, entropies = list_loss({k: v[start:end] for k, v in scores.items()}, item, self.config)
-                total = total + loss / self.config["queries_per_step"]
-                sums = {k: sums[k] + v for k, v in entropies.items()}
-                start = end
+            taught = None
+            if self.teacher is not None:
+                with torch.no_grad():
+                    taught = self.teacher(batch, self.layers[-1:])[self.layers[-1]]
+            whole = scores[self.layers[-1]].detach()
+            total, sums = self.loss(scores, items, teacher=taught)
             total.backward()
+            widths = self.config.get("slices", [])
+            if widths:
+                # What the whole model says of a list is the narrower one's target.
+                slices = widths[self.step % len(widths)]
+                loss, narrow = self.loss(replica(batch, self.layers, slices), items, whole, taught)
+                (self.config["slices_weight"] * loss).backward()
+                sums |= {f"{k} x {slices}": v for k, v in narrow.items()}
             return sums, len(batch.ids)
         finally:
             self.replicas.put(replica)
+
+    def loss(self, scores: dict, items: list[dict], whole=None, teacher=None) -> tuple[torch.Tensor, dict]:
+        """The sum over lists, and of each layer the cross-entropy."""
+        total, sums, start = 0.0, dict.fromkeys(self.layers, 0.0), 0
+        for item in items:
+            own = slice(start, start + len(item["pairs"]))
+            part = lambda it: None if it is None else it[own]
+            of_layers = {k: v[own] for k, v in scores.items()}
+            loss, entropies = list_loss(of_layers, item, self.config, part(whole), part(teacher))
+            total = total + loss / self.config["queries_per_step"]
+            sums = {k: sums[k] + v for k, v in entropies.items()}
+            start = own.stop
+        return total, sums
 
     def run_step(self) -> dict:
         started = time.monotonic()
@@ -278,7 +308,7 @@ class Trainer:
         self.spread()
         self.step += 1
         tokens = sum(it[1] for it in results)
-        layers = {k: round(sum(it[0][k] for it in results) / len(lists), 4) for k in self.layers}
+        layers = {k: round(sum(it[0][k] for it in results) / len(lists), 4) for k in results[0][0]}
         return {
             "step": self.step, "rate": rate, "norm": round(float(norm), 3), "cross_entropy": layers,
             "tokens_per_second": round(tokens / (time.monotonic() - started)),
@@ -340,10 +370,12 @@ def development(trainer: Trainer) -> dict:
             replica = trainer.replicas.get()
             try:
                 with torch.no_grad():
-                    scores = replica(batch, trainer.layers)
+                    scores = {str(k): v for k, v in replica(batch, trainer.layers).items()}
+                    for slices in config.get("slices", []):
+                        scores |= {f"{k} x {slices}": v for k, v in replica(batch, trainer.layers, slices).items()}
             finally:
                 trainer.replicas.put(replica)
-            by = {str(k): v.float().cpu().numpy() for k, v in scores.items()}
+            by = {k: v.float().cpu().numpy() for k, v in scores.items()}
             cosine = lists.passage_vectors[candidates] @ lists.query_vectors[number]
             known = evidence({"cosine": cosine, "keyword": keyword_shares(row, candidates)}, config)
             by |= {f"{k}+evidence": v + known for k, v in by.items()}
@@ -380,8 +412,13 @@ def train(
     workers = 1 if on_gpu else config.get("workers", 2)
     torch.set_num_threads(1)
     lists = Lists(prepared, config)
-    trainer = Trainer(beginning(base, start, config), lists, config, device, workers)
     checkpoint = out / "checkpoint.pt"
+    model = beginning(base, start, config)
+    if config.get("slices") and not checkpoint.exists():
+        looked_at = [it for step in range(config["ordering_steps"]) for it in lists.batch(step)]
+        layers = sorted(int(it) for it in config["layer_weights"])
+        put_in_order(model, worth(model, looked_at, layers, lambda scores, item: list_loss(scores, item, config)[0]))
+    trainer = Trainer(model, lists, config, device, workers)
     if checkpoint.exists():
         trainer.load(checkpoint)
     print(f"{len(lists.train)} questions to train on, from step {trainer.step} to {config['steps']}", flush=True)

@@ -24,6 +24,8 @@ pub(crate) struct RerankerCard {
     pub(crate) prior: Option<Prior>,
     /// Languages that it was trained on (ISO 639-1); empty: not said, so any.
     pub(crate) languages: Vec<String>,
+    /// Its heads and neurons lie in the order of what they are worth, as it was trained to be read in part.
+    pub(crate) slices_in_order: bool,
 }
 
 /// The retrieval prior: `scale * (cosine - center) + keyword * (share - keyword_center)` is added to a candidate's raw
@@ -278,6 +280,7 @@ mod tests {
                 with_terms: None,
             }),
             languages: vec!["en".to_owned()],
+            slices_in_order: false,
         }
     }
 

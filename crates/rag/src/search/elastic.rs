@@ -109,7 +109,10 @@ fn make(
     };
     let io = |source| Error::Io { path: path.to_path_buf(), source };
     std::fs::create_dir_all(path.parent().unwrap_or(Path::new("."))).map_err(io)?;
-    let mut order = |_: usize, layer: &riddle_grating::LayerCodes| magnitude_order(layer);
+    let in_order = RerankerCard::read(dir).slices_in_order;
+    let mut order = |_: usize, layer: &riddle_grating::LayerCodes| {
+        if in_order { layer.own_order() } else { magnitude_order(layer) }
+    };
     write_shards(dir, path, fingerprint, centroids, &mut order, progress)
         .map_err(|error| bad(error.into()))
 }

@@ -111,6 +111,11 @@ impl LayerCodes {
         self.heads
     }
 
+    /// The order in which the model has them: of one that was trained to be read in part.
+    pub fn own_order(&self) -> SliceOrder {
+        SliceOrder::unchanged(self.heads, self.intermediate().outputs())
+    }
+
     fn value(&self) -> &Codes {
         &self.matrices[ShardMatrix::Value as usize]
     }
