@@ -90,7 +90,6 @@ fn start(ask: Ask, hidden: bool) -> anyhow::Result<()> {
         .plugin(tauri_plugin_autostart::init(MacosLauncher::LaunchAgent, Some(vec!["--hidden"])))
         .plugin(tauri_plugin_dialog::init())
         .plugin(tauri_plugin_global_shortcut::Builder::new().build())
-        .plugin(tauri_plugin_opener::init())
         .plugin(window_state())
         .setup(move |app| {
             window::create(app)?;

@@ -1,7 +1,7 @@
 //! Search, preview, and what can be done with a hit.
 
 use tauri::{
-    AppHandle, Runtime, State,
+    State,
     ipc::{Channel, Response},
 };
 
@@ -60,22 +60,14 @@ pub(crate) async fn preview_bytes(shell: State<'_, Shell>, chunk: u64) -> Reply<
 
 /// Opens a file in the program that the desktop has for it.
 #[tauri::command]
-pub(crate) async fn open_file<R: Runtime>(
-    app: AppHandle<R>,
-    shell: State<'_, Shell>,
-    target: FileTarget,
-) -> Reply<()> {
+pub(crate) async fn open_file(shell: State<'_, Shell>, target: FileTarget) -> Reply<()> {
     let shell = shell.inner().clone();
-    beside(move || open::open(&app, &shell.file_path(target)?)).await
+    beside(move || open::open(&shell.file_path(target)?)).await
 }
 
 /// Shows a file in the file manager.
 #[tauri::command]
-pub(crate) async fn reveal_file<R: Runtime>(
-    app: AppHandle<R>,
-    shell: State<'_, Shell>,
-    target: FileTarget,
-) -> Reply<()> {
+pub(crate) async fn reveal_file(shell: State<'_, Shell>, target: FileTarget) -> Reply<()> {
     let shell = shell.inner().clone();
-    beside(move || open::reveal(&app, &shell.file_path(target)?)).await
+    beside(move || open::reveal(&shell.file_path(target)?)).await
 }
