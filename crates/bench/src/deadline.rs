@@ -5,7 +5,9 @@
 //! rated queue for shards and embedding rows (latency, then bytes by rate), because control groups let bursts through
 //! within a deadline. Cold means that nothing is in memory but what the buffer keeps.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+mod report;
+
+use std::{sync::Arc, time::Duration};
 
 use riddle_rag::{
     Config,
@@ -16,6 +18,8 @@ use riddle_rag::{
 };
 use riddle_types::{DeadlineEnd, DeadlineReport, SilentObserver};
 use serde::Serialize;
+
+pub use report::{deadline_summary, deadline_table};
 
 use crate::{Error, Result};
 
@@ -41,6 +45,10 @@ pub struct DeadlineOptions {
     pub candidates: Vec<usize>,
     /// Threads; `None`: the configuration's.
     pub threads: Option<usize>,
+    /// Orders drawn at random that importance is held against.
+    pub random_orders: u64,
+    /// Systems by their names; all for none.
+    pub systems: Vec<String>,
 }
 
 /// What a system may do.
@@ -110,9 +118,21 @@ fn latency(rate: f64) -> Duration {
     })
 }
 
-fn systems() -> Vec<System> {
+/// The planner with all its means.
+const STI: &str = "STI";
+
+/// The same where any shard counts as much as any other; a number follows.
+const RANDOM: &str = "STI, random importance";
+
+/// How devices are read without a plan.
+const LOADING: [&str; 2] = ["load, then execute", "pipeline"];
+
+/// Everything in memory, as bytes.
+const PRELOADED: &str = "preloaded, 8 bits";
+
+fn systems(random_orders: u64) -> Vec<System> {
     let sti = System {
-        name: "STI".to_owned(),
+        name: STI.to_owned(),
         bits: None,
         overlap: true,
         upgrades: true,
@@ -124,7 +144,6 @@ fn systems() -> Vec<System> {
         sti.clone(),
         System { name: "STI, no buffer".to_owned(), ..none.clone() },
         System { name: "STI, one pass".to_owned(), upgrades: false, ..sti.clone() },
-        System { name: "STI, random importance".to_owned(), shuffled: Some(1), ..sti },
         System {
             name: "load, then execute, int8".to_owned(),
             bits: Some(vec![8]),
@@ -132,6 +151,9 @@ fn systems() -> Vec<System> {
             ..none.clone()
         },
     ];
+    for seed in 1..=random_orders {
+        all.push(System { name: format!("{RANDOM} {seed}"), shuffled: Some(seed), ..sti.clone() });
+    }
     for bits in [2, 3, 4, 5, 6, 8] {
         let name = format!("pipeline, {bits} bits");
         all.push(System { name, bits: Some(vec![bits]), ..none.clone() });
@@ -157,8 +179,13 @@ pub fn measure_deadlines(
         .iter()
         .map(|it| request_prior(&options.config, &options.model, &it.request))
         .collect::<Result<_, riddle_rag::Error>>()?;
+    let wanted = |it: &System| options.systems.is_empty() || options.systems.contains(&it.name);
+    let systems: Vec<System> = systems(options.random_orders).into_iter().filter(wanted).collect();
+    if systems.is_empty() {
+        return Err(Error::Unknown { what: "system", name: options.systems.join(", ") });
+    }
     for &rate in &options.rates {
-        for system in systems() {
+        for system in systems.iter().cloned() {
             let engine = open(options, rate, &system)?;
             for &candidates in &options.candidates {
                 for &buffer in &options.buffers {
@@ -366,41 +393,6 @@ fn ndcg(order: &[usize], relevant: &[f32]) -> f64 {
     if ideal > 0.0 { dcg(&mut order.iter().map(gain)) / ideal } else { 0.0 }
 }
 
-/// The grid as a Markdown table, a row for each cell.
-pub fn deadline_table(cells: &[DeadlineCell]) -> String {
-    let mut rows: BTreeMap<(u64, u64, usize), Vec<&DeadlineCell>> = BTreeMap::new();
-    for cell in cells {
-        let rate = cell.rate.map_or(u64::MAX, |it| it as u64);
-        rows.entry((rate, cell.deadline_ms as u64, cell.candidates)).or_default().push(cell);
-    }
-    let mut table = String::new();
-    for ((rate, deadline, candidates), cells) in rows {
-        let rate = if rate == u64::MAX { "real disk".to_owned() } else { format!("{rate} MB/s") };
-        table.push_str(&format!(
-            "\n**{rate}, {deadline} ms, {candidates} candidates** (as found: {:.3})\n\n",
-            cells.first().map_or(0.0, |it| it.given_ndcg)
-        ));
-        table.push_str("| system | buffer | planned | met | p50 · p95 of T | submodel | bits | read | stall | nDCG@10 | kept |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n");
-        for it in cells {
-            let [layers, width, read, bits] = it.submodel;
-            table.push_str(&format!(
-                "| {} | {:.1} MiB | {:.0} % | {:.0} % | {:.2} · {:.2} | {layers:.1} × {width:.1}, {read:.0} | {bits:.1} | {:.2} MB | {:.1} ms | {:.3} | {:.1} MB |\n",
-                it.system,
-                it.buffer_bytes as f64 / f64::from(1 << 20),
-                it.planned * 100.0,
-                it.met * 100.0,
-                it.took[0],
-                it.took[1],
-                it.bytes_read / 1e6,
-                it.stall_ms,
-                it.ndcg,
-                it.kept_bytes as f64 / 1e6,
-            ));
-        }
-    }
-    table
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -427,7 +419,7 @@ mod tests {
 
     #[test]
     fn every_system_has_a_name_of_its_own() {
-        let mut names: Vec<String> = systems().into_iter().map(|it| it.name).collect();
+        let mut names: Vec<String> = systems(5).into_iter().map(|it| it.name).collect();
         let count = names.len();
         names.sort();
         names.dedup();

@@ -24,7 +24,9 @@ mod worker;
 pub use riddle_weights::gguf::{RandomFormat, RandomModel};
 
 pub use ablation::{Preset, Setting, Step, steps};
-pub use deadline::{DeadlineCell, DeadlineOptions, deadline_table, measure_deadlines};
+pub use deadline::{
+    DeadlineCell, DeadlineOptions, deadline_summary, deadline_table, measure_deadlines,
+};
 pub use error::{Error, Result};
 pub use figure::memory_chart;
 pub use measure::{BenchOptions, measure};

@@ -68,6 +68,12 @@ pub(crate) struct BenchDeadlineArgs {
     /// Threads that compute [default: all cores]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(crate) threads: Option<usize>,
+    /// Orders drawn at random that the importance of shards is held against
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) random_orders: u64,
+    /// Only these systems, by name (repeatable) [default: all]
+    #[arg(long = "system", value_name = "SYSTEM")]
+    pub(crate) systems: Vec<String>,
 }
 
 /// A model to measure on.

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use riddle_bench::{DeadlineOptions, deadline_table, measure_deadlines};
+use riddle_bench::{DeadlineOptions, deadline_summary, deadline_table, measure_deadlines};
 
 use crate::{
     args::BenchDeadlineArgs, commands::models::shards::labelled, context::Context,
@@ -29,6 +29,8 @@ pub(crate) fn run(args: &BenchDeadlineArgs, context: &Context) -> Result<(), Fai
         buffers: args.buffers.clone(),
         candidates: args.candidates.clone(),
         threads: args.threads,
+        random_orders: args.random_orders,
+        systems: args.systems.clone(),
     };
     let mut progress = Progress::new();
     let mut done = 0;
@@ -41,5 +43,5 @@ pub(crate) fn run(args: &BenchDeadlineArgs, context: &Context) -> Result<(), Fai
     if context.json {
         return context.out.json(&serde_json::to_value(&cells)?);
     }
-    context.out.text(deadline_table(&cells))
+    context.out.text(format!("{}\n{}", deadline_table(&cells), deadline_summary(&cells)))
 }
