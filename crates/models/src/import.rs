@@ -4,11 +4,11 @@ use std::{
     fs::{self, File},
     io::{self, Read as _},
     ops::ControlFlow,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use crate::{
-    Error, FileRecord, InstalledModel, ModelStore, Result, digest,
+    Error, FileRecord, Format, InstalledModel, ModelStore, Result, digest,
     files::{self, Class},
     manifest::Manifest,
     name::{self, MANIFEST},
@@ -34,7 +34,8 @@ pub struct Imported {
 }
 
 impl ModelStore {
-    /// Copies the model in `folder` into the store, under its own name or `name`.
+    /// Copies the model in `folder` into the store, under its own name or `name`. A GGUF file is a model by itself: it
+    /// may be named instead of a folder, and then nothing else that lies beside it is taken.
     ///
     /// Only safetensors, GGUF, ONNX, our own store and their configuration are taken; the rest is left out and named.
     /// Where the folder has a record of another store, every file must be as recorded.
@@ -58,13 +59,9 @@ impl ModelStore {
     ) -> Result<Imported> {
         let mut watch = Watch::new(on_progress);
         watch.source(&folder.display().to_string())?;
-        let (taken, left_out) = sort(folder)?;
-        let record = Manifest::read(folder)?;
-        let name = match (name, &record) {
-            (Some(name), _) => name.to_owned(),
-            (None, Some(record)) => record.name.clone(),
-            (None, None) => own_name(folder)?,
-        };
+        let Found { folder, taken, left_out, record, own_name } = Found::at(folder)?;
+        let folder = folder.as_path();
+        let name = name.map_or(own_name, str::to_owned);
         let store_folder = self.folder(&name)?;
         let (kind, format) = files::describe(folder, &name, &taken)?;
 
@@ -101,6 +98,44 @@ impl ModelStore {
     }
 }
 
+/// What there is to take.
+struct Found {
+    folder: PathBuf,
+    taken: Vec<String>,
+    left_out: Vec<LeftOut>,
+    /// Of another store.
+    record: Option<Manifest>,
+    own_name: String,
+}
+
+impl Found {
+    fn at(path: &Path) -> Result<Found> {
+        let absolute = std::path::absolute(path).map_err(Error::io(path))?;
+        let named = |it: Option<&std::ffi::OsStr>| {
+            it.map(|it| it.to_string_lossy().into_owned()).unwrap_or_default()
+        };
+        if !path.is_file() {
+            let (taken, left_out) = sort(path)?;
+            let record = Manifest::read(path)?;
+            let own_name = match &record {
+                Some(record) => record.name.clone(),
+                None => named(absolute.file_name()),
+            };
+            return Ok(Found { folder: path.to_owned(), taken, left_out, record, own_name });
+        }
+        let file = named(absolute.file_name());
+        if Class::of(&file) != Class::Weights(Format::Gguf) {
+            let why = "a file alone is a model only if it is .gguf: name the folder".to_owned();
+            return Err(Error::NotAModel { name: file, why });
+        }
+        // Names of downloads have brackets and blanks, those of models have none.
+        let plain = |it: char| if it.is_ascii_alphanumeric() || "._-".contains(it) { it } else { '-' };
+        let own_name = named(absolute.file_stem()).chars().map(plain).collect();
+        let folder = absolute.parent().unwrap_or(&absolute).to_owned();
+        Ok(Found { folder, taken: vec![file], left_out: Vec::new(), record: None, own_name })
+    }
+}
+
 /// What is taken of a folder, and what is left out.
 fn sort(folder: &Path) -> Result<(Vec<String>, Vec<LeftOut>)> {
     let mut taken = Vec::new();
@@ -128,13 +163,6 @@ fn sort(folder: &Path) -> Result<(Vec<String>, Vec<LeftOut>)> {
         return Err(Error::Unsafe { name, files: refused.join(", ") });
     }
     Ok((taken, left_out))
-}
-
-/// The folder's own name.
-fn own_name(folder: &Path) -> Result<String> {
-    let absolute = std::path::absolute(folder).map_err(Error::io(folder))?;
-    let name = absolute.file_name().map(|it| it.to_string_lossy().into_owned());
-    Ok(name.unwrap_or_default())
 }
 
 /// Copies one file and checks the copy.

@@ -3,6 +3,7 @@
 import { tick } from "svelte";
 
 import { Channel, commands, type AppEvent, type Failure, type LibraryState, type Settings, type SettingsState, type Start } from "./bindings";
+import { writer } from "./local";
 import { failed, language, t, troubled } from "./strings";
 
 export const VIEWS = ["search", "ask", "pipeline", "performance", "library", "settings"] as const;
@@ -135,7 +136,7 @@ class App {
         break;
       case "dropped":
         this.dragging = false;
-        void this.addFolders(event.paths);
+        void this.take(event.paths);
         break;
     }
   }
@@ -185,6 +186,30 @@ class App {
       if (state && this.settings?.settings === wanted) this.settings = state;
     });
     return this.saving;
+  }
+
+  /** Takes what was dropped onto the window: language models as such, all else as folders. */
+  private async take(paths: string[]) {
+    const isModel = (path: string) => /\.gguf$/i.test(path);
+    const folders = paths.filter((it) => !isModel(it));
+    if (folders.length > 0) void this.addFolders(folders);
+    for (const path of paths.filter(isModel)) await this.importModel(path);
+  }
+
+  /** Copies a language model's file into the store, and offers to be answered by it. */
+  private async importModel(path: string) {
+    this.say(t.models.importing(path.replace(/^.*[\\/]/, "")));
+    const name = await this.try(() => commands.modelImport(path));
+    if (name === undefined) return;
+    this.say(t.models.imported(name), "good", { label: t.models.answerWith, run: () => void this.answerWith(name) });
+  }
+
+  private async answerWith(name: string) {
+    const models = await this.try(() => commands.models());
+    const model = models?.installed.find((it) => it.name === name);
+    if (!models || !model || !this.settings) return;
+    await this.change(writer(model, this.settings.settings.local, models.memoryBytes));
+    this.say(t.models.answersNow(name), "good");
   }
 
   /** Adds folders by path, or by dialog. */

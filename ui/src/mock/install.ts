@@ -729,7 +729,11 @@ const commands: Record<string, (args: any) => unknown> = {
     stopTrial = true;
   },
   model_import_dialog: () => null,
-  model_import: () => "imported",
+  model_import: () => {
+    const imported = { name: "imported", kind: "llm" as const, bytes: 900_000_000, license: null, source: "folder /home/mira/Downloads", active: false, writes: true, elsewhere: false, problem: null };
+    models = { ...models, installed: [...models.installed, imported] };
+    return "imported";
+  },
   model_verify: () => ({ good: true, files: 5, problems: [] }),
   model_use: ({ kind, name }) => {
     models = { ...models, installed: models.installed.map((it) => (it.kind === kind ? { ...it, active: it.name === name } : it)) };

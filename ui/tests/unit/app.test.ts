@@ -56,6 +56,16 @@ describe("the app", () => {
     await waitFor(() => expect(screen.queryByTestId("linked")).toBeNull());
   });
 
+  it("takes folders and language models that are dropped", async () => {
+    await begin();
+    mock().tell({ event: "dropped", paths: ["/home/me/notes", "/home/me/Download/Small 1B (Q4).GGUF"] });
+    await waitFor(() => expect(called("library_add").at(-1)?.args["paths"]).toEqual(["/home/me/notes"]));
+    await waitFor(() => expect(called("model_import").at(-1)?.args["path"]).toBe("/home/me/Download/Small 1B (Q4).GGUF"));
+    await userEvent.click(await screen.findByRole("button", { name: "Answer with it" }));
+    await waitFor(() => expect(called("settings_set").at(-1)?.args["settings"]).toMatchObject({ llm: "local:imported" }));
+    await screen.findByText("imported writes the answers from now on");
+  });
+
   it("goes on with what was typed elsewhere", async () => {
     await begin();
     app.go("settings");

@@ -45,6 +45,31 @@ fn a_folder_is_imported_without_what_can_run_programs() {
 }
 
 #[test]
+fn a_gguf_file_is_a_model_by_itself() {
+    let (dir, store) = store();
+    let at = dir.path().join("Downloads");
+    fs::create_dir(&at).expect("folder");
+    let file = at.join("Small 1B (Q4).gguf");
+    fs::write(&file, [b"GGUF".as_slice(), &[3, 0, 0, 0], &[0; 16]].concat()).expect("write");
+    fs::write(at.join("other.gguf"), "something else").expect("write");
+    fs::write(at.join("README.md"), "of something else").expect("write");
+    let imported = store.import(&file, None).expect("imports");
+    let model = imported.model;
+    let described = (model.name.as_str(), model.kind, model.format);
+    assert_eq!(described, ("Small-1B--Q4-", Kind::Llm, Format::Gguf));
+    assert_eq!(imported.left_out, []);
+    assert_eq!(fs::read_dir(&model.dir).expect("a folder").count(), 2, "the file and the record");
+    assert_sound(&store, "Small-1B--Q4-");
+    let named = store.import(&file, Some("small")).expect("imports").model;
+    assert_eq!(named.name, "small");
+
+    let other = store.import(&at.join("README.md"), None).expect_err("no model");
+    assert!(other.to_string().contains("name the folder"), "{other}");
+    let false_name = store.import(&at.join("other.gguf"), None).expect_err("no GGUF");
+    assert!(matches!(false_name, Error::Content { .. }), "{false_name}");
+}
+
+#[test]
 fn a_folder_with_nothing_but_pickle_is_refused() {
     let (dir, store) = store();
     let folder = folder(dir.path(), "old");
