@@ -129,7 +129,8 @@ impl Found {
             return Err(Error::NotAModel { name: file, why });
         }
         // Names of downloads have brackets and blanks, those of models have none.
-        let plain = |it: char| if it.is_ascii_alphanumeric() || "._-".contains(it) { it } else { '-' };
+        let plain =
+            |it: char| if it.is_ascii_alphanumeric() || "._-".contains(it) { it } else { '-' };
         let own_name = named(absolute.file_stem()).chars().map(plain).collect();
         let folder = absolute.parent().unwrap_or(&absolute).to_owned();
         Ok(Found { folder, taken: vec![file], left_out: Vec::new(), record: None, own_name })
