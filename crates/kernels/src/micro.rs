@@ -49,7 +49,9 @@ pub(crate) enum Kind {
     Bf16,
     /// Four bytes.
     Int8,
-    /// Four bytes, whose products are added in 16 bits where they can be: see [`steps`](crate::steps).
+    /// Two bytes, widened to i16.
+    Int16,
+    /// Four bytes, whose weights are light enough for sums of 16 bits: see [`steps`](crate::steps).
     Steps,
 }
 
@@ -58,7 +60,7 @@ impl Kind {
     pub(crate) fn per_lane(self) -> usize {
         match self {
             Kind::F32 => 1,
-            Kind::Bf16 => 2,
+            Kind::Bf16 | Kind::Int16 => 2,
             Kind::Int8 | Kind::Steps => 4,
         }
     }
@@ -81,8 +83,6 @@ pub(crate) struct Operands {
     pub(crate) panel_stride: usize,
     /// Lanes that are multiplied.
     pub(crate) depth: usize,
-    /// Of every lane of weights its lane of a row; null where it is the same.
-    pub(crate) places: *const u32,
     /// Where the first row of sums is written.
     pub(crate) out: *mut u32,
     /// Lanes from one row of sums to the next.
@@ -153,7 +153,7 @@ impl Drop for Entered {
 }
 
 /// The kernel for `kind` at the level `isa`, which this processor has. None when the level has no better one than
-/// that of another kind: bf16 without dot products of bf16, steps where products of bytes are as fast.
+/// that of another kind: bf16 without dot products of bf16, i16 and steps where products of bytes are as fast.
 pub(crate) fn micro(kind: Kind, isa: Isa) -> Option<Micro> {
     #[cfg(target_arch = "x86_64")]
     match (kind, isa) {
@@ -168,6 +168,7 @@ pub(crate) fn micro(kind: Kind, isa: Isa) -> Option<Micro> {
         (Kind::Int8, Isa::Avx512) => return Some(x86::AVX512_INT8),
         (Kind::Int8, Isa::AvxVnni) => return Some(x86::AVXVNNI_INT8),
         (Kind::Int8, Isa::Avx2) => return Some(x86::AVX2_INT8),
+        (Kind::Int16, Isa::Avx2) => return Some(x86::AVX2_INT16),
         (Kind::Steps, Isa::Avx2) => return Some(x86::AVX2_STEPS),
         _ => {}
     }
@@ -181,7 +182,7 @@ pub(crate) fn micro(kind: Kind, isa: Isa) -> Option<Micro> {
     let _ = isa;
     match kind {
         Kind::F32 => Some(scalar::F32),
-        Kind::Bf16 | Kind::Steps => None,
+        Kind::Bf16 | Kind::Int16 | Kind::Steps => None,
         Kind::Int8 => Some(scalar::INT8),
     }
 }
@@ -203,11 +204,13 @@ mod tests {
             2 => 0,
             _ => (number(i) / 11 % 255) as i32 - 127,
         };
+        let wide = |i: usize| u32::from(byte(i) as u16);
         let byte = |i: usize| u32::from((byte(i) + offset) as u8);
         (0..count)
             .map(|i| match kind {
                 Kind::F32 => float(i).to_bits(),
                 Kind::Bf16 => half(2 * i) | half(2 * i + 1) << 16,
+                Kind::Int16 => wide(2 * i) | wide(2 * i + 1) << 16,
                 Kind::Int8 | Kind::Steps => {
                     (0..4).fold(0, |lane, j| lane | byte(4 * i + j) << (8 * j))
                 }
@@ -238,7 +241,6 @@ mod tests {
                     panels: count,
                     panel_stride: depth * PANEL,
                     depth,
-                    places: std::ptr::null(),
                     out: tile.0.as_mut_ptr().cast(),
                     out_stride: TILE_COLUMNS,
                 };
@@ -265,11 +267,12 @@ mod tests {
             seed in prop::collection::vec(any::<u32>(), 53),
         ) {
             let depth = if whole { depth.next_multiple_of(16) } else { depth };
-            for kind in [Kind::F32, Kind::Bf16, Kind::Int8] {
+            for kind in [Kind::F32, Kind::Bf16, Kind::Int8, Kind::Int16] {
                 let twin = match kind {
                     Kind::F32 => scalar::F32,
                     Kind::Bf16 => scalar::BF16,
                     Kind::Int8 | Kind::Steps => scalar::INT8,
+                    Kind::Int16 => scalar::INT16,
                 };
                 let stride = depth + gap;
                 let b = lanes(kind, panels * depth * PANEL, &seed[3..], 0);
@@ -280,7 +283,9 @@ mod tests {
                     let a = lanes(kind, rows * stride, &seed, micro.offset);
                     let sums = run(micro, &a, stride, &b, rows, panels, depth);
                     for (i, (&sum, &expected)) in sums.iter().zip(&expected).enumerate() {
-                        if kind == Kind::Int8 {
+                        if kind == Kind::Int16 {
+                            prop_assert_eq!(sum, expected);
+                        } else if kind == Kind::Int8 {
                             let (panel, column) = (i / PANEL % panels, i % PANEL);
                             let weights = b[panel * depth * PANEL..].iter().skip(column).step_by(PANEL).take(depth);
                             let total: i32 = weights.flat_map(|it| it.to_le_bytes()).map(|it| i32::from(it as i8)).sum();

@@ -1,10 +1,9 @@
-//! Memory that products work in: activations quantized or rounded, weights widened or in steps, a share for each thread.
+//! Memory that products work in: activations quantized or rounded, weights widened, a share for each thread.
 
 use crate::{
     int8::QUAD,
     isa,
-    micro::{Kind, micro},
-    steps,
+    micro::{Kind, PANEL, micro},
 };
 
 /// f32 elements of a cache line.
@@ -32,17 +31,16 @@ pub enum PanelUse {
 /// Elements of f32 that products need on `threads` threads with weights of up to `inputs` inputs.
 pub fn panel_len(inputs: usize, threads: usize, usage: PanelUse) -> usize {
     let threads = threads.max(1);
-    // A lane of four bytes for four inputs, or of two bf16 for two, and a row's scale. Steps take two lanes at a time.
-    let per_lane = if usage == PanelUse::Packed { 4 } else { 2 };
-    let rows = BLOCK_ROWS * (inputs.next_multiple_of(2 * QUAD) / per_lane + 1);
-    let steps = match micro(Kind::Steps, isa::current()) {
-        Some(_) => steps::room(inputs.div_ceil(QUAD)),
-        None => 0,
-    };
+    // A lane of four bytes for four inputs, or of two bf16 or widened bytes for two, and a row's scale.
+    let paired = micro(Kind::Int16, isa::current());
+    let per_lane = if usage == PanelUse::Packed && paired.is_none() { 4 } else { 2 };
+    let rows = BLOCK_ROWS * (inputs.next_multiple_of(QUAD) / per_lane + 1);
     let weights = match usage {
-        PanelUse::Packed => steps,
+        PanelUse::Packed => {
+            paired.map_or(0, |it| it.panels * PANEL * inputs.next_multiple_of(QUAD) / 2)
+        }
         // Groups of four-bit weights are widened whole.
-        PanelUse::Any => BLOCK_WEIGHTS.max(FEWEST_COLUMNS * inputs.next_multiple_of(32)).max(steps),
+        PanelUse::Any => BLOCK_WEIGHTS.max(FEWEST_COLUMNS * inputs.next_multiple_of(32)),
     };
     (rows + weights).next_multiple_of(LINE) * threads
 }

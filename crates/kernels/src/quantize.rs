@@ -27,6 +27,21 @@ pub(crate) fn quantize_rows(
     portable_rows(x, inputs, flip, stride, out, scales);
 }
 
+multiversion! {
+    /// As [`quantize_rows`], each byte widened to an i16; `stride` is counted in those.
+    pub(crate) fn quantize_pairs(x: &[f32], inputs: usize, stride: usize, out: &mut [i16], scales: &mut [f32]) {
+        let rows = x.chunks_exact(inputs).zip(out.chunks_exact_mut(stride));
+        for ((row, out), scale) in rows.zip(scales) {
+            let (own, inverse) = scale_of(largest_bits(row));
+            *scale = own;
+            for (number, value) in out.iter_mut().zip(row) {
+                *number = nearest(value * inverse) as u8 as i8 as i16;
+            }
+            out[inputs..].fill(0);
+        }
+    }
+}
+
 /// The nearest integer in the lowest bits: adding 1.5 · 2²³ rounds to it.
 #[inline(always)]
 fn nearest(value: f32) -> u32 {
@@ -128,6 +143,28 @@ mod tests {
                             prop_assert!((f32::from(byte) * scale - value).abs() <= scale * step + 1e-44);
                         }
                     }
+                }
+            }
+        }
+
+        #[test]
+        fn pairs_are_the_bytes_widened(
+            inputs in 1usize..200, seed in prop::collection::vec(-4f32..4.0, 83), wrong in any::<bool>(),
+        ) {
+            let mut x: Vec<f32> = (0..2 * inputs).map(|i| seed[(i * 7 + i / 11) % 83]).collect();
+            if wrong {
+                x[0] = f32::INFINITY;
+            }
+            let stride = inputs.next_multiple_of(4);
+            let (mut bytes, mut expected) = (vec![1; 2 * stride], [9.0; 2]);
+            quantize_rows(&x, inputs, 0, stride, &mut bytes, &mut expected);
+            for version in quantize_pairs::versions() {
+                let (mut pairs, mut scales) = (vec![1; 2 * stride], [9.0; 2]);
+                version(&x, inputs, stride, &mut pairs, &mut scales);
+                prop_assert_eq!(scales.map(f32::to_bits), expected.map(f32::to_bits));
+                let first = if wrong { stride } else { 0 };
+                for (&pair, &byte) in pairs[first..].iter().zip(&bytes[first..]) {
+                    prop_assert_eq!(pair, i16::from(byte as i8));
                 }
             }
         }

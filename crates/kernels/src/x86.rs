@@ -15,7 +15,9 @@ pub(crate) use amx::{
     leave as leave_tiles,
 };
 pub(crate) use attention::{multiply_rows, weigh_rows};
-pub(crate) use avx2::{F32 as AVX2_F32, INT8 as AVX2_INT8, VNNI_INT8 as AVXVNNI_INT8};
+pub(crate) use avx2::{
+    F32 as AVX2_F32, INT8 as AVX2_INT8, INT16 as AVX2_INT16, VNNI_INT8 as AVXVNNI_INT8,
+};
 pub(crate) use avx512::{
     BF16 as AVX512_BF16, F32 as AVX512_F32, INT8 as AVX512_INT8, VNNI_INT8 as AVX512VNNI_INT8,
 };

@@ -287,14 +287,7 @@ impl Layer {
         let parts = &[0, 1, 2].map(|i| square.part(format, i * width));
         let by_head = is_best_by_head(*shape, precision);
         let finish = if by_head { Finish::Heads { dim: shape.head_dim } } else { Finish::Store };
-        let work = Products {
-            x: hidden,
-            inputs: width,
-            parts,
-            precision,
-            rounding: Rounding::ByCount,
-            finish,
-        };
+        let work = product((hidden, width), parts, precision, finish);
         products(work, qkv, 3 * width, panels);
         lap(0);
         if by_head {
@@ -307,37 +300,26 @@ impl Layer {
         }
         lap(1);
         let parts = &[square.part(format, 0)];
-        let work = Products {
-            x: context,
-            inputs: width,
-            parts,
-            precision,
-            rounding: Rounding::ByCount,
-            finish: norm,
-        };
+        let work = product((context, width), parts, precision, norm);
         products(work, hidden, width, panels);
         lap(2);
         let parts = &[up.part(format, 0)];
-        let work = Products {
-            x: hidden,
-            inputs: width,
-            parts,
-            precision,
-            rounding: Rounding::ByCount,
-            finish: Finish::Gelu,
-        };
+        let work = product((hidden, width), parts, precision, Finish::Gelu);
         products(work, broad, wide, panels);
         lap(3);
         let parts = &[down.part(format, 0)];
-        let work = Products {
-            x: broad,
-            inputs: wide,
-            parts,
-            precision,
-            rounding: Rounding::ByCount,
-            finish: norm,
-        };
+        let work = product((broad, wide), parts, precision, norm);
         products(work, hidden, width, panels);
         lap(4);
     }
+}
+
+/// What a layer multiplies: rows `x` of so many inputs with `parts`.
+fn product<'a>(
+    (x, inputs): (&'a [f32], usize),
+    parts: &'a [Part<'a>],
+    precision: Precision,
+    finish: Finish<'a>,
+) -> Products<'a> {
+    Products { x, inputs, parts, precision, rounding: Rounding::ByCount, finish }
 }

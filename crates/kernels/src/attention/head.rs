@@ -1,7 +1,10 @@
 //! A chunk of queries of the heads that share their keys.
 
+mod work;
+
 use std::ops::Range;
 
+pub(super) use self::work::{Head, Places, Work};
 use super::{
     AttentionShape, SharedOut, Task,
     softmax::{State, cap, softmax_tile},
@@ -27,94 +30,6 @@ const PAIR: usize = 2 * PANEL;
 
 /// f32 elements of a cache line, to which all parts of the scratch are rounded.
 const LINE: usize = 16;
-
-/// The operands of attention: rows of f32, or lanes of two bf16.
-pub(super) trait Work: Sync {
-    /// Whether [`lanes`](Self::lanes) gives everything.
-    const LANES: bool = false;
-
-    /// Whether what a query gets depends on nothing but its place: blocks of keys begin at multiples of [`KEYS`],
-    /// and tiles are whole.
-    const ALIGNED: bool = false;
-
-    /// Sizes.
-    fn shape(&self) -> AttentionShape;
-
-    /// Numbers that are multiplied.
-    fn precision(&self) -> Precision;
-
-    /// Factor of the products of queries and keys.
-    fn scale(&self) -> f32;
-
-    /// The largest magnitude of a score, which tanh bends them to.
-    fn softcap(&self) -> Option<f32>;
-
-    /// Chunk `chunk` of up to `step` queries of a sequence.
-    fn places(&self, sequence: usize, chunk: usize, step: usize) -> Places;
-
-    /// Keys that the query at a place of its sequence sees.
-    fn seen(&self, place: usize, length: usize) -> (usize, usize);
-
-    /// A row of queries' head, in f32; asked for only where there are no [`lanes`](Self::lanes).
-    fn query(&self, _row: usize, _head: usize) -> &[f32] {
-        unreachable!("lanes are read instead of rows")
-    }
-
-    /// The rows of a head from a token on, where they lie one after the other as lanes of bf16.
-    fn lanes(&self, _head: Head, _token: usize) -> Option<&[f32]> {
-        None
-    }
-
-    /// Asks for what a token's row holds of the heads that share `kv_head`, which will be read soon.
-    fn ahead(&self, _row: usize, _kv_head: usize) {}
-
-    /// Key `key` of the sequence that starts at `start`, or its values, in f32, asked for only where there are no
-    /// lanes; `wide` has room for it.
-    fn row<'a>(
-        &'a self,
-        _start: usize,
-        _kv_head: usize,
-        _key: usize,
-        _values: bool,
-        _wide: &'a mut [f32],
-    ) -> &'a [f32] {
-        unreachable!("lanes are read instead of rows")
-    }
-}
-
-/// Heads of queries, of keys and of values.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Head {
-    Query(usize),
-    Key(usize),
-    Value(usize),
-}
-
-/// Neighboring queries of a sequence.
-#[derive(Debug, Clone)]
-pub(super) struct Places {
-    /// Their places in the sequence.
-    pub(super) places: Range<usize>,
-    /// The row of the first in the queries and the output.
-    pub(super) first_row: usize,
-    /// Where the sequence starts, and its length.
-    pub(super) start: usize,
-    pub(super) length: usize,
-}
-
-impl Places {
-    /// Chunk number `chunk` of `step` tokens of a sequence whose every token asks.
-    pub(super) fn all(sequence: Range<usize>, chunk: usize, step: usize) -> Places {
-        let length = sequence.len();
-        let from = (chunk * step).min(length);
-        Places {
-            places: from..length.min(from + step),
-            first_row: sequence.start + from,
-            start: sequence.start,
-            length,
-        }
-    }
-}
 
 /// How a thread's scratch is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -451,7 +366,6 @@ impl<'a, W: Work> Run<'a, W> {
                 panels: micro.panels.min(panels.end - panel),
                 panel_stride: depth * PANEL,
                 depth,
-                places: std::ptr::null(),
                 out: self.scores[(panel - panels.start) * PANEL..].as_mut_ptr().cast(),
                 out_stride: layout.keys,
             };
@@ -501,7 +415,6 @@ impl<'a, W: Work> Run<'a, W> {
                 panels: count_panels,
                 panel_stride: stride * PANEL,
                 depth: columns / kind.per_lane(),
-                places: std::ptr::null(),
                 out: self.tile.0.as_mut_ptr().cast(),
                 out_stride: TILE_COLUMNS,
             };

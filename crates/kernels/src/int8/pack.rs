@@ -25,10 +25,9 @@ pub fn int8_bytes(outputs: usize, inputs: usize) -> Result<usize, PackedError> {
 /// Quantizes and packs `weights` `[outputs, inputs]` row by row into `out` of [`int8_bytes`] bytes, laid out as
 /// [`Int8Matrix`](super::Int8Matrix) reads it.
 ///
-/// An output's scale is the one of a few below its largest magnitude / 127 that loses least, by the sum of
-/// squared errors: cutting an outlier a little makes all others finer. Weights that meet in 16 bits are left light enough
-/// for them (see `steps.rs`): where rows have no outliers, that takes up to a bit. A weight that is not finite counts as
-/// 0.
+/// An output's scale is the one of a few around its largest magnitude / 127 that loses least, by the sum of squared
+/// errors: cutting an outlier a little makes all others finer. Weights that meet in 16 bits are left light enough for
+/// them (see `steps.rs`): where rows have no outliers, that takes up to a bit. A weight that is not finite counts as 0.
 ///
 /// # Errors
 /// [`PackedError`] when `out` has another length or the matrix is too large.
@@ -152,11 +151,6 @@ mod tests {
         vec![0.0; bytes.div_ceil(4)]
     }
 
-    fn lanes_of(blocks: &[i8]) -> &[u32] {
-        // SAFETY: any four bytes are a lane, and a matrix is aligned to four.
-        unsafe { blocks.align_to().1 }
-    }
-
     fn bytes_of(memory: &mut [f32], bytes: usize) -> &mut [u8] {
         // SAFETY: any bytes are f32 and the other way round.
         let (_, all, _) = unsafe { memory.align_to_mut::<u8>() };
@@ -190,10 +184,8 @@ mod tests {
                 prop_assert!(scale <= top / LARGEST * 4.01 && scale >= top / LARGEST * 0.79);
                 prop_assert_eq!(matrix.sums()[output], sum);
             }
-            let depth = inputs.div_ceil(QUAD);
-            for panel in lanes_of(matrix.blocks()).chunks(depth * BLOCK).filter(|_| depth % 2 == 0) {
-                let mut room = vec![0; steps::room(depth)];
-                prop_assert!(matches!(steps::steps(panel, &mut room), steps::Steps::Light(_)));
+            if inputs.div_ceil(QUAD) % 2 == 0 {
+                prop_assert!(steps::are_light(matrix.blocks()));
             }
             // Columns that fill up the last block have no scale and no sum, so they count for nothing.
             prop_assert!(matrix.scales()[outputs..].iter().all(|&it| it == 0.0));

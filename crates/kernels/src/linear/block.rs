@@ -4,11 +4,10 @@ use std::ops::Range;
 
 use crate::{
     Finish, Gate, Part,
-    dispatch::BASELINE_FUSES,
+    dispatch::{BASELINE_FUSES, multiversion},
     elementwise::{gelu_of, gelu_tanh_of, short_gelu_of, silu_of},
     lanes::pair_of,
     micro::{Micro, Operands, PANEL, Sums, TILE_COLUMNS, Tile},
-    steps::{self, Steps},
 };
 #[cfg(target_arch = "x86_64")]
 use crate::{
@@ -92,16 +91,6 @@ impl Columns {
     }
 }
 
-/// How a kernel takes a part's panels.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Packed {
-    AsTheyLie,
-    /// As [`steps`] says, which has this room for a panel.
-    InSteps {
-        room: *mut u32,
-    },
-}
-
 /// Operands of a block: rows in lanes and panels.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Block<'a> {
@@ -119,17 +108,18 @@ pub(super) struct Block<'a> {
     pub(super) whole: bool,
     /// The panel of column `columns.start` and those after it.
     pub(super) b: *const u32,
-    /// Lanes of a panel.
+    /// Columns of the part, from the first of a panel on.
     pub(super) depth: usize,
-    pub(super) packed: Packed,
+    /// Room for a tile's panels, where the weights are bytes and the kernel takes pairs of i16.
+    pub(super) widened: Option<*mut u32>,
 }
 
 impl Block<'_> {
     /// Multiplies with `columns` of `part` and finishes them.
     ///
     /// # Safety
-    /// `a` points to `rows` rows of `depth` lanes, an even number of them for steps, up to the next whole tile if they
-    /// are filled up, `b` to the panels of the columns; a room for steps has as many lanes as they say; `place` has
+    /// `a` points to `rows` rows of `depth` lanes, up to the next whole tile if they are filled up, `b` to the panels
+    /// of the columns, of half the depth if they are to be widened to where there is room for a tile's; `place` has
     /// these rows and columns, and nobody else uses them now.
     pub(super) unsafe fn run(
         &self,
@@ -141,27 +131,22 @@ impl Block<'_> {
         let Block { micro, a, stride, rows, b, depth, .. } = *self;
         let mut tile: Tile = Tile::new();
         let width = micro.panels * PANEL;
+        let panel = if self.widened.is_some() { depth / 2 * PANEL } else { depth * PANEL };
         let step = micro.step(rows);
         let _entered = micro.enter();
         for (number, start) in columns.clone().step_by(width).enumerate() {
             let columns = start..columns.end.min(start + width);
             let panels = columns.len().div_ceil(PANEL);
             let columns = Columns::new(part, columns, micro.offset);
-            // SAFETY: number · micro.panels · 16 is below the block's columns; the room is nobody else's, and kernels of
-            // steps take one panel.
-            let (b, places, count) = unsafe {
-                let b = b.add(number * micro.panels * depth * PANEL);
-                match self.packed {
-                    Packed::AsTheyLie => (b, std::ptr::null(), depth),
-                    Packed::InSteps { room } => {
-                        let packed = std::slice::from_raw_parts(b, depth * PANEL);
-                        let room = std::slice::from_raw_parts_mut(room, steps::room(depth));
-                        match steps::steps(packed, room) {
-                            Steps::Light(panel) => (panel.as_ptr(), std::ptr::null(), depth),
-                            Steps::Lanes { weights, places } => {
-                                (weights.as_ptr(), places.as_ptr(), places.len())
-                            }
-                        }
+            // SAFETY: number · micro.panels · 16 is below the block's columns; the room is a tile's, and nobody else's.
+            let b = unsafe {
+                let b = b.add(number * micro.panels * panel);
+                match self.widened {
+                    None => b,
+                    Some(room) => {
+                        let packed = std::slice::from_raw_parts(b, panels * panel);
+                        widen(packed, std::slice::from_raw_parts_mut(room, packed.len() * 2));
+                        room.cast_const()
                     }
                 }
             };
@@ -180,8 +165,7 @@ impl Block<'_> {
                         b,
                         panels,
                         panel_stride: depth * PANEL,
-                        depth: count,
-                        places,
+                        depth,
                         out: tile.0.as_mut_ptr().cast(),
                         out_stride: TILE_COLUMNS,
                     };
@@ -192,6 +176,22 @@ impl Block<'_> {
                     let out = Place { data, ..place };
                     finish_tile(&tile.0, to - from, &columns, scales, finish, out);
                 }
+            }
+        }
+    }
+}
+
+multiversion! {
+    /// Widens panels of four bytes a lane to panels of two i16: of each row of 16 lanes first the lower pairs.
+    fn widen(packed: &[u32], pairs: &mut [u32]) {
+        let rows = packed.as_chunks::<PANEL>().0.iter().zip(pairs.as_chunks_mut::<{ 2 * PANEL }>().0);
+        for (row, pairs) in rows {
+            let (low, high) = pairs.split_at_mut(PANEL);
+            for ((&lane, low), high) in row.iter().zip(low).zip(high) {
+                let lane = lane as i32;
+                let byte = |place: u32| (lane << (24 - place) >> 24) as u32;
+                *low = byte(0) & 0xffff | byte(8) << 16;
+                *high = byte(16) & 0xffff | byte(24) << 16;
             }
         }
     }

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::{
     Finish, Part, Products,
-    block::{Block, Packed, Place},
+    block::{Block, Place},
     normalize,
 };
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
     micro::{Kind, Micro, PANEL, TILE_COLUMNS, micro},
     norm::layer_norm,
     panels::BLOCK_ROWS,
-    quantize::quantize_rows,
+    quantize::{quantize_pairs, quantize_rows},
     scalar,
     steps::{self, STEP_LANES},
 };
@@ -25,8 +25,8 @@ use crate::{
 /// Fewest rows of a block, if there are more: for fewer the weights are read too often.
 const FEWEST_ROWS: usize = 28;
 
-/// Fewest rows for which looking at the weights takes less than it spares.
-const FEWEST_STEPPED: usize = 12;
+/// Fewest rows for which looking at the weights, or widening them to pairs, takes less than it spares.
+const FEWEST_PAIRED: usize = 12;
 
 /// What the rows become and which kernel multiplies them: the sums are the same.
 #[derive(Debug, Clone, Copy)]
@@ -38,31 +38,54 @@ struct Form {
 }
 
 impl Form {
-    fn new(rows: usize, inputs: usize) -> Form {
+    fn new(rows: usize, inputs: usize, parts: &[Part<'_>]) -> Form {
         let isa = isa::current();
-        match micro(Kind::Steps, isa) {
-            Some(steps) if rows >= FEWEST_STEPPED => Form::of(Kind::Steps, steps, inputs),
-            _ => Form::of(Kind::Int8, micro(Kind::Int8, isa).unwrap_or(scalar::INT8), inputs),
+        if rows >= FEWEST_PAIRED {
+            match (micro(Kind::Steps, isa), micro(Kind::Int16, isa)) {
+                (Some(steps), _) if are_light(parts, inputs) => {
+                    return Form::of(Kind::Steps, steps, inputs);
+                }
+                (_, Some(pairs)) => return Form::of(Kind::Int16, pairs, inputs),
+                _ => {}
+            }
         }
+        Form::of(Kind::Int8, micro(Kind::Int8, isa).unwrap_or(scalar::INT8), inputs)
     }
 
     fn of(kind: Kind, micro: Micro, inputs: usize) -> Form {
-        let lanes = if kind == Kind::Steps { STEP_LANES } else { 1 };
-        Form { kind, micro, depth: inputs.div_ceil(QUAD).next_multiple_of(lanes) }
+        Form { kind, micro, depth: inputs.next_multiple_of(QUAD) / kind.per_lane() }
     }
 
-    /// Lanes of room for a panel that can not be multiplied where it lies.
-    fn room(self) -> usize {
-        if self.kind == Kind::Steps { steps::room(self.depth) } else { 0 }
+    /// Lanes of the widened weights of a tile.
+    fn widened(self) -> usize {
+        match self.kind {
+            Kind::Int16 => self.micro.panels * self.depth * PANEL,
+            _ => 0,
+        }
     }
 
     /// Quantizes rows of `inputs` elements to lanes.
     fn quantize(self, x: &[f32], inputs: usize, lanes: &mut [f32], scales: &mut [f32]) {
-        // SAFETY: any f32 is four bytes.
-        let (_, bytes, _) = unsafe { lanes.align_to_mut() };
-        let flip = self.micro.offset as u8;
-        quantize_rows(x, inputs, flip, self.depth * QUAD, bytes, scales);
+        if self.kind == Kind::Int16 {
+            // SAFETY: any f32 is two i16.
+            let (_, pairs, _) = unsafe { lanes.align_to_mut() };
+            quantize_pairs(x, inputs, self.depth * 2, pairs, scales);
+        } else {
+            // SAFETY: any f32 is four bytes.
+            let (_, bytes, _) = unsafe { lanes.align_to_mut() };
+            let flip = self.micro.offset as u8;
+            quantize_rows(x, inputs, flip, self.depth * QUAD, bytes, scales);
+        }
     }
+}
+
+/// Whether the weights of all parts are in whole steps, and light.
+fn are_light(parts: &[Part<'_>], inputs: usize) -> bool {
+    let light = |part: &Part<'_>| match part.weight {
+        Matrix::Int8(matrix) => steps::are_light(matrix.blocks()),
+        _ => false,
+    };
+    inputs.div_ceil(QUAD).is_multiple_of(STEP_LANES) && parts.iter().all(light)
 }
 
 /// How the work is cut: blocks of rows, and where those are too few, of columns.
@@ -94,8 +117,8 @@ pub(super) fn run(
     place: Place,
     panels: &mut Panels,
 ) {
-    let form = Form::new(rows, work.inputs);
-    let most = panels.share().saturating_sub(form.room()) / (form.depth + 1);
+    let form = Form::new(rows, work.inputs, parts);
+    let most = panels.share().saturating_sub(form.widened()) / (form.depth + 1);
     assert!(most > 0, "panels are smaller than a row of {}", work.inputs);
     let threads = panels.threads();
     let cut = Cut::new(rows, threads, most, form.micro);
@@ -135,7 +158,7 @@ fn block(
     let first_row = row_turn * cut.rows;
     let count = cut.rows.min(rows - first_row);
     let Form { micro, depth, .. } = form;
-    let (room, rest) = share.split_at_mut(form.room());
+    let (widened, rest) = share.split_at_mut(form.widened());
     let (lanes, rest) = rest.split_at_mut(count * depth);
     let scales = &mut rest[..count];
     let x = &work.x[first_row * work.inputs..][..count * work.inputs];
@@ -151,8 +174,8 @@ fn block(
         }
         let columns = first..part.outputs.min(first + width);
         // SAFETY: the blocks hold a panel of packed_depth × 16 lanes for every 16 columns, and `first` is the first
-        // of one; no two turns share rows and columns; `place` has them all (`Products::check`); a panel's
-        // steps fit into their room, and any f32 is a lane.
+        // of one; no two turns share rows and columns; `place` has them all (`Products::check`); a tile's panels
+        // fit where they are widened.
         unsafe {
             let packed = matrix.blocks().as_ptr().cast::<u32>();
             let block = Block {
@@ -164,11 +187,8 @@ fn block(
                 row_scales: scales,
                 whole: false,
                 b: packed.add(first / PANEL * packed_depth * PANEL),
-                depth: packed_depth,
-                packed: match form.kind {
-                    Kind::Steps => Packed::InSteps { room: room.as_mut_ptr().cast() },
-                    _ => Packed::AsTheyLie,
-                },
+                depth,
+                widened: (form.kind == Kind::Int16).then_some(widened.as_mut_ptr().cast()),
             };
             block.run(part, columns, work.finish, place);
         }
@@ -191,56 +211,39 @@ mod tests {
 
     use super::*;
 
-    /// Overwrites the bytes of a packed matrix with such as nobody packs: many are ±127, too many for 16 bits.
-    fn make_heavy(packed: &mut [u8], outputs: usize, inputs: usize, seed: &[f32]) {
-        let rows = outputs.next_multiple_of(PANEL);
-        let (sums, blocks) = packed[rows * 4..].split_at_mut(rows * 4);
-        let quads = inputs.div_ceil(QUAD);
-        for output in 0..outputs {
-            let mut sum = 0i32;
-            for input in 0..inputs {
-                let number = seed[(output * 3 + input * 7) % seed.len()];
-                let byte =
-                    if number.abs() > 0.7 { 127.0 * number.signum() } else { number * 80.0 } as i8;
-                let quad = (output / PANEL * quads + input / QUAD) * PANEL + output % PANEL;
-                blocks[quad * QUAD + input % QUAD] = byte as u8;
-                sum += i32::from(byte);
-            }
-            sums[output * 4..][..4].copy_from_slice(&sum.to_le_bytes());
-        }
-    }
-
     proptest! {
-        /// The sums of steps are those of bytes, and so all that is made of them.
+        /// The sums of pairs are those of bytes, and so all that is made of them.
         #[test]
-        fn steps_give_what_bytes_give(
-            rows in 1usize..40, inputs in 1usize..70, outputs in 1usize..50, heavy in any::<bool>(),
-            seed in prop::collection::vec(-2f32..2.0, 61),
+        fn pairs_give_what_bytes_give(
+            rows in 1usize..40, inputs in 1usize..70, outputs in 1usize..50, seed in prop::collection::vec(-2f32..2.0, 61),
         ) {
+            let inputs = if rows % 2 == 0 { inputs.next_multiple_of(8) } else { inputs };
             let x: Vec<f32> = (0..rows * inputs).map(|i| seed[(i * 7 + i / 13) % 61]).collect();
             let weights: Vec<f32> = (0..outputs * inputs).map(|i| seed[(i * 5 + i / 9) % 61]).collect();
             let mut memory = vec![0f32; crate::int8_bytes(outputs, inputs).expect("small") / 4];
             // SAFETY: any f32 is four bytes.
             let bytes = unsafe { memory.align_to_mut::<u8>().1 };
             crate::pack_int8(&weights, outputs, inputs, bytes).expect("as long as it says");
-            if heavy {
-                make_heavy(bytes, outputs, inputs, &seed);
-            }
             let weight = Matrix::Int8(crate::Int8Matrix::new(bytes, outputs, inputs).expect("packed"));
             let parts = &[Part { weight, bias: Some(&seed[..outputs]), outputs, offset: 0 }];
             let precision = crate::Precision::F32;
             let work = Products { x: &x, inputs, parts, precision, rounding: crate::Rounding::ByCount, finish: Finish::Store };
             let mut forms = vec![
-                Form::of(Kind::Int8, scalar::INT8, inputs), Form::of(Kind::Steps, scalar::STEPS, inputs),
+                Form::of(Kind::Int8, scalar::INT8, inputs), Form::of(Kind::Int16, scalar::INT16, inputs),
             ];
             for isa in isa::Isa::available() {
                 forms.extend(micro(Kind::Int8, isa).map(|it| Form::of(Kind::Int8, it, inputs)));
-                forms.extend(micro(Kind::Steps, isa).map(|it| Form::of(Kind::Steps, it, inputs)));
+                forms.extend(micro(Kind::Int16, isa).map(|it| Form::of(Kind::Int16, it, inputs)));
             }
+            if are_light(parts, inputs) {
+                let steps = isa::Isa::available().into_iter().filter_map(|isa| micro(Kind::Steps, isa));
+                forms.extend(steps.map(|it| Form::of(Kind::Steps, it, inputs)));
+            }
+            prop_assert!(inputs % 8 != 0 || are_light(parts, inputs));
             let results = forms.into_iter().map(|form| {
                 let mut out = vec![f32::NAN; rows * outputs];
                 let place = Place::rows(out.as_mut_ptr(), outputs);
-                let mut share = vec![0.0; form.room() + rows * (form.depth + 1)];
+                let mut share = vec![0.0; form.widened() + rows * (form.depth + 1)];
                 let cut = Cut { rows, column_turns: 1 };
                 block(&work, parts, form, cut, 0, rows, place, &mut share);
                 out.into_iter().map(f32::to_bits).collect::<Vec<_>>()

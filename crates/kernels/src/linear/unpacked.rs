@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::{
     Part, Precision, Products, Rounding,
-    block::{Block, Packed, Place},
+    block::{Block, Place},
     few, normalize,
     packing::{pack_panel, rows_to_lanes},
 };
@@ -21,6 +21,8 @@ use crate::{
 /// Rows for which packing the weights would take longer than multiplying with them.
 const FEW_ROWS: usize = 3;
 
+// Long: one loop over turns of columns, whose steps share what was measured before it: how deep a panel is, how many of
+// them a thread has room for, and where its rows lie.
 /// Multiplies one part.
 pub(super) fn run(
     work: &Products<'_>,
@@ -87,7 +89,7 @@ pub(super) fn run(
                     whole: kind == Kind::Bf16 && work.rounding == Rounding::AsMany,
                     b: weights.as_ptr().cast(),
                     depth,
-                    packed: Packed::AsTheyLie,
+                    widened: None,
                 };
                 // SAFETY: `a` is rows of at least depth lanes, the panels were just packed; no two turns
                 // write the same columns, and `Products::check` found them all in `place`.

@@ -295,7 +295,6 @@ mod tests {
                             panels: micro.panels,
                             panel_stride: depth * PANEL,
                             depth,
-                            places: std::ptr::null(),
                             out: tile.0[from][panel * PANEL..].as_mut_ptr(),
                             out_stride: TILE_COLUMNS,
                         };

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use crate::{
-    micro::{Micro, Operands, PANEL},
+    micro::{Micro, Operands},
     steps::{STEP, STEP_LANES},
 };
 
@@ -11,20 +11,16 @@ use crate::{
 pub(crate) const STEPS: Micro = Micro { rows: 4, offset: 128, ..Micro::new(step_tile) };
 
 /// # Safety
-/// As [`Micro::run`].
+/// As [`Micro::run`], with an even depth.
 unsafe fn step_tile(operands: Operands) {
     // SAFETY: the caller's promise, and each version has as many rows as there are.
     unsafe {
-        match (operands.rows, operands.places.is_null()) {
-            (1, true) => light::<1>(operands),
-            (2, true) => light::<2>(operands),
-            (3, true) => light::<3>(operands),
-            (4, true) => light::<4>(operands),
-            (1, false) => lanes::<1>(operands),
-            (2, false) => lanes::<2>(operands),
-            (3, false) => lanes::<3>(operands),
-            (4, false) => lanes::<4>(operands),
-            (other, _) => unreachable!("a tile of {other} rows: this is a bug"),
+        match operands.rows {
+            1 => light::<1>(operands),
+            2 => light::<2>(operands),
+            3 => light::<3>(operands),
+            4 => light::<4>(operands),
+            other => unreachable!("a tile of {other} rows: this is a bug"),
         }
     }
 }
@@ -54,34 +50,6 @@ unsafe fn light<const ROWS: usize>(operands: Operands) {
                         _mm256_maddubs_epi16(low, first[half]),
                         _mm256_maddubs_epi16(high, second[half]),
                     );
-                    let products = _mm256_madd_epi16(pairs, ones);
-                    sums[row][half] = _mm256_add_epi32(sums[row][half], products);
-                }
-            }
-        }
-        store(operands, &sums);
-    }
-}
-
-/// One lane at a time, in the order of its places.
-///
-/// # Safety
-/// As [`Micro::run`], with places of steps that are lanes of every row.
-#[target_feature(enable = "avx2")]
-unsafe fn lanes<const ROWS: usize>(operands: Operands) {
-    let Operands { a, stride, b, places, depth, .. } = operands;
-    let ones = _mm256_set1_epi16(1);
-    let mut sums: Rows<ROWS> = [[_mm256_setzero_si256(); 2]; ROWS];
-    // SAFETY: the caller's promise.
-    unsafe {
-        for step in 0..depth {
-            let a = a.add(*places.add(step) as usize);
-            let weights = b.add(step * PANEL).cast::<__m256i>();
-            let weights = [_mm256_loadu_si256(weights), _mm256_loadu_si256(weights.add(1))];
-            for row in 0..ROWS {
-                let lane = _mm256_set1_epi32(*a.add(row * stride).cast::<i32>());
-                for half in 0..2 {
-                    let pairs = _mm256_maddubs_epi16(lane, weights[half]);
                     let products = _mm256_madd_epi16(pairs, ones);
                     sums[row][half] = _mm256_add_epi32(sums[row][half], products);
                 }

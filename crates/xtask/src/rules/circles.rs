@@ -40,6 +40,7 @@ const MAY: &[(&str, &[&str], &str)] = &[
             "q4",
             "quantize",
             "scalar",
+            "steps",
             "x86",
         ],
         "a registry: an operation chooses a micro-kernel for the processor, which is made for the operation's shapes",

@@ -118,7 +118,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("half", &["kernels", "weights", "llm"]),
     ("ureq", &["models", "llm"]),
     // Keys, and the search of the desktop.
-    ("dbus", &["llm", "cli"]),
+    ("dbus", &["llm", "cli", "desktop"]),
     ("dbus-secret-service", &["llm"]),
     ("zip", &["models", "ingest"]),
     ("sha1", &["models"]),
