@@ -1218,8 +1218,8 @@ pub(crate) struct PipelineTrace {
     pub(crate) text: String,
     pub(crate) at: i64,
     pub(crate) asked: bool,
-    /// `embed`, `bm25`, `vector`, `weigh`, `terms`, `shared`, `fuse`, `rerank`, `generate`, `check`: those that ran. `embed`
-    /// and `vector` run beside `bm25`, `weigh` and `terms`.
+    /// `embed`, `bm25`, `vector`, `weigh`, `terms`, `shared`, `fuse`, `rerank`, `generate`, `check`: those that ran.
+    /// `embed` and `vector` run beside `bm25`, `weigh` and `terms`.
     pub(crate) stages: Vec<StageTime>,
     pub(crate) total_ms: f64,
     /// In fused order; `null` model: nothing was reranked, and the lists below are empty.

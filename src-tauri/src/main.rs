@@ -135,6 +135,7 @@ fn equip<R: Runtime>(builder: Builder<R>, shell: Shell) -> Builder<R> {
     builder.manage(shell).manage(desktop::Words::default()).invoke_handler(handler())
 }
 
+// Long: the macro makes one function of all commands in one call, a line for each.
 fn handler<R: Runtime>() -> impl Fn(Invoke<R>) -> bool + Send + Sync + 'static {
     tauri::generate_handler![
         commands::about,

@@ -378,8 +378,8 @@ fn keywords_decide_where_the_embedder_does_not_read_the_language() {
     assert!(!says(&search("Who painted the bridge over the river red in the spring?")));
 }
 
-/// Installed models are held against questions from the files: one with random weights is not advised, one that is torn is
-/// told and left out, and a library without text says what is missing.
+/// Installed models are held against questions from the files: one with random weights is not advised, one that is torn
+/// is told and left out, and a library without text says what is missing.
 #[test]
 fn models_are_tried_on_the_persons_files() {
     let riddle = Riddle::new();

@@ -7,38 +7,35 @@
 
 mod learn;
 mod measure;
+mod options;
 mod pass;
+mod request;
+mod serve;
+mod state;
 
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use riddle_kernels::{Pool, isa};
-use riddle_offload::{EmbeddingRows, PreloadBuffer, RatedDevice, ShardReader, ShardStore};
+use riddle_offload::ShardStore;
 use riddle_transformer::{
-    Arithmetic, AssembledLayer, ElasticEncoder, Encoded, Fidelity, OpenOptions, PairEncoder,
-    ShardShape,
-};
-use riddle_types::{
-    DeadlineEnd, DeadlineReport, LayerObserver, Ranked, RerankOutcome, RerankStats, panic_message,
+    Arithmetic, AssembledLayer, ElasticEncoder, OpenOptions, PairEncoder, ShardShape,
 };
 
-use self::pass::{Ended, Pass};
+use self::state::State;
 pub use self::{
     learn::{LearnQuestion, Learned},
     measure::MachineCost,
+    options::ElasticOptions,
+    request::Within,
 };
-use crate::{
-    Error, Result, Run,
-    deadline::{Asked, DeadlinePlan, Kept, NoPlan, Planner, Quality, ShardSizes},
-    forward::Model,
-};
+use crate::{Error, Result, deadline::Quality};
 
 /// Version of what is kept of a model and a machine; another one is measured anew.
 pub const DEADLINE_PROFILE_VERSION: u32 = 1;
@@ -61,69 +58,6 @@ pub struct DeadlineProfile {
     pub machine: MachineCost,
     /// What the model's shards are worth.
     pub learned: Learned,
-}
-
-/// How an engine with deadlines runs.
-#[derive(Debug, Clone)]
-pub struct ElasticOptions {
-    /// Threads that compute.
-    pub threads: usize,
-    /// Longest pair in tokens; `None`: what the model's reference implementation reads.
-    pub max_tokens: Option<usize>,
-    /// Share of the vocabulary whose embedding rows may be in memory, 0…1.
-    pub embedding_rows: f32,
-    /// Tokens that a layer computes at a time.
-    pub micro_batch_tokens: usize,
-    /// Bytes of shards that stay between requests.
-    pub keep_bytes: u64,
-    /// Reads shards past the page cache, where the system can.
-    pub direct_io: bool,
-    /// A device to read as fast as, for measurements.
-    pub device: Option<Arc<RatedDevice>>,
-    /// Whether single shards are given more bits than the others.
-    pub upgrades: bool,
-    /// The bits that plans choose from; `None`: all that the store has.
-    pub bits: Option<Vec<u8>>,
-    /// Whether a layer is read while the one before is computed; else all are read before the first.
-    pub overlap: bool,
-}
-
-impl Default for ElasticOptions {
-    fn default() -> Self {
-        ElasticOptions {
-            threads: std::thread::available_parallelism().map_or(1, usize::from),
-            max_tokens: None,
-            embedding_rows: 0.1,
-            micro_batch_tokens: crate::plan::DEFAULT_MICRO_BATCH_TOKENS,
-            keep_bytes: 0,
-            direct_io: false,
-            device: None,
-            upgrades: true,
-            bits: None,
-            overlap: true,
-        }
-    }
-}
-
-/// A deadline of a request.
-#[derive(Debug, Clone, Copy)]
-pub struct Within {
-    /// When the request was made.
-    pub called: Instant,
-    /// How long it may take from then; `None`: the whole model, however long it takes.
-    pub deadline: Option<Duration>,
-}
-
-impl Within {
-    /// Without a deadline.
-    pub fn any_time() -> Within {
-        Within { called: Instant::now(), deadline: None }
-    }
-
-    /// From now on.
-    pub fn from_now(deadline: Duration) -> Within {
-        Within { called: Instant::now(), deadline: Some(deadline) }
-    }
 }
 
 /// A submodel that is computed whatever time it takes.
@@ -153,51 +87,6 @@ pub struct ElasticEngine {
     options: ElasticOptions,
 }
 
-/// What a request changes.
-pub(crate) struct State {
-    model: ElasticEncoder,
-    sizes: Sizes,
-    /// Small parts of all layers.
-    small: Vec<Vec<u8>>,
-    reader: ShardReader,
-    rows: EmbeddingRows,
-    row_capacity: usize,
-    kept: PreloadBuffer,
-    layer: AssembledLayer,
-    /// Bytes that stay when nothing else does.
-    keep_bytes: u64,
-}
-
-/// Sizes of a store's shards, as a planner asks for them.
-pub(crate) struct Sizes {
-    store: Arc<ShardStore>,
-    bits: Vec<u8>,
-}
-
-impl ShardSizes for Sizes {
-    fn layers(&self) -> usize {
-        self.store.shape().layers
-    }
-
-    fn slices(&self) -> usize {
-        self.store.shape().slices
-    }
-
-    fn fidelities(&self) -> &[u8] {
-        &self.bits
-    }
-
-    fn bytes(&self, layer: usize, slice: usize, bits: u8) -> usize {
-        shard_id(layer, slice, bits).map_or(0, |it| self.store.bytes(it))
-    }
-}
-
-/// A shard of so many bits, if there can be one.
-fn shard_id(layer: usize, slice: usize, bits: u8) -> Option<riddle_offload::ShardId> {
-    let fidelity = Fidelity::try_from(bits).ok()?;
-    Some(riddle_offload::ShardId { layer, slice, fidelity })
-}
-
 impl std::fmt::Debug for ElasticEngine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ElasticEngine")
@@ -222,45 +111,15 @@ impl ElasticEngine {
         if options.micro_batch_tokens == 0 {
             return Err(Error::BadOption("micro-batches must have at least 1 token".to_owned()));
         }
-        let from = OpenOptions { arithmetic: Arithmetic::F32, ..OpenOptions::default() };
-        let mut model = ElasticEncoder::open(dir, from)?;
-        let store = ShardStore::open(shards, &profile.fingerprint, options.direct_io)
-            .map_err(riddle_offload::Error::from)?;
-        if store.shape() != model.shape() {
-            return Err(Error::BadOption(format!(
-                "{}: these shards are of a model of another shape",
-                shards.display()
-            )));
-        }
-        let small: Vec<Vec<u8>> = (0..store.shape().layers)
-            .map(|layer| store.read_small(layer).map_err(riddle_offload::Error::from))
-            .collect::<Result<_, _>>()?;
-        let store = Arc::new(store);
+        let (mut model, store, small) = open_weights(dir, shards, &profile, options.direct_io)?;
         let sizes = model.network().sizes();
         let max_tokens = options.max_tokens.unwrap_or(sizes.default_max_tokens);
         let max_tokens = max_tokens.min(sizes.max_tokens);
         let encoder = PairEncoder::open(dir, model.network_mut(), max_tokens, None)?;
-        let table = model.network().token_table().clone();
-        let mut rows =
-            EmbeddingRows::new(model.checkpoint().clone(), table, options.embedding_rows);
-        rows.set_device(options.device.clone());
         let name = dir
             .file_name()
             .map_or_else(|| dir.display().to_string(), |it| it.to_string_lossy().into_owned());
-        let state = State {
-            sizes: Sizes {
-                bits: chosen_bits(&store, options.bits.as_deref())?,
-                store: Arc::clone(&store),
-            },
-            small,
-            reader: ShardReader::new(store, options.device.clone())?,
-            row_capacity: rows.capacity(),
-            rows,
-            kept: PreloadBuffer::default(),
-            layer: AssembledLayer::default(),
-            keep_bytes: options.keep_bytes,
-            model,
-        };
+        let state = State::new(model, store, small, &options)?;
         Ok(ElasticEngine {
             name,
             shape: *state.sizes.store.shape(),
@@ -348,253 +207,32 @@ impl ElasticEngine {
         self.kept.store(state.kept.bytes(), Ordering::Relaxed);
     }
 
-    /// Reranks within a deadline. At the deadline the order after the last layer that was done is returned, or the one
-    /// in which the candidates came; [`RerankOutcome::deadline`] says which. Candidates that were not read stand behind
-    /// those that were, in the order in which they came, at the score of the last.
-    ///
-    /// Pruning by `how` is a gain of time that no plan counts on, and only happens where the whole model is computed:
-    /// thresholds are learned for its scores.
-    ///
-    /// # Errors
-    /// As [`Engine::run_as`](crate::Engine::run_as).
-    pub fn run(
-        &self,
-        how: Run<'_>,
-        within: Within,
-        query: &str,
-        candidates: &[&str],
-        prior: &[f32],
-        top_k: usize,
-        observer: &mut dyn LayerObserver,
-    ) -> Result<RerankOutcome> {
-        if query.trim().is_empty() {
-            return Err(Error::EmptyQuery);
-        }
-        let finite = prior.iter().all(|it| it.is_finite());
-        if !(finite && (prior.is_empty() || prior.len() == candidates.len())) {
-            return Err(Error::BadOption(format!(
-                "a prior of {} numbers for {} candidates: one finite number for each is needed",
-                prior.len(),
-                candidates.len()
-            )));
-        }
-        if candidates.is_empty() || top_k == 0 {
-            let stats = RerankStats { num_layers: self.num_layers(), ..RerankStats::default() };
-            return Ok(RerankOutcome { stats, ..RerankOutcome::default() });
-        }
-        let request = Request { how, within, query, candidates, prior, top_k };
-        let run = || self.serve(&request, observer);
-        catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
-            // What it has asked to be read is of no use to anybody.
-            self.lock().reader.end();
-            Err(Error::Panicked(panic_message(&*panic).to_owned()))
-        })
-    }
-
-    fn serve(
-        &self,
-        request: &Request<'_>,
-        observer: &mut dyn LayerObserver,
-    ) -> Result<RerankOutcome> {
-        let Request { within, prior, .. } = *request;
-        let order = order_of(request.candidates.len(), prior);
-        if !prior.is_empty() {
-            observer.on_prior(prior, &[]);
-        }
-        let started = Instant::now();
-        let pairs = self.encode(request.query, request.candidates, &order)?;
-        let tokenize_ms = ms(started.elapsed());
-        let mut state = self.lock();
-        let forward = Instant::now();
-        let preload_bytes = state.kept.bytes();
-        let made = self.plan(&state, &pairs, within);
-        let plan = match made {
-            Ok(plan) => plan,
-            Err(no) => {
-                let mut outcome = self.as_given(request, &order, DeadlineEnd::NotRanked);
-                if let Some(report) = &mut outcome.deadline {
-                    (report.end, report.least_ms) = match no {
-                        NoPlan::TooShort { least_ms } => (DeadlineEnd::TooShort, Some(least_ms)),
-                        NoPlan::NothingGained => (DeadlineEnd::NothingGained, None),
-                    };
-                }
-                outcome.stats.tokenize_ms = tokenize_ms;
-                return Ok(outcome);
-            }
-        };
-        let first = plan.clone();
-        let pass = Pass::new(self, request, &order, plan);
-        let ended = pass.run(&mut state, pairs, observer);
-        state.reader.end();
-        let grown = state.keep_bytes.saturating_mul(GROWTH);
-        state.kept.shrink_to(grown);
-        self.note(&state);
-        let Ended { end, ranked, mut stats, plan, bytes_read, replanned } = ended?;
-        (stats.tokenize_ms, stats.forward_ms) = (tokenize_ms, ms(forward.elapsed()));
-        stats.resident_weight_bytes = stats.resident_weight_bytes.max(state.resident_bytes());
-        if end == DeadlineEnd::NotRanked {
-            let mut outcome = self.as_given(request, &order, end);
-            outcome.stats = stats;
-            return Ok(outcome);
-        }
-        let deadline = within.deadline.map(|target| {
-            let took = within.called.elapsed();
-            DeadlineReport {
-                target_ms: ms(target),
-                took_ms: ms(took),
-                met: took <= target,
-                end,
-                least_ms: None,
-                plan: Some(riddle_types::DeadlinePlan {
-                    layers: plan.layers as u32,
-                    width: plan.width as u32,
-                    num_layers: self.num_layers(),
-                    slices: self.shape.slices as u32,
-                    candidates: plan.candidates as u32,
-                    bits: plan.bits,
-                    budgets_ms: first.budgets_ms,
-                    predicted_ms: first.predicted_ms,
-                    preload_bytes,
-                    bytes_read,
-                    replanned,
-                }),
-            }
-        });
-        Ok(RerankOutcome { ranked, stats, deadline })
-    }
-
-    fn encode(&self, query: &str, candidates: &[&str], order: &[usize]) -> Result<Vec<Encoded>> {
-        let query = self.encoder.query(query)?;
-        let encode = |&it: &usize| Ok(query.encode(candidates[it])?);
-        self.pool.map(order, encode).into_iter().collect()
-    }
-
-    fn plan(
-        &self,
-        state: &State,
-        pairs: &[Encoded],
-        within: Within,
-    ) -> Result<DeadlinePlan, NoPlan> {
-        let lengths: Vec<usize> = pairs.iter().map(Encoded::len).collect();
-        let Some(deadline) = within.deadline else {
-            let exact = u8::from(self.shape.numbers.exact());
-            let bits = Submodel::uniform(self.shape.layers, self.shape.slices, exact).bits;
-            return Ok(DeadlinePlan {
-                layers: bits.len(),
-                width: self.shape.slices,
-                candidates: lengths.len(),
-                budgets_ms: vec![f64::INFINITY; bits.len()],
-                bits,
-                predicted_ms: 0.0,
-                quality: 0.0,
-            });
-        };
-        let ids = pairs.iter().flat_map(|it| it.ids.iter().copied());
-        let (reads, rows) = state.rows.missing(ids);
-        let row_bytes = rows * state.rows.row_bytes();
-        let read = self.profile.machine.read;
-        let rows_ms = reads as f64 * read.latency + read.ms(row_bytes) - read.ms(0);
-        let kept = state.kept_bits();
-        self.planner(state, &kept).plan(&Asked {
-            lengths: &lengths,
-            deadline_ms: ms(deadline),
-            elapsed_ms: ms(within.called.elapsed()),
-            rows_ms,
-        })
-    }
-
-    pub(crate) fn planner<'a>(&'a self, state: &'a State, kept: &'a Kept) -> Planner<'a> {
-        Planner {
-            sizes: &state.sizes,
-            importance: &self.profile.learned.importance,
-            quality: &self.profile.learned.quality,
-            read: self.profile.machine.read,
-            compute: self.profile.machine.compute,
-            kept,
-            upgrades: self.options.upgrades,
-            overlap: self.options.overlap,
-        }
-    }
-
-    /// The candidates as they came.
-    fn as_given(&self, request: &Request<'_>, order: &[usize], end: DeadlineEnd) -> RerankOutcome {
-        let Within { called, deadline } = request.within;
-        let mut lowest = f32::INFINITY;
-        let ranked = order.iter().take(request.top_k).map(|&index| {
-            let raw = request.prior.get(index).copied().unwrap_or(0.0).min(lowest);
-            lowest = raw;
-            Ranked { index, raw_score: raw, score: Model::activate(raw), decided_at_layer: 0 }
-        });
-        let ranked = ranked.collect();
-        let took = called.elapsed();
-        let target = deadline.unwrap_or(took);
-        RerankOutcome {
-            ranked,
-            stats: RerankStats { num_layers: self.num_layers(), ..RerankStats::default() },
-            deadline: Some(DeadlineReport {
-                target_ms: ms(target),
-                took_ms: ms(took),
-                met: took <= target,
-                end,
-                least_ms: None,
-                plan: None,
-            }),
-        }
-    }
-
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    fn resident_bytes(&self) -> u64 {
-        let small: u64 = self.small.iter().map(|it| it.len() as u64).sum();
-        self.kept.bytes()
-            + small
-            + self.layer.bytes()
-            + self.rows.resident_bytes()
-            + self.model.network().resident_bytes()
+/// A model, the store of its shards and the small parts of all layers, if they belong together.
+fn open_weights(
+    dir: &Path,
+    shards: &Path,
+    profile: &DeadlineProfile,
+    direct_io: bool,
+) -> Result<(ElasticEncoder, ShardStore, Vec<Vec<u8>>)> {
+    let from = OpenOptions { arithmetic: Arithmetic::F32, ..OpenOptions::default() };
+    let model = ElasticEncoder::open(dir, from)?;
+    let store = ShardStore::open(shards, &profile.fingerprint, direct_io)
+        .map_err(riddle_offload::Error::from)?;
+    if store.shape() != model.shape() {
+        return Err(Error::BadOption(format!(
+            "{}: these shards are of a model of another shape",
+            shards.display()
+        )));
     }
-
-    /// Bits of the shards in memory.
-    pub(crate) fn kept_bits(&self) -> Kept {
-        let ShardShape { layers, slices, .. } = *self.sizes.store.shape();
-        let bits = |layer: usize, slice: usize| {
-            self.kept.get(layer, slice).map(|it| u8::from(it.id.fidelity))
-        };
-        Kept((0..layers).map(|l| (0..slices).map(|s| bits(l, s)).collect()).collect())
-    }
-}
-
-/// The bits that plans choose from.
-fn chosen_bits(store: &ShardStore, wanted: Option<&[u8]>) -> Result<Vec<u8>> {
-    let all = store.fidelities().iter().map(|it| u8::from(*it));
-    let bits: Vec<u8> = all.filter(|it| wanted.is_none_or(|wanted| wanted.contains(it))).collect();
-    if bits.is_empty() {
-        return Err(Error::BadOption(format!("there are no shards of {wanted:?} bits")));
-    }
-    Ok(bits)
-}
-
-/// A request.
-#[derive(Clone, Copy)]
-pub(crate) struct Request<'a> {
-    how: Run<'a>,
-    within: Within,
-    query: &'a str,
-    candidates: &'a [&'a str],
-    prior: &'a [f32],
-    top_k: usize,
-}
-
-/// The order in which candidates are read: by what is known of them before, else as they came.
-fn order_of(count: usize, prior: &[f32]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..count).collect();
-    if !prior.is_empty() {
-        order.sort_by(|a, b| prior[*b].total_cmp(&prior[*a]));
-    }
-    order
+    let small = (0..store.shape().layers)
+        .map(|layer| store.read_small(layer).map_err(riddle_offload::Error::from))
+        .collect::<Result<_, _>>()?;
+    Ok((model, store, small))
 }
 
 fn ms(duration: Duration) -> f64 {

@@ -286,14 +286,7 @@ impl Model {
                     batches.iter().map(|it| places(lengths, starts, it.clone(), *width)).collect();
                 // Nothing has been written before the first layer, nothing is read after the last.
                 let pass = Pass { read: layer > 0, write: !last };
-                let mut rows_waited = Duration::ZERO;
-                waited += file.pass(&places, pass, |batch, part: &mut [f32]| {
-                    if layer == 0 {
-                        rows_waited += embed.part(batch, part)?;
-                    }
-                    compute.part(batch, part)
-                })?;
-                waited += rows_waited;
+                waited += step::each_spilled(file, &places, pass, &mut embed, &mut compute)?;
             }
         }
         // What the candidates say is in the hidden states now.

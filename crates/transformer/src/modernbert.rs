@@ -138,6 +138,41 @@ impl ModernBert {
         AttentionShape { heads, kv_heads: heads, head_dim: self.config.hidden_size / heads }
     }
 
+    /// Queries, keys and values of every token, rotated, in `scratch.wide`.
+    fn project(
+        &self,
+        global: bool,
+        weights: &LayerWeights<'_>,
+        cu_seqlens: &[usize],
+        hidden: &[f32],
+        scratch: &mut Scratch,
+    ) {
+        let (width, stride) = (self.config.hidden_size, self.attention_shape().qkv_width());
+        let normalized = &mut scratch.narrow[..hidden.len()];
+        match weights.attention_norm {
+            ([], _) => normalized.copy_from_slice(hidden),
+            (gain, bias) => layer_norm_into(hidden, gain, bias, self.config.norm_eps, normalized),
+        }
+        let qkv = &mut scratch.wide[..hidden.len() / width * stride];
+        self.multiply.one(normalized, &weights.qkv, Finish::Store, qkv, &mut scratch.panels);
+        let rotary = &scratch.rotary[usize::from(!global)];
+        rotate(
+            qkv,
+            Rotation {
+                stride,
+                first: 0,
+                // Queries and keys lie side by side and are rotated alike.
+                columns: 2 * width,
+                cu_seqlens,
+                first_position: 0,
+                half: rotary.half,
+                cos: &rotary.cos,
+                sin: &rotary.sin,
+                pairs: Pairs::Halves,
+            },
+        );
+    }
+
     /// Projection, gated feed-forward layer and their residuals, of the states whose attention is in
     /// `scratch.narrow`.
     fn after_attention(
@@ -288,40 +323,16 @@ impl TextEncoder for ModernBert {
     ) {
         let weights = self.cut(layer, weights);
         let shape = self.attention_shape();
-        let width = self.config.hidden_size;
-        let epsilon = self.config.norm_eps;
+        let (width, stride) = (self.config.hidden_size, shape.qkv_width());
         let tokens = span.tokens();
         let cu_seqlens = span.cu_seqlens;
         let hidden = &mut hidden[..tokens * width];
-        let qkv_span = Operation::Qkv.enter();
-        let normalized = &mut scratch.narrow[..tokens * width];
-        match weights.attention_norm {
-            ([], _) => normalized.copy_from_slice(hidden),
-            (gain, bias) => layer_norm_into(hidden, gain, bias, epsilon, normalized),
-        }
-        let stride = shape.qkv_width();
-        let qkv = &mut scratch.wide[..tokens * stride];
-        self.multiply.one(normalized, &weights.qkv, Finish::Store, qkv, &mut scratch.panels);
         let global = self.config.is_global(layer);
-        let rotary = &scratch.rotary[usize::from(!global)];
-        let (half, cos, sin) = (rotary.half, &rotary.cos, &rotary.sin);
-        let columns = 2 * width;
-        rotate(
-            qkv,
-            Rotation {
-                stride,
-                first: 0,
-                columns,
-                cu_seqlens,
-                first_position: 0,
-                half,
-                cos,
-                sin,
-                pairs: Pairs::Halves,
-            },
-        );
+        let qkv_span = Operation::Qkv.enter();
+        self.project(global, &weights, cu_seqlens, hidden, scratch);
         drop(qkv_span);
         let attention_span = Operation::Attention.enter();
+        let qkv = &mut scratch.wide[..tokens * stride];
         let context = &mut scratch.narrow[..tokens * width];
         let mask = if global { Mask::Full } else { Mask::Window(self.config.reach()) };
         let rows = match span.wanted {

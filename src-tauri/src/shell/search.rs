@@ -16,7 +16,7 @@ use riddle_metrics::sample_memory;
 use riddle_rag::{
     Found, FoundCandidate, RerankRun, SearchRequest, Settled,
     preview::{Highlighter, Shown, marked, show},
-    records::FileId,
+    records::{ChunkRecord, FileId},
     rerank::sigmoid,
 };
 use riddle_types::{FileKind, LayerEvent, LayerObserver};
@@ -290,51 +290,7 @@ impl Shell {
         let passage = self.records.passage(chunk)?.ok_or_else(passage_gone)?;
         let (shown, changed) = show(&self.records, &passage)?;
         let record = &passage.record;
-        let body = match shown {
-            Shown::Text { text, first_line, passage, truncated } => {
-                let (passage_start, passage_end) = passage;
-                if record.kind == FileKind::Markdown {
-                    PreviewBody::Markdown {
-                        text,
-                        first_line,
-                        passage_start,
-                        passage_end,
-                        truncated,
-                    }
-                } else {
-                    PreviewBody::Text {
-                        text,
-                        first_line,
-                        passage_start,
-                        passage_end,
-                        code: record.kind == FileKind::Code,
-                        language: extension(&record.path),
-                        truncated,
-                    }
-                }
-            }
-            Shown::Pdf { pages, seen } => PreviewBody::Pdf {
-                page: pages.0,
-                last_page: pages.1,
-                seen: seen.into_iter().map(SeenLine::from).collect(),
-            },
-            Shown::Picture(seen) => {
-                PreviewBody::Picture { seen: seen.into_iter().map(SeenLine::from).collect() }
-            }
-            Shown::Passages(passages) => PreviewBody::Passages {
-                passages: passages
-                    .into_iter()
-                    .map(|it| PreviewPassage {
-                        chunk: it.id.0,
-                        heading: clean(&it.heading),
-                        location: (&it.location).into(),
-                        current: it.id.0 == chunk,
-                        text: it.text,
-                    })
-                    .collect(),
-            },
-            Shown::Unavailable(reason) => PreviewBody::Unavailable { reason: clean(&reason) },
-        };
+        let body = body(shown, record, chunk);
         Ok(Preview {
             chunk,
             file: file_of_chunk(record, passage.bytes),
@@ -382,6 +338,49 @@ impl Shell {
             }
             FileTarget::File { file } => Ok(self.records.path_of(FileId(file))?),
         }
+    }
+}
+
+/// What is shown of the file that `chunk` is a passage of.
+fn body(shown: Shown, record: &ChunkRecord, chunk: u64) -> PreviewBody {
+    match shown {
+        Shown::Text { text, first_line, passage, truncated } => {
+            let (passage_start, passage_end) = passage;
+            if record.kind == FileKind::Markdown {
+                PreviewBody::Markdown { text, first_line, passage_start, passage_end, truncated }
+            } else {
+                PreviewBody::Text {
+                    text,
+                    first_line,
+                    passage_start,
+                    passage_end,
+                    code: record.kind == FileKind::Code,
+                    language: extension(&record.path),
+                    truncated,
+                }
+            }
+        }
+        Shown::Pdf { pages, seen } => PreviewBody::Pdf {
+            page: pages.0,
+            last_page: pages.1,
+            seen: seen.into_iter().map(SeenLine::from).collect(),
+        },
+        Shown::Picture(seen) => {
+            PreviewBody::Picture { seen: seen.into_iter().map(SeenLine::from).collect() }
+        }
+        Shown::Passages(passages) => PreviewBody::Passages {
+            passages: passages
+                .into_iter()
+                .map(|it| PreviewPassage {
+                    chunk: it.id.0,
+                    heading: clean(&it.heading),
+                    location: (&it.location).into(),
+                    current: it.id.0 == chunk,
+                    text: it.text,
+                })
+                .collect(),
+        },
+        Shown::Unavailable(reason) => PreviewBody::Unavailable { reason: clean(&reason) },
     }
 }
 

@@ -802,8 +802,8 @@ export interface PipelineTrace {
 	at: number;
 	asked: boolean;
 	/**
-	 * `embed`, `bm25`, `vector`, `weigh`, `terms`, `shared`, `fuse`, `rerank`, `generate`, `check`: those that ran. `embed`
-	 * and `vector` run beside `bm25`, `weigh` and `terms`.
+	 * `embed`, `bm25`, `vector`, `weigh`, `terms`, `shared`, `fuse`, `rerank`, `generate`, `check`: those that ran.
+	 * `embed` and `vector` run beside `bm25`, `weigh` and `terms`.
 	 */
 	stages: StageTime[];
 	totalMs: number;

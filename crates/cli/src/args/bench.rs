@@ -10,7 +10,8 @@ use riddle_bench::{NumberFormat, Preset, RandomFormat, RandomModel, Shape};
 use riddle_rag::Mode;
 
 use super::{
-    BenchGenerateArgs, BenchPrefixArgs, not_negative, positive, pruning_modes, rerank::size,
+    BenchGenerateArgs, BenchPrefixArgs,
+    values::{not_negative, positive, pruning_modes, size},
 };
 
 /// First argument of a process that measures one configuration. As with the parser, Riddle starts it itself.

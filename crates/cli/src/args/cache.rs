@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, Subcommand, ValueEnum};
 use riddle_rag::{Reuse, ReuseGrade};
 
-use super::{LocalArgs, rerank::size};
+use super::{LocalArgs, values::size};
 
 /// What is kept so that answers need not wait.
 #[derive(Debug, Clone, Args)]

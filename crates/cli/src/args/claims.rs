@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::positive;
+use super::values::positive;
 
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum EvalCommand {

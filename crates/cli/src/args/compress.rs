@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use riddle_rag::install::StorePrecision;
 
-use super::{dtypes, positive};
+use super::values::{dtypes, positive};
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct CompressArgs {

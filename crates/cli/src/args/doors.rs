@@ -9,7 +9,7 @@ use clap::{
 use riddle_doors::{ServeOptions, install::Client};
 use riddle_types::FileKind;
 
-use super::positive;
+use super::values::positive;
 
 /// Serves the library to other programs of this machine: searching, answers, reranking, embeddings, chats, and the
 /// Model Context Protocol. Each has to know the token, which is in a file of the home.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use riddle_rag::RemoteLlm;
 
-use super::{FilterArgs, LocalArgs, RankArgs, ReuseArgs, positive};
+use super::{FilterArgs, LocalArgs, RankArgs, ReuseArgs, values::positive};
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct AskArgs {

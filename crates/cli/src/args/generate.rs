@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use riddle_rag::llm::{Locking, StreamOptions};
 
-use super::{positive, rerank::size};
+use super::values::{positive, size};
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct BenchGenerateArgs {

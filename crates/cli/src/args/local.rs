@@ -4,7 +4,7 @@ use clap::Args;
 use riddle_rag::{LocalLlm, llm::Sampling};
 use riddle_types::PassageOrder;
 
-use super::rerank::size;
+use super::values::size;
 
 /// How a language model runs in this process.
 #[derive(Debug, Clone, Args)]

@@ -24,51 +24,17 @@ use crate::{
 /// Answers and shows the sources.
 pub(crate) fn run(args: &AskArgs, context: &Context) -> Result<(), Failure> {
     check_llm(&args.llm)?;
-    let config = context.config.clone();
     if let (true, Some(url)) = (args.endpoint.allow_endpoint, &args.endpoint.llm_url) {
-        let origin = Records::open(config.clone())?.allow_endpoint(url, true)?;
-        // With stderr closed there is nobody to tell.
-        let _ = writeln!(
-            std::io::stderr(),
-            "riddle: {origin} may be sent questions and passages from now on"
-        );
+        allow(url, context)?;
     }
     let request = request(args)?;
     if args.preview {
-        let outgoing = Assistant::open(config)?.outgoing(&request, &args.llm)?;
-        return match context.json {
-            true => context.out.json(&preview_json(&outgoing)),
-            false => context.out.text(preview(&outgoing, context.style)),
-        };
+        return show_outgoing(args, &request, context);
     }
-    let (mut closed, mut flow) = (None, Flow::default());
-    let mut observer = |event: AskEvent<'_>| {
-        let text = match event {
-            _ if context.json => return ControlFlow::Continue(()),
-            AskEvent::Rewritten(question) if question != args.question.trim() => {
-                let line = format!("understood as: {}", show::clean(question));
-                format!("{}\n\n", context.style.dim(line))
-            }
-            AskEvent::Piece(piece) => flow.push(piece),
-            // What is not supported is marked where it stands, and listed below.
-            AskEvent::Checked(support) => match remark(support.verdict) {
-                Some(remark) => flow.push(&format!(" ({remark})")),
-                None => return ControlFlow::Continue(()),
-            },
-            _ => return ControlFlow::Continue(()),
-        };
-        match context.out.text(text) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(failure) => {
-                closed = Some(failure);
-                ControlFlow::Break(())
-            }
-        }
-    };
-    let (response, place, started) = answer(args, &request, context, &mut observer)?;
-    if let Some(failure) = closed {
-        return Err(failure);
-    }
+    let mut page = LivePage::new(args, context);
+    let (response, place, started) =
+        answer(args, &request, context, &mut |event| page.hear(&event))?;
+    let ending = page.end()?;
     let mut times = match place {
         Place::Here => complete(context.take_times(), &SEARCH_STAGES),
         // Its stages are the other process's.
@@ -83,7 +49,7 @@ pub(crate) fn run(args: &AskArgs, context: &Context) -> Result<(), Failure> {
         place.tell(&mut value);
         return context.out.json(&value);
     }
-    context.out.text(flow.end())?;
+    context.out.text(ending)?;
     context.out.text(sources(&response, (&times, place), context.style))?;
     if let Some(cached) = &response.cached {
         let line = super::cache::line(cached, &response.searched_for);
@@ -91,6 +57,81 @@ pub(crate) fn run(args: &AskArgs, context: &Context) -> Result<(), Failure> {
         let _ = writeln!(std::io::stderr(), "riddle: {line}");
     }
     Ok(())
+}
+
+/// Lets an endpoint be asked from now on, and says so.
+fn allow(url: &str, context: &Context) -> Result<(), Failure> {
+    let origin = Records::open(context.config.clone())?.allow_endpoint(url, true)?;
+    // With stderr closed there is nobody to tell.
+    let _ = writeln!(
+        std::io::stderr(),
+        "riddle: {origin} may be sent questions and passages from now on"
+    );
+    Ok(())
+}
+
+/// Shows what the endpoint would be sent; nothing is sent.
+fn show_outgoing(args: &AskArgs, request: &AskRequest, context: &Context) -> Result<(), Failure> {
+    let outgoing = Assistant::open(context.config.clone())?.outgoing(request, &args.llm)?;
+    match context.json {
+        true => context.out.json(&preview_json(&outgoing)),
+        false => context.out.text(preview(&outgoing, context.style)),
+    }
+}
+
+/// The answer as it appears while it is written. In JSON nothing appears before the end.
+struct LivePage<'a> {
+    question: &'a str,
+    context: &'a Context,
+    flow: Flow,
+    /// Why nobody reads on.
+    closed: Option<Failure>,
+}
+
+impl<'a> LivePage<'a> {
+    fn new(args: &'a AskArgs, context: &'a Context) -> LivePage<'a> {
+        LivePage { question: args.question.trim(), context, flow: Flow::default(), closed: None }
+    }
+
+    /// Shows what has happened. Ends the answer where nobody reads on.
+    fn hear(&mut self, event: &AskEvent<'_>) -> ControlFlow<()> {
+        if self.context.json {
+            return ControlFlow::Continue(());
+        }
+        let Some(text) = self.text(event) else { return ControlFlow::Continue(()) };
+        match self.context.out.text(text) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(failure) => {
+                self.closed = Some(failure);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    /// What is shown of an event; of some nothing.
+    fn text(&mut self, event: &AskEvent<'_>) -> Option<String> {
+        match event {
+            AskEvent::Rewritten(question) if *question != self.question => {
+                let line = format!("understood as: {}", show::clean(question));
+                Some(format!("{}\n\n", self.context.style.dim(line)))
+            }
+            AskEvent::Piece(piece) => Some(self.flow.push(piece)),
+            // What is not supported is marked where it stands, and listed below.
+            AskEvent::Checked(support) => {
+                let remark = remark(support.verdict)?;
+                Some(self.flow.push(&format!(" ({remark})")))
+            }
+            _ => None,
+        }
+    }
+
+    /// What is still to be shown; or that nobody reads on.
+    fn end(mut self) -> Result<String, Failure> {
+        match self.closed {
+            Some(failure) => Err(failure),
+            None => Ok(self.flow.end()),
+        }
+    }
 }
 
 /// Has it answered by the process that has the library open, or by this one; which it was, and when it began.
@@ -227,50 +268,11 @@ fn sources(response: &AskResponse, (times, place): (&Times, Place), style: Style
     }
     page.push_str("\n\n");
     if is_made_up(&response.supported) {
-        let colon = if response.quotes.is_empty() { "" } else { "; they say:" };
-        page.push_str(&format!(
-            "{} nothing of this answer is in the files{colon}\n",
-            style.yellow("note:")
-        ));
-        for it in &response.quotes {
-            let mark = it.citation.map(|n| format!(" [{n}]")).unwrap_or_default();
-            let quote = format!("“{}”{mark}", show::clean(&it.sentence));
-            page.extend(show::wrapped(&quote, 2).into_iter().map(|line| line + "\n"));
-        }
-        page.push('\n');
+        page.push_str(&made_up(&response.quotes, style));
     }
-    for source in &response.citations {
-        page.push_str(&format!(
-            "{} {} · {}{}\n",
-            style.bold(format_args!("[{}]", source.n)),
-            style.cyan(show::path(&source.path)),
-            show::clean(&source.location.to_string()),
-            show::library(source.library.as_deref())
-        ));
-        let quote = format!("“{}”", show::snippet(&source.quote, &response.question, style));
-        page.extend(show::wrapped(&quote, 4).into_iter().map(|line| line + "\n"));
-    }
-    if !response.citations.is_empty() {
-        page.push('\n');
-    }
+    page.push_str(&citations(response, style));
     page.push_str(&doubts(&response.supported, style));
-    let how = match (&response.answer, response.llm.as_str()) {
-        (None, _) => String::new(),
-        // What it does says more than its name.
-        (Some(_), LLM_EXTRACTIVE) => "quoted, without a language model · ".to_owned(),
-        (Some(_), llm) => format!("written by {} · ", show::clean(llm)),
-    };
-    page.push_str(&format!("{how}order: {}\n", show::order(&response.order)));
-    if response.held_back > 0 {
-        page.push_str(&format!(
-            "not sent: {} from folders that never leave this machine (riddle folders)\n",
-            show::plural(response.held_back, "passage")
-        ));
-    }
-    let left_out = show::states(&response.not_searched);
-    if response.not_searched.values().any(|it| *it > 0) {
-        page.push_str(&format!("files not searched: {left_out} (riddle status --files)\n"));
-    }
+    page.push_str(&origin(response));
     for notice in &response.notices {
         page.push_str(&format!(
             "{} {}\n",
@@ -285,9 +287,65 @@ fn sources(response: &AskResponse, (times, place): (&Times, Place), style: Style
     page
 }
 
+/// The passages that the answer cites, with what it cites of them.
+fn citations(response: &AskResponse, style: Style) -> String {
+    let mut page = String::new();
+    for source in &response.citations {
+        page.push_str(&format!(
+            "{} {} · {}{}\n",
+            style.bold(format_args!("[{}]", source.n)),
+            style.cyan(show::path(&source.path)),
+            show::clean(&source.location.to_string()),
+            show::library(source.library.as_deref())
+        ));
+        let quote = format!("“{}”", show::snippet(&source.quote, &response.question, style));
+        page.extend(show::wrapped(&quote, 4).into_iter().map(|line| line + "\n"));
+    }
+    if !response.citations.is_empty() {
+        page.push('\n');
+    }
+    page
+}
+
+/// Who wrote the answer, in which order the passages were, and what was not looked at.
+fn origin(response: &AskResponse) -> String {
+    let how = match (&response.answer, response.llm.as_str()) {
+        (None, _) => String::new(),
+        // What it does says more than its name.
+        (Some(_), LLM_EXTRACTIVE) => "quoted, without a language model · ".to_owned(),
+        (Some(_), llm) => format!("written by {} · ", show::clean(llm)),
+    };
+    let mut page = format!("{how}order: {}\n", show::order(&response.order));
+    if response.held_back > 0 {
+        page.push_str(&format!(
+            "not sent: {} from folders that never leave this machine (riddle folders)\n",
+            show::plural(response.held_back, "passage")
+        ));
+    }
+    if response.not_searched.values().any(|it| *it > 0) {
+        let left_out = show::states(&response.not_searched);
+        page.push_str(&format!("files not searched: {left_out} (riddle status --files)\n"));
+    }
+    page
+}
+
 /// Whether nothing of what was written was found in the files.
 fn is_made_up(sentences: &[Support]) -> bool {
     !sentences.is_empty() && sentences.iter().all(|it| it.verdict == Verdict::Unsupported)
+}
+
+/// Says that nothing of the answer is in the files, and what is there instead.
+fn made_up(quotes: &[Support], style: Style) -> String {
+    let colon = if quotes.is_empty() { "" } else { "; they say:" };
+    let mut page =
+        format!("{} nothing of this answer is in the files{colon}\n", style.yellow("note:"));
+    for it in quotes {
+        let mark = it.citation.map(|n| format!(" [{n}]")).unwrap_or_default();
+        let quote = format!("“{}”{mark}", show::clean(&it.sentence));
+        page.extend(show::wrapped(&quote, 2).into_iter().map(|line| line + "\n"));
+    }
+    page.push('\n');
+    page
 }
 
 /// The sentences that are not in the files, or hardly. Empty where all are in them, and where none is.

@@ -22,27 +22,7 @@ pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), Failure> {
         check_path(path)?;
     }
     let mut library = Library::open(context.config.clone())?;
-    if let Some(embedder) = &args.embedder {
-        library.choose_embedder(&lasting_name(embedder)?)?;
-    }
-    for path in &args.paths {
-        library.add_root(path)?;
-    }
-    if let Some(percent) = args.cpu {
-        library.limit_meaning(percent)?;
-    }
-    if let Some(may) = args.on_battery {
-        library.mean_on_battery(may)?;
-    }
-    if let Some(may) = args.terms {
-        library.weigh_terms(may)?;
-    }
-    if let Some(which) = args.scans.as_deref().and_then(ReadScans::parse) {
-        library.read_scans(which)?;
-    }
-    if args.retry_failed {
-        library.retry_failed()?;
-    }
+    prepare(args, &mut library)?;
     let mut progress = Progress::new();
     let mut folders = 0;
     let mut observer = |event: IndexEvent<'_>| {
@@ -76,6 +56,32 @@ pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), Failure> {
         return Err(Failure::run(
             "interrupted: what was read is kept and the rest waits in the queue; run `riddle index` to go on",
         ));
+    }
+    Ok(())
+}
+
+/// Does what is to be done before files are read: new folders, and what holds from now on.
+fn prepare(args: &IndexArgs, library: &mut Library) -> Result<(), Failure> {
+    if let Some(embedder) = &args.embedder {
+        library.choose_embedder(&lasting_name(embedder)?)?;
+    }
+    for path in &args.paths {
+        library.add_root(path)?;
+    }
+    if let Some(percent) = args.cpu {
+        library.limit_meaning(percent)?;
+    }
+    if let Some(may) = args.on_battery {
+        library.mean_on_battery(may)?;
+    }
+    if let Some(may) = args.terms {
+        library.weigh_terms(may)?;
+    }
+    if let Some(which) = args.scans.as_deref().and_then(ReadScans::parse) {
+        library.read_scans(which)?;
+    }
+    if args.retry_failed {
+        library.retry_failed()?;
     }
     Ok(())
 }

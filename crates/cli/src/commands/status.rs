@@ -24,8 +24,30 @@ pub(crate) fn run(args: &StatusArgs, context: &Context) -> Result<(), Failure> {
     context.out.text(page(&status, context.style))
 }
 
+/// All of it, for people.
 fn page(status: &Status, style: Style) -> String {
     let mut page = format!("home      {}\n", show::path(&status.home.to_string_lossy()));
+    page.push_str(&folders(status, style));
+    page.push_str(&contents(status, style));
+    page.push_str(&models(status, style));
+    for problem in &status.problems {
+        page.push_str(&format!(
+            "{} {}\n",
+            style.yellow("problem:"),
+            show::clean(&words::problem(problem))
+        ));
+    }
+    for file in status.files.iter().flatten() {
+        page.push_str(&line(file, style));
+    }
+    let peak = show::bytes(riddle_metrics::memory().peak_rss_bytes);
+    page.push_str(&format!("{}\n", style.dim(format_args!("peak memory {peak}"))));
+    page
+}
+
+/// The indexed folders, and parts of them that never leave this machine.
+fn folders(status: &Status, style: Style) -> String {
+    let mut page = String::new();
     for root in &status.roots {
         let scanned = root
             .last_scan
@@ -41,7 +63,12 @@ fn page(status: &Status, style: Style) -> String {
         let path = show::path(&part.to_string_lossy());
         page.push_str(&format!("part      {} (never leaves this machine)\n", style.cyan(path)));
     }
-    page.push_str(&format!("files     {}\n", style.bold(show::states(&status.states))));
+    page
+}
+
+/// What is indexed, what waits, and how large and how old the indexes are.
+fn contents(status: &Status, style: Style) -> String {
+    let mut page = format!("files     {}\n", style.bold(show::states(&status.states)));
     page.push_str(&format!("passages  {}\n", passages(status)));
     if let Some(pictures) = pictures(status) {
         page.push_str(&format!("scans     {pictures}\n"));
@@ -58,12 +85,17 @@ fn page(status: &Status, style: Style) -> String {
         String::new()
     };
     page.push_str(&format!("as of     {as_of}{behind}\n"));
+    page
+}
+
+/// The models in use, the shared libraries, and all models that are installed.
+fn models(status: &Status, style: Style) -> String {
     let or_none =
         |name: &Option<String>, none: &str| name.as_deref().map_or(none.to_owned(), show::clean);
-    page.push_str(&format!(
+    let mut page = format!(
         "embedder  {}\n",
         or_none(&status.embedder, "none: keywords only (`riddle models pull all-MiniLM-L6-v2`)")
-    ));
+    );
     page.push_str(&format!(
         "reranker  {}\n",
         or_none(&status.reranker, "none: the fused order is shown")
@@ -74,18 +106,6 @@ fn page(status: &Status, style: Style) -> String {
         let (name, size) = (show::clean(&model.name), show::bytes(model.bytes));
         page.push_str(&format!("model     {name} ({}, {size}{active})\n", model.kind));
     }
-    for problem in &status.problems {
-        page.push_str(&format!(
-            "{} {}\n",
-            style.yellow("problem:"),
-            show::clean(&words::problem(problem))
-        ));
-    }
-    for file in status.files.iter().flatten() {
-        page.push_str(&line(file, style));
-    }
-    let peak = show::bytes(riddle_metrics::memory().peak_rss_bytes);
-    page.push_str(&format!("{}\n", style.dim(format_args!("peak memory {peak}"))));
     page
 }
 

@@ -4,11 +4,22 @@
 //! have two bits: the result's quality of a few dozen questions would be noise. Submodels are held against what people
 //! have marked as relevant.
 
+use std::ops::ControlFlow;
+
 use riddle_transformer::Encoded;
+use riddle_types::{LayerEvent, LayerObserver};
 use serde::{Deserialize, Serialize};
 
-use super::{ElasticEngine, Submodel, order_of, pass::scores_of};
-use crate::{Result, deadline::Quality};
+use super::{
+    ElasticEngine, Submodel,
+    pass::Pass,
+    request::{Request, Within, order_of},
+    state::State,
+};
+use crate::{
+    Result, Run,
+    deadline::{DeadlinePlan, Quality},
+};
 
 /// Results that are looked at.
 const DEPTH: usize = 10;
@@ -46,7 +57,7 @@ impl ElasticEngine {
     pub fn learn(
         &self,
         questions: &[LearnQuestion],
-        progress: &mut dyn FnMut(f64) -> std::ops::ControlFlow<()>,
+        progress: &mut dyn FnMut(f64) -> ControlFlow<()>,
     ) -> Result<Learned> {
         let mut learned = super::unlearned(&self.shape);
         let (layers, slices) = (self.shape.layers, self.shape.slices);
@@ -56,8 +67,8 @@ impl ElasticEngine {
         let mut step = || {
             done += 1;
             match progress(done as f64 / total.max(1) as f64) {
-                std::ops::ControlFlow::Continue(()) => Ok(()),
-                std::ops::ControlFlow::Break(()) => Err(crate::Error::Cancelled { layer: 0 }),
+                ControlFlow::Continue(()) => Ok(()),
+                ControlFlow::Break(()) => Err(crate::Error::Cancelled { layer: 0 }),
             }
         };
         let mut table = Table::new(layers, slices);
@@ -233,6 +244,47 @@ impl Table {
             reach[place].1 = reach[place].1.max(reach[place - 1].1);
         }
         Some(Quality { input, submodels, loss, reach })
+    }
+}
+
+/// A submodel over some texts, whatever time it takes: raw scores after every layer.
+pub(super) fn scores_of(
+    engine: &ElasticEngine,
+    state: &mut State,
+    pairs: &[Encoded],
+    bits: &[Vec<u8>],
+) -> Result<Vec<Vec<f32>>> {
+    let request = Request {
+        how: Run::FULL,
+        within: Within::any_time(),
+        query: "",
+        candidates: &[],
+        prior: &[],
+        top_k: pairs.len(),
+    };
+    let order: Vec<usize> = (0..pairs.len()).collect();
+    let plan = DeadlinePlan {
+        layers: bits.len(),
+        width: bits.first().map_or(0, Vec::len),
+        candidates: pairs.len(),
+        bits: bits.to_vec(),
+        predicted_ms: 0.0,
+        budgets_ms: Vec::new(),
+        quality: 0.0,
+    };
+    let mut keep = Keep(Vec::new());
+    let pass = Pass::new(engine, &request, &order, plan);
+    pass.run(state, pairs.to_vec(), &mut keep)?;
+    Ok(keep.0)
+}
+
+/// Keeps the scores of every layer.
+struct Keep(Vec<Vec<f32>>);
+
+impl LayerObserver for Keep {
+    fn on_layer(&mut self, event: &LayerEvent) -> ControlFlow<()> {
+        self.0.push(event.scores.clone());
+        ControlFlow::Continue(())
     }
 }
 

@@ -3,12 +3,18 @@
 use std::time::{Duration, Instant};
 
 use riddle_kernels::isa;
+use riddle_transformer::{Encoded, Prefix, Scratch, ScratchSize, ShardBytes, Span, Wanted};
 use serde::{Deserialize, Serialize};
 
-use super::{ElasticEngine, ms, pass::time_layer, shard_id};
+use super::{
+    ElasticEngine, ms,
+    pass::cumulative,
+    state::{State, shard_id},
+};
 use crate::{
     Result,
     deadline::{ComputeCost, Load, ReadCost},
+    plan::{largest_micro_batch, micro_batches},
 };
 
 /// What a machine takes.
@@ -133,11 +139,57 @@ impl ElasticEngine {
             let started = Instant::now();
             let pairs = self.encode("When does the ferry go?", &texts, &order)?;
             let took: Duration = started.elapsed();
-            let tokens: usize = pairs.iter().map(riddle_transformer::Encoded::len).sum();
+            let tokens: usize = pairs.iter().map(Encoded::len).sum();
             times.push(ms(took) / tokens.max(1) as f64);
         }
         Ok(median(&mut times))
     }
+}
+
+/// Milliseconds of the parts of a layer, for those who measure.
+fn time_layer(
+    engine: &ElasticEngine,
+    state: &mut State,
+    lengths: &[usize],
+    width: usize,
+    bits: u8,
+) -> Result<(Duration, Duration)> {
+    let shape = engine.shape;
+    let ids = (0..width).filter_map(|slice| shard_id(0, slice, bits));
+    let mut shards = Vec::new();
+    for id in ids {
+        let bytes = state.sizes.store.read(id).map_err(riddle_offload::Error::from)?;
+        shards.push((id, bytes));
+    }
+    let parts: Vec<_> = shards
+        .iter()
+        .map(|(id, bytes)| ShardBytes { slice: id.slice, fidelity: id.fidelity, bytes })
+        .collect();
+    let started = Instant::now();
+    engine.pool.run(|| state.layer.assemble(&shape, &state.small[0], &parts));
+    let assembled = started.elapsed();
+    let most = engine.options.micro_batch_tokens;
+    let size = ScratchSize {
+        tokens: largest_micro_batch(lengths, most),
+        longest: lengths.iter().copied().max().unwrap_or(0),
+        threads: engine.pool.threads(),
+    };
+    let mut scratch = Scratch::new(&state.model.scratch_shape(), size);
+    let hidden = state.model.network().sizes().hidden_size;
+    let tokens: usize = lengths.iter().sum();
+    let mut states: Vec<f32> =
+        (0..tokens * hidden).map(|it| ((it * 37 % 101) as f32 - 50.0) / 50.0).collect();
+    let started = Instant::now();
+    let mut start = 0;
+    for members in micro_batches(lengths, most) {
+        let cu_seqlens = cumulative(lengths, members.clone());
+        let tokens = cu_seqlens[members.len()];
+        let part = &mut states[start * hidden..][..tokens * hidden];
+        start += tokens;
+        let span = Span { cu_seqlens: &cu_seqlens, prefix: Prefix::None, wanted: Wanted::All };
+        engine.pool.run(|| state.model.layer(&state.layer, span, part, &mut scratch));
+    }
+    Ok((assembled, started.elapsed()))
 }
 
 fn median(times: &mut [f64]) -> f64 {

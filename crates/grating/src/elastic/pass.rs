@@ -4,7 +4,7 @@ use std::{
     collections::VecDeque,
     ops::Range,
     sync::atomic::{AtomicBool, Ordering},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use riddle_kernels::zeros;
@@ -12,7 +12,11 @@ use riddle_offload::{LoadedLayer, Shard, ShardId};
 use riddle_transformer::{Encoded, Prefix, RaggedBatch, Scratch, ScratchSize, Span, Wanted};
 use riddle_types::{DeadlineEnd, LayerEvent, LayerObserver, Ranked, RerankStats};
 
-use super::{ElasticEngine, Request, State, ms, shard_id};
+use super::{
+    ElasticEngine, ms,
+    request::Request,
+    state::{State, shard_id},
+};
 use crate::{
     Error, Mode, NeverPrune, PruningPolicy, Result,
     deadline::{DeadlinePlan, Kept, Load},
@@ -59,11 +63,13 @@ struct Hidden {
     width: usize,
 }
 
-/// What came of a layer.
-enum Layer {
-    Scores(Vec<f32>),
-    /// The time was up.
-    Late,
+/// The candidates that run.
+struct Running<'a> {
+    contest: Contest,
+    policy: &'a dyn PruningPolicy,
+    hidden: Hidden,
+    /// Their raw scores after the last layer that was done.
+    newest: Vec<f32>,
 }
 
 impl<'a> Pass<'a> {
@@ -97,79 +103,88 @@ impl<'a> Pass<'a> {
         pairs.truncate(self.plan.candidates);
         self.hold(state);
         state.reader.begin((0..self.plan.layers).map(|it| self.to_read(it)).collect());
-        let never = NeverPrune;
-        let (mode, policy): (Mode, &dyn PruningPolicy) = if self.is_whole() {
-            (self.request.how.mode, self.request.how.policy)
-        } else {
-            (Mode::Off, &never)
-        };
-        let mut contest =
-            Contest::new(mode, pairs.len(), self.request.top_k, self.engine.num_layers());
+        let (mode, policy) = self.pruning();
+        let contest = Contest::new(mode, pairs.len(), self.request.top_k, self.engine.num_layers());
         let stop = observer.stop_flag();
-        let Some(mut hidden) = self.embed(state, &pairs)? else {
+        let Some(hidden) = self.embed(state, &pairs)? else {
             return Ok(self.ended(DeadlineEnd::NotRanked, Vec::new()));
         };
-        // Raw scores of those who run, after the last layer that was done.
-        let mut newest: Vec<f32> = Vec::new();
+        let mut running = Running { contest, policy, hidden, newest: Vec::new() };
         let mut done = 0;
         let mut end = DeadlineEnd::Ranked;
         let mut before = self.all_before(state)?;
-        while done < self.plan.layers && !contest.is_over() {
+        while done < self.plan.layers && !running.contest.is_over() {
             let started = Instant::now();
-            let active = contest.active().to_vec();
             let loaded = match before.pop_front() {
                 Some(loaded) => loaded,
                 None => state.reader.take(done)?,
             };
-            let (io_wait, read) = (loaded.io_wait, loaded.bytes_read);
-            self.bytes_read += read;
-            let scores = match self.layer(state, done, loaded, &mut hidden, stop.as_deref())? {
-                Layer::Scores(scores) => scores,
-                Layer::Late => {
-                    end = DeadlineEnd::Provisional;
-                    break;
-                }
+            let stop = stop.as_deref();
+            let Some(mut event) = self.one_layer(state, done, loaded, &mut running, stop)? else {
+                end = DeadlineEnd::Provisional;
+                break;
             };
             done += 1;
-            let layer = done as u32;
-            newest = self.with_prior(&active, scores);
-            if newest.iter().any(|it| !it.is_finite()) {
-                return Err(Error::NotFinite { layer });
-            }
-            let mut event = LayerEvent {
-                layer,
-                active: active.iter().map(|it| self.order[*it]).collect(),
-                scores: newest.clone(),
-                bytes_read: read,
-                io_wait_ms: ms(io_wait),
-                resident_weight_bytes: state.kept.bytes() + state.layer.bytes(),
-                ..LayerEvent::default()
-            };
-            self.count(&event, state);
-            let activated: Vec<f32> = newest.iter().map(|it| Model::activate(*it)).collect();
-            event.dispersion = Some(dispersion(&activated));
-            if done < self.plan.layers && contest.wants_scores(policy, layer) {
-                let verdicts = contest.judge(policy, layer, &newest, &activated);
-                let of = |all: Vec<usize>| all.into_iter().map(|it| self.order[it]).collect();
-                (event.accepted, event.dropped) = (of(verdicts.accepted), of(verdicts.dropped));
-                self.retain(&active, contest.active(), &mut hidden, &mut newest);
-            }
             event.ms = ms(started.elapsed());
             if observer.on_layer(&event).is_break() {
-                return Err(Error::Cancelled { layer });
+                return Err(Error::Cancelled { layer: event.layer });
             }
-            if done < self.plan.layers && !contest.is_over() {
-                self.replan(state, done, &hidden.lengths);
+            if done < self.plan.layers && !running.contest.is_over() {
+                self.replan(state, done, &running.hidden.lengths);
             }
         }
         if done == 0 {
             return Ok(self.ended(DeadlineEnd::NotRanked, Vec::new()));
         }
+        let Running { mut contest, newest, .. } = running;
         if !contest.is_over() {
             contest.end(done as u32, &newest);
         }
         let ranked = self.ranking(contest);
         Ok(self.ended(end, ranked))
+    }
+
+    /// Layer `layer` (from 0) over all who run, and what of them is decided by it. None where the time was up before it
+    /// was done.
+    fn one_layer(
+        &mut self,
+        state: &mut State,
+        layer: usize,
+        loaded: LoadedLayer,
+        running: &mut Running<'_>,
+        stop: Option<&AtomicBool>,
+    ) -> Result<Option<LayerEvent>> {
+        let (io_wait, read) = (loaded.io_wait, loaded.bytes_read);
+        self.bytes_read += read;
+        let computed = self.layer(state, layer, loaded, &mut running.hidden, stop)?;
+        let Some(scores) = computed else { return Ok(None) };
+        let number = layer as u32 + 1;
+        let active = running.contest.active().to_vec();
+        running.newest = self.with_prior(&active, scores);
+        if running.newest.iter().any(|it| !it.is_finite()) {
+            return Err(Error::NotFinite { layer: number });
+        }
+        let activated: Vec<f32> = running.newest.iter().map(|it| Model::activate(*it)).collect();
+        let mut event = LayerEvent {
+            layer: number,
+            active: active.iter().map(|it| self.order[*it]).collect(),
+            scores: running.newest.clone(),
+            dispersion: Some(dispersion(&activated)),
+            bytes_read: read,
+            io_wait_ms: ms(io_wait),
+            resident_weight_bytes: state.kept.bytes() + state.layer.bytes(),
+            ..LayerEvent::default()
+        };
+        self.count(&event, state);
+        let is_last = layer + 1 == self.plan.layers;
+        if !is_last && running.contest.wants_scores(running.policy, number) {
+            let Running { contest, policy, newest, .. } = running;
+            let verdicts = contest.judge(*policy, number, newest, &activated);
+            let of = |all: Vec<usize>| all.into_iter().map(|it| self.order[it]).collect();
+            (event.accepted, event.dropped) = (of(verdicts.accepted), of(verdicts.dropped));
+            running.close_gaps(&active);
+        }
+        Ok(Some(event))
     }
 
     fn ended(self, end: DeadlineEnd, ranked: Vec<Ranked>) -> Ended {
@@ -191,6 +206,15 @@ impl<'a> Pass<'a> {
         self.plan.layers == shape.layers
             && self.plan.width == shape.slices
             && self.plan.bits.iter().flatten().all(|it| *it >= PRUNING_BITS)
+    }
+
+    /// What may be pruned, and who decides: nothing and nobody, unless it is the whole model.
+    fn pruning(&self) -> (Mode, &'a dyn PruningPolicy) {
+        if self.is_whole() {
+            (self.request.how.mode, self.request.how.policy)
+        } else {
+            (Mode::Off, &NeverPrune)
+        }
     }
 
     /// Takes hold of what the plan finds in memory.
@@ -260,7 +284,7 @@ impl<'a> Pass<'a> {
         Ok(Some(Hidden { lengths, states, scratch, width }))
     }
 
-    /// A layer over all who run.
+    /// A layer over all who run: their scores, or none where the time was up.
     fn layer(
         &mut self,
         state: &mut State,
@@ -268,7 +292,7 @@ impl<'a> Pass<'a> {
         loaded: LoadedLayer,
         hidden: &mut Hidden,
         stop: Option<&AtomicBool>,
-    ) -> Result<Layer> {
+    ) -> Result<Option<Vec<f32>>> {
         let State { model, small, layer: assembled, kept, keep_bytes, .. } = state;
         let shards = self.together(layer, loaded)?;
         let parts: Vec<_> = shards
@@ -296,7 +320,7 @@ impl<'a> Pass<'a> {
                 return Err(Error::Cancelled { layer: layer as u32 });
             }
             if self.is_late() {
-                return Ok(Layer::Late);
+                return Ok(None);
             }
             let cu_seqlens = cumulative(lengths, members.clone());
             let tokens = cu_seqlens[members.len()];
@@ -313,7 +337,7 @@ impl<'a> Pass<'a> {
                 }
             });
         }
-        Ok(Layer::Scores(scores))
+        Ok(Some(scores))
     }
 
     /// What was read and what was there, by slice.
@@ -332,36 +356,6 @@ impl<'a> Pass<'a> {
             *score += self.request.prior.get(self.order[candidate]).copied().unwrap_or(0.0);
         }
         scores
-    }
-
-    /// Closes the gaps that those who left have made.
-    fn retain(
-        &self,
-        before: &[usize],
-        after: &[usize],
-        hidden: &mut Hidden,
-        newest: &mut Vec<f32>,
-    ) {
-        if before.len() == after.len() {
-            return;
-        }
-        let mut staying = after.iter().peekable();
-        let (mut lengths, mut scores) = (Vec::new(), Vec::new());
-        let (mut read, mut write) = (0, 0);
-        for (place, candidate) in before.iter().enumerate() {
-            let length = hidden.lengths[place];
-            if staying.next_if_eq(&candidate).is_some() {
-                let width = hidden.width;
-                let own = read * width..(read + length) * width;
-                hidden.states.copy_within(own, write * width);
-                write += length;
-                lengths.push(length);
-                scores.push(newest[place]);
-            }
-            read += length;
-        }
-        hidden.states.truncate(write * hidden.width);
-        (hidden.lengths, *newest) = (lengths, scores);
     }
 
     /// The rest by the clock.
@@ -421,101 +415,39 @@ impl<'a> Pass<'a> {
     }
 }
 
-fn cumulative(lengths: &[usize], members: Range<usize>) -> Vec<usize> {
+impl Running<'_> {
+    /// Closes the gaps that those have made who ran `before` and have left.
+    fn close_gaps(&mut self, before: &[usize]) {
+        let after = self.contest.active();
+        if before.len() == after.len() {
+            return;
+        }
+        let Hidden { lengths: all, states, width, .. } = &mut self.hidden;
+        let width = *width;
+        let mut staying = after.iter().peekable();
+        let (mut lengths, mut scores) = (Vec::new(), Vec::new());
+        let (mut read, mut write) = (0, 0);
+        for (place, candidate) in before.iter().enumerate() {
+            let length = all[place];
+            if staying.next_if_eq(&candidate).is_some() {
+                states.copy_within(read * width..(read + length) * width, write * width);
+                write += length;
+                lengths.push(length);
+                scores.push(self.newest[place]);
+            }
+            read += length;
+        }
+        states.truncate(write * width);
+        (*all, self.newest) = (lengths, scores);
+    }
+}
+
+/// Where each of these members begins in their micro-batch, and its end.
+pub(super) fn cumulative(lengths: &[usize], members: Range<usize>) -> Vec<usize> {
     let mut sum = 0;
     let sums = lengths[members].iter().map(|length| {
         sum += length;
         sum
     });
     std::iter::once(0).chain(sums).collect()
-}
-
-/// A submodel over some texts, whatever time it takes: raw scores after every layer.
-pub(super) fn scores_of(
-    engine: &ElasticEngine,
-    state: &mut State,
-    pairs: &[Encoded],
-    bits: &[Vec<u8>],
-) -> Result<Vec<Vec<f32>>> {
-    let request = Request {
-        how: crate::Run::FULL,
-        within: super::Within::any_time(),
-        query: "",
-        candidates: &[],
-        prior: &[],
-        top_k: pairs.len(),
-    };
-    let order: Vec<usize> = (0..pairs.len()).collect();
-    let plan = DeadlinePlan {
-        layers: bits.len(),
-        width: bits.first().map_or(0, Vec::len),
-        candidates: pairs.len(),
-        bits: bits.to_vec(),
-        predicted_ms: 0.0,
-        budgets_ms: Vec::new(),
-        quality: 0.0,
-    };
-    let mut keep = Keep(Vec::new());
-    let pass = Pass::new(engine, &request, &order, plan);
-    pass.run(state, pairs.to_vec(), &mut keep)?;
-    Ok(keep.0)
-}
-
-struct Keep(Vec<Vec<f32>>);
-
-impl LayerObserver for Keep {
-    fn on_layer(&mut self, event: &LayerEvent) -> std::ops::ControlFlow<()> {
-        self.0.push(event.scores.clone());
-        std::ops::ControlFlow::Continue(())
-    }
-}
-
-/// Milliseconds of the parts of a layer, for those who measure.
-pub(super) fn time_layer(
-    engine: &ElasticEngine,
-    state: &mut State,
-    lengths: &[usize],
-    width: usize,
-    bits: u8,
-) -> Result<(Duration, Duration)> {
-    let shape = engine.shape;
-    let ids = (0..width).filter_map(|slice| shard_id(0, slice, bits));
-    let mut shards = Vec::new();
-    for id in ids {
-        let bytes = state.sizes.store.read(id).map_err(riddle_offload::Error::from)?;
-        shards.push((id, bytes));
-    }
-    let parts: Vec<_> = shards
-        .iter()
-        .map(|(id, bytes)| riddle_transformer::ShardBytes {
-            slice: id.slice,
-            fidelity: id.fidelity,
-            bytes,
-        })
-        .collect();
-    let started = Instant::now();
-    engine.pool.run(|| state.layer.assemble(&shape, &state.small[0], &parts));
-    let assembled = started.elapsed();
-    let most = engine.options.micro_batch_tokens;
-    let size = ScratchSize {
-        tokens: largest_micro_batch(lengths, most),
-        longest: lengths.iter().copied().max().unwrap_or(0),
-        threads: engine.pool.threads(),
-    };
-    let mut scratch = Scratch::new(&state.model.scratch_shape(), size);
-    let hidden = state.model.network().sizes().hidden_size;
-    let tokens: usize = lengths.iter().sum();
-    let mut states: Vec<f32> =
-        (0..tokens * hidden).map(|it| ((it * 37 % 101) as f32 - 50.0) / 50.0).collect();
-    let started = Instant::now();
-    let mut start = 0;
-    for members in micro_batches(lengths, most) {
-        let cu_seqlens = cumulative(lengths, members.clone());
-        let tokens = cu_seqlens[members.len()];
-        let part = &mut states[start * hidden..][..tokens * hidden];
-        start += tokens;
-        let span = Span { cu_seqlens: &cu_seqlens, prefix: Prefix::None, wanted: Wanted::All };
-        engine.pool.run(|| state.model.layer(&state.layer, span, part, &mut scratch));
-    }
-    Ok((assembled, started.elapsed()))
 }

@@ -1,10 +1,16 @@
-use std::{ops::ControlFlow, path::PathBuf, sync::OnceLock, time::Instant};
+use std::{
+    ops::ControlFlow,
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+    time::Instant,
+};
 
+use riddle_offload::RatedDevice;
 use riddle_transformer::{Centroids, SliceOrder, magnitude_order, write_shards};
-use riddle_types::{LayerEvent, SilentObserver};
+use riddle_types::{DeadlineEnd, LayerEvent, LayerObserver, RerankOutcome, SilentObserver};
 
 use super::*;
-use crate::{ClusterPruning, Engine, EngineOptions, Mode};
+use crate::{ClusterPruning, Engine, EngineOptions, Mode, Run};
 
 /// The reranker that comes with the program: the only model here that is large enough to be cut.
 fn model() -> PathBuf {
@@ -114,7 +120,7 @@ fn submodels_come_nearer_with_bits() {
     let pairs = engine.encode(QUERY, &TEXTS, &order).expect("tokens");
     let scores = |bits: Submodel| {
         let mut state = engine.lock();
-        pass::scores_of(&engine, &mut state, &pairs, &bits.bits).expect("runs")
+        learn::scores_of(&engine, &mut state, &pairs, &bits.bits).expect("runs")
     };
     let exact = scores(Submodel::uniform(4, 12, 8));
     assert_eq!(exact.len(), 4);

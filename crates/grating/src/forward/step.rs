@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use riddle_offload::EmbeddingRows;
+use riddle_offload::{EmbeddingRows, Pass, SpillFile};
 use riddle_transformer::{CrossEncoder, Encoded, Prefix, RaggedBatch, Scratch, Span, Wanted};
 
 use super::{SharedPrefix, head::Head, weights::Weights};
@@ -127,6 +127,25 @@ pub(super) fn each_part<'a>(
         number += 1;
     }
     Ok(waited)
+}
+
+/// As [`each_part`], of parts that come from a file and go back to it; before the first layer, when the file has
+/// nothing, they are embedded. Returns how long computing waited for the file and for embedding rows.
+pub(super) fn each_spilled(
+    file: &mut SpillFile,
+    places: &[Vec<Range<u64>>],
+    pass: Pass,
+    embed: &mut Embed<'_>,
+    compute: &mut Compute<'_>,
+) -> Result<Duration> {
+    let mut rows_waited = Duration::ZERO;
+    let waited = file.pass(places, pass, |batch, part: &mut [f32]| {
+        if !pass.read {
+            rows_waited += embed.part(batch, part)?;
+        }
+        compute.part(batch, part)
+    })?;
+    Ok(waited + rows_waited)
 }
 
 fn cumulative(lengths: &[usize]) -> Vec<usize> {

@@ -18,7 +18,7 @@ use super::{
     plan::{Layout, Plan, plan},
     sample::Sampler,
     segments::Segments,
-    stored::Stored,
+    stored::{Session, Stored},
 };
 use crate::Result;
 
@@ -134,32 +134,17 @@ impl Engine {
         let before = self.stream.totals();
         let tokens = prompt.tokens.len();
         self.prepare(tokens + most);
-        let reused = self.reuse(&prompt.tokens);
         let mut stats = GenerationStats {
             prompt_tokens: tokens,
-            reused_tokens: reused,
             context_tokens: self.plan.context,
             window_layers: self.plan.window,
             ..GenerationStats::default()
         };
-        let looked = Instant::now();
         let stored = self.stored.clone();
-        let mut session = stored.as_ref().and_then(|it| it.begin(&self.model));
-        let held = match &mut session {
-            Some(session) => session.load(prompt, reused, &mut self.cache, &mut stats),
-            None => reused,
-        };
-        if session.is_some() {
-            stats.load_ms = milliseconds(looked.elapsed());
-            stats.saved_ms =
-                if stats.loaded_tokens > 0 { stats.saved_ms - stats.load_ms } else { 0.0 };
-        }
-        self.hold(&prompt.tokens[..held.min(tokens.saturating_sub(1))]);
-        // Where a file was damaged, rows that were there are not any more.
-        stats.reused_tokens = stats.reused_tokens.min(self.tokens.len());
+        let mut session = self.recall(stored.as_ref(), prompt, &mut stats);
         let new = tokens - self.tokens.len();
         let started = Instant::now();
-        let mut flow = self.read(&prompt.tokens[self.tokens.len()..], &mut || take(&[]))?;
+        let flow = self.read(&prompt.tokens[self.tokens.len()..], &mut || take(&[]))?;
         stats.prompt_ms = milliseconds(started.elapsed());
         let is_read = flow.is_continue();
         if let Some(see) = see.filter(|_| is_read) {
@@ -167,21 +152,8 @@ impl Engine {
         }
         let decoding = Instant::now();
         let mut end = End::Stopped;
-        while flow.is_continue() {
-            let token = sampler.choose(&mut self.logits, &self.tokens);
-            if ends == Ends::Heard && self.tokenizer.is_end(token) {
-                end = End::Said;
-                break;
-            }
-            stats.tokens += 1;
-            flow = take(self.tokenizer.piece(token));
-            if stats.tokens >= most || self.tokens.len() >= self.plan.context {
-                end = End::Full;
-                break;
-            }
-            if flow.is_continue() {
-                flow = self.write(token)?;
-            }
+        if is_read {
+            (stats.tokens, end) = self.decode(most, sampler, ends, take)?;
         }
         stats.decode_ms = milliseconds(decoding.elapsed());
         let totals = self.stream.totals();
@@ -198,6 +170,59 @@ impl Engine {
             session.save(prompt, &self.cache, rate, &mut stats);
         }
         Ok((stats, end))
+    }
+
+    /// Takes what is there of a prompt's beginning, in memory and stored; the rest is to be read. Gives the session
+    /// with what is stored, which lasts as long as the prompt is worked on.
+    fn recall<'a>(
+        &mut self,
+        stored: Option<&'a Stored>,
+        prompt: &Segments,
+        stats: &mut GenerationStats,
+    ) -> Option<Session<'a>> {
+        let reused = self.reuse(&prompt.tokens);
+        let looked = Instant::now();
+        let mut session = stored.and_then(|it| it.begin(&self.model));
+        let held = match &mut session {
+            Some(session) => session.load(prompt, reused, &mut self.cache, stats),
+            None => reused,
+        };
+        if session.is_some() {
+            stats.load_ms = milliseconds(looked.elapsed());
+            stats.saved_ms =
+                if stats.loaded_tokens > 0 { stats.saved_ms - stats.load_ms } else { 0.0 };
+        }
+        // The last token is read in any case: it leaves the logits.
+        self.hold(&prompt.tokens[..held.min(prompt.tokens.len().saturating_sub(1))]);
+        // Where a file was damaged, rows that were there are not any more.
+        stats.reused_tokens = reused.min(self.tokens.len());
+        session
+    }
+
+    /// Writes token after token behind what was read, as [`generate`](Self::generate) says. Gives how many, and why no
+    /// more.
+    fn decode(
+        &mut self,
+        most: usize,
+        sampler: &mut Sampler,
+        ends: Ends,
+        take: &mut dyn FnMut(&[u8]) -> Flow,
+    ) -> Result<(usize, End)> {
+        let mut written = 0;
+        loop {
+            let token = sampler.choose(&mut self.logits, &self.tokens);
+            if ends == Ends::Heard && self.tokenizer.is_end(token) {
+                return Ok((written, End::Said));
+            }
+            written += 1;
+            let flow = take(self.tokenizer.piece(token));
+            if written >= most || self.tokens.len() >= self.plan.context {
+                return Ok((written, End::Full));
+            }
+            if flow.is_break() || self.write(token)?.is_break() {
+                return Ok((written, End::Stopped));
+            }
+        }
     }
 
     /// Bytes per second of a pass that computes nothing; `None` where nothing is read.

@@ -107,12 +107,7 @@ pub(super) fn plan(model: &LanguageModel, layout: &Layout, options: &LocalOption
     let window = if options.stream.prefetch { options.stream.window } else { 1 };
     let most = model.config().context_length;
     let context = options.context_tokens.unwrap_or(CONTEXT).clamp(1, most);
-    let size = |context: usize, chunk: usize| {
-        fixed_bytes(
-            model,
-            LanguageScratchSize { tokens: chunk.min(context), context, threads: options.threads },
-        )
-    };
+    let size = |context, chunk| fixed_bytes(model, options.threads, context, chunk);
     let most = options.pass_tokens.unwrap_or(CHUNKS[0]).max(1);
     let chunks = CHUNKS.map(|it| it.min(most));
     let Some(budget) = options.memory_budget else {
@@ -121,14 +116,8 @@ pub(super) fn plan(model: &LanguageModel, layout: &Layout, options: &LocalOption
         return Ok(Plan { context, chunk, states: chunk, window, preservation });
     };
     let room = budget.saturating_sub(held_bytes() + UNSEEN_BYTES);
-    // Unless asked for, a context takes no more than a quarter of what there is.
-    let mut context = context;
-    while options.context_tokens.is_none()
-        && context > SHORTEST_CONTEXT
-        && model.kv_bytes(context) > room / 4
-    {
-        context = (context / 2).max(SHORTEST_CONTEXT);
-    }
+    let context =
+        if options.context_tokens.is_some() { context } else { shortened(model, context, room) };
     // What passes need beside the weights takes no more than an eighth, unless nothing else is possible.
     let smallest = chunks[chunks.len() - 1];
     let chunk = chunks
@@ -139,6 +128,7 @@ pub(super) fn plan(model: &LanguageModel, layout: &Layout, options: &LocalOption
     // states.
     let state = (model.config().hidden_size * size_of::<f32>()) as u64;
     let most_states = (room / 16 / state.max(1)) as usize;
+    // Fewer layers ahead, then shorter passes.
     let mut tries = vec![(chunk, window)];
     tries.extend((1..window).rev().map(|window| (chunk, window)));
     tries.extend((1..=window).rev().map(|window| (smallest, window)));
@@ -147,34 +137,47 @@ pub(super) fn plan(model: &LanguageModel, layout: &Layout, options: &LocalOption
         let chunk = chunk.min(context);
         let weights = room.saturating_sub(size(context, chunk));
         match preserve(&layout.layers, weights, window, options.locking) {
-            Ok(preservation) if preservation.streamed_total() == 0 => {
-                return Ok(Plan { context, chunk, states: chunk, window, preservation });
-            }
             Ok(preservation) => {
+                let plan = Plan { context, chunk, states: chunk, window, preservation };
+                if plan.preservation.streamed_total() == 0 {
+                    return Ok(plan);
+                }
                 let states = most_states.clamp(chunk, context);
                 let more = (states - chunk) as u64 * state;
                 let weights = weights.saturating_sub(more);
-                let plan = match preserve(&layout.layers, weights, window, options.locking) {
-                    Ok(preservation) => Plan { context, chunk, states, window, preservation },
-                    Err(_) => Plan { context, chunk, states: chunk, window, preservation },
-                };
-                return Ok(plan);
+                let fitted = preserve(&layout.layers, weights, window, options.locking);
+                return Ok(match fitted {
+                    Ok(preservation) => Plan { states, preservation, ..plan },
+                    Err(_) => plan,
+                });
             }
             Err(error) => last = Some((error, chunk)),
         }
     }
-    match last {
-        Some((riddle_offload::Error::Budget { smallest, .. }, chunk)) => {
-            let least = smallest + size(context, chunk) + held_bytes() + UNSEEN_BYTES;
-            Err(Error::Budget { least: least.div_ceil(1 << 20), budget: budget >> 20 })
-        }
-        Some((error, _)) => Err(error.into()),
-        None => Err(Error::Budget { least: 0, budget: budget >> 20 }),
+    Err(match last {
+        Some((error, chunk)) => refused(error, size(context, chunk), budget),
+        None => Error::Budget { least: 0, budget: budget >> 20 },
+    })
+}
+
+/// Why not even the last try fits, with the least memory that would do: `fixed` is what it takes beside the weights.
+fn refused(error: riddle_offload::Error, fixed: u64, budget: u64) -> Error {
+    let riddle_offload::Error::Budget { smallest, .. } = error else { return error.into() };
+    let least = smallest + fixed + held_bytes() + UNSEEN_BYTES;
+    Error::Budget { least: least.div_ceil(1 << 20), budget: budget >> 20 }
+}
+
+/// A context that nobody has asked for: it takes no more than a quarter of what there is.
+fn shortened(model: &LanguageModel, mut context: usize, room: u64) -> usize {
+    while context > SHORTEST_CONTEXT && model.kv_bytes(context) > room / 4 {
+        context = (context / 2).max(SHORTEST_CONTEXT);
     }
+    context
 }
 
 /// Bytes beside the weights: keys and values, scratch, states, logits.
-fn fixed_bytes(model: &LanguageModel, size: LanguageScratchSize) -> u64 {
+fn fixed_bytes(model: &LanguageModel, threads: usize, context: usize, chunk: usize) -> u64 {
+    let size = LanguageScratchSize { tokens: chunk.min(context), context, threads };
     let config = model.config();
     let states = (size.tokens + 1) * config.hidden_size + config.vocab_size;
     model.kv_bytes(size.context) + model.scratch_bytes(size) + (states * size_of::<f32>()) as u64

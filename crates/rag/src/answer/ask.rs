@@ -1,39 +1,29 @@
 //! Answers: passages in, a checked and cited answer out, or an honest refusal.
 
-use std::{cell::Cell, collections::BTreeMap, ops::ControlFlow, time::Instant};
+mod sources;
+mod write;
 
-use riddle_claims::{
-    Checker, ClaimJudge, ClaimPassage, Evidence, Extractive, Live, Support, Told, Verdict,
-    clean_citations,
-};
-use riddle_types::{
-    ChunkId, FileState, Generation, GenerationRequest, Generator, LayerEvent, LayerObserver,
-    Notice, Passage, PassageOrder,
-};
+use std::{collections::BTreeMap, ops::ControlFlow};
 
+use riddle_claims::Support;
+use riddle_types::{ChunkId, FileState, Generator, LayerEvent, LayerObserver};
+
+use self::write::{Asked, write};
 use super::{
-    bank::{Asking, Bank, Met, Served, Written},
+    bank::{Asking, Bank, Served},
     border::Border,
     follow_up::{self, Understood},
-    generator::{self, Opened, Withheld},
+    generator::{self, Opened},
 };
 use crate::{
     contract::{
-        AskRequest, AskResponse, Citation, Error, NoAnswer, Result, SearchHit, SearchRequest,
-        SearchResponse,
+        AskRequest, AskResponse, NoAnswer, Result, SearchHit, SearchRequest, SearchResponse,
     },
     home::status,
-    index::{Foreground, passage_text},
+    index::Foreground,
     search::{Assistant, Found, Settled, hit_of},
     stage,
 };
-
-/// Evidence below which nothing is answered: the best sentence's score against the question. At 0.5 both errors
-/// (refusing what could be answered, answering what could not) are equally frequent on training pairs; they
-/// are counted by this crate's example `evidence` and kept in docs/benchmarks/2026-11-21-refusal.md. A hundredth less,
-/// because an embedder in int8 moves a question's evidence by half of that from one processor to the next, and what is
-/// answered is a quotation that can be read.
-const MIN_EVIDENCE: f32 = 0.49;
 
 /// Most tokens a generator may write.
 pub(crate) const MAX_TOKENS: usize = 512;
@@ -175,202 +165,6 @@ impl Assistant {
     }
 }
 
-impl AskResponse {
-    /// These passages were read for the answer, too.
-    fn read_also(&mut self, passages: &[u64]) {
-        for chunk in passages {
-            if !self.passages.contains(chunk) {
-                self.passages.push(*chunk);
-            }
-        }
-    }
-}
-
-/// What an answer is written from.
-struct Asked<'a> {
-    search: SearchRequest,
-    question: String,
-    hits: Vec<SearchHit>,
-    order: PassageOrder,
-    vector: Option<&'a (String, Vec<f32>)>,
-    bank: Option<Bank<'a>>,
-    /// An answer that is given unseen.
-    served: Option<Served>,
-}
-
-/// Weighs the evidence; where there is enough, has the answer written and every sentence judged.
-// Long: from evidence to the kept answer each step needs what the one before has left.
-fn write(
-    assistant: &Assistant,
-    asked: Asked<'_>,
-    model: Option<Box<dyn Generator>>,
-    mut response: AskResponse,
-    observer: &mut dyn FnMut(AskEvent<'_>) -> ControlFlow<()>,
-) -> Result<AskResponse> {
-    let Asked { search, question, hits, order, vector, bank, served } = asked;
-    let passages = numbered(&hits);
-    let mut quotations = None;
-    match &served {
-        // Nobody looks at anything: that is what was asked for.
-        Some(served) => response.evidence = served.cached.similarity,
-        None => {
-            let embedder = assistant.embedder.get(&assistant.config)?;
-            let _stage = stage::enter("check");
-            let evidence = Evidence::weigh(&question, &passages, embedder.as_deref())
-                .map_err(Error::stage("evidence"))?;
-            response.evidence = evidence.strength();
-            if response.evidence < MIN_EVIDENCE {
-                let beside = response.held_back > 0;
-                response.reason =
-                    Some(if beside { NoAnswer::NothingThatMayLeave } else { NoAnswer::Nothing });
-                return Ok(response);
-            }
-            quotations = Some(Extractive::new(evidence));
-        }
-    }
-    // Quotations are in the files by their nature; a model may say what it likes.
-    let mut checker = match (&model, &served) {
-        (Some(_), None) => {
-            let (judge, notice) = assistant.claim_judge(&search, &question, &hits)?;
-            response.notices.extend(notice);
-            Some(Checker::new(judge, &question, claim_passages(&hits)))
-        }
-        // By words alone, which takes no time.
-        (Some(_), Some(_)) => {
-            Some(Checker::new(ClaimJudge::new(None, None), &question, claim_passages(&hits)))
-        }
-        (None, _) => None,
-    };
-    response.passages = hits.iter().map(|it| it.chunk).collect();
-    let asked =
-        GenerationRequest { question: question.clone(), passages, max_tokens: MAX_TOKENS, order };
-    let met = Met { asked: &asked, hits: &hits, vector };
-    let served = match (&bank, &mut checker, served) {
-        (Some(bank), Some(checker), None) => {
-            let _stage = stage::enter("check");
-            bank.look(&met, checker)?
-        }
-        (_, _, served) => served,
-    };
-    let quoting;
-    let generator: &dyn Generator = match (&served, &model) {
-        (Some(served), _) => served,
-        (None, Some(model)) => &**model,
-        (None, None) => {
-            quoting = quotations.take().unwrap_or_default();
-            &quoting
-        }
-    };
-    generator.name().clone_into(&mut response.llm);
-    let written = generate(generator, &asked, checker.as_mut(), observer)?;
-    tell(&mut response, &written.generation);
-    finish(&mut response, &written, checker.as_mut(), quotations.as_ref(), &met)?;
-    match (&bank, served) {
-        (Some(bank), Some(served)) => {
-            bank.note(&served, &met);
-            response.read_also(served.passages());
-            response.cached = Some(served.cached);
-        }
-        (Some(bank), None) => bank.keep(&met, &response, &written),
-        (None, _) => {}
-    }
-    response.resident_weight_bytes =
-        response.resident_weight_bytes.max(assistant.resident_weight_bytes());
-    Ok(response)
-}
-
-/// What has been written becomes an answer with its sources, or the reason why there is none.
-fn finish(
-    response: &mut AskResponse,
-    written: &Written,
-    checker: Option<&mut Checker<'_>>,
-    quotations: Option<&Extractive>,
-    met: &Met<'_>,
-) -> Result<()> {
-    if let Some(reason) = no_answer(&written.generation.text) {
-        response.reason = Some(reason);
-        return Ok(());
-    }
-    let said = &written.said;
-    if said.repeats {
-        response.notices.push(Notice::Repeats);
-    }
-    let (text, used) = clean_citations(&said.text, &met.asked.passages);
-    response.supported = match checker {
-        Some(checker) => checker.all(&said.text).map_err(Error::stage("checking the answer"))?,
-        None => said.quoted.clone(),
-    };
-    response.citations = citations(&used, met.hits, &response.supported);
-    if let Some(quotations) = quotations {
-        quote(response, quotations, met.hits);
-    }
-    response.answer = Some(text);
-    Ok(())
-}
-
-/// Has the answer written; every sentence is judged as it comes.
-fn generate(
-    generator: &dyn Generator,
-    asked: &GenerationRequest,
-    checker: Option<&mut Checker<'_>>,
-    observer: &mut dyn FnMut(AskEvent<'_>) -> ControlFlow<()>,
-) -> Result<Written> {
-    let _stage = stage::enter("generate");
-    let started = Instant::now();
-    let stopped = Cell::new(false);
-    let mut tell = |told: Told<'_>| {
-        let flow = match told {
-            Told::Piece(text) => observer(AskEvent::Piece(text)),
-            Told::Checked(support) => observer(AskEvent::Checked(support)),
-        };
-        stopped.set(stopped.get() || flow.is_break());
-        flow
-    };
-    let mut live = Live::new(checker, &mut tell);
-    let mut sink = |text: &str| live.push(text);
-    let mut withheld = Withheld::new(&mut sink);
-    let generation = generator
-        .generate(asked, &mut |text| withheld.push(text))
-        .map_err(Error::stage("answering"))?;
-    let seconds = started.elapsed().as_secs_f64();
-    let said = live.end().map_err(Error::stage("checking the answer"))?;
-    Ok(Written { generation, said, stopped: stopped.get(), seconds })
-}
-
-/// Lets the files speak where nothing of what a model wrote was found in them.
-fn quote(response: &mut AskResponse, quotations: &Extractive, hits: &[SearchHit]) {
-    let is_missing = |it: &Support| it.verdict == Verdict::Unsupported;
-    if response.supported.is_empty() || !response.supported.iter().all(is_missing) {
-        return;
-    }
-    response.quotes = quotations.quotes();
-    for quote in citations(&cited(&response.quotes), hits, &response.quotes) {
-        match response.citations.iter_mut().find(|it| it.n == quote.n) {
-            Some(citation) => citation.quote = quote.quote,
-            None => response.citations.push(quote),
-        }
-    }
-}
-
-/// What a generator tells beside its words.
-fn tell(response: &mut AskResponse, generation: &Generation) {
-    response.notices.extend(generation.notices.iter().cloned());
-    response.generation = generation.stats;
-    let prompts = response.prompt.take().into_iter().chain(generation.prompt.clone());
-    response.prompt = prompts.reduce(|first, then| format!("{first}\n\n---\n\n{then}"));
-    response.tokens = generation.tokens;
-    response.first_token_ms = generation.first_token_ms;
-}
-
-/// Why what a generator has written is no answer.
-fn no_answer(text: &str) -> Option<NoAnswer> {
-    match text.trim() {
-        "" => Some(NoAnswer::ModelWroteNothing),
-        text if generator::is_no_answer(text) => Some(NoAnswer::ModelFoundNothing),
-        _ => None,
-    }
-}
-
 /// A question that follows others, put by the model so that it stands by itself.
 fn understand(
     model: &dyn Generator,
@@ -462,60 +256,6 @@ fn unanswered(
         cached: None,
         resident_weight_bytes: found.resident_weight_bytes,
     }
-}
-
-/// The passages as a generator gets them.
-fn numbered(hits: &[SearchHit]) -> Vec<Passage> {
-    let number = |(hit, number): (&SearchHit, u32)| Passage {
-        number,
-        text: hit.text.clone(),
-        chunk: Some(ChunkId(hit.chunk)),
-    };
-    hits.iter().zip(1..).map(number).collect()
-}
-
-/// The passages as claims are held against them.
-fn claim_passages(hits: &[SearchHit]) -> Vec<ClaimPassage> {
-    let passage = |(hit, number): (&SearchHit, u32)| ClaimPassage {
-        number,
-        context: passage_text(Some(&hit.title), &hit.heading, "").trim().to_owned(),
-        text: hit.text.clone(),
-    };
-    hits.iter().zip(1..).map(passage).collect()
-}
-
-/// The numbers of the passages that quotations are from, each once.
-fn cited(quotes: &[Support]) -> Vec<u32> {
-    let mut numbers = Vec::new();
-    for number in quotes.iter().filter_map(|it| it.citation) {
-        if !numbers.contains(&number) {
-            numbers.push(number);
-        }
-    }
-    numbers
-}
-
-/// The cited passages with the words that were used of each.
-fn citations(used: &[u32], hits: &[SearchHit], supported: &[Support]) -> Vec<Citation> {
-    used.iter()
-        .filter_map(|&n| {
-            let hit = hits.get(n as usize - 1)?;
-            let words: Vec<&str> = supported
-                .iter()
-                .filter(|it| it.citation == Some(n))
-                .map(|it| it.sentence.as_str())
-                .collect();
-            Some(Citation {
-                n,
-                chunk: hit.chunk,
-                path: hit.path.clone(),
-                title: hit.title.clone(),
-                location: hit.location.clone(),
-                quote: words.join(" … "),
-                library: hit.library.clone(),
-            })
-        })
-        .collect()
 }
 
 /// Files whose text no search can reach, by state; files that a rule leaves out are left out on purpose.

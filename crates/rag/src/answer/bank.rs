@@ -4,22 +4,25 @@
 //! is near enough. Here nothing is given on nearness alone unless somebody asks for that ([`ReuseGrade::Instant`]): the
 //! search is run anew, and what it finds decides.
 
-use std::ops::ControlFlow;
+mod holds;
+mod served;
 
 use riddle_catalog::{
-    AnswerState, AskedBy, BankAnswer, BankQuestion, Catalog, NewAnswer, NewWords, ReadPassage,
+    AnswerState, AskedBy, BankQuestion, Catalog, NewAnswer, NewWords, ReadPassage,
 };
-use riddle_claims::{Checker, Said, Support, Verdict, renumbered, telling_words};
-use riddle_types::{
-    ChunkId, Generation, GenerationRequest, Generator, Notice, PassageOrder, StageError,
-};
-use serde::{Deserialize, Serialize};
+use riddle_claims::{Checker, Said, Verdict};
+use riddle_types::{ChunkId, Generation, GenerationRequest, PassageOrder};
 
-use super::alike::{is_opening, same_terms};
+pub(super) use self::served::Served;
+use self::{
+    holds::{is_worse, moved, rank, speaks_of},
+    served::{Detail, LeftOut, detail},
+};
+use super::alike::same_terms;
 use crate::{
     contract::{
-        AskRequest, AskResponse, Cached, Error, LLM_LOCAL, Libraries, Result, ReuseGrade,
-        ReuseSettings, SearchHit,
+        AskRequest, AskResponse, Error, LLM_LOCAL, Libraries, Result, ReuseGrade, ReuseSettings,
+        SearchHit,
     },
     home::settings::{configured_reranker, reuse_settings},
     index::cosine,
@@ -31,47 +34,6 @@ const VERSION: u32 = 1;
 
 /// Near questions that are held against the files, nearest first: the second is rarely better than the first.
 const TRIED: usize = 3;
-
-/// What is kept beside the words.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct Detail {
-    /// The model, as it is shown.
-    llm: String,
-    /// Verdict of each sentence: 0 supported, 1 weak, 2 not.
-    verdicts: Vec<u8>,
-    /// Seconds that it took to write.
-    seconds: f64,
-    /// Tokens of it.
-    tokens: Option<usize>,
-    /// Passages left out, or cut.
-    notices: Vec<LeftOut>,
-}
-
-/// What a model has told of what it read.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-enum LeftOut {
-    Passages(usize),
-    Cut(u32),
-}
-
-impl LeftOut {
-    /// `None`: the answer is not whole, and not kept.
-    fn of(notice: &Notice) -> Option<LeftOut> {
-        match notice {
-            Notice::PassagesLeftOut { count } => Some(LeftOut::Passages(*count)),
-            Notice::PassageCut { number } => Some(LeftOut::Cut(*number)),
-            _ => None,
-        }
-    }
-
-    fn told(&self) -> Notice {
-        match *self {
-            LeftOut::Passages(count) => Notice::PassagesLeftOut { count },
-            LeftOut::Cut(number) => Notice::PassageCut { number },
-        }
-    }
-}
 
 /// Who asks, as the bank is concerned.
 #[derive(Debug, Clone, Default)]
@@ -111,16 +73,6 @@ pub(super) struct Met<'a> {
 
 /// Identity of an embedder and its vector of a question.
 pub(super) type Vector<'a> = Option<&'a (String, Vec<f32>)>;
-
-/// An answer that may be given.
-pub(super) struct Served {
-    id: i64,
-    text: String,
-    detail: Detail,
-    pub(super) cached: Cached,
-    /// Passages that it was written from, by chunk.
-    passages: Vec<u64>,
-}
 
 impl<'a> Bank<'a> {
     /// `identity` is the model's, with all that it is run with; `None`: its answers are never kept. None is, either,
@@ -225,7 +177,7 @@ impl<'a> Bank<'a> {
                 continue;
             }
             let served = Served::of(found, ReuseGrade::Checked, similarity);
-            return Ok(served.map(|it| Served { text, ..it }));
+            return Ok(served.map(|it| it.saying(text)));
         }
         Ok(None)
     }
@@ -351,60 +303,6 @@ pub(super) struct Written {
     pub(super) seconds: f64,
 }
 
-impl Served {
-    fn of(found: BankAnswer, kind: ReuseGrade, similarity: f32) -> Option<Served> {
-        let detail = detail(&found);
-        let text = if kind == ReuseGrade::Same { found.text } else { found.shown }?;
-        Some(Served {
-            id: found.id,
-            text,
-            detail,
-            cached: Cached {
-                kind,
-                asked: found.question,
-                at: found.made_at,
-                similarity,
-                checked: kind != ReuseGrade::Instant,
-                prepared: found.by != AskedBy::User,
-            },
-            passages: found.passages.iter().map(|it| it.chunk.0).collect(),
-        })
-    }
-
-    /// Passages that it was written from, by chunk.
-    pub(super) fn passages(&self) -> &[u64] {
-        &self.passages
-    }
-}
-
-/// Told as a model tells it, so that nobody has to know where it comes from: piece by piece, and every sentence is held
-/// against the passages on the way.
-impl Generator for Served {
-    fn name(&self) -> &str {
-        &self.detail.llm
-    }
-
-    fn generate(
-        &self,
-        _request: &GenerationRequest,
-        sink: &mut dyn FnMut(&str) -> ControlFlow<()>,
-    ) -> Result<Generation, StageError> {
-        let mut text = String::with_capacity(self.text.len());
-        for piece in self.text.split_inclusive(' ') {
-            text.push_str(piece);
-            if sink(piece).is_break() {
-                break;
-            }
-        }
-        Ok(Generation {
-            text,
-            tokens: self.detail.tokens,
-            notices: self.detail.notices.iter().map(LeftOut::told).collect(),
-            ..Generation::default()
-        })
-    }
-}
-
 /// The two keys of a question's setting: what decides what the model says, and what decides what it is given.
 fn keys(
     assistant: &Assistant,
@@ -444,10 +342,6 @@ fn put(hash: &mut blake3::Hasher, text: &str) {
     hash.update(text.as_bytes());
 }
 
-fn detail(found: &BankAnswer) -> Detail {
-    serde_json::from_str(&found.detail).unwrap_or_default()
-}
-
 fn read(hits: &[SearchHit], cited: &dyn Fn(u64) -> bool) -> Vec<ReadPassage> {
     let passage = |(hit, place): (&SearchHit, u32)| ReadPassage {
         place,
@@ -456,50 +350,4 @@ fn read(hits: &[SearchHit], cited: &dyn Fn(u64) -> bool) -> Vec<ReadPassage> {
         cited: cited(hit.chunk),
     };
     hits.iter().zip(1..).map(passage).collect()
-}
-
-/// The answer with the numbers that its passages have now; `None` where one that it cites is not among them with the
-/// words it had, or where it cites none.
-fn moved(found: &BankAnswer, hits: &[SearchHit]) -> Option<String> {
-    let shown = found.shown.as_ref().filter(|_| !found.negative)?;
-    let now = |place: u32| {
-        let was = found.passages.iter().find(|it| it.place == place)?;
-        let at = hits.iter().position(|it| it.chunk == was.chunk.0)?;
-        let same = blake3::hash(hits[at].text.as_bytes()).as_bytes() == &was.text_hash;
-        same.then(|| u32::try_from(at + 1).unwrap_or(u32::MAX))
-    };
-    let mut cited = found.passages.iter().filter(|it| it.cited).peekable();
-    cited.peek()?;
-    cited.all(|it| now(it.place).is_some()).then(|| renumbered(shown, &now))
-}
-
-/// Whether everything that a question speaks of stands in the other one or in what its answer cites: in "What does the
-/// engine cost?" the engine does not, where the answer is about a sail.
-fn speaks_of(met: &Met<'_>, found: &BankAnswer) -> bool {
-    let mut known = telling_words(&found.question);
-    let cited =
-        |hit: &&SearchHit| found.passages.iter().any(|it| it.cited && it.chunk.0 == hit.chunk);
-    for hit in met.hits.iter().filter(cited) {
-        known.extend(telling_words(&hit.title));
-        known.extend(telling_words(&hit.heading));
-        known.extend(telling_words(&hit.text));
-    }
-    let is_known = |word: &String| {
-        known.iter().any(|it| it == word || (word.len() > 3 && it.starts_with(word.as_str())))
-    };
-    telling_words(&met.asked.question).iter().all(|it| is_opening(it) || is_known(it))
-}
-
-fn rank(verdict: Verdict) -> u8 {
-    match verdict {
-        Verdict::Supported => 0,
-        Verdict::Weak => 1,
-        Verdict::Unsupported => 2,
-    }
-}
-
-/// Whether a sentence is held for less true than when it was written.
-fn is_worse(supported: &[Support], before: &[u8]) -> bool {
-    supported.len() != before.len()
-        || supported.iter().zip(before).any(|(now, before)| rank(now.verdict) > *before)
 }

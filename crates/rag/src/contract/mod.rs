@@ -6,23 +6,28 @@ mod error;
 mod events;
 mod llm;
 mod notice;
+mod report;
 mod request;
 mod response;
 mod reuse;
+mod status;
 
 pub use error::{Error, Result};
 pub use events::{IndexEvent, Rest};
 pub use llm::{EndpointInfo, KeyState, LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, LocalLlm, RemoteLlm};
 pub use notice::{NoAnswer, Problem};
+pub use report::{CheckReport, IndexReport, PushReport};
 pub use request::{
     AskRequest, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier, Libraries, Pruning, ReadScans,
     RerankChoice, RerankDocument, RerankRequest, RerankSettings, STANDARD_ERROR, SearchRequest,
     StatusRequest,
 };
 pub use response::{
-    AskResponse, CheckReport, Citation, FileStatus, IndexFreshness, IndexReport, LibraryInfo,
-    LibraryStatus, MeaningStatus, ModelStatus, Order, PictureStatus, Promise, PushReport,
-    RerankResponse, RerankResult, RootStatus, ScanSettings, SearchHit, SearchResponse, StageLists,
-    Status,
+    AskResponse, Citation, Order, Promise, RerankResponse, RerankResult, SearchHit, SearchResponse,
+    StageLists,
 };
 pub use reuse::{Cached, REUSE_THRESHOLD, Reuse, ReuseGrade, ReuseSettings};
+pub use status::{
+    FileStatus, IndexFreshness, LibraryInfo, LibraryStatus, MeaningStatus, ModelStatus,
+    PictureStatus, RootStatus, ScanSettings, Status,
+};

@@ -1,8 +1,11 @@
 //! The state of a home, in numbers.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
-use riddle_catalog::{ActiveEmbedder, Catalog, HomeLock};
+use riddle_catalog::{ActiveEmbedder, Catalog, HomeLock, Root};
 
 use super::{
     config::Config,
@@ -79,35 +82,14 @@ fn sparse_encoder(config: &Config, catalog: &Catalog) -> Result<Option<String>> 
 /// Everything about a home.
 pub(crate) fn status(config: &Config, catalog: &Catalog, request: StatusRequest) -> Result<Status> {
     let confined = catalog.confined()?;
-    let roots = catalog
-        .roots()?
-        .into_iter()
-        .map(|it| RootStatus {
-            present: it.is_virtual || it.path.is_dir(),
-            last_scan: it.last_scan,
-            confined: confined.iter().any(|folder| it.path.starts_with(folder)),
-            path: it.path,
-        })
-        .collect();
     let active = catalog.active_embedder()?;
     let reranker = configured_reranker(catalog)?;
     let wanted = wanted_embedder(catalog)?;
     let sparse_encoder = sparse_encoder(config, catalog)?;
     let weighed_with = catalog.setting(WEIGHED_WITH)?;
-    let models = config
-        .model_store()
-        .and_then(|store| Ok(store.list_all()?))
-        .unwrap_or_default()
-        .into_iter()
-        .map(|it| ModelStatus {
-            active: (active.is_some() && it.name == wanted)
-                || (sparse_encoder.is_some() && weighed_with.as_deref() == Some(&it.name))
-                || reranker.as_deref() == Some(&it.name),
-            kind: it.kind.to_string(),
-            bytes: it.bytes,
-            name: it.name,
-        })
-        .collect();
+    let embeds = active.as_ref().map(|_| wanted.as_str());
+    let weighs = sparse_encoder.as_ref().and(weighed_with.as_deref());
+    let models = models(config, [embeds, weighs, reranker.as_deref()]);
     let mut problems = problems(config, catalog, active.as_ref(), &wanted)?;
     let mut fingerprint = None;
     if request.check {
@@ -115,25 +97,16 @@ pub(crate) fn status(config: &Config, catalog: &Catalog, request: StatusRequest)
         problems.splice(0..0, troubles.map(|trouble| Problem::Catalog { trouble }));
         fingerprint = Some(catalog.fingerprint()?);
     }
-    let mut index_bytes = BTreeMap::from([
-        ("catalog", bytes_below(&config.catalog())),
-        ("keyword", bytes_below(&config.keyword_index())),
-        ("vector", bytes_below(&config.home.join("vector"))),
-    ]);
-    let terms = bytes_below(&config.home.join("terms"));
-    if terms > 0 {
-        index_bytes.insert("terms", terms);
-    }
     Ok(Status {
         home: config.home.clone(),
-        roots,
+        roots: roots(catalog, &confined)?,
         confined,
         states: states(catalog)?,
         queue: catalog.pending_jobs()?,
         chunks: catalog.chunk_count()?,
         meaning: meaning(catalog)?,
         pictures: pictures(config, catalog)?,
-        index_bytes,
+        index_bytes: index_bytes(config),
         index: freshness(catalog)?,
         fingerprint,
         embedder: active.map(|it| it.id),
@@ -148,6 +121,46 @@ pub(crate) fn status(config: &Config, catalog: &Catalog, request: StatusRequest)
         problems,
         files: if request.files { Some(ledger(catalog)?) } else { None },
     })
+}
+
+/// The folders that are indexed; those at or below one of `confined` never leave this machine.
+fn roots(catalog: &Catalog, confined: &[PathBuf]) -> Result<Vec<RootStatus>> {
+    let of = |it: Root| RootStatus {
+        present: it.is_virtual || it.path.is_dir(),
+        last_scan: it.last_scan,
+        confined: confined.iter().any(|folder| it.path.starts_with(folder)),
+        path: it.path,
+    };
+    Ok(catalog.roots()?.into_iter().map(of).collect())
+}
+
+/// The installed models; `searched_with` are the names of those that searches use.
+fn models(config: &Config, searched_with: [Option<&str>; 3]) -> Vec<ModelStatus> {
+    let installed = config.model_store().and_then(|store| Ok(store.list_all()?));
+    installed
+        .unwrap_or_default()
+        .into_iter()
+        .map(|it| ModelStatus {
+            active: searched_with.contains(&Some(it.name.as_str())),
+            kind: it.kind.to_string(),
+            bytes: it.bytes,
+            name: it.name,
+        })
+        .collect()
+}
+
+/// Bytes on disk, by what they are for.
+fn index_bytes(config: &Config) -> BTreeMap<&'static str, u64> {
+    let mut bytes = BTreeMap::from([
+        ("catalog", bytes_below(&config.catalog())),
+        ("keyword", bytes_below(&config.keyword_index())),
+        ("vector", bytes_below(&config.home.join("vector"))),
+    ]);
+    let terms = bytes_below(&config.home.join("terms"));
+    if terms > 0 {
+        bytes.insert("terms", terms);
+    }
+    bytes
 }
 
 /// What is wrong.

@@ -58,6 +58,17 @@ struct OpenEngine {
     opened: Arc<Opened>,
 }
 
+/// The catalog of a home; where there is none nothing was indexed yet.
+fn open_catalog(config: &Config) -> Result<Catalog> {
+    match Catalog::open_read_only(&config.catalog()) {
+        Ok(catalog) => Ok(catalog),
+        Err(riddle_catalog::Error::Missing { .. }) => {
+            Err(Error::NothingIndexed { home: config.home.clone() })
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// How far both indexes have followed the catalog.
 fn indexed_seq(config: &Config, embedder: Option<&str>) -> u64 {
     let keyword = keyword_seq(config).unwrap_or(0);
@@ -95,39 +106,13 @@ impl Assistant {
 
     /// `known` is what the home had a moment ago: an encoder that is the same still is not opened just to see that.
     fn open_knowing(config: Config, known: Option<&Assistant>) -> Result<Assistant> {
-        let catalog = match Catalog::open_read_only(&config.catalog()) {
-            Ok(catalog) => Arc::new(catalog),
-            Err(riddle_catalog::Error::Missing { .. }) => {
-                return Err(Error::NothingIndexed { home: config.home.clone() });
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let mut notices = Vec::new();
+        let catalog = Arc::new(open_catalog(&config)?);
         let active = catalog.active_embedder()?;
         let seq = indexed_seq(&config, active.as_ref().map(|it| it.id.as_str()));
-        let keyword = match KeywordReader::open(&config.keyword_index()) {
-            Ok(reader) => Some(reader),
-            Err(error) => {
-                if catalog.chunk_count()? > 0 {
-                    notices.push(Notice::KeywordsNotSearched { why: Trouble::of(&error) });
-                }
-                None
-            }
-        };
-        let embedded_with = catalog.setting(EMBEDDED_WITH)?;
-        let slot = match (&active, &embedded_with) {
-            (Some(active), Some(name)) => match known
-                .and_then(|it| it.embedder.still(name, &active.id))
-            {
-                Some(slot) => Some(slot),
-                None => embedder::open::<dyn Embedder>(&config, name)?.map(|it| Slot::of(name, it)),
-            },
-            _ => None,
-        };
         let mut assistant = Assistant {
             config,
             catalog,
-            keyword,
+            keyword: None,
             vector: None,
             embedder: Slot::none(),
             sparse: None,
@@ -136,28 +121,59 @@ impl Assistant {
             engine: Mutex::new(None),
             shared: Mutex::default(),
             local: LocalSlot::default(),
-            notices,
+            notices: Vec::new(),
             seq,
             bank: Mutex::new(None),
         };
-        match (active, slot) {
-            (Some(active), Some(slot)) if slot.is_of(&active.id) => {
-                assistant.open_vectors(&active.id)?;
-                assistant.embedder = slot;
-            }
-            (Some(active), Some(_)) => {
-                assistant.notices.push(Notice::EmbedderChanging { embedder: active.id });
-            }
-            (Some(active), None) => {
-                assistant.notices.push(Notice::EmbedderMissing { embedder: active.id });
-            }
-            (None, _) => {
-                let name = wanted_embedder(&assistant.catalog)?;
-                assistant.notices.push(Notice::NoEmbedder { name });
-            }
-        }
+        assistant.open_keywords()?;
+        assistant.open_meaning(active.map(|it| it.id), known)?;
         assistant.open_terms(known)?;
         Ok(assistant)
+    }
+
+    /// Without its index no word is found. That is said where there are passages to find.
+    fn open_keywords(&mut self) -> Result<()> {
+        match KeywordReader::open(&self.config.keyword_index()) {
+            Ok(reader) => self.keyword = Some(reader),
+            Err(error) if self.catalog.chunk_count()? > 0 => {
+                self.notices.push(Notice::KeywordsNotSearched { why: Trouble::of(&error) });
+            }
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Vectors are searched with the very embedder that made them, `active`; another one's questions lie elsewhere.
+    fn open_meaning(&mut self, active: Option<String>, known: Option<&Assistant>) -> Result<()> {
+        let Some(embedder) = active else {
+            let name = wanted_embedder(&self.catalog)?;
+            self.notices.push(Notice::NoEmbedder { name });
+            return Ok(());
+        };
+        match self.slot_of(&embedder, known)? {
+            Some(slot) if slot.is_of(&embedder) => {
+                self.open_vectors(&embedder)?;
+                self.embedder = slot;
+            }
+            Some(_) => self.notices.push(Notice::EmbedderChanging { embedder }),
+            None => self.notices.push(Notice::EmbedderMissing { embedder }),
+        }
+        Ok(())
+    }
+
+    /// The embedder that the home was embedded with, as it is installed now: that of `known` where it is the same
+    /// still.
+    fn slot_of(
+        &self,
+        embedder: &str,
+        known: Option<&Assistant>,
+    ) -> Result<Option<Slot<dyn Embedder>>> {
+        let Some(name) = self.catalog.setting(EMBEDDED_WITH)? else { return Ok(None) };
+        if let Some(slot) = known.and_then(|it| it.embedder.still(&name, embedder)) {
+            return Ok(Some(slot));
+        }
+        let opened = embedder::open::<dyn Embedder>(&self.config, &name)?;
+        Ok(opened.map(|it| Slot::of(&name, it)))
     }
 
     /// Where nobody weighs terms the search goes without them, as it does until the first are weighed.

@@ -1,11 +1,11 @@
 //! Which model is best for the files of this home? Installed models are tried on questions made from the files.
 //!
-//! A question is a heading, or the telling words of a sentence, and its passage is the one right result; a heading is taken
-//! out of it. Passages that hold the same sentence are left out.
+//! A question is a heading, or the telling words of a sentence, and its passage is the one right result; a heading is
+//! taken out of it. Passages that hold the same sentence are left out.
 //! Rerankers order it among what the home's own search finds for the question, embedders among passages drawn by lot.
 //! Quality is the mean reciprocal rank of the right passage, 0 to 1, with a 95 % interval (Efron 1979, questions drawn
-//! anew). Two models whose difference has an interval around 0 are equally good here, and of these the faster is advised:
-//! a name, or a figure from elsewhere, decides nothing.
+//! anew). Two models whose difference has an interval around 0 are equally good here, and of these the faster is
+//! advised: a name, or a figure from elsewhere, decides nothing.
 
 mod interval;
 mod question;
@@ -115,11 +115,12 @@ pub struct Trial {
 /// What hears which model is tried, how many questions of how many are done; `Break` stops.
 pub type OnTrial<'a> = &'a mut dyn FnMut(&str, usize, usize) -> ControlFlow<()>;
 
-/// Tries every installed reranker and embedder on questions made from the files of the home. `None` when `progress` stopped it.
+/// Tries every installed reranker and embedder on questions made from the files of the home. `None` when `progress`
+/// stopped it.
 ///
 /// # Errors
-/// Fewer than eight passages that a question can be made of; a catalog or an index that can not be read. What is wrong with
-/// a model is said with it.
+/// Fewer than eight passages that a question can be made of; a catalog or an index that can not be read. What is wrong
+/// with a model is said with it.
 pub fn try_models(
     assistant: &Assistant,
     request: &TrialRequest,

@@ -42,8 +42,8 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// Whether a text has the very words: passages overlap, and versions of a file repeat one another. Such a one answers
-    /// the question as well as the right one.
+    /// Whether a text has the very words: passages overlap, and versions of a file repeat one another. Such a one
+    /// answers the question as well as the right one.
     pub(super) fn is_in(&self, text: &str) -> bool {
         text.split_whitespace().collect::<Vec<_>>().join(" ").contains(&self.said)
     }
@@ -151,8 +151,8 @@ fn question_of(record: &ChunkRecord, heading_is_unique: bool) -> Option<Question
     of(telling(sentence)?, sentence, text.to_owned(), false)
 }
 
-/// What of a sentence a person would type who remembers it: its telling words, in their order. A script without spaces is
-/// asked as it is.
+/// What of a sentence a person would type who remembers it: its telling words, in their order. A script without spaces
+/// is asked as it is.
 fn telling(sentence: &str) -> Option<String> {
     let words: Vec<&str> = sentence.split_whitespace().collect();
     if words.len() < *WORDS.start() {

@@ -1,0 +1,43 @@
+//! Arguments of `riddle index`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct IndexArgs {
+    /// Folders to add; without any, the folders known so far are brought up to date
+    #[arg(value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Keep following changes until Ctrl-C
+    #[arg(long)]
+    pub(crate) watch: bool,
+    /// Embed with this model from now on, by name or directory
+    #[arg(long, value_name = "NAME")]
+    pub(crate) embedder: Option<String>,
+    /// Read the files that failed once more
+    #[arg(long)]
+    pub(crate) retry_failed: bool,
+    /// Percent of the processor that search by meaning may take beside your work, from now on: while following changes,
+    /// and in the app [default: 100]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) cpu: Option<u32>,
+    /// Prepare search by meaning on battery, too, from now on; words are always searched [default: no]
+    #[arg(long, value_name = "YES|NO", value_parser = yes_or_no)]
+    pub(crate) on_battery: Option<bool>,
+    /// Weigh terms of passages and questions, from now on, where a sparse encoder is installed [default: yes]
+    #[arg(long, value_name = "YES|NO", value_parser = yes_or_no)]
+    pub(crate) terms: Option<bool>,
+    /// Which scans and pictures are read, from now on, once what reads them is installed: off, new or all [default:
+    /// all]
+    #[arg(long, value_name = "WHICH", value_parser = ["off", "new", "all"])]
+    pub(crate) scans: Option<String>,
+}
+
+fn yes_or_no(text: &str) -> Result<bool, String> {
+    match text {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err("write yes or no".to_owned()),
+    }
+}

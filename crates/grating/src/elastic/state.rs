@@ -1,0 +1,119 @@
+//! What is in memory of a model whose shards are read for each request.
+
+use std::sync::Arc;
+
+use riddle_offload::{EmbeddingRows, PreloadBuffer, ShardId, ShardReader, ShardStore};
+use riddle_transformer::{AssembledLayer, ElasticEncoder, Fidelity, ShardShape};
+
+use super::options::ElasticOptions;
+use crate::{
+    Error, Result,
+    deadline::{Kept, ShardSizes},
+};
+
+/// What a request changes.
+pub(super) struct State {
+    pub(super) model: ElasticEncoder,
+    pub(super) sizes: Sizes,
+    /// Small parts of all layers.
+    pub(super) small: Vec<Vec<u8>>,
+    pub(super) reader: ShardReader,
+    pub(super) rows: EmbeddingRows,
+    pub(super) row_capacity: usize,
+    pub(super) kept: PreloadBuffer,
+    pub(super) layer: AssembledLayer,
+    /// Bytes that stay when nothing else does.
+    pub(super) keep_bytes: u64,
+}
+
+/// Sizes of a store's shards, as a planner asks for them.
+pub(super) struct Sizes {
+    pub(super) store: Arc<ShardStore>,
+    pub(super) bits: Vec<u8>,
+}
+
+impl ShardSizes for Sizes {
+    fn layers(&self) -> usize {
+        self.store.shape().layers
+    }
+
+    fn slices(&self) -> usize {
+        self.store.shape().slices
+    }
+
+    fn fidelities(&self) -> &[u8] {
+        &self.bits
+    }
+
+    fn bytes(&self, layer: usize, slice: usize, bits: u8) -> usize {
+        shard_id(layer, slice, bits).map_or(0, |it| self.store.bytes(it))
+    }
+}
+
+/// A shard of so many bits, if there can be one.
+pub(super) fn shard_id(layer: usize, slice: usize, bits: u8) -> Option<ShardId> {
+    let fidelity = Fidelity::try_from(bits).ok()?;
+    Some(ShardId { layer, slice, fidelity })
+}
+
+impl State {
+    /// A model and the store of its shards, with the small parts of all layers; nothing else is in memory yet.
+    ///
+    /// # Errors
+    /// Options that leave no shard, or a system without a thread to read on.
+    pub(super) fn new(
+        model: ElasticEncoder,
+        store: ShardStore,
+        small: Vec<Vec<u8>>,
+        options: &ElasticOptions,
+    ) -> Result<State> {
+        let store = Arc::new(store);
+        let table = model.network().token_table().clone();
+        let mut rows =
+            EmbeddingRows::new(model.checkpoint().clone(), table, options.embedding_rows);
+        rows.set_device(options.device.clone());
+        Ok(State {
+            sizes: Sizes {
+                bits: chosen_bits(&store, options.bits.as_deref())?,
+                store: Arc::clone(&store),
+            },
+            small,
+            reader: ShardReader::new(store, options.device.clone())?,
+            row_capacity: rows.capacity(),
+            rows,
+            kept: PreloadBuffer::default(),
+            layer: AssembledLayer::default(),
+            keep_bytes: options.keep_bytes,
+            model,
+        })
+    }
+
+    /// Bytes of weights in memory.
+    pub(super) fn resident_bytes(&self) -> u64 {
+        let small: u64 = self.small.iter().map(|it| it.len() as u64).sum();
+        self.kept.bytes()
+            + small
+            + self.layer.bytes()
+            + self.rows.resident_bytes()
+            + self.model.network().resident_bytes()
+    }
+
+    /// Bits of the shards in memory.
+    pub(super) fn kept_bits(&self) -> Kept {
+        let ShardShape { layers, slices, .. } = *self.sizes.store.shape();
+        let bits = |layer: usize, slice: usize| {
+            self.kept.get(layer, slice).map(|it| u8::from(it.id.fidelity))
+        };
+        Kept((0..layers).map(|l| (0..slices).map(|s| bits(l, s)).collect()).collect())
+    }
+}
+
+/// The bits that plans choose from.
+fn chosen_bits(store: &ShardStore, wanted: Option<&[u8]>) -> Result<Vec<u8>> {
+    let all = store.fidelities().iter().map(|it| u8::from(*it));
+    let bits: Vec<u8> = all.filter(|it| wanted.is_none_or(|wanted| wanted.contains(it))).collect();
+    if bits.is_empty() {
+        return Err(Error::BadOption(format!("there are no shards of {wanted:?} bits")));
+    }
+    Ok(bits)
+}

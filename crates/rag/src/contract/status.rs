@@ -1,0 +1,191 @@
+//! What there is: the state of a home, of its parts, and of the libraries that it knows.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use riddle_types::{FileState, Trouble};
+use serde::{Deserialize, Serialize};
+
+use super::{events::Rest, notice::Problem, report::nothing, request::ReadScans};
+
+/// State of everything.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Status {
+    /// The home folder.
+    pub home: PathBuf,
+    /// Folders that are indexed.
+    pub roots: Vec<RootStatus>,
+    /// Folders whose text never leaves this machine, indexed or not, whole or as a part of one above.
+    pub confined: Vec<PathBuf>,
+    /// Files per state.
+    pub states: BTreeMap<&'static str, u64>,
+    /// Files waiting in the queue.
+    pub queue: u64,
+    /// Chunks in the catalog.
+    pub chunks: u64,
+    /// How many of them can be found by meaning; `None` before there is an embedder.
+    pub meaning: Option<MeaningStatus>,
+    /// Pages that are pictures.
+    pub pictures: PictureStatus,
+    /// Bytes on disk: `catalog`, `keyword`, `vector`, and `terms` where terms are weighed.
+    pub index_bytes: BTreeMap<&'static str, u64>,
+    /// How fresh the index is.
+    pub index: IndexFreshness,
+    /// Hash over path, position and text of every chunk: two homes of the same files agree in it. Only where the
+    /// catalog was checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
+    /// Embedder whose vectors are searched; `None` before there is one.
+    pub embedder: Option<String>,
+    /// Sparse encoder whose weights of terms are searched; `None` where there is none, or it is not installed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sparse_encoder: Option<String>,
+    /// Passages that wait for their weights of terms.
+    #[serde(skip_serializing_if = "nothing")]
+    pub unweighed: u64,
+    /// Reranker used by default; `None`: the fused order is shown.
+    pub reranker: Option<String>,
+    /// Shared libraries that are known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub libraries: Vec<LibraryStatus>,
+    /// Installed models.
+    pub models: Vec<ModelStatus>,
+    /// Problems found; empty is good.
+    pub problems: Vec<Problem>,
+    /// The ledger, when asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<Vec<FileStatus>>,
+}
+
+/// How fresh the index is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexFreshness {
+    /// When the index was last brought up to date, in seconds since 1970; `None` before the first time.
+    pub as_of: Option<i64>,
+    /// Files that are known to have changed and are not read yet.
+    pub files_behind: u64,
+}
+
+/// A root folder in the status.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RootStatus {
+    /// The folder.
+    pub path: PathBuf,
+    /// Whether it is there now.
+    pub present: bool,
+    /// When it was last walked, in seconds since 1970.
+    pub last_scan: Option<i64>,
+    /// Whether its text never leaves this machine.
+    pub confined: bool,
+}
+
+/// One file of the ledger.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FileStatus {
+    /// The file.
+    pub path: String,
+    /// Its state.
+    pub state: FileState,
+    /// Why, for states other than indexed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Format family.
+    pub kind: String,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Chunks in the catalog.
+    pub chunks: u64,
+    /// What the parser skipped or guessed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// A model in the status.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ModelStatus {
+    /// Name in the store.
+    pub name: String,
+    /// What it is: `embedder`, `reranker`, `llm`.
+    pub kind: String,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Whether searches use it now.
+    pub active: bool,
+}
+
+/// How many passages can be found by meaning; by words all can.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct MeaningStatus {
+    /// Passages that are to be found by meaning.
+    pub passages: u64,
+    /// Those of them that are.
+    pub done: u64,
+    /// Passages that words alone find: columns of numbers.
+    pub words_alone: u64,
+    /// Why the others wait, if something holds them up.
+    pub waiting: Option<Rest>,
+    /// About how long the others take, going by the last ones; `None` when there are none, or nothing to go by.
+    pub seconds_left: Option<f64>,
+}
+
+/// Pages that are pictures: of scans, and pictures themselves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct PictureStatus {
+    /// They are read.
+    pub read: u64,
+    /// They wait to be read, or would if they were to be.
+    pub waiting: u64,
+    /// They are not to be read.
+    pub off: bool,
+    /// Seconds that reading those that wait may take, from what is usual on two cores.
+    pub seconds_left: u64,
+    /// Whether what reads them is installed.
+    pub installed: bool,
+}
+
+/// Which scans and pictures are read, and what reading the others would take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScanSettings {
+    /// Which.
+    pub which: ReadScans,
+    /// How far that is.
+    pub pictures: PictureStatus,
+    /// Pages that are not to be read.
+    pub left_out: u64,
+    /// Seconds that reading those may take.
+    pub left_out_seconds: u64,
+}
+
+/// A shared library that is known here.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct LibraryStatus {
+    /// Its name here.
+    pub name: String,
+    /// Where it is.
+    pub address: String,
+    /// When this home last wrote all of it, in seconds since 1970; `None`: never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pushed_at: Option<i64>,
+}
+
+/// What the server of a shared library says of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct LibraryInfo {
+    /// What is known here.
+    #[serde(flatten)]
+    pub library: LibraryStatus,
+    /// Files in it.
+    pub files: u64,
+    /// Passages in it.
+    pub passages: u64,
+    /// The embedder that it was written with; `None`: nothing is there yet.
+    pub embedder: Option<String>,
+    /// The machine that writes it.
+    pub machine: Option<String>,
+    /// When it was last written to its end, in seconds since 1970.
+    pub written_at: Option<i64>,
+    /// Whether somebody is writing it, or has broken off.
+    pub unfinished: bool,
+    /// Why nothing is known.
+    #[serde(skip)]
+    pub problem: Option<Trouble>,
+}

@@ -1,0 +1,205 @@
+//! Following folders: what changes is read soon after.
+
+use std::{
+    path::Path,
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, channel},
+    },
+    time::{Duration, Instant},
+};
+
+use riddle_catalog::Root;
+use riddle_types::Notice;
+use riddle_watch::{WatchEvent, Watcher};
+
+use super::Library;
+use crate::{
+    contract::{IndexEvent, IndexReport, Result},
+    index::pace::Pace,
+};
+
+/// A file that is being written makes many events: they are gathered this long.
+const DEBOUNCE: Duration = Duration::from_millis(400);
+
+/// Events can be lost, so every root is looked at this often while watching.
+const RESCAN: Duration = Duration::from_secs(600);
+
+/// How often a request to stop is looked for while nothing happens.
+const HEARD: Duration = Duration::from_millis(200);
+
+impl Library {
+    /// Brings everything up to date and then follows the folders until `stop`. Events are hints that a
+    /// root wants a scan; every root is scanned from time to time in any case.
+    ///
+    /// # Errors
+    /// As [`update`](Self::update).
+    pub fn watch(
+        &mut self,
+        observer: &mut dyn FnMut(IndexEvent<'_>),
+        stop: &AtomicBool,
+    ) -> Result<IndexReport> {
+        let roots: Vec<Root> =
+            self.catalog.roots()?.into_iter().filter(|it| !it.is_virtual).collect();
+        let paths: Vec<_> = roots.iter().map(|it| it.path.clone()).collect();
+        let (sender, events) = channel();
+        // Watching begins before the first scan: what changes in between is seen by one of the two.
+        let watcher = Watcher::start(&paths, DEBOUNCE, sender)?;
+        let mut report = IndexReport::default();
+        for root in &roots {
+            self.scan_root(root, observer, stop, &mut report)?;
+        }
+        self.words(observer, stop, &mut report)?;
+        report.notices.extend(half_watched(&watcher));
+        let mut hints = Hints { events, waiting: Vec::new(), last_scan: Instant::now() };
+        let mut behind = true;
+        while !stop.load(Ordering::Relaxed) {
+            if behind {
+                let (round, done) = self.catch_up(&mut hints, observer, stop)?;
+                merge(&mut report, round);
+                behind = !done;
+            }
+            if !behind && hints.waiting.is_empty() {
+                self.release_encoders();
+                observer(IndexEvent::Watching);
+                hints.wait(stop);
+            }
+            hints.gather();
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let round = self.follow(&roots, &mut hints, observer, stop)?;
+            merge(&mut report, round);
+            behind = true;
+        }
+        self.release_encoders();
+        report.interrupted = false;
+        Ok(report)
+    }
+
+    /// Makes vectors and reads pictures beside a person's work until something changes: that is read first, and words
+    /// find it at once. Whether it came to the end.
+    fn catch_up(
+        &mut self,
+        hints: &mut Hints,
+        observer: &mut dyn FnMut(IndexEvent<'_>),
+        stop: &AtomicBool,
+    ) -> Result<(IndexReport, bool)> {
+        let mut pace = Pace::beside_work(&self.catalog)?;
+        let changed = &mut || hints.has_work();
+        let mut round = IndexReport::default();
+        let done = self.meaning(&mut pace, changed, observer, stop, &mut round)?
+            && self.pictures(&mut pace, changed, observer, stop, &mut round)?;
+        Ok((round, done))
+    }
+
+    /// Scans the folders that the hints are about and reads what they have that is new.
+    fn follow(
+        &mut self,
+        roots: &[Root],
+        hints: &mut Hints,
+        observer: &mut dyn FnMut(IndexEvent<'_>),
+        stop: &AtomicBool,
+    ) -> Result<IndexReport> {
+        let mut round = IndexReport::default();
+        let touched = hints.take();
+        for root in roots.iter().filter(|it| touched.is_in(&it.path)) {
+            self.scan_root(root, observer, stop, &mut round)?;
+        }
+        if touched.everywhere {
+            hints.last_scan = Instant::now();
+        }
+        self.words(observer, stop, &mut round)?;
+        Ok(round)
+    }
+
+    /// While nothing happens no model is kept: it is opened again when there is work for it.
+    fn release_encoders(&mut self) {
+        (self.embedder, self.sparse) = (None, None);
+    }
+}
+
+/// Hints that something has changed, and when everything was last looked at.
+struct Hints {
+    events: Receiver<WatchEvent>,
+    waiting: Vec<WatchEvent>,
+    last_scan: Instant,
+}
+
+impl Hints {
+    /// Takes in what has come meanwhile.
+    fn gather(&mut self) {
+        self.waiting.extend(self.events.try_iter());
+    }
+
+    /// Events can be lost: from time to time everything is looked at.
+    fn is_time_for_all(&self) -> bool {
+        self.last_scan.elapsed() >= RESCAN
+    }
+
+    /// Whether there is something to scan.
+    fn has_work(&mut self) -> bool {
+        self.gather();
+        !self.waiting.is_empty() || self.is_time_for_all()
+    }
+
+    /// Waits until something happens, or everything is to be looked at again, or until `stop`.
+    fn wait(&mut self, stop: &AtomicBool) {
+        while !stop.load(Ordering::Relaxed) && !self.is_time_for_all() {
+            if let Ok(event) = self.events.recv_timeout(HEARD) {
+                self.waiting.push(event);
+                return;
+            }
+        }
+    }
+
+    /// What they say, of which nothing waits then.
+    fn take(&mut self) -> Touched {
+        let events = std::mem::take(&mut self.waiting);
+        let lost = events.iter().any(|it| matches!(it, WatchEvent::Lost(_)));
+        Touched { events, everywhere: lost || self.is_time_for_all() }
+    }
+}
+
+/// Where something may have changed.
+struct Touched {
+    events: Vec<WatchEvent>,
+    everywhere: bool,
+}
+
+impl Touched {
+    fn is_in(&self, root: &Path) -> bool {
+        let hit =
+            |it: &WatchEvent| matches!(it, WatchEvent::Changed(path) if path.starts_with(root));
+        self.everywhere || self.events.iter().any(hit)
+    }
+}
+
+/// What is to be known of folders whose changes are not seen, or seen late.
+fn half_watched(watcher: &Watcher) -> Vec<Notice> {
+    let unwatched = watcher
+        .unwatched()
+        .iter()
+        .map(|(path, why)| Notice::FolderNotWatched { folder: path.clone(), why: why.clone() });
+    let polled = watcher
+        .polled()
+        .iter()
+        .map(|(path, why)| Notice::FolderPolled { folder: path.clone(), why: why.clone() });
+    unwatched.chain(polled).collect()
+}
+
+/// Adds what a round has done to what was done before it.
+fn merge(all: &mut IndexReport, round: IndexReport) {
+    all.new += round.new;
+    all.changed += round.changed;
+    all.moved += round.moved;
+    all.removed += round.removed;
+    all.read += round.read;
+    all.embedded += round.embedded;
+    all.weighed += round.weighed;
+    all.pictures += round.pictures;
+    all.states = round.states;
+    all.chunks = round.chunks;
+    all.peak_parser_rss_bytes = all.peak_parser_rss_bytes.max(round.peak_parser_rss_bytes);
+    all.resident_weight_bytes = all.resident_weight_bytes.max(round.resident_weight_bytes);
+}
