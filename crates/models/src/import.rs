@@ -128,13 +128,31 @@ impl Found {
             let why = "a file alone is a model only if it is .gguf: name the folder".to_owned();
             return Err(Error::NotAModel { name: file, why });
         }
-        // Names of downloads have brackets and blanks, those of models have none.
-        let plain =
-            |it: char| if it.is_ascii_alphanumeric() || "._-".contains(it) { it } else { '-' };
-        let own_name = named(absolute.file_stem()).chars().map(plain).collect();
+        if file.starts_with('.') {
+            let why = "a file whose name begins with a dot is hidden: rename it".to_owned();
+            return Err(Error::NotAModel { name: file, why });
+        }
+        let own_name = plain_name(&named(absolute.file_stem()));
         let folder = absolute.parent().unwrap_or(&absolute).to_owned();
         Ok(Found { folder, taken: vec![file], left_out: Vec::new(), record: None, own_name })
     }
+}
+
+/// Characters of a name that is made of a file's.
+const LONGEST_NAME: usize = 80;
+
+/// A name for the store of a download's, which has brackets and blanks: `Small 1B (Q4)` is `Small-1B-Q4`.
+fn plain_name(stem: &str) -> String {
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '.';
+    let words = stem.split(|it| !is_plain(it)).map(|it| it.trim_matches('.'));
+    let words: Vec<&str> = words.filter(|it| !it.is_empty()).collect();
+    let mut name = words.join("-");
+    while name.contains("..") {
+        name = name.replace("..", ".");
+    }
+    name.truncate(LONGEST_NAME);
+    let name = name.trim_matches(['-', '_', '.']);
+    if name.is_empty() { "model".to_owned() } else { name.to_owned() }
 }
 
 /// What is taken of a folder, and what is left out.

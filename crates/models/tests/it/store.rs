@@ -56,15 +56,26 @@ fn a_gguf_file_is_a_model_by_itself() {
     let imported = store.import(&file, None).expect("imports");
     let model = imported.model;
     let described = (model.name.as_str(), model.kind, model.format);
-    assert_eq!(described, ("Small-1B--Q4-", Kind::Llm, Format::Gguf));
+    assert_eq!(described, ("Small-1B-Q4", Kind::Llm, Format::Gguf));
     assert_eq!(imported.left_out, []);
     assert_eq!(fs::read_dir(&model.dir).expect("a folder").count(), 2, "the file and the record");
-    assert_sound(&store, "Small-1B--Q4-");
+    let checked = store.verify("Small-1B-Q4").expect("verifies");
+    assert_eq!((checked.bad, checked.files), (Vec::new(), 1));
     let named = store.import(&file, Some("small")).expect("imports").model;
     assert_eq!(named.name, "small");
+    for (file, name) in
+        [("a..b--c.Q4_K_M..gguf", "a.b-c.Q4_K_M"), ("小さい.gguf", "model"), ("__x.gguf", "x")]
+    {
+        let at = at.join(file);
+        fs::copy(dir.path().join("Downloads/Small 1B (Q4).gguf"), &at).expect("copied");
+        assert_eq!(store.import(&at, None).expect("imports").model.name, name);
+    }
 
     let other = store.import(&at.join("README.md"), None).expect_err("no model");
     assert!(other.to_string().contains("name the folder"), "{other}");
+    fs::copy(&file, at.join(".x.gguf")).expect("copied");
+    let hidden = store.import(&at.join(".x.gguf"), None).expect_err("hidden");
+    assert!(hidden.to_string().contains("rename it"), "{hidden}");
     let false_name = store.import(&at.join("other.gguf"), None).expect_err("no GGUF");
     assert!(matches!(false_name, Error::Content { .. }), "{false_name}");
 }
