@@ -32,6 +32,7 @@ type Rows<const ROWS: usize> = [[__m256i; 2]; ROWS];
 /// # Safety
 /// As [`Micro::run`], with an even depth.
 #[target_feature(enable = "avx2")]
+#[allow(clippy::needless_range_loop, reason = "iterating over arrays by value copies them")]
 unsafe fn light<const ROWS: usize>(operands: Operands) {
     let Operands { a, stride, b, depth, .. } = operands;
     let ones = _mm256_set1_epi16(1);
