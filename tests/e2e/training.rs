@@ -240,11 +240,13 @@ fn leaves_to_the_end_what_was_sampled_before(python: &Path, data: &Path, trainin
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The first slices are the worthiest, and all of them say what they said before.
+/// The first slices are the worthiest, and all of them say what they said before. Whoever takes the mean with the
+/// model as it was finds each of them again.
 fn puts_slices_in_order_without_changing_a_score(python: &Path, training: &Path) {
     let check = "import sys, pathlib, torch, numpy as np\n\
         from riddle_training.bert import Bert, Ragged\n\
         from riddle_training.elastic import put_in_order, worth\n\
+        from riddle_training.mean import put_as\n\
         model = Bert.from_directory(pathlib.Path(sys.argv[1]), seed=3)\n\
         pairs = [(np.arange(3, 3 + n), np.zeros(n, np.int64)) for n in (7, 12, 5)]\n\
         item = {'pairs': pairs}\n\
@@ -252,11 +254,14 @@ fn puts_slices_in_order_without_changing_a_score(python: &Path, training: &Path)
         with torch.no_grad():\n\
         \x20   before, narrow = model(batch, [4])[4], model(batch, [4], slices=2)[4]\n\
         loss = lambda scores, item: scores[4].square().sum()\n\
+        first = {name: it.clone() for name, it in model.tensors().items()}\n\
         put_in_order(model, worth(model, [item], [4], loss))\n\
         with torch.no_grad():\n\
         \x20   assert (model(batch, [4])[4] - before).abs().max() < 1e-4\n\
         \x20   assert (model(batch, [4], slices=4)[4] - before).abs().max() < 1e-4\n\
         \x20   assert (model(batch, [4], slices=2)[4] - narrow).abs().max() > 1e-4\n\
+        put_as(first, model.tensors(), model.config)\n\
+        assert all((first[name] - it).abs().max() < 1e-6 for name, it in model.tensors().items())\n\
         for heads, neurons in worth(model, [item], [4], loss):\n\
         \x20   assert (heads.diff() <= 1e-4).all() and (neurons.diff() <= 1e-4).all()\n";
     let output = Command::new(python)

@@ -33,7 +33,7 @@ const BESIDE_WEIGHTS: [&str; 3] = ["config.json", "tokenizer.json", "tokenizer_c
 const NO_WEIGHTS: [&str; 5] = ["md", "txt", "json", "toml", "lock"];
 
 /// Name of a calibration that came with a model, in its folder.
-const BESIDE_MODEL: &str = "calibration.json";
+pub(super) const BESIDE_MODEL: &str = "calibration.json";
 
 /// The calibration of a model: the home's, else one that came with the model; `None` if nobody has made one of these
 /// files.

@@ -277,3 +277,22 @@ fn keep(path: &Path, profile: &DeadlineProfile) -> Result<()> {
         io(error)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::calibration::BESIDE_MODEL;
+
+    /// Both are looked up by these weights' fingerprint, and nothing else would say that they are another model's.
+    #[test]
+    fn what_comes_with_the_bundled_model_was_learned_of_its_weights() {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/models/riddle-reranker");
+        let fingerprint = fingerprint(&dir).expect("a fingerprint");
+        let learned = learned(&fingerprint);
+        assert!(learned.questions > 0, "nothing was learned of {fingerprint}");
+        assert_eq!(learned.importance.len(), 4);
+        let text = std::fs::read(dir.join(BESIDE_MODEL)).expect("a calibration");
+        let calibration: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+        assert_eq!(calibration["fingerprint"], fingerprint.as_str());
+    }
+}
