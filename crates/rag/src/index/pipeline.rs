@@ -15,18 +15,19 @@ use std::{
 
 use riddle_catalog::{Catalog, FileId, FileOutcome, Job, NewChunk};
 use riddle_ingest::{ChunkOptions, ParserPool};
-use riddle_types::{Chunk, Embedder, FileState, TokenCounter};
+use riddle_models::embedder_languages;
+use riddle_types::{Chunk, Embedder, FileState};
 
 pub(super) use self::vectors::Sparse;
 use super::{
     derived,
     foreground::Background,
     read::{ReadFile, Vanished, read_file, text_hash},
-    text::{self, ApproximateCounter},
+    text::{self, ApproximateCounter, Counters},
 };
 use crate::{
     contract::{IndexEvent, IndexReport, Result},
-    home::Config,
+    home::{Config, embedder::encoder_name},
     stage,
 };
 
@@ -100,13 +101,16 @@ impl Pipeline<'_> {
 
     /// A text from memory in passages.
     pub(super) fn passages(&self, text: &str) -> Vec<Chunk> {
-        text::passages(text, self.counter(), &self.chunk_options())
+        text::passages(text, self.counters(), &self.chunk_options())
     }
 
-    fn counter(&self) -> &dyn TokenCounter {
+    fn counters(&self) -> Counters<'_> {
         match &self.embedder {
-            Some(embedder) => embedder.token_counter(),
-            None => &ApproximateCounter,
+            Some(embedder) => Counters {
+                own: embedder.token_counter(),
+                languages: embedder_languages(encoder_name(embedder.id())),
+            },
+            None => Counters { own: &ApproximateCounter, languages: &[] },
         }
     }
 
@@ -157,7 +161,7 @@ impl Pipeline<'_> {
         options: &ChunkOptions,
         results: &SyncSender<Done>,
     ) {
-        let counter = self.counter();
+        let counters = self.counters();
         loop {
             let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some(job) = next else { break };
@@ -168,7 +172,7 @@ impl Pipeline<'_> {
             }
             let max_bytes = self.config.max_file_bytes;
             let said = self.catalog.said_pictures(job.file).unwrap_or_default();
-            let read = read_file(&job.path, max_bytes, self.parsers, counter, options, &said);
+            let read = read_file(&job.path, max_bytes, self.parsers, counters, options, &said);
             if results.send((job, read)).is_err() {
                 break;
             }

@@ -10,12 +10,10 @@ use riddle_catalog::SaidPictures;
 use riddle_ingest::{
     ChunkOptions, MOST_LATE, MOST_OF_TABLES, ParseOutcome, ParserPool, chunk, kind_of,
 };
-use riddle_types::{
-    Block, Chunk, Document, FileKind, FileState, Location, TokenCounter, VectorTurn,
-};
+use riddle_types::{Block, Chunk, Document, FileKind, FileState, Location, VectorTurn};
 use riddle_watch::Stamp;
 
-use super::text::passage_text;
+use super::text::{Counters, passage_text};
 use crate::{home::pictures::PictureSaid, stage};
 
 /// What became of a file.
@@ -47,7 +45,7 @@ pub(crate) fn read_file(
     path: &Path,
     max_bytes: u64,
     pool: &ParserPool,
-    counter: &dyn TokenCounter,
+    counters: Counters<'_>,
     options: &ChunkOptions,
     said: &SaidPictures,
 ) -> Result<ReadFile, Vanished> {
@@ -93,7 +91,7 @@ pub(crate) fn read_file(
     read.pictures = reading.pictures;
     let said = if said.content_hash == read.content_hash { said.pages.as_slice() } else { &[] };
     match with_pictures(reading.outcome, said, &read.pictures) {
-        ParseOutcome::Parsed(document) => read.take(document, counter, options),
+        ParseOutcome::Parsed(document) => read.take(document, counters, options),
         ParseOutcome::NoText(reason) => (read.state, read.reason) = (FileState::NoText, reason),
         ParseOutcome::Unsupported(reason) => {
             (read.state, read.reason) = (FileState::Unsupported, reason);
@@ -176,8 +174,8 @@ pub(crate) fn read_picture(
 
 impl ReadFile {
     /// What a parsed file says, in chunks.
-    fn take(&mut self, document: Document, counter: &dyn TokenCounter, options: &ChunkOptions) {
-        self.chunks = chunk(&document, counter, options);
+    fn take(&mut self, document: Document, counters: Counters<'_>, options: &ChunkOptions) {
+        self.chunks = chunk(&document, counters.of(document.language.as_deref()), options);
         self.title = document.title;
         self.language = document.language;
         self.warnings = document.warnings;

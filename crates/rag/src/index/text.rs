@@ -1,6 +1,7 @@
 //! The text that models see of a passage, and a token counter for homes without a model.
 
 use riddle_ingest::{ChunkOptions, chunk};
+use riddle_retrieval::detect_language;
 use riddle_types::{Block, BlockKind, Chunk, Document, Location, TokenCounter, VectorTurn};
 
 /// Most tokens of a text from memory that stays whole, as a share of a passage's: a little too long is better than a
@@ -29,17 +30,17 @@ pub(crate) fn passage_text(title: Option<&str>, heading: &str, text: &str) -> St
 
 /// A text from memory in passages: whole where it hardly exceeds one, else cut between its lines as a file's paragraphs
 /// are. Empty for a text without any.
-pub(crate) fn passages(
-    text: &str,
-    counter: &dyn TokenCounter,
-    options: &ChunkOptions,
-) -> Vec<Chunk> {
+pub(crate) fn passages(text: &str, counters: Counters<'_>, options: &ChunkOptions) -> Vec<Chunk> {
     if text.trim().is_empty() {
         return Vec::new();
     }
     // No tokenizer makes more tokens than characters, so short texts need no counting.
     let most = ((options.max_tokens as f64 * WHOLE_SHARE) as usize).max(WHOLE_TOKENS);
-    if text.len() <= most || counter.count(text) <= most {
+    if text.len() <= most {
+        return vec![whole(text.to_owned())];
+    }
+    let counter = counters.of(detect_language(text).as_deref());
+    if counter.count(text) <= most {
         return vec![whole(text.to_owned())];
     }
     let line = |(line, number): (&str, u32)| {
@@ -83,6 +84,43 @@ impl TokenCounter for ApproximateCounter {
     }
 }
 
+/// How long a passage is, told by its letters: for languages that the embedder does not read. Its tokenizer makes a
+/// token of nearly every letter of theirs, so that passages would be three words long, and words alone, which are what
+/// is searched there, would find less.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LetterCounter;
+
+impl TokenCounter for LetterCounter {
+    fn count(&self, text: &str) -> usize {
+        /// As an English token has with its space.
+        const LETTERS_PER_TOKEN: usize = 4;
+        /// Where the scripts begin in which a character is a word, or half of one.
+        const IDEOGRAPHS: char = '\u{2e80}';
+        let written = text.chars().filter(|it| !it.is_whitespace());
+        let (letters, words) = written.fold((0, 0), |(letters, words), it| {
+            if it < IDEOGRAPHS { (letters + 1, words) } else { (letters, words + 1) }
+        });
+        words + usize::div_ceil(letters, LETTERS_PER_TOKEN)
+    }
+}
+
+/// Who says how long a passage is: the embedder, or in languages that it does not read the letters.
+#[derive(Clone, Copy)]
+pub(crate) struct Counters<'a> {
+    /// The embedder's own.
+    pub(crate) own: &'a dyn TokenCounter,
+    /// Languages that it reads; none: any.
+    pub(crate) languages: &'a [&'a str],
+}
+
+impl<'a> Counters<'a> {
+    /// For a text of this language; `None`: nobody knows which.
+    pub(crate) fn of(&self, language: Option<&str>) -> &'a dyn TokenCounter {
+        let reads = |it: &str| self.languages.is_empty() || self.languages.contains(&it);
+        if language.is_none_or(reads) { self.own } else { &LetterCounter }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,7 +139,8 @@ mod tests {
     #[test]
     fn long_texts_are_cut_and_nothing_is_lost() {
         let options = ChunkOptions { max_tokens: 40, overlap_tokens: 0 };
-        let cut = |text: &str| passages(text, &ApproximateCounter, &options);
+        let counters = Counters { own: &ApproximateCounter, languages: &[] };
+        let cut = |text: &str| passages(text, counters, &options);
         assert!(cut(" \n").is_empty());
         assert_eq!(cut("The boat is blue."), [whole("The boat is blue.".to_owned())]);
         let lines: Vec<String> =
@@ -114,6 +153,35 @@ mod tests {
             assert!(holding > 0, "{line}");
         }
         assert!(matches!(chunks[1].location, Location::Line { start: 2.., .. }));
+    }
+
+    /// A tokenizer that knows none of the letters.
+    struct Spelling;
+
+    impl TokenCounter for Spelling {
+        fn count(&self, text: &str) -> usize {
+            text.chars().filter(|it| !it.is_whitespace()).count()
+        }
+    }
+
+    #[test]
+    fn a_language_that_the_embedder_does_not_read_is_cut_as_long_as_one_that_it_does() {
+        let line =
+            "Το σκάφος μας είναι βαμμένο μπλε και δένει στο λιμάνι του νησιού κάθε χειμώνα.\n";
+        let options = ChunkOptions { max_tokens: 64, overlap_tokens: 0 };
+        let cut = |languages: &[&str]| {
+            let counters = Counters { own: &Spelling, languages };
+            passages(&line.repeat(20), counters, &options).len()
+        };
+        let spelled = cut(&[]);
+        assert!(spelled >= 20, "every sentence by itself, not {spelled} passages");
+        assert_eq!(cut(&["el"]), spelled);
+        assert!(3 * cut(&["en"]) <= spelled, "{} and {spelled}", cut(&["en"]));
+        let english = Counters { own: &Spelling, languages: &["en"] };
+        assert_eq!(english.of(None).count("ναι"), 3, "nobody knows the language");
+        assert_eq!(LetterCounter.count("船は青い"), 4);
+        assert_eq!(LetterCounter.count("the boat is blue"), 4);
+        assert_eq!(LetterCounter.count(""), 0);
     }
 
     #[test]
