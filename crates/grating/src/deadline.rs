@@ -123,8 +123,9 @@ pub struct Asked<'a> {
     pub deadline_ms: f64,
     /// Milliseconds that have passed since the call.
     pub elapsed_ms: f64,
-    /// Milliseconds that reading embedding rows for all candidates takes, on the queue that shards are read on.
-    pub rows_ms: f64,
+    /// Milliseconds that reading embedding rows for the first candidate takes, for the first two, and so on, on the
+    /// queue that shards are read on; may be empty: no time.
+    pub rows_ms: &'a [f64],
 }
 
 /// What a plan is made of: a model's shards and what they are worth, a machine's times, and what is in memory.
@@ -203,8 +204,8 @@ impl Planner<'_> {
     ) -> Result<DeadlinePlan, f64> {
         let lengths = &asked.lengths[..candidates];
         let load = Load::of(lengths);
-        let share = candidates as f64 / asked.lengths.len().max(1) as f64;
-        let before = asked.rows_ms * share + self.compute.prepare_token * load.tokens;
+        let rows_ms = asked.rows_ms.get(candidates - 1).copied().unwrap_or(0.0);
+        let before = rows_ms + self.compute.prepare_token * load.tokens;
         let each = self.compute.layer_ms(load, width);
         let compute = vec![each; layers];
         let slack = usable(asked.deadline_ms - asked.elapsed_ms) - before - each * layers as f64;

@@ -1,6 +1,7 @@
 //! Rows of the token-embedding table (GRATING §4.4).
 
 use std::{
+    collections::HashSet,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -98,6 +99,16 @@ impl EmbeddingRows {
             };
         }
         (reads, missing.len())
+    }
+
+    /// Rows that have to be read for the first of these sequences, for the first two, and so on.
+    pub fn missing_by<'a>(&self, sequences: impl Iterator<Item = &'a [u32]>) -> Vec<usize> {
+        let mut missing = HashSet::new();
+        let mut upto = |tokens: &[u32]| {
+            missing.extend(tokens.iter().copied().filter(|it| !self.slots.contains(it)));
+            missing.len()
+        };
+        sequences.map(&mut upto).collect()
     }
 
     /// Most rows in memory.
@@ -287,6 +298,11 @@ mod tests {
             for (number, tokens) in requests.into_iter().enumerate() {
                 if number == 2 {
                     rows.set_capacity(smaller);
+                }
+                let by = rows.missing_by(tokens.chunks(7));
+                for (upto, count) in by.iter().enumerate() {
+                    let first = tokens.iter().copied().take(7 * (upto + 1));
+                    prop_assert_eq!(rows.missing(first).1, *count);
                 }
                 let mut out = vec![f32::NAN; tokens.len() * 3];
                 rows.gather(&tokens, &mut out).expect("in range");

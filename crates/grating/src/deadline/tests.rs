@@ -74,6 +74,11 @@ fn the_papers_example_has_its_budgets() {
     assert_eq!(bits, [vec![2, 2, 2], vec![3, 4, 3]]);
 }
 
+/// So many milliseconds for all candidates, each of which has as many rows that are new.
+fn evenly(all: f64, candidates: usize) -> Vec<f64> {
+    (1..=candidates).map(|it| all * it as f64 / candidates as f64).collect()
+}
+
 proptest! {
     /// A plan is valid if and only if its reading never makes it later than its budget.
     #[test]
@@ -138,7 +143,8 @@ proptest! {
             sizes: &sizes, importance: &importance, quality: &quality, read: rate(0.1, each), compute: COMPUTE,
             kept: &kept, upgrades: true, overlap: true,
         };
-        let asked = Asked { lengths: &lengths, deadline_ms: deadline, elapsed_ms: elapsed, rows_ms: rows };
+        let rows_ms = evenly(rows, lengths.len());
+        let asked = Asked { lengths: &lengths, deadline_ms: deadline, elapsed_ms: elapsed, rows_ms: &rows_ms };
         let made = planner.plan(&asked);
         let longer = planner.plan(&Asked { deadline_ms: deadline + 50.0, ..asked });
         match made {
@@ -211,7 +217,12 @@ fn what_ranks_worse_than_its_input_is_not_computed() {
             overlap: true,
         };
         let lengths = [120; 20];
-        planner.plan(&Asked { lengths: &lengths, deadline_ms, elapsed_ms: 0.0, rows_ms: 1.0 })
+        planner.plan(&Asked {
+            lengths: &lengths,
+            deadline_ms,
+            elapsed_ms: 0.0,
+            rows_ms: &evenly(1.0, 20),
+        })
     };
     assert_eq!(plan(&quality, 1000.0), Err(NoPlan::NothingGained));
     // The deeper one is worth it, but only where there is time for it.
@@ -248,7 +259,9 @@ fn what_is_in_memory_is_worth_its_time() {
             overlap: true,
         };
         let lengths = [120; 20];
-        let asked = Asked { lengths: &lengths, deadline_ms: 100.0, elapsed_ms: 0.0, rows_ms: 5.0 };
+        let rows_ms = evenly(5.0, 20);
+        let asked =
+            Asked { lengths: &lengths, deadline_ms: 100.0, elapsed_ms: 0.0, rows_ms: &rows_ms };
         let plan = planner.plan(&asked).expect("enough time");
         plan.quality
     };

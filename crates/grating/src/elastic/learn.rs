@@ -222,7 +222,9 @@ impl Table {
         let row = |row: &Vec<f64>| {
             // Narrower ones were not looked at, and are not used.
             let of = |(place, it): (usize, &f64)| if place + 1 < least { input } else { mean(*it) };
-            row.iter().enumerate().map(of).collect()
+            let mut row: Vec<f64> = row.iter().enumerate().map(of).collect();
+            never_falling(row.get_mut(least - 1..).unwrap_or_default());
+            row
         };
         let submodels: Vec<Vec<f64>> = self.submodels.iter().map(row).collect();
         let best = submodels.last().and_then(|it| it.last()).copied().unwrap_or(input);
@@ -245,6 +247,25 @@ impl Table {
         }
         Some(Quality { input, submodels, loss, reach })
     }
+}
+
+/// The nearest values that never fall, by squares: neighbors that fall have their mean (pool adjacent violators). More
+/// slices are never worse; what says otherwise is noise, and plans would leave slices out for it.
+fn never_falling(values: &mut [f64]) {
+    let mut pools: Vec<(f64, usize)> = Vec::new();
+    for &value in values.iter() {
+        let mut pool = (value, 1);
+        while let Some(&(before, count)) = pools.last()
+            && before >= pool.0
+        {
+            let sum = before * count as f64 + pool.0 * pool.1 as f64;
+            pool = (sum / (count + pool.1) as f64, count + pool.1);
+            pools.pop();
+        }
+        pools.push(pool);
+    }
+    let flat = pools.iter().flat_map(|(value, count)| std::iter::repeat_n(*value, *count));
+    values.iter_mut().zip(flat).for_each(|(value, pooled)| *value = pooled);
 }
 
 /// A submodel over some texts, whatever time it takes: raw scores after every layer.
@@ -308,6 +329,19 @@ fn ndcg(gains: Vec<f32>, mut all: Vec<f32>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_falls_is_pooled() {
+        let pooled = |values: &[f64]| {
+            let mut values = values.to_vec();
+            never_falling(&mut values);
+            values
+        };
+        assert_eq!(pooled(&[1.0, 2.0, 3.0]), [1.0, 2.0, 3.0]);
+        assert_eq!(pooled(&[3.0, 2.0, 1.0]), [2.0; 3]);
+        assert_eq!(pooled(&[1.0, 4.0, 2.0, 5.0]), [1.0, 3.0, 3.0, 5.0]);
+        assert!(pooled(&[]).is_empty());
+    }
 
     #[test]
     fn an_ideal_order_is_worth_all_of_it() {

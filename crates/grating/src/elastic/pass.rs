@@ -37,6 +37,8 @@ pub(super) struct Ended {
     pub(super) stats: RerankStats,
     pub(super) plan: DeadlinePlan,
     pub(super) bytes_read: u64,
+    /// Milliseconds that reading embedding rows has taken.
+    pub(super) rows_read_ms: f64,
     pub(super) replanned: u32,
 }
 
@@ -50,6 +52,7 @@ pub(super) struct Pass<'a> {
     hard_end: Option<Instant>,
     stats: RerankStats,
     bytes_read: u64,
+    rows_read_ms: f64,
     replanned: u32,
     /// What was in memory when the plan was made; it stays until the request is done.
     held: Vec<Vec<Option<Shard>>>,
@@ -88,6 +91,7 @@ impl<'a> Pass<'a> {
             hard_end: within.deadline.map(|it| within.called + it),
             stats: RerankStats { num_layers: engine.num_layers(), ..RerankStats::default() },
             bytes_read: 0,
+            rows_read_ms: 0.0,
             replanned: 0,
             held: Vec::new(),
         }
@@ -102,7 +106,6 @@ impl<'a> Pass<'a> {
     ) -> Result<Ended> {
         pairs.truncate(self.plan.candidates);
         self.hold(state);
-        state.reader.begin((0..self.plan.layers).map(|it| self.to_read(it)).collect());
         let (mode, policy) = self.pruning();
         let contest = Contest::new(mode, pairs.len(), self.request.top_k, self.engine.num_layers());
         let stop = observer.stop_flag();
@@ -188,8 +191,8 @@ impl<'a> Pass<'a> {
     }
 
     fn ended(self, end: DeadlineEnd, ranked: Vec<Ranked>) -> Ended {
-        let Pass { stats, plan, bytes_read, replanned, .. } = self;
-        Ended { end, ranked, stats, plan, bytes_read, replanned }
+        let Pass { stats, plan, bytes_read, rows_read_ms, replanned, .. } = self;
+        Ended { end, ranked, stats, plan, bytes_read, rows_read_ms, replanned }
     }
 
     fn count(&mut self, event: &LayerEvent, state: &State) {
@@ -267,20 +270,31 @@ impl<'a> Pass<'a> {
         let mut states = zeros(tokens * width);
         self.stats.scratch_bytes = scratch.bytes() + size_of_val(states.as_slice()) as u64;
         let before = state.rows.stats();
+        let batches: Vec<RaggedBatch> = micro_batches(&lengths, most)
+            .into_iter()
+            .map(|it| RaggedBatch::pack(&pairs[it]))
+            .collect();
         let mut rest = states.as_mut_slice();
-        for members in micro_batches(&lengths, most) {
+        let mut parts = Vec::with_capacity(batches.len());
+        for packed in &batches {
             if self.is_late() {
                 return Ok(None);
             }
-            let packed = RaggedBatch::pack(&pairs[members]);
             let (part, tail) = std::mem::take(&mut rest).split_at_mut(packed.tokens() * width);
             rest = tail;
             state.rows.gather(&packed.input_ids, part)?;
-            self.engine.pool.run(|| network.embed(&packed, part));
+            parts.push(part);
         }
         let after = state.rows.stats();
         self.bytes_read += after.bytes_read - before.bytes_read;
-        self.stats.io_wait_ms += ms(after.read_time - before.read_time);
+        self.rows_read_ms = ms(after.read_time - before.read_time);
+        self.stats.io_wait_ms += self.rows_read_ms;
+        // One queue reads: shards of layers that are far would keep the rows waiting, each of them anew. The first
+        // layer comes while the rows are made states of.
+        state.reader.begin((0..self.plan.layers).map(|it| self.to_read(it)).collect());
+        for (packed, part) in batches.iter().zip(parts) {
+            self.engine.pool.run(|| network.embed(packed, part));
+        }
         Ok(Some(Hidden { lengths, states, scratch, width }))
     }
 

@@ -80,7 +80,9 @@ impl ElasticEngine {
         let mut state = self.lock();
         let forward = Instant::now();
         let preload_bytes = state.kept.bytes();
-        let plan = match self.plan(&state, &pairs, within) {
+        let rows_ms =
+            if within.deadline.is_some() { self.rows_ms(&state, &pairs) } else { Vec::new() };
+        let plan = match self.plan(&state, &pairs, &rows_ms, within) {
             Ok(plan) => plan,
             Err(no) => {
                 let mut outcome = self.unplanned(request, &order, no);
@@ -95,7 +97,8 @@ impl ElasticEngine {
         let grown = state.keep_bytes.saturating_mul(GROWTH);
         state.kept.shrink_to(grown);
         self.note(&state);
-        let Ended { end, ranked, mut stats, plan, bytes_read, replanned } = ended?;
+        let Ended { end, ranked, mut stats, plan, bytes_read, rows_read_ms, replanned } = ended?;
+        state.see_rows(rows_ms.get(plan.candidates.saturating_sub(1)).copied(), rows_read_ms);
         (stats.tokenize_ms, stats.forward_ms) = (tokenize_ms, ms(forward.elapsed()));
         stats.resident_weight_bytes = stats.resident_weight_bytes.max(state.resident_bytes());
         if end == DeadlineEnd::NotRanked {
@@ -137,6 +140,7 @@ impl ElasticEngine {
         &self,
         state: &State,
         pairs: &[Encoded],
+        rows_ms: &[f64],
         within: Within,
     ) -> Result<DeadlinePlan, NoPlan> {
         let lengths: Vec<usize> = pairs.iter().map(Encoded::len).collect();
@@ -153,11 +157,6 @@ impl ElasticEngine {
                 quality: 0.0,
             });
         };
-        let ids = pairs.iter().flat_map(|it| it.ids.iter().copied());
-        let (reads, rows) = state.rows.missing(ids);
-        let row_bytes = rows * state.rows.row_bytes();
-        let read = self.profile.machine.read;
-        let rows_ms = reads as f64 * read.latency + read.ms(row_bytes) - read.ms(0);
         let kept = state.kept_bits();
         self.planner(state, &kept).plan(&Asked {
             lengths: &lengths,
@@ -165,6 +164,18 @@ impl ElasticEngine {
             elapsed_ms: ms(within.called.elapsed()),
             rows_ms,
         })
+    }
+
+    /// Milliseconds of reading embedding rows for the first candidate, for the first two, and so on. Neighboring rows
+    /// are one read; how many are is taken to be the same share everywhere.
+    fn rows_ms(&self, state: &State, pairs: &[Encoded]) -> Vec<f64> {
+        let ids = pairs.iter().flat_map(|it| it.ids.iter().copied());
+        let (reads, rows) = state.rows.missing(ids);
+        let read = self.profile.machine.read;
+        let bytes = read.ms(rows * state.rows.row_bytes()) - read.ms(0);
+        let each = state.row_factor * (reads as f64 * read.latency + bytes) / rows.max(1) as f64;
+        let upto = state.rows.missing_by(pairs.iter().map(|it| it.ids.as_slice()));
+        upto.into_iter().map(|it| it as f64 * each).collect()
     }
 
     pub(super) fn planner<'a>(&'a self, state: &'a State, kept: &'a Kept) -> Planner<'a> {

@@ -11,6 +11,12 @@ use crate::{
     deadline::{Kept, ShardSizes},
 };
 
+/// Rows whose reading should take less than this, were they all on the disk, say nothing about it.
+const LEAST_SEEN_MS: f64 = 1.0;
+
+/// Pages in memory are read this much faster than those of a slow disk, and no more is believed.
+const LEAST_ROW_FACTOR: f64 = 0.02;
+
 /// What a request changes.
 pub(super) struct State {
     pub(super) model: ElasticEncoder,
@@ -20,6 +26,9 @@ pub(super) struct State {
     pub(super) reader: ShardReader,
     pub(super) rows: EmbeddingRows,
     pub(super) row_capacity: usize,
+    /// What reading rows has taken, by what it was thought to take: where the system has their pages it takes nearly
+    /// nothing, and a plan that does not know leaves its time unused.
+    pub(super) row_factor: f64,
     pub(super) kept: PreloadBuffer,
     pub(super) layer: AssembledLayer,
     /// Bytes that stay when nothing else does.
@@ -80,6 +89,7 @@ impl State {
             small,
             reader: ShardReader::new(store, options.device.clone())?,
             row_capacity: rows.capacity(),
+            row_factor: 1.0,
             rows,
             kept: PreloadBuffer::default(),
             layer: AssembledLayer::default(),
@@ -98,6 +108,13 @@ impl State {
             + self.model.network().resident_bytes()
     }
 
+    /// Learns from what reading rows was thought to take, in milliseconds, and what it took.
+    pub(super) fn see_rows(&mut self, thought: Option<f64>, took: f64) {
+        if let Some(thought) = thought {
+            self.row_factor = seen(self.row_factor, thought, took);
+        }
+    }
+
     /// Bits of the shards in memory.
     pub(super) fn kept_bits(&self) -> Kept {
         let ShardShape { layers, slices, .. } = *self.sizes.store.shape();
@@ -108,6 +125,16 @@ impl State {
     }
 }
 
+/// The factor after reading rows took other milliseconds than was thought with this one. Slower is believed at once,
+/// faster by halves: too long a plan misses the deadline.
+fn seen(factor: f64, thought: f64, took: f64) -> f64 {
+    if thought < LEAST_SEEN_MS * factor {
+        return factor;
+    }
+    let seen = (factor * took / thought).clamp(LEAST_ROW_FACTOR, 1.0 / LEAST_ROW_FACTOR);
+    if seen > factor { seen } else { f64::midpoint(factor, seen) }
+}
+
 /// The bits that plans choose from.
 fn chosen_bits(store: &ShardStore, wanted: Option<&[u8]>) -> Result<Vec<u8>> {
     let all = store.fidelities().iter().map(|it| u8::from(*it));
@@ -116,4 +143,20 @@ fn chosen_bits(store: &ShardStore, wanted: Option<&[u8]>) -> Result<Vec<u8>> {
         return Err(Error::BadOption(format!("there are no shards of {wanted:?} bits")));
     }
     Ok(bits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_reading_rows_takes_is_learned() {
+        // Half as long: believed by halves. Twice as long: at once. Too little to tell: not at all.
+        assert_eq!(seen(1.0, 40.0, 20.0), 0.75);
+        assert_eq!(seen(0.5, 20.0, 40.0), 1.0);
+        assert_eq!(seen(0.5, 0.4, 9.0), 0.5);
+        let warm = (0..20).fold(1.0, |it, _| seen(it, 40.0 * it, 0.1));
+        assert!((LEAST_ROW_FACTOR..0.03).contains(&warm), "{warm}");
+        assert_eq!(seen(warm, 40.0 * warm, 40.0), 1.0);
+    }
 }
