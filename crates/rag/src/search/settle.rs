@@ -19,11 +19,12 @@ use super::{
     find::{Found, trace},
     prune::{Opened, Pruner},
     reader::Assistant,
+    remote::Elsewhere,
 };
 use crate::{
     contract::{
-        Error, Order, Promise, RerankChoice, RerankDocument, RerankRequest, Result, SearchRequest,
-        SearchResponse,
+        Error, Order, Promise, RemoteStage, RerankChoice, RerankDocument, RerankRequest, Result,
+        SearchRequest, SearchResponse,
     },
     home::settings::RERANKER_SETTING,
     index::{Foreground, passage_text},
@@ -53,6 +54,8 @@ pub struct RerankRun {
     pub ranked: Vec<usize>,
     /// What became of the deadline, if there was one.
     pub deadline: Option<DeadlineReport>,
+    /// What a server did, where one has ranked: it has no layers, and nothing was computed here.
+    pub remote: Option<RemoteStage>,
 }
 
 impl RerankRun {
@@ -115,6 +118,23 @@ impl Assistant {
         let called = Instant::now();
         let _first = Foreground::enter(&self.config.home, request.idle);
         let mut response = found.response(request.k, request.explain);
+        let elsewhere = self.settle_elsewhere(found, request, called, observer, &mut response)?;
+        match elsewhere {
+            Elsewhere::Ranked(run) => Ok(Settled { response, run: Some(run) }),
+            Elsewhere::AsFound => Ok(Settled { response, run: None }),
+            Elsewhere::NotRanked => self.settle_here(found, request, called, observer, response),
+        }
+    }
+
+    /// By a model on this machine.
+    fn settle_here(
+        &self,
+        found: &Found,
+        request: &SearchRequest,
+        called: Instant,
+        observer: &mut dyn LayerObserver,
+        mut response: SearchResponse,
+    ) -> Result<Settled> {
         let opened = match self.reranker(request) {
             // Nobody has chosen it, so nobody shall find nothing because of it.
             Err(error) if self.is_default_reranker(request)? => {
@@ -184,12 +204,15 @@ impl Assistant {
         }))
     }
 
-    /// Layers of the reranker that [`settle`](Self::settle) would use, which is opened for that; 0 without one, and
-    /// where the default one can not be used.
+    /// Layers of the reranker that [`settle`](Self::settle) would use, which is opened for that; 0 without one, where
+    /// the default one can not be used, and for a server.
     ///
     /// # Errors
     /// When it can not be opened.
     pub fn reranker_layers(&self, request: &SearchRequest) -> Result<u32> {
+        if self.would_ask_server(request)? {
+            return Ok(0);
+        }
         match self.reranker(request) {
             Err(_) if self.is_default_reranker(request)? => Ok(0),
             other => Ok(other?.map_or(0, |it| it.engine.num_layers())),
@@ -208,7 +231,11 @@ impl Assistant {
         })
     }
 
+    /// Whether nobody has chosen what ranks on this machine, so that nobody shall find nothing because of it.
     fn is_default_reranker(&self, request: &SearchRequest) -> Result<bool> {
+        if self.would_ask_server(request)? {
+            return Ok(true);
+        }
         let chosen = request.rerank != RerankChoice::Configured;
         Ok(!chosen && self.catalog.setting(RERANKER_SETTING)?.is_none())
     }
@@ -282,6 +309,7 @@ fn reranked(
         layers: keep.layers,
         ranked: outcome.ranked.iter().map(|it| it.index).collect(),
         deadline: outcome.deadline,
+        remote: None,
     })
 }
 
