@@ -19,7 +19,7 @@ use super::{
     find::{Found, trace},
     ranker::{OpenRanker, best_first, of_this_machine, told},
     reader::Assistant,
-    settle::RerankRun,
+    run::RerankRun,
 };
 use crate::{
     contract::{
