@@ -1,8 +1,8 @@
 //! Ranking by a server in the place of a model on this machine.
 //!
 //! A server is asked when all that it would be sent may leave this machine, and its answer counts when it says
-//! something of every passage. Whatever else happens, a model on this machine ranks, as it does where no server is chosen, and a
-//! notice says why.
+//! something of every passage. Whatever else happens, a model on this machine ranks, as it does where no server is
+//! chosen, and a notice says why.
 
 use std::{
     sync::{Arc, PoisonError},
