@@ -45,6 +45,7 @@ const COMMANDS: &[&str] = &[
     "model_trial",
     "model_trial_stop",
     "model_use",
+    "model_use_server",
     "model_verify",
     "models",
     "note_first_hits",

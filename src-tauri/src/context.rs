@@ -2,7 +2,7 @@
 //!
 //! It knows neither the threads nor the commands, and so the threads need nothing of the [`shell`](crate::shell).
 
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, atomic::Ordering};
 
 use riddle_rag::{Config, Records};
 use tauri::ipc::Channel;
@@ -31,6 +31,7 @@ pub(crate) struct Context {
 
 impl Context {
     pub(crate) fn new(config: Config, records: Records, settings: Settings) -> Context {
+        config.switched_off.store(settings.offline, Ordering::Release);
         Context {
             figures: Mutex::new(Figures::read(&config.home)),
             config,
@@ -48,6 +49,7 @@ impl Context {
 
     /// Puts settings in force.
     pub(crate) fn set_settings(&self, settings: Settings) {
+        self.config.switched_off.store(settings.offline, Ordering::Release);
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
     }
 

@@ -1,5 +1,7 @@
 //! Values of the façade as the interface gets them.
 
+mod told;
+
 use std::{
     borrow::Cow,
     path::{Path, PathBuf},
@@ -12,10 +14,10 @@ use riddle_rag::{
 };
 use riddle_types::{self as types, FileKind, FileState, Filter};
 
+pub(crate) use self::told::notices;
 use crate::dto::{
-    Advice, FileRef, Hit, Kind, Location, LocationKind, Meaning, NoAnswer, NoJudge, Notice, Order,
-    PruneMode, Ranks, RewriteFault, Scans, SearchFilter, SeenLine, Span, State, StateCount,
-    Trouble, Waiting, WhichScans,
+    Advice, FileRef, Hit, Kind, Location, LocationKind, Meaning, Order, PruneMode, Ranks, Scans,
+    SearchFilter, SeenLine, Span, State, StateCount, Trouble, Waiting, WhichScans,
 };
 
 /// Characters of a hit's excerpt: two lines of the list in a wide window.
@@ -251,6 +253,8 @@ impl From<types::Advice> for Advice {
             From::ChoosePruning => Advice::ChoosePruning,
             From::ChooseMode => Advice::ChooseMode,
             From::AllowEndpoint => Advice::AllowEndpoint,
+            From::AllowServer => Advice::AllowServer,
+            From::GiveServerKey => Advice::GiveServerKey,
             From::ChooseWriter => Advice::ChooseWriter,
             From::GiveEndpoint => Advice::GiveEndpoint,
             From::GiveKey => Advice::GiveKey,
@@ -289,100 +293,6 @@ impl From<types::Trouble> for Trouble {
     fn from(trouble: types::Trouble) -> Trouble {
         Trouble { message: clean(&trouble.what), advice: trouble.advice.map(Into::into) }
     }
-}
-
-impl From<types::Notice> for Notice {
-    // Long: one line for each kind.
-    fn from(notice: types::Notice) -> Notice {
-        use types::Notice as From;
-        match notice {
-            From::NothingIndexedYet => Notice::NothingIndexedYet,
-            From::KeywordsNotSearched { why } => Notice::KeywordsNotSearched { why: why.into() },
-            From::MeaningNotSearched { why } => Notice::MeaningNotSearched { why: why.into() },
-            From::NoEmbedder { name } => Notice::NoEmbedder { name: clean(&name) },
-            From::EmbedderChanging { embedder } => {
-                Notice::EmbedderChanging { embedder: clean(&embedder) }
-            }
-            From::EmbedderMissing { embedder } => {
-                Notice::EmbedderMissing { embedder: clean(&embedder) }
-            }
-            From::KeywordsDecide { model, languages, language } => {
-                Notice::KeywordsDecide { model: clean(&model), languages, language }
-            }
-            From::NotReranked { why } => Notice::NotReranked { why: why.into() },
-            From::NobodyPruned { why } => Notice::NobodyPruned { why: why.into() },
-            From::NotRerankedInLanguage { model, languages, language } => {
-                Notice::NotRerankedInLanguage { model: clean(&model), languages, language }
-            }
-            From::NotRewritten { why, with_words_before } => {
-                Notice::NotRewritten { why: why.into(), with_words_before }
-            }
-            From::CheckedWithoutReranker { why } => {
-                Notice::CheckedWithoutReranker { why: why.into() }
-            }
-            From::Repeats => Notice::Repeats,
-            From::PassagesLeftOut { count } => Notice::PassagesLeftOut { count: count as u64 },
-            From::PassageCut { number } => Notice::PassageCut { number },
-            From::AnswerBreaksOff { why } => Notice::AnswerBreaksOff { why: why.into() },
-            From::AnswerCutOff => Notice::AnswerCutOff,
-            From::AnswerTooLong { tokens } => Notice::AnswerTooLong { tokens: tokens as u64 },
-            From::FolderNotWatched { folder, why } => {
-                Notice::FolderNotWatched { folder: shown(&folder), why: clean(&why) }
-            }
-            From::LibraryNotSearched { name, why } => {
-                Notice::LibraryNotSearched { name: clean(&name), why: why.into() }
-            }
-            From::FolderPolled { folder, why } => {
-                Notice::FolderPolled { folder: shown(&folder), why: clean(&why) }
-            }
-        }
-    }
-}
-
-impl From<types::RewriteFault> for RewriteFault {
-    fn from(fault: types::RewriteFault) -> RewriteFault {
-        match fault {
-            types::RewriteFault::Slow { seconds } => RewriteFault::Slow { seconds },
-            types::RewriteFault::Failed { why } => RewriteFault::Failed { why: why.into() },
-            types::RewriteFault::Nothing => RewriteFault::Nothing,
-            types::RewriteFault::TooMuch => RewriteFault::TooMuch,
-            types::RewriteFault::NoQuestion => RewriteFault::NoQuestion,
-            types::RewriteFault::SomethingElse => RewriteFault::SomethingElse,
-        }
-    }
-}
-
-impl From<types::NoJudge> for NoJudge {
-    fn from(why: types::NoJudge) -> NoJudge {
-        match why {
-            types::NoJudge::NotChosen => NoJudge::NotChosen,
-            types::NoJudge::OtherModel { known, chosen } => {
-                NoJudge::OtherModel { known, chosen: clean(&chosen) }
-            }
-            types::NoJudge::Language { model, languages, language } => {
-                NoJudge::Language { model: clean(&model), languages, language }
-            }
-            types::NoJudge::Failed { why } => NoJudge::Failed { why: why.into() },
-        }
-    }
-}
-
-impl From<riddle_rag::NoAnswer> for NoAnswer {
-    fn from(why: riddle_rag::NoAnswer) -> NoAnswer {
-        match why {
-            riddle_rag::NoAnswer::Nothing => NoAnswer::Nothing,
-            riddle_rag::NoAnswer::NothingThatMayLeave => NoAnswer::NothingThatMayLeave,
-            riddle_rag::NoAnswer::AllHeldBack => NoAnswer::AllHeldBack,
-            riddle_rag::NoAnswer::Stopped => NoAnswer::Stopped,
-            riddle_rag::NoAnswer::ModelWroteNothing => NoAnswer::ModelWroteNothing,
-            riddle_rag::NoAnswer::ModelFoundNothing => NoAnswer::ModelFoundNothing,
-        }
-    }
-}
-
-/// Notices as the interface gets them.
-pub(crate) fn notices(notices: Vec<types::Notice>) -> Vec<Notice> {
-    notices.into_iter().map(Into::into).collect()
 }
 
 /// Text from file names and documents, safe on one line: control characters and those that turn the direction

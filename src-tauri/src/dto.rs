@@ -157,6 +157,8 @@ pub(crate) enum Advice {
     ChoosePruning,
     ChooseMode,
     AllowEndpoint,
+    AllowServer,
+    GiveServerKey,
     ChooseWriter,
     GiveEndpoint,
     GiveKey,
@@ -210,6 +212,13 @@ pub(crate) enum Notice {
     },
     NotReranked {
         why: Trouble,
+    },
+    NotRankedElsewhere {
+        server: String,
+        why: NotElsewhere,
+    },
+    SettingsNotElsewhere {
+        server: String,
     },
     NobodyPruned {
         why: Trouble,
@@ -273,6 +282,14 @@ pub(crate) enum RewriteFault {
     TooMuch,
     NoQuestion,
     SomethingElse,
+}
+
+/// Why a server did not rank.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(crate) enum NotElsewhere {
+    Failed { why: Trouble },
+    HeldBack { count: u64 },
 }
 
 /// Why no reranker judges an answer's sentences.
@@ -1218,8 +1235,8 @@ pub(crate) struct PipelineTrace {
     pub(crate) text: String,
     pub(crate) at: i64,
     pub(crate) asked: bool,
-    /// `embed`, `bm25`, `vector`, `weigh`, `terms`, `shared`, `fuse`, `rerank`, `generate`, `check`: those that ran.
-    /// `embed` and `vector` run beside `bm25`, `weigh` and `terms`.
+    /// `embed`, `bm25`, `vector`, `weigh`, `terms`, `shared`, `fuse`, `rerank_remote`, `rerank`, `generate`, `check`:
+    /// those that ran. `embed` and `vector` run beside `bm25`, `weigh` and `terms`.
     pub(crate) stages: Vec<StageTime>,
     pub(crate) total_ms: f64,
     /// In fused order; `null` model: nothing was reranked, and the lists below are empty.
@@ -1246,6 +1263,26 @@ pub(crate) struct PipelineTrace {
     pub(crate) generation: Option<Generation>,
     /// What became of the deadline, if there was one.
     pub(crate) deadline: Option<DeadlineTrace>,
+    /// What a server did, where one has ranked: there are no layers then.
+    pub(crate) remote: Option<RemoteRun>,
+}
+
+/// What a server did of a search, and how long was waited for it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RemoteRun {
+    /// Scheme, host and port.
+    pub(crate) server: String,
+    /// Where it is known.
+    pub(crate) model: Option<String>,
+    pub(crate) ms: f64,
+    /// Requests that were answered.
+    pub(crate) calls: u32,
+    /// Requests that were sent.
+    pub(crate) tries: u32,
+    /// Passages that were sent.
+    pub(crate) passages: u32,
+    pub(crate) sent_bytes: u64,
 }
 
 /// How a run with a deadline ended.
@@ -1422,7 +1459,10 @@ pub(crate) struct CurvePoint {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Comparison {
+    /// What ran in full.
     pub(crate) model: String,
+    /// The server that the settings name: it is held against the model of this computer.
+    pub(crate) server: Option<String>,
     pub(crate) candidates: u32,
     pub(crate) top_k: u32,
     pub(crate) with_settings: RunFigures,
@@ -1437,6 +1477,8 @@ pub(crate) struct Comparison {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RunFigures {
     pub(crate) ms: f64,
+    /// Of which a server was waited for.
+    pub(crate) remote_ms: f64,
     pub(crate) io_wait_ms: f64,
     pub(crate) layers_run: u32,
     pub(crate) computed_share: f64,
@@ -1552,6 +1594,8 @@ pub(crate) struct Models {
     pub(crate) folder: String,
     /// Memory of this computer, where the system tells.
     pub(crate) memory_bytes: Option<u64>,
+    /// The reranker of this computer, which ranks where a server does not.
+    pub(crate) reranker_here: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -1571,6 +1615,8 @@ pub(crate) struct InstalledModel {
     pub(crate) elsewhere: bool,
     /// Why one that is kept elsewhere does not run here.
     pub(crate) problem: Option<Trouble>,
+    /// It is a server, named by its address and behind a `#` by the model there.
+    pub(crate) server: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]

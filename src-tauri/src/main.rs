@@ -180,6 +180,7 @@ fn handler<R: Runtime>() -> impl Fn(Invoke<R>) -> bool + Send + Sync + 'static {
         commands::model_trial,
         commands::model_trial_stop,
         commands::model_use,
+        commands::model_use_server,
         commands::model_verify,
         commands::models,
         commands::note_first_hits,

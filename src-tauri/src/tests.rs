@@ -2,6 +2,7 @@
 
 // Long: one desk, and every command tried on it.
 mod door;
+mod server;
 mod writer;
 
 use std::{

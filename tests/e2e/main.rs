@@ -24,6 +24,7 @@ mod questions;
 mod remote;
 mod rerank;
 mod scans;
+mod servers;
 mod shape;
 mod shared;
 mod training;

@@ -35,19 +35,27 @@ impl Endpoint {
     /// One answer after the other; the last one for all that follow.
     pub(crate) fn answering(answers: &[&'static [&'static str]]) -> Endpoint {
         let answers = answers.to_vec();
+        let mut at = 0;
+        Endpoint::doing(move |stream, _| {
+            let pieces = answers[at.min(answers.len() - 1)];
+            at += 1;
+            answer(stream, pieces);
+        })
+    }
+
+    /// Whatever it is told to do with every request.
+    pub(crate) fn doing(mut deed: impl FnMut(TcpStream, &Value) + Send + 'static) -> Endpoint {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let proxy = format!("http://{}", listener.local_addr().expect("an address"));
         let asked = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&asked);
         thread::spawn(move || {
-            let mut answers = answers.iter().peekable();
             for stream in listener.incoming() {
                 let Ok(stream) = stream else { return };
                 let Some(request) = read(&stream) else { continue };
+                let body = request.body.clone();
                 kept.lock().expect("not poisoned").push(request);
-                let pieces =
-                    if answers.len() > 1 { answers.next() } else { answers.peek().copied() };
-                answer(stream, pieces.expect("an answer"));
+                deed(stream, &body);
             }
         });
         Endpoint { url: format!("{proxy}/v1"), proxy, asked }
@@ -67,19 +75,24 @@ impl Endpoint {
     }
 
     /// All bytes that were received, as text.
-    fn received(&self) -> String {
+    pub(crate) fn received(&self) -> String {
         let asked = self.asked.lock().expect("not poisoned");
         asked.iter().map(|it| format!("{}{}\n", it.head, it.body)).collect()
     }
 
     /// Hosts that were asked for through the proxy.
-    fn through(&self) -> Vec<String> {
+    pub(crate) fn through(&self) -> Vec<String> {
         let asked = self.asked.lock().expect("not poisoned");
         asked.iter().filter_map(|it| it.through.clone()).collect()
     }
 
     /// A run that reaches every other host through this proxy.
-    fn run_through(&self, riddle: &Riddle, args: &[&str], more: &[(&str, &str)]) -> Outcome {
+    pub(crate) fn run_through(
+        &self,
+        riddle: &Riddle,
+        args: &[&str],
+        more: &[(&str, &str)],
+    ) -> Outcome {
         let mut command = riddle.command(args);
         command.env("RIDDLE_OFFLINE", "0").env("HTTPS_PROXY", &self.proxy);
         command.env("HTTP_PROXY", &self.proxy).envs(more.iter().copied());
@@ -218,7 +231,7 @@ fn endpoints_elsewhere_are_sent_nothing_before_they_are_allowed() {
 }
 
 /// A home with two folders: one about the hull's color, one about its price; the one about the price is marked.
-fn with_a_marked_folder() -> (Riddle, tempfile::TempDir) {
+pub(crate) fn with_a_marked_folder() -> (Riddle, tempfile::TempDir) {
     let riddle = Riddle::new();
     let files = tempfile::TempDir::new().expect("a temporary folder");
     let color = "# Marlin\n\nThe hull of the Marlin is painted blue.\n";

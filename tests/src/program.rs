@@ -136,7 +136,13 @@ impl Riddle {
         ] {
             command.env_remove(name);
         }
-        for name in ["RIDDLE_LLM_URL", "RIDDLE_LLM_MODEL", "RIDDLE_LLM_KEY", "RIDDLE_LIBRARY_KEY"] {
+        for name in [
+            "RIDDLE_LLM_URL",
+            "RIDDLE_LLM_MODEL",
+            "RIDDLE_LLM_KEY",
+            "RIDDLE_LIBRARY_KEY",
+            "RIDDLE_RERANK_KEY",
+        ] {
             command.env_remove(name);
         }
         for name in ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"] {

@@ -39,7 +39,7 @@ pub(crate) use self::{
     },
     endpoint::{
         AskArgs, FoldersArgs, FoldersCommand, KeyArgs, KeyCommand, LlmArgs, LlmCommand,
-        key_of_environment,
+        key_of_environment, ranker_key_of_environment,
     },
     eval::EvalArgs,
     filter::FilterArgs,
@@ -226,6 +226,8 @@ mod tests {
             "riddle rerank --model m --memory-budget 250MiB --hidden-on-disk --direct-io --max-tokens 512 --instruction x --separate-prefixes",
             "riddle bench replay t.json --threshold 0.1,0.5 --mode order -k 5 --json",
             "riddle models convert m --dtype bf16 --out d",
+            "riddle models use http://gpu:8080/v1/rerank#bge --allow-endpoint --json",
+            "riddle search x --model http://gpu:8080/rerank --allow-endpoint",
             "riddle eval d --run minilm --json",
             "riddle eval --suite d --domains f --homes h --limit-queries 5 --mode off --json",
             "riddle bench rerank --shape minilm-l6 --preset figure16 --candidates 5 --tokens 100 --repeat 1 --threshold 0.3 --threads 1 --dir d --svg m.svg --json",

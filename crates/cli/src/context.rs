@@ -1,12 +1,13 @@
 //! What every command needs: the configuration, the instruments, and whether the user wants to stop.
 
 use std::{
+    io::Write as _,
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
 };
 
 use riddle_metrics::{StageLayer, StageTimings};
-use riddle_rag::{Config, models::Places};
+use riddle_rag::{Config, Records, models::Places};
 use tracing_subscriber::{
     Layer as _,
     filter::{LevelFilter, Targets},
@@ -15,7 +16,7 @@ use tracing_subscriber::{
 };
 
 use crate::{
-    args::{Global, library_key_of_environment},
+    args::{Global, library_key_of_environment, ranker_key_of_environment},
     failure::Failure,
     interrupt::Stop,
     measures::Times,
@@ -51,6 +52,17 @@ impl Context {
             stop,
             timings,
         })
+    }
+
+    /// Lets an endpoint be asked from now on, and says so.
+    pub(crate) fn allow_endpoint(&self, url: &str) -> Result<(), Failure> {
+        let origin = Records::open(self.config.clone())?.allow_endpoint(url, true)?;
+        // With stderr closed there is nobody to tell.
+        let _ = writeln!(
+            std::io::stderr(),
+            "riddle: {origin} may be sent questions and passages from now on"
+        );
+        Ok(())
     }
 
     /// Stage times since the last call.
@@ -104,5 +116,6 @@ fn config(global: &Global) -> Result<Config, Failure> {
     config.elsewhere = Places::of_person();
     config.offline = global.offline;
     config.library_key = library_key_of_environment();
+    config.ranker_key = ranker_key_of_environment();
     Ok(config)
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use riddle_rag::{Order, Promise};
+use riddle_rag::{Order, Promise, RemoteStage};
 use riddle_types::{DeadlineEnd, DeadlineReport, RankTrace};
 
 use crate::{measures::Times, output::Style};
@@ -164,6 +164,21 @@ pub(crate) fn deadline(report: &DeadlineReport) -> String {
 }
 
 /// What pruning promises, and the share of the full forward that it computed.
+/// What a server did of a search.
+pub(crate) fn remote(remote: &RemoteStage) -> String {
+    let again = remote.tries.saturating_sub(remote.calls);
+    let again = if again > 0 { format!(", {again} tried again") } else { String::new() };
+    format!(
+        "remote: {:.1} ms at {} for {}, {} in {}{again}\n",
+        remote.ms,
+        clean(&remote.server),
+        plural(remote.texts, "passage"),
+        bytes(remote.sent_bytes),
+        plural(u64::from(remote.calls), "request")
+    )
+}
+
+/// What pruning promises of a result, and what it spares.
 pub(crate) fn promise(promise: &Promise, share: Option<f64>) -> String {
     let percent = (1e4 * promise.error).round() / 100.0;
     let computed =

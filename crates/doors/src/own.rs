@@ -53,6 +53,7 @@ pub(crate) struct Search {
     fused_candidates: usize,
     rerank: bool,
     explain: bool,
+    offline: bool,
 }
 
 impl Search {
@@ -76,6 +77,7 @@ impl Search {
             fused_candidates: request.fused_candidates,
             rerank,
             explain: request.explain,
+            offline: request.offline || config.offline,
         })
     }
 
@@ -92,6 +94,7 @@ impl Search {
             fused_candidates: self.fused_candidates,
             rerank: if self.rerank { RerankChoice::Configured } else { RerankChoice::Off },
             explain: self.explain,
+            offline: self.offline,
             ..SearchRequest::new(self.query)
         }
     }

@@ -5,7 +5,7 @@
 //! sentence.
 
 use riddle_rag::{LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, NoAnswer, Problem, Rest};
-use riddle_types::{Advice, Advised, NoJudge, Notice, RewriteFault, Trouble};
+use riddle_types::{Advice, Advised, NoJudge, NotElsewhere, Notice, RewriteFault, Trouble};
 
 /// What to do, as a part of a sentence.
 // Long: one line for each kind, and no kind is left to another function.
@@ -75,6 +75,12 @@ pub fn advice(advice: &Advice) -> String {
         Advice::ChooseMode => "add --mode set or --mode order to say what pruning may change",
         Advice::AllowEndpoint => {
             "--preview shows them; allow it once (--allow-endpoint, or in the app)"
+        }
+        Advice::AllowServer => {
+            "allow it once with --allow-endpoint (`riddle models use ADDRESS --allow-endpoint`), or in the app's settings"
+        }
+        Advice::GiveServerKey => {
+            "give the right key with `riddle llm key set --llm-url ADDRESS`, or in RIDDLE_RERANK_KEY"
         }
         Advice::ChooseWriter => {
             return format!(
@@ -172,6 +178,12 @@ pub fn notice(notice: &Notice) -> String {
             languages.join(", ")
         ),
         Notice::NotReranked { why } => format!("not reranked: {}", trouble(why)),
+        Notice::NotRankedElsewhere { server, why } => {
+            format!("{server} has not ranked: {}", not_elsewhere(why))
+        }
+        Notice::SettingsNotElsewhere { server } => format!(
+            "{server} knows neither pruning nor limits of memory: they are settings of models on this machine"
+        ),
         Notice::NobodyPruned { why } => format!("nobody is pruned: {}", trouble(why)),
         Notice::NotRerankedInLanguage { model, languages, language } => {
             format!("not reranked: {}", untrained(model, languages, language))
@@ -228,6 +240,15 @@ fn rewrite_fault(fault: &RewriteFault) -> String {
         RewriteFault::TooMuch => "it wrote more than a question".to_owned(),
         RewriteFault::NoQuestion => "it wrote no question".to_owned(),
         RewriteFault::SomethingElse => "it wrote about something else".to_owned(),
+    }
+}
+
+fn not_elsewhere(why: &NotElsewhere) -> String {
+    match why {
+        NotElsewhere::Failed { why } => trouble(why),
+        NotElsewhere::HeldBack { count } => format!(
+            "{count} of the passages lie in folders that never leave this machine, so it was sent none"
+        ),
     }
 }
 

@@ -6,7 +6,7 @@ use riddle_rag::{
     DEFAULT_CANDIDATES, DEFAULT_FUSED, Mode, Order, RerankChoice, SearchRequest, SearchResponse,
     StageLists,
 };
-
+use riddle_types::Notice as Told;
 use serde_json::json;
 
 use crate::{
@@ -250,8 +250,11 @@ impl Session<'_> {
             let (response, lap) = self.search(&request, instruments, stop)?;
             resident = resident.max(response.resident_weight_bytes);
             let StageLists { fused, mut reranked, .. } = response.stages.unwrap_or_default();
-            if wanted(&Stage::Rerank) && !matches!(response.order, Order::Reranked { .. }) {
-                // What people would see counts: another language, or a model that can not be opened.
+            let elsewhere = |it: &Told| matches!(it, Told::NotRankedElsewhere { .. });
+            let as_wanted = matches!(response.order, Order::Reranked { .. })
+                && !response.notices.iter().any(elsewhere);
+            if wanted(&Stage::Rerank) && !as_wanted {
+                // What people would see counts: another language, a model that can not be opened, a server that is off.
                 reranked = response.hits.iter().map(|it| it.chunk).collect();
                 self.not_reranked.set(self.not_reranked.get() + 1);
             }

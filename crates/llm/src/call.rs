@@ -6,6 +6,7 @@ use ureq::Agent;
 
 use crate::{
     Endpoint, Error, RemoteOptions, Result,
+    agent::{failure, is_timeout},
     stream::{Broken, Events, Said, message_of, whole},
 };
 
@@ -172,41 +173,7 @@ impl Call {
     }
 
     fn failure(&self, error: ureq::Error) -> Failure {
-        use std::io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
-        let (url, why) = (self.endpoint.shown.clone(), error.to_string());
-        match error {
-            ureq::Error::Timeout(ureq::Timeout::RecvResponse | ureq::Timeout::PerRead) => {
-                let seconds = self.options.first_timeout.as_secs();
-                Failure::Lasting(Error::Silent { url, seconds })
-            }
-            ureq::Error::HostNotFound
-            | ureq::Error::ConnectionFailed
-            | ureq::Error::ConnectProxyFailed(_)
-            | ureq::Error::Timeout(_) => Failure::Lasting(Error::Unreachable { url, why }),
-            ureq::Error::Io(io)
-                if matches!(
-                    io.kind(),
-                    ConnectionRefused | HostUnreachable | NetworkUnreachable
-                ) =>
-            {
-                Failure::Lasting(Error::Unreachable { url, why })
-            }
-            ureq::Error::Rustls(_) | ureq::Error::Tls(_) | ureq::Error::Pem(_) => {
-                let why = format!(
-                    "no trusted encryption ({why}); where a company inspects connections, set SSL_CERT_FILE to its certificates"
-                );
-                Failure::Lasting(Error::Connection { url, why })
-            }
-            ureq::Error::Http(_) | ureq::Error::LargeResponseHeader(..) => {
-                Failure::Lasting(Error::Protocol { url, why })
-            }
-            _ => Failure::Passing(Error::Connection { url, why }, None),
-        }
+        let (error, passes) = failure(error, &self.endpoint.shown, self.options.first_timeout);
+        if passes { Failure::Passing(error, None) } else { Failure::Lasting(error) }
     }
-}
-
-fn is_timeout(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{TimedOut, WouldBlock};
-    let inner = error.get_ref().and_then(|it| it.downcast_ref::<ureq::Error>());
-    matches!(error.kind(), TimedOut | WouldBlock) || matches!(inner, Some(ureq::Error::Timeout(_)))
 }

@@ -23,10 +23,35 @@ impl Endpoint {
     /// # Errors
     /// [`Error::Address`] for what is not http or https.
     pub fn parse(address: &str) -> Result<Endpoint> {
+        let complete = |base: &str, path: &str| match path {
+            "" => format!("{base}/v1/chat/completions"),
+            path if path.ends_with("chat/completions") => base.to_owned(),
+            _ => format!("{base}/chat/completions"),
+        };
+        Endpoint::completed(address, "give http://HOST:PORT/v1 or https://HOST/v1", complete)
+    }
+
+    /// What ranks texts, of the address of a server, of its API, or of its `…/rerank`.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn reranker(address: &str) -> Result<Endpoint> {
+        let complete = |base: &str, path: &str| match path.rsplit('/').next() {
+            Some("rerank" | "reranking") => base.to_owned(),
+            _ => format!("{base}/rerank"),
+        };
+        Endpoint::completed(address, "give http://HOST:PORT/v1/rerank", complete)
+    }
+
+    /// `complete` makes the whole address of one without its last `/`, and of its path.
+    fn completed(
+        address: &str,
+        like: &'static str,
+        complete: impl Fn(&str, &str) -> String,
+    ) -> Result<Endpoint> {
         let address = address.trim();
         let bad = |why| Error::Address { address: web::shown(address), why };
-        let origin = web::origin(address)
-            .ok_or_else(|| bad("give http://HOST:PORT/v1 or https://HOST/v1"))?;
+        let origin = web::origin(address).ok_or_else(|| bad(like))?;
         if address.contains(['?', '#', ' ']) {
             return Err(bad("it has a query, a fragment or a space"));
         }
@@ -35,11 +60,7 @@ impl Endpoint {
         }
         let base = address.trim_end_matches('/');
         let path = base.split_once("://").and_then(|it| it.1.split_once('/')).map_or("", |it| it.1);
-        let url = match path {
-            "" => format!("{base}/v1/chat/completions"),
-            path if path.ends_with("chat/completions") => base.to_owned(),
-            _ => format!("{base}/chat/completions"),
-        };
+        let url = complete(base, path);
         let trusted = web::may_carry_secrets(&url);
         Ok(Endpoint { shown: web::shown(&url), url, origin, trusted })
     }
@@ -52,6 +73,11 @@ impl Endpoint {
     /// Whether it is on this very machine.
     pub fn is_local(&self) -> bool {
         web::is_local(&self.url)
+    }
+
+    /// Whether its address names a version of the protocol, as `/v1/`.
+    pub(crate) fn is_versioned(&self) -> bool {
+        self.url.split('/').skip(3).any(|it| matches!(it, "v1" | "v2"))
     }
 
     /// Whether a key may be sent there: encrypted, or within this machine.
@@ -114,6 +140,22 @@ impl std::fmt::Debug for RemoteOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_lead_to_what_ranks() {
+        let url = |address: &str| Endpoint::reranker(address).expect("an address").url;
+        for (address, whole) in [
+            ("http://gpu:8080", "http://gpu:8080/rerank"),
+            ("http://gpu:8080/", "http://gpu:8080/rerank"),
+            ("http://gpu:8080/v1", "http://gpu:8080/v1/rerank"),
+            ("http://gpu:8080/rerank", "http://gpu:8080/rerank"),
+            ("https://api.test/v2/rerank/", "https://api.test/v2/rerank"),
+            ("http://gpu:8080/reranking", "http://gpu:8080/reranking"),
+        ] {
+            assert_eq!(url(address), whole);
+        }
+        assert!(matches!(Endpoint::reranker("gpu:8080/rerank"), Err(Error::Address { .. })));
+    }
 
     #[test]
     fn addresses_lead_to_the_chat() {

@@ -9,8 +9,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The caller stopped while a model was opened.
-    #[error("stopped while the model was opened")]
+    /// The caller stopped while a model was opened, or a server was asked.
+    #[error("stopped before it was done")]
     Stopped,
     /// The address is not one of an endpoint.
     #[error("{address:?} is not the address of an endpoint: {why}")]
@@ -80,6 +80,44 @@ pub enum Error {
         /// What came instead.
         why: String,
     },
+    /// A server that does a stage of a search refuses.
+    #[error("{url} answered {status}{}{}", said(message), hinted(*hint))]
+    Refused {
+        /// The endpoint.
+        url: String,
+        /// HTTP status.
+        status: u16,
+        /// What the server says about it.
+        message: String,
+        /// What that means here, where advice does not say it.
+        hint: Option<&'static str>,
+    },
+    /// What it answers is no answer.
+    #[error("{url} does not answer as servers of its kind do: {lie}")]
+    Answer {
+        /// The endpoint.
+        url: String,
+        /// What is wrong with the answer.
+        lie: Lie,
+    },
+    /// It was not done in time.
+    #[error("{url} was not done within {seconds:.1} s")]
+    Late {
+        /// The endpoint.
+        url: String,
+        /// The time that it was given.
+        seconds: f64,
+    },
+    /// It has failed so often that it is left alone for a while.
+    #[error("{url} has failed {failures} times in a row and is not asked for another {seconds} s")]
+    Resting {
+        /// The endpoint.
+        url: String,
+        /// Failures in a row.
+        failures: u32,
+        /// Until it is asked again.
+        seconds: u64,
+    },
     /// The model's file.
     #[error(transparent)]
     Model(Box<riddle_transformer::Error>),
@@ -146,6 +184,61 @@ pub enum Error {
     Thread(#[source] std::io::Error),
 }
 
+/// In which way an answer is not one: one for each.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Lie {
+    /// It goes on and on.
+    #[error("the answer has more than {limit} bytes")]
+    TooLarge {
+        /// Most that such an answer may have.
+        limit: u64,
+    },
+    /// It ends in the middle.
+    #[error("the answer ends in the middle")]
+    CutOff,
+    /// It is no JSON, as a page for people.
+    #[error("the answer is no JSON, it begins with {begins:?}")]
+    NotJson {
+        /// Its first characters.
+        begins: String,
+    },
+    /// It is JSON of another shape.
+    #[error("the answer has no {missing}")]
+    Shape {
+        /// What is not there.
+        missing: &'static str,
+    },
+    /// It is about fewer or more texts than were sent.
+    #[error("{given} of {wanted} results")]
+    Count {
+        /// Results in it.
+        given: usize,
+        /// Texts that were sent.
+        wanted: usize,
+    },
+    /// It is about a text that was not sent.
+    #[error("a result for text {index} of {wanted}")]
+    Index {
+        /// The text's number, from 0.
+        index: u64,
+        /// Texts that were sent.
+        wanted: usize,
+    },
+    /// It judges a text twice.
+    #[error("two results for text {index}")]
+    Twice {
+        /// The text's number, from 0.
+        index: usize,
+    },
+    /// A number is none, or too large for one.
+    #[error("what it says of text {index} is no number")]
+    NotFinite {
+        /// The text's number, from 0.
+        index: usize,
+    },
+}
+
 impl From<riddle_transformer::Error> for Error {
     fn from(error: riddle_transformer::Error) -> Error {
         Error::Model(Box::new(error))
@@ -174,6 +267,7 @@ impl Advised for Error {
         match self {
             Error::Status { status: 401 | 403, .. } => Some(Advice::GiveKey),
             Error::Status { status: 400 | 422, .. } => Some(Advice::GiveContext),
+            Error::Refused { status: 401 | 403, .. } => Some(Advice::GiveServerKey),
             Error::NoSecretStore { .. } => Some(Advice::GiveKeyElsewhere),
             Error::Model(error) => error.advice(),
             Error::Layers(error) => error.advice(),

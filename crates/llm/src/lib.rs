@@ -9,8 +9,11 @@
 //! [`keep_key`] and its neighbors keep the key of an endpoint in the system's secret store, under the endpoint's
 //! origin.
 //!
+//! [`RemoteReranker`] has a server say how well passages fit a query, within a budget of time, whatever it answers.
+//!
 //! Not here: which passages there are, and whether the answer is true to them (`riddle-rag`).
 
+mod agent;
 mod call;
 mod endpoint;
 mod error;
@@ -18,10 +21,11 @@ mod keys;
 mod local;
 mod prompt;
 mod remote;
+mod stage;
 mod stream;
 
 pub use endpoint::{Endpoint, RemoteOptions};
-pub use error::{Error, Result};
+pub use error::{Error, Lie, Result};
 pub use keys::{
     forget_key, forget_key_of, given_key, has_key, has_key_of, keep_key, keep_key_of, key, key_of,
 };
@@ -30,3 +34,4 @@ pub use prompt::{NO_ANSWER, Prompt};
 pub use remote::Remote;
 pub use riddle_cache::Store;
 pub use riddle_offload::{Locking, StreamOptions};
+pub use stage::{RemoteReranker, Scored, StageCost, StageOptions};

@@ -6,7 +6,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use riddle_models::web;
 use riddle_types::{
     Generation, GenerationRequest, Generator, Message, Notice, StageError, Trouble,
 };
@@ -15,6 +14,7 @@ use ureq::Agent;
 
 use crate::{
     Endpoint, Error, Prompt, RemoteOptions, Result,
+    agent::{Timeouts, agent},
     call::{Call, Told},
     prompt::notices,
     stream::Thoughts,
@@ -121,26 +121,9 @@ impl Remote {
 
     fn agent(&self) -> Agent {
         let RemoteOptions { connect_timeout, first_timeout, stall_timeout, .. } = self.options;
-        Agent::config_builder()
-            .http_status_as_error(false)
-            // A redirect would carry the user's passages to somewhere nobody has agreed to.
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            // What stays on this machine needs no proxy.
-            .proxy(if self.endpoint.is_local() { None } else { ureq::Proxy::try_from_env() })
-            .tls_config(web::tls())
-            .user_agent(concat!("riddle/", env!("CARGO_PKG_VERSION")))
-            .accept_encoding("identity")
-            // A server may close, after it has refused, a connection that is kept for the next try: it would be lost.
-            .max_idle_connections(0)
-            .timeout_resolve(Some(connect_timeout))
-            .timeout_connect(Some(connect_timeout))
-            .timeout_send_request(Some(stall_timeout))
-            .timeout_send_body(Some(stall_timeout))
-            .timeout_recv_response(Some(first_timeout))
-            .timeout_per_read(Some(first_timeout))
-            .build()
-            .new_agent()
+        let timeouts =
+            Timeouts { connect: connect_timeout, send: stall_timeout, silence: first_timeout };
+        agent(self.endpoint.is_local(), timeouts)
     }
 }
 

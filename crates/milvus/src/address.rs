@@ -150,7 +150,8 @@ impl Secret {
         Secret(text.into())
     }
 
-    pub(crate) fn reveal(&self) -> &str {
+    /// The text itself, for who opens a door with it.
+    pub fn reveal(&self) -> &str {
         &self.0
     }
 }

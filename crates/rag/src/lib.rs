@@ -35,9 +35,9 @@ pub use contract::{
     EndpointInfo, Error, FileStatus, IndexEvent, IndexFreshness, IndexReport, KeyState,
     LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, Libraries, LibraryStatus, LocalLlm, MeaningStatus,
     ModelStatus, NoAnswer, Order, PictureStatus, Problem, Promise, Pruning, REUSE_THRESHOLD,
-    ReadScans, RemoteLlm, RerankChoice, RerankSettings, Rest, Result, Reuse, ReuseGrade,
-    ReuseSettings, RootStatus, STANDARD_ERROR, ScanSettings, SearchHit, SearchRequest,
-    SearchResponse, StageLists, Status, StatusRequest,
+    ReadScans, RemoteLlm, RemoteStage, RerankChoice, RerankSettings, Rest, Result, Reuse,
+    ReuseGrade, ReuseSettings, RootStatus, STANDARD_ERROR, ScanSettings, SearchHit, SearchRequest,
+    SearchResponse, StageLists, StageServer, Status, StatusRequest,
 };
 pub use home::{
     Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES, NO_RERANKER, Records, SharedEncoders,

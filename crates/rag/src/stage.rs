@@ -16,6 +16,23 @@ macro_rules! stages {
 }
 
 stages!(
-    "scan", "parse", "write", "sync", "rewrite", "embed", "weigh", "bm25", "vector", "terms",
-    "shared", "fuse", "prepare", "push", "rerank", "generate", "check", "total"
+    "scan",
+    "parse",
+    "write",
+    "sync",
+    "rewrite",
+    "embed",
+    "weigh",
+    "bm25",
+    "vector",
+    "terms",
+    "shared",
+    "fuse",
+    "prepare",
+    "push",
+    "rerank",
+    "rerank_remote",
+    "generate",
+    "check",
+    "total"
 );

@@ -98,6 +98,10 @@ pub enum Advice {
     ChooseMode,
     /// Look at what an endpoint would be sent, and allow it.
     AllowEndpoint,
+    /// Allow a server that does a stage of a search to be sent passages.
+    AllowServer,
+    /// Give the right key of such a server.
+    GiveServerKey,
     /// Choose who writes the answer.
     ChooseWriter,
     /// Say which endpoint answers, and with which model.
@@ -168,6 +172,8 @@ impl Advice {
             Advice::ChoosePruning,
             Advice::ChooseMode,
             Advice::AllowEndpoint,
+            Advice::AllowServer,
+            Advice::GiveServerKey,
             Advice::ChooseWriter,
             Advice::GiveEndpoint,
             Advice::GiveKey,

@@ -31,7 +31,7 @@ pub use generate::{
     Generation, GenerationRequest, GenerationStats, Generator, Message, Passage, PassageOrder, Role,
 };
 pub use language::language_code;
-pub use notice::{NoJudge, Notice, RewriteFault};
+pub use notice::{NoJudge, NotElsewhere, Notice, RewriteFault};
 pub use panic::panic_message;
 pub use rank::{Candidate, Hit, RankTrace};
 pub use rerank::{

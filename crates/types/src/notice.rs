@@ -53,6 +53,18 @@ pub enum Notice {
         /// Why.
         why: Trouble,
     },
+    /// A server was to rank, and models on this machine have.
+    NotRankedElsewhere {
+        /// Scheme, host and port.
+        server: String,
+        /// Why.
+        why: NotElsewhere,
+    },
+    /// Pruning and memory were set, which are settings of models on this machine, and a server has ranked.
+    SettingsNotElsewhere {
+        /// Scheme, host and port.
+        server: String,
+    },
     /// Nobody is pruned although that was asked for: the reranker reads everything.
     NobodyPruned {
         /// Why.
@@ -150,6 +162,22 @@ pub enum RewriteFault {
     SomethingElse,
 }
 
+/// Why a server did not do its stage of a search.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum NotElsewhere {
+    /// It can not be used, or has failed.
+    Failed {
+        /// Why.
+        why: Trouble,
+    },
+    /// Passages are of folders whose text never leaves this machine.
+    HeldBack {
+        /// How many.
+        count: u64,
+    },
+}
+
 /// Why no reranker judges an answer's sentences.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -185,6 +213,7 @@ impl Notice {
         let (model, why) = (|| "a-model".to_owned(), || Trouble::from("it is damaged"));
         let (languages, language) = (|| vec!["en".to_owned()], || "de".to_owned());
         let folder = || PathBuf::from("/files");
+        let server = || "http://gpu-box:8080".to_owned();
         let mut all = vec![
             Notice::NothingIndexedYet,
             Notice::KeywordsNotSearched { why: why() },
@@ -195,6 +224,7 @@ impl Notice {
             Notice::KeywordsDecide { model: model(), languages: languages(), language: language() },
             Notice::NotReranked { why: why() },
             Notice::NobodyPruned { why: why() },
+            Notice::SettingsNotElsewhere { server: server() },
             Notice::NotRerankedInLanguage {
                 model: model(),
                 languages: languages(),
@@ -226,6 +256,8 @@ impl Notice {
             NoJudge::Failed { why: why() },
         ];
         all.extend(reasons.map(|why| Notice::CheckedWithoutReranker { why }));
+        let reasons = [NotElsewhere::Failed { why: why() }, NotElsewhere::HeldBack { count: 2 }];
+        all.extend(reasons.map(|why| Notice::NotRankedElsewhere { server: server(), why }));
         all
     }
 }
@@ -246,9 +278,9 @@ pub(crate) mod tests {
     #[test]
     fn every_kind_has_an_example() {
         let examples: Vec<String> = Notice::examples().iter().map(|it| format!("{it:?}")).collect();
-        for name in ["Notice", "RewriteFault", "NoJudge"] {
+        for name in ["Notice", "RewriteFault", "NoJudge", "NotElsewhere"] {
             let kinds = kinds_of(include_str!("notice.rs"), name);
-            assert!(kinds.len() >= 4, "{name}: {kinds:?}");
+            assert!(kinds.len() >= 2, "{name}: {kinds:?}");
             for kind in kinds {
                 assert!(examples.iter().any(|it| it.contains(&kind)), "{name}::{kind}");
             }

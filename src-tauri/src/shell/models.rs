@@ -11,6 +11,7 @@ use std::{
 };
 
 use riddle_rag::{
+    StageServer,
     install::{import_model, pull_model},
     models::{Format, KNOWN, Kind, LIBRARIES, Network, Progress, PullOptions, Stage},
 };
@@ -42,6 +43,22 @@ impl From<Kind> for ModelKind {
     }
 }
 
+/// A server in the place of a model.
+fn by_server(name: &str) -> InstalledModel {
+    InstalledModel {
+        name: name.to_owned(),
+        kind: ModelKind::Reranker,
+        bytes: 0,
+        license: None,
+        source: String::new(),
+        active: true,
+        writes: false,
+        elsewhere: true,
+        problem: None,
+        server: true,
+    }
+}
+
 impl Shell {
     pub(crate) fn has_embedder(&self) -> Reply<bool> {
         let store = self.config.model_store()?;
@@ -51,6 +68,20 @@ impl Shell {
     /// The reranker in use.
     pub(crate) fn reranker(&self) -> Reply<Option<String>> {
         Ok(self.records.reranker()?)
+    }
+
+    /// Has a server rank from now on; `allow`: it may be sent questions and passages. An empty key leaves what is kept.
+    pub(crate) fn use_server(&self, name: &str, key: &str, allow: bool) -> Reply<()> {
+        let Some(server) = StageServer::of(name) else {
+            return Err(Failure::bad("the address of a server begins with http:// or https://"));
+        };
+        if !key.trim().is_empty() {
+            self.records.keep_key(&server.url, key)?;
+        }
+        if allow {
+            self.records.allow_endpoint(&server.url, true)?;
+        }
+        self.use_model(ModelKind::Reranker, Some(&server.name()))
     }
 
     fn wanted_embedder(&self) -> Reply<String> {
@@ -88,13 +119,15 @@ impl Shell {
                 name: it.name.clone(),
                 elsewhere: false,
                 problem: None,
+                server: false,
             })
             .collect();
         shown.extend(Self::outside_the_store([
             (Some(embedder), ModelKind::Embedder),
             (sparse, ModelKind::SparseEncoder),
-            (reranker, ModelKind::Reranker),
+            (reranker.clone(), ModelKind::Reranker),
         ]));
+        shown.extend(reranker.as_deref().filter(|it| StageServer::of(it).is_some()).map(by_server));
         shown.extend(self.kept_elsewhere(writer));
         Ok(Models {
             installed: shown,
@@ -103,6 +136,7 @@ impl Shell {
             offline: settings.offline,
             folder: self.config.models_dir().display().to_string(),
             memory_bytes: riddle_metrics::machine_memory(),
+            reranker_here: self.records.reranker_here()?,
         })
     }
 
@@ -121,6 +155,7 @@ impl Shell {
                 writes: false,
                 elsewhere: false,
                 problem: None,
+                server: false,
                 name,
             }
         })
@@ -137,6 +172,7 @@ impl Shell {
             writes: it.trouble.is_none(),
             elsewhere: true,
             problem: it.trouble.as_ref().map(Trouble::of),
+            server: false,
             name: it.model.name,
         })
     }

@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use riddle_metrics::{Sample, sample_memory};
 use riddle_rag::{
-    Assistant, Found, Mode, Pruning, RerankRun, RerankSettings, SearchRequest, Settled,
+    Assistant, Found, Mode, Pruning, RemoteStage, RerankChoice, RerankRun, RerankSettings,
+    SearchRequest, Settled,
     rerank::{ReplayDetail, Trace, replay_detail, replay_trace, sigmoid},
 };
 use riddle_types::{Decision, SilentObserver};
@@ -15,8 +16,8 @@ use crate::{
     dto::{
         CalibrationInfo, CalibrationTable, Comparison, CurvePoint, DeadlineEnd, DeadlineTrace,
         Failure, Generation, LayerTrace, MemorySample, Outcome, PipelineTrace, Plan, PruneMode,
-        PruningPromise, ReplayCandidate, ReplayRequest, ReplayResult, RunFigures, StageTime,
-        TraceCandidate,
+        PruningPromise, RemoteRun, ReplayCandidate, ReplayRequest, ReplayResult, RunFigures,
+        StageTime, TraceCandidate,
     },
     failure::Reply,
 };
@@ -50,6 +51,18 @@ fn deadline_trace(report: &riddle_types::DeadlineReport) -> DeadlineTrace {
         predicted_ms: plan.predicted_ms,
         preload_bytes: plan.preload_bytes,
         bytes_read: plan.bytes_read,
+    }
+}
+
+fn remote_run(remote: &RemoteStage) -> RemoteRun {
+    RemoteRun {
+        server: clean(&remote.server),
+        model: remote.model.as_deref().map(clean),
+        ms: remote.ms,
+        calls: remote.calls,
+        tries: remote.tries,
+        passages: remote.texts as u32,
+        sent_bytes: remote.sent_bytes,
     }
 }
 
@@ -162,12 +175,22 @@ impl LastRun {
             replayable: self.full.is_some(),
             generation: self.generation.clone(),
             deadline: self.settled.response.deadline.as_ref().map(deadline_trace),
+            remote: run.and_then(|it| it.remote.as_ref()).map(remote_run),
         }
     }
 
     fn stages(&self) -> Vec<StageTime> {
-        const ORDER: [&str; 10] = [
-            "embed", "vector", "bm25", "weigh", "terms", "shared", "fuse", "rerank", "generate",
+        const ORDER: [&str; 11] = [
+            "embed",
+            "vector",
+            "bm25",
+            "weigh",
+            "terms",
+            "shared",
+            "fuse",
+            "rerank_remote",
+            "rerank",
+            "generate",
             "check",
         ];
         let ran = ORDER.iter().filter_map(|name| Some((name, self.times.get(name)?)));
@@ -262,8 +285,15 @@ impl Shell {
             let full = Arc::clone(full);
             return Ok((last, full));
         }
-        if last.settled.run.is_none() {
-            return Err(Failure::bad("the last search was not reranked: choose a reranker first"));
+        match &last.settled.run {
+            None => {
+                let why = "the last search was not reranked: choose a reranker first";
+                return Err(Failure::bad(why));
+            }
+            Some(run) if run.remote.is_some() => {
+                return Err(Failure::bad("a server has ranked, and tells of no layers"));
+            }
+            Some(_) => {}
         }
         let found = Arc::clone(&last.found);
         let request = full_request(&last.request);
@@ -321,7 +351,17 @@ impl Shell {
             let request =
                 SearchRequest { rerank_settings: settings.rerank_settings, ..last.request.clone() };
             let (ours, our_figures) = run_alone(&assistant, found, &request)?;
-            let (full, full_figures) = run_alone(&assistant, found, &full_request(&last.request))?;
+            let mut in_full = full_request(&last.request);
+            let server = ours.remote.as_ref().map(|it| clean(&it.who()));
+            if assistant.would_ask_server(&request)? {
+                if server.is_none() {
+                    let why = "the server has not ranked: search again, and a notice says why";
+                    return Err(Failure::bad(why));
+                }
+                // A server has no full forward: it is held against the model of this computer.
+                in_full.rerank = RerankChoice::Model(assistant.reranker_here()?);
+            }
+            let (full, full_figures) = run_alone(&assistant, found, &in_full)?;
             let trace = Arc::new(full.trace());
             if let Some(now) = lock(&shell.last).as_mut().filter(|it| Arc::ptr_eq(&it.found, found))
             {
@@ -330,6 +370,7 @@ impl Shell {
             let common = ours.ranked.iter().filter(|it| full.ranked.contains(it)).count();
             Ok(Comparison {
                 model: full.model.clone(),
+                server,
                 candidates: found.lengths().fused as u32,
                 top_k: last.request.k as u32,
                 same_set: common == full.ranked.len() && common == ours.ranked.len(),
@@ -390,6 +431,7 @@ fn run_alone(
         .ok_or_else(|| Failure::bad("there is nothing to compare: choose a reranker first"))?;
     let figures = RunFigures {
         ms,
+        remote_ms: run.remote.as_ref().map_or(0.0, |it| it.ms),
         io_wait_ms: run.stats.io_wait_ms,
         layers_run: run.stats.layers_run,
         computed_share: settled.response.candidate_layers_share.unwrap_or(0.0),

@@ -272,6 +272,11 @@ fn the_page_on_reranking_is_followed() {
 }
 
 #[test]
+fn the_page_on_servers_is_followed() {
+    follow("docs/guide/servers.md");
+}
+
+#[test]
 fn the_page_on_other_programs_is_followed() {
     follow("docs/guide/doors.md");
 }

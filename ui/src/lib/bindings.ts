@@ -110,6 +110,8 @@ export type Advice =
 	| { kind: 'choosePruning' }
 	| { kind: 'chooseMode' }
 	| { kind: 'allowEndpoint' }
+	| { kind: 'allowServer' }
+	| { kind: 'giveServerKey' }
 	| { kind: 'chooseWriter' }
 	| { kind: 'giveEndpoint' }
 	| { kind: 'giveKey' }
@@ -143,6 +145,8 @@ export type Notice =
 	/** Languages are ISO 639-1 codes. */
 	| { kind: 'keywordsDecide'; model: string; languages: string[]; language: string }
 	| { kind: 'notReranked'; why: Trouble }
+	| { kind: 'notRankedElsewhere'; server: string; why: NotElsewhere }
+	| { kind: 'settingsNotElsewhere'; server: string }
 	| { kind: 'nobodyPruned'; why: Trouble }
 	| { kind: 'notRerankedInLanguage'; model: string; languages: string[]; language: string }
 	| { kind: 'notRewritten'; why: RewriteFault; withWordsBefore: boolean }
@@ -169,6 +173,11 @@ export type RewriteFault =
 	| { kind: 'tooMuch' }
 	| { kind: 'noQuestion' }
 	| { kind: 'somethingElse' };
+
+/** Why a server did not rank. */
+export type NotElsewhere =
+	| { kind: 'failed'; why: Trouble }
+	| { kind: 'heldBack'; count: number };
 
 /** Why no reranker judges an answer's sentences. */
 export type NoJudge =
@@ -802,8 +811,8 @@ export interface PipelineTrace {
 	at: number;
 	asked: boolean;
 	/**
-	 * `embed`, `bm25`, `vector`, `weigh`, `terms`, `shared`, `fuse`, `rerank`, `generate`, `check`: those that ran.
-	 * `embed` and `vector` run beside `bm25`, `weigh` and `terms`.
+	 * `embed`, `bm25`, `vector`, `weigh`, `terms`, `shared`, `fuse`, `rerank_remote`, `rerank`, `generate`, `check`:
+	 * those that ran. `embed` and `vector` run beside `bm25`, `weigh` and `terms`.
 	 */
 	stages: StageTime[];
 	totalMs: number;
@@ -833,6 +842,24 @@ export interface PipelineTrace {
 	generation: Generation | null;
 	/** What became of the deadline, if there was one. */
 	deadline: DeadlineTrace | null;
+	/** What a server did, where one has ranked: there are no layers then. */
+	remote: RemoteRun | null;
+}
+
+/** What a server did of a search, and how long was waited for it. */
+export interface RemoteRun {
+	/** Scheme, host and port. */
+	server: string;
+	/** Where it is known. */
+	model: string | null;
+	ms: number;
+	/** Requests that were answered. */
+	calls: number;
+	/** Requests that were sent. */
+	tries: number;
+	/** Passages that were sent. */
+	passages: number;
+	sentBytes: number;
 }
 
 /** How a run with a deadline ended. */
@@ -962,7 +989,10 @@ export interface CurvePoint {
 
 /** The settings in use against the full forward, on the candidates of the last search. */
 export interface Comparison {
+	/** What ran in full. */
 	model: string;
+	/** The server that the settings name: it is held against the model of this computer. */
+	server: string | null;
 	candidates: number;
 	topK: number;
 	withSettings: RunFigures;
@@ -975,6 +1005,8 @@ export interface Comparison {
 
 export interface RunFigures {
 	ms: number;
+	/** Of which a server was waited for. */
+	remoteMs: number;
 	ioWaitMs: number;
 	layersRun: number;
 	computedShare: number;
@@ -1062,6 +1094,8 @@ export interface Models {
 	folder: string;
 	/** Memory of this computer, where the system tells. */
 	memoryBytes: number | null;
+	/** The reranker of this computer, which ranks where a server does not. */
+	rerankerHere: string;
 }
 
 export interface InstalledModel {
@@ -1079,6 +1113,8 @@ export interface InstalledModel {
 	elsewhere: boolean;
 	/** Why one that is kept elsewhere does not run here. */
 	problem: Trouble | null;
+	/** It is a server, named by its address and behind a `#` by the model there. */
+	server: boolean;
 }
 
 export interface AvailableModel {
@@ -1449,6 +1485,14 @@ export const commands = {
 	modelUse(kind: ModelKind, name: string | null): Promise<void> {
 		return invoke('model_use', { kind, name });
 	},
+	/**
+	 * Has a server rank from now on, named by its address and behind a `#` by the model there. One on another computer is
+	 * refused until `allow` says that it may be sent questions and passages. The key is kept in the system's secret store;
+	 * an empty one leaves what is kept there.
+	 */
+	modelUseServer(name: string, key: string, allow: boolean): Promise<void> {
+		return invoke('model_use_server', { name, key, allow });
+	},
 	/** Compares a model's files with their checksums. */
 	modelVerify(name: string): Promise<ModelCheck> {
 		return invoke('model_verify', { name });
@@ -1605,6 +1649,7 @@ export const commandNames = [
 	'model_trial',
 	'model_trial_stop',
 	'model_use',
+	'model_use_server',
 	'model_verify',
 	'models',
 	'note_first_hits',

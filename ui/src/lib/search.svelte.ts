@@ -250,7 +250,8 @@ class Search {
   }
 
   private onLayer(layer: number, layers: number, accepted: number[], dropped: number[]) {
-    this.layer = { at: layer, of: layers };
+    // A model that ranks in the place of a server has layers that nobody has counted before.
+    this.layer = { at: layer, of: Math.max(layer, layers) };
     if (accepted.length === 0 && dropped.length === 0) return;
     this.acceptedOrder.push(...accepted);
     this.accepted = new Set(this.acceptedOrder);

@@ -277,5 +277,6 @@ export function trace(text: string, found: Found[], all: number[][], decided: De
     replayable: all.length > 0,
     generation: null,
     deadline: null,
+    remote: null,
   };
 }

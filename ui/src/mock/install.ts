@@ -26,13 +26,13 @@ const fail = (code: FailureCode, message: string, advice: Advice | null = null) 
 
 /** Language models: with the scene `local` the first answers from memory, with `large` the second from the disk. */
 const WRITERS: Models["installed"] = [
-  { name: "Qwen3-1.7B-Q4_K_M", kind: "llm", bytes: 1_107_409_152, license: "Apache-2.0", source: "Qwen/Qwen3-1.7B-GGUF", active: false, writes: true, elsewhere: false, problem: null },
-  { name: "Qwen3-14B-Q5_K_M", kind: "llm", bytes: 10_514_569_312, license: "Apache-2.0", source: "Qwen/Qwen3-14B-GGUF", active: false, writes: true, elsewhere: false, problem: null },
+  { name: "Qwen3-1.7B-Q4_K_M", kind: "llm", bytes: 1_107_409_152, license: "Apache-2.0", source: "Qwen/Qwen3-1.7B-GGUF", active: false, writes: true, elsewhere: false, problem: null, server: false },
+  { name: "Qwen3-14B-Q5_K_M", kind: "llm", bytes: 10_514_569_312, license: "Apache-2.0", source: "Qwen/Qwen3-14B-GGUF", active: false, writes: true, elsewhere: false, problem: null, server: false },
 ];
 /** What other programs keep on this computer. */
 const KEPT: Models["installed"] = [
-  { name: "ollama:llama3.2:3b", kind: "llm", bytes: 2_019_377_376, license: "LLAMA 3.2 COMMUNITY LICENSE AGREEMENT", source: "Ollama", active: false, writes: true, elsewhere: true, problem: null },
-  { name: "ollama:nomic-embed-text:latest", kind: "llm", bytes: 274_290_656, license: "Apache License", source: "Ollama", active: false, writes: false, elsewhere: true, problem: { message: 'the architecture "nomic-bert" is not supported', advice: null } },
+  { name: "ollama:llama3.2:3b", kind: "llm", bytes: 2_019_377_376, license: "LLAMA 3.2 COMMUNITY LICENSE AGREEMENT", source: "Ollama", active: false, writes: true, elsewhere: true, problem: null, server: false },
+  { name: "ollama:nomic-embed-text:latest", kind: "llm", bytes: 274_290_656, license: "Apache License", source: "Ollama", active: false, writes: false, elsewhere: true, problem: { message: 'the architecture "nomic-bert" is not supported', advice: null }, server: false },
 ];
 const WRITER = scenes.has("local") ? WRITERS[0] : scenes.has("large") ? WRITERS[1] : undefined;
 
@@ -522,9 +522,9 @@ function tryModels(events: Sender<TrialEvent>) {
 let pulling: ReturnType<typeof setInterval> | undefined;
 let models: Models = {
   installed: [
-    { name: "all-MiniLM-L6-v2", kind: "embedder", bytes: 91_268_301, license: "Apache-2.0", source: "sentence-transformers/all-MiniLM-L6-v2", active: true, writes: false, elsewhere: false, problem: null },
-    { name: "splade-tiny", kind: "sparseEncoder", bytes: 22_401_536, license: "Apache-2.0", source: "rasyosef/splade-tiny", active: true, writes: false, elsewhere: false, problem: null },
-    { name: RERANKER, kind: "reranker", bytes: 22_713_216, license: "Apache-2.0", source: "comes with Riddle", active: !scenes.has("norerank"), writes: false, elsewhere: false, problem: null },
+    { name: "all-MiniLM-L6-v2", kind: "embedder", bytes: 91_268_301, license: "Apache-2.0", source: "sentence-transformers/all-MiniLM-L6-v2", active: true, writes: false, elsewhere: false, problem: null, server: false },
+    { name: "splade-tiny", kind: "sparseEncoder", bytes: 22_401_536, license: "Apache-2.0", source: "rasyosef/splade-tiny", active: true, writes: false, elsewhere: false, problem: null, server: false },
+    { name: RERANKER, kind: "reranker", bytes: 22_713_216, license: "Apache-2.0", source: "comes with Riddle", active: !scenes.has("norerank"), writes: false, elsewhere: false, problem: null, server: false },
     ...(WRITER ? WRITERS.map((it) => ({ ...it, active: it === WRITER })) : []),
     ...(WRITER ? KEPT : []),
   ],
@@ -537,6 +537,7 @@ let models: Models = {
   offline: false,
   folder: "/home/mira/.local/share/riddle/models",
   memoryBytes: 8.2 * 10 ** 9,
+  rerankerHere: RERANKER,
 };
 
 function pull(name: string, events: Sender<ModelEvent>) {
@@ -552,7 +553,7 @@ function pull(name: string, events: Sender<ModelEvent>) {
     clearInterval(pulling);
     models = {
       ...models,
-      installed: [...models.installed, { name, kind: model.kind, bytes: model.bytes, license: model.license, source: "huggingface.co", active: false, writes: model.kind === "llm", elsewhere: false, problem: null }],
+      installed: [...models.installed, { name, kind: model.kind, bytes: model.bytes, license: model.license, source: "huggingface.co", active: false, writes: model.kind === "llm", elsewhere: false, problem: null, server: false }],
       available: models.available.map((it) => (it.name === name ? { ...it, installed: true } : it)),
     };
     events.onmessage({ event: "done", name });
@@ -715,8 +716,8 @@ const commands: Record<string, (args: any) => unknown> = {
     if (!last) return fail("notFound", "Nothing has been searched yet.");
     const { mode, pruning } = settings.rerank;
     const own = replay(last.all, pruning.kind === "threshold" ? pruning.threshold : null, mode);
-    const run = (ms: number, share: number, layers: number, weights: number, peak: number) => ({ ms, ioWaitMs: ms * 0.07, layersRun: layers, computedShare: share, weightBytes: weights, scratchBytes: 18_400_000, peakRssBytes: peak, result: [] });
-    return { model: RERANKER, candidates: last.found.length, topK: TOP_K, withSettings: run(own.fullMs - own.savedMs, own.computedShare, own.layersRun, 26_300_000, 201_400_000), full: run(own.fullMs, 1, LAYERS, 90_100_000, 268_000_000), sameSet: own.lost.length === 0, sameOrder: own.sameOrder, common: own.kept };
+    const run = (ms: number, share: number, layers: number, weights: number, peak: number) => ({ ms, remoteMs: 0, ioWaitMs: ms * 0.07, layersRun: layers, computedShare: share, weightBytes: weights, scratchBytes: 18_400_000, peakRssBytes: peak, result: [] });
+    return { model: RERANKER, server: null, candidates: last.found.length, topK: TOP_K, withSettings: run(own.fullMs - own.savedMs, own.computedShare, own.layersRun, 26_300_000, 201_400_000), full: run(own.fullMs, 1, LAYERS, 90_100_000, 268_000_000), sameSet: own.lost.length === 0, sameOrder: own.sameOrder, common: own.kept };
   },
   calibration: () => ({ model: RERANKER, queries: 400, tables: [{ mode: "set", topK: 10 }, { mode: "order", topK: 10 }] }),
   performance: () => performance(),
@@ -730,13 +731,19 @@ const commands: Record<string, (args: any) => unknown> = {
   },
   model_import_dialog: () => null,
   model_import: () => {
-    const imported = { name: "imported", kind: "llm" as const, bytes: 900_000_000, license: null, source: "folder /home/mira/Downloads", active: false, writes: true, elsewhere: false, problem: null };
+    const imported = { name: "imported", kind: "llm" as const, bytes: 900_000_000, license: null, source: "folder /home/mira/Downloads", active: false, writes: true, elsewhere: false, problem: null, server: false };
     models = { ...models, installed: [...models.installed, imported] };
     return "imported";
   },
   model_verify: () => ({ good: true, files: 5, problems: [] }),
   model_use: ({ kind, name }) => {
-    models = { ...models, installed: models.installed.map((it) => (it.kind === kind ? { ...it, active: it.name === name } : it)) };
+    models = { ...models, installed: models.installed.filter((it) => !it.server || kind !== "reranker").map((it) => (it.kind === kind ? { ...it, active: it.name === name } : it)) };
+  },
+  model_use_server: ({ name, allow }) => {
+    const server = name as string;
+    if (!allow && !/^https?:\/\/(localhost|127\.)/.test(server)) throw { code: "badRequest", message: `${server} would be sent your questions and the passages found for them`, advice: { kind: "allowServer" } };
+    const row = { name: server, kind: "reranker" as const, bytes: 0, license: null, source: "", active: true, writes: false, elsewhere: true, problem: null, server: true };
+    models = { ...models, installed: [...models.installed.filter((it) => !it.server).map((it) => (it.kind === "reranker" ? { ...it, active: false } : it)), row] };
   },
   model_remove: ({ name }) => {
     models = { ...models, installed: models.installed.filter((it) => it.name !== name), available: models.available.map((it) => (it.name === name ? { ...it, installed: false } : it)) };

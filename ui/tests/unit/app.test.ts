@@ -195,6 +195,31 @@ describe("models", () => {
   });
 });
 
+describe("a server that reranks", () => {
+  it("is sent nothing before that is allowed, and is left for the model that was there before", async () => {
+    const user = userEvent.setup();
+    await begin();
+    await user.click(screen.getByTestId("nav-settings"));
+    const form = await screen.findByTestId("model-server");
+    await user.type(within(form).getByTestId("server-address"), "http://gpu-box:8080/v1/rerank");
+    await user.type(within(form).getByTestId("server-model"), "bge");
+    await user.type(within(form).getByTestId("server-key"), "secret");
+    await user.click(within(form).getByRole("button", { name: "Use" }));
+    const asked = { name: "http://gpu-box:8080/v1/rerank#bge", key: "secret" };
+    expect(called("model_use_server").at(-1)?.args).toEqual({ ...asked, allow: false });
+    const allow = await screen.findByTestId("server-allow");
+    expect(allow.closest("dialog")).toHaveTextContent("Passages of folders that never leave this computer are not");
+    await user.click(allow);
+    expect(called("model_use_server").at(-1)?.args).toEqual({ ...asked, allow: true });
+    await waitFor(() => expect(within(form).getByTestId("server-key")).toHaveValue(""));
+    const row = await waitFor(() => screen.getAllByTestId("model-row").find((it) => it.dataset["name"] === asked.name) as HTMLElement);
+    expect(row).toHaveTextContent("a server; where it can not rank");
+    await user.click(within(row).getByRole("button", { name: "Stop using" }));
+    await waitFor(() => expect(called("model_use").at(-1)?.args).toMatchObject({ kind: "reranker" }));
+    expect(called("model_use").at(-1)?.args["name"]).not.toBeNull();
+  });
+});
+
 describe("the language", () => {
   it("is chosen in the settings, kept, and on screen at once, with what is open as it was", async () => {
     const user = userEvent.setup();

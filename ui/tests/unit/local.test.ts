@@ -5,7 +5,7 @@ import { memory } from "../../src/lib/format";
 import { fit, localName, writer } from "../../src/lib/local";
 
 const GIB = 2 ** 30;
-const model = (bytes: number): InstalledModel => ({ name: "tiny", kind: "llm", bytes, license: null, source: "", active: false, writes: true, elsewhere: false, problem: null });
+const model = (bytes: number): InstalledModel => ({ name: "tiny", kind: "llm", bytes, license: null, source: "", active: false, writes: true, elsewhere: false, problem: null, server: false });
 
 test("a model fits what it may take, is read from disk where it is larger, and nothing is said where nothing is known", () => {
   expect(fit(GIB, null, 8 * GIB)).toBe("fits");

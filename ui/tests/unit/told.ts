@@ -1,6 +1,6 @@
 // One of every kind that the engine tells: a kind that is missing here, or is none any more, does not compile.
 
-import type { Advice, NoJudge, Notice, RewriteFault, SettingFault, Trouble } from "../../src/lib/bindings";
+import type { Advice, NoJudge, NotElsewhere, Notice, RewriteFault, SettingFault, Trouble } from "../../src/lib/bindings";
 import type { Tagged } from "../../src/lib/strings/notices";
 
 type EveryKind<T extends Tagged> = { [K in T["kind"]]: Extract<T, { kind: K }>[] };
@@ -38,6 +38,8 @@ export const ADVICE: EveryKind<Advice> = {
   askForLess: [{ kind: "askForLess" }],
   choosePruning: [{ kind: "choosePruning" }],
   chooseMode: [{ kind: "chooseMode" }],
+  allowServer: [{ kind: "allowServer" }],
+  giveServerKey: [{ kind: "giveServerKey" }],
   allowEndpoint: [{ kind: "allowEndpoint" }],
   chooseWriter: [{ kind: "chooseWriter" }],
   giveEndpoint: [{ kind: "giveEndpoint" }],
@@ -65,6 +67,11 @@ const FAULTS: EveryKind<RewriteFault> = {
   somethingElse: [{ kind: "somethingElse" }],
 };
 
+const NOT_ELSEWHERE: EveryKind<NotElsewhere> = {
+  failed: [{ kind: "failed", why: trouble }],
+  heldBack: [1, 613].map((count) => ({ kind: "heldBack" as const, count })),
+};
+
 const NO_JUDGES: EveryKind<NoJudge> = {
   notChosen: [{ kind: "notChosen" }],
   otherModel: [{ kind: "otherModel", known: "613", chosen: "617" }],
@@ -81,6 +88,8 @@ export const NOTICES: EveryKind<Notice> = {
   embedderMissing: [{ kind: "embedderMissing", embedder: "613" }],
   keywordsDecide: [{ kind: "keywordsDecide", ...language }],
   notReranked: [{ kind: "notReranked", why: trouble }],
+  notRankedElsewhere: Object.values(NOT_ELSEWHERE).flat().map((why) => ({ kind: "notRankedElsewhere" as const, server: "617", why })),
+  settingsNotElsewhere: [{ kind: "settingsNotElsewhere", server: "613" }],
   nobodyPruned: [{ kind: "nobodyPruned", why: trouble }],
   notRerankedInLanguage: [{ kind: "notRerankedInLanguage", ...language }],
   notRewritten: Object.values(FAULTS).flat().flatMap((why) => [true, false].map((withWordsBefore) => ({ kind: "notRewritten" as const, why, withWordsBefore }))),

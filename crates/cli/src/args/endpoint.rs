@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use riddle_rag::RemoteLlm;
+use riddle_rag::{RemoteLlm, shared::Secret};
 
 use super::{FilterArgs, LocalArgs, RankArgs, ReuseArgs, values::positive};
 
@@ -76,6 +76,11 @@ impl EndpointArgs {
 /// The key that the environment gives; it goes before one that is kept.
 pub(crate) fn key_of_environment() -> Option<String> {
     riddle_rag::llm::given_key(std::env::var("RIDDLE_LLM_KEY").ok())
+}
+
+/// What opens the server that reranks by the environment; it goes before a key that is kept.
+pub(crate) fn ranker_key_of_environment() -> Option<Secret> {
+    riddle_rag::llm::given_key(std::env::var("RIDDLE_RERANK_KEY").ok()).map(Secret::new)
 }
 
 #[derive(Debug, Clone, Args)]

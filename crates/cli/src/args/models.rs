@@ -102,11 +102,15 @@ pub(crate) enum ModelsCommand {
     },
     /// Learn from requests how a reranker may be pruned, for --precision and --error-probability
     Calibrate(CalibrateArgs),
-    /// Use a model from now on: an embedder for the index, a reranker for searches ("none": no reranker)
+    /// Use a model from now on: an embedder for the index, a reranker for searches ("none": no reranker), or a server
+    /// that reranks
     Use {
-        /// The model
-        #[arg(value_name = "NAME|DIR|none")]
+        /// The model; a server by its address, and behind a # the model there
+        #[arg(value_name = "NAME|DIR|URL[#MODEL]|none")]
         name: String,
+        /// Let the server be sent questions and passages of your files, from now on; not needed on this machine
+        #[arg(long)]
+        allow_endpoint: bool,
     },
 }
 

@@ -17,8 +17,8 @@ pub(crate) struct RankArgs {
     /// Show the fused order of keywords and vectors, without a reranker
     #[arg(long, conflicts_with_all = ["model", "mode", "threshold", "precision", "error_probability", "deadline"])]
     pub(crate) no_rerank: bool,
-    /// Rerank with this model, by name or directory
-    #[arg(long, value_name = "NAME|DIR")]
+    /// Rerank with this model, by name or directory, or with a server, by its address and behind a # the model there
+    #[arg(long, value_name = "NAME|DIR|URL[#MODEL]")]
     pub(crate) model: Option<String>,
     #[command(flatten)]
     pub(crate) pruning: PruningArgs,

@@ -21,8 +21,8 @@ pub(crate) struct RerankArgs {
     /// Take a request per line and answer each with a line as soon as it comes, the model staying open
     #[arg(long, conflicts_with = "trace")]
     pub(crate) lines: bool,
-    /// The reranker, by name or directory
-    #[arg(long, value_name = "NAME|DIR", default_value = DEFAULT_RERANKER)]
+    /// The reranker, by name or directory, or a server, by its address and behind a # the model there
+    #[arg(long, value_name = "NAME|DIR|URL[#MODEL]", default_value = DEFAULT_RERANKER)]
     pub(crate) model: String,
     #[command(flatten)]
     pub(crate) pruning: PruningArgs,

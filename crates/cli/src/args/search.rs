@@ -24,6 +24,10 @@ pub(crate) struct SearchArgs {
     /// [default: home]
     #[arg(long, value_name = "NAME|home|all")]
     pub(crate) library: Vec<String>,
+    /// Let the server that --model names be sent questions and passages of your files, from now on; not needed on this
+    /// machine
+    #[arg(long, requires = "model")]
+    pub(crate) allow_endpoint: bool,
     #[command(flatten)]
     pub(crate) rank: RankArgs,
     #[command(flatten)]

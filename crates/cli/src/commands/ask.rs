@@ -5,8 +5,8 @@ use std::{io::Write as _, ops::ControlFlow, time::Instant};
 use riddle_doors::own;
 use riddle_rag::{
     AskEvent, AskRequest, AskResponse, Assistant, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier,
-    LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, Libraries, NoAnswer, Outgoing, Records, SearchRequest,
-    Support, Verdict,
+    LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, Libraries, NoAnswer, Outgoing, SearchRequest, Support,
+    Verdict,
 };
 use serde_json::json;
 
@@ -25,7 +25,7 @@ use crate::{
 pub(crate) fn run(args: &AskArgs, context: &Context) -> Result<(), Failure> {
     check_llm(&args.llm)?;
     if let (true, Some(url)) = (args.endpoint.allow_endpoint, &args.endpoint.llm_url) {
-        allow(url, context)?;
+        context.allow_endpoint(url)?;
     }
     let request = request(args)?;
     if args.preview {
@@ -56,17 +56,6 @@ pub(crate) fn run(args: &AskArgs, context: &Context) -> Result<(), Failure> {
         // With stderr closed there is nobody to tell.
         let _ = writeln!(std::io::stderr(), "riddle: {line}");
     }
-    Ok(())
-}
-
-/// Lets an endpoint be asked from now on, and says so.
-fn allow(url: &str, context: &Context) -> Result<(), Failure> {
-    let origin = Records::open(context.config.clone())?.allow_endpoint(url, true)?;
-    // With stderr closed there is nobody to tell.
-    let _ = writeln!(
-        std::io::stderr(),
-        "riddle: {origin} may be sent questions and passages from now on"
-    );
     Ok(())
 }
 

@@ -1,12 +1,13 @@
 //! `riddle models`.
 
 mod advise;
+mod server;
 pub(crate) mod shards;
 
 use std::{ops::ControlFlow, path::Path};
 
 use riddle_rag::{
-    LLM_LOCAL, Library, NO_RERANKER,
+    LLM_LOCAL, Library, NO_RERANKER, StageServer,
     install::{ModelElsewhere, StorePrecision, import_model, pull_model, supported_onnx_embedders},
     models::{
         InstalledModel, KNOWN, Kind, KnownModel, LIBRARIES, ModelStore, Network, Program,
@@ -42,7 +43,13 @@ pub(crate) fn run(args: &ModelsArgs, context: &Context) -> Result<(), Failure> {
         ModelsCommand::Import { folder, name } => import(folder, name.as_deref(), context),
         ModelsCommand::Verify { name } => verify(&store, name.as_deref(), context),
         ModelsCommand::Remove { name } => remove(name, context),
-        ModelsCommand::Use { name } => choose(&store, name, context),
+        ModelsCommand::Use { name, allow_endpoint } => match StageServer::of(name) {
+            Some(server) => server::choose(&server, *allow_endpoint, context),
+            None if *allow_endpoint => Err(Failure::usage(
+                "--allow-endpoint is for a server, which is named by its address",
+            )),
+            None => choose(&store, name, context),
+        },
         ModelsCommand::Convert { name, dtype, out } => {
             convert(name, *dtype, out.as_deref(), context)
         }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use riddle_rag::{
-    Error, Mode, Pruning, RerankSettings,
+    Error, Mode, Pruning, RerankSettings, StageServer,
     rerank::{RequestReranker, RerankRequest, RerankResponse, Trace, TraceRecorder},
 };
 use riddle_types::{LayerEvent, LayerObserver, SilentObserver};
@@ -29,6 +29,9 @@ pub(crate) const MAX_REQUEST_BYTES: u64 = 64 << 20;
 /// Reads a request, reranks, prints the response: always JSON.
 pub(crate) fn run(args: &RerankArgs, context: &Context) -> Result<(), Failure> {
     let settings = args.settings();
+    if args.trace.is_some() && StageServer::of(&args.model).is_some() {
+        return Err(Failure::usage("a server tells of no layers: leave out --trace"));
+    }
     let mut reranker =
         RequestReranker::new(&context.config, &args.model, &settings, args.raw_scores)?;
     let source = Source::open(args.request.as_deref())?;

@@ -5,7 +5,7 @@ use std::{collections::HashSet, time::Instant};
 use riddle_doors::own;
 use riddle_rag::{
     Assistant, DEFAULT_CANDIDATES, DEFAULT_FUSED, Libraries, SearchHit, SearchRequest,
-    SearchResponse,
+    SearchResponse, StageServer,
 };
 use riddle_types::Notice;
 
@@ -20,6 +20,14 @@ use crate::{
 
 /// Searches and shows the hits.
 pub(crate) fn run(args: &SearchArgs, context: &Context) -> Result<(), Failure> {
+    let server = args.rank.model.as_deref().and_then(StageServer::of);
+    match (args.allow_endpoint, server) {
+        (true, Some(server)) => context.allow_endpoint(&server.url)?,
+        (true, None) => {
+            return Err(Failure::usage("--allow-endpoint is for a server that --model names"));
+        }
+        _ => {}
+    }
     let candidates = args.rank.candidates.unwrap_or(DEFAULT_CANDIDATES);
     let fused_candidates = args.rank.candidates.unwrap_or(DEFAULT_FUSED);
     let request = SearchRequest {
@@ -95,6 +103,9 @@ fn page(
     page.push_str(&format!("order: {}\n", show::order(&response.order)));
     if let Some(promise) = &response.promise {
         page.push_str(&show::promise(promise, response.candidate_layers_share));
+    }
+    if let Some(remote) = &response.remote {
+        page.push_str(&show::remote(remote));
     }
     if let Some(report) = &response.deadline {
         page.push_str(&show::deadline(report));
@@ -173,7 +184,7 @@ pub(crate) fn footer(times: &Times, place: Place, resident_weight_bytes: u64) ->
 
 #[cfg(test)]
 mod tests {
-    use riddle_rag::{IndexFreshness, Mode, Order, Promise};
+    use riddle_rag::{IndexFreshness, Mode, Order, Promise, RemoteStage};
     use riddle_types::{Location, RankTrace};
 
     use super::*;
@@ -190,6 +201,7 @@ mod tests {
             layers_run: None,
             promise: None,
             deadline: None,
+            remote: None,
             stages: None,
         }
     }
@@ -250,6 +262,23 @@ mod tests {
         let line = "promise: on average at most 1 % of the 10 results are not those of a full reading (73 % of it was computed)\n";
         assert!(shown.contains(line), "{shown}");
         assert!(shown.contains(", weights 90 MB in the process that is open\n"), "{shown}");
+    }
+
+    #[test]
+    fn what_a_server_did_is_said_apart() {
+        let remote = RemoteStage {
+            server: "http://gpu:8080".to_owned(),
+            model: None,
+            ms: 34.2,
+            calls: 1,
+            tries: 2,
+            texts: 24,
+            sent_bytes: 12_000,
+        };
+        let found = SearchResponse { remote: Some(remote), ..response(vec![a_hit()]) };
+        let shown = page(&found, (&Times::new(), Place::Here), false, Style::with_colors(false));
+        let line = "remote: 34.2 ms at http://gpu:8080 for 24 passages, 12 KB in 1 request, 1 tried again\n";
+        assert!(shown.contains(line), "{shown}");
     }
 
     #[test]

@@ -45,6 +45,12 @@ pub enum Error {
         /// The path as given.
         path: PathBuf,
     },
+    /// A server where a model on this machine is needed.
+    #[error("{server} is a server, and this needs a model on this machine")]
+    NotHere {
+        /// Its address.
+        server: String,
+    },
     /// The model is there and can not be used.
     #[error("the model in {} can not be used: {source}", dir.display())]
     BadModel {
@@ -126,7 +132,7 @@ impl Advised for Error {
     fn advice(&self) -> Option<Advice> {
         match self {
             Error::NothingIndexed { .. } => Some(Advice::AddFolder),
-            Error::NotElsewhere { .. } => Some(Advice::ListModels),
+            Error::NotElsewhere { .. } | Error::NotHere { .. } => Some(Advice::ListModels),
             Error::NoModel { name } => Some(Advice::FindModel { name: name.clone() }),
             Error::NoModelAt { .. } => Some(Advice::GiveModel),
             Error::BadRoot { why, .. } | Error::BadRequest(why) => why.advice.clone(),

@@ -10,6 +10,7 @@ mod report;
 mod request;
 mod response;
 mod reuse;
+mod server;
 mod status;
 
 pub use error::{Error, Result};
@@ -27,6 +28,7 @@ pub use response::{
     StageLists,
 };
 pub use reuse::{Cached, REUSE_THRESHOLD, Reuse, ReuseGrade, ReuseSettings};
+pub use server::{RemoteStage, StageServer};
 pub use status::{
     FileStatus, IndexFreshness, LibraryInfo, LibraryStatus, MeaningStatus, ModelStatus,
     PictureStatus, RootStatus, ScanSettings, Status,

@@ -31,7 +31,7 @@ pub enum RerankChoice {
     Configured,
     /// None: the fused order.
     Off,
-    /// This one, by name in the model store or by directory.
+    /// This one, by name in the model store, by directory, or a [server](super::StageServer).
     Model(String),
 }
 
@@ -184,6 +184,8 @@ pub struct SearchRequest {
     pub explain: bool,
     /// Nobody waits for it: it gives way to whoever asks, and nobody gives way to it.
     pub idle: bool,
+    /// Refuses servers that are not on this machine, as [`Config::offline`](crate::Config) does.
+    pub offline: bool,
 }
 
 impl SearchRequest {
@@ -202,6 +204,7 @@ impl SearchRequest {
             rerank_settings: RerankSettings::default(),
             explain: false,
             idle: false,
+            offline: false,
         }
     }
 }

@@ -13,7 +13,7 @@ use riddle_types::{
 };
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{notice::NoAnswer, reuse::Cached, status::IndexFreshness};
+use super::{notice::NoAnswer, reuse::Cached, server::RemoteStage, status::IndexFreshness};
 
 /// Which order the hits are in; said plainly with every answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,6 +116,9 @@ pub struct SearchResponse {
     /// What became of the reranker's deadline, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<DeadlineReport>,
+    /// What a server did of it; the other stages are this machine's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<RemoteStage>,
     /// The stages' lists, when asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stages: Option<StageLists>,
@@ -216,7 +219,7 @@ pub struct RerankResult {
     pub id: Option<serde_json::Value>,
     /// 0…1, or the raw logit when asked for.
     pub relevance_score: f32,
-    /// Layer after which its place was settled, from 1.
+    /// Layer after which its place was settled, from 1; 0 where a server says no layers.
     pub decided_at_layer: u32,
 }
 
@@ -236,6 +239,9 @@ pub struct RerankResponse {
     /// What became of the deadline, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<DeadlineReport>,
+    /// What a server did of it, if one did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remote: Option<RemoteStage>,
     /// What the caller should know.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,

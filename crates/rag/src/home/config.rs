@@ -3,16 +3,19 @@
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, Weak},
+    sync::{
+        Arc, Mutex, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use riddle_ingest::WorkerCommand;
 use riddle_milvus::Secret;
-use riddle_models::{ModelStore, Places};
+use riddle_models::{ModelStore, Places, web::shown};
 use riddle_types::{Embedder, SparseEncoder};
 
 use super::looked::Looked;
-use crate::contract::{Error, Result};
+use crate::contract::{Error, Result, StageServer};
 
 /// Files above this size are recorded as too large and not opened. 64 MiB holds any text that people
 /// write and most PDFs; a bigger file would stall the queue for everyone behind it.
@@ -38,10 +41,15 @@ pub struct Config {
     pub threads: usize,
     /// Refuses every network access.
     pub offline: bool,
+    /// The same, for whoever may change it while clones of this configuration are in use; what a search asks looks at
+    /// it every time.
+    pub switched_off: Arc<AtomicBool>,
     /// Largest file that is read, in bytes.
     pub max_file_bytes: u64,
     /// Opens the servers of shared libraries, before a key that the system keeps.
     pub library_key: Option<Secret>,
+    /// Opens the server that reranks, before a key that the system keeps.
+    pub ranker_key: Option<Secret>,
     /// The encoders that clones of this configuration have open.
     pub shared: SharedEncoders,
 }
@@ -60,8 +68,10 @@ impl Config {
             parse_worker: WorkerCommand { program, args: vec!["parse-worker".into()] },
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             offline: false,
+            switched_off: Arc::default(),
             max_file_bytes: DEFAULT_MAX_FILE_BYTES,
             library_key: None,
+            ranker_key: None,
             shared: SharedEncoders::default(),
         }
     }
@@ -79,6 +89,11 @@ impl Config {
         // The XDG specification says to ignore a relative XDG_DATA_HOME.
         let data = var("XDG_DATA_HOME").filter(|it| it.is_absolute());
         Some(data.or_else(|| Some(var("HOME")?.join(".local/share")))?.join("riddle"))
+    }
+
+    /// Whether no network may be used now.
+    pub(crate) fn is_offline(&self) -> bool {
+        self.offline || self.switched_off.load(Ordering::Acquire)
     }
 
     /// The model store.
@@ -127,8 +142,12 @@ impl Config {
     /// The directory of a model given by name or path.
     ///
     /// # Errors
-    /// [`Error::NoModel`] or [`Error::NoModelAt`] when neither is there, or the models' folder can not be read.
+    /// [`Error::NoModel`] or [`Error::NoModelAt`] when neither is there, [`Error::NotHere`] for a server; when the
+    /// models' folder can not be read.
     pub fn model_dir(&self, name: &str) -> Result<PathBuf> {
+        if let Some(server) = StageServer::of(name) {
+            return Err(Error::NotHere { server: shown(&server.url) });
+        }
         let as_path = Path::new(name);
         if as_path.join("config.json").is_file() {
             return Ok(as_path.to_path_buf());

@@ -1,10 +1,11 @@
 //! Endpoints that may be asked: which of them passages may be sent to, and their keys.
 
 use riddle_catalog::Catalog;
-use riddle_llm::Endpoint;
-use riddle_types::Trouble;
+use riddle_llm::{Endpoint, RemoteReranker, StageOptions};
+use riddle_types::{Advice, Trouble};
 
-use crate::contract::{EndpointInfo, Error, KeyState, Result};
+use super::config::Config;
+use crate::contract::{EndpointInfo, Error, KeyState, Result, StageServer};
 
 /// Setting: origins of the endpoints that passages may be sent to, one per line.
 const ALLOWED_SETTING: &str = "allowed_endpoints";
@@ -41,6 +42,44 @@ pub(crate) fn key_state(address: &str) -> Result<KeyState> {
 pub(crate) fn allowed(catalog: &Catalog) -> Result<Vec<String>> {
     let setting = catalog.setting(ALLOWED_SETTING)?.unwrap_or_default();
     Ok(setting.lines().map(str::to_owned).collect())
+}
+
+/// The address of a server that reranks, and whether passages may be sent there.
+///
+/// # Errors
+/// What is no address of one; one of another machine that nobody has allowed.
+pub(crate) fn allowed_ranker(catalog: Option<&Catalog>, server: &StageServer) -> Result<Endpoint> {
+    let endpoint = Endpoint::reranker(&server.url).map_err(bad)?;
+    let all = if endpoint.is_local() { None } else { Some(catalog.map_or(Ok(vec![]), allowed)?) };
+    if all.is_some_and(|it| !it.iter().any(|it| it == endpoint.origin())) {
+        let what = format!(
+            "{} would be sent your questions and the passages found for them",
+            endpoint.origin()
+        );
+        return Err(Error::BadRequest(Trouble::with(what, Advice::AllowServer)));
+    }
+    Ok(endpoint)
+}
+
+/// What asks a server that reranks, which nobody has asked yet.
+///
+/// # Errors
+/// As [`allowed_ranker`]; where the network is switched off.
+pub(crate) fn open_ranker(
+    config: &Config,
+    catalog: Option<&Catalog>,
+    server: &StageServer,
+    offline: bool,
+) -> Result<RemoteReranker> {
+    let endpoint = allowed_ranker(catalog, server)?;
+    let given = config.ranker_key.as_ref().map(|it| it.reveal().to_owned());
+    let options = StageOptions {
+        model: server.model.clone(),
+        key: given.or_else(|| kept_key(&endpoint)),
+        offline,
+        ..StageOptions::default()
+    };
+    RemoteReranker::new(endpoint, options).map_err(bad)
 }
 
 /// What is known of an endpoint.

@@ -21,7 +21,7 @@ pub use self::{
 use super::{
     config::Config,
     endpoints,
-    settings::{configured_reranker, wanted_sparse},
+    settings::{configured_reranker, reranker_here, wanted_sparse},
     status,
 };
 use crate::contract::{EndpointInfo, Error, IndexFreshness, KeyState, MeaningStatus, Result};
@@ -111,6 +111,14 @@ impl Records {
     /// When the catalog can not be read.
     pub fn reranker(&self) -> Result<Option<String>> {
         configured_reranker(&self.catalog)
+    }
+
+    /// The model of this machine that ranks where a server does not.
+    ///
+    /// # Errors
+    /// When the catalog can not be read.
+    pub fn reranker_here(&self) -> Result<String> {
+        reranker_here(&self.catalog)
     }
 
     /// Sets a setting; `None` removes it.

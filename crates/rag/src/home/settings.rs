@@ -4,7 +4,7 @@ use riddle_catalog::Catalog;
 use riddle_models::{DEFAULT_RERANKER, DEFAULT_SPARSE_ENCODER};
 
 use super::config::DEFAULT_EMBEDDER;
-use crate::contract::{Result, ReuseSettings};
+use crate::contract::{Result, ReuseSettings, StageServer};
 
 /// Setting: how answers that are already there are used, as JSON.
 pub(crate) const REUSE_SETTING: &str = "reuse";
@@ -21,6 +21,9 @@ pub(crate) const AS_OF_SETTING: &str = "as_of";
 /// Setting: name or directory of the reranker that searches use.
 pub(crate) const RERANKER_SETTING: &str = "reranker";
 
+/// Setting: name or directory of the reranker of this machine that was used before a server was.
+const RERANKER_HERE: &str = "reranker_here";
+
 /// Value of that setting for no reranker; without the setting it is [`DEFAULT_RERANKER`].
 pub const NO_RERANKER: &str = "none";
 
@@ -31,6 +34,22 @@ pub(crate) fn configured_reranker(catalog: &Catalog) -> Result<Option<String>> {
         Some(name) => Some(name),
         None => Some(DEFAULT_RERANKER.to_owned()),
     })
+}
+
+/// The model of this machine that ranks where a server does not: the one that is chosen, or was before a server.
+pub(crate) fn reranker_here(catalog: &Catalog) -> Result<String> {
+    let chosen = configured_reranker(catalog)?.filter(|it| StageServer::of(it).is_none());
+    let before = || catalog.setting(RERANKER_HERE).transpose();
+    let name = chosen.map(Ok).or_else(before).transpose()?;
+    Ok(name.unwrap_or_else(|| DEFAULT_RERANKER.to_owned()))
+}
+
+/// Keeps what searches are reranked by; a server beside the model that was used before it.
+pub(crate) fn keep_reranker(catalog: &Catalog, name: Option<&str>) -> Result<()> {
+    if name.is_some_and(|it| StageServer::of(it).is_some()) {
+        catalog.set_setting(RERANKER_HERE, Some(&reranker_here(catalog)?))?;
+    }
+    Ok(catalog.set_setting(RERANKER_SETTING, Some(name.unwrap_or(NO_RERANKER)))?)
 }
 
 /// Setting: name or directory of the embedder that new vectors are made with.

@@ -31,8 +31,7 @@ use crate::{
     home::{
         Config, pictures, rules,
         settings::{
-            AS_OF_SETTING, MEANING_CPU, MEANING_ON_BATTERY, NO_RERANKER, READ_WITH,
-            RERANKER_SETTING, scans_since,
+            AS_OF_SETTING, MEANING_CPU, MEANING_ON_BATTERY, READ_WITH, keep_reranker, scans_since,
         },
         status::states,
         tools::tools,
@@ -128,9 +127,14 @@ impl Library {
         Ok(self.catalog.set_setting(MEANING_ON_BATTERY, may.then_some("1"))?)
     }
 
+    /// The catalog, to look something up in.
+    pub(crate) fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
     /// Keeps which reranker searches use.
     pub(crate) fn keep_reranker(&mut self, name: Option<&str>) -> Result<()> {
-        Ok(self.catalog.set_setting(RERANKER_SETTING, Some(name.unwrap_or(NO_RERANKER)))?)
+        keep_reranker(&self.catalog, name)
     }
 
     /// Where everything is.

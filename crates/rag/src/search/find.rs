@@ -147,6 +147,7 @@ impl Found {
             layers_run: None,
             promise: None,
             deadline: None,
+            remote: None,
             stages: explain.then(|| StageLists {
                 bm25: ids(&self.keyword),
                 dense: ids(&self.dense),

@@ -12,17 +12,20 @@ use riddle_models::sparse_languages;
 use riddle_retrieval::{KeywordReader, SparseReader, VectorReader};
 use riddle_types::{ChunkId, Embedder, Notice, SparseEncoder, Trouble};
 
-use super::{library::OpenLibrary, prune::Opened};
+use super::{library::OpenLibrary, prune::Opened, ranker::OpenRanker};
 use crate::{
     contract::{
-        Error, Pruning, RerankChoice, RerankSettings, Result, SearchRequest, Status, StatusRequest,
+        Error, Pruning, RerankChoice, RerankSettings, Result, SearchRequest, StageServer, Status,
+        StatusRequest,
     },
     home::{
         Config,
         embedder::{self, Slot, encoder_name},
         indexes::{CatalogVectors, keyword_seq, vector_seq},
         local::LocalSlot,
-        settings::{EMBEDDED_WITH, WEIGHED_WITH, configured_reranker, wanted_embedder},
+        settings::{
+            EMBEDDED_WITH, WEIGHED_WITH, configured_reranker, reranker_here, wanted_embedder,
+        },
         status,
     },
 };
@@ -41,6 +44,8 @@ pub struct Assistant {
     pub(crate) sparse_languages: &'static [&'static str],
     /// The last reranker used stays open, with the settings it was opened with.
     engine: Mutex<Option<OpenEngine>>,
+    /// The last server that was asked to rerank, and under which name and rule.
+    pub(super) ranker: Mutex<Option<OpenRanker>>,
     /// Shared libraries that were searched, by name.
     pub(super) shared: Mutex<HashMap<String, Arc<OpenLibrary>>>,
     pub(crate) local: LocalSlot,
@@ -119,6 +124,7 @@ impl Assistant {
             weigher: Slot::none(),
             sparse_languages: &[],
             engine: Mutex::new(None),
+            ranker: Mutex::new(None),
             shared: Mutex::default(),
             local: LocalSlot::default(),
             notices: Vec::new(),
@@ -214,6 +220,8 @@ impl Assistant {
         let mut fresh = Assistant::open_knowing(self.config.clone(), Some(self))?;
         let open = self.engine.lock().unwrap_or_else(PoisonError::into_inner).clone();
         *fresh.engine.lock().unwrap_or_else(PoisonError::into_inner) = open;
+        let ranker = self.ranker.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        *fresh.ranker.lock().unwrap_or_else(PoisonError::into_inner) = ranker;
         fresh.local = self.local.clone();
         Ok(fresh)
     }
@@ -237,6 +245,9 @@ impl Assistant {
     pub fn warm(&self, request: &SearchRequest) -> Result<()> {
         self.embedder.get(&self.config)?;
         self.weigher.get(&self.config)?;
+        if self.would_ask_server(request)? {
+            return Ok(());
+        }
         if let Some(opened) = self.reranker(request)? {
             opened.warm(&request.rerank_settings);
         }
@@ -257,8 +268,9 @@ impl Assistant {
         self.local.release();
     }
 
-    /// Lets the reranker go.
+    /// Lets the reranker go, and what is known of a server.
     pub fn release_reranker(&self) {
+        *self.ranker.lock().unwrap_or_else(PoisonError::into_inner) = None;
         *self.engine.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
@@ -278,17 +290,22 @@ impl Assistant {
         configured_reranker(&self.catalog)
     }
 
-    /// The reranker of a request, opened: `None` where none is used. How its requests are pruned is no part of what is
-    /// opened.
+    /// Name of the reranker of a request; `None` where none is used.
+    pub(super) fn reranker_name(&self, request: &SearchRequest) -> Result<Option<String>> {
+        match &request.rerank {
+            RerankChoice::Off => Ok(None),
+            RerankChoice::Model(name) => Ok(Some(name.clone())),
+            RerankChoice::Configured => self.configured_reranker(),
+        }
+    }
+
+    /// The reranker of a request on this machine, opened: `None` where none is used. Where a server ranks it is the
+    /// one that does if the server does not. How its requests are pruned is no part of what is opened.
     pub(crate) fn reranker(&self, request: &SearchRequest) -> Result<Option<Arc<Opened>>> {
-        let name = match &request.rerank {
-            RerankChoice::Off => return Ok(None),
-            RerankChoice::Model(name) => name.clone(),
-            RerankChoice::Configured => match self.configured_reranker()? {
-                Some(name) => name,
-                None => return Ok(None),
-            },
-        };
+        let Some(mut name) = self.reranker_name(request)? else { return Ok(None) };
+        if StageServer::of(&name).is_some() {
+            name = reranker_here(&self.catalog)?;
+        }
         let settings = opened_with(&request.rerank_settings);
         let mut open = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = |it: &&OpenEngine| it.opened.name == name && it.settings == settings;

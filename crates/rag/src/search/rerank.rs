@@ -3,16 +3,19 @@
 use std::{collections::BTreeMap, time::Instant};
 
 use riddle_grating::{ClusterPruning, Mode, NeverPrune, PruningPolicy, Replay, Trace, replay};
+use riddle_llm::RemoteReranker;
 use riddle_retrieval::Evidence;
-use riddle_types::{LayerObserver, RerankOutcome, Reranker};
+use riddle_types::{LayerObserver, MemoryPlan, RerankOutcome, Reranker};
 
 use super::{
     card::{MadePrior, PriorUse, RerankerCard},
     prune::{BySettings, Opened, Pruner},
+    ranker::{best_first, of_this_machine, open_alone, told},
 };
 use crate::{
     contract::{
         Error, RerankDocument, RerankRequest, RerankResponse, RerankResult, RerankSettings, Result,
+        StageServer,
     },
     home::Config,
 };
@@ -71,29 +74,45 @@ pub struct RequestReranker<'a> {
     model: &'a str,
     settings: &'a RerankSettings,
     raw_scores: bool,
-    open: Option<Opened>,
+    open: Option<Who>,
+}
+
+/// Who ranks.
+#[derive(Debug)]
+enum Who {
+    Here(Box<Opened>),
+    There(Box<RemoteReranker>, StageServer),
 }
 
 impl<'a> RequestReranker<'a> {
-    /// Finds the model; its weights are read when the first request comes.
+    /// Finds the model, whose weights are read when the first request comes, or the server.
     ///
     /// # Errors
-    /// When there is no such model.
+    /// When there is no such model; a server that may not be asked, or settings that it can not follow.
     pub fn new(
         config: &'a Config,
         model: &'a str,
         settings: &'a RerankSettings,
         raw_scores: bool,
     ) -> Result<RequestReranker<'a>> {
-        config.model_dir(model)?;
-        Ok(RequestReranker { config, model, settings, raw_scores, open: None })
+        let mut open = None;
+        if let Some(server) = StageServer::of(model) {
+            if of_this_machine(settings) {
+                let why = "pruning and memory are settings of models on this machine: a server knows neither";
+                return Err(Error::BadRequest(why.into()));
+            }
+            open = Some(Who::There(Box::new(open_alone(config, &server)?), server));
+        } else {
+            config.model_dir(model)?;
+        }
+        Ok(RequestReranker { config, model, settings, raw_scores, open })
     }
 
     /// Reranks. The first request opens the model.
     ///
     /// # Errors
     /// As [`open_reranker`], and [`Error::Stage`] for what the run itself reports, after which other requests
-    /// can be answered.
+    /// can be answered. Nobody ranks in the place of a server: whoever asks one alone wants to know what it says.
     pub fn rerank(
         &mut self,
         request: &RerankRequest,
@@ -102,9 +121,19 @@ impl<'a> RequestReranker<'a> {
         let started = Instant::now();
         let texts: Vec<&str> = request.documents.iter().map(|it| it.text()).collect();
         let top_n = request.top_n.unwrap_or(texts.len());
-        let opened = match self.open.take() {
+        let who = match self.open.take() {
             Some(open) => self.open.insert(open),
-            None => self.open.insert(Opened::open(self.config, self.model, self.settings)?),
+            None => {
+                let opened = Opened::open(self.config, self.model, self.settings)?;
+                self.open.insert(Who::Here(Box::new(opened)))
+            }
+        };
+        let opened = match who {
+            Who::Here(opened) => &**opened,
+            Who::There(client, server) => {
+                let how = (self.settings, self.raw_scores, started);
+                return by_server(client, server, request, how, observer);
+            }
         };
         let prior = request.prior(&opened.card, self.settings);
         let mut pruner = opened.pruner(self.settings, top_n, texts.len(), prior.of)?;
@@ -115,6 +144,52 @@ impl<'a> RequestReranker<'a> {
             .map_err(|error| Error::stage("reranking")(error.into()))?;
         Ok(response(opened, &pruner, request, &outcome, started, self.raw_scores))
     }
+}
+
+/// A server's ranking, as the engine's API tells it.
+fn by_server(
+    client: &RemoteReranker,
+    server: &StageServer,
+    request: &RerankRequest,
+    (settings, raw_scores, started): (&RerankSettings, bool, Instant),
+    observer: &mut dyn LayerObserver,
+) -> Result<RerankResponse> {
+    let texts: Vec<String> = request.texts().into_iter().map(str::to_owned).collect();
+    let stop = observer.stop_flag();
+    let count = texts.len();
+    let scored = client
+        .score(&request.query, texts, settings.deadline, stop.as_deref())
+        .map_err(|error| Error::stage("reranking")(error.into()))?;
+    let model = server.model.clone().or_else(|| scored.model.clone());
+    let remote = told(&scored, client.endpoint().origin().to_owned(), model, count);
+    let top_n = request.top_n.unwrap_or(count);
+    let result = |&index: &usize| RerankResult {
+        index,
+        id: request.documents[index].id().cloned(),
+        relevance_score: if raw_scores {
+            scored.logits[index]
+        } else {
+            riddle_grating::sigmoid(scored.logits[index])
+        },
+        decided_at_layer: 0,
+    };
+    Ok(RerankResponse {
+        model: remote.who(),
+        results: best_first(&scored.logits, top_n).iter().map(result).collect(),
+        threshold: None,
+        promise: None,
+        deadline: None,
+        notices: Vec::new(),
+        layers_run: 0,
+        timings_ms: BTreeMap::from([
+            ("remote", remote.ms),
+            ("total", started.elapsed().as_secs_f64() * 1e3),
+        ]),
+        remote: Some(remote),
+        plan: MemoryPlan::default(),
+        shared_prefix_tokens: 0,
+        memory: BTreeMap::new(),
+    })
 }
 
 /// A run as the engine's API tells it.
@@ -139,6 +214,7 @@ pub(super) fn response(
         threshold: pruner.policy.threshold(),
         promise: pruner.promise,
         deadline: outcome.deadline.clone(),
+        remote: None,
         notices: pruner.notice.iter().cloned().collect(),
         layers_run: stats.layers_run,
         timings_ms: BTreeMap::from([

@@ -8,65 +8,26 @@ use std::{
 };
 
 use riddle_catalog::ChunkRecord;
-use riddle_grating::{Mode, Trace, Within};
+use riddle_grating::Within;
 use riddle_retrieval::{Evidence, Fused};
-use riddle_types::{
-    DeadlineReport, LayerEvent, LayerObserver, Notice, RankTrace, RerankStats, SilentObserver,
-    Trouble,
-};
+use riddle_types::{LayerEvent, LayerObserver, Notice, RankTrace, SilentObserver, Trouble};
 
 use super::{
     find::{Found, trace},
     prune::{Opened, Pruner},
     reader::Assistant,
+    remote::Elsewhere,
+    run::RerankRun,
 };
 use crate::{
     contract::{
-        Error, Order, Promise, RerankChoice, RerankDocument, RerankRequest, Result, SearchRequest,
+        Error, Order, RerankChoice, RerankDocument, RerankRequest, Result, SearchRequest,
         SearchResponse,
     },
     home::settings::RERANKER_SETTING,
     index::{Foreground, passage_text},
     stage,
 };
-
-/// What the reranker did.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct RerankRun {
-    /// Its name.
-    pub model: String,
-    /// What pruning could change.
-    pub mode: Mode,
-    /// What was promised of it, if anything was.
-    pub promise: Option<Promise>,
-    /// Dispersion threshold of the pruning, given or calibrated.
-    pub threshold: Option<f32>,
-    /// Cost of the run.
-    pub stats: RerankStats,
-    /// What was known of each candidate before; empty without a retrieval prior.
-    pub prior: Vec<f32>,
-    /// Who was dropped by that alone, before the first layer.
-    pub dropped_unread: Vec<usize>,
-    /// Its layers; candidate indexes are places in the fused list.
-    pub layers: Vec<LayerEvent>,
-    /// Indexes of the result, best first.
-    pub ranked: Vec<usize>,
-    /// What became of the deadline, if there was one.
-    pub deadline: Option<DeadlineReport>,
-}
-
-impl RerankRun {
-    /// The run as a trace, for [`replay_trace`](super::replay_trace).
-    pub fn trace(&self) -> Trace {
-        Trace {
-            num_layers: self.stats.num_layers,
-            threshold: self.threshold,
-            prior: self.prior.clone(),
-            dropped_unread: self.dropped_unread.clone(),
-            layers: self.layers.clone(),
-        }
-    }
-}
 
 /// A search that has come to its end.
 #[derive(Debug, Clone, PartialEq)]
@@ -115,6 +76,23 @@ impl Assistant {
         let called = Instant::now();
         let _first = Foreground::enter(&self.config.home, request.idle);
         let mut response = found.response(request.k, request.explain);
+        let elsewhere = self.settle_elsewhere(found, request, called, observer, &mut response)?;
+        match elsewhere {
+            Elsewhere::Ranked(run) => Ok(Settled { response, run: Some(run) }),
+            Elsewhere::AsFound => Ok(Settled { response, run: None }),
+            Elsewhere::NotRanked => self.settle_here(found, request, called, observer, response),
+        }
+    }
+
+    /// By a model on this machine.
+    fn settle_here(
+        &self,
+        found: &Found,
+        request: &SearchRequest,
+        called: Instant,
+        observer: &mut dyn LayerObserver,
+        mut response: SearchResponse,
+    ) -> Result<Settled> {
         let opened = match self.reranker(request) {
             // Nobody has chosen it, so nobody shall find nothing because of it.
             Err(error) if self.is_default_reranker(request)? => {
@@ -184,12 +162,15 @@ impl Assistant {
         }))
     }
 
-    /// Layers of the reranker that [`settle`](Self::settle) would use, which is opened for that; 0 without one, and
-    /// where the default one can not be used.
+    /// Layers of the reranker that [`settle`](Self::settle) would use, which is opened for that; 0 without one, where
+    /// the default one can not be used, and for a server.
     ///
     /// # Errors
     /// When it can not be opened.
     pub fn reranker_layers(&self, request: &SearchRequest) -> Result<u32> {
+        if self.would_ask_server(request)? {
+            return Ok(0);
+        }
         match self.reranker(request) {
             Err(_) if self.is_default_reranker(request)? => Ok(0),
             other => Ok(other?.map_or(0, |it| it.engine.num_layers())),
@@ -208,7 +189,11 @@ impl Assistant {
         })
     }
 
+    /// Whether nobody has chosen what ranks on this machine, so that nobody shall find nothing because of it.
     fn is_default_reranker(&self, request: &SearchRequest) -> Result<bool> {
+        if self.would_ask_server(request)? {
+            return Ok(true);
+        }
         let chosen = request.rerank != RerankChoice::Configured;
         Ok(!chosen && self.catalog.setting(RERANKER_SETTING)?.is_none())
     }
@@ -282,6 +267,7 @@ fn reranked(
         layers: keep.layers,
         ranked: outcome.ranked.iter().map(|it| it.index).collect(),
         deadline: outcome.deadline,
+        remote: None,
     })
 }
 

@@ -3,7 +3,7 @@
 import type { figures as english } from "../en/figures";
 import { wording } from "../wording";
 
-const { n, plural } = wording("de");
+const { n, choose, plural } = wording("de");
 
 const CANDIDATES = { one: "Kandidat", other: "Kandidaten" };
 const LAYERS = { one: "Schicht", other: "Schichten" };
@@ -110,9 +110,23 @@ export const figures: typeof english = {
     planRows: (rows) => plural(rows, { one: "Token-Zeile", other: "Token-Zeilen" }),
     planned: (value) => `${value} geplant`,
     hiddenOnDisk: "Zwischenzustände auf der Festplatte",
+    remoteTitle: "Auf einem Server sortiert",
+    remoteThere: "Dort",
+    remoteHere: "Hier",
+    remoteWaited: "vom ersten gesendeten bis zum letzten gelesenen Byte",
+    remoteRest: "alles andere",
+    remoteSent: "Gesendet",
+    remotePassages: (passages, requests) => `${plural(passages, { one: "Textstelle", other: "Textstellen" })} in ${plural(requests, { one: "Anfrage", other: "Anfragen" })}`,
+    remoteAgain: (value) => `${n(value)} noch einmal versucht`,
+    remoteHint: "Ein Server erzählt von keinen Schichten: Es gibt nichts nachzuspielen, und frühes Ausscheiden und Speicher sind Einstellungen für Modelle auf diesem Rechner.",
     compareTitle: "Gegen den vollen Durchlauf",
     compare: "Vergleichen",
     compareHint: (value) => `Lässt ${plural(value, { one: "denselben Kandidaten", other: "dieselben Kandidaten" })} zweimal laufen: mit den geltenden Einstellungen, und durch jede Schicht.`,
+    compareServerTitle: "Gegen das Modell auf diesem Rechner",
+    compareServerHint: (value) => `Lässt ${choose(value, { one: "denselben", other: "dieselben" })} ${plural(value, CANDIDATES)} zweimal sortieren: vom Server, und vom Modell auf diesem Rechner, durch alle Schichten.`,
+    byServer: "Vom Server",
+    here: "Hier",
+    waited: "Davon gewartet",
     equalOrder: (k) => `Die besten ${n(k)} sind dieselben, in derselben Reihenfolge`,
     equalSet: (k) => `Die besten ${n(k)} sind dieselben, in anderer Reihenfolge`,
     unequal: (common, k) => `${n(common)} der besten ${n(k)} sind dieselben`,

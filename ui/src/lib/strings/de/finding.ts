@@ -121,6 +121,7 @@ export const finding: typeof english = {
     out: "nicht im Ergebnis",
     acceptedAt: (layer, of, score) => `Nach Schicht ${n(layer)} von ${n(of)} stand fest: im Ergebnis${score === null ? "" : `, mit einem Wert von ${score}`}.`,
     droppedAt: (layer, of, score) => `Nach Schicht ${n(layer)} von ${n(of)} stand fest: nicht im Ergebnis${score === null ? "" : `, mit einem Wert von ${score}`}.`,
+    elsewhere: "Auf einem Server, der von keinen Schichten erzählt.",
     toTheEnd: (of) => choose(of, { one: "Lief durch die eine Schicht.", other: `Lief durch alle ${n(of)} Schichten.` }),
     noReranker: "kein Reranker",
     noRerankerHow: "Die Reihenfolge ist die aller Listen zusammen. Einen Reranker können Sie in den Einstellungen wählen.",

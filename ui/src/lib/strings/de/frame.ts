@@ -95,6 +95,7 @@ export const frame: typeof english = {
     shared: "Bibliotheken",
     fuse: "Vereinen",
     rerank: "Reranking",
+    rerank_remote: "Reranking, auf einem Server",
     generate: "Antwort",
     check: "Prüfung",
   },

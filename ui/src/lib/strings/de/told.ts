@@ -1,6 +1,6 @@
 // Was die Suchmaschine mitteilt: Hinweise, was nicht stimmt, und was sich dagegen tun lässt.
 
-import type { NoJudge, RewriteFault } from "../../bindings";
+import type { NoJudge, NotElsewhere, RewriteFault } from "../../bindings";
 import type { told as english } from "../en/told";
 import { say, troubles, type Sentences } from "../notices";
 import { wording } from "../wording";
@@ -37,6 +37,8 @@ const advice: typeof english.advice = {
   askForLess: () => "Verlangen Sie in der Pipeline eine geringere Präzision, oder dass nichts früh ausscheidet.",
   choosePruning: () => "Legen Sie in der Pipeline fest, wie viel früh ausscheiden darf, oder dass nichts es tut.",
   chooseMode: () => "Legen Sie in der Pipeline fest, was Pruning ändern darf.",
+  allowServer: () => "Geben Sie seine Adresse unter Einstellungen, Modelle noch einmal ein: Dort werden Sie gefragt, ob sie ihm gesendet werden dürfen.",
+  giveServerKey: () => "Geben Sie unter Einstellungen, Modelle noch einmal seine Adresse ein, mit dem richtigen Schlüssel.",
   allowEndpoint: () => "Fragen Sie noch einmal: Sie sehen dann, was gesendet würde, und werden gefragt.",
   chooseWriter: () => "Wählen Sie unter Einstellungen, Antworten, wer sie schreibt.",
   giveEndpoint: () => "Nennen Sie unter Einstellungen, Antworten den Server und sein Modell.",
@@ -69,6 +71,11 @@ const rewriteFaults: Sentences<RewriteFault> = {
   somethingElse: () => "Das Modell hat über etwas anderes geschrieben.",
 };
 
+const notElsewheres: Sentences<NotElsewhere> = {
+  failed: ({ why }) => trouble(why),
+  heldBack: ({ count }) => `${plural(count, { one: "Textstelle liegt", other: "Textstellen liegen" })} in Ordnern, die diesen Rechner nie verlassen; deshalb wurde ihm keine gesendet.`,
+};
+
 const noJudges: Sentences<NoJudge> = {
   notChosen: () => "Es ist kein Reranker gewählt.",
   otherModel: ({ known, chosen }) => `Was seine Werte bedeuten, ist von ${known} bekannt, und gewählt ist ${chosen}.`,
@@ -88,6 +95,8 @@ export const told: typeof english = {
     embedderMissing: ({ embedder }) => `Die Suche nach Bedeutung ist aus: Das Modell, von dem die Bedeutungen stammen, ${embedder}, ist nicht installiert. Laden Sie es unter Einstellungen, Modelle herunter.`,
     keywordsDecide: ({ model, languages, language }) => `Hier entscheiden die Wörter: ${model} liest diese Sprachen: ${read(languages)}; das hier ist in einer anderen: ${read([language])}.`,
     notReranked: ({ why }) => `Ohne Reranking. ${trouble(why)}`,
+    notRankedElsewhere: ({ server, why }) => `${server} hat nicht sortiert. ${say(notElsewheres, why)}`,
+    settingsNotElsewhere: ({ server }) => `${server} kennt weder frühes Ausscheiden noch Grenzen für den Speicher: Das sind Einstellungen für Modelle auf diesem Rechner.`,
     nobodyPruned: ({ why }) => `Niemand scheidet früh aus. ${trouble(why)}`,
     notRerankedInLanguage: ({ model, languages, language }) => `Ohne Reranking: ${model} wurde mit diesen Sprachen trainiert: ${read(languages)}; das hier ist in einer anderen: ${read([language])}.`,
     notRewritten: ({ why, withWordsBefore }) => `Ihre Frage wurde gesucht, wie sie dasteht${withWordsBefore ? ", mit Wörtern der Frage davor" : ""}. ${say(rewriteFaults, why)}`,

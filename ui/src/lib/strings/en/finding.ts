@@ -122,6 +122,7 @@ export const finding = {
     out: "not in the result",
     acceptedAt: (layer: number, of: number, score: string | null) => `Certain to be in the result after layer ${n(layer)} of ${n(of)}${score === null ? "" : `, with a score of ${score}`}.`,
     droppedAt: (layer: number, of: number, score: string | null) => `Certain to be out after layer ${n(layer)} of ${n(of)}${score === null ? "" : `, with a score of ${score}`}.`,
+    elsewhere: "On a server, which tells of no layers.",
     toTheEnd: (of: number) => `Ran through all ${n(of)} layers.`,
     noReranker: "no reranker",
     noRerankerHow: "The order is that of all lists together. A reranker can be chosen in the settings.",

@@ -97,6 +97,7 @@ export const frame = {
     shared: "Libraries",
     fuse: "Fuse",
     rerank: "Rerank",
+    rerank_remote: "Rerank, on a server",
     generate: "Answer",
     check: "Check",
   } satisfies Record<string, string>,

@@ -1,6 +1,6 @@
 // What the engine tells: notices, what is wrong, and what can be done about it, in the app's own words.
 
-import type { Advice, FailureCode, NoAnswer, NoJudge, Notice, RewriteFault, SettingFault } from "../../bindings";
+import type { Advice, FailureCode, NoAnswer, NoJudge, NotElsewhere, Notice, RewriteFault, SettingFault } from "../../bindings";
 import { say, troubles, whole, type Sentences } from "../notices";
 import { wording } from "../wording";
 
@@ -37,6 +37,8 @@ const advice: Sentences<Advice> = {
   choosePruning: () => "Say in Pipeline how much may be pruned, or that nothing is.",
   chooseMode: () => "Say in Pipeline what pruning may change.",
   allowEndpoint: () => "Ask again: you are shown what would be sent, and asked.",
+  allowServer: () => "Enter its address again in Settings, Models: you are asked there whether it may be sent them.",
+  giveServerKey: () => "Enter its address again in Settings, Models, with the right key.",
   chooseWriter: () => "Choose in Settings, Answers, who writes them.",
   giveEndpoint: () => "Name the server and its model in Settings, Answers.",
   giveKey: () => "Enter the right key in Settings, Answers.",
@@ -75,6 +77,11 @@ const noJudges: Sentences<NoJudge> = {
   failed: ({ why }) => trouble(why),
 };
 
+const notElsewheres: Sentences<NotElsewhere> = {
+  failed: ({ why }) => trouble(why),
+  heldBack: ({ count }) => `${plural(count, { one: "passage lies", other: "passages lie" })} in folders that never leave this computer, so it was sent none.`,
+};
+
 const notices: Sentences<Notice> = {
   nothingIndexedYet: () => "Nothing is indexed yet. Add a folder in Library.",
   keywordsNotSearched: ({ why }) => `Words are not searched. ${trouble(why)}`,
@@ -84,6 +91,8 @@ const notices: Sentences<Notice> = {
   embedderMissing: ({ embedder }) => `Search by meaning is off: the model that made the meanings, ${embedder}, is not installed. Download it in Settings, Models.`,
   keywordsDecide: ({ model, languages, language }) => `Words decide here: ${model} reads ${read(languages)}, and this is in another language: ${read([language])}.`,
   notReranked: ({ why }) => `Not reranked. ${trouble(why)}`,
+  notRankedElsewhere: ({ server, why }) => `${server} has not reranked. ${say(notElsewheres, why)}`,
+  settingsNotElsewhere: ({ server }) => `${server} knows neither pruning nor limits of memory: they are settings of models on this computer.`,
   nobodyPruned: ({ why }) => `Nobody is pruned. ${trouble(why)}`,
   notRerankedInLanguage: ({ model, languages, language }) => `Not reranked: ${model} was trained on ${read(languages)}, and this is in another language: ${read([language])}.`,
   notRewritten: ({ why, withWordsBefore }) => `Your question was searched for as typed${withWordsBefore ? ", with words of the one before" : ""}. ${say(rewriteFaults, why)}`,
