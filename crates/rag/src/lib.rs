@@ -33,10 +33,10 @@ pub mod prepare {
 pub use contract::{
     AskRequest, AskResponse, Cached, Citation, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier,
     EndpointInfo, Error, FileStatus, IndexEvent, IndexFreshness, IndexReport, KeyState,
-    LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, Libraries, LibraryStatus, LocalLlm, MeaningStatus,
-    ModelStatus, NoAnswer, Order, PictureStatus, Problem, Promise, Pruning, REUSE_THRESHOLD,
-    ReadScans, RemoteLlm, RerankChoice, RerankSettings, Rest, Result, Reuse, ReuseGrade,
-    ReuseSettings, RootStatus, STANDARD_ERROR, ScanSettings, SearchHit, SearchRequest,
+    LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, Libraries, LibraryStatus, LocalDraft, LocalLlm,
+    MeaningStatus, ModelStatus, NoAnswer, Order, PictureStatus, Problem, Promise, Pruning,
+    REUSE_THRESHOLD, ReadScans, RemoteLlm, RerankChoice, RerankSettings, Rest, Result, Reuse,
+    ReuseGrade, ReuseSettings, RootStatus, STANDARD_ERROR, ScanSettings, SearchHit, SearchRequest,
     SearchResponse, StageLists, Status, StatusRequest,
 };
 pub use home::{
