@@ -906,6 +906,10 @@ pub(crate) struct Generation {
     pub(crate) tokens: u64,
     /// Milliseconds of writing them.
     pub(crate) decode_ms: f64,
+    /// Tokens that were guessed, and computed together with those before them.
+    pub(crate) drafted_tokens: u64,
+    /// Of these, tokens that the model wrote.
+    pub(crate) accepted_tokens: u64,
     pub(crate) tokens_per_second: f64,
     /// Tokens read and written together at most.
     pub(crate) context_tokens: u64,

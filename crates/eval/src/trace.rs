@@ -228,7 +228,7 @@ fn run(
 ) -> Result<TraceReport> {
     let assistant = Assistant::open(config.clone())?;
     let local = LocalLlm { reads_anew: !system.tree, ..LocalLlm::default() };
-    let template = AskRequest { local, ..AskRequest::new("") };
+    let template = AskRequest { local: local.clone(), ..AskRequest::new("") };
     assistant.warm(&template.search)?;
     let groups: HashMap<&str, &str> = trace
         .iter()

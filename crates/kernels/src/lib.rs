@@ -62,7 +62,9 @@ pub use elementwise::{Gate, Pairs, Rotation, gated, gelu, rotate, sigmoid, tanh}
 pub use half_floats::narrow_f16;
 pub use int8::{Int8Matrix, int8_bytes, pack_int8};
 pub use isa::{FORCE_ISA, Isa, IsaError, instructions, isa};
-pub use linear::{Finish, Part, Precision, Products, Rounding, linear, linear_add, products};
+pub use linear::{
+    Finish, MOST_AS_ONE, Part, Precision, Products, Rounding, linear, linear_add, products,
+};
 pub use matrix::{Matrix, Output, PackedError};
 pub use memory::zeros;
 pub use norm::{

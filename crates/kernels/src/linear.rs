@@ -35,7 +35,14 @@ pub enum Rounding {
     ByCount,
     /// Those for many rows, however few there are: what a row gives depends on the row alone.
     AsMany,
+    /// Those for one row, for each of up to [`MOST_AS_ONE`] rows: each gives what it would give by itself, and weights
+    /// come from memory once for all of them.
+    AsOne,
 }
+
+/// Rows at most with [`Rounding::AsOne`]: sums of so many fit the registers, and beyond them products take longer than
+/// fetching the weights.
+pub const MOST_AS_ONE: usize = 8;
 
 /// One of the products that share their input: `y = x · wᵀ + bias`, to columns of the output of its own.
 #[derive(Debug, Clone, Copy)]
@@ -153,7 +160,8 @@ pub fn linear_add(
 /// With [`Matrix::Blocks`], up to a dozen rows are quantized to bytes, each by itself: what a row gives depends on
 /// neither the other rows nor the threads. More rows are multiplied in the `precision` asked for, and so round
 /// differently; with [`Rounding::AsMany`] few rows are, too, and no row depends on the others. `panels` for as many
-/// inputs have room for both.
+/// inputs have room for both. With [`Rounding::AsOne`] rows are taken as few, whatever the weights are: up to three of
+/// them are so by count with weights of 16 and 32 bits, too.
 ///
 /// # Panics
 /// When a slice is shorter than its shape says, or `panels` are too small: the caller's bug.
@@ -191,7 +199,11 @@ pub fn products(work: Products<'_>, out: &mut [f32], stride: usize, panels: &mut
 impl Products<'_> {
     /// Whether these are the rows of a routine that takes up to `most`.
     fn are_few(&self, rows: usize, most: usize) -> bool {
-        self.rounding == Rounding::ByCount && rows <= most
+        match self.rounding {
+            Rounding::ByCount => rows <= most,
+            Rounding::AsMany => false,
+            Rounding::AsOne => true,
+        }
     }
 
     /// The number of rows, when everything has its shape.
@@ -199,6 +211,8 @@ impl Products<'_> {
         let Products { x, inputs, parts, finish, .. } = *self;
         let rows = x.len() / inputs.max(1);
         assert_eq!(x.len(), rows * inputs, "x is not rows × {inputs}");
+        let most = if self.rounding == Rounding::AsOne { MOST_AS_ONE } else { usize::MAX };
+        assert!(rows <= most, "{rows} rows are more than {most}");
         for part in parts {
             let Part { weight, bias, outputs, offset } = *part;
             assert_eq!(weight.len(), outputs * inputs, "weight is not {outputs} × {inputs}");

@@ -134,6 +134,16 @@ pub enum Error {
         /// The budget, in MB.
         budget: u64,
     },
+    /// The small model that is to guess has other tokens.
+    #[error("{draft} can not guess for {model}: {why}, choose a small model of the same family")]
+    Draft {
+        /// The small model.
+        draft: String,
+        /// The one that writes.
+        model: String,
+        /// How their tokens differ.
+        why: String,
+    },
     /// The chat template of the model can not be used.
     #[error("the model's chat template can not be used: {why}")]
     Template {

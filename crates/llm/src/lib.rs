@@ -29,7 +29,7 @@ pub use error::{Error, Lie, Result};
 pub use keys::{
     forget_key, forget_key_of, given_key, has_key, has_key_of, keep_key, keep_key_of, key, key_of,
 };
-pub use local::{Local, LocalOptions, Measured, Sampling};
+pub use local::{Drafting, Local, LocalOptions, Measured, Sampling};
 pub use prompt::{NO_ANSWER, Prompt};
 pub use remote::Remote;
 pub use riddle_cache::Store;

@@ -33,11 +33,11 @@ pub mod prepare {
 pub use contract::{
     AskRequest, AskResponse, Cached, Citation, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier,
     EndpointInfo, Error, FileStatus, IndexEvent, IndexFreshness, IndexReport, KeyState,
-    LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, Libraries, LibraryStatus, LocalLlm, MeaningStatus,
-    ModelStatus, NoAnswer, Order, PictureStatus, Problem, Promise, Pruning, REUSE_THRESHOLD,
-    ReadScans, RemoteLlm, RemoteStage, RerankChoice, RerankSettings, Rest, Result, Reuse,
-    ReuseGrade, ReuseSettings, RootStatus, STANDARD_ERROR, ScanSettings, SearchHit, SearchRequest,
-    SearchResponse, StageLists, StageServer, Status, StatusRequest,
+    LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, Libraries, LibraryStatus, LocalDraft, LocalLlm,
+    MeaningStatus, ModelStatus, NoAnswer, Order, PictureStatus, Problem, Promise, Pruning,
+    REUSE_THRESHOLD, ReadScans, RemoteLlm, RemoteStage, RerankChoice, RerankSettings, Rest, Result,
+    Reuse, ReuseGrade, ReuseSettings, RootStatus, STANDARD_ERROR, ScanSettings, SearchHit,
+    SearchRequest, SearchResponse, StageLists, StageServer, Status, StatusRequest,
 };
 pub use home::{
     Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES, NO_RERANKER, Records, SharedEncoders,

@@ -108,6 +108,12 @@ pub struct GenerationStats {
     pub tokens: usize,
     /// Milliseconds of writing them.
     pub decode_ms: f64,
+    /// Tokens that were guessed and computed together with those before them.
+    #[serde(default)]
+    pub drafted_tokens: usize,
+    /// Of these, tokens that the model wrote.
+    #[serde(default)]
+    pub accepted_tokens: usize,
     /// Tokens read and written together at most.
     pub context_tokens: usize,
     /// Layers that were read ahead.
@@ -125,6 +131,12 @@ pub struct GenerationStats {
 }
 
 impl GenerationStats {
+    /// The share of the guesses that the model wrote; `None` where nothing was guessed.
+    pub fn acceptance(&self) -> Option<f64> {
+        let drafted = self.drafted_tokens;
+        (drafted > 0).then(|| self.accepted_tokens as f64 / drafted as f64)
+    }
+
     /// Tokens written per second; the first one comes with the prompt.
     pub fn tokens_per_second(&self) -> f64 {
         if self.decode_ms > 0.0 { self.tokens as f64 * 1e3 / self.decode_ms } else { 0.0 }

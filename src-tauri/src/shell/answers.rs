@@ -371,6 +371,8 @@ fn generation_of(response: &AskResponse) -> Option<Generation> {
         first_token_ms: response.first_token_ms,
         tokens: stats.tokens as u64,
         decode_ms: stats.decode_ms,
+        drafted_tokens: stats.drafted_tokens as u64,
+        accepted_tokens: stats.accepted_tokens as u64,
         tokens_per_second: stats.tokens_per_second(),
         context_tokens: stats.context_tokens as u64,
         window_layers: stats.window_layers as u64,

@@ -583,6 +583,10 @@ export interface Generation {
 	tokens: number;
 	/** Milliseconds of writing them. */
 	decodeMs: number;
+	/** Tokens that were guessed, and computed together with those before them. */
+	draftedTokens: number;
+	/** Of these, tokens that the model wrote. */
+	acceptedTokens: number;
 	tokensPerSecond: number;
 	/** Tokens read and written together at most. */
 	contextTokens: number;

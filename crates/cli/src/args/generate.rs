@@ -39,6 +39,9 @@ pub(crate) struct BenchGenerateArgs {
     /// Threads that compute [default: all cores]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(crate) threads: Option<usize>,
+    /// Who guesses what is written next: nobody, the prompt and what was written, or a GGUF file of the same family
+    #[arg(long, value_name = "none|lookup|FILE.gguf", default_value = "none")]
+    pub(crate) draft: String,
 }
 
 #[derive(Debug, Clone, Args)]

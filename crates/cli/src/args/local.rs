@@ -1,7 +1,7 @@
 //! The words of models that run in this process.
 
 use clap::Args;
-use riddle_rag::{LocalLlm, llm::Sampling};
+use riddle_rag::{LocalDraft, LocalLlm, llm::Sampling};
 use riddle_types::PassageOrder;
 
 use super::values::size;
@@ -13,6 +13,10 @@ pub(crate) struct LocalArgs {
     /// Memory that the process may take, as 2GiB; a model that is larger is read from disk while it runs
     #[arg(long, value_name = "SIZE", value_parser = size, env = "RIDDLE_LLM_MEMORY")]
     pub(crate) llm_memory: Option<u64>,
+    /// A small model of the same family that guesses what it writes next, installed or a GGUF file, or `none`
+    /// [default: what stands in the passages]
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) llm_draft: Option<String>,
     /// How freely it chooses its words; 0: always the likeliest
     #[arg(long, value_name = "T", default_value_t = 0.0)]
     pub(crate) temperature: f32,
@@ -55,9 +59,19 @@ impl LocalArgs {
                 seed: self.seed,
                 ..Sampling::default()
             },
+            draft: draft(self.llm_draft.as_deref()),
             order: self.passage_order.into(),
             reads_anew: self.read_anew,
         }
+    }
+}
+
+/// Who guesses, by a name.
+pub(crate) fn draft(name: Option<&str>) -> LocalDraft {
+    match name {
+        None => LocalDraft::Lookup,
+        Some("none") => LocalDraft::Nothing,
+        Some(name) => LocalDraft::Model(name.to_owned()),
     }
 }
 

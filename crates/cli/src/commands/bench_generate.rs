@@ -1,6 +1,6 @@
 //! `riddle bench generate`.
 
-use riddle_rag::llm::{Local, LocalOptions, Measured, StreamOptions};
+use riddle_rag::llm::{Drafting, Local, LocalOptions, Measured, StreamOptions};
 use serde_json::{Value, json};
 
 use crate::{args::BenchGenerateArgs, context::Context, failure::Failure, show};
@@ -18,6 +18,11 @@ pub(crate) fn run(args: &BenchGenerateArgs, context: &Context) -> Result<(), Fai
             ..StreamOptions::default()
         },
         locking: args.locking.into(),
+        draft: match args.draft.as_str() {
+            "none" => Drafting::Nothing,
+            "lookup" => Drafting::Lookup,
+            file => Drafting::Model(file.into()),
+        },
         ..LocalOptions::default()
     };
     options.threads = args.threads.unwrap_or(context.config.threads);
@@ -44,6 +49,7 @@ fn figures(measured: &Measured, args: &BenchGenerateArgs) -> Value {
     json!({
         "prompt_tokens_per_second": per_second(stats.prompt_tokens - stats.reused_tokens, stats.prompt_ms),
         "decode_tokens_per_second": stats.tokens_per_second(),
+        "acceptance": stats.acceptance(),
         "stream_bytes_per_second": measured.stream_bytes_per_second,
         "stream_ms_per_token": read_ms,
         "memory_budget_bytes": args.memory_budget,
@@ -60,6 +66,13 @@ fn page(measured: &Measured, figures: &Value) -> String {
         number("prompt_tokens_per_second"),
         number("decode_tokens_per_second"),
     );
+    if let Some(acceptance) = stats.acceptance() {
+        page.push_str(&format!(
+            "guessed {} tokens, {:.0} % of them right\n",
+            stats.drafted_tokens,
+            100.0 * acceptance,
+        ));
+    }
     let peak = figures["peak_rss_bytes"].as_u64().unwrap_or_default();
     page.push_str(&format!(
         "peak {}, weights in memory {}, keys and values {}\n",

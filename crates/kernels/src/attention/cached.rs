@@ -9,7 +9,7 @@ use super::{
     AttentionShape, Rows, SharedOut, Task, few,
     head::{Layout, Places, Run, Work},
 };
-use crate::{Precision, Rounding, half_floats::widen_f16};
+use crate::{MOST_AS_ONE, Precision, Rounding, half_floats::widen_f16};
 
 /// What [`cached_attention`] works on.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +32,7 @@ pub struct CachedAttention<'a> {
     pub softcap: Option<f32>,
     /// Numbers that are multiplied where there are many tokens; with few, and for softmax, it is f32.
     pub precision: Precision,
-    /// Whether few tokens are taken as few.
+    /// Whether few tokens are taken as few, and each as if it were alone.
     pub rounding: Rounding,
 }
 
@@ -116,7 +116,7 @@ pub fn cached_attention_scratch_len(
     threads: usize,
 ) -> usize {
     let threads = threads.max(1);
-    let few = few::Layout::new(shape, tokens.min(few::MOST_TOKENS), positions).len(threads);
+    let few = few::Layout::new(shape, tokens.min(MOST_AS_ONE), positions).len(threads);
     few.max(Layout::aligned(shape, tokens, positions).len() * threads)
 }
 
@@ -125,16 +125,18 @@ pub fn cached_attention_scratch_len(
 /// Shapes: `out` `[tokens, shape.width()]`, which says how many tokens there are; `scratch` of
 /// [`cached_attention_scratch_len`] elements. Runs on the threads of the current pool. What a token gets depends
 /// on neither the number of threads nor the other tokens, but for one thing: with [`Rounding::ByCount`] up to four
-/// tokens go through another routine than more of them.
+/// tokens go through another routine than more of them. With [`Rounding::AsOne`] up to [`MOST_AS_ONE`] do.
 ///
 /// # Panics
-/// When a slice does not have the shape: the caller's bug.
+/// When a slice does not have the shape, or tokens are too many to be taken as one: the caller's bug.
 pub fn cached_attention(work: CachedAttention<'_>, out: &mut [f32], scratch: &mut [f32]) {
     let tokens = work.check(out);
     if tokens == 0 {
         return;
     }
-    if work.rounding == Rounding::ByCount && tokens <= few::MOST_TOKENS {
+    let is_one = work.rounding == Rounding::AsOne;
+    assert!(!is_one || tokens <= MOST_AS_ONE, "{tokens} tokens are more than {MOST_AS_ONE}");
+    if is_one || (work.rounding == Rounding::ByCount && tokens <= few::MOST_TOKENS) {
         few::run(&work, tokens, out, scratch);
         return;
     }

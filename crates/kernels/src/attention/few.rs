@@ -216,6 +216,7 @@ impl Split<'_> {
         };
         share(work.keys);
         multiply(queries, keys, scores, wide);
+        let mut seen_by_all = true;
         for (row, scores) in scores.chunks_exact_mut(BLOCK).enumerate() {
             if let Some(most) = work.softcap {
                 cap(&mut scores[..count], most);
@@ -223,6 +224,7 @@ impl Split<'_> {
             let (from, to) = work.seen_by(row % tokens);
             let to = to.clamp(positions.start, positions.end) - positions.start;
             let bounds = (from.saturating_sub(positions.start).min(to), to);
+            seen_by_all &= bounds.0 < to && to == count;
             let mut own = State {
                 tops: &mut state.tops[row..=row],
                 sums: &mut state.sums[row..=row],
@@ -234,7 +236,19 @@ impl Split<'_> {
             softmax_tile(scores, BLOCK, columns, &[bounds], &mut own, None);
         }
         share(work.values);
-        weigh(scores, values, state.values, wide);
+        if seen_by_all {
+            return weigh(scores, values, state.values, wide);
+        }
+        // A row's own positions and no others: zero times a value beyond them is not zero if that is none.
+        let rows = scores.chunks_exact(BLOCK).zip(state.values.chunks_exact_mut(dim));
+        for (row, (scores, sums)) in rows.enumerate() {
+            let (from, to) = work.seen_by(row % tokens);
+            let (from, to) = (from.max(positions.start), to.min(positions.end));
+            if from < to {
+                let own = HalfRows { count: to - positions.start, ..values };
+                weigh(scores, own, sums, wide);
+            }
+        }
     }
 }
 

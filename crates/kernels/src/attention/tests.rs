@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Rounding, within};
+use crate::{MOST_AS_ONE, Rounding, within};
 
 /// The definition, score by score, for all queries.
 fn naive(work: &Attention<'_>) -> Vec<f32> {
@@ -290,6 +290,45 @@ proptest! {
             let same = part.iter().map(|it| it.to_bits()).eq(whole[from * width..to * width].iter().map(|it| it.to_bits()));
             prop_assert!(same, "tokens {from} to {to} of {tokens} differ");
             (from, turn) = (to, turn + 1);
+        }
+    }
+
+    /// Each token gets what it would get by itself, and nothing that stands behind it counts, whatever it is.
+    #[test]
+    fn tokens_as_one_get_the_bits_of_each_alone(
+        tokens in 1..=MOST_AS_ONE, first in prop_oneof![Just(0usize), 1..within(70, 9), within(250, 17)..within(1300, 20)],
+        (group, kv_heads) in (prop::sample::select(vec![1usize, 3, 4, 7]), 1usize..3),
+        head_dim in prop::sample::select(vec![2usize, 16, 20, 64, 128]), wrong in any::<bool>(), threads in 1usize..4,
+        window in prop::sample::select(vec![None, Some(1usize), Some(3), Some(40), Some(600)]), softcap in prop::sample::select(vec![None, Some(1.5f32)]),
+        seed in prop::collection::vec(-1f32..1.0, 97),
+    ) {
+        let shape = AttentionShape { heads: group * kv_heads, kv_heads, head_dim };
+        let narrow = |values: Vec<f32>| -> Vec<u16> { values.into_iter().map(|it| half::f16::from_f32(it).to_bits()).collect() };
+        let keys = narrow(fill(&seed, (first + tokens) * shape.kv_width(), 31));
+        let mut values = narrow(fill(&seed, (first + tokens) * shape.kv_width(), 17));
+        if wrong {
+            // The last token's, which those before it do not see.
+            let last = (first + tokens - 1) * shape.kv_width();
+            values[last..].fill(half::f16::INFINITY.to_bits());
+        }
+        let width = shape.width();
+        let data = fill(&seed, tokens * width, 5);
+        let run = |from: usize, to: usize, rounding, threads: usize| {
+            let queries = Rows { data: &data[from * width..to * width], stride: width, offset: 0 };
+            let work = CachedAttention {
+                queries, keys: &keys, values: &values, first: first + from, shape, window, scale: 3.0 / (head_dim as f32).sqrt(),
+                softcap, precision: Precision::Bf16, rounding,
+            };
+            let mut scratch = vec![f32::NAN; cached_attention_scratch_len(shape, to - from, first + to, threads)];
+            let mut out = vec![f32::NAN; (to - from) * width];
+            crate::Pool::new(threads).expect("threads").run(|| cached_attention(work, &mut out, &mut scratch));
+            out
+        };
+        let all = run(0, tokens, Rounding::AsOne, threads);
+        for token in 0..tokens {
+            let alone = run(token, token + 1, Rounding::ByCount, 1);
+            let same = alone.iter().map(|it| it.to_bits()).eq(all[token * width..][..width].iter().map(|it| it.to_bits()));
+            prop_assert!(same, "token {token} of {tokens} differs");
         }
     }
 

@@ -1,5 +1,7 @@
 //! Products of a quantized row with rows of blocks, where they lie.
 
+use std::ops::Range;
+
 use super::{
     BlockFormat, BlockMatrix,
     activations::Activations,
@@ -14,21 +16,30 @@ use crate::{
 /// Outputs that are best multiplied at a time.
 pub(crate) const OUTPUTS: usize = 4;
 
-/// The products of `x` with as many outputs of `matrix` from `first` on as there are sums. Each is computed alike,
-/// whichever its neighbors are.
-pub(crate) fn dots(matrix: &BlockMatrix<'_>, first: usize, x: Activations<'_>, sums: &mut [f32]) {
-    dots_at(isa::current(), matrix, first, x, sums);
+/// The products of the rows `x` with `outputs` of `matrix`, to `sums` `[x.len(), outputs.len()]`. Each is computed
+/// alike, whichever its neighbors are; weights are decoded once for up to [`ROWS`] rows.
+pub(crate) fn dots(
+    matrix: &BlockMatrix<'_>,
+    outputs: Range<usize>,
+    x: &[Activations<'_>],
+    sums: &mut [f32],
+) {
+    dots_at(isa::current(), matrix, outputs, x, sums);
 }
+
+/// Rows that are multiplied with weights that were decoded once: their sums are in registers.
+pub(crate) const ROWS: usize = 4;
 
 /// As [`dots`], with the instructions of a level that this processor has.
 pub(crate) fn dots_at(
     isa: Isa,
     matrix: &BlockMatrix<'_>,
-    first: usize,
-    x: Activations<'_>,
+    outputs: Range<usize>,
+    x: &[Activations<'_>],
     sums: &mut [f32],
 ) {
-    let weights = matrix.rows(first..first + sums.len());
+    assert!(sums.len() >= x.len() * outputs.len(), "too few sums");
+    let weights = matrix.rows(outputs);
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the processor has the level's instructions, and F16C as asked; `x` has the matrix's inputs.
     unsafe {
@@ -45,11 +56,13 @@ pub(crate) fn dots_at(
 }
 
 multiversion! {
-    fn portable_dots(weights: BlockMatrix<'_>, x: Activations<'_>, sums: &mut [f32]) {
+    fn portable_dots(weights: BlockMatrix<'_>, x: &[Activations<'_>], sums: &mut [f32]) {
         with_layout!(weights.format, L => {
             let bytes = weights.row_bytes();
-            for (row, sum) in weights.bytes().chunks_exact(bytes.max(1)).zip(sums) {
-                *sum = dot::<L>(row, x);
+            for (&x, sums) in x.iter().zip(sums.chunks_exact_mut(weights.outputs.max(1))) {
+                for (row, sum) in weights.bytes().chunks_exact(bytes.max(1)).zip(sums) {
+                    *sum = dot::<L>(row, x);
+                }
             }
         });
     }

@@ -77,7 +77,7 @@ proptest! {
     /// Products with quantized rows are those of what was quantized, for every level of instructions.
     #[test]
     fn every_level_multiplies_by_the_definition(
-        format in formats(), outputs in 1usize..11, count in 1usize..8, seed in any::<u32>(),
+        format in formats(), outputs in 1usize..11, count in 1usize..8, rows in 1usize..10, seed in any::<u32>(),
         values in prop::collection::vec(-3f32..3.0, 89),
     ) {
         let inputs = count * format.block_len();
@@ -85,31 +85,36 @@ proptest! {
         let mut bytes = vec![0];
         bytes.extend(blocks(format, outputs, inputs, seed));
         let matrix = BlockMatrix::new(format, &bytes[1..], outputs, inputs).expect("whole blocks");
-        let x: Vec<f32> = (0..inputs).map(|i| values[(i * 7 + i / 31) % 89]).collect();
-        let mut memory = vec![f32::NAN; row_len(inputs)];
-        quantize(&x, format.block_len(), &mut memory);
-        let x = Activations::view(&memory, inputs);
+        let mut memory = vec![f32::NAN; rows * row_len(inputs)];
+        for (row, memory) in memory.chunks_exact_mut(row_len(inputs)).enumerate() {
+            let x: Vec<f32> = (0..inputs).map(|i| values[(i * 7 + i / 31 + row * 5) % 89]).collect();
+            quantize(&x, format.block_len(), memory);
+        }
+        let x: Vec<_> = memory.chunks_exact(row_len(inputs)).map(|it| Activations::view(it, inputs)).collect();
         let mut row = vec![0.0; inputs];
         let (mut expected, mut sizes) = (Vec::new(), Vec::new());
-        for output in 0..outputs {
-            matrix.widen_row(output, &mut row);
-            let terms = || row.iter().enumerate().map(|(i, &weight)| {
-                f64::from(weight) * f64::from(x.bytes[i]) * f64::from(x.scales[i / 32])
-            });
-            expected.push(terms().sum::<f64>());
-            // Minimums cancel much of what they are added to.
-            sizes.push(terms().map(f64::abs).sum::<f64>() + 256.0 * inputs as f64);
+        for x in &x {
+            for output in 0..outputs {
+                matrix.widen_row(output, &mut row);
+                let terms = || row.iter().enumerate().map(|(i, &weight)| {
+                    f64::from(weight) * f64::from(x.bytes[i]) * f64::from(x.scales[i / 32])
+                });
+                expected.push(terms().sum::<f64>());
+                // Minimums cancel much of what they are added to.
+                sizes.push(terms().map(f64::abs).sum::<f64>() + 256.0 * inputs as f64);
+            }
         }
         for isa in Isa::available() {
-            let mut all = vec![f32::NAN; outputs];
-            dots_at(isa, &matrix, 0, x, &mut all);
+            let mut all = vec![f32::NAN; rows * outputs];
+            dots_at(isa, &matrix, 0..outputs, &x, &mut all);
             for ((&a, &b), &size) in all.iter().zip(&expected).zip(&sizes) {
                 prop_assert!((f64::from(a) - b).abs() < 2e-6 * size, "{format:?} {isa} {a} {b}");
             }
             // Each as if it were alone.
-            for (output, &value) in all.iter().enumerate() {
+            for (place, &value) in all.iter().enumerate() {
+                let (row, output) = (place / outputs, place % outputs);
                 let mut alone = [f32::NAN];
-                dots_at(isa, &matrix, output, x, &mut alone);
+                dots_at(isa, &matrix, output..output + 1, &x[row..=row], &mut alone);
                 prop_assert_eq!(alone[0].to_bits(), value.to_bits());
             }
         }
@@ -127,7 +132,7 @@ proptest! {
         quantize(&vec![0.5; inputs], format.block_len(), &mut memory);
         for isa in Isa::available() {
             let mut sums = [0.0; 2];
-            dots_at(isa, &matrix, 0, Activations::view(&memory, inputs), &mut sums);
+            dots_at(isa, &matrix, 0..2, &[Activations::view(&memory, inputs)], &mut sums);
         }
     }
 
@@ -171,11 +176,11 @@ fn scales_that_are_not_finite_give_products_that_are_not() {
             quantize(&vec![0.5; inputs], format.block_len(), &mut memory);
             for isa in Isa::available() {
                 let mut sums = [0.0];
-                dots_at(isa, &matrix, 0, Activations::view(&memory, inputs), &mut sums);
+                dots_at(isa, &matrix, 0..1, &[Activations::view(&memory, inputs)], &mut sums);
                 assert!(!sums[0].is_finite(), "{format:?} {isa}");
             }
             let mut sums = [0.0];
-            dots(&matrix, 0, Activations::view(&memory, inputs), &mut sums);
+            dots(&matrix, 0..1, &[Activations::view(&memory, inputs)], &mut sums);
             assert!(!sums[0].is_finite());
         }
     }

@@ -127,13 +127,17 @@ fn block(
     let mut tile = Tile::<TILE_ROWS>::new();
     for from in (0..rows).step_by(TILE_ROWS) {
         let count = TILE_ROWS.min(rows - from);
+        // Beyond the last row it stands again, and is not looked at.
+        let x: [Activations<'_>; TILE_ROWS] = std::array::from_fn(|row| {
+            Activations::view(&memory[(from + row.min(count - 1)) * len..][..len], work.inputs)
+        });
         for column in columns.clone().step_by(OUTPUTS) {
-            let mut sums = [0.0; OUTPUTS];
-            let sums = &mut sums[..OUTPUTS.min(columns.end - column)];
-            for row in 0..count {
-                let x = Activations::view(&memory[(from + row) * len..][..len], work.inputs);
-                dots(&matrix, column, x, sums);
-                for (bits, sum) in tile.0[row][column - first..].iter_mut().zip(&*sums) {
+            let outputs = column..columns.end.min(column + OUTPUTS);
+            let mut sums = [0.0; TILE_ROWS * OUTPUTS];
+            dots(&matrix, outputs.clone(), &x[..count], &mut sums);
+            let sums = sums.chunks_exact(outputs.len()).take(count);
+            for (bits, sums) in tile.0.iter_mut().zip(sums) {
+                for (bits, sum) in bits[column - first..].iter_mut().zip(sums) {
                     *bits = sum.to_bits();
                 }
             }

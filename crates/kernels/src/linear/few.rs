@@ -4,7 +4,7 @@
 use rayon::prelude::*;
 
 use super::{
-    Part, Products,
+    MOST_AS_ONE, Part, Products,
     block::{Place, finish_sums},
 };
 use crate::{
@@ -14,6 +14,9 @@ use crate::{
     micro::{PANEL, TILE_COLUMNS, Tile},
 };
 
+/// Columns that all rows take while their weights are in a core's first cache.
+const COLUMNS: usize = 4;
+
 /// Multiplies one part, whose weights are f32, f16, bf16 or of four bits.
 ///
 /// # Panics
@@ -21,28 +24,32 @@ use crate::{
 /// bug.
 pub(super) fn run(work: &Products<'_>, part: &Part<'_>, rows: usize, place: Place) {
     let inputs = work.inputs;
+    // All rows take some columns before the next ones are fetched.
+    let step = if matches!(part.weight, Matrix::Q4(_)) { PANEL } else { COLUMNS };
     (0..part.outputs.div_ceil(TILE_COLUMNS)).into_par_iter().for_each(|turn| {
         let first = turn * TILE_COLUMNS;
         let columns = first..part.outputs.min(first + TILE_COLUMNS);
-        let mut tile = Tile::<1>::new();
-        for row in 0..rows {
-            let x = &work.x[row * inputs..][..inputs];
-            let sums = &mut tile.0[0][..columns.len()];
-            match part.weight {
-                Matrix::F32(values) => dots(x, &values[first * inputs..], sums),
-                Matrix::Bf16(bits) => dots_bf16(x, &bits[first * inputs..], sums),
-                Matrix::Q4(matrix) => {
-                    for (number, sums) in sums.chunks_mut(PANEL).enumerate() {
-                        matrix.dots(first / PANEL + number, x, sums);
+        let mut tile = Tile::<MOST_AS_ONE>::new();
+        for from in (0..rows).step_by(MOST_AS_ONE) {
+            let count = MOST_AS_ONE.min(rows - from);
+            for column in columns.clone().step_by(step) {
+                let places = column - first..columns.end.min(column + step) - first;
+                for (row, sums) in tile.0[..count].iter_mut().enumerate() {
+                    let x = &work.x[(from + row) * inputs..][..inputs];
+                    let sums = &mut sums[places.clone()];
+                    match part.weight {
+                        Matrix::F32(values) => dots(x, &values[column * inputs..], sums),
+                        Matrix::Bf16(bits) => dots_bf16(x, &bits[column * inputs..], sums),
+                        Matrix::Q4(matrix) => matrix.dots(column / PANEL, x, sums),
+                        Matrix::F16(bits) => dots_f16(x, &bits[column * inputs..], sums),
+                        Matrix::Int8(_) | Matrix::Blocks(_) => panic!("the panels are empty"),
                     }
                 }
-                Matrix::F16(bits) => dots_f16(x, &bits[first * inputs..], sums),
-                Matrix::Int8(_) | Matrix::Blocks(_) => panic!("the panels are empty"),
             }
             // SAFETY: nobody else writes these columns, and `Products::check` found them in `place`.
             unsafe {
-                finish_sums(&tile.0, row..row + 1, part, columns.clone(), work.finish, place)
-            };
+                finish_sums(&tile.0, from..from + count, part, columns.clone(), work.finish, place);
+            }
         }
     });
 }

@@ -167,6 +167,48 @@ proptest! {
         }
     }
 
+    /// Each row gives what it would give by itself, with every format of weights, and beside parts of other formats.
+    #[test]
+    fn rows_as_one_give_the_bits_of_each_alone(
+        rows in 1..=MOST_AS_ONE, count in 1..within(5, 2), outputs in 1..within(80, 6), threads in 1usize..4, seed in any::<u32>(),
+        values in prop::collection::vec(-1f32..1.0, 64), precision in prop::sample::select(vec![Precision::F32, Precision::Bf16]),
+        format in prop::sample::select(BlockFormat::ALL.to_vec()), other in prop::sample::select(BlockFormat::ALL.to_vec()), kind in 0usize..5,
+        finish in prop::sample::select(vec![Finish::Store, Finish::Add(0.5), Finish::Gate(Gate::Silu), Finish::Gate(Gate::GeluTanh)]),
+    ) {
+        let inputs = count * format.block_len().max(other.block_len());
+        let blocks = [format, other].map(|it| crate::blocks::tests::blocks(it, outputs, inputs, seed));
+        let matrix = |number: usize, format| Matrix::Blocks(BlockMatrix::new(format, &blocks[number], outputs, inputs).expect("whole blocks"));
+        let wide = fill(&values, outputs * inputs, 7);
+        let half: Vec<u16> = wide.iter().map(|it| f16::from_f32(*it).to_bits()).collect();
+        let short: Vec<u16> = wide.iter().map(|it| (it.to_bits() >> 16) as u16).collect();
+        let second = match kind {
+            0 => matrix(0, format),
+            1 => matrix(1, other),
+            2 => Matrix::F16(&half),
+            3 => Matrix::Bf16(&short),
+            _ => Matrix::F32(&wide),
+        };
+        let bias = fill(&values, outputs, 11);
+        let (x, stride) = (fill(&values, rows * inputs, 5), 2 * outputs + 1);
+        let parts = &[
+            Part { weight: matrix(0, format), bias: None, outputs, offset: 0 },
+            Part { weight: second, bias: Some(&bias), outputs, offset: outputs },
+        ];
+        let run = |from: usize, to: usize, rounding, threads| {
+            let mut out = fill(&values, (to - from) * stride, 3);
+            out.iter_mut().enumerate().for_each(|(place, it)| *it = values[(from * stride + place) % 64]);
+            let work = Products { x: &x[from * inputs..to * inputs], inputs, parts, precision, rounding, finish };
+            products(work, &mut out, stride, &mut Panels::new(inputs, threads, PanelUse::Any));
+            out
+        };
+        let all = run(0, rows, Rounding::AsOne, threads);
+        for row in 0..rows {
+            let alone = run(row, row + 1, Rounding::ByCount, 1);
+            let same = alone.iter().map(|it| it.to_bits()).eq(all[row * stride..][..stride].iter().map(|it| it.to_bits()));
+            prop_assert!(same, "row {row} of {rows} differs");
+        }
+    }
+
     /// Blocks of every format, with few rows and with many.
     #[test]
     fn blocks_equal_the_naive_product(

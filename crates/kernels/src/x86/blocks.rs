@@ -8,11 +8,76 @@ mod widen;
 
 use std::arch::x86_64::*;
 
-use crate::blocks::layouts::{Layout, Q2K, Q3K, Q4K, Q5K, Q6K};
+use crate::blocks::{
+    BlockMatrix,
+    activations::Activations,
+    dots::ROWS,
+    layouts::{Layout, Q2K, Q3K, Q4K, Q5K, Q6K},
+};
 
 pub(crate) use avx2::{dots_avx2, dots_avxvnni};
 pub(crate) use avx512::dots_avx512;
 pub(crate) use widen::widen_avx512;
+
+/// The products of some rows of activations with a row of weights.
+type Routine<const ROWS: usize> =
+    for<'a, 'b, 'c> unsafe fn(&'a [u8], &'b [Activations<'c>; ROWS]) -> [f32; ROWS];
+
+/// The products of the rows `x` with the rows of `weights`, to rows of as many sums: four rows at a time, then two, then
+/// one, by routines that give each row the same bits.
+///
+/// # Safety
+/// The processor has what the routines need; `x` were quantized of as many inputs as the weights have.
+unsafe fn multiply_rows(
+    weights: BlockMatrix<'_>,
+    x: &[Activations<'_>],
+    sums: &mut [f32],
+    (four, two, one): (Routine<ROWS>, Routine<2>, Routine<1>),
+) {
+    let outputs = weights.outputs();
+    if weights.row_bytes() == 0 || outputs == 0 {
+        sums.fill(0.0);
+        return;
+    }
+    assert!(weights.bytes().len() >= outputs * weights.row_bytes());
+    assert!(x.iter().all(|it| it.bytes.len() >= weights.inputs()));
+    let (fours, rest) = x.as_chunks::<ROWS>();
+    let (twos, ones) = rest.as_chunks::<2>();
+    let (four_sums, rest) = sums.split_at_mut(fours.len() * ROWS * outputs);
+    let (two_sums, one_sums) = rest.split_at_mut(twos.len() * 2 * outputs);
+    // SAFETY: the caller's promise: scales, sums and totals are as many as the bytes of `x` take.
+    unsafe {
+        for (x, sums) in fours.iter().zip(four_sums.chunks_exact_mut(ROWS * outputs)) {
+            multiply_some(weights, x, sums, four);
+        }
+        for (x, sums) in twos.iter().zip(two_sums.chunks_exact_mut(2 * outputs)) {
+            multiply_some(weights, x, sums, two);
+        }
+        for (x, sums) in ones.iter().zip(one_sums.chunks_exact_mut(outputs)) {
+            multiply_some(weights, std::array::from_ref(x), sums, one);
+        }
+    }
+}
+
+/// As [`multiply_rows`], by one routine.
+///
+/// # Safety
+/// As there.
+unsafe fn multiply_some<const ROWS: usize>(
+    weights: BlockMatrix<'_>,
+    x: &[Activations<'_>; ROWS],
+    sums: &mut [f32],
+    routine: Routine<ROWS>,
+) {
+    let outputs = weights.outputs();
+    for (output, row) in weights.bytes().chunks_exact(weights.row_bytes()).enumerate() {
+        // SAFETY: the caller's promise.
+        let products = unsafe { routine(row, x) };
+        for (sums, product) in sums.chunks_exact_mut(outputs).zip(products) {
+            sums[output] = product;
+        }
+    }
+}
 
 /// A format of 256 inputs, whose scales are bytes with a scale of their own.
 trait Large: Layout {

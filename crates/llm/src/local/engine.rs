@@ -1,12 +1,16 @@
 //! The loop over layers, with the tokens of one conversation.
 
+mod decode;
+#[cfg(test)]
+mod tests;
+
 use std::{
     ops::ControlFlow,
     path::Path,
     time::{Duration, Instant},
 };
 
-use riddle_kernels::{Pool, Rounding};
+use riddle_kernels::{MOST_AS_ONE, Pool, Rounding};
 use riddle_offload::{StreamOptions, TensorStream};
 use riddle_transformer::{
     KvCache, LanguageModel, LanguageScratch, LanguageScratchSize, LanguageTokenizer,
@@ -15,12 +19,15 @@ use riddle_types::GenerationStats;
 
 use super::{
     LocalOptions,
-    plan::{Layout, Plan, plan},
-    sample::Sampler,
+    draft::{Draft, NoDraft},
+    plan::{Beside, Layout, Plan, fixed_bytes, plan},
+    sample::{Guess, Sampler},
     segments::Segments,
     stored::{Session, Stored},
 };
 use crate::Result;
+
+pub(crate) use decode::{End, Ends, How};
 
 /// A model that runs: what is in memory of it, and the tokens it has read.
 #[derive(Debug)]
@@ -34,6 +41,7 @@ pub(crate) struct Engine {
     cache: KvCache,
     scratch: LanguageScratch,
     hidden: Vec<f32>,
+    /// Of the last tokens of a pass.
     normalized: Vec<f32>,
     logits: Vec<f32>,
     pool: Pool,
@@ -53,19 +61,20 @@ pub(crate) type Flow = ControlFlow<()>;
 type See<'a> = dyn FnMut(&[f32]) + 'a;
 
 impl Engine {
-    /// Opens a file and reads what stays in memory of it.
+    /// Opens a file and reads what stays in memory of it, beside something else that takes memory.
     ///
     /// # Errors
     /// A file that is not a supported model, or does not fit the budget; `go_on` broke.
     pub(crate) fn open(
         path: &Path,
         options: &LocalOptions,
+        beside: Beside,
         go_on: &mut dyn FnMut() -> Flow,
     ) -> Result<Engine> {
         let model = LanguageModel::open(path)?;
         let tokenizer = LanguageTokenizer::open(model.file())?;
         let layout = Layout::of(&model);
-        let plan = plan(&model, &layout, options)?;
+        let plan = plan(&model, &layout, options, beside)?;
         let stream = TensorStream::open_while(
             path,
             layout.layers,
@@ -80,9 +89,9 @@ impl Engine {
         Ok(Engine {
             cache: model.kv_cache(plan.context),
             scratch: model.scratch(size),
-            hidden: vec![0.0; plan.states * config.hidden_size],
-            normalized: vec![0.0; config.hidden_size],
-            logits: vec![0.0; config.vocab_size],
+            hidden: vec![0.0; plan.states.max(MOST_AS_ONE) * config.hidden_size],
+            normalized: vec![0.0; plan.rows * config.hidden_size],
+            logits: vec![0.0; plan.rows * config.vocab_size],
             pool: Pool::new(options.threads)?,
             tokens: Vec::new(),
             read: 0,
@@ -105,35 +114,37 @@ impl Engine {
         self.stream.resident_bytes()
     }
 
-    /// Writes after `prompt` until the model ends, `most` tokens are written, the context is full, or `take` breaks;
-    /// `take` gets each token's bytes, and none while the prompt is read.
+    /// Bytes that it has and that are not in memory before they are written to.
+    pub(crate) fn unseen_bytes(&self) -> u64 {
+        let Plan { context, chunk, rows, .. } = self.plan;
+        fixed_bytes(&self.model, self.pool.threads(), context, chunk, rows)
+    }
+
+    /// Writes after `prompt` until the model ends, as many tokens are written as shall be, the context is full, or
+    /// `take` breaks; `take` gets each token's bytes, and none while the prompt is read.
     ///
     /// # Errors
     /// When layers can not be read.
     pub(crate) fn generate(
         &mut self,
         prompt: &Segments,
-        most: usize,
-        sampler: &mut Sampler,
-        ends: Ends,
+        how: How<'_>,
         take: &mut dyn FnMut(&[u8]) -> Flow,
     ) -> Result<(GenerationStats, End)> {
-        self.generate_seen(prompt, most, sampler, ends, take, None)
+        self.generate_seen(prompt, how, take, None)
     }
 
     /// As [`generate`](Self::generate); `see` gets the logits after the prompt.
     fn generate_seen(
         &mut self,
         prompt: &Segments,
-        most: usize,
-        sampler: &mut Sampler,
-        ends: Ends,
+        mut how: How<'_>,
         take: &mut dyn FnMut(&[u8]) -> Flow,
         see: Option<&mut See<'_>>,
     ) -> Result<(GenerationStats, End)> {
         let before = self.stream.totals();
         let tokens = prompt.tokens.len();
-        self.prepare(tokens + most);
+        self.prepare(tokens + how.most);
         let mut stats = GenerationStats {
             prompt_tokens: tokens,
             context_tokens: self.plan.context,
@@ -145,28 +156,27 @@ impl Engine {
         let new = tokens - self.tokens.len();
         let started = Instant::now();
         let flow = self.read(&prompt.tokens[self.tokens.len()..], &mut || take(&[]))?;
-        stats.prompt_ms = milliseconds(started.elapsed());
+        let rate = milliseconds(started.elapsed()) / new.max(1) as f64;
         let is_read = flow.is_continue();
         if let Some(see) = see.filter(|_| is_read) {
-            see(&self.logits);
+            see(&self.logits[..self.model.config().vocab_size]);
         }
+        let goes_on =
+            is_read && how.draft.begin(&prompt.tokens, how.most, &mut || take(&[]))?.is_continue();
+        stats.prompt_ms = milliseconds(started.elapsed());
         let decoding = Instant::now();
-        let mut end = End::Stopped;
-        if is_read {
-            (stats.tokens, end) = self.decode(most, sampler, ends, take)?;
-        }
+        let end = if goes_on { self.decode(&mut how, take, &mut stats)? } else { End::Stopped };
         stats.decode_ms = milliseconds(decoding.elapsed());
         let totals = self.stream.totals();
         stats.bytes_read = totals.bytes_read - before.bytes_read;
         stats.io_wait_ms = milliseconds(totals.io_wait.saturating_sub(before.io_wait));
-        stats.resident_weight_bytes = self.resident_bytes();
+        stats.resident_weight_bytes = self.resident_bytes() + how.draft.resident_bytes();
         stats.kv_cache_bytes = self.model.kv_bytes(self.plan.context);
         stats.streamed_bytes_per_token = self.streamed_bytes();
         // What was not read to its end is not kept; how the answer ended does not matter.
         if let Some(session) = &mut session
             && is_read
         {
-            let rate = stats.prompt_ms / new.max(1) as f64;
             session.save(prompt, &self.cache, rate, &mut stats);
         }
         Ok((stats, end))
@@ -197,32 +207,6 @@ impl Engine {
         // Where a file was damaged, rows that were there are not any more.
         stats.reused_tokens = reused.min(self.tokens.len());
         session
-    }
-
-    /// Writes token after token behind what was read, as [`generate`](Self::generate) says. Gives how many, and why no
-    /// more.
-    fn decode(
-        &mut self,
-        most: usize,
-        sampler: &mut Sampler,
-        ends: Ends,
-        take: &mut dyn FnMut(&[u8]) -> Flow,
-    ) -> Result<(usize, End)> {
-        let mut written = 0;
-        loop {
-            let token = sampler.choose(&mut self.logits, &self.tokens);
-            if ends == Ends::Heard && self.tokenizer.is_end(token) {
-                return Ok((written, End::Said));
-            }
-            written += 1;
-            let flow = take(self.tokenizer.piece(token));
-            if written >= most || self.tokens.len() >= self.plan.context {
-                return Ok((written, End::Full));
-            }
-            if flow.is_break() || self.write(token)?.is_break() {
-                return Ok((written, End::Stopped));
-            }
-        }
     }
 
     /// Bytes per second of a pass that computes nothing; `None` where nothing is read.
@@ -288,7 +272,8 @@ impl Engine {
         let mut rest = tokens;
         for left in (1..=passes).rev() {
             let (part, after) = rest.split_at(rest.len().div_ceil(left));
-            if self.pass(part, after.is_empty(), Rounding::AsMany, go_on)?.is_break() {
+            let rows = usize::from(after.is_empty());
+            if self.pass(part, rows, Rounding::AsMany, go_on)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
             self.tokens.extend_from_slice(part);
@@ -298,22 +283,23 @@ impl Engine {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Puts a token behind the others, as a model does that writes.
-    fn write(&mut self, token: u32) -> Result<Flow> {
+    /// Puts tokens behind the others, as a model does that writes them one after the other: each has the bits of a pass
+    /// of its own, however many there are. The logits of the last `rows` of them are left.
+    pub(super) fn write(&mut self, tokens: &[u32], rows: usize) -> Result<Flow> {
         let mut go_on = || ControlFlow::Continue(());
-        let flow = self.pass(&[token], true, Rounding::ByCount, &mut go_on)?;
+        let flow = self.pass(tokens, rows, Rounding::AsOne, &mut go_on)?;
         if flow.is_continue() {
-            self.tokens.push(token);
+            self.tokens.extend_from_slice(tokens);
         }
         Ok(flow)
     }
 
     /// One pass through the layers, each of which takes all tokens, some at a time: whatever is not in memory is read
-    /// once. Tokens of a pass that is stopped were not read.
+    /// once. The logits of the last `rows` tokens are left. Tokens of a pass that is stopped were not read.
     fn pass(
         &mut self,
         tokens: &[u32],
-        wants_logits: bool,
+        rows: usize,
         rounding: Rounding,
         go_on: &mut dyn FnMut() -> Flow,
     ) -> Result<Flow> {
@@ -328,7 +314,7 @@ impl Engine {
         }
         let layers = model.layers().len();
         // A part of a prompt that needs no logits is followed by the first layer, not by the output matrix.
-        let end = layers + if wants_logits { self.output.len() } else { 0 };
+        let end = layers + if rows > 0 { self.output.len() } else { 0 };
         for layer in 0..layers {
             let view = stream.layer_before(layer, end)?;
             let weights: Vec<&[u8]> =
@@ -346,16 +332,17 @@ impl Engine {
                 }
             }
         }
-        if wants_logits {
-            let (normalized, logits) = (&mut self.normalized, &mut self.logits);
-            let last = &hidden[(tokens.len() - 1) * width..];
+        if rows > 0 {
+            let normalized = &mut self.normalized[..rows * width];
+            let logits = &mut self.logits[..rows * model.config().vocab_size];
+            let last = &hidden[(tokens.len() - rows) * width..];
             pool.run(|| model.normalize(last, normalized));
             for (number, pieces) in self.output.iter().enumerate() {
                 let view = stream.layer(layers + number)?;
-                for (place, rows) in pieces.iter().enumerate() {
+                for (place, outputs) in pieces.iter().enumerate() {
                     let weights = view.tensor(place);
-                    let rows = rows.clone();
-                    pool.run(|| model.logits(normalized, weights, rows, logits, scratch));
+                    let outputs = outputs.clone();
+                    pool.run(|| model.logits(normalized, weights, outputs, logits, scratch));
                 }
             }
         }
@@ -373,10 +360,10 @@ impl Engine {
         let mut all = Vec::new();
         for part in tokens.chunks(chunk.max(1)) {
             let _ = match part {
-                [token] if chunk <= 1 => self.write(*token)?,
+                [token] if chunk <= 1 => self.write(&[*token], 1)?,
                 _ => self.read(part, &mut || ControlFlow::Continue(()))?,
             };
-            all.push(self.logits.clone());
+            all.push(self.logits[..self.model.config().vocab_size].to_vec());
         }
         Ok(all)
     }
@@ -393,30 +380,41 @@ impl Engine {
         let mut logits = Vec::new();
         let keep = &mut |it: &[f32]| logits.extend_from_slice(it);
         let mut take = |_: &[u8]| ControlFlow::Continue(());
-        let (stats, _) =
-            self.generate_seen(prompt, 1, &mut sampler, Ends::Ignored, &mut take, Some(keep))?;
+        let (sampler, draft) = (&mut sampler, &mut NoDraft as &mut dyn Draft);
+        let how = How { most: 1, sampler, ends: Ends::Ignored, draft };
+        let (stats, _) = self.generate_seen(prompt, how, &mut take, Some(keep))?;
         Ok((logits, stats))
     }
-}
 
-/// What a token does that a model writes at the end of an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ends {
-    /// It ends the answer.
-    Heard,
-    /// Nothing, it is a token like others: for measurements of a fixed length.
-    Ignored,
-}
+    /// Reads a prompt, of which what is in memory is taken from there.
+    ///
+    /// # Errors
+    /// When layers can not be read.
+    pub(super) fn read_alone(
+        &mut self,
+        prompt: &[u32],
+        most: usize,
+        go_on: &mut dyn FnMut() -> Flow,
+    ) -> Result<Flow> {
+        self.prepare(prompt.len() + most);
+        let held = self.reuse(prompt).min(prompt.len().saturating_sub(1));
+        self.hold(&prompt[..held]);
+        self.read(&prompt[held..], go_on)
+    }
 
-/// Why an answer ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
-    /// The model said so.
-    Said,
-    /// It was as long as allowed, or the context was full.
-    Full,
-    /// Somebody stopped it.
-    Stopped,
+    /// Forgets what does not begin `tokens`, and gives what then follows.
+    pub(super) fn keep<'a>(&mut self, tokens: &'a [u32]) -> &'a [u32] {
+        let same = self.tokens.iter().zip(tokens).take_while(|(a, b)| a == b).count();
+        self.tokens.truncate(same);
+        self.read = self.read.min(same);
+        &tokens[same..]
+    }
+
+    /// A guess of what follows the last token.
+    pub(super) fn guess(&mut self, sampler: &mut Sampler, least: f32) -> Option<Guess> {
+        let logits = &mut self.logits[..self.model.config().vocab_size];
+        sampler.guess(logits, &self.tokens, least)
+    }
 }
 
 fn milliseconds(time: Duration) -> f64 {

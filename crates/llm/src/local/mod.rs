@@ -4,6 +4,7 @@
 //! read ahead of the computation, token after token (FlexInfer, Du et al. 2025). It is the same loop over the same
 //! bytes, so memory decides how long an answer takes and never what it says.
 
+mod draft;
 mod engine;
 mod numbers;
 mod open;
@@ -31,10 +32,11 @@ use riddle_types::{
     Generation, GenerationRequest, GenerationStats, Generator, Message, StageError,
 };
 
+pub use draft::Drafting;
 pub use sample::Sampling;
 
 use self::{
-    engine::{Ends, Engine},
+    engine::{Ends, Engine, How},
     numbers::Numbers,
     open::{Asked, Open},
     sample::Sampler,
@@ -48,7 +50,7 @@ use crate::{Error, Result, prompt::notices};
 type Sink<'a> = dyn FnMut(&str) -> ControlFlow<()> + 'a;
 
 /// How a model is run.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LocalOptions {
     /// Bytes that the process may take; `None`: the model is wholly in memory.
     pub memory_budget: Option<u64>,
@@ -60,6 +62,8 @@ pub struct LocalOptions {
     pub threads: usize,
     /// How tokens are chosen.
     pub sampling: Sampling,
+    /// Who guesses what comes next. No answer depends on it, unless guesses are drawn: a seed then chooses other words.
+    pub draft: Drafting,
     /// How what is not in memory is read.
     pub stream: StreamOptions,
     /// Which tensors stay in memory.
@@ -74,6 +78,7 @@ impl Default for LocalOptions {
             pass_tokens: None,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             sampling: Sampling::default(),
+            draft: Drafting::default(),
             stream: StreamOptions::default(),
             locking: Locking::Balanced,
         }
@@ -130,7 +135,7 @@ impl Local {
     ) -> Result<Local> {
         options.sampling.check()?;
         let open = Open::new(path, &options, go_on)?;
-        let resident = AtomicU64::new(open.engine.resident_bytes());
+        let resident = AtomicU64::new(open.resident_bytes());
         Ok(Local {
             resident,
             name: format!("local:{name}"),
@@ -240,9 +245,11 @@ impl Local {
             written.extend_from_slice(bytes);
             ControlFlow::Continue(())
         };
-        let stats = self.with_engine(|engine| {
-            let mut sampler = Sampler::new(sampling);
-            Ok(engine.generate(&prompt, tokens, &mut sampler, Ends::Ignored, &mut take)?.0)
+        let stats = self.with_open(|open| {
+            let sampler = &mut Sampler::new(sampling);
+            let draft = &mut *open.draft;
+            let how = How { most: tokens, sampler, ends: Ends::Ignored, draft };
+            Ok(open.engine.generate(&prompt, how, &mut take)?.0)
         })?;
         Ok((stats, written))
     }
@@ -261,15 +268,15 @@ impl Local {
     /// When layers can not be read.
     pub fn measure(&self, prompt: usize, tokens: usize) -> Result<Measured> {
         let sampling = self.options.sampling;
-        self.with_engine(|engine| {
+        self.with_open(|Open { engine, draft, .. }| {
             // Any tokens but a single one: products take no short cuts, and neither do caches of the processor.
             let vocabulary = engine.model.config().vocab_size.max(1);
             let prompt = (0..prompt).map(|it| (it * 7919 % vocabulary) as u32).collect();
             let prompt = Segments::new(prompt, &[], &[]);
-            let mut sampler = Sampler::new(sampling);
+            let sampler = &mut Sampler::new(sampling);
+            let how = How { most: tokens, sampler, ends: Ends::Ignored, draft: &mut **draft };
             let mut go_on = |_: &[u8]| ControlFlow::Continue(());
-            let (stats, _) =
-                engine.generate(&prompt, tokens, &mut sampler, Ends::Ignored, &mut go_on)?;
+            let (stats, _) = engine.generate(&prompt, how, &mut go_on)?;
             Ok(Measured { stats, stream_bytes_per_second: engine.stream_rate()? })
         })
     }
@@ -289,7 +296,7 @@ impl Local {
                 let mut open = Open::new(&self.path, &self.options, &mut go_on)?;
                 let stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
                 open.engine.stored.clone_from(&stored);
-                self.resident.store(open.engine.resident_bytes(), Ordering::Relaxed);
+                self.resident.store(open.resident_bytes(), Ordering::Relaxed);
                 open
             }
         };

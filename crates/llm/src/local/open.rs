@@ -2,12 +2,16 @@
 
 use std::{ops::ControlFlow, path::Path, time::Instant};
 
+use riddle_kernels::MOST_AS_ONE;
+use riddle_transformer::{LanguageModel, LanguageTokenizer};
 use riddle_types::{ChunkId, Generation, GenerationRequest, Notice, PassageOrder};
 
 use super::{
     LocalOptions, Sink,
-    engine::{End, Ends, Engine},
+    draft::{Draft, Drafting, Lookup, ModelDraft, NoDraft},
+    engine::{End, Ends, Engine, How},
     numbers::Numbers,
+    plan::Beside,
     sample::{Sampler, Sampling},
     segments::Segments,
     stored::Stored,
@@ -22,6 +26,7 @@ use crate::{
 /// A model and how it is spoken to.
 pub(super) struct Open {
     pub(super) engine: Engine,
+    pub(super) draft: Box<dyn Draft>,
     template: ChatTemplate,
 }
 
@@ -32,13 +37,35 @@ pub(super) struct Asked<'a> {
     pub(super) most: usize,
 }
 
+/// Who guesses for the model in `path`, and what that takes beside it.
+fn draft(
+    path: &Path,
+    options: &LocalOptions,
+    go_on: &mut dyn FnMut() -> ControlFlow<()>,
+) -> Result<(Box<dyn Draft>, Beside)> {
+    let rows = MOST_AS_ONE;
+    Ok(match &options.draft {
+        Drafting::Nothing => (Box::new(NoDraft), Beside { rows: 1, bytes: 0 }),
+        Drafting::Lookup => (Box::new(Lookup::new()), Beside { rows, bytes: 0 }),
+        Drafting::Model(small) => {
+            let draft = ModelDraft::open(small, options, go_on)?;
+            // Before gigabytes are read.
+            let model = LanguageModel::open(path)?;
+            draft.check(&LanguageTokenizer::open(model.file())?, path)?;
+            let bytes = draft.unseen_bytes();
+            (Box::new(draft), Beside { rows, bytes })
+        }
+    })
+}
+
 impl Open {
     pub(super) fn new(
         path: &Path,
         options: &LocalOptions,
         go_on: &mut dyn FnMut() -> ControlFlow<()>,
     ) -> Result<Open> {
-        let engine = Engine::open(path, options, go_on)?;
+        let (draft, beside) = draft(path, options, go_on)?;
+        let engine = Engine::open(path, options, beside, go_on)?;
         let source = engine.model.file().text("tokenizer.chat_template");
         let text = |token: Option<u32>| {
             let name = token.map(|it| engine.tokenizer.name(it)).unwrap_or_default();
@@ -46,7 +73,12 @@ impl Open {
         };
         let (bos, eos) = (text(engine.tokenizer.bos()), text(engine.tokenizer.eos()));
         let template = ChatTemplate::new(source, &bos, &eos)?;
-        Ok(Open { engine, template })
+        Ok(Open { engine, draft, template })
+    }
+
+    /// Bytes of weights in memory.
+    pub(super) fn resident_bytes(&self) -> u64 {
+        self.engine.resident_bytes() + self.draft.resident_bytes()
     }
 
     /// Writes after `prompt`.
@@ -61,20 +93,20 @@ impl Open {
         let mut writer = Writer::default();
         let mut first = None;
         let mut text = String::new();
-        let (stats, end) = self.engine.generate(
-            prompt,
+        let how = How {
             most,
-            &mut Sampler::new(sampling),
-            Ends::Heard,
-            &mut |bytes| {
-                let piece = numbers.push(&writer.push(bytes));
-                if !piece.is_empty() {
-                    first.get_or_insert_with(|| started.elapsed().as_secs_f64() * 1e3);
-                    text.push_str(&piece);
-                }
-                sink(&piece)
-            },
-        )?;
+            sampler: &mut Sampler::new(sampling),
+            ends: Ends::Heard,
+            draft: &mut *self.draft,
+        };
+        let (stats, end) = self.engine.generate(prompt, how, &mut |bytes| {
+            let piece = numbers.push(&writer.push(bytes));
+            if !piece.is_empty() {
+                first.get_or_insert_with(|| started.elapsed().as_secs_f64() * 1e3);
+                text.push_str(&piece);
+            }
+            sink(&piece)
+        })?;
         let rest = numbers.push(&writer.end()) + &numbers.end();
         if !rest.is_empty() && end != End::Stopped {
             text.push_str(&rest);

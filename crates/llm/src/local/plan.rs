@@ -1,5 +1,6 @@
 //! How a model is fitted into the memory it is given.
 
+use riddle_kernels::MOST_AS_ONE;
 use riddle_offload::{Preservation, TensorRole, TensorSpec, preserve};
 use riddle_transformer::{LanguageModel, LanguageScratchSize, TensorPart};
 
@@ -36,10 +37,21 @@ pub(super) struct Plan {
     pub(super) chunk: usize,
     /// Tokens of a pass: what is not in memory is read once for so many.
     pub(super) states: usize,
+    /// Tokens of a pass whose logits are wanted at most.
+    pub(super) rows: usize,
     /// Layers that are read ahead.
     pub(super) window: usize,
     /// Which tensors stay.
     pub(super) preservation: Preservation,
+}
+
+/// What has to fit beside a model that is read in passes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Beside {
+    /// Tokens of a pass whose logits are wanted at most.
+    pub(crate) rows: usize,
+    /// Bytes that something else will take and has not taken yet.
+    pub(crate) bytes: u64,
 }
 
 /// Layers as they are read: those of the model, then the output matrix in pieces of about their size.
@@ -102,20 +114,26 @@ fn role(part: TensorPart) -> TensorRole {
 ///
 /// # Errors
 /// [`Error::Budget`] with the least that would do.
-pub(super) fn plan(model: &LanguageModel, layout: &Layout, options: &LocalOptions) -> Result<Plan> {
+pub(super) fn plan(
+    model: &LanguageModel,
+    layout: &Layout,
+    options: &LocalOptions,
+    Beside { rows, bytes }: Beside,
+) -> Result<Plan> {
     // Without reading ahead one layer is in memory, whatever was wished for.
     let window = if options.stream.prefetch { options.stream.window } else { 1 };
     let most = model.config().context_length;
     let context = options.context_tokens.unwrap_or(CONTEXT).clamp(1, most);
-    let size = |context, chunk| fixed_bytes(model, options.threads, context, chunk);
+    let size = |context, chunk| fixed_bytes(model, options.threads, context, chunk, rows);
     let most = options.pass_tokens.unwrap_or(CHUNKS[0]).max(1);
     let chunks = CHUNKS.map(|it| it.min(most));
     let Some(budget) = options.memory_budget else {
         let preservation = preserve(&layout.layers, u64::MAX, window, options.locking)?;
         let chunk = chunks[0].min(context);
-        return Ok(Plan { context, chunk, states: chunk, window, preservation });
+        return Ok(Plan { context, chunk, states: chunk, rows, window, preservation });
     };
-    let room = budget.saturating_sub(held_bytes() + UNSEEN_BYTES);
+    let held = held_bytes() + bytes;
+    let room = budget.saturating_sub(held + UNSEEN_BYTES);
     let context =
         if options.context_tokens.is_some() { context } else { shortened(model, context, room) };
     // What passes need beside the weights takes no more than an eighth, unless nothing else is possible.
@@ -138,7 +156,7 @@ pub(super) fn plan(model: &LanguageModel, layout: &Layout, options: &LocalOption
         let weights = room.saturating_sub(size(context, chunk));
         match preserve(&layout.layers, weights, window, options.locking) {
             Ok(preservation) => {
-                let plan = Plan { context, chunk, states: chunk, window, preservation };
+                let plan = Plan { context, chunk, states: chunk, rows, window, preservation };
                 if plan.preservation.streamed_total() == 0 {
                     return Ok(plan);
                 }
@@ -155,7 +173,7 @@ pub(super) fn plan(model: &LanguageModel, layout: &Layout, options: &LocalOption
         }
     }
     Err(match last {
-        Some((error, chunk)) => refused(error, size(context, chunk), budget),
+        Some((error, chunk)) => refused(error, size(context, chunk) + bytes, budget),
         None => Error::Budget { least: 0, budget: budget >> 20 },
     })
 }
@@ -176,10 +194,17 @@ fn shortened(model: &LanguageModel, mut context: usize, room: u64) -> usize {
 }
 
 /// Bytes beside the weights: keys and values, scratch, states, logits.
-fn fixed_bytes(model: &LanguageModel, threads: usize, context: usize, chunk: usize) -> u64 {
+pub(super) fn fixed_bytes(
+    model: &LanguageModel,
+    threads: usize,
+    context: usize,
+    chunk: usize,
+    rows: usize,
+) -> u64 {
     let size = LanguageScratchSize { tokens: chunk.min(context), context, threads };
     let config = model.config();
-    let states = (size.tokens + 1) * config.hidden_size + config.vocab_size;
+    let states =
+        (size.tokens.max(MOST_AS_ONE) + rows) * config.hidden_size + rows * config.vocab_size;
     model.kv_bytes(size.context) + model.scratch_bytes(size) + (states * size_of::<f32>()) as u64
 }
 

@@ -59,6 +59,21 @@ impl Sampling {
     }
 }
 
+/// A token that may come next, in somebody else's opinion.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Guess {
+    pub(crate) token: u32,
+    /// The probabilities with which it was drawn, the token's own among them; empty where it was not drawn.
+    pub(crate) odds: Vec<(u32, f32)>,
+}
+
+impl Guess {
+    /// A guess that could not have been another.
+    pub(crate) fn certain(token: u32) -> Guess {
+        Guess { token, odds: Vec::new() }
+    }
+}
+
 /// Chooses token after token.
 #[derive(Debug)]
 pub(crate) struct Sampler {
@@ -79,19 +94,66 @@ impl Sampler {
         if self.options.temperature == 0.0 {
             return most_likely(logits);
         }
+        self.weigh(logits);
+        draw(&self.candidates, self.random.f32())
+    }
+
+    /// As [`choose`](Self::choose), where a guess is there: it is taken as often as it would be chosen, and what is
+    /// chosen otherwise makes up for it, so that tokens are distributed as without guesses (Leviathan et al. 2023,
+    /// section 2.3).
+    ///
+    /// A guess that is certain of itself, q = 1, is taken with its probability p, and otherwise the others are drawn by
+    /// theirs: drawing as ever and comparing is that, and a seed chooses the tokens that it chooses without guesses.
+    pub(crate) fn judge(&mut self, logits: &mut [f32], tokens: &[u32], guess: &Guess) -> u32 {
+        if guess.odds.is_empty() || self.options.temperature == 0.0 {
+            return self.choose(logits, tokens);
+        }
+        self.penalize(logits, tokens);
+        self.weigh(logits);
+        let total: f32 = self.candidates.iter().map(|it| it.1).sum();
+        let of = |odds: &[(u32, f32)], token: u32| -> f32 {
+            odds.iter().find(|it| it.0 == token).map_or(0.0, |it| it.1)
+        };
+        let (p, q) = (of(&self.candidates, guess.token) / total, of(&guess.odds, guess.token));
+        if self.random.f32() * q < p {
+            return guess.token;
+        }
+        // What the guesses do not give often enough: max(0, p - q).
+        for (token, weight) in &mut self.candidates {
+            *weight = (*weight / total - of(&guess.odds, *token)).max(0.0);
+        }
+        draw(&self.candidates, self.random.f32())
+    }
+
+    /// A guess for the model that judges it, drawn as this one's choice is, with the probabilities of all that it might
+    /// have been; `None` where even the likeliest is less likely than `least`, whatever would be drawn.
+    pub(crate) fn guess(
+        &mut self,
+        logits: &mut [f32],
+        tokens: &[u32],
+        least: f32,
+    ) -> Option<Guess> {
+        self.penalize(logits, tokens);
+        if self.options.temperature == 0.0 {
+            let token = most_likely(logits);
+            let top = logits.get(token as usize).copied().unwrap_or_default();
+            let total: f32 = logits.iter().map(|it| (it - top).exp()).sum();
+            return (1.0 / total >= least).then(|| Guess::certain(token));
+        }
+        self.weigh(logits);
+        let total: f32 = self.candidates.iter().map(|it| it.1).sum();
+        let odds = self.candidates.iter().map(|it| (it.0, it.1 / total));
+        let odds: Vec<(u32, f32)> = odds.collect();
+        let likely = odds.first().is_some_and(|it| it.1 >= least);
+        likely.then(|| Guess { token: draw(&odds, self.random.f32()), odds })
+    }
+
+    /// Leaves the likely tokens in `candidates`, with weights in the proportion of their probabilities.
+    fn weigh(&mut self, logits: &[f32]) {
         self.candidates.clear();
         let finite = (0u32..).zip(logits.iter().copied()).filter(|it| !it.1.is_nan());
         self.candidates.extend(finite);
         self.cut();
-        let total: f32 = self.candidates.iter().map(|it| it.1).sum();
-        let mut rest = self.random.f32() * total;
-        for &(token, probability) in &self.candidates {
-            rest -= probability;
-            if rest < 0.0 {
-                return token;
-            }
-        }
-        self.candidates.last().map_or(0, |it| it.0)
     }
 
     /// Each token once, however often it was there.
@@ -139,6 +201,19 @@ impl Sampler {
             *logit = ((*logit - top) / temperature).exp();
         }
     }
+}
+
+/// A token by its weight, with a random number below one.
+fn draw(candidates: &[(u32, f32)], random: f32) -> u32 {
+    let total: f32 = candidates.iter().map(|it| it.1).sum();
+    let mut rest = random * total;
+    for &(token, weight) in candidates {
+        rest -= weight;
+        if rest < 0.0 {
+            return token;
+        }
+    }
+    candidates.last().map_or(0, |it| it.0)
 }
 
 fn most_likely(logits: &[f32]) -> u32 {
@@ -203,6 +278,89 @@ mod tests {
             let chosen = Sampler::new(Sampling::default()).choose(&mut logits.clone(), &[]) as usize;
             prop_assert!(logits.iter().all(|it| *it <= logits[chosen]));
         }
+    }
+
+    /// How often each token is chosen.
+    fn counts(times: usize, tokens: usize, choose: &mut dyn FnMut() -> u32) -> Vec<f64> {
+        let mut counts = vec![0.0; tokens];
+        (0..times).for_each(|_| counts[choose() as usize] += 1.0);
+        counts
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        /// Whatever a guess is drawn from, tokens come as often as without it, and guesses are taken as often as the
+        /// two distributions overlap (Leviathan et al. 2023, corollary 3.6).
+        #[test]
+        fn judged_tokens_come_as_often_as_chosen_ones(
+            logits in prop::collection::vec(-3f32..3.0, 2..7), others in prop::collection::vec(-3f32..3.0, 6),
+            top_k in 0usize..7, top_p in 0.3f32..1.0, min_p in 0f32..0.3, temperature in 0.3f32..2.0,
+            repeat_penalty in prop::sample::select(vec![1.0f32, 1.7]), seed in any::<u64>(), is_certain in any::<bool>(),
+        ) {
+            const TIMES: usize = 8_000;
+            let tokens = logits.len();
+            let options = Sampling { temperature, top_k, top_p, min_p, repeat_penalty, seed, ..Sampling::default() };
+            let mut plain = Sampler::new(options);
+            let chosen = counts(TIMES, tokens, &mut || plain.choose(&mut logits.clone(), &[0]));
+            let mut judge = Sampler::new(Sampling { seed: seed ^ 1, ..options });
+            let mut draft = Sampler::new(Sampling { seed: seed ^ 2, top_k: 0, ..options });
+            let mut taken = 0.0;
+            let judged = counts(TIMES, tokens, &mut || {
+                let guess = draft.guess(&mut others[..tokens].to_vec(), &[0], 0.0).expect("a guess");
+                let guess = if is_certain { Guess::certain(guess.token) } else { guess };
+                let token = judge.judge(&mut logits.clone(), &[0], &guess);
+                taken += f64::from(u8::from(token == guess.token));
+                token
+            });
+            for (a, b) in chosen.iter().zip(&judged) {
+                // Six standard deviations of the difference of two counts.
+                prop_assert!((a - b).abs() <= 6.0 * (a + b).sqrt() + 6.0, "{chosen:?} {judged:?}");
+            }
+            let odds = |sampler: &mut Sampler, logits: &[f32]| {
+                let mut logits = logits.to_vec();
+                sampler.penalize(&mut logits, &[0]);
+                sampler.weigh(&logits);
+                let total: f32 = sampler.candidates.iter().map(|it| it.1).sum();
+                let mut odds = vec![0.0; tokens];
+                sampler.candidates.iter().for_each(|it| odds[it.0 as usize] = f64::from(it.1 / total));
+                odds
+            };
+            let (p, q) = (odds(&mut plain, &logits), odds(&mut draft, &others[..tokens]));
+            let overlap = |(p, q): (&f64, &f64)| if is_certain { p * q } else { p.min(*q) };
+            let expected = TIMES as f64 * p.iter().zip(&q).map(overlap).sum::<f64>();
+            prop_assert!((taken - expected).abs() <= 6.0 * expected.sqrt() + 6.0, "{taken} of {expected}");
+        }
+
+        /// A guess that is certain changes nothing of what a seed chooses.
+        #[test]
+        fn a_certain_guess_leaves_a_seed_its_choice(
+            logits in prop::collection::vec(-3f32..3.0, 2..9), temperature in prop::sample::select(vec![0.0f32, 0.7, 1.5]),
+            guesses in prop::collection::vec(0u32..9, 20), seed in any::<u64>(),
+        ) {
+            let options = Sampling { temperature, seed, ..Sampling::default() };
+            let (mut plain, mut judge) = (Sampler::new(options), Sampler::new(options));
+            for guess in guesses {
+                let expected = plain.choose(&mut logits.clone(), &[]);
+                prop_assert_eq!(judge.judge(&mut logits.clone(), &[], &Guess::certain(guess)), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn a_guess_that_is_not_likely_enough_is_none() {
+        let odds = [0.6f32.ln(), 0.3f32.ln(), 0.1f32.ln()];
+        for temperature in [0.0, 1.0] {
+            let options = Sampling { temperature, ..Sampling::default() };
+            let mut sampler = Sampler::new(options);
+            assert!(sampler.guess(&mut odds.clone(), &[], 0.55).is_some());
+            assert!(sampler.guess(&mut odds.clone(), &[], 0.65).is_none());
+        }
+        // Nonsense is guessed about as it is chosen.
+        let mut hot = Sampler::new(Sampling { temperature: 1.0, ..Sampling::default() });
+        assert!(hot.guess(&mut [f32::NAN; 3], &[], 0.0).is_none());
+        let guess = Guess { token: 1, odds: vec![(1, 1.0)] };
+        assert_eq!(hot.judge(&mut [f32::NAN; 3], &[], &guess), 0);
     }
 
     #[test]

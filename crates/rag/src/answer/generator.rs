@@ -36,8 +36,8 @@ pub(crate) fn open(
         return Ok(None);
     }
     if let Some(name) = llm.strip_prefix(LLM_LOCAL) {
-        let generator = local.open(config, catalog, name, request.local)?;
-        let identity = local.identity(config, name, request.local);
+        let generator = local.open(config, catalog, name, &request.local)?;
+        let identity = local.identity(config, name, &request.local);
         return Ok(Some(Opened { generator, leaves: false, identity }));
     }
     let (remote, endpoint) = endpoint_of(request, llm)?;

@@ -36,8 +36,21 @@ impl std::fmt::Debug for RemoteLlm {
     }
 }
 
+/// Who guesses what a model in this process writes next. Guesses make an answer come sooner, and change it in one case
+/// alone: where tokens are drawn, those of a model make a seed draw others, by the same probabilities.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum LocalDraft {
+    /// Nobody.
+    Nothing,
+    /// What stands in the passages and in the answer so far.
+    #[default]
+    Lookup,
+    /// A small model of the same family: installed under this name, or a GGUF file.
+    Model(String),
+}
+
 /// How a language model is run in this process.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct LocalLlm {
     /// Bytes that the process may take; `None`: the model is wholly in memory.
     pub memory_budget: Option<u64>,
@@ -45,6 +58,8 @@ pub struct LocalLlm {
     pub context_tokens: Option<usize>,
     /// How tokens are chosen.
     pub sampling: Sampling,
+    /// Who guesses them.
+    pub draft: LocalDraft,
     /// In which order passages are read.
     pub order: PassageOrder,
     /// Everything is read anew: nothing that was read before is taken from disk, and nothing is kept there.

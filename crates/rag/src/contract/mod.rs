@@ -15,7 +15,9 @@ mod status;
 
 pub use error::{Error, Result};
 pub use events::{IndexEvent, Rest};
-pub use llm::{EndpointInfo, KeyState, LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, LocalLlm, RemoteLlm};
+pub use llm::{
+    EndpointInfo, KeyState, LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, LocalDraft, LocalLlm, RemoteLlm,
+};
 pub use notice::{NoAnswer, Problem};
 pub use report::{CheckReport, IndexReport, PushReport};
 pub use request::{

@@ -8,13 +8,13 @@ use std::{
 };
 
 use riddle_catalog::Catalog;
-use riddle_llm::{Local, LocalOptions, Store};
+use riddle_llm::{Drafting, Local, LocalOptions, Store};
 use riddle_types::{
     Advice, Generation, GenerationRequest, Generator, Message, PassageOrder, StageError, Trouble,
 };
 
 use super::{config::Config, prefixes};
-use crate::contract::{Error, LLM_LOCAL, LocalLlm, Result};
+use crate::contract::{Error, LLM_LOCAL, LocalDraft, LocalLlm, Result};
 
 /// The last model used stays open, with the settings it was opened with.
 #[derive(Debug, Default, Clone)]
@@ -24,6 +24,7 @@ pub(crate) struct LocalSlot(Arc<Mutex<Option<OpenLocal>>>);
 struct OpenLocal {
     path: PathBuf,
     settings: LocalLlm,
+    draft: Drafting,
     model: Arc<Local>,
     /// What it was given to keep prefixes in.
     stored: Option<Arc<Store>>,
@@ -40,7 +41,7 @@ impl LocalSlot {
         config: &Config,
         catalog: &Catalog,
         name: &str,
-        settings: LocalLlm,
+        settings: &LocalLlm,
     ) -> Result<Box<dyn Generator>> {
         let path = file_of(config, name)?;
         settings.sampling.check().map_err(Error::bad)?;
@@ -51,9 +52,10 @@ impl LocalSlot {
         let name = format!("{LLM_LOCAL}{shown}");
         let (slot, threads) = (self.clone(), config.threads);
         let stored = if settings.reads_anew { None } else { prefixes::for_model(config, catalog)? };
+        let draft = drafting(config, &settings.draft)?;
         // The order is said with each question, and changes nothing of how the model is opened.
-        let settings = LocalLlm { order: PassageOrder::default(), ..settings };
-        Ok(Box::new(Lazy { slot, path, name, shown, settings, threads, stored }))
+        let settings = LocalLlm { order: PassageOrder::default(), ..settings.clone() };
+        Ok(Box::new(Lazy { slot, path, name, shown, settings, draft, threads, stored }))
     }
 
     /// The model's file as it is now and what it is run with; `None` where there is none. A file that was written anew
@@ -62,14 +64,18 @@ impl LocalSlot {
         &self,
         config: &Config,
         name: &str,
-        settings: LocalLlm,
+        settings: &LocalLlm,
     ) -> Option<String> {
-        let path = file_of(config, name).ok()?.canonicalize().ok()?;
-        let file = path.metadata().ok()?;
-        // What was read before is read again to the same end: it changes no bit.
-        let settings = LocalLlm { reads_anew: false, ..settings };
-        let modified = file.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
-        Some(format!("{} {} {} {settings:?}", path.display(), file.len(), modified.as_nanos()))
+        let path = file_of(config, name).ok()?;
+        let drawn = settings.sampling.temperature > 0.0;
+        let draft = match drafting(config, &settings.draft).ok()? {
+            Drafting::Model(path) if drawn => identity_of(&path)?,
+            _ => String::new(),
+        };
+        // What was read before is read again to the same end, and so are guesses that are not drawn: no bit changes.
+        let settings =
+            LocalLlm { reads_anew: false, draft: LocalDraft::default(), ..settings.clone() };
+        Some(format!("{} {settings:?} {draft}", identity_of(&path)?))
     }
 
     /// Lets the model go.
@@ -91,6 +97,7 @@ struct Lazy {
     name: String,
     shown: String,
     settings: LocalLlm,
+    draft: Drafting,
     threads: usize,
     stored: Option<Arc<Store>>,
 }
@@ -109,7 +116,9 @@ impl Lazy {
             open.model.use_store(self.stored.clone());
             open.stored.clone_from(&self.stored);
         }
-        let fits = |it: &&OpenLocal| it.path == self.path && it.settings == self.settings;
+        let fits = |it: &&OpenLocal| {
+            (&it.path, &it.settings, &it.draft) == (&self.path, &self.settings, &self.draft)
+        };
         if let Some(open) = place.as_ref().filter(fits) {
             return Ok(Some(Arc::clone(&open.model)));
         }
@@ -121,6 +130,7 @@ impl Lazy {
             context_tokens,
             threads: self.threads,
             sampling,
+            draft: self.draft.clone(),
             ..LocalOptions::default()
         };
         let model = match Local::open_while(&self.path, &self.shown, options, &mut || sink("")) {
@@ -131,7 +141,8 @@ impl Lazy {
         model.use_store(self.stored.clone());
         *place = Some(OpenLocal {
             path: self.path.clone(),
-            settings: self.settings,
+            settings: self.settings.clone(),
+            draft: self.draft.clone(),
             model: Arc::clone(&model),
             stored: self.stored.clone(),
         });
@@ -166,6 +177,23 @@ impl Generator for Lazy {
             None => Ok(Generation::default()),
         }
     }
+}
+
+/// Who guesses, with the file of a model.
+fn drafting(config: &Config, draft: &LocalDraft) -> Result<Drafting> {
+    Ok(match draft {
+        LocalDraft::Nothing => Drafting::Nothing,
+        LocalDraft::Lookup => Drafting::Lookup,
+        LocalDraft::Model(name) => Drafting::Model(file_of(config, name)?),
+    })
+}
+
+/// A file as it is now.
+fn identity_of(path: &Path) -> Option<String> {
+    let path = path.canonicalize().ok()?;
+    let file = path.metadata().ok()?;
+    let modified = file.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some(format!("{} {} {}", path.display(), file.len(), modified.as_nanos()))
 }
 
 /// The file of an installed model, or of a path.

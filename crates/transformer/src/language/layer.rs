@@ -126,10 +126,11 @@ impl LanguageModel {
     /// their keys and values go into `cache`, which holds those of all tokens before. `weights` are the layer's
     /// tensors as the file has them, in the order of [`layers`](Self::layers). [`turn`](Self::turn) was called for
     /// these positions. With [`Rounding::AsMany`] what a token gets depends on itself and those before it alone, not on
-    /// how many are read at a time.
+    /// how many are read at a time. With [`Rounding::AsOne`] it gets what it would get in a pass of its own.
     ///
     /// # Panics
-    /// When the cache or the scratch are too small, or the weights are not the layer's: the caller's bug.
+    /// When the cache or the scratch are too small, the weights are not the layer's, or there are more tokens than are
+    /// taken as one: the caller's bug.
     pub fn layer(
         &self,
         layer: usize,

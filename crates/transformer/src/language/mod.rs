@@ -11,7 +11,7 @@ mod tensors;
 use std::{ops::Range, path::Path, sync::Arc};
 
 use riddle_kernels::{
-    AttentionShape, Finish, PanelUse, Panels, Precision, cached_attention_scratch_len,
+    AttentionShape, PanelUse, Panels, Part, Precision, Rounding, cached_attention_scratch_len,
     instructions, panel_len, rms_norm,
 };
 use riddle_weights::{
@@ -153,16 +153,17 @@ impl LanguageModel {
         self.rope.fill(first, tokens, &mut scratch.rotary);
     }
 
-    /// The final norm of one row of hidden states, into `out` `[hidden_size]`.
+    /// The final norm of rows of hidden states, into `out` `[rows, hidden_size]`.
     pub fn normalize(&self, hidden: &[f32], out: &mut [f32]) {
         rms_norm(hidden, &self.norm, self.config.rms_norm_eps, out);
     }
 
-    /// Logits of some tokens, `logits[tokens]`, of a normalized row: `weights` are these rows of
-    /// [`output`](Self::output), as the file has them.
+    /// Logits of some tokens, columns `tokens` of `logits` `[rows, vocab_size]`, of up to [`MOST_AS_ONE`] normalized
+    /// rows, each of which gets what it would get alone: `weights` are these rows of [`output`](Self::output), as the
+    /// file has them.
     ///
     /// # Panics
-    /// When slices do not have these lengths: the caller's bug.
+    /// When slices do not have these lengths, or there are more rows: the caller's bug.
     pub fn logits(
         &self,
         normalized: &[f32],
@@ -174,11 +175,14 @@ impl LanguageModel {
         let _span = Operation::Head.enter();
         let (inputs, outputs) = (self.config.hidden_size, tokens.len());
         let weight = matrix(self.output.format, weights, outputs, inputs);
-        let logits = &mut logits[tokens];
-        let part = crate::model::Linear { weight, bias: None, inputs, outputs };
-        self.multiply.one(normalized, &part, Finish::Store, logits, &mut scratch.panels);
+        let parts = [Part { weight, bias: None, outputs, offset: tokens.start }];
+        let stride = self.config.vocab_size;
+        let multiply = Multiply { rounding: Rounding::AsOne, ..self.multiply };
+        multiply.parts(normalized, inputs, &parts, (&mut *logits, stride), &mut scratch.panels);
         if let Some(cap) = self.config.logit_softcap {
-            logits.iter_mut().for_each(|it| *it = cap * (*it / cap).tanh());
+            for row in logits.chunks_exact_mut(stride) {
+                row[tokens.clone()].iter_mut().for_each(|it| *it = cap * (*it / cap).tanh());
+            }
         }
     }
 

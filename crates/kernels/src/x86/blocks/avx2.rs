@@ -1,8 +1,13 @@
 //! 32 codes at a time (AVX2, with the dot products of AVX-VNNI where there are).
 
+#![allow(
+    clippy::needless_range_loop,
+    reason = "by index: iterating over arrays of registers by value copies them through memory"
+)]
+
 use std::arch::x86_64::*;
 
-use super::Large;
+use super::{Large, Routine, multiply_rows};
 use crate::blocks::{
     BlockFormat, BlockMatrix,
     activations::Activations,
@@ -188,43 +193,58 @@ unsafe fn bytes_at(x: Activations<'_>, part: usize) -> __m256i {
     unsafe { _mm256_loadu_si256(x.bytes.as_ptr().add(32 * part).cast()) }
 }
 
-/// The product with a row of small blocks.
+/// The products of some rows of activations with a row of small blocks. Each is computed as if it were the only one;
+/// codes and scales are loaded once for all.
 ///
 /// # Safety
-/// The row has as many blocks as `x`; the processor has AVX2, F16C and what `D` needs.
+/// The row has as many blocks as each of `x`; the processor has AVX2, F16C and what `D` needs.
 #[inline(always)]
-unsafe fn small<L: Codes, D: Dot>(row: *const u8, blocks: usize, x: Activations<'_>) -> f32 {
+unsafe fn small<L: Codes, D: Dot, const ROWS: usize>(
+    row: *const u8,
+    blocks: usize,
+    x: &[Activations<'_>; ROWS],
+) -> [f32; ROWS] {
     // SAFETY: the caller's promise.
     unsafe {
-        let (mut sums, mut minimums) = (_mm256_setzero_ps(), 0.0);
+        let (mut sums, mut minimums) = ([_mm256_setzero_ps(); ROWS], [0.0; ROWS]);
         for number in 0..blocks {
             let block = row.add(number * L::BYTES);
-            let products = D::products::<L>(L::load::<0>(block), bytes_at(x, number));
-            let scale = _mm256_set1_ps(half(block, 0) * *x.scales.get_unchecked(number));
-            sums = _mm256_fmadd_ps(_mm256_cvtepi32_ps(products), scale, sums);
-            if L::MINIMUMS {
-                let both =
-                    *x.sums.get_unchecked(2 * number) + *x.sums.get_unchecked(2 * number + 1);
-                minimums += half(block, 2) * both;
+            let (codes, own) = (L::load::<0>(block), half(block, 0));
+            let minimum = if L::MINIMUMS { half(block, 2) } else { 0.0 };
+            for i in 0..ROWS {
+                let products = D::products::<L>(codes, bytes_at(x[i], number));
+                let scale = _mm256_set1_ps(own * *x[i].scales.get_unchecked(number));
+                sums[i] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(products), scale, sums[i]);
+                if L::MINIMUMS {
+                    let totals = x[i].sums;
+                    let both =
+                        *totals.get_unchecked(2 * number) + *totals.get_unchecked(2 * number + 1);
+                    minimums[i] += minimum * both;
+                }
             }
         }
-        total(sums) + minimums
+        let mut totals = [0.0; ROWS];
+        for i in 0..ROWS {
+            totals[i] = total(sums[i]) + minimums[i];
+        }
+        totals
     }
 }
 
-/// The product with a row of large blocks.
+/// The products of some rows of activations with a row of large blocks, as [`small`].
 ///
 /// # Safety
 /// As [`small`].
 #[inline(always)]
-unsafe fn large<L: Codes + Large, D: Dot>(
+unsafe fn large<L: Codes + Large, D: Dot, const ROWS: usize>(
     row: *const u8,
     blocks: usize,
-    x: Activations<'_>,
-) -> f32 {
+    x: &[Activations<'_>; ROWS],
+) -> [f32; ROWS] {
     // SAFETY: the caller's promise.
     unsafe {
-        let (mut sums, mut minimums) = (_mm256_setzero_ps(), _mm256_setzero_ps());
+        let mut sums = [_mm256_setzero_ps(); ROWS];
+        let mut minimums = [_mm256_setzero_ps(); ROWS];
         for number in 0..blocks {
             let block = row.add(number * L::BYTES);
             let (bytes, lows) = L::scale_bytes(block);
@@ -243,8 +263,8 @@ unsafe fn large<L: Codes + Large, D: Dot>(
             macro_rules! part {
                 ($part:literal) => {
                     let at = 8 * number + $part;
-                    let products = D::products::<L>(L::load::<$part>(block), bytes_at(x, at));
-                    let scale = if L::GROUP == 32 {
+                    let codes = L::load::<$part>(block);
+                    let own = if L::GROUP == 32 {
                         _mm256_set1_ps(scales[2 * $part])
                     } else {
                         _mm256_set_m128(
@@ -252,8 +272,12 @@ unsafe fn large<L: Codes + Large, D: Dot>(
                             _mm_set1_ps(scales[2 * $part]),
                         )
                     };
-                    let scale = _mm256_mul_ps(scale, _mm256_set1_ps(*x.scales.get_unchecked(at)));
-                    sums = _mm256_fmadd_ps(_mm256_cvtepi32_ps(products), scale, sums);
+                    for i in 0..ROWS {
+                        let products = D::products::<L>(codes, bytes_at(x[i], at));
+                        let scale = _mm256_set1_ps(*x[i].scales.get_unchecked(at));
+                        let scale = _mm256_mul_ps(own, scale);
+                        sums[i] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(products), scale, sums[i]);
+                    }
                 };
             }
             part!(0);
@@ -267,14 +291,21 @@ unsafe fn large<L: Codes + Large, D: Dot>(
             if L::MINIMUMS {
                 let own = _mm256_set1_ps(half(block, L::MINIMUM));
                 let (first, second) = wide(lows);
-                let totals = x.sums.as_ptr().add(16 * number);
                 let first = _mm256_mul_ps(first, own);
                 let second = _mm256_mul_ps(second, own);
-                minimums = _mm256_fmadd_ps(first, _mm256_loadu_ps(totals), minimums);
-                minimums = _mm256_fmadd_ps(second, _mm256_loadu_ps(totals.add(8)), minimums);
+                for i in 0..ROWS {
+                    let totals = x[i].sums.as_ptr().add(16 * number);
+                    let (low, high) = (_mm256_loadu_ps(totals), _mm256_loadu_ps(totals.add(8)));
+                    minimums[i] = _mm256_fmadd_ps(first, low, minimums[i]);
+                    minimums[i] = _mm256_fmadd_ps(second, high, minimums[i]);
+                }
             }
         }
-        total(_mm256_sub_ps(sums, minimums))
+        let mut totals = [0.0; ROWS];
+        for i in 0..ROWS {
+            totals[i] = total(_mm256_sub_ps(sums[i], minimums[i]));
+        }
+        totals
     }
 }
 
@@ -282,55 +313,55 @@ macro_rules! routine {
     ($(#[$meta:meta])* $name:ident, $dot:ident, $features:literal) => {
         $(#[$meta])*
         #[target_feature(enable = $features)]
-        pub(crate) unsafe fn $name(weights: BlockMatrix<'_>, x: Activations<'_>, sums: &mut [f32]) {
+        pub(crate) unsafe fn $name(weights: BlockMatrix<'_>, x: &[Activations<'_>], sums: &mut [f32]) {
             mod rows {
                 use super::*;
 
                 #[target_feature(enable = $features)]
-                pub(super) unsafe fn small_rows<L: Codes>(rows: &[u8], stride: usize, x: Activations<'_>, sums: &mut [f32]) {
-                    for (row, sum) in rows.chunks_exact(stride).zip(sums) {
-                        // SAFETY: the caller's promise.
-                        *sum = unsafe { small::<L, $dot>(row.as_ptr(), stride / L::BYTES, x) };
-                    }
+                unsafe fn small_row<L: Codes, const ROWS: usize>(
+                    row: &[u8], x: &[Activations<'_>; ROWS],
+                ) -> [f32; ROWS] {
+                    // SAFETY: the caller's promise.
+                    unsafe { small::<L, $dot, ROWS>(row.as_ptr(), row.len() / L::BYTES, x) }
                 }
 
                 #[target_feature(enable = $features)]
-                pub(super) unsafe fn large_rows<L: Codes + Large>(rows: &[u8], stride: usize, x: Activations<'_>, sums: &mut [f32]) {
-                    for (row, sum) in rows.chunks_exact(stride).zip(sums) {
-                        // SAFETY: the caller's promise.
-                        *sum = unsafe { large::<L, $dot>(row.as_ptr(), stride / L::BYTES, x) };
+                unsafe fn large_row<L: Codes + Large, const ROWS: usize>(
+                    row: &[u8], x: &[Activations<'_>; ROWS],
+                ) -> [f32; ROWS] {
+                    // SAFETY: the caller's promise.
+                    unsafe { large::<L, $dot, ROWS>(row.as_ptr(), row.len() / L::BYTES, x) }
+                }
+
+                pub(super) fn of<const ROWS: usize>(format: BlockFormat) -> Routine<ROWS> {
+                    match format {
+                        BlockFormat::Q4_0 => small_row::<Q4_0, ROWS>,
+                        BlockFormat::Q4_1 => small_row::<Q4_1, ROWS>,
+                        BlockFormat::Q5_0 => small_row::<Q5_0, ROWS>,
+                        BlockFormat::Q5_1 => small_row::<Q5_1, ROWS>,
+                        BlockFormat::Q8_0 => small_row::<Q8_0, ROWS>,
+                        BlockFormat::Q2K => large_row::<Q2K, ROWS>,
+                        BlockFormat::Q3K => large_row::<Q3K, ROWS>,
+                        BlockFormat::Q4K => large_row::<Q4K, ROWS>,
+                        BlockFormat::Q5K => large_row::<Q5K, ROWS>,
+                        BlockFormat::Q6K => large_row::<Q6K, ROWS>,
                     }
                 }
             }
-            let (rows, stride) = (weights.bytes(), weights.row_bytes());
-            if stride == 0 {
-                sums.fill(0.0);
-                return;
+            let format = weights.format();
+            // SAFETY: the caller's promise.
+            unsafe {
+                multiply_rows(weights, x, sums, (rows::of(format), rows::of(format), rows::of(format)));
             }
-            assert!(rows.len() >= sums.len() * stride && x.bytes.len() >= weights.inputs());
-            let routine: unsafe fn(&[u8], usize, Activations<'_>, &mut [f32]) = match weights.format() {
-                BlockFormat::Q4_0 => rows::small_rows::<Q4_0>,
-                BlockFormat::Q4_1 => rows::small_rows::<Q4_1>,
-                BlockFormat::Q5_0 => rows::small_rows::<Q5_0>,
-                BlockFormat::Q5_1 => rows::small_rows::<Q5_1>,
-                BlockFormat::Q8_0 => rows::small_rows::<Q8_0>,
-                BlockFormat::Q2K => rows::large_rows::<Q2K>,
-                BlockFormat::Q3K => rows::large_rows::<Q3K>,
-                BlockFormat::Q4K => rows::large_rows::<Q4K>,
-                BlockFormat::Q5K => rows::large_rows::<Q5K>,
-                BlockFormat::Q6K => rows::large_rows::<Q6K>,
-            };
-            // SAFETY: each row has as many blocks as `x`, whose scales and sums are as many as its bytes take.
-            unsafe { routine(rows, stride, x, sums) };
         }
     };
 }
 
 routine! {
-    /// The products of `x` with the rows of `weights`, as many as there are sums.
+    /// The products of the rows `x` with the rows of `weights`, to rows of as many sums.
     ///
     /// # Safety
-    /// The processor has AVX2, FMA and F16C; `x` was quantized of as many inputs as the weights have.
+    /// The processor has AVX2, FMA and F16C; `x` were quantized of as many inputs as the weights have.
     dots_avx2, Plain, "avx2,fma,f16c"
 }
 

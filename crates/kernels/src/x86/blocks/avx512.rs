@@ -1,9 +1,18 @@
 //! 64 codes at a time: two small blocks, or a quarter of a large one (AVX-512 with VNNI). A step of a language model
 //! reads every weight once, at the speed of memory: what counts is how few instructions a byte takes.
 
+#![allow(
+    clippy::needless_range_loop,
+    reason = "by index: iterating over arrays of registers by value copies them through memory"
+)]
+
 use std::arch::x86_64::*;
 
-use super::codes::{Quarters, Small};
+use super::{
+    Routine,
+    codes::{Quarters, Small},
+    multiply_rows,
+};
 use crate::blocks::{
     BlockFormat, BlockMatrix,
     activations::Activations,
@@ -89,17 +98,22 @@ unsafe fn factors<L: Layout>(x: Activations<'_>, pair: usize) -> __m128 {
     }
 }
 
-/// The product with a row, of its blocks from `from` on, an even number.
+/// The products of some rows of activations with a row of weights, of its blocks from `from` on, an even number. Each
+/// is computed as if it were the only one; codes and scales are loaded once for all.
 ///
 /// # Safety
-/// The row has as many blocks as `x`; the processor has AVX-512 VNNI.
+/// The row has as many blocks as each of `x`; the processor has AVX-512 VNNI.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-unsafe fn small<L: Small>(row: &[u8], from: usize, x: Activations<'_>) -> f32 {
+unsafe fn small<L: Small, const ROWS: usize>(
+    row: &[u8],
+    from: usize,
+    x: &[Activations<'_>; ROWS],
+) -> [f32; ROWS] {
     let blocks = row.len() / L::BYTES;
-    let mut sum = _mm512_setzero_ps();
+    let mut sums = [_mm512_setzero_ps(); ROWS];
     // Products of minimums and sums of activations.
-    let mut minimums = _mm_setzero_ps();
+    let mut minimums = [_mm_setzero_ps(); ROWS];
     // Each block's scale for its eight lanes.
     let second = if L::MINIMUMS { 2 } else { 1 };
     let spread = _mm512_inserti64x4::<1>(_mm512_setzero_si512(), _mm256_set1_epi32(second));
@@ -107,28 +121,33 @@ unsafe fn small<L: Small>(row: &[u8], from: usize, x: Activations<'_>) -> f32 {
         // SAFETY: activations are zeros up to a whole pair, scales up to a whole line; of an odd number of blocks the
         // last stands for its neighbor too, whose activations are zeros.
         unsafe {
-            let chunk = Chunk::new::<L>(x.bytes.as_ptr().add(64 * pair));
             let second = if 2 * pair + 1 < blocks { L::BYTES } else { 0 };
             let first = row.as_ptr().add(2 * pair * L::BYTES);
             prefetch(first);
             let second = first.add(second);
-            let products = chunk.products(L::load(first, second));
-            let scales = _mm_mul_ps(scales::<L>(first, second), factors::<L>(x, pair));
-            if L::MINIMUMS {
-                minimums = _mm_add_ps(minimums, scales);
+            let codes = L::load(first, second);
+            let own = scales::<L>(first, second);
+            for i in 0..ROWS {
+                let chunk = Chunk::new::<L>(x[i].bytes.as_ptr().add(64 * pair));
+                let scales = _mm_mul_ps(own, factors::<L>(x[i], pair));
+                if L::MINIMUMS {
+                    minimums[i] = _mm_add_ps(minimums[i], scales);
+                }
+                let scale = _mm512_permutexvar_ps(spread, _mm512_castps128_ps512(scales));
+                sums[i] = _mm512_fmadd_ps(chunk.products(codes), scale, sums[i]);
             }
-            let scale = _mm512_permutexvar_ps(spread, _mm512_castps128_ps512(scales));
-            sum = _mm512_fmadd_ps(products, scale, sum);
         }
     }
-    let sum = _mm512_reduce_add_ps(sum);
-    if L::MINIMUMS {
-        // Beside the two scales.
-        let [_, first, _, second] = lanes(minimums);
-        sum + first + second
-    } else {
-        sum
+    let mut totals = [0.0; ROWS];
+    for i in 0..ROWS {
+        totals[i] = _mm512_reduce_add_ps(sums[i]);
+        if L::MINIMUMS {
+            // Beside the two scales.
+            let [_, first, _, second] = lanes(minimums[i]);
+            totals[i] = totals[i] + first + second;
+        }
     }
+    totals
 }
 
 /// The lanes of a register.
@@ -183,9 +202,9 @@ const QUAD_SCALES: [i16; 32] = {
 /// As [`small`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-unsafe fn quads(row: &[u8], x: Activations<'_>) -> f32 {
+unsafe fn quads<const ROWS: usize>(row: &[u8], x: &[Activations<'_>; ROWS]) -> [f32; ROWS] {
     let whole = row.len() / Q4_0::BYTES / 4;
-    let mut sum = _mm512_setzero_ps();
+    let mut sums = [_mm512_setzero_ps(); ROWS];
     // SAFETY: arrays of 64 bytes.
     let (codes, halves) = unsafe {
         (
@@ -200,17 +219,6 @@ unsafe fn quads(row: &[u8], x: Activations<'_>) -> f32 {
     for quad in 0..whole {
         // SAFETY: the row has four blocks here, 72 bytes; activations have 128 bytes and four scales for them.
         unsafe {
-            let bytes = x.bytes.as_ptr().add(128 * quad);
-            let first = _mm512_loadu_si512(bytes.cast());
-            let second = _mm512_loadu_si512(bytes.add(64).cast());
-            let low = _mm512_permutex2var_epi64(first, low_eights, second);
-            let high = _mm512_permutex2var_epi64(first, high_eights, second);
-            let zero = _mm512_setzero_si512();
-            let eight = _mm512_set1_epi8(Q4_0::OFFSET as i8);
-            let excess = _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(zero, eight, low), eight, high);
-            let start = _mm512_sub_epi32(zero, excess);
-            let scales = _mm_loadu_ps(x.scales.as_ptr().add(4 * quad));
-            let scales = _mm512_permutexvar_ps(each, _mm512_castps128_ps512(scales));
             let block = row.as_ptr().add(quad * 4 * Q4_0::BYTES);
             prefetch(block);
             prefetch(block.wrapping_add(64));
@@ -219,19 +227,40 @@ unsafe fn quads(row: &[u8], x: Activations<'_>) -> f32 {
             let both = _mm512_permutex2var_epi16(first, codes, second);
             let own = _mm512_permutex2var_epi16(first, halves, second);
             let own = _mm512_cvtph_ps(_mm512_castsi512_si256(own));
-            let products = _mm512_dpbusd_epi32(start, _mm512_and_si512(both, mask), low);
-            let both = _mm512_and_si512(_mm512_srli_epi16::<4>(both), mask);
-            let products = _mm512_dpbusd_epi32(products, both, high);
-            let scale = _mm512_mul_ps(own, scales);
-            sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(products), scale, sum);
+            let low_codes = _mm512_and_si512(both, mask);
+            let high_codes = _mm512_and_si512(_mm512_srli_epi16::<4>(both), mask);
+            for i in 0..ROWS {
+                let bytes = x[i].bytes.as_ptr().add(128 * quad);
+                let first = _mm512_loadu_si512(bytes.cast());
+                let second = _mm512_loadu_si512(bytes.add(64).cast());
+                let low = _mm512_permutex2var_epi64(first, low_eights, second);
+                let high = _mm512_permutex2var_epi64(first, high_eights, second);
+                let zero = _mm512_setzero_si512();
+                let eight = _mm512_set1_epi8(Q4_0::OFFSET as i8);
+                let excess =
+                    _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(zero, eight, low), eight, high);
+                let start = _mm512_sub_epi32(zero, excess);
+                let scales = _mm_loadu_ps(x[i].scales.as_ptr().add(4 * quad));
+                let scales = _mm512_permutexvar_ps(each, _mm512_castps128_ps512(scales));
+                let products = _mm512_dpbusd_epi32(start, low_codes, low);
+                let products = _mm512_dpbusd_epi32(products, high_codes, high);
+                let scale = _mm512_mul_ps(own, scales);
+                sums[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(products), scale, sums[i]);
+            }
         }
     }
-    let sum = _mm512_reduce_add_ps(sum);
-    if row.len() == whole * 4 * Q4_0::BYTES {
-        return sum;
+    let mut totals = [0.0; ROWS];
+    for i in 0..ROWS {
+        totals[i] = _mm512_reduce_add_ps(sums[i]);
     }
-    // SAFETY: the caller's promise.
-    sum + unsafe { small::<Q4_0>(row, 4 * whole, x) }
+    if row.len() > whole * 4 * Q4_0::BYTES {
+        // SAFETY: the caller's promise.
+        let rest = unsafe { small::<Q4_0, ROWS>(row, 4 * whole, x) };
+        for i in 0..ROWS {
+            totals[i] += rest[i];
+        }
+    }
+    totals
 }
 
 /// For every register of [`Quarters::PARTS`] the group of 16 inputs that each pair of codes is of.
@@ -252,10 +281,13 @@ const fn groups(parts: [[usize; 2]; 4]) -> [[i16; 32]; 4] {
 /// As [`small`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-unsafe fn large<L: Quarters>(row: &[u8], x: Activations<'_>) -> f32 {
-    let mut sum = _mm512_setzero_ps();
+unsafe fn large<L: Quarters, const ROWS: usize>(
+    row: &[u8],
+    x: &[Activations<'_>; ROWS],
+) -> [f32; ROWS] {
+    let mut sums = [_mm512_setzero_ps(); ROWS];
     // Products of minimums, or of offsets, and sums of activations.
-    let mut less = _mm256_setzero_ps();
+    let mut less = [_mm256_setzero_ps(); ROWS];
     let [first, second, third, fourth] = const { groups(L::PARTS) };
     // No `map`: it has not these instructions, and what it calls could not be inlined.
     // SAFETY: arrays of 64 bytes.
@@ -274,82 +306,104 @@ unsafe fn large<L: Quarters>(row: &[u8], x: Activations<'_>) -> f32 {
             for line in (0..L::BYTES).step_by(64) {
                 prefetch(block.wrapping_add(line));
             }
-            let bytes = x.bytes.as_ptr().add(256 * number);
-            let part = |number: usize| _mm256_loadu_si256(bytes.add(32 * number).cast());
             let (scales, minimums) = L::scale_bytes(block);
             let scales = _mm256_cvtepi8_epi16(scales);
+            let minimums = _mm256_cvtepi8_epi16(minimums);
             let wide = _mm512_castsi256_si512(scales);
-            // Pairs of products fit 16 bits: codes are below 64.
-            let add = |total, codes, register: usize| {
-                let [first, second] = L::PARTS[register];
-                let first = _mm512_castsi256_si512(part(first));
-                let x = _mm512_inserti64x4::<1>(first, part(second));
-                let own = _mm512_permutexvar_epi16(groups[register], wide);
-                _mm512_dpwssd_epi32(total, _mm512_maddubs_epi16(codes, x), own)
-            };
-            let total = add(_mm512_setzero_si512(), L::load_parts::<0>(block), 0);
-            let total = add(total, L::load_parts::<1>(block), 1);
-            let total = add(total, L::load_parts::<2>(block), 2);
-            let total = add(total, L::load_parts::<3>(block), 3);
-            let scale = *x.scales.get_unchecked(8 * number);
             let half = |at: usize| {
                 let bits = block.add(at).cast::<u16>().read_unaligned();
-                _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(i32::from(bits)))) * scale
+                _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(i32::from(bits))))
             };
-            let own = half(L::SCALE);
-            sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(total), _mm512_set1_ps(own), sum);
-            if L::MINIMUMS || L::OFFSET != 0 {
-                let (bytes, factor) = if L::MINIMUMS {
-                    (_mm256_cvtepi8_epi16(minimums), half(L::MINIMUM))
-                } else {
-                    (scales, own * L::OFFSET as f32)
+            let scale = half(L::SCALE);
+            let minimum = if L::MINIMUMS { half(L::MINIMUM) } else { 0.0 };
+            let mut totals = [_mm512_setzero_si512(); ROWS];
+            // Pairs of products fit 16 bits: codes are below 64.
+            macro_rules! add {
+                ($register:literal) => {
+                    let codes = L::load_parts::<$register>(block);
+                    let own = _mm512_permutexvar_epi16(groups[$register], wide);
+                    let [first, second] = L::PARTS[$register];
+                    for i in 0..ROWS {
+                        let bytes = x[i].bytes.as_ptr().add(256 * number);
+                        let part = |at: usize| _mm256_loadu_si256(bytes.add(32 * at).cast());
+                        let x = _mm512_castsi256_si512(part(first));
+                        let x = _mm512_inserti64x4::<1>(x, part(second));
+                        let pairs = _mm512_maddubs_epi16(codes, x);
+                        totals[i] = _mm512_dpwssd_epi32(totals[i], pairs, own);
+                    }
                 };
-                let totals = _mm256_loadu_si256(x.totals.as_ptr().add(16 * number).cast());
-                let total = _mm256_cvtepi32_ps(_mm256_madd_epi16(bytes, totals));
-                less = _mm256_fmadd_ps(total, _mm256_set1_ps(factor), less);
+            }
+            add!(0);
+            add!(1);
+            add!(2);
+            add!(3);
+            for i in 0..ROWS {
+                let of_x = *x[i].scales.get_unchecked(8 * number);
+                let own = scale * of_x;
+                let total = _mm512_cvtepi32_ps(totals[i]);
+                sums[i] = _mm512_fmadd_ps(total, _mm512_set1_ps(own), sums[i]);
+                if L::MINIMUMS || L::OFFSET != 0 {
+                    let (bytes, factor) = if L::MINIMUMS {
+                        (minimums, minimum * of_x)
+                    } else {
+                        (scales, own * L::OFFSET as f32)
+                    };
+                    let totals = x[i].totals.as_ptr().add(16 * number);
+                    let totals = _mm256_loadu_si256(totals.cast());
+                    let total = _mm256_cvtepi32_ps(_mm256_madd_epi16(bytes, totals));
+                    less[i] = _mm256_fmadd_ps(total, _mm256_set1_ps(factor), less[i]);
+                }
             }
         }
     }
-    _mm512_reduce_add_ps(sum) - _mm512_reduce_add_ps(_mm512_zextps256_ps512(less))
+    let mut all = [0.0; ROWS];
+    for i in 0..ROWS {
+        let less = _mm512_zextps256_ps512(less[i]);
+        all[i] = _mm512_reduce_add_ps(sums[i]) - _mm512_reduce_add_ps(less);
+    }
+    all
 }
 
-/// The product with a row in small blocks.
+/// The products with a row in small blocks.
 ///
 /// # Safety
 /// As [`small`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-unsafe fn pairs<L: Small>(row: &[u8], x: Activations<'_>) -> f32 {
+unsafe fn pairs<L: Small, const ROWS: usize>(
+    row: &[u8],
+    x: &[Activations<'_>; ROWS],
+) -> [f32; ROWS] {
     // SAFETY: the caller's promise.
-    unsafe { small::<L>(row, 0, x) }
+    unsafe { small::<L, ROWS>(row, 0, x) }
 }
 
-/// The products of `x` with the rows of `weights`, as many as there are sums.
+/// What multiplies a row of weights.
+fn of<const ROWS: usize>(format: BlockFormat) -> Routine<ROWS> {
+    match format {
+        BlockFormat::Q4_0 => quads::<ROWS>,
+        BlockFormat::Q4_1 => pairs::<Q4_1, ROWS>,
+        BlockFormat::Q5_0 => pairs::<Q5_0, ROWS>,
+        BlockFormat::Q5_1 => pairs::<Q5_1, ROWS>,
+        BlockFormat::Q8_0 => pairs::<Q8_0, ROWS>,
+        BlockFormat::Q2K => large::<Q2K, ROWS>,
+        BlockFormat::Q3K => large::<Q3K, ROWS>,
+        BlockFormat::Q4K => large::<Q4K, ROWS>,
+        BlockFormat::Q5K => large::<Q5K, ROWS>,
+        BlockFormat::Q6K => large::<Q6K, ROWS>,
+    }
+}
+
+/// The products of the rows `x` with the rows of `weights`, to rows of as many sums.
 ///
 /// # Safety
-/// The processor has AVX-512 F, BW, VL, DQ and VNNI; `x` was quantized of as many inputs as the weights have.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-pub(crate) unsafe fn dots_avx512(weights: BlockMatrix<'_>, x: Activations<'_>, sums: &mut [f32]) {
-    let routine: unsafe fn(&[u8], Activations<'_>) -> f32 = match weights.format() {
-        BlockFormat::Q4_0 => quads,
-        BlockFormat::Q4_1 => pairs::<Q4_1>,
-        BlockFormat::Q5_0 => pairs::<Q5_0>,
-        BlockFormat::Q5_1 => pairs::<Q5_1>,
-        BlockFormat::Q8_0 => pairs::<Q8_0>,
-        BlockFormat::Q2K => large::<Q2K>,
-        BlockFormat::Q3K => large::<Q3K>,
-        BlockFormat::Q4K => large::<Q4K>,
-        BlockFormat::Q5K => large::<Q5K>,
-        BlockFormat::Q6K => large::<Q6K>,
-    };
-    let stride = weights.row_bytes();
-    if stride == 0 {
-        sums.fill(0.0);
-        return;
-    }
-    assert!(weights.bytes().len() >= sums.len() * stride && x.bytes.len() >= weights.inputs());
-    for (row, sum) in weights.bytes().chunks_exact(stride).zip(sums) {
-        // SAFETY: scales, sums and totals are as many as the bytes of `x` take.
-        *sum = unsafe { routine(row, x) };
-    }
+/// The processor has AVX-512 F, BW, VL, DQ and VNNI; `x` were quantized of as many inputs as the weights have.
+pub(crate) unsafe fn dots_avx512(
+    weights: BlockMatrix<'_>,
+    x: &[Activations<'_>],
+    sums: &mut [f32],
+) {
+    let format = weights.format();
+    // SAFETY: the caller's promise.
+    unsafe { multiply_rows(weights, x, sums, (of(format), of(format), of(format))) };
 }

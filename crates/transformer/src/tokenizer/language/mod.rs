@@ -145,6 +145,12 @@ impl LanguageTokenizer {
         self.ends.binary_search(&id).is_ok()
     }
 
+    /// The first token that both have and that is not the same in `other`.
+    pub fn first_difference(&self, other: &LanguageTokenizer) -> Option<u32> {
+        let both = self.vocab_len().min(other.vocab_len());
+        (0..both as u32).find(|&id| self.name(id) != other.name(id))
+    }
+
     /// Tokens there are; ids are below.
     pub fn vocab_len(&self) -> usize {
         self.kinds.len()

@@ -155,6 +155,7 @@ export const figures: typeof english = {
     readIn: (ms) => `gelesen in ${ms}`,
     writing: "Schreiben",
     writtenIn: (tokens, ms) => `${plural(tokens, TOKENS)} in ${ms}`,
+    guessed: (right, all) => `${n(right)} von ${plural(all, { one: "Vermutung", other: "Vermutungen" })} richtig`,
     diskWait: "Warten auf die Festplatte",
     nothingRead: "nichts wurde gelesen",
     weightsInMemory: "Gewichte im Speicher",

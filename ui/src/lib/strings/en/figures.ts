@@ -152,6 +152,7 @@ export const figures = {
     readIn: (ms: string) => `read in ${ms}`,
     writing: "Writing",
     writtenIn: (tokens: number, ms: string) => `${plural(tokens, { one: "token", other: "tokens" })} in ${ms}`,
+    guessed: (right: number, all: number) => `${n(right)} of ${plural(all, { one: "guess", other: "guesses" })} right`,
     diskWait: "Waiting for the disk",
     nothingRead: "nothing was read",
     weightsInMemory: "Weights in memory",
