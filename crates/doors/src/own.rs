@@ -53,6 +53,8 @@ pub(crate) struct Search {
     fused_candidates: usize,
     rerank: bool,
     explain: bool,
+    // Who does not say it is of another version, and is told so.
+    #[serde(default)]
     offline: bool,
 }
 

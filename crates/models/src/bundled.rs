@@ -41,7 +41,7 @@ pub static BUNDLED: &[Bundled] = &[Bundled {
     name: DEFAULT_RERANKER,
     kind: Kind::Reranker,
     format: Format::Riddle,
-    revision: "b0098fed9a27187e",
+    revision: "eab7328602bed495",
     license: "apache-2.0",
     about: "English reranker, 4 layers; the default",
     files: &[

@@ -23,7 +23,7 @@ pub(crate) use widen::widen_avx512;
 type Routine<const ROWS: usize> =
     for<'a, 'b, 'c> unsafe fn(&'a [u8], &'b [Activations<'c>; ROWS]) -> [f32; ROWS];
 
-/// The products of the rows `x` with the rows of `weights`, to rows of as many sums: four rows at a time, then two, then
+/// The products of the rows `x` with those of `weights`, to rows of as many sums: four rows at a time, then two, then
 /// one, by routines that give each row the same bits.
 ///
 /// # Safety

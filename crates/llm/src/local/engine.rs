@@ -19,7 +19,7 @@ use riddle_types::GenerationStats;
 
 use super::{
     LocalOptions,
-    draft::{Draft, NoDraft},
+    draft::{Draft, Flow, NoDraft},
     plan::{Beside, Layout, Plan, fixed_bytes, plan},
     sample::{Guess, Sampler},
     segments::Segments,
@@ -53,9 +53,6 @@ pub(crate) struct Engine {
     /// What earlier prompts left on disk.
     pub(super) stored: Option<Stored>,
 }
-
-/// How a pass ended.
-pub(crate) type Flow = ControlFlow<()>;
 
 /// Is shown the logits after the prompt.
 type See<'a> = dyn FnMut(&[f32]) + 'a;

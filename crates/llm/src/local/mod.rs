@@ -11,6 +11,7 @@ mod open;
 mod plan;
 mod sample;
 mod segments;
+mod small;
 mod stored;
 mod template;
 mod writer;

@@ -8,12 +8,13 @@ use riddle_types::{ChunkId, Generation, GenerationRequest, Notice, PassageOrder}
 
 use super::{
     LocalOptions, Sink,
-    draft::{Draft, Drafting, Lookup, ModelDraft, NoDraft},
+    draft::{Draft, Drafting, Lookup, NoDraft},
     engine::{End, Ends, Engine, How},
     numbers::Numbers,
     plan::Beside,
     sample::{Sampler, Sampling},
     segments::Segments,
+    small::ModelDraft,
     stored::Stored,
     template::{ChatTemplate, Part, Turn},
     writer::Writer,

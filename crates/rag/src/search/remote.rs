@@ -36,7 +36,7 @@ use crate::{
 /// What became of a search that a server may have ranked.
 pub(super) enum Elsewhere {
     /// It has.
-    Ranked(RerankRun),
+    Ranked(Box<RerankRun>),
     /// Nobody shall: the order is the one that was found.
     AsFound,
     /// A model on this machine has to.
@@ -121,7 +121,8 @@ impl Assistant {
             response.notices.push(Notice::SettingsNotElsewhere { server: origin.clone() });
         }
         let remote = told(&scored, origin, model, found.fused.len());
-        Ok(Elsewhere::Ranked(self.ordered(found, request, &scored, remote, response)))
+        let run = self.ordered(found, request, &scored, remote, response);
+        Ok(Elsewhere::Ranked(Box::new(run)))
     }
 
     /// What the server says of every candidate, or why it says nothing.

@@ -78,7 +78,7 @@ impl Assistant {
         let mut response = found.response(request.k, request.explain);
         let elsewhere = self.settle_elsewhere(found, request, called, observer, &mut response)?;
         match elsewhere {
-            Elsewhere::Ranked(run) => Ok(Settled { response, run: Some(run) }),
+            Elsewhere::Ranked(run) => Ok(Settled { response, run: Some(*run) }),
             Elsewhere::AsFound => Ok(Settled { response, run: None }),
             Elsewhere::NotRanked => self.settle_here(found, request, called, observer, response),
         }

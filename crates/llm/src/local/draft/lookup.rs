@@ -4,7 +4,7 @@
 use super::{Draft, pace::Pace};
 use crate::{
     Result,
-    local::{engine::Flow, sample::Guess},
+    local::{draft::Flow, sample::Guess},
 };
 
 /// Tokens that have to have stood there together: one alone stands everywhere.

@@ -4,16 +4,18 @@
 //! Speculative Decoding").
 
 mod lookup;
-mod model;
 mod pace;
 
-use std::{fmt, path::PathBuf};
+use std::{fmt, ops::ControlFlow, path::PathBuf};
 
 pub(crate) use lookup::Lookup;
-pub(crate) use model::ModelDraft;
+pub(super) use pace::Pace;
 
-use super::{engine::Flow, sample::Guess};
+use super::sample::Guess;
 use crate::Result;
+
+/// How a pass ended.
+pub(crate) type Flow = ControlFlow<()>;
 
 /// Who guesses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

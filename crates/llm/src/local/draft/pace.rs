@@ -8,14 +8,14 @@ const MOST: usize = MOST_AS_ONE - 1;
 /// Guesses at first.
 const FIRST: usize = 4;
 
-/// Powers of two of the longest rest, in tokens: a pass with guesses in vain takes up to a half longer than one without,
-/// and so costs less than two percent.
+/// Powers of two of the longest rest, in tokens: a pass with guesses in vain takes up to half as long again as one
+/// without, and so costs less than two percent.
 const LONGEST_REST: u32 = 5;
 
 /// Decides by what came of the guesses before and by nothing else, no clock among it: a seed gives the same answer
 /// whatever the machine does besides.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     length: usize,
     /// Tokens that are written before the next guess.
     rest: usize,
@@ -24,12 +24,12 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub(super) fn new() -> Pace {
+    pub(crate) fn new() -> Pace {
         Pace { length: FIRST, rest: 0, misses: 0 }
     }
 
     /// How many tokens to guess now, of up to `most`. It is asked once for each pass.
-    pub(super) fn next(&mut self, most: usize) -> usize {
+    pub(crate) fn next(&mut self, most: usize) -> usize {
         if self.rest > 0 {
             self.rest -= 1;
             return 0;
@@ -37,7 +37,7 @@ impl Pace {
         self.length.min(most)
     }
 
-    pub(super) fn judged(&mut self, guessed: usize, accepted: usize) {
+    pub(crate) fn judged(&mut self, guessed: usize, accepted: usize) {
         if guessed == 0 {
             return;
         }

@@ -13,10 +13,7 @@ use riddle_weights::gguf::{GgmlFormat, write_random};
 mod windowed;
 
 use super::*;
-use crate::local::{
-    Sampling,
-    draft::{Lookup, ModelDraft},
-};
+use crate::local::{Sampling, draft::Lookup, small::ModelDraft};
 
 /// Guesses that are right by a plan: it knows what will be written.
 #[derive(Debug)]
@@ -230,7 +227,7 @@ fn a_model_guesses_for_another_and_changes_nothing() {
         let draft = ModelDraft::open(draft, &options, &mut go_on).expect("a model");
         draft.check(&engine.tokenizer, &large).expect("the same tokens");
         assert!(draft.unseen_bytes() > 0 && draft.resident_bytes() > 0);
-        let mut draft = draft.is_bold();
+        let mut draft = draft.bold();
         let greedy = Sampling::default();
         let expected = plain(&large, 100, &prompt, 50, greedy);
         for _ in 0..2 {
@@ -246,7 +243,7 @@ fn a_model_guesses_for_another_and_changes_nothing() {
         let again = |engine: &mut Engine| {
             let mut go_on = || ControlFlow::Continue(());
             let opened = ModelDraft::open(&small, &drawn, &mut go_on);
-            let mut draft = opened.expect("a model").is_bold();
+            let mut draft = opened.expect("a model").bold();
             answer(engine, &prompt, 50, hot, usize::MAX, &mut draft)
         };
         let (first, stats) = again(&mut engine);

@@ -5,16 +5,14 @@ use std::path::Path;
 use riddle_kernels::MOST_AS_ONE;
 use riddle_transformer::LanguageTokenizer;
 
-use super::{Draft, pace::Pace};
-use crate::{
-    Error, Result,
-    local::{
-        LocalOptions, Sampling,
-        engine::{Engine, Flow},
-        plan::Beside,
-        sample::{Guess, Sampler},
-    },
+use super::{
+    LocalOptions, Sampling,
+    draft::{Draft, Flow, Pace},
+    engine::Engine,
+    plan::Beside,
+    sample::{Guess, Sampler},
 };
+use crate::{Error, Result};
 
 /// Tokens that one of two models of a family may have more than the other: rows that fill a table up (Qwen 2.5 has
 /// 151 936 with 0.5 billion parameters, 152 064 with 7).
@@ -58,7 +56,7 @@ impl ModelDraft {
 
     /// Guesses whatever is likeliest.
     #[cfg(test)]
-    pub(crate) fn is_bold(self) -> ModelDraft {
+    pub(crate) fn bold(self) -> ModelDraft {
         ModelDraft { least: 0.0, ..self }
     }
 
