@@ -44,6 +44,15 @@ fn a_model_in_the_process_answers_the_same_in_any_memory() {
     assert!(supported.iter().all(|it| it["verdict"] != "supported"), "{answer}");
 
     assert_eq!(ask(&riddle, &[])["answer"], answer["answer"]);
+    // Whoever guesses: nobody, the passages, a model.
+    for draft in ["none", "lookup", "tiny"] {
+        let drafted = ask(&riddle, &["--llm-draft", draft]);
+        let stats = &drafted["generation"];
+        let (guessed, right) = (&stats["drafted_tokens"], &stats["accepted_tokens"]);
+        assert!(right.as_u64() <= guessed.as_u64() && right.is_u64(), "{drafted:#}");
+        assert!(draft != "none" || *guessed == 0, "{drafted:#}");
+        assert_eq!(drafted["answer"], answer["answer"]);
+    }
     let chosen = |seed| ask(&riddle, &["--temperature", "1.5", "--seed", seed])["answer"].clone();
     assert_eq!(chosen("1"), chosen("1"));
     assert_ne!(chosen("1"), chosen("2"));
@@ -146,6 +155,13 @@ fn what_can_not_run_is_refused_with_what_to_do() {
     assert!(refused(&dir, &[]).contains("is a folder: give the GGUF file in it"));
     assert!(riddle.run(&["models", "use", "tiny"]).failed(1).contains("--llm local:tiny"));
     assert!(refused("local:tiny", &["--temperature", "11"]).contains("temperature"));
+    assert!(refused("local:tiny", &["--llm-draft", "none.gguf"]).contains("no such GGUF file"));
+    let others = TempDir::new().expect("a temporary folder");
+    let dir = others.path().to_str().expect("UTF-8");
+    let other = riddle.json(&["bench", "prepare-language", "tiny-qwen3", "--dir", dir]);
+    let other = other["model"].as_str().expect("a path");
+    let said = refused("local:tiny", &["--llm-draft", other]);
+    assert!(said.contains("can not guess for") && said.contains("token"), "{said}");
 
     // By its path it runs as well, until it is damaged.
     let by_path = format!("local:{}", path.display());

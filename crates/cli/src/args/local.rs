@@ -13,9 +13,9 @@ pub(crate) struct LocalArgs {
     /// Memory that the process may take, as 2GiB; a model that is larger is read from disk while it runs
     #[arg(long, value_name = "SIZE", value_parser = size, env = "RIDDLE_LLM_MEMORY")]
     pub(crate) llm_memory: Option<u64>,
-    /// A small model of the same family that guesses what it writes next, installed or a GGUF file, or `none`
-    /// [default: what stands in the passages]
-    #[arg(long, value_name = "MODEL")]
+    /// Who guesses what it writes next: a small model of the same family, installed or a GGUF file; `lookup`: what
+    /// stands in the passages; or `none` [default: lookup]
+    #[arg(long, value_name = "MODEL|lookup|none")]
     pub(crate) llm_draft: Option<String>,
     /// How freely it chooses its words; 0: always the likeliest
     #[arg(long, value_name = "T", default_value_t = 0.0)]
@@ -69,7 +69,7 @@ impl LocalArgs {
 /// Who guesses, by a name.
 pub(crate) fn draft(name: Option<&str>) -> LocalDraft {
     match name {
-        None => LocalDraft::Lookup,
+        None | Some("lookup") => LocalDraft::Lookup,
         Some("none") => LocalDraft::Nothing,
         Some(name) => LocalDraft::Model(name.to_owned()),
     }

@@ -36,7 +36,16 @@ impl Default for Sampling {
     }
 }
 
+/// Sets the seed of guesses apart (the golden ratio's bits).
+const GUESSES: u64 = 0x9e37_79b9_7f4a_7c15;
+
 impl Sampling {
+    /// The same for guesses that this judges. Their random numbers must not know each other: those of seeds that are
+    /// alike do, so the seed is drawn.
+    pub(crate) fn for_guesses(self) -> Sampling {
+        Sampling { seed: fastrand::Rng::with_seed(self.seed ^ GUESSES).u64(..), ..self }
+    }
+
     /// Whether the numbers are in their ranges.
     ///
     /// # Errors
@@ -303,8 +312,9 @@ mod tests {
             let options = Sampling { temperature, top_k, top_p, min_p, repeat_penalty, seed, ..Sampling::default() };
             let mut plain = Sampler::new(options);
             let chosen = counts(TIMES, tokens, &mut || plain.choose(&mut logits.clone(), &[0]));
-            let mut judge = Sampler::new(Sampling { seed: seed ^ 1, ..options });
-            let mut draft = Sampler::new(Sampling { seed: seed ^ 2, top_k: 0, ..options });
+            let judging = Sampling { seed: !seed, ..options };
+            let mut judge = Sampler::new(judging);
+            let mut draft = Sampler::new(Sampling { top_k: 0, ..judging.for_guesses() });
             let mut taken = 0.0;
             let judged = counts(TIMES, tokens, &mut || {
                 let guess = draft.guess(&mut others[..tokens].to_vec(), &[0], 0.0).expect("a guess");

@@ -22,9 +22,6 @@ const FILLERS: usize = 1024;
 /// it is worth.
 const LEAST: f32 = 0.3;
 
-/// Added to the seed: guesses must not be drawn with the numbers that they are judged with.
-const OWN_SEED: u64 = 0x5eed_d4af;
-
 /// A small model, which is wholly in memory. It writes on by itself, and takes back what was not accepted.
 #[derive(Debug)]
 pub(crate) struct ModelDraft {
@@ -49,7 +46,7 @@ impl ModelDraft {
         let own = LocalOptions { memory_budget: None, ..options.clone() };
         let beside = Beside { rows: 1, bytes: 0 };
         let engine = Engine::open(path, &own, beside, go_on)?;
-        let sampling = Sampling { seed: options.sampling.seed ^ OWN_SEED, ..options.sampling };
+        let sampling = options.sampling.for_guesses();
         let sampler = Sampler::new(sampling);
         Ok(ModelDraft { engine, sampler, sampling, pace: Pace::new(), least: LEAST })
     }
