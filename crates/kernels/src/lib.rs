@@ -60,7 +60,7 @@ pub use dict::{
 };
 pub use elementwise::{Gate, Pairs, Rotation, gated, gelu, rotate, sigmoid, tanh};
 pub use half_floats::narrow_f16;
-pub use int8::{Int8Matrix, int8_bytes, pack_int8};
+pub use int8::{Int8Matrix, int8_bytes, pack_int8, pack_int8_as_it_is};
 pub use isa::{FORCE_ISA, Isa, IsaError, instructions, isa};
 pub use linear::{
     Finish, MOST_AS_ONE, Part, Precision, Products, Rounding, linear, linear_add, products,

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use riddle_kernels::{
     Finish, Int8Matrix, Matrix, PanelUse, Panels, Part, Precision, Products, Rounding, int8_bytes,
-    join, layer_norm, pack_int8, products, zeros,
+    join, layer_norm, pack_int8_as_it_is, products, zeros,
 };
 use riddle_weights::{BertFamily, Format};
 
@@ -127,7 +127,7 @@ impl Decoder {
         let bytes = int8_bytes(terms, width).expect(WHY);
         let mut memory = vec![0; bytes + LINE];
         let start = memory.as_ptr().align_offset(LINE).min(LINE);
-        pack_int8(weights, terms, width, &mut memory[start..start + bytes]).expect(WHY);
+        pack_int8_as_it_is(weights, terms, width, &mut memory[start..start + bytes]).expect(WHY);
         Decoder::Packed { memory, start }
     }
 

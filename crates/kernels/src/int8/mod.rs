@@ -6,7 +6,7 @@
 
 mod pack;
 
-pub use pack::{int8_bytes, pack_int8};
+pub use pack::{int8_bytes, pack_int8, pack_int8_as_it_is};
 
 use crate::PackedError;
 
