@@ -12,7 +12,7 @@ use std::{
 use riddle_catalog::ChunkRecord;
 use riddle_llm::{Endpoint, RemoteReranker, Scored};
 use riddle_models::DEFAULT_RERANKER;
-use riddle_types::{LayerObserver, NotElsewhere, Notice, RankTrace, Trouble};
+use riddle_types::{LayerObserver, NotElsewhere, Notice, Trouble};
 
 use super::{
     card::RerankerCard,
@@ -214,8 +214,8 @@ impl Assistant {
             .zip(1..)
             .map(|(&at, rank)| {
                 let (fused, record) = &found.fused[at];
-                let trace = RankTrace { ..trace(fused, at as u32 + 1) };
-                found.hit(record, rank, riddle_grating::sigmoid(logits[at]), trace)
+                let of = trace(fused, at as u32 + 1);
+                found.hit(record, rank, riddle_grating::sigmoid(logits[at]), of)
             })
             .collect();
         response.order = Order::Reranked { model: remote.who() };
