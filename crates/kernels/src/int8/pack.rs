@@ -254,13 +254,15 @@ mod tests {
         }
     }
 
+    type Pack = fn(&[f32], usize, usize, &mut [u8]) -> Result<(), PackedError>;
+
     #[test]
     fn heavy_bytes_stay_what_they_are_where_nobody_makes_them_light() {
         let bytes: Vec<i32> = (0..2 * 16).map(|it| [127, 127, -127, 100][it % 4]).collect();
         let weights: Vec<f32> = bytes.iter().map(|&it| it as f32 * 0.01).collect();
         let size = int8_bytes(2, 16).expect("small");
         let mut memory = aligned(size);
-        let mut off = |pack: fn(&[f32], usize, usize, &mut [u8]) -> Result<(), PackedError>| {
+        let mut off = |pack: Pack| {
             pack(&weights, 2, 16, bytes_of(&mut memory, size)).expect("fits");
             let matrix = Int8Matrix::new(bytes_of(&mut memory, size), 2, 16).expect("packed");
             let off = |at: usize| (matrix.get(at / 16, at % 16) - weights[at]).abs();
