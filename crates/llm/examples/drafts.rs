@@ -2,7 +2,8 @@
 //!
 //! `drafts FILE QUESTIONS DRAFT… [--temperature T] [--tokens N] [--budget MB] [--runs N]`: `QUESTIONS` has lines of
 //! JSON, `{"question": "…", "passages": ["…"]}`, or is a number of tokens of a prompt that says nothing. A draft is
-//! `none`, `lookup` or a GGUF file. Prints a line of JSON for each draft: times are medians over runs, summed over questions.
+//! `none`, `lookup` or a GGUF file. Prints a line of JSON for each draft: times are medians over runs, summed over
+//! questions.
 
 #![expect(clippy::print_stdout, reason = "an example's output is its point")]
 

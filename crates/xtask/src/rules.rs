@@ -12,6 +12,7 @@ mod prose;
 mod rooms;
 mod unfinished;
 mod unsafe_code;
+mod unused;
 mod whitespace;
 mod words;
 
@@ -30,6 +31,7 @@ pub(crate) fn check(members: &[Member], files: &[File], commits: &[Commit]) -> V
     findings.extend(links::check(files));
     findings.extend(prose::check(files));
     findings.extend(unsafe_code::check(members, files));
+    findings.extend(unused::check(members, files));
     findings.extend(words::check(files));
     findings.extend(length::check(files));
     findings.extend(whitespace::check(files));

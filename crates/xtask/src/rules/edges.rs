@@ -92,7 +92,6 @@ const ALLOWED_IN_TESTS: &[(&str, &[&str])] = &[
 /// Library, and the crates that may use it. Anything not named here may be used by all.
 const ROOMS: &[(&str, &[&str])] = &[
     ("tantivy", &["retrieval"]),
-    ("hnsw_rs", &["retrieval"]),
     ("rusqlite", &["catalog"]),
     ("rusqlite_migration", &["catalog"]),
     ("docling", &["ingest"]),

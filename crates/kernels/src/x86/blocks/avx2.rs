@@ -236,6 +236,7 @@ unsafe fn small<L: Codes, D: Dot, const ROWS: usize>(
 /// # Safety
 /// As [`small`].
 #[inline(always)]
+// Long: one loop whose parts share registers.
 unsafe fn large<L: Codes + Large, D: Dot, const ROWS: usize>(
     row: *const u8,
     blocks: usize,

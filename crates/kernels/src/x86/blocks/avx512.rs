@@ -281,6 +281,7 @@ const fn groups(parts: [[usize; 2]; 4]) -> [[i16; 32]; 4] {
 /// As [`small`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+// Long: one loop whose parts share registers.
 unsafe fn large<L: Quarters, const ROWS: usize>(
     row: &[u8],
     x: &[Activations<'_>; ROWS],
