@@ -20,6 +20,7 @@ mod attention;
 mod blocks;
 mod dict;
 mod dispatch;
+mod distance;
 mod elementwise;
 mod half_floats;
 mod int8;
@@ -58,6 +59,7 @@ pub use blocks::{BlockFormat, BlockMatrix};
 pub use dict::{
     DICT_ENTRIES, DICT_GROUP, dict_bytes, int8_sums, pack_indexes, unpack_bytes, unpack_f32,
 };
+pub use distance::squared_distances;
 pub use elementwise::{Gate, Pairs, Rotation, gated, gelu, rotate, sigmoid, tanh};
 pub use half_floats::narrow_f16;
 pub use int8::{Int8Matrix, int8_bytes, pack_int8, pack_int8_as_it_is};
