@@ -1,14 +1,18 @@
-//! The vector index on disk: a log that only grows, a graph file, and a manifest that names both.
+//! What a vector index keeps on the disk, and how it is committed.
 //!
-//! A commit appends to the log, makes it durable, and replaces the manifest by a rename; what the manifest
-//! does not name does not exist. So a small change costs a small write however large the index is, and a
-//! crash at any moment leaves the last commit: longer logs are cut, other files deleted.
+//! Vectors have slots, in the order in which they came. Of slot *s* the files of a generation hold: `codes-G.bin` its
+//! code (`[slots, dimensions]`, bytes), `chunks-G.bin` its chunk (`[slots]`, 8 bytes), and `gone-G.bin` lists the slots
+//! that were removed (4 bytes each, in order of removal). They are appended to; `links-G-N.bin`, the graph of the first
+//! N slots, is written whole. All numbers are little-endian. `current.json` says how much of each is committed, and is
+//! replaced at once: what lies behind it, a crash has left.
+//!
+//! Nothing is read when an index is opened but the chunks, the removed slots and the levels of the graph: the rest is
+//! mapped. Small indexes are checked against their sums then, large ones when somebody asks ([`verify`]).
 
 use std::{
-    collections::HashMap,
     fs::{File, OpenOptions},
     io::{ErrorKind, Seek as _, SeekFrom, Write as _},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use riddle_types::ChunkId;
@@ -17,24 +21,26 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Error, Result,
     graph::{Codes, Graph},
+    mapped::Mapped,
 };
 
 /// Raised when the files change: an index of another version is built again.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 const MANIFEST: &str = "current.json";
 
-/// First byte of a log record: an id and a code follow.
-const INSERT: u8 = 1;
-/// First byte of a log record: an id follows.
-const REMOVE: u8 = 2;
+/// Bytes that have a sum together.
+const BLOCK: usize = 4 << 20;
 
-/// A file of the index: its beginning of that length has that BLAKE3 hash.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Bytes of an index that is checked whenever it is opened: that takes some milliseconds.
+const CHECKED_AT_OPENING: u64 = 32 << 20;
+
+/// A file of the index: its beginning of that length, and the BLAKE3 hash of every [`BLOCK`] of it.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Part {
     name: String,
     bytes: u64,
-    blake3: String,
+    blake3: Vec<String>,
 }
 
 /// What is committed.
@@ -44,93 +50,101 @@ pub(crate) struct Manifest {
     pub(crate) embedder: String,
     pub(crate) dimensions: usize,
     pub(crate) seq: u64,
-    /// Raised when the log starts anew.
+    /// Raised when the slots are numbered anew.
     pub(crate) generation: u64,
-    pub(crate) log: Part,
+    pub(crate) codes: Part,
+    pub(crate) chunks: Part,
+    pub(crate) gone: Part,
     /// The graph and its number of nodes.
     pub(crate) graph: Option<(Part, usize)>,
 }
 
-/// Chunks and codes by slot; a removed chunk leaves an empty slot behind.
+impl Manifest {
+    fn bytes(&self) -> u64 {
+        let graph = self.graph.as_ref().map_or(0, |it| it.0.bytes);
+        self.codes.bytes + self.chunks.bytes + self.gone.bytes + graph
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &Part> {
+        [&self.codes, &self.chunks, &self.gone].into_iter().chain(self.graph.iter().map(|it| &it.0))
+    }
+}
+
+/// A set of slots.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Slots {
+    words: Vec<u64>,
+    count: usize,
+}
+
+impl Slots {
+    pub(crate) fn contains(&self, slot: u32) -> bool {
+        self.words.get(slot as usize / 64).is_some_and(|it| it >> (slot % 64) & 1 == 1)
+    }
+
+    /// Whether it is new.
+    pub(crate) fn insert(&mut self, slot: u32) -> bool {
+        let word = slot as usize / 64;
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+        }
+        let new = !self.contains(slot);
+        self.words[word] |= 1 << (slot % 64);
+        self.count += usize::from(new);
+        new
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+}
+
+/// The committed slots, as they lie in the files.
 #[derive(Debug, Default)]
 pub(crate) struct Content {
     pub(crate) dimensions: usize,
-    /// Chunk of each slot; `None` when it was removed.
-    pub(crate) slots: Vec<Option<ChunkId>>,
-    /// `[slots, dimensions]`.
-    pub(crate) values: Vec<i8>,
-    pub(crate) slot_of: HashMap<ChunkId, u32>,
+    codes: Mapped,
+    chunks: Mapped,
+    /// Slots that were removed.
+    pub(crate) gone: Slots,
     /// Links of the first slots; the newest may not be in it yet.
     pub(crate) graph: Graph,
 }
 
 impl Content {
+    /// Nothing yet.
+    pub(crate) fn of(dimensions: usize) -> Content {
+        Content { dimensions, ..Content::default() }
+    }
+
+    /// Number of slots, those of removed chunks counted.
+    pub(crate) fn slots(&self) -> usize {
+        self.chunks.bytes().len() / 8
+    }
+
     pub(crate) fn codes(&self) -> Codes<'_> {
-        Codes { dimensions: self.dimensions, values: &self.values }
+        Codes { dimensions: self.dimensions, values: bytemuck::cast_slice(self.codes.bytes()) }
     }
 
-    pub(crate) fn insert(&mut self, chunk: ChunkId, code: impl Iterator<Item = i8>) {
-        let slot = self.slots.len() as u32;
-        if let Some(former) = self.slot_of.insert(chunk, slot) {
-            self.slots[former as usize] = None;
-        }
-        self.slots.push(Some(chunk));
-        self.values.extend(code);
+    /// The chunk that was put into a slot, removed or not.
+    pub(crate) fn chunk_of(&self, slot: u32) -> Option<ChunkId> {
+        let bytes = self.chunks.bytes().get(slot as usize * 8..)?.first_chunk::<8>()?;
+        Some(ChunkId(u64::from_le_bytes(*bytes)))
     }
 
-    /// Whether it was there.
-    pub(crate) fn remove(&mut self, chunk: ChunkId) -> bool {
-        let slot = self.slot_of.remove(&chunk);
-        if let Some(slot) = slot {
-            self.slots[slot as usize] = None;
-        }
-        slot.is_some()
+    /// The chunk in a slot; `None` when it was removed.
+    pub(crate) fn chunk(&self, slot: u32) -> Option<ChunkId> {
+        if self.gone.contains(slot) { None } else { self.chunk_of(slot) }
     }
 
-    /// The same without empty slots, and without a graph.
-    pub(crate) fn compacted(&self) -> Content {
-        let mut compact = Content { dimensions: self.dimensions, ..Content::default() };
-        for (slot, chunk) in self.slots.iter().enumerate() {
-            if let Some(chunk) = chunk {
-                compact.insert(*chunk, self.codes().get(slot as u32).iter().copied());
-            }
-        }
-        compact
+    /// The slots that hold chunks, by their chunks.
+    pub(crate) fn by_chunk(&self) -> Vec<u32> {
+        let mut slots: Vec<u32> =
+            (0..self.slots() as u32).filter(|it| !self.gone.contains(*it)).collect();
+        // Mostly in order already: chunks come in the order of their numbers.
+        slots.sort_by_key(|it| self.chunk_of(*it));
+        slots
     }
-
-    fn replay(&mut self, mut log: &[u8]) -> Option<()> {
-        let dimensions = self.dimensions;
-        while let Some((&tag, rest)) = log.split_first() {
-            let (id, rest) = rest.split_first_chunk::<8>()?;
-            let chunk = ChunkId(u64::from_le_bytes(*id));
-            log = match tag {
-                INSERT => {
-                    let (code, rest) = rest.split_at_checked(dimensions)?;
-                    self.insert(chunk, code.iter().map(|it| it.cast_signed()));
-                    rest
-                }
-                REMOVE => {
-                    self.remove(chunk);
-                    rest
-                }
-                _ => return None,
-            };
-        }
-        Some(())
-    }
-}
-
-/// Appends the record of an insertion to `log`.
-pub(crate) fn record_insert(log: &mut Vec<u8>, chunk: ChunkId, code: &[i8]) {
-    log.push(INSERT);
-    log.extend_from_slice(&chunk.0.to_le_bytes());
-    log.extend(code.iter().map(|it| it.cast_unsigned()));
-}
-
-/// Appends the record of a removal to `log`.
-pub(crate) fn record_remove(log: &mut Vec<u8>, chunk: ChunkId) {
-    log.push(REMOVE);
-    log.extend_from_slice(&chunk.0.to_le_bytes());
 }
 
 pub(crate) fn rebuild(dir: &Path, why: impl ToString) -> Error {
@@ -150,154 +164,257 @@ pub(crate) fn read_manifest(dir: &Path) -> Result<Option<Manifest>> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(Error::Io { path, source }),
     };
-    let manifest: Manifest = serde_json::from_slice(&bytes).map_err(|error| rebuild(dir, error))?;
-    if manifest.version != VERSION {
+    #[derive(Deserialize)]
+    struct Version {
+        version: u32,
+    }
+    let version: Version = serde_json::from_slice(&bytes).map_err(|error| rebuild(dir, error))?;
+    if version.version != VERSION {
         return Err(rebuild(dir, "it is of another version"));
     }
-    Ok(Some(manifest))
+    Ok(Some(serde_json::from_slice(&bytes).map_err(|error| rebuild(dir, error))?))
 }
 
-/// The part's bytes, checked.
-fn read_part(dir: &Path, part: &Part) -> Result<Vec<u8>> {
+/// Maps what is committed of a file.
+fn map(dir: &Path, part: &Part) -> Result<Mapped> {
     // A plain name: a manifest could otherwise lead anywhere.
     if Path::new(&part.name).file_name() != Some(part.name.as_ref()) {
         return Err(rebuild(dir, "its manifest is not ours"));
     }
-    let mut bytes = std::fs::read(dir.join(&part.name))
-        .map_err(|error| rebuild(dir, format!("{}: {error}", part.name)))?;
-    if (bytes.len() as u64) < part.bytes {
-        return Err(rebuild(dir, format!("{} is too short", part.name)));
-    }
-    bytes.truncate(part.bytes as usize);
-    if blake3::hash(&bytes).to_hex().as_str() != part.blake3 {
-        return Err(rebuild(dir, format!("{} is damaged", part.name)));
-    }
-    Ok(bytes)
+    Mapped::open(&dir.join(&part.name), part.bytes)
+        .map_err(|error| rebuild(dir, format!("{}: {error}", part.name)))?
+        .ok_or_else(|| rebuild(dir, format!("{} is too short", part.name)))
 }
 
-/// Reads what the manifest names.
+/// Opens what the manifest names.
 pub(crate) fn load(dir: &Path, manifest: &Manifest) -> Result<Content> {
-    let mut content = Content { dimensions: manifest.dimensions, ..Content::default() };
-    let log = read_part(dir, &manifest.log)?;
-    content.replay(&log).ok_or_else(|| rebuild(dir, "its log is damaged"))?;
-    if let Some((part, nodes)) = &manifest.graph {
-        content.graph = Graph::read(&read_part(dir, part)?, *nodes)
-            .filter(|_| *nodes <= content.slots.len())
-            .ok_or_else(|| rebuild(dir, "its graph is damaged"))?;
+    if manifest.bytes() <= CHECKED_AT_OPENING {
+        verify(dir, manifest)?;
     }
-    Ok(content)
+    let damaged = |name: &str| rebuild(dir, format!("its {name} are damaged"));
+    let (codes, chunks) = (map(dir, &manifest.codes)?, map(dir, &manifest.chunks)?);
+    let slots = chunks.bytes().len() / 8;
+    let whole = chunks.bytes().len().is_multiple_of(8)
+        && slots < u32::MAX as usize
+        && slots.checked_mul(manifest.dimensions) == Some(codes.bytes().len());
+    if !whole {
+        return Err(damaged("slots"));
+    }
+    let mut gone = Slots::default();
+    for slot in map(dir, &manifest.gone)?.bytes().chunks(4) {
+        let slot = slot.first_chunk::<4>().map(|it| u32::from_le_bytes(*it));
+        let slot = slot.filter(|it| (*it as usize) < slots).ok_or_else(|| damaged("slots"))?;
+        gone.insert(slot);
+    }
+    let graph = match &manifest.graph {
+        None => Graph::default(),
+        Some((part, nodes)) => Graph::read(map(dir, part)?, *nodes)
+            .filter(|it| it.nodes() <= slots)
+            .ok_or_else(|| damaged("links"))?,
+    };
+    Ok(Content { dimensions: manifest.dimensions, codes, chunks, gone, graph })
+}
+
+/// Reads everything, and holds it against its sums.
+///
+/// # Errors
+/// [`Error::Rebuild`] for the first file that is not what was written.
+pub(crate) fn verify(dir: &Path, manifest: &Manifest) -> Result<()> {
+    for part in manifest.parts() {
+        let file = map(dir, part)?;
+        if sums(file.bytes(), 0) != part.blake3 {
+            return Err(rebuild(dir, format!("{} is damaged", part.name)));
+        }
+    }
+    Ok(())
+}
+
+/// The hashes of the blocks from `first` on.
+fn sums(bytes: &[u8], first: usize) -> Vec<String> {
+    let blocks = bytes.chunks(BLOCK).skip(first);
+    blocks.map(|it| blake3::hash(it).to_hex().to_string()).collect()
+}
+
+/// A file that grows.
+#[derive(Debug)]
+struct Growing {
+    path: PathBuf,
+    file: File,
+    /// Written, of which the committed part is the beginning.
+    bytes: u64,
+    /// What is committed.
+    part: Part,
+}
+
+impl Growing {
+    /// Opens a committed file and cuts off what a crash left behind it, or makes an empty one.
+    fn open(dir: &Path, name: String, part: Option<&Part>) -> Result<Growing> {
+        let path = dir.join(&name);
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .map_err(io_error(&path))?;
+        let part = part.cloned().unwrap_or(Part { name, ..Part::default() });
+        let mut growing = Growing { path, file, bytes: part.bytes, part };
+        growing.back_to(growing.bytes)?;
+        Ok(growing)
+    }
+
+    fn back_to(&mut self, bytes: u64) -> Result<()> {
+        let file = &mut self.file;
+        let moved = file.set_len(bytes).and_then(|()| file.seek(SeekFrom::Start(bytes)));
+        moved.map(drop).map_err(io_error(&self.path))
+    }
+
+    /// Appends; on an error the file is as before.
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        if let Err(source) = self.file.write_all(bytes) {
+            // A full disk leaves half of it: the next one has to start where this one did.
+            self.back_to(self.bytes)?;
+            return Err(Error::Io { path: self.path.clone(), source });
+        }
+        self.bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// What a commit of everything that is written says of the file, once it is on the disk.
+    fn committed(&mut self) -> Result<Part> {
+        if self.bytes != self.part.bytes {
+            self.file.sync_data().map_err(io_error(&self.path))?;
+            let whole = self.part.bytes as usize / BLOCK;
+            let mapped = Mapped::open(&self.path, self.bytes).map_err(io_error(&self.path))?;
+            let mapped = mapped.unwrap_or_default();
+            self.part.blake3.truncate(whole);
+            self.part.blake3.extend(sums(mapped.bytes(), whole));
+            self.part.bytes = self.bytes;
+        }
+        Ok(self.part.clone())
+    }
 }
 
 /// The writer's side of the folder.
 #[derive(Debug)]
-pub(crate) struct Log {
+pub(crate) struct Files {
+    dir: PathBuf,
     generation: u64,
-    file: File,
-    bytes: u64,
-    hasher: blake3::Hasher,
+    codes: Growing,
+    chunks: Growing,
+    gone: Growing,
 }
 
-fn log_name(generation: u64) -> String {
-    format!("vectors-{generation}.log")
-}
-
-impl Log {
-    /// Opens the committed log, cutting off what a crash left behind it.
-    pub(crate) fn open(dir: &Path, manifest: &Manifest) -> Result<Log> {
-        let committed = read_part(dir, &manifest.log)?;
-        let path = dir.join(&manifest.log.name);
-        let mut file = OpenOptions::new().write(true).open(&path).map_err(io_error(&path))?;
-        file.set_len(manifest.log.bytes).map_err(io_error(&path))?;
-        file.seek(SeekFrom::End(0)).map_err(io_error(&path))?;
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(&committed);
-        Ok(Log { generation: manifest.generation, file, bytes: manifest.log.bytes, hasher })
-    }
-
-    /// An empty log; replaces what a crash may have left under its name.
-    pub(crate) fn create(dir: &Path, generation: u64) -> Result<Log> {
-        let path = dir.join(log_name(generation));
-        let file = File::create(&path).map_err(io_error(&path))?;
-        Ok(Log { generation, file, bytes: 0, hasher: blake3::Hasher::new() })
+impl Files {
+    /// The committed files of the manifest's generation, or empty ones of that number.
+    pub(crate) fn open(dir: &Path, manifest: Result<&Manifest, u64>) -> Result<Files> {
+        let (manifest, generation) = match manifest {
+            Ok(it) => (Some(it), it.generation),
+            Err(generation) => (None, generation),
+        };
+        let open = |name: &str, part: fn(&Manifest) -> &Part| {
+            Growing::open(dir, format!("{name}-{generation}.bin"), manifest.map(part))
+        };
+        Ok(Files {
+            dir: dir.to_path_buf(),
+            generation,
+            codes: open("codes", |it| &it.codes)?,
+            chunks: open("chunks", |it| &it.chunks)?,
+            gone: open("gone", |it| &it.gone)?,
+        })
     }
 
     pub(crate) fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Adds records durably; on an error the log is as before.
-    pub(crate) fn append(&mut self, dir: &Path, records: &[u8]) -> Result<()> {
-        let path = dir.join(log_name(self.generation));
-        let written = self.file.write_all(records).and_then(|()| self.file.sync_data());
-        if let Err(error) = written {
-            // A full disk leaves half a record: the next append has to start where this one did.
-            self.file
-                .set_len(self.bytes)
-                .and_then(|()| self.file.seek(SeekFrom::Start(self.bytes)))
-                .map_err(io_error(&path))?;
-            return Err(io_error(&path)(error));
+    /// Appends slots (their codes and chunks) and removed slots.
+    pub(crate) fn append(&mut self, codes: &[i8], chunks: &[ChunkId], gone: &[u32]) -> Result<()> {
+        let (codes_before, chunks_before) = (self.codes.bytes, self.chunks.bytes);
+        let chunks: Vec<u8> = chunks.iter().flat_map(|it| it.0.to_le_bytes()).collect();
+        let gone: Vec<u8> = gone.iter().flat_map(|it| it.to_le_bytes()).collect();
+        let appended = self
+            .codes
+            .append(bytemuck::cast_slice(codes))
+            .and_then(|()| self.chunks.append(&chunks))
+            .and_then(|()| self.gone.append(&gone));
+        if appended.is_err() {
+            // All three or none: slots are counted by both files.
+            self.codes.bytes = codes_before;
+            self.chunks.bytes = chunks_before;
+            self.codes.back_to(codes_before)?;
+            self.chunks.back_to(chunks_before)?;
         }
-        self.bytes += records.len() as u64;
-        self.hasher.update(records);
+        appended
+    }
+
+    /// Maps everything that is written, committed or not. The graph stays what it is.
+    pub(crate) fn remap(&self, content: &mut Content) -> Result<()> {
+        let map = |it: &Growing| {
+            let mapped = Mapped::open(&it.path, it.bytes).map_err(io_error(&it.path))?;
+            mapped.ok_or_else(|| rebuild(&self.dir, "somebody else writes it"))
+        };
+        (content.codes, content.chunks) = (map(&self.codes)?, map(&self.chunks)?);
         Ok(())
     }
 
-    fn part(&self) -> Part {
-        Part {
-            name: log_name(self.generation),
-            bytes: self.bytes,
-            blake3: self.hasher.finalize().to_hex().to_string(),
-        }
+    /// Writes the graph to a file of its own.
+    pub(crate) fn write_graph(&self, graph: &Graph) -> Result<(Part, usize)> {
+        let bytes = graph.parts().concat();
+        let name = format!("links-{}-{}.bin", self.generation, graph.nodes());
+        write_durably(&self.dir.join(&name), &bytes)?;
+        let part = Part { name, bytes: bytes.len() as u64, blake3: sums(&bytes, 0) };
+        Ok((part, graph.nodes()))
+    }
+
+    /// Maps a graph that was written.
+    pub(crate) fn map_graph(&self, graph: &(Part, usize)) -> Result<Graph> {
+        Graph::read(map(&self.dir, &graph.0)?, graph.1)
+            .ok_or_else(|| rebuild(&self.dir, "its links are damaged"))
+    }
+
+    /// Makes everything that is written the committed state, and deletes what is not part of it.
+    pub(crate) fn commit(
+        &mut self,
+        embedder: &str,
+        dimensions: usize,
+        seq: u64,
+        graph: Option<(Part, usize)>,
+    ) -> Result<Manifest> {
+        let manifest = Manifest {
+            version: VERSION,
+            embedder: embedder.to_owned(),
+            dimensions,
+            seq,
+            generation: self.generation,
+            codes: self.codes.committed()?,
+            chunks: self.chunks.committed()?,
+            gone: self.gone.committed()?,
+            graph,
+        };
+        let dir = &self.dir;
+        let json = serde_json::to_vec(&manifest).expect("plain data serializes: this is a bug");
+        let temporary = dir.join("current.json.new");
+        write_durably(&temporary, &json)?;
+        std::fs::rename(&temporary, dir.join(MANIFEST)).map_err(io_error(&temporary))?;
+        // The rename itself is durable once the folder is; other systems than Unix can not open folders.
+        #[cfg(unix)]
+        File::open(dir).and_then(|it| it.sync_all()).map_err(io_error(dir))?;
+        delete_others(dir, &manifest);
+        Ok(manifest)
     }
 }
 
-/// Writes the graph to a file of its own.
-pub(crate) fn write_graph(dir: &Path, generation: u64, graph: &Graph) -> Result<(Part, usize)> {
-    let bytes = graph.to_bytes();
-    let name = format!("links-{generation}-{}.bin", graph.nodes());
-    write_durably(&dir.join(&name), &bytes)?;
-    let blake3 = blake3::hash(&bytes).to_hex().to_string();
-    Ok((Part { name, bytes: bytes.len() as u64, blake3 }, graph.nodes()))
-}
-
-/// Makes log and graph the committed state, and deletes what is not part of it.
-pub(crate) fn write_manifest(
-    dir: &Path,
-    embedder: &str,
-    dimensions: usize,
-    seq: u64,
-    log: &Log,
-    graph: Option<(Part, usize)>,
-) -> Result<Manifest> {
-    let manifest = Manifest {
-        version: VERSION,
-        embedder: embedder.to_owned(),
-        dimensions,
-        seq,
-        generation: log.generation,
-        log: log.part(),
-        graph,
-    };
-    let json = serde_json::to_vec(&manifest).expect("plain data serializes: this is a bug");
-    let temporary = dir.join("current.json.new");
-    write_durably(&temporary, &json)?;
-    std::fs::rename(&temporary, dir.join(MANIFEST)).map_err(io_error(&temporary))?;
-    // The rename itself is durable once the folder is; other systems than Unix can not open folders.
-    #[cfg(unix)]
-    File::open(dir).and_then(|it| it.sync_all()).map_err(io_error(dir))?;
-    let graph_name = manifest.graph.as_ref().map(|it| it.0.name.as_str());
+/// Deletes what the manifest does not name.
+fn delete_others(dir: &Path, manifest: &Manifest) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let kept = name == MANIFEST
-            || name == manifest.log.name.as_str()
-            || graph_name.is_some_and(|it| name == it);
+        let kept = name == MANIFEST || manifest.parts().any(|it| name == it.name.as_str());
         let ours = name.to_str().is_some_and(|it| it.ends_with(".log") || it.ends_with(".bin"));
         if ours && !kept {
             // What can not be removed now costs space only, and is tried again at the next commit.
             let _ = std::fs::remove_file(entry.path());
         }
     }
-    Ok(manifest)
 }
 
 fn write_durably(path: &Path, bytes: &[u8]) -> Result<()> {

@@ -354,13 +354,13 @@ proptest! {
 #[test]
 fn many_vectors_are_searched_by_the_graph() {
     let dir = tempfile::tempdir().expect("temp dir");
-    let kept = clustered(GRAPH_FROM + 500, 24);
+    let kept = Arc::new(clustered(GRAPH_FROM + 500, 24));
     let mut writer = write(dir.path(), &kept, 24);
     let queries: Vec<Vec<f32>> = (1..=20).map(|i| kept.0[&ChunkId(i * 37)].clone()).collect();
     let expected: Vec<Vec<ChunkId>> = queries.iter().map(|it| naive(&kept, it, None, 10)).collect();
     let small = ChunkSet::new((1..=40).map(ChunkId).collect());
     let small_expected = naive(&kept, &queries[0], Some(&small), 10);
-    let source: Arc<dyn VectorSource> = Arc::new(kept);
+    let source: Arc<dyn VectorSource> = kept.clone();
     let reader = VectorReader::open(dir.path(), "e", Arc::clone(&source)).expect("open");
     let mut common = 0;
     for (query, expected) in queries.iter().zip(&expected) {
@@ -370,13 +370,32 @@ fn many_vectors_are_searched_by_the_graph() {
     }
     assert!(common >= 190, "recall@10 is {} of 200", common);
     assert_eq!(search(&reader, &queries[0], Some(small), 10), small_expected);
+    // Allowed ones that are many are walked to, and the rest stays out.
+    let even = ChunkSet::new((1..=GRAPH_FROM as u64).step_by(2).map(ChunkId).collect());
+    let hits = search(&reader, &queries[0], Some(even), 10);
+    assert!(hits.len() == 10 && hits.iter().all(|it| it.0 % 2 == 1));
     // Removed vectors stay away, and the reader of the old snapshot still works.
     writer.remove(expected[0][0]);
     writer.commit(2).expect("commit");
     assert_eq!(search(&reader, &queries[0], None, 1), [expected[0][0]]);
-    let fresh = VectorReader::open(dir.path(), "e", source).expect("open");
+    let fresh = VectorReader::open(dir.path(), "e", Arc::clone(&source)).expect("open");
     assert!(!search(&fresh, &queries[0], None, 10).contains(&expected[0][0]));
     assert_eq!(fresh.applied_seq(), 2);
+    // A third goes: the graph is thinned out, and finds the rest.
+    let stays = |chunk: ChunkId| !chunk.0.is_multiple_of(3) && chunk != expected[0][0];
+    (3..=GRAPH_FROM as u64 + 500).step_by(3).for_each(|it| writer.remove(ChunkId(it)));
+    writer.commit(3).expect("commit");
+    assert!(dir.path().join("codes-1.bin").exists(), "slots were numbered anew");
+    let fresh = VectorReader::open(dir.path(), "e", source).expect("open");
+    let left = ChunkSet::new(kept.0.keys().copied().filter(|it| stays(*it)).collect());
+    assert_eq!(fresh.len(), left.len());
+    let mut common = 0;
+    for query in &queries {
+        let expected = naive(&kept, query, Some(&left), 10);
+        let hits = search(&fresh, query, None, 10);
+        common += hits.iter().filter(|it| expected.contains(it)).count();
+    }
+    assert!(common >= 190, "recall@10 is {} of 200", common);
 }
 
 #[test]
@@ -388,22 +407,26 @@ fn damage_and_lies_ask_for_a_rebuild() {
     assert!(open().is_ok());
     assert!(matches!(VectorWriter::open(dir.path(), "other", 8), Err(Error::Rebuild { .. })));
     assert!(matches!(VectorWriter::open(dir.path(), "e", 9), Err(Error::Rebuild { .. })));
-    let log = dir.path().join("vectors-0.log");
-    let good = std::fs::read(&log).expect("read");
-    let mut flipped = good.clone();
-    flipped[good.len() / 2] ^= 1;
-    for bad in [&good[..good.len() / 2], &[], &flipped] {
-        std::fs::write(&log, bad).expect("damage");
-        assert!(matches!(open(), Err(Error::Rebuild { .. })));
+    for file in ["codes-0.bin", "chunks-0.bin"] {
+        let file = dir.path().join(file);
+        let good = std::fs::read(&file).expect("read");
+        let mut flipped = good.clone();
+        flipped[good.len() / 2] ^= 1;
+        for bad in [&good[..good.len() / 2], &[], &flipped] {
+            std::fs::write(&file, bad).expect("damage");
+            assert!(matches!(open(), Err(Error::Rebuild { .. })));
+            assert!(matches!(VectorReader::verify(dir.path()), Err(Error::Rebuild { .. })));
+        }
+        std::fs::write(&file, &good).expect("repair");
     }
-    std::fs::write(&log, &good).expect("repair");
+    VectorReader::verify(dir.path()).expect("whole");
     let manifest = dir.path().join("current.json");
     let text = std::fs::read_to_string(&manifest).expect("read");
     for (from, to) in [
-        ("vectors-0", "../vectors-0"),
+        ("codes-0", "../codes-0"),
         ("\"dimensions\":8", "\"dimensions\":7"),
         ("\"dimensions\":8", "\"dimensions\":18446744073709551615"),
-        ("\"graph\":null", "\"graph\":[{\"name\":\"x.bin\",\"bytes\":9,\"blake3\":\"\"},9]"),
+        ("\"graph\":null", "\"graph\":[{\"name\":\"x.bin\",\"bytes\":9,\"blake3\":[]},9]"),
         ("\"bytes\":", "\"bytes\":9"),
         ("{", "["),
     ] {
@@ -423,9 +446,11 @@ fn what_was_not_committed_is_gone() {
     writer.insert(ChunkId(99), &kept.0[&ChunkId(2)]).expect("insert");
     drop(writer);
     // Half a record behind the committed ones, as a crash between two writes leaves it.
-    let log = dir.path().join("vectors-0.log");
-    let committed = std::fs::read(&log).expect("read");
-    std::fs::write(&log, [committed.as_slice(), &[1, 2, 3]].concat()).expect("write");
+    for file in ["codes-0.bin", "chunks-0.bin", "gone-0.bin"] {
+        let file = dir.path().join(file);
+        let committed = std::fs::read(&file).expect("read");
+        std::fs::write(&file, [committed.as_slice(), &[1, 2, 3]].concat()).expect("write");
+    }
     std::fs::write(dir.path().join("links-0-7.bin"), b"half").expect("write");
     let reader = VectorReader::open(dir.path(), "e", kept.clone()).expect("open");
     assert_eq!((reader.applied_seq(), reader.len()), (1, 20));
@@ -444,14 +469,14 @@ fn removals_make_the_index_anew() {
     let kept = Arc::new(clustered(100, 8));
     let mut writer = write(dir.path(), &kept, 8);
     let size = |name: &str| std::fs::metadata(dir.path().join(name)).map(|it| it.len()).ok();
-    assert_eq!(size("vectors-0.log"), Some(100 * 17));
+    assert_eq!((size("codes-0.bin"), size("chunks-0.bin")), (Some(100 * 8), Some(100 * 8)));
     (1..=30).for_each(|it| writer.remove(ChunkId(it)));
     assert!(!writer.needs_rebuild());
     writer.remove(ChunkId(31));
     assert!(writer.needs_rebuild());
     writer.commit(2).expect("commit");
     assert!(!writer.needs_rebuild());
-    assert_eq!((size("vectors-0.log"), size("vectors-1.log")), (None, Some(69 * 17)));
+    assert_eq!((size("codes-0.bin"), size("codes-1.bin")), (None, Some(69 * 8)));
     // The same vector again changes nothing, and nothing is written for it.
     let before = std::fs::read(dir.path().join("current.json")).expect("read");
     writer.insert(ChunkId(50), &kept.0[&ChunkId(50)]).expect("insert");

@@ -62,8 +62,10 @@ fn indexes(config: &Config, catalog: &Catalog, report: &mut CheckReport) -> Resu
     let Some(active) = catalog.active_embedder()? else { return Ok(()) };
     if vector_seq(config, &active.id) == Some(last) {
         let dir = config.vector_index(&active.id);
-        let held = VectorReader::open(&dir, &active.id, CatalogVectors::none());
-        let held = held.map_or(0, |it| it.len() as u64);
+        // A damaged one holds nothing that could be trusted, and is made anew like one that differs.
+        let held = VectorReader::verify(&dir)
+            .and_then(|()| VectorReader::open(&dir, &active.id, CatalogVectors::none()))
+            .map_or(0, |it| it.len() as u64);
         let missing = catalog.count_without_vector(&active.id)?;
         let wanted = report.passages - catalog.count_by_words_alone()?.min(report.passages);
         let wanted = wanted.saturating_sub(missing);

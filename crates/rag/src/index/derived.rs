@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use riddle_catalog::{Catalog, Change, ChunkRecord, Derived};
+use riddle_catalog::{ActiveEmbedder, Catalog, Change, ChunkRecord, Derived};
 use riddle_retrieval::{IndexedChunk, KeywordWriter, SparseWriter, VectorWriter};
 use riddle_types::ChunkId;
 
-use super::bank;
+use super::{bank, foreground::Background};
 use crate::{
     contract::{Error, Result},
     home::{
@@ -35,7 +35,10 @@ pub(crate) fn sync(config: &Config, catalog: &Catalog) -> Result<()> {
     if let Some(active) = catalog.active_embedder()? {
         let dir = config.vector_index(&active.id);
         if vector_seq(config, &active.id) != Some(last) {
-            with_rebuild(&dir, || sync_vector(&dir, catalog, &active.id, active.dimensions, last))?;
+            // Many new vectors take minutes to be linked: questions go before.
+            let background = Background::new(&config.home);
+            let give_way = || background.give_way(|| false);
+            with_rebuild(&dir, || sync_vector(&dir, catalog, &active, last, &give_way))?;
         }
         remove_others(&config.home.join("vector"), &dir);
     }
@@ -185,17 +188,17 @@ fn indexed<'a>(record: &'a ChunkRecord, path: &'a str) -> IndexedChunk<'a> {
 fn sync_vector(
     dir: &Path,
     catalog: &Catalog,
-    embedder: &str,
-    dimensions: usize,
+    active: &ActiveEmbedder,
     last: u64,
+    give_way: &dyn Fn(),
 ) -> Result<()> {
-    let mut writer = VectorWriter::open(dir, embedder, dimensions)?;
+    let mut writer = VectorWriter::open(dir, &active.id, active.dimensions)?;
     let seq = writer.applied_seq();
     if seq != 0 && !catalog.can_follow(seq)? {
         return Err(missed(dir));
     }
     steps(catalog, seq, IndexOf::Vectors, |here, gone| {
-        for (chunk, vector) in catalog.vectors_of(embedder, here)? {
+        for (chunk, vector) in catalog.vectors_of(&active.id, here)? {
             writer.insert(chunk, &vector)?;
         }
         for chunk in gone {
@@ -203,7 +206,7 @@ fn sync_vector(
         }
         Ok(())
     })?;
-    Ok(writer.commit(last)?)
+    Ok(writer.commit_giving_way(last, give_way)?)
 }
 
 fn sync_sparse(dir: &Path, catalog: &Catalog, encoder: &str, last: u64) -> Result<()> {

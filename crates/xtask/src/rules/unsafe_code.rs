@@ -15,6 +15,7 @@ const MAY: &[(&str, &str)] = &[
     ("offload", "aligned buffers that threads fill, advice to the page cache"),
     ("metrics", "peak memory from the operating system, advice to the page cache"),
     ("ingest", "limits of the parsing child"),
+    ("retrieval", "files of its own that are mapped into memory"),
     ("foreign", "pointers of programs in C"),
 ];
 
