@@ -28,6 +28,7 @@ const STEPS: &[M<'_>] = &[
     M::up(include_str!("schema-answers.sql")),
     M::up(include_str!("schema-pictures.sql")),
     M::up(include_str!("schema-terms.sql")),
+    M::up(include_str!("schema-vectors.sql")),
 ];
 /// Version of the newest schema.
 const VERSION: i64 = STEPS.len() as i64;

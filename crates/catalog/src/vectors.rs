@@ -50,7 +50,7 @@ impl<'a> VectorWriter<'a> {
         self.transaction
             .prepare_cached(
                 "INSERT INTO vectors (embedder, chunk, vector) VALUES (?1, ?2, ?3)
-                 ON CONFLICT (embedder, chunk) DO UPDATE SET vector = excluded.vector
+                 ON CONFLICT (chunk, embedder) DO UPDATE SET vector = excluded.vector
                  WHERE vector <> excluded.vector",
             )?
             .execute(params![self.embedder, chunk, bytes])?;
@@ -310,6 +310,37 @@ mod tests {
         let found = plan(&catalog, VECTOR_BY_TEXT);
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].contains("chunks_by_text (text_hash=?)"), "{found:?}");
-        assert!(found[1].contains("PRIMARY KEY (embedder=? AND chunk=?)"), "{found:?}");
+        assert!(found[1].contains("vectors_of_chunk (chunk=? AND embedder=?)"), "{found:?}");
+    }
+
+    /// A page of 4 096 bytes holds two vectors of 384 numbers.
+    #[test]
+    fn vectors_take_little_more_than_their_numbers() {
+        let home = tempfile::tempdir().expect("a folder");
+        let catalog = Catalog::open(&home.path().join("catalog.sqlite")).expect("opens");
+        let pages = || {
+            let connection = catalog.connection();
+            connection
+                .query_row("PRAGMA page_count", [], |row| row.get::<_, i64>(0))
+                .expect("a count")
+        };
+        let before = pages();
+        catalog
+            .register_embedder("an/embedder/with/a/long/name/256/mean/32b6d544", 384)
+            .expect("known");
+        {
+            let connection = catalog.connection();
+            connection.execute_batch("PRAGMA foreign_keys = OFF").expect("off");
+            for chunk in 0..1_000 {
+                connection
+                    .execute(
+                        "INSERT INTO vectors (embedder, chunk, vector) VALUES (?1, ?2, zeroblob(1536))",
+                        params!["an/embedder/with/a/long/name/256/mean/32b6d544", chunk],
+                    )
+                    .expect("inserted");
+            }
+        }
+        let grown = pages() - before;
+        assert!(grown < 550, "{grown} pages for a thousand vectors");
     }
 }
