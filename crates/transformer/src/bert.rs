@@ -13,11 +13,13 @@ use riddle_weights::{BertConfig, BertFamily, Checkpoint, Format, LayeredCheckpoi
 
 pub use self::head::{BertCrossEncoder, ClassificationHead};
 use crate::{
-    RaggedBatch, Result, ScoredToken, Scratch, ScratchShape, Sizes, Span, TextEncoder, Wanted,
+    Prefix, RaggedBatch, Result, ScoredToken, Scratch, ScratchShape, Sizes, Span, TextEncoder,
+    Wanted,
     last::gather,
     model::{Cutter, Linear, Multiply, bytes_of, layered, read},
     operation::Operation,
     scratch::{attention_precision, panel_use},
+    unseen::attention_but_for,
 };
 
 /// A BERT model without its layers and token rows: those are brought by the caller.
@@ -234,9 +236,8 @@ impl Bert {
         hidden: &mut [f32],
         scratch: &mut Scratch,
     ) {
-        let weights = LayerWeights::cut(&self.layers, layer, weights, &self.config);
-        let precision = self.attention_precision;
-        self.layer_of(&weights, precision, cu_seqlens, wanted, hidden, scratch);
+        let span = Span { cu_seqlens, prefix: Prefix::None, wanted, unseen: 0 };
+        TextEncoder::layer(self, layer, weights, span, hidden, scratch);
     }
 
     /// A layer of these weights, which may have fewer heads and neurons than the model.
@@ -244,21 +245,20 @@ impl Bert {
         &self,
         weights: &LayerWeights<'_>,
         precision: Precision,
-        cu_seqlens: &[usize],
-        wanted: Wanted,
+        span: &Span<'_>,
         hidden: &mut [f32],
         scratch: &mut Scratch,
     ) {
         let width = self.config.hidden_size;
         let heads = weights.query.outputs;
-        let tokens = cu_seqlens.last().copied().unwrap_or(0);
+        let (cu_seqlens, tokens) = (span.cu_seqlens, span.tokens());
         let hidden = &mut hidden[..tokens * width];
         let query = &weights.query;
         let (key, value) = (weights.key.at(heads), weights.value.at(2 * heads));
-        let rows = match wanted {
+        let rows = match span.wanted {
             Wanted::All => {
                 let parts = [query.at(0), key, value];
-                self.attend((&parts, precision), cu_seqlens, hidden, scratch);
+                self.attend((&parts, precision), span, hidden, scratch);
                 tokens
             }
             Wanted::Scored => {
@@ -266,13 +266,13 @@ impl Bert {
                 let Scratch { wide, narrow, panels, scores, .. } = &mut *scratch;
                 let (qkv, context) =
                     (&mut wide[..tokens * 3 * heads], &mut narrow[..tokens * heads]);
-                let span = Operation::Qkv.enter();
+                let operation = Operation::Qkv.enter();
                 self.multiply.parts(hidden, width, &[key, value], (qkv, 3 * heads), panels);
                 let rows = gather(ScoredToken::First, cu_seqlens, (width, width), hidden);
                 // A query of each sequence, in the first rows.
                 let (chosen, out) = (&hidden[..rows * width], (&mut *qkv, 3 * heads));
                 self.multiply.parts(chosen, width, &[query.at(0)], out, panels);
-                drop(span);
+                drop(operation);
                 let _span = Operation::Attention.enter();
                 let work = Attention {
                     wanted: Queries::First,
@@ -289,7 +289,7 @@ impl Bert {
     fn attend(
         &self,
         (parts, precision): (&[Part<'_>; 3], Precision),
-        cu_seqlens: &[usize],
+        span: &Span<'_>,
         hidden: &[f32],
         scratch: &mut Scratch,
     ) {
@@ -300,18 +300,19 @@ impl Bert {
         let Scratch { wide, narrow, panels, scores, .. } = scratch;
         let qkv = &mut wide[..3 * tokens * heads];
         let context = &mut narrow[..tokens * heads];
-        let by_head = is_best_by_head(shape, precision);
+        let by_head = is_best_by_head(shape, precision) && span.unseen == 0;
+        let cu_seqlens = span.cu_seqlens;
         let finish = if by_head { Finish::Heads { dim: shape.head_dim } } else { Finish::Store };
-        let span = Operation::Qkv.enter();
+        let operation = Operation::Qkv.enter();
         self.multiply.parts_to(hidden, width, parts, finish, (&mut *qkv, 3 * heads), panels);
-        drop(span);
+        drop(operation);
         let _span = Operation::Attention.enter();
         if by_head {
             attention_by_head(HeadAttention { data: qkv, cu_seqlens, shape }, context, scores);
         } else {
             let work =
                 Attention { precision, ..Attention::fused(qkv, cu_seqlens, shape, Mask::Full) };
-            attention(work, context, scores);
+            attention_but_for(span.unseen, work, context, scores);
         }
     }
 
@@ -433,6 +434,7 @@ impl TextEncoder for Bert {
         hidden: &mut [f32],
         scratch: &mut Scratch,
     ) {
-        Bert::layer(self, layer, weights, span.cu_seqlens, span.wanted, hidden, scratch);
+        let weights = LayerWeights::cut(&self.layers, layer, weights, &self.config);
+        self.layer_of(&weights, self.attention_precision, &span, hidden, scratch);
     }
 }

@@ -6,18 +6,20 @@
 //! at a time, so whoever drives the forward pass decides what is in memory. The input is a [`RaggedBatch`]:
 //! sequences of different lengths, one after the other, without padding. All memory a layer needs beyond
 //! its input is one [`Scratch`]. A [`CrossEncoder`] scores the sequences that [`PairEncoder`] makes of a query and a
-//! text; a text encoder with its [`Modules`] is an encoder of embeddings, and a [`Bert`] with its
-//! [`MaskedLanguageHead`] one of term weights.
+//! text, and a [`LateInteraction`] compares the two, read apart; a text encoder with its [`Modules`] is an encoder of
+//! embeddings, and a [`Bert`] with its [`MaskedLanguageHead`] one of term weights.
 //!
 //! Nothing here loops over layers, reads layers from disk, prunes or pools threads.
 
 mod batch;
 mod bert;
+mod beside;
 mod decoder;
 mod elastic;
 mod error;
 mod language;
 mod last;
+mod late;
 mod masked;
 mod model;
 mod modernbert;
@@ -28,6 +30,7 @@ mod pack;
 mod prompt;
 mod scratch;
 mod tokenizer;
+mod unseen;
 
 // What a converter of models needs beside a `CrossEncoder`.
 pub use riddle_kernels::Precision as Arithmetic;
@@ -38,6 +41,7 @@ pub use riddle_weights::{
 
 pub use batch::RaggedBatch;
 pub use bert::{Bert, BertCrossEncoder, ClassificationHead};
+pub use beside::module_files;
 pub use decoder::Decoder;
 pub use elastic::{
     AssembledLayer, ElasticEncoder, LayerCodes, ShardBytes, SliceOrder, magnitude_order,
@@ -47,6 +51,7 @@ pub use error::{Error, Result};
 pub use language::{
     KvCache, LanguageModel, LanguageScratch, LanguageScratchSize, LayerTensor, TensorPart,
 };
+pub use late::LateInteraction;
 pub use masked::{MaskedLanguageHead, MaskedScratch};
 pub use model::{
     CrossEncoder, OpenOptions, Prefix, ScoredToken, Sizes, Span, TextEncoder, Wanted,
@@ -54,8 +59,10 @@ pub use model::{
 };
 pub use modernbert::ModernBert;
 pub use modular::ModularCrossEncoder;
-pub use modules::{Modules, Pooling, module_files, stated_pooling, static_table};
+pub use modules::{Modules, Pooling, stated_pooling, static_table};
 pub use pack::KernelLayout;
-pub use prompt::{DEFAULT_INSTRUCTION, PairEncoder, QueryEncoder, Template};
+pub use prompt::{
+    DEFAULT_INSTRUCTION, LateTemplate, PairEncoder, QueryEncoder, QuerySequence, Template,
+};
 pub use scratch::{Scratch, ScratchShape, ScratchSize};
 pub use tokenizer::{Encoded, LanguageTokenizer, Tokenizer};

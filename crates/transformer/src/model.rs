@@ -11,8 +11,8 @@ use riddle_weights::{
 };
 
 use crate::{
-    Bert, BertCrossEncoder, Decoder, ModernBert, ModularCrossEncoder, Modules, RaggedBatch, Result,
-    Scratch, ScratchShape, Tokenizer, pack::KernelLayout, prompt::Template,
+    Bert, BertCrossEncoder, Decoder, LateInteraction, ModernBert, ModularCrossEncoder, Modules,
+    RaggedBatch, Result, Scratch, ScratchShape, Tokenizer, pack::KernelLayout, prompt::Template,
 };
 
 /// Sizes that the driver of a forward pass must know.
@@ -41,6 +41,9 @@ pub struct Span<'a> {
     pub prefix: Prefix<'a>,
     /// Which states of the output are needed.
     pub wanted: Wanted,
+    /// Tokens at the end of the one sequence that see the others, and that none sees; 0 but for the queries of a
+    /// [`LateInteraction`].
+    pub unseen: usize,
 }
 
 /// Which states a layer has to give.
@@ -166,6 +169,12 @@ pub trait CrossEncoder: TextEncoder {
         Ok(())
     }
 
+    /// The comparison by which a text is scored that was read without its query; `None` where the two are one sequence.
+    /// Where there is one, [`scores`](Self::scores) is not called.
+    fn late(&self) -> Option<&LateInteraction> {
+        None
+    }
+
     /// The model's own head on the output of layer `layer` (from 0): appends a raw score (logit) for every
     /// sequence. After the last layer it is the model's score, before it a provisional one (GRATING §4.1).
     /// Layers before [`Sizes::first_scored_layer`] are not asked.
@@ -206,6 +215,9 @@ fn has_published(dir: &Path) -> bool {
 /// # Errors
 /// What is missing, damaged, contradictory or not supported, by name.
 pub fn open_cross_encoder(dir: &Path, options: OpenOptions) -> Result<Box<dyn CrossEncoder>> {
+    if LateInteraction::is_in(dir)? {
+        return Ok(Box::new(LateInteraction::open(dir, options)?));
+    }
     if Modules::has_score(dir)? {
         return Ok(Box::new(ModularCrossEncoder::open(dir, options)?));
     }

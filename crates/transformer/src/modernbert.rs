@@ -16,6 +16,7 @@ use crate::{
     model::{Cutter, Linear, Multiply, TensorNames, bytes_of, layered, read},
     operation::Operation,
     scratch::{attention_precision, panel_use},
+    unseen::attention_but_for,
 };
 
 /// A ModernBERT without its layers and token rows, and with a head or without.
@@ -341,7 +342,7 @@ impl TextEncoder for ModernBert {
                     precision: self.attention_precision,
                     ..Attention::fused(qkv, cu_seqlens, shape, mask)
                 };
-                attention(work, context, &mut scratch.scores);
+                attention_but_for(span.unseen, work, context, &mut scratch.scores);
                 tokens
             }
             Wanted::Scored => {
