@@ -147,6 +147,7 @@ fn every_family_runs_and_keeps_its_scores_in_a_store() {
         "tiny-minicpm-layerwise",
         "tiny-modular-reranker",
         "tiny-qwen2-reranker",
+        "tiny-gte-reranker",
         "tiny-bert-colbert",
         "tiny-modernbert-late",
     ] {

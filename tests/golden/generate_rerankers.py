@@ -16,10 +16,13 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
-from transformers import BertModel, ModernBertModel, PreTrainedTokenizerFast
+from transformers import (
+    BertModel, GteConfig, GteForSequenceClassification, ModernBertModel, PreTrainedTokenizerFast,
+)
 
 from generate import (
-    HERE, MAX_TOKENS, PAIRS, make_config, make_modernbert_tokenizer, make_tokenizer, modernbert_config, rounded, stir,
+    HERE, MAX_TOKENS, PAIRS, layer_outputs, make_config, make_modernbert_tokenizer, make_tokenizer,
+    make_unigram_tokenizer, modernbert_config, rounded, stir,
 )
 
 # --- Late interaction: Khattab and Zaharia 2020 (https://arxiv.org/abs/2004.12832), section 3, with the files of
@@ -206,7 +209,92 @@ def modernbert_colbert(name: str, seed: int, expands: bool) -> None:
     Late(model, model.layers, model.final_norm, tokenizer, project, markers, expands, False).write(directory)
 
 
+# --- GTE: Zhang et al. 2024 (https://arxiv.org/abs/2407.19669), section 2. `transformers` has the layers, under other
+# names and without the stretched positions of the published configuration.
+
+STRETCH = 8.0
+
+
+def gte_names(name: str, tensors: dict) -> tuple[str, torch.Tensor] | None:
+    """The published name of a tensor, and what is fused under it."""
+    tensor = tensors[name]
+    if name.startswith("classifier."):
+        return name, tensor
+    name = name.removeprefix("gte.")
+    for ours, theirs in [
+        ("layers.", "encoder.layer."), ("self_attn.o_proj", "attention.o_proj"),
+        ("post_attention_layernorm", "attn_ln"), ("post_mlp_layernorm", "mlp_ln"),
+    ]:
+        name = name.replace(ours, theirs)
+    fuse = lambda *parts: torch.cat([tensors[f"gte.{it}"] for it in parts])
+    original = lambda part: name.replace("encoder.layer.", "layers.").replace("q_proj", part)
+    if "self_attn.q_proj" in name:
+        return "new." + name.replace("self_attn.q_proj", "attention.qkv_proj"), fuse(
+            *(original(it) for it in ("q_proj", "k_proj", "v_proj"))
+        )
+    if "mlp.up_proj" in name:
+        gate = name.replace("encoder.layer.", "layers.").replace("up_proj", "gate_proj")
+        up = gate.replace("gate_proj", "up_proj")
+        return "new." + name.replace("up_proj", "up_gate_proj"), fuse(up, gate)
+    if any(it in name for it in ("k_proj", "v_proj", "gate_proj")):
+        return None
+    return "new." + name, tensor
+
+
+@torch.no_grad()
+def gte_reranker() -> None:
+    """As gte-multilingual-reranker-base is published."""
+    directory = HERE / "tiny-gte-reranker"
+    shutil.rmtree(directory, ignore_errors=True)
+    tokenizer = make_unigram_tokenizer(directory)
+    torch.manual_seed(64)
+    model = GteForSequenceClassification(GteConfig(
+        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=4, num_attention_heads=4, intermediate_size=48,
+        max_position_embeddings=MAX_TOKENS, type_vocab_size=1, layer_norm_eps=1e-12, pad_token_id=1, num_labels=1,
+        initializer_range=0.2, rope_parameters={"rope_type": "default", "rope_theta": 20000.0},
+        attn_implementation="eager",
+    )).eval()
+    stir(model)
+    # Fixed NTK (https://kexue.fm/archives/9706, equation 6): base and frequencies are both scaled.
+    dim = 8
+    base = 20000.0 * STRETCH
+    frequencies = 1.0 / base ** (torch.arange(0, dim, 2).float() / dim) / STRETCH ** (2 / dim)
+    assert not torch.allclose(frequencies, model.gte.rotary_emb.inv_freq)
+    model.gte.rotary_emb.inv_freq.copy_(frequencies)
+    tensors = model.state_dict()
+    named = [gte_names(it, tensors) for it in tensors]
+    save_file(
+        {it[0]: it[1].contiguous() for it in named if it}, directory / "model.safetensors", metadata={"format": "pt"}
+    )
+    code = "Alibaba-NLP/new-impl--"
+    config = {
+        "architectures": ["NewForSequenceClassification"],
+        "auto_map": {
+            "AutoConfig": f"{code}configuration.NewConfig", "AutoModel": f"{code}modeling.NewModel",
+            "AutoModelForSequenceClassification": f"{code}modeling.NewForSequenceClassification",
+        },
+        "model_type": "new", "vocab_size": len(tokenizer), "hidden_size": 32, "num_hidden_layers": 4,
+        "num_attention_heads": 4, "intermediate_size": 48, "max_position_embeddings": MAX_TOKENS,
+        "type_vocab_size": 1, "layer_norm_eps": 1e-12, "layer_norm_type": "layer_norm", "hidden_act": "gelu",
+        "pad_token_id": 1, "position_embedding_type": "rope", "rope_theta": 20000,
+        "rope_scaling": {"factor": STRETCH, "type": "ntk"}, "pack_qkv": True, "logn_attention_scale": False,
+        "id2label": {"0": "LABEL_0"},
+    }
+    (directory / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    cases = []
+    for query, text in PAIRS:
+        inputs = tokenizer([query], [text], truncation=True, max_length=MAX_TOKENS, return_tensors="pt")
+        outputs, logits = layer_outputs(model, model.gte.layers, inputs)
+        scores = [model.classifier(model.gte.pooler(it))[0, 0] for it in outputs]
+        assert torch.allclose(scores[-1], logits[0, 0], atol=1e-5)
+        cases.append({
+            "query": query, "text": text, "input_ids": inputs["input_ids"][0].tolist(), "scores": rounded(scores),
+        })
+    (directory / "expected.json").write_text(json.dumps({"max_tokens": MAX_TOKENS, "cases": cases}, ensure_ascii=False))
+
+
 MODELS = {
+    "tiny-gte-reranker": gte_reranker,
     "tiny-bert-colbert": bert_colbert,
     "tiny-modernbert-colbert": lambda: modernbert_colbert("tiny-modernbert-colbert", 62, expands=True),
     "tiny-modernbert-late": lambda: modernbert_colbert("tiny-modernbert-late", 63, expands=False),

@@ -33,7 +33,7 @@ struct Case {
 }
 
 /// At least one model of each family; one is in several files and of two-byte weights.
-const FAMILIES: [&str; 13] = [
+const FAMILIES: [&str; 14] = [
     "tiny-bert-cross-encoder",
     "tiny-xlm-roberta-cross-encoder",
     "tiny-modernbert-cross-encoder",
@@ -47,6 +47,7 @@ const FAMILIES: [&str; 13] = [
     "tiny-bert-colbert",
     "tiny-modernbert-colbert",
     "tiny-modernbert-late",
+    "tiny-gte-reranker",
 ];
 
 fn golden(name: &str) -> PathBuf {

@@ -1,5 +1,5 @@
 //! Layer graphs, heads, templates and tokenizers of the supported model families: BERT, XLM-RoBERTa,
-//! ModernBERT, and the decoders Qwen2, Qwen3, MiniCPM layerwise and Gemma 3.
+//! ModernBERT, GTE, and the decoders Qwen2, Qwen3, MiniCPM layerwise and Gemma 3.
 //!
 //! A [`TextEncoder`] knows what a layer computes and which tensors it needs, and holds only the small ones
 //! (norms, position tables, the head). The layers' weights and the token rows come from outside, one layer
@@ -17,6 +17,7 @@ mod beside;
 mod decoder;
 mod elastic;
 mod error;
+mod gte;
 mod language;
 mod last;
 mod late;
@@ -48,6 +49,7 @@ pub use elastic::{
     write_shards,
 };
 pub use error::{Error, Result};
+pub use gte::Gte;
 pub use language::{
     KvCache, LanguageModel, LanguageScratch, LanguageScratchSize, LayerTensor, TensorPart,
 };
@@ -64,5 +66,5 @@ pub use pack::KernelLayout;
 pub use prompt::{
     DEFAULT_INSTRUCTION, LateTemplate, PairEncoder, QueryEncoder, QuerySequence, Template,
 };
-pub use scratch::{Scratch, ScratchShape, ScratchSize};
+pub use scratch::{RotaryShape, Scratch, ScratchShape, ScratchSize};
 pub use tokenizer::{Encoded, LanguageTokenizer, Tokenizer};

@@ -10,8 +10,8 @@ use riddle_kernels::{
 use riddle_weights::{Checkpoint, LayeredCheckpoint, ModernBertConfig, TensorInfo, TokenPooling};
 
 use crate::{
-    CrossEncoder, Error, OpenOptions, RaggedBatch, Result, ScoredToken, Scratch, ScratchShape,
-    Sizes, Span, Template, TextEncoder, Wanted,
+    CrossEncoder, Error, OpenOptions, RaggedBatch, Result, RotaryShape, ScoredToken, Scratch,
+    ScratchShape, Sizes, Span, Template, TextEncoder, Wanted,
     last::gather,
     model::{Cutter, Linear, Multiply, TensorNames, bytes_of, layered, read},
     operation::Operation,
@@ -276,7 +276,7 @@ impl TextEncoder for ModernBert {
             panel_inputs: hidden.max(wide),
             panel_use: panel_use(&self.layers),
             attention: self.attention_shape(),
-            rotary: self.config.rope_thetas().map(|theta| (half, theta)).to_vec(),
+            rotary: self.config.rope_thetas().map(|theta| RotaryShape::plain(half, theta)).to_vec(),
         }
     }
 

@@ -19,8 +19,26 @@ pub struct ScratchShape {
     pub panel_use: PanelUse,
     /// Sizes of attention.
     pub attention: AttentionShape,
-    /// Elements of half a head and base of the frequencies, of each kind of rotary positions.
-    pub rotary: Vec<(usize, f32)>,
+    /// Each kind of rotary positions.
+    pub rotary: Vec<RotaryShape>,
+}
+
+/// A kind of rotary positions: the i-th of d/2 frequencies is θ^(−2i/d) / divisor.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RotaryShape {
+    /// Elements of half a head, d/2.
+    pub half: usize,
+    /// Base of the frequencies, θ.
+    pub theta: f32,
+    /// What stretches positions beyond their base; 1 where nothing does.
+    pub divisor: f32,
+}
+
+impl RotaryShape {
+    /// Positions as they are.
+    pub fn plain(half: usize, theta: f32) -> RotaryShape {
+        RotaryShape { half, theta, divisor: 1.0 }
+    }
 }
 
 /// Tokens and threads that [`Scratch`] is made for.
@@ -41,7 +59,7 @@ impl ScratchShape {
             0 => 0,
             inputs => panel_len(inputs, size.threads, self.panel_use),
         };
-        let rotary: usize = self.rotary.iter().map(|(half, _)| 2 * half * size.longest).sum();
+        let rotary: usize = self.rotary.iter().map(|it| 2 * it.half * size.longest).sum();
         let elements = size.tokens * (self.wide + self.narrow)
             + attention_scratch_len(self.attention, size.longest, size.threads)
             + panels
@@ -90,11 +108,11 @@ pub(crate) struct Rotary {
 }
 
 impl Rotary {
-    fn new((half, theta): (usize, f32), positions: usize) -> Rotary {
+    fn new(RotaryShape { half, theta, divisor }: RotaryShape, positions: usize) -> Rotary {
         // In single precision where the reference is: an angle of thousands has few digits left, and they
         // must be the same ones.
-        let frequencies: Vec<f32> =
-            (0..half).map(|i| 1.0 / theta.powf((2 * i) as f32 / (2 * half) as f32)).collect();
+        let frequency = |i: usize| 1.0 / theta.powf((2 * i) as f32 / (2 * half) as f32) / divisor;
+        let frequencies: Vec<f32> = (0..half).map(frequency).collect();
         let angles = |f: fn(f32) -> f32| -> Vec<f32> {
             let of = |position: usize| {
                 frequencies.iter().map(move |frequency| f(position as f32 * frequency))

@@ -21,6 +21,32 @@ pub struct ClassificationHead {
 }
 
 impl ClassificationHead {
+    /// Reads both products; the families name them differently.
+    pub(crate) fn read(
+        checkpoint: &Checkpoint,
+        pooler: &str,
+        classifier: &str,
+        hidden: usize,
+    ) -> Result<ClassificationHead> {
+        let read = |name: String, shape: &[usize]| read(checkpoint, &name, shape);
+        Ok(ClassificationHead {
+            pooler: read(format!("{pooler}.weight"), &[hidden, hidden])?,
+            pooler_bias: read(format!("{pooler}.bias"), &[hidden])?,
+            classifier: read(format!("{classifier}.weight"), &[1, hidden])?,
+            classifier_bias: read(format!("{classifier}.bias"), &[1])?,
+        })
+    }
+
+    /// Raw scores of sequences, by the states `[tokens, hidden_size]` of their first tokens.
+    pub(crate) fn of_sequences(&self, cu_seqlens: &[usize], hidden: &[f32]) -> Vec<f32> {
+        let width = self.pooler_bias.len();
+        let mut first = Vec::with_capacity((cu_seqlens.len() - 1) * width);
+        for sequence in cu_seqlens.windows(2) {
+            first.extend_from_slice(&hidden[sequence[0] * width..][..width]);
+        }
+        self.scores(&first)
+    }
+
     /// Raw scores (logits) of `first_tokens` `[candidates, hidden_size]`, the hidden states of `[CLS]`
     /// after any layer: after the last it is the model's score, before it a provisional one (GRATING §4.1).
     pub fn scores(&self, first_tokens: &[f32]) -> Vec<f32> {
@@ -74,7 +100,6 @@ impl Bert {
     /// [`Error::NoHead`] when the checkpoint has none with a single label, or knows no second segment.
     pub fn classification_head(&self) -> Result<ClassificationHead> {
         let hidden = self.config.hidden_size;
-        let read = |name: &str, shape: &[usize]| read(&self.checkpoint, name, shape);
         let labels = self.config.id2label.as_ref();
         // Both families have the same two products; the checkpoints name them differently.
         let (pooler, classifier, segments) = match self.config.family {
@@ -90,12 +115,7 @@ impl Bert {
             let dir = self.checkpoint.dir().to_path_buf();
             return Err(Error::NoHead { dir, why: why.to_owned() });
         }
-        Ok(ClassificationHead {
-            pooler: read(&format!("{pooler}.weight"), &[hidden, hidden])?,
-            pooler_bias: read(&format!("{pooler}.bias"), &[hidden])?,
-            classifier: read(&format!("{classifier}.weight"), &[1, hidden])?,
-            classifier_bias: read(&format!("{classifier}.bias"), &[1])?,
-        })
+        ClassificationHead::read(&self.checkpoint, &pooler, classifier, hidden)
     }
 }
 
@@ -159,11 +179,6 @@ impl CrossEncoder for BertCrossEncoder {
 
     fn scores(&self, _layer: usize, cu_seqlens: &[usize], hidden: &[f32], out: &mut Vec<f32>) {
         let _span = Operation::Head.enter();
-        let width = self.bert.config.hidden_size;
-        let mut first = Vec::with_capacity((cu_seqlens.len() - 1) * width);
-        for sequence in cu_seqlens.windows(2) {
-            first.extend_from_slice(&hidden[sequence[0] * width..][..width]);
-        }
-        out.extend(self.head.scores(&first));
+        out.extend(self.head.of_sequences(cu_seqlens, hidden));
     }
 }

@@ -8,11 +8,13 @@ use crate::{Error, Result};
 
 mod bert;
 mod decoder;
+mod gte;
 mod language;
 mod modernbert;
 
 pub use bert::{BertConfig, BertFamily};
 pub use decoder::{DecoderConfig, DecoderFamily};
+pub use gte::GteConfig;
 pub use language::{LanguageConfig, LanguageFamily, RopeScaling};
 pub use modernbert::{ModernBertConfig, TokenPooling};
 
@@ -69,17 +71,41 @@ fn open<T: serde::de::DeserializeOwned>(
     Ok(config)
 }
 
-/// Families whose published weights come with a program, which this one has of its own.
-const KNOWN_CODE: [&str; 1] = ["minicpm"];
+/// Families whose published weights come with a program, and the classes of it that are computed here; of a family
+/// without classes every program is taken for the known one. No such program is ever run or read.
+const KNOWN_CODE: [(&str, &[&str]); 2] = [
+    ("minicpm", &[]),
+    (
+        GteConfig::TYPE,
+        &[
+            "NewModel",
+            "NewForMaskedLM",
+            "NewForSequenceClassification",
+            "NewForTokenClassification",
+            "NewForMultipleChoice",
+            "NewForQuestionAnswering",
+        ],
+    ),
+];
 
 /// The class that the configuration wants loaded from the model's folder or another one, where what it computes is not
 /// known: weights of a familiar shape may be meant for another computation.
 fn foreign_code(config: &serde_json::Value, model_type: &str) -> Option<String> {
-    let classes = config.get("auto_map")?.as_object()?;
+    let map = config.get("auto_map").filter(|it| !it.is_null())?;
+    let Some(classes) = map.as_object() else { return Some(map.to_string()) };
+    let known = KNOWN_CODE.iter().find(|it| it.0 == model_type).map(|it| it.1);
+    let is_known = |class: &serde_json::Value| match known {
+        None => false,
+        Some([]) => true,
+        // Behind the module, and behind the repository that holds it.
+        Some(names) => {
+            let name = class.as_str().and_then(|it| it.rsplit('.').next());
+            name.is_some_and(|it| names.contains(&it))
+        }
+    };
     let computes = |name: &str| name.starts_with("AutoModel");
-    let class = classes.iter().find(|(name, _)| computes(name))?.1;
-    (!KNOWN_CODE.contains(&model_type))
-        .then(|| class.as_str().map_or_else(|| class.to_string(), str::to_owned))
+    let (_, class) = classes.iter().find(|(name, it)| computes(name) && !is_known(it))?;
+    Some(class.as_str().map_or_else(|| class.to_string(), str::to_owned))
 }
 
 fn check_sizes(sizes: &[(&str, usize)]) -> Result<(), String> {

@@ -57,7 +57,18 @@ const MAY: &[(&str, &[&str], &str)] = &[
     ),
     (
         "transformer",
-        &["bert", "decoder", "last", "late", "model", "modernbert", "modular", "modules", "prompt"],
+        &[
+            "bert",
+            "decoder",
+            "gte",
+            "last",
+            "late",
+            "model",
+            "modernbert",
+            "modular",
+            "modules",
+            "prompt",
+        ],
         "a registry: `model` opens a family by its configuration, and every family implements the trait of `model`",
     ),
     (
