@@ -15,13 +15,13 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
-from tokenizers import Tokenizer
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import (
-    BertModel, GteConfig, GteForSequenceClassification, ModernBertModel, PreTrainedTokenizerFast,
+    BertModel, DebertaV2Config, DebertaV2ForSequenceClassification, GteConfig, GteForSequenceClassification, ModernBertModel, PreTrainedTokenizerFast,
 )
 
 from generate import (
-    HERE, MAX_TOKENS, PAIRS, layer_outputs, make_config, make_modernbert_tokenizer, make_tokenizer,
+    HERE, MAX_TOKENS, PAIRS, TEXTS, layer_outputs, make_config, make_modernbert_tokenizer, make_tokenizer,
     make_unigram_tokenizer, modernbert_config, rounded, stir,
 )
 
@@ -293,7 +293,74 @@ def gte_reranker() -> None:
     (directory / "expected.json").write_text(json.dumps({"max_tokens": MAX_TOKENS, "cases": cases}, ensure_ascii=False))
 
 
+# --- DeBERTa, whose class `transformers` has.
+
+
+def deberta_tokenizer(directory: Path) -> PreTrainedTokenizerFast:
+    """Pieces, special tokens, normalizers and template as DeBERTa 3 has them."""
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.normalizer = normalizers.Sequence([
+        normalizers.Replace(Regex(r"\s{2,}|[\n\r\t]"), " "), normalizers.NFC(),
+        normalizers.Strip(left=False, right=True),
+    ])
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    special = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
+    trainer = trainers.UnigramTrainer(
+        vocab_size=300, special_tokens=special, unk_token="[UNK]", show_progress=False,
+    )
+    tokenizer.train_from_iterator(TEXTS, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS]:0 $A:0 [SEP]:0",
+        pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
+        special_tokens=[(it, tokenizer.token_to_id(it)) for it in ("[CLS]", "[SEP]")],
+    )
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, model_max_length=MAX_TOKENS, pad_token="[PAD]", unk_token="[UNK]",
+        cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]",
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+    )
+    fast.save_pretrained(directory)
+    return fast
+
+
+@torch.no_grad()
+def deberta(name: str, seed: int, **more) -> None:
+    directory = HERE / name
+    shutil.rmtree(directory, ignore_errors=True)
+    tokenizer = deberta_tokenizer(directory)
+    torch.manual_seed(seed)
+    model = DebertaV2ForSequenceClassification(DebertaV2Config(
+        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=4, num_attention_heads=4, intermediate_size=48,
+        max_position_embeddings=MAX_TOKENS, relative_attention=True, share_att_key=True, position_biased_input=False,
+        norm_rel_ebd="layer_norm", initializer_range=0.3, pad_token_id=0, num_labels=1, pooler_hidden_act="gelu",
+        **more,
+    )).eval()
+    stir(model)
+    model.save_pretrained(directory)
+    cases = []
+    for query, text in PAIRS:
+        inputs = tokenizer([query], [text], truncation=True, max_length=MAX_TOKENS, return_tensors="pt")
+        output = model(**inputs, output_hidden_states=True)
+        hidden = model.deberta(**inputs, output_hidden_states=True).hidden_states
+        scores = [model.classifier(model.pooler(it))[0, 0] for it in hidden[1:]]
+        assert torch.allclose(scores[-1], output.logits[0, 0], atol=1e-5)
+        cases.append({
+            "query": query, "text": text, "input_ids": inputs["input_ids"][0].tolist(),
+            "token_type_ids": inputs["token_type_ids"][0].tolist(), "scores": rounded(scores),
+        })
+    (directory / "expected.json").write_text(json.dumps({"max_tokens": MAX_TOKENS, "cases": cases}, ensure_ascii=False))
+
+
 MODELS = {
+    # As deberta-v3 is published: distances are told apart by their logarithm, all texts are of one kind. Then the
+    # other settings: each distance a row, one part, kinds of texts.
+    "tiny-deberta-cross-encoder": lambda: deberta(
+        "tiny-deberta-cross-encoder", 65, position_buckets=8, pos_att_type=["p2c", "c2p"], type_vocab_size=0,
+    ),
+    "tiny-deberta-c2p-cross-encoder": lambda: deberta(
+        "tiny-deberta-c2p-cross-encoder", 66, position_buckets=-1, max_relative_positions=12, pos_att_type=["c2p"],
+        type_vocab_size=2,
+    ),
     "tiny-gte-reranker": gte_reranker,
     "tiny-bert-colbert": bert_colbert,
     "tiny-modernbert-colbert": lambda: modernbert_colbert("tiny-modernbert-colbert", 62, expands=True),

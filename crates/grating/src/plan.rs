@@ -240,6 +240,7 @@ mod tests {
                 panel_use: PanelUse::Any,
                 attention: AttentionShape { heads: 4, kv_heads: 4, head_dim: 64 },
                 rotary: Vec::new(),
+                relative: None,
             },
             threads: 2,
         }

@@ -33,7 +33,7 @@ struct Case {
 }
 
 /// At least one model of each family; one is in several files and of two-byte weights.
-const FAMILIES: [&str; 14] = [
+const FAMILIES: [&str; 16] = [
     "tiny-bert-cross-encoder",
     "tiny-xlm-roberta-cross-encoder",
     "tiny-modernbert-cross-encoder",
@@ -48,6 +48,8 @@ const FAMILIES: [&str; 14] = [
     "tiny-modernbert-colbert",
     "tiny-modernbert-late",
     "tiny-gte-reranker",
+    "tiny-deberta-cross-encoder",
+    "tiny-deberta-c2p-cross-encoder",
 ];
 
 fn golden(name: &str) -> PathBuf {

@@ -14,6 +14,7 @@ fn error_of(dir: &std::path::Path) -> String {
 #[test]
 fn lies_are_told_by_name() {
     let gte = "tiny-gte-reranker";
+    let deberta = "tiny-deberta-cross-encoder";
     for (name, from, to, word) in [
         (gte, "modeling.NewModel", "modeling.Other", "a program of its own"),
         (gte, "\"intermediate_size\": 48", "\"intermediate_size\": 64", "up_gate_proj"),
@@ -22,13 +23,20 @@ fn lies_are_told_by_name() {
         (gte, "\"type_vocab_size\": 1", "\"type_vocab_size\": 3", "token_type_embeddings"),
         (gte, "\"ntk\"", "\"yarn\"", "yarn"),
         (gte, "\"0\": \"LABEL_0\"", "\"0\": \"a\", \"1\": \"b\"", "one label"),
+        (deberta, "\"position_buckets\": 8", "\"position_buckets\": 9", "rel_embeddings"),
+        (deberta, "\"share_att_key\": true", "\"share_att_key\": false", "share_att_key"),
+        (deberta, "\"num_attention_heads\": 4", "\"num_attention_heads\": 5", "shared evenly"),
+        (deberta, "\"intermediate_size\": 48", "\"intermediate_size\": 64", "intermediate.dense"),
+        (deberta, "\"layer_norm\"", "\"none\", \"conv_kernel_size\": 3", "conv_kernel_size"),
     ] {
         let dir = changed(name, "config.json", from, to);
         let error = error_of(dir.path());
         assert!(error.contains(word), "{to}: {error}");
     }
-    for file in ["model.safetensors", "tokenizer.json", "config.json"] {
-        let error = error_of(cut(gte, file).path());
-        assert!(error.contains(file), "{file}: {error}");
+    for name in [gte, deberta] {
+        for file in ["model.safetensors", "tokenizer.json", "config.json"] {
+            let error = error_of(cut(name, file).path());
+            assert!(error.contains(file), "{name}/{file}: {error}");
+        }
     }
 }

@@ -173,6 +173,7 @@ impl Bert {
             panel_use: panel_use(&self.layers),
             attention: self.attention_shape(),
             rotary: Vec::new(),
+            relative: None,
         }
     }
 

@@ -309,6 +309,7 @@ impl TextEncoder for Decoder {
                 }
                 _ => vec![RotaryShape::plain(shape.head_dim / 2, self.config.rope_theta())],
             },
+            relative: None,
         }
     }
 

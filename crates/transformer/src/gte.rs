@@ -240,6 +240,7 @@ impl TextEncoder for Gte {
             panel_use: panel_use(&self.layers),
             attention: self.attention_shape(),
             rotary: vec![RotaryShape { half: self.config.head_dim() / 2, theta, divisor }],
+            relative: None,
         }
     }
 

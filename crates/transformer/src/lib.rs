@@ -1,5 +1,5 @@
 //! Layer graphs, heads, templates and tokenizers of the supported model families: BERT, XLM-RoBERTa,
-//! ModernBERT, GTE, and the decoders Qwen2, Qwen3, MiniCPM layerwise and Gemma 3.
+//! ModernBERT, GTE, DeBERTa, and the decoders Qwen2, Qwen3, MiniCPM layerwise and Gemma 3.
 //!
 //! A [`TextEncoder`] knows what a layer computes and which tensors it needs, and holds only the small ones
 //! (norms, position tables, the head). The layers' weights and the token rows come from outside, one layer
@@ -14,6 +14,7 @@
 mod batch;
 mod bert;
 mod beside;
+mod deberta;
 mod decoder;
 mod elastic;
 mod error;
@@ -43,6 +44,7 @@ pub use riddle_weights::{
 pub use batch::RaggedBatch;
 pub use bert::{Bert, BertCrossEncoder, ClassificationHead};
 pub use beside::module_files;
+pub use deberta::Deberta;
 pub use decoder::Decoder;
 pub use elastic::{
     AssembledLayer, ElasticEncoder, LayerCodes, ShardBytes, SliceOrder, magnitude_order,
@@ -66,5 +68,5 @@ pub use pack::KernelLayout;
 pub use prompt::{
     DEFAULT_INSTRUCTION, LateTemplate, PairEncoder, QueryEncoder, QuerySequence, Template,
 };
-pub use scratch::{RotaryShape, Scratch, ScratchShape, ScratchSize};
+pub use scratch::{RelativeShape, RotaryShape, Scratch, ScratchShape, ScratchSize};
 pub use tokenizer::{Encoded, LanguageTokenizer, Tokenizer};

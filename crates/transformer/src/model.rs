@@ -6,14 +6,14 @@ use riddle_kernels::{
     Finish, Int8Matrix, Matrix, Panels, Part, Precision, Products, Q4Matrix, Rounding, products,
 };
 use riddle_weights::{
-    BertConfig, Checkpoint, DecoderConfig, Dtype, Format, GteConfig, LayerLayout,
+    BertConfig, Checkpoint, DebertaConfig, DecoderConfig, Dtype, Format, GteConfig, LayerLayout,
     LayeredCheckpoint, Pack as _, TensorInfo, model_type,
 };
 
 use crate::{
-    Bert, BertCrossEncoder, Decoder, Gte, LateInteraction, ModernBert, ModularCrossEncoder,
-    Modules, RaggedBatch, Result, Scratch, ScratchShape, Tokenizer, pack::KernelLayout,
-    prompt::Template,
+    Bert, BertCrossEncoder, Deberta, Decoder, Gte, LateInteraction, ModernBert,
+    ModularCrossEncoder, Modules, RaggedBatch, Result, Scratch, ScratchShape, Tokenizer,
+    pack::KernelLayout, prompt::Template,
 };
 
 /// Sizes that the driver of a forward pass must know.
@@ -230,6 +230,7 @@ pub fn open_cross_encoder(dir: &Path, options: OpenOptions) -> Result<Box<dyn Cr
         }
         "modernbert" => Ok(Box::new(ModernBert::open(dir, options)?.with_head()?)),
         GteConfig::TYPE => Ok(Box::new(Gte::open(dir, options)?.with_head()?)),
+        DebertaConfig::TYPE => Ok(Box::new(Deberta::open(dir, options)?.with_head()?)),
         it if DecoderConfig::TYPES.contains(&it) => {
             Ok(Box::new(Decoder::open(dir, options)?.with_head()?))
         }
@@ -252,6 +253,7 @@ pub fn open_text_encoder(dir: &Path, options: OpenOptions) -> Result<Box<dyn Tex
         }
         "modernbert" => Ok(Box::new(ModernBert::open(dir, options)?)),
         GteConfig::TYPE => Ok(Box::new(Gte::open(dir, options)?)),
+        DebertaConfig::TYPE => Ok(Box::new(Deberta::open(dir, options)?)),
         it if DecoderConfig::TYPES.contains(&it) => Ok(Box::new(Decoder::open(dir, options)?)),
         other => {
             Err(crate::Error::UnknownFamily { dir: dir.to_path_buf(), family: other.to_owned() })

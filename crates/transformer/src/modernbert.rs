@@ -277,6 +277,7 @@ impl TextEncoder for ModernBert {
             panel_use: panel_use(&self.layers),
             attention: self.attention_shape(),
             rotary: self.config.rope_thetas().map(|theta| RotaryShape::plain(half, theta)).to_vec(),
+            relative: None,
         }
     }
 

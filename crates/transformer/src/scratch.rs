@@ -1,7 +1,8 @@
 //! Memory that a layer needs beyond its input.
 
 use riddle_kernels::{
-    AttentionShape, PanelUse, Panels, Precision, attention_scratch_len, panel_len, zeros,
+    AttentionShape, PanelUse, Panels, Precision, attention_scratch_len, disentangled_scratch_len,
+    panel_len, zeros,
 };
 use riddle_weights::{Format, LayeredCheckpoint};
 
@@ -21,6 +22,15 @@ pub struct ScratchShape {
     pub attention: AttentionShape,
     /// Each kind of rotary positions.
     pub rotary: Vec<RotaryShape>,
+    /// Distances between tokens, where scores depend on them.
+    pub relative: Option<RelativeShape>,
+}
+
+/// Distances between tokens that scores depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RelativeShape {
+    /// Distances that are told apart, each with a key and a query.
+    pub rows: usize,
 }
 
 /// A kind of rotary positions: the i-th of d/2 frequencies is θ^(−2i/d) / divisor.
@@ -61,10 +71,26 @@ impl ScratchShape {
         };
         let rotary: usize = self.rotary.iter().map(|it| 2 * it.half * size.longest).sum();
         let elements = size.tokens * (self.wide + self.narrow)
-            + attention_scratch_len(self.attention, size.longest, size.threads)
+            + self.scores(size)
+            + self.relative()
             + panels
             + rotary;
         (elements * size_of::<f32>()) as u64
+    }
+}
+
+impl ScratchShape {
+    /// Elements that attention needs.
+    fn scores(&self, ScratchSize { longest, threads, .. }: ScratchSize) -> usize {
+        match self.relative {
+            None => attention_scratch_len(self.attention, longest, threads),
+            Some(it) => disentangled_scratch_len(self.attention, longest, it.rows, threads),
+        }
+    }
+
+    /// Elements of keys and queries of distances.
+    fn relative(&self) -> usize {
+        self.relative.map_or(0, |it| 2 * it.rows * self.attention.width())
     }
 }
 
@@ -77,6 +103,8 @@ pub struct Scratch {
     pub(crate) scores: Vec<f32>,
     pub(crate) panels: Panels,
     pub(crate) rotary: Vec<Rotary>,
+    /// Keys of distances, then queries.
+    pub(crate) relative: Vec<f32>,
     bytes: u64,
 }
 
@@ -86,9 +114,10 @@ impl Scratch {
         Scratch {
             wide: zeros(size.tokens * shape.wide),
             narrow: zeros(size.tokens * shape.narrow),
-            scores: zeros(attention_scratch_len(shape.attention, size.longest, size.threads)),
+            scores: zeros(shape.scores(size)),
             panels: Panels::new(shape.panel_inputs, size.threads, shape.panel_use),
             rotary: shape.rotary.iter().map(|it| Rotary::new(*it, size.longest)).collect(),
+            relative: zeros(shape.relative()),
             bytes: shape.bytes(size),
         }
     }

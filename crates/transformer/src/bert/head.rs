@@ -1,6 +1,6 @@
 //! The head that reads the first token, and the encoder with it: a model that scores pairs.
 
-use riddle_kernels::{Matrix, Output, Panels, linear, tanh};
+use riddle_kernels::{Matrix, Output, Panels, gelu, linear, tanh};
 use riddle_weights::{BertFamily, Checkpoint, LayeredCheckpoint, TensorInfo};
 
 use super::Bert;
@@ -18,6 +18,8 @@ pub struct ClassificationHead {
     pooler_bias: Vec<f32>,
     classifier: Vec<f32>,
     classifier_bias: Vec<f32>,
+    /// GELU between the two, and not tanh.
+    has_gelu: bool,
 }
 
 impl ClassificationHead {
@@ -34,7 +36,13 @@ impl ClassificationHead {
             pooler_bias: read(format!("{pooler}.bias"), &[hidden])?,
             classifier: read(format!("{classifier}.weight"), &[1, hidden])?,
             classifier_bias: read(format!("{classifier}.bias"), &[1])?,
+            has_gelu: false,
         })
+    }
+
+    /// The same with GELU between pooler and classifier, as DeBERTa has it.
+    pub(crate) fn with_gelu(self) -> ClassificationHead {
+        ClassificationHead { has_gelu: true, ..self }
     }
 
     /// Raw scores of sequences, by the states `[tokens, hidden_size]` of their first tokens.
@@ -56,7 +64,11 @@ impl ClassificationHead {
         let out = Output::dense(&mut pooled, width);
         let pooler = Matrix::F32(&self.pooler);
         linear(first_tokens, pooler, Some(&self.pooler_bias), width, width, out, none);
-        tanh(&mut pooled);
+        if self.has_gelu {
+            gelu(&mut pooled)
+        } else {
+            tanh(&mut pooled)
+        }
         let mut scores = vec![0.0; first_tokens.len() / width];
         let out = Output::dense(&mut scores, 1);
         let classifier = Matrix::F32(&self.classifier);

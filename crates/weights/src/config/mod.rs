@@ -7,12 +7,14 @@ use serde::Deserialize;
 use crate::{Error, Result};
 
 mod bert;
+mod deberta;
 mod decoder;
 mod gte;
 mod language;
 mod modernbert;
 
 pub use bert::{BertConfig, BertFamily};
+pub use deberta::DebertaConfig;
 pub use decoder::{DecoderConfig, DecoderFamily};
 pub use gte::GteConfig;
 pub use language::{LanguageConfig, LanguageFamily, RopeScaling};

@@ -59,6 +59,7 @@ const MAY: &[(&str, &[&str], &str)] = &[
         "transformer",
         &[
             "bert",
+            "deberta",
             "decoder",
             "gte",
             "last",
