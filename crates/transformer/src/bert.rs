@@ -16,7 +16,7 @@ use crate::{
     Prefix, RaggedBatch, Result, ScoredToken, Scratch, ScratchShape, Sizes, Span, TextEncoder,
     Wanted,
     last::gather,
-    model::{Cutter, Linear, Multiply, bytes_of, layered, read},
+    layer::{Cutter, Linear, Multiply, bytes_of, layered, read},
     operation::Operation,
     scratch::{attention_precision, panel_use},
     unseen::attention_but_for,

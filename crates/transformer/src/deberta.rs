@@ -13,7 +13,7 @@ use crate::{
     ClassificationHead, CrossEncoder, Error, OpenOptions, RaggedBatch, RelativeShape, Result,
     ScoredToken, Scratch, ScratchShape, Sizes, Span, Template, TextEncoder, Wanted,
     last::gather,
-    model::{Cutter, Linear, Multiply, TensorNames, bytes_of, layered, read},
+    layer::{Cutter, Linear, Multiply, TensorNames, bytes_of, layered, read},
     operation::Operation,
     scratch::panel_use,
 };

@@ -16,7 +16,7 @@ use crate::{
     OpenOptions, Prefix, RaggedBatch, Result, RotaryShape, ScoredToken, Scratch, ScratchShape,
     Sizes, Span, TextEncoder, Wanted,
     last::gather,
-    model::{Cutter, Linear, Multiply, TensorNames, bytes_of, layered, read},
+    layer::{Cutter, Linear, Multiply, TensorNames, bytes_of, layered, read},
     operation::Operation,
     scratch::{attention_precision, panel_use},
 };

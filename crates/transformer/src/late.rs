@@ -21,7 +21,8 @@ use self::config::{LateConfig, Layout};
 use crate::{
     CrossEncoder, Error, LateTemplate, OpenOptions, RaggedBatch, Result, ScoredToken, Scratch,
     ScratchShape, Sizes, Span, Template, TextEncoder, Tokenizer,
-    model::{open_text_encoder, read},
+    layer::read,
+    model::open_text_encoder,
     modules::{Dense, Reads, folder_of, list_of, unknown},
     operation::Operation,
 };

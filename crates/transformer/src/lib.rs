@@ -22,6 +22,7 @@ mod gte;
 mod language;
 mod last;
 mod late;
+mod layer;
 mod masked;
 mod model;
 mod modernbert;

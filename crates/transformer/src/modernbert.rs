@@ -13,7 +13,7 @@ use crate::{
     CrossEncoder, Error, OpenOptions, RaggedBatch, Result, RotaryShape, ScoredToken, Scratch,
     ScratchShape, Sizes, Span, Template, TextEncoder, Wanted,
     last::gather,
-    model::{Cutter, Linear, Multiply, TensorNames, bytes_of, layered, read},
+    layer::{Cutter, Linear, Multiply, TensorNames, bytes_of, layered, read},
     operation::Operation,
     scratch::{attention_precision, panel_use},
     unseen::attention_but_for,

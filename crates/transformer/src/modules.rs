@@ -17,7 +17,7 @@ pub use self::pooling::{Pooling, stated_pooling};
 use self::{dense::DenseConfig, pooling::pooling_of};
 use crate::{
     Error, Result,
-    model::{bytes_of, read},
+    layer::{bytes_of, read},
 };
 
 /// What comes after the layers.

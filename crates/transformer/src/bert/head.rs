@@ -7,7 +7,7 @@ use super::Bert;
 use crate::{
     CrossEncoder, Error, RaggedBatch, Result, ScoredToken, Scratch, ScratchShape, Sizes, Span,
     Template, TextEncoder,
-    model::{bytes_of, read},
+    layer::{bytes_of, read},
     operation::Operation,
 };
 

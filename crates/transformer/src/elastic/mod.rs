@@ -25,7 +25,7 @@ pub use make::{LayerCodes, magnitude_order, write_shards};
 
 use crate::{
     Bert, BertCrossEncoder, CrossEncoder, Error, LateInteraction, OpenOptions, Result, Scratch,
-    ScratchShape, Span, TextEncoder as _, bert::LayerWeights, model::Linear,
+    ScratchShape, Span, TextEncoder as _, bert::LayerWeights, layer::Linear,
 };
 
 /// Bytes to which matrices and vectors of an assembled layer are aligned: a cache line.

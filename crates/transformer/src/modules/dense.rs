@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::{
     Error, Result,
-    model::{bytes_of, read},
+    layer::{bytes_of, read},
 };
 
 /// `activation(x · wᵀ + bias)`, and with a residual `+ x` or `+ x · rᵀ`.
