@@ -148,6 +148,7 @@ fn every_family_runs_and_keeps_its_scores_in_a_store() {
         "tiny-modular-reranker",
         "tiny-qwen2-reranker",
         "tiny-gte-reranker",
+        "tiny-xlm-roberta-fused-cross-encoder",
         "tiny-deberta-cross-encoder",
         "tiny-bert-colbert",
         "tiny-modernbert-late",

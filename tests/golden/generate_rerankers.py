@@ -18,6 +18,7 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import (
     BertModel, DebertaV2Config, DebertaV2ForSequenceClassification, GteConfig, GteForSequenceClassification, ModernBertModel, PreTrainedTokenizerFast,
+    XLMRobertaConfig, XLMRobertaForSequenceClassification,
 )
 
 from generate import (
@@ -351,7 +352,66 @@ def deberta(name: str, seed: int, **more) -> None:
     (directory / "expected.json").write_text(json.dumps({"max_tokens": MAX_TOKENS, "cases": cases}, ensure_ascii=False))
 
 
+# --- jina-reranker-v2: XLM-RoBERTa's layers, named as a program for flash attention names them.
+
+
+@torch.no_grad()
+def fused_xlm_roberta() -> None:
+    """As jina-reranker-v2-base-multilingual is published."""
+    directory = HERE / "tiny-xlm-roberta-fused-cross-encoder"
+    shutil.rmtree(directory, ignore_errors=True)
+    tokenizer = make_unigram_tokenizer(directory)
+    torch.manual_seed(67)
+    settings = dict(
+        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=4, num_attention_heads=4, intermediate_size=64,
+        max_position_embeddings=MAX_TOKENS + 2, pad_token_id=1, bos_token_id=0, eos_token_id=2, type_vocab_size=1,
+        layer_norm_eps=1e-5,
+    )
+    model = XLMRobertaForSequenceClassification(XLMRobertaConfig(
+        **settings, initializer_range=0.3, attn_implementation="eager", num_labels=1,
+    )).eval()
+    stir(model)
+    tensors, fused = model.state_dict(), {}
+    for name, tensor in tensors.items():
+        if "attention.self.query" in name:
+            parts = [tensors[name.replace("query", it)] for it in ("query", "key", "value")]
+            name, tensor = name.replace("attention.self.query", "mixer.Wqkv"), torch.cat(parts)
+        elif "attention.self." in name or "position_ids" in name:
+            continue
+        for theirs, ours in [
+            ("embeddings.LayerNorm", "emb_ln"), ("attention.output.LayerNorm", "norm1"),
+            ("attention.output.dense", "mixer.out_proj"), ("intermediate.dense", "mlp.fc1"),
+            ("output.LayerNorm", "norm2"), ("output.dense", "mlp.fc2"), ("encoder.layer.", "encoder.layers."),
+        ]:
+            name = name.replace(theirs, ours)
+        fused[name] = tensor.contiguous()
+    save_file(fused, directory / "model.safetensors", metadata={"format": "pt"})
+    code = "modeling_xlm_roberta."
+    config = {
+        "architectures": ["XLMRobertaForSequenceClassification"],
+        "auto_map": {
+            "AutoConfig": "configuration_xlm_roberta.XLMRobertaFlashConfig", "AutoModel": f"{code}XLMRobertaModel",
+            "AutoModelForSequenceClassification": f"{code}XLMRobertaForSequenceClassification",
+        },
+        "hidden_act": "gelu", "position_embedding_type": "absolute", "use_flash_attn": True, "emb_pooler": None,
+        "id2label": {"0": "LABEL_0"}, **settings,
+    }
+    (directory / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    cases = []
+    for query, text in PAIRS:
+        inputs = tokenizer([query], [text], truncation=True, max_length=MAX_TOKENS, return_tensors="pt")
+        hidden = model.roberta(**inputs, output_hidden_states=True).hidden_states
+        scores = [model.classifier(it)[0, 0] for it in hidden[1:]]
+        assert torch.allclose(scores[-1], model(**inputs).logits[0, 0])
+        cases.append({
+            "query": query, "text": text, "input_ids": inputs["input_ids"][0].tolist(),
+            "token_type_ids": [0] * inputs["input_ids"].shape[1], "scores": rounded(scores),
+        })
+    (directory / "expected.json").write_text(json.dumps({"max_tokens": MAX_TOKENS, "cases": cases}, ensure_ascii=False))
+
+
 MODELS = {
+    "tiny-xlm-roberta-fused-cross-encoder": fused_xlm_roberta,
     # As deberta-v3 is published: distances are told apart by their logarithm, all texts are of one kind. Then the
     # other settings: each distance a row, one part, kinds of texts.
     "tiny-deberta-cross-encoder": lambda: deberta(

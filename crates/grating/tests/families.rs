@@ -15,6 +15,7 @@ fn error_of(dir: &std::path::Path) -> String {
 fn lies_are_told_by_name() {
     let gte = "tiny-gte-reranker";
     let deberta = "tiny-deberta-cross-encoder";
+    let fused = "tiny-xlm-roberta-fused-cross-encoder";
     for (name, from, to, word) in [
         (gte, "modeling.NewModel", "modeling.Other", "a program of its own"),
         (gte, "\"intermediate_size\": 48", "\"intermediate_size\": 64", "up_gate_proj"),
@@ -28,12 +29,21 @@ fn lies_are_told_by_name() {
         (deberta, "\"num_attention_heads\": 4", "\"num_attention_heads\": 5", "shared evenly"),
         (deberta, "\"intermediate_size\": 48", "\"intermediate_size\": 64", "intermediate.dense"),
         (deberta, "\"layer_norm\"", "\"none\", \"conv_kernel_size\": 3", "conv_kernel_size"),
+        (
+            fused,
+            "modeling_xlm_roberta.XLMRobertaModel",
+            "own.XLMRobertaLoRA",
+            "a program of its own",
+        ),
+        (fused, "\"intermediate_size\": 64", "\"intermediate_size\": 48", "mlp.fc1"),
+        (fused, "\"absolute\"", "\"rotary\"", "rotary"),
+        (fused, "\"architectures\"", "\"classes\"", "no model_type"),
     ] {
         let dir = changed(name, "config.json", from, to);
         let error = error_of(dir.path());
         assert!(error.contains(word), "{to}: {error}");
     }
-    for name in [gte, deberta] {
+    for name in [gte, deberta, fused] {
         for file in ["model.safetensors", "tokenizer.json", "config.json"] {
             let error = error_of(cut(name, file).path());
             assert!(error.contains(file), "{name}/{file}: {error}");

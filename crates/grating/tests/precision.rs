@@ -10,7 +10,7 @@ use riddle_grating::{
 use riddle_types::LayerEvent;
 use serde::Deserialize;
 
-const FAMILIES: [&str; 12] = [
+const FAMILIES: [&str; 13] = [
     "tiny-bert-cross-encoder",
     "tiny-xlm-roberta-cross-encoder",
     "tiny-modernbert-cross-encoder",
@@ -23,6 +23,7 @@ const FAMILIES: [&str; 12] = [
     "tiny-modernbert-late",
     "tiny-gte-reranker",
     "tiny-deberta-cross-encoder",
+    "tiny-xlm-roberta-fused-cross-encoder",
 ];
 
 /// Largest difference of a raw score from that of f32 weights: models of 32 random columns have scores of about

@@ -8,7 +8,7 @@ use riddle_kernels::{
     Attention, AttentionShape, Finish, Gate, Mask, Pairs, Precision, Queries, Rotation, attention,
     layer_norm, rotate,
 };
-use riddle_weights::{Checkpoint, Format, GteConfig, LayeredCheckpoint, TensorInfo};
+use riddle_weights::{Checkpoint, GteConfig, LayeredCheckpoint, TensorInfo};
 
 use crate::{
     ClassificationHead, CrossEncoder, Error, OpenOptions, RaggedBatch, Result, RotaryShape,
@@ -19,9 +19,6 @@ use crate::{
     scratch::{attention_precision, panel_use},
     unseen::attention_but_for,
 };
-
-/// Outputs of a packed matrix that lie together: its halves begin at a multiple of them.
-const PACKED_ROWS: usize = 16;
 
 /// A GTE encoder without its layers and token rows, and with a head or without.
 #[derive(Debug)]
@@ -175,9 +172,7 @@ impl Gte {
         let active = &mut wide[..hidden.len() / width * inner];
         // The gate is the second half of the rows, and is activated.
         for (half, finish) in [(1, Finish::Store), (0, Finish::Gate(Gate::Gelu))] {
-            let rows = half * inner..(half + 1) * inner;
-            let weight = weights.up_gate.weight.rows(rows, width);
-            let product = Linear { weight, bias: None, inputs: width, outputs: inner };
+            let product = weights.up_gate.rows(half * inner..(half + 1) * inner);
             self.multiply.one(hidden, &product, finish, active, panels);
         }
         self.multiply.one(active, &weights.down, norm(weights.norm), hidden, panels);
@@ -193,15 +188,7 @@ fn layer_tensors(config: &GteConfig, names: &mut TensorNames<'_>) -> Result<()> 
     names.linear("attention.qkv_proj", hidden, 3 * hidden, true)?;
     names.linear("attention.o_proj", hidden, hidden, true)?;
     norm(names, "attn_ln")?;
-    names.linear("mlp.up_gate_proj", hidden, 2 * wide, false)?;
-    let halves = names.tensors.last().map(TensorInfo::format);
-    if !matches!(halves, Some(Format::Plain(_))) && !wide.is_multiple_of(PACKED_ROWS) {
-        let dir = names.checkpoint.dir().to_path_buf();
-        let tensor = format!("{}mlp.up_gate_proj.weight", names.prefix);
-        let (format, bytes) =
-            names.tensors.last().map_or(("packed", 0), |it| (it.format().name(), it.bytes()));
-        return Err(Error::BadLayout { dir, tensor, format, bytes });
-    }
+    names.fused("mlp.up_gate_proj", hidden, [wide; 2], false)?;
     names.linear("mlp.down_proj", wide, hidden, true)?;
     norm(names, "mlp_ln")
 }

@@ -1,5 +1,7 @@
 //! What a layer is made of: products and vectors, cut out of its buffer in the order in which they were named.
 
+use std::ops::Range;
+
 use riddle_kernels::{
     Finish, Int8Matrix, Matrix, Panels, Part, Precision, Products, Q4Matrix, Rounding, products,
 };
@@ -19,6 +21,16 @@ pub(crate) struct Linear<'a> {
 }
 
 impl<'a> Linear<'a> {
+    /// Some of the outputs.
+    pub(crate) fn rows(&self, rows: Range<usize>) -> Linear<'a> {
+        Linear {
+            weight: self.weight.rows(rows.clone(), self.inputs),
+            bias: self.bias.map(|it| &it[rows.clone()]),
+            inputs: self.inputs,
+            outputs: rows.len(),
+        }
+    }
+
     /// The product with its columns from `offset` on.
     pub(crate) fn at(&self, offset: usize) -> Part<'a> {
         Part { weight: self.weight, bias: self.bias, outputs: self.outputs, offset }
@@ -161,6 +173,38 @@ impl TensorNames<'_> {
         self.add(&format!("{name}.weight"), &[outputs, inputs])?;
         if bias { self.add(&format!("{name}.bias"), &[outputs]) } else { Ok(()) }
     }
+
+    /// Several products as one matrix, whose `parts` are cut at these outputs and its bias, if it has one.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add), and a packed matrix whose parts can not be cut apart.
+    pub(crate) fn fused<const N: usize>(
+        &mut self,
+        name: &str,
+        inputs: usize,
+        parts: [usize; N],
+        bias: bool,
+    ) -> Result<()> {
+        self.linear(name, inputs, parts.iter().sum(), bias)?;
+        let matrix = &self.tensors[self.tensors.len() - 1 - usize::from(bias)];
+        let plain = matches!(matrix.format(), Format::Plain(_));
+        if plain || parts.iter().all(|it| it.is_multiple_of(PACKED_ROWS)) {
+            return Ok(());
+        }
+        Err(bad_layout(self.checkpoint, matrix))
+    }
+}
+
+/// Outputs of a packed matrix that lie together: parts of it begin at a multiple of them.
+const PACKED_ROWS: usize = 16;
+
+fn bad_layout(checkpoint: &Checkpoint, info: &TensorInfo) -> crate::Error {
+    crate::Error::BadLayout {
+        dir: checkpoint.dir().to_path_buf(),
+        tensor: info.name.clone(),
+        format: info.format().name(),
+        bytes: info.bytes(),
+    }
 }
 
 /// Refuses what no product can read: packed matrices of another length than their shape takes, and tables.
@@ -173,12 +217,7 @@ fn check_layout(checkpoint: &Checkpoint, info: &TensorInfo) -> Result<()> {
     if expected.map(|it| it as u64) == Some(info.bytes()) {
         return Ok(());
     }
-    Err(crate::Error::BadLayout {
-        dir: checkpoint.dir().to_path_buf(),
-        tensor: info.name.clone(),
-        format: info.format().name(),
-        bytes: info.bytes(),
-    })
+    Err(bad_layout(checkpoint, info))
 }
 
 /// Groups a checkpoint's tensors by layer; `names` lists those of one.

@@ -195,13 +195,7 @@ impl ModernBert {
         let active = &mut wide[..hidden.len() / width * inner];
         // The first half of the rows is activated, the second one is its gate.
         for (half, finish) in [Finish::Store, Finish::Gate(Gate::Gelu)].into_iter().enumerate() {
-            let rows = half * inner..(half + 1) * inner;
-            let product = Linear {
-                weight: weights.input.weight.rows(rows.clone(), width),
-                bias: weights.input.bias.map(|it| &it[rows]),
-                inputs: width,
-                outputs: inner,
-            };
+            let product = weights.input.rows(half * inner..(half + 1) * inner);
             self.multiply.one(narrow, &product, finish, active, panels);
         }
         self.multiply.one(active, &weights.output, add, hidden, panels);
@@ -239,7 +233,7 @@ fn layer_tensors(
     names.linear("attn.Wqkv", hidden, 3 * hidden, config.attention_bias)?;
     names.linear("attn.Wo", hidden, hidden, config.attention_bias)?;
     norm(names, "mlp_norm")?;
-    names.linear("mlp.Wi", hidden, 2 * wide, config.mlp_bias)?;
+    names.fused("mlp.Wi", hidden, [wide; 2], config.mlp_bias)?;
     names.linear("mlp.Wo", wide, hidden, config.mlp_bias)
 }
 

@@ -119,6 +119,7 @@ fn pairs_are_tokenized_and_truncated_as_the_references_do() {
         "tiny-modular-reranker",
         "tiny-qwen2-reranker",
         "tiny-gte-reranker",
+        "tiny-xlm-roberta-fused-cross-encoder",
         "tiny-deberta-cross-encoder",
         "tiny-deberta-c2p-cross-encoder",
         "tiny-bert-colbert",

@@ -8,7 +8,7 @@ use riddle_weights::{
     outlier_bounds,
 };
 
-use super::{check_family, importance::SliceOrder, shard_shape};
+use super::{check_family, check_tensors, importance::SliceOrder, shard_shape};
 use crate::{Bert, Error, OpenOptions, Result};
 
 /// Most outliers, as a share of the weights: at four bytes each they are an eighth of a shard of two bits' weights if
@@ -311,6 +311,7 @@ pub fn write_shards(
     let not = |why: String| Error::NotElastic { dir: dir.to_path_buf(), why };
     check_family(dir)?;
     let bert = Bert::with_checkpoint(dir, OpenOptions::default().checkpoint(dir)?)?;
+    check_tensors(dir, &bert)?;
     let shape = shard_shape(&bert);
     shape.check().map_err(not)?;
     let mut writer = ShardWriter::create(path, shape, source, centroids)?;

@@ -74,6 +74,7 @@ impl ElasticEncoder {
     pub fn open(dir: &Path, options: OpenOptions) -> Result<ElasticEncoder> {
         check_family(dir)?;
         let bert = Bert::with_checkpoint(dir, options.checkpoint(dir)?)?;
+        check_tensors(dir, &bert)?;
         let shape = shard_shape(&bert);
         shape.check().map_err(|why| not_elastic(dir, why))?;
         Ok(ElasticEncoder { encoder: BertCrossEncoder::new(bert)?, shape })
@@ -134,6 +135,15 @@ pub(super) fn check_family(dir: &Path) -> Result<()> {
     }
     if LateInteraction::is_in(dir)? {
         let why = "it reads queries and texts apart, and a deadline is planned for pairs";
+        return Err(not_elastic(dir, why.to_owned()));
+    }
+    Ok(())
+}
+
+/// Refuses models whose matrices are not where a shard's are looked for.
+pub(super) fn check_tensors(dir: &Path, bert: &Bert) -> Result<()> {
+    if bert.is_fused() {
+        let why = "its queries, keys and values are one matrix";
         return Err(not_elastic(dir, why.to_owned()));
     }
     Ok(())

@@ -39,11 +39,23 @@ pub fn model_type(dir: &Path) -> Result<String> {
     struct Typed {
         #[serde(default)]
         model_type: Option<String>,
+        #[serde(default)]
+        architectures: Option<Vec<String>>,
     }
     let path = dir.join("config.json");
     let typed: Typed = read_json(&path)?;
-    typed.model_type.ok_or_else(|| Error::BadConfig { path, why: "no model_type in it".to_owned() })
+    let classes = typed.architectures.unwrap_or_default();
+    // jina-reranker-v2 names its class alone.
+    let by_class =
+        || classes.iter().any(|it| it == XLM_ROBERTA_CLASS).then(|| XLM_ROBERTA.to_owned());
+    let found = typed.model_type.or_else(by_class);
+    found.ok_or_else(|| Error::BadConfig { path, why: "no model_type in it".to_owned() })
 }
+
+const XLM_ROBERTA: &str = "xlm-roberta";
+
+/// A class that tells the family where nothing else does.
+const XLM_ROBERTA_CLASS: &str = "XLMRobertaForSequenceClassification";
 
 /// Reads `config.json` in `dir` if its `model_type` is one of `types`.
 fn open<T: serde::de::DeserializeOwned>(
@@ -61,12 +73,15 @@ fn open<T: serde::de::DeserializeOwned>(
             known.join(" and ")
         )));
     }
-    let value: serde_json::Value = read_json(&path)?;
+    let mut value: serde_json::Value = read_json(&path)?;
     if let Some(class) = foreign_code(&value, &found) {
         return Err(bad(format!(
             "the model computes by a program of its own ({class}), and no such program is ever run: \
              choose a model without one"
         )));
+    }
+    if let Some(fields) = value.as_object_mut() {
+        fields.entry("model_type").or_insert_with(|| found.into());
     }
     let config = serde_json::from_value(value).map_err(|error| bad(error.to_string()))?;
     check(&config).map_err(bad)?;
@@ -75,8 +90,10 @@ fn open<T: serde::de::DeserializeOwned>(
 
 /// Families whose published weights come with a program, and the classes of it that are computed here; of a family
 /// without classes every program is taken for the known one. No such program is ever run or read.
-const KNOWN_CODE: [(&str, &[&str]); 2] = [
+const KNOWN_CODE: [(&str, &[&str]); 3] = [
     ("minicpm", &[]),
+    // jina-reranker-v2: the same layers for flash attention.
+    (XLM_ROBERTA, &["XLMRobertaModel", XLM_ROBERTA_CLASS]),
     (
         GteConfig::TYPE,
         &[
