@@ -195,25 +195,29 @@ fn every_family_of_embedders_is_imported_and_finds() {
     }
 }
 
-/// A reranker whose head lies in folders beside its model is one, also where it was packed into another folder.
+/// A reranker whose head, or whose settings, lie in files beside its model is one, also where it was packed into another
+/// folder.
 #[test]
-fn a_reranker_with_a_head_of_modules_is_imported_and_packed() {
+fn a_reranker_with_files_of_its_own_is_imported_and_packed() {
     let riddle = Riddle::new();
     let files = tempfile::TempDir::new().expect("a temporary folder");
     riddle_tests::notes(files.path(), 12);
     riddle.index(files.path());
-    let published = tiny_model("tiny-modular-reranker").to_string_lossy().into_owned();
-    let out = riddle.home().join("packed").to_string_lossy().into_owned();
-    riddle.json(&["models", "convert", &published, "--dtype", "int8", "--output", &out]);
-    for (folder, name, format) in
-        [(&published, "modular", "safetensors"), (&out, "modular-bytes", "riddle")]
-    {
-        let imported = riddle.json(&["models", "import", folder, "--name", name]);
-        let model = &imported["model"];
-        assert_eq!((&model["kind"], &model["format"]), (&"reranker".into(), &format.into()));
-        riddle.json(&["models", "use", name]);
-        let order = riddle.json(&["search", "boat at the harbor"])["order"].clone();
-        assert_eq!((&order["by"], &order["model"]), (&"reranked".into(), &name.into()));
+    for family in ["tiny-modular-reranker", "tiny-bert-colbert", "tiny-modernbert-late"] {
+        let published = tiny_model(family).to_string_lossy().into_owned();
+        let out = riddle.home().join(family).to_string_lossy().into_owned();
+        riddle.json(&["models", "convert", &published, "--dtype", "int8", "--output", &out]);
+        let packed = format!("{family}-bytes");
+        for (folder, name, format) in
+            [(&published, family, "safetensors"), (&out, packed.as_str(), "riddle")]
+        {
+            let imported = riddle.json(&["models", "import", folder, "--name", name]);
+            let model = &imported["model"];
+            assert_eq!((&model["kind"], &model["format"]), (&"reranker".into(), &format.into()));
+            riddle.json(&["models", "use", name]);
+            let order = riddle.json(&["search", "boat at the harbor"])["order"].clone();
+            assert_eq!((&order["by"], &order["model"]), (&"reranked".into(), &name.into()));
+        }
     }
 }
 

@@ -147,6 +147,11 @@ fn every_family_runs_and_keeps_its_scores_in_a_store() {
         "tiny-minicpm-layerwise",
         "tiny-modular-reranker",
         "tiny-qwen2-reranker",
+        "tiny-gte-reranker",
+        "tiny-xlm-roberta-fused-cross-encoder",
+        "tiny-deberta-cross-encoder",
+        "tiny-bert-colbert",
+        "tiny-modernbert-late",
     ] {
         let (_dir, model) = copy_of(family);
         let model = model.to_string_lossy().into_owned();

@@ -186,7 +186,7 @@ impl BuiltinEncoder {
             for layer in 0..sizes.num_layers {
                 let view = window.advance_to(layer)?;
                 let (cu_seqlens, prefix) = (&batch.cu_seqlens[..], Prefix::None);
-                let span = Span { cu_seqlens, prefix, wanted: Wanted::All };
+                let span = Span { cu_seqlens, prefix, wanted: Wanted::All, unseen: 0 };
                 encoder.layer(layer, view.weights, span, hidden, scratch);
             }
             encoder.finish(hidden);

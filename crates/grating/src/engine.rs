@@ -27,7 +27,7 @@ pub use self::{
 use crate::{
     ClusterPruning, Error, Mode, NeverPrune, PruningPolicy, Result, dispersion,
     enforce::Contest,
-    forward::{Hidden, LayerWork, Model},
+    forward::{Hidden, LayerWork, Model, Sequences},
     plan::{Plan, Wishes, process_bytes},
 };
 
@@ -263,8 +263,10 @@ impl Engine {
         let encode = |&it: &usize| Ok(query.encode(candidates[it])?);
         let pairs: Vec<Encoded> =
             self.pool.map(contest.active(), encode).into_iter().collect::<Result<_>>()?;
+        let mut sequences = Sequences::default();
+        sequences.add(&query, pairs);
         let tokenize_ms = ms_since(started);
-        let mut outcome = self.in_turn(pairs, contest, asked, observer)?;
+        let mut outcome = self.in_turn(sequences, contest, asked, observer)?;
         outcome.stats.tokenize_ms = tokenize_ms;
         Ok(outcome)
     }
@@ -272,7 +274,7 @@ impl Engine {
     /// The forward pass, when no other request has one.
     fn in_turn(
         &self,
-        pairs: Vec<Encoded>,
+        sequences: Sequences,
         contest: Contest,
         asked: Asked<'_>,
         observer: &mut dyn LayerObserver,
@@ -280,7 +282,7 @@ impl Engine {
         // The clock starts when it is this request's turn: waiting for another is not its forward.
         let mut model = self.lock();
         let started = Instant::now();
-        let outcome = self.forward(&mut model, pairs, contest, asked, observer);
+        let outcome = self.forward(&mut model, sequences, contest, asked, observer);
         let forward_ms = ms_since(started);
         // Wherever this request has ended, the next one begins with the first layers.
         if self.options.reads_ahead() {
@@ -292,9 +294,14 @@ impl Engine {
         Ok(outcome)
     }
 
-    /// What is in memory during a run over these pairs.
-    fn plan(&self, model: &Model, pairs: &[Encoded], shared: usize) -> Result<(Plan, MemoryPlan)> {
-        let demand = model.demand(pairs, shared, self.pool.threads());
+    /// What is in memory during a run over these sequences.
+    fn plan(
+        &self,
+        model: &Model,
+        sequences: &Sequences,
+        shared: usize,
+    ) -> Result<(Plan, MemoryPlan)> {
+        let demand = model.demand(sequences, shared, self.pool.threads());
         let EngineOptions { window, micro_batch_tokens, hidden_on_disk, .. } = self.options;
         let wishes = Wishes { window, micro_batch_tokens, hidden_on_disk };
         let plan = match self.options.memory_budget {
@@ -307,20 +314,21 @@ impl Engine {
     fn forward(
         &self,
         model: &mut Model,
-        pairs: Vec<Encoded>,
+        sequences: Sequences,
         mut contest: Contest,
         asked: Asked<'_>,
         observer: &mut dyn LayerObserver,
     ) -> Result<RerankOutcome> {
         let num_layers = self.num_layers;
         let mut stats = RerankStats { num_layers, ..RerankStats::default() };
-        let shared = if self.options.share_prefix { model.shared_prefix(&pairs) } else { 0 };
-        let (plan, report) = self.plan(model, &pairs, shared)?;
+        let shares = self.options.share_prefix;
+        let shared = if shares { model.shared_prefix(&sequences.candidates) } else { 0 };
+        let (plan, report) = self.plan(model, &sequences, shared)?;
         stats.shared_prefix_tokens = shared as u64;
         stats.plan = report;
         let temporary = std::env::temp_dir();
         let spill_dir = self.options.spill_dir.as_deref().unwrap_or(&temporary);
-        let mut hidden = model.prepare(pairs, shared, &plan, self.pool.threads(), spill_dir)?;
+        let mut hidden = model.prepare(sequences, shared, &plan, self.pool.threads(), spill_dir)?;
         stats.scratch_bytes = hidden.bytes();
         let stop = observer.stop_flag();
         let stop = stop.as_deref();

@@ -1,6 +1,8 @@
 //! The forward pass of one request: hidden states of all running candidates, one layer at a time.
 
+mod apart;
 mod head;
+mod rows;
 mod step;
 mod weights;
 
@@ -18,7 +20,9 @@ use riddle_transformer::{
     ScratchSize, Sizes, Span, Wanted, open_cross_encoder,
 };
 
+pub(crate) use self::apart::Sequences;
 use self::{
+    apart::Apart,
     head::Head,
     step::{Compute, Embed},
     weights::Weights,
@@ -49,6 +53,7 @@ pub(crate) struct Hidden {
     starts: Vec<usize>,
     states: States,
     prefix: SharedPrefix,
+    apart: Apart,
     width: usize,
     scratch: Scratch,
     micro_batch_tokens: usize,
@@ -160,18 +165,20 @@ impl Model {
         self.prefetch()
     }
 
-    /// What a request of these pairs asks of the memory.
-    pub(crate) fn demand(&self, pairs: &[Encoded], shared: usize, threads: usize) -> Demand {
+    /// What a request of these sequences asks of the memory.
+    pub(crate) fn demand(&self, sequences: &Sequences, shared: usize, threads: usize) -> Demand {
         let sizes = self.sizes();
-        let mut tokens: Vec<u32> = pairs.iter().flat_map(|it| it.ids.iter().copied()).collect();
+        let mut tokens: Vec<u32> = sequences.tokens().collect();
         tokens.sort_unstable();
         tokens.dedup();
         let shape = self.network.scratch_shape();
         Demand {
-            lengths: pairs.iter().map(|it| it.len() - shared).collect(),
+            lengths: sequences.candidates.iter().map(|it| it.len() - shared).collect(),
             prefix: shared,
+            apart: sequences.longest_query(),
             // The prefix keeps its states and what attention needs of it, beside everything else.
-            prefix_bytes: (shared * (sizes.hidden_size + shape.wide) * size_of::<f32>()) as u64,
+            beside_bytes: (shared * (sizes.hidden_size + shape.wide) * size_of::<f32>()) as u64
+                + sequences.apart_bytes(&*self.network),
             unique_tokens: tokens.len(),
             // Not what the request before was given: a plan would only ever become smaller.
             row_capacity: self.row_capacity,
@@ -200,7 +207,7 @@ impl Model {
     /// Memory for a run: `shared` tokens at the beginning of every pair are computed once.
     pub(crate) fn prepare(
         &mut self,
-        mut pairs: Vec<Encoded>,
+        mut sequences: Sequences,
         shared: usize,
         plan: &Plan,
         threads: usize,
@@ -211,6 +218,9 @@ impl Model {
             self.rows.set_capacity(rows);
         }
         let width = self.sizes().hidden_size;
+        let longest_query = sequences.longest_query();
+        let apart = Apart::new(&mut sequences, self.network.late());
+        let mut pairs = sequences.candidates;
         let ids = pairs.first().map_or(Vec::new(), |it| it.ids[..shared].to_vec());
         for pair in &mut pairs {
             pair.ids.drain(..shared);
@@ -224,7 +234,9 @@ impl Model {
         let starts = starts.collect();
         let largest = largest_micro_batch(&lengths, plan.micro_batch_tokens);
         let longest = lengths.iter().copied().max().unwrap_or(0) + shared;
-        let size = ScratchSize { tokens: largest.max(shared), longest, threads };
+        let tokens_at_once = largest.max(shared).max(longest_query);
+        let longest = longest.max(longest_query);
+        let size = ScratchSize { tokens: tokens_at_once, longest, threads };
         let states = if plan.hidden_on_disk {
             States::Disk(SpillFile::new(spill_dir, largest * width)?)
         } else {
@@ -236,6 +248,7 @@ impl Model {
             starts,
             states,
             prefix: SharedPrefix { states: vec![0.0; shared * width], ids, qkv: Vec::new() },
+            apart,
             width,
             scratch: Scratch::new(&self.network.scratch_shape(), size),
             micro_batch_tokens: plan.micro_batch_tokens,
@@ -255,13 +268,13 @@ impl Model {
         let last = layer + 1 == network.sizes().num_layers;
         let wanted = wanted_of(network, last);
         let weights = Weights::ask(window, layer)?;
-        let Hidden { pairs, lengths, starts, states, prefix, width, scratch, micro_batch_tokens } =
-            hidden;
-        let batches = micro_batches(lengths, *micro_batch_tokens);
+        let Hidden { pairs, lengths, starts, states, prefix, apart, width, scratch, .. } = hidden;
+        let batches = micro_batches(lengths, hidden.micro_batch_tokens);
         let rows_before = rows.stats();
         let mut waited = Duration::ZERO;
         if layer == 0 {
             waited += prefix.embed(network, rows, *width)?;
+            waited += apart.embed(network, rows)?;
         }
         let mut embed = Embed { network, rows: &mut *rows, pairs, batches: &batches };
         let mut compute = Compute {
@@ -270,6 +283,7 @@ impl Model {
             wanted,
             weights,
             prefix,
+            apart,
             lengths,
             batches: &batches,
             scratch,
@@ -313,7 +327,7 @@ impl SharedPrefix {
     fn embed(
         &mut self,
         network: &dyn CrossEncoder,
-        rows: &mut EmbeddingRows,
+        table: &mut EmbeddingRows,
         width: usize,
     ) -> Result<Duration> {
         if self.ids.is_empty() {
@@ -322,7 +336,7 @@ impl SharedPrefix {
         self.states.resize(self.ids.len() * width, 0.0);
         let ids = self.ids.clone();
         let packed = RaggedBatch::pack([&Encoded { ids, type_ids: Vec::new() }]);
-        step::gather(rows, network, &packed, &mut self.states)
+        rows::gather(table, network, &packed, &mut self.states)
     }
 
     /// Runs a layer over the prefix and leaves its queries, keys and values.
@@ -337,7 +351,8 @@ impl SharedPrefix {
             return;
         }
         let prefix = Prefix::Build(&mut self.qkv);
-        let span = Span { cu_seqlens: &[0, self.ids.len()], prefix, wanted: Wanted::All };
+        let cu_seqlens = &[0, self.ids.len()];
+        let span = Span { cu_seqlens, prefix, wanted: Wanted::All, unseen: 0 };
         network.layer(layer, weights, span, &mut self.states, scratch);
     }
 }
@@ -362,6 +377,7 @@ impl Hidden {
             // Candidates that left hand their memory back at once, not only when the request ends.
             states.shrink_to_fit();
         }
+        self.apart.retain(places);
         self.lengths = places.iter().map(|&it| self.lengths[it]).collect();
         self.starts = places.iter().map(|&it| self.starts[it]).collect();
     }
@@ -373,7 +389,7 @@ impl Hidden {
             States::Disk(file) => file.buffer_bytes(),
         };
         let prefix = self.prefix.states.capacity() + self.prefix.qkv.capacity();
-        states + (prefix * size_of::<f32>()) as u64 + self.scratch.bytes()
+        states + (prefix * size_of::<f32>()) as u64 + self.apart.bytes() + self.scratch.bytes()
     }
 }
 
@@ -455,13 +471,15 @@ pub(crate) mod tests {
     }
 
     /// A model with all rows of its table allowed, and pairs of these texts.
-    fn model(dir: &Path, texts: &[&str]) -> (Model, Vec<Encoded>) {
+    fn model(dir: &Path, texts: &[&str]) -> (Model, Sequences) {
         let mut model =
             Model::open(dir, OpenOptions::default(), None, 1.0).expect("the tiny model opens");
         let encoder = model.encoder(dir, 300, None).expect("it has a tokenizer");
         let query = encoder.query("Where is the boat?").expect("a query");
         let pairs = texts.iter().map(|it| query.encode(it).expect("a pair")).collect();
-        (model, pairs)
+        let mut sequences = Sequences::default();
+        sequences.add(&query, pairs);
+        (model, sequences)
     }
 
     /// A model's first layer that can not be read, and the rows that were read meanwhile.
@@ -473,7 +491,7 @@ pub(crate) mod tests {
             ("tiny-qwen3-reranker", false),
         ] {
             let (mut model, pairs) = model(&golden(name), &["the lock gate", "bread"]);
-            let shared = model.shared_prefix(&pairs);
+            let shared = model.shared_prefix(&pairs.candidates);
             model.window = LayerWindow::new(Arc::new(Unreadable), 2).expect("a thread");
             let plan = Plan { hidden_on_disk, ..PLAN };
             let mut hidden =
@@ -508,7 +526,8 @@ pub(crate) mod tests {
         let opened = model.demand(&pairs, 0, 1).row_capacity;
         assert!(opened > 1);
         let plan = Plan { embedding_rows: Some(1), ..PLAN };
-        model.prepare(pairs.clone(), 0, &plan, 1, &std::env::temp_dir()).expect("prepared");
+        let again = pairs.clone();
+        model.prepare(again, 0, &plan, 1, &std::env::temp_dir()).expect("prepared");
         assert_eq!(model.rows.capacity(), 1);
         assert_eq!(model.demand(&pairs, 0, 1).row_capacity, opened);
     }

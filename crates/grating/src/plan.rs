@@ -64,7 +64,10 @@ pub(crate) struct Demand {
     pub(crate) lengths: Vec<usize>,
     /// Tokens that all share.
     pub(crate) prefix: usize,
-    pub(crate) prefix_bytes: u64,
+    /// Tokens of the longest query that is read apart.
+    pub(crate) apart: usize,
+    /// What the prefix, queries that are read apart and comparing with them take.
+    pub(crate) beside_bytes: u64,
     /// Distinct tokens.
     pub(crate) unique_tokens: usize,
     /// Rows that the engine was opened with.
@@ -84,7 +87,7 @@ impl Demand {
     pub(crate) fn bytes(&self, plan: &Plan) -> u64 {
         let largest = largest_micro_batch(&self.lengths, plan.micro_batch_tokens);
         let longest = self.lengths.iter().copied().max().unwrap_or(0) + self.prefix;
-        let tokens = largest.max(self.prefix);
+        let (longest, tokens) = (longest.max(self.apart), largest.max(self.prefix).max(self.apart));
         let scratch = ScratchSize { tokens, longest, threads: self.threads };
         let hidden =
             if plan.hidden_on_disk { SPILL_BUFFERS * largest } else { self.lengths.iter().sum() };
@@ -93,7 +96,7 @@ impl Demand {
             + self.row_bytes_of(rows)
             + self.shape.bytes(scratch)
             + (hidden * self.width * size_of::<f32>()) as u64
-            + self.prefix_bytes
+            + self.beside_bytes
     }
 
     fn row_bytes_of(&self, rows: usize) -> u64 {
@@ -222,7 +225,8 @@ mod tests {
         Demand {
             lengths,
             prefix: 0,
-            prefix_bytes: 0,
+            apart: 0,
+            beside_bytes: 0,
             unique_tokens: 3000,
             row_capacity: 5000,
             row_bytes: 512,
@@ -236,6 +240,7 @@ mod tests {
                 panel_use: PanelUse::Any,
                 attention: AttentionShape { heads: 4, kv_heads: 4, head_dim: 64 },
                 rotary: Vec::new(),
+                relative: None,
             },
             threads: 2,
         }

@@ -33,7 +33,7 @@ struct Case {
 }
 
 /// At least one model of each family; one is in several files and of two-byte weights.
-const FAMILIES: [&str; 10] = [
+const FAMILIES: [&str; 17] = [
     "tiny-bert-cross-encoder",
     "tiny-xlm-roberta-cross-encoder",
     "tiny-modernbert-cross-encoder",
@@ -44,6 +44,13 @@ const FAMILIES: [&str; 10] = [
     "tiny-modular-reranker",
     "tiny-modular-mean-reranker",
     "tiny-qwen2-reranker",
+    "tiny-bert-colbert",
+    "tiny-modernbert-colbert",
+    "tiny-modernbert-late",
+    "tiny-gte-reranker",
+    "tiny-deberta-cross-encoder",
+    "tiny-deberta-c2p-cross-encoder",
+    "tiny-xlm-roberta-fused-cross-encoder",
 ];
 
 fn golden(name: &str) -> PathBuf {

@@ -10,7 +10,7 @@ use riddle_grating::{
 use riddle_types::LayerEvent;
 use serde::Deserialize;
 
-const FAMILIES: [&str; 8] = [
+const FAMILIES: [&str; 13] = [
     "tiny-bert-cross-encoder",
     "tiny-xlm-roberta-cross-encoder",
     "tiny-modernbert-cross-encoder",
@@ -19,6 +19,11 @@ const FAMILIES: [&str; 8] = [
     "tiny-minicpm-layerwise",
     "tiny-modular-reranker",
     "tiny-qwen2-reranker",
+    "tiny-bert-colbert",
+    "tiny-modernbert-late",
+    "tiny-gte-reranker",
+    "tiny-deberta-cross-encoder",
+    "tiny-xlm-roberta-fused-cross-encoder",
 ];
 
 /// Largest difference of a raw score from that of f32 weights: models of 32 random columns have scores of about

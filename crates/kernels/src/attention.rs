@@ -4,6 +4,7 @@
 
 mod by_head;
 mod cached;
+mod disentangled;
 mod few;
 mod head;
 mod ragged;
@@ -23,6 +24,7 @@ pub(crate) use few::HalfRows;
 
 pub use by_head::{HeadAttention, attention_by_head, is_best_by_head};
 pub use cached::{CachedAttention, cached_attention, cached_attention_scratch_len};
+pub use disentangled::{Disentangled, Distances, disentangled_attention, disentangled_scratch_len};
 
 /// Sizes of an attention layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -287,6 +289,15 @@ impl SharedOut {
     unsafe fn row<'a>(self, row: usize, width: usize) -> &'a mut [f32] {
         // SAFETY: the caller's promise.
         unsafe { std::slice::from_raw_parts_mut(self.0.add(row * width), width) }
+    }
+
+    /// `count` elements from `first` on.
+    ///
+    /// # Safety
+    /// They are there, and nobody else uses them.
+    unsafe fn part<'a>(self, first: usize, count: usize) -> &'a mut [f32] {
+        // SAFETY: the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.0.add(first), count) }
     }
 }
 

@@ -66,6 +66,8 @@ impl Class {
             "riddle" if path == STORE_FILE => Class::Weights(Format::Riddle),
             "onnx" => Class::Weights(Format::Onnx),
             "json" => Class::Json,
+            // ColBERT's settings of queries and texts.
+            "metadata" if path == "artifact.metadata" => Class::Json,
             "txt" => Class::Text,
             ending if EXECUTABLE.contains(&ending) => Class::Executable,
             _ => Class::Other,
@@ -197,15 +199,13 @@ pub(crate) fn describe(dir: &Path, name: &str, paths: &[String]) -> Result<(Kind
         architectures: Vec<String>,
     }
     let config: Config = settings(&dir.join("config.json"));
-    if scores_pairs(dir) {
-        return Ok((Kind::Reranker, format));
-    }
     let is = |ending: &str| config.architectures.iter().any(|it| it.ends_with(ending));
     // Decoders that rerank are causal language models by their class: only the name tells Qwen3-Reranker from
     // Qwen3. MiniCPM's has a class of its own.
     let layerwise = config.architectures.iter().any(|it| it.starts_with("LayerWise"));
     let named = name.to_lowercase().contains("rerank");
-    let kind = if is("ForSequenceClassification") || layerwise || (named && is("ForCausalLM")) {
+    let by_class = is("ForSequenceClassification") || is("HF_ColBERT") || layerwise;
+    let kind = if by_class || (named && is("ForCausalLM")) || saved_as_reranker(dir) {
         Kind::Reranker
     } else if is("ForCausalLM") && !paths.iter().any(|it| it == "modules.json") {
         Kind::Llm
@@ -227,23 +227,27 @@ fn settings<T: serde::de::DeserializeOwned + Default>(path: &Path) -> T {
         .unwrap_or_default()
 }
 
-/// Whether sentence-transformers has saved a cross-encoder here: its model may be one that embeds, with a head in
-/// folders beside it.
-fn scores_pairs(dir: &Path) -> bool {
+/// Whether sentence-transformers has saved a cross-encoder here, whose model may be one that embeds, with a head in
+/// folders beside it, or PyLate a late interaction, which has a vector for each token.
+fn saved_as_reranker(dir: &Path) -> bool {
     #[derive(serde::Deserialize, Default)]
     struct Saved {
         #[serde(default)]
         model_type: String,
+        #[serde(default)]
+        similarity_fn_name: Option<String>,
     }
     #[derive(serde::Deserialize)]
     struct Module {
         #[serde(default)]
         path: String,
+        #[serde(default, rename = "type")]
+        class: String,
     }
     #[derive(serde::Deserialize, Default)]
     struct Dense {
         #[serde(default)]
-        module_output_name: String,
+        module_output_name: Option<String>,
     }
     let saved: Saved = settings(&dir.join("config_sentence_transformers.json"));
     let modules: Vec<Module> = settings(&dir.join("modules.json"));
@@ -254,9 +258,11 @@ fn scores_pairs(dir: &Path) -> bool {
         } else {
             Dense::default()
         };
-        dense.module_output_name == "scores"
+        dense.module_output_name.as_deref() == Some("scores")
     };
-    saved.model_type == "CrossEncoder" || modules.iter().any(names_scores)
+    matches!(saved.model_type.as_str(), "CrossEncoder" | "ColBERT")
+        || saved.similarity_fn_name.as_deref() == Some("MaxSim")
+        || modules.iter().any(|it| it.class.starts_with("pylate.") || names_scores(it))
 }
 
 /// Writes a new file and waits until it is on disk.
@@ -363,6 +369,8 @@ mod tests {
         assert_eq!(Class::of("onnx/model.onnx_data"), Class::OnnxData);
         assert_eq!(Class::of("onnx/Constant_7_attr__value"), Class::OnnxData);
         assert_eq!(Class::of("vocab.txt"), Class::Text);
+        assert_eq!(Class::of("artifact.metadata"), Class::Json);
+        assert_eq!(Class::of("below/artifact.metadata"), Class::Other);
         assert_eq!(Class::of("model.riddle"), Class::Weights(Format::Riddle));
         assert_eq!(Class::of("other.riddle"), Class::Other);
         for name in
@@ -453,6 +461,9 @@ mod tests {
             describe(&dir, model, &walk(&dir).expect("a folder")).expect("a model").0
         };
         assert_eq!(kind("tiny-modular-reranker"), Kind::Reranker);
+        for late in ["tiny-bert-colbert", "tiny-modernbert-colbert", "tiny-modernbert-late"] {
+            assert_eq!(kind(late), Kind::Reranker, "{late}");
+        }
         for embedder in ["tiny-modernbert-embedder", "tiny-gemma3-embedder", "tiny-static-embedder"]
         {
             assert_eq!(kind(embedder), Kind::Embedder, "{embedder}");
@@ -467,11 +478,11 @@ mod tests {
         let model = dir.path().join("model");
         let list = |path: &str| write("model/modules.json", &format!(r#"[{{"path":"{path}"}}]"#));
         list("../2_Dense");
-        assert!(!scores_pairs(&model));
+        assert!(!saved_as_reranker(&model));
         list("2_Dense");
-        assert!(!scores_pairs(&model));
+        assert!(!saved_as_reranker(&model));
         write("model/2_Dense/config.json", r#"{"module_output_name":"scores"}"#);
-        assert!(scores_pairs(&model));
+        assert!(saved_as_reranker(&model));
     }
 
     #[test]

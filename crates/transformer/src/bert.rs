@@ -13,11 +13,13 @@ use riddle_weights::{BertConfig, BertFamily, Checkpoint, Format, LayeredCheckpoi
 
 pub use self::head::{BertCrossEncoder, ClassificationHead};
 use crate::{
-    RaggedBatch, Result, ScoredToken, Scratch, ScratchShape, Sizes, Span, TextEncoder, Wanted,
+    Prefix, RaggedBatch, Result, ScoredToken, Scratch, ScratchShape, Sizes, Span, TextEncoder,
+    Wanted,
     last::gather,
-    model::{Cutter, Linear, Multiply, bytes_of, layered, read},
+    layer::{Cutter, Linear, Multiply, bytes_of, layered, read},
     operation::Operation,
     scratch::{attention_precision, panel_use},
+    unseen::attention_but_for,
 };
 
 /// A BERT model without its layers and token rows: those are brought by the caller.
@@ -27,6 +29,7 @@ pub struct Bert {
     checkpoint: Checkpoint,
     /// `bert.` or `roberta.` for models with a head, empty for bare encoders.
     prefix: &'static str,
+    spelling: Spelling,
     table: TensorInfo,
     layers: LayeredCheckpoint,
     multiply: Multiply,
@@ -37,6 +40,16 @@ pub struct Bert {
     position_format: Format,
     types: Vec<f32>,
     norm: Norm,
+}
+
+/// How a checkpoint names and cuts the layers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Spelling {
+    /// As `transformers`.
+    Plain,
+    /// As the program of jina-reranker-v2, for flash attention: queries, keys and values are one matrix
+    /// (<https://huggingface.co/jinaai/jina-reranker-v2-base-multilingual>).
+    Fused,
 }
 
 #[derive(Debug)]
@@ -82,13 +95,17 @@ impl Bert {
             checkpoint.contains(&format!("{with_head}embeddings.word_embeddings.weight"));
         let prefix = if has_prefix { with_head } else { "" };
         let hidden = config.hidden_size;
-        let read = |name: &str, shape: &[usize]| {
-            read(&checkpoint, &format!("{prefix}embeddings.{name}"), shape)
+        let read =
+            |name: &str, shape: &[usize]| read(&checkpoint, &format!("{prefix}{name}"), shape);
+        let is_fused = checkpoint.contains(&format!("{prefix}emb_ln.weight"));
+        let (spelling, norm) = match is_fused {
+            true => (Spelling::Fused, "emb_ln"),
+            false => (Spelling::Plain, "embeddings.LayerNorm"),
         };
         let table_name = format!("{prefix}embeddings.word_embeddings.weight");
         let table = checkpoint.tensor(&table_name, &[config.vocab_size, hidden])?.clone();
         // A layer that is missing or misshapen is told now and not in the middle of a request.
-        let layers = layers(&config, &checkpoint, prefix)?;
+        let layers = layers(&config, &checkpoint, prefix, spelling)?;
         let position_name = format!("{prefix}embeddings.position_embeddings.weight");
         let position_shape = [config.max_position_embeddings, hidden];
         let position_table = checkpoint.tensor(&position_name, &position_shape)?;
@@ -97,19 +114,28 @@ impl Bert {
         Ok(Bert {
             position_format: position_table.format(),
             positions,
-            types: read("token_type_embeddings.weight", &[config.type_vocab_size, hidden])?,
+            types: read(
+                "embeddings.token_type_embeddings.weight",
+                &[config.type_vocab_size, hidden],
+            )?,
             norm: Norm {
-                gain: read("LayerNorm.weight", &[hidden])?,
-                bias: read("LayerNorm.bias", &[hidden])?,
+                gain: read(&format!("{norm}.weight"), &[hidden])?,
+                bias: read(&format!("{norm}.bias"), &[hidden])?,
             },
             multiply: Multiply::by_count(Precision::F32),
             attention_precision: attention_precision(&layers, Precision::F32),
             config,
             checkpoint,
             prefix,
+            spelling,
             table,
             layers,
         })
+    }
+
+    /// Whether queries, keys and values of a layer are one tensor.
+    pub(crate) fn is_fused(&self) -> bool {
+        self.spelling == Spelling::Fused
     }
 
     /// The same with products of plain weights in other numbers.
@@ -171,6 +197,7 @@ impl Bert {
             panel_use: panel_use(&self.layers),
             attention: self.attention_shape(),
             rotary: Vec::new(),
+            relative: None,
         }
     }
 
@@ -234,9 +261,8 @@ impl Bert {
         hidden: &mut [f32],
         scratch: &mut Scratch,
     ) {
-        let weights = LayerWeights::cut(&self.layers, layer, weights, &self.config);
-        let precision = self.attention_precision;
-        self.layer_of(&weights, precision, cu_seqlens, wanted, hidden, scratch);
+        let span = Span { cu_seqlens, prefix: Prefix::None, wanted, unseen: 0 };
+        TextEncoder::layer(self, layer, weights, span, hidden, scratch);
     }
 
     /// A layer of these weights, which may have fewer heads and neurons than the model.
@@ -244,21 +270,20 @@ impl Bert {
         &self,
         weights: &LayerWeights<'_>,
         precision: Precision,
-        cu_seqlens: &[usize],
-        wanted: Wanted,
+        span: &Span<'_>,
         hidden: &mut [f32],
         scratch: &mut Scratch,
     ) {
         let width = self.config.hidden_size;
         let heads = weights.query.outputs;
-        let tokens = cu_seqlens.last().copied().unwrap_or(0);
+        let (cu_seqlens, tokens) = (span.cu_seqlens, span.tokens());
         let hidden = &mut hidden[..tokens * width];
         let query = &weights.query;
         let (key, value) = (weights.key.at(heads), weights.value.at(2 * heads));
-        let rows = match wanted {
+        let rows = match span.wanted {
             Wanted::All => {
                 let parts = [query.at(0), key, value];
-                self.attend((&parts, precision), cu_seqlens, hidden, scratch);
+                self.attend((&parts, precision), span, hidden, scratch);
                 tokens
             }
             Wanted::Scored => {
@@ -266,13 +291,13 @@ impl Bert {
                 let Scratch { wide, narrow, panels, scores, .. } = &mut *scratch;
                 let (qkv, context) =
                     (&mut wide[..tokens * 3 * heads], &mut narrow[..tokens * heads]);
-                let span = Operation::Qkv.enter();
+                let operation = Operation::Qkv.enter();
                 self.multiply.parts(hidden, width, &[key, value], (qkv, 3 * heads), panels);
                 let rows = gather(ScoredToken::First, cu_seqlens, (width, width), hidden);
                 // A query of each sequence, in the first rows.
                 let (chosen, out) = (&hidden[..rows * width], (&mut *qkv, 3 * heads));
                 self.multiply.parts(chosen, width, &[query.at(0)], out, panels);
-                drop(span);
+                drop(operation);
                 let _span = Operation::Attention.enter();
                 let work = Attention {
                     wanted: Queries::First,
@@ -289,7 +314,7 @@ impl Bert {
     fn attend(
         &self,
         (parts, precision): (&[Part<'_>; 3], Precision),
-        cu_seqlens: &[usize],
+        span: &Span<'_>,
         hidden: &[f32],
         scratch: &mut Scratch,
     ) {
@@ -300,18 +325,19 @@ impl Bert {
         let Scratch { wide, narrow, panels, scores, .. } = scratch;
         let qkv = &mut wide[..3 * tokens * heads];
         let context = &mut narrow[..tokens * heads];
-        let by_head = is_best_by_head(shape, precision);
+        let by_head = is_best_by_head(shape, precision) && span.unseen == 0;
+        let cu_seqlens = span.cu_seqlens;
         let finish = if by_head { Finish::Heads { dim: shape.head_dim } } else { Finish::Store };
-        let span = Operation::Qkv.enter();
+        let operation = Operation::Qkv.enter();
         self.multiply.parts_to(hidden, width, parts, finish, (&mut *qkv, 3 * heads), panels);
-        drop(span);
+        drop(operation);
         let _span = Operation::Attention.enter();
         if by_head {
             attention_by_head(HeadAttention { data: qkv, cu_seqlens, shape }, context, scores);
         } else {
             let work =
                 Attention { precision, ..Attention::fused(qkv, cu_seqlens, shape, Mask::Full) };
-            attention(work, context, scores);
+            attention_but_for(span.unseen, work, context, scores);
         }
     }
 
@@ -340,8 +366,26 @@ impl Bert {
     }
 }
 
-fn layers(config: &BertConfig, checkpoint: &Checkpoint, prefix: &str) -> Result<LayeredCheckpoint> {
+fn layers(
+    config: &BertConfig,
+    checkpoint: &Checkpoint,
+    prefix: &str,
+    spelling: Spelling,
+) -> Result<LayeredCheckpoint> {
     let (hidden, wide) = (config.hidden_size, config.intermediate_size);
+    if spelling == Spelling::Fused {
+        let prefix = format!("{prefix}encoder.layers.");
+        return layered(checkpoint, config.num_hidden_layers, &prefix, |_, names| {
+            names.fused("mixer.Wqkv", hidden, [hidden; 3], true)?;
+            names.linear("mixer.out_proj", hidden, hidden, true)?;
+            names.add("norm1.weight", &[hidden])?;
+            names.add("norm1.bias", &[hidden])?;
+            names.linear("mlp.fc1", hidden, wide, true)?;
+            names.linear("mlp.fc2", wide, hidden, true)?;
+            names.add("norm2.weight", &[hidden])?;
+            names.add("norm2.bias", &[hidden])
+        });
+    }
     let prefix = format!("{prefix}encoder.layer.");
     layered(checkpoint, config.num_hidden_layers, &prefix, |_, names| {
         names.linear("attention.self.query", hidden, hidden, true)?;
@@ -359,18 +403,20 @@ fn layers(config: &BertConfig, checkpoint: &Checkpoint, prefix: &str) -> Result<
 
 impl<'a> LayerWeights<'a> {
     /// Cuts a layer's buffer; the order is that of [`layers`].
-    fn cut(
-        layers: &'a LayeredCheckpoint,
-        layer: usize,
-        weights: &'a [u8],
-        config: &BertConfig,
-    ) -> Self {
-        let (hidden, wide) = (config.hidden_size, config.intermediate_size);
-        let mut cut = Cutter::new(&layers.layers()[layer], weights);
+    fn cut(bert: &'a Bert, layer: usize, weights: &'a [u8]) -> Self {
+        let (hidden, wide) = (bert.config.hidden_size, bert.config.intermediate_size);
+        let mut cut = Cutter::new(&bert.layers.layers()[layer], weights);
+        let [query, key, value] = match bert.spelling {
+            Spelling::Fused => {
+                let all = cut.linear(hidden, 3 * hidden, true);
+                [0, 1, 2].map(|it| all.rows(it * hidden..(it + 1) * hidden))
+            }
+            Spelling::Plain => [(); 3].map(|()| cut.linear(hidden, hidden, true)),
+        };
         LayerWeights {
-            query: cut.linear(hidden, hidden, true),
-            key: cut.linear(hidden, hidden, true),
-            value: cut.linear(hidden, hidden, true),
+            query,
+            key,
+            value,
             attention_output: cut.linear(hidden, hidden, true),
             attention_norm: (cut.vector(), cut.vector()),
             intermediate: cut.linear(hidden, wide, true),
@@ -433,6 +479,7 @@ impl TextEncoder for Bert {
         hidden: &mut [f32],
         scratch: &mut Scratch,
     ) {
-        Bert::layer(self, layer, weights, span.cu_seqlens, span.wanted, hidden, scratch);
+        let weights = LayerWeights::cut(self, layer, weights);
+        self.layer_of(&weights, self.attention_precision, &span, hidden, scratch);
     }
 }

@@ -13,10 +13,10 @@ use riddle_weights::{Checkpoint, DecoderConfig, DecoderFamily, LayeredCheckpoint
 
 use self::head::Head;
 use crate::{
-    OpenOptions, Prefix, RaggedBatch, Result, ScoredToken, Scratch, ScratchShape, Sizes, Span,
-    TextEncoder, Wanted,
+    OpenOptions, Prefix, RaggedBatch, Result, RotaryShape, ScoredToken, Scratch, ScratchShape,
+    Sizes, Span, TextEncoder, Wanted,
     last::gather,
-    model::{Cutter, Linear, Multiply, TensorNames, bytes_of, layered, read},
+    layer::{Cutter, Linear, Multiply, TensorNames, bytes_of, layered, read},
     operation::Operation,
     scratch::{attention_precision, panel_use},
 };
@@ -305,10 +305,11 @@ impl TextEncoder for Decoder {
             rotary: match self.config.family {
                 DecoderFamily::Gemma3 => {
                     let thetas = [self.config.rope_theta(), self.config.local_rope_theta()];
-                    thetas.map(|theta| (shape.head_dim / 2, theta)).to_vec()
+                    thetas.map(|theta| RotaryShape::plain(shape.head_dim / 2, theta)).to_vec()
                 }
-                _ => vec![(shape.head_dim / 2, self.config.rope_theta())],
+                _ => vec![RotaryShape::plain(shape.head_dim / 2, self.config.rope_theta())],
             },
+            relative: None,
         }
     }
 

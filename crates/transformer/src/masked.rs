@@ -17,7 +17,7 @@ use riddle_weights::{BertFamily, Format};
 
 use crate::{
     Bert, Error, Result,
-    model::{bytes_of, read},
+    layer::{bytes_of, read},
     operation::Operation,
 };
 
@@ -116,7 +116,7 @@ impl Bert {
             norm_bias: read("transform.LayerNorm.bias", &[width])?,
             epsilon: config.layer_norm_eps,
             decoder,
-            bias: crate::model::read(checkpoint, &bias, &[terms])?,
+            bias: crate::layer::read(checkpoint, &bias, &[terms])?,
         })
     }
 }

@@ -2,17 +2,16 @@
 
 use std::{fmt::Debug, path::Path};
 
-use riddle_kernels::{
-    Finish, Int8Matrix, Matrix, Panels, Part, Precision, Products, Q4Matrix, Rounding, products,
-};
+use riddle_kernels::Precision;
 use riddle_weights::{
-    BertConfig, Checkpoint, DecoderConfig, Dtype, Format, LayerLayout, LayeredCheckpoint,
-    Pack as _, TensorInfo, model_type,
+    BertConfig, Checkpoint, DebertaConfig, DecoderConfig, GteConfig, LayeredCheckpoint, TensorInfo,
+    model_type,
 };
 
 use crate::{
-    Bert, BertCrossEncoder, Decoder, ModernBert, ModularCrossEncoder, Modules, RaggedBatch, Result,
-    Scratch, ScratchShape, Tokenizer, pack::KernelLayout, prompt::Template,
+    Bert, BertCrossEncoder, Deberta, Decoder, Gte, LateInteraction, ModernBert,
+    ModularCrossEncoder, Modules, RaggedBatch, Result, Scratch, ScratchShape, Tokenizer,
+    prompt::Template,
 };
 
 /// Sizes that the driver of a forward pass must know.
@@ -41,6 +40,9 @@ pub struct Span<'a> {
     pub prefix: Prefix<'a>,
     /// Which states of the output are needed.
     pub wanted: Wanted,
+    /// Tokens at the end of the one sequence that see the others, and that none sees; 0 but for the queries of a
+    /// [`LateInteraction`].
+    pub unseen: usize,
 }
 
 /// Which states a layer has to give.
@@ -166,6 +168,12 @@ pub trait CrossEncoder: TextEncoder {
         Ok(())
     }
 
+    /// The comparison by which a text is scored that was read without its query; `None` where the two are one sequence.
+    /// Where there is one, [`scores`](Self::scores) is not called.
+    fn late(&self) -> Option<&LateInteraction> {
+        None
+    }
+
     /// The model's own head on the output of layer `layer` (from 0): appends a raw score (logit) for every
     /// sequence. After the last layer it is the model's score, before it a provisional one (GRATING §4.1).
     /// Layers before [`Sizes::first_scored_layer`] are not asked.
@@ -206,6 +214,9 @@ fn has_published(dir: &Path) -> bool {
 /// # Errors
 /// What is missing, damaged, contradictory or not supported, by name.
 pub fn open_cross_encoder(dir: &Path, options: OpenOptions) -> Result<Box<dyn CrossEncoder>> {
+    if LateInteraction::is_in(dir)? {
+        return Ok(Box::new(LateInteraction::open(dir, options)?));
+    }
     if Modules::has_score(dir)? {
         return Ok(Box::new(ModularCrossEncoder::open(dir, options)?));
     }
@@ -216,6 +227,8 @@ pub fn open_cross_encoder(dir: &Path, options: OpenOptions) -> Result<Box<dyn Cr
             Ok(Box::new(BertCrossEncoder::new(bert.with_precision(options.arithmetic))?))
         }
         "modernbert" => Ok(Box::new(ModernBert::open(dir, options)?.with_head()?)),
+        GteConfig::TYPE => Ok(Box::new(Gte::open(dir, options)?.with_head()?)),
+        DebertaConfig::TYPE => Ok(Box::new(Deberta::open(dir, options)?.with_head()?)),
         it if DecoderConfig::TYPES.contains(&it) => {
             Ok(Box::new(Decoder::open(dir, options)?.with_head()?))
         }
@@ -237,6 +250,8 @@ pub fn open_text_encoder(dir: &Path, options: OpenOptions) -> Result<Box<dyn Tex
             Ok(Box::new(bert.with_precision(options.arithmetic)))
         }
         "modernbert" => Ok(Box::new(ModernBert::open(dir, options)?)),
+        GteConfig::TYPE => Ok(Box::new(Gte::open(dir, options)?)),
+        DebertaConfig::TYPE => Ok(Box::new(Deberta::open(dir, options)?)),
         it if DecoderConfig::TYPES.contains(&it) => Ok(Box::new(Decoder::open(dir, options)?)),
         other => {
             Err(crate::Error::UnknownFamily { dir: dir.to_path_buf(), family: other.to_owned() })
@@ -250,208 +265,4 @@ pub fn open_text_encoder(dir: &Path, options: OpenOptions) -> Result<Box<dyn Tex
 /// As [`open_text_encoder`].
 pub fn open_layers(dir: &Path, options: OpenOptions) -> Result<LayeredCheckpoint> {
     Ok(open_text_encoder(dir, options)?.layers().clone())
-}
-
-/// A linear layer's weights.
-#[derive(Debug)]
-pub(crate) struct Linear<'a> {
-    pub(crate) weight: Matrix<'a>,
-    pub(crate) bias: Option<&'a [f32]>,
-    pub(crate) inputs: usize,
-    pub(crate) outputs: usize,
-}
-
-impl<'a> Linear<'a> {
-    /// The product with its columns from `offset` on.
-    pub(crate) fn at(&self, offset: usize) -> Part<'a> {
-        Part { weight: self.weight, bias: self.bias, outputs: self.outputs, offset }
-    }
-}
-
-/// Runs the products of a layer.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Multiply {
-    pub(crate) precision: Precision,
-    pub(crate) rounding: Rounding,
-}
-
-impl Multiply {
-    /// In so many bits, by the routines that are fastest for so many rows.
-    pub(crate) fn by_count(precision: Precision) -> Multiply {
-        Multiply { precision, rounding: Rounding::ByCount }
-    }
-
-    /// Several products of one input, to their columns of rows of `stride`.
-    pub(crate) fn parts(
-        self,
-        x: &[f32],
-        inputs: usize,
-        parts: &[Part<'_>],
-        out: (&mut [f32], usize),
-        panels: &mut Panels,
-    ) {
-        self.parts_to(x, inputs, parts, Finish::Store, out, panels);
-    }
-
-    /// As [`parts`](Self::parts), and what becomes of them.
-    pub(crate) fn parts_to(
-        self,
-        x: &[f32],
-        inputs: usize,
-        parts: &[Part<'_>],
-        finish: Finish<'_>,
-        (out, stride): (&mut [f32], usize),
-        panels: &mut Panels,
-    ) {
-        let Multiply { precision, rounding } = self;
-        let work = Products { x, inputs, parts, precision, rounding, finish };
-        products(work, out, stride, panels);
-    }
-
-    /// One product, and what becomes of it; `out` without gaps.
-    pub(crate) fn one(
-        self,
-        x: &[f32],
-        product: &Linear<'_>,
-        finish: Finish<'_>,
-        out: &mut [f32],
-        panels: &mut Panels,
-    ) {
-        let parts = &[product.at(0)];
-        let Multiply { precision, rounding } = self;
-        let work = Products { x, inputs: product.inputs, parts, precision, rounding, finish };
-        products(work, out, product.outputs, panels);
-    }
-}
-
-/// Cuts a layer's buffer, tensor after tensor, in the order in which its layout was made.
-pub(crate) struct Cutter<'a> {
-    layout: &'a LayerLayout,
-    buffer: &'a [u8],
-    next: usize,
-}
-
-impl<'a> Cutter<'a> {
-    pub(crate) fn new(layout: &'a LayerLayout, buffer: &'a [u8]) -> Self {
-        Cutter { layout, buffer, next: 0 }
-    }
-
-    pub(crate) fn vector(&mut self) -> &'a [f32] {
-        let (format, raw) = self.take();
-        let plain = Format::Plain(Dtype::F32);
-        assert_eq!(format, plain, "vectors are widened when they are read: this is a bug");
-        bytemuck::cast_slice(raw)
-    }
-
-    /// A vector that the model may lack; empty then.
-    pub(crate) fn optional(&mut self, there: bool) -> &'a [f32] {
-        if there { self.vector() } else { &[] }
-    }
-
-    fn matrix(&mut self, outputs: usize, inputs: usize) -> Matrix<'a> {
-        let (format, raw) = self.take();
-        // `TensorNames::add` has compared lengths when the model was opened, and tensors begin cache lines.
-        match format {
-            Format::Plain(Dtype::F32) => Matrix::F32(bytemuck::cast_slice(raw)),
-            Format::Plain(Dtype::F16) => Matrix::F16(bytemuck::cast_slice(raw)),
-            Format::Plain(Dtype::Bf16) => Matrix::Bf16(bytemuck::cast_slice(raw)),
-            Format::Int8 => Int8Matrix::new(raw, outputs, inputs)
-                .map(Matrix::Int8)
-                .expect("lengths are checked when a model is opened: this is a bug"),
-            Format::Q4 => Q4Matrix::new(raw, outputs, inputs)
-                .map(Matrix::Q4)
-                .expect("lengths are checked when a model is opened: this is a bug"),
-            Format::Rows => unreachable!("layers have no tables: this is a bug"),
-        }
-    }
-
-    /// A product with its bias, if it has one.
-    pub(crate) fn linear(&mut self, inputs: usize, outputs: usize, has_bias: bool) -> Linear<'a> {
-        let weight = self.matrix(outputs, inputs);
-        Linear { weight, bias: has_bias.then(|| self.vector()), inputs, outputs }
-    }
-
-    fn take(&mut self) -> (Format, &'a [u8]) {
-        self.next += 1;
-        self.layout.tensor(self.next - 1, self.buffer)
-    }
-}
-
-/// Names and shapes of a layer's tensors, collected in the order in which they will be cut.
-pub(crate) struct TensorNames<'a> {
-    pub(crate) checkpoint: &'a Checkpoint,
-    pub(crate) prefix: String,
-    pub(crate) tensors: Vec<TensorInfo>,
-}
-
-impl TensorNames<'_> {
-    pub(crate) fn add(&mut self, name: &str, shape: &[usize]) -> Result<()> {
-        let name = format!("{}{name}", self.prefix);
-        let info = self.checkpoint.tensor(&name, shape)?;
-        check_layout(self.checkpoint, info)?;
-        self.tensors.push(info.clone());
-        Ok(())
-    }
-
-    /// A matrix `[outputs, inputs]` and its bias, if it has one.
-    pub(crate) fn linear(
-        &mut self,
-        name: &str,
-        inputs: usize,
-        outputs: usize,
-        bias: bool,
-    ) -> Result<()> {
-        self.add(&format!("{name}.weight"), &[outputs, inputs])?;
-        if bias { self.add(&format!("{name}.bias"), &[outputs]) } else { Ok(()) }
-    }
-}
-
-/// Refuses what no product can read: packed matrices of another length than their shape takes, and tables.
-fn check_layout(checkpoint: &Checkpoint, info: &TensorInfo) -> Result<()> {
-    let expected = match (info.format(), &info.shape[..]) {
-        (Format::Plain(_), _) => return Ok(()),
-        (format, &[outputs, inputs]) => KernelLayout.packed_bytes(format, outputs, inputs),
-        _ => None,
-    };
-    if expected.map(|it| it as u64) == Some(info.bytes()) {
-        return Ok(());
-    }
-    Err(crate::Error::BadLayout {
-        dir: checkpoint.dir().to_path_buf(),
-        tensor: info.name.clone(),
-        format: info.format().name(),
-        bytes: info.bytes(),
-    })
-}
-
-/// Groups a checkpoint's tensors by layer; `names` lists those of one.
-pub(crate) fn layered(
-    checkpoint: &Checkpoint,
-    num_layers: usize,
-    prefix: &str,
-    names: impl Fn(usize, &mut TensorNames<'_>) -> Result<()>,
-) -> Result<LayeredCheckpoint> {
-    let layers = (0..num_layers)
-        .map(|layer| {
-            let prefix = format!("{prefix}{layer}.");
-            let mut list = TensorNames { checkpoint, prefix, tensors: Vec::new() };
-            names(layer, &mut list)?;
-            Ok(LayerLayout::new(list.tensors))
-        })
-        .collect::<Result<Vec<_>>>()?;
-    Ok(LayeredCheckpoint::new(checkpoint.clone(), layers))
-}
-
-/// Reads a tensor that stays in memory.
-pub(crate) fn read(checkpoint: &Checkpoint, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
-    let info = checkpoint.tensor(name, shape)?;
-    let mut values = vec![0.0; info.elements()];
-    checkpoint.read_f32(info, &mut values)?;
-    Ok(values)
-}
-
-/// Bytes of tensors that stay in memory.
-pub(crate) fn bytes_of(tensors: &[&Vec<f32>]) -> u64 {
-    let elements: usize = tensors.iter().map(|it| it.len()).sum();
-    (elements * size_of::<f32>()) as u64
 }

@@ -10,12 +10,13 @@ use riddle_kernels::{
 use riddle_weights::{Checkpoint, LayeredCheckpoint, ModernBertConfig, TensorInfo, TokenPooling};
 
 use crate::{
-    CrossEncoder, Error, OpenOptions, RaggedBatch, Result, ScoredToken, Scratch, ScratchShape,
-    Sizes, Span, Template, TextEncoder, Wanted,
+    CrossEncoder, Error, OpenOptions, RaggedBatch, Result, RotaryShape, ScoredToken, Scratch,
+    ScratchShape, Sizes, Span, Template, TextEncoder, Wanted,
     last::gather,
-    model::{Cutter, Linear, Multiply, TensorNames, bytes_of, layered, read},
+    layer::{Cutter, Linear, Multiply, TensorNames, bytes_of, layered, read},
     operation::Operation,
     scratch::{attention_precision, panel_use},
+    unseen::attention_but_for,
 };
 
 /// A ModernBERT without its layers and token rows, and with a head or without.
@@ -194,13 +195,7 @@ impl ModernBert {
         let active = &mut wide[..hidden.len() / width * inner];
         // The first half of the rows is activated, the second one is its gate.
         for (half, finish) in [Finish::Store, Finish::Gate(Gate::Gelu)].into_iter().enumerate() {
-            let rows = half * inner..(half + 1) * inner;
-            let product = Linear {
-                weight: weights.input.weight.rows(rows.clone(), width),
-                bias: weights.input.bias.map(|it| &it[rows]),
-                inputs: width,
-                outputs: inner,
-            };
+            let product = weights.input.rows(half * inner..(half + 1) * inner);
             self.multiply.one(narrow, &product, finish, active, panels);
         }
         self.multiply.one(active, &weights.output, add, hidden, panels);
@@ -238,7 +233,7 @@ fn layer_tensors(
     names.linear("attn.Wqkv", hidden, 3 * hidden, config.attention_bias)?;
     names.linear("attn.Wo", hidden, hidden, config.attention_bias)?;
     norm(names, "mlp_norm")?;
-    names.linear("mlp.Wi", hidden, 2 * wide, config.mlp_bias)?;
+    names.fused("mlp.Wi", hidden, [wide; 2], config.mlp_bias)?;
     names.linear("mlp.Wo", wide, hidden, config.mlp_bias)
 }
 
@@ -275,7 +270,8 @@ impl TextEncoder for ModernBert {
             panel_inputs: hidden.max(wide),
             panel_use: panel_use(&self.layers),
             attention: self.attention_shape(),
-            rotary: self.config.rope_thetas().map(|theta| (half, theta)).to_vec(),
+            rotary: self.config.rope_thetas().map(|theta| RotaryShape::plain(half, theta)).to_vec(),
+            relative: None,
         }
     }
 
@@ -341,7 +337,7 @@ impl TextEncoder for ModernBert {
                     precision: self.attention_precision,
                     ..Attention::fused(qkv, cu_seqlens, shape, mask)
                 };
-                attention(work, context, &mut scratch.scores);
+                attention_but_for(span.unseen, work, context, &mut scratch.scores);
                 tokens
             }
             Wanted::Scored => {

@@ -3,19 +3,21 @@
 //!
 //! A module that is not computed is refused by name: left out, it would give vectors that look right and find nothing.
 
+mod dense;
 mod pooling;
 
 use std::path::{Component, Path, PathBuf};
 
-use riddle_kernels::{Matrix, Output, Panels, gelu, l2_normalize, layer_norm, linear, tanh};
+use riddle_kernels::{l2_normalize, layer_norm};
 use riddle_weights::{Checkpoint, read_json};
 use serde::Deserialize;
 
-use self::pooling::pooling_of;
+pub(crate) use self::dense::{Dense, Reads};
 pub use self::pooling::{Pooling, stated_pooling};
+use self::{dense::DenseConfig, pooling::pooling_of};
 use crate::{
     Error, Result,
-    model::{bytes_of, read},
+    layer::{bytes_of, read},
 };
 
 /// What comes after the layers.
@@ -30,19 +32,9 @@ pub struct Modules {
 
 #[derive(Debug)]
 enum Step {
-    Dense { weight: Vec<f32>, bias: Option<Vec<f32>>, outputs: usize, activation: Activation },
+    Dense(Dense),
     LayerNorm { gain: Vec<f32>, bias: Vec<f32> },
     Normalize,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Activation {
-    Identity,
-    Tanh,
-    Gelu,
-    Relu,
-    Silu,
-    Sigmoid,
 }
 
 /// ε of PyTorch's `LayerNorm`.
@@ -52,36 +44,15 @@ const NORM_EPSILON: f32 = 1e-5;
 const MOST_MODULES: usize = 32;
 
 #[derive(Deserialize)]
-struct Listed {
+pub(crate) struct Listed {
     #[serde(rename = "type")]
     class: String,
     #[serde(default)]
     path: String,
 }
 
-#[derive(Deserialize)]
-struct DenseConfig {
-    in_features: usize,
-    out_features: usize,
-    #[serde(default = "yes")]
-    bias: bool,
-    #[serde(default = "tanh_class")]
-    activation_function: Option<String>,
-    #[serde(default)]
-    use_residual: bool,
-    #[serde(default)]
-    module_input_name: Option<String>,
-    #[serde(default)]
-    module_output_name: Option<String>,
-}
-
 fn yes() -> bool {
     true
-}
-
-#[expect(clippy::unnecessary_wraps, reason = "the default of an optional field")]
-fn tanh_class() -> Option<String> {
-    Some("torch.nn.modules.activation.Tanh".to_owned())
 }
 
 impl Modules {
@@ -169,32 +140,14 @@ impl Modules {
 
     fn add_dense(&mut self, folder: &Path) -> Result<()> {
         let path = folder.join("config.json");
-        let config = read_json::<DenseConfig>(&path)?;
-        let unsupported = |why: String| Err(Error::Module { path: path.clone(), why });
-        if config.use_residual {
-            return unsupported("a residual (use_residual) is not supported".to_owned());
+        if self.scores {
+            let why = "it reads a score, which is not one vector of a text".to_owned();
+            return Err(Error::Module { path, why });
         }
-        let input = config.module_input_name.as_deref().unwrap_or("sentence_embedding");
-        if input != "sentence_embedding" || self.scores {
-            return unsupported(format!("it reads {input:?}, which is not one vector of a text"));
-        }
-        if config.in_features != self.outputs {
-            return unsupported(format!(
-                "it takes {} numbers, and what comes before gives {}",
-                config.in_features, self.outputs
-            ));
-        }
-        let class = config.activation_function.as_deref().unwrap_or("Identity");
-        let Some(activation) = Activation::named(class) else {
-            return unsupported(format!("its activation_function {class:?} is not supported"));
-        };
-        let checkpoint = Checkpoint::open_safetensors(folder)?;
-        let (inputs, outputs) = (config.in_features, config.out_features);
-        let bias = config.bias.then(|| read(&checkpoint, "linear.bias", &[outputs])).transpose()?;
-        let weight = read(&checkpoint, "linear.weight", &[outputs, inputs])?;
-        self.scores = config.is_score();
-        self.outputs = outputs;
-        self.steps.push(Step::Dense { weight, bias, outputs, activation });
+        let dense = Dense::open(folder, self.outputs, Reads::Text)?;
+        self.scores = dense.gives_score();
+        self.outputs = dense.outputs();
+        self.steps.push(Step::Dense(dense));
         Ok(())
     }
 
@@ -220,9 +173,7 @@ impl Modules {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let of = |step: &Step| match step {
-            Step::Dense { weight, bias, .. } => {
-                bytes_of(&[weight]) + bias.as_ref().map_or(0, |it| bytes_of(&[it]))
-            }
+            Step::Dense(dense) => dense.bytes(),
             Step::LayerNorm { gain, bias } => bytes_of(&[gain, bias]),
             Step::Normalize => 0,
         };
@@ -234,8 +185,8 @@ impl Modules {
     pub fn fingerprint(&self) -> Vec<u8> {
         let mut all = Vec::new();
         for step in &self.steps {
-            if let Step::Dense { weight, .. } = step {
-                all.extend_from_slice(bytemuck::cast_slice(&weight[..weight.len().min(4096)]));
+            if let Step::Dense(dense) = step {
+                all.extend(dense.fingerprint());
             }
         }
         all
@@ -252,15 +203,7 @@ impl Modules {
             match step {
                 Step::Normalize => l2_normalize(&mut vector),
                 Step::LayerNorm { gain, bias } => layer_norm(&mut vector, gain, bias, NORM_EPSILON),
-                Step::Dense { weight, bias, outputs, activation } => {
-                    let mut out = vec![0.0; *outputs];
-                    let place = Output::dense(&mut out, *outputs);
-                    let (bias, none) = (bias.as_deref(), &mut Panels::default());
-                    let (weight, inputs) = (Matrix::F32(weight), vector.len());
-                    linear(&vector, weight, bias, inputs, *outputs, place, none);
-                    activation.apply(&mut out);
-                    vector = out;
-                }
+                Step::Dense(dense) => vector = dense.apply(&vector),
             }
         }
         vector
@@ -269,56 +212,32 @@ impl Modules {
 
 impl Listed {
     /// Whether its files are the model's own.
-    fn is_here(&self) -> bool {
+    pub(crate) fn is_here(&self) -> bool {
         matches!(self.path.as_str(), "" | ".")
     }
 
     /// The class's own name: the path to it changes between versions.
-    fn class(&self) -> &str {
+    pub(crate) fn class(&self) -> &str {
         self.class.rsplit('.').next().unwrap_or_default()
     }
-}
 
-impl DenseConfig {
-    fn is_score(&self) -> bool {
-        self.out_features == 1 && self.module_output_name.as_deref() == Some("scores")
+    /// Whether the class is one of this package.
+    pub(crate) fn is_of(&self, package: &str) -> bool {
+        self.class.split('.').next() == Some(package)
     }
 }
 
-impl Activation {
-    fn named(class: &str) -> Option<Activation> {
-        Some(match class.rsplit('.').next().unwrap_or_default() {
-            "Identity" => Activation::Identity,
-            "Tanh" => Activation::Tanh,
-            "GELU" => Activation::Gelu,
-            "ReLU" => Activation::Relu,
-            "SiLU" => Activation::Silu,
-            "Sigmoid" => Activation::Sigmoid,
-            _ => return None,
-        })
-    }
-
-    fn apply(self, values: &mut [f32]) {
-        match self {
-            Activation::Identity => {}
-            Activation::Tanh => tanh(values),
-            Activation::Gelu => gelu(values),
-            Activation::Relu => values.iter_mut().for_each(|it| *it = it.max(0.0)),
-            Activation::Silu => values.iter_mut().for_each(|it| *it /= 1.0 + (-*it).exp()),
-            Activation::Sigmoid => {
-                values.iter_mut().for_each(|it| *it = 1.0 / (1.0 + (-*it).exp()))
-            }
-        }
-    }
-}
-
-fn unknown(class: &str) -> String {
+pub(crate) fn unknown(class: &str) -> String {
     format!(
         "the module {class:?} is not supported by the built-in encoder: choose an ONNX version of the model, or another one"
     )
 }
 
-fn list_of(path: &Path) -> Result<Vec<Listed>> {
+/// The modules that a list names.
+///
+/// # Errors
+/// A malformed list, an empty one or one that is far too long.
+pub(crate) fn list_of(path: &Path) -> Result<Vec<Listed>> {
     let listed = read_json::<Vec<Listed>>(path)?;
     if listed.is_empty() || listed.len() > MOST_MODULES {
         let why = format!("it lists {} modules: 1 to {MOST_MODULES} are expected", listed.len());
@@ -328,7 +247,7 @@ fn list_of(path: &Path) -> Result<Vec<Listed>> {
 }
 
 /// The folder of a module, below the model's own.
-fn folder_of(dir: &Path, list: &Path, listed: &Listed) -> Result<PathBuf> {
+pub(crate) fn folder_of(dir: &Path, list: &Path, listed: &Listed) -> Result<PathBuf> {
     let bad = |why: String| Error::Module { path: list.to_path_buf(), why };
     let path = Path::new(&listed.path);
     let is_plain = path.components().all(|it| matches!(it, Component::Normal(_)));
@@ -367,12 +286,11 @@ pub fn static_table(dir: &Path) -> Result<Option<PathBuf>> {
     }
 }
 
-/// Files of the model's modules, below its folder and with `/`: what belongs to a model beside its weights. Nothing
-/// where there is no list.
+/// Files of the model's modules, below its folder and with `/`. Nothing where there is no list.
 ///
 /// # Errors
 /// A malformed list, or one that leads out of the folder.
-pub fn module_files(dir: &Path) -> Result<Vec<String>> {
+pub(crate) fn listed_files(dir: &Path) -> Result<Vec<String>> {
     let list = dir.join("modules.json");
     if !list.is_file() {
         return Ok(Vec::new());

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::{CrossEncoder, Encoded, Error, Result, Tokenizer};
+use crate::{CrossEncoder, Encoded, Error, Result, Sizes, Tokenizer};
 
 /// The sequence a model was trained on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +20,33 @@ pub enum Template {
         /// The token that begins a sequence.
         bos: u32,
     },
+    /// Query and text apart: `[CLS] marker text [SEP]` of each.
+    Late(LateTemplate),
+}
+
+/// How a late interaction's queries and texts become sequences (PyLate and ColBERT, <https://arxiv.org/abs/2004.12832>,
+/// section 3.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LateTemplate {
+    /// What stands behind a query's first token, if anything.
+    pub query_marker: Option<u32>,
+    /// What stands behind a text's first token, if anything.
+    pub text_marker: Option<u32>,
+    /// Tokens of a query at most, special ones included.
+    pub query_tokens: usize,
+    /// What shorter queries are filled with up to there, if they are.
+    pub expansion: Option<u32>,
+    /// Whether any token sees those that fill.
+    pub attends: bool,
+}
+
+/// A query that is read apart from the texts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QuerySequence {
+    /// Its tokens.
+    pub tokens: Encoded,
+    /// How many of them, at the end, see the others and are seen by none: fewer than all.
+    pub unseen: usize,
 }
 
 /// What a Qwen3 reranker is told to judge by, unless told otherwise: the model card's default.
@@ -76,34 +103,30 @@ enum Query<'a> {
         separator: &'a [u32],
         question: &'a [u32],
     },
+    Late {
+        query: QuerySequence,
+        marker: Option<u32>,
+    },
 }
 
 #[derive(Debug)]
 enum Parts {
     Pair,
+    Late(LateTemplate),
     Qwen3 { prefix: Vec<u32>, suffix: Vec<u32>, instruction: String },
     Qwen2 { prefix: Vec<u32>, separator: Vec<u32>, suffix: Vec<u32>, instruction: Option<String> },
     MiniCpm { bos: u32, separator: Vec<u32>, question: Vec<u32> },
 }
 
-impl PairEncoder {
-    /// Opens the tokenizer of `model` in `dir` and completes the model's head by it. Pairs are cut to
-    /// `max_tokens` as the reference implementation cuts them (of MiniCPM layerwise it is the limit of the
-    /// passage and of mxbai-rerank that of query and text, beside which the template has room of its own).
-    /// `instruction` is what the model is told to judge by, where its template has a place for that.
-    ///
-    /// # Errors
-    /// A tokenizer that is missing, damaged or another model's, and a limit that leaves no room for text.
-    pub fn open(
-        dir: &Path,
-        model: &mut dyn CrossEncoder,
-        max_tokens: usize,
+impl Parts {
+    /// What of a template is encoded once, and how many tokens stand beside query and text.
+    fn of(
+        template: Template,
+        tokenizer: &Tokenizer,
+        sizes: &Sizes,
         instruction: Option<&str>,
-    ) -> Result<PairEncoder> {
-        let sizes = model.sizes();
-        let tokenizer = Tokenizer::open(dir, max_tokens, sizes.vocab_size)?;
-        model.resolve_head(&tokenizer)?;
-        let (parts, beside) = match model.template() {
+    ) -> Result<(Parts, usize)> {
+        Ok(match template {
             // Three special tokens, and a token of each text below.
             Template::Pair => (Parts::Pair, 3),
             Template::Qwen3 => {
@@ -133,8 +156,40 @@ impl PairEncoder {
                 let beside = 2 * (separator.len() + question.len());
                 (Parts::MiniCpm { bos, separator, question }, beside)
             }
-        };
+            Template::Late(template) => {
+                // The place of a marker is kept where there is none.
+                let place = usize::from(template.text_marker.is_none());
+                let beside = tokenizer.marked(&[], template.text_marker, 0)?.len() + place;
+                let (max_tokens, least) = (template.query_tokens, beside + 1);
+                if max_tokens < least {
+                    return Err(Error::NoRoom { max_tokens, least });
+                }
+                (Parts::Late(template), beside)
+            }
+        })
+    }
+}
+
+impl PairEncoder {
+    /// Opens the tokenizer of `model` in `dir` and completes the model's head by it. Pairs are cut to
+    /// `max_tokens` as the reference implementation cuts them (of MiniCPM layerwise it is the limit of the
+    /// passage and of mxbai-rerank that of query and text, beside which the template has room of its own).
+    /// `instruction` is what the model is told to judge by, where its template has a place for that.
+    ///
+    /// # Errors
+    /// A tokenizer that is missing, damaged or another model's, and a limit that leaves no room for text.
+    pub fn open(
+        dir: &Path,
+        model: &mut dyn CrossEncoder,
+        max_tokens: usize,
+        instruction: Option<&str>,
+    ) -> Result<PairEncoder> {
+        let sizes = model.sizes();
+        let tokenizer = Tokenizer::open(dir, max_tokens, sizes.vocab_size)?;
+        model.resolve_head(&tokenizer)?;
+        let (parts, beside) = Parts::of(model.template(), &tokenizer, &sizes, instruction)?;
         let (least, most) = match parts {
+            Parts::Late(_) => (beside + 1, sizes.max_tokens),
             // A token of each text.
             Parts::Pair | Parts::Qwen3 { .. } => (beside + 2, sizes.max_tokens),
             Parts::Qwen2 { .. } | Parts::MiniCpm { .. } => {
@@ -175,12 +230,38 @@ impl PairEncoder {
                 first.insert(0, *bos);
                 Query::MiniCpm { first, separator, question }
             }
+            Parts::Late(template) => {
+                let query = self.sequence(&self.tokenizer.encode_plain(query)?, template)?;
+                Query::Late { query, marker: template.text_marker }
+            }
         };
         Ok(QueryEncoder { encoder: self, query })
+    }
+
+    /// A query's own sequence, filled up where the template says so.
+    fn sequence(&self, query: &[u32], template: &LateTemplate) -> Result<QuerySequence> {
+        let LateTemplate { query_marker, query_tokens, expansion, attends, .. } = *template;
+        let mut tokens = self.tokenizer.marked(query, query_marker, query_tokens)?;
+        let own = tokens.len();
+        if let Some(mask) = expansion {
+            tokens.ids.resize(query_tokens.max(own), mask);
+            tokens.type_ids.resize(tokens.ids.len(), 0);
+        }
+        // Where there is nothing else to see, the masks see each other.
+        let unseen = if attends || own == 0 { 0 } else { tokens.len() - own };
+        Ok(QuerySequence { tokens, unseen })
     }
 }
 
 impl QueryEncoder<'_> {
+    /// The query, where it is read apart from the texts: then [`encode`](Self::encode) gives a text alone.
+    pub fn apart(&self) -> Option<&QuerySequence> {
+        match &self.query {
+            Query::Late { query, .. } => Some(query),
+            _ => None,
+        }
+    }
+
     /// The sequence of the query and a text.
     ///
     /// # Errors
@@ -189,6 +270,9 @@ impl QueryEncoder<'_> {
         let PairEncoder { tokenizer, max_tokens, .. } = self.encoder;
         let ids = match &self.query {
             Query::Pair(query) => return tokenizer.pair(query, &tokenizer.encode_plain(text)?),
+            Query::Late { marker, .. } => {
+                return tokenizer.marked(&tokenizer.encode_plain(text)?, *marker, *max_tokens);
+            }
             Query::Qwen3 { prefix, suffix, beginning } => {
                 let mut body = tokenizer.encode_plain(&format!("{beginning}{text}"))?;
                 body.truncate(max_tokens - prefix.len() - suffix.len());

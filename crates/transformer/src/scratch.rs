@@ -1,7 +1,8 @@
 //! Memory that a layer needs beyond its input.
 
 use riddle_kernels::{
-    AttentionShape, PanelUse, Panels, Precision, attention_scratch_len, panel_len, zeros,
+    AttentionShape, PanelUse, Panels, Precision, attention_scratch_len, disentangled_scratch_len,
+    panel_len, zeros,
 };
 use riddle_weights::{Format, LayeredCheckpoint};
 
@@ -19,8 +20,35 @@ pub struct ScratchShape {
     pub panel_use: PanelUse,
     /// Sizes of attention.
     pub attention: AttentionShape,
-    /// Elements of half a head and base of the frequencies, of each kind of rotary positions.
-    pub rotary: Vec<(usize, f32)>,
+    /// Each kind of rotary positions.
+    pub rotary: Vec<RotaryShape>,
+    /// Distances between tokens, where scores depend on them.
+    pub relative: Option<RelativeShape>,
+}
+
+/// Distances between tokens that scores depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RelativeShape {
+    /// Distances that are told apart, each with a key and a query.
+    pub rows: usize,
+}
+
+/// A kind of rotary positions: the i-th of d/2 frequencies is θ^(−2i/d) / divisor.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RotaryShape {
+    /// Elements of half a head, d/2.
+    pub half: usize,
+    /// Base of the frequencies, θ.
+    pub theta: f32,
+    /// What stretches positions beyond their base; 1 where nothing does.
+    pub divisor: f32,
+}
+
+impl RotaryShape {
+    /// Positions as they are.
+    pub fn plain(half: usize, theta: f32) -> RotaryShape {
+        RotaryShape { half, theta, divisor: 1.0 }
+    }
 }
 
 /// Tokens and threads that [`Scratch`] is made for.
@@ -41,12 +69,28 @@ impl ScratchShape {
             0 => 0,
             inputs => panel_len(inputs, size.threads, self.panel_use),
         };
-        let rotary: usize = self.rotary.iter().map(|(half, _)| 2 * half * size.longest).sum();
+        let rotary: usize = self.rotary.iter().map(|it| 2 * it.half * size.longest).sum();
         let elements = size.tokens * (self.wide + self.narrow)
-            + attention_scratch_len(self.attention, size.longest, size.threads)
+            + self.scores(size)
+            + self.relative()
             + panels
             + rotary;
         (elements * size_of::<f32>()) as u64
+    }
+}
+
+impl ScratchShape {
+    /// Elements that attention needs.
+    fn scores(&self, ScratchSize { longest, threads, .. }: ScratchSize) -> usize {
+        match self.relative {
+            None => attention_scratch_len(self.attention, longest, threads),
+            Some(it) => disentangled_scratch_len(self.attention, longest, it.rows, threads),
+        }
+    }
+
+    /// Elements of keys and queries of distances.
+    fn relative(&self) -> usize {
+        self.relative.map_or(0, |it| 2 * it.rows * self.attention.width())
     }
 }
 
@@ -59,6 +103,8 @@ pub struct Scratch {
     pub(crate) scores: Vec<f32>,
     pub(crate) panels: Panels,
     pub(crate) rotary: Vec<Rotary>,
+    /// Keys of distances, then queries.
+    pub(crate) relative: Vec<f32>,
     bytes: u64,
 }
 
@@ -68,9 +114,10 @@ impl Scratch {
         Scratch {
             wide: zeros(size.tokens * shape.wide),
             narrow: zeros(size.tokens * shape.narrow),
-            scores: zeros(attention_scratch_len(shape.attention, size.longest, size.threads)),
+            scores: zeros(shape.scores(size)),
             panels: Panels::new(shape.panel_inputs, size.threads, shape.panel_use),
             rotary: shape.rotary.iter().map(|it| Rotary::new(*it, size.longest)).collect(),
+            relative: zeros(shape.relative()),
             bytes: shape.bytes(size),
         }
     }
@@ -90,11 +137,11 @@ pub(crate) struct Rotary {
 }
 
 impl Rotary {
-    fn new((half, theta): (usize, f32), positions: usize) -> Rotary {
+    fn new(RotaryShape { half, theta, divisor }: RotaryShape, positions: usize) -> Rotary {
         // In single precision where the reference is: an angle of thousands has few digits left, and they
         // must be the same ones.
-        let frequencies: Vec<f32> =
-            (0..half).map(|i| 1.0 / theta.powf((2 * i) as f32 / (2 * half) as f32)).collect();
+        let frequency = |i: usize| 1.0 / theta.powf((2 * i) as f32 / (2 * half) as f32) / divisor;
+        let frequencies: Vec<f32> = (0..half).map(frequency).collect();
         let angles = |f: fn(f32) -> f32| -> Vec<f32> {
             let of = |position: usize| {
                 frequencies.iter().map(move |frequency| f(position as f32 * frequency))

@@ -97,6 +97,8 @@ struct Pair {
     input_ids: Vec<u32>,
     /// Only families that have segments name them.
     token_type_ids: Option<Vec<u8>>,
+    /// Of a query that is read apart.
+    query_ids: Option<Vec<u32>>,
 }
 
 #[derive(Deserialize)]
@@ -116,6 +118,13 @@ fn pairs_are_tokenized_and_truncated_as_the_references_do() {
         "tiny-minicpm-layerwise",
         "tiny-modular-reranker",
         "tiny-qwen2-reranker",
+        "tiny-gte-reranker",
+        "tiny-xlm-roberta-fused-cross-encoder",
+        "tiny-deberta-cross-encoder",
+        "tiny-deberta-c2p-cross-encoder",
+        "tiny-bert-colbert",
+        "tiny-modernbert-colbert",
+        "tiny-modernbert-late",
     ] {
         check_pairs(&golden(name));
     }
@@ -134,6 +143,8 @@ fn check_pairs(dir: &Path) {
         let query = encoder.query(&case.query).expect("encodes");
         let encoded = query.encode(&case.text).expect("encodes");
         assert_eq!(encoded.ids, case.input_ids, "{:?}", case.text);
+        let apart = query.apart().map(|it| &it.tokens.ids);
+        assert_eq!(apart, case.query_ids.as_ref(), "{:?}", case.query);
         if let Some(segments) = &case.token_type_ids {
             assert_eq!(&encoded.type_ids, segments, "{:?}", case.text);
         }

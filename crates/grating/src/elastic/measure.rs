@@ -186,7 +186,8 @@ fn time_layer(
         let tokens = cu_seqlens[members.len()];
         let part = &mut states[start * hidden..][..tokens * hidden];
         start += tokens;
-        let span = Span { cu_seqlens: &cu_seqlens, prefix: Prefix::None, wanted: Wanted::All };
+        let span =
+            Span { cu_seqlens: &cu_seqlens, prefix: Prefix::None, wanted: Wanted::All, unseen: 0 };
         engine.pool.run(|| state.model.layer(&state.layer, span, part, &mut scratch));
     }
     Ok((assembled, started.elapsed()))

@@ -340,7 +340,7 @@ impl<'a> Pass<'a> {
             let tokens = cu_seqlens[members.len()];
             let part = &mut states[start * *width..][..tokens * *width];
             start += tokens;
-            let span = Span { cu_seqlens: &cu_seqlens, prefix: Prefix::None, wanted };
+            let span = Span { cu_seqlens: &cu_seqlens, prefix: Prefix::None, wanted, unseen: 0 };
             let each: Vec<usize> = (0..=members.len()).collect();
             self.engine.pool.run(|| {
                 model.layer(assembled, span, part, scratch);

@@ -5,11 +5,10 @@ use std::{
     time::Instant,
 };
 
-use riddle_transformer::Encoded;
 use riddle_types::{LayerObserver, Ranked, RerankOutcome, RerankStats};
 
 use super::{Asked, Contest, Engine, Run, ms_since, panic_message};
-use crate::{Error, Mode, Result};
+use crate::{Error, Mode, Result, forward::Sequences};
 
 /// One of several requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,17 +54,17 @@ impl Engine {
         observer: &mut dyn LayerObserver,
     ) -> Result<Vec<RerankOutcome>> {
         let started = Instant::now();
-        let mut pairs: Vec<Encoded> = Vec::new();
+        let mut sequences = Sequences::default();
         // Where the candidates of each request begin.
         let mut starts = Vec::with_capacity(requests.len());
         for request in requests {
-            starts.push(pairs.len());
+            starts.push(sequences.candidates.len());
             let query = self.encoder.query(&request.query)?;
             let encoded = self.pool.map(&request.candidates, |it| Ok(query.encode(it)?));
-            pairs.extend(encoded.into_iter().collect::<Result<Vec<_>>>()?);
+            sequences.add(&query, encoded.into_iter().collect::<Result<Vec<_>>>()?);
         }
         let tokenize_ms = ms_since(started);
-        let all = pairs.len();
+        let all = sequences.candidates.len();
         let empty = RerankStats { num_layers: self.num_layers, ..RerankStats::default() };
         let outcome = if all == 0 {
             RerankOutcome { stats: empty, ..RerankOutcome::default() }
@@ -73,7 +72,7 @@ impl Engine {
             let contest = Contest::new(Mode::Off, all, all, self.num_layers);
             let scores_every_layer = self.options.scores_every_layer;
             let how = Run { scores_every_layer, ..Run::FULL };
-            self.in_turn(pairs, contest, Asked { how, prior: &[] }, observer)?
+            self.in_turn(sequences, contest, Asked { how, prior: &[] }, observer)?
         };
         let stats = RerankStats { tokenize_ms, ..outcome.stats };
         let none = RerankOutcome { stats, ..RerankOutcome::default() };

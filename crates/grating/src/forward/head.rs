@@ -2,6 +2,8 @@
 
 use riddle_transformer::{CrossEncoder, ScoredToken, Wanted};
 
+use super::apart::Apart;
+
 /// States that the head multiplies at a time: of few its weights would be read more often than they, and all of
 /// thousands would be memory that no plan counts.
 const HEAD_ROWS: usize = 64;
@@ -21,9 +23,16 @@ impl<'a> Head<'a> {
         Head { network, layer, wanted, rows: Vec::new(), scores: Vec::new() }
     }
 
-    /// A micro-batch that the layer has computed.
-    pub(super) fn read(&mut self, cu_seqlens: &[usize], hidden: &[f32]) {
+    /// A micro-batch that the layer has computed, after those before it.
+    pub(super) fn read(&mut self, cu_seqlens: &[usize], hidden: &[f32], apart: &Apart) {
         let width = self.network.sizes().hidden_size;
+        if let Some(late) = self.network.late() {
+            for ends in cu_seqlens.windows(2) {
+                let states = &hidden[ends[0] * width..ends[1] * width];
+                self.scores.push(apart.score(late, self.scores.len(), states));
+            }
+            return;
+        }
         for (sequence, ends) in cu_seqlens.windows(2).enumerate() {
             let row = match (self.wanted, self.network.scored_token()) {
                 // Of each sequence the last layer leaves one state.

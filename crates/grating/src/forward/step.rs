@@ -9,7 +9,7 @@ use std::{
 use riddle_offload::{EmbeddingRows, Pass, SpillFile};
 use riddle_transformer::{CrossEncoder, Encoded, Prefix, RaggedBatch, Scratch, Span, Wanted};
 
-use super::{SharedPrefix, head::Head, weights::Weights};
+use super::{SharedPrefix, apart::Apart, head::Head, rows, weights::Weights};
 use crate::{Error, Result};
 
 /// Embeds micro-batches.
@@ -24,21 +24,8 @@ impl Embed<'_> {
     /// Embeds a micro-batch into its states; returns how long reading rows for it took.
     pub(super) fn part(&mut self, batch: usize, states: &mut [f32]) -> Result<Duration> {
         let packed = RaggedBatch::pack(&self.pairs[self.batches[batch].clone()]);
-        gather(self.rows, self.network, &packed, states)
+        rows::gather(self.rows, self.network, &packed, states)
     }
-}
-
-/// Embeds tokens; returns how long reading their rows took.
-pub(super) fn gather(
-    rows: &mut EmbeddingRows,
-    network: &dyn CrossEncoder,
-    packed: &RaggedBatch,
-    states: &mut [f32],
-) -> Result<Duration> {
-    let before = rows.stats().read_time;
-    rows.gather(&packed.input_ids, states)?;
-    network.embed(packed, states);
-    Ok(rows.stats().read_time - before)
 }
 
 /// Computes a layer over micro-batches.
@@ -49,6 +36,7 @@ pub(super) struct Compute<'a> {
     pub(super) wanted: Wanted,
     pub(super) weights: Weights<'a>,
     pub(super) prefix: &'a mut SharedPrefix,
+    pub(super) apart: &'a mut Apart,
     pub(super) lengths: &'a [usize],
     pub(super) batches: &'a [Range<usize>],
     pub(super) scratch: &'a mut Scratch,
@@ -68,6 +56,7 @@ impl Compute<'_> {
         let weights = self.weights.get()?;
         if batch == 0 {
             self.prefix.layer(network, layer, weights, self.scratch);
+            self.apart.layer(network, (layer, weights), self.head.is_some(), self.scratch);
         }
         let cu_seqlens = cumulative(&self.lengths[self.batches[batch].clone()]);
         let prefix = if self.prefix.ids.is_empty() {
@@ -75,10 +64,10 @@ impl Compute<'_> {
         } else {
             Prefix::Shared(&self.prefix.qkv)
         };
-        let span = Span { cu_seqlens: &cu_seqlens, prefix, wanted };
+        let span = Span { cu_seqlens: &cu_seqlens, prefix, wanted, unseen: 0 };
         network.layer(layer, weights, span, states, self.scratch);
         if let Some(head) = &mut self.head {
-            head.read(&cu_seqlens, states);
+            head.read(&cu_seqlens, states, self.apart);
         }
         Ok(())
     }

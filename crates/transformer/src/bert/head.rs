@@ -1,13 +1,13 @@
 //! The head that reads the first token, and the encoder with it: a model that scores pairs.
 
-use riddle_kernels::{Matrix, Output, Panels, linear, tanh};
+use riddle_kernels::{Matrix, Output, Panels, gelu, linear, tanh};
 use riddle_weights::{BertFamily, Checkpoint, LayeredCheckpoint, TensorInfo};
 
 use super::Bert;
 use crate::{
     CrossEncoder, Error, RaggedBatch, Result, ScoredToken, Scratch, ScratchShape, Sizes, Span,
     Template, TextEncoder,
-    model::{bytes_of, read},
+    layer::{bytes_of, read},
     operation::Operation,
 };
 
@@ -18,9 +18,43 @@ pub struct ClassificationHead {
     pooler_bias: Vec<f32>,
     classifier: Vec<f32>,
     classifier_bias: Vec<f32>,
+    /// GELU between the two, and not tanh.
+    has_gelu: bool,
 }
 
 impl ClassificationHead {
+    /// Reads both products; the families name them differently.
+    pub(crate) fn read(
+        checkpoint: &Checkpoint,
+        pooler: &str,
+        classifier: &str,
+        hidden: usize,
+    ) -> Result<ClassificationHead> {
+        let read = |name: String, shape: &[usize]| read(checkpoint, &name, shape);
+        Ok(ClassificationHead {
+            pooler: read(format!("{pooler}.weight"), &[hidden, hidden])?,
+            pooler_bias: read(format!("{pooler}.bias"), &[hidden])?,
+            classifier: read(format!("{classifier}.weight"), &[1, hidden])?,
+            classifier_bias: read(format!("{classifier}.bias"), &[1])?,
+            has_gelu: false,
+        })
+    }
+
+    /// The same with GELU between pooler and classifier, as DeBERTa has it.
+    pub(crate) fn with_gelu(self) -> ClassificationHead {
+        ClassificationHead { has_gelu: true, ..self }
+    }
+
+    /// Raw scores of sequences, by the states `[tokens, hidden_size]` of their first tokens.
+    pub(crate) fn of_sequences(&self, cu_seqlens: &[usize], hidden: &[f32]) -> Vec<f32> {
+        let width = self.pooler_bias.len();
+        let mut first = Vec::with_capacity((cu_seqlens.len() - 1) * width);
+        for sequence in cu_seqlens.windows(2) {
+            first.extend_from_slice(&hidden[sequence[0] * width..][..width]);
+        }
+        self.scores(&first)
+    }
+
     /// Raw scores (logits) of `first_tokens` `[candidates, hidden_size]`, the hidden states of `[CLS]`
     /// after any layer: after the last it is the model's score, before it a provisional one (GRATING §4.1).
     pub fn scores(&self, first_tokens: &[f32]) -> Vec<f32> {
@@ -30,7 +64,11 @@ impl ClassificationHead {
         let out = Output::dense(&mut pooled, width);
         let pooler = Matrix::F32(&self.pooler);
         linear(first_tokens, pooler, Some(&self.pooler_bias), width, width, out, none);
-        tanh(&mut pooled);
+        if self.has_gelu {
+            gelu(&mut pooled)
+        } else {
+            tanh(&mut pooled)
+        }
         let mut scores = vec![0.0; first_tokens.len() / width];
         let out = Output::dense(&mut scores, 1);
         let classifier = Matrix::F32(&self.classifier);
@@ -74,7 +112,6 @@ impl Bert {
     /// [`Error::NoHead`] when the checkpoint has none with a single label, or knows no second segment.
     pub fn classification_head(&self) -> Result<ClassificationHead> {
         let hidden = self.config.hidden_size;
-        let read = |name: &str, shape: &[usize]| read(&self.checkpoint, name, shape);
         let labels = self.config.id2label.as_ref();
         // Both families have the same two products; the checkpoints name them differently.
         let (pooler, classifier, segments) = match self.config.family {
@@ -90,12 +127,7 @@ impl Bert {
             let dir = self.checkpoint.dir().to_path_buf();
             return Err(Error::NoHead { dir, why: why.to_owned() });
         }
-        Ok(ClassificationHead {
-            pooler: read(&format!("{pooler}.weight"), &[hidden, hidden])?,
-            pooler_bias: read(&format!("{pooler}.bias"), &[hidden])?,
-            classifier: read(&format!("{classifier}.weight"), &[1, hidden])?,
-            classifier_bias: read(&format!("{classifier}.bias"), &[1])?,
-        })
+        ClassificationHead::read(&self.checkpoint, &pooler, classifier, hidden)
     }
 }
 
@@ -159,11 +191,6 @@ impl CrossEncoder for BertCrossEncoder {
 
     fn scores(&self, _layer: usize, cu_seqlens: &[usize], hidden: &[f32], out: &mut Vec<f32>) {
         let _span = Operation::Head.enter();
-        let width = self.bert.config.hidden_size;
-        let mut first = Vec::with_capacity((cu_seqlens.len() - 1) * width);
-        for sequence in cu_seqlens.windows(2) {
-            first.extend_from_slice(&hidden[sequence[0] * width..][..width]);
-        }
-        out.extend(self.head.scores(&first));
+        out.extend(self.head.of_sequences(cu_seqlens, hidden));
     }
 }

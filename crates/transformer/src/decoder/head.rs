@@ -6,7 +6,7 @@ use riddle_weights::DecoderFamily;
 use super::Decoder;
 use crate::{
     CrossEncoder, Error, Result, ScoredToken, Template, Tokenizer,
-    model::{bytes_of, read},
+    layer::{bytes_of, read},
     operation::Operation,
 };
 

@@ -8,7 +8,7 @@ use riddle_weights::{
     outlier_bounds,
 };
 
-use super::{importance::SliceOrder, shard_shape};
+use super::{check_family, check_tensors, importance::SliceOrder, shard_shape};
 use crate::{Bert, Error, OpenOptions, Result};
 
 /// Most outliers, as a share of the weights: at four bytes each they are an eighth of a shard of two bits' weights if
@@ -309,11 +309,9 @@ pub fn write_shards(
     progress: &mut dyn FnMut(usize),
 ) -> Result<ShardSummary> {
     let not = |why: String| Error::NotElastic { dir: dir.to_path_buf(), why };
-    let family = riddle_weights::model_type(dir)?;
-    if !matches!(family.as_str(), "bert" | "xlm-roberta") {
-        return Err(not(format!("its family is {family:?}, and shards are made of BERT's layers")));
-    }
+    check_family(dir)?;
     let bert = Bert::with_checkpoint(dir, OpenOptions::default().checkpoint(dir)?)?;
+    check_tensors(dir, &bert)?;
     let shape = shard_shape(&bert);
     shape.check().map_err(not)?;
     let mut writer = ShardWriter::create(path, shape, source, centroids)?;

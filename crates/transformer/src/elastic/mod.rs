@@ -24,8 +24,8 @@ pub use importance::SliceOrder;
 pub use make::{LayerCodes, magnitude_order, write_shards};
 
 use crate::{
-    Bert, BertCrossEncoder, CrossEncoder, Error, OpenOptions, Result, Scratch, ScratchShape, Span,
-    TextEncoder as _, bert::LayerWeights, model::Linear,
+    Bert, BertCrossEncoder, CrossEncoder, Error, LateInteraction, OpenOptions, Result, Scratch,
+    ScratchShape, Span, TextEncoder as _, bert::LayerWeights, layer::Linear,
 };
 
 /// Bytes to which matrices and vectors of an assembled layer are aligned: a cache line.
@@ -72,16 +72,11 @@ impl ElasticEncoder {
     /// As [`open_cross_encoder`](crate::open_cross_encoder), and [`Error::NotElastic`] for models that can not be cut
     /// into slices.
     pub fn open(dir: &Path, options: OpenOptions) -> Result<ElasticEncoder> {
-        let not = |why: String| Error::NotElastic { dir: dir.to_path_buf(), why };
-        let family = riddle_weights::model_type(dir)?;
-        if !matches!(family.as_str(), "bert" | "xlm-roberta") {
-            return Err(not(format!(
-                "its family is {family:?}, and shards are made of BERT's layers"
-            )));
-        }
+        check_family(dir)?;
         let bert = Bert::with_checkpoint(dir, options.checkpoint(dir)?)?;
+        check_tensors(dir, &bert)?;
         let shape = shard_shape(&bert);
-        shape.check().map_err(not)?;
+        shape.check().map_err(|why| not_elastic(dir, why))?;
         Ok(ElasticEncoder { encoder: BertCrossEncoder::new(bert)?, shape })
     }
 
@@ -123,8 +118,35 @@ impl ElasticEncoder {
         // Products of bytes have fewer digits than bf16, as for a whole model of bytes.
         let precision = Precision::Bf16;
         let bert = self.encoder.bert();
-        bert.layer_of(&weights, precision, span.cu_seqlens, span.wanted, hidden, scratch);
+        bert.layer_of(&weights, precision, &span, hidden, scratch);
     }
+}
+
+fn not_elastic(dir: &Path, why: String) -> Error {
+    Error::NotElastic { dir: dir.to_path_buf(), why }
+}
+
+/// Refuses models whose layers are none of BERT's, or that compute more than pairs.
+pub(super) fn check_family(dir: &Path) -> Result<()> {
+    let family = riddle_weights::model_type(dir)?;
+    if !matches!(family.as_str(), "bert" | "xlm-roberta") {
+        let why = format!("its family is {family:?}, and shards are made of BERT's layers");
+        return Err(not_elastic(dir, why));
+    }
+    if LateInteraction::is_in(dir)? {
+        let why = "it reads queries and texts apart, and a deadline is planned for pairs";
+        return Err(not_elastic(dir, why.to_owned()));
+    }
+    Ok(())
+}
+
+/// Refuses models whose matrices are not where a shard's are looked for.
+pub(super) fn check_tensors(dir: &Path, bert: &Bert) -> Result<()> {
+    if bert.is_fused() {
+        let why = "its queries, keys and values are one matrix";
+        return Err(not_elastic(dir, why.to_owned()));
+    }
+    Ok(())
 }
 
 /// How a model would be cut, if it can be.

@@ -13,7 +13,7 @@ use super::{
     tensors::{LayerTensor, TensorPart, matrix, numbers},
 };
 use crate::{
-    model::{Linear, Multiply},
+    layer::{Linear, Multiply},
     operation::Operation,
 };
 

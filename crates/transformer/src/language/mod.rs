@@ -23,7 +23,7 @@ pub use cache::KvCache;
 pub use tensors::{LayerTensor, TensorPart};
 
 use self::{rope::Rope, tensors::matrix};
-use crate::{Result, model::Multiply, operation::Operation};
+use crate::{Result, layer::Multiply, operation::Operation};
 
 /// A language model without its layers.
 #[derive(Debug)]

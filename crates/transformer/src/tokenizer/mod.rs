@@ -117,6 +117,23 @@ impl Tokenizer {
         Ok(layout.complete([&text[..length], &[]]))
     }
 
+    /// A text that [`encode_plain`](Self::encode_plain) has encoded, cut to `most` tokens, with special tokens and a
+    /// marker behind the first of all. The marker's place is kept where there is none.
+    ///
+    /// # Errors
+    /// When the tokenizer has no template for single texts.
+    pub fn marked(&self, text: &[u32], marker: Option<u32>, most: usize) -> Result<Encoded> {
+        let layout = layout::usable(&self.single)?;
+        let room = most.saturating_sub(layout.special() + 1);
+        let mut encoded = layout.complete([&text[..text.len().min(room)], &[]]);
+        if let Some(marker) = marker {
+            let place = encoded.len().min(1);
+            encoded.ids.insert(place, marker);
+            encoded.type_ids.insert(place, 0);
+        }
+        Ok(encoded)
+    }
+
     /// A pair with special tokens, cut to the limit.
     ///
     /// # Errors

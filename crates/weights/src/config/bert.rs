@@ -165,6 +165,23 @@ mod tests {
         assert_eq!((roberta.first_position(), roberta.max_tokens()), (2, 10));
     }
 
+    /// As jina-reranker-v2 is published: no family, and a program of classes that are known.
+    #[test]
+    fn a_family_may_be_named_by_its_class_alone() {
+        let class = |it: &str| {
+            let named = format!(
+                r#""architectures":["XLMRobertaForSequenceClassification"],
+                "auto_map":{{"AutoModel":"modeling_xlm_roberta.{it}"}}"#
+            );
+            open(&GOOD.replace(r#""model_type":"bert""#, &named))
+        };
+        assert_eq!(class("XLMRobertaModel").expect("known").family, BertFamily::XlmRoberta);
+        let error = class("XLMRobertaLoRA").expect_err("another program").to_string();
+        assert!(error.contains("a program of its own"), "{error}");
+        let error = open(&GOOD.replace(r#""model_type":"bert","#, "")).expect_err("nothing");
+        assert!(error.to_string().contains("no model_type"), "{error}");
+    }
+
     #[test]
     fn what_is_not_supported_is_named() {
         for (from, to, word) in [

@@ -7,12 +7,16 @@ use serde::Deserialize;
 use crate::{Error, Result};
 
 mod bert;
+mod deberta;
 mod decoder;
+mod gte;
 mod language;
 mod modernbert;
 
 pub use bert::{BertConfig, BertFamily};
+pub use deberta::DebertaConfig;
 pub use decoder::{DecoderConfig, DecoderFamily};
+pub use gte::GteConfig;
 pub use language::{LanguageConfig, LanguageFamily, RopeScaling};
 pub use modernbert::{ModernBertConfig, TokenPooling};
 
@@ -35,11 +39,23 @@ pub fn model_type(dir: &Path) -> Result<String> {
     struct Typed {
         #[serde(default)]
         model_type: Option<String>,
+        #[serde(default)]
+        architectures: Option<Vec<String>>,
     }
     let path = dir.join("config.json");
     let typed: Typed = read_json(&path)?;
-    typed.model_type.ok_or_else(|| Error::BadConfig { path, why: "no model_type in it".to_owned() })
+    let classes = typed.architectures.unwrap_or_default();
+    // jina-reranker-v2 names its class alone.
+    let by_class =
+        || classes.iter().any(|it| it == XLM_ROBERTA_CLASS).then(|| XLM_ROBERTA.to_owned());
+    let found = typed.model_type.or_else(by_class);
+    found.ok_or_else(|| Error::BadConfig { path, why: "no model_type in it".to_owned() })
 }
+
+const XLM_ROBERTA: &str = "xlm-roberta";
+
+/// A class that tells the family where nothing else does.
+const XLM_ROBERTA_CLASS: &str = "XLMRobertaForSequenceClassification";
 
 /// Reads `config.json` in `dir` if its `model_type` is one of `types`.
 fn open<T: serde::de::DeserializeOwned>(
@@ -57,29 +73,58 @@ fn open<T: serde::de::DeserializeOwned>(
             known.join(" and ")
         )));
     }
-    let value: serde_json::Value = read_json(&path)?;
+    let mut value: serde_json::Value = read_json(&path)?;
     if let Some(class) = foreign_code(&value, &found) {
         return Err(bad(format!(
             "the model computes by a program of its own ({class}), and no such program is ever run: \
              choose a model without one"
         )));
     }
+    if let Some(fields) = value.as_object_mut() {
+        fields.entry("model_type").or_insert_with(|| found.into());
+    }
     let config = serde_json::from_value(value).map_err(|error| bad(error.to_string()))?;
     check(&config).map_err(bad)?;
     Ok(config)
 }
 
-/// Families whose published weights come with a program, which this one has of its own.
-const KNOWN_CODE: [&str; 1] = ["minicpm"];
+/// Families whose published weights come with a program, and the classes of it that are computed here; of a family
+/// without classes every program is taken for the known one. No such program is ever run or read.
+const KNOWN_CODE: [(&str, &[&str]); 3] = [
+    ("minicpm", &[]),
+    // jina-reranker-v2: the same layers for flash attention.
+    (XLM_ROBERTA, &["XLMRobertaModel", XLM_ROBERTA_CLASS]),
+    (
+        GteConfig::TYPE,
+        &[
+            "NewModel",
+            "NewForMaskedLM",
+            "NewForSequenceClassification",
+            "NewForTokenClassification",
+            "NewForMultipleChoice",
+            "NewForQuestionAnswering",
+        ],
+    ),
+];
 
 /// The class that the configuration wants loaded from the model's folder or another one, where what it computes is not
 /// known: weights of a familiar shape may be meant for another computation.
 fn foreign_code(config: &serde_json::Value, model_type: &str) -> Option<String> {
-    let classes = config.get("auto_map")?.as_object()?;
+    let map = config.get("auto_map").filter(|it| !it.is_null())?;
+    let Some(classes) = map.as_object() else { return Some(map.to_string()) };
+    let known = KNOWN_CODE.iter().find(|it| it.0 == model_type).map(|it| it.1);
+    let is_known = |class: &serde_json::Value| match known {
+        None => false,
+        Some([]) => true,
+        // Behind the module, and behind the repository that holds it.
+        Some(names) => {
+            let name = class.as_str().and_then(|it| it.rsplit('.').next());
+            name.is_some_and(|it| names.contains(&it))
+        }
+    };
     let computes = |name: &str| name.starts_with("AutoModel");
-    let class = classes.iter().find(|(name, _)| computes(name))?.1;
-    (!KNOWN_CODE.contains(&model_type))
-        .then(|| class.as_str().map_or_else(|| class.to_string(), str::to_owned))
+    let (_, class) = classes.iter().find(|(name, it)| computes(name) && !is_known(it))?;
+    Some(class.as_str().map_or_else(|| class.to_string(), str::to_owned))
 }
 
 fn check_sizes(sizes: &[(&str, usize)]) -> Result<(), String> {

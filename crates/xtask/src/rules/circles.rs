@@ -57,7 +57,19 @@ const MAY: &[(&str, &[&str], &str)] = &[
     ),
     (
         "transformer",
-        &["bert", "decoder", "last", "model", "modernbert", "modular", "modules", "prompt"],
+        &[
+            "bert",
+            "deberta",
+            "decoder",
+            "gte",
+            "last",
+            "late",
+            "model",
+            "modernbert",
+            "modular",
+            "modules",
+            "prompt",
+        ],
         "a registry: `model` opens a family by its configuration, and every family implements the trait of `model`",
     ),
     (
