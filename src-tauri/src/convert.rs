@@ -267,6 +267,7 @@ impl From<types::Advice> for Advice {
             From::GiveLibraryKey => Advice::GiveLibraryKey,
             From::EncryptLibrary => Advice::EncryptLibrary,
             From::PushLibrary => Advice::PushLibrary,
+            From::WriteLibraryAnew => Advice::WriteLibraryAnew,
             From::TakeLibraryOver => Advice::TakeLibraryOver,
             From::WaitForLibrary => Advice::WaitForLibrary,
             From::UseLibraryEmbedder { embedder } => {

@@ -69,6 +69,8 @@ pub(crate) struct DoorClient {
     /// It has a token of its own; without one an assistant starts it through a pipe.
     pub(crate) has_token: bool,
     pub(crate) may: DoorMay,
+    /// The user whose rights to files it has; `null`: the person whose computer it is.
+    pub(crate) reads_as: Option<String>,
     /// Seconds since 1970; `null`: not lately.
     pub(crate) last_asked: Option<i64>,
 }
@@ -171,6 +173,7 @@ pub(crate) enum Advice {
     GiveLibraryKey,
     EncryptLibrary,
     PushLibrary,
+    WriteLibraryAnew,
     TakeLibraryOver,
     WaitForLibrary,
     UseLibraryEmbedder { embedder: String },

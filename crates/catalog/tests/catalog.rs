@@ -227,6 +227,18 @@ fn filters_compare_path_components_kinds_and_times() {
     assert_eq!(count(Filter { modified_from: Some(beta + 1), ..Filter::default() }), 1);
     assert_eq!(count(Filter { modified_until: Some(beta + 1), ..Filter::default() }), 1);
     assert_eq!(count(Filter { modified_until: Some(beta), ..Filter::default() }), 0);
+    let places = catalog.places().expect("places");
+    let at = |path: &str| places.iter().find(|it| it.path.ends_with(path)).expect("seen").clone();
+    let x = at("b/x");
+    assert_eq!((x.root.as_path(), x.is_virtual, x.chunks), (std::path::Path::new("/r"), false, 1));
+    assert_eq!(catalog.place_of(x.id).expect("readable"), Some(x.clone()));
+    let within = |filter: Filter, files: &[&str]| {
+        let files = files.iter().map(|it| at(it).id).collect();
+        catalog.chunks_matching_in(&filter, &files).expect("filter").len()
+    };
+    let below_b = || Filter { folders: vec!["/r/b".to_owned()], ..Filter::default() };
+    assert_eq!((within(below_b(), &["b/x", "bc/y"]), within(below_b(), &["bc/y"])), (1, 0));
+    assert_eq!((within(Filter::default(), &["bc/y"]), within(Filter::default(), &[])), (1, 0));
 }
 
 #[test]

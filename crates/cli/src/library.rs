@@ -3,7 +3,7 @@
 use std::{cell::OnceCell, path::PathBuf};
 
 use riddle_doors::own;
-use riddle_rag::{Assistant, Config, Result, SearchRequest, SearchResponse};
+use riddle_rag::{Assistant, Audience, Config, Result, SearchRequest, SearchResponse};
 
 /// A library that is opened here when nobody else has it open, or not any more.
 pub(crate) struct Library {
@@ -29,7 +29,7 @@ impl Library {
 
     /// The file of a passage.
     pub(crate) fn file_of(&self, chunk: u64) -> Result<Option<PathBuf>> {
-        let read = self.here()?.read(chunk, 0, 0, false)?;
+        let read = self.here()?.read(chunk, 0, 0, &Audience::default())?;
         Ok(read.and_then(|it| it.into_iter().next()).map(|it| it.path))
     }
 

@@ -9,6 +9,7 @@ use std::{
     time::SystemTime,
 };
 
+use riddle_types::Reader;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 
@@ -20,8 +21,9 @@ use crate::{
 
 pub use crate::may::May;
 
-/// What the file says that it is.
-const VERSION: u32 = 1;
+/// What the file says that it is: of the second kind where a program reads as somebody, which a version that does not
+/// know that must not pass over.
+const VERSION: u32 = 2;
 
 /// Longest name, in characters.
 const MAX_NAME: usize = 40;
@@ -51,6 +53,9 @@ pub struct Client {
     /// What it may do.
     #[serde(default)]
     pub may: May,
+    /// Whose rights to files it has; `None`: those of the person whose home it is. Only that person says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reader: Option<Reader>,
 }
 
 impl Client {
@@ -149,14 +154,30 @@ impl Clients {
     /// # Errors
     /// When the name or a tool is none, and as [`all`](Self::all).
     pub fn put(&self, name: &str, may: May, token: bool) -> Result<Option<String>> {
+        self.put_as(name, may, None, token)
+    }
+
+    /// [`put`](Self::put), and from the first moment it reads as `reader`; `None`: as whom it did before.
+    ///
+    /// # Errors
+    /// As there, and where that is nobody.
+    pub fn put_as(
+        &self,
+        name: &str,
+        may: May,
+        reader: Option<Reader>,
+        token: bool,
+    ) -> Result<Option<String>> {
         let name = checked_name(name)?;
         check_tools(&may)?;
+        check_reader(reader.as_ref())?;
         let made = if token { Some(crate::token::random()?) } else { None };
         let digest = made.as_deref().map(|it| blake3::hash(it.as_bytes()).to_hex().to_string());
         self.change(|clients| {
             if let Some(known) = clients.iter_mut().find(|it| it.name == name) {
                 known.may = may;
                 known.revoked = false;
+                known.reader = reader.or(known.reader.take());
                 known.digest = digest.or(known.digest.take());
                 return Ok(());
             }
@@ -165,11 +186,25 @@ impl Clients {
                     "there are {MAX_CLIENTS} programs already: remove those that are gone"
                 )));
             }
-            clients.push(Client { name: name.clone(), digest, since: now(), revoked: false, may });
+            let since = now();
+            clients.push(Client { name: name.clone(), digest, since, revoked: false, may, reader });
             clients.sort_by(|a, b| a.name.cmp(&b.name));
             Ok(())
         })?;
         Ok(made)
+    }
+
+    /// Says whose rights to files a program has from now on; `None`: those of the person whose home it is.
+    ///
+    /// # Errors
+    /// Where that is nobody, when there is no program of that name, and as [`all`](Self::all).
+    pub fn read_as(&self, name: &str, reader: Option<Reader>) -> Result<()> {
+        check_reader(reader.as_ref())?;
+        self.change(|clients| {
+            let known = clients.iter_mut().find(|it| it.name == name);
+            known.ok_or_else(|| unknown(name))?.reader = reader;
+            Ok(())
+        })
     }
 
     /// Keeps a program out from now on, or lets it in again.
@@ -201,7 +236,8 @@ impl Clients {
         let _lock = private::lock(&self.path.with_extension("lock"))?;
         let mut clients = if self.path.exists() { self.load()? } else { Vec::new() };
         change(&mut clients)?;
-        let kept = Kept { version: VERSION, clients };
+        let version = if clients.iter().any(|it| it.reader.is_some()) { VERSION } else { 1 };
+        let kept = Kept { version, clients };
         let text =
             serde_json::to_vec_pretty(&kept).map_err(|error| Error::Internal(error.to_string()))?;
         private::write(&self.path, &text)?;
@@ -224,6 +260,10 @@ fn check_tools(may: &May) -> Result<()> {
             names.join(", ")
         ))),
     }
+}
+
+fn check_reader(reader: Option<&Reader>) -> Result<()> {
+    reader.and_then(Reader::trouble).map_or(Ok(()), |it| Err(Error::BadRequest(it)))
 }
 
 fn checked_name(name: &str) -> Result<String> {
@@ -280,6 +320,34 @@ mod tests {
     }
 
     #[test]
+    fn whose_rights_a_program_has_stays_until_it_is_said_otherwise() {
+        let (home, clients) = clients();
+        let ada = || Reader { user: "ada".to_owned(), groups: vec!["team".to_owned()] };
+        let version = || {
+            let text = fs::read_to_string(home.path().join("doors.clients.json")).expect("kept");
+            serde_json::from_str::<Kept>(&text).expect("a list").version
+        };
+        let reader = || clients.named("app").expect("readable").expect("known").reader;
+        clients.put("app", May::default(), true).expect("let in");
+        assert_eq!((reader(), version()), (None, 1));
+        clients.read_as("app", Some(ada())).expect("said");
+        assert_eq!((reader(), version()), (Some(ada()), 2));
+        // Neither what it may do, nor a new token, nor being sent away and let in again makes it somebody else.
+        clients.put("app", May::default(), true).expect("another token");
+        clients.revoke("app", true).expect("sent away");
+        clients.put("app", May { with_confined: true, ..May::default() }, false).expect("again");
+        assert_eq!(reader(), Some(ada()));
+        clients.read_as("app", None).expect("said");
+        assert_eq!((reader(), version()), (None, 1));
+        clients.put_as("new", May::default(), Some(ada()), true).expect("let in as somebody");
+        assert_eq!(clients.named("new").expect("readable").expect("known").reader, Some(ada()));
+        assert!(clients.read_as("nobody", Some(ada())).is_err());
+        let bad = Reader { user: "a:b".to_owned(), groups: Vec::new() };
+        assert!(clients.read_as("app", Some(bad.clone())).is_err());
+        assert!(clients.put_as("other", May::default(), Some(bad), true).is_err());
+    }
+
+    #[test]
     fn what_is_no_name_or_tool_is_told() {
         let (_home, clients) = clients();
         for name in ["", " ", "a\nb", "x/../y", &"n".repeat(MAX_NAME + 1), "<b>"] {
@@ -298,7 +366,7 @@ mod tests {
             "",
             "{",
             "[]",
-            "{\"version\": 2, \"clients\": []}",
+            "{\"version\": 3, \"clients\": []}",
             "{\"version\": 1, \"clients\": [{}]}",
         ] {
             fs::write(&path, text).expect("written");

@@ -54,7 +54,7 @@ use self::{
 };
 use crate::{
     batch::Batch,
-    clients::{Client, Clients, May},
+    clients::{Client, Clients},
     connect::{self, Remote, Served},
     error::{Error, Result},
     guard::{Guard, Way},
@@ -369,9 +369,15 @@ impl Door {
     fn who(&self, client: Option<Client>, headers: &HeaderMap) -> Who {
         let own = call::name_of(headers);
         let known = client.is_some();
-        let (name, may) = client.map_or((own, May::default()), |it| (it.name, it.may));
-        let outward = self.beyond || !(self.resident.with_confined || may.with_confined);
-        Who { name, known, scope: Scope::new(outward, Arc::new(may)) }
+        let given = |with: bool| self.beyond || !(self.resident.with_confined || with);
+        let (name, scope) = match client {
+            Some(client) => {
+                let outward = given(client.may.with_confined);
+                (client.name, Scope::of(client.may, client.reader, outward))
+            }
+            None => (own, Scope::whole(given(false))),
+        };
+        Who { name, known, scope }
     }
 }
 

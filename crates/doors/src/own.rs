@@ -69,7 +69,8 @@ impl Search {
         let is_usual = request.rerank_settings == RerankSettings::default();
         // Other libraries are asked by who was told of them.
         let alone = request.libraries == Libraries::Home;
-        (is_usual && alone && !request.outward && !request.idle).then(|| Search {
+        let for_the_person = !request.outward && request.reader.is_none();
+        (is_usual && alone && for_the_person && !request.idle).then(|| Search {
             like: Like::of(config),
             query: request.query.clone(),
             k: request.k,
@@ -249,6 +250,7 @@ mod socket {
 #[cfg(test)]
 mod tests {
     use riddle_rag::{Mode, RemoteLlm};
+    use riddle_types::Reader;
 
     use super::*;
 
@@ -277,11 +279,13 @@ mod tests {
         let other = Config { models: Some("/other".into()), ..config.clone() };
         assert!(!there_and_back(&sent).is_like(&Like::of(&other)));
         let model = RerankChoice::Model("other".to_owned());
+        let reader = Reader { user: "ada".to_owned(), groups: Vec::new() };
         let settings = RerankSettings { mode: Mode::Set, ..RerankSettings::default() };
         for special in [
             SearchRequest { rerank: model, ..request.clone() },
             SearchRequest { rerank_settings: settings, ..request.clone() },
             SearchRequest { outward: true, ..request.clone() },
+            SearchRequest { reader: Some(reader), ..request.clone() },
             SearchRequest { libraries: Libraries::All, ..request.clone() },
         ] {
             assert!(Search::of(&special, &config).is_none(), "{special:?}");

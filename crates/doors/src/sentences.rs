@@ -123,6 +123,9 @@ pub fn advice(advice: &Advice) -> String {
                 "index with that embedder (`riddle index --embedder`: {embedder}), or write the library anew with `riddle library push NAME --anew`"
             );
         }
+        Advice::WriteLibraryAnew => {
+            "the computer that writes it does so from the beginning with `riddle library push NAME --anew`"
+        }
         Advice::TakeLibraryOver => {
             "`riddle library push NAME --take-over` makes this computer the one that writes it, and removes what the other wrote"
         }

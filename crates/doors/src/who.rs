@@ -5,7 +5,8 @@ use std::{
     sync::Arc,
 };
 
-use riddle_types::{FileKind, Filter};
+use riddle_rag::{Audience, Libraries};
+use riddle_types::{FileKind, Filter, Reader};
 
 use crate::{
     error::{Error, Result},
@@ -18,6 +19,11 @@ pub(crate) struct Scope {
     /// Folders that never leave this machine stay closed.
     pub(crate) outward: bool,
     may: Arc<May>,
+    /// Whose rights to files count; `None`: those of the person whose home it is.
+    pub(crate) reader: Option<Arc<Reader>>,
+    /// Whether shared libraries may be named. A program that reads as nobody in particular sees the home alone: what
+    /// others share has rights of its own.
+    pub(crate) shared: bool,
 }
 
 /// Whoever asks.
@@ -31,14 +37,44 @@ pub(crate) struct Who {
 }
 
 impl Scope {
-    /// What `may` says; `outward`: folders that never leave this machine stay closed.
-    pub(crate) fn new(outward: bool, may: Arc<May>) -> Scope {
-        Scope { outward, may }
+    /// What the person has said of a program: what it may do, and whose rights it has; `outward`: folders that never
+    /// leave this machine stay closed.
+    pub(crate) fn of(may: May, reader: Option<Reader>, outward: bool) -> Scope {
+        let shared = reader.is_some();
+        Scope { outward, may: Arc::new(may), reader: reader.map(Arc::new), shared }
     }
 
     /// Everything.
     pub(crate) fn whole(outward: bool) -> Scope {
-        Scope::new(outward, Arc::default())
+        Scope { outward, may: Arc::default(), reader: None, shared: true }
+    }
+
+    /// What `may` says.
+    #[cfg(test)]
+    pub(crate) fn new(outward: bool, may: Arc<May>) -> Scope {
+        Scope { outward, may, reader: None, shared: false }
+    }
+
+    /// Whom passages are for.
+    pub(crate) fn audience(&self) -> Audience {
+        Audience { outward: self.outward, reader: self.reader() }
+    }
+
+    /// Whose rights to files count.
+    pub(crate) fn reader(&self) -> Option<Reader> {
+        self.reader.as_deref().cloned()
+    }
+
+    /// The libraries of these names, where they may be asked for; of none it is the home.
+    pub(crate) fn libraries(&self, names: &[String]) -> Result<Libraries> {
+        let libraries = Libraries::of(names);
+        if libraries == Libraries::Home || self.shared {
+            return Ok(libraries);
+        }
+        Err(Error::NotAllowed(
+            "shared libraries are for programs of which the person has said as whom they read"
+                .to_owned(),
+        ))
     }
 
     /// Folders that may be seen; empty: all.

@@ -4,10 +4,11 @@
 //! crash, a hang or an explosion is an outcome with a reason, never the end of the program. The child is
 //! the same program, started with an argument, that calls [`worker_main`]. What comes back is a
 //! [`Document`](riddle_types::Document): blocks with their places in the file; [`chunk`] cuts it into
-//! passages by structure and tokens. [`kind_of`] tells formats apart.
+//! passages by structure and tokens. [`kind_of`] tells formats apart, [`Access`] who may read a file.
 //!
 //! Not here: finding files, hashing, storing, embedding. The child opens no files: it gets bytes.
 
+mod access;
 mod chunk;
 mod code;
 mod formats;
@@ -28,6 +29,7 @@ mod text;
 mod tools;
 mod worker;
 
+pub use access::Access;
 pub use chunk::{ChunkOptions, MOST_LATE, MOST_OF_TABLES, chunk};
 pub use kind::kind_of;
 pub use outcome::{ParseOutcome, SeenLine};

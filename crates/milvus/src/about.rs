@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Form of the collections; raised when a field changes its meaning.
-pub const SCHEMA: u32 = 1;
+/// Form of the collections; raised when a field changes its meaning. Of the first form passages do not say who may read
+/// them.
+pub const SCHEMA: u32 = 2;
 
 /// Seconds for which a lease holds when nobody renews it: longer than any batch takes.
 pub(crate) const LEASE_SECONDS: i64 = 120;

@@ -91,6 +91,22 @@ pub enum Error {
         /// The newest that is known.
         known: u32,
     },
+    /// It was begun by an older version of the program, and can not be written as it is now.
+    #[error(
+        "the library at {address} was begun by an older version, which did not write down who may read what"
+    )]
+    Older {
+        /// The library.
+        address: String,
+    },
+    /// It does not say who may read what, and that was to be looked at.
+    #[error(
+        "the library at {address} does not say who may read what: an older version has written it"
+    )]
+    WithoutRules {
+        /// The library.
+        address: String,
+    },
     /// Its vectors are another embedder's.
     #[error(
         "the library at {address} was written with the embedder {theirs}, and {ours} is used here"
@@ -152,6 +168,7 @@ impl Advised for Error {
             Error::OpenSecret { .. } => Some(Advice::EncryptLibrary),
             Error::Absent { .. } => Some(Advice::PushLibrary),
             Error::Newer { .. } => Some(Advice::UpdateProgram),
+            Error::Older { .. } | Error::WithoutRules { .. } => Some(Advice::WriteLibraryAnew),
             Error::Embedder { theirs, .. } => {
                 Some(Advice::UseLibraryEmbedder { embedder: theirs.clone() })
             }

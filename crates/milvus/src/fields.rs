@@ -25,12 +25,18 @@ pub(crate) const SPARSE: &str = "sparse";
 pub(crate) const PASSAGES: &str = "passages";
 pub(crate) const RECORD: &str = "record";
 pub(crate) const NOTHING: &str = "nothing";
+pub(crate) const READERS: &str = "readers";
 
 /// What is read of a passage to show, fuse and rerank it.
 pub(crate) const READ: [&str; 14] = [
     ID, FILE, PATH, KIND, MODIFIED, ORDINAL, TITLE, HEADING, TEXT, LOCATION, LANGUAGE, HAS_DENSE,
     DENSE, SPARSE,
 ];
+
+/// The same, and by which rule it may be read: libraries of the first form have none.
+pub(crate) fn read_with_rules() -> Vec<&'static str> {
+    READ.into_iter().chain([READERS]).collect()
+}
 
 /// Longest text of a field in bytes: Milvus' own limit is 65 535.
 pub(crate) const LONGEST_TEXT: usize = 65_000;
@@ -44,7 +50,7 @@ pub(crate) const LONGEST_PATH: usize = 4096;
 /// Most folders above a file that a filter can name.
 pub(crate) const MOST_FOLDERS: usize = 64;
 
-/// Bytes of a key beforeit is written in hexadecimal digits.
+/// Bytes of a key before it is written in hexadecimal digits.
 const KEY_BYTES: usize = 16;
 
 /// The key of a text: 32 hexadecimal digits.

@@ -6,8 +6,35 @@ use riddle_types::Filter;
 
 use crate::fields::{self, key_of};
 
+/// What of a library is searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Within<'a> {
+    /// Conditions on the files.
+    pub filter: &'a Filter,
+    /// Keys of the rules by which passages may be read; `None`: rights are not looked at.
+    pub rules: Option<&'a [String]>,
+}
+
+impl<'a> Within<'a> {
+    /// What passes the filter, whoever asks.
+    pub fn all(filter: &'a Filter) -> Within<'a> {
+        Within { filter, rules: None }
+    }
+
+    /// Whether nothing can be found, whatever is there: an expression can not say that.
+    pub fn is_nothing(&self) -> bool {
+        self.rules.is_some_and(<[String]>::is_empty)
+    }
+
+    /// As an expression; empty where there is no condition.
+    pub(crate) fn expression(&self) -> String {
+        let rules = self.rules.map(|it| one_of(fields::READERS, it)).unwrap_or_default();
+        and(&expression(self.filter), &rules)
+    }
+}
+
 /// The filter as an expression; empty where there is no condition.
-pub(crate) fn expression(filter: &Filter) -> String {
+fn expression(filter: &Filter) -> String {
     let mut conditions = Vec::new();
     let key = |folder: &String| {
         let trimmed = folder.trim_end_matches('/');
@@ -76,6 +103,15 @@ mod tests {
                  modified >= -5 and modified < 9"
             )
         );
+        let rules = ["0a".to_owned(), "1b".to_owned()];
+        let (within, any) =
+            (|filter, rules| Within { filter, rules }.expression(), Filter::default());
+        assert_eq!(within(&any, Some(&rules)), "readers in [\"0a\", \"1b\"]");
+        let both = within(&filter, Some(&rules[..1]));
+        assert_eq!(both, format!("{} and readers in [\"0a\"]", expression(&filter)));
+        assert_eq!(within(&filter, None), expression(&filter));
+        assert!(Within { filter: &filter, rules: Some(&[]) }.is_nothing());
+        assert!(!Within::all(&filter).is_nothing());
         assert_eq!(
             (and("", "b"), and("a", ""), and("a", "b")),
             ("b".to_owned(), "a".to_owned(), "a and b".to_owned())

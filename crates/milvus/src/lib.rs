@@ -1,6 +1,6 @@
 //! A library that lives in Milvus: many read it, one home writes it.
 //!
-//! [`Store`] is one library on one server: three collections (passages, files, and what the library says of itself),
+//! [`Store`] is one library on one server: four collections (passages, files, rules, what the library says of itself),
 //! searched leg by leg ([`Store::nearest`], [`Store::by_words`], [`Store::by_terms`]) and read by identity
 //! ([`Store::passages`]). How the legs are merged is not Milvus' business here: the same fusion and the same reranker
 //! see them as see those of the home. [`Push`] makes the library equal to what a home has: file by file, repeatable,
@@ -9,7 +9,10 @@
 //! The protocol is Milvus' gRPC API, of which a dozen calls are needed; their messages are written out in `proto`, so
 //! nothing is generated in a build. Calls block: the asynchronous part stays inside.
 //!
-//! Deliberately absent: who may read what, analyzing text, embedding, merging lists.
+//! A passage carries the key of the rule by which it may be read ([`rule_key`]); whoever searches for somebody says
+//! which of the rules let that one read ([`Within`]), and looks once more at what comes back.
+//!
+//! Deliberately absent: who is who, analyzing text, embedding, merging lists.
 
 mod about;
 mod address;
@@ -21,6 +24,7 @@ mod proto;
 mod push;
 mod rows;
 mod rpc;
+mod rules;
 mod schema;
 mod store;
 mod tokens;
@@ -28,7 +32,9 @@ mod tokens;
 pub use about::{About, SCHEMA};
 pub use address::{Address, Secret};
 pub use error::{Error, Result};
+pub use filter::Within;
 pub use push::{Push, Pushed, Writer};
 pub use rows::{FileRow, Passage, file_key, folder_keys};
 pub use rpc::Options;
+pub use rules::rule_key;
 pub use store::{Scored, Store};

@@ -2,7 +2,8 @@
 //!
 //! File by file: its passages are written first, then those of its former state are deleted, and its row comes last. A
 //! run that ends in between has written nothing that the next one would not write again, and all rows that are there
-//! are true; so a push can be repeated, and goes on where it was. Files that are gone are deleted at the end.
+//! are true; so a push can be repeated, and goes on where it was. Files that are gone are deleted at the end. Rules are
+//! written before the passages that name them, and deleted when no file has them any more.
 //!
 //! One home owns a library, and one run holds its lease, which is looked at before every batch. Milvus has no *compare
 //! and set*: who begins in the same moment as another may write one batch beside it before one of both stops. What a
@@ -13,12 +14,15 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use riddle_types::Rule;
+
 use crate::{
     Error, FileRow, Passage, Result, Store,
     about::{About, LEASE_SECONDS, SCHEMA},
     fields,
     filter::{and, one_of},
-    rows::{file_columns, file_key, passage_columns},
+    rows::{file_columns, file_key, passage_columns, rule_columns},
+    rules::{rule_key, written},
     schema::Part,
 };
 
@@ -78,6 +82,12 @@ pub struct Push<'a> {
     /// What is there: versions by the keys of files.
     there: HashMap<String, String>,
     seen: HashSet<String>,
+    /// Keys of the rules that are there, or wait to be.
+    rules: HashSet<String>,
+    /// Those that a file of this run has.
+    rules_seen: HashSet<String>,
+    /// Rules that wait, each under its key.
+    rules_waiting: Vec<(String, String)>,
     /// Passages that wait, each with the version of its file.
     passages: Vec<(Passage, String)>,
     bytes: usize,
@@ -136,6 +146,9 @@ impl Store {
             dimensions: writer.dimensions,
             there: HashMap::new(),
             seen: HashSet::new(),
+            rules: HashSet::new(),
+            rules_seen: HashSet::new(),
+            rules_waiting: Vec::new(),
             passages: Vec::new(),
             bytes: 0,
             files: Vec::new(),
@@ -143,7 +156,17 @@ impl Store {
         };
         push.hold()?;
         push.there = self.files()?;
+        push.rules = self.rule_keys()?;
         Ok(push)
+    }
+
+    fn rule_keys(&self) -> Result<HashSet<String>> {
+        let mut keys = HashSet::new();
+        self.pages(Part::Rules, &[fields::ID], &mut |table| {
+            keys.extend(table.texts(fields::ID).unwrap_or_default().iter().cloned());
+            Ok(())
+        })?;
+        Ok(keys)
     }
 
     fn may_write(&self, about: &About, writer: &Writer, token: &str) -> Result<()> {
@@ -156,6 +179,9 @@ impl Store {
             return Err(Error::Busy { address, writer: about.machine.clone(), seconds });
         }
         let alike = about.embedder == writer.embedder && about.dimensions == writer.dimensions;
+        if !about.has_rules() && !writer.anew {
+            return Err(Error::Older { address });
+        }
         if !alike && !writer.anew {
             let (theirs, ours) = (about.embedder.clone(), writer.embedder.clone());
             return Err(Error::Embedder { address, theirs, ours });
@@ -165,6 +191,18 @@ impl Store {
 }
 
 impl Push<'_> {
+    /// Says by which rule a file of this run may be read; its key, which the file's passages carry.
+    pub fn rule(&mut self, rule: &Rule) -> String {
+        let key = rule_key(rule);
+        self.rules_seen.insert(key.clone());
+        if let Some(text) = written(rule)
+            && self.rules.insert(key.clone())
+        {
+            self.rules_waiting.push((key.clone(), text));
+        }
+        key
+    }
+
     /// Whether the file is there in this state; it then stays.
     pub fn is_there(&mut self, key: &str, version: &str) -> bool {
         let there = self.there.get(key).is_some_and(|it| it == version);
@@ -218,6 +256,7 @@ impl Push<'_> {
         if self.done.resumed {
             self.sweep()?;
         }
+        self.drop_rules()?;
         self.hold()?;
         let about = &mut self.about;
         about.languages = languages;
@@ -259,6 +298,7 @@ impl Push<'_> {
             return Ok(());
         }
         self.hold()?;
+        self.write_rules()?;
         let rows: Vec<(&Passage, &str)> =
             self.passages.iter().map(|(passage, version)| (passage, version.as_str())).collect();
         let columns = passage_columns(&rows, self.dimensions);
@@ -266,6 +306,24 @@ impl Push<'_> {
         self.done.passages += self.passages.len() as u64;
         self.passages.clear();
         self.bytes = 0;
+        Ok(())
+    }
+
+    fn write_rules(&mut self) -> Result<()> {
+        for rows in self.rules_waiting.chunks(ROWS) {
+            self.store.upsert(Part::Rules, rule_columns(rows), rows.len())?;
+        }
+        self.rules_waiting.clear();
+        Ok(())
+    }
+
+    /// Deletes the rules that no file has any more.
+    fn drop_rules(&mut self) -> Result<()> {
+        let unused: Vec<String> = self.rules.difference(&self.rules_seen).cloned().collect();
+        for keys in unused.chunks(FILES) {
+            self.hold()?;
+            self.store.delete(Part::Rules, one_of(fields::ID, keys))?;
+        }
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use riddle_types::{FileKind, Location, TermWeights};
 
 use crate::{
-    fields::{self, LONGEST_PATH, LONGEST_TEXT, MOST_FOLDERS, key_of},
+    fields::{self, LONGEST_KEY, LONGEST_PATH, LONGEST_TEXT, MOST_FOLDERS, key_of},
     proto::{
         Arrays, Bools, Column, FieldData, Floats, Longs, Scalar, Scalars, SparseVectors, Strings,
         Vector, Vectors, data_type,
@@ -22,6 +22,8 @@ pub struct Passage {
     pub path: String,
     /// The folder that was indexed.
     pub root: String,
+    /// Key of the rule by which it may be read. Read back where rights are looked at, else empty.
+    pub readers: String,
     /// Format family.
     pub kind: FileKind,
     /// The file's modification time, in seconds since 1970.
@@ -199,6 +201,7 @@ pub(crate) fn passage_columns(rows: &[(&Passage, &str)], dimensions: usize) -> V
         strings(fields::FILE, passages.iter().map(key).collect()),
         strings(fields::VERSION, rows.iter().map(|it| it.1.to_owned()).collect()),
         strings(fields::ROOT, passages.iter().map(|it| key_of(&it.root)).collect()),
+        text(fields::READERS, LONGEST_KEY, |it| &it.readers),
         folders(&passages),
         text(fields::PATH, LONGEST_PATH, |it| &it.path),
         text(fields::KIND, 64, |it| it.kind.as_str()),
@@ -220,6 +223,15 @@ pub(crate) fn passage_columns(rows: &[(&Passage, &str)], dimensions: usize) -> V
 
 fn has_weights(passage: &Passage) -> bool {
     passage.weights.as_ref().is_some_and(|it| !it.is_empty())
+}
+
+/// Rules as columns, each a key and what is kept under it.
+pub(crate) fn rule_columns(rows: &[(String, String)]) -> Vec<FieldData> {
+    vec![
+        strings(fields::ID, rows.iter().map(|it| it.0.clone()).collect()),
+        strings(fields::RECORD, rows.iter().map(|it| it.1.clone()).collect()),
+        floats(fields::NOTHING, 2, vec![0.0; 2 * rows.len()]),
+    ]
 }
 
 /// Files as columns.
@@ -300,6 +312,7 @@ impl<'a> Table<'a> {
         let (titles, headings) = (text(fields::TITLE)?, text(fields::HEADING)?);
         let (texts, locations) = (text(fields::TEXT)?, text(fields::LOCATION)?);
         let languages = text(fields::LANGUAGE)?;
+        let readers = text(fields::READERS);
         let (modified, ordinals) =
             (self.numbers(fields::MODIFIED)?, self.numbers(fields::ORDINAL)?);
         let has_dense = self.switches(fields::HAS_DENSE)?;
@@ -309,6 +322,7 @@ impl<'a> Table<'a> {
             id: ids[at].clone(),
             path: paths[at].clone(),
             root: String::new(),
+            readers: readers.map(|it| it[at].clone()).unwrap_or_default(),
             kind: FileKind::parse(&kinds[at]).unwrap_or(FileKind::Other),
             modified: modified[at],
             title: titles[at].clone(),
@@ -357,6 +371,7 @@ mod tests {
             id: passage_id(&file_key("/a/b.md"), ordinal),
             path: "/a/b.md".to_owned(),
             root: String::new(),
+            readers: "r".to_owned(),
             kind: FileKind::Markdown,
             modified: -3,
             title: "T".to_owned(),

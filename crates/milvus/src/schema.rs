@@ -1,8 +1,9 @@
-//! The three collections of a library.
+//! The four collections of a library.
 //!
 //! *passages*: what is searched, with vectors (meaning, BM25 of words and names, weighed terms) and all that a reader
-//! is shown. *files*: which state of every file is there, so that a run writes what changed. *about*: one row, the
-//! library's record. Milvus wants a vector in every collection: the last two have one that nobody looks at.
+//! is shown. *files*: which state of every file is there, so that a run writes what changed. *rules*: who may read
+//! what. *about*: one row, the library's record. Milvus wants a vector in every collection: the last three have one
+//! that nobody looks at.
 
 use prost::Message as _;
 
@@ -22,17 +23,19 @@ const GRAPH: &str = r#"{"M": 16, "efConstruction": 200}"#;
 pub(crate) enum Part {
     Passages,
     Files,
+    Rules,
     About,
 }
 
 impl Part {
-    pub(crate) const ALL: [Part; 3] = [Part::Passages, Part::Files, Part::About];
+    pub(crate) const ALL: [Part; 4] = [Part::Passages, Part::Files, Part::Rules, Part::About];
 
     /// Name of the collection of `library`.
     pub(crate) fn collection(self, library: &str) -> String {
         let part = match self {
             Part::Passages => "passages",
             Part::Files => "files",
+            Part::Rules => "rules",
             Part::About => "about",
         };
         format!("riddle_{library}_{part}")
@@ -43,7 +46,7 @@ impl Part {
         let (fields, functions) = match self {
             Part::Passages => (passages(dimensions), vec![bm25("words"), bm25("names")]),
             Part::Files => (files(), Vec::new()),
-            Part::About => (about(), Vec::new()),
+            Part::Rules | Part::About => (record(), Vec::new()),
         };
         let schema = CollectionSchema {
             name: self.collection(library),
@@ -66,7 +69,9 @@ impl Part {
                 (fields::NAMES_BM25, index("SPARSE_INVERTED_INDEX", "BM25", BM25)),
                 (fields::SPARSE, index("SPARSE_INVERTED_INDEX", "IP", "{}")),
             ],
-            Part::Files | Part::About => vec![(fields::NOTHING, index("FLAT", "L2", "{}"))],
+            Part::Files | Part::Rules | Part::About => {
+                vec![(fields::NOTHING, index("FLAT", "L2", "{}"))]
+            }
         }
     }
 }
@@ -121,6 +126,7 @@ fn passages(dimensions: usize) -> Vec<FieldSchema> {
         text(fields::FILE, LONGEST_KEY),
         text(fields::VERSION, LONGEST_KEY),
         text(fields::ROOT, LONGEST_KEY),
+        text(fields::READERS, LONGEST_KEY),
         folders,
         text(fields::PATH, LONGEST_PATH),
         text(fields::KIND, LONGEST_KEY),
@@ -153,7 +159,8 @@ fn files() -> Vec<FieldSchema> {
     ]
 }
 
-fn about() -> Vec<FieldSchema> {
+/// A text under a key.
+fn record() -> Vec<FieldSchema> {
     vec![key(fields::ID), text(fields::RECORD, LONGEST_TEXT), vector(fields::NOTHING, 2)]
 }
 

@@ -6,13 +6,13 @@
 use std::{collections::HashMap, time::Instant};
 
 use prost::Message as _;
-use riddle_types::{Filter, TermWeights};
+use riddle_types::TermWeights;
 
 use crate::{
-    Address, Error, Options, Passage, Result, Secret,
+    Address, Error, Options, Passage, Result, Secret, Within,
     about::{About, SCHEMA},
     fields,
-    filter::{and, expression, one_of},
+    filter::{and, one_of},
     proto::{
         BoolResponse, CollectionRequest, CreateCollectionRequest, CreateIndexRequest,
         DSL_EXPRESSION, DeleteRequest, FieldData, GetLoadStateRequest, GetLoadStateResponse,
@@ -116,25 +116,30 @@ impl Store {
     ///
     /// # Errors
     /// What the server reports.
-    pub fn nearest(&self, vector: &[f32], filter: &Filter, limit: usize) -> Result<Vec<Scored>> {
+    pub fn nearest(&self, vector: &[f32], within: Within<'_>, limit: usize) -> Result<Vec<Scored>> {
         let bytes = vector.iter().flat_map(|it| it.to_le_bytes()).collect();
         let looked_at = LOOKED_AT.max(2 * limit);
         let leg = Leg {
             field: fields::DENSE,
             metric: "IP",
             params: format!("{{\"ef\": {looked_at}}}"),
-            filter: and(&expression(filter), &format!("{} == true", fields::HAS_DENSE)),
+            filter: and(&within.expression(), &format!("{} == true", fields::HAS_DENSE)),
             kind: placeholder_type::FLOAT_VECTOR,
             value: bytes,
         };
-        self.search(leg, limit)
+        self.search(leg, within, limit)
     }
 
     /// The passages with the most of these terms, by BM25; terms of the file's name count less.
     ///
     /// # Errors
     /// What the server reports.
-    pub fn by_words(&self, terms: &[String], filter: &Filter, limit: usize) -> Result<Vec<Scored>> {
+    pub fn by_words(
+        &self,
+        terms: &[String],
+        within: Within<'_>,
+        limit: usize,
+    ) -> Result<Vec<Scored>> {
         let text = tokens::joined(terms, LONGEST_QUERY);
         if text.is_empty() {
             return Ok(Vec::new());
@@ -143,14 +148,14 @@ impl Store {
             field,
             metric: "BM25",
             params: "{}".to_owned(),
-            filter: expression(filter),
+            filter: within.expression(),
             kind: placeholder_type::VARCHAR,
             value: text.clone().into_bytes(),
         };
         // Whoever is far down in one list may be up in the sum.
         let (words, names) = std::thread::scope(|scope| {
-            let names = scope.spawn(|| self.search(leg(fields::NAMES_BM25), 2 * limit));
-            let words = self.search(leg(fields::WORDS_BM25), 2 * limit);
+            let names = scope.spawn(|| self.search(leg(fields::NAMES_BM25), within, 2 * limit));
+            let words = self.search(leg(fields::WORDS_BM25), within, 2 * limit);
             (words, names.join())
         });
         let names =
@@ -165,7 +170,7 @@ impl Store {
     pub fn by_terms(
         &self,
         terms: &TermWeights,
-        filter: &Filter,
+        within: Within<'_>,
         limit: usize,
     ) -> Result<Vec<Scored>> {
         if terms.is_empty() {
@@ -175,25 +180,31 @@ impl Store {
             field: fields::SPARSE,
             metric: "IP",
             params: "{}".to_owned(),
-            filter: and(&expression(filter), &format!("{} == true", fields::HAS_SPARSE)),
+            filter: and(&within.expression(), &format!("{} == true", fields::HAS_SPARSE)),
             kind: placeholder_type::SPARSE_VECTOR,
             value: weights_bytes(terms),
         };
-        self.search(leg, limit)
+        self.search(leg, within, limit)
     }
 
-    /// Passages by identity, in any order; those that are gone are left out.
+    /// Passages by identity, in any order; those that are gone, or whose rule is none of `rules`, are left out.
     ///
     /// # Errors
     /// What the server reports.
-    pub fn passages(&self, ids: &[&str]) -> Result<Vec<Passage>> {
+    pub fn passages(&self, ids: &[&str], rules: Option<&[String]>) -> Result<Vec<Passage>> {
         let known = ids.iter().filter(|it| is_key(it));
         let ids: Vec<&str> = known.copied().collect();
-        if ids.is_empty() {
+        if ids.is_empty() || rules.is_some_and(<[String]>::is_empty) {
             return Ok(Vec::new());
         }
         let expr = one_of(fields::ID, &ids);
-        let found = self.query(Part::Passages, &expr, &fields::READ, None, false)?;
+        let found = match rules {
+            Some(rules) => {
+                let expr = and(&expr, &one_of(fields::READERS, rules));
+                self.query(Part::Passages, &expr, &fields::read_with_rules(), None, false)?
+            }
+            None => self.query(Part::Passages, &expr, &fields::READ, None, false)?,
+        };
         let passages = self.table(&found)?.passages();
         passages.ok_or_else(|| self.rpc.senseless("a passage without all of its fields"))
     }
@@ -220,7 +231,7 @@ impl Store {
     /// What the server reports.
     pub fn remove(&self) -> Result<()> {
         // The record goes first: what is left without it is nobody's.
-        for part in [Part::About, Part::Files, Part::Passages] {
+        for part in [Part::About, Part::Files, Part::Rules, Part::Passages] {
             if self.has(part)? {
                 let _: Status = self.rpc.call(DROP_COLLECTION, &self.collection(part))?;
             }
@@ -393,8 +404,8 @@ impl Store {
         table.ok_or_else(|| self.rpc.senseless("columns of different lengths"))
     }
 
-    fn search(&self, leg: Leg, limit: usize) -> Result<Vec<Scored>> {
-        if limit == 0 {
+    fn search(&self, leg: Leg, within: Within<'_>, limit: usize) -> Result<Vec<Scored>> {
+        if limit == 0 || within.is_nothing() {
             return Ok(Vec::new());
         }
         let group = PlaceholderGroup {

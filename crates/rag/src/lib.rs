@@ -31,12 +31,12 @@ pub mod prepare {
 }
 
 pub use contract::{
-    AskRequest, AskResponse, Cached, Citation, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier,
-    EndpointInfo, Error, FileStatus, IndexEvent, IndexFreshness, IndexReport, KeyState,
+    AskRequest, AskResponse, Audience, Cached, Citation, DEFAULT_CANDIDATES, DEFAULT_FUSED,
+    Earlier, EndpointInfo, Error, FileStatus, IndexEvent, IndexFreshness, IndexReport, KeyState,
     LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, Libraries, LibraryStatus, LocalDraft, LocalLlm,
     MeaningStatus, ModelStatus, NoAnswer, Order, PictureStatus, Problem, Promise, Pruning,
-    REUSE_THRESHOLD, ReadScans, RemoteLlm, RemoteStage, RerankChoice, RerankSettings, Rest, Result,
-    Reuse, ReuseGrade, ReuseSettings, RootStatus, STANDARD_ERROR, ScanSettings, SearchHit,
+    REUSE_THRESHOLD, Reach, ReadScans, RemoteLlm, RemoteStage, RerankChoice, RerankSettings, Rest,
+    Result, Reuse, ReuseGrade, ReuseSettings, RootStatus, STANDARD_ERROR, ScanSettings, SearchHit,
     SearchRequest, SearchResponse, StageLists, StageServer, Status, StatusRequest,
 };
 pub use home::{

@@ -4,13 +4,13 @@ use std::{
     collections::HashSet,
     ops::Bound,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
-use riddle_types::{ChunkId, Filter, Hit, Query as Asked, Retriever, StageError};
+use riddle_types::{ChunkId, ChunkSet, Filter, Hit, Query as Asked, Retriever, StageError};
 use tantivy::{
     Index, IndexReader, IndexWriter, TantivyDocument, Term,
-    collector::{DocSetCollector, TopDocs},
+    collector::{DocSetCollector, FilterCollector, TopDocs},
     query::{
         BooleanQuery, BoostQuery, ConstScoreQuery, DisjunctionMaxQuery, Occur, PhraseQuery, Query,
         RangeQuery, RegexQuery, TermQuery, TermSetQuery,
@@ -232,11 +232,34 @@ impl KeywordReader {
     /// # Errors
     /// When the index can not be read.
     pub fn search(&self, asked: &Asked, filter: &Filter, limit: usize) -> Result<Vec<Hit>> {
+        self.search_within(asked, filter, None, limit)
+    }
+
+    /// [`search`](Self::search) among these chunks alone; `None`: all. For conditions that this index knows nothing of;
+    /// every match is looked at, where without them the worse ones are passed over.
+    ///
+    /// # Errors
+    /// When the index can not be read.
+    pub fn search_within(
+        &self,
+        asked: &Asked,
+        filter: &Filter,
+        within: Option<&ChunkSet>,
+        limit: usize,
+    ) -> Result<Vec<Hit>> {
         let Some(query) = self.query(asked, filter)?.filter(|_| limit > 0) else {
             return Ok(Vec::new());
         };
         let searcher = self.reader.searcher();
-        let found = searcher.search(&query, &TopDocs::with_limit(limit).order_by_score())?;
+        let best = TopDocs::with_limit(limit).order_by_score();
+        let found = match within {
+            Some(within) => {
+                let within = Arc::new(within.clone());
+                let passes = move |id: u64| within.contains(ChunkId(id));
+                searcher.search(&query, &FilterCollector::new("id".to_owned(), passes, best))?
+            }
+            None => searcher.search(&query, &best)?,
+        };
         let mut hits = Vec::with_capacity(found.len());
         for ((score, address), rank) in found.into_iter().zip(1..) {
             let ids = searcher.segment_reader(address.segment_ord).fast_fields().u64("id")?;

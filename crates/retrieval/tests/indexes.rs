@@ -181,6 +181,25 @@ fn filters_hold_inside_the_index() {
 }
 
 #[test]
+fn among_few_chunks_the_best_of_them_are_found() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let texts = ["boat boat boat", "a boat in the dock", "a dock and, far behind, a boat", "bread"];
+    let chunks: Vec<_> = (1..).zip(texts).map(|(id, text)| chunk(id, text)).collect();
+    let reader = index(dir.path(), &chunks);
+    let query = Query { text: "boat".to_owned(), ..Query::default() };
+    let within = |ids: &[u64], limit: usize| -> Vec<(u64, u32)> {
+        let set = ChunkSet::new(ids.iter().copied().map(ChunkId).collect());
+        let hits = reader.search_within(&query, &Filter::default(), Some(&set), limit);
+        hits.expect("search").iter().map(|it| (it.chunk.0, it.rank)).collect()
+    };
+    assert_eq!(found(&reader, "boat"), [1, 2, 3]);
+    assert_eq!(within(&[2, 3, 4, 99], 9), [(2, 1), (3, 2)]);
+    // The best of all would have filled the list.
+    assert_eq!(within(&[3], 1), [(3, 1)]);
+    assert!(within(&[], 9).is_empty() && within(&[4], 9).is_empty());
+}
+
+#[test]
 fn replacing_and_removing_follow_the_log() {
     let dir = tempfile::tempdir().expect("temp dir");
     let reader = index(dir.path(), &[chunk(1, "boat"), chunk(2, "bread")]);

@@ -131,6 +131,8 @@ pub enum Advice {
         /// Identity of the embedder.
         embedder: String,
     },
+    /// Write a shared library from the beginning.
+    WriteLibraryAnew,
     /// Take a shared library over from the home that writes it.
     TakeLibraryOver,
     /// Try again when nobody else writes a shared library.
@@ -187,6 +189,7 @@ impl Advice {
             Advice::EncryptLibrary,
             Advice::PushLibrary,
             Advice::UseLibraryEmbedder { embedder: name() },
+            Advice::WriteLibraryAnew,
             Advice::TakeLibraryOver,
             Advice::WaitForLibrary,
         ]

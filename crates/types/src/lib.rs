@@ -10,6 +10,7 @@
 //! This crate does no IO, knows no model and no database, and depends on nothing of ours. A type that
 //! only one crate uses does not belong here.
 
+mod access;
 mod advice;
 mod document;
 mod file;
@@ -22,6 +23,7 @@ mod rerank;
 mod retrieve;
 mod sparse;
 
+pub use access::{Level, Reader, Rule};
 pub use advice::{Advice, Advised, StageError, Trouble};
 pub use document::{
     Block, BlockKind, Chunk, ChunkId, Document, Location, VectorTurn, column_letters,

@@ -36,6 +36,7 @@ impl Shell {
                 folders: it.may.folders.iter().map(|it| it.display().to_string()).collect(),
                 with_confined: it.may.with_confined,
             },
+            reads_as: it.reader.as_ref().map(|it| it.user.clone()),
             last_asked: entries
                 .iter()
                 .find(|entry| entry.known && entry.client == it.name)

@@ -6,6 +6,8 @@ mod desktop;
 mod http;
 mod mcp;
 mod own;
+#[cfg(target_os = "linux")]
+mod rights;
 mod shapes;
 mod who;
 

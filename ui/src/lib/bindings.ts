@@ -38,6 +38,8 @@ export interface DoorClient {
 	/** It has a token of its own; without one an assistant starts it through a pipe. */
 	hasToken: boolean;
 	may: DoorMay;
+	/** The user whose rights to files it has; `null`: the person whose computer it is. */
+	readsAs: string | null;
 	/** Seconds since 1970; `null`: not lately. */
 	lastAsked: number | null;
 }
@@ -124,6 +126,7 @@ export type Advice =
 	| { kind: 'giveLibraryKey' }
 	| { kind: 'encryptLibrary' }
 	| { kind: 'pushLibrary' }
+	| { kind: 'writeLibraryAnew' }
 	| { kind: 'takeLibraryOver' }
 	| { kind: 'waitForLibrary' }
 	| { kind: 'useLibraryEmbedder'; embedder: string };

@@ -84,8 +84,8 @@ let door: DoorState = {
   tokenFile: "/home/jo/.local/share/riddle/doors.token",
   tools: ["search", "read", "answer", "check_claims", "rerank", "status", "embed"],
   clients: [
-    { name: "cursor", since: 1_760_000_000, revoked: false, hasToken: false, may: { tools: ["search", "read", "status"], folders: ["/home/jo/Documents"], withConfined: false }, lastAsked: 1_763_000_000 },
-    { name: "old script", since: 1_750_000_000, revoked: true, hasToken: true, may: { tools: [], folders: [], withConfined: false }, lastAsked: null },
+    { name: "cursor", since: 1_760_000_000, revoked: false, hasToken: false, may: { tools: ["search", "read", "status"], folders: ["/home/jo/Documents"], withConfined: false }, readsAs: null, lastAsked: 1_763_000_000 },
+    { name: "old script", since: 1_750_000_000, revoked: true, hasToken: true, may: { tools: [], folders: [], withConfined: false }, readsAs: null, lastAsked: null },
   ],
   log: [
     { at: 1_763_000_000, client: "cursor", known: true, what: "search", asked: "winter mooring cost", passages: 8, ms: 142, outcome: "answered" },
@@ -691,7 +691,7 @@ const commands: Record<string, (args: any) => unknown> = {
   door: () => door,
   door_switch: ({ open }) => (door = { ...door, url: open ? "http://127.0.0.1:7438" : null }),
   door_add: ({ name, may }) => {
-    const added: DoorClient = { name: name as string, since: 1_763_000_000, revoked: false, hasToken: true, may: may as DoorMay, lastAsked: null };
+    const added: DoorClient = { name: name as string, since: 1_763_000_000, revoked: false, hasToken: true, may: may as DoorMay, readsAs: null, lastAsked: null };
     door = { ...door, clients: [...door.clients, added] };
     return { token: "4f1d".repeat(16), state: door };
   },

@@ -53,6 +53,7 @@ export const ADVICE: EveryKind<Advice> = {
   giveLibraryKey: [{ kind: "giveLibraryKey" }],
   encryptLibrary: [{ kind: "encryptLibrary" }],
   pushLibrary: [{ kind: "pushLibrary" }],
+  writeLibraryAnew: [{ kind: "writeLibraryAnew" }],
   takeLibraryOver: [{ kind: "takeLibraryOver" }],
   waitForLibrary: [{ kind: "waitForLibrary" }],
   useLibraryEmbedder: [{ kind: "useLibraryEmbedder", embedder: "613" }],

@@ -7,7 +7,7 @@ use clap::{
     builder::{PossibleValuesParser, TypedValueParser as _},
 };
 use riddle_doors::{ServeOptions, install::Client};
-use riddle_types::FileKind;
+use riddle_types::{FileKind, Reader};
 
 use super::values::positive;
 
@@ -106,6 +106,8 @@ pub(crate) enum ClientsCommand {
         name: String,
         #[command(flatten)]
         may: MayArgs,
+        #[command(flatten)]
+        reader: ReaderArgs,
     },
     /// Change what a program may see; its token stays
     Set {
@@ -113,6 +115,17 @@ pub(crate) enum ClientsCommand {
         name: String,
         #[command(flatten)]
         may: MayArgs,
+    },
+    /// Say whose rights to files a program has: it sees what that user may read, and nothing else
+    #[command(group = clap::ArgGroup::new("whose").required(true).args(["user", "yours"]))]
+    Identity {
+        /// What you call it
+        name: String,
+        #[command(flatten)]
+        reader: ReaderArgs,
+        /// Nobody's in particular: it sees what you see
+        #[arg(long, conflicts_with_all = ["user", "groups"])]
+        yours: bool,
     },
     /// Send a program away; it is remembered, and can be let in again with `set`
     Revoke {
@@ -152,6 +165,24 @@ pub(crate) struct MayArgs {
     /// Passages of folders that never leave this machine, too: the program may send them on
     #[arg(long)]
     pub(crate) with_confined: bool,
+}
+
+/// As whom a program reads; without it, as you.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ReaderArgs {
+    /// It sees files that this user may read, by owner, group, mode and access lists; a number as #1000
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// Groups of that user (repeatable)
+    #[arg(long = "group", value_name = "NAME", value_delimiter = ',', requires = "user")]
+    groups: Vec<String>,
+}
+
+impl ReaderArgs {
+    pub(crate) fn reader(&self) -> Option<Reader> {
+        let user = self.user.clone()?;
+        Some(Reader { user, groups: self.groups.clone() })
+    }
 }
 
 fn kinds() -> impl clap::builder::TypedValueParser<Value = FileKind> {

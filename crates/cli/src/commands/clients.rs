@@ -25,8 +25,8 @@ pub(crate) fn run(args: &ClientsArgs, context: &Context) -> Result<(), Failure> 
     let clients = Clients::of(&context.config.home);
     match args.command.as_ref().unwrap_or(&ClientsCommand::List) {
         ClientsCommand::List => list(&clients, context),
-        ClientsCommand::Add { name, may } => {
-            let token = clients.put(name, may.may()?, true)?;
+        ClientsCommand::Add { name, may, reader } => {
+            let token = clients.put_as(name, may.may()?, reader.reader(), true)?;
             let token = token.unwrap_or_default();
             if context.json {
                 return context.out.json(&json!({ "name": name.trim(), "token": token }));
@@ -43,6 +43,10 @@ pub(crate) fn run(args: &ClientsArgs, context: &Context) -> Result<(), Failure> 
                 )));
             }
             clients.put(name, may.may()?, false)?;
+            list(&clients, context)
+        }
+        ClientsCommand::Identity { name, reader, .. } => {
+            clients.read_as(name.trim(), reader.reader())?;
             list(&clients, context)
         }
         ClientsCommand::Revoke { name } => {
@@ -88,7 +92,7 @@ fn list(clients: &Clients, context: &Context) -> Result<(), Failure> {
             json!({
                 "name": it.name, "since": it.since, "revoked": it.revoked, "token": it.has_token(),
                 "tools": it.may.tools, "folders": it.may.folders, "types": it.may.types,
-                "with_confined": it.may.with_confined,
+                "with_confined": it.may.with_confined, "reader": it.reader,
             })
         };
         return context.out.json(&json!({ "clients": all.iter().map(one).collect::<Vec<_>>() }));
@@ -104,9 +108,20 @@ fn page(all: &[Client], style: Style) -> String {
     let line = |it: &Client| {
         let state = if it.revoked { " (sent away)" } else { "" };
         let way = if it.has_token() { "token" } else { "pipe" };
-        format!("{}{state}: {way}, {}\n", style.cyan(show::clean(&it.name)), sees(&it.may))
+        format!("{}{state}: {way}, {}\n", style.cyan(show::clean(&it.name)), reads(it))
     };
     all.iter().map(line).collect()
+}
+
+/// What a program may do and as whom it reads, in words.
+fn reads(client: &Client) -> String {
+    let may = sees(&client.may);
+    let Some(reader) = &client.reader else { return may };
+    let groups = match reader.groups.as_slice() {
+        [] => String::new(),
+        groups => format!(" (in {})", groups.join(", ")),
+    };
+    format!("{may}; reads as {}{}", show::clean(&reader.user), show::clean(&groups))
 }
 
 /// What a program may do, in words.

@@ -84,6 +84,12 @@ fn line(it: &LibraryInfo, style: Style) -> String {
             ];
             parts.extend(it.machine.as_deref().map(|it| format!("from {}", show::clean(it))));
             parts.extend(it.written_at.map(|it| format!("as of {}", dates::show(it))));
+            if !it.with_rights {
+                parts.push(
+                    "does not say who may read what: `riddle library push --anew` writes that, too"
+                        .to_owned(),
+                );
+            }
             if it.unfinished {
                 parts.push("being written, or broken off".to_owned());
             }
@@ -204,11 +210,14 @@ mod tests {
             machine: Some("desk".to_owned()),
             written_at: Some(0),
             unfinished: true,
+            with_rights: true,
             ..library()
         };
         let expected = "team  milvus://box:19530/team\n    2 files · 1 passage · embedder small · from desk · as of \
             1970-01-01 00:00 UTC · being written, or broken off\n";
         assert_eq!(line(&there, style), expected);
+        let older = LibraryInfo { with_rights: false, ..there };
+        assert!(line(&older, style).contains("does not say who may read what"));
     }
 
     #[test]

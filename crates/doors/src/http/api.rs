@@ -142,7 +142,7 @@ pub(super) async fn ask(State(door): State<Door>, call: Call) -> Response {
         };
         let response = assistant.ask_observed(&request, &llm, &mut observer)?;
         note.given(response.citations.len());
-        Ok(json!(answered(assistant, &response)?))
+        Ok(json!(answered(assistant, &scope, &response)?))
     };
     let finish = |done: std::result::Result<Value, String>, out: &Events| match done {
         Ok(answer) => out.named("done", &answer),

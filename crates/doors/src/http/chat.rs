@@ -220,7 +220,7 @@ async fn whole(door: &Door, call: &Call, args: AnswerArgs, head: Head) -> Result
     let answered = door.run(Lane::Models, &call.who.name, move |assistant, cancel| {
         let (request, llm) = request_of(assistant, &scope, &args)?;
         let mut watch = |_: AskEvent<'_>| cancel.flow();
-        answered(assistant, &assistant.ask_observed(&request, &llm, &mut watch)?)
+        answered(assistant, &scope, &assistant.ask_observed(&request, &llm, &mut watch)?)
     });
     let answered = answered.await;
     note.ended(&answered);
@@ -292,7 +292,7 @@ async fn streamed(
         };
         let response = assistant.ask_observed(&request, &llm, &mut observer)?;
         note.given(response.citations.len());
-        Ok((answered(assistant, &response)?, said))
+        Ok((answered(assistant, &scope, &response)?, said))
     };
     let finish = move |done: std::result::Result<(Answered, String), String>, out: &Events| {
         match done {

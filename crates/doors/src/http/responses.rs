@@ -163,7 +163,7 @@ async fn whole(door: &Door, call: &Call, args: AnswerArgs, head: Head) -> Result
     let done = door.run(Lane::Models, &call.who.name, move |assistant, cancel| {
         let (request, llm) = request_of(assistant, &scope, &args)?;
         let mut watch = |_: AskEvent<'_>| cancel.flow();
-        answered(assistant, &assistant.ask_observed(&request, &llm, &mut watch)?)
+        answered(assistant, &scope, &assistant.ask_observed(&request, &llm, &mut watch)?)
     });
     let done = done.await;
     note.ended(&done);
@@ -262,7 +262,7 @@ async fn streamed(door: &Door, call: &Call, args: AnswerArgs, head: Head) -> Res
         };
         let response = assistant.ask_observed(&request, &llm, &mut observer)?;
         note.given(response.citations.len());
-        Ok((answered(assistant, &response)?, said, told.number))
+        Ok((answered(assistant, &scope, &response)?, said, told.number))
     };
     let finish = move |done: std::result::Result<(Answered, String, u64), String>, out: &Events| {
         match done {

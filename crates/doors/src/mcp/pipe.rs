@@ -144,11 +144,8 @@ impl PipeDoor {
         };
         let client = self.clients.named(name).ok().flatten().filter(|it| !it.revoked)?;
         let outward = !(self.with_confined || client.may.with_confined);
-        Some(Who {
-            name: client.name,
-            known: true,
-            scope: Scope::new(outward, Arc::new(client.may)),
-        })
+        let scope = Scope::of(client.may, client.reader, outward);
+        Some(Who { name: client.name, known: true, scope })
     }
 }
 

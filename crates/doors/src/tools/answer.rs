@@ -30,6 +30,7 @@ pub(crate) struct AnswerArgs {
     pub(crate) types: Vec<String>,
     pub(crate) after: Option<String>,
     pub(crate) before: Option<String>,
+    pub(crate) libraries: Vec<String>,
     /// Questions before this one, oldest first.
     pub(crate) earlier: Vec<String>,
     /// Who writes: `extractive`, or `local:NAME`.
@@ -62,6 +63,8 @@ pub(crate) struct Cited {
     pub(crate) uri: String,
     pub(crate) file: String,
     pub(crate) title: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    library: Option<String>,
     place: String,
     location: Location,
     quote: String,
@@ -92,7 +95,7 @@ pub(crate) fn request_of(
             "there is no language model {model:?} on this machine"
         )));
     }
-    let folders = Folders::of(assistant)?;
+    let folders = Folders::of(assistant, scope)?;
     let from = args.earlier.len().saturating_sub(MAX_EARLIER);
     let request = AskRequest {
         search: SearchRequest {
@@ -102,7 +105,9 @@ pub(crate) fn request_of(
                 (&args.folders, &args.types),
                 (&args.after, &args.before),
             )?,
+            libraries: scope.libraries(&args.libraries)?,
             outward: scope.outward,
+            reader: scope.reader(),
             ..SearchRequest::new(question.as_str())
         },
         earlier: args.earlier[from..].iter().cloned().map(Earlier::from).collect(),
@@ -140,17 +145,22 @@ pub(super) fn answer(
     let (request, llm) = request_of(assistant, scope, &args)?;
     let mut watch = |_: AskEvent<'_>| cancel.flow();
     let response = assistant.ask_observed(&request, &llm, &mut watch)?;
-    answered(assistant, &response)
+    answered(assistant, scope, &response)
 }
 
 /// A response as other programs see it.
-pub(crate) fn answered(assistant: &Assistant, response: &AskResponse) -> Result<Answered> {
-    let folders = Folders::of(assistant)?;
+pub(crate) fn answered(
+    assistant: &Assistant,
+    scope: &Scope,
+    response: &AskResponse,
+) -> Result<Answered> {
+    let folders = Folders::of(assistant, scope)?;
     let cited = |it: &Citation| Cited {
         n: it.n,
         id: it.chunk,
         uri: passage::uri(it.chunk),
-        file: frame::shown(&folders.name(Path::new(&it.path))),
+        file: frame::shown(&folders.name(Path::new(&it.path), it.library.as_deref())),
+        library: it.library.clone(),
         title: frame::shown(&it.title),
         place: it.location.to_string(),
         location: it.location.clone(),
@@ -207,6 +217,7 @@ pub(super) fn output() -> Value {
                         "uri": {"type": "string"},
                         "file": {"type": "string"},
                         "title": {"type": "string"},
+                        "library": {"type": "string"},
                         "place": {"type": "string"},
                         "location": {"type": "object"},
                         "quote": {"type": "string"},

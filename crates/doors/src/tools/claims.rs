@@ -61,9 +61,11 @@ pub(super) fn check(
     let claims: Vec<String> =
         args.claims.iter().map(|it| checked("claims", it)).collect::<Result<_>>()?;
     let mut stop = || cancel.is_cancelled();
+    let audience = scope.audience();
     for &id in &args.ids {
-        let read = assistant.read(id, 0, 0, scope.outward)?.unwrap_or_default();
-        if read.iter().any(|it| !scope.sees(&it.path, it.kind)) {
+        // One that is gone and one that may not be seen are told alike.
+        let read = assistant.read(id, 0, 0, &audience)?.unwrap_or_default();
+        if read.is_empty() || read.iter().any(|it| !scope.sees(&it.path, it.kind)) {
             return Err(Error::NotFound(format!(
                 "there is no passage {id}: `search` gives the ids that there are"
             )));
@@ -71,7 +73,7 @@ pub(super) fn check(
     }
     let filter = scope.narrow(Filter::default())?;
     let (done, notices) =
-        assistant.check_claims(&claims, &args.ids, &filter, scope.outward, &mut stop)?;
+        assistant.check_claims(&claims, &args.ids, &filter, &audience, &mut stop)?;
     let claim = |it: riddle_rag::CheckedClaim| Claim {
         claim: it.claim,
         verdict: it.verdict,

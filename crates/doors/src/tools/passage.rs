@@ -21,6 +21,9 @@ pub(super) struct Passage {
     id: u64,
     uri: String,
     file: String,
+    /// The shared library that it is from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    library: Option<String>,
     title: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     heading: String,
@@ -50,6 +53,7 @@ pub(super) fn schema() -> Value {
             "id": {"type": "integer"},
             "uri": {"type": "string"},
             "file": {"type": "string"},
+            "library": {"type": "string"},
             "title": {"type": "string"},
             "heading": {"type": "string"},
             "place": {"type": "string"},
@@ -85,8 +89,10 @@ impl Folder {
 }
 
 impl Folders {
-    pub(crate) fn of(assistant: &Assistant) -> Result<Folders> {
-        let roots = assistant.roots()?;
+    /// Those in which whoever asks may read something.
+    pub(crate) fn of(assistant: &Assistant, scope: &Scope) -> Result<Folders> {
+        let sees = |path: &Path, kind| scope.sees(path, kind);
+        let roots = assistant.roots_for(&scope.audience(), &sees)?;
         let name = |path: &Path| {
             path.file_name().map_or_else(|| "/".to_owned(), |it| it.to_string_lossy().into_owned())
         };
@@ -110,8 +116,11 @@ impl Folders {
     }
 
     /// The file as it is named to others.
-    pub(super) fn name(&self, file: &Path) -> String {
-        let deepest = self.0.iter().filter(|it| file.starts_with(&it.path));
+    ///
+    /// Paths of a shared library are those of the machine that wrote it, and of them the last part is told.
+    pub(super) fn name(&self, file: &Path, library: Option<&str>) -> String {
+        let here = self.0.iter().filter(|_| library.is_none());
+        let deepest = here.filter(|it| file.starts_with(&it.path));
         let Some(folder) = deepest.max_by_key(|it| it.path.as_os_str().len()) else {
             return file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         };
@@ -158,7 +167,7 @@ impl<'a> Shelf<'a> {
 
     pub(super) fn hit(&mut self, hit: &SearchHit) {
         self.put(
-            (hit.chunk, Path::new(&hit.path)),
+            (hit.chunk, Path::new(&hit.path), hit.library.as_deref()),
             (&hit.title, &hit.heading),
             &hit.location,
             (hit.modified, Some(hit.score)),
@@ -171,7 +180,7 @@ impl<'a> Shelf<'a> {
         let name = || record.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let title = record.title.clone().filter(|it| !it.is_empty()).unwrap_or_else(name);
         self.put(
-            (chunk, &record.path),
+            (chunk, &record.path, None),
             (&title, &record.heading),
             &record.location,
             (record.modified, None),
@@ -181,7 +190,7 @@ impl<'a> Shelf<'a> {
 
     fn put(
         &mut self,
-        (id, path): (u64, &Path),
+        (id, path, library): (u64, &Path, Option<&str>),
         (title, heading): (&str, &str),
         location: &Location,
         (modified, score): (i64, Option<f32>),
@@ -198,7 +207,8 @@ impl<'a> Shelf<'a> {
         self.passages.push(Passage {
             id,
             uri: uri(id),
-            file: frame::shown(&self.folders.name(path)),
+            file: frame::shown(&self.folders.name(path, library)),
+            library: library.map(frame::shown),
             title: frame::shown(title),
             heading: frame::shown(heading),
             place: location.to_string(),
@@ -235,9 +245,9 @@ mod tests {
     #[test]
     fn files_are_named_by_their_folders() {
         let folders = folders();
-        assert_eq!(folders.name(Path::new("/home/jo/notes/a/b.md")), "notes/a/b.md");
-        assert_eq!(folders.name(Path::new("/media/notes/x")), "notes-2/x");
-        assert_eq!(folders.name(Path::new("/elsewhere/secret/x")), "x");
+        assert_eq!(folders.name(Path::new("/home/jo/notes/a/b.md"), None), "notes/a/b.md");
+        assert_eq!(folders.name(Path::new("/media/notes/x"), None), "notes-2/x");
+        assert_eq!(folders.name(Path::new("/elsewhere/secret/x"), None), "x");
     }
 
     #[test]
@@ -287,7 +297,7 @@ mod tests {
         let mut shelf = Shelf::new(&folders, 10);
         for _ in 0..3 {
             shelf.put(
-                (7, Path::new("/media/notes/x")),
+                (7, Path::new("/media/notes/x"), None),
                 ("t", ""),
                 &Location::Whole,
                 (0, None),

@@ -38,7 +38,7 @@ pub(super) struct Text {
 
 pub(super) fn read(assistant: &Assistant, scope: &Scope, args: ReadArgs) -> Result<Text> {
     let (before, after) = (args.before.min(MAX_BESIDE), args.after.min(MAX_BESIDE));
-    let read = assistant.read(args.id, before, after, scope.outward)?;
+    let read = assistant.read(args.id, before, after, &scope.audience())?;
     // What may not be seen is not there; neighbors are of the same file.
     let seen = read.filter(|it| it.iter().all(|record| scope.sees(&record.path, record.kind)));
     let Some(records) = seen else {
@@ -47,7 +47,7 @@ pub(super) fn read(assistant: &Assistant, scope: &Scope, args: ReadArgs) -> Resu
             args.id
         )));
     };
-    let folders = Folders::of(assistant)?;
+    let folders = Folders::of(assistant, scope)?;
     let mut shelf = Shelf::new(&folders, budget(args.max_tokens));
     for record in &records {
         shelf.record(record);

@@ -33,6 +33,7 @@ pub(super) struct SearchArgs {
     pub(super) types: Vec<String>,
     pub(super) after: Option<String>,
     pub(super) before: Option<String>,
+    libraries: Vec<String>,
     #[serde(alias = "k")]
     limit: Option<usize>,
     rerank: Option<bool>,
@@ -57,11 +58,13 @@ pub(super) fn search(
     cancel: &Cancel,
 ) -> Result<Found> {
     let query = checked("query", &args.query)?;
-    let folders = Folders::of(assistant)?;
+    let folders = Folders::of(assistant, scope)?;
     let request = SearchRequest {
         k: within("limit", args.limit, DEFAULT_LIMIT, MAX_LIMIT)?,
         filter: filter(&folders, scope, (&args.folders, &args.types), (&args.after, &args.before))?,
+        libraries: scope.libraries(&args.libraries)?,
         outward: scope.outward,
+        reader: scope.reader(),
         rerank: if args.rerank == Some(false) {
             RerankChoice::Off
         } else {
@@ -128,6 +131,7 @@ pub(super) fn conditions() -> Value {
         },
         "after": {"type": "string", "description": "Only files changed on this day or later, YYYY-MM-DD."},
         "before": {"type": "string", "description": "Only files changed before this day, YYYY-MM-DD."},
+        "libraries": strings("Which libraries: `home`, which it is without, names as `status` tells them, or `all`."),
     })
 }
 

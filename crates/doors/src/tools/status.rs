@@ -17,6 +17,8 @@ pub(super) struct State {
     /// Files per state.
     files: BTreeMap<&'static str, u64>,
     passages: u64,
+    /// Names of shared libraries that may be searched.
+    libraries: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     as_of: Option<String>,
     files_behind: u64,
@@ -27,14 +29,23 @@ pub(super) struct State {
 
 pub(super) fn status(assistant: &Assistant, scope: &Scope) -> Result<State> {
     let status = assistant.status(StatusRequest::default())?;
-    let (folders, kept_here) = Folders::of(assistant)?.names(scope);
+    let (folders, kept_here) = Folders::of(assistant, scope)?.names(scope);
+    let reach = assistant.reach(&scope.audience(), &|path, kind| scope.sees(path, kind))?;
+    // How many files wait, and how many folders are not named, tells of what may not be read.
+    let is_all = reach.is_none();
+    let (files, passages) = match reach {
+        Some(reach) => (reach.states, reach.passages),
+        None => (status.states, status.chunks),
+    };
+    let libraries = if scope.shared { status.libraries } else { Vec::new() };
     Ok(State {
         folders,
-        kept_here,
-        files: status.states,
-        passages: status.chunks,
+        kept_here: if is_all { kept_here } else { 0 },
+        files,
+        passages,
+        libraries: libraries.into_iter().map(|it| it.name).collect(),
         as_of: status.index.as_of.map(days::show),
-        files_behind: status.index.files_behind,
+        files_behind: if is_all { status.index.files_behind } else { 0 },
         embedder: status.embedder,
         reranker: status.reranker,
         problems: words::problems(&status.problems),
@@ -55,6 +66,7 @@ pub(super) fn output() -> Value {
             "kept_here": {"type": "integer"},
             "files": {"type": "object", "additionalProperties": {"type": "integer"}},
             "passages": {"type": "integer"},
+            "libraries": {"type": "array", "items": {"type": "string"}},
             "as_of": {"type": "string"},
             "files_behind": {"type": "integer"},
             "embedder": {"type": ["string", "null"]},
@@ -62,7 +74,8 @@ pub(super) fn output() -> Value {
             "problems": {"type": "array", "items": {"type": "string"}},
         },
         "required": [
-            "folders", "kept_here", "files", "passages", "files_behind", "embedder", "reranker", "problems"
+            "folders", "kept_here", "files", "passages", "libraries", "files_behind", "embedder", "reranker",
+            "problems"
         ],
     })
 }

@@ -85,7 +85,10 @@ impl<'a> Bank<'a> {
         asking: &Asking,
     ) -> Result<Option<Bank<'a>>> {
         // What was read elsewhere may change there, and nobody here would hear of it: nothing is kept of it.
-        let identity = identity.filter(|_| request.search.libraries == Libraries::Home);
+        // Nor is one kept of what somebody else may read, or told to one who may not read what it was written from.
+        let search = &request.search;
+        let is_own = search.libraries == Libraries::Home && search.reader.is_none();
+        let identity = identity.filter(|_| is_own);
         let settings = reuse_settings(&assistant.catalog)?;
         let is_local = llm.starts_with(LLM_LOCAL);
         let Some(identity) = identity.filter(|_| is_local || settings.remote) else {

@@ -21,3 +21,5 @@ pub use schedule::{Conversion, Fill, Idle, KeptQuestion, Limits, convert, fill, 
 
 #[cfg(test)]
 mod bank_test;
+#[cfg(all(test, target_os = "linux"))]
+mod rights_test;

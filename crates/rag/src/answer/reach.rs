@@ -3,8 +3,6 @@
 //! A program is given what may leave this machine, unless a person has said that it stays here. A passage that may not
 //! be given is one that is not there: nobody learns from the refusal that it exists.
 
-use std::path::PathBuf;
-
 use riddle_catalog::ChunkRecord;
 use riddle_claims::{ClaimPassage, Verdict};
 use riddle_types::{ChunkId, Filter, Notice};
@@ -12,7 +10,8 @@ use serde::Serialize;
 
 use super::border::Border;
 use crate::{
-    contract::{Error, RerankChoice, Result, SearchHit, SearchRequest},
+    contract::{Audience, Error, RerankChoice, Result, SearchHit, SearchRequest},
+    home::access::Gate,
     index::passage_text,
     search::{Assistant, hit_of},
 };
@@ -34,23 +33,8 @@ pub struct CheckedClaim {
 }
 
 impl Assistant {
-    /// The folders that are indexed, each with whether its text never leaves this machine.
-    ///
-    /// # Errors
-    /// When the catalog can not be read.
-    pub fn roots(&self) -> Result<Vec<(PathBuf, bool)>> {
-        let confined = self.catalog.confined()?;
-        let is_confined = |path: &PathBuf| confined.iter().any(|it| path.starts_with(it));
-        Ok(self
-            .catalog
-            .roots()?
-            .into_iter()
-            .map(|it| (it.path.clone(), is_confined(&it.path)))
-            .collect())
-    }
-
     /// The passage `chunk` with up to `before` and `after` of its neighbors in the same file, in reading order. `None`
-    /// when it is gone, or when `outward` and its text never leaves this machine.
+    /// when it is gone, or may not be given to this audience.
     ///
     /// # Errors
     /// When the catalog can not be read.
@@ -59,21 +43,26 @@ impl Assistant {
         chunk: u64,
         before: usize,
         after: usize,
-        outward: bool,
+        audience: &Audience,
     ) -> Result<Option<Vec<ChunkRecord>>> {
-        let border = Border::of(&self.catalog, outward)?;
-        if border.holds_back(chunk)? {
-            return Ok(None);
-        }
-        let Some(asked) = self.catalog.chunk_records(&[ChunkId(chunk)])?.pop() else {
-            return Ok(None);
-        };
+        let Some(asked) = self.given(chunk, audience)? else { return Ok(None) };
         let beside = self.catalog.chunks_beside(ChunkId(chunk), 2 * before.max(after) + 2)?;
         let (from, to) = (
             asked.ordinal.saturating_sub(u32::try_from(before).unwrap_or(u32::MAX)),
             asked.ordinal.saturating_add(u32::try_from(after).unwrap_or(u32::MAX)),
         );
         Ok(Some(beside.into_iter().filter(|it| (from..=to).contains(&it.ordinal)).collect()))
+    }
+
+    /// A passage that may be given to this audience.
+    fn given(&self, chunk: u64, audience: &Audience) -> Result<Option<ChunkRecord>> {
+        if Border::of(&self.catalog, audience.outward)?.holds_back(chunk)? {
+            return Ok(None);
+        }
+        let record = self.catalog.chunk_records(&[ChunkId(chunk)])?.pop();
+        let (Some(found), Some(reader)) = (&record, &audience.reader) else { return Ok(record) };
+        let may = Gate::of(&self.catalog, reader).admits(found.file)?;
+        Ok(record.filter(|_| may))
     }
 
     /// Holds each claim against these passages, or against those that a search finds for it within the filter where
@@ -86,10 +75,10 @@ impl Assistant {
         claims: &[String],
         chunks: &[u64],
         filter: &Filter,
-        outward: bool,
+        audience: &Audience,
         stop: &mut dyn FnMut() -> bool,
     ) -> Result<(Vec<CheckedClaim>, Vec<Notice>)> {
-        let given = self.passages(chunks, outward)?;
+        let given = self.passages(chunks, audience)?;
         let (mut checked, mut notices) = (Vec::new(), Vec::new());
         for claim in claims {
             if stop() {
@@ -97,7 +86,8 @@ impl Assistant {
             }
             let request = SearchRequest {
                 k: PASSAGES_PER_CLAIM,
-                outward,
+                outward: audience.outward,
+                reader: audience.reader.clone(),
                 filter: filter.clone(),
                 ..SearchRequest::new(claim.as_str())
             };
@@ -124,12 +114,10 @@ impl Assistant {
     }
 
     /// Passages by chunk, in the order asked for.
-    fn passages(&self, chunks: &[u64], outward: bool) -> Result<Vec<SearchHit>> {
-        let border = Border::of(&self.catalog, outward)?;
+    fn passages(&self, chunks: &[u64], audience: &Audience) -> Result<Vec<SearchHit>> {
         let mut hits = Vec::with_capacity(chunks.len());
         for &chunk in chunks {
-            let mut record = self.catalog.chunk_records(&[ChunkId(chunk)])?;
-            let (Some(record), false) = (record.pop(), border.holds_back(chunk)?) else {
+            let Some(record) = self.given(chunk, audience)? else {
                 let why =
                     format!("there is no passage {chunk}: search gives the numbers that there are");
                 return Err(Error::BadRequest(why.into()));
@@ -204,15 +192,19 @@ mod tests {
         let found = assistant.search(&request).expect("searched");
         assert_eq!(found.hits.len(), 1, "{:?}", found.hits);
         assert!(found.hits[0].text.contains("640"));
-        assert!(assistant.read(marked, 0, 0, true).expect("readable").is_none());
+        let outward = Audience { outward: true, ..Audience::default() };
+        assert!(assistant.read(marked, 0, 0, &outward).expect("readable").is_none());
         assert_eq!(
-            assistant.read(marked, 0, 0, false).expect("readable").map(|it| it.len()),
+            assistant
+                .read(marked, 0, 0, &Audience::default())
+                .expect("readable")
+                .map(|it| it.len()),
             Some(1)
         );
         let all = Filter::default();
         let claims = ["A surgeon removed the mooring wire.".to_owned()];
-        let refused = assistant.check_claims(&claims, &[marked], &all, true, &mut || false);
-        let unknown = assistant.check_claims(&claims, &[99_999], &all, true, &mut || false);
+        let refused = assistant.check_claims(&claims, &[marked], &all, &outward, &mut || false);
+        let unknown = assistant.check_claims(&claims, &[99_999], &all, &outward, &mut || false);
         let words = |it: Result<_>| it.err().map(|it: Error| it.to_string()).unwrap_or_default();
         // The same words but for the number: a refusal tells nothing.
         assert_eq!(
@@ -232,7 +224,7 @@ mod tests {
         ];
         for chunks in [vec![open], Vec::new()] {
             let (checked, _) = assistant
-                .check_claims(&claims, &chunks, &all, true, &mut || false)
+                .check_claims(&claims, &chunks, &all, &Audience::default(), &mut || false)
                 .expect("checked");
             assert_eq!(checked[0].verdict, Verdict::Supported, "{checked:?}");
             assert_eq!(checked[0].chunk, Some(open));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use riddle_grating::{Arithmetic, Guarantee, Meets, Mode};
-use riddle_types::Filter;
+use riddle_types::{Filter, Reader};
 use serde::Deserialize;
 
 use super::{
@@ -156,6 +156,15 @@ impl Libraries {
     }
 }
 
+/// Whom passages are for: what that is not given is not there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Audience {
+    /// A program that may pass them on: nothing of folders whose text never leaves this machine.
+    pub outward: bool,
+    /// Somebody who is given what this one may read; `None`: the person whose home it is.
+    pub reader: Option<Reader>,
+}
+
 /// A search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchRequest {
@@ -170,6 +179,8 @@ pub struct SearchRequest {
     /// The hits are for a program that may pass them on: folders whose text never leaves this machine are not
     /// searched.
     pub outward: bool,
+    /// The hits are for somebody who sees only files that this one may read; `None`: for the person whose home it is.
+    pub reader: Option<Reader>,
     /// Candidates from the keyword index.
     pub keyword_candidates: usize,
     /// Candidates from the vector index.
@@ -197,6 +208,7 @@ impl SearchRequest {
             filter: Filter::default(),
             libraries: Libraries::Home,
             outward: false,
+            reader: None,
             keyword_candidates: DEFAULT_CANDIDATES,
             vector_candidates: DEFAULT_CANDIDATES,
             fused_candidates: DEFAULT_FUSED,

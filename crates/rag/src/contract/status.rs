@@ -155,6 +155,15 @@ pub struct ScanSettings {
     pub left_out_seconds: u64,
 }
 
+/// What of a home somebody may read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// Files by state.
+    pub states: BTreeMap<&'static str, u64>,
+    /// Passages.
+    pub passages: u64,
+}
+
 /// A shared library that is known here.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct LibraryStatus {
@@ -185,6 +194,8 @@ pub struct LibraryInfo {
     pub written_at: Option<i64>,
     /// Whether somebody is writing it, or has broken off.
     pub unfinished: bool,
+    /// Whether it says who may read what: one that an older version began does not.
+    pub with_rights: bool,
     /// Why nothing is known.
     #[serde(skip)]
     pub problem: Option<Trouble>,

@@ -1,5 +1,6 @@
 //! A home: the folder that holds all state. Where it is, what it is set to, what is in it.
 
+pub(crate) mod access;
 mod check;
 mod config;
 mod elsewhere;

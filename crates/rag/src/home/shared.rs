@@ -21,6 +21,7 @@ fn info(library: LibraryStatus, about: Result<Option<About>>) -> LibraryInfo {
     let mut info = LibraryInfo { library, ..LibraryInfo::default() };
     match about {
         Ok(Some(about)) => {
+            info.with_rights = about.has_rules();
             info.files = about.files;
             info.passages = about.passages;
             info.embedder = Some(about.embedder);

@@ -8,18 +8,19 @@ use std::{
 };
 
 use riddle_catalog::{Catalog, ChunkRecord, FileRecord, HomeLock, Root};
+use riddle_ingest::Access;
 use riddle_milvus::{FileRow, Passage, Push, Pushed, Writer, file_key};
 use riddle_retrieval::{IndexedChunk, Words};
-use riddle_types::{Advice, ChunkId, TermWeights, Trouble};
+use riddle_types::{Advice, ChunkId, Rule, TermWeights, Trouble};
 
 use crate::{
     contract::{Error, PushReport, Result},
-    home::{Config, libraries},
+    home::{Config, access, libraries},
     stage,
 };
 
 /// Raised when the rows of a file are made otherwise: every file is then written once more.
-const ROWS: &[u8] = b"1";
+const ROWS: &[u8] = b"2";
 
 /// How a shared library is written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -119,6 +120,7 @@ struct Source<'a> {
     encoder: &'a str,
     roots: Vec<Root>,
     confined: Vec<PathBuf>,
+    access: Access,
     words: Words,
     languages: BTreeMap<String, u64>,
     passages: u64,
@@ -132,6 +134,13 @@ struct Made {
     weights: Option<TermWeights>,
 }
 
+/// What all passages of a file have in common.
+struct FileOf<'a> {
+    path: &'a str,
+    root: &'a str,
+    readers: &'a str,
+}
+
 impl<'a> Source<'a> {
     fn of(catalog: &'a Catalog, writer: &'a Writer) -> Result<Source<'a>> {
         Ok(Source {
@@ -140,6 +149,7 @@ impl<'a> Source<'a> {
             encoder: &writer.encoder,
             roots: catalog.roots()?,
             confined: catalog.confined()?,
+            access: Access::new(),
             words: Words::default(),
             languages: BTreeMap::new(),
             passages: 0,
@@ -179,7 +189,8 @@ impl<'a> Source<'a> {
         }
         self.passages += chunks.len() as u64;
         let path = file.path.to_string_lossy();
-        let (key, version) = (file_key(&path), self.version(&path, &chunks));
+        let readers = push.rule(&self.rule_of(file)?);
+        let (key, version) = (file_key(&path), self.version(&path, &readers, &chunks));
         if push.is_there(&key, &version) {
             return Ok(());
         }
@@ -192,8 +203,15 @@ impl<'a> Source<'a> {
             root: root.clone(),
             passages: chunks.len() as u64,
         };
-        let passages = chunks.into_iter().map(|it| self.passage(it, &path, &root)).collect();
+        let of = FileOf { path: &path, root: &root, readers: &readers };
+        let passages = chunks.into_iter().map(|it| self.passage(it, &of)).collect();
         Ok(push.put(row, passages)?)
+    }
+
+    /// By which rule a file may be read, by its rights now.
+    fn rule_of(&mut self, file: &FileRecord) -> Result<Rule> {
+        let place = self.catalog.place_of(file.id)?;
+        Ok(place.map_or(Rule::Nobody, |it| access::rule_of(&mut self.access, &it)))
     }
 
     fn chunks(&self, file: &FileRecord) -> Result<Vec<Made>> {
@@ -212,14 +230,14 @@ impl<'a> Source<'a> {
     }
 
     /// A hash over all that is kept of a file.
-    fn version(&self, path: &str, chunks: &[Made]) -> String {
+    fn version(&self, path: &str, readers: &str, chunks: &[Made]) -> String {
         let mut hasher = blake3::Hasher::new();
         let mut add = |part: &[u8]| {
             hasher.update(&(part.len() as u64).to_le_bytes());
             hasher.update(part);
         };
         add(ROWS);
-        for text in [self.embedder, self.encoder, path] {
+        for text in [self.embedder, self.encoder, path, readers] {
             add(text.as_bytes());
         }
         for Made { record, vector, weights } in chunks {
@@ -237,13 +255,15 @@ impl<'a> Source<'a> {
         hasher.finalize().to_hex()[..32].to_owned()
     }
 
-    fn passage(&mut self, made: Made, path: &str, root: &str) -> Passage {
+    fn passage(&mut self, made: Made, of: &FileOf<'_>) -> Passage {
+        let path = of.path;
         let words = self.words.of_passage(&indexed(&made.record, path));
         let record = made.record;
         Passage {
             id: Passage::id_of(path, record.ordinal),
             path: path.to_owned(),
-            root: root.to_owned(),
+            root: of.root.to_owned(),
+            readers: of.readers.to_owned(),
             kind: record.kind,
             modified: record.modified,
             title: record.title.unwrap_or_default(),

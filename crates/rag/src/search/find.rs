@@ -6,7 +6,7 @@ use riddle_catalog::ChunkRecord;
 use riddle_models::embedder_languages;
 use riddle_retrieval::{Evidence, Fused};
 use riddle_types::{
-    ChunkId, EmbedRole, FileKind, Filter, Hit, Notice, Query, RankTrace, Retriever as _,
+    ChunkId, ChunkSet, EmbedRole, FileKind, Filter, Hit, Notice, Query, RankTrace, Retriever as _,
     TermWeights,
 };
 
@@ -14,6 +14,7 @@ pub(crate) use super::merge::QueryVector;
 use super::{
     library::Limits,
     merge::{Lists, Made, Source, merge},
+    readable::known_only,
     reader::Assistant,
 };
 use crate::{
@@ -62,6 +63,14 @@ pub struct Lengths {
     pub terms: Option<usize>,
     /// After fusion.
     pub fused: usize,
+}
+
+/// A search of the home: the query with the chunks that may be found, and why no others.
+struct Conditions {
+    query: Query,
+    filter: Filter,
+    /// Folders whose text stays here.
+    confined: Vec<PathBuf>,
 }
 
 /// A candidate of the fused list.
@@ -251,19 +260,15 @@ impl Assistant {
         limits: Limits,
         made: &mut Made,
     ) -> Result<Source> {
-        let mut query = Query { text: text.to_owned(), ..Query::default() };
-        let confined = if request.outward { self.catalog.confined()? } else { Vec::new() };
-        let mut filter = request.filter.clone();
-        filter.except.extend(confined.iter().map(|it| it.to_string_lossy().into_owned()));
-        if !filter.is_empty() {
-            query.allowed = Some(self.catalog.chunks_matching(&filter)?);
-        }
+        let Conditions { query, filter, confined } = self.conditions(text, request)?;
+        // The keyword index knows folders, kinds and times by itself, and nothing of rights.
+        let within = query.allowed.as_ref().filter(|_| request.reader.is_some());
         // Spans of the other thread belong to the same subscriber, which may be local to this thread.
         let subscriber = tracing::dispatcher::get_default(Clone::clone);
         let (lexical, dense) = std::thread::scope(|scope| {
             let lexical = scope.spawn(|| {
                 tracing::dispatcher::with_default(&subscriber, || {
-                    let keyword = self.by_keyword(&query, &filter, limits.keyword)?;
+                    let keyword = self.by_keyword(&query, (&filter, within), limits.keyword)?;
                     Ok((keyword, self.by_terms(&query, &filter, limits.vector)?))
                 })
             });
@@ -273,10 +278,16 @@ impl Assistant {
             });
             (lexical, dense)
         });
-        let ((keyword, (sparse, terms)), (dense, vector)) = (lexical?, dense?);
+        let ((mut keyword, (mut sparse, terms)), (mut dense, vector)) = (lexical?, dense?);
         (made.vector, made.terms) = (vector, terms);
         let _stage = stage::enter("fuse");
-        let records = self.known(text, [&keyword, &dense, &sparse], &confined)?;
+        let mut records = self.known(text, [&keyword, &dense, &sparse], &confined)?;
+        if let Some(reader) = &request.reader {
+            self.keep_readable(reader, &mut records)?;
+            for list in [&mut keyword, &mut dense, &mut sparse] {
+                known_only(list, &records);
+            }
+        }
         let wanted: Vec<ChunkId> = records.keys().copied().collect();
         let vectors = match &made.vector {
             Some((embedder, _)) => self.catalog.vectors_of(embedder, &wanted)?,
@@ -296,6 +307,23 @@ impl Assistant {
             terms: terms.into_iter().collect(),
             library: None,
         })
+    }
+
+    /// What passages of the home have to be.
+    fn conditions(&self, text: &str, request: &SearchRequest) -> Result<Conditions> {
+        let mut query = Query { text: text.to_owned(), ..Query::default() };
+        let confined = if request.outward { self.catalog.confined()? } else { Vec::new() };
+        let mut filter = request.filter.clone();
+        filter.except.extend(confined.iter().map(|it| it.to_string_lossy().into_owned()));
+        query.allowed = match &request.reader {
+            Some(reader) => {
+                let files = self.readable(reader)?.iter().map(|it| it.id).collect();
+                Some(self.catalog.chunks_matching_in(&filter, &files)?)
+            }
+            None if filter.is_empty() => None,
+            None => Some(self.catalog.chunks_matching(&filter)?),
+        };
+        Ok(Conditions { query, filter, confined })
     }
 
     /// What the catalog knows of the passages of these lists that may be shown.
@@ -323,10 +351,16 @@ impl Assistant {
         Ok(records)
     }
 
-    fn by_keyword(&self, query: &Query, filter: &Filter, limit: usize) -> Result<Vec<Hit>> {
+    fn by_keyword(
+        &self,
+        query: &Query,
+        (filter, within): (&Filter, Option<&ChunkSet>),
+        limit: usize,
+    ) -> Result<Vec<Hit>> {
         let Some(reader) = &self.keyword else { return Ok(Vec::new()) };
         let _stage = stage::enter("bm25");
-        reader.retrieve(query, filter, limit).map_err(Error::stage("keyword search"))
+        let found = reader.search_within(query, filter, within, limit);
+        found.map_err(|error| Error::stage("keyword search")(error.into()))
     }
 
     /// The query's weights of terms; `None` where nobody weighs them.

@@ -3,11 +3,14 @@
 use std::{collections::HashMap, path::PathBuf};
 
 use riddle_catalog::{ChunkRecord, FileId};
-use riddle_milvus::{About, Passage, Scored, Store};
+use riddle_milvus::{About, Passage, Scored, Store, Within};
 use riddle_retrieval::{QueryWords, Words};
-use riddle_types::{ChunkId, Filter, Hit, TermWeights};
+use riddle_types::{ChunkId, Filter, Hit, Reader, TermWeights};
 
-use super::merge::{Made, Source};
+use super::{
+    merge::{Made, Source},
+    rights::Rules,
+};
 use crate::{
     contract::{Error, Result},
     index::indexed,
@@ -27,6 +30,17 @@ const MORE_FOR_PHRASES: usize = 4;
 pub(super) struct OpenLibrary {
     pub(super) store: Store,
     pub(super) about: About,
+    /// Who may read what, once somebody has asked for whom that counts.
+    pub(super) rules: Rules,
+}
+
+/// What is looked for.
+pub(super) struct Asking<'a> {
+    pub(super) text: &'a str,
+    pub(super) filter: &'a Filter,
+    pub(super) limits: Limits,
+    /// Who has to have the right to read; `None`: rights are not looked at.
+    pub(super) reader: Option<&'a Reader>,
 }
 
 /// How many of each list.
@@ -42,16 +56,15 @@ pub(super) fn panicked() -> Error {
 
 impl OpenLibrary {
     /// All legs side by side, then the passages that they name.
-    pub(super) fn search(
-        &self,
-        name: &str,
-        text: &str,
-        (filter, limits): (&Filter, Limits),
-        made: &Made,
-    ) -> Result<Source> {
+    pub(super) fn search(&self, name: &str, asked: &Asking<'_>, made: &Made) -> Result<Source> {
+        let (text, limits) = (asked.text, asked.limits);
+        let of = |it| self.rules.of(&self.store, &self.about, it);
+        let rights = asked.reader.map(of).transpose()?;
+        let keys = rights.as_ref().map(|it| it.keys.as_slice());
+        let within = Within { filter: asked.filter, rules: keys };
         let mut words = Words::default();
         let query = words.of_query(text, &self.about.languages());
-        let found = self.legs(&query, (filter, limits), made)?;
+        let found = self.legs(&query, (within, limits), made)?;
         let mut source = Source {
             keyword_limit: limits.keyword,
             library: Some(name.to_owned()),
@@ -59,7 +72,10 @@ impl OpenLibrary {
         };
         let mut numbers: HashMap<String, ChunkId> = HashMap::new();
         let mut without_phrase = Vec::new();
-        for passage in self.store.passages(&found.ids())? {
+        for passage in self.store.passages(&found.ids(), keys)? {
+            if rights.as_ref().is_some_and(|it| !it.admit(&passage)) {
+                continue;
+            }
             let (id, chunk) = (passage.id.clone(), number_of(name, &passage.id));
             // Two that have one number can not be told apart: the first stays.
             if source.records.contains_key(&chunk) {
@@ -92,7 +108,7 @@ impl OpenLibrary {
     fn legs(
         &self,
         query: &QueryWords,
-        (filter, limits): (&Filter, Limits),
+        (within, limits): (Within<'_>, Limits),
         made: &Made,
     ) -> Result<Legs> {
         let (store, about) = (&self.store, &self.about);
@@ -102,10 +118,10 @@ impl OpenLibrary {
         let more = if query.has_phrases() { MORE_FOR_PHRASES } else { 1 };
         let (keyword, dense, sparse) = std::thread::scope(|scope| {
             let keyword =
-                scope.spawn(|| store.by_words(&query.terms, filter, more * limits.keyword));
+                scope.spawn(|| store.by_words(&query.terms, within, more * limits.keyword));
             let sparse =
-                weights.map(|it| scope.spawn(|| store.by_terms(it, filter, limits.vector)));
-            let dense = vector.map(|it| store.nearest(&it.1, filter, limits.vector));
+                weights.map(|it| scope.spawn(|| store.by_terms(it, within, limits.vector)));
+            let dense = vector.map(|it| store.nearest(&it.1, within, limits.vector));
             let sparse = sparse.map(|it| it.join().map_err(|_| panicked()));
             (keyword.join().map_err(|_| panicked()), dense, sparse)
         });

@@ -20,6 +20,7 @@ use crate::{
     },
     home::{
         Config,
+        access::Readable,
         embedder::{self, Slot, encoder_name},
         indexes::{CatalogVectors, keyword_seq, vector_seq},
         local::LocalSlot,
@@ -48,6 +49,8 @@ pub struct Assistant {
     pub(super) ranker: Mutex<Option<OpenRanker>>,
     /// Shared libraries that were searched, by name.
     pub(super) shared: Mutex<HashMap<String, Arc<OpenLibrary>>>,
+    /// Files that others may read, by who asked lately.
+    pub(super) readable: Readable,
     pub(crate) local: LocalSlot,
     pub(crate) notices: Vec<Notice>,
     /// How far the indexes had followed the catalog when they were opened: they may know more.
@@ -126,6 +129,7 @@ impl Assistant {
             engine: Mutex::new(None),
             ranker: Mutex::new(None),
             shared: Mutex::default(),
+            readable: Readable::default(),
             local: LocalSlot::default(),
             notices: Vec::new(),
             seq,

@@ -7,9 +7,10 @@ use riddle_milvus::About;
 use riddle_types::{EmbedRole, Embedder, Filter, Notice, SparseEncoder, Trouble};
 
 use super::{
-    library::{Limits, OpenLibrary, panicked},
+    library::{Asking, Limits, OpenLibrary, panicked},
     merge::{Made, Source},
     reader::Assistant,
+    rights::Rules,
 };
 use crate::{
     contract::{Error, Libraries, LibraryStatus, Result, SearchRequest},
@@ -64,11 +65,14 @@ impl Assistant {
                 Err(error) => notices.push(not_searched(library.name, &error)),
             }
         }
-        let made = &*made;
+        let (made, reader) = (&*made, request.reader.as_ref());
         let asked: Vec<(bool, Asked)> = std::thread::scope(|scope| {
             let ask = |(library, must, opened): (LibraryStatus, bool, Arc<OpenLibrary>)| {
                 let name = library.name.clone();
-                let search = move || opened.search(&library.name, text, (filter, limits), made);
+                let search = move || {
+                    let asked = Asking { text, filter, limits, reader };
+                    opened.search(&library.name, &asked, made)
+                };
                 (name, must, scope.spawn(search))
             };
             let threads: Vec<_> = ready.into_iter().map(ask).collect();
@@ -79,6 +83,10 @@ impl Assistant {
         });
         let mut sources = Vec::new();
         for (must, (name, found)) in asked {
+            if found.is_err() {
+                // It may have been written anew, in another form.
+                self.shared.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
+            }
             match found {
                 Ok(source) => sources.push(source),
                 Err(error) if must => return Err(error),
@@ -97,7 +105,7 @@ impl Assistant {
         }
         let store = libraries::connect(&self.config, library)?;
         let about = store.open()?;
-        let opened = Arc::new(OpenLibrary { store, about });
+        let opened = Arc::new(OpenLibrary { store, about, rules: Rules::default() });
         let mut all = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         all.insert(library.name.clone(), Arc::clone(&opened));
         Ok(opened)

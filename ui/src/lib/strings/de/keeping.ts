@@ -197,6 +197,7 @@ export const keeping: typeof english = {
     only: (folders: string) => `nur ${folders}`,
     asks: (tools: string) => `fragt: ${tools}`,
     confinedToo: "auch markierte Ordner",
+    readsAs: (user: string) => `was ${user} lesen darf`,
     byToken: "kommt mit einem Schlüssel",
     byPipe: "von einem Assistenten gestartet",
     lastAsked: (when: string) => `zuletzt gefragt ${when}`,

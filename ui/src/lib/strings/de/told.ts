@@ -51,6 +51,7 @@ const advice: typeof english.advice = {
   checkLibraryServer: () => "Sehen Sie nach, ob ihr Server läuft und die Adresse stimmt.",
   giveLibraryKey: () => "Geben Sie Benutzer und Passwort auf der Befehlszeile an.",
   encryptLibrary: () => "Fügen Sie die Bibliothek mit milvuss:// in der Adresse noch einmal hinzu: Dann ist die Verbindung verschlüsselt.",
+  writeLibraryAnew: () => "Der Rechner, der sie schreibt, schreibt sie auf der Befehlszeile von Anfang an neu.",
   pushLibrary: () => "Schreiben Sie sie zuerst, auf der Befehlszeile des Rechners, der die Dateien hat.",
   takeLibraryOver: () => "Übernehmen Sie sie auf der Befehlszeile, wenn von jetzt an dieser Rechner sie schreiben soll.",
   waitForLibrary: () => "Ein anderer Rechner schreibt sie gerade. Versuchen Sie es später noch einmal.",

@@ -194,6 +194,7 @@ export const keeping = {
     only: (folders: string) => `only ${folders}`,
     asks: (tools: string) => `asks: ${tools}`,
     confinedToo: "marked folders, too",
+    readsAs: (user: string) => `what ${user} may read`,
     byToken: "comes with a token",
     byPipe: "started by an assistant",
     lastAsked: (when: string) => `last asked ${when}`,

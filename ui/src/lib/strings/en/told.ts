@@ -50,6 +50,7 @@ const advice: Sentences<Advice> = {
   checkLibraryServer: () => "See whether its server runs, and whether the address is right.",
   giveLibraryKey: () => "Give its user and password on the command line.",
   encryptLibrary: () => "Add the library again with milvuss:// in its address: the connection is then encrypted.",
+  writeLibraryAnew: () => "The computer that writes it writes it from the beginning, on its command line.",
   pushLibrary: () => "Write it first, on the command line of the computer that has the files.",
   takeLibraryOver: () => "Take it over on the command line, if this computer is to write it from now on.",
   waitForLibrary: () => "Another computer is writing it. Try again later.",
