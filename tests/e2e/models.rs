@@ -195,8 +195,8 @@ fn every_family_of_embedders_is_imported_and_finds() {
     }
 }
 
-/// A reranker whose head, or whose settings, lie in files beside its model is one, also where it was packed into another
-/// folder.
+/// A reranker whose head, or whose settings, lie in files beside its model is one, also where it was packed into
+/// another folder.
 #[test]
 fn a_reranker_with_files_of_its_own_is_imported_and_packed() {
     let riddle = Riddle::new();
