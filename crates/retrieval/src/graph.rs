@@ -232,13 +232,23 @@ impl Graph {
         }
     }
 
-    /// The graph as bytes: layer 0, the layers above, a level per node; numbers are little-endian.
-    pub(crate) fn parts(&self) -> [Vec<u8>; 3] {
-        let bytes = |it: &Words| it.iter().flat_map(|it| it.to_le_bytes()).collect();
-        [bytes(&self.base), bytes(&self.upper), self.levels.clone()]
+    /// Writes the graph: layer 0, the layers above, a level per node; numbers are little-endian. Returns the bytes.
+    pub(crate) fn write(&self, out: &mut impl std::io::Write) -> std::io::Result<u64> {
+        /// Numbers that are turned into bytes at a time.
+        const TOGETHER: usize = 16 << 10;
+        let mut bytes = Vec::new();
+        for words in [&self.base, &self.upper] {
+            for words in words.chunks(TOGETHER) {
+                bytes.clear();
+                bytes.extend(words.iter().flat_map(|it| it.to_le_bytes()));
+                out.write_all(&bytes)?;
+            }
+        }
+        out.write_all(&self.levels)?;
+        Ok((4 * (self.base.len() + self.upper.len()) + self.levels.len()) as u64)
     }
 
-    /// The graph of `nodes` nodes whose [`parts`](Graph::parts) are the file's; `None` if it is not one.
+    /// The graph of `nodes` nodes that was [written](Graph::write) to the file; `None` if it is not one.
     pub(crate) fn read(file: crate::mapped::Mapped, nodes: usize) -> Option<Graph> {
         let bytes = file.bytes();
         // A byte count that the file does not have must not be allocated.

@@ -359,10 +359,15 @@ impl Files {
 
     /// Writes the graph to a file of its own.
     pub(crate) fn write_graph(&self, graph: &Graph) -> Result<(Part, usize)> {
-        let bytes = graph.parts().concat();
         let name = format!("links-{}-{}.bin", self.generation, graph.nodes());
-        write_durably(&self.dir.join(&name), &bytes)?;
-        let part = Part { name, bytes: bytes.len() as u64, blake3: sums(&bytes, 0) };
+        let path = self.dir.join(&name);
+        let write = |mut file: File| {
+            let bytes = graph.write(&mut file)?;
+            file.sync_all().map(|()| bytes)
+        };
+        let bytes = File::create(&path).and_then(write).map_err(io_error(&path))?;
+        let mut part = Part { name, bytes, blake3: Vec::new() };
+        part.blake3 = sums(map(&self.dir, &part)?.bytes(), 0);
         Ok((part, graph.nodes()))
     }
 
