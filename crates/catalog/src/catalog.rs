@@ -30,6 +30,8 @@ const STEPS: &[M<'_>] = &[
     M::up(include_str!("schema-terms.sql")),
     M::up(include_str!("schema-vectors.sql")),
 ];
+/// The version from which on vectors take less than half of the space: what they leave is given back to the disk.
+const VECTORS_IN_ROWS: i64 = 7;
 /// Version of the newest schema.
 const VERSION: i64 = STEPS.len() as i64;
 const MIGRATIONS: Migrations<'_> = Migrations::from_slice(STEPS);
@@ -97,7 +99,8 @@ impl Catalog {
         let mut connection = Connection::open(path).map_err(|error| refine(path, error))?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
         // Looked at before anything is written: a newer version's file stays as it is.
-        if version(&connection).map_err(|error| refine(path, error))? > VERSION {
+        let before = version(&connection).map_err(|error| refine(path, error))?;
+        if before > VERSION {
             return Err(Error::TooNew { path: path.to_path_buf() });
         }
         // WAL lets searches read while an index run writes. FULL makes every commit survive a power cut;
@@ -111,6 +114,15 @@ impl Catalog {
             rusqlite_migration::Error::RusqliteError { err, .. } => refine(path, err),
             other => Error::Damaged { path: Some(path.to_path_buf()), why: other.to_string() },
         })?;
+        if (1..VECTORS_IN_ROWS).contains(&before)
+            && let Err(error) = connection.execute_batch("VACUUM")
+        {
+            // Where the disk has no room for a copy the space is used by what comes.
+            tracing::warn!(
+                "{}: the space that became free stays in the file: {error}",
+                path.display()
+            );
+        }
         Ok(Catalog::new(connection))
     }
 

@@ -134,6 +134,10 @@ fn a_catalog_of_version_one_is_not_read_before_it_is_migrated() {
     assert!(matches!(Catalog::open_read_only(&path), Err(Error::TooOld { .. })));
     drop(Catalog::open(&path).expect("migrated"));
     assert!(Catalog::open_read_only(&path).is_ok());
+    // What the vectors took before is given back.
+    let raw = rusqlite::Connection::open(&path).expect("raw");
+    let free: i64 = raw.query_row("PRAGMA freelist_count", [], |row| row.get(0)).expect("a number");
+    assert_eq!(free, 0);
 }
 
 #[test]
