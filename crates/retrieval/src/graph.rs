@@ -91,10 +91,9 @@ impl Visited {
         }
     }
 
-    /// Whether it is a node that is seen for the first time.
+    /// Whether a node is seen for the first time.
     fn mark(&mut self, node: u32) -> bool {
-        let seen = self.seen.get_mut(node as usize);
-        seen.is_some_and(|it| std::mem::replace(it, self.epoch) != self.epoch)
+        std::mem::replace(&mut self.seen[node as usize], self.epoch) != self.epoch
     }
 }
 
@@ -126,9 +125,10 @@ impl Graph {
         start.and_then(|start| words.get(start..start + count)).unwrap_or_default()
     }
 
-    /// Links of a node on a layer. A damaged one may lead out of the graph.
+    /// Links of a node on a layer, without those that damage has made lead out of the graph.
     fn links(&self, node: u32, layer: u8) -> impl Iterator<Item = u32> {
-        self.places(node, layer).iter().copied().take_while(|it| *it != NONE)
+        let links = self.places(node, layer).iter().copied().take_while(|it| *it != NONE);
+        links.filter(|it| (*it as usize) < self.nodes())
     }
 
     /// About the `breadth` nodes nearest to `query` among those that pass, nearest first (algorithm 5).

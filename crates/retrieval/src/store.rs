@@ -264,7 +264,11 @@ impl Growing {
 
     fn back_to(&mut self, bytes: u64) -> Result<()> {
         let file = &mut self.file;
-        let moved = file.set_len(bytes).and_then(|()| file.seek(SeekFrom::Start(bytes)));
+        // Not where nothing is behind it: some systems refuse to touch the length of a file that a reader has mapped.
+        let cut = file
+            .metadata()
+            .and_then(|it| if it.len() == bytes { Ok(()) } else { file.set_len(bytes) });
+        let moved = cut.and_then(|()| file.seek(SeekFrom::Start(bytes)));
         moved.map(drop).map_err(io_error(&self.path))
     }
 

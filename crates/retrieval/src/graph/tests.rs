@@ -156,7 +156,7 @@ fn a_graph_that_was_thinned_out_grows_on() {
 #[test]
 fn damaged_bytes_are_refused_or_harmless() {
     let dimensions = 8;
-    let values = clustered(300, dimensions, 5);
+    let values = clustered(400, dimensions, 5);
     let codes = Codes { dimensions, values: &values };
     let bytes = bytes(&build(codes, 300));
     assert!(read(&bytes, 300).is_some());
@@ -169,20 +169,25 @@ fn damaged_bytes_are_refused_or_harmless() {
     ] {
         assert!(read(bytes, nodes).is_none());
     }
+    let stay: Vec<bool> = (0..300).map(|it| it % 3 > 0).collect();
+    let left: Vec<i8> = (0..300u32)
+        .filter(|it| stay[*it as usize])
+        .flat_map(|it| codes.get(it).iter().copied())
+        .collect();
+    let mut read_all_the_same = 0;
     for at in (0..bytes.len()).step_by(37) {
         let mut bad = bytes.clone();
         bad[at] ^= 0x55;
         if let Some(mut graph) = read(&bad, 300) {
+            read_all_the_same += 1;
             search(&graph, codes, codes.get(7), 20);
-            let stay: Vec<bool> = (0..300).map(|it| it % 3 > 0).collect();
-            let left: Vec<i8> = (0..300u32)
-                .filter(|it| stay[*it as usize])
-                .flat_map(|it| codes.get(it).iter().copied())
-                .collect();
             graph.kept(codes, &stay, Codes { dimensions, values: &left });
-            graph.grow(codes, 300, &|| {});
+            // The nodes that come link to nearly all of those that are there.
+            graph.grow(codes, 400, &|| {});
+            assert_eq!(graph.nodes(), 400);
         }
     }
+    assert!(read_all_the_same > 900, "{read_all_the_same}");
 }
 
 proptest! {
