@@ -11,7 +11,7 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::{ErrorKind, Seek as _, SeekFrom, Write as _},
+    io::{ErrorKind, Read as _, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -175,13 +175,20 @@ pub(crate) fn read_manifest(dir: &Path) -> Result<Option<Manifest>> {
     Ok(Some(serde_json::from_slice(&bytes).map_err(|error| rebuild(dir, error))?))
 }
 
+impl Part {
+    /// Where the file lies.
+    fn path(&self, dir: &Path) -> Result<PathBuf> {
+        // A plain name: a manifest could otherwise lead anywhere.
+        if Path::new(&self.name).file_name() != Some(self.name.as_ref()) {
+            return Err(rebuild(dir, "its manifest is not ours"));
+        }
+        Ok(dir.join(&self.name))
+    }
+}
+
 /// Maps what is committed of a file.
 fn map(dir: &Path, part: &Part) -> Result<Mapped> {
-    // A plain name: a manifest could otherwise lead anywhere.
-    if Path::new(&part.name).file_name() != Some(part.name.as_ref()) {
-        return Err(rebuild(dir, "its manifest is not ours"));
-    }
-    Mapped::open(&dir.join(&part.name), part.bytes)
+    Mapped::open(&part.path(dir)?, part.bytes)
         .map_err(|error| rebuild(dir, format!("{}: {error}", part.name)))?
         .ok_or_else(|| rebuild(dir, format!("{} is too short", part.name)))
 }
@@ -221,18 +228,33 @@ pub(crate) fn load(dir: &Path, manifest: &Manifest) -> Result<Content> {
 /// [`Error::Rebuild`] for the first file that is not what was written.
 pub(crate) fn verify(dir: &Path, manifest: &Manifest) -> Result<()> {
     for part in manifest.parts() {
-        let file = map(dir, part)?;
-        if sums(file.bytes(), 0) != part.blake3 {
+        let path = part.path(dir)?;
+        let found = sums(&path, 0, part.bytes).map_err(|error| match error.kind() {
+            ErrorKind::UnexpectedEof => rebuild(dir, format!("{} is too short", part.name)),
+            _ => rebuild(dir, format!("{}: {error}", part.name)),
+        })?;
+        if found != part.blake3 {
             return Err(rebuild(dir, format!("{} is damaged", part.name)));
         }
     }
     Ok(())
 }
 
-/// The hashes of the blocks from `first` on.
-fn sums(bytes: &[u8], first: usize) -> Vec<String> {
-    let blocks = bytes.chunks(BLOCK).skip(first);
-    blocks.map(|it| blake3::hash(it).to_hex().to_string()).collect()
+/// The hashes of a file's blocks from `first` on, of its first `bytes`. Read and not mapped: whoever maps the file
+/// already would have it in memory twice, as the system counts.
+fn sums(path: &Path, first: usize, bytes: u64) -> std::io::Result<Vec<String>> {
+    let mut file = File::open(path)?;
+    let mut at = first as u64 * BLOCK as u64;
+    file.seek(SeekFrom::Start(at))?;
+    let mut sums = Vec::new();
+    let mut block = Vec::new();
+    while at < bytes {
+        block.resize((bytes - at).min(BLOCK as u64) as usize, 0);
+        file.read_exact(&mut block)?;
+        sums.push(blake3::hash(&block).to_hex().to_string());
+        at += block.len() as u64;
+    }
+    Ok(sums)
 }
 
 /// A file that grows.
@@ -288,10 +310,9 @@ impl Growing {
         if self.bytes != self.part.bytes {
             self.file.sync_data().map_err(io_error(&self.path))?;
             let whole = self.part.bytes as usize / BLOCK;
-            let mapped = Mapped::open(&self.path, self.bytes).map_err(io_error(&self.path))?;
-            let mapped = mapped.unwrap_or_default();
+            let new = sums(&self.path, whole, self.bytes).map_err(io_error(&self.path))?;
             self.part.blake3.truncate(whole);
-            self.part.blake3.extend(sums(mapped.bytes(), whole));
+            self.part.blake3.extend(new);
             self.part.bytes = self.bytes;
         }
         Ok(self.part.clone())
@@ -370,9 +391,8 @@ impl Files {
             file.sync_all().map(|()| bytes)
         };
         let bytes = File::create(&path).and_then(write).map_err(io_error(&path))?;
-        let mut part = Part { name, bytes, blake3: Vec::new() };
-        part.blake3 = sums(map(&self.dir, &part)?.bytes(), 0);
-        Ok((part, graph.nodes()))
+        let blake3 = sums(&path, 0, bytes).map_err(io_error(&path))?;
+        Ok((Part { name, bytes, blake3 }, graph.nodes()))
     }
 
     /// Maps a graph that was written.

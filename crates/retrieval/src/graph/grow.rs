@@ -45,6 +45,9 @@ impl Graph {
     pub(crate) fn grow(&mut self, codes: Codes<'_>, count: usize, between: &dyn Fn()) {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let mut visited: Vec<Visited> = (0..threads).map(|_| Visited::default()).collect();
+        // To the byte: a list that grows by doubling has a hundred megabytes too much for a million nodes.
+        let coming = count.saturating_sub(self.nodes());
+        self.base.to_mut().reserve_exact(coming * BASE_LINKS);
         while self.nodes() < count.min(FIRST) {
             self.insert(codes, 1, &mut visited);
         }
