@@ -270,6 +270,9 @@ impl From<types::Advice> for Advice {
             From::WriteLibraryAnew => Advice::WriteLibraryAnew,
             From::TakeLibraryOver => Advice::TakeLibraryOver,
             From::WaitForLibrary => Advice::WaitForLibrary,
+            From::ChoosePort => Advice::ChoosePort,
+            From::ChooseSocket => Advice::ChooseSocket,
+            From::AllowOtherMachines => Advice::AllowOtherMachines,
             From::UseLibraryEmbedder { embedder } => {
                 Advice::UseLibraryEmbedder { embedder: clean(&embedder) }
             }

@@ -176,6 +176,9 @@ pub(crate) enum Advice {
     WriteLibraryAnew,
     TakeLibraryOver,
     WaitForLibrary,
+    ChoosePort,
+    ChooseSocket,
+    AllowOtherMachines,
     UseLibraryEmbedder { embedder: String },
 }
 

@@ -15,9 +15,7 @@ pub enum Error {
     #[error(transparent)]
     Rag(#[from] riddle_rag::Error),
     /// No socket.
-    #[error(
-        "{address} can not be listened on: {source}: choose another with --port, or leave it out"
-    )]
+    #[error("{address} can not be listened on: {source}")]
     Bind {
         /// Host and port.
         address: String,
@@ -25,7 +23,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// No socket in the file system.
-    #[error("{} can not be listened at: {source}: choose another file with --socket", path.display())]
+    #[error("{} can not be listened at: {source}", path.display())]
     BindSocket {
         /// Which file.
         path: PathBuf,
@@ -33,9 +31,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// Beyond this machine without having been asked twice.
-    #[error(
-        "{address} can be reached from other machines: say --beyond-this-machine as well if that is meant"
-    )]
+    #[error("{address} can be reached from other machines")]
     BeyondThisMachine {
         /// Host and port.
         address: String,
@@ -100,6 +96,9 @@ impl Advised for Error {
     fn advice(&self) -> Option<Advice> {
         match self {
             Error::Rag(error) => error.advice(),
+            Error::Bind { .. } => Some(Advice::ChoosePort),
+            Error::BindSocket { .. } => Some(Advice::ChooseSocket),
+            Error::BeyondThisMachine { .. } => Some(Advice::AllowOtherMachines),
             _ => None,
         }
     }

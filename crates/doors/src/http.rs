@@ -460,6 +460,8 @@ pub(crate) fn reads(text: &str) {
 
 #[cfg(test)]
 mod tests {
+    use riddle_types::{Advice, Advised as _};
+
     use super::*;
 
     #[test]
@@ -470,7 +472,7 @@ mod tests {
         let options = ServeOptions { listen, ..ServeOptions::default() };
         let stop = AtomicBool::new(true);
         let error = serve(config(), &options, &stop, |_| Ok(())).expect_err("refused");
-        assert!(error.to_string().contains("--beyond-this-machine"), "{error}");
+        assert_eq!(error.advice(), Some(Advice::AllowOtherMachines), "{error}");
         let options = ServeOptions { beyond_this_machine: true, with_confined: true, ..options };
         assert!(serve(config(), &options, &stop, |_| Ok(())).is_err());
     }

@@ -132,6 +132,9 @@ pub fn advice(advice: &Advice) -> String {
         Advice::WaitForLibrary => {
             "try again later, or take it over with `riddle library push NAME --take-over`"
         }
+        Advice::ChoosePort => "choose another with --port, or leave it out",
+        Advice::ChooseSocket => "choose another file with --socket",
+        Advice::AllowOtherMachines => "say --beyond-this-machine as well if that is meant",
     };
     text.to_owned()
 }

@@ -11,6 +11,7 @@ use crate::{
     pdf::is_gibberish,
     pdfium::{self, Line},
     protocol::Reply,
+    remark::Remark,
     tools::Tools,
 };
 
@@ -40,15 +41,15 @@ fn picture(kind: FileKind, bytes: &[u8], number: u32, tools: &Tools) -> Result<P
         return Picture::decode(bytes).map_err(|error| error.to_string());
     }
     let library = tools.pdfium.as_deref().and_then(pdfium::open);
-    let library = library.ok_or("what draws pages is not there")?;
-    let drawn = library.draw(bytes, number, DPI).map_err(|_| "the page can not be drawn")?;
-    Picture::new(drawn.width, drawn.height, drawn.rgb).ok_or_else(|| "an empty page".to_owned())
+    let library = library.ok_or(Remark::NothingDraws)?;
+    let drawn = library.draw(bytes, number, DPI).map_err(|_| Remark::NotDrawn)?;
+    Picture::new(drawn.width, drawn.height, drawn.rgb).ok_or_else(|| Remark::EmptyPage.into())
 }
 
 fn said(picture: &Picture, kind: FileKind, number: u32, tools: &Tools) -> Result<Reply, String> {
     static OPENED: OnceLock<Result<Mutex<Ocr>, String>> = OnceLock::new();
     let (Some(runtime), Some(models)) = (&tools.onnx_runtime, &tools.ocr) else {
-        return Err("what reads pictures is not there".to_owned());
+        return Err(Remark::NothingSees.into());
     };
     let open = || Ocr::open(runtime, models, THREADS).map(Mutex::new).map_err(|it| it.to_string());
     let ocr = OPENED.get_or_init(open).as_ref().map_err(Clone::clone)?;
@@ -63,15 +64,15 @@ fn said(picture: &Picture, kind: FileKind, number: u32, tools: &Tools) -> Result
         }
     }
     let all: String = blocks.iter().map(|it: &Block| format!("{}\n", it.text)).collect();
-    let without = |why: &str| {
-        let outcome = ParseOutcome::NoText(why.to_owned());
+    let without = |why: Remark| {
+        let outcome = ParseOutcome::NoText(why.into());
         Ok(Reply { sure, ..Reply::of(outcome) })
     };
     if blocks.is_empty() {
-        return without("a picture without text");
+        return without(Remark::PictureWithoutText);
     }
     if sure < SURE || is_gibberish(&all) {
-        return without("a picture whose letters can not be read");
+        return without(Remark::PictureIllegible);
     }
     let seen =
         |it: &riddle_ocr::Line| SeenLine { text: it.text.clone(), place: read.place_as_given(it) };

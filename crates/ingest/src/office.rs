@@ -3,7 +3,7 @@
 use docling::{DocumentConverter, InputFormat, Node, SourceDocument, Table};
 use riddle_types::{Block, BlockKind, Document, FileKind, Location};
 
-use crate::{outcome::ParseOutcome, sheet, table::numeric};
+use crate::{outcome::ParseOutcome, remark::Remark, sheet, table::numeric};
 
 /// Parses `bytes`; `name` gives the extension.
 pub(crate) fn parse(name: &str, kind: FileKind, bytes: Vec<u8>) -> ParseOutcome {
@@ -22,7 +22,7 @@ pub(crate) fn parse(name: &str, kind: FileKind, bytes: Vec<u8>) -> ParseOutcome 
         _ => InputFormat::from_extension(&extension),
     };
     let Some(format) = by_kind else {
-        return ParseOutcome::Unsupported(format!("no parser for .{extension} files"));
+        return ParseOutcome::Unsupported(Remark::NoParserFor { ending: extension }.into());
     };
     let source = SourceDocument::from_bytes(name, format, bytes);
     let converter = DocumentConverter::new().text_layer_only(true).list_attachments(true);
@@ -30,12 +30,12 @@ pub(crate) fn parse(name: &str, kind: FileKind, bytes: Vec<u8>) -> ParseOutcome 
     let result = match converter.convert(source) {
         Ok(result) => result,
         Err(error) if error.encryption().is_some() => {
-            return ParseOutcome::Failed("protected by a password".to_owned());
+            return ParseOutcome::Failed(Remark::Password.into());
         }
         Err(error) => {
             let why = error.to_string();
             return if why.contains("no embedded text layer") {
-                ParseOutcome::NoText("no text layer: probably a scan".to_owned())
+                ParseOutcome::NoText(Remark::ProbablyScan.into())
             } else {
                 ParseOutcome::Failed(why)
             };

@@ -24,6 +24,7 @@ use crate::{
     office,
     outcome::ParseOutcome,
     pdfium::{self, Refusal, Text},
+    remark::Remark,
 };
 
 /// Larger files are not looked into a second time: their text is what they are.
@@ -64,12 +65,12 @@ pub(crate) fn parse(name: &str, bytes: Vec<u8>, shares: &mut Shares) -> ParseOut
 /// Reads a PDF with the second engine alone: the first one has died of it.
 pub(crate) fn second(bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
     let Some(library) = shares.tools.pdfium.clone().and_then(|it| pdfium::open(&it)) else {
-        return ParseOutcome::Failed("the second engine is not there".to_owned());
+        return ParseOutcome::Failed(Remark::NoSecondEngine.into());
     };
     match library.read(bytes, shares.end()) {
         Ok(text) => together(bytes, ParseOutcome::NoText(String::new()), &text, shares),
-        Err(Refusal::Password) => ParseOutcome::Failed("protected by a password".to_owned()),
-        Err(Refusal::Damaged) => ParseOutcome::Failed("it is damaged".to_owned()),
+        Err(Refusal::Password) => ParseOutcome::Failed(Remark::Password.into()),
+        Err(Refusal::Damaged) => ParseOutcome::Failed(Remark::Damaged.into()),
     }
 }
 
@@ -96,7 +97,7 @@ fn together(bytes: &[u8], first: ParseOutcome, text: &Text, shares: &mut Shares)
     }
     document.blocks.extend(by_first.into_values().flatten());
     if text.cut {
-        document.warnings.push("not all of it is read: it takes too long".to_owned());
+        document.warnings.push(Remark::NotAll(Remark::TooSlow.into()).into());
     }
     shares.note_pictures(pictures.into_iter());
     refine(bytes, ParseOutcome::Parsed(document), true)
@@ -175,17 +176,15 @@ pub(crate) fn refine(bytes: &[u8], outcome: ParseOutcome, drawn: bool) -> ParseO
         forms_and_notes(&pdf, drawn, &mut document);
     }
     let why = if gibberish {
-        "its fonts do not say which letters they draw: to be read as a scan"
+        Remark::OddFonts
     } else {
-        "no text layer: probably a scan"
+        Remark::ProbablyScan
     };
     if document.blocks.is_empty() {
-        return ParseOutcome::NoText(why.to_owned());
+        return ParseOutcome::NoText(why.into());
     }
     if nothing {
-        document
-            .warnings
-            .push("no text layer beside its form and notes: probably a scan".to_owned());
+        document.warnings.push(Remark::ScanBesideForm.into());
     }
     ParseOutcome::Parsed(document)
 }

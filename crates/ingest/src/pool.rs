@@ -18,6 +18,7 @@ use riddle_types::FileKind;
 use crate::{
     outcome::{ParseOutcome, SeenLine},
     protocol::{Reply, Request, VERSION, read_json, write_json, write_part},
+    remark::Remark,
     tools::Tools,
 };
 
@@ -189,7 +190,8 @@ impl ParserPool {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let started = idle.map_or_else(|| Worker::start(&self.command, self.limits), Ok);
         let mut worker = started.map_err(|error| {
-            format!("the parser {} can not be started: {error}", self.command.program.display())
+            let program = self.command.program.display().to_string();
+            Remark::NotStarted { program, why: error.to_string() }
         })?;
         let reply = worker.exchange(request, bytes, limits)?;
         self.peak_rss_bytes.fetch_max(reply.peak_rss_bytes, Ordering::Relaxed);
@@ -259,22 +261,20 @@ impl Worker {
         limits: Limits,
     ) -> Result<Reply, String> {
         self.files += 1;
-        let gone = || "the parser's process is gone".to_owned();
+        let gone = || Remark::Gone;
         let requests = self.requests.as_ref().ok_or_else(gone)?;
         requests.send((request, bytes.to_vec())).map_err(|_| gone())?;
         match self.replies.recv_timeout(limits.time) {
             Ok(Ok(Some(reply))) if reply.version == VERSION => Ok(reply),
-            Ok(Ok(Some(_))) => {
-                Err("the parser is of another version: install riddle again".to_owned())
-            }
+            Ok(Ok(Some(_))) => Err(Remark::OtherVersion.into()),
             Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {
-                Err(format!("the parser's answer makes no sense: {error}"))
+                Err(Remark::Nonsense(error.to_string()).into())
             }
             Ok(Ok(None) | Err(_)) | Err(RecvTimeoutError::Disconnected) => {
                 Err(self.cause_of_death(limits))
             }
             Err(RecvTimeoutError::Timeout) => {
-                Err(format!("parsing took longer than {} seconds", limits.time.as_secs_f32()))
+                Err(Remark::Slow { seconds: limits.time.as_secs_f32() }.into())
             }
         }
     }
@@ -286,15 +286,12 @@ impl Worker {
         std::thread::sleep(Duration::from_millis(20));
         let complaint = self.complaint.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if complaint.contains("memory allocation") || complaint.contains("out of memory") {
-            return format!("parsing needed more than {} MiB of memory", limits.memory_bytes >> 20);
+            return Remark::Memory { mib: limits.memory_bytes >> 20 }.into();
         }
         if complaint.contains("overflowed its stack") {
-            return "the parser crashed: the document is nested too deeply".to_owned();
+            return Remark::Nested.into();
         }
-        match status {
-            Ok(status) => format!("the parser crashed ({})", describe(status)),
-            Err(error) => format!("the parser crashed ({error})"),
-        }
+        Remark::Crashed(status.map_or_else(|error| error.to_string(), describe)).into()
     }
 }
 
@@ -312,10 +309,10 @@ impl Drop for Worker {
 fn describe(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt as _;
     match status.signal() {
-        Some(libc::SIGSEGV) => "invalid memory access".to_owned(),
-        Some(libc::SIGABRT) => "it aborted".to_owned(),
-        Some(libc::SIGKILL) => "it was killed, perhaps for lack of memory".to_owned(),
-        Some(signal) => format!("signal {signal}"),
+        Some(libc::SIGSEGV) => Remark::InvalidMemory.into(),
+        Some(libc::SIGABRT) => Remark::Aborted.into(),
+        Some(libc::SIGKILL) => Remark::Killed.into(),
+        Some(signal) => Remark::Signal(signal).into(),
         None => status.to_string(),
     }
 }

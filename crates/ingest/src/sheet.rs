@@ -7,7 +7,8 @@ use riddle_types::{Block, BlockKind, Document, Location};
 
 use crate::{
     outcome::ParseOutcome,
-    table::{Cell, Places, Row, Tables, Value, cell},
+    remark::Remark,
+    table::{Cell, MOST_MIB, Places, Row, Tables, Value, cell},
     text::decode,
 };
 
@@ -45,7 +46,7 @@ where
         Err(error) => {
             let why = error.to_string();
             return ParseOutcome::Failed(if why.contains("password") {
-                "protected by a password".to_owned()
+                Remark::Password.into()
             } else {
                 why
             });
@@ -55,14 +56,14 @@ where
     let ranges: Vec<(String, String)> = book.defined_names().to_vec();
     let mut document = Document::default();
     let mut tables = Tables::new(&mut document, Places::Cells);
-    let (mut hidden, mut read, mut broken) = (0, 0, Vec::new());
+    let (mut hidden, mut read, mut broken) = (0, 0, Vec::<String>::new());
     for sheet in sheets.iter().filter(|it| it.typ == SheetType::WorkSheet) {
         if sheet.visible != SheetVisible::Visible {
             hidden += 1;
             continue;
         }
         if tables.is_full() {
-            tables.stopped(&format!("from sheet {} on", sheet.name));
+            tables.stopped(Remark::CellsFromSheet { sheet: sheet.name.clone(), mib: MOST_MIB });
             break;
         }
         match rows_of(&mut book, &sheet.name) {
@@ -70,7 +71,7 @@ where
                 read += 1;
                 one_sheet(&mut tables, &sheet.name, &rows, &ranges);
             }
-            Err(why) => broken.push(format!("sheet {}: {why}", sheet.name)),
+            Err(why) => broken.push(Remark::Sheet { sheet: sheet.name.clone(), why }.into()),
         }
     }
     if read == 0 && !broken.is_empty() {
@@ -78,7 +79,7 @@ where
     }
     document.warnings.extend(broken);
     if hidden > 0 {
-        document.warnings.push(format!("hidden sheets are not read ({hidden})"));
+        document.warnings.push(Remark::HiddenSheets { count: hidden }.into());
     }
     ParseOutcome::Parsed(document)
 }
@@ -117,10 +118,8 @@ fn one_sheet(tables: &mut Tables<'_>, name: &str, sheet: &Rows, ranges: &[(Strin
     tables.sheet(name, &sheet.rows);
     if sheet.cut {
         let row = last.number + 1;
-        let warning = format!(
-            "from row {row} of {name} on nothing is read: {MOST_ROWS} rows are kept of a sheet"
-        );
-        tables.document().warnings.push(warning);
+        let warning = Remark::RowsOfSheet { row, sheet: name.to_owned(), most: MOST_ROWS };
+        tables.document().warnings.push(warning.into());
     }
 }
 
@@ -263,7 +262,7 @@ fn separated(extension: &str, bytes: &[u8]) -> Document {
     Tables::new(&mut document, Places::Rows).sheet("", &rows);
     document.warnings.extend(warning);
     if cut {
-        document.warnings.push(format!("only the first {MOST_ROWS} rows are read"));
+        document.warnings.push(Remark::Rows { most: MOST_ROWS }.into());
     }
     document
 }

@@ -8,9 +8,13 @@ use std::collections::{BTreeMap, HashSet};
 
 use riddle_types::{Block, BlockKind, Document, Location};
 
-/// Most text of tables that is read from one file: some three thousand passages. A workbook of measurements is found by
-/// its first rows and its summary.
-const MOST_BYTES: usize = 2 << 20;
+use crate::remark::Remark;
+
+/// Most text of tables that is read from one file, in MiB: some three thousand passages. A workbook of measurements is
+/// found by its first rows and its summary.
+pub(crate) const MOST_MIB: usize = 2;
+
+const MOST_BYTES: usize = MOST_MIB << 20;
 
 /// Rows from which on a region has a summary: fewer say themselves what they are.
 const SUMMARY_FROM: usize = 8;
@@ -96,15 +100,13 @@ impl<'a> Tables<'a> {
         }
         let rest = rows.get(start).filter(|_| self.is_full());
         if let Some(row) = rest {
-            let of = if sheet.is_empty() { String::new() } else { format!(" of {sheet}") };
-            self.stopped(&format!("from row {}{of} on", row.number));
+            self.stopped(from_row(sheet, row.number));
         }
     }
 
     /// Notes that a part of the file is not read because it has had its share.
-    pub(crate) fn stopped(&mut self, what: &str) {
-        let limit = MOST_BYTES >> 20;
-        let warning = format!("{what} nothing is read: {limit} MiB of cells are kept of one file");
+    pub(crate) fn stopped(&mut self, why: Remark) {
+        let warning = why.to_string();
         if !self.document.warnings.contains(&warning) {
             self.document.warnings.push(warning);
         }
@@ -163,7 +165,7 @@ impl<'a> Tables<'a> {
         let header = names.map(|it| it.between(left, right)).unwrap_or_default();
         for run in rows.chunks(RUN) {
             if self.is_full() {
-                self.stopped(&from_row(sheet, run[0].number));
+                self.stopped(from_row(sheet, run[0].number));
                 return;
             }
             let lines: Vec<String> = run.iter().map(|it| line(it, left, right, names)).collect();
@@ -212,11 +214,11 @@ impl<'a> Tables<'a> {
     }
 }
 
-fn from_row(sheet: &str, row: u32) -> String {
+fn from_row(sheet: &str, row: u32) -> Remark {
     if sheet.is_empty() {
-        format!("from row {row} on")
+        Remark::CellsFromRow { row, mib: MOST_MIB }
     } else {
-        format!("from row {row} of {sheet} on")
+        Remark::CellsFromRowOf { row, sheet: sheet.to_owned(), mib: MOST_MIB }
     }
 }
 

@@ -4,6 +4,8 @@ use chardetng::EncodingDetector;
 use encoding_rs::Encoding;
 use riddle_types::{Block, BlockKind, Document, Location};
 
+use crate::remark::Remark;
+
 /// Decodes bytes: by order mark, as UTF-8, else by the most likely encoding. Returns a warning when it had
 /// to guess or to replace characters.
 pub(crate) fn decode(bytes: &[u8]) -> (String, Option<String>) {
@@ -11,7 +13,7 @@ pub(crate) fn decode(bytes: &[u8]) -> (String, Option<String>) {
         let (text, broken) = encoding.decode_without_bom_handling(&bytes[mark..]);
         return (
             text.into_owned(),
-            broken.then(|| format!("some bytes are not valid {}", encoding.name())),
+            broken.then(|| Remark::NotValid { encoding: encoding.name().to_owned() }.into()),
         );
     }
     match std::str::from_utf8(bytes) {
@@ -21,8 +23,13 @@ pub(crate) fn decode(bytes: &[u8]) -> (String, Option<String>) {
             detector.feed(bytes, true);
             let encoding = detector.guess(None, true);
             let (text, broken) = encoding.decode_without_bom_handling(bytes);
-            let doubt = if broken { ", some bytes are not valid in it" } else { "" };
-            (text.into_owned(), Some(format!("not UTF-8: read as {}{doubt}", encoding.name())))
+            let encoding = encoding.name().to_owned();
+            let warning = if broken {
+                Remark::ReadDoubtfullyAs { encoding }
+            } else {
+                Remark::ReadAs { encoding }
+            };
+            (text.into_owned(), Some(warning.into()))
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::{
     outcome::ParseOutcome,
     pdf,
     protocol::{Reply, Request, read_request, write_json},
+    remark::Remark,
     text::{decode, parse_markdown, parse_plain},
 };
 
@@ -56,15 +57,15 @@ fn guarded(request: Request, bytes: Vec<u8>) -> Reply {
     let thread = match std::thread::Builder::new().stack_size(STACK_BYTES).spawn(parse) {
         Ok(thread) => thread,
         Err(error) => {
-            let why = format!("no thread to parse it on: {error}");
-            return Reply::of(ParseOutcome::Failed(why));
+            let why = Remark::NoThread(error.to_string());
+            return Reply::of(ParseOutcome::Failed(why.into()));
         }
     };
     match thread.join() {
         Ok(Ok(read)) => read,
         Ok(Err(panic)) | Err(panic) => {
-            let why = format!("the parser gave up: {}", panic_message(&*panic));
-            Reply::of(ParseOutcome::Failed(why))
+            let why = Remark::GaveUp(panic_message(&*panic).to_owned());
+            Reply::of(ParseOutcome::Failed(why.into()))
         }
     }
 }
@@ -86,11 +87,11 @@ fn parse(request: &Request, bytes: Vec<u8>) -> Reply {
 fn finished(request: &Request, outcome: ParseOutcome) -> ParseOutcome {
     match outcome {
         ParseOutcome::Parsed(document) if document.blocks.is_empty() => {
-            ParseOutcome::NoText("no text in it".to_owned())
+            ParseOutcome::NoText(Remark::NoText.into())
         }
         ParseOutcome::Parsed(mut document) => {
             if request.second && request.kind != FileKind::Pdf {
-                document.warnings.push("its own parser failed: read as plain text".to_owned());
+                document.warnings.push(Remark::ReadAsText.into());
             }
             if document.language.is_none() {
                 document.language = language::detect(&sample(&document));

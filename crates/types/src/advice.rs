@@ -137,6 +137,12 @@ pub enum Advice {
     TakeLibraryOver,
     /// Try again when nobody else writes a shared library.
     WaitForLibrary,
+    /// Choose another port for other programs to ask at.
+    ChoosePort,
+    /// Choose another file for the socket that other programs ask at.
+    ChooseSocket,
+    /// Say that other machines may ask, too.
+    AllowOtherMachines,
 }
 
 impl Advice {
@@ -192,6 +198,9 @@ impl Advice {
             Advice::WriteLibraryAnew,
             Advice::TakeLibraryOver,
             Advice::WaitForLibrary,
+            Advice::ChoosePort,
+            Advice::ChooseSocket,
+            Advice::AllowOtherMachines,
         ]
     }
 }

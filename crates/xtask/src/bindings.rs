@@ -6,6 +6,7 @@
 //! error with its place, never a guess.
 
 mod commands;
+pub(crate) mod messages;
 mod types;
 
 use std::fmt::Write as _;
@@ -15,6 +16,7 @@ use anyhow::{Context as _, Result};
 use crate::{repository, say};
 
 pub(crate) use commands::Command;
+pub(crate) use messages::MESSAGES;
 
 /// What is generated.
 pub(crate) const BINDINGS: &str = "ui/src/lib/bindings.ts";
@@ -48,7 +50,9 @@ pub(crate) fn run() -> Result<bool> {
         std::fs::create_dir_all(folder)?;
     }
     std::fs::write(&path, bindings)?;
-    say(&format!("wrote {BINDINGS}\n"));
+    let errors = files.iter().filter_map(|it| Some((it.path.as_str(), it.text.as_deref()?)));
+    std::fs::write(repository::root().join(MESSAGES), messages::render(errors)?)?;
+    say(&format!("wrote {BINDINGS} and {MESSAGES}\n"));
     Ok(true)
 }
 

@@ -129,6 +129,9 @@ export type Advice =
 	| { kind: 'writeLibraryAnew' }
 	| { kind: 'takeLibraryOver' }
 	| { kind: 'waitForLibrary' }
+	| { kind: 'choosePort' }
+	| { kind: 'chooseSocket' }
+	| { kind: 'allowOtherMachines' }
 	| { kind: 'useLibraryEmbedder'; embedder: string };
 
 /** Something that is wrong, in English, and what can be done about it. */

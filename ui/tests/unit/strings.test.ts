@@ -38,6 +38,7 @@ const SAMPLES: Record<string, unknown[][]> = {
   "settings.pruning.threshold": [[{ kind: "threshold", threshold: 613 }]],
   "settings.pruning.precision": [[{ kind: "precision", precision: 6.13 }]],
   "settings.pruning.errorProbability": [[{ kind: "errorProbability", probability: 6.13 }]],
+  engine: [["the model 613 is not in 617"]],
   ...TOLD_SAMPLES,
 };
 

@@ -2,7 +2,9 @@ import { afterEach, describe, expect, it } from "vitest";
 
 import { failed, language, noticed, say, troubled, whole } from "../../src/lib/strings";
 import { de } from "../../src/lib/strings/de";
+import { messages } from "../../src/lib/strings/de/messages";
 import { en } from "../../src/lib/strings/en";
+import { MESSAGES } from "../../src/lib/strings/messages";
 import { ADVICE, NOTICES, SETTING_FAULTS } from "./told";
 
 afterEach(() => language.follow(() => "system"));
@@ -35,12 +37,41 @@ describe.each([["English", en], ["German", de]])("what the engine tells, in %s",
   });
 });
 
+describe("what the libraries say", () => {
+  const filled = (text: string) => text.replace(/\{(\d+)\}/g, (_, place: string) => `⟨${place}⟩`);
+
+  it("is known in German", () => {
+    const places = (text: string) => [...new Set(text.match(/\{\d+\}/g))].sort();
+    for (const message of MESSAGES) {
+      const german = messages[message];
+      expect(places(german), message).toEqual(places(message));
+      expect(german).not.toBe(message);
+      expect(german).not.toMatch(COMMAND_LINE);
+      // Of two sentences that fit, the one with more words is the right one.
+      expect(de.engine(filled(message))).toBe(filled(german));
+      expect(en.engine(filled(message))).toBe(filled(message));
+    }
+  });
+
+  it("is translated inside of other things that are said", () => {
+    expect(de.engine("rent.xlsx: protected by a password")).toBe("rent.xlsx: mit einem Passwort geschützt");
+    expect(de.engine("not all of it is read: it takes too long")).toBe("nicht alles davon ist gelesen: es dauert zu lange");
+    expect(de.engine("a: b/c.zip: entry 3: it is damaged")).toBe("a: b/c.zip: Eintrag 3: es ist beschädigt");
+    expect(de.engine("12 pages read as pictures, 87.5 % sure")).toBe("12 Seiten als Bilder gelesen, zu 87,5 % sicher");
+    expect(de.engine("Permission denied (os error 13)")).toBe("Permission denied (os error 13)");
+    expect(de.engine(": ".repeat(400))).toBe(": ".repeat(400));
+    expect(de.engine("")).toBe("");
+  });
+});
+
 describe("a failure", () => {
   it("says what is wrong in the engine's words, and what can be done in the app's", () => {
     const failure = { code: "other", message: "the model x is not in /models", advice: { kind: "pullModel", name: "x" } } as const;
     expect(failed(failure)).toBe("The model x is not in /models. Download x in Settings, Models.");
     language.follow(() => "de");
-    expect(failed(failure)).toBe("Die Meldung lautet: „the model x is not in /models“. Laden Sie x unter Einstellungen, Modelle herunter.");
+    expect(failed(failure)).toBe("Das Modell x ist nicht in /models. Laden Sie x unter Einstellungen, Modelle herunter.");
+    const unknown = { code: "other", message: "it hums", advice: null } as const;
+    expect(failed(unknown)).toBe("Die Meldung lautet: „it hums“.");
   });
 
   it("says it in the language on screen where its code says what is wrong", () => {

@@ -56,6 +56,9 @@ export const ADVICE: EveryKind<Advice> = {
   writeLibraryAnew: [{ kind: "writeLibraryAnew" }],
   takeLibraryOver: [{ kind: "takeLibraryOver" }],
   waitForLibrary: [{ kind: "waitForLibrary" }],
+  choosePort: [{ kind: "choosePort" }],
+  chooseSocket: [{ kind: "chooseSocket" }],
+  allowOtherMachines: [{ kind: "allowOtherMachines" }],
   useLibraryEmbedder: [{ kind: "useLibraryEmbedder", embedder: "613" }],
 };
 

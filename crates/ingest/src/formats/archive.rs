@@ -6,7 +6,7 @@ use flate2::read::MultiGzDecoder;
 use riddle_types::Document;
 
 use super::{Shares, warn};
-use crate::outcome::ParseOutcome;
+use crate::{outcome::ParseOutcome, remark::Remark};
 
 pub(super) fn zip(_name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
     let mut archive = match zip::ZipArchive::new(Cursor::new(bytes)) {
@@ -28,7 +28,7 @@ pub(super) fn zip(_name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutcom
                 continue;
             }
             Err(error) => {
-                warn(&mut document, format!("entry {}: {error}", index + 1));
+                warn(&mut document, Remark::Entry { number: index + 1, why: error.to_string() }.into());
                 continue;
             }
         };
@@ -38,7 +38,7 @@ pub(super) fn zip(_name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutcom
         one(&name, entry, shares, &mut document);
     }
     if locked > 0 && document.blocks.is_empty() {
-        return ParseOutcome::Failed("protected by a password".to_owned());
+        return ParseOutcome::Failed(Remark::Password.into());
     }
     finish(document, shares)
 }
@@ -53,12 +53,13 @@ pub(super) fn one(name: &str, from: impl Read, shares: &mut Shares, document: &m
     let mut bytes = Vec::new();
     match from.take(largest + 1).read_to_end(&mut bytes) {
         Ok(_) if bytes.len() as u64 > largest => {
-            warn(document, format!("{name}: larger than {} MiB unpacked", largest >> 20));
+            warn(document, Remark::LargeUnpacked { name: name.to_owned(), mib: largest >> 20 }.into());
             shares.pass_over();
         }
         Ok(_) => shares.part(name, bytes, document),
         Err(error) => {
-            warn(document, format!("{name}: {error}"));
+            let why = error.to_string();
+            warn(document, Remark::Within { name: name.to_owned(), why }.into());
             shares.pass_over();
         }
     }
@@ -68,7 +69,7 @@ pub(super) fn finish(mut document: Document, shares: &mut Shares) -> ParseOutcom
     shares.tell(&mut document);
     if document.blocks.is_empty() {
         let why = document.warnings.first().cloned();
-        return ParseOutcome::NoText(why.unwrap_or_else(|| "no text in its files".to_owned()));
+        return ParseOutcome::NoText(why.unwrap_or_else(|| Remark::NoTextInFiles.into()));
     }
     ParseOutcome::Parsed(document)
 }
@@ -114,9 +115,9 @@ pub(super) fn entries(from: impl Read, shares: &mut Shares) -> ParseOutcome {
         }
         let Some(size) = checked_size(&header) else {
             if !seen {
-                return ParseOutcome::Failed("not a tape archive".to_owned());
+                return ParseOutcome::Failed(Remark::NotTape.into());
             }
-            warn(&mut document, "damaged: what follows is not read".to_owned());
+            warn(&mut document, Remark::RestDamaged.into());
             break;
         };
         seen = true;
@@ -143,12 +144,12 @@ pub(super) fn entries(from: impl Read, shares: &mut Shares) -> ParseOutcome {
         }
         // The rest of the last block, or all of what is passed over.
         if std::io::copy(&mut body, &mut std::io::sink()).is_err() {
-            warn(&mut document, "damaged: what follows is not read".to_owned());
+            warn(&mut document, Remark::RestDamaged.into());
             break;
         }
     }
     if !seen {
-        return ParseOutcome::Failed("not a tape archive".to_owned());
+        return ParseOutcome::Failed(Remark::NotTape.into());
     }
     finish(document, shares)
 }

@@ -4,7 +4,7 @@ use riddle_types::{Block, BlockKind, Document, Location};
 use serde_json::Value;
 
 use super::Shares;
-use crate::{outcome::ParseOutcome, text::decode};
+use crate::{outcome::ParseOutcome, remark::Remark, text::decode};
 
 /// Most bookmarks of one file.
 const MOST: usize = 50_000;
@@ -34,7 +34,7 @@ pub(super) fn parse(_name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOut
                 }
             }
             Ok(_) => {}
-            Err(error) => return ParseOutcome::Failed(format!("not bookmarks: {error}")),
+            Err(error) => return ParseOutcome::Failed(Remark::NotBookmarks(error.to_string()).into()),
         }
     } else {
         page(&text, &mut document);

@@ -6,7 +6,7 @@ use super::{
     Shares,
     lines::{Property, properties, when},
 };
-use crate::outcome::ParseOutcome;
+use crate::{outcome::ParseOutcome, remark::Remark};
 
 /// Most entries of one calendar.
 const MOST_ENTRIES: usize = 20_000;
@@ -27,8 +27,7 @@ pub(super) fn parse(_name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOut
                 lines.push(property);
                 entries += 1;
                 if entries > MOST_ENTRIES {
-                    let why = format!("only the first {MOST_ENTRIES} entries are read");
-                    document.warnings.push(why);
+                    document.warnings.push(Remark::Entries { most: MOST_ENTRIES }.into());
                     break;
                 }
                 push(&what, &lines, &mut document);

@@ -6,7 +6,7 @@ use super::{
     Shares,
     lines::{Property, properties, when},
 };
-use crate::outcome::ParseOutcome;
+use crate::{outcome::ParseOutcome, remark::Remark};
 
 /// Most people of one book.
 const MOST_CARDS: usize = 20_000;
@@ -40,7 +40,7 @@ pub(super) fn parse(_name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOut
                 lines.push(property);
                 cards += 1;
                 if cards > MOST_CARDS {
-                    document.warnings.push(format!("only the first {MOST_CARDS} people are read"));
+                    document.warnings.push(Remark::People { most: MOST_CARDS }.into());
                     break;
                 }
                 push(&lines, &mut document);

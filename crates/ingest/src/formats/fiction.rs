@@ -4,7 +4,7 @@ use quick_xml::{Reader, events::Event};
 use riddle_types::{Block, BlockKind, Document, Location};
 
 use super::Shares;
-use crate::{outcome::ParseOutcome, text::decode};
+use crate::{outcome::ParseOutcome, remark::Remark, text::decode};
 
 pub(super) fn parse(_name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOutcome {
     // Older books are in encodings of their own, which the first line names.
@@ -35,10 +35,10 @@ pub(super) fn parse(_name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOut
             Ok(Event::Eof) => break,
             Ok(_) => {}
             Err(error) if book.document.blocks.is_empty() => {
-                return ParseOutcome::Failed(format!("not a book: {error}"));
+                return ParseOutcome::Failed(Remark::NotBook(error.to_string()).into());
             }
             Err(error) => {
-                book.document.warnings.push(format!("damaged: {error}"));
+                book.document.warnings.push(Remark::DamagedMarkup(error.to_string()).into());
                 break;
             }
         }

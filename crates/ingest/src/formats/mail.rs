@@ -4,7 +4,7 @@ use mail_parser::{Message, MessageParser, MimeHeaders as _, PartType};
 use riddle_types::{Document, FileKind};
 
 use super::{Shares, join, warn};
-use crate::{office, outcome::ParseOutcome};
+use crate::{office, outcome::ParseOutcome, remark::Remark};
 
 /// Most bytes of one mail that are looked at.
 const LARGEST_MAIL: usize = 64 << 20;
@@ -24,7 +24,9 @@ pub(super) fn parse(name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutco
         }
         match one(name, mail, shares) {
             ParseOutcome::Parsed(read) => join(&format!("message {number}"), read, &mut document),
-            ParseOutcome::Failed(why) => warn(&mut document, format!("message {number}: {why}")),
+            ParseOutcome::Failed(why) => {
+                warn(&mut document, Remark::Message { number, why }.into());
+            },
             ParseOutcome::NoText(_) | ParseOutcome::Unsupported(_) => {}
         }
     }
@@ -36,7 +38,7 @@ pub(super) fn parse(name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutco
 fn one(name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
     let bytes = &bytes[..bytes.len().min(LARGEST_MAIL)];
     if parts_said(bytes) > MOST_PARTS {
-        return ParseOutcome::Failed(format!("more than {MOST_PARTS} parts in one mail"));
+        return ParseOutcome::Failed(Remark::MailParts { most: MOST_PARTS }.into());
     }
     let name = if name.to_ascii_lowercase().ends_with(".eml") { name } else { "message.eml" };
     let mut document = match office::parse(name, FileKind::Mail, bytes.to_vec()) {

@@ -7,7 +7,7 @@
 use riddle_types::{Document, FileKind};
 
 use super::{Shares, warn};
-use crate::{office, outcome::ParseOutcome, text::decode};
+use crate::{office, outcome::ParseOutcome, remark::Remark, text::decode};
 
 /// Most text that is read of one book: more than the longest have.
 const MOST_BYTES: usize = 64 << 20;
@@ -22,11 +22,11 @@ const UTF_8: u32 = 65_001;
 pub(super) fn parse(name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOutcome {
     let book = match Book::open(bytes) {
         Ok(book) => book,
-        Err(why) => return ParseOutcome::Failed(why.to_owned()),
+        Err(why) => return ParseOutcome::Failed(why.into()),
     };
     let (text, whole) = match book.text() {
         Ok(text) => text,
-        Err(why) => return ParseOutcome::Unsupported(why.to_owned()),
+        Err(why) => return ParseOutcome::Unsupported(why.into()),
     };
     let page = match book.encoding {
         // The standard says so, and most tell the truth.
@@ -38,7 +38,7 @@ pub(super) fn parse(name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOutc
     let ParseOutcome::Parsed(read) = outcome else { return outcome };
     let mut document = Document { title: book.title.clone().or(read.title.clone()), ..read };
     if !whole {
-        warn(&mut document, "it is damaged: what follows is not read".to_owned());
+        warn(&mut document, Remark::RestDamaged.into());
     }
     ParseOutcome::Parsed(document)
 }
@@ -65,8 +65,8 @@ fn long(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 impl<'a> Book<'a> {
-    fn open(bytes: &'a [u8]) -> Result<Book<'a>, &'static str> {
-        const NOT: &str = "not a book for Kindle or Mobipocket";
+    fn open(bytes: &'a [u8]) -> Result<Book<'a>, Remark> {
+        const NOT: Remark = Remark::NotMobi;
         let kind = bytes.get(60..68).ok_or(NOT)?;
         if kind != b"BOOKMOBI" && kind != b"TEXtREAd" {
             return Err(NOT);
@@ -82,7 +82,7 @@ impl<'a> Book<'a> {
         book.packed = short(first, 0).ok_or(NOT)?;
         book.text_records = usize::from(short(first, 8).ok_or(NOT)?);
         if short(first, 12).is_some_and(|it| it != 0) {
-            return Err("protected against copying");
+            return Err(Remark::CopyProtected);
         }
         if first.get(16..20) == Some(b"MOBI") {
             let length = long(first, 20).unwrap_or(0) as usize;
@@ -107,9 +107,9 @@ impl<'a> Book<'a> {
     }
 
     /// The page that all records make together, and whether it came to its end.
-    fn text(&self) -> Result<(Vec<u8>, bool), &'static str> {
+    fn text(&self) -> Result<(Vec<u8>, bool), Remark> {
         if ![PLAIN, PALM_DOC].contains(&self.packed) {
-            return Err("packed by Huffman codes, which are not read");
+            return Err(Remark::Huffman);
         }
         let mut text = Vec::new();
         for number in 1..=self.text_records {

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use riddle_types::{Block, BlockKind, Document, FileKind, Location};
 
-use crate::{kind::kind_of, outcome::ParseOutcome, tools::Tools};
+use crate::{kind::kind_of, outcome::ParseOutcome, remark::Remark, tools::Tools};
 
 /// Reads a file with that name.
 type Reader = fn(&str, &[u8], &mut Shares) -> ParseOutcome;
@@ -91,7 +91,7 @@ pub(crate) struct Shares {
     bytes: u64,
     end: Instant,
     passed_over: u32,
-    spent: Option<&'static str>,
+    spent: Option<Remark>,
     pub(crate) tools: Tools,
     /// Pages of the outermost file that are pictures, from 1.
     pub(crate) pictures: Vec<u32>,
@@ -127,18 +127,19 @@ impl Shares {
     /// Whether another part may be looked at.
     pub(crate) fn last(&mut self) -> bool {
         let spent = if self.depth >= DEEPEST {
-            Some("files lie too deep inside of each other")
+            Some(Remark::TooDeep)
         } else if self.parts == 0 {
-            Some("it holds too many files")
+            Some(Remark::TooMany)
         } else if self.bytes == 0 {
-            Some("it holds too much")
+            Some(Remark::TooMuch)
         } else if Instant::now() >= self.end {
-            Some("it takes too long")
+            Some(Remark::TooSlow)
         } else {
             None
         };
-        self.spent = self.spent.or(spent);
-        spent.is_none()
+        let goes_on = spent.is_none();
+        self.spent = self.spent.take().or(spent);
+        goes_on
     }
 
     /// Most bytes that the next part may have.
@@ -164,7 +165,9 @@ impl Shares {
         match outcome {
             ParseOutcome::Parsed(document) => join(name, document, into),
             ParseOutcome::NoText(_) | ParseOutcome::Unsupported(_) => self.passed_over += 1,
-            ParseOutcome::Failed(why) => warn(into, format!("{name}: {why}")),
+            ParseOutcome::Failed(why) => {
+                warn(into, Remark::Within { name: name.to_owned(), why }.into());
+            },
         }
     }
 
@@ -179,11 +182,11 @@ impl Shares {
         if self.depth > 0 {
             return;
         }
-        if let Some(why) = self.spent {
-            warn(document, format!("not all of it is read: {why}"));
+        if let Some(why) = self.spent.clone() {
+            warn(document, Remark::NotAll(why.into()).into());
         }
         if self.passed_over > 0 {
-            warn(document, format!("{} files in it hold no text that is read", self.passed_over));
+            warn(document, Remark::FilesWithoutText { count: self.passed_over }.into());
         }
     }
 }

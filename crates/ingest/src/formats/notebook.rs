@@ -7,6 +7,7 @@ use super::Shares;
 use crate::{
     code,
     outcome::ParseOutcome,
+    remark::Remark,
     text::{decode, parse_markdown},
 };
 
@@ -17,7 +18,7 @@ pub(super) fn parse(_name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOut
     let (text, _) = decode(bytes);
     let notebook: Value = match serde_json::from_str(&text) {
         Ok(notebook) => notebook,
-        Err(error) => return ParseOutcome::Failed(format!("not a notebook: {error}")),
+        Err(error) => return ParseOutcome::Failed(Remark::NotNotebook(error.to_string()).into()),
     };
     // Before version 4 cells stood on sheets.
     let sheets = notebook["worksheets"].as_array().into_iter().flatten();
@@ -25,7 +26,7 @@ pub(super) fn parse(_name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOut
     let cells: Vec<&Value> =
         notebook["cells"].as_array().into_iter().flatten().chain(cells).collect();
     if cells.is_empty() {
-        return ParseOutcome::NoText("a notebook without cells".to_owned());
+        return ParseOutcome::NoText(Remark::NoCells.into());
     }
     let mut document = Document::default();
     for (cell, number) in cells.into_iter().zip(1..) {

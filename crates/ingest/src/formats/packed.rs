@@ -11,7 +11,7 @@ use super::{
     archive::{entries, finish, one},
     warn,
 };
-use crate::outcome::ParseOutcome;
+use crate::{outcome::ParseOutcome, remark::Remark};
 
 /// Most KiB of a dictionary: what is packed with 7-Zip's *ultra* has 64 MiB.
 const MOST_KIB: u32 = 128 << 10;
@@ -42,7 +42,7 @@ pub(super) fn seven_zip(_name: &str, bytes: &[u8], shares: &mut Shares) -> Parse
         if document.blocks.is_empty() {
             return ParseOutcome::Failed(why(&error));
         }
-        warn(&mut document, format!("what follows is not read: {}", why(&error)));
+        warn(&mut document, Remark::RestNotRead(why(&error)).into());
     }
     finish(document, shares)
 }
@@ -56,12 +56,12 @@ fn why(error: &Error) -> String {
         _ => false,
     };
     if locked {
-        return "protected by a password".to_owned();
+        return Remark::Password.into();
     }
     match error {
-        Error::UnsupportedCompressionMethod(method) => format!("it is packed by {method}"),
-        Error::MaxMemLimited { .. } => "unpacking it takes too much memory".to_owned(),
-        Error::BadSignature(_) => "not a 7z archive".to_owned(),
+        Error::UnsupportedCompressionMethod(method) => Remark::PackedBy { method: method.to_string() }.into(),
+        Error::MaxMemLimited { .. } => Remark::UnpackingMemory.into(),
+        Error::BadSignature(_) => Remark::NotSevenZip.into(),
         other => other.to_string(),
     }
 }

@@ -6,7 +6,7 @@ use exif::{Exif, In, Reader, Tag, Value};
 use riddle_types::{Block, BlockKind, Document, Location};
 
 use super::Shares;
-use crate::outcome::ParseOutcome;
+use crate::{outcome::ParseOutcome, remark::Remark};
 
 /// Formats that are decoded; of the others only what they say of themselves is read.
 const DECODED: [&str; 9] = ["png", "jpg", "jpeg", "webp", "tif", "tiff", "gif", "bmp", "dib"];
@@ -17,7 +17,7 @@ pub(super) fn parse(name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutco
         shares.note_pictures(std::iter::once(1));
     }
     let Ok(exif) = Reader::new().read_from_container(&mut Cursor::new(bytes)) else {
-        return ParseOutcome::NoText("a picture: what it shows is not read".to_owned());
+        return ParseOutcome::NoText(Remark::Picture.into());
     };
     let mut facts = Vec::new();
     let taken = [Tag::DateTimeOriginal, Tag::DateTimeDigitized, Tag::DateTime];
@@ -38,7 +38,7 @@ pub(super) fn parse(name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutco
         facts.extend(text(&exif, tag).map(|it| format!("{label}: {it}")));
     }
     if facts.is_empty() {
-        return ParseOutcome::NoText("a picture: what it shows is not read".to_owned());
+        return ParseOutcome::NoText(Remark::Picture.into());
     }
     let name = name.rsplit_once('.').map_or(name, |it| it.0);
     facts.insert(0, format!("Photograph {name}"));

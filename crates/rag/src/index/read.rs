@@ -8,7 +8,7 @@ use std::{
 
 use riddle_catalog::SaidPictures;
 use riddle_ingest::{
-    ChunkOptions, MOST_LATE, MOST_OF_TABLES, ParseOutcome, ParserPool, chunk, kind_of,
+    ChunkOptions, MOST_LATE, MOST_OF_TABLES, ParseOutcome, ParserPool, Remark, chunk, kind_of,
 };
 use riddle_types::{Block, Chunk, Document, FileKind, FileState, Location, VectorTurn};
 use riddle_watch::Stamp;
@@ -66,7 +66,7 @@ pub(crate) fn read_file(
         Ok(None) => return Ok(read),
         Err(error) if error.kind() == ErrorKind::NotFound => return Err(Vanished),
         Err(error) => {
-            read.reason = format!("can not be read: {error}");
+            read.reason = Remark::Unreadable(error.to_string()).into();
             return Ok(read);
         }
     };
@@ -76,12 +76,12 @@ pub(crate) fn read_file(
     read.kind = kind_of(path, &bytes[..bytes.len().min(SNIFFED_BYTES)]);
     if bytes.is_empty() {
         read.state = FileState::NoText;
-        read.reason = "empty file".to_owned();
+        read.reason = Remark::Empty.into();
         return Ok(read);
     }
     if read.kind == FileKind::Other {
         read.state = FileState::Unsupported;
-        read.reason = "no parser for this format".to_owned();
+        read.reason = Remark::NoParser.into();
         return Ok(read);
     }
     let reading = {
@@ -130,14 +130,20 @@ fn with_pictures(
         document.blocks.splice(at..at, said.blocks);
     }
     let waiting = pictures.len().saturating_sub(read);
-    let pages =
-        |count: usize| if count == 1 { "1 page".to_owned() } else { format!("{count} pages") };
     if sure > 0.0 {
         let percent = (100.0 * sure / said.len().max(1) as f64).round();
-        document.warnings.push(format!("{} read as pictures, {percent} % sure", pages(read)));
+        let seen = match read {
+            1 => Remark::PageSeen { percent },
+            pages => Remark::PagesSeen { pages, percent },
+        };
+        document.warnings.push(seen.into());
     }
     if waiting > 0 && !document.blocks.is_empty() {
-        document.warnings.push(format!("{} more can be read as pictures", pages(waiting)));
+        let unseen = match waiting {
+            1 => Remark::PageUnseen,
+            pages => Remark::PagesUnseen { pages },
+        };
+        document.warnings.push(unseen.into());
     }
     match why {
         Some(why) if document.blocks.is_empty() => ParseOutcome::NoText(silent.unwrap_or(why)),
@@ -181,18 +187,14 @@ impl ReadFile {
         self.warnings = document.warnings;
         let rows = self.chunks.iter().filter(|it| it.turn != VectorTurn::Early).count();
         if rows >= MOST_OF_TABLES {
-            self.warnings.push(format!(
-                "a table without end: rows beyond the first {MOST_OF_TABLES} passages are not kept"
-            ));
+            self.warnings.push(Remark::EndlessTable { most: MOST_OF_TABLES }.into());
         }
         if self.chunks.iter().filter(|it| it.turn == VectorTurn::Late).count() >= MOST_LATE {
-            self.warnings.push(format!(
-                "a long table: rows beyond the first {MOST_LATE} passages are found by words alone"
-            ));
+            self.warnings.push(Remark::LongTable { most: MOST_LATE }.into());
         }
         if self.chunks.is_empty() {
             self.state = FileState::NoText;
-            self.reason = "no text in it".to_owned();
+            self.reason = Remark::NoText.into();
         } else {
             self.state = FileState::Indexed;
         }
@@ -208,13 +210,13 @@ fn read_bytes(
     let metadata = std::fs::symlink_metadata(path)?;
     if !metadata.is_file() {
         // It was a regular file in the scan; following what replaced it could leave the root.
-        (read.state, read.reason) = (FileState::Unsupported, "no longer a regular file".to_owned());
+        (read.state, read.reason) = (FileState::Unsupported, Remark::NotRegular.into());
         return Ok(None);
     }
     read.stamp = Stamp::of(&metadata);
     let too_large = |read: &mut ReadFile| {
         read.state = FileState::TooLarge;
-        read.reason = format!("larger than the limit of {} MiB", max_bytes >> 20);
+        read.reason = Remark::TooLarge { mib: max_bytes >> 20 }.into();
     };
     if read.stamp.size > max_bytes {
         too_large(read);

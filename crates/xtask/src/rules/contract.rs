@@ -1,7 +1,7 @@
 //! The desktop app's contract: the TypeScript is that of the Rust, and every command is under the ACL.
 
 use crate::{
-    bindings::{self, BINDINGS, COMMANDS, DTO},
+    bindings::{self, BINDINGS, COMMANDS, DTO, MESSAGES, messages},
     finding::Finding,
     repository::File,
 };
@@ -32,6 +32,15 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
         let message = "is not what the commands and types say: run `cargo xtask bindings`";
         findings.push(Finding::error(BINDINGS, 1, message));
     }
+    let sources = files.iter().filter_map(|it| Some((it.path.as_str(), it.text.as_deref()?)));
+    match messages::render(sources) {
+        Ok(list) if text(MESSAGES) == Some(&list) => {}
+        Ok(_) => {
+            let message = "is not what the errors of the crates say: run `cargo xtask bindings`";
+            findings.push(Finding::error(MESSAGES, 1, message));
+        }
+        Err(error) => findings.push(Finding::error(MESSAGES, 1, format!("no list: {error:#}"))),
+    }
     for (path, quote) in [(BUILD, '"'), (HANDLER, ':'), (CAPABILITY, '"')] {
         let list = text(path).unwrap_or("");
         for command in &commands {
@@ -58,7 +67,11 @@ mod tests {
         "#[tauri::command]\npub(crate) async fn get_a() -> Reply<A> { a() }\n";
 
     fn repository(bindings: &str, list: &str) -> Vec<File> {
+        let error = ("crates/models/src/error.rs", "#[error(\"no name\")]");
+        let messages = messages::render([error].into_iter()).expect("renders");
         vec![
+            File::of(error.0, error.1),
+            File::of(MESSAGES, &messages),
             File::of(DTO, DTO_TEXT),
             File::of("src-tauri/src/commands/a.rs", COMMAND_TEXT),
             File::of(BINDINGS, bindings),
@@ -79,6 +92,17 @@ mod tests {
         let missing: Vec<_> =
             check(&repository(&current, "get_b")).into_iter().map(|it| it.path).collect();
         assert_eq!(missing, [BUILD, HANDLER, CAPABILITY]);
+    }
+
+    #[test]
+    fn an_error_that_other_languages_do_not_know_is_found() {
+        let sources = [("a.rs".to_owned(), COMMAND_TEXT.to_owned())];
+        let commands = bindings::commands_of(&sources).expect("reads");
+        let current = bindings::render(DTO_TEXT, &commands).expect("renders");
+        let mut files = repository(&current, "get_a");
+        files.push(File::of("crates/llm/src/error.rs", "#[error(\"a new one\")]"));
+        let found: Vec<_> = check(&files).into_iter().map(|it| it.path).collect();
+        assert_eq!(found, [MESSAGES]);
     }
 
     #[test]

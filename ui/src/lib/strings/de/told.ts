@@ -2,10 +2,12 @@
 
 import type { NoJudge, NotElsewhere, RewriteFault } from "../../bindings";
 import type { told as english } from "../en/told";
-import { say, troubles, type Sentences } from "../notices";
+import { say, troubles, whole, type Sentences } from "../notices";
+import { translator } from "../translate";
 import { wording } from "../wording";
+import { messages } from "./messages";
 
-const { n, choose, plural, languages: read } = wording("de");
+const { n, choose, plural, languages: read, numbers } = wording("de");
 
 const advice: typeof english.advice = {
   addFolder: () => "Fügen Sie in der Bibliothek einen Ordner hinzu.",
@@ -55,11 +57,19 @@ const advice: typeof english.advice = {
   pushLibrary: () => "Schreiben Sie sie zuerst, auf der Befehlszeile des Rechners, der die Dateien hat.",
   takeLibraryOver: () => "Übernehmen Sie sie auf der Befehlszeile, wenn von jetzt an dieser Rechner sie schreiben soll.",
   waitForLibrary: () => "Ein anderer Rechner schreibt sie gerade. Versuchen Sie es später noch einmal.",
+  choosePort: () => "Ein anderes Programm verwendet ihn wohl. Beenden Sie es, oder starten Sie Riddle neu.",
+  chooseSocket: () => "Starten Sie Riddle neu, oder starten Sie den Server auf der Befehlszeile mit einer anderen Datei.",
+  allowOtherMachines: () => "Aus der App heraus bleibt der Zugang auf diesen Rechner beschränkt.",
   useLibraryEmbedder: ({ embedder }) => `Wählen Sie unter Einstellungen, Modelle das Modell, mit dem sie geschrieben wurde: ${embedder}`,
 };
 
-// Die Suchmaschine spricht Englisch.
-const quoted = (message: string) => `Die Meldung lautet: „${message.trim()}“.`;
+const engine = translator(messages, (value) => numbers().tick(value));
+
+// Die Suchmaschine spricht Englisch; was von ihr keiner kennt, bleibt ein Zitat.
+const quoted = (message: string) => {
+  const said = engine(message);
+  return said === message ? `Die Meldung lautet: „${message.trim()}“.` : whole(said);
+};
 
 const trouble = troubles(advice, quoted);
 
@@ -85,6 +95,7 @@ const noJudges: Sentences<NoJudge> = {
 };
 
 export const told: typeof english = {
+  engine,
   quoted,
   advice,
   notices: {
@@ -108,10 +119,10 @@ export const told: typeof english = {
     answerBreaksOff: ({ why }) => `Die Antwort bricht ab. ${trouble(why)}`,
     answerCutOff: () => "Die Antwort wurde an ihrer größten Länge abgeschnitten.",
     answerTooLong: ({ tokens }) => `Die Antwort bricht ab: Sie hat die Grenze von ${plural(tokens, { one: "Token", other: "Tokens" })} erreicht.`,
-    folderNotWatched: ({ folder, why }) => `Nach ${folder} wird nur alle zehn Minuten gesehen: ${why}`,
-    folderPolled: ({ folder, why }) => `${folder} wird nicht überwacht, sondern von Zeit zu Zeit angesehen: ${why}`,
+    folderNotWatched: ({ folder, why }) => `Nach ${folder} wird nur alle zehn Minuten gesehen: ${engine(why)}`,
+    folderPolled: ({ folder, why }) => `${folder} wird nicht überwacht, sondern von Zeit zu Zeit angesehen: ${engine(why)}`,
     libraryNotSearched: ({ name, why }) => `Die Bibliothek ${name} wird nicht durchsucht. ${trouble(why)}`,
-  folderUnreachable: ({ folder, why }) => `${folder} kann jetzt nicht gelesen werden; nichts davon wird vergessen: ${why}`,
+    folderUnreachable: ({ folder, why }) => `${folder} kann jetzt nicht gelesen werden; nichts davon wird vergessen: ${engine(why)}`,
     told: ({ text }) => text,
   },
   failures: {

@@ -54,10 +54,16 @@ const advice: Sentences<Advice> = {
   pushLibrary: () => "Write it first, on the command line of the computer that has the files.",
   takeLibraryOver: () => "Take it over on the command line, if this computer is to write it from now on.",
   waitForLibrary: () => "Another computer is writing it. Try again later.",
+  choosePort: () => "Another program seems to use it. Close that, or start Riddle again.",
+  chooseSocket: () => "Start Riddle again, or start the server on the command line with another file.",
+  allowOtherMachines: () => "From the app, only programs on this computer can ask.",
   useLibraryEmbedder: ({ embedder }) => `Choose the embedder that it was written with in Settings, Models: ${embedder}`,
 };
 
-/** The engine speaks English: here its words are a sentence among others. */
+/** The engine speaks English, and so does this. */
+const engine = (message: string) => message;
+
+/** Its words are a sentence among others. */
 const quoted = (message: string) => whole(message);
 
 const trouble = troubles(advice, quoted);
@@ -112,6 +118,7 @@ const notices: Sentences<Notice> = {
 };
 
 export const told = {
+  engine,
   quoted,
   advice,
   notices,

@@ -1,0 +1,353 @@
+// Was die Bibliotheken auf Englisch sagen: Fehler, und was im Verzeichnis der Dateien steht. Fehlt ein Satz, wird die
+// Oberfläche nicht gebaut; `{1}`, `{2}` … stehen für dasselbe wie links.
+
+import type { Message } from "../messages";
+
+export const messages: Record<Message, string> = {
+  "1 more page can be read as a picture": "noch 1 Seite kann als Bild gelesen werden",
+  "1 page read as a picture, {1} % sure": "1 Seite als Bild gelesen, zu {1} % sicher",
+  "ONNX Runtime was not found ({1})": "ONNX Runtime wurde nicht gefunden ({1})",
+  "a long table: rows beyond the first {1} passages are found by words alone":
+    "eine lange Tabelle: Zeilen jenseits der ersten {1} Textstellen werden nur nach Wörtern gefunden",
+  "a matrix of {1} × {2} is too large to be packed": "eine Matrix von {1} × {2} ist zu groß zum Packen",
+  "a memory budget of {1} MiB can not hold this request: it needs at least {2} MiB (fewer candidates or shorter pairs need less)":
+    "ein Speicherbudget von {1} MiB reicht für diese Anfrage nicht: sie braucht mindestens {2} MiB (weniger Kandidaten oder kürzere Paare brauchen weniger)",
+  "a notebook without cells": "ein Notizbuch ohne Zellen",
+  "a packed matrix of {1} × {2} takes {3} bytes, not {4}: convert the model again":
+    "eine gepackte Matrix von {1} × {2} hat {3} Bytes, nicht {4}: konvertieren Sie das Modell noch einmal",
+  "a picture in a format that is not read": "ein Bild in einem Format, das nicht gelesen wird",
+  "a picture whose letters can not be read": "ein Bild, dessen Buchstaben nicht zu lesen sind",
+  "a picture without text": "ein Bild ohne Text",
+  "a picture: what it shows is not read": "ein Bild: was es zeigt, wird nicht gelesen",
+  "a result for text {1} of {2}": "ein Ergebnis für Text {1} von {2}",
+  "a table without end: rows beyond the first {1} passages are not kept":
+    "eine Tabelle ohne Ende: Zeilen jenseits der ersten {1} Textstellen werden nicht behalten",
+  "a vector of {1} numbers for {2}, which makes vectors of {3}: choose the embedder again":
+    "ein Vektor von {1} Zahlen für {2}, das Vektoren von {3} macht: wählen Sie den Embedder noch einmal",
+  "an empty page": "eine leere Seite",
+  "another process is changing the models in {1}: wait until it has finished":
+    "ein anderer Prozess ändert gerade die Modelle in {1}: warten Sie, bis er fertig ist",
+  "another riddle process{1} is indexing {2}: wait for it, or stop it":
+    "ein anderer Riddle-Prozess{1} indiziert gerade {2}: warten Sie auf ihn, oder halten Sie ihn an",
+  "can not be read: {1}": "kann nicht gelesen werden: {1}",
+  "can not index {1}: {2}": "{1} kann nicht indiziert werden: {2}",
+  "can not start the thread that reads layers or hidden states: {1}":
+    "der Thread, der Schichten oder Zwischenstände liest, kann nicht gestartet werden: {1}",
+  "can not start {1} compute threads: {2}": "{1} Rechenthreads können nicht gestartet werden: {2}",
+  "can not watch {1}: {2}": "{1} kann nicht überwacht werden: {2}",
+  "damaged: what follows is not read": "beschädigt: was folgt, wird nicht gelesen",
+  "damaged: {1}": "beschädigt: {1}",
+  "empty file": "leere Datei",
+  "entry {1}: {2}": "Eintrag {1}: {2}",
+  "files lie too deep inside of each other": "Dateien liegen zu tief ineinander",
+  "folder number {1} is no longer in the library": "Ordner Nummer {1} ist nicht mehr in der Bibliothek",
+  "from row {1} of {2} on nothing is read: {3} MiB of cells are kept of one file":
+    "ab Zeile {1} von {2} wird nichts gelesen: von einer Datei werden {3} MiB an Zellen behalten",
+  "from row {1} of {2} on nothing is read: {3} rows are kept of a sheet":
+    "ab Zeile {1} von {2} wird nichts gelesen: von einem Blatt werden {3} Zeilen behalten",
+  "from row {1} on nothing is read: {2} MiB of cells are kept of one file":
+    "ab Zeile {1} wird nichts gelesen: von einer Datei werden {2} MiB an Zellen behalten",
+  "from sheet {1} on nothing is read: {2} MiB of cells are kept of one file":
+    "ab Blatt {1} wird nichts gelesen: von einer Datei werden {2} MiB an Zellen behalten",
+  "hidden sheets are not read ({1})": "ausgeblendete Blätter werden nicht gelesen ({1})",
+  "internal error: {1}: this is a bug, please report it": "innerer Fehler: {1}: das ist ein Programmfehler, bitte melden Sie ihn",
+  "invalid memory access": "unzulässiger Speicherzugriff",
+  "it aborted": "es hat selbst abgebrochen",
+  "it holds too many files": "es enthält zu viele Dateien",
+  "it holds too much": "es enthält zu viel",
+  "it is damaged": "es ist beschädigt",
+  "it is packed by {1}": "es ist mit {1} gepackt",
+  "it takes too long": "es dauert zu lange",
+  "it was killed, perhaps for lack of memory": "es wurde beendet, vielleicht aus Mangel an Speicher",
+  "its fonts do not say which letters they draw: to be read as a scan":
+    "seine Schriften sagen nicht, welche Buchstaben sie zeichnen: wie ein Scan zu lesen",
+  "its own parser failed: read as plain text": "sein eigener Parser ist gescheitert: als reiner Text gelesen",
+  "its vocabulary has a piece with the id {1}: no model has that many":
+    "das Vokabular hat ein Stück mit der Nummer {1}: so viele hat kein Modell",
+  "its vocabulary needs more than {1} nodes: no vocabulary in use needs half of them":
+    "das Vokabular braucht mehr als {1} Knoten: kein gebräuchliches braucht auch nur die Hälfte",
+  "larger than the limit of {1} MiB": "größer als die Grenze von {1} MiB",
+  "layer {1}, tensor {2} ({3}) of {4}: {5}": "Schicht {1}, Tensor {2} ({3}) von {4}: {5}",
+  "layer {1}: {2}": "Schicht {1}: {2}",
+  "message {1}: {2}": "Nachricht {1}: {2}",
+  "more than {1} parts in one mail": "mehr als {1} Teile in einer Mail",
+  "no answer within {1} s: it was stopped": "keine Antwort in {1} s: es wurde angehalten",
+  "no longer a regular file": "keine gewöhnliche Datei mehr",
+  "no model named {1} is installed": "es ist kein Modell namens {1} installiert",
+  "no parser for .{1} files": "kein Parser für .{1}-Dateien",
+  "no parser for this format": "kein Parser für dieses Format",
+  "no secret store can be used here ({1})": "hier kann kein Schlüsselbund verwendet werden ({1})",
+  "no shared library named {1} is known": "es ist keine geteilte Bibliothek namens {1} bekannt",
+  "no text in it": "kein Text darin",
+  "no text in its files": "kein Text in seinen Dateien",
+  "no text layer beside its form and notes: probably a scan": "keine Textebene neben Formular und Anmerkungen: vermutlich ein Scan",
+  "no text layer: probably a scan": "keine Textebene: vermutlich ein Scan",
+  "no thread can be started: {1}": "es kann kein Thread gestartet werden: {1}",
+  "no thread could be started for the network: {1}": "für das Netzwerk konnte kein Thread gestartet werden: {1}",
+  "no thread to parse it on: {1}": "kein Thread, auf dem es gelesen werden könnte: {1}",
+  "not UTF-8: read as {1}": "nicht UTF-8: gelesen als {1}",
+  "not UTF-8: read as {1}, some bytes are not valid in it": "nicht UTF-8: gelesen als {1}, einige Bytes passen nicht dazu",
+  "not a 7z archive": "kein 7z-Archiv",
+  "not a book for Kindle or Mobipocket": "kein Buch für Kindle oder Mobipocket",
+  "not a book: {1}": "kein Buch: {1}",
+  "not a notebook: {1}": "kein Notizbuch: {1}",
+  "not a tape archive": "kein Tar-Archiv",
+  "not all of it is read: {1}": "nicht alles davon ist gelesen: {1}",
+  "not bookmarks: {1}": "keine Lesezeichen: {1}",
+  "nothing is indexed in {1}": "in {1} ist nichts indiziert",
+  "only the first {1} entries are read": "nur die ersten {1} Einträge werden gelesen",
+  "only the first {1} people are read": "nur die ersten {1} Personen werden gelesen",
+  "only the first {1} rows are read": "nur die ersten {1} Zeilen werden gelesen",
+  "packed by Huffman codes, which are not read": "mit Huffman-Codes gepackt, die nicht gelesen werden",
+  "pairs of {1} tokens hold no text beside what the model's template needs: allow at least {2}":
+    "Paare von {1} Tokens fassen keinen Text neben dem, was die Vorlage des Modells braucht: erlauben Sie mindestens {2}",
+  "parsing needed more than {1} MiB of memory": "das Lesen brauchte mehr als {1} MiB Speicher",
+  "parsing took longer than {1} seconds": "das Lesen dauerte länger als {1} Sekunden",
+  "protected against copying": "gegen Kopieren geschützt",
+  "protected by a password": "mit einem Passwort geschützt",
+  "rows of {1} inputs are no whole blocks of {2}: get the file again, or in another format":
+    "Zeilen von {1} Eingaben sind keine ganzen Blöcke von {2}: laden Sie die Datei noch einmal, oder in einem anderen Format",
+  "sheet {1}: {2}": "Blatt {1}: {2}",
+  "signal {1}": "Signal {1}",
+  "some bytes are not valid {1}": "einige Bytes passen nicht zu {1}",
+  "somebody else has begun to write the library at {1}: this run has stopped":
+    "jemand anderes hat begonnen, die Bibliothek unter {1} zu schreiben: dieser Lauf hat aufgehört",
+  "stopped": "angehalten",
+  "stopped before it was done": "vor dem Ende angehalten",
+  "stopped while weights were read": "angehalten, während Gewichte gelesen wurden",
+  "stopped; what was fetched is kept, and the next pull continues there":
+    "angehalten; was geladen ist, bleibt, und beim nächsten Mal geht es dort weiter",
+  "tensor {1} has {2} rows, row {3} was asked for: the tokenizer does not belong to these weights":
+    "Tensor {1} hat {2} Zeilen, verlangt wurde Zeile {3}: der Tokenizer gehört nicht zu diesen Gewichten",
+  "tensor {1} holds values that {2} can not: choose another format, BF16 holds all that F32 does":
+    "Tensor {1} enthält Werte, die {2} nicht fasst: wählen Sie ein anderes Format, BF16 fasst alles, was F32 fasst",
+  "the answer ends in the middle": "die Antwort endet mittendrin",
+  "the answer has more than {1} bytes": "die Antwort hat mehr als {1} Bytes",
+  "the answer has no {1}": "der Antwort fehlt {1}",
+  "the answer is no JSON, it begins with {1}": "die Antwort ist kein JSON, sie beginnt mit {1}",
+  "the bytes of a packed matrix of {1} × {2} are not aligned to four: this is a bug":
+    "die Bytes einer gepackten Matrix von {1} × {2} liegen nicht auf einem Vielfachen von vier: das ist ein Programmfehler",
+  "the catalog does not know the embedder {1}": "der Katalog kennt den Embedder {1} nicht",
+  "the catalog is busy with another program's change: try again in a moment":
+    "ein anderes Programm ändert gerade den Katalog: versuchen Sie es gleich noch einmal",
+  "the catalog: {1}": "der Katalog: {1}",
+  "the computation failed ({1}): this is a bug, and the embedder can be used again":
+    "die Berechnung ist gescheitert ({1}): das ist ein Programmfehler, und der Embedder kann wieder verwendet werden",
+  "the computation failed ({1}): this is a bug, and the engine can be used again":
+    "die Berechnung ist gescheitert ({1}): das ist ein Programmfehler, und der Reranker kann wieder verwendet werden",
+  "the connection to {1} failed: {2}": "die Verbindung zu {1} ist abgebrochen: {2}",
+  "the disk is full: free some space and try again, nothing that was indexed is lost":
+    "der Datenträger ist voll: schaffen Sie Platz und versuchen Sie es noch einmal; von dem, was indiziert ist, geht nichts verloren",
+  "the embedding is not a number: the model's weights are damaged, fetch it again":
+    "das Embedding ist keine Zahl: die Gewichte des Modells sind beschädigt, laden Sie es noch einmal",
+  "the key is not sent to {1}, which is not encrypted: use https, or leave the key away":
+    "der Schlüssel wird nicht an {1} gesendet, weil die Verbindung nicht verschlüsselt ist: verwenden Sie https, oder lassen Sie den Schlüssel weg",
+  "the keyword index: {1}": "der Wortindex: {1}",
+  "the library at {1} does not say who may read what: an older version has written it":
+    "die Bibliothek unter {1} sagt nicht, wer was lesen darf: eine ältere Version hat sie geschrieben",
+  "the library at {1} is being written, from {2}: for {3} s more, unless that goes on":
+    "die Bibliothek unter {1} wird gerade geschrieben, von {2}: noch {3} s lang, wenn das nicht weitergeht",
+  "the library at {1} is written by another home, that of {2}":
+    "die Bibliothek unter {1} wird von einem anderen Riddle geschrieben, dem von {2}",
+  "the library at {1} was begun by an older version, which did not write down who may read what":
+    "die Bibliothek unter {1} wurde von einer älteren Version begonnen, die nicht aufgeschrieben hat, wer was lesen darf",
+  "the library at {1} was written by a newer version (its form is {2}, this program knows {3})":
+    "die Bibliothek unter {1} wurde von einer neueren Version geschrieben (ihre Form ist {2}, dieses Programm kennt {3})",
+  "the library at {1} was written with the embedder {2}, and {3} is used here":
+    "die Bibliothek unter {1} wurde mit dem Embedder {2} geschrieben, und hier wird {3} verwendet",
+  "the model in {1} can not be used: {2}": "das Modell in {1} kann nicht verwendet werden: {2}",
+  "the model needs at least {1} MB of memory to run, the budget is {2} MB: give it more, or choose a smaller model":
+    "das Modell braucht mindestens {1} MB Speicher, das Budget ist {2} MB: geben Sie ihm mehr, oder wählen Sie ein kleineres",
+  "the model was unloaded after an internal error: {1}; ask again":
+    "das Modell wurde nach einem inneren Fehler entladen: {1}; fragen Sie noch einmal",
+  "the model {1} could not be fetched. From the hub: {2}. From the package index: {3}":
+    "das Modell {1} konnte nicht geladen werden. Vom Hub: {2}. Vom Paketverzeichnis: {3}",
+  "the model {1} is not in {2}": "das Modell {1} ist nicht in {2}",
+  "the model {1} would have to be fetched, and the network is switched off":
+    "das Modell {1} müsste geladen werden, und das Netzwerk ist ausgeschaltet",
+  "the model's chat template can not be used: {1}": "die Chat-Vorlage des Modells kann nicht verwendet werden: {1}",
+  "the page can not be drawn": "die Seite kann nicht gezeichnet werden",
+  "the parser crashed ({1})": "der Parser ist abgestürzt ({1})",
+  "the parser crashed: the document is nested too deeply": "der Parser ist abgestürzt: das Dokument ist zu tief verschachtelt",
+  "the parser gave up: {1}": "der Parser hat aufgegeben: {1}",
+  "the parser is of another version: install riddle again":
+    "der Parser ist von einer anderen Version: installieren Sie Riddle noch einmal",
+  "the parser {1} can not be started: {2}": "der Parser {1} kann nicht gestartet werden: {2}",
+  "the parser's answer makes no sense: {1}": "die Antwort des Parsers ergibt keinen Sinn: {1}",
+  "the parser's process is gone": "der Prozess des Parsers ist weg",
+  "the password for {1} is not sent: the connection is not encrypted":
+    "das Passwort für {1} wird nicht gesendet: die Verbindung ist nicht verschlüsselt",
+  "the picture has {1} × {2} points, more than are read": "das Bild hat {1} × {2} Punkte, mehr als gelesen werden",
+  "the picture is damaged: {1}": "das Bild ist beschädigt: {1}",
+  "the query has a vector of {1} numbers, the index holds vectors of {2}: the embedder was changed":
+    "die Anfrage hat einen Vektor von {1} Zahlen, der Index enthält Vektoren von {2}: der Embedder wurde geändert",
+  "the query is empty: say what the candidates should be ranked by":
+    "die Anfrage ist leer: sagen Sie, wonach die Kandidaten geordnet werden sollen",
+  "the question takes {1} tokens, the model's context has room for {2}: ask in fewer words, or allow a longer context":
+    "die Frage hat {1} Tokens, im Kontext des Modells ist Platz für {2}: fragen Sie mit weniger Wörtern, oder erlauben Sie einen längeren Kontext",
+  "the run was stopped after layer {1}": "der Lauf wurde nach Schicht {1} angehalten",
+  "the scores after layer {1} are not numbers: the model's weights are damaged, fetch it again":
+    "die Werte nach Schicht {1} sind keine Zahlen: die Gewichte des Modells sind beschädigt, laden Sie es noch einmal",
+  "the search index {1} must be built again ({2})": "der Suchindex {1} muss neu angelegt werden ({2})",
+  "the second engine is not there": "der zweite PDF-Leser ist nicht da",
+  "the secret store did not do it: {1}": "der Schlüsselbund hat es nicht getan: {1}",
+  "the temporary file for hidden states can not be used ({1}): free some disk space, choose another folder for it, or allow more memory":
+    "die vorläufige Datei für Zwischenstände kann nicht verwendet werden ({1}): schaffen Sie Platz, wählen Sie einen anderen Ordner dafür, oder erlauben Sie mehr Speicher",
+  "the text can not be tokenized: {1}": "der Text kann nicht in Tokens zerlegt werden: {1}",
+  "the thread that reads the model's layers has stopped: open the model again":
+    "der Thread, der die Schichten des Modells liest, hat angehalten: öffnen Sie das Modell noch einmal",
+  "the trace can not be replayed: {1}; record a whole run with mode off and scores after every layer":
+    "die Aufzeichnung kann nicht nachgespielt werden: {1}; zeichnen Sie einen ganzen Lauf ohne Pruning und mit den Werten nach jeder Schicht auf",
+  "the vectors: {1}": "die Vektoren: {1}",
+  "there is no library at {1} yet": "unter {1} gibt es noch keine Bibliothek",
+  "there is no model {1} in {2}: give a model's folder, or fetch it with Riddle first":
+    "in {2} gibt es kein Modell {1}: geben Sie den Ordner eines Modells an, oder laden Sie es zuerst mit Riddle",
+  "this is not a key: {1}": "das ist kein Schlüssel: {1}",
+  "this library is served already, at {1}: stop that first": "diese Bibliothek wird bereits unter {1} angeboten: halten Sie das zuerst an",
+  "two results for text {1}": "zwei Ergebnisse für Text {1}",
+  "unpacking it takes too much memory": "es zu entpacken braucht zu viel Speicher",
+  "what answers at {1} is not Milvus ({2})": "was unter {1} antwortet, ist nicht Milvus ({2})",
+  "what draws pages is not there": "was Seiten zeichnet, ist nicht da",
+  "what follows is not read: {1}": "was folgt, wird nicht gelesen: {1}",
+  "what it says of text {1} is no number": "was es über Text {1} sagt, ist keine Zahl",
+  "what reads pictures is not there": "was Bilder liest, ist nicht da",
+  "{1} MiB are too little memory for this model's weights with a window of {2} layers: allow {3} MiB, or a smaller window":
+    "{1} MiB sind zu wenig Speicher für die Gewichte dieses Modells mit einem Fenster von {2} Schichten: erlauben Sie {3} MiB, oder ein kleineres Fenster",
+  "{1} answered {2}{3}{4}": "{1} antwortet mit {2}{3}{4}",
+  "{1} can be reached from other machines": "{1} ist von anderen Rechnern aus erreichbar",
+  "{1} can not be listened at: {2}": "unter {1} kann nicht gelauscht werden: {2}",
+  "{1} can not be listened on: {2}": "an {1} kann nicht gelauscht werden: {2}",
+  "{1} can not be opened: {2}": "{1} kann nicht geöffnet werden: {2}",
+  "{1} can not be reached ({2})": "{1} ist nicht erreichbar ({2})",
+  "{1} can not be reached ({2}): is the server running, and is the address right?":
+    "{1} ist nicht erreichbar ({2}): läuft der Server, und stimmt die Adresse?",
+  "{1} can not guess for {2}: {3}, choose a small model of the same family":
+    "{1} kann für {2} nicht raten: {3}, wählen Sie ein kleines Modell derselben Familie",
+  "{1} chunks have no vector by {2} yet": "{1} Textstellen haben noch keinen Vektor von {2}",
+  "{1} could not {2}: {3}": "{1} konnte nicht {2}: {3}",
+  "{1} does not answer as OpenAI-compatible servers do: {2}": "{1} antwortet nicht so, wie OpenAI-kompatible Server es tun: {2}",
+  "{1} does not answer as servers of its kind do: {2}": "{1} antwortet nicht so, wie Server dieser Art es tun: {2}",
+  "{1} does not let this user in ({2})": "{1} lässt diesen Benutzer nicht ein ({2})",
+  "{1} files in it hold no text that is read": "{1} Dateien darin enthalten keinen Text, der gelesen wird",
+  "{1} from {2} is damaged: its checksum is {3} instead of {4}; nothing was installed, try again or use another source":
+    "{1} von {2} ist beschädigt: die Prüfsumme ist {3} statt {4}; nichts wurde installiert, versuchen Sie es noch einmal oder nehmen Sie eine andere Quelle",
+  "{1} has failed {2} times in a row and is not asked for another {3} s":
+    "{1} ist {2}-mal hintereinander gescheitert und wird noch {3} s lang nicht gefragt",
+  "{1} has given an answer that makes no sense: {2}": "{1} hat eine Antwort gegeben, die keinen Sinn ergibt: {2}",
+  "{1} has its weights only as {2}, a format that can run programs when it is loaded: ask its author for safetensors, GGUF or ONNX":
+    "von {1} gibt es die Gewichte nur als {2}, ein Format, das beim Laden Programme ausführen kann: bitten Sie den Autor um safetensors, GGUF oder ONNX",
+  "{1} has no model named {2} on this machine": "{1} hat auf diesem Rechner kein Modell namens {2}",
+  "{1} has not answered within {2} s": "{1} hat in {2} s nicht geantwortet",
+  "{1} has said nothing for {2} s: it may be loading a model or be overloaded, ask again later":
+    "{1} hat seit {2} s nichts gesagt: vielleicht lädt es ein Modell oder ist überlastet, fragen Sie später noch einmal",
+  "{1} has several versions": "von {1} gibt es mehrere Ausführungen",
+  "{1} has {2} bytes free and {3} are needed: free some space, or put the models on another disk":
+    "{1} hat {2} Bytes frei, gebraucht werden {3}: schaffen Sie Platz, oder legen Sie die Modelle auf einen anderen Datenträger",
+  "{1} has {2} bytes, and the limit is {3}: raise the limit if this is meant":
+    "{1} hat {2} Bytes, und die Grenze ist {3}: erhöhen Sie die Grenze, wenn das so gemeint ist",
+  "{1} holds documents from memory: there is no folder to scan":
+    "{1} enthält Dokumente aus dem Speicher: es gibt keinen Ordner, der durchgesehen werden könnte",
+  "{1} is a server, and this needs a model on this machine": "{1} ist ein Server, und hier wird ein Modell auf diesem Rechner gebraucht",
+  "{1} is no address of a shared library: {2}": "{1} ist keine Adresse einer geteilten Bibliothek: {2}",
+  "{1} is no model's folder, which holds config.json, tokenizer.json and weights":
+    "{1} ist kein Ordner eines Modells; in so einem liegen config.json, tokenizer.json und Gewichte",
+  "{1} is no stored prefix that can be used: {2}": "{1} ist kein gespeicherter Anfang eines Prompts, der verwendet werden kann: {2}",
+  "{1} is not a model Riddle can use: {2}": "{1} ist kein Modell, das Riddle verwenden kann: {2}",
+  "{1} is not a model name: {2}": "{1} ist kein Name eines Modells: {2}",
+  "{1} is not asked: the network is switched off": "{1} wird nicht gefragt: das Netzwerk ist ausgeschaltet",
+  "{1} is not indexed": "{1} ist nicht indiziert",
+  "{1} is not the address of an endpoint: {2}": "{1} ist nicht die Adresse eines Servers: {2}",
+  "{1} is part of the program and can not be removed: choose another one, or none, to use it no longer":
+    "{1} gehört zum Programm und kann nicht gelöscht werden: wählen Sie ein anderes oder keines, um es nicht mehr zu verwenden",
+  "{1} lies inside {2}, which is indexed already": "{1} liegt in {2}, und das ist schon indiziert",
+  "{1} more pages can be read as pictures": "noch {1} Seiten können als Bilder gelesen werden",
+  "{1} must be {2}": "{1} muss {2} sein",
+  "{1} of {2} results": "{1} von {2} Ergebnissen",
+  "{1} pages read as pictures, {2} % sure": "{1} Seiten als Bilder gelesen, zu {2} % sicher",
+  "{1} requests are waiting already: try again in {2} s": "{1} Anfragen warten schon: versuchen Sie es in {2} s noch einmal",
+  "{1} was not done within {2} s": "{1} war nach {2} s nicht fertig",
+  "{1}: can not be read past the page cache here ({2}): leave direct IO off":
+    "{1}: kann hier nicht am Cache des Systems vorbei gelesen werden ({2}): lassen Sie das direkte Lesen aus",
+  "{1}: its header claims {2} bytes, {3} are allowed: this is not a file of weights, or it is damaged":
+    "{1}: der Kopf der Datei spricht von {2} Bytes, erlaubt sind {3}: das ist keine Datei mit Gewichten, oder sie ist beschädigt",
+  "{1}: its header counts {2} tensors, {3} are allowed: the file is damaged, fetch or copy it again":
+    "{1}: der Kopf der Datei zählt {2} Tensoren, erlaubt sind {3}: die Datei ist beschädigt, laden oder kopieren Sie sie noch einmal",
+  "{1}: larger than {2} MiB unpacked": "{1}: entpackt größer als {2} MiB",
+  "{1}: model_type {2} is not supported: \"bert\", \"xlm-roberta\", \"modernbert\", \"new\" (GTE), \"deberta-v2\", \"qwen2\", \"qwen3\", \"gemma3_text\" (embedders) and \"minicpm\" (layerwise rerankers) are":
+    "{1}: model_type {2} wird nicht unterstützt: „bert“, „xlm-roberta“, „modernbert“, „new“ (GTE), „deberta-v2“, „qwen2“, „qwen3“, „gemma3_text“ (Embedder) und „minicpm“ (Reranker mit Werten je Schicht) werden es",
+  "{1}: no catalog here": "{1}: hier ist kein Katalog",
+  "{1}: no model.safetensors, no model.safetensors.index.json and no model.riddle here: is this a model directory? (.bin and .pt checkpoints are not read, convert them to safetensors)":
+    "{1}: hier sind weder model.safetensors noch model.safetensors.index.json noch model.riddle: ist das der Ordner eines Modells? (Dateien mit .bin und .pt werden nicht gelesen, konvertieren Sie sie zu safetensors)",
+  "{1}: no shards that this program can read ({2})": "{1}: keine Teile, die dieses Programm lesen kann ({2})",
+  "{1}: no tensor {2}: the weights do not belong to this configuration":
+    "{1}: kein Tensor {2}: die Gewichte gehören nicht zu dieser Konfiguration",
+  "{1}: not a GGUF file that is read ({2}): fetch the model again, or convert it again with llama.cpp":
+    "{1}: keine GGUF-Datei, die gelesen wird ({2}): laden Sie das Modell noch einmal, oder konvertieren Sie es noch einmal mit llama.cpp",
+  "{1}: not a folder: index the folder that holds it": "{1}: kein Ordner: indizieren Sie den Ordner, in dem es liegt",
+  "{1}: not a safetensors file ({2}): fetch or copy it again":
+    "{1}: keine safetensors-Datei ({2}): laden oder kopieren Sie sie noch einmal",
+  "{1}: not a store this program can read ({2})": "{1}: keine Datei, die dieses Programm lesen kann ({2})",
+  "{1}: not an absolute path": "{1}: kein vollständiger Pfad",
+  "{1}: tensor {2} has shape {3}, the configuration says {4}": "{1}: Tensor {2} hat die Form {3}, die Konfiguration sagt {4}",
+  "{1}: tensor {2} has {3} bytes, which is not what shape {4} of {5} takes: the file is damaged, fetch or copy it again":
+    "{1}: Tensor {2} hat {3} Bytes, und die Form {4} von {5} braucht eine andere Zahl: die Datei ist beschädigt, laden oder kopieren Sie sie noch einmal",
+  "{1}: tensor {2} holds NaN or infinite values: the file is damaged, fetch or copy it again":
+    "{1}: Tensor {2} enthält NaN oder unendliche Werte: die Datei ist beschädigt, laden oder kopieren Sie sie noch einmal",
+  "{1}: tensor {2} is packed for computing and can not be read as numbers: use the published files":
+    "{1}: Tensor {2} ist zum Rechnen gepackt und kann nicht als Zahlen gelesen werden: verwenden Sie die veröffentlichten Dateien",
+  "{1}: tensor {2} is stored as {3}, which is not supported: choose a file in Q4_K_M, Q8_0 or F16 (F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 and Q2_K to Q6_K are read)":
+    "{1}: Tensor {2} liegt als {3} vor, das nicht unterstützt wird: wählen Sie eine Datei in Q4_K_M, Q8_0 oder F16 (gelesen werden F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 und Q2_K bis Q6_K)",
+  "{1}: tensor {2} is stored as {3}: only F32, F16 and BF16 are supported":
+    "{1}: Tensor {2} liegt als {3} vor: nur F32, F16 und BF16 werden unterstützt",
+  "{1}: tensor {2} is there twice: the model directory mixes two models or is damaged, fetch it again":
+    "{1}: Tensor {2} gibt es zweimal: der Ordner mischt zwei Modelle oder ist beschädigt, laden Sie das Modell noch einmal",
+  "{1}: tensor {2} lies at bytes {3} to {4}, the tensor before it ends at {5}: the file is damaged, fetch or copy it again":
+    "{1}: Tensor {2} liegt bei den Bytes {3} bis {4}, der davor endet bei {5}: die Datei ist beschädigt, laden oder kopieren Sie sie noch einmal",
+  "{1}: tensor {2} takes {3} bytes as {4}, which is not what its shape asks for":
+    "{1}: Tensor {2} hat {3} Bytes als {4}, und seine Form verlangt eine andere Zahl",
+  "{1}: tensor {2} {3}: the file is damaged, fetch or copy it again":
+    "{1}: Tensor {2} {3}: die Datei ist beschädigt, laden oder kopieren Sie sie noch einmal",
+  "{1}: tensors {2} and {3} overlap: the file is damaged, fetch or copy it again":
+    "{1}: die Tensoren {2} und {3} überschneiden sich: die Datei ist beschädigt, laden oder kopieren Sie sie noch einmal",
+  "{1}: the catalog is damaged ({2})": "{1}: der Katalog ist beschädigt ({2})",
+  "{1}: the catalog was written by a newer version of riddle": "{1}: den Katalog hat eine neuere Version von Riddle geschrieben",
+  "{1}: the catalog was written by an older version of riddle": "{1}: den Katalog hat eine ältere Version von Riddle geschrieben",
+  "{1}: the file holds {2} bytes, its header promises {3}: it is truncated, fetch or copy it again":
+    "{1}: die Datei hat {2} Bytes, ihr Kopf verspricht {3}: sie ist abgeschnitten, laden oder kopieren Sie sie noch einmal",
+  "{1}: the folder is not there now (an unmounted disk, or renamed): what is indexed of it stays; mount it, or remove it from the library":
+    "{1}: der Ordner ist jetzt nicht da (ein Datenträger, der nicht eingehängt ist, oder ein neuer Name): was davon indiziert ist, bleibt; hängen Sie ihn ein, oder entfernen Sie den Ordner aus der Bibliothek",
+  "{1}: the person decides that in Riddle": "{1}: das entscheidet in Riddle die Person selbst",
+  "{1}: the server answered {2}: {3}": "{1}: der Server hat mit {2} geantwortet: {3}",
+  "{1}: these shards were made from other weights": "{1}: diese Teile wurden aus anderen Gewichten gemacht",
+  "{1}: this is one of {2} parts of a model": "{1}: das ist einer von {2} Teilen eines Modells",
+  "{1}: this model can not score pairs, a cross-encoder is needed: {2}":
+    "{1}: dieses Modell kann keine Paare bewerten, gebraucht wird ein Cross-Encoder: {2}",
+  "{1}: this model gives terms no weights: {2}": "{1}: dieses Modell gibt Wörtern keine Gewichte: {2}",
+  "{1}: this model has no shards: {2}": "{1}: dieses Modell hat keine Teile: {2}",
+  "{1}: this store was made from other weights than those beside it":
+    "{1}: dies wurde aus anderen Gewichten gemacht als denen, die daneben liegen",
+  "{1}: vectors of {2} numbers are wanted, and the model gives {3}: choose 1 to {3}":
+    "{1}: verlangt werden Vektoren von {2} Zahlen, und das Modell gibt {3}: wählen Sie 1 bis {3}",
+  "{1}: what lies at byte {2} does not match its checksum: the file is damaged":
+    "{1}: was bei Byte {2} liegt, passt nicht zu seiner Prüfsumme: die Datei ist beschädigt",
+  "{1}: what lies at byte {2} does not match its checksum: the shards are damaged":
+    "{1}: was bei Byte {2} liegt, passt nicht zu seiner Prüfsumme: die Teile sind beschädigt",
+  "{1}: {2} bytes follow the last tensor: the file is damaged, fetch or copy it again":
+    "{1}: auf den letzten Tensor folgen {2} Bytes: die Datei ist beschädigt, laden oder kopieren Sie sie noch einmal",
+  "{1}: {2}, at byte {3}: the file is damaged, fetch or copy it again":
+    "{1}: {2}, bei Byte {3}: die Datei ist beschädigt, laden oder kopieren Sie sie noch einmal",
+  "{1}: {2}: allow reading the folder, or remove it from the library":
+    "{1}: {2}: erlauben Sie, den Ordner zu lesen, oder entfernen Sie ihn aus der Bibliothek",
+  "{1}: {2}: fetch the model again": "{1}: {2}: laden Sie das Modell noch einmal",
+  "{1}: {2}: nothing was changed": "{1}: {2}: nichts wurde geändert",
+  "{1}: {2}: the file is damaged or not what its name says": "{1}: {2}: die Datei ist beschädigt oder nicht, was ihr Name sagt",
+  "{1}: {2}: {3}: the file is damaged or made by a program with errors, fetch another":
+    "{1}: {2}: {3}: die Datei ist beschädigt oder von einem fehlerhaften Programm gemacht, laden Sie eine andere",
+  "{1}: {2}; check the connection and the proxy settings, then try again: what was fetched is kept":
+    "{1}: {2}; prüfen Sie die Verbindung und die Einstellungen des Proxys und versuchen Sie es noch einmal: was geladen ist, bleibt",
+  "{1}: {2}; choose another model, or fetch this one again": "{1}: {2}; wählen Sie ein anderes Modell, oder laden Sie dieses noch einmal",
+  "{1}: {2}; fetch or import the model again": "{1}: {2}; laden oder importieren Sie das Modell noch einmal",
+  "{1}: {2}; is this the right server, or did a network login page answer?":
+    "{1}: {2}; ist das der richtige Server, oder hat die Anmeldeseite eines Netzwerks geantwortet?",
+  "{1}={2} is not available here; this processor has: {3}": "{1}={2} ist hier nicht verfügbar; dieser Prozessor hat: {3}",
+};
