@@ -85,59 +85,61 @@ impl From<SearchFilter> for Filter {
     }
 }
 
-impl From<&riddle_rag::Order> for Order {
-    fn from(order: &riddle_rag::Order) -> Order {
+impl From<&riddle_rag::rerank::Order> for Order {
+    fn from(order: &riddle_rag::rerank::Order) -> Order {
         match order {
-            riddle_rag::Order::Fused => Order::Fused,
-            riddle_rag::Order::Keyword => Order::Keyword,
-            riddle_rag::Order::Reranked { model } => Order::Reranked { model: model.clone() },
+            riddle_rag::rerank::Order::Fused => Order::Fused,
+            riddle_rag::rerank::Order::Keyword => Order::Keyword,
+            riddle_rag::rerank::Order::Reranked { model } => {
+                Order::Reranked { model: model.clone() }
+            }
         }
     }
 }
 
-impl From<riddle_rag::Mode> for PruneMode {
-    fn from(mode: riddle_rag::Mode) -> PruneMode {
+impl From<riddle_rag::rerank::Mode> for PruneMode {
+    fn from(mode: riddle_rag::rerank::Mode) -> PruneMode {
         match mode {
-            riddle_rag::Mode::Off => PruneMode::Off,
-            riddle_rag::Mode::Order => PruneMode::Order,
-            riddle_rag::Mode::Set => PruneMode::Set,
+            riddle_rag::rerank::Mode::Off => PruneMode::Off,
+            riddle_rag::rerank::Mode::Order => PruneMode::Order,
+            riddle_rag::rerank::Mode::Set => PruneMode::Set,
         }
     }
 }
 
-impl From<PruneMode> for riddle_rag::Mode {
-    fn from(mode: PruneMode) -> riddle_rag::Mode {
+impl From<PruneMode> for riddle_rag::rerank::Mode {
+    fn from(mode: PruneMode) -> riddle_rag::rerank::Mode {
         match mode {
-            PruneMode::Off => riddle_rag::Mode::Off,
-            PruneMode::Order => riddle_rag::Mode::Order,
-            PruneMode::Set => riddle_rag::Mode::Set,
+            PruneMode::Off => riddle_rag::rerank::Mode::Off,
+            PruneMode::Order => riddle_rag::rerank::Mode::Order,
+            PruneMode::Set => riddle_rag::rerank::Mode::Set,
         }
     }
 }
 
-impl From<riddle_rag::MeaningStatus> for Meaning {
-    fn from(it: riddle_rag::MeaningStatus) -> Meaning {
+impl From<riddle_rag::status::MeaningStatus> for Meaning {
+    fn from(it: riddle_rag::status::MeaningStatus) -> Meaning {
         Meaning {
             passages: it.passages,
             done: it.done,
             words_alone: it.words_alone,
             waiting: it.waiting.map(|it| match it {
-                riddle_rag::Rest::Battery => Waiting::Battery,
-                riddle_rag::Rest::Load => Waiting::Load,
+                riddle_rag::rerank::Rest::Battery => Waiting::Battery,
+                riddle_rag::rerank::Rest::Load => Waiting::Load,
             }),
             seconds_left: it.seconds_left,
         }
     }
 }
 
-impl From<riddle_rag::ScanSettings> for Scans {
-    fn from(it: riddle_rag::ScanSettings) -> Scans {
+impl From<riddle_rag::indexing::ScanSettings> for Scans {
+    fn from(it: riddle_rag::indexing::ScanSettings) -> Scans {
         let pictures = it.pictures;
         Scans {
             which: match it.which {
-                riddle_rag::ReadScans::Off => WhichScans::Off,
-                riddle_rag::ReadScans::New => WhichScans::New,
-                riddle_rag::ReadScans::All => WhichScans::All,
+                riddle_rag::indexing::ReadScans::Off => WhichScans::Off,
+                riddle_rag::indexing::ReadScans::New => WhichScans::New,
+                riddle_rag::indexing::ReadScans::All => WhichScans::All,
             },
             installed: pictures.installed,
             read: pictures.read,
@@ -149,12 +151,12 @@ impl From<riddle_rag::ScanSettings> for Scans {
     }
 }
 
-impl From<WhichScans> for riddle_rag::ReadScans {
-    fn from(which: WhichScans) -> riddle_rag::ReadScans {
+impl From<WhichScans> for riddle_rag::indexing::ReadScans {
+    fn from(which: WhichScans) -> riddle_rag::indexing::ReadScans {
         match which {
-            WhichScans::Off => riddle_rag::ReadScans::Off,
-            WhichScans::New => riddle_rag::ReadScans::New,
-            WhichScans::All => riddle_rag::ReadScans::All,
+            WhichScans::Off => riddle_rag::indexing::ReadScans::Off,
+            WhichScans::New => riddle_rag::indexing::ReadScans::New,
+            WhichScans::All => riddle_rag::indexing::ReadScans::All,
         }
     }
 }

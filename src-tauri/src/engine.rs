@@ -17,8 +17,9 @@ use std::{
 use riddle_doors::Lender;
 use riddle_metrics::{StageLayer, StageTimings};
 use riddle_rag::{
-    Assistant, LLM_LOCAL,
+    Assistant,
     prepare::{Idle, may_work},
+    writer::LLM_LOCAL,
 };
 use tracing::Dispatch;
 use tracing_subscriber::layer::SubscriberExt as _;

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use riddle_rag::{IndexEvent, Library, Records};
+use riddle_rag::{Library, Records, indexing::IndexEvent};
 use riddle_types::FileState;
 
 use crate::{

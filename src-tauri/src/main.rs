@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let done = match words[..] {
         // A parser's process does one thing, in little memory: before anything else is set up.
-        [PARSE_WORKER, ..] => return riddle_rag::worker_main(),
+        [PARSE_WORKER, ..] => return riddle_rag::indexing::worker_main(),
         ["toggle"] => start(Ask::Toggle, false),
         ["--hidden"] => start(Ask::Show, true),
         ["search", text] => start(link::search(text).unwrap_or(Ask::Show), false),

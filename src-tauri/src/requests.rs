@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use riddle_rag::{
-    self as rag, AskRequest, Libraries, LocalLlm, Meets, RerankSettings, SearchRequest,
+    self as rag, AskRequest, Libraries, SearchRequest,
+    rerank::{Meets, RerankSettings},
+    writer::LocalLlm,
 };
 
 use crate::dto::{PruneMode, Pruning, Rerank, SearchFilter, Settings};
@@ -23,16 +25,17 @@ pub(crate) fn rerank_settings(rerank: &Rerank) -> RerankSettings {
         _ => rerank.mode,
     };
     let pruning = match rerank.pruning {
-        Pruning::Standard => rag::Pruning::Standard,
-        _ if mode == PruneMode::Off => rag::Pruning::Never,
-        Pruning::Full => rag::Pruning::Never,
-        Pruning::Threshold { threshold } => rag::Pruning::Threshold(threshold),
+        Pruning::Standard => rag::rerank::Pruning::Standard,
+        _ if mode == PruneMode::Off => rag::rerank::Pruning::Never,
+        Pruning::Full => rag::rerank::Pruning::Never,
+        Pruning::Threshold { threshold } => rag::rerank::Pruning::Threshold(threshold),
         Pruning::Precision { precision } => {
-            rag::Pruning::Precision { precision, meets: Meets::Mean }
+            rag::rerank::Pruning::Precision { precision, meets: Meets::Mean }
         }
-        Pruning::ErrorProbability { probability } => {
-            rag::Pruning::ErrorProbability { probability, guarantee: rag::Guarantee::Result }
-        }
+        Pruning::ErrorProbability { probability } => rag::rerank::Pruning::ErrorProbability {
+            probability,
+            guarantee: rag::rerank::Guarantee::Result,
+        },
     };
     RerankSettings {
         mode: mode.into(),

@@ -15,8 +15,8 @@ use std::{
 };
 
 use riddle_rag::{
-    Arithmetic, Config, Mode, Pruning, RerankSettings,
-    rerank::{FORCE_ISA, open_reranker},
+    Config,
+    rerank::{Arithmetic, FORCE_ISA, Mode, Pruning, RerankSettings, open_reranker},
 };
 use riddle_types::{LayerEvent, LayerObserver, SilentObserver};
 use serde::{Deserialize, Serialize};

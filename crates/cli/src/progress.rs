@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use riddle_eval::EvalEvent;
-use riddle_rag::{IndexEvent, models};
+use riddle_rag::{indexing::IndexEvent, models};
 use riddle_types::FileState;
 
 use crate::{show, words};

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use riddle_rag::{Order, Promise, RemoteStage};
+use riddle_rag::rerank::{Order, Promise, RemoteStage};
 use riddle_types::{DeadlineEnd, DeadlineReport, RankTrace};
 
 use crate::{measures::Times, output::Style};

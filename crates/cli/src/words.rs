@@ -4,7 +4,7 @@
 
 mod measuring;
 
-use riddle_rag::{Meets, Pruning};
+use riddle_rag::rerank::{Meets, Pruning};
 use riddle_types::{Advised, StageError};
 
 pub(crate) use measuring::{bench_note, eval_notice};
@@ -58,7 +58,7 @@ mod tests {
 
     use clap::{Command, CommandFactory as _};
 
-    use riddle_rag::{NoAnswer, Problem};
+    use riddle_rag::{NoAnswer, status::Problem};
     use riddle_types::{Advice, Notice};
 
     use super::*;

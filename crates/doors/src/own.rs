@@ -11,8 +11,11 @@ use std::{
 };
 
 use riddle_rag::{
-    AskEvent, AskRequest, AskResponse, Config, Earlier, LLM_EXTRACTIVE, Libraries, LocalLlm,
-    RerankChoice, RerankSettings, Reuse, SearchRequest, SearchResponse, Support,
+    AskEvent, AskRequest, AskResponse, Config, Earlier, Libraries, SearchRequest, SearchResponse,
+    Support,
+    rerank::{RerankChoice, RerankSettings},
+    reuse::Reuse,
+    writer::{LLM_EXTRACTIVE, LocalLlm},
 };
 use riddle_types::Filter;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -249,7 +252,7 @@ mod socket {
 
 #[cfg(test)]
 mod tests {
-    use riddle_rag::{Mode, RemoteLlm};
+    use riddle_rag::{rerank::Mode, writer::RemoteLlm};
     use riddle_types::Reader;
 
     use super::*;

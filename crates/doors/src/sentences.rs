@@ -4,7 +4,12 @@
 //! Libraries know no command, flag or variable: they name an [`Advice`] or a [`Notice`], and here it becomes a
 //! sentence.
 
-use riddle_rag::{LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, NoAnswer, Problem, Rest};
+use riddle_rag::{
+    NoAnswer,
+    rerank::Rest,
+    status::Problem,
+    writer::{LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE},
+};
 use riddle_types::{Advice, Advised, NoJudge, NotElsewhere, Notice, RewriteFault, Trouble};
 
 /// What to do, as a part of a sentence.

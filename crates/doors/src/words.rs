@@ -1,6 +1,6 @@
 //! What the library tells, as sentences for other programs and the models that read them.
 
-use riddle_rag::{NoAnswer, Problem};
+use riddle_rag::{NoAnswer, status::Problem};
 use riddle_types::Notice;
 
 use crate::{error::Error, sentences};

@@ -20,8 +20,9 @@ use std::{
 };
 
 use riddle_rag::{
-    Config, RerankChoice, SearchRequest, Verdict,
+    Config, SearchRequest, Verdict,
     claims::{ClaimFeatures, ClaimJudge, ClaimPassage, nearest},
+    rerank::RerankChoice,
 };
 use serde::Serialize;
 

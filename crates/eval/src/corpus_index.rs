@@ -8,7 +8,8 @@ use std::{
 };
 
 use riddle_rag::{
-    Assistant, Config, InputDocument, Library, StatusRequest, models::DEFAULT_SPARSE_ENCODER,
+    Assistant, Config, Library, indexing::InputDocument, models::DEFAULT_SPARSE_ENCODER,
+    status::StatusRequest,
 };
 use riddle_types::FileState;
 

@@ -3,8 +3,8 @@
 use std::{cell::Cell, collections::BTreeMap, sync::atomic::AtomicBool};
 
 use riddle_rag::{
-    DEFAULT_CANDIDATES, DEFAULT_FUSED, Mode, Order, RerankChoice, SearchRequest, SearchResponse,
-    StageLists,
+    DEFAULT_CANDIDATES, DEFAULT_FUSED, SearchRequest, SearchResponse, StageLists,
+    rerank::{Mode, Order, RerankChoice},
 };
 use riddle_types::Notice as Told;
 use serde_json::json;

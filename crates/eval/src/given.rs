@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ops::ControlFlow, sync::atomic::AtomicBool, time::Instant};
 
-use riddle_rag::{Pruning, rerank::PriorReranker};
+use riddle_rag::rerank::{PriorReranker, Pruning};
 use riddle_types::{LayerEvent, LayerObserver, RerankOutcome};
 
 use crate::{

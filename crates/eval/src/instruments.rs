@@ -6,7 +6,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use riddle_rag::IndexEvent;
+use riddle_rag::indexing::IndexEvent;
 use riddle_types::{LayerEvent, LayerObserver};
 
 use crate::{Error, Result};

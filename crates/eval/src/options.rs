@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use riddle_rag::{Assistant, Config, RerankSettings, models::DEFAULT_RERANKER};
+use riddle_rag::{Assistant, Config, models::DEFAULT_RERANKER, rerank::RerankSettings};
 
 use crate::Stage;
 

@@ -1,6 +1,6 @@
 //! From which similarity on two questions are one: labelled pairs, with and without the comparison of words.
 
-use riddle_rag::{Assistant, same_terms};
+use riddle_rag::{Assistant, reuse::same_terms};
 use riddle_types::EmbedRole;
 use serde::{Deserialize, Serialize};
 

@@ -6,8 +6,9 @@ use std::{
 };
 
 use riddle_rag::{
-    AskEvent, AskRequest, Assistant, Config, Library, LocalLlm, Records, Reuse, ReuseGrade,
-    ReuseSettings, SearchRequest, prefixes,
+    AskEvent, AskRequest, Assistant, Config, Library, Records, SearchRequest, prefixes,
+    reuse::{Reuse, ReuseGrade, ReuseSettings},
+    writer::LocalLlm,
 };
 use serde::{Deserialize, Serialize};
 

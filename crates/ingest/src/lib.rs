@@ -34,7 +34,7 @@ pub use access::Access;
 pub use chunk::{ChunkOptions, MOST_LATE, MOST_OF_TABLES, chunk};
 pub use kind::kind_of;
 pub use outcome::{ParseOutcome, SeenLine};
-pub use remark::Remark;
 pub use pool::{Limits, ParserPool, Reading, Seen, WorkerCommand};
+pub use remark::Remark;
 pub use tools::Tools;
 pub use worker::worker_main;

@@ -175,11 +175,7 @@ pub(crate) fn refine(bytes: &[u8], outcome: ParseOutcome, drawn: bool) -> ParseO
         bookmarks(&pdf, &mut document);
         forms_and_notes(&pdf, drawn, &mut document);
     }
-    let why = if gibberish {
-        Remark::OddFonts
-    } else {
-        Remark::ProbablyScan
-    };
+    let why = if gibberish { Remark::OddFonts } else { Remark::ProbablyScan };
     if document.blocks.is_empty() {
         return ParseOutcome::NoText(why.into());
     }

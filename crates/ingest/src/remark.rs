@@ -199,7 +199,9 @@ pub enum Remark {
         mib: usize,
     },
     /// The same where there are sheets.
-    #[error("from row {row} of {sheet} on nothing is read: {mib} MiB of cells are kept of one file")]
+    #[error(
+        "from row {row} of {sheet} on nothing is read: {mib} MiB of cells are kept of one file"
+    )]
     CellsFromRowOf {
         /// The first that is not read.
         row: u32,

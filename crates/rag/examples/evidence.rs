@@ -15,7 +15,9 @@ use std::{
     sync::atomic::AtomicBool,
 };
 
-use riddle_rag::{AskRequest, Assistant, Config, InputDocument, LLM_EXTRACTIVE, Library};
+use riddle_rag::{
+    AskRequest, Assistant, Config, Library, indexing::InputDocument, writer::LLM_EXTRACTIVE,
+};
 
 /// Pairs taken of each source, spread over the file.
 const PER_SOURCE: usize = 120;

@@ -8,8 +8,9 @@
 //!
 //! Inside, each room knows the ones before it: `contract` (requests, responses, events, errors), `home` (the folder
 //! that holds all state), `index`, `search`, `answer`. What a search and an answer need is here at the root; what
-//! serves one purpose more is in a module of its own: [`claims`], [`install`], [`llm`], [`models`], [`preview`],
-//! [`records`], [`rerank`].
+//! serves one purpose more is in a module of its own: [`claims`], [`indexing`], [`install`], [`llm`], [`models`],
+//! [`prefixes`], [`prepare`], [`preview`], [`records`], [`rerank`], [`reuse`], [`shared`], [`status`], [`trial`],
+//! [`upkeep`], [`writer`].
 //!
 //! Deliberately absent: Tauri, HTTP, the command line, reading the environment, and measuring: stages open
 //! `tracing` spans with the target `riddle::stage`, and whoever wants the times listens.
@@ -21,7 +22,58 @@ mod index;
 mod search;
 mod stage;
 
-pub use answer::{AskEvent, CheckedClaim, Outgoing, same_terms};
+pub use answer::{AskEvent, CheckedClaim, Outgoing};
+pub use contract::{
+    AskRequest, AskResponse, Audience, Citation, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier, Error,
+    Libraries, NoAnswer, Reach, Result, SearchHit, SearchRequest, SearchResponse, StageLists,
+};
+pub use home::{Config, DEFAULT_EMBEDDER, Records, SharedEncoders};
+pub use index::Library;
+/// Is what an answer says in the passages it cites? Sentences, features, verdicts.
+pub use riddle_claims as claims;
+pub use riddle_claims::{Support, Verdict};
+/// Language models: how they are chosen, run and measured.
+pub use riddle_llm as llm;
+/// The model store: pulling, importing, verifying, listing.
+pub use riddle_models as models;
+/// Which of the installed models is best for the files of a home.
+pub use search::trial;
+pub use search::{Assistant, Embedded, Found, FoundCandidate, KnownCandidate, Lengths, Settled};
+
+/// What indexing is given and reports, and the child that parses.
+pub mod indexing {
+    pub use riddle_ingest::{WorkerCommand, worker_main};
+
+    pub use crate::{
+        contract::{IndexEvent, IndexReport, ReadScans, ScanSettings},
+        home::DEFAULT_MAX_FILE_BYTES,
+        index::InputDocument,
+    };
+}
+
+/// What there is of a home: files, vectors, models, and what is wrong with them.
+pub mod status {
+    pub use crate::contract::{
+        EndpointInfo, FileStatus, IndexFreshness, KeyState, LibraryStatus, MeaningStatus,
+        ModelStatus, PictureStatus, Problem, RootStatus, Status, StatusRequest,
+    };
+}
+
+/// Who writes an answer.
+pub mod writer {
+    pub use crate::contract::{
+        LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, LocalDraft, LocalLlm, RemoteLlm,
+    };
+}
+
+/// Answers that are there already, and when they may be given again.
+pub mod reuse {
+    pub use crate::{
+        answer::same_terms,
+        contract::{Cached, REUSE_THRESHOLD, Reuse, ReuseGrade, ReuseSettings},
+    };
+}
+
 /// Answers that are prepared while nobody waits.
 pub mod prepare {
     pub use crate::answer::{
@@ -29,33 +81,6 @@ pub mod prepare {
         may_work,
     };
 }
-
-pub use contract::{
-    AskRequest, AskResponse, Audience, Cached, Citation, DEFAULT_CANDIDATES, DEFAULT_FUSED,
-    Earlier, EndpointInfo, Error, FileStatus, IndexEvent, IndexFreshness, IndexReport, KeyState,
-    LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, Libraries, LibraryStatus, LocalDraft, LocalLlm,
-    MeaningStatus, ModelStatus, NoAnswer, Order, PictureStatus, Problem, Promise, Pruning,
-    REUSE_THRESHOLD, Reach, ReadScans, RemoteLlm, RemoteStage, RerankChoice, RerankSettings, Rest,
-    Result, Reuse, ReuseGrade, ReuseSettings, RootStatus, STANDARD_ERROR, ScanSettings, SearchHit,
-    SearchRequest, SearchResponse, StageLists, StageServer, Status, StatusRequest,
-};
-pub use home::{
-    Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES, NO_RERANKER, Records, SharedEncoders,
-};
-pub use index::{InputDocument, Library};
-/// Is what an answer says in the passages it cites? Sentences, features, verdicts.
-pub use riddle_claims as claims;
-pub use riddle_claims::{Support, Verdict};
-pub use riddle_grating::{Arithmetic, Guarantee, Meets, Mode};
-pub use riddle_ingest::{WorkerCommand, worker_main};
-/// Language models: how they are chosen, run and measured.
-pub use riddle_llm as llm;
-/// The model store: pulling, importing, verifying, listing.
-pub use riddle_models as models;
-pub use search::{
-    Assistant, Embedded, Found, FoundCandidate, KnownCandidate, Lengths, RerankAs, RerankRun,
-    Settled,
-};
 
 /// Bringing models in, and their weights into our own store.
 pub mod install {
@@ -67,9 +92,6 @@ pub mod install {
         remove_model, verify_store,
     };
 }
-
-/// Which of the installed models is best for the files of a home.
-pub use search::trial;
 
 /// What models in this process have read of prompts, kept between questions.
 pub mod prefixes {
@@ -118,20 +140,25 @@ pub mod records {
     pub use crate::home::{AnswersStatus, FolderStatus, IndexBytes, Passage, Rule, RuleEffect};
 }
 
-/// The reranking engine alone: requests, calibrations, recorded runs.
+/// Reranking: how a search is told to, and the engine alone with its calibrations and recorded runs.
 pub mod rerank {
     pub use riddle_grating::{
-        Calibration, CalibrationOptions, Centroids, DeadlineProfile, ElasticEngine, ElasticOptions,
-        FORCE_ISA, RatedDevice, Replay, Run, Trace, TraceRecorder, Within, chart, sigmoid,
+        Arithmetic, Calibration, CalibrationOptions, Centroids, DeadlineProfile, ElasticEngine,
+        ElasticOptions, FORCE_ISA, Guarantee, Meets, Mode, RatedDevice, Replay, Run, Trace,
+        TraceRecorder, Within, chart, sigmoid,
     };
 
     pub use crate::{
-        contract::{RerankDocument, RerankRequest, RerankResponse, RerankResult},
+        contract::{
+            Order, Promise, Pruning, RemoteStage, RerankChoice, RerankDocument, RerankRequest,
+            RerankResponse, RerankResult, RerankSettings, Rest, STANDARD_ERROR, StageServer,
+        },
+        home::NO_RERANKER,
         search::{
             Calibrated, CheckedPromise, LabelledRequest, PriorReranker, ReplayDetail,
-            RequestReranker, Sharded, calibrate, calibration, check_calibration, elastic_profile,
-            fingerprint, open_elastic, open_reranker, replay_detail, replay_trace, request_prior,
-            shard_model,
+            RequestReranker, RerankAs, RerankRun, Sharded, calibrate, calibration,
+            check_calibration, elastic_profile, fingerprint, open_elastic, open_reranker,
+            replay_detail, replay_trace, request_prior, shard_model,
         },
     };
 }

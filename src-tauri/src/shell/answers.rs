@@ -9,8 +9,10 @@ use std::{
 
 use riddle_metrics::StageTimings;
 use riddle_rag::{
-    AskEvent as Event, AskRequest, AskResponse, Earlier, FoundCandidate, LLM_LOCAL, Reuse,
-    ReuseGrade, SearchRequest, Support, records::HistoryEntry,
+    AskEvent as Event, AskRequest, AskResponse, Earlier, FoundCandidate, SearchRequest, Support,
+    records::HistoryEntry,
+    reuse::{Reuse, ReuseGrade},
+    writer::LLM_LOCAL,
 };
 use riddle_types::{FileKind, FileState};
 use serde_json::json;

@@ -41,7 +41,7 @@ impl Shell {
     }
 
     pub(crate) fn set_reuse(&self, reuse: Reuse) -> Reply<KeptAnswers> {
-        let settings = rag::ReuseSettings {
+        let settings = rag::reuse::ReuseSettings {
             grade: reuse.grade.into(),
             threshold: reuse.threshold,
             limit_bytes: reuse.limit_bytes,
@@ -62,8 +62,8 @@ impl Shell {
     }
 }
 
-impl From<rag::ReuseSettings> for Reuse {
-    fn from(it: rag::ReuseSettings) -> Reuse {
+impl From<rag::reuse::ReuseSettings> for Reuse {
+    fn from(it: rag::reuse::ReuseSettings) -> Reuse {
         Reuse {
             grade: it.grade.into(),
             threshold: it.threshold,
@@ -74,24 +74,24 @@ impl From<rag::ReuseSettings> for Reuse {
     }
 }
 
-impl From<rag::ReuseGrade> for ReuseGrade {
-    fn from(it: rag::ReuseGrade) -> ReuseGrade {
+impl From<rag::reuse::ReuseGrade> for ReuseGrade {
+    fn from(it: rag::reuse::ReuseGrade) -> ReuseGrade {
         match it {
-            rag::ReuseGrade::Off => ReuseGrade::Off,
-            rag::ReuseGrade::Same => ReuseGrade::Same,
-            rag::ReuseGrade::Checked => ReuseGrade::Checked,
-            rag::ReuseGrade::Instant => ReuseGrade::Instant,
+            rag::reuse::ReuseGrade::Off => ReuseGrade::Off,
+            rag::reuse::ReuseGrade::Same => ReuseGrade::Same,
+            rag::reuse::ReuseGrade::Checked => ReuseGrade::Checked,
+            rag::reuse::ReuseGrade::Instant => ReuseGrade::Instant,
         }
     }
 }
 
-impl From<ReuseGrade> for rag::ReuseGrade {
-    fn from(it: ReuseGrade) -> rag::ReuseGrade {
+impl From<ReuseGrade> for rag::reuse::ReuseGrade {
+    fn from(it: ReuseGrade) -> rag::reuse::ReuseGrade {
         match it {
-            ReuseGrade::Off => rag::ReuseGrade::Off,
-            ReuseGrade::Same => rag::ReuseGrade::Same,
-            ReuseGrade::Checked => rag::ReuseGrade::Checked,
-            ReuseGrade::Instant => rag::ReuseGrade::Instant,
+            ReuseGrade::Off => rag::reuse::ReuseGrade::Off,
+            ReuseGrade::Same => rag::reuse::ReuseGrade::Same,
+            ReuseGrade::Checked => rag::reuse::ReuseGrade::Checked,
+            ReuseGrade::Instant => rag::reuse::ReuseGrade::Instant,
         }
     }
 }

@@ -11,9 +11,9 @@ use std::{
 };
 
 use riddle_rag::{
-    StageServer,
     install::{import_model, pull_model},
     models::{Format, KNOWN, Kind, LIBRARIES, Network, Progress, PullOptions, Stage},
+    rerank::StageServer,
 };
 use tauri::ipc::Channel;
 

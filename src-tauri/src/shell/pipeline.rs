@@ -4,9 +4,11 @@ use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use riddle_metrics::{Sample, sample_memory};
 use riddle_rag::{
-    Assistant, Found, Mode, Pruning, RemoteStage, RerankChoice, RerankRun, RerankSettings,
-    SearchRequest, Settled,
-    rerank::{ReplayDetail, Trace, replay_detail, replay_trace, sigmoid},
+    Assistant, Found, SearchRequest, Settled,
+    rerank::{
+        Mode, Pruning, RemoteStage, ReplayDetail, RerankChoice, RerankRun, RerankSettings, Trace,
+        replay_detail, replay_trace, sigmoid,
+    },
 };
 use riddle_types::{Decision, SilentObserver};
 

@@ -14,10 +14,10 @@ use std::{
 
 use riddle_metrics::sample_memory;
 use riddle_rag::{
-    Found, FoundCandidate, RerankRun, SearchRequest, Settled,
+    Found, FoundCandidate, SearchRequest, Settled,
     preview::{Highlighter, Shown, marked, show},
     records::{ChunkRecord, FileId},
-    rerank::sigmoid,
+    rerank::{RerankRun, sigmoid},
 };
 use riddle_types::{FileKind, LayerEvent, LayerObserver};
 use tauri::ipc::Channel;

@@ -2,7 +2,10 @@
 
 use std::path::{Component, Path};
 
-use riddle_rag::{self as rag, LLM_LOCAL, LocalLlm, Records, RemoteLlm, SearchRequest};
+use riddle_rag::{
+    self as rag, Records, SearchRequest,
+    writer::{LLM_LOCAL, LocalLlm, RemoteLlm},
+};
 
 use super::{Shell, lock};
 use crate::{
@@ -45,7 +48,8 @@ impl Settings {
         if !(5..=100).contains(&self.results) || !(5..=200).contains(&self.candidates) {
             return bad("results are between 5 and 100, candidates between 5 and 200");
         }
-        let known = [rag::LLM_EXTRACTIVE, rag::LLM_REMOTE].contains(&self.llm.as_str());
+        let known =
+            [rag::writer::LLM_EXTRACTIVE, rag::writer::LLM_REMOTE].contains(&self.llm.as_str());
         if !known && self.local_model().is_none() {
             return bad(
                 "answers are quoted (extractive), or written by an installed model (local:NAME) or an endpoint (remote)",
@@ -155,9 +159,9 @@ impl Shell {
             return Ok(EndpointKey { place: KeyPlace::Environment, problem: None });
         }
         Ok(match self.records.key_state(&self.settings_now().remote.url)? {
-            rag::KeyState::None => EndpointKey { place: KeyPlace::None, problem: None },
-            rag::KeyState::Kept => EndpointKey { place: KeyPlace::Kept, problem: None },
-            rag::KeyState::Unknown(why) => {
+            rag::status::KeyState::None => EndpointKey { place: KeyPlace::None, problem: None },
+            rag::status::KeyState::Kept => EndpointKey { place: KeyPlace::Kept, problem: None },
+            rag::status::KeyState::Unknown(why) => {
                 EndpointKey { place: KeyPlace::Unknown, problem: Some(why.into()) }
             }
         })
@@ -242,9 +246,12 @@ mod tests {
     fn nobody_is_pruned_by_nobody() {
         let full = Rerank { mode: PruneMode::Set, pruning: Pruning::Full, ..Rerank::default() };
         let settings = rerank_settings(&full);
-        assert_eq!((settings.mode, settings.pruning), (rag::Mode::Off, rag::Pruning::Never));
+        assert_eq!(
+            (settings.mode, settings.pruning),
+            (rag::rerank::Mode::Off, rag::rerank::Pruning::Never)
+        );
         let off = Rerank { pruning: Pruning::Threshold { threshold: 0.3 }, ..Rerank::default() };
-        assert_eq!(rerank_settings(&off).pruning, rag::Pruning::Never);
+        assert_eq!(rerank_settings(&off).pruning, rag::rerank::Pruning::Never);
     }
 
     #[test]
@@ -255,10 +262,13 @@ mod tests {
         };
         // As earlier versions kept what nobody had chosen.
         for untouched in ["{}", r#"{"mode": "off", "pruning": {"kind": "never"}}"#] {
-            assert_eq!(pruning(untouched), rag::Pruning::Standard, "{untouched}");
+            assert_eq!(pruning(untouched), rag::rerank::Pruning::Standard, "{untouched}");
         }
-        assert_eq!(pruning(r#"{"mode": "off", "pruning": {"kind": "full"}}"#), rag::Pruning::Never);
+        assert_eq!(
+            pruning(r#"{"mode": "off", "pruning": {"kind": "full"}}"#),
+            rag::rerank::Pruning::Never
+        );
         let chosen = r#"{"mode": "set", "pruning": {"kind": "threshold", "threshold": 0.5}}"#;
-        assert_eq!(pruning(chosen), rag::Pruning::Threshold(0.5));
+        assert_eq!(pruning(chosen), rag::rerank::Pruning::Threshold(0.5));
     }
 }

@@ -7,7 +7,7 @@ use clap::{
     builder::{PossibleValuesParser, TypedValueParser},
 };
 use riddle_bench::{NumberFormat, Preset, RandomFormat, RandomModel, Shape};
-use riddle_rag::Mode;
+use riddle_rag::rerank::Mode;
 
 use super::{
     BenchGenerateArgs, BenchPrefixArgs,

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
-use riddle_rag::{Reuse, ReuseGrade};
+use riddle_rag::reuse::{Reuse, ReuseGrade};
 
 use super::{LocalArgs, values::size};
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use riddle_rag::{RemoteLlm, shared::Secret};
+use riddle_rag::{shared::Secret, writer::RemoteLlm};
 
 use super::{FilterArgs, LocalArgs, RankArgs, ReuseArgs, values::positive};
 

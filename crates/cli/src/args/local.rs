@@ -1,7 +1,10 @@
 //! The words of models that run in this process.
 
 use clap::Args;
-use riddle_rag::{LocalDraft, LocalLlm, llm::Sampling};
+use riddle_rag::{
+    llm::Sampling,
+    writer::{LocalDraft, LocalLlm},
+};
 use riddle_types::PassageOrder;
 
 use super::values::size;

@@ -6,7 +6,10 @@ use clap::{
     Args, Subcommand,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use riddle_rag::{Mode, install::StorePrecision, rerank::Centroids};
+use riddle_rag::{
+    install::StorePrecision,
+    rerank::{Centroids, Mode},
+};
 
 use super::values::{dtypes, positive, pruning_modes, share};
 

@@ -6,7 +6,9 @@ use clap::{
     Args,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use riddle_rag::{Guarantee, Meets, Mode, Pruning, RerankChoice, RerankSettings, STANDARD_ERROR};
+use riddle_rag::rerank::{
+    Guarantee, Meets, Mode, Pruning, RerankChoice, RerankSettings, STANDARD_ERROR,
+};
 
 use super::values::{not_negative, positive, share, size, time};
 

@@ -6,7 +6,10 @@ use clap::{
     Args,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use riddle_rag::{Arithmetic, Pruning, RerankSettings, models::DEFAULT_RERANKER};
+use riddle_rag::{
+    models::DEFAULT_RERANKER,
+    rerank::{Arithmetic, Pruning, RerankSettings},
+};
 
 use super::{
     rank::PruningArgs,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use riddle_rag::{Mode, install::StorePrecision};
+use riddle_rag::{install::StorePrecision, rerank::Mode};
 
 pub(super) fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {

@@ -5,8 +5,8 @@ use std::{io::Write as _, ops::ControlFlow, time::Instant};
 use riddle_doors::own;
 use riddle_rag::{
     AskEvent, AskRequest, AskResponse, Assistant, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier,
-    LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, Libraries, NoAnswer, Outgoing, SearchRequest, Support,
-    Verdict,
+    Libraries, NoAnswer, Outgoing, SearchRequest, Support, Verdict,
+    writer::{LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE},
 };
 use serde_json::json;
 
@@ -357,7 +357,7 @@ fn doubts(sentences: &[Support], style: Style) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use riddle_rag::{Citation, IndexFreshness, Order};
+    use riddle_rag::{Citation, rerank::Order, status::IndexFreshness};
     use riddle_types::Location;
 
     use super::*;

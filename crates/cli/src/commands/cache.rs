@@ -3,10 +3,11 @@
 use std::time::Instant;
 
 use riddle_rag::{
-    AskRequest, Assistant, Records, ReuseSettings,
+    AskRequest, Assistant, Records,
     prefixes::Freed,
     prepare::{PrepareReport, Prepared},
     records::{AnswersStatus, BankAnswer},
+    reuse::ReuseSettings,
 };
 use serde_json::{Value, json};
 
@@ -218,7 +219,7 @@ fn summary(report: &PrepareReport) -> String {
 }
 
 /// The line below an answer that was there already.
-pub(crate) fn line(cached: &riddle_rag::Cached, question: &str) -> String {
+pub(crate) fn line(cached: &riddle_rag::reuse::Cached, question: &str) -> String {
     let when = dates::day(cached.at);
     let how = if cached.prepared { "Prepared" } else { "Answered" };
     let asked = match cached.asked == question.trim() {
@@ -234,7 +235,7 @@ pub(crate) fn line(cached: &riddle_rag::Cached, question: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use riddle_rag::{Cached, ReuseGrade};
+    use riddle_rag::reuse::{Cached, ReuseGrade};
 
     use super::*;
 

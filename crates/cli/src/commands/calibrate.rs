@@ -8,9 +8,8 @@ use std::{
 };
 
 use riddle_eval::{EvalOptions, SuiteOptions, suite_requests};
-use riddle_rag::{
-    Meets, Mode, RerankSettings,
-    rerank::{Calibrated, CalibrationOptions, CheckedPromise, RerankRequest},
+use riddle_rag::rerank::{
+    Calibrated, CalibrationOptions, CheckedPromise, Meets, Mode, RerankRequest, RerankSettings,
 };
 use serde_json::{Value, json};
 

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use riddle_rag::{IndexEvent, IndexReport, Library, ReadScans};
+use riddle_rag::{
+    Library,
+    indexing::{IndexEvent, IndexReport, ReadScans},
+};
 use riddle_types::FileState;
 
 use crate::{

@@ -1,8 +1,9 @@
 //! `riddle library`: libraries that live elsewhere.
 
 use riddle_rag::{
-    KeyState, Records,
+    Records,
     shared::{LibraryInfo, PushOptions, PushReport, push_library},
+    status::KeyState,
 };
 use serde_json::json;
 
@@ -182,7 +183,7 @@ fn told(report: &PushReport) -> String {
 
 #[cfg(test)]
 mod tests {
-    use riddle_rag::LibraryStatus;
+    use riddle_rag::status::LibraryStatus;
 
     use super::*;
 

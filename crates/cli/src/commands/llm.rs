@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal as _, Read as _};
 
-use riddle_rag::{KeyState, Records};
+use riddle_rag::{Records, status::KeyState};
 use serde_json::json;
 
 use crate::{

@@ -7,12 +7,14 @@ pub(crate) mod shards;
 use std::{ops::ControlFlow, path::Path};
 
 use riddle_rag::{
-    LLM_LOCAL, Library, NO_RERANKER, StageServer,
+    Library,
     install::{ModelElsewhere, StorePrecision, import_model, pull_model, supported_onnx_embedders},
     models::{
         InstalledModel, KNOWN, Kind, KnownModel, LIBRARIES, ModelStore, Network, Program,
         PullOptions, Verification, known,
     },
+    rerank::{NO_RERANKER, StageServer},
+    writer::LLM_LOCAL,
 };
 use serde_json::{Value, json};
 

@@ -2,10 +2,7 @@
 
 use std::{fs::File, io::Read as _, path::Path};
 
-use riddle_rag::{
-    Mode,
-    rerank::{Replay, Trace, replay_trace},
-};
+use riddle_rag::rerank::{Mode, Replay, Trace, replay_trace};
 use serde_json::{Value, json};
 
 use crate::{args::BenchReplayArgs, context::Context, failure::Failure, show};

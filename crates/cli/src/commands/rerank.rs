@@ -8,8 +8,11 @@ use std::{
 };
 
 use riddle_rag::{
-    Error, Mode, Pruning, RerankSettings, StageServer,
-    rerank::{RequestReranker, RerankRequest, RerankResponse, Trace, TraceRecorder},
+    Error,
+    rerank::{
+        Mode, Pruning, RequestReranker, RerankRequest, RerankResponse, RerankSettings, StageServer,
+        Trace, TraceRecorder,
+    },
 };
 use riddle_types::{LayerEvent, LayerObserver, SilentObserver};
 use serde_json::{Value, json};

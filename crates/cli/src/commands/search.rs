@@ -5,7 +5,7 @@ use std::{collections::HashSet, time::Instant};
 use riddle_doors::own;
 use riddle_rag::{
     Assistant, DEFAULT_CANDIDATES, DEFAULT_FUSED, Libraries, SearchHit, SearchRequest,
-    SearchResponse, StageServer,
+    SearchResponse, rerank::StageServer,
 };
 use riddle_types::Notice;
 
@@ -184,7 +184,10 @@ pub(crate) fn footer(times: &Times, place: Place, resident_weight_bytes: u64) ->
 
 #[cfg(test)]
 mod tests {
-    use riddle_rag::{IndexFreshness, Mode, Order, Promise, RemoteStage};
+    use riddle_rag::{
+        rerank::{Mode, Order, Promise, RemoteStage},
+        status::IndexFreshness,
+    };
     use riddle_types::{Location, RankTrace};
 
     use super::*;

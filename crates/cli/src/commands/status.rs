@@ -1,6 +1,9 @@
 //! `riddle status`.
 
-use riddle_rag::{Assistant, FileStatus, LibraryStatus, Status, StatusRequest};
+use riddle_rag::{
+    Assistant,
+    status::{FileStatus, LibraryStatus, Status, StatusRequest},
+};
 
 use crate::{
     args::StatusArgs,
@@ -183,7 +186,7 @@ fn line(file: &FileStatus, style: Style) -> String {
 mod tests {
     use std::{collections::BTreeMap, path::PathBuf};
 
-    use riddle_rag::{IndexFreshness, Problem, RootStatus};
+    use riddle_rag::status::{IndexFreshness, Problem, RootStatus};
     use riddle_types::FileState;
 
     use super::*;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use axum::{extract::State, response::Response};
-use riddle_rag::{AskEvent, Assistant, LLM_EXTRACTIVE};
+use riddle_rag::{AskEvent, Assistant, writer::LLM_EXTRACTIVE};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

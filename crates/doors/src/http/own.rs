@@ -55,7 +55,7 @@ pub(super) async fn ask(State(door): State<Door>, call: Call) -> Response {
             }
             cancel.flow()
         };
-        let llm = riddle_rag::LLM_EXTRACTIVE;
+        let llm = riddle_rag::writer::LLM_EXTRACTIVE;
         let response = assistant.ask_observed(&asked.request(), llm, &mut observer)?;
         Ok(Answered { said, response })
     };

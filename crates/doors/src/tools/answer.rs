@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use riddle_rag::{
-    AskEvent, AskRequest, AskResponse, Assistant, Citation, Earlier, LLM_EXTRACTIVE, LLM_LOCAL,
-    Reuse, SearchRequest, Support, Verdict,
+    AskEvent, AskRequest, AskResponse, Assistant, Citation, Earlier, SearchRequest, Support,
+    Verdict,
+    reuse::Reuse,
+    writer::{LLM_EXTRACTIVE, LLM_LOCAL},
 };
 use riddle_types::Location;
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use riddle_rag::{Guarantee, Meets, Mode, Pruning, RerankSettings, STANDARD_ERROR};
+use riddle_rag::rerank::{Guarantee, Meets, Mode, Pruning, RerankSettings, STANDARD_ERROR};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

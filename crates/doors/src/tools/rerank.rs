@@ -3,8 +3,10 @@
 use std::time::Instant;
 
 use riddle_rag::{
-    Assistant, RerankAs, RerankChoice,
-    rerank::{RerankDocument, RerankRequest, RerankResponse, RerankResult, Trace},
+    Assistant,
+    rerank::{
+        RerankAs, RerankChoice, RerankDocument, RerankRequest, RerankResponse, RerankResult, Trace,
+    },
 };
 use riddle_types::{DeadlineReport, LayerObserver};
 use serde::{Deserialize, Serialize};

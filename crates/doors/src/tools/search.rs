@@ -1,6 +1,6 @@
 //! `search`.
 
-use riddle_rag::{Assistant, RerankChoice, SearchRequest};
+use riddle_rag::{Assistant, SearchRequest, rerank::RerankChoice};
 use riddle_types::{FileKind, Filter};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use riddle_rag::{Assistant, StatusRequest};
+use riddle_rag::{Assistant, status::StatusRequest};
 use serde::Serialize;
 use serde_json::{Value, json};
 

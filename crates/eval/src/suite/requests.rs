@@ -2,7 +2,10 @@
 
 use std::sync::atomic::AtomicBool;
 
-use riddle_rag::{RerankChoice, SearchRequest, rerank::RerankRequest};
+use riddle_rag::{
+    SearchRequest,
+    rerank::{RerankChoice, RerankRequest},
+};
 
 use super::{FailedSet, SuiteOptions, datasets, domains, each};
 use crate::{

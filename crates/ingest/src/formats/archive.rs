@@ -28,7 +28,10 @@ pub(super) fn zip(_name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutcom
                 continue;
             }
             Err(error) => {
-                warn(&mut document, Remark::Entry { number: index + 1, why: error.to_string() }.into());
+                warn(
+                    &mut document,
+                    Remark::Entry { number: index + 1, why: error.to_string() }.into(),
+                );
                 continue;
             }
         };
@@ -53,7 +56,10 @@ pub(super) fn one(name: &str, from: impl Read, shares: &mut Shares, document: &m
     let mut bytes = Vec::new();
     match from.take(largest + 1).read_to_end(&mut bytes) {
         Ok(_) if bytes.len() as u64 > largest => {
-            warn(document, Remark::LargeUnpacked { name: name.to_owned(), mib: largest >> 20 }.into());
+            warn(
+                document,
+                Remark::LargeUnpacked { name: name.to_owned(), mib: largest >> 20 }.into(),
+            );
             shares.pass_over();
         }
         Ok(_) => shares.part(name, bytes, document),

@@ -34,7 +34,9 @@ pub(super) fn parse(_name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOut
                 }
             }
             Ok(_) => {}
-            Err(error) => return ParseOutcome::Failed(Remark::NotBookmarks(error.to_string()).into()),
+            Err(error) => {
+                return ParseOutcome::Failed(Remark::NotBookmarks(error.to_string()).into());
+            }
         }
     } else {
         page(&text, &mut document);

@@ -26,7 +26,7 @@ pub(super) fn parse(name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutco
             ParseOutcome::Parsed(read) => join(&format!("message {number}"), read, &mut document),
             ParseOutcome::Failed(why) => {
                 warn(&mut document, Remark::Message { number, why }.into());
-            },
+            }
             ParseOutcome::NoText(_) | ParseOutcome::Unsupported(_) => {}
         }
     }

@@ -167,7 +167,7 @@ impl Shares {
             ParseOutcome::NoText(_) | ParseOutcome::Unsupported(_) => self.passed_over += 1,
             ParseOutcome::Failed(why) => {
                 warn(into, Remark::Within { name: name.to_owned(), why }.into());
-            },
+            }
         }
     }
 

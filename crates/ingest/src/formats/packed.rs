@@ -59,7 +59,9 @@ fn why(error: &Error) -> String {
         return Remark::Password.into();
     }
     match error {
-        Error::UnsupportedCompressionMethod(method) => Remark::PackedBy { method: method.to_string() }.into(),
+        Error::UnsupportedCompressionMethod(method) => {
+            Remark::PackedBy { method: method.to_string() }.into()
+        }
         Error::MaxMemLimited { .. } => Remark::UnpackingMemory.into(),
         Error::BadSignature(_) => Remark::NotSevenZip.into(),
         other => other.to_string(),

@@ -574,7 +574,7 @@ mod tests {
     fn assistant(home: &std::path::Path) -> crate::Assistant {
         let config = Config::new(home);
         let mut library = crate::Library::open(config.clone()).expect("opens");
-        let note = |n: usize| crate::InputDocument {
+        let note = |n: usize| crate::indexing::InputDocument {
             id: n.to_string(),
             title: String::new(),
             text: format!("the boat number {n} lies at the lock gate {}", "of the dock ".repeat(n)),
@@ -597,7 +597,7 @@ mod tests {
         let home = tempfile::tempdir().expect("a folder");
         let assistant = assistant(home.path());
         let plain = crate::SearchRequest {
-            rerank: crate::RerankChoice::Model(tiny()),
+            rerank: crate::rerank::RerankChoice::Model(tiny()),
             k: 3,
             ..crate::SearchRequest::new("boat")
         };

@@ -120,11 +120,9 @@ mod tests {
             )]
         "#;
         let file = render([("crates/models/src/error.rs", source)].into_iter()).expect("renders");
-        let list: Vec<&str> = file.lines().filter(|it| it.starts_with("  ")).map(str::trim).collect();
-        assert_eq!(
-            list,
-            [r#""{1} has \"{2}\" bytes","#, r#""{1} is not a name: {2}; {1}","#]
-        );
+        let list: Vec<&str> =
+            file.lines().filter(|it| it.starts_with("  ")).map(str::trim).collect();
+        assert_eq!(list, [r#""{1} has \"{2}\" bytes","#, r#""{1} is not a name: {2}; {1}","#]);
         let elsewhere = [("crates/bench/src/error.rs", source), ("crates/models/build.rs", source)];
         let empty = render(elsewhere.into_iter()).expect("renders");
         assert!(!empty.lines().any(|it| it.starts_with("  ")), "{empty}");

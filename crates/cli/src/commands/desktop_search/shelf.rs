@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, path::PathBuf, process::Stdio};
 
-use riddle_rag::{Config, RerankChoice, SearchHit, SearchRequest};
+use riddle_rag::{Config, SearchHit, SearchRequest, rerank::RerankChoice};
 
 use crate::library::Library;
 

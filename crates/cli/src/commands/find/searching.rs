@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use riddle_rag::{RerankChoice, SearchHit, SearchRequest};
+use riddle_rag::{SearchHit, SearchRequest, rerank::RerankChoice};
 use riddle_types::Filter;
 
 use crate::{library::Library, words};

@@ -3,7 +3,8 @@
 use std::{ops::ControlFlow, time::Duration};
 
 use riddle_rag::{
-    Assistant, NO_RERANKER,
+    Assistant,
+    rerank::NO_RERANKER,
     trial::{Ranking, Trial, TrialRequest, Tried, try_models},
 };
 use serde_json::{Value, json};

@@ -1,8 +1,8 @@
 //! `riddle models use` for a server that reranks.
 
 use riddle_rag::{
-    Library, RerankSettings, StageServer,
-    rerank::{RequestReranker, RerankDocument, RerankRequest},
+    Library,
+    rerank::{RequestReranker, RerankDocument, RerankRequest, RerankSettings, StageServer},
 };
 use riddle_types::SilentObserver;
 use serde_json::json;
