@@ -244,7 +244,7 @@ fn a_second_process_is_told_who_holds_the_home() {
     });
     for args in [&["index"][..], &["models", "use", "none"]] {
         let line = riddle.run(args).failed(1);
-        assert!(line.contains("another riddle process") && line.contains(&holder), "{line}");
+        assert!(line.contains("another process of Riddle") && line.contains(&holder), "{line}");
     }
     // Reading needs no lock.
     assert_eq!(riddle.find(&token(2)), ["note-002.md"]);

@@ -26,13 +26,13 @@ pub enum Error {
         why: String,
     },
     /// The file was written by a newer version.
-    #[error("{}: the catalog was written by a newer version of riddle", path.display())]
+    #[error("{}: the catalog was written by a newer version of Riddle", path.display())]
     TooNew {
         /// The file.
         path: PathBuf,
     },
     /// The file was written by an older version and can not be brought up to date while only reading.
-    #[error("{}: the catalog was written by an older version of riddle", path.display())]
+    #[error("{}: the catalog was written by an older version of Riddle", path.display())]
     TooOld {
         /// The file.
         path: PathBuf,
@@ -44,7 +44,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// The home is in use.
-    #[error("another riddle process{} is indexing {}: wait for it, or stop it", pid.map_or(String::new(), |pid| format!(" (pid {pid})")), home.display())]
+    #[error("another process of Riddle{} is indexing {}: wait for it, or stop it", pid.map_or(String::new(), |pid| format!(" (pid {pid})")), home.display())]
     Locked {
         /// The home folder.
         home: PathBuf,

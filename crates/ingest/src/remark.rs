@@ -330,7 +330,7 @@ pub enum Remark {
     #[error("the parser's process is gone")]
     Gone,
     /// The program was replaced while it ran.
-    #[error("the parser is of another version: install riddle again")]
+    #[error("the parser is of another version: install Riddle again")]
     OtherVersion,
     /// Something else than a reply came.
     #[error("the parser's answer makes no sense: {0}")]

@@ -27,7 +27,7 @@ export const messages: Record<Message, string> = {
   "an empty page": "eine leere Seite",
   "another process is changing the models in {1}: wait until it has finished":
     "ein anderer Prozess ändert gerade die Modelle in {1}: warten Sie, bis er fertig ist",
-  "another riddle process{1} is indexing {2}: wait for it, or stop it":
+  "another process of Riddle{1} is indexing {2}: wait for it, or stop it":
     "ein anderer Riddle-Prozess{1} indiziert gerade {2}: warten Sie auf ihn, oder halten Sie ihn an",
   "can not be read: {1}": "kann nicht gelesen werden: {1}",
   "can not index {1}: {2}": "{1} kann nicht indiziert werden: {2}",
@@ -170,7 +170,7 @@ export const messages: Record<Message, string> = {
   "the parser crashed ({1})": "der Parser ist abgestürzt ({1})",
   "the parser crashed: the document is nested too deeply": "der Parser ist abgestürzt: das Dokument ist zu tief verschachtelt",
   "the parser gave up: {1}": "der Parser hat aufgegeben: {1}",
-  "the parser is of another version: install riddle again":
+  "the parser is of another version: install Riddle again":
     "der Parser ist von einer anderen Version: installieren Sie Riddle noch einmal",
   "the parser {1} can not be started: {2}": "der Parser {1} kann nicht gestartet werden: {2}",
   "the parser's answer makes no sense: {1}": "die Antwort des Parsers ergibt keinen Sinn: {1}",
@@ -310,8 +310,8 @@ export const messages: Record<Message, string> = {
   "{1}: tensors {2} and {3} overlap: the file is damaged, fetch or copy it again":
     "{1}: die Tensoren {2} und {3} überschneiden sich: die Datei ist beschädigt, laden oder kopieren Sie sie noch einmal",
   "{1}: the catalog is damaged ({2})": "{1}: der Katalog ist beschädigt ({2})",
-  "{1}: the catalog was written by a newer version of riddle": "{1}: den Katalog hat eine neuere Version von Riddle geschrieben",
-  "{1}: the catalog was written by an older version of riddle": "{1}: den Katalog hat eine ältere Version von Riddle geschrieben",
+  "{1}: the catalog was written by a newer version of Riddle": "{1}: den Katalog hat eine neuere Version von Riddle geschrieben",
+  "{1}: the catalog was written by an older version of Riddle": "{1}: den Katalog hat eine ältere Version von Riddle geschrieben",
   "{1}: the file holds {2} bytes, its header promises {3}: it is truncated, fetch or copy it again":
     "{1}: die Datei hat {2} Bytes, ihr Kopf verspricht {3}: sie ist abgeschnitten, laden oder kopieren Sie sie noch einmal",
   "{1}: the folder is not there now (an unmounted disk, or renamed): what is indexed of it stays; mount it, or remove it from the library":
