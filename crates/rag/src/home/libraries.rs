@@ -63,7 +63,7 @@ pub(crate) fn note_push(catalog: &Catalog, name: &str, at: i64) -> Result<()> {
 /// Connects to the server of one.
 pub(crate) fn connect(config: &Config, library: &LibraryStatus) -> Result<Store> {
     let address = Address::parse(&library.address)?;
-    if config.offline && !address.is_local() {
+    if config.is_offline() && !address.is_local() {
         let what = format!("{} is not asked: the network is switched off", address.origin());
         return Err(Error::BadRequest(Trouble { what, advice: None }));
     }
@@ -95,6 +95,11 @@ mod tests {
             ..LibraryStatus::default()
         };
         let config = Config { offline: true, ..Config::new("/nowhere") };
+        let error = connect(&config, &library("milvuss://far.test/x")).expect_err("offline");
+        assert!(error.to_string().contains("switched off"), "{error}");
+        // So it is when the network is switched off while the program runs.
+        let config = Config::new("/nowhere");
+        config.switched_off.store(true, std::sync::atomic::Ordering::Release);
         let error = connect(&config, &library("milvuss://far.test/x")).expect_err("offline");
         assert!(error.to_string().contains("switched off"), "{error}");
         // This machine is asked; nobody is there.

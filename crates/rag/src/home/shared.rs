@@ -88,11 +88,20 @@ impl Records {
     /// # Errors
     /// When the catalog can not be read.
     pub fn look_at_libraries(&self) -> Result<Vec<LibraryInfo>> {
-        let ask = |it: LibraryStatus| {
-            let about = connect(&self.config, &it).and_then(|store| Ok(store.about()?));
-            info(it, about)
-        };
-        Ok(self.libraries()?.into_iter().map(ask).collect())
+        Ok(self.libraries()?.into_iter().map(|it| self.look_at(it)).collect())
+    }
+
+    /// What the server of one says; it is asked now.
+    ///
+    /// # Errors
+    /// [`Error::NoLibrary`]; when the catalog can not be read.
+    pub fn look_at_library(&self, name: &str) -> Result<LibraryInfo> {
+        Ok(self.look_at(named(&self.catalog, name)?))
+    }
+
+    fn look_at(&self, library: LibraryStatus) -> LibraryInfo {
+        let about = connect(&self.config, &library).and_then(|store| Ok(store.about()?));
+        info(library, about)
     }
 
     /// Scheme, host and port of a library's server: whom its key is kept for.
