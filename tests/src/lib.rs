@@ -8,6 +8,7 @@
 
 mod corpus;
 mod made;
+pub mod milvus;
 mod program;
 
 pub use corpus::{archive, notes, token, workbook, write};

@@ -10,12 +10,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use riddle_tests::{Riddle, tiny_model, write};
+use riddle_tests::{Riddle, milvus::Server, tiny_model, write};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{Answer, Served, mcp::Pipe, request};
-use crate::shared::{Server, set_attribute};
+use crate::shared::set_attribute;
 
 /// Name and mode of each file, and of each folder before the files in it. Every file says its own word.
 const PLACES: [(&str, u32, &str); 7] = [

@@ -11,7 +11,9 @@ use std::{
     sync::OnceLock,
 };
 
-use riddle_tests::{Outcome, Riddle, Running, program, skipped, tiny_model, workspace, write};
+use riddle_tests::{
+    Outcome, Riddle, Running, milvus::Server, program, skipped, tiny_model, workspace, write,
+};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -19,7 +21,7 @@ use self::{
     commands::Commands,
     page::{Line, Page, is_riddle},
 };
-use crate::{remote::Endpoint, shared::Server};
+use crate::remote::Endpoint;
 
 /// Where the guide's model behind a server is, and is not in a test.
 const SERVER: &str = "http://localhost:11434/v1";
