@@ -1668,6 +1668,76 @@ pub(crate) enum ModelStage {
     Checking,
 }
 
+// ---- Shared libraries ---------------------------------------------------------------------------------
+
+/// A library that lives elsewhere, as it is known here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SharedLibrary {
+    pub(crate) name: String,
+    pub(crate) address: String,
+    /// Scheme, host and port of its server: whom the key is for.
+    pub(crate) origin: String,
+    /// When this computer last wrote all of it, in seconds since 1970; `null`: never.
+    pub(crate) pushed_at: Option<i64>,
+    pub(crate) key: EndpointKey,
+}
+
+/// What its server says of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SharedLook {
+    pub(crate) files: u64,
+    pub(crate) passages: u64,
+    /// `null`: nothing is there yet.
+    pub(crate) embedder: Option<String>,
+    /// The computer that writes it.
+    pub(crate) machine: Option<String>,
+    /// When it was last written to its end, in seconds since 1970.
+    pub(crate) written_at: Option<i64>,
+    /// Somebody is writing it, or has broken off.
+    pub(crate) unfinished: bool,
+    /// It says who may read what.
+    pub(crate) with_rights: bool,
+    /// Why nothing is known of it.
+    pub(crate) problem: Option<Trouble>,
+}
+
+/// What writing to a shared library tells.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(crate) enum PushEvent {
+    /// Files that were looked at, of how many.
+    Progress {
+        done: u64,
+        total: u64,
+    },
+    Done {
+        report: PushReport,
+    },
+    Failed {
+        failure: Failure,
+    },
+}
+
+/// What was written to a shared library.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PushReport {
+    /// Files.
+    pub(crate) written: u64,
+    pub(crate) unchanged: u64,
+    pub(crate) deleted: u64,
+    /// Files that stay here, in folders that never leave this computer.
+    pub(crate) held_back: u64,
+    pub(crate) passages: u64,
+    /// It went on where a run before had broken off.
+    pub(crate) resumed: bool,
+    /// It was stopped: the next run goes on from here.
+    pub(crate) interrupted: bool,
+    pub(crate) seconds: f64,
+}
+
 /// What trying the installed models tells.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]

@@ -11,6 +11,7 @@ mod performance;
 mod pipeline;
 mod search;
 mod settings;
+mod shared;
 mod trial;
 
 use std::{
@@ -60,6 +61,8 @@ pub(crate) struct Inner {
     pub(crate) pulling: Mutex<Option<(String, Arc<AtomicBool>)>>,
     /// The flag that stops the trial of models, while there is one.
     pub(crate) trying: Mutex<Option<Arc<AtomicBool>>>,
+    /// The flag that stops writing to a shared library, while that is done.
+    pub(crate) pushing: Mutex<Option<Arc<AtomicBool>>>,
     /// Where other programs come in.
     pub(crate) door: Door,
     cold_start_ms: OnceLock<f64>,
@@ -100,6 +103,7 @@ impl Shell {
             from_elsewhere: Mutex::default(),
             pulling: Mutex::default(),
             trying: Mutex::default(),
+            pushing: Mutex::default(),
             door: Door::default(),
             cold_start_ms: OnceLock::new(),
         })))

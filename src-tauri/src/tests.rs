@@ -3,6 +3,7 @@
 // Long: one desk, and every command tried on it.
 mod door;
 mod server;
+mod shared;
 mod writer;
 
 use std::{

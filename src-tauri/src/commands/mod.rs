@@ -12,9 +12,11 @@ mod models;
 mod pipeline;
 mod search;
 mod settings;
+mod shared;
 
 pub(crate) use {
     answers::*, app::*, door::*, library::*, models::*, pipeline::*, search::*, settings::*,
+    shared::*,
 };
 
 use crate::failure::{self, Reply};

@@ -1144,6 +1144,58 @@ export type ModelEvent =
 
 export type ModelStage = 'asking' | 'fetching' | 'waiting' | 'checking';
 
+/** A library that lives elsewhere, as it is known here. */
+export interface SharedLibrary {
+	name: string;
+	address: string;
+	/** Scheme, host and port of its server: whom the key is for. */
+	origin: string;
+	/** When this computer last wrote all of it, in seconds since 1970; `null`: never. */
+	pushedAt: number | null;
+	key: EndpointKey;
+}
+
+/** What its server says of it. */
+export interface SharedLook {
+	files: number;
+	passages: number;
+	/** `null`: nothing is there yet. */
+	embedder: string | null;
+	/** The computer that writes it. */
+	machine: string | null;
+	/** When it was last written to its end, in seconds since 1970. */
+	writtenAt: number | null;
+	/** Somebody is writing it, or has broken off. */
+	unfinished: boolean;
+	/** It says who may read what. */
+	withRights: boolean;
+	/** Why nothing is known of it. */
+	problem: Trouble | null;
+}
+
+/** What writing to a shared library tells. */
+export type PushEvent =
+	/** Files that were looked at, of how many. */
+	| { event: 'progress'; done: number; total: number }
+	| { event: 'done'; report: PushReport }
+	| { event: 'failed'; failure: Failure };
+
+/** What was written to a shared library. */
+export interface PushReport {
+	/** Files. */
+	written: number;
+	unchanged: number;
+	deleted: number;
+	/** Files that stay here, in folders that never leave this computer. */
+	heldBack: number;
+	passages: number;
+	/** It went on where a run before had broken off. */
+	resumed: boolean;
+	/** It was stopped: the next run goes on from here. */
+	interrupted: boolean;
+	seconds: number;
+}
+
 /** What trying the installed models tells. */
 export type TrialEvent =
 	| { event: 'progress'; name: string; done: number; total: number }
@@ -1587,6 +1639,34 @@ export const commands = {
 	settingsSet(settings: Settings): Promise<SettingsState> {
 		return invoke('settings_set', { settings });
 	},
+	/** Makes a shared library known, with `USER:PASSWORD` or a token for its server, or an empty key. */
+	sharedAdd(name: string, address: string, key: string): Promise<SharedLibrary[]> {
+		return invoke('shared_add', { name, address, key });
+	},
+	/** Keeps a key for the server of a shared library in the system's secret store; `null` forgets it. */
+	sharedKey(name: string, key: string | null): Promise<SharedLibrary[]> {
+		return invoke('shared_key', { name, key });
+	},
+	/** The shared libraries that are known here; nobody is asked. */
+	sharedLibraries(): Promise<SharedLibrary[]> {
+		return invoke('shared_libraries');
+	},
+	/** What the server of a shared library says of it; it is asked now. */
+	sharedLook(name: string): Promise<SharedLook> {
+		return invoke('shared_look', { name });
+	},
+	/** Writes this computer's passages to a shared library; returns at once, progress and end come over `events`. */
+	sharedPush(name: string, takeOver: boolean, anew: boolean, events: Channel<PushEvent>): Promise<void> {
+		return invoke('shared_push', { name, takeOver, anew, events });
+	},
+	/** Stops writing after a file; the next run goes on there. */
+	sharedPushStop(): Promise<void> {
+		return invoke('shared_push_stop');
+	},
+	/** Forgets a shared library; it stays where it is. */
+	sharedRemove(name: string): Promise<SharedLibrary[]> {
+		return invoke('shared_remove', { name });
+	},
 	/** The first thing the interface asks for. */
 	start(): Promise<Start> {
 		return invoke('start');
@@ -1681,6 +1761,13 @@ export const commandNames = [
 	'search',
 	'settings',
 	'settings_set',
+	'shared_add',
+	'shared_key',
+	'shared_libraries',
+	'shared_look',
+	'shared_push',
+	'shared_push_stop',
+	'shared_remove',
 	'start',
 	'stop_answer',
 	'stop_search',

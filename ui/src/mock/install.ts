@@ -3,7 +3,7 @@
 
 import { mockIPC } from "@tauri-apps/api/mocks";
 
-import type { Added, Advice, Answer, AppEvent, DoorClient, DoorMay, DoorState, Failure, FailureCode, Folder, Hit, KeptAnswers, KeyPlace, LayerTrace, LedgerRow, LibraryState, ModelEvent, Models, ModelTrial, Notice, PipelineTrace, Rule, Scans, SearchEvent, SearchFilter, SeenLine, Settings, SettingsState, Span, State, StateCount, ThreadSummary, TrialEvent, Verdict, WhichScans } from "../lib/bindings";
+import type { Added, Advice, Answer, AppEvent, DoorClient, DoorMay, DoorState, Failure, FailureCode, Folder, Hit, KeptAnswers, KeyPlace, LayerTrace, LedgerRow, LibraryState, ModelEvent, Models, ModelTrial, Notice, PipelineTrace, PushEvent, Rule, Scans, SearchEvent, SearchFilter, SeenLine, Settings, SettingsState, SharedLibrary, SharedLook, Span, State, StateCount, ThreadSummary, TrialEvent, Verdict, WhichScans } from "../lib/bindings";
 import { mark, terms } from "../lib/marks";
 import { t } from "../lib/strings";
 import { curve, decide, find, hit, LAYERS, replay, scores, TOP_K, trace, type Found } from "./engine";
@@ -95,6 +95,39 @@ let door: DoorState = {
 };
 const doorClient = (name: string, change: (it: DoorClient) => DoorClient | null): DoorState => (door = { ...door, clients: door.clients.flatMap((it) => (it.name === name ? (change(it) ?? []) : it)) });
 
+let shared: SharedLibrary[] = scenes.has("shared")
+  ? [
+      { name: "archive", address: "milvuss://vault.example.org:19530/archive", origin: "https://vault.example.org:19530", pushedAt: null, key: { place: "kept", problem: null } },
+      { name: "new", address: "milvus://127.0.0.1:19530/new", origin: "http://127.0.0.1:19530", pushedAt: null, key: { place: "none", problem: null } },
+      { name: "team", address: "milvus://box:19530/team", origin: "http://box:19530", pushedAt: 1_763_000_000, key: { place: "none", problem: null } },
+    ]
+  : [];
+const NOTHING_THERE: SharedLook = { files: 0, passages: 0, embedder: null, machine: null, writtenAt: null, unfinished: false, withRights: false, problem: null };
+const SHARED_LOOKS: Record<string, SharedLook> = {
+  archive: { ...NOTHING_THERE, problem: { message: "https://vault.example.org:19530 can not be reached (connection refused)", advice: { kind: "checkLibraryServer" } } },
+  team: { files: 18_204, passages: 231_077, embedder: "all-MiniLM-L6-v2/int8", machine: "desk", writtenAt: 1_763_000_000, unfinished: false, withRights: false, problem: null },
+};
+let stopPush = false;
+
+function pushShared(name: string, events: Sender<PushEvent>) {
+  stopPush = false;
+  if (name === "team" && !scenes.has("mine")) {
+    setTimeout(() => events.onmessage({ event: "failed", failure: { code: "other", message: "the library at milvus://box:19530/team is written by another home, that of desk", advice: { kind: "takeLibraryOver" } } }), 40);
+    return;
+  }
+  let done = 0;
+  const timer = setInterval(() => {
+    done += 1;
+    if (!stopPush && done < 20) {
+      events.onmessage({ event: "progress", done, total: 20 });
+      return;
+    }
+    clearInterval(timer);
+    SHARED_LOOKS[name] = { ...NOTHING_THERE, files: done, passages: 9 * done, embedder: "all-MiniLM-L6-v2/int8", machine: "this one", writtenAt: 1_763_000_000, withRights: true, unfinished: stopPush };
+    events.onmessage({ event: "done", report: { written: done, unchanged: 0, deleted: 0, heldBack: 2, passages: 9 * done, resumed: false, interrupted: stopPush, seconds: 1.2 } });
+  }, scenes.has("hold") ? 5000 : 40);
+}
+
 let rules: Rule[] = [{ folder: null, pattern: "node_modules/" }, { folder: 1, pattern: "*.bak" }];
 let phase: LibraryState["phase"] = scenes.has("busy") ? "reading" : scenes.has("looking") ? "looking" : scenes.has("paused") ? "paused" : "watching";
 let done = scenes.has("busy") || scenes.has("paused") ? 6214 : 0;
@@ -178,7 +211,7 @@ function library(): LibraryState {
   const all = allCounts();
   const busy = phase === "reading" || phase === "paused";
   return {
-    shared: scenes.has("shared") ? ["team", "archive"] : [],
+    shared: shared.map((it) => it.name),
     folders: folders.map((it) => ({ ...it, counts: it.id === 1 ? all : [{ state: "indexed", count: it.id === 2 ? 42 : 0 }] })),
     counts: all,
     passages: scenes.has("big") ? 1_204_331 : passages().length,
@@ -688,6 +721,18 @@ const commands: Record<string, (args: any) => unknown> = {
   },
   ledger_retry: ({ files: ids }) => (ids as number[]).length || (allCounts().find((it) => it.state === "failed")?.count ?? 0),
   ledger_exclude: ({ file }) => ({ folder: 1, pattern: `/${file}` }),
+  shared_libraries: () => shared,
+  shared_look: ({ name }) => SHARED_LOOKS[name as string] ?? NOTHING_THERE,
+  shared_add: ({ name, address, key }) => {
+    const added: SharedLibrary = { name: name as string, address: address as string, origin: address as string, pushedAt: null, key: { place: key ? "kept" : "none", problem: null } };
+    return (shared = [...shared, added]);
+  },
+  shared_remove: ({ name }) => (shared = shared.filter((it) => it.name !== name)),
+  shared_key: ({ name, key }) => (shared = shared.map((it) => (it.name === name ? { ...it, key: { place: key ? "kept" : "none", problem: null } } : it))),
+  shared_push: ({ name, events }) => pushShared(name as string, events as Sender<PushEvent>),
+  shared_push_stop: () => {
+    stopPush = true;
+  },
   door: () => door,
   door_switch: ({ open }) => (door = { ...door, url: open ? "http://127.0.0.1:7438" : null }),
   door_add: ({ name, may }) => {

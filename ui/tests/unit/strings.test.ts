@@ -38,6 +38,10 @@ const SAMPLES: Record<string, unknown[][]> = {
   "settings.pruning.threshold": [[{ kind: "threshold", threshold: 613 }]],
   "settings.pruning.precision": [[{ kind: "precision", precision: 6.13 }]],
   "settings.pruning.errorProbability": [[{ kind: "errorProbability", probability: 6.13 }]],
+  "shared.written": [
+    [{ written: 613, unchanged: 617, deleted: 0, heldBack: 0, passages: 619, resumed: false, interrupted: false }, "0 s"],
+    [{ written: 613, unchanged: 0, deleted: 617, heldBack: 619, passages: 0, resumed: true, interrupted: true }, "0 s"],
+  ],
   engine: [["the model 613 is not in 617"]],
   ...TOLD_SAMPLES,
 };
@@ -56,7 +60,7 @@ const SAME = new Set([
   "performance.rerank", "performance.p50", "performance.p95", "performance.pss", "performance.rss", "performance.app", "performance.webview",
   "library.pathPlaceholder", "place.library", "rules.example", "models.kinds.reranker", "models.about.other", "models.byNamePlaceholder", "models.serverExample",
   "settings.titles.desktop", "settings.endpoint", "settings.keyPlace.unknown", "settings.themes.system", "settings.webview", "settings.threads",
-  "notices.told", "settingFaults.system",
+  "notices.told", "settingFaults.system", "shared.addressExample", "shared.name",
 ]);
 
 /** What is written on a key is not translated here but by `keys.names`. */

@@ -1,6 +1,6 @@
 // The library, its rules, models and settings.
 
-import type { DoorOutcome, KeyPlace, ModelKind, ModelStage, Phase, Pruning, ReuseGrade, State, WhichScans } from "../../bindings";
+import type { DoorOutcome, KeyPlace, ModelKind, ModelStage, Phase, Pruning, PushReport, ReuseGrade, State, WhichScans } from "../../bindings";
 import type { Sentences } from "../notices";
 import { wording } from "../wording";
 
@@ -171,6 +171,52 @@ export const keeping = {
       how: "The figure is the mean reciprocal rank of the right passage, with a 95 % interval. Of models that are equally good the fastest is the best choice.",
     },
   },
+  shared: {
+    none: "No shared library is known yet. One computer writes what it has indexed to a Milvus server, and others search it beside their own files.",
+    add: "Add a shared library",
+    addHint: "Your own name for it, and where it is. User and password as USER:PASSWORD, or a token, where its server wants one: they are kept in the system's secret store.",
+    name: "Name",
+    address: "Address",
+    addressExample: "milvus://box:19530/team",
+    key: "USER:PASSWORD or token",
+    addShort: "Add",
+    asking: "Asking its server…",
+    empty: "Nothing is there yet. Write what this computer has indexed.",
+    holds: (files: number, passages: number) => `${plural(files, { one: "file", other: "files" })}, ${plural(passages, { one: "passage", other: "passages" })}`,
+    from: (machine: string) => `written by ${machine}`,
+    asOf: (when: string) => `as of ${when}`,
+    unfinished: "being written, or broken off",
+    embedder: (name: string) => `Meaning by ${name}`,
+    withoutRights: "It does not say who may read what: an older version has written it. Write it anew.",
+    keyPlace: { kept: "A key is kept for its server.", environment: "Its key comes from the environment.", unknown: "Nobody knows whether a key is kept." },
+    look: (name: string) => `Ask again for ${name}`,
+    keyOf: (name: string) => `Key of ${name}`,
+    keyShort: "Key",
+    keyText: (server: string) => `For ${server}. It is kept in the system's secret store and sent to no other server.`,
+    write: (name: string) => `Write to ${name}`,
+    writeShort: "Write",
+    writeTitle: (name: string) => `Write to ${name}?`,
+    writeText: (server: string) => `The text of all files that this computer has indexed, and who may read them, is sent to ${server}, but for folders that never leave this computer. What is gone here is deleted there. Whoever may search that library can find it.`,
+    writeYes: "Write",
+    writing: (name: string) => `Writing to ${name}`,
+    filesOf: (done: number, total: number) => (total === 0 ? "Beginning…" : `${n(done)} of ${plural(total, { one: "file", other: "files" })}`),
+    stop: "Stop",
+    stopping: "Stopping after this file…",
+    takeOver: "Take it over",
+    anew: "Write it anew",
+    written: (it: PushReport, time: string) =>
+      [
+        `${plural(it.written, { one: "file", other: "files" })} written (${plural(it.passages, { one: "passage", other: "passages" })}), ${n(it.unchanged)} unchanged, ${n(it.deleted)} deleted, in ${time}.`,
+        it.heldBack > 0 ? `${plural(it.heldBack, { one: "file stayed", other: "files stayed" })} here, in folders that never leave this computer.` : "",
+        it.resumed ? "It went on where a run before had broken off." : "",
+        it.interrupted ? "It was stopped: writing once more goes on from here." : "",
+      ]
+        .filter(Boolean)
+        .join(" "),
+    remove: (name: string) => `Forget ${name}`,
+    removeShort: "Forget",
+    removeText: "This computer no longer searches it, and forgets its key. The library stays where it is.",
+  },
   door: {
     open: "Let other programs ask",
     openHint: "Assistants, editors and scripts of this computer can search and ask, with what you let them see. They only read.",
@@ -184,7 +230,7 @@ export const keeping = {
     changeTitle: (name: string) => `What ${name} may see`,
     change: (name: string) => `Change what ${name} may see`,
     changeShort: "Change",
-    revoke: (name: string) => `Send ${name} away`,
+    revoke: (name: string) => `Send away ${name}`,
     revokeShort: "Send away",
     revoked: "sent away",
     admit: (name: string) => `Let ${name} in again`,
@@ -231,7 +277,7 @@ export const keeping = {
   },
   settings: {
     sections: "Sections",
-    titles: { models: "Models", search: "Search", scans: "Scans and pictures", answers: "Answers", privacy: "Privacy", programs: "Other programs", appearance: "Appearance", desktop: "Desktop", rules: "Excluded files", about: "About" },
+    titles: { models: "Models", search: "Search", scans: "Scans and pictures", answers: "Answers", privacy: "Privacy", shared: "Shared libraries", programs: "Other programs", appearance: "Appearance", desktop: "Desktop", rules: "Excluded files", about: "About" },
     results: "Results shown",
     candidates: "Candidates per index",
     candidatesHint: "Passages that keywords and meaning each propose. More finds more, and takes longer to rerank.",

@@ -1,0 +1,98 @@
+//! A shared library in the real window: made known, written, searched, lost and found again.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{Files, home};
+use riddle_desktop_tests::{Error, PATIENCE, Session, repository};
+use riddle_tests::milvus::Server;
+use serde_json::json;
+
+/// What a search of the shared library alone shows, once it shows what is expected.
+async fn shows(app: &Session, asked: &str, what: &str, script: &str) -> Result<(), Error> {
+    app.click("nav-search", "").await?;
+    app.enter("search-input", asked).await?;
+    app.until(what, script).await?;
+    Ok(())
+}
+
+/// Waits until every passage has a vector.
+async fn has_vectors(app: &Session) -> Result<(), Error> {
+    let begun = Instant::now();
+    loop {
+        let state = app.invoke("library", json!({})).await?;
+        let meaning = &state["meaning"];
+        if meaning["done"] == meaning["passages"] && meaning["done"].as_u64() > Some(1) {
+            return Ok(());
+        }
+        if begun.elapsed() > PATIENCE {
+            return Err(format!("no vectors in time: {state}").into());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_library_elsewhere_is_written_searched_lost_and_found_again() -> Result<(), Error> {
+    const STATE: &str = "document.querySelector('[data-testid=shared-state]')?.textContent";
+    const HITS: &str = "document.querySelectorAll('[data-testid=result]').length";
+    let Some(program) = common::program() else { return Ok(()) };
+    let Some(mut server) = Server::start() else { return Ok(()) };
+    let (home, files) = (home()?, Files::new()?);
+    for (name, text) in [
+        ("boat.md", "# Marlin\n\nThe hull of the Marlin is painted blue.\n"),
+        ("roof.md", "The roof of the house is painted red.\n"),
+    ] {
+        std::fs::write(format!("{}/{name}", files.path_text()), text)?;
+    }
+    let app = Session::start(&program, home.path()).await?;
+    let model = repository().join("tests/golden/tiny-bert-encoder").canonicalize()?;
+    app.invoke("model_use", json!({ "kind": "embedder", "name": model })).await?;
+    app.invoke("library_add", json!({ "paths": [files.path_text()] })).await?;
+    common::indexed(&app).await?;
+    has_vectors(&app).await?;
+    app.invoke("finish_first_run", json!({})).await?;
+    app.close().await?;
+
+    // Made known and written, as a person does.
+    let app = Session::start(&program, home.path()).await?;
+    app.click("nav-settings", "").await?;
+    app.enter("shared-name", "team").await?;
+    app.enter("shared-address", &server.address("team")).await?;
+    app.click("shared-add", " button[type=submit]").await?;
+    let empty = format!("return {STATE}?.includes('Nothing is there')");
+    app.until("nothing is there yet", &empty).await?;
+    app.click("shared-write", "").await?;
+    app.click("shared-write-yes", "").await?;
+    app.find("shared-written", "").await?;
+    let written = format!("return {STATE}?.includes('2 files') && {STATE}.includes('as of')");
+    app.until("both files are there, and since when", &written).await?;
+
+    // Searched alone: what this computer has is not asked.
+    app.click("nav-search", "").await?;
+    for library in ["team", "This computer"] {
+        app.click("filter-library", "").await?;
+        let choose = format!(
+            "const it = [...document.querySelectorAll('[role=menu] [role^=menuitem]')].find((it) => it.textContent.includes({}));
+             it?.click(); return it !== undefined",
+            json!(library)
+        );
+        app.until("a library to choose", &choose).await?;
+    }
+    let both = format!("return {HITS} >= 2");
+    shows(&app, "painted", "both passages are found there", &both).await?;
+
+    // Lost: the search says so, and does not fail.
+    server.stop();
+    let lost = "return [...document.querySelectorAll('.notice')].some((it) => it.textContent.includes('team is not searched'))";
+    shows(&app, "painted blue", "that it is not searched", lost).await?;
+    app.click("nav-settings", "").await?;
+    let gone = format!("return {STATE}?.includes('can not be reached')");
+    app.until("that its server is gone", &gone).await?;
+
+    // And found again.
+    server.start_again();
+    shows(&app, "painted red", "both passages are found again", &both).await?;
+    app.close().await
+}
