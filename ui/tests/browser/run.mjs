@@ -78,6 +78,7 @@ const SCENES = {
   "settings, scans": { mock: "looking,noreader", act: async (page) => { await view(page, "settings"); await page.getByTestId("setting-scans").scrollIntoViewIfNeeded(); } },
   "settings, a model here": { mock: "large", act: async (page) => { await view(page, "settings"); await page.getByTestId("local-state").scrollIntoViewIfNeeded(); } },
   "settings, an endpoint elsewhere": { mock: "remote,far", act: async (page) => { await view(page, "settings"); await page.getByTestId("endpoint-key").scrollIntoViewIfNeeded(); } },
+  "settings, shared libraries": { mock: "shared", act: async (page) => { await view(page, "settings"); await page.getByTestId("shared-add").scrollIntoViewIfNeeded(); await page.getByTestId("shared-libraries").getByText("231").waitFor(); } },
   "ask, what would be sent": { mock: "remote,far", act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("How often must the oven door seals be replaced?"); await page.keyboard.press("Enter"); await page.getByTestId("consent").locator("summary").click(); } },
   "ask, failed": { mock: "askfails", act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("Rent?"); await page.keyboard.press("Enter"); await page.waitForSelector("[data-state=failed]"); } },
   "pipeline, empty": { act: (page) => view(page, "pipeline") },
@@ -232,6 +233,63 @@ test("an endpoint elsewhere is asked nothing before what would be sent was shown
   await url.fill("http://localhost:8080");
   await url.press("Enter");
   await state.getByText("nothing leaves it").waitFor();
+  await clean(page);
+  await page.close();
+});
+
+test("a folder is removed from the library after a question", async (browser) => {
+  const page = await open(browser);
+  await view(page, "library");
+  await page.getByTestId("library-folder").first().locator(".menu button").click();
+  await page.getByRole("menuitem", { name: await words(page, "library.removeFolder") }).click();
+  await page.getByRole("dialog").getByRole("button", { name: await words(page, "library.remove"), exact: true }).click();
+  await page.waitForFunction(() => window.mock.calls.some((it) => it.command === "library_remove" && typeof it.args.folder === "number"));
+  await clean(page);
+  await page.close();
+});
+
+test("a model is deleted after a question", async (browser) => {
+  const page = await open(browser, { mock: "local" });
+  await view(page, "settings");
+  await page.locator("[data-testid=model-row][data-name='Qwen3-14B-Q5_K_M']").getByRole("button").last().click();
+  await page.getByRole("dialog").getByRole("button", { name: await words(page, "common.delete"), exact: true }).click();
+  await page.waitForFunction(() => window.mock.calls.some((it) => it.command === "model_remove" && it.args.name === "Qwen3-14B-Q5_K_M"));
+  await clean(page);
+  await page.close();
+});
+
+test("a shared library is added, written to after it was said what is sent, stopped, taken over and forgotten", async (browser) => {
+  const page = await open(browser, { mock: "shared" });
+  await view(page, "settings");
+  const row = (name) => page.getByTestId("shared-libraries").locator("li").filter({ has: page.locator("strong", { hasText: new RegExp(`^${name}$`) }) });
+  await row("archive").getByText("can not be reached").waitFor();
+  await row("team").getByText("written by desk").waitFor();
+  await page.getByTestId("shared-name").fill("lab");
+  await page.getByTestId("shared-address").fill("milvuss://lab.test:19530/lab");
+  await page.getByTestId("shared-key").fill("me:hunter2");
+  await page.keyboard.press("Enter");
+  await row("lab").getByText("Nothing is there yet").waitFor();
+  await row("lab").getByText("A key is kept").waitFor();
+  assert.equal(await page.getByTestId("shared-key").inputValue(), "", "the key does not stay on screen");
+  const wrote = () => page.evaluate(() => window.mock.calls.filter((it) => it.command === "shared_push").length);
+  await row("lab").getByTestId("shared-write").click();
+  const dialog = page.getByRole("dialog");
+  assert.match(await dialog.innerText(), /is sent to milvuss:\/\/lab\.test:19530\/lab.*never leave this computer/s);
+  await page.keyboard.press("Escape");
+  await dialog.waitFor({ state: "detached" });
+  assert.equal(await wrote(), 0, "nothing was sent");
+  await row("lab").getByTestId("shared-write").click();
+  await page.getByTestId("shared-write-yes").click();
+  await page.getByTestId("shared-progress").getByRole("button").click();
+  await page.getByTestId("shared-written").getByText("It was stopped").waitFor();
+  await row("lab").getByText("broken off").waitFor();
+  await row("team").getByTestId("shared-write").click();
+  await page.getByTestId("shared-write-yes").click();
+  await row("team").getByRole("button", { name: "Take it over" }).click();
+  await page.waitForFunction(() => window.mock.calls.some((it) => it.command === "shared_push" && it.args.takeOver));
+  await row("lab").getByRole("button", { name: "Forget lab" }).click();
+  await dialog.getByRole("button", { name: "Forget" }).click();
+  await row("lab").waitFor({ state: "detached" });
   await clean(page);
   await page.close();
 });
