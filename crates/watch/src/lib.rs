@@ -10,6 +10,7 @@
 //! takes it for deleted.
 
 mod error;
+mod passed;
 mod placeholder;
 mod rules;
 mod scan;

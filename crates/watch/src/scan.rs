@@ -16,6 +16,7 @@ use riddle_types::{FileEntry, FileState, ScanVerdict};
 
 use crate::{
     Error, Result,
+    passed::Passed,
     placeholder::{is_placeholder, stands_for_icloud_file},
     stamp::Stamp,
 };
@@ -134,7 +135,7 @@ pub fn scan_parts(
         root,
         real_root: std::fs::canonicalize(root).unwrap_or_else(|_| root.to_path_buf()),
         options,
-        rules: vec![("excluded patterns".to_owned(), user_rules(root, options))],
+        rules: vec![(Passed::OwnPatterns.to_string(), user_rules(root, options))],
         report: ScanReport { parts: outermost(parts), ..ScanReport::default() },
         outside: false,
         entered: HashSet::new(),
@@ -219,7 +220,7 @@ impl Walk<'_> {
             return self.folder(part);
         }
         if !part.components().all(|it| matches!(it, Component::Normal(_))) {
-            let reason = "not a path below the root".to_owned();
+            let reason = Passed::NotBelow.to_string();
             self.report.unreadable.push((part.to_path_buf(), reason));
             return ControlFlow::Continue(());
         }
@@ -245,7 +246,7 @@ impl Walk<'_> {
                     Ok(metadata) => {
                         // What lies behind a link is left to the scan of the whole root.
                         if metadata.is_symlink() && self.options.follow_links {
-                            let reason = "behind a link".to_owned();
+                            let reason = Passed::BehindLink.to_string();
                             self.report.unreadable.push((part.to_path_buf(), reason));
                         }
                         return false;
@@ -275,7 +276,7 @@ impl Walk<'_> {
     fn folder(&mut self, relative: &Path) -> ControlFlow<()> {
         let absolute = self.root.join(relative);
         if relative.components().count() > MAX_DEPTH {
-            let reason = format!("more than {MAX_DEPTH} folders deep");
+            let reason = Passed::TooDeep { most: MAX_DEPTH }.to_string();
             self.report.unreadable.push((relative.to_path_buf(), reason));
             return ControlFlow::Continue(());
         }
@@ -364,15 +365,15 @@ impl Walk<'_> {
             ScanVerdict::Skip(FileState::Excluded, rule)
         } else if !metadata.is_file() {
             // Opening a pipe waits for ever, a device may do anything.
-            ScanVerdict::Skip(FileState::Unsupported, "not a regular file".to_owned())
+            ScanVerdict::Skip(FileState::Unsupported, Passed::NotRegular.to_string())
         } else if is_placeholder(&path, metadata) {
-            ScanVerdict::Skip(FileState::CloudOnly, "its bytes are in the cloud".to_owned())
+            ScanVerdict::Skip(FileState::CloudOnly, Passed::InCloud.to_string())
         } else if metadata.len() > self.options.max_file_bytes {
             let limit = match self.options.max_file_bytes {
                 bytes if bytes < 1 << 20 => format!("{bytes} bytes"),
                 bytes => format!("{} MiB", bytes >> 20),
             };
-            ScanVerdict::Skip(FileState::TooLarge, format!("larger than the limit of {limit}"))
+            ScanVerdict::Skip(FileState::TooLarge, Passed::TooLarge { limit }.to_string())
         } else {
             ScanVerdict::Read
         };
@@ -418,7 +419,13 @@ impl Walk<'_> {
         for (source, rules) in self.rules.iter().rev() {
             match rules.matched(&absolute, is_dir) {
                 Match::Ignore(glob) => {
-                    return Some(format!("rule {:?} in {source}", glob.original()));
+                    return Some(
+                        Passed::Rule {
+                            pattern: glob.original().to_owned(),
+                            source_of_it: source.clone(),
+                        }
+                        .to_string(),
+                    );
                 }
                 Match::Whitelist(_) => return None,
                 Match::None => {}
@@ -426,9 +433,9 @@ impl Walk<'_> {
         }
         let name = path.file_name()?.to_string_lossy();
         if is_dir && BUILT_IN.contains(&&*name) {
-            return Some(format!("built-in rule: folders named {name}"));
+            return Some(Passed::BuiltIn { name: name.into_owned() }.to_string());
         }
         let hidden = name.starts_with('.') && (is_dir || !stands_for_icloud_file(path));
-        (!self.options.hidden && hidden).then(|| "hidden: the name begins with a dot".to_owned())
+        (!self.options.hidden && hidden).then(|| Passed::Hidden.to_string())
     }
 }

@@ -141,15 +141,15 @@ let folders: Folder[] =
       ];
 
 const ODD: [string, string, State, string, number][] = [
-  ["scans/boat-licence-2019.pdf", "pdf", "noText", "no text on any of 2 pages: probably a scan", 2_406_113],
-  ["scans/insurance-letter.pdf", "pdf", "noText", "no text on any of 1 pages: probably a scan", 884_120],
-  ["video/blackthorn-tunnel.mp4", "other", "unsupported", "no parser for .mp4", 61_204_992],
-  ["backup/phone-2024.zip", "other", "tooLarge", "812 MB, above the limit of 64 MB", 812_331_008],
-  ["cloud/wedding-cake-orders.xlsx", "spreadsheet", "cloudOnly", "placeholder: its bytes are not on this disk", 44_032],
-  ["letters/old/damaged.docx", "document", "failed", "not a valid DOCX: the archive ends in the middle of word/document.xml", 18_231],
-  ["boat/engine-parts.pdf", "pdf", "failed", "the parser ran for longer than 30 s and was stopped", 9_812_004],
-  ["bakery/node_modules/left-pad/index.js", "code", "excluded", "rule node_modules/", 812],
-  ["home/tax-2023.bak", "other", "excluded", "rule *.bak", 120_032],
+  ["scans/boat-licence-2019.pdf", "pdf", "noText", "no text layer: probably a scan", 2_406_113],
+  ["scans/insurance-letter.pdf", "pdf", "noText", "no text layer: probably a scan", 884_120],
+  ["video/blackthorn-tunnel.mp4", "other", "unsupported", "no parser for this format", 61_204_992],
+  ["backup/phone-2024.zip", "other", "tooLarge", "larger than the limit of 64 MiB", 812_331_008],
+  ["cloud/wedding-cake-orders.xlsx", "spreadsheet", "cloudOnly", "its bytes are in the cloud", 44_032],
+  ["letters/old/damaged.docx", "document", "failed", "the parser gave up: word/document.xml ends in the middle", 18_231],
+  ["boat/engine-parts.pdf", "pdf", "failed", "parsing took longer than 30 seconds", 9_812_004],
+  ["bakery/node_modules/left-pad/index.js", "code", "excluded", 'rule "node_modules/" in excluded patterns', 812],
+  ["home/tax-2023.bak", "other", "excluded", 'rule "*.bak" in excluded patterns', 120_032],
 ];
 
 const NAMES = ["logbook", "invoice", "orders", "recipe", "letter", "survey", "notes", "photo-list", "minutes", "delivery", "lock-times", "mooring", "flour", "engine"];
@@ -164,7 +164,7 @@ function generated(index: number): LedgerRow {
     id: 1000 + index,
     file: { path: `${ROOT}/${folder}/${name}`, name, folder: `~/Documents/${folder}`, kind, bytes: 900 + ((index * 7919) % 240_000), modified: now() - index * 3600 },
     state,
-    reason: state === "failed" ? "the parser ran out of memory (512 MB) and was stopped" : state === "noText" ? "no text on any of 1 pages: probably a scan" : "",
+    reason: state === "failed" ? "parsing needed more than 512 MiB of memory" : state === "noText" ? "no text layer: probably a scan" : "",
     passages: state === "indexed" ? 1 + (index % 23) : 0,
     warnings: [],
   };

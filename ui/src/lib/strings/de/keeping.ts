@@ -181,7 +181,7 @@ export const keeping: typeof english = {
     name: "Name",
     address: "Adresse",
     addressExample: "milvus://box:19530/team",
-    key: "BENUTZER:PASSWORT oder Token",
+    key: "Schlüssel, falls nötig",
     addShort: "Hinzufügen",
     asking: "Ihr Server wird gefragt …",
     empty: "Noch ist nichts darin. Schreiben Sie hinein, was dieser Computer indiziert hat.",

@@ -350,4 +350,14 @@ export const messages: Record<Message, string> = {
   "{1}: {2}; is this the right server, or did a network login page answer?":
     "{1}: {2}; ist das der richtige Server, oder hat die Anmeldeseite eines Netzwerks geantwortet?",
   "{1}={2} is not available here; this processor has: {3}": "{1}={2} ist hier nicht verfügbar; dieser Prozessor hat: {3}",
+  "not a regular file": "keine gewöhnliche Datei",
+  "its bytes are in the cloud": "ihre Bytes liegen in der Cloud",
+  "larger than the limit of {1}": "größer als die Grenze von {1}",
+  "rule {1} in {2}": "Regel {1} in {2}",
+  "excluded patterns": "den eigenen Mustern",
+  "built-in rule: folders named {1}": "eingebaute Regel: Ordner namens {1}",
+  "hidden: the name begins with a dot": "versteckt: der Name beginnt mit einem Punkt",
+  "more than {1} folders deep": "mehr als {1} Ordner tief",
+  "behind a link": "hinter einer Verknüpfung",
+  "not a path below the root": "kein Pfad unterhalb des Ordners",
 };

@@ -178,7 +178,7 @@ export const keeping = {
     name: "Name",
     address: "Address",
     addressExample: "milvus://box:19530/team",
-    key: "USER:PASSWORD or token",
+    key: "Key, where one is wanted",
     addShort: "Add",
     asking: "Asking its server…",
     empty: "Nothing is there yet. Write what this computer has indexed.",
