@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use riddle_catalog::{Catalog, HomeLock};
+use riddle_catalog::{Catalog, Embeds, HomeLock};
 use riddle_retrieval::{KeywordReader, VectorReader};
 use riddle_types::FileState;
 
@@ -66,7 +66,7 @@ fn indexes(config: &Config, catalog: &Catalog, report: &mut CheckReport) -> Resu
         let held = VectorReader::verify(&dir)
             .and_then(|()| VectorReader::open(&dir, &active.id, CatalogVectors::none()))
             .map_or(0, |it| it.len() as u64);
-        let missing = catalog.count_without_vector(&active.id)?;
+        let missing = catalog.count_without_vector(&active.id, Embeds::Here)?;
         let wanted = report.passages - catalog.count_by_words_alone()?.min(report.passages);
         let wanted = wanted.saturating_sub(missing);
         if held != wanted {

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use riddle_catalog::{ActiveEmbedder, Catalog, HomeLock, Root};
+use riddle_catalog::{ActiveEmbedder, Catalog, Embeds, HomeLock, Root};
 
 use super::{
     config::Config,
@@ -43,7 +43,7 @@ pub(crate) fn meaning(catalog: &Catalog) -> Result<Option<MeaningStatus>> {
     let Some(active) = catalog.active_embedder()? else { return Ok(None) };
     let words_alone = catalog.count_by_words_alone()?;
     let passages = catalog.chunk_count()?.saturating_sub(words_alone);
-    let missing = catalog.count_without_vector(&active.id)?.min(passages);
+    let missing = catalog.count_without_vector(&active.id, Embeds::Here)?.min(passages);
     let rate: Option<f64> = catalog.setting(MEANING_RATE)?.and_then(|it| it.parse().ok());
     let rest = catalog.setting(MEANING_REST)?.and_then(|it| Rest::parse(&it));
     Ok(Some(MeaningStatus {
@@ -182,7 +182,7 @@ fn problems(
             }
             // While somebody makes them there is nothing to be done about it: `meaning` counts them.
             Some(active)
-                if catalog.count_without_vector(&active.id)? > 0
+                if catalog.count_without_vector(&active.id, Embeds::Here)? > 0
                     && !HomeLock::is_held(&config.home) =>
             {
                 problems.push(Problem::VectorsMissing);

@@ -1,5 +1,6 @@
 //! The encoders that passages are indexed with: which are wanted, and when they are opened.
 
+use riddle_catalog::Embeds;
 use riddle_models::sparse_languages;
 use riddle_types::{Embedder, Notice, SparseEncoder};
 
@@ -66,7 +67,9 @@ impl Library {
         let introduced = self.catalog.setting(EMBEDDED_WITH_ID)?;
         let active = self.catalog.active_embedder()?;
         let complete = match active.filter(|it| introduced.as_deref() == Some(&it.id)) {
-            Some(active) => current && self.catalog.count_without_vector(&active.id)? == 0,
+            Some(active) => {
+                current && self.catalog.count_without_vector(&active.id, Embeds::Here)? == 0
+            }
             // None yet, or a run that was to make the vectors of another one has been interrupted.
             None => false,
         };

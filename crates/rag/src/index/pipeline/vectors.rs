@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Instant};
 
-use riddle_catalog::ChunkRecord;
+use riddle_catalog::{ChunkRecord, Embeds};
 use riddle_types::{ChunkId, EmbedRole, Embedder, SparseEncoder, TermWeights};
 
 use super::{BATCH_CHUNKS, Pipeline, SYNC_TIME, vector_run::VectorRun};
@@ -58,9 +58,11 @@ impl Pipeline<'_> {
         let Some(embedder) = &self.embedder else { return Ok(true) };
         let active = self.catalog.active_embedder()?.is_some_and(|it| it.id == embedder.id());
         let queue = Queue {
-            waiting: self.catalog.count_without_vector(embedder.id())?,
+            waiting: self.catalog.count_without_vector(embedder.id(), Embeds::Here)?,
             searched: active,
-            page: &|| Ok(self.catalog.chunks_without_vector(embedder.id(), QUEUE_PAGE)?),
+            page: &|| {
+                Ok(self.catalog.chunks_without_vector(embedder.id(), Embeds::Here, QUEUE_PAGE)?)
+            },
             told: |done, total| IndexEvent::Embedding { done, total },
             rate: MEANING_RATE,
         };
@@ -70,7 +72,7 @@ impl Pipeline<'_> {
         };
         let done = self.work_off(&queue, work, pace, interrupted, observer)?;
         if done && !active && self.catalog.active_embedder()?.is_some() {
-            self.catalog.switch_embedder(embedder.id())?;
+            self.catalog.switch_embedder(embedder.id(), Embeds::Here)?;
         }
         Ok(done)
     }
