@@ -9,7 +9,7 @@
 //! [`keep_key`] and its neighbors keep the key of an endpoint in the system's secret store, under the endpoint's
 //! origin.
 //!
-//! [`RemoteReranker`] has a server say how well passages fit a query, and [`RemoteEmbedder`] has one make their vectors,
+//! [`RemoteReranker`] has a server say how well passages fit a query, [`RemoteEmbedder`] has one make their vectors,
 //! within a budget of time, whatever it answers.
 //!
 //! Not here: which passages there are, and whether the answer is true to them (`riddle-rag`).

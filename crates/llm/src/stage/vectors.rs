@@ -16,8 +16,8 @@ pub(super) struct Said {
     pub(super) model: Option<String>,
 }
 
-/// The vectors of `wanted` texts, in whatever order they come: each has its text's number beside it. `dimensions` is how
-/// long they must be; `None`: as long as the first one.
+/// The vectors of `wanted` texts, in whatever order they come: each has its text's number beside it. `dimensions` is
+/// how long they must be; `None`: as long as the first one.
 pub(super) fn vectors(
     answer: &Value,
     wanted: usize,
