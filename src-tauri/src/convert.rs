@@ -121,9 +121,11 @@ impl From<riddle_rag::MeaningStatus> for Meaning {
             passages: it.passages,
             done: it.done,
             words_alone: it.words_alone,
+            kept_here: it.kept_here,
             waiting: it.waiting.map(|it| match it {
                 riddle_rag::Rest::Battery => Waiting::Battery,
                 riddle_rag::Rest::Load => Waiting::Load,
+                riddle_rag::Rest::Server => Waiting::Server,
             }),
             seconds_left: it.seconds_left,
         }

@@ -1,13 +1,13 @@
 //! Vectors: which embedder made them, which one is searched, and the switch from one to another.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use riddle_types::ChunkId;
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
 use crate::{
     Catalog, Embeds, Error, Result,
-    withheld::{WITHHELD, count_withheld, withheld_files},
+    withheld::{WITHHELD, count_withheld, withheld_among, withheld_files},
 };
 
 /// The embedder whose vectors are searched.
@@ -167,6 +167,23 @@ impl Catalog {
     /// When the database can not be read.
     pub fn count_without_vector(&self, embedder: &str, embeds: Embeds) -> Result<u64> {
         count_without_vector(&self.connection(), embedder, embeds)
+    }
+
+    /// How many chunks have no vector by `embedder` and get none as long as it is on another machine, because their
+    /// text never leaves this one.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn count_withheld(&self, embedder: &str) -> Result<u64> {
+        count_withheld(&self.connection(), embedder)
+    }
+
+    /// Those of these chunks whose text stands, in them or in a copy, in a folder that never leaves this machine.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn withheld_among(&self, chunks: &[ChunkId]) -> Result<HashSet<ChunkId>> {
+        withheld_among(&self.connection(), chunks)
     }
 
     /// Stores vectors; chunks that are gone meanwhile are passed over. If the embedder is active, the

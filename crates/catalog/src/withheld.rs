@@ -8,7 +8,7 @@ use std::{collections::HashSet, path::PathBuf};
 use riddle_types::ChunkId;
 use rusqlite::{Connection, params};
 
-use crate::{Catalog, Result, paths::from_bytes};
+use crate::{Result, paths::from_bytes};
 
 /// Where vectors are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,43 +75,31 @@ pub(crate) fn count_withheld(connection: &Connection, embedder: &str) -> Result<
     Ok(count.cast_unsigned())
 }
 
-impl Catalog {
-    /// How many chunks have no vector by `embedder` and get none as long as it is on another machine, because their
-    /// text never leaves this one.
-    ///
-    /// # Errors
-    /// When the database can not be read.
-    pub fn count_withheld(&self, embedder: &str) -> Result<u64> {
-        count_withheld(&self.connection(), embedder)
+/// Those of these chunks whose text stands, in them or in a copy, in a marked folder.
+pub(crate) fn withheld_among(
+    connection: &Connection,
+    chunks: &[ChunkId],
+) -> Result<HashSet<ChunkId>> {
+    let marks = marks(connection)?;
+    let mut found = HashSet::new();
+    if marks.is_empty() {
+        return Ok(found);
     }
-
-    /// Those of these chunks whose text stands, in them or in a copy, in a folder that never leaves this machine.
-    ///
-    /// # Errors
-    /// When the database can not be read.
-    pub fn withheld_among(&self, chunks: &[ChunkId]) -> Result<HashSet<ChunkId>> {
-        let connection = self.connection();
-        let marks = marks(&connection)?;
-        let mut found = HashSet::new();
-        if marks.is_empty() {
-            return Ok(found);
-        }
-        let mut twins = connection.prepare_cached(
-            "SELECT roots.path, files.path FROM chunks AS asked
-             CROSS JOIN chunks AS twins ON twins.text_hash = asked.text_hash
-             CROSS JOIN files ON files.id = twins.file CROSS JOIN roots ON roots.id = files.root
-             WHERE asked.id = ?1",
-        )?;
-        for chunk in chunks {
-            let mut rows = twins.query([chunk.0.cast_signed()])?;
-            while let Some(row) = rows.next()? {
-                let path = from_bytes(row.get(0)?).join(from_bytes(row.get(1)?));
-                if marks.iter().any(|it| path.starts_with(it)) {
-                    found.insert(*chunk);
-                    break;
-                }
+    let mut twins = connection.prepare_cached(
+        "SELECT roots.path, files.path FROM chunks AS asked
+         CROSS JOIN chunks AS twins ON twins.text_hash = asked.text_hash
+         CROSS JOIN files ON files.id = twins.file CROSS JOIN roots ON roots.id = files.root
+         WHERE asked.id = ?1",
+    )?;
+    for chunk in chunks {
+        let mut rows = twins.query([chunk.0.cast_signed()])?;
+        while let Some(row) = rows.next()? {
+            let path = from_bytes(row.get(0)?).join(from_bytes(row.get(1)?));
+            if marks.iter().any(|it| path.starts_with(it)) {
+                found.insert(*chunk);
+                break;
             }
         }
-        Ok(found)
     }
+    Ok(found)
 }

@@ -32,12 +32,13 @@ pub mod prepare {
 
 pub use contract::{
     AskRequest, AskResponse, Audience, Cached, Citation, DEFAULT_CANDIDATES, DEFAULT_FUSED,
-    Earlier, EndpointInfo, Error, FileStatus, IndexEvent, IndexFreshness, IndexReport, KeyState,
-    LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, Libraries, LibraryStatus, LocalDraft, LocalLlm,
-    MeaningStatus, ModelStatus, NoAnswer, Order, PictureStatus, Problem, Promise, Pruning,
-    REUSE_THRESHOLD, Reach, ReadScans, RemoteLlm, RemoteStage, RerankChoice, RerankSettings, Rest,
-    Result, Reuse, ReuseGrade, ReuseSettings, RootStatus, STANDARD_ERROR, ScanSettings, SearchHit,
-    SearchRequest, SearchResponse, StageLists, StageServer, Status, StatusRequest,
+    Earlier, EmbedPrompts, EndpointInfo, Error, FileStatus, IndexEvent, IndexFreshness,
+    IndexReport, KeyState, LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE, Libraries, LibraryStatus,
+    LocalDraft, LocalLlm, MeaningStatus, ModelStatus, NoAnswer, Order, PictureStatus, Problem,
+    Promise, Pruning, REUSE_THRESHOLD, Reach, ReadScans, RemoteLlm, RemoteStage, RerankChoice,
+    RerankSettings, Rest, Result, Reuse, ReuseGrade, ReuseSettings, RootStatus, STANDARD_ERROR,
+    ScanSettings, SearchHit, SearchRequest, SearchResponse, StageLists, StageServer, Status,
+    StatusRequest,
 };
 pub use home::{
     Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES, NO_RERANKER, Records, SharedEncoders,

@@ -175,13 +175,15 @@ impl LastRun {
             replayable: self.full.is_some(),
             generation: self.generation.clone(),
             deadline: self.settled.response.deadline.as_ref().map(deadline_trace),
+            embedding: self.settled.response.embedding.as_ref().map(remote_run),
             remote: run.and_then(|it| it.remote.as_ref()).map(remote_run),
         }
     }
 
     fn stages(&self) -> Vec<StageTime> {
-        const ORDER: [&str; 11] = [
+        const ORDER: [&str; 12] = [
             "embed",
+            "embed_remote",
             "vector",
             "bm25",
             "weigh",

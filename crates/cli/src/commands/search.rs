@@ -104,6 +104,9 @@ fn page(
     if let Some(promise) = &response.promise {
         page.push_str(&show::promise(promise, response.candidate_layers_share));
     }
+    if let Some(embedding) = &response.embedding {
+        page.push_str(&show::embedding(embedding));
+    }
     if let Some(remote) = &response.remote {
         page.push_str(&show::remote(remote));
     }
@@ -201,6 +204,7 @@ mod tests {
             layers_run: None,
             promise: None,
             deadline: None,
+            embedding: None,
             remote: None,
             stages: None,
         }
@@ -275,9 +279,15 @@ mod tests {
             texts: 24,
             sent_bytes: 12_000,
         };
-        let found = SearchResponse { remote: Some(remote), ..response(vec![a_hit()]) };
+        let found = SearchResponse {
+            embedding: Some(RemoteStage { texts: 1, ms: 7.0, ..remote.clone() }),
+            remote: Some(remote),
+            ..response(vec![a_hit()])
+        };
         let shown = page(&found, (&Times::new(), Place::Here), false, Style::with_colors(false));
         let line = "remote: 34.2 ms at http://gpu:8080 for 24 passages, 12 KB in 1 request, 1 tried again\n";
+        assert!(shown.contains(line), "{shown}");
+        let line = "embedded: 7.0 ms at http://gpu:8080, 12 KB in 2 requests\n";
         assert!(shown.contains(line), "{shown}");
     }
 
