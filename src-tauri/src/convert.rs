@@ -123,9 +123,11 @@ impl From<riddle_rag::status::MeaningStatus> for Meaning {
             passages: it.passages,
             done: it.done,
             words_alone: it.words_alone,
+            kept_here: it.kept_here,
             waiting: it.waiting.map(|it| match it {
-                riddle_rag::rerank::Rest::Battery => Waiting::Battery,
-                riddle_rag::rerank::Rest::Load => Waiting::Load,
+                riddle_rag::status::Rest::Battery => Waiting::Battery,
+                riddle_rag::status::Rest::Load => Waiting::Load,
+                riddle_rag::status::Rest::Server => Waiting::Server,
             }),
             seconds_left: it.seconds_left,
         }

@@ -210,6 +210,10 @@ pub(crate) enum Notice {
     EmbedderMissing {
         embedder: String,
     },
+    VectorsWait {
+        waiting: u64,
+        why: Trouble,
+    },
     /// Languages are ISO 639-1 codes.
     KeywordsDecide {
         model: String,
@@ -1090,6 +1094,8 @@ pub(crate) struct Meaning {
     pub(crate) done: u64,
     /// Columns of numbers, which words alone find.
     pub(crate) words_alone: u64,
+    /// Passages that words alone find, because the server that embeds is not sent them.
+    pub(crate) kept_here: u64,
     /// Why the others wait, if something holds them up.
     pub(crate) waiting: Option<Waiting>,
     pub(crate) seconds_left: Option<f64>,
@@ -1101,6 +1107,8 @@ pub(crate) struct Meaning {
 pub(crate) enum Waiting {
     Battery,
     Load,
+    /// The server that makes them.
+    Server,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -1245,8 +1253,8 @@ pub(crate) struct PipelineTrace {
     pub(crate) text: String,
     pub(crate) at: i64,
     pub(crate) asked: bool,
-    /// `embed`, `bm25`, `vector`, `weigh`, `terms`, `shared`, `fuse`, `rerank_remote`, `rerank`, `generate`, `check`:
-    /// those that ran. `embed` and `vector` run beside `bm25`, `weigh` and `terms`.
+    /// `embed`, `embed_remote`, `bm25`, `vector`, `weigh`, `terms`, `shared`, `fuse`, `rerank_remote`, `rerank`,
+    /// `generate`, `check`: those that ran. The embedding and `vector` run beside `bm25`, `weigh` and `terms`.
     pub(crate) stages: Vec<StageTime>,
     pub(crate) total_ms: f64,
     /// In fused order; `null` model: nothing was reranked, and the lists below are empty.
@@ -1273,6 +1281,8 @@ pub(crate) struct PipelineTrace {
     pub(crate) generation: Option<Generation>,
     /// What became of the deadline, if there was one.
     pub(crate) deadline: Option<DeadlineTrace>,
+    /// What a server did, where one embeds the question.
+    pub(crate) embedding: Option<RemoteRun>,
     /// What a server did, where one has ranked: there are no layers then.
     pub(crate) remote: Option<RemoteRun>,
 }

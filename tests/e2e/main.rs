@@ -8,6 +8,7 @@ mod contract;
 mod crash;
 mod deadline;
 mod doors;
+mod embedders;
 mod eval;
 mod find;
 mod follow;

@@ -142,6 +142,7 @@ impl Riddle {
             "RIDDLE_LLM_KEY",
             "RIDDLE_LIBRARY_KEY",
             "RIDDLE_RERANK_KEY",
+            "RIDDLE_EMBED_KEY",
         ] {
             command.env_remove(name);
         }

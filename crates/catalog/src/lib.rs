@@ -22,6 +22,7 @@ mod places;
 mod scan;
 mod terms;
 mod vectors;
+mod withheld;
 
 pub use answers::{
     Abstract, AnswerState, AskedBy, BankAnswer, BankCounts, BankQuestion, NewAnswer, NewWords,
@@ -38,3 +39,4 @@ pub use pictures::{SaidPictures, WaitingPicture};
 pub use places::FilePlace;
 pub use scan::ScanDelta;
 pub use vectors::ActiveEmbedder;
+pub use withheld::Embeds;

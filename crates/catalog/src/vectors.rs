@@ -1,11 +1,14 @@
 //! Vectors: which embedder made them, which one is searched, and the switch from one to another.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use riddle_types::ChunkId;
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
-use crate::{Catalog, Error, Result};
+use crate::{
+    Catalog, Embeds, Error, Result,
+    withheld::{WITHHELD, count_withheld, withheld_among, withheld_files},
+};
 
 /// The embedder whose vectors are searched.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,8 +77,8 @@ const VECTOR_BY_TEXT: &str =
 const WITHOUT_VECTOR: &str = "SELECT chunks.id FROM chunks INDEXED BY chunks_by_turn
      CROSS JOIN files ON files.id = chunks.file
      WHERE chunks.turn < 2
-     AND NOT EXISTS (SELECT 1 FROM vectors WHERE vectors.embedder = ?1 AND vectors.chunk = chunks.id)
-     ORDER BY chunks.turn, chunks.ordinal / 64, files.modified_ns DESC, chunks.file, chunks.ordinal LIMIT ?2";
+     AND NOT EXISTS (SELECT 1 FROM vectors WHERE vectors.embedder = ?1 AND vectors.chunk = chunks.id)";
+const IN_TURN: &str = "ORDER BY chunks.turn, chunks.ordinal / 64, files.modified_ns DESC, chunks.file, chunks.ordinal LIMIT ?3";
 
 impl Catalog {
     /// The embedder whose vectors are searched; `None` before the first.
@@ -124,11 +127,22 @@ impl Catalog {
     ///
     /// # Errors
     /// When the database can not be read.
-    pub fn chunks_without_vector(&self, embedder: &str, limit: usize) -> Result<Vec<ChunkId>> {
+    pub fn chunks_without_vector(
+        &self,
+        embedder: &str,
+        embeds: Embeds,
+        limit: usize,
+    ) -> Result<Vec<ChunkId>> {
         let connection = self.connection();
-        let mut statement = connection.prepare_cached(WITHOUT_VECTOR)?;
+        let files = withheld_files(&connection, embeds)?;
+        let sql = match files {
+            Some(_) => format!("{WITHOUT_VECTOR} AND chunks.id NOT IN ({WITHHELD}) {IN_TURN}"),
+            // The number of parameters is the same.
+            None => format!("{WITHOUT_VECTOR} AND ?2 IS NULL {IN_TURN}"),
+        };
+        let mut statement = connection.prepare_cached(&sql)?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows = statement.query_map(params![embedder, limit], |row| {
+        let rows = statement.query_map(params![embedder, files, limit], |row| {
             Ok(ChunkId(row.get::<_, i64>(0)?.cast_unsigned()))
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
@@ -151,8 +165,25 @@ impl Catalog {
     ///
     /// # Errors
     /// When the database can not be read.
-    pub fn count_without_vector(&self, embedder: &str) -> Result<u64> {
-        count_without_vector(&self.connection(), embedder)
+    pub fn count_without_vector(&self, embedder: &str, embeds: Embeds) -> Result<u64> {
+        count_without_vector(&self.connection(), embedder, embeds)
+    }
+
+    /// How many chunks have no vector by `embedder` and get none as long as it is on another machine, because their
+    /// text never leaves this one.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn count_withheld(&self, embedder: &str) -> Result<u64> {
+        count_withheld(&self.connection(), embedder)
+    }
+
+    /// Those of these chunks whose text stands, in them or in a copy, in a folder that never leaves this machine.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn withheld_among(&self, chunks: &[ChunkId]) -> Result<HashSet<ChunkId>> {
+        withheld_among(&self.connection(), chunks)
     }
 
     /// Stores vectors; chunks that are gone meanwhile are passed over. If the embedder is active, the
@@ -185,10 +216,10 @@ impl Catalog {
     /// # Errors
     /// [`Error::Incomplete`] while chunks have no vector by it, [`Error::UnknownEmbedder`]; when the
     /// database can not be written.
-    pub fn switch_embedder(&self, embedder: &str) -> Result<()> {
+    pub fn switch_embedder(&self, embedder: &str, embeds: Embeds) -> Result<()> {
         self.transaction(|transaction| {
             VectorWriter::new(transaction, embedder)?;
-            let missing = count_without_vector(transaction, embedder)?;
+            let missing = count_without_vector(transaction, embedder, embeds)?;
             if missing > 0 {
                 return Err(Error::Incomplete { embedder: embedder.to_owned(), missing });
             }
@@ -279,7 +310,7 @@ impl Catalog {
     }
 }
 
-fn count_without_vector(connection: &Connection, embedder: &str) -> Result<u64> {
+fn count_without_vector(connection: &Connection, embedder: &str, embeds: Embeds) -> Result<u64> {
     // A vector goes with its chunk: the counts differ by the chunks that have none.
     let count: i64 = connection.query_row(
         "SELECT (SELECT count(*) FROM chunks) - (SELECT count(*) FROM chunks WHERE turn = 2)
@@ -287,7 +318,11 @@ fn count_without_vector(connection: &Connection, embedder: &str) -> Result<u64> 
         [embedder],
         |row| row.get(0),
     )?;
-    Ok(count.max(0).cast_unsigned())
+    let withheld = match embeds {
+        Embeds::Here => 0,
+        Embeds::Elsewhere => count_withheld(connection, embedder)?,
+    };
+    Ok(count.max(0).cast_unsigned().saturating_sub(withheld))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use common::{
     Disk, begin, crash, entry, expected, follow, hash, open, outcome, read, scan, words, work,
     work_all,
 };
-use riddle_catalog::{Catalog, Derived, Error, FileOutcome, MAX_ATTEMPTS};
+use riddle_catalog::{Catalog, Derived, Embeds, Error, FileOutcome, MAX_ATTEMPTS};
 use riddle_types::{FileKind, FileState, Filter, ScanVerdict};
 
 #[test]
@@ -248,13 +248,19 @@ fn the_embedder_switches_when_every_chunk_has_a_vector() {
     scan(&catalog, root, &disk);
     work(&catalog, &disk, 9);
     catalog.register_embedder("new", 1).expect("register");
-    assert!(matches!(catalog.switch_embedder("new"), Err(Error::Incomplete { missing: 2, .. })));
+    assert!(matches!(
+        catalog.switch_embedder("new", Embeds::Here),
+        Err(Error::Incomplete { missing: 2, .. })
+    ));
     assert_eq!(catalog.active_embedder().expect("active").expect("one").id, "e");
-    let missing = catalog.chunks_without_vector("new", 9).expect("missing");
-    assert_eq!(catalog.chunks_without_vector("new", 1).expect("missing"), missing[..1]);
+    let missing = catalog.chunks_without_vector("new", Embeds::Here, 9).expect("missing");
+    assert_eq!(
+        catalog.chunks_without_vector("new", Embeds::Here, 1).expect("missing"),
+        missing[..1]
+    );
     let vectors: Vec<_> = missing.iter().map(|it| (*it, vec![0.5])).collect();
     catalog.put_vectors("new", &vectors).expect("put");
-    catalog.switch_embedder("new").expect("complete");
+    catalog.switch_embedder("new", Embeds::Here).expect("complete");
     assert_eq!(catalog.active_embedder().expect("active").expect("one").id, "new");
     assert!(catalog.vectors_of("e", &missing).expect("old").is_empty());
     let mut seen = Vec::new();
@@ -300,14 +306,14 @@ fn vectors_come_in_the_order_of_use_and_never_for_numbers() {
         .collect();
     catalog.commit_files(&outcomes, None).expect("commit");
     catalog.register_embedder("e", 2).expect("register");
-    let order = catalog.chunks_without_vector("e", 100).expect("missing");
+    let order = catalog.chunks_without_vector("e", Embeds::Here, 100).expect("missing");
     let texts: Vec<String> =
         catalog.chunk_records(&order).expect("records").into_iter().map(|it| it.text).collect();
     let place = |text: &str| texts.iter().position(|it| it == text);
     assert_eq!(place("numbers"), None, "{texts:?}");
     assert_eq!(place("table"), Some(texts.len() - 1), "rows wait for all prose: {texts:?}");
     assert!(place("old") < place("w64") && place("w0") < place("w64"), "{texts:?}");
-    assert_eq!(catalog.count_without_vector("e").expect("count"), texts.len() as u64);
+    assert_eq!(catalog.count_without_vector("e", Embeds::Here).expect("count"), texts.len() as u64);
     assert_eq!(catalog.count_by_words_alone().expect("count"), 1);
     // Getting a vector is nothing to an index of words.
     let before = catalog.last_seq().expect("seq");
@@ -321,7 +327,7 @@ fn vectors_come_in_the_order_of_use_and_never_for_numbers() {
         chunk.chunk.turn = Never;
     }
     catalog.commit_files(&again, None).expect("commit");
-    assert_eq!(catalog.count_without_vector("e").expect("count"), 0);
+    assert_eq!(catalog.count_without_vector("e", Embeds::Here).expect("count"), 0);
     assert!(catalog.vectors_of("e", &order).expect("vectors").is_empty());
 }
 
@@ -653,7 +659,10 @@ fn vectors_that_do_not_belong_are_refused() {
         Err(Error::WrongVector { expected: 2, found: 3, .. })
     ));
     assert!(matches!(put("stranger", vec![0.0; 2]), Err(Error::UnknownEmbedder { .. })));
-    assert!(matches!(catalog.switch_embedder("stranger"), Err(Error::UnknownEmbedder { .. })));
+    assert!(matches!(
+        catalog.switch_embedder("stranger", Embeds::Here),
+        Err(Error::UnknownEmbedder { .. })
+    ));
     assert!(matches!(catalog.register_embedder("e", 3), Err(Error::WrongVector { .. })));
     assert_eq!(catalog.active_embedder().expect("active").expect("one").id, "e");
 }

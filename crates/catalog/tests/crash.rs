@@ -10,7 +10,7 @@ use std::{
 };
 
 use common::{Disk, begin, follow, read, scan, words, work_all};
-use riddle_catalog::{Catalog, Error, HomeLock};
+use riddle_catalog::{Catalog, Embeds, Error, HomeLock};
 
 /// Set for the process that is to be killed; names the home.
 const VICTIM: &str = "RIDDLE_TEST_VICTIM_HOME";
@@ -98,7 +98,7 @@ fn look_for_halves(home: &Path) {
     }
     assert!(generations.values().all(|it| it.len() == 1), "{generations:?}");
     assert!(counts.values().all(|it| *it == 6), "{counts:?}");
-    assert_eq!(catalog.count_without_vector("e").expect("count"), 0);
+    assert_eq!(catalog.count_without_vector("e", Embeds::Here).expect("count"), 0);
     let mut held = BTreeMap::new();
     follow(&catalog, 0, &mut held);
     assert_eq!(held.len(), found.len(), "the log tells the same as the chunks");

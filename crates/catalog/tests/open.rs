@@ -5,7 +5,7 @@ mod common;
 use std::{io::Write as _, path::Path};
 
 use common::{Disk, expected, scan, words, work_all};
-use riddle_catalog::{Catalog, Error};
+use riddle_catalog::{Catalog, Embeds, Error};
 use riddle_types::Trouble;
 
 #[test]
@@ -113,7 +113,7 @@ fn a_catalog_of_version_one_opens() {
         ("todo.txt".to_owned(), ("delta".to_owned(), 12)),
     ]);
     assert_eq!(words(&catalog), expected(&disk));
-    assert_eq!(catalog.count_without_vector("e").expect("count"), 0);
+    assert_eq!(catalog.count_without_vector("e", Embeds::Here).expect("count"), 0);
     assert_eq!(catalog.setting("reranker").expect("setting").as_deref(), Some("off"));
     assert_eq!(catalog.history(9).expect("history").len(), 1);
     let root = catalog.roots().expect("roots")[0].id;

@@ -11,7 +11,7 @@ use common::{
     Disk, begin, crash, entry, expected, follow, read, scan, seconds, seen, words, work, work_all,
 };
 use proptest::prelude::*;
-use riddle_catalog::{Catalog, RootId};
+use riddle_catalog::{Catalog, Embeds, RootId};
 use riddle_types::FileEntry;
 
 #[derive(Debug, Clone)]
@@ -178,7 +178,7 @@ proptest! {
         world.settle();
         let (catalog, disk) = (world.catalog(), &world.disk);
         prop_assert_eq!(words(catalog), expected(disk));
-        prop_assert_eq!(catalog.count_without_vector("e").expect("count"), 0);
+        prop_assert_eq!(catalog.count_without_vector("e", Embeds::Here).expect("count"), 0);
         let mut indexed: Vec<String> = world.held.values().cloned().collect();
         indexed.sort();
         let mut wanted: Vec<String> = disk

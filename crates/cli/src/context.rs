@@ -16,7 +16,9 @@ use tracing_subscriber::{
 };
 
 use crate::{
-    args::{Global, library_key_of_environment, ranker_key_of_environment},
+    args::{
+        Global, embedder_key_of_environment, library_key_of_environment, ranker_key_of_environment,
+    },
     failure::Failure,
     interrupt::Stop,
     measures::Times,
@@ -61,6 +63,18 @@ impl Context {
         let _ = writeln!(
             std::io::stderr(),
             "riddle: {origin} may be sent questions and passages from now on"
+        );
+        Ok(())
+    }
+
+    /// Lets the whole home be sent to a server that embeds, but folders that never leave this machine, and says so.
+    pub(crate) fn allow_embedder(&self, url: &str) -> Result<(), Failure> {
+        let origin = Records::open(self.config.clone())?.allow_embedder(url)?;
+        // With stderr closed there is nobody to tell.
+        let _ = writeln!(
+            std::io::stderr(),
+            "riddle: {origin} may be sent every passage, but those of folders that never leave this machine, and \
+             everything that you search for, from now on"
         );
         Ok(())
     }
@@ -117,5 +131,6 @@ fn config(global: &Global) -> Result<Config, Failure> {
     config.offline = global.offline;
     config.library_key = library_key_of_environment();
     config.ranker_key = ranker_key_of_environment();
+    config.embedder_key = embedder_key_of_environment();
     Ok(config)
 }

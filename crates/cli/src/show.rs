@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use riddle_rag::rerank::{Order, Promise, RemoteStage};
+use riddle_rag::{
+    rerank::{Order, Promise},
+    servers::RemoteStage,
+};
 use riddle_types::{DeadlineEnd, DeadlineReport, RankTrace};
 
 use crate::{measures::Times, output::Style};
@@ -164,7 +167,7 @@ pub(crate) fn deadline(report: &DeadlineReport) -> String {
 }
 
 /// What pruning promises, and the share of the full forward that it computed.
-/// What a server did of a search.
+/// What a server did of a search, or of a run of the indexer.
 pub(crate) fn remote(remote: &RemoteStage) -> String {
     let again = remote.tries.saturating_sub(remote.calls);
     let again = if again > 0 { format!(", {again} tried again") } else { String::new() };
@@ -175,6 +178,17 @@ pub(crate) fn remote(remote: &RemoteStage) -> String {
         plural(remote.texts, "passage"),
         bytes(remote.sent_bytes),
         plural(u64::from(remote.calls), "request")
+    )
+}
+
+/// What a server did that embeds the question of a search.
+pub(crate) fn embedding(remote: &RemoteStage) -> String {
+    format!(
+        "embedded: {:.1} ms at {}, {} in {}\n",
+        remote.ms,
+        clean(&remote.server),
+        bytes(remote.sent_bytes),
+        plural(u64::from(remote.tries), "request")
     )
 }
 

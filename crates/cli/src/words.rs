@@ -96,6 +96,7 @@ mod tests {
         variables.insert("RIDDLE_LLM_KEY".to_owned());
         variables.insert("RIDDLE_LIBRARY_KEY".to_owned());
         variables.insert("RIDDLE_RERANK_KEY".to_owned());
+        variables.insert("RIDDLE_EMBED_KEY".to_owned());
         let word = |c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_');
         for word in text.split(word) {
             let flag = word.strip_prefix("--").is_some_and(|it| !flags.contains(it));

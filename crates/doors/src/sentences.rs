@@ -6,8 +6,7 @@
 
 use riddle_rag::{
     NoAnswer,
-    rerank::Rest,
-    status::Problem,
+    status::{Problem, Rest},
     writer::{LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE},
 };
 use riddle_types::{Advice, Advised, NoJudge, NotElsewhere, Notice, RewriteFault, Trouble};
@@ -85,7 +84,7 @@ pub fn advice(advice: &Advice) -> String {
             "allow it once with --allow-endpoint (`riddle models use ADDRESS --allow-endpoint`), or in the app's settings"
         }
         Advice::GiveServerKey => {
-            "give the right key with `riddle llm key set --llm-url ADDRESS`, or in RIDDLE_RERANK_KEY"
+            "give the right key with `riddle llm key set --llm-url ADDRESS`, or in RIDDLE_RERANK_KEY, or in RIDDLE_EMBED_KEY for one that embeds"
         }
         Advice::ChooseWriter => {
             return format!(
@@ -183,6 +182,10 @@ pub fn notice(notice: &Notice) -> String {
         ),
         Notice::EmbedderMissing { embedder } => format!(
             "only keywords are searched: the model that made the vectors ({embedder}) is not installed: `riddle models pull` fetches it"
+        ),
+        Notice::VectorsWait { waiting, why } => format!(
+            "{waiting} passages wait for their vectors, and are found by words alone until `riddle index` goes on: {}",
+            trouble(why)
         ),
         Notice::KeywordsDecide { model, languages, language } => format!(
             "keywords decide: {model} reads {}, and this is in another language ({language})",
@@ -304,6 +307,7 @@ pub fn about(seconds: f64) -> String {
 pub fn rest(it: Rest) -> &'static str {
     match it {
         Rest::Battery => "waiting: on battery",
+        Rest::Server => "waiting: the server that embeds does not",
         Rest::Load => "slowly: others want the processor",
     }
 }

@@ -27,15 +27,30 @@ impl Prefixes {
 
 /// Prefixes that models were trained with and do not state in a file, from their model cards: part of
 /// the name, query, passage.
-const KNOWN_PREFIXES: [(&str, &str, &str); 6] = [
+const KNOWN_PREFIXES: [(&str, &str, &str); 10] = [
     // Among those of its makers the one that wants none.
     ("bge-m3", "", ""),
     ("e5-", "query: ", "passage: "),
     ("nomic-embed-text", "search_query: ", "search_document: "),
+    ("arctic-embed2", "query: ", ""),
+    ("arctic-embed-l-v2", "query: ", ""),
     ("arctic-embed", "Represent this sentence for searching relevant passages: ", ""),
     ("bge-", "Represent this sentence for searching relevant passages: ", ""),
     ("mxbai-embed", "Represent this sentence for searching relevant passages: ", ""),
+    (
+        "qwen3-embedding",
+        "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:",
+        "",
+    ),
+    ("embeddinggemma", "task: search result | query: ", "title: none | text: "),
 ];
+
+/// What models of this name are known to want before a query, and before a passage.
+pub fn known_prefixes(name: &str) -> (&'static str, &'static str) {
+    let name = name.to_lowercase();
+    let known = KNOWN_PREFIXES.iter().find(|it| name.contains(it.0));
+    known.map_or(("", ""), |&(_, query, passage)| (query, passage))
+}
 
 /// What our store remembers about a model; only the repository's name matters here.
 #[derive(Deserialize)]
@@ -86,12 +101,8 @@ pub(crate) fn prefixes(dir: &Path, name: &str) -> Result<Prefixes> {
     if prefixes != Prefixes::default() {
         return Ok(prefixes);
     }
-    let name = name.to_lowercase();
-    let known = KNOWN_PREFIXES.iter().find(|it| name.contains(it.0));
-    Ok(known.map_or_else(Prefixes::default, |&(_, query, passage)| Prefixes {
-        query: query.to_owned(),
-        passage: passage.to_owned(),
-    }))
+    let (query, passage) = known_prefixes(name);
+    Ok(Prefixes { query: query.to_owned(), passage: passage.to_owned() })
 }
 
 /// Numbers of a vector that are kept, as the folder says or as somebody `wants`; `None`: all of `outputs`. Models that

@@ -21,6 +21,7 @@ use std::path::Path;
 use riddle_types::Embedder;
 
 pub use builtin::{BuiltinEncoder, EncoderOptions};
+pub use card::known_prefixes;
 pub use error::{Error, Result};
 pub use fast::{FastEmbedder, SupportedModel, onnx_runtime_library, supported};
 pub use sparse::{PASSAGE_TERMS, QUERY_TERMS, SpladeEncoder};

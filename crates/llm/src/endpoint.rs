@@ -43,6 +43,19 @@ impl Endpoint {
         Endpoint::completed(address, "give http://HOST:PORT/v1/rerank", complete)
     }
 
+    /// What embeds texts, of the address of a server, of its API (`…/v1`), or of its `…/embeddings`.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn embedder(address: &str) -> Result<Endpoint> {
+        let complete = |base: &str, path: &str| match path {
+            "" => format!("{base}/v1/embeddings"),
+            path if path.ends_with("embeddings") => base.to_owned(),
+            _ => format!("{base}/embeddings"),
+        };
+        Endpoint::completed(address, "give http://HOST:PORT/v1 or https://HOST/v1", complete)
+    }
+
     /// `complete` makes the whole address of one without its last `/`, and of its path.
     fn completed(
         address: &str,
@@ -155,6 +168,21 @@ mod tests {
             assert_eq!(url(address), whole);
         }
         assert!(matches!(Endpoint::reranker("gpu:8080/rerank"), Err(Error::Address { .. })));
+    }
+
+    #[test]
+    fn addresses_lead_to_what_embeds() {
+        let url = |address: &str| Endpoint::embedder(address).expect("an address").url;
+        for (address, whole) in [
+            ("http://gpu:8080", "http://gpu:8080/v1/embeddings"),
+            ("http://gpu:8080/v1/", "http://gpu:8080/v1/embeddings"),
+            ("https://api.test/openai/v1", "https://api.test/openai/v1/embeddings"),
+            ("http://gpu:8080/v1/embeddings", "http://gpu:8080/v1/embeddings"),
+            ("http://gpu:8080/embeddings/", "http://gpu:8080/embeddings"),
+        ] {
+            assert_eq!(url(address), whole);
+        }
+        assert!(matches!(Endpoint::embedder("gpu:8080/v1"), Err(Error::Address { .. })));
     }
 
     #[test]

@@ -241,6 +241,33 @@ pub enum Lie {
         /// The text's number, from 0.
         index: usize,
     },
+    /// A vector is shorter or longer than it must be.
+    #[error("the vector of text {index} has {given} numbers and not {wanted}")]
+    Dimensions {
+        /// The text's number, from 0.
+        index: usize,
+        /// Numbers in it.
+        given: usize,
+        /// Numbers that vectors of this model have.
+        wanted: usize,
+    },
+    /// A vector is none that a model makes: it is empty, or longer than any.
+    #[error("the vector of text {index} has {given} numbers")]
+    NoVector {
+        /// The text's number, from 0.
+        index: usize,
+        /// Numbers in it.
+        given: usize,
+    },
+    /// A vector points nowhere: nothing is near to it or far from it.
+    #[error("the vector of text {index} has no direction")]
+    NoDirection {
+        /// The text's number, from 0.
+        index: usize,
+    },
+    /// Vectors came packed, although numbers were asked for.
+    #[error("the vectors are packed as base64, and numbers were asked for")]
+    Packed,
     /// A number is none, or too large for one.
     #[error("what it says of text {index} is no number")]
     NotFinite {

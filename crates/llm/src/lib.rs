@@ -9,7 +9,8 @@
 //! [`keep_key`] and its neighbors keep the key of an endpoint in the system's secret store, under the endpoint's
 //! origin.
 //!
-//! [`RemoteReranker`] has a server say how well passages fit a query, within a budget of time, whatever it answers.
+//! [`RemoteReranker`] has a server say how well passages fit a query, [`RemoteEmbedder`] has one make their vectors,
+//! within a budget of time, whatever it answers.
 //!
 //! Not here: which passages there are, and whether the answer is true to them (`riddle-rag`).
 
@@ -34,4 +35,4 @@ pub use prompt::{NO_ANSWER, Prompt};
 pub use remote::Remote;
 pub use riddle_cache::Store;
 pub use riddle_offload::{Locking, StreamOptions};
-pub use stage::{RemoteReranker, Scored, StageCost, StageOptions};
+pub use stage::{Embeddings, RemoteEmbedder, RemoteReranker, Scored, StageCost, StageOptions};

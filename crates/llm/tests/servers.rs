@@ -1,10 +1,12 @@
 //! Servers that rank, in every shape, and one that does everything wrong, one thing at a time.
 
+mod server;
+
 use std::{
-    io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::{TcpListener, TcpStream},
+    io::Write as _,
+    net::TcpStream,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     thread,
@@ -15,73 +17,11 @@ use proptest::prelude::*;
 use riddle_llm::{Endpoint, Error, Lie, RemoteReranker, Scored, StageOptions};
 use riddle_types::{Advice, Advised as _};
 use serde_json::{Value, json};
+use server::{Deed, Server, says};
 
-/// A request: its head, and its body.
-type Asked = (String, Value);
-
-/// What the server does with a connection, after it has read the request.
-type Deed = Box<dyn Fn(TcpStream, &Value) + Send>;
-
-/// Does one deed per connection, the last one for all that follow, and keeps what it was asked.
-struct Server {
-    address: String,
-    asked: Arc<Mutex<Vec<Asked>>>,
-}
-
-impl Server {
-    fn doing(deeds: Vec<Deed>) -> Server {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = format!("http://{}", listener.local_addr().expect("an address"));
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&asked);
-        thread::spawn(move || {
-            for (at, stream) in listener.incoming().enumerate() {
-                let Ok(stream) = stream else { return };
-                let Some(request) = read(&stream) else { continue };
-                kept.lock().expect("not poisoned").push(request.clone());
-                deeds[at.min(deeds.len() - 1)](stream, &request.1);
-            }
-        });
-        Server { address, asked }
-    }
-
-    fn asked(&self) -> Vec<Asked> {
-        self.asked.lock().expect("not poisoned").clone()
-    }
-
-    fn reranker(&self, path: &str, options: StageOptions) -> RemoteReranker {
-        let endpoint = Endpoint::reranker(&format!("{}{path}", self.address)).expect("an address");
-        RemoteReranker::new(endpoint, options).expect("a reranker")
-    }
-}
-
-/// Head and body; `None` for a connection that says nothing.
-fn read(stream: &TcpStream) -> Option<Asked> {
-    let mut reader = BufReader::new(stream);
-    let (mut head, mut length) = (String::new(), 0);
-    loop {
-        let mut line = String::new();
-        if reader.read_line(&mut line).ok()? == 0 {
-            return None;
-        }
-        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse().ok()?;
-        }
-        head.push_str(&line);
-        if line.trim().is_empty() {
-            break;
-        }
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    Some((head, serde_json::from_slice(&body).ok()?))
-}
-
-fn says(mut stream: TcpStream, status: &str, head: &str, body: &str) {
-    let length = body.len();
-    let answer = format!("HTTP/1.1 {status}\r\n{head}content-length: {length}\r\n\r\n{body}");
-    // Whoever asked may have gone.
-    let _ = stream.write_all(answer.as_bytes());
+fn ranker(server: &Server, path: &str, options: StageOptions) -> RemoteReranker {
+    let endpoint = Endpoint::reranker(&format!("{}{path}", server.address)).expect("an address");
+    RemoteReranker::new(endpoint, options).expect("a reranker")
 }
 
 /// A text's score is the number in it.
@@ -151,7 +91,7 @@ fn asked(reranker: &RemoteReranker, numbers: &[f64]) -> Result<Scored, Error> {
 fn every_shape_is_asked_as_it_wants_to_be() {
     let server = Server::doing(vec![ranks()]);
     let options = StageOptions { model: Some("bge".to_owned()), ..quick() };
-    let scored = asked(&server.reranker("/v1", options), &[-3.0, 4.0, 0.5]).expect("ranked");
+    let scored = asked(&ranker(&server, "/v1", options), &[-3.0, 4.0, 0.5]).expect("ranked");
     assert_eq!((scored.logits, scored.model.as_deref()), (vec![-3.0, 4.0, 0.5], Some("fake")));
     let (head, body) = &server.asked()[0];
     assert!(head.starts_with("POST /v1/rerank HTTP/1.1"), "{head}");
@@ -162,7 +102,7 @@ fn every_shape_is_asked_as_it_wants_to_be() {
 
     // Without a version in its address it may be one that calls them texts: that is found out once.
     let server = Server::doing(vec![ranks_texts()]);
-    let reranker = server.reranker("", quick());
+    let reranker = ranker(&server, "", quick());
     for _ in 0..2 {
         let scored = asked(&reranker, &[-3.0, 4.0]).expect("ranked");
         assert_eq!((scored.logits, scored.model), (vec![-3.0, 4.0], None));
@@ -170,7 +110,7 @@ fn every_shape_is_asked_as_it_wants_to_be() {
     let bodies: Vec<bool> = server.asked().iter().map(|it| it.1["texts"].is_array()).collect();
     assert_eq!(bodies, [false, true, true]);
     // With one it is not tried, and the refusal is the server's own.
-    let error = asked(&server.reranker("/v1", quick()), &[1.0]).expect_err("it does not take it");
+    let error = asked(&ranker(&server, "/v1", quick()), &[1.0]).expect_err("it does not take it");
     assert!(matches!(&error, Error::Refused { status: 422, .. }), "{error}");
     assert!(error.to_string().contains("missing field"), "{error}");
 }
@@ -193,8 +133,8 @@ proptest! {
             numbers
         };
         let server = Server::doing(vec![ranks()]);
-        let whole = asked(&server.reranker("", StageOptions { batch_texts: 99, batch_bytes: 9999, ..quick() }), &numbers);
-        let parts = asked(&server.reranker("", StageOptions { batch_texts, batch_bytes, ..quick() }), &numbers);
+        let whole = asked(&ranker(&server, "", StageOptions { batch_texts: 99, batch_bytes: 9999, ..quick() }), &numbers);
+        let parts = asked(&ranker(&server, "", StageOptions { batch_texts, batch_bytes, ..quick() }), &numbers);
         let (whole, parts) = (whole.expect("ranked"), parts.expect("ranked"));
         prop_assert_eq!(whole.cost.calls, 1);
         prop_assert!(parts.cost.calls as usize >= numbers.len().div_ceil(batch_texts));
@@ -212,7 +152,7 @@ fn a_batch_that_is_too_large_goes_in_halves() {
     });
     let server = Server::doing(vec![small]);
     let numbers: Vec<f64> = (0..7).map(f64::from).collect();
-    let scored = asked(&server.reranker("/v1", quick()), &numbers).expect("ranked");
+    let scored = asked(&ranker(&server, "/v1", quick()), &numbers).expect("ranked");
     assert_eq!(scored.logits, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
 }
 
@@ -222,18 +162,18 @@ fn what_passes_is_tried_again_and_pauses_are_kept() {
     let busy = refuses("429 Too Many", "retry-after: 1\r\n", "{\"error\":\"busy\"}");
     let server = Server::doing(vec![hangs_up, busy, ranks()]);
     let started = Instant::now();
-    let scored = asked(&server.reranker("/v1", quick()), &[2.0]).expect("at the third try");
+    let scored = asked(&ranker(&server, "/v1", quick()), &[2.0]).expect("at the third try");
     assert!(started.elapsed() >= Duration::from_secs(1), "it has asked for a second");
     assert_eq!((scored.cost.tries, scored.cost.calls, scored.logits), (3, 1, vec![2.0]));
     // A pause that is longer than there is time is not begun.
     let busy = refuses("503 Unavailable", "retry-after: 60\r\n", "{\"error\":\"loading\"}");
     let server = Server::doing(vec![busy]);
-    let error = asked(&server.reranker("/v1", quick()), &[2.0]).expect_err("busy");
+    let error = asked(&ranker(&server, "/v1", quick()), &[2.0]).expect_err("busy");
     assert!(error.to_string().contains("loading"), "{error}");
     assert_eq!(server.asked().len(), 1);
     // What is refused for good is not tried again.
     let server = Server::doing(vec![refuses("401 No", "", "{\"error\":\"no key\"}")]);
-    let error = asked(&server.reranker("/v1", quick()), &[2.0]).expect_err("refused");
+    let error = asked(&ranker(&server, "/v1", quick()), &[2.0]).expect_err("refused");
     assert_eq!((error.advice(), server.asked().len()), (Some(Advice::GiveServerKey), 1));
 }
 
@@ -242,7 +182,7 @@ fn an_answer_that_is_none_is_called_what_it_is() {
     let whole = "{\"results\":[{\"index\":0,\"relevance_score\":1}]}";
     let lie = |body: String| {
         let server = Server::doing(vec![answers(body)]);
-        match asked(&server.reranker("/v1", quick()), &[2.0]) {
+        match asked(&ranker(&server, "/v1", quick()), &[2.0]) {
             Err(Error::Answer { lie, .. }) => lie,
             other => panic!("{other:?}"),
         }
@@ -260,18 +200,18 @@ fn an_answer_that_is_none_is_called_what_it_is() {
         while stream.write_all(&block).is_ok() {}
     });
     let server = Server::doing(vec![endless]);
-    let error = asked(&server.reranker("/v1", quick()), &[2.0]).expect_err("endless");
+    let error = asked(&ranker(&server, "/v1", quick()), &[2.0]).expect_err("endless");
     assert!(matches!(error, Error::Answer { lie: Lie::TooLarge { .. }, .. }), "{error}");
     // A connection that ends in the middle is one that may be tried again.
     let breaks: Deed = Box::new(|mut stream, _| {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 900\r\n\r\n{\"res");
     });
     let server = Server::doing(vec![breaks, ranks()]);
-    assert_eq!(asked(&server.reranker("/v1", quick()), &[2.0]).expect("again").logits, [2.0]);
+    assert_eq!(asked(&ranker(&server, "/v1", quick()), &[2.0]).expect("again").logits, [2.0]);
     // Where it sends one to is not where anybody has agreed to.
     let away = refuses("302 Found", "location: http://far.test/rerank\r\n", "");
     let server = Server::doing(vec![away]);
-    let error = asked(&server.reranker("/v1", quick()), &[2.0]).expect_err("redirected");
+    let error = asked(&ranker(&server, "/v1", quick()), &[2.0]).expect_err("redirected");
     assert!(error.to_string().contains("redirects"), "{error}");
 }
 
@@ -284,7 +224,7 @@ fn a_server_that_says_nothing_costs_its_budget_and_no_more() {
         });
     });
     let server = Server::doing(vec![silent]);
-    let reranker = server.reranker("/v1", quick());
+    let reranker = ranker(&server, "/v1", quick());
     let started = Instant::now();
     let within = Some(Duration::from_millis(150));
     let error = reranker.score("Which?", texts(&[1.0]), within, None).expect_err("late");
@@ -306,7 +246,7 @@ fn a_server_that_fails_again_and_again_is_left_alone_for_a_while() {
     let fails = || refuses("501 Not Implemented", "", "{\"error\":\"no\"}");
     let server = Server::doing(vec![fails(), fails(), ranks()]);
     let options = StageOptions { failures: 2, rest: Duration::from_millis(300), ..quick() };
-    let reranker = server.reranker("/v1", options);
+    let reranker = ranker(&server, "/v1", options);
     for _ in 0..2 {
         assert!(matches!(asked(&reranker, &[1.0]), Err(Error::Refused { status: 501, .. })));
     }
@@ -322,7 +262,7 @@ fn keys_and_passages_go_where_they_may() {
     let server = Server::doing(vec![ranks()]);
     let options = StageOptions { key: Some("secret".to_owned()), ..quick() };
     assert!(!format!("{options:?}").contains("secret"));
-    asked(&server.reranker("/v1", options.clone()), &[2.0]).expect("ranked");
+    asked(&ranker(&server, "/v1", options.clone()), &[2.0]).expect("ranked");
     assert!(server.asked()[0].0.to_lowercase().contains("authorization: bearer secret"));
     let at = |address: &str| Endpoint::reranker(address).expect("an address");
     let open = RemoteReranker::new(at("http://far.test/rerank"), options);

@@ -9,7 +9,7 @@
 //! Inside, each room knows the ones before it: `contract` (requests, responses, events, errors), `home` (the folder
 //! that holds all state), `index`, `search`, `answer`. What a search and an answer need is here at the root; what
 //! serves one purpose more is in a module of its own: [`claims`], [`indexing`], [`install`], [`llm`], [`models`],
-//! [`prefixes`], [`prepare`], [`preview`], [`records`], [`rerank`], [`reuse`], [`shared`], [`status`], [`trial`],
+//! [`prefixes`], [`prepare`], [`preview`], [`records`], [`rerank`], [`reuse`], [`servers`], [`shared`], [`status`], [`trial`],
 //! [`upkeep`], [`writer`].
 //!
 //! Deliberately absent: Tauri, HTTP, the command line, reading the environment, and measuring: stages open
@@ -55,8 +55,13 @@ pub mod indexing {
 pub mod status {
     pub use crate::contract::{
         EndpointInfo, FileStatus, IndexFreshness, KeyState, LibraryStatus, MeaningStatus,
-        ModelStatus, PictureStatus, Problem, RootStatus, Status, StatusRequest,
+        ModelStatus, PictureStatus, Problem, Rest, RootStatus, Status, StatusRequest,
     };
+}
+
+/// Servers that do a stage in the place of this machine.
+pub mod servers {
+    pub use crate::contract::{EmbedPrompts, RemoteStage, StageServer};
 }
 
 /// Who writes an answer.
@@ -150,8 +155,8 @@ pub mod rerank {
 
     pub use crate::{
         contract::{
-            Order, Promise, Pruning, RemoteStage, RerankChoice, RerankDocument, RerankRequest,
-            RerankResponse, RerankResult, RerankSettings, Rest, STANDARD_ERROR, StageServer,
+            Order, Promise, Pruning, RerankChoice, RerankDocument, RerankRequest, RerankResponse,
+            RerankResult, RerankSettings, STANDARD_ERROR,
         },
         home::NO_RERANKER,
         search::{

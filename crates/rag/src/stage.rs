@@ -22,6 +22,7 @@ stages!(
     "sync",
     "rewrite",
     "embed",
+    "embed_remote",
     "weigh",
     "bm25",
     "vector",

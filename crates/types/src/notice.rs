@@ -39,6 +39,13 @@ pub enum Notice {
         /// Its identity.
         embedder: String,
     },
+    /// Passages wait for their vectors, because the server that makes them does not. Words find them meanwhile.
+    VectorsWait {
+        /// How many.
+        waiting: u64,
+        /// Why.
+        why: Trouble,
+    },
     /// The embedder does not read the language: keywords decide.
     KeywordsDecide {
         /// The embedder.
@@ -221,6 +228,7 @@ impl Notice {
             Notice::NoEmbedder { name: model() },
             Notice::EmbedderChanging { embedder: model() },
             Notice::EmbedderMissing { embedder: model() },
+            Notice::VectorsWait { waiting: 64, why: why() },
             Notice::KeywordsDecide { model: model(), languages: languages(), language: language() },
             Notice::NotReranked { why: why() },
             Notice::NobodyPruned { why: why() },

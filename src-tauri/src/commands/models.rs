@@ -82,18 +82,20 @@ pub(crate) async fn model_use(
     beside(move || shell.use_model(kind, name.as_deref())).await
 }
 
-/// Has a server rank from now on, named by its address and behind a `#` by the model there. One on another computer is
-/// refused until `allow` says that it may be sent questions and passages. The key is kept in the system's secret store;
+/// Has a server rank or embed from now on, named by its address and behind a `#` by the model there. One on another
+/// computer is refused until `allow` says that it may be sent questions and passages. One that embeds is asked once,
+/// and nothing changes if it does not answer. The key is kept in the system's secret store;
 /// an empty one leaves what is kept there.
 #[tauri::command]
 pub(crate) async fn model_use_server(
     shell: State<'_, Shell>,
+    kind: ModelKind,
     name: String,
     key: String,
     allow: bool,
 ) -> Reply<()> {
     let shell = shell.inner().clone();
-    beside(move || shell.use_server(&name, &key, allow)).await
+    beside(move || shell.use_server(kind, &name, &key, allow)).await
 }
 
 /// Deletes a model that is not in use.

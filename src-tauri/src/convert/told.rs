@@ -20,6 +20,7 @@ impl From<types::Notice> for Notice {
             From::EmbedderMissing { embedder } => {
                 Notice::EmbedderMissing { embedder: clean(&embedder) }
             }
+            From::VectorsWait { waiting, why } => Notice::VectorsWait { waiting, why: why.into() },
             From::KeywordsDecide { model, languages, language } => {
                 Notice::KeywordsDecide { model: clean(&model), languages, language }
             }

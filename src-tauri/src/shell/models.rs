@@ -13,7 +13,7 @@ use std::{
 use riddle_rag::{
     install::{import_model, pull_model},
     models::{Format, KNOWN, Kind, LIBRARIES, Network, Progress, PullOptions, Stage},
-    rerank::StageServer,
+    servers::StageServer,
 };
 use tauri::ipc::Channel;
 
@@ -44,10 +44,10 @@ impl From<Kind> for ModelKind {
 }
 
 /// A server in the place of a model.
-fn by_server(name: &str) -> InstalledModel {
+fn by_server(kind: ModelKind, name: &str) -> InstalledModel {
     InstalledModel {
         name: name.to_owned(),
-        kind: ModelKind::Reranker,
+        kind,
         bytes: 0,
         license: None,
         source: String::new(),
@@ -62,7 +62,10 @@ fn by_server(name: &str) -> InstalledModel {
 impl Shell {
     pub(crate) fn has_embedder(&self) -> Reply<bool> {
         let store = self.config.model_store()?;
-        Ok(self.records.embedder()?.is_some() || store.find(&self.wanted_embedder()?).is_some())
+        let wanted = self.wanted_embedder()?;
+        Ok(self.records.embedder()?.is_some()
+            || store.find(&wanted).is_some()
+            || StageServer::of(&wanted).is_some())
     }
 
     /// The reranker in use.
@@ -70,18 +73,32 @@ impl Shell {
         Ok(self.records.reranker()?)
     }
 
-    /// Has a server rank from now on; `allow`: it may be sent questions and passages. An empty key leaves what is kept.
-    pub(crate) fn use_server(&self, name: &str, key: &str, allow: bool) -> Reply<()> {
+    /// Has a server rank or embed from now on; `allow`: it may be sent questions and passages, all of them where it
+    /// embeds. An empty key leaves what is kept.
+    pub(crate) fn use_server(
+        &self,
+        kind: ModelKind,
+        name: &str,
+        key: &str,
+        allow: bool,
+    ) -> Reply<()> {
         let Some(server) = StageServer::of(name) else {
             return Err(Failure::bad("the address of a server begins with http:// or https://"));
         };
         if !key.trim().is_empty() {
             self.records.keep_key(&server.url, key)?;
         }
-        if allow {
-            self.records.allow_endpoint(&server.url, true)?;
+        match (kind, allow) {
+            (ModelKind::Reranker | ModelKind::Embedder, false) => {}
+            (ModelKind::Reranker, true) => {
+                self.records.allow_endpoint(&server.url, true)?;
+            }
+            (ModelKind::Embedder, true) => {
+                self.records.allow_embedder(&server.url)?;
+            }
+            _ => return Err(Failure::bad("a server ranks, embeds or answers")),
         }
-        self.use_model(ModelKind::Reranker, Some(&server.name()))
+        self.use_model(kind, Some(&server.name()))
     }
 
     fn wanted_embedder(&self) -> Reply<String> {
@@ -123,11 +140,18 @@ impl Shell {
             })
             .collect();
         shown.extend(Self::outside_the_store([
-            (Some(embedder), ModelKind::Embedder),
+            (Some(embedder.clone()), ModelKind::Embedder),
             (sparse, ModelKind::SparseEncoder),
             (reranker.clone(), ModelKind::Reranker),
         ]));
-        shown.extend(reranker.as_deref().filter(|it| StageServer::of(it).is_some()).map(by_server));
+        let in_use =
+            [(ModelKind::Embedder, Some(embedder)), (ModelKind::Reranker, reranker.clone())];
+        let servers = in_use.iter().filter_map(|(kind, name)| Some((*kind, name.as_deref()?)));
+        shown.extend(
+            servers
+                .filter(|it| StageServer::of(it.1).is_some())
+                .map(|(kind, name)| by_server(kind, name)),
+        );
         shown.extend(self.kept_elsewhere(writer));
         Ok(Models {
             installed: shown,

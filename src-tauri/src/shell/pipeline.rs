@@ -6,9 +6,10 @@ use riddle_metrics::{Sample, sample_memory};
 use riddle_rag::{
     Assistant, Found, SearchRequest, Settled,
     rerank::{
-        Mode, Pruning, RemoteStage, ReplayDetail, RerankChoice, RerankRun, RerankSettings, Trace,
-        replay_detail, replay_trace, sigmoid,
+        Mode, Pruning, ReplayDetail, RerankChoice, RerankRun, RerankSettings, Trace, replay_detail,
+        replay_trace, sigmoid,
     },
+    servers::RemoteStage,
 };
 use riddle_types::{Decision, SilentObserver};
 
@@ -177,13 +178,15 @@ impl LastRun {
             replayable: self.full.is_some(),
             generation: self.generation.clone(),
             deadline: self.settled.response.deadline.as_ref().map(deadline_trace),
+            embedding: self.settled.response.embedding.as_ref().map(remote_run),
             remote: run.and_then(|it| it.remote.as_ref()).map(remote_run),
         }
     }
 
     fn stages(&self) -> Vec<StageTime> {
-        const ORDER: [&str; 11] = [
+        const ORDER: [&str; 12] = [
             "embed",
+            "embed_remote",
             "vector",
             "bm25",
             "weigh",

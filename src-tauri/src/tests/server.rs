@@ -47,7 +47,10 @@ fn a_server_ranks_and_is_held_against_the_model_of_this_computer() {
         ("c.md", "A mooring line is not a rope.\n"),
     ]);
     let use_it = |name: &str, allow: bool| {
-        desk.call("model_use_server", json!({ "name": name, "key": "", "allow": allow }))
+        desk.call(
+            "model_use_server",
+            json!({ "kind": "reranker", "name": name, "key": "", "allow": allow }),
+        )
     };
     let refused = use_it("http://far.test:8080/rerank#m", false).expect_err("not allowed");
     assert_eq!(refused["advice"]["kind"], "allowServer", "{refused}");

@@ -21,10 +21,13 @@ use self::{
     commands::Commands,
     page::{Line, Page, is_riddle},
 };
-use crate::remote::Endpoint;
+use crate::{embedders::embeds, remote::Endpoint};
 
 /// Where the guide's model behind a server is, and is not in a test.
 const SERVER: &str = "http://localhost:11434/v1";
+
+/// Where the guide's server that embeds is, and is not in a test.
+const EMBEDDER: &str = "http://localhost:8000/v1";
 
 /// Where the guide's shared library is, and is not in a test.
 const MILVUS: &str = "milvus://localhost:19530/team";
@@ -38,6 +41,7 @@ struct Reader {
     /// The person's home and the folder in which commands are typed.
     dir: TempDir,
     endpoint: Endpoint,
+    embedder: Endpoint,
 }
 
 impl Reader {
@@ -57,7 +61,8 @@ impl Reader {
         requests(&at.join("typed"));
         dataset(&at.join("typed"));
         let endpoint = Endpoint::answering(&[&["The cabin [1]."]]);
-        let reader = Reader { riddle, dir, endpoint };
+        let embedder = Endpoint::doing(embeds);
+        let reader = Reader { riddle, dir, endpoint, embedder };
         reader.install();
         reader
     }
@@ -92,8 +97,9 @@ impl Reader {
         }
         let path = std::env::var("PATH").unwrap_or_default();
         let shared = SHARED.get().map_or(MILVUS, String::as_str);
+        let line = line.replace(SERVER, &self.endpoint.url).replace(MILVUS, shared);
         command
-            .args(["-c", &line.replace(SERVER, &self.endpoint.url).replace(MILVUS, shared)])
+            .args(["-c", &line.replace(EMBEDDER, &self.embedder.url)])
             .current_dir(at.join("typed"))
             .env("HOME", at.join("person"))
             .env("PATH", format!("{}:{path}", bin.display()));

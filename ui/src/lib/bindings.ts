@@ -148,6 +148,7 @@ export type Notice =
 	| { kind: 'noEmbedder'; name: string }
 	| { kind: 'embedderChanging'; embedder: string }
 	| { kind: 'embedderMissing'; embedder: string }
+	| { kind: 'vectorsWait'; waiting: number; why: Trouble }
 	/** Languages are ISO 639-1 codes. */
 	| { kind: 'keywordsDecide'; model: string; languages: string[]; language: string }
 	| { kind: 'notReranked'; why: Trouble }
@@ -720,13 +721,15 @@ export interface Meaning {
 	done: number;
 	/** Columns of numbers, which words alone find. */
 	wordsAlone: number;
+	/** Passages that words alone find, because the server that embeds is not sent them. */
+	keptHere: number;
 	/** Why the others wait, if something holds them up. */
 	waiting: Waiting | null;
 	secondsLeft: number | null;
 }
 
 /** What holds vectors up. */
-export type Waiting = 'battery' | 'load';
+export type Waiting = 'battery' | 'load' | 'server';
 
 export type Phase = 'empty' | 'starting' | 'scanning' | 'reading' | 'embedding' | 'weighing' | 'looking' | 'syncing' | 'watching' | 'paused' | 'locked' | 'failed';
 
@@ -821,8 +824,8 @@ export interface PipelineTrace {
 	at: number;
 	asked: boolean;
 	/**
-	 * `embed`, `bm25`, `vector`, `weigh`, `terms`, `shared`, `fuse`, `rerank_remote`, `rerank`, `generate`, `check`:
-	 * those that ran. `embed` and `vector` run beside `bm25`, `weigh` and `terms`.
+	 * `embed`, `embed_remote`, `bm25`, `vector`, `weigh`, `terms`, `shared`, `fuse`, `rerank_remote`, `rerank`,
+	 * `generate`, `check`: those that ran. The embedding and `vector` run beside `bm25`, `weigh` and `terms`.
 	 */
 	stages: StageTime[];
 	totalMs: number;
@@ -852,6 +855,8 @@ export interface PipelineTrace {
 	generation: Generation | null;
 	/** What became of the deadline, if there was one. */
 	deadline: DeadlineTrace | null;
+	/** What a server did, where one embeds the question. */
+	embedding: RemoteRun | null;
 	/** What a server did, where one has ranked: there are no layers then. */
 	remote: RemoteRun | null;
 }
@@ -1548,12 +1553,13 @@ export const commands = {
 		return invoke('model_use', { kind, name });
 	},
 	/**
-	 * Has a server rank from now on, named by its address and behind a `#` by the model there. One on another computer is
-	 * refused until `allow` says that it may be sent questions and passages. The key is kept in the system's secret store;
+	 * Has a server rank or embed from now on, named by its address and behind a `#` by the model there. One on another
+	 * computer is refused until `allow` says that it may be sent questions and passages. One that embeds is asked once,
+	 * and nothing changes if it does not answer. The key is kept in the system's secret store;
 	 * an empty one leaves what is kept there.
 	 */
-	modelUseServer(name: string, key: string, allow: boolean): Promise<void> {
-		return invoke('model_use_server', { name, key, allow });
+	modelUseServer(kind: ModelKind, name: string, key: string, allow: boolean): Promise<void> {
+		return invoke('model_use_server', { kind, name, key, allow });
 	},
 	/** Compares a model's files with their checksums. */
 	modelVerify(name: string): Promise<ModelCheck> {

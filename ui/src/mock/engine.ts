@@ -277,6 +277,7 @@ export function trace(text: string, found: Found[], all: number[][], decided: De
     replayable: all.length > 0,
     generation: null,
     deadline: null,
+    embedding: null,
     remote: null,
   };
 }

@@ -3,7 +3,7 @@
 
 import { mockIPC } from "@tauri-apps/api/mocks";
 
-import type { Added, Advice, Answer, AppEvent, DoorClient, DoorMay, DoorState, Failure, FailureCode, Folder, Hit, KeptAnswers, KeyPlace, LayerTrace, LedgerRow, LibraryState, ModelEvent, Models, ModelTrial, Notice, PipelineTrace, PushEvent, Rule, Scans, SearchEvent, SearchFilter, SeenLine, Settings, SettingsState, SharedLibrary, SharedLook, Span, State, StateCount, ThreadSummary, TrialEvent, Verdict, WhichScans } from "../lib/bindings";
+import type { Added, Advice, Answer, AppEvent, DoorClient, DoorMay, DoorState, Failure, FailureCode, Folder, Hit, KeptAnswers, KeyPlace, LayerTrace, LedgerRow, LibraryState, ModelEvent, ModelKind, Models, ModelTrial, Notice, PipelineTrace, PushEvent, Rule, Scans, SearchEvent, SearchFilter, SeenLine, Settings, SettingsState, SharedLibrary, SharedLook, Span, State, StateCount, ThreadSummary, TrialEvent, Verdict, WhichScans } from "../lib/bindings";
 import { mark, terms } from "../lib/marks";
 import { t } from "../lib/strings";
 import { curve, decide, find, hit, LAYERS, replay, scores, TOP_K, trace, type Found } from "./engine";
@@ -215,7 +215,7 @@ function library(): LibraryState {
     folders: folders.map((it) => ({ ...it, counts: it.id === 1 ? all : [{ state: "indexed", count: it.id === 2 ? 42 : 0 }] })),
     counts: all,
     passages: scenes.has("big") ? 1_204_331 : passages().length,
-    meaning: folders.length === 0 ? null : { passages: 1600, done: phase === "paused" ? 656 : 1600, wordsAlone: 44, waiting: scenes.has("battery") ? "battery" : null, secondsLeft: phase === "paused" ? 720 : null },
+    meaning: folders.length === 0 ? null : { passages: 1600, done: phase === "paused" ? 656 : 1600, wordsAlone: 44, keptHere: 0, waiting: scenes.has("battery") ? "battery" : null, secondsLeft: phase === "paused" ? 720 : null },
     scans: scans(),
     phase: folders.length === 0 ? "empty" : phase,
     progress: phase === "looking" ? { done: 37, total: 120, perSecond: 0, secondsLeft: null, failed: 0, current: "" } : busy && folders.length > 0 ? { done, total: 18_276, perSecond: phase === "paused" ? 0 : 41.7, secondsLeft: phase === "paused" ? null : (18_276 - done) / 41.7, failed: 3, current: `${ROOT}/archive/2011/lock-times-2011-${String(done).padStart(6, "0")}.md` } : null,
@@ -782,13 +782,14 @@ const commands: Record<string, (args: any) => unknown> = {
   },
   model_verify: () => ({ good: true, files: 5, problems: [] }),
   model_use: ({ kind, name }) => {
-    models = { ...models, installed: models.installed.filter((it) => !it.server || kind !== "reranker").map((it) => (it.kind === kind ? { ...it, active: it.name === name } : it)) };
+    models = { ...models, installed: models.installed.filter((it) => !it.server || it.kind !== kind).map((it) => (it.kind === kind ? { ...it, active: it.name === name } : it)) };
   },
-  model_use_server: ({ name, allow }) => {
+  model_use_server: ({ kind, name, allow }) => {
     const server = name as string;
     if (!allow && !/^https?:\/\/(localhost|127\.)/.test(server)) throw { code: "badRequest", message: `${server} would be sent your questions and the passages found for them`, advice: { kind: "allowServer" } };
-    const row = { name: server, kind: "reranker" as const, bytes: 0, license: null, source: "", active: true, writes: false, elsewhere: true, problem: null, server: true };
-    models = { ...models, installed: [...models.installed.filter((it) => !it.server).map((it) => (it.kind === "reranker" ? { ...it, active: false } : it)), row] };
+    const what = kind as ModelKind;
+    const row = { name: server, kind: what, bytes: 0, license: null, source: "", active: true, writes: false, elsewhere: true, problem: null, server: true };
+    models = { ...models, installed: [...models.installed.filter((it) => !it.server || it.kind !== what).map((it) => (it.kind === what ? { ...it, active: false } : it)), row] };
   },
   model_remove: ({ name }) => {
     models = { ...models, installed: models.installed.filter((it) => it.name !== name), available: models.available.map((it) => (it.name === name ? { ...it, installed: false } : it)) };

@@ -195,6 +195,29 @@ describe("models", () => {
   });
 });
 
+describe("a server that embeds", () => {
+  it("is sent no library before that is allowed, and is known by its model", async () => {
+    const user = userEvent.setup();
+    await begin();
+    await user.click(screen.getByTestId("nav-settings"));
+    const form = await screen.findByTestId("model-server-embedder");
+    await user.type(within(form).getByTestId("server-address"), "http://gpu-box:11434/v1");
+    const use = within(form).getByRole("button", { name: "Use" });
+    expect(use).toBeDisabled();
+    await user.type(within(form).getByTestId("server-model"), "nomic-embed-text");
+    await user.click(use);
+    const asked = { kind: "embedder", name: "http://gpu-box:11434/v1#nomic-embed-text", key: "" };
+    expect(called("model_use_server").at(-1)?.args).toEqual({ ...asked, allow: false });
+    const allow = await screen.findByTestId("server-allow");
+    expect(allow.closest("dialog")).toHaveTextContent("Every passage of your files would be sent there");
+    expect(allow.closest("dialog")).toHaveTextContent("http://gpu-box:11434/v1");
+    await user.click(allow);
+    expect(called("model_use_server").at(-1)?.args).toEqual({ ...asked, allow: true });
+    const row = await waitFor(() => screen.getAllByTestId("model-row").find((it) => it.dataset["name"] === asked.name) as HTMLElement);
+    expect(row).toHaveTextContent("while it is away, words alone are searched");
+  });
+});
+
 describe("a server that reranks", () => {
   it("is sent nothing before that is allowed, and is left for the model that was there before", async () => {
     const user = userEvent.setup();
@@ -205,7 +228,7 @@ describe("a server that reranks", () => {
     await user.type(within(form).getByTestId("server-model"), "bge");
     await user.type(within(form).getByTestId("server-key"), "secret");
     await user.click(within(form).getByRole("button", { name: "Use" }));
-    const asked = { name: "http://gpu-box:8080/v1/rerank#bge", key: "secret" };
+    const asked = { kind: "reranker", name: "http://gpu-box:8080/v1/rerank#bge", key: "secret" };
     expect(called("model_use_server").at(-1)?.args).toEqual({ ...asked, allow: false });
     const allow = await screen.findByTestId("server-allow");
     expect(allow.closest("dialog")).toHaveTextContent("Passages of folders that never leave this computer are not");

@@ -86,6 +86,7 @@ const NO_JUDGES: EveryKind<NoJudge> = {
 export const NOTICES: EveryKind<Notice> = {
   nothingIndexedYet: [{ kind: "nothingIndexedYet" }],
   keywordsNotSearched: [{ kind: "keywordsNotSearched", why: trouble }],
+  vectorsWait: [{ kind: "vectorsWait", waiting: 1, why: trouble }, { kind: "vectorsWait", waiting: 73, why: trouble }],
   meaningNotSearched: [{ kind: "meaningNotSearched", why: trouble }],
   noEmbedder: [{ kind: "noEmbedder", name: "613" }],
   embedderChanging: [{ kind: "embedderChanging", embedder: "613" }],

@@ -83,6 +83,11 @@ pub(crate) fn ranker_key_of_environment() -> Option<Secret> {
     riddle_rag::llm::given_key(std::env::var("RIDDLE_RERANK_KEY").ok()).map(Secret::new)
 }
 
+/// The same of the server that embeds.
+pub(crate) fn embedder_key_of_environment() -> Option<Secret> {
+    riddle_rag::llm::given_key(std::env::var("RIDDLE_EMBED_KEY").ok()).map(Secret::new)
+}
+
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LlmArgs {
     #[command(subcommand)]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use riddle_rag::servers::EmbedPrompts;
 
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct IndexArgs {
@@ -12,9 +13,16 @@ pub(crate) struct IndexArgs {
     /// Keep following changes until Ctrl-C
     #[arg(long)]
     pub(crate) watch: bool,
-    /// Embed with this model from now on, by name or directory
-    #[arg(long, value_name = "NAME")]
+    /// Embed with this model from now on, by name or directory, or with a server, by its address and behind a # the
+    /// model there
+    #[arg(long, value_name = "NAME|DIR|URL#MODEL")]
     pub(crate) embedder: Option<String>,
+    /// Let the server that --embedder names be sent every passage of your files, but those of folders that never leave
+    /// this machine, and everything that you search for, from now on; not needed on this machine
+    #[arg(long, requires = "embedder")]
+    pub(crate) allow_endpoint: bool,
+    #[command(flatten)]
+    pub(crate) prompts: PromptArgs,
     /// Read the files that failed once more
     #[arg(long)]
     pub(crate) retry_failed: bool,
@@ -39,5 +47,29 @@ fn yes_or_no(text: &str) -> Result<bool, String> {
         "yes" => Ok(true),
         "no" => Ok(false),
         _ => Err("write yes or no".to_owned()),
+    }
+}
+
+/// What a server's model is given before texts; models whose names are known get what they were trained with.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct PromptArgs {
+    /// What the model of a server that embeds wants before a question, if its name does not tell
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) query_prompt: Option<String>,
+    /// What it wants before a passage
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) passage_prompt: Option<String>,
+}
+
+impl PromptArgs {
+    /// Where one is given, both are.
+    pub(crate) fn given(&self) -> Option<EmbedPrompts> {
+        if self.query_prompt.is_none() && self.passage_prompt.is_none() {
+            return None;
+        }
+        Some(EmbedPrompts {
+            query: self.query_prompt.clone().unwrap_or_default(),
+            passage: self.passage_prompt.clone().unwrap_or_default(),
+        })
     }
 }

@@ -11,7 +11,10 @@ use riddle_rag::{
     rerank::{Centroids, Mode},
 };
 
-use super::values::{dtypes, positive, pruning_modes, share};
+use super::{
+    PromptArgs,
+    values::{dtypes, positive, pruning_modes, share},
+};
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ModelsArgs {
@@ -106,14 +109,17 @@ pub(crate) enum ModelsCommand {
     /// Learn from requests how a reranker may be pruned, for --precision and --error-probability
     Calibrate(CalibrateArgs),
     /// Use a model from now on: an embedder for the index, a reranker for searches ("none": no reranker), or a server
-    /// that reranks
+    /// that reranks, or embeds if its address ends in /embeddings
     Use {
         /// The model; a server by its address, and behind a # the model there
         #[arg(value_name = "NAME|DIR|URL[#MODEL]|none")]
         name: String,
-        /// Let the server be sent questions and passages of your files, from now on; not needed on this machine
+        /// Let the server be sent questions and passages of your files, from now on, one that embeds all passages but
+        /// those of folders that never leave this machine; not needed on this machine
         #[arg(long)]
         allow_endpoint: bool,
+        #[command(flatten)]
+        prompts: PromptArgs,
     },
 }
 

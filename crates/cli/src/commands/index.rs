@@ -5,6 +5,7 @@ use std::path::Path;
 use riddle_rag::{
     Library,
     indexing::{IndexEvent, IndexReport, ReadScans},
+    servers::StageServer,
 };
 use riddle_types::FileState;
 
@@ -23,6 +24,16 @@ pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), Failure> {
     // All paths are looked at before anything is changed: half a command is worse than none.
     for path in &args.paths {
         check_path(path)?;
+    }
+    let server = args.embedder.as_deref().and_then(StageServer::of);
+    match &server {
+        Some(server) if args.allow_endpoint => context.allow_embedder(&server.url)?,
+        None if args.allow_endpoint || args.prompts.given().is_some() => {
+            return Err(Failure::usage(
+                "--allow-endpoint and prompts are for a server that --embedder names by its address",
+            ));
+        }
+        _ => {}
     }
     let mut library = Library::open(context.config.clone())?;
     prepare(args, &mut library)?;
@@ -66,7 +77,12 @@ pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), Failure> {
 /// Does what is to be done before files are read: new folders, and what holds from now on.
 fn prepare(args: &IndexArgs, library: &mut Library) -> Result<(), Failure> {
     if let Some(embedder) = &args.embedder {
-        library.choose_embedder(&lasting_name(embedder)?)?;
+        match StageServer::of(embedder) {
+            Some(server) => {
+                library.choose_embedding_server(&server, args.prompts.given())?;
+            }
+            None => library.choose_embedder(&lasting_name(embedder)?)?,
+        }
     }
     for path in &args.paths {
         library.add_root(path)?;
@@ -123,6 +139,9 @@ fn summary(report: &IndexReport, times: &Times, style: Style) -> String {
         report.seconds,
         show::plural(report.chunks, "passage"),
     ));
+    if let Some(remote) = &report.remote {
+        page.push_str(&show::remote(remote));
+    }
     let failed = report.states.get("failed").copied().unwrap_or(0);
     if failed > 0 {
         page.push_str(&format!(

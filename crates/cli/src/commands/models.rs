@@ -13,7 +13,8 @@ use riddle_rag::{
         InstalledModel, KNOWN, Kind, KnownModel, LIBRARIES, ModelStore, Network, Program,
         PullOptions, Verification, known,
     },
-    rerank::{NO_RERANKER, StageServer},
+    rerank::NO_RERANKER,
+    servers::StageServer,
     writer::LLM_LOCAL,
 };
 use serde_json::{Value, json};
@@ -45,7 +46,13 @@ pub(crate) fn run(args: &ModelsArgs, context: &Context) -> Result<(), Failure> {
         ModelsCommand::Import { folder, name } => import(folder, name.as_deref(), context),
         ModelsCommand::Verify { name } => verify(&store, name.as_deref(), context),
         ModelsCommand::Remove { name } => remove(name, context),
-        ModelsCommand::Use { name, allow_endpoint } => match StageServer::of(name) {
+        ModelsCommand::Use { name, allow_endpoint, prompts } => match StageServer::of(name) {
+            Some(server) if server.embeds() => {
+                server::choose_embedder(&server, *allow_endpoint, prompts.given(), context)
+            }
+            None | Some(_) if prompts.given().is_some() => Err(Failure::usage(
+                "prompts are for a server that embeds: its address ends in /embeddings",
+            )),
             Some(server) => server::choose(&server, *allow_endpoint, context),
             None if *allow_endpoint => Err(Failure::usage(
                 "--allow-endpoint is for a server, which is named by its address",

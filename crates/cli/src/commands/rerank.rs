@@ -10,9 +10,10 @@ use std::{
 use riddle_rag::{
     Error,
     rerank::{
-        Mode, Pruning, RequestReranker, RerankRequest, RerankResponse, RerankSettings, StageServer,
-        Trace, TraceRecorder,
+        Mode, Pruning, RequestReranker, RerankRequest, RerankResponse, RerankSettings, Trace,
+        TraceRecorder,
     },
+    servers::StageServer,
 };
 use riddle_types::{LayerEvent, LayerObserver, SilentObserver};
 use serde_json::{Value, json};

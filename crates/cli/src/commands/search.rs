@@ -5,7 +5,7 @@ use std::{collections::HashSet, time::Instant};
 use riddle_doors::own;
 use riddle_rag::{
     Assistant, DEFAULT_CANDIDATES, DEFAULT_FUSED, Libraries, SearchHit, SearchRequest,
-    SearchResponse, rerank::StageServer,
+    SearchResponse, servers::StageServer,
 };
 use riddle_types::Notice;
 
@@ -104,6 +104,9 @@ fn page(
     if let Some(promise) = &response.promise {
         page.push_str(&show::promise(promise, response.candidate_layers_share));
     }
+    if let Some(embedding) = &response.embedding {
+        page.push_str(&show::embedding(embedding));
+    }
     if let Some(remote) = &response.remote {
         page.push_str(&show::remote(remote));
     }
@@ -185,7 +188,8 @@ pub(crate) fn footer(times: &Times, place: Place, resident_weight_bytes: u64) ->
 #[cfg(test)]
 mod tests {
     use riddle_rag::{
-        rerank::{Mode, Order, Promise, RemoteStage},
+        rerank::{Mode, Order, Promise},
+        servers::RemoteStage,
         status::IndexFreshness,
     };
     use riddle_types::{Location, RankTrace};
@@ -204,6 +208,7 @@ mod tests {
             layers_run: None,
             promise: None,
             deadline: None,
+            embedding: None,
             remote: None,
             stages: None,
         }
@@ -278,9 +283,15 @@ mod tests {
             texts: 24,
             sent_bytes: 12_000,
         };
-        let found = SearchResponse { remote: Some(remote), ..response(vec![a_hit()]) };
+        let found = SearchResponse {
+            embedding: Some(RemoteStage { texts: 1, ms: 7.0, ..remote.clone() }),
+            remote: Some(remote),
+            ..response(vec![a_hit()])
+        };
         let shown = page(&found, (&Times::new(), Place::Here), false, Style::with_colors(false));
         let line = "remote: 34.2 ms at http://gpu:8080 for 24 passages, 12 KB in 1 request, 1 tried again\n";
+        assert!(shown.contains(line), "{shown}");
+        let line = "embedded: 7.0 ms at http://gpu:8080, 12 KB in 2 requests\n";
         assert!(shown.contains(line), "{shown}");
     }
 

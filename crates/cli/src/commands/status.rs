@@ -95,8 +95,10 @@ fn contents(status: &Status, style: Style) -> String {
 fn models(status: &Status, style: Style) -> String {
     let or_none =
         |name: &Option<String>, none: &str| name.as_deref().map_or(none.to_owned(), show::clean);
+    let at = status.embedding_server.as_deref().filter(|_| status.embedder.is_some());
+    let at = at.map_or_else(String::new, |it| format!(" at {}", show::clean(it)));
     let mut page = format!(
-        "embedder  {}\n",
+        "embedder  {}{at}\n",
         or_none(&status.embedder, "none: keywords only (`riddle models pull all-MiniLM-L6-v2`)")
     );
     page.push_str(&format!(
@@ -161,6 +163,9 @@ fn passages(status: &Status) -> String {
     }
     if meaning.words_alone > 0 {
         line.push_str(&format!("; {} of numbers by words alone", meaning.words_alone));
+    }
+    if meaning.kept_here > 0 {
+        line.push_str(&format!("; {} that never leave this machine, too", meaning.kept_here));
     }
     line
 }

@@ -198,6 +198,11 @@ async fn embed(
     dimensions: Option<usize>,
 ) -> Result<Embedded> {
     let work = move |assistant: &riddle_rag::Assistant, _: &crate::cancel::Cancel| {
+        if let Some(server) = assistant.embeds_at() {
+            return Err(Error::NotFound(format!(
+                "{server} embeds for this library, and what others want embedded is not passed on to it"
+            )));
+        }
         let Some((name, own)) = assistant.embedder()? else {
             return Err(Error::NotFound(NO_EMBEDDER.to_owned()));
         };

@@ -29,11 +29,12 @@ pub(super) fn batches(texts: &[String], limits: BatchLimits) -> Vec<Range<usize>
     all
 }
 
-/// What `ask` says of every text, whatever batches they are asked in. One that is too large for the server is asked in
-/// halves.
+/// What `ask` says of every text, whatever batches they are asked in. One that is too large for the server, which says
+/// so by one of these `too_large` statuses, is asked in halves.
 pub(super) fn in_batches<T>(
     texts: &[String],
     limits: BatchLimits,
+    too_large: &[u16],
     ask: &mut dyn FnMut(&[String]) -> Result<Vec<T>>,
 ) -> Result<Vec<T>> {
     let mut all = Vec::with_capacity(texts.len());
@@ -42,7 +43,9 @@ pub(super) fn in_batches<T>(
     while let Some(batch) = waiting.pop() {
         match ask(&texts[batch.clone()]) {
             Ok(said) => all.extend(said),
-            Err(Error::Refused { status: 413, .. }) if batch.len() > 1 => {
+            Err(Error::Refused { status, .. })
+                if batch.len() > 1 && too_large.contains(&status) =>
+            {
                 let middle = batch.start + batch.len() / 2;
                 waiting.extend([middle..batch.end, batch.start..middle]);
             }
@@ -72,7 +75,7 @@ mod tests {
         ) {
             let limits = BatchLimits { texts: limits.0, bytes: limits.1 };
             let mut asked = 0;
-            let said = in_batches(&texts, limits, &mut |batch| {
+            let said = in_batches(&texts, limits, &[413], &mut |batch| {
                 if batch.len() > takes {
                     return Err(too_large());
                 }
@@ -91,7 +94,7 @@ mod tests {
     fn what_is_too_large_alone_is_an_error() {
         let texts = ["a".to_owned()];
         let limits = BatchLimits { texts: 9, bytes: 9 };
-        let said = in_batches::<()>(&texts, limits, &mut |_| Err(too_large()));
+        let said = in_batches::<()>(&texts, limits, &[413], &mut |_| Err(too_large()));
         assert!(matches!(said, Err(Error::Refused { status: 413, .. })));
     }
 }

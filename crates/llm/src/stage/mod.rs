@@ -1,4 +1,4 @@
-//! Stages of a search that a server does: it is sent a query and passages, and says how well they fit.
+//! Stages that a server does: it is sent a query and passages and says how well they fit, or makes vectors of texts.
 //!
 //! A search does not wait for a server as a person waits for an answer: everything has a budget, and what fails comes
 //! back as an error at once, so that the caller can do the work itself. A server that fails again and again is left
@@ -7,13 +7,18 @@
 mod batches;
 mod breaker;
 mod call;
+mod embed;
 mod rerank;
 mod scores;
+mod vectors;
 
 use std::time::Duration;
 
 pub use call::StageCost;
+pub use embed::{Embeddings, RemoteEmbedder};
 pub use rerank::{RemoteReranker, Scored};
+
+use crate::{Endpoint, Error, Result};
 
 /// How a server is used for a stage.
 #[derive(Clone, PartialEq, Eq)]
@@ -57,6 +62,19 @@ impl Default for StageOptions {
             rest: Duration::from_secs(30),
             offline: false,
         }
+    }
+}
+
+impl StageOptions {
+    /// Whether that server may be asked, with this key.
+    fn may_ask(&self, endpoint: &Endpoint) -> Result<()> {
+        if self.key.is_some() && !endpoint.may_have_key() {
+            return Err(Error::OpenKey { url: endpoint.shown.clone() });
+        }
+        if self.offline && !endpoint.is_local() {
+            return Err(Error::Offline { url: endpoint.shown.clone() });
+        }
+        Ok(())
     }
 }
 

@@ -56,12 +56,7 @@ impl RemoteReranker {
     /// # Errors
     /// [`Error::OpenKey`] and [`Error::Offline`].
     pub fn new(endpoint: Endpoint, options: StageOptions) -> Result<RemoteReranker> {
-        if options.key.is_some() && !endpoint.may_have_key() {
-            return Err(Error::OpenKey { url: endpoint.shown });
-        }
-        if options.offline && !endpoint.is_local() {
-            return Err(Error::Offline { url: endpoint.shown });
-        }
+        options.may_ask(&endpoint)?;
         let breaker = Breaker::new(options.failures, options.rest);
         Ok(RemoteReranker { endpoint, options, breaker, takes_texts: Arc::default() })
     }
@@ -94,7 +89,7 @@ impl RemoteReranker {
         };
         let work = move |caller: &mut Caller| {
             let mut model = None;
-            let said = in_batches(&texts, limits, &mut |batch| {
+            let said = in_batches(&texts, limits, &[413], &mut |batch| {
                 let (scores, who) = asking.ask(caller, batch)?;
                 model = model.take().or(who);
                 Ok(scores)

@@ -125,7 +125,8 @@ impl Assistant {
     /// process or another one.
     ///
     /// # Errors
-    /// A model that does not run in this process; when the catalog or an index can not be read or written.
+    /// A model that does not run in this process; an embedder at a server; when the catalog or an index can not be read
+    /// or written.
     pub fn prepare(
         &self,
         request: &AskRequest,
@@ -133,6 +134,15 @@ impl Assistant {
         go_on: &mut dyn FnMut() -> bool,
         tell: &mut dyn FnMut(&Prepared),
     ) -> Result<PrepareReport> {
+        if let Some(server) = self.embeds_at() {
+            return Err(Error::BadRequest(
+                format!(
+                    "{server} embeds, and what nobody has asked for is sent nowhere: answers are prepared where a \
+                     model on this machine embeds"
+                )
+                .into(),
+            ));
+        }
         if !llm.starts_with(LLM_LOCAL) {
             return Err(Error::BadRequest(
                 "answers are prepared by a model of this machine: choose one that is installed"

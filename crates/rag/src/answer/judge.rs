@@ -23,7 +23,7 @@ impl Assistant {
         question: &str,
         passages: &[SearchHit],
     ) -> Result<(ClaimJudge, Option<Notice>)> {
-        let embedder = self.embedder.get(&self.config)?;
+        let embedder = self.embedder_here()?;
         match self.claim_reranker(request, question, passages) {
             Ok(reranker) => Ok((ClaimJudge::new(Some(reranker), embedder), None)),
             Err(why) => {

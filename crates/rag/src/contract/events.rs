@@ -13,6 +13,8 @@ pub enum Rest {
     Battery,
     /// Others want the processor: a quarter of it is taken.
     Load,
+    /// The server that makes them does not.
+    Server,
 }
 
 impl Rest {
@@ -21,11 +23,12 @@ impl Rest {
         match self {
             Rest::Battery => "battery",
             Rest::Load => "load",
+            Rest::Server => "server",
         }
     }
 
     pub(crate) fn parse(name: &str) -> Option<Rest> {
-        [Rest::Battery, Rest::Load].into_iter().find(|it| it.as_str() == name)
+        [Rest::Battery, Rest::Load, Rest::Server].into_iter().find(|it| it.as_str() == name)
     }
 }
 

@@ -30,7 +30,7 @@ pub use response::{
     StageLists,
 };
 pub use reuse::{Cached, REUSE_THRESHOLD, Reuse, ReuseGrade, ReuseSettings};
-pub use server::{RemoteStage, StageServer};
+pub use server::{EmbedPrompts, RemoteStage, StageServer};
 pub use status::{
     FileStatus, IndexFreshness, LibraryInfo, LibraryStatus, MeaningStatus, ModelStatus,
     PictureStatus, Reach, RootStatus, ScanSettings, Status,

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use riddle_types::Notice;
 use serde::Serialize;
 
-use super::notice::Problem;
+use super::{notice::Problem, server::RemoteStage};
 
 /// What `index` did.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -24,6 +24,9 @@ pub struct IndexReport {
     pub read: u64,
     /// Chunks embedded in this run; unchanged text keeps its vector.
     pub embedded: u64,
+    /// What the server that embeds did, where one does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remote: Option<RemoteStage>,
     /// Chunks whose terms were weighed in this run.
     #[serde(skip_serializing_if = "nothing")]
     pub weighed: u64,

@@ -116,7 +116,10 @@ pub struct SearchResponse {
     /// What became of the reranker's deadline, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<DeadlineReport>,
-    /// What a server did of it; the other stages are this machine's.
+    /// What the server that embeds did of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub embedding: Option<RemoteStage>,
+    /// What a server that ranks did of it; the other stages are this machine's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<RemoteStage>,
     /// The stages' lists, when asked for.

@@ -28,6 +28,17 @@ impl StageServer {
         Some(StageServer { url: url.to_owned(), model })
     }
 
+    /// Scheme, host and port, as far as the address has them.
+    pub fn origin(&self) -> String {
+        riddle_models::web::origin(&self.url)
+            .unwrap_or_else(|| riddle_models::web::shown(&self.url))
+    }
+
+    /// Whether the address is one that embeds, by its end: where a server is named that can be either.
+    pub fn embeds(&self) -> bool {
+        self.url.trim_end_matches('/').rsplit('/').next() == Some("embeddings")
+    }
+
     /// Its name among those of models.
     pub fn name(&self) -> String {
         match &self.model {
@@ -35,6 +46,15 @@ impl StageServer {
             None => self.url.clone(),
         }
     }
+}
+
+/// What is put before texts, as the model that embeds them was trained with it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EmbedPrompts {
+    /// Before what is searched for.
+    pub query: String,
+    /// Before a passage.
+    pub passage: String,
 }
 
 /// What a server did of a request, and how long this machine waited for it.
@@ -58,6 +78,15 @@ pub struct RemoteStage {
 }
 
 impl RemoteStage {
+    /// Adds what was done after it, by the same server.
+    pub(crate) fn add(&mut self, more: &RemoteStage) {
+        self.ms += more.ms;
+        self.calls += more.calls;
+        self.tries += more.tries;
+        self.texts += more.texts;
+        self.sent_bytes += more.sent_bytes;
+    }
+
     /// Who that is, for people: the model and where it is.
     pub fn who(&self) -> String {
         match &self.model {
@@ -86,5 +115,8 @@ mod tests {
         }
         let named = StageServer::of("https://gpu/v1#m").expect("a server");
         assert_eq!(named.name(), "https://gpu/v1#m");
+        let embeds = |name: &str| StageServer::of(name).is_some_and(|it| it.embeds());
+        assert!(embeds("http://gpu/v1/embeddings#m") && embeds("http://gpu/embeddings/"));
+        assert!(!embeds("http://gpu/v1/rerank#m") && !embeds("http://embeddings"));
     }
 }

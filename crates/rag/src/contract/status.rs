@@ -36,6 +36,9 @@ pub struct Status {
     pub fingerprint: Option<String>,
     /// Embedder whose vectors are searched; `None` before there is one.
     pub embedder: Option<String>,
+    /// Scheme, host and port of the server that embeds; `None`: this machine does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub embedding_server: Option<String>,
     /// Sparse encoder whose weights of terms are searched; `None` where there is none, or it is not installed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sparse_encoder: Option<String>,
@@ -121,6 +124,10 @@ pub struct MeaningStatus {
     pub done: u64,
     /// Passages that words alone find: columns of numbers.
     pub words_alone: u64,
+    /// Passages that words alone find because the server that embeds is not sent them: their folders never leave this
+    /// machine.
+    #[serde(skip_serializing_if = "nothing")]
+    pub kept_here: u64,
     /// Why the others wait, if something holds them up.
     pub waiting: Option<Rest>,
     /// About how long the others take, going by the last ones; `None` when there are none, or nothing to go by.

@@ -3,12 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use riddle_catalog::{Catalog, HomeLock};
+use riddle_catalog::{Catalog, Embeds, HomeLock};
 use riddle_retrieval::{KeywordReader, VectorReader};
 use riddle_types::FileState;
 
 use super::{
     config::Config,
+    embedding_server,
     indexes::{CatalogVectors, keyword_seq, vector_seq},
 };
 use crate::contract::{CheckReport, Error, Problem, Result};
@@ -66,9 +67,11 @@ fn indexes(config: &Config, catalog: &Catalog, report: &mut CheckReport) -> Resu
         let held = VectorReader::verify(&dir)
             .and_then(|()| VectorReader::open(&dir, &active.id, CatalogVectors::none()))
             .map_or(0, |it| it.len() as u64);
-        let missing = catalog.count_without_vector(&active.id)?;
+        let embeds = embedding_server::embeds(catalog)?;
+        let missing = catalog.count_without_vector(&active.id, embeds)?;
         let wanted = report.passages - catalog.count_by_words_alone()?.min(report.passages);
-        let wanted = wanted.saturating_sub(missing);
+        let without = catalog.count_without_vector(&active.id, Embeds::Here)?;
+        let wanted = wanted.saturating_sub(without);
         if held != wanted {
             report.problems.push(Problem::VectorIndexDiffers { held, wanted });
         }

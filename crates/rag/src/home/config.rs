@@ -14,7 +14,7 @@ use riddle_milvus::Secret;
 use riddle_models::{ModelStore, Places, web::shown};
 use riddle_types::{Embedder, SparseEncoder};
 
-use super::looked::Looked;
+use super::{looked::Looked, open_servers::OpenServers};
 use crate::contract::{Error, Result, StageServer};
 
 /// Files above this size are recorded as too large and not opened. 64 MiB holds any text that people
@@ -50,6 +50,8 @@ pub struct Config {
     pub library_key: Option<Secret>,
     /// Opens the server that reranks, before a key that the system keeps.
     pub ranker_key: Option<Secret>,
+    /// Opens the server that embeds, before a key that the system keeps.
+    pub embedder_key: Option<Secret>,
     /// The encoders that clones of this configuration have open.
     pub shared: SharedEncoders,
 }
@@ -72,6 +74,7 @@ impl Config {
             max_file_bytes: DEFAULT_MAX_FILE_BYTES,
             library_key: None,
             ranker_key: None,
+            embedder_key: None,
             shared: SharedEncoders::default(),
         }
     }
@@ -168,6 +171,7 @@ pub(super) type Open<T> = Mutex<HashMap<PathBuf, Weak<T>>>;
 pub struct SharedEncoders {
     pub(super) embedders: Arc<Open<dyn Embedder>>,
     pub(super) sparse: Arc<Open<dyn SparseEncoder>>,
+    pub(super) servers: Arc<OpenServers>,
     pub(super) looked: Arc<Looked>,
 }
 

@@ -105,6 +105,15 @@ impl Records {
         endpoints::allow(&self.catalog, address, may)
     }
 
+    /// Lets the whole home be sent to a server that embeds, but folders that never leave this machine; returns its
+    /// scheme, host and port. [`allow_endpoint`](Self::allow_endpoint) takes that back.
+    ///
+    /// # Errors
+    /// What is not the address of one; when the catalog can not be written.
+    pub fn allow_embedder(&self, address: &str) -> Result<String> {
+        endpoints::allow_embedder(&self.catalog, address)
+    }
+
     /// The reranker that searches use; `None`: none was chosen to be used.
     ///
     /// # Errors

@@ -5,11 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use riddle_catalog::{ActiveEmbedder, Catalog, HomeLock, Root};
+use riddle_catalog::{ActiveEmbedder, Catalog, Embeds, HomeLock, Root};
 
 use super::{
     config::Config,
-    indexes, libraries,
+    embedding_server, indexes, libraries,
     settings::{
         AS_OF_SETTING, MEANING_RATE, MEANING_REST, WEIGHED_WITH, configured_reranker, scans_since,
         wanted_embedder,
@@ -43,13 +43,20 @@ pub(crate) fn meaning(catalog: &Catalog) -> Result<Option<MeaningStatus>> {
     let Some(active) = catalog.active_embedder()? else { return Ok(None) };
     let words_alone = catalog.count_by_words_alone()?;
     let passages = catalog.chunk_count()?.saturating_sub(words_alone);
-    let missing = catalog.count_without_vector(&active.id)?.min(passages);
+    let embeds = embedding_server::embeds(catalog)?;
+    let kept_here = match embeds {
+        Embeds::Here => 0,
+        Embeds::Elsewhere => catalog.count_withheld(&active.id)?.min(passages),
+    };
+    let passages = passages - kept_here;
+    let missing = catalog.count_without_vector(&active.id, embeds)?.min(passages);
     let rate: Option<f64> = catalog.setting(MEANING_RATE)?.and_then(|it| it.parse().ok());
     let rest = catalog.setting(MEANING_REST)?.and_then(|it| Rest::parse(&it));
     Ok(Some(MeaningStatus {
         passages,
         done: passages - missing,
         words_alone,
+        kept_here,
         waiting: rest.filter(|_| missing > 0),
         seconds_left: rate.filter(|it| missing > 0 && *it > 0.0).map(|it| missing as f64 / it),
     }))
@@ -110,6 +117,7 @@ pub(crate) fn status(config: &Config, catalog: &Catalog, request: StatusRequest)
         index: freshness(catalog)?,
         fingerprint,
         embedder: active.map(|it| it.id),
+        embedding_server: embedding_server::origin(catalog)?,
         unweighed: match sparse_encoder {
             Some(_) => catalog.count_without_terms()?,
             None => 0,
@@ -182,7 +190,9 @@ fn problems(
             }
             // While somebody makes them there is nothing to be done about it: `meaning` counts them.
             Some(active)
-                if catalog.count_without_vector(&active.id)? > 0
+                if catalog
+                    .count_without_vector(&active.id, embedding_server::embeds(catalog)?)?
+                    > 0
                     && !HomeLock::is_held(&config.home) =>
             {
                 problems.push(Problem::VectorsMissing);

@@ -7,24 +7,22 @@ mod watch;
 use std::{
     ops::ControlFlow,
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
 use riddle_catalog::{Catalog, FileId, HomeLock, Root};
 use riddle_ingest::{Limits, ParserPool};
-use riddle_types::{Advice, Embedder, FileKind, FileState, Trouble};
+use riddle_types::{Advice, FileKind, FileState, Trouble};
 use riddle_watch::{ScanOptions, scan};
 
 pub use self::documents::InputDocument;
 use super::{
     derived,
     foreground::Background,
+    maker::Maker,
     pace::Pace,
-    pipeline::{Pipeline, Sparse},
+    pipeline::{End, Pipeline, Sparse},
 };
 use crate::{
     contract::{Error, IndexEvent, IndexReport, ReadScans, Result},
@@ -44,7 +42,7 @@ pub struct Library {
     config: Config,
     catalog: Catalog,
     parsers: ParserPool,
-    embedder: Option<(String, Arc<dyn Embedder>)>,
+    embedder: Option<(String, Maker)>,
     sparse: Option<(String, Sparse)>,
     _lock: HomeLock,
 }
@@ -212,7 +210,8 @@ impl Library {
             let read = report.read;
             self.words(observer, stop, report)?;
             report.read = read;
-            return Ok(self.meaning(pace, interrupted, observer, stop, report)? && done);
+            let end = self.meaning(pace, interrupted, observer, stop, report)?;
+            return Ok(end == End::All && done);
         }
         Ok(done)
     }
@@ -318,7 +317,7 @@ impl Library {
         Ok(())
     }
 
-    /// Makes the vectors that are missing: then meaning finds it, too. Whether it came to the end.
+    /// Makes the vectors that are missing: then meaning finds it, too. How it ended.
     fn meaning(
         &mut self,
         pace: &mut Pace,
@@ -326,19 +325,22 @@ impl Library {
         observer: &mut dyn FnMut(IndexEvent<'_>),
         stop: &AtomicBool,
         report: &mut IndexReport,
-    ) -> Result<bool> {
+    ) -> Result<End> {
         let before = self.catalog.writes();
         self.open_sparse()?;
         let pipeline = self.pipeline(stop);
-        let done = pipeline.make_vectors(pace, interrupted, observer, report)?
-            && pipeline.make_terms(pace, interrupted, observer, report)?;
+        let mut end = pipeline.make_vectors(pace, interrupted, observer, report)?;
+        // Terms are weighed here, whoever makes vectors.
+        if end != End::Early && !pipeline.make_terms(pace, interrupted, observer, report)? {
+            end = End::Early;
+        }
         if self.catalog.writes() != before {
             observer(IndexEvent::Syncing);
             derived::sync(&self.config, &self.catalog)?;
             self.catalog.set_setting(AS_OF_SETTING, Some(&now().to_string()))?;
         }
         self.note(stop, report)?;
-        Ok(done)
+        Ok(end)
     }
 
     /// What is there now.
@@ -358,7 +360,7 @@ impl Library {
             config: &self.config,
             catalog: &self.catalog,
             parsers: &self.parsers,
-            embedder: self.embedder.as_ref().map(|it| Arc::clone(&it.1)),
+            embedder: self.embedder.as_ref().map(|it| it.1.clone()),
             sparse: self.sparse.as_ref().map(|it| it.1.clone()),
             background: Background::new(&self.config.home),
             stop,

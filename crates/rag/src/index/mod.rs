@@ -4,6 +4,7 @@ mod bank;
 mod derived;
 mod foreground;
 mod library;
+mod maker;
 mod pace;
 mod pipeline;
 mod read;

@@ -6,7 +6,7 @@ mod vectors;
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
         mpsc::{RecvTimeoutError, SyncSender, sync_channel},
     },
@@ -16,12 +16,13 @@ use std::{
 use riddle_catalog::{Catalog, FileId, FileOutcome, Job, NewChunk};
 use riddle_ingest::{ChunkOptions, ParserPool};
 use riddle_models::embedder_languages;
-use riddle_types::{Chunk, Embedder, FileState};
+use riddle_types::{Chunk, FileState};
 
-pub(super) use self::vectors::Sparse;
+pub(super) use self::vectors::{End, Sparse};
 use super::{
     derived,
     foreground::Background,
+    maker::Maker,
     read::{ReadFile, Vanished, read_file, text_hash},
     text::{self, ApproximateCounter, Counters},
 };
@@ -53,7 +54,7 @@ pub(crate) struct Pipeline<'a> {
     pub(crate) config: &'a Config,
     pub(crate) catalog: &'a Catalog,
     pub(crate) parsers: &'a ParserPool,
-    pub(crate) embedder: Option<Arc<dyn Embedder>>,
+    pub(crate) embedder: Option<Maker>,
     pub(crate) sparse: Option<Sparse>,
     /// Lets questions go first.
     pub(crate) background: Background,
@@ -94,7 +95,11 @@ impl Pipeline<'_> {
 
     fn chunk_options(&self) -> ChunkOptions {
         let defaults = ChunkOptions::default();
-        let room = self.embedder.as_ref().map_or(defaults.max_tokens, |it| it.max_tokens());
+        let room = match &self.embedder {
+            Some(Maker::Here(embedder)) => embedder.max_tokens(),
+            // A server does not tell, and cuts what is too long.
+            Some(Maker::Server(_)) | None => defaults.max_tokens,
+        };
         let max_tokens = defaults.max_tokens.min(room).saturating_sub(CONTEXT_TOKENS).max(16);
         ChunkOptions { max_tokens, ..defaults }
     }
@@ -106,11 +111,11 @@ impl Pipeline<'_> {
 
     fn counters(&self) -> Counters<'_> {
         match &self.embedder {
-            Some(embedder) => Counters {
+            Some(Maker::Here(embedder)) => Counters {
                 own: embedder.token_counter(),
                 languages: embedder_languages(encoder_name(embedder.id())),
             },
-            None => Counters { own: &ApproximateCounter, languages: &[] },
+            Some(Maker::Server(_)) | None => Counters { own: &ApproximateCounter, languages: &[] },
         }
     }
 

@@ -168,11 +168,20 @@ impl Assistant {
         opened.ok_or_else(|| Error::BadRequest("no reranker is chosen".into()))
     }
 
+    /// Where a server embeds: what others want embedded is not passed on to it.
+    pub(super) fn only_here(&self) -> Result<()> {
+        match &self.server {
+            None => Ok(()),
+            Some(server) => Err(Error::NotHere { server: server.origin() }),
+        }
+    }
+
     /// Embeds texts with the model whose vectors are searched; `None` where there is none.
     ///
     /// # Errors
-    /// When the model can not be opened or run.
+    /// When the model can not be opened or run; [`Error::NotHere`] where a server embeds.
     pub fn embed(&self, texts: &[&str], role: EmbedRole) -> Result<Option<Embedded>> {
+        self.only_here()?;
         let Some(embedder) = self.embedder.get(&self.config)? else { return Ok(None) };
         let vectors = embedder.embed(texts, role).map_err(Error::stage("embedding"))?;
         let counter = embedder.token_counter();
@@ -183,8 +192,9 @@ impl Assistant {
     /// Name of the embedder that [`embed`](Self::embed) uses, and the length of its vectors; `None`: there is none.
     ///
     /// # Errors
-    /// When the model can not be opened.
+    /// When the model can not be opened; [`Error::NotHere`] where a server embeds.
     pub fn embedder(&self) -> Result<Option<(String, usize)>> {
+        self.only_here()?;
         let embedder = self.embedder.get(&self.config)?;
         Ok(embedder
             .map(|it| (crate::home::embedder::encoder_name(it.id()).to_owned(), it.dimensions())))

@@ -12,6 +12,7 @@ use riddle_types::{
 
 pub(crate) use super::merge::QueryVector;
 use super::{
+    embedded::Embedded,
     library::Limits,
     merge::{Lists, Made, Source, merge},
     readable::known_only,
@@ -19,7 +20,8 @@ use super::{
 };
 use crate::{
     contract::{
-        Error, IndexFreshness, Order, Result, SearchHit, SearchRequest, SearchResponse, StageLists,
+        Error, IndexFreshness, Order, RemoteStage, Result, SearchHit, SearchRequest,
+        SearchResponse, StageLists,
     },
     home::{embedder::encoder_name, status},
     index::{Foreground, passage_text},
@@ -46,6 +48,8 @@ pub struct Found {
     resident_weight_bytes: u64,
     /// Identity of the embedder and the query's vector, where meaning was searched.
     pub(crate) vector: Option<QueryVector>,
+    /// What the server that embeds did of the query, where one was asked.
+    embedding: Option<RemoteStage>,
     /// Identity of the sparse encoder, where weighed terms were searched; empty otherwise.
     pub(super) encoder: String,
     /// Names of the shared libraries that passages are from; those of the home are not there.
@@ -156,6 +160,7 @@ impl Found {
             layers_run: None,
             promise: None,
             deadline: None,
+            embedding: self.embedding.clone(),
             remote: None,
             stages: explain.then(|| StageLists {
                 bm25: ids(&self.keyword),
@@ -185,6 +190,9 @@ impl Assistant {
         let mut notices =
             if request.libraries.with_home() { self.notices.clone() } else { Vec::new() };
         let (lists, made) = self.retrieve(&text[..end], request, &mut notices)?;
+        if let Some(why) = made.unembedded {
+            notices.push(Notice::MeaningNotSearched { why });
+        }
         let Lists { keyword, dense, sparse, fused, evidence, libraries, foreign } = lists;
         let vector = made.vector;
         if request.libraries.with_home() && fused.is_empty() && self.catalog.chunk_count()? == 0 {
@@ -200,7 +208,7 @@ impl Assistant {
         }
         let by_meaning = !dense.is_empty()
             || !sparse.is_empty()
-            || (self.vector.is_some() && self.embedder.is_used());
+            || (self.vector.is_some() && (self.embedder.is_used() || vector.is_some()));
         Ok(Found {
             query: text[..end].to_owned(),
             keyword,
@@ -214,6 +222,7 @@ impl Assistant {
             resident_weight_bytes: self.embedder.resident_weight_bytes()
                 + self.weigher.resident_weight_bytes(),
             vector,
+            embedding: made.remote,
             encoder: made.encoder,
             libraries,
         })
@@ -232,6 +241,8 @@ impl Assistant {
         };
         let mut made = Made {
             vector: None,
+            remote: None,
+            unembedded: None,
             terms: None,
             encoder: self.weigher.identity().unwrap_or_default().to_owned(),
             sparse_languages: self.sparse_languages,
@@ -241,7 +252,7 @@ impl Assistant {
             sources.push(self.by_home(text, request, limits, &mut made)?);
         } else {
             // Whatever is searched elsewhere, the query is read as it is read here.
-            made.vector = self.embedded(text)?;
+            self.embedded(text, request)?.put_into(&mut made);
             made.terms = self.weighed(text)?;
         }
         let there = (&request.filter, limits);
@@ -272,14 +283,15 @@ impl Assistant {
                     Ok((keyword, self.by_terms(&query, &filter, limits.vector)?))
                 })
             });
-            let dense = self.by_vector(&query, &filter, limits.vector);
+            let dense = self.by_vector(&query, &filter, request, limits.vector);
             let lexical = lexical.join().unwrap_or_else(|_| {
                 Err(Error::BadRequest("the keyword search failed: this is a bug".into()))
             });
             (lexical, dense)
         });
-        let ((mut keyword, (mut sparse, terms)), (mut dense, vector)) = (lexical?, dense?);
-        (made.vector, made.terms) = (vector, terms);
+        let ((mut keyword, (mut sparse, terms)), (mut dense, embedded)) = (lexical?, dense?);
+        made.terms = terms;
+        embedded.put_into(made);
         let _stage = stage::enter("fuse");
         let mut records = self.known(text, [&keyword, &dense, &sparse], &confined)?;
         if let Some(reader) = &request.reader {
@@ -387,27 +399,20 @@ impl Assistant {
         Ok((hits, Some(terms)))
     }
 
-    /// The query's vector; `None` without an embedder.
-    fn embedded(&self, text: &str) -> Result<Option<QueryVector>> {
-        let _stage = stage::enter("embed");
-        let Some(embedder) = self.embedder.get(&self.config)? else { return Ok(None) };
-        let vectors =
-            embedder.embed(&[text], EmbedRole::Query).map_err(Error::stage("embedding"))?;
-        Ok(vectors.into_iter().next().map(|it| (embedder.id().to_owned(), it)))
-    }
-
     fn by_vector(
         &self,
         query: &Query,
         filter: &Filter,
+        request: &SearchRequest,
         limit: usize,
-    ) -> Result<(Vec<Hit>, Option<QueryVector>)> {
-        let Some(reader) = &self.vector else { return Ok((Vec::new(), None)) };
-        let Some((id, vector)) = self.embedded(&query.text)? else { return Ok((Vec::new(), None)) };
+    ) -> Result<(Vec<Hit>, Embedded)> {
+        let Some(reader) = &self.vector else { return Ok((Vec::new(), Embedded::default())) };
+        let embedded = self.embedded(&query.text, request)?;
+        let Some((_, vector)) = &embedded.vector else { return Ok((Vec::new(), embedded)) };
         let _stage = stage::enter("vector");
         let query = Query { vector: Some(vector.clone()), ..query.clone() };
         let hits = reader.retrieve(&query, filter, limit).map_err(Error::stage("vector search"))?;
-        Ok((hits, Some((id, vector))))
+        Ok((hits, embedded))
     }
 }
 

@@ -12,10 +12,11 @@ use riddle_retrieval::{
     CosineScale, Evidence, Fused, RRF_K, RankedList, Scale, Trust, fuse, order_by_score, shares,
     sparse_score,
 };
-use riddle_types::{ChunkId, Hit, TermWeights};
+use riddle_types::{ChunkId, Hit, TermWeights, Trouble};
 
 use super::card::foreign_language;
 use crate::{
+    contract::RemoteStage,
     home::{DEFAULT_EMBEDDER, embedder::encoder_name},
     index::cosine,
 };
@@ -26,6 +27,10 @@ pub(crate) type QueryVector = (String, Vec<f32>);
 /// What models made of a query.
 pub(super) struct Made {
     pub(super) vector: Option<QueryVector>,
+    /// What the server that embeds did of it.
+    pub(super) remote: Option<RemoteStage>,
+    /// Why that made no vector.
+    pub(super) unembedded: Option<Trouble>,
     pub(super) terms: Option<TermWeights>,
     /// Identity of the sparse encoder that weighs them; empty: nobody does.
     pub(super) encoder: String,
@@ -314,7 +319,14 @@ mod tests {
 
     fn merged(sources: Vec<Source>, vector: bool) -> Lists {
         let vector = vector.then(|| ("x/1/2/3".to_owned(), vec![1.0, 0.0]));
-        let mut made = Made { vector, terms: None, encoder: String::new(), sparse_languages: &[] };
+        let mut made = Made {
+            vector,
+            remote: None,
+            unembedded: None,
+            terms: None,
+            encoder: String::new(),
+            sparse_languages: &[],
+        };
         merge(sources, "boat", &mut made, 9)
     }
 

@@ -6,6 +6,7 @@ mod card;
 mod choose;
 mod direct;
 mod elastic;
+mod embedded;
 mod excerpt;
 mod find;
 mod library;

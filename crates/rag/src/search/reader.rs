@@ -19,9 +19,10 @@ use crate::{
         StatusRequest,
     },
     home::{
-        Config,
+        Config, DEFAULT_EMBEDDER,
         access::Readable,
         embedder::{self, Slot, encoder_name},
+        embedding_server::EmbeddingServer,
         indexes::{CatalogVectors, keyword_seq, vector_seq},
         local::LocalSlot,
         settings::{
@@ -38,6 +39,8 @@ pub struct Assistant {
     pub(crate) keyword: Option<KeywordReader>,
     pub(crate) vector: Option<VectorReader>,
     pub(crate) embedder: Slot<dyn Embedder>,
+    /// What embeds in its place.
+    pub(super) server: Option<Arc<EmbeddingServer>>,
     pub(crate) sparse: Option<SparseReader>,
     /// What weighs the terms of a query as those of the passages were weighed.
     pub(crate) weigher: Slot<dyn SparseEncoder>,
@@ -123,6 +126,7 @@ impl Assistant {
             keyword: None,
             vector: None,
             embedder: Slot::none(),
+            server: None,
             sparse: None,
             weigher: Slot::none(),
             sparse_languages: &[],
@@ -160,6 +164,11 @@ impl Assistant {
             self.notices.push(Notice::NoEmbedder { name });
             return Ok(());
         };
+        if let Some(name) =
+            self.catalog.setting(EMBEDDED_WITH)?.filter(|it| StageServer::of(it).is_some())
+        {
+            return self.open_server(&name, embedder);
+        }
         match self.slot_of(&embedder, known)? {
             Some(slot) if slot.is_of(&embedder) => {
                 self.open_vectors(&embedder)?;
@@ -169,6 +178,41 @@ impl Assistant {
             None => self.notices.push(Notice::EmbedderMissing { embedder }),
         }
         Ok(())
+    }
+
+    /// Of the server of that name; it is not asked now.
+    fn open_server(&mut self, name: &str, embedder: String) -> Result<()> {
+        match EmbeddingServer::open(&self.config, &self.catalog, name)? {
+            Some(server) if server.id() == embedder => {
+                self.open_vectors(&embedder)?;
+                self.server = Some(server);
+            }
+            Some(_) => self.notices.push(Notice::EmbedderChanging { embedder }),
+            None => self.notices.push(Notice::EmbedderMissing { embedder }),
+        }
+        Ok(())
+    }
+
+    /// Scheme, host and port of the server that embeds what is searched for; `None`: this machine does.
+    pub fn embeds_at(&self) -> Option<String> {
+        self.server.as_ref().map(|it| it.origin())
+    }
+
+    /// Whether the server that embeds does it as that embedder.
+    pub(super) fn embeds_as(&self, embedder: &str) -> bool {
+        self.server.as_ref().is_some_and(|it| it.id() == embedder)
+    }
+
+    /// The embedder of this machine: the one whose vectors are searched, or where a server makes these, the default one
+    /// if it is installed. It judges what is said; a server is sent nothing for that.
+    ///
+    /// # Errors
+    /// When it can not be opened.
+    pub(crate) fn embedder_here(&self) -> Result<Option<Arc<dyn Embedder>>> {
+        match self.server {
+            None => self.embedder.get(&self.config),
+            Some(_) => embedder::open(&self.config, DEFAULT_EMBEDDER),
+        }
     }
 
     /// The embedder that the home was embedded with, as it is installed now: that of `known` where it is the same

@@ -103,7 +103,7 @@ impl Assistant {
             response.notices.push(notice);
             return Ok(Elsewhere::AsFound);
         }
-        let origin = origin(&server);
+        let origin = server.origin();
         let scored = match self.scored(found, request, &server, called, observer)? {
             Ok(scored) => scored,
             Err(why) => {
@@ -231,10 +231,4 @@ impl Assistant {
             ..RerankRun::default()
         }
     }
-}
-
-/// Scheme, host and port, as far as the address has them.
-fn origin(server: &StageServer) -> String {
-    riddle_models::web::origin(&server.url)
-        .unwrap_or_else(|| riddle_models::web::shown(&server.url))
 }

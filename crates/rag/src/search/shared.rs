@@ -121,6 +121,9 @@ impl Assistant {
         if let Some((ours, _)) = &made.vector {
             return if *ours == about.embedder { Ok(()) } else { Err(other(ours)) };
         }
+        if let Some(why) = made.unembedded.as_ref().filter(|_| self.embeds_as(&about.embedder)) {
+            return Err(Error::BadRequest(why.clone()));
+        }
         let name = encoder_name(&about.embedder);
         let opened = embedder::open::<dyn Embedder>(&self.config, name)?;
         let opened = opened.ok_or_else(|| other("none"))?;

@@ -34,6 +34,7 @@ impl Assistant {
     /// text is cut into, because they are of another tokenizer.
     pub fn texts_of_tokens(&self, tokens: &[Vec<u32>]) -> Result<Vec<String>> {
         let bad = |why: String| Error::BadRequest(why.into());
+        self.only_here()?;
         let embedder = self.embedder.get(&self.config)?;
         let embedder = embedder.ok_or_else(|| bad("there is no embedding model".to_owned()))?;
         let name = crate::home::embedder::encoder_name(embedder.id());

@@ -1,8 +1,9 @@
-//! `riddle models use` for a server that reranks.
+//! `riddle models use` for a server: one that reranks, or embeds.
 
 use riddle_rag::{
     Library,
-    rerank::{RequestReranker, RerankDocument, RerankRequest, RerankSettings, StageServer},
+    rerank::{RequestReranker, RerankDocument, RerankRequest, RerankSettings},
+    servers::{EmbedPrompts, StageServer},
 };
 use riddle_types::SilentObserver;
 use serde_json::json;
@@ -51,4 +52,33 @@ fn try_it(name: &str, context: &Context) -> riddle_rag::Result<(String, f64)> {
     let mut reranker = RequestReranker::new(&context.config, name, &settings, false)?;
     let answer = reranker.rerank(&request, &mut SilentObserver)?;
     Ok((answer.model, answer.remote.map_or(0.0, |it| it.ms)))
+}
+
+/// Has it embed from now on. It is asked once, about nothing of the person's: without its answer nothing changes.
+pub(super) fn choose_embedder(
+    server: &StageServer,
+    may: bool,
+    prompts: Option<EmbedPrompts>,
+    context: &Context,
+) -> Result<(), Failure> {
+    if may {
+        context.allow_embedder(&server.url)?;
+    }
+    let mut library = Library::open(context.config.clone())?;
+    let asked = library.choose_embedding_server(server, prompts)?;
+    let name = server.name();
+    if context.json {
+        return context
+            .out
+            .json(&json!({ "embedder": name, "model": asked.model, "ms": asked.ms }));
+    }
+    context.out.line(format_args!(
+        "the next `riddle index` embeds with {}; until it is done searches use the vectors there are",
+        show::clean(&name)
+    ))?;
+    context.out.line(format_args!(
+        "it answers: {}, in {:.0} ms",
+        show::clean(asked.model.as_deref().unwrap_or_default()),
+        asked.ms
+    ))
 }

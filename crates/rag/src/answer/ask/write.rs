@@ -56,7 +56,7 @@ pub(super) fn write(
         // Nobody looks at anything: that is what was asked for.
         Some(served) => response.evidence = served.cached.similarity,
         None => {
-            let embedder = assistant.embedder.get(&assistant.config)?;
+            let embedder = assistant.embedder_here()?;
             let _stage = stage::enter("check");
             let evidence = Evidence::weigh(&question, &passages, embedder.as_deref())
                 .map_err(Error::stage("evidence"))?;

@@ -5,28 +5,50 @@ use riddle_types::{Embedder, Notice, SparseEncoder};
 
 use super::Library;
 use crate::{
-    contract::{IndexReport, Result},
+    contract::{EmbedPrompts, IndexReport, RemoteStage, Result, StageServer},
     home::{
         embedder::{self, encoder_name},
+        embedding_server::{self, EmbeddingServer},
         settings::{
             EMBEDDED_WITH, EMBEDDED_WITH_ID, EMBEDDED_WITH_WEIGHTS, EMBEDDER_SETTING,
             NO_SPARSE_ENCODER, SPARSE_SETTING, WEIGHED_WITH, WEIGHED_WITH_WEIGHTS, wanted_embedder,
             wanted_sparse,
         },
     },
-    index::pipeline::Sparse,
+    index::{maker::Maker, pipeline::Sparse},
 };
 
 impl Library {
-    /// The embedder for new vectors, by name or directory; the next update makes all vectors anew and then
-    /// switches in one step.
+    /// The embedder for new vectors, by name or directory, or a [server](StageServer); the next update makes all
+    /// vectors anew and then switches in one step.
     ///
     /// # Errors
-    /// When there is no such model or it can not be used.
+    /// When there is no such model or it can not be used; as
+    /// [`choose_embedding_server`](Self::choose_embedding_server).
     pub fn choose_embedder(&mut self, name: &str) -> Result<()> {
+        if let Some(server) = StageServer::of(name) {
+            return self.choose_embedding_server(&server, None).map(|_| ());
+        }
         let dir = self.config.model_dir(name)?;
         embedder::open_dir::<dyn Embedder>(&self.config, &dir)?;
         Ok(self.catalog.set_setting(EMBEDDER_SETTING, Some(name))?)
+    }
+
+    /// Has a server embed from now on, with these prompts or those that models of its name are known to want. It is
+    /// asked once, about nothing of the person's; what that has cost is returned. A model that was there at another
+    /// address keeps its vectors.
+    ///
+    /// # Errors
+    /// A server whose model is not named, that the home may not be sent to, or that does not answer; another model
+    /// under the name of the one that made the vectors.
+    pub fn choose_embedding_server(
+        &mut self,
+        server: &StageServer,
+        prompts: Option<EmbedPrompts>,
+    ) -> Result<RemoteStage> {
+        // The one that is open may be of the same name and other prompts.
+        self.embedder = None;
+        embedding_server::choose(&self.config, &self.catalog, server, prompts)
     }
 
     /// The sparse encoder that weighs terms, by name or directory. The next update makes all weights anew; until it
@@ -60,13 +82,16 @@ impl Library {
         }
         // Which model made the vectors is remembered by its name and the size of its weights, so that nothing is opened
         // just to compare.
-        let weights = embedder::weights(&self.config, &wanted);
+        let weights = self.weights(&wanted)?;
         let current = self.catalog.setting(EMBEDDED_WITH)?.as_deref() == Some(&wanted)
             && self.catalog.setting(EMBEDDED_WITH_WEIGHTS)?.as_deref() == Some(&weights);
         let introduced = self.catalog.setting(EMBEDDED_WITH_ID)?;
         let active = self.catalog.active_embedder()?;
         let complete = match active.filter(|it| introduced.as_deref() == Some(&it.id)) {
-            Some(active) => current && self.catalog.count_without_vector(&active.id)? == 0,
+            Some(active) => {
+                let embeds = embedding_server::embeds(&self.catalog)?;
+                current && self.catalog.count_without_vector(&active.id, embeds)? == 0
+            }
             // None yet, or a run that was to make the vectors of another one has been interrupted.
             None => false,
         };
@@ -81,16 +106,27 @@ impl Library {
 
     /// Opens an embedder and makes its vectors those that are wanted; whether it is installed.
     pub(super) fn introduce(&mut self, name: &str) -> Result<bool> {
-        let Some(opened) = embedder::open::<dyn Embedder>(&self.config, name)? else {
-            return Ok(false);
+        let opened = match StageServer::of(name) {
+            Some(_) => EmbeddingServer::open(&self.config, &self.catalog, name)?.map(Maker::Server),
+            None => embedder::open::<dyn Embedder>(&self.config, name)?.map(Maker::Here),
         };
+        let Some(opened) = opened else { return Ok(false) };
         self.catalog.register_embedder(opened.id(), opened.dimensions())?;
         self.catalog.set_setting(EMBEDDED_WITH, Some(name))?;
         self.catalog.set_setting(EMBEDDED_WITH_ID, Some(opened.id()))?;
-        let weights = embedder::weights(&self.config, name);
-        self.catalog.set_setting(EMBEDDED_WITH_WEIGHTS, Some(&weights))?;
+        self.catalog.set_setting(EMBEDDED_WITH_WEIGHTS, Some(&self.weights(name)?))?;
         self.embedder = Some((name.to_owned(), opened));
         Ok(true)
+    }
+
+    /// What tells another model under the same name, without opening it: the size of its weights, or what is known of a
+    /// server.
+    fn weights(&self, name: &str) -> Result<String> {
+        if StageServer::of(name).is_none() {
+            return Ok(embedder::weights(&self.config, name));
+        }
+        let server = EmbeddingServer::open(&self.config, &self.catalog, name)?;
+        Ok(server.map(|it| it.id().to_owned()).unwrap_or_default())
     }
 
     /// Opens the wanted sparse encoder if there is work for it. Where it is not installed the weights that are there

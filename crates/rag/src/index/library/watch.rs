@@ -16,7 +16,7 @@ use riddle_watch::{WatchEvent, Watcher};
 use super::Library;
 use crate::{
     contract::{IndexEvent, IndexReport, Result},
-    index::pace::Pace,
+    index::{pace::Pace, pipeline::End},
 };
 
 /// A file that is being written makes many events: they are gathered this long.
@@ -24,6 +24,11 @@ const DEBOUNCE: Duration = Duration::from_millis(400);
 
 /// Events can be lost, so every root is looked at this often while watching.
 const RESCAN: Duration = Duration::from_secs(600);
+
+/// Pauses before a server that made no vectors is asked again: a restart takes some seconds, and a machine that is off
+/// is asked once a minute.
+const FIRST_PAUSE: Duration = Duration::from_secs(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// How often a request to stop is looked for while nothing happens.
 const HEARD: Duration = Duration::from_millis(200);
@@ -53,16 +58,21 @@ impl Library {
         report.notices.extend(half_watched(&watcher));
         let mut hints = Hints { events, waiting: Vec::new(), last_scan: Instant::now() };
         let mut behind = true;
+        let mut away = Away::default();
         while !stop.load(Ordering::Relaxed) {
             if behind {
-                let (round, done) = self.catch_up(&mut hints, observer, stop)?;
+                let (round, end) = self.catch_up(&mut hints, observer, stop)?;
                 merge(&mut report, round);
-                behind = !done;
+                behind = end != End::All;
+                away.note(end);
+            }
+            if away.is_so() && hints.waiting.is_empty() {
+                hints.wait(stop, Some(away.pause));
             }
             if !behind && hints.waiting.is_empty() {
                 self.release_encoders();
                 observer(IndexEvent::Watching);
-                hints.wait(stop);
+                hints.wait(stop, None);
             }
             hints.gather();
             if stop.load(Ordering::Relaxed) {
@@ -78,19 +88,21 @@ impl Library {
     }
 
     /// Makes vectors and reads pictures beside a person's work until something changes: that is read first, and words
-    /// find it at once. Whether it came to the end.
+    /// find it at once. How it ended.
     fn catch_up(
         &mut self,
         hints: &mut Hints,
         observer: &mut dyn FnMut(IndexEvent<'_>),
         stop: &AtomicBool,
-    ) -> Result<(IndexReport, bool)> {
+    ) -> Result<(IndexReport, End)> {
         let mut pace = Pace::beside_work(&self.catalog)?;
         let changed = &mut || hints.has_work();
         let mut round = IndexReport::default();
-        let done = self.meaning(&mut pace, changed, observer, stop, &mut round)?
-            && self.pictures(&mut pace, changed, observer, stop, &mut round)?;
-        Ok((round, done))
+        let mut end = self.meaning(&mut pace, changed, observer, stop, &mut round)?;
+        if end != End::Early && !self.pictures(&mut pace, changed, observer, stop, &mut round)? {
+            end = if end == End::Waiting { end } else { End::Early };
+        }
+        Ok((round, end))
     }
 
     /// Scans the folders that the hints are about and reads what they have that is new.
@@ -119,6 +131,25 @@ impl Library {
     }
 }
 
+/// A server that makes no vectors is asked again after a pause, which grows.
+#[derive(Debug, Default)]
+struct Away {
+    pause: Duration,
+}
+
+impl Away {
+    fn note(&mut self, end: End) {
+        self.pause = match end {
+            End::Waiting => (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE),
+            End::All | End::Early => Duration::ZERO,
+        };
+    }
+
+    fn is_so(&self) -> bool {
+        !self.pause.is_zero()
+    }
+}
+
 /// Hints that something has changed, and when everything was last looked at.
 struct Hints {
     events: Receiver<WatchEvent>,
@@ -143,9 +174,11 @@ impl Hints {
         !self.waiting.is_empty() || self.is_time_for_all()
     }
 
-    /// Waits until something happens, or everything is to be looked at again, or until `stop`.
-    fn wait(&mut self, stop: &AtomicBool) {
-        while !stop.load(Ordering::Relaxed) && !self.is_time_for_all() {
+    /// Waits until something happens, or everything is to be looked at again, for so long at most, or until `stop`.
+    fn wait(&mut self, stop: &AtomicBool, at_most: Option<Duration>) {
+        let began = Instant::now();
+        let is_over = || at_most.is_some_and(|it| began.elapsed() >= it);
+        while !stop.load(Ordering::Relaxed) && !self.is_time_for_all() && !is_over() {
             if let Ok(event) = self.events.recv_timeout(HEARD) {
                 self.waiting.push(event);
                 return;
@@ -197,6 +230,10 @@ fn merge(all: &mut IndexReport, round: IndexReport) {
     all.read += round.read;
     all.embedded += round.embedded;
     all.weighed += round.weighed;
+    match (&mut all.remote, round.remote) {
+        (Some(all), Some(more)) => all.add(&more),
+        (all, more) => *all = all.take().or(more),
+    }
     all.pictures += round.pictures;
     all.states = round.states;
     all.chunks = round.chunks;

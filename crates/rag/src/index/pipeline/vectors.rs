@@ -2,14 +2,17 @@
 
 use std::{collections::HashMap, sync::Arc, time::Instant};
 
-use riddle_catalog::ChunkRecord;
-use riddle_types::{ChunkId, EmbedRole, Embedder, SparseEncoder, TermWeights};
+use riddle_catalog::{ChunkRecord, Embeds};
+use riddle_types::{ChunkId, EmbedRole, Embedder, Notice, SparseEncoder, TermWeights, Trouble};
 
 use super::{BATCH_CHUNKS, Pipeline, SYNC_TIME, vector_run::VectorRun};
 use crate::{
-    contract::{Error, IndexEvent, IndexReport, Result},
-    home::settings::{MEANING_RATE, WEIGHING_RATE},
-    index::{derived, pace::Pace, text::passage_text},
+    contract::{Error, IndexEvent, IndexReport, RemoteStage, Rest, Result},
+    home::{
+        embedding_server::{EmbeddingServer, Unanswered},
+        settings::{MEANING_RATE, WEIGHING_RATE},
+    },
+    index::{derived, maker::Maker, pace::Pace, text::passage_text},
     stage,
 };
 
@@ -22,6 +25,26 @@ const QUEUE_PAGE: usize = 2048;
 /// Between two writings of the search indexes lies this many times what one takes: a large index is read whole to be
 /// written.
 const SYNC_SHARE: u32 = 10;
+
+/// How work on the queue of vectors ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// All have theirs.
+    All,
+    /// In good order before that, because somebody wanted it.
+    Early,
+    /// The server that makes them does not: they wait for it.
+    Waiting,
+}
+
+/// What became of a batch.
+enum Worked {
+    Done,
+    /// Stopped in the middle of it.
+    Stopped,
+    /// It waits, and so do all behind it.
+    Waits(Trouble),
+}
 
 /// A sparse encoder, and the languages that it reads; none: any.
 #[derive(Clone)]
@@ -46,33 +69,42 @@ struct Queue<'a> {
 
 impl Pipeline<'_> {
     /// Gives passages that wait their vectors, those first that are asked for first, and then makes the embedder the
-    /// one that is searched. Until that moment searches use the former one, if there was another. Returns whether all
-    /// have theirs: it ends early, in good order, when told to stop or when `interrupted`.
+    /// one that is searched. Until that moment searches use the former one, if there was another. It ends early, in
+    /// good order, when told to stop or when `interrupted`, and where a server makes none.
     pub(crate) fn make_vectors(
         &self,
         pace: &mut Pace,
         interrupted: &mut dyn FnMut() -> bool,
         observer: &mut dyn FnMut(IndexEvent<'_>),
         report: &mut IndexReport,
-    ) -> Result<bool> {
-        let Some(embedder) = &self.embedder else { return Ok(true) };
-        let active = self.catalog.active_embedder()?.is_some_and(|it| it.id == embedder.id());
+    ) -> Result<End> {
+        let Some(embedder) = &self.embedder else { return Ok(End::All) };
+        let (id, embeds) = (embedder.id(), embedder.embeds());
+        let active = self.catalog.active_embedder()?.is_some_and(|it| it.id == id);
         let queue = Queue {
-            waiting: self.catalog.count_without_vector(embedder.id())?,
+            waiting: self.catalog.count_without_vector(id, embeds)?,
             searched: active,
-            page: &|| Ok(self.catalog.chunks_without_vector(embedder.id(), QUEUE_PAGE)?),
+            page: &|| Ok(self.catalog.chunks_without_vector(id, embeds, QUEUE_PAGE)?),
             told: |done, total| IndexEvent::Embedding { done, total },
             rate: MEANING_RATE,
         };
+        let mut why = None;
         let work = &mut |batch: &[ChunkId]| {
-            report.embedded += self.embed(&**embedder, batch)?;
-            Ok(())
+            let worked = self.embed(embedder, batch, report)?;
+            if let Worked::Waits(trouble) = &worked {
+                why = Some(trouble.clone());
+            }
+            Ok(worked)
         };
-        let done = self.work_off(&queue, work, pace, interrupted, observer)?;
-        if done && !active && self.catalog.active_embedder()?.is_some() {
-            self.catalog.switch_embedder(embedder.id())?;
+        let end = self.work_off(&queue, work, pace, interrupted, observer)?;
+        if let Some(why) = why {
+            let waiting = self.catalog.count_without_vector(id, embeds)?;
+            report.notices.push(Notice::VectorsWait { waiting, why });
         }
-        Ok(done)
+        if end == End::All && !active && self.catalog.active_embedder()?.is_some() {
+            self.catalog.switch_embedder(id, embeds)?;
+        }
+        Ok(end)
     }
 
     /// Gives passages that wait their weights of terms, as [`make_vectors`](Self::make_vectors) does.
@@ -93,20 +125,20 @@ impl Pipeline<'_> {
         };
         let work = &mut |batch: &[ChunkId]| {
             report.weighed += self.weigh(sparse, batch)?;
-            Ok(())
+            Ok(Worked::Done)
         };
-        self.work_off(&queue, work, pace, interrupted, observer)
+        Ok(self.work_off(&queue, work, pace, interrupted, observer)? == End::All)
     }
 
-    /// Works off a queue batch by batch, at a pace; whether it came to the end.
+    /// Works off a queue batch by batch, at a pace.
     fn work_off(
         &self,
         queue: &Queue<'_>,
-        work: &mut dyn FnMut(&[ChunkId]) -> Result<()>,
+        work: &mut dyn FnMut(&[ChunkId]) -> Result<Worked>,
         pace: &mut Pace,
         interrupted: &mut dyn FnMut() -> bool,
         observer: &mut dyn FnMut(IndexEvent<'_>),
-    ) -> Result<bool> {
+    ) -> Result<End> {
         let mut run = VectorRun::new(queue.waiting, self.catalog)?;
         loop {
             let page = (queue.page)()?;
@@ -117,11 +149,20 @@ impl Pipeline<'_> {
                 let end = &mut || self.stopped() || interrupted();
                 if !self.may_go_on(pace, end, &mut run, observer)? {
                     run.note_rate(queue.rate, self.catalog)?;
-                    return Ok(false);
+                    return Ok(End::Early);
                 }
                 observer((queue.told)(run.done, run.total));
                 let worked = Instant::now();
-                work(batch)?;
+                match work(batch)? {
+                    Worked::Done => {}
+                    Worked::Stopped => return Ok(End::Early),
+                    Worked::Waits(_) => {
+                        if run.set_rest(Some(Rest::Server), self.catalog)? {
+                            observer(IndexEvent::Resting(Rest::Server));
+                        }
+                        return Ok(End::Waiting);
+                    }
+                }
                 run.done += batch.len() as u64;
                 std::thread::sleep(pace.pause_after(worked.elapsed(), run.rest));
                 let often = SYNC_TIME.max(run.sync_cost * SYNC_SHARE);
@@ -135,23 +176,62 @@ impl Pipeline<'_> {
             }
         }
         run.note_rate(queue.rate, self.catalog)?;
-        Ok(true)
+        Ok(End::All)
     }
 
-    /// Makes and keeps the vectors of some passages; a text that has one somewhere gets that. Returns how many were
-    /// made.
-    fn embed(&self, embedder: &dyn Embedder, batch: &[ChunkId]) -> Result<u64> {
-        let records = self.catalog.chunk_records(batch)?;
-        let (made, vectors) = once_a_text(
-            &records,
-            |hashes| Ok(self.catalog.vectors_by_text(embedder.id(), hashes)?),
-            |texts| {
+    /// Makes and keeps the vectors of some passages; a text that has one somewhere gets that.
+    fn embed(
+        &self,
+        embedder: &Maker,
+        batch: &[ChunkId],
+        report: &mut IndexReport,
+    ) -> Result<Worked> {
+        let mut records = self.catalog.chunk_records(batch)?;
+        if embedder.embeds() == Embeds::Elsewhere {
+            // A folder may have been marked since the queue was read.
+            let withheld = self.catalog.withheld_among(batch)?;
+            records.retain(|it| !withheld.contains(&it.id));
+        }
+        let mut unmade = None;
+        let known =
+            |hashes: &[[u8; 32]]| Ok(self.catalog.vectors_by_text(embedder.id(), hashes)?);
+        let (made, vectors) = once_a_text(&records, known, |texts| match embedder {
+            Maker::Here(embedder) => {
                 let _stage = stage::enter("embed");
-                self.vectors(embedder, texts)
-            },
-        )?;
+                self.vectors(&**embedder, texts)
+            }
+            Maker::Server(server) => {
+                let _stage = stage::enter("embed_remote");
+                Ok(self.asked(server, texts, &mut report.remote).unwrap_or_else(|it| {
+                    unmade = Some(it);
+                    Vec::new()
+                }))
+            }
+        })?;
         self.catalog.put_vectors(embedder.id(), &vectors)?;
-        Ok(made)
+        match unmade {
+            None => {
+                report.embedded += made;
+                Ok(Worked::Done)
+            }
+            Some(Unanswered::Stopped) => Ok(Worked::Stopped),
+            Some(Unanswered::Failed(why)) => Ok(Worked::Waits(why)),
+        }
+    }
+
+    /// Vectors of texts by a server; what that has cost is added.
+    fn asked(
+        &self,
+        server: &EmbeddingServer,
+        texts: &[&str],
+        cost: &mut Option<RemoteStage>,
+    ) -> Result<Vec<Vec<f32>>, Unanswered> {
+        let (vectors, more) = server.passages(self.config, self.catalog, texts, self.stop)?;
+        match cost {
+            Some(all) => all.add(&more),
+            None => *cost = Some(more),
+        }
+        Ok(vectors)
     }
 
     /// As [`embed`](Self::embed), with weights of terms. A passage in a language that the encoder does not read gets

@@ -110,6 +110,8 @@ export const figures: typeof english = {
     planRows: (rows) => plural(rows, { one: "Token-Zeile", other: "Token-Zeilen" }),
     planned: (value) => `${value} geplant`,
     hiddenOnDisk: "Zwischenzustände auf der Festplatte",
+    embeddedTitle: "Auf einem Server eingebettet",
+    embeddedHint: "Das Gesuchte wurde dorthin gesendet und kam als Vektor zurück. Die Textstellen haben ihre Vektoren, seit sie indexiert wurden.",
     remoteTitle: "Auf einem Server sortiert",
     remoteThere: "Dort",
     remoteHere: "Hier",

@@ -88,6 +88,7 @@ export const frame: typeof english = {
     key_to_first_hits: "Taste bis Treffer",
     first_hits: "Erste Treffer",
     embed: "Einbetten",
+    embed_remote: "Einbetten, auf einem Server",
     bm25: "Stichwörter",
     vector: "Vektoren",
     weigh: "Gewichten",

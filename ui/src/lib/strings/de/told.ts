@@ -104,6 +104,7 @@ export const told: typeof english = {
     meaningNotSearched: ({ why }) => `Die Suche nach Bedeutung ist aus. ${trouble(why)}`,
     noEmbedder: ({ name }) => `Die Suche nach Bedeutung ist aus: Ihr Modell ist nicht installiert. Nur Dateien mit denselben Wörtern werden gefunden. Laden Sie ${name} unter Einstellungen, Modelle herunter.`,
     embedderChanging: ({ embedder }) => `Die Suche nach Bedeutung ist aus, bis das neue Modell alles gelesen hat. Die vorhandenen Bedeutungen stammen von ${embedder}.`,
+    vectorsWait: ({ waiting, why }) => `${plural(waiting, { one: "Textstelle wartet", other: "Textstellen warten" })} auf den Server, der einbettet, und ${choose(waiting, { one: "wird", other: "werden" })} nur nach Wörtern gefunden. ${trouble(why)}`,
     embedderMissing: ({ embedder }) => `Die Suche nach Bedeutung ist aus: Das Modell, von dem die Bedeutungen stammen, ${embedder}, ist nicht installiert. Laden Sie es unter Einstellungen, Modelle herunter.`,
     keywordsDecide: ({ model, languages, language }) => `Hier entscheiden die Wörter: ${model} liest diese Sprachen: ${read(languages)}; das hier ist in einer anderen: ${read([language])}.`,
     notReranked: ({ why }) => `Ohne Reranking. ${trouble(why)}`,

@@ -107,6 +107,8 @@ export const figures = {
     planRows: (rows: number) => plural(rows, { one: "token row", other: "token rows" }),
     planned: (value: string) => `${value} planned`,
     hiddenOnDisk: "hidden states on disk",
+    embeddedTitle: "Embedded on a server",
+    embeddedHint: "What was searched for was sent there, and came back as a vector. The passages have theirs since they were indexed.",
     remoteTitle: "Reranked on a server",
     remoteThere: "There",
     remoteHere: "Here",

@@ -90,6 +90,7 @@ export const frame = {
     key_to_first_hits: "Key to rows",
     first_hits: "First hits",
     embed: "Embed",
+    embed_remote: "Embed, on a server",
     bm25: "Keywords",
     vector: "Vectors",
     weigh: "Weigh terms",

@@ -95,6 +95,7 @@ const notices: Sentences<Notice> = {
   meaningNotSearched: ({ why }) => `Search by meaning is off. ${trouble(why)}`,
   noEmbedder: ({ name }) => `Search by meaning is off: its model is not installed. Only files with the same words are found. Download ${name} in Settings, Models.`,
   embedderChanging: ({ embedder }) => `Search by meaning is off until the new model has read everything. The meanings that are there were made by ${embedder}.`,
+  vectorsWait: ({ waiting, why }) => `${plural(waiting, { one: "passage waits", other: "passages wait" })} for the server that embeds: words alone find them. ${trouble(why)}`,
   embedderMissing: ({ embedder }) => `Search by meaning is off: the model that made the meanings, ${embedder}, is not installed. Download it in Settings, Models.`,
   keywordsDecide: ({ model, languages, language }) => `Words decide here: ${model} reads ${read(languages)}, and this is in another language: ${read([language])}.`,
   notReranked: ({ why }) => `Not reranked. ${trouble(why)}`,
