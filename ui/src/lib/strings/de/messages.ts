@@ -360,4 +360,8 @@ export const messages: Record<Message, string> = {
   "more than {1} folders deep": "mehr als {1} Ordner tief",
   "behind a link": "hinter einer Verknüpfung",
   "not a path below the root": "kein Pfad unterhalb des Ordners",
+  "the vector of text {1} has no direction": "der Vektor von Text {1} hat keine Richtung",
+  "the vector of text {1} has {2} numbers": "der Vektor von Text {1} hat {2} Zahlen",
+  "the vector of text {1} has {2} numbers and not {3}": "der Vektor von Text {1} hat {2} Zahlen und nicht {3}",
+  "the vectors are packed as base64, and numbers were asked for": "die Vektoren sind als base64 gepackt, verlangt waren Zahlen",
 };
