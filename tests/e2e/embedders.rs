@@ -7,7 +7,7 @@ use std::{
     path::Path,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -292,6 +292,32 @@ fn a_server_that_dies_is_waited_for_and_nothing_is_lost() {
 }
 
 #[test]
+fn while_changes_are_followed_a_server_that_comes_back_is_used_again() {
+    let (riddle, files) = library(3);
+    let up = Arc::new(AtomicBool::new(true));
+    let is_up = Arc::clone(&up);
+    let endpoint = Endpoint::doing(move |stream, body| {
+        if is_up.load(Ordering::SeqCst) {
+            embeds(stream, body);
+        }
+    });
+    riddle.run(&["models", "use", &format!("{}/embeddings#m", endpoint.url)]).ok();
+    up.store(false, Ordering::SeqCst);
+    let mut watcher = riddle.start(&["index", "--watch"]);
+    let meaning = || riddle.json(&["status"])["meaning"].clone();
+    watcher.until("vectors wait", || meaning()["waiting"] == "server");
+    // What is new is found by words meanwhile.
+    write(files.path(), "new.md", "# New\n\nA zorbakox is on the pier.\n");
+    watcher
+        .until("the new file is found", || riddle.find("zorbakox").contains(&"new.md".to_owned()));
+    up.store(true, Ordering::SeqCst);
+    watcher.until("vectors are made", || meaning()["done"] == 5);
+    watcher.signal("INT");
+    watcher.wait().ok();
+    assert_eq!(meaning()["waiting"], Value::Null);
+}
+
+#[test]
 fn killed_with_a_server_at_work_an_index_goes_on() {
     let (riddle, _files) = library(300);
     let endpoint = Endpoint::doing(|stream, body| {
@@ -310,10 +336,13 @@ fn killed_with_a_server_at_work_an_index_goes_on() {
     assert!(riddle.problems().is_empty(), "{:?}", riddle.problems());
 }
 
+/// What a lying server makes of a request.
+type Lie = fn(&Value) -> Value;
+
 #[test]
 fn every_lie_is_told_and_changes_nothing() {
     let (riddle, _files) = library(2);
-    let lies: [(&str, fn(&Value) -> Value); 9] = [
+    let lies: [(&str, Lie); 9] = [
         ("has 3 numbers and not 24", |body| data(body, |_| json!([1, 2, 3]))),
         ("1 of 3 results", |_| json!({"data": [{"index": 0, "embedding": vector("a")}]})),
         ("two results for text 0", |body| {

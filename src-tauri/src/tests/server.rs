@@ -1,10 +1,10 @@
-//! A server that reranks, chosen, seen and held against the model of this computer.
+//! Servers: one that reranks, chosen, seen and held against the model of this computer, and one that embeds.
 
 use std::io::{BufRead as _, BufReader};
 
 use super::*;
 
-/// Ranks the longest text first; how often it was asked is in what it received.
+/// Ranks the longest text first, and embeds every text as its length; how often it was asked is in what it received.
 fn server() -> (String, Receiver<Value>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/v1/rerank", listener.local_addr().expect("an address"));
@@ -27,9 +27,7 @@ fn server() -> (String, Receiver<Value>) {
             let mut body = vec![0; length];
             reader.read_exact(&mut body).expect("a body");
             let body: Value = serde_json::from_slice(&body).expect("JSON");
-            let result = |(at, it): (usize, &Value)| json!({ "index": at, "relevance_score": it.as_str().map_or(0, str::len) });
-            let texts = body["documents"].as_array().expect("documents").iter().enumerate();
-            let answer = json!({ "results": texts.map(result).collect::<Vec<_>>() }).to_string();
+            let answer = said(&body).to_string();
             let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", answer.len());
             // Whoever asked may have gone.
             let _ = stream.write_all((head + &answer).as_bytes());
@@ -37,6 +35,59 @@ fn server() -> (String, Receiver<Value>) {
         }
     });
     (url, asked)
+}
+
+fn said(body: &Value) -> Value {
+    let length = |it: &Value| it.as_str().map_or(0, str::len);
+    if let Some(texts) = body["input"].as_array() {
+        let result =
+            |(at, it): (usize, &Value)| json!({ "index": at, "embedding": [length(it), 30] });
+        return json!({ "data": texts.iter().enumerate().map(result).collect::<Vec<_>>() });
+    }
+    let result = |(at, it): (usize, &Value)| json!({ "index": at, "relevance_score": length(it) });
+    let texts = body["documents"].as_array().expect("documents").iter().enumerate();
+    json!({ "results": texts.map(result).collect::<Vec<_>>() })
+}
+
+#[test]
+fn a_server_embeds_once_it_may_and_its_time_is_shown_apart() {
+    let desk = Desk::with(&[
+        ("a.md", "The winter mooring starts in November.\n"),
+        ("secret/b.md", "The pin of the vault is 9310.\n"),
+    ]);
+    let use_it = |name: &str, allow: bool| {
+        let asked = json!({ "kind": "embedder", "name": name, "key": "", "allow": allow });
+        desk.call("model_use_server", asked)
+    };
+    let refused = use_it("http://far.test:8080/v1#m", false).expect_err("not allowed");
+    assert_eq!(refused["advice"]["kind"], "allowServer", "{refused}");
+    assert!(refused["message"].as_str().is_some_and(|it| it.contains("every passage")));
+    let (url, asked) = server();
+    let origin = url.strip_suffix("/v1/rerank").expect("its origin").to_owned();
+    assert!(use_it(&origin, false).is_err(), "whose vectors?");
+    use_it(&format!("{origin}#m"), false).expect("a server of this computer");
+    let models = desk.call("models", json!({})).expect("models");
+    let rows = models["installed"].as_array().expect("a list");
+    let row = rows.iter().find(|it| it["server"] == true).expect("a row");
+    assert_eq!((&row["kind"], &row["active"]), (&json!("embedder"), &json!(true)), "{row}");
+    desk.wait_for(|it| it["meaning"]["done"] == 2 && it["phase"] == "watching");
+    assert!(asked.try_iter().any(|it| it["input"].to_string().contains("9310")), "it is here");
+
+    let events = desk.search(1, "mooring");
+    let settled = events.last().expect("an end");
+    assert!(settled["hits"].as_array().is_some_and(|it| !it.is_empty()), "{settled}");
+    let sent: Vec<Value> = asked.try_iter().collect();
+    assert!(sent.iter().any(|it| it["input"] == json!(["mooring"])), "{sent:?}");
+    let trace = desk.call("pipeline", json!({})).expect("a trace");
+    assert_eq!(trace["embedding"]["server"], origin.as_str(), "{trace}");
+    assert!(trace["embedding"]["ms"].as_f64() > Some(0.0), "{trace}");
+    let stages: Vec<&str> = trace["stages"]
+        .as_array()
+        .expect("stages")
+        .iter()
+        .filter_map(|it| it["stage"].as_str())
+        .collect();
+    assert!(stages.contains(&"embed_remote") && !stages.contains(&"embed"), "{stages:?}");
 }
 
 #[test]

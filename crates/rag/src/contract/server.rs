@@ -36,7 +36,8 @@ impl StageServer {
 
     /// Whether the address is one that embeds, by its end: where a server is named that can be either.
     pub fn embeds(&self) -> bool {
-        self.url.trim_end_matches('/').rsplit('/').next() == Some("embeddings")
+        let path = self.url.split_once("://").and_then(|it| it.1.split_once('/'));
+        path.is_some_and(|it| it.1.trim_end_matches('/').rsplit('/').next() == Some("embeddings"))
     }
 
     /// Its name among those of models.

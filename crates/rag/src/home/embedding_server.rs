@@ -12,7 +12,7 @@ use std::{
 use riddle_catalog::{Catalog, Embeds};
 use riddle_embedding::known_prefixes;
 use riddle_llm::{Embeddings, Endpoint, RemoteEmbedder, StageOptions};
-use riddle_types::{Advice, Trouble};
+use riddle_types::Trouble;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -38,6 +38,9 @@ const SAME_MODEL: f32 = 0.9;
 
 /// Time for a batch of passages: a server may have to load the model first, and may have no graphics card.
 const PASSAGES_BUDGET: Duration = Duration::from_secs(120);
+
+/// Time for the first request, at which somebody looks: long enough for most models to be loaded.
+const CHOICE_BUDGET: Duration = Duration::from_secs(60);
 
 /// Time for a query: who searches sees what words find when it is over.
 const QUERY_BUDGET: Duration = Duration::from_secs(5);
@@ -286,7 +289,7 @@ pub(crate) fn choose(
         EmbedPrompts { query: query.to_owned(), passage: passage.to_owned() }
     });
     let text = format!("{}{PROBE}", prompts.passage);
-    let made = client.embed(vec![text], None, None, None).map_err(bad)?;
+    let made = client.embed(vec![text], None, Some(CHOICE_BUDGET), None).map_err(bad)?;
     let told = told(&made, server, 1);
     let probe = made.vectors.into_iter().next().unwrap_or_default();
     let known = Known { name: server.name(), dimensions: probe.len(), prompts, probe };
@@ -301,7 +304,7 @@ pub(crate) fn choose(
                  (cosine {cosine:.2}): give it another name there",
                 server.origin()
             );
-            return Err(Error::BadRequest(Trouble::with(what, Advice::ListModels)));
+            return Err(Error::BadRequest(what.into()));
         }
     }
     all.retain(|it| it.name != known.name && with.as_ref() == Some(&it.name));

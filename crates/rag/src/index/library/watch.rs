@@ -15,7 +15,7 @@ use riddle_watch::{WatchEvent, Watcher};
 
 use super::Library;
 use crate::{
-    contract::{IndexEvent, IndexReport, Result},
+    contract::{IndexEvent, IndexReport, Rest, Result},
     index::{pace::Pace, pipeline::End},
 };
 
@@ -67,6 +67,9 @@ impl Library {
                 away.note(end);
             }
             if away.is_so() && hints.waiting.is_empty() {
+                // What changes is read and found by words: that much is up to date.
+                observer(IndexEvent::Watching);
+                observer(IndexEvent::Resting(Rest::Server));
                 hints.wait(stop, Some(away.pause));
             }
             if !behind && hints.waiting.is_empty() {
