@@ -116,7 +116,7 @@ pub enum Libraries {
     Home,
     /// The home and every shared library that is known; one that can not be searched is told beside the others.
     All,
-    /// These, all of which have to be searched.
+    /// These; where none of them can be searched it is an error.
     These {
         /// The home is one of them.
         home: bool,

@@ -22,21 +22,19 @@ use crate::{
 type Asked = (String, Result<Source>);
 
 impl Assistant {
-    /// The shared libraries of a request, and whether each has to be searched.
-    fn wanted(&self, libraries: &Libraries) -> Result<Vec<(LibraryStatus, bool)>> {
-        Ok(match libraries {
-            Libraries::Home => Vec::new(),
-            Libraries::All => {
-                libraries::known(&self.catalog)?.into_iter().map(|it| (it, false)).collect()
-            }
+    /// The shared libraries of a request.
+    fn wanted(&self, libraries: &Libraries) -> Result<Vec<LibraryStatus>> {
+        match libraries {
+            Libraries::Home => Ok(Vec::new()),
+            Libraries::All => libraries::known(&self.catalog),
             Libraries::These { shared, .. } => {
-                let named = |it: &String| Ok((libraries::named(&self.catalog, it)?, true));
-                shared.iter().map(named).collect::<Result<_>>()?
+                shared.iter().map(|it| libraries::named(&self.catalog, it)).collect()
             }
-        })
+        }
     }
 
-    /// What the shared libraries of a request find; what could not be searched although it need not be is noticed.
+    /// What the shared libraries of a request find. What can not be searched is noticed; it is an error where nothing
+    /// else could be, either.
     ///
     /// Where the home has made nothing of the query, the first library says with which models that is done.
     pub(super) fn by_libraries(
@@ -54,45 +52,48 @@ impl Assistant {
         let _stage = stage::enter("shared");
         let opened: Vec<Result<Arc<OpenLibrary>>> = std::thread::scope(|scope| {
             let threads: Vec<_> =
-                wanted.iter().map(|(it, _)| scope.spawn(|| self.open_library(it))).collect();
+                wanted.iter().map(|it| scope.spawn(|| self.open_library(it))).collect();
             threads.into_iter().map(|it| it.join().unwrap_or_else(|_| Err(panicked()))).collect()
         });
-        let mut ready = Vec::new();
-        for ((library, must), opened) in wanted.into_iter().zip(opened) {
+        let (mut ready, mut failed) = (Vec::new(), Vec::new());
+        for (library, opened) in wanted.into_iter().zip(opened) {
             match opened.and_then(|it| self.make_for(&it, text, made).map(|()| it)) {
-                Ok(opened) => ready.push((library, must, opened)),
-                Err(error) if must => return Err(error),
-                Err(error) => notices.push(not_searched(library.name, &error)),
+                Ok(opened) => ready.push((library, opened)),
+                Err(error) => failed.push((library.name, error)),
             }
         }
         let (made, reader) = (&*made, request.reader.as_ref());
-        let asked: Vec<(bool, Asked)> = std::thread::scope(|scope| {
-            let ask = |(library, must, opened): (LibraryStatus, bool, Arc<OpenLibrary>)| {
+        let asked: Vec<Asked> = std::thread::scope(|scope| {
+            let ask = |(library, opened): (LibraryStatus, Arc<OpenLibrary>)| {
                 let name = library.name.clone();
                 let search = move || {
                     let asked = Asking { text, filter, limits, reader };
                     opened.search(&library.name, &asked, made)
                 };
-                (name, must, scope.spawn(search))
+                (name, scope.spawn(search))
             };
             let threads: Vec<_> = ready.into_iter().map(ask).collect();
-            let joined = |(name, must, thread): (_, _, std::thread::ScopedJoinHandle<'_, _>)| {
-                (must, (name, thread.join().unwrap_or_else(|_| Err(panicked()))))
+            let joined = |(name, thread): (_, std::thread::ScopedJoinHandle<'_, _>)| {
+                (name, thread.join().unwrap_or_else(|_| Err(panicked())))
             };
             threads.into_iter().map(joined).collect()
         });
         let mut sources = Vec::new();
-        for (must, (name, found)) in asked {
-            if found.is_err() {
-                // It may have been written anew, in another form.
-                self.shared.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
-            }
+        for (name, found) in asked {
             match found {
                 Ok(source) => sources.push(source),
-                Err(error) if must => return Err(error),
-                Err(error) => notices.push(not_searched(name, &error)),
+                Err(error) => {
+                    // It may have been written anew, in another form.
+                    self.shared.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
+                    failed.push((name, error));
+                }
             }
         }
+        let elsewhere_alone = !request.libraries.with_home();
+        if sources.is_empty() && elsewhere_alone && !failed.is_empty() {
+            return Err(failed.swap_remove(0).1);
+        }
+        notices.extend(failed.into_iter().map(|(name, error)| not_searched(name, &error)));
         Ok(sources)
     }
 
