@@ -9,8 +9,8 @@
 //! Inside, each room knows the ones before it: `contract` (requests, responses, events, errors), `home` (the folder
 //! that holds all state), `index`, `search`, `answer`. What a search and an answer need is here at the root; what
 //! serves one purpose more is in a module of its own: [`claims`], [`indexing`], [`install`], [`llm`], [`models`],
-//! [`prefixes`], [`prepare`], [`preview`], [`records`], [`rerank`], [`reuse`], [`servers`], [`shared`], [`status`], [`trial`],
-//! [`upkeep`], [`writer`].
+//! [`prefixes`], [`prepare`], [`preview`], [`records`], [`rerank`], [`reuse`], [`servers`], [`shared`], [`status`],
+//! [`trial`], [`upkeep`], [`writer`].
 //!
 //! Deliberately absent: Tauri, HTTP, the command line, reading the environment, and measuring: stages open
 //! `tracing` spans with the target `riddle::stage`, and whoever wants the times listens.

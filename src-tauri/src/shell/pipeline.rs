@@ -1,5 +1,7 @@
 //! The last search or question in all its steps, and what another threshold would have made of it.
 
+// Long: one trace, from the run to the panel.
+
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use riddle_metrics::{Sample, sample_memory};

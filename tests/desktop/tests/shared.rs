@@ -17,6 +17,18 @@ async fn shows(app: &Session, asked: &str, what: &str, script: &str) -> Result<(
     Ok(())
 }
 
+/// Chooses a library to be searched, too, or not any more.
+async fn choose_library(app: &Session, name: &str) -> Result<(), Error> {
+    app.click("filter-library", "").await?;
+    let choose = format!(
+        "const it = [...document.querySelectorAll('[role=menu] [role^=menuitem]')].find((it) => it.textContent.includes({}));
+         it?.click(); return it !== undefined",
+        json!(name)
+    );
+    app.until("a library to choose", &choose).await?;
+    Ok(())
+}
+
 /// Waits until every passage has a vector.
 async fn has_vectors(app: &Session) -> Result<(), Error> {
     let begun = Instant::now();
@@ -71,28 +83,28 @@ async fn a_library_elsewhere_is_written_searched_lost_and_found_again() -> Resul
 
     // Searched alone: what this computer has is not asked.
     app.click("nav-search", "").await?;
-    for library in ["team", "This computer"] {
-        app.click("filter-library", "").await?;
-        let choose = format!(
-            "const it = [...document.querySelectorAll('[role=menu] [role^=menuitem]')].find((it) => it.textContent.includes({}));
-             it?.click(); return it !== undefined",
-            json!(library)
-        );
-        app.until("a library to choose", &choose).await?;
-    }
+    choose_library(&app, "team").await?;
+    choose_library(&app, "This computer").await?;
     let both = format!("return {HITS} >= 2");
     shows(&app, "painted", "both passages are found there", &both).await?;
 
-    // Lost: the search says so, and does not fail.
+    // Lost: alone it is an error that can be tried again, beside this computer's files a notice.
     server.stop();
-    let lost = "return [...document.querySelectorAll('.notice')].some((it) => it.textContent.includes('team is not searched'))";
-    shows(&app, "painted blue", "that it is not searched", lost).await?;
+    let failed = "return document.body.innerText.includes('can not be reached')";
+    shows(&app, "painted blue", "that its server is gone", failed).await?;
+    choose_library(&app, "This computer").await?;
+    let lost = format!(
+        "return {HITS} >= 2 && [...document.querySelectorAll('.notice')].some((it) => it.textContent.includes('team is not searched'))"
+    );
+    app.until("that it is not searched, and what is here", &lost).await?;
     app.click("nav-settings", "").await?;
     let gone = format!("return {STATE}?.includes('can not be reached')");
     app.until("that its server is gone", &gone).await?;
 
     // And found again.
     server.start_again();
+    app.click("nav-search", "").await?;
+    choose_library(&app, "This computer").await?;
     shows(&app, "painted red", "both passages are found again", &both).await?;
     app.close().await
 }

@@ -87,7 +87,7 @@ const ALLOWED_IN_TESTS: &[(&str, &[&str])] = &[
     ("eval", &["metrics"]),
     // Models of random weights.
     ("llm", &["weights"]),
-    ("desktop-tests", &["weights"]),
+    ("desktop-tests", &["tests", "weights"]),
 ];
 
 /// Library, and the crates that may use it. Anything not named here may be used by all.
