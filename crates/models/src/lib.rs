@@ -45,7 +45,7 @@ pub mod web;
 pub use bundled::{BUNDLED, Bundled, DEFAULT_RERANKER};
 pub use catalog::{
     DEFAULT_EMBEDDER, DEFAULT_SPARSE_ENCODER, KNOWN, KnownModel, LIBRARIES, SMALLEST_LLM, Wheel,
-    embedder_languages, known, sparse_languages,
+    embedder_languages, known, said, sparse_languages,
 };
 pub use elsewhere::{Elsewhere, Places, Program};
 pub use error::{Error, Result};

@@ -3,7 +3,7 @@
 //! A library runs in this program, so it is taken for one reason only: its checksum stands here, with that of the
 //! package it comes in. No library of another checksum is ever put into the store.
 
-use crate::{Format, Kind, KnownModel, Wheel};
+use crate::{Format, Kind, KnownModel, Wheel, catalog::said};
 
 /// Name of the second engine for PDFs, a library.
 pub const PDFIUM: &str = "pdfium";
@@ -172,7 +172,7 @@ pub(crate) const OCR_SMALL: KnownModel = KnownModel {
     ],
     license: "apache-2.0",
     megabytes: 32,
-    about: "reads scans and pictures of text (Latin letters, Chinese, Japanese)",
+    about: said("reads scans and pictures of text (Latin letters, Chinese, Japanese)"),
     wheel: Some(Wheel {
         project: "rapidocr",
         version: "3.10.0",

@@ -12,7 +12,7 @@ use std::{
 
 use riddle_rag::{
     install::{import_model, pull_model},
-    models::{Format, KNOWN, Kind, LIBRARIES, Network, Progress, PullOptions, Stage},
+    models::{Format, KNOWN, Kind, LIBRARIES, Network, Progress, PullOptions, Stage, said},
     servers::StageServer,
 };
 use tauri::ipc::Channel;
@@ -175,7 +175,7 @@ impl Shell {
                 kind,
                 bytes: 0,
                 license: None,
-                source: "a folder outside the store".to_owned(),
+                source: said("a folder outside the store").to_owned(),
                 writes: false,
                 elsewhere: false,
                 problem: None,

@@ -557,14 +557,14 @@ let models: Models = {
   installed: [
     { name: "all-MiniLM-L6-v2", kind: "embedder", bytes: 91_268_301, license: "Apache-2.0", source: "sentence-transformers/all-MiniLM-L6-v2", active: true, writes: false, elsewhere: false, problem: null, server: false },
     { name: "splade-tiny", kind: "sparseEncoder", bytes: 22_401_536, license: "Apache-2.0", source: "rasyosef/splade-tiny", active: true, writes: false, elsewhere: false, problem: null, server: false },
-    { name: RERANKER, kind: "reranker", bytes: 22_713_216, license: "Apache-2.0", source: "comes with Riddle", active: !scenes.has("norerank"), writes: false, elsewhere: false, problem: null, server: false },
+    { name: RERANKER, kind: "reranker", bytes: 22_713_216, license: "Apache-2.0", source: "part of the program", active: !scenes.has("norerank"), writes: false, elsewhere: false, problem: null, server: false },
     ...(WRITER ? WRITERS.map((it) => ({ ...it, active: it === WRITER })) : []),
     ...(WRITER ? KEPT : []),
   ],
   available: [
-    { name: "multilingual-e5-small", kind: "embedder", bytes: 471_000_000, license: "MIT", about: "100 languages", installed: false },
-    { name: "bge-reranker-v2-m3", kind: "reranker", bytes: 2_271_000_000, license: "Apache-2.0", about: "100 languages, 24 layers", installed: false },
-    { name: "Qwen3-Reranker-0.6B", kind: "reranker", bytes: 1_192_000_000, license: "Apache-2.0", about: "100 languages, 28 layers, follows instructions", installed: false },
+    { name: "multilingual-e5-small", kind: "embedder", bytes: 471_000_000, license: "MIT", about: "100 languages, 384 dimensions", installed: false },
+    { name: "bge-reranker-v2-m3", kind: "reranker", bytes: 2_271_000_000, license: "Apache-2.0", about: "multilingual reranker, 24 layers", installed: false },
+    { name: "Qwen3-Reranker-0.6B", kind: "reranker", bytes: 1_192_000_000, license: "Apache-2.0", about: "multilingual reranker that takes instructions, 28 layers", installed: false },
   ],
   fetching: null,
   offline: false,

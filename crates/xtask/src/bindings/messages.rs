@@ -17,8 +17,11 @@ const ELSEWHERE: [&str; 4] = ["bench", "eval", "xtask", "cli"];
 /// How an error's sentence begins.
 const ERRORS: [&str; 1] = ["#[error("];
 
-/// How refusals begin that are made where they are told: in the façade and in the app's shell.
-const REFUSALS: [&str; 7] = [
+/// What models are, and where they come from.
+const SAID: &str = "said(";
+
+/// How refusals and words begin that are made where they are told: in the façade and in the app's shell.
+const REFUSALS: [&str; 8] = [
     "bad(",
     "gone(",
     "BadRequest(",
@@ -26,6 +29,7 @@ const REFUSALS: [&str; 7] = [
     "Trouble::from(",
     "Failure::other(",
     "Failure::new(",
+    SAID,
 ];
 
 const HEAD: &str = "\
@@ -48,6 +52,7 @@ fn marks(path: &str) -> Vec<&'static str> {
     }
     match name {
         "rag" | "src-tauri" => ERRORS.into_iter().chain(REFUSALS).collect(),
+        "models" => ERRORS.into_iter().chain([SAID]).collect(),
         _ => ERRORS.to_vec(),
     }
 }

@@ -448,4 +448,27 @@ export const messages: Record<Message, string> = {
   "{1}: there is no such GGUF file": "{1}: so eine GGUF-Datei gibt es nicht",
   "{1}: these are no tokens of {2}; send its own, or the text":
     "{1}: das sind keine Tokens von {2}; senden Sie seine eigenen, oder den Text",
+  "100 languages, 384 dimensions": "100 Sprachen, 384 Dimensionen",
+  "Chinese and English reranker, 12 layers": "Reranker für Chinesisch und Englisch, 12 Schichten",
+  "English reranker for long texts, 22 layers": "Reranker für lange englische Texte, 22 Schichten",
+  "English reranker, 12 layers": "englischer Reranker, 12 Schichten",
+  "English reranker, 6 layers": "englischer Reranker, 6 Schichten",
+  "English sentences, 384 dimensions; the default": "englische Sätze, 384 Dimensionen; der übliche",
+  "English, 384 dimensions": "Englisch, 384 Dimensionen",
+  "English, 384 dimensions, small and fast": "Englisch, 384 Dimensionen, klein und schnell",
+  "English, 768 dimensions": "Englisch, 768 Dimensionen",
+  "English, tiny: shows how answers are written and checked, and is often wrong":
+    "Englisch, winzig: zeigt, wie Antworten geschrieben und geprüft werden, und irrt sich oft",
+  "a folder outside the store": "ein Ordner außerhalb des Speichers",
+  "answers in English": "antwortet auf Englisch",
+  "answers in many languages, for most computers": "antwortet in vielen Sprachen, für die meisten Rechner",
+  "answers in many languages, quick and simple": "antwortet in vielen Sprachen, schnell und einfach",
+  "better answers in many languages, slower": "bessere Antworten in vielen Sprachen, langsamer",
+  "multilingual reranker that takes instructions, 28 layers": "mehrsprachiger Reranker, der Anweisungen annimmt, 28 Schichten",
+  "multilingual reranker, 24 layers": "mehrsprachiger Reranker, 24 Schichten",
+  "part of the program": "Teil des Programms",
+  "reads scans and pictures of text (Latin letters, Chinese, Japanese)":
+    "liest Scans und Bilder von Text (lateinische Buchstaben, Chinesisch, Japanisch)",
+  "weighs terms of English text, also those that it does not hold; beside the default embedder":
+    "gewichtet Wörter englischer Texte, auch solche, die nicht darin stehen; neben dem üblichen Embedder",
 };
