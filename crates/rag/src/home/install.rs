@@ -5,7 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use riddle_grating::{STORE_FILE, StorePrecision, WeightCount, convert, module_files, verify};
+use riddle_grating::{
+    KernelLayout, STORE_FILE, StorePrecision, WeightCount, convert, module_files, verify,
+};
 use riddle_models::{
     DEFAULT_SPARSE_ENCODER, Imported, InstalledModel, OnProgress, PullOptions, companions, known,
 };
@@ -74,7 +76,7 @@ fn pack(model: &InstalledModel) -> Result<()> {
     if !PACKED.contains(&model.name.as_str()) || matches!(verify(&model.dir), Ok(true)) {
         return Ok(());
     }
-    convert(&model.dir, Some(StorePrecision::Int8), &model.dir, &mut |_| {})
+    convert(&model.dir, Some(StorePrecision::Int8), KernelLayout::Near, &model.dir, &mut |_| {})
         .map_err(|error| Error::BadModel { dir: model.dir.clone(), source: error.into() })?;
     Ok(())
 }
@@ -106,7 +108,8 @@ pub fn convert_model(
     if target != dir {
         fs::create_dir_all(target).map_err(fail)?;
     }
-    let summary = convert(&dir, dtype, target, progress)
+    let layout = if PACKED.contains(&name) { KernelLayout::Near } else { KernelLayout::Light };
+    let summary = convert(&dir, dtype, layout, target, progress)
         .map_err(|error| Error::BadModel { dir: dir.clone(), source: error.into() })?;
     if target != dir {
         // A store is a model only beside its configuration and tokenizer.
