@@ -10,9 +10,9 @@ use riddle_transformer::{
 use crate::{Error, Result};
 
 /// Writes the store of the model in `dir` (a cross-encoder, or the encoder of an embedder) into the directory `out`,
-/// which may be the same: layer after layer, aligned and checksummed, matrices in `precision` (`None`: as they are), bytes in `layout`.
-/// `progress` sees the bytes written. The engine reads the store from then on wherever it lies beside `config.json`
-/// and `tokenizer.json`.
+/// which may be the same: layer after layer, aligned and checksummed, matrices in `precision` (`None`: as they are),
+/// bytes in `layout`. `progress` sees the bytes written. The engine reads the store from then on wherever it lies
+/// beside `config.json` and `tokenizer.json`.
 ///
 /// # Errors
 /// What is wrong with the model, a file that can not be written, or values that the format can not hold.
