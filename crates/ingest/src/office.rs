@@ -37,7 +37,8 @@ pub(crate) fn parse(name: &str, kind: FileKind, bytes: Vec<u8>) -> ParseOutcome 
             return if why.contains("no embedded text layer") {
                 ParseOutcome::NoText(Remark::ProbablyScan.into())
             } else {
-                ParseOutcome::Failed(why)
+                let why = why.strip_prefix("parse error: ").unwrap_or(&why);
+                ParseOutcome::Failed(Remark::Unparsed(why.to_owned()).into())
             };
         }
     };

@@ -39,6 +39,9 @@ pub enum Remark {
         /// The limit.
         mib: u64,
     },
+    /// Other bytes than its name says, or some of them, with what the parser says.
+    #[error("damaged, or not what its name says: {0}")]
+    Unparsed(String),
     /// Bytes that make no sense.
     #[error("it is damaged")]
     Damaged,
@@ -113,6 +116,9 @@ pub enum Remark {
     /// None of its files says anything.
     #[error("no text in its files")]
     NoTextInFiles,
+    /// One of its files is of a kind that is not read.
+    #[error("1 file in it holds no text that is read")]
+    FileWithoutText,
     /// Some of its files are of kinds that are not read.
     #[error("{count} files in it hold no text that is read")]
     FilesWithoutText {

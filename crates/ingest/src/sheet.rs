@@ -48,7 +48,7 @@ where
             return ParseOutcome::Failed(if why.contains("password") {
                 Remark::Password.into()
             } else {
-                why
+                Remark::Unparsed(why).into()
             });
         }
     };

@@ -11,7 +11,7 @@ use crate::{outcome::ParseOutcome, remark::Remark};
 pub(super) fn zip(_name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
     let mut archive = match zip::ZipArchive::new(Cursor::new(bytes)) {
         Ok(archive) => archive,
-        Err(error) => return ParseOutcome::Failed(error.to_string()),
+        Err(error) => return ParseOutcome::Failed(Remark::Unparsed(error.to_string()).into()),
     };
     let mut document = Document::default();
     let mut locked = 0;

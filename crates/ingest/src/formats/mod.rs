@@ -185,8 +185,10 @@ impl Shares {
         if let Some(why) = self.spent.clone() {
             warn(document, Remark::NotAll(why.into()).into());
         }
-        if self.passed_over > 0 {
-            warn(document, Remark::FilesWithoutText { count: self.passed_over }.into());
+        match self.passed_over {
+            0 => {}
+            1 => warn(document, Remark::FileWithoutText.into()),
+            count => warn(document, Remark::FilesWithoutText { count }.into()),
         }
     }
 }

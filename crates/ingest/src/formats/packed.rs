@@ -64,7 +64,7 @@ fn why(error: &Error) -> String {
         }
         Error::MaxMemLimited { .. } => Remark::UnpackingMemory.into(),
         Error::BadSignature(_) => Remark::NotSevenZip.into(),
-        other => other.to_string(),
+        other => Remark::Unparsed(other.to_string()).into(),
     }
 }
 
