@@ -12,7 +12,7 @@ use std::{
 use riddle_catalog::{Catalog, Embeds};
 use riddle_embedding::known_prefixes;
 use riddle_llm::{Embeddings, Endpoint, RemoteEmbedder, StageOptions};
-use riddle_types::Trouble;
+use riddle_types::{Advice, Trouble};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -76,8 +76,11 @@ impl Known {
 }
 
 fn known_servers(catalog: &Catalog) -> Result<Vec<Known>> {
-    let setting = catalog.setting(SERVERS_SETTING)?;
-    Ok(setting.and_then(|it| serde_json::from_str(&it).ok()).unwrap_or_default())
+    let setting = catalog.setting(SERVERS_SETTING)?.unwrap_or_else(|| "[]".to_owned());
+    serde_json::from_str(&setting).map_err(|it| {
+        let what = format!("the list of servers that embed can not be read: {it}");
+        Error::BadRequest(Trouble::with(what, Advice::ListModels))
+    })
 }
 
 /// Where vectors are made, as the home is set.
@@ -293,7 +296,8 @@ pub(crate) fn choose(
     let told = told(&made, server, 1);
     let probe = made.vectors.into_iter().next().unwrap_or_default();
     let known = Known { name: server.name(), dimensions: probe.len(), prompts, probe };
-    let mut all = known_servers(catalog)?;
+    // To choose one is what mends a list that can not be read.
+    let mut all = known_servers(catalog).unwrap_or_default();
     let with = catalog.setting(EMBEDDED_WITH)?;
     let before = all.iter().find(|it| it.id() == known.id() && with.as_ref() == Some(&it.name));
     if let Some(before) = before {
