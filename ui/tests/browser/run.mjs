@@ -259,7 +259,7 @@ test("a model is deleted after a question", async (browser) => {
 });
 
 test("a shared library is added, written to after it was said what is sent, stopped, taken over and forgotten", async (browser) => {
-  const page = await open(browser, { mock: "shared" });
+  const page = await open(browser, { mock: "shared,hold" });
   await view(page, "settings");
   const row = (name) => page.getByTestId("shared-libraries").locator("li").filter({ has: page.locator("strong", { hasText: new RegExp(`^${name}$`) }) });
   await row("archive").getByText("can not be reached").waitFor();
@@ -280,6 +280,10 @@ test("a shared library is added, written to after it was said what is sent, stop
   assert.equal(await wrote(), 0, "nothing was sent");
   await row("lab").getByTestId("shared-write").click();
   await page.getByTestId("shared-write-yes").click();
+  // It goes on while something else is looked at.
+  await page.getByTestId("shared-progress").waitFor();
+  await view(page, "library");
+  await view(page, "settings");
   await page.getByTestId("shared-progress").getByRole("button").click();
   await page.getByTestId("shared-written").getByText("It was stopped").waitFor();
   await row("lab").getByText("broken off").waitFor();
