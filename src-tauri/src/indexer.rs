@@ -177,8 +177,8 @@ impl Thread {
                     let run = catch_unwind(AssertUnwindSafe(|| self.follow(library)));
                     run.unwrap_or_else(|panic| {
                         self.context.tell_unloaded("indexer", &*panic);
-                        let message = "indexing broke down and is tried again".to_owned();
-                        self.fail(Trouble { message, advice: None });
+                        let what = "indexing broke down and is tried again";
+                        self.fail(Trouble { message: what.to_owned(), advice: None });
                         RETRY
                     })
                 }

@@ -21,8 +21,9 @@ const ERRORS: [&str; 1] = ["#[error("];
 const SAID: &str = "said(";
 
 /// How refusals and words begin that are made where they are told: in the façade and in the app's shell.
-const REFUSALS: [&str; 8] = [
+const REFUSALS: [&str; 9] = [
     "bad(",
+    "let what = ",
     "gone(",
     "BadRequest(",
     "Trouble::with(",

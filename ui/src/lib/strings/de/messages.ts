@@ -471,4 +471,21 @@ export const messages: Record<Message, string> = {
     "liest Scans und Bilder von Text (lateinische Buchstaben, Chinesisch, Japanisch)",
   "weighs terms of English text, also those that it does not hold; beside the default embedder":
     "gewichtet Wörter englischer Texte, auch solche, die nicht darin stehen; neben dem üblichen Embedder",
+  "damaged, or not what its name says: {1}": "beschädigt oder nicht, was der Name sagt: {1}",
+  "1 file in it holds no text that is read": "1 Datei darin enthält keinen Text, der gelesen wird",
+  "an embedder at a server is known by the name of its model, which stands behind the address and a #":
+    "einen Embedder auf einem Server erkennt man am Namen seines Modells, der hinter der Adresse und einem # steht",
+  "nothing here has a vector yet, and a shared library needs them":
+    "hier hat noch nichts einen Vektor, und eine geteilte Bibliothek braucht sie",
+  "indexing broke down and is tried again": "das Indizieren ist zusammengebrochen und wird noch einmal versucht",
+  "request {1}: {2}":
+    "Anfrage {1}: {2}",
+  "the list of servers that embed can not be read: {1}":
+    "die Liste der Server, die Vektoren berechnen, kann nicht gelesen werden: {1}",
+  "what answers at {1} as {2} is another model than the one of that name that made the vectors (cosine {3}): give it another name there":
+    "was unter {1} als {2} antwortet, ist ein anderes Modell als das dieses Namens, von dem die Vektoren sind (Kosinus {3}): geben Sie ihm dort einen anderen Namen",
+  "{1} has no shards yet, which a deadline needs; they would take about {2} MB":
+    "{1} hat noch keine Teile, und eine Frist braucht sie; sie hätten etwa {2} MB",
+  "{1} would be sent every passage of your files, but those of folders that never leave this machine, and everything that you search for":
+    "{1} bekäme jede Textstelle Ihrer Dateien, außer denen aus Ordnern, die diesen Rechner nie verlassen, und alles, was Sie suchen",
 };
