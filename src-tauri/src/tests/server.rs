@@ -29,9 +29,9 @@ fn server() -> (String, Receiver<Value>) {
             let body: Value = serde_json::from_slice(&body).expect("JSON");
             let answer = said(&body).to_string();
             let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", answer.len());
-            // Whoever asked may have gone.
-            let _ = stream.write_all((head + &answer).as_bytes());
+            // Before it is answered: whoever has the answer may look at once. They may have gone, too.
             let _ = sender.send(body);
+            let _ = stream.write_all((head + &answer).as_bytes());
         }
     });
     (url, asked)
