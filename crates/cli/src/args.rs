@@ -31,7 +31,10 @@ pub(crate) use self::{
         BENCH_WORKER, BenchArgs, BenchCommand, BenchDeadlineArgs, BenchModelArgs, BenchPrepareArgs,
         BenchPrepareLanguageArgs, BenchReplayArgs, BenchRerankArgs,
     },
-    cache::{BenchTraceArgs, CacheArgs, CacheCommand, CacheSetArgs, CacheWarmArgs, ReuseArgs},
+    cache::{
+        BenchPreemptArgs, BenchTraceArgs, CacheArgs, CacheCommand, CacheSetArgs, CacheWarmArgs,
+        ReuseArgs,
+    },
     claims::{AnswersArgs, ClaimsArgs, EvalCommand},
     compress::CompressArgs,
     doors::{

@@ -21,6 +21,7 @@ mod notice;
 mod options;
 mod overlap;
 mod pairs;
+mod preempt;
 mod report;
 mod runs;
 mod suite;
@@ -39,6 +40,7 @@ pub use notice::Notice;
 pub use options::EvalOptions;
 pub use overlap::{bleu, rouge_l};
 pub use pairs::{QuestionPair, ThresholdReport, evaluate_pairs};
+pub use preempt::{PreemptOptions, PreemptReport, PreemptRound, measure_preemption};
 pub use report::{CorpusReport, EvalReport, Stage, StageReport};
 pub use suite::{
     DomainReport, FailedSet, Figures, Regret, SetNotice, SetReport, SuiteOptions, SuiteReport,

@@ -28,6 +28,9 @@ pub struct TraceQuestion {
     /// Questions of one group have one answer; each is of its own where none is given.
     #[serde(default)]
     pub group: Option<String>,
+    /// A question that an oracle foresees before this one: what foreseeing is worth to who does it well.
+    #[serde(default)]
+    pub foreseen: Option<String>,
 }
 
 /// A system that answers.
@@ -43,19 +46,22 @@ pub struct TraceSystem {
     pub from_passages: bool,
     /// Questions are foreseen from those that were asked.
     pub from_questions: bool,
+    /// Questions are those that the trace says an oracle foresees.
+    pub oracle: bool,
 }
 
 /// The systems that are compared, the one that keeps nothing first: what was read (the tree of PerCache and
 /// RAGCache), what was written (the bank of PerCache and MeanCache), what was foreseen (from knowledge as Sleep-time
-/// Compute does, from questions, too), and all of it.
+/// Compute does, from questions, too), and all of it; last what foreseeing would be worth to an oracle.
 // Long: a row for each.
-pub const TRACE_SYSTEMS: [TraceSystem; 9] = [
+pub const TRACE_SYSTEMS: [TraceSystem; 11] = [
     TraceSystem {
         name: "nothing kept",
         grade: ReuseGrade::Off,
         tree: false,
         from_passages: false,
         from_questions: false,
+        oracle: false,
     },
     TraceSystem {
         name: "tree",
@@ -63,6 +69,7 @@ pub const TRACE_SYSTEMS: [TraceSystem; 9] = [
         tree: true,
         from_passages: false,
         from_questions: false,
+        oracle: false,
     },
     TraceSystem {
         name: "bank, same",
@@ -70,6 +77,7 @@ pub const TRACE_SYSTEMS: [TraceSystem; 9] = [
         tree: false,
         from_passages: false,
         from_questions: false,
+        oracle: false,
     },
     TraceSystem {
         name: "bank, instant",
@@ -77,6 +85,7 @@ pub const TRACE_SYSTEMS: [TraceSystem; 9] = [
         tree: false,
         from_passages: false,
         from_questions: false,
+        oracle: false,
     },
     TraceSystem {
         name: "bank, checked",
@@ -84,6 +93,7 @@ pub const TRACE_SYSTEMS: [TraceSystem; 9] = [
         tree: false,
         from_passages: false,
         from_questions: false,
+        oracle: false,
     },
     TraceSystem {
         name: "tree + bank, checked",
@@ -91,6 +101,7 @@ pub const TRACE_SYSTEMS: [TraceSystem; 9] = [
         tree: true,
         from_passages: false,
         from_questions: false,
+        oracle: false,
     },
     TraceSystem {
         name: "bank + knowledge, checked",
@@ -98,6 +109,7 @@ pub const TRACE_SYSTEMS: [TraceSystem; 9] = [
         tree: false,
         from_passages: true,
         from_questions: false,
+        oracle: false,
     },
     TraceSystem {
         name: "all, instant",
@@ -105,6 +117,7 @@ pub const TRACE_SYSTEMS: [TraceSystem; 9] = [
         tree: true,
         from_passages: true,
         from_questions: true,
+        oracle: false,
     },
     TraceSystem {
         name: "all, checked",
@@ -112,6 +125,23 @@ pub const TRACE_SYSTEMS: [TraceSystem; 9] = [
         tree: true,
         from_passages: true,
         from_questions: true,
+        oracle: false,
+    },
+    TraceSystem {
+        name: "oracle, instant",
+        grade: ReuseGrade::Instant,
+        tree: true,
+        from_passages: false,
+        from_questions: false,
+        oracle: true,
+    },
+    TraceSystem {
+        name: "oracle, checked",
+        grade: ReuseGrade::Checked,
+        tree: true,
+        from_passages: false,
+        from_questions: false,
+        oracle: true,
     },
 ];
 
@@ -257,11 +287,19 @@ fn run(
             idle_seconds += report.seconds;
             foreseen += report.foreseen;
         }
-        let request = AskRequest {
-            search: SearchRequest::new(question.question.as_str()),
+        let request = |question: &str| AskRequest {
+            search: SearchRequest::new(question),
             reuse: Reuse { keep: system.grade != ReuseGrade::Off, ..Reuse::default() },
             ..template.clone()
         };
+        if let Some(foretold) = question.foreseen.as_deref().filter(|_| system.oracle) {
+            let started = Instant::now();
+            let request = request(foretold);
+            assistant.ask(&request, &options.llm, &mut |_| std::ops::ControlFlow::Continue(()))?;
+            idle_seconds += started.elapsed().as_secs_f64();
+            foreseen += 1;
+        }
+        let request = request(&question.question);
         answers.push(ask(&assistant, question, &groups, &request, &options.llm)?);
     }
     Ok(report(system, trace, answers, first, idle_seconds, foreseen))

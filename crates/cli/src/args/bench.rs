@@ -39,6 +39,8 @@ pub(crate) enum BenchCommand {
     PrepareLanguage(BenchPrepareLanguageArgs),
     /// Ask a person's questions one after the other, of systems that keep different things; forgets the kept answers
     Trace(super::cache::BenchTraceArgs),
+    /// Measure what a person waits who asks while answers are prepared; forgets the kept answers
+    Preempt(super::cache::BenchPreemptArgs),
     /// Show at once what a recorded run would have saved and lost at other thresholds
     Replay(BenchReplayArgs),
 }

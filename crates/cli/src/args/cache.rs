@@ -5,7 +5,10 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, Subcommand, ValueEnum};
 use riddle_rag::reuse::{Reuse, ReuseGrade};
 
-use super::{LocalArgs, values::size};
+use super::{
+    LocalArgs,
+    values::{positive, size},
+};
 
 /// What is kept so that answers need not wait.
 #[derive(Debug, Clone, Args)]
@@ -73,7 +76,8 @@ pub(crate) struct CacheWarmArgs {
 /// The words of `riddle bench trace`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct BenchTraceArgs {
-    /// Questions in their order, a JSON object per line: question, answer (a person's), group (of one answer)
+    /// Questions in their order, a JSON object per line: question, answer (a person's), group (of one answer),
+    /// foreseen (what an oracle foresees before it)
     #[arg(value_name = "FILE.jsonl")]
     pub(crate) trace: PathBuf,
     /// The model in this process that answers, as local:MODEL
@@ -88,6 +92,23 @@ pub(crate) struct BenchTraceArgs {
     /// Only these systems, by name (repeatable) [default: all]
     #[arg(long, value_name = "SYSTEM")]
     pub(crate) system: Vec<String>,
+}
+
+/// The words of `riddle bench preempt`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct BenchPreemptArgs {
+    /// Questions that come meanwhile, a JSON object per line: question
+    #[arg(value_name = "FILE.jsonl")]
+    pub(crate) trace: PathBuf,
+    /// The model in this process that answers and prepares, as local:MODEL
+    #[arg(long, value_name = "LLM")]
+    pub(crate) llm: String,
+    /// Times that each question is asked, beside prepared answers and alone
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = positive)]
+    pub(crate) rounds: usize,
+    /// How long answers are prepared before a question comes, as 2s
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
+    pub(crate) after: Duration,
 }
 
 /// [`ReuseGrade`] by its names.

@@ -30,6 +30,7 @@ pub(crate) fn run(args: &BenchArgs, context: &Context) -> Result<(), Failure> {
         BenchCommand::Prefix(args) => super::bench_prefix::run(args, context),
         BenchCommand::PrepareLanguage(args) => language(args, context),
         BenchCommand::Trace(args) => super::kept::trace(args, context),
+        BenchCommand::Preempt(args) => super::kept::preempt(args, context),
         BenchCommand::Replay(args) => super::replay::run(args, context),
         BenchCommand::Deadline(args) => super::bench_deadline::run(args, context),
     }

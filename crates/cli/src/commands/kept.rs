@@ -1,19 +1,20 @@
-//! `riddle eval answers` and `riddle bench trace`: what kept answers are worth.
+//! `riddle eval answers`, `riddle bench trace` and `riddle bench preempt`: what kept answers are worth.
 
 use std::path::Path;
 
 use riddle_eval::{
-    QuestionPair, TRACE_SYSTEMS, ThresholdReport, TraceOptions, TraceQuestion, TraceReport,
-    TraceSystem, evaluate_pairs, run_trace,
+    PreemptOptions, PreemptReport, QuestionPair, TRACE_SYSTEMS, ThresholdReport, TraceOptions,
+    TraceQuestion, TraceReport, TraceSystem, evaluate_pairs, measure_preemption, run_trace,
 };
 use riddle_rag::Assistant;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::{
-    args::{AnswersArgs, BenchTraceArgs},
+    args::{AnswersArgs, BenchPreemptArgs, BenchTraceArgs},
     context::Context,
     failure::Failure,
+    show,
 };
 
 /// Lines of JSON.
@@ -72,6 +73,8 @@ pub(crate) fn trace(args: &BenchTraceArgs, context: &Context) -> Result<(), Fail
             return Err(Failure::usage(format!("{wrong:?} is no system: {}", known())));
         }
         systems.retain(|it| args.system.iter().any(|name| name == it.name));
+    } else if trace.iter().all(|it| it.foreseen.is_none()) {
+        systems.retain(|it| !it.oracle);
     }
     let options =
         TraceOptions { llm: args.llm.clone(), idle: args.idle, threshold: args.threshold };
@@ -111,5 +114,34 @@ fn trace_line(it: &TraceReport) -> String {
         it.bleu,
         it.rouge_l_to_first,
         it.idle_seconds,
+    )
+}
+
+/// What somebody waits who asks while answers are prepared.
+pub(crate) fn preempt(args: &BenchPreemptArgs, context: &Context) -> Result<(), Failure> {
+    let trace: Vec<TraceQuestion> = lines(&args.trace)?;
+    let questions: Vec<String> = trace.into_iter().map(|it| it.question).collect();
+    let options = PreemptOptions { llm: args.llm.clone(), rounds: args.rounds, after: args.after };
+    let report = measure_preemption(&context.config, &questions, &options)?;
+    if context.json {
+        return context.out.json(&json!(report));
+    }
+    context.out.text(preempt_page(&report))
+}
+
+fn preempt_page(it: &PreemptReport) -> String {
+    let idle = match it.idle {
+        0 => String::new(),
+        idle => format!(", {idle} more when nothing was left to be prepared"),
+    };
+    format!(
+        "{} while answers were prepared{idle}\n\
+         given way after {}, at most {}\n\
+         passages known after × {:.2} of the time alone, first words after × {:.2} (medians of pairs)\n",
+        show::plural(it.rounds.len() as u64, "question"),
+        show::ms(it.gave_way_ms),
+        show::ms(it.gave_way_longest_ms),
+        it.evidence_ratio,
+        it.first_words_ratio,
     )
 }
