@@ -69,10 +69,20 @@ pub(crate) struct DoorClient {
     /// It has a token of its own; without one an assistant starts it through a pipe.
     pub(crate) has_token: bool,
     pub(crate) may: DoorMay,
-    /// The user whose rights to files it has; `null`: the person whose computer it is.
-    pub(crate) reads_as: Option<String>,
+    /// Whose rights to files it has; `null`: those of the person whose computer it is.
+    pub(crate) reads_as: Option<DoorReader>,
     /// Seconds since 1970; `null`: not lately.
     pub(crate) last_asked: Option<i64>,
+}
+
+/// A user whose rights to files a program has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DoorReader {
+    /// By name, or `#` and a number.
+    pub(crate) user: String,
+    /// Groups that the user is in.
+    pub(crate) groups: Vec<String>,
 }
 
 /// What a program may do; empty lists are no condition.

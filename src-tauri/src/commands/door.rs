@@ -4,7 +4,7 @@ use tauri::State;
 
 use super::{Reply, beside};
 use crate::{
-    dto::{DoorAdded, DoorMay, DoorState},
+    dto::{DoorAdded, DoorMay, DoorReader, DoorState},
     shell::Shell,
 };
 
@@ -28,20 +28,22 @@ pub(crate) async fn door_add(
     shell: State<'_, Shell>,
     name: String,
     may: DoorMay,
+    reads_as: Option<DoorReader>,
 ) -> Reply<DoorAdded> {
     let shell = shell.inner().clone();
-    beside(move || shell.add_client(&name, &may)).await
+    beside(move || shell.add_client(&name, &may, reads_as)).await
 }
 
-/// Changes what a program may see.
+/// Changes what a program may see, and with whose rights.
 #[tauri::command]
 pub(crate) async fn door_set(
     shell: State<'_, Shell>,
     name: String,
     may: DoorMay,
+    reads_as: Option<DoorReader>,
 ) -> Reply<DoorState> {
     let shell = shell.inner().clone();
-    beside(move || shell.set_client(&name, &may)).await
+    beside(move || shell.set_client(&name, &may, reads_as)).await
 }
 
 /// Sends a program away, or lets it in again.

@@ -6,11 +6,13 @@ use riddle_doors::{
     clients::{Client, Clients, May, tool_names},
     journal::{Entry, Journal, Outcome},
 };
+use riddle_types::Reader;
 
 use super::Shell;
 use crate::{
     dto::{
-        DoorAdded, DoorClient, DoorEntry, DoorMay, DoorOutcome, DoorState, Failure, FailureCode,
+        DoorAdded, DoorClient, DoorEntry, DoorMay, DoorOutcome, DoorReader, DoorState, Failure,
+        FailureCode,
     },
     failure::Reply,
 };
@@ -36,7 +38,7 @@ impl Shell {
                 folders: it.may.folders.iter().map(|it| it.display().to_string()).collect(),
                 with_confined: it.may.with_confined,
             },
-            reads_as: it.reader.as_ref().map(|it| it.user.clone()),
+            reads_as: it.reader.clone().map(|it| DoorReader { user: it.user, groups: it.groups }),
             last_asked: entries
                 .iter()
                 .find(|entry| entry.known && entry.client == it.name)
@@ -78,22 +80,35 @@ impl Shell {
     }
 
     /// Lets a program in; its token is told this once.
-    pub(crate) fn add_client(&self, name: &str, may: &DoorMay) -> Reply<DoorAdded> {
+    pub(crate) fn add_client(
+        &self,
+        name: &str,
+        may: &DoorMay,
+        reads_as: Option<DoorReader>,
+    ) -> Reply<DoorAdded> {
         let known = self.clients().named(name.trim()).map_err(Failure::other)?;
         if known.is_some() {
             return Err(Failure::bad("there is a program of this name already"));
         }
-        let token = self.clients().put(name, of(may), true).map_err(wrong)?;
+        let token =
+            self.clients().put_as(name, of(may), reads_as.map(reader), true).map_err(wrong)?;
         Ok(DoorAdded { token: token.unwrap_or_default(), state: self.door()? })
     }
 
-    /// Changes what a program may see.
-    pub(crate) fn set_client(&self, name: &str, may: &DoorMay) -> Reply<DoorState> {
+    /// Changes what a program may see, and with whose rights.
+    pub(crate) fn set_client(
+        &self,
+        name: &str,
+        may: &DoorMay,
+        reads_as: Option<DoorReader>,
+    ) -> Reply<DoorState> {
         let clients = self.clients();
         let known = clients.named(name).map_err(Failure::other)?;
         let known = known.ok_or_else(|| Failure::gone("this program is gone"))?;
         // What this page does not show stays as it is.
         let may = May { types: known.may.types, ..of(may) };
+        // Whose rights first: somebody who is none is refused before anything is changed.
+        clients.read_as(name, reads_as.map(reader)).map_err(wrong)?;
         clients.put(name, may, false).map_err(wrong)?;
         if known.revoked {
             clients.revoke(name, true).map_err(wrong)?;
@@ -135,6 +150,10 @@ fn of(may: &DoorMay) -> May {
         with_confined: may.with_confined,
         ..May::default()
     }
+}
+
+fn reader(of: DoorReader) -> Reader {
+    Reader { user: of.user, groups: of.groups }
 }
 
 fn wrong(error: riddle_doors::Error) -> Failure {

@@ -72,6 +72,46 @@ fn programs_ask_through_the_app_and_see_what_the_person_lets_them() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn a_program_has_the_rights_of_the_user_that_the_person_names() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let desk = Desk::with(&[
+        ("boat.md", "The hull of the Marlin is painted blue.\n"),
+        ("roof.md", "The roof of the house is painted red.\n"),
+    ]);
+    // The folder lets everybody pass; one file is its owner's alone.
+    for (name, mode) in [("", 0o755), ("boat.md", 0o644), ("roof.md", 0o600)] {
+        let path = desk.files.join(name);
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("a mode");
+    }
+    let state = desk.call("door_switch", json!({ "open": true })).expect("opens");
+    let url = state["url"].as_str().expect("an address").to_owned();
+    let may = json!({ "tools": [], "folders": [], "withConfined": false });
+    let mira = json!({ "user": "mira", "groups": ["team"] });
+    let asked = json!({ "name": "wiki", "may": may, "readsAs": mira });
+    let added = desk.call("door_add", asked).expect("let in");
+    assert_eq!(added["state"]["clients"][0]["readsAs"], mira);
+    let token = added["token"].as_str().expect("a token").to_owned();
+    let files = || {
+        let (status, found) = get(&url, "/api/search?q=painted&rerank=false", &token);
+        assert_eq!(status, 200, "{found}");
+        found["passages"].as_array().expect("passages").len()
+    };
+    assert_eq!(files(), 1);
+    let nobody = json!({ "user": "a:b", "groups": [] });
+    let set = |reads_as: &Value| {
+        desk.call("door_set", json!({ "name": "wiki", "may": may, "readsAs": reads_as }))
+    };
+    assert!(set(&nobody).is_err());
+    assert_eq!(files(), 1, "what was refused has changed nothing");
+    let state = set(&Value::Null).expect("mine");
+    assert_eq!(state["clients"][0]["readsAs"], Value::Null);
+    assert_eq!(files(), 2);
+    desk.shell.close();
+}
+
+#[test]
 fn questions_are_not_written_down_where_no_history_is_kept() {
     let desk = Desk::with(&[("boat.md", "The hull of the Marlin is painted blue.\n")]);
     let mut settings = desk.call("settings", json!({})).expect("settings")["settings"].clone();

@@ -38,10 +38,18 @@ export interface DoorClient {
 	/** It has a token of its own; without one an assistant starts it through a pipe. */
 	hasToken: boolean;
 	may: DoorMay;
-	/** The user whose rights to files it has; `null`: the person whose computer it is. */
-	readsAs: string | null;
+	/** Whose rights to files it has; `null`: those of the person whose computer it is. */
+	readsAs: DoorReader | null;
 	/** Seconds since 1970; `null`: not lately. */
 	lastAsked: number | null;
+}
+
+/** A user whose rights to files a program has. */
+export interface DoorReader {
+	/** By name, or `#` and a number. */
+	user: string;
+	/** Groups that the user is in. */
+	groups: string[];
 }
 
 /** What a program may do; empty lists are no condition. */
@@ -1406,8 +1414,8 @@ export const commands = {
 		return invoke('door');
 	},
 	/** Lets a program in; its token is told this once and kept nowhere. */
-	doorAdd(name: string, may: DoorMay): Promise<DoorAdded> {
-		return invoke('door_add', { name, may });
+	doorAdd(name: string, may: DoorMay, readsAs: DoorReader | null): Promise<DoorAdded> {
+		return invoke('door_add', { name, may, readsAs });
 	},
 	/** Empties the log of what was asked. */
 	doorLogForget(): Promise<DoorState> {
@@ -1421,9 +1429,9 @@ export const commands = {
 	doorRevoke(name: string, revoked: boolean): Promise<DoorState> {
 		return invoke('door_revoke', { name, revoked });
 	},
-	/** Changes what a program may see. */
-	doorSet(name: string, may: DoorMay): Promise<DoorState> {
-		return invoke('door_set', { name, may });
+	/** Changes what a program may see, and with whose rights. */
+	doorSet(name: string, may: DoorMay, readsAs: DoorReader | null): Promise<DoorState> {
+		return invoke('door_set', { name, may, readsAs });
 	},
 	/** Lets other programs of this computer ask, or not, now and at each start. */
 	doorSwitch(open: boolean): Promise<DoorState> {

@@ -735,12 +735,12 @@ const commands: Record<string, (args: any) => unknown> = {
   },
   door: () => door,
   door_switch: ({ open }) => (door = { ...door, url: open ? "http://127.0.0.1:7438" : null }),
-  door_add: ({ name, may }) => {
-    const added: DoorClient = { name: name as string, since: 1_763_000_000, revoked: false, hasToken: true, may: may as DoorMay, readsAs: null, lastAsked: null };
+  door_add: ({ name, may, readsAs }) => {
+    const added: DoorClient = { name: name as string, since: 1_763_000_000, revoked: false, hasToken: true, may: may as DoorMay, readsAs: readsAs as DoorClient["readsAs"], lastAsked: null };
     door = { ...door, clients: [...door.clients, added] };
     return { token: "4f1d".repeat(16), state: door };
   },
-  door_set: ({ name, may }) => doorClient(name as string, (it) => ({ ...it, may: may as DoorMay })),
+  door_set: ({ name, may, readsAs }) => doorClient(name as string, (it) => ({ ...it, may: may as DoorMay, readsAs: readsAs as DoorClient["readsAs"] })),
   door_revoke: ({ name, revoked }) => doorClient(name as string, (it) => ({ ...it, revoked: revoked as boolean })),
   door_remove: ({ name }) => doorClient(name as string, () => null),
   door_log_forget: () => (door = { ...door, log: [] }),
