@@ -332,3 +332,58 @@ fn what_is_no_library_is_told_and_no_password_is() {
     riddle.run(&["library", "remove", "web"]).ok();
     assert_eq!(riddle.json(&["status"])["libraries"].as_array().map(Vec::len), Some(2));
 }
+
+#[test]
+#[cfg(unix)]
+fn the_indexer_of_the_deployment_writes_a_folder_to_a_library() {
+    let Some(server) = Server::start() else { return };
+    let files = harbor();
+    let riddle = indexed(files.path());
+    let program = riddle_tests::program();
+    let beside = program.parent().expect("a folder").display().to_string();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let round = || {
+        let mut command = Command::new("sh");
+        command.arg(riddle_tests::workspace().join("deploy/indexer"));
+        riddle.environment(&mut command);
+        command
+            .env("PATH", format!("{beside}:{path}"))
+            .env("FILES", files.path())
+            .env("ADDRESS", server.address("team"))
+            .env("EVERY", "0");
+        Running::start(command).wait().ok()
+    };
+    // The round is the same each time: naming the library again harms nothing, and no network is no failure.
+    round();
+    assert_eq!(pushed(&riddle), (0, 5, 0));
+    write(files.path(), "crane.md", "# The crane\n\nThe crane was sold to Odessa.");
+    round();
+    assert_eq!(names(&riddle, &["sold to Odessa", "--library", "team"])[0], "crane.md");
+    assert_eq!(pushed(&riddle), (0, 5, 0));
+}
+
+/// What is started must be what was tried, and open to nobody without a password.
+#[test]
+fn the_files_of_the_deployment_name_one_version_and_ask_for_a_password() {
+    let read = |name: &str| {
+        fs::read_to_string(riddle_tests::workspace().join("deploy").join(name)).expect("a file")
+    };
+    let (compose, values) = (read("compose.yaml"), read("milvus-values.yaml"));
+    let images: Vec<&str> =
+        compose.lines().filter_map(|it| it.trim().strip_prefix("image: ")).collect();
+    assert_eq!(images.len(), 3);
+    for image in images {
+        let version = image.rsplit_once(':').map(|it| it.1);
+        assert!(version.is_some_and(|it| it.contains(char::is_numeric)), "{image}");
+    }
+    let milvus = "v2.6.15";
+    assert!(compose.contains(&format!("milvusdb/milvus:{milvus}\n")));
+    assert!(values.contains(&format!("tag: {milvus}\n")));
+    assert!(compose.contains("COMMON_SECURITY_AUTHORIZATIONENABLED: \"true\""));
+    assert!(values.contains("authorizationEnabled: true"));
+    assert!(compose.contains("${BIND:-127.0.0.1}:19530:19530"), "this machine alone at first");
+    assert!(
+        !compose.contains("minioadmin") && !compose.contains("root:Milvus"),
+        "a known password"
+    );
+}

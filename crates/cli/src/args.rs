@@ -15,6 +15,7 @@ mod index;
 mod library;
 mod local;
 mod models;
+mod plan;
 mod rank;
 mod rerank;
 mod search;
@@ -53,6 +54,7 @@ pub(crate) use self::{
     library::{LibraryArgs, LibraryCommand, LibraryKeyCommand, library_key_of_environment},
     local::LocalArgs,
     models::{CalibrateArgs, ModelsArgs, ModelsCommand},
+    plan::PlanArgs,
     rank::RankArgs,
     rerank::RerankArgs,
     search::SearchArgs,
@@ -118,6 +120,8 @@ pub(crate) enum Command {
     Folders(FoldersArgs),
     /// Libraries that live elsewhere, written by one computer and searched by many
     Library(LibraryArgs),
+    /// Estimate what a library of some size needs, in one home and on a Milvus server
+    Plan(PlanArgs),
     /// What is kept so that answers need not wait, written or read: show, limit, prepare, delete it
     Cache(CacheArgs),
     /// Keep or forget the key of an endpoint that writes answers

@@ -24,6 +24,7 @@ pub(crate) mod man;
 pub(crate) mod mcp;
 pub(crate) mod models;
 pub(crate) mod parse_worker;
+pub(crate) mod plan;
 pub(crate) mod prefixes;
 pub(crate) mod replay;
 pub(crate) mod rerank;

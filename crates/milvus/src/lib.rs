@@ -12,6 +12,8 @@
 //! A passage carries the key of the rule by which it may be read ([`rule_key`]); whoever searches for somebody says
 //! which of the rules let that one read ([`Within`]), and looks once more at what comes back.
 //!
+//! [`Workload`] says what a library of some size needs.
+//!
 //! Deliberately absent: who is who, analyzing text, embedding, merging lists.
 
 mod about;
@@ -26,6 +28,7 @@ mod rows;
 mod rpc;
 mod rules;
 mod schema;
+mod sizing;
 mod store;
 mod tokens;
 
@@ -37,4 +40,5 @@ pub use push::{Push, Pushed, Writer};
 pub use rows::{FileRow, Passage, file_key, folder_keys};
 pub use rpc::Options;
 pub use rules::rule_key;
+pub use sizing::{HomeSizing, ServerSizing, Sizing, Workload};
 pub use store::{Scored, Store};

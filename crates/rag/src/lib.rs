@@ -127,7 +127,7 @@ pub mod preview {
 
 /// Libraries that live elsewhere: named, written, looked at. They are searched as the home is.
 pub mod shared {
-    pub use riddle_milvus::{Error, Secret};
+    pub use riddle_milvus::{Error, HomeSizing, Secret, ServerSizing, Sizing, Workload};
 
     pub use crate::{
         contract::{LibraryInfo, PushReport},

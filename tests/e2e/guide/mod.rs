@@ -316,6 +316,11 @@ fn the_page_on_trouble_is_followed() {
     follow("docs/guide/troubleshooting.md");
 }
 
+#[test]
+fn the_page_on_a_library_for_a_group_is_followed() {
+    follow("docs/guide/deploy.md");
+}
+
 /// A page without a test would go stale, and one that the README does not name would not be found.
 #[test]
 fn every_page_has_a_test_and_a_link() {

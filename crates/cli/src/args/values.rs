@@ -17,6 +17,12 @@ pub(super) fn not_negative(text: &str) -> Result<f32, String> {
     number.ok_or_else(|| "a number of 0 or more is needed".to_owned())
 }
 
+/// A number above 0.
+pub(super) fn above_zero(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|it| it.is_finite() && *it > 0.0);
+    number.ok_or_else(|| "a number above 0 is needed".to_owned())
+}
+
 /// A part of a whole: a number from 0 to 1.
 pub(super) fn share<T>(text: &str) -> Result<T, String>
 where
