@@ -93,6 +93,37 @@ fn what_is_prepared_is_there_when_it_is_asked_and_nothing_else_is_looked_at() {
     assert_ne!(remote.code, Some(0));
 }
 
+#[test]
+fn systems_are_held_beside_each_other_on_a_trace() {
+    let Some((riddle, folder)) = baker() else { return };
+    let trace = folder.path().join("trace.jsonl");
+    let marlin = "Who built the narrow-boat Marlin?";
+    let line = serde_json::json!({ "question": QUESTION, "foreseen": QUESTION, "group": "a" });
+    let other = serde_json::json!({ "question": marlin });
+    fs::write(&trace, format!("{line}\n{other}\n")).expect("written");
+    let trace = trace.display().to_string();
+    let bench = ["bench", "trace", &trace, "--llm", "local:smollm2-135m", "--idle", "0s"];
+    let report = riddle.json(&bench);
+    let systems = report["systems"].as_array().expect("systems");
+    let hits = |name: &str| {
+        let system = systems.iter().find(|it| it["system"] == name).expect(name);
+        let hit = |it: &Value| it["hit"].is_string();
+        system["answers"].as_array().expect("answers").iter().map(hit).collect::<Vec<bool>>()
+    };
+    // Only who was told beforehand has an answer, and to that question alone.
+    assert_eq!(hits("oracle, checked"), [true, false]);
+    assert_eq!(hits("bank, checked"), [false, false]);
+    assert_eq!(status(&riddle)["questions"], Value::Array(Vec::new()), "nothing of it stays");
+
+    let waits = ["bench", "preempt", &trace, "--llm", "local:smollm2-135m", "--rounds", "1"];
+    let report = riddle.json(&[&waits[..], &["--after", "1s"]].concat());
+    let (rounds, idle) = (report["rounds"].as_array().expect("rounds"), &report["idle"]);
+    assert_eq!(rounds.len() as u64 + idle.as_u64().expect("a count"), 2, "{report:#}");
+    assert!(rounds.iter().all(|it| it["first_words_alone_ms"].as_f64() > Some(0.0)));
+    let wrong = [&waits[..5], &["--rounds", "0"]].concat();
+    assert_eq!(riddle.run(&wrong).code, Some(2));
+}
+
 /// Killed while the file that an answer was written from goes: what is given is what would be written now.
 #[test]
 fn killed_at_any_moment_no_answer_outlives_its_file() {

@@ -387,3 +387,34 @@ fn the_files_of_the_deployment_name_one_version_and_ask_for_a_password() {
         "a known password"
     );
 }
+
+#[test]
+fn a_plan_counts_as_the_home_does_and_refuses_what_is_no_size() {
+    let (riddle, files) = (Riddle::new(), TempDir::new().expect("a temporary folder"));
+    let passages = |more: &[&str]| {
+        let plan = riddle.json(&[&["plan", "--documents", "1k"], more].concat());
+        let own = plan["passages_of_this_home"].as_bool().expect("said");
+        (plan["sizing"]["passages"].as_f64().expect("a number"), own)
+    };
+    assert_eq!(passages(&[]), (20_000.0, false), "a home without files says nothing");
+    notes(files.path(), 25);
+    riddle.index(files.path());
+    let mean = riddle.json(&["status"])["chunks"].as_f64().expect("a count") / 25.0;
+    let (counted, own) = passages(&[]);
+    assert!(own && (counted - 1000.0 * mean).abs() < 1.0, "{counted}, {mean}");
+    assert_eq!(passages(&["--passages", "3"]), (3000.0, false));
+    for wrong in [
+        ["--documents", "0"],
+        ["--documents", "many"],
+        ["--dimensions", "0"],
+        ["--dimensions", "40000"],
+        ["--passages", "1e300"],
+        ["--passages", "NaN"],
+        ["--memory-price", "-1"],
+    ] {
+        let documents = ["--documents", "5"];
+        let documents = if wrong[0] == "--documents" { &[][..] } else { &documents };
+        let refused = riddle.run(&[&["plan"], documents, &wrong].concat());
+        assert_eq!(refused.code, Some(2), "{wrong:?}");
+    }
+}

@@ -2,10 +2,7 @@
 
 use std::{
     ops::ControlFlow,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
 
@@ -152,7 +149,7 @@ fn beside(
     question: &str,
     options: &PreemptOptions,
 ) -> Result<Option<(Asked, f64)>> {
-    let (over, ended) = (AtomicBool::new(false), Mutex::new(None));
+    let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let preparing = scope.spawn(|| {
             let done = assistant.prepare(
@@ -161,23 +158,18 @@ fn beside(
                 &mut || !over.load(Ordering::Relaxed),
                 &mut |_| {},
             );
-            *ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-            done
+            (done, Instant::now())
         });
         std::thread::sleep(options.after);
         let busy = !preparing.is_finished();
         let came = Instant::now();
         let asked = ask(assistant, question, &options.llm);
         over.store(true, Ordering::Relaxed);
-        // A thread that panicked has said so itself.
-        let prepared = preparing.join();
+        let (prepared, ended) = preparing.join().unwrap_or_else(|it| std::panic::resume_unwind(it));
         let asked = asked?;
-        if let Ok(prepared) = prepared {
-            prepared?;
-        }
-        let ended = *ended.lock().unwrap_or_else(PoisonError::into_inner);
-        let gave_way = ended.map(|it| it.saturating_duration_since(came).as_secs_f64() * 1e3);
-        Ok(gave_way.filter(|_| busy).map(|it| (asked, it)))
+        prepared?;
+        let gave_way_ms = ended.saturating_duration_since(came).as_secs_f64() * 1e3;
+        Ok(busy.then_some((asked, gave_way_ms)))
     })
 }
 

@@ -1,6 +1,6 @@
 //! The words of `riddle plan`.
 
-use clap::Args;
+use clap::{Args, builder::RangedU64ValueParser};
 use riddle_rag::shared::Workload;
 
 use super::values::above_zero;
@@ -24,7 +24,7 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "N", default_value_t = Workload::default().passage_bytes, value_parser = above_zero)]
     pub(crate) passage_bytes: f64,
     /// Numbers of a vector
-    #[arg(long, value_name = "N", default_value_t = Workload::default().dimensions)]
+    #[arg(long, value_name = "N", default_value_t = Workload::default().dimensions, value_parser = dimensions())]
     pub(crate) dimensions: u32,
     /// Without weighed terms
     #[arg(long)]
@@ -44,6 +44,11 @@ pub(crate) struct PlanArgs {
     /// Price of a GiB in the object store for a month
     #[arg(long, value_name = "PRICE", value_parser = above_zero)]
     pub(crate) store_price: Option<f64>,
+}
+
+/// As many as Milvus takes.
+fn dimensions() -> RangedU64ValueParser<u32> {
+    RangedU64ValueParser::new().range(1..=32_768)
 }
 
 /// A whole number, or one of thousands, millions or billions.

@@ -17,10 +17,10 @@ pub(super) fn not_negative(text: &str) -> Result<f32, String> {
     number.ok_or_else(|| "a number of 0 or more is needed".to_owned())
 }
 
-/// A number above 0.
+/// A number above 0, and no larger than anything that is counted here.
 pub(super) fn above_zero(text: &str) -> Result<f64, String> {
-    let number = text.parse::<f64>().ok().filter(|it| it.is_finite() && *it > 0.0);
-    number.ok_or_else(|| "a number above 0 is needed".to_owned())
+    let number = text.parse::<f64>().ok().filter(|it| *it > 0.0 && *it <= 1e6);
+    number.ok_or_else(|| "a number above 0, of a million at most, is needed".to_owned())
 }
 
 /// A part of a whole: a number from 0 to 1.

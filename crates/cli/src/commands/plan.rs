@@ -1,7 +1,7 @@
 //! `riddle plan`.
 
 use riddle_rag::{
-    Assistant,
+    Assistant, Error,
     shared::{Sizing, Workload},
     status::StatusRequest,
 };
@@ -11,12 +11,15 @@ use crate::{args::PlanArgs, context::Context, failure::Failure, show};
 
 const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 
+/// Files from which on their mean is taken for others'.
+const ENOUGH_FILES: u64 = 20;
+
 /// Most passages that one desktop is advised to hold: what was measured.
 const AT_HOME: f64 = 1e6;
 
 /// What a library of some size needs.
 pub(crate) fn run(args: &PlanArgs, context: &Context) -> Result<(), Failure> {
-    let here = if args.passages.is_some() { None } else { of_this_home(context) };
+    let here = if args.passages.is_some() { None } else { of_this_home(context)? };
     let mut workload = Workload {
         documents: args.documents,
         passage_bytes: args.passage_bytes,
@@ -45,17 +48,16 @@ pub(crate) fn run(args: &PlanArgs, context: &Context) -> Result<(), Failure> {
     context.out.text(page(&workload, &sizing, here.is_some(), cost))
 }
 
-/// Passages of a file in this home, where it has files enough to say.
-fn of_this_home(context: &Context) -> Option<f64> {
-    // A plan is made without a home as well.
-    if !context.config.home.exists() {
-        return None;
-    }
-    let assistant = Assistant::open(context.config.clone()).ok()?;
-    let status = assistant.status(StatusRequest::default()).ok()?;
+/// Passages of a file in this home, where it has files enough to say. A plan is made without a home as well.
+fn of_this_home(context: &Context) -> Result<Option<f64>, Failure> {
+    let assistant = match Assistant::open(context.config.clone()) {
+        Err(Error::NothingIndexed { .. }) => return Ok(None),
+        it => it?,
+    };
+    let status = assistant.status(StatusRequest::default())?;
     let files = status.states.get("indexed").copied().unwrap_or_default();
-    let passages = status.chunks;
-    (files >= 20).then(|| passages as f64 / files as f64).filter(|it| *it > 0.0)
+    let mean = status.chunks as f64 / files.max(1) as f64;
+    Ok((files >= ENOUGH_FILES && mean > 0.0).then_some(mean))
 }
 
 /// For a month, where prices were given.
@@ -67,6 +69,11 @@ fn cost(args: &PlanArgs, sizing: &Sizing) -> Option<f64> {
         (None, None) => None,
         (memory, store) => Some(memory.unwrap_or_default() + store.unwrap_or_default()),
     }
+}
+
+/// A rate that is never said to be nothing.
+fn rate(of: f64) -> String {
+    if of < 0.1 { format!("{of:.3}") } else { format!("{of:.1}").trim_end_matches(".0").to_owned() }
 }
 
 /// A number as people say it.
@@ -127,15 +134,20 @@ fn page(workload: &Workload, sizing: &Sizing, here: bool, cost: Option<f64>) -> 
             "On Milvus",
             format!(
                 "{} for {}",
-                show::plural(server.copies, "copy").replace("copys", "copies"),
+                if server.copies == 1 {
+                    "one copy".to_owned()
+                } else {
+                    format!("{} copies", server.copies)
+                },
                 show::plural(workload.readers, "reader")
             ),
         ),
         (
             "  questions",
             format!(
-                "{:.1} searches a second when all ask {:.0} an hour",
-                server.searches_per_second, workload.questions_per_hour
+                "{} searches a second when all ask {} an hour",
+                rate(server.searches_per_second),
+                rate(workload.questions_per_hour)
             ),
         ),
         (
@@ -197,7 +209,7 @@ mod tests {
         for part in [
             "200 million, 20 a document, as the files of this home\n",
             "200 times as much as was measured",
-            "1 copy for 20 readers",
+            "one copy for 20 readers",
             "for a month   1234 at the prices given",
         ] {
             assert!(page.contains(part), "{part:?} is not in\n{page}");
@@ -208,6 +220,7 @@ mod tests {
     fn numbers_are_said_shortly() {
         let said = [0.0, 999.0, 1500.0, 20e6, 1e9].map(said);
         assert_eq!(said, ["0", "999", "1.5 thousand", "20 million", "1.0 billion"]);
+        assert_eq!([0.01, 0.67, 30.0, 7.5].map(rate), ["0.010", "0.7", "30", "7.5"]);
         assert_eq!([0.5, 10.0, 384.0].map(hours), ["30 min", "10 h", "16 days"]);
     }
 }
