@@ -115,6 +115,15 @@ fn systems_are_held_beside_each_other_on_a_trace() {
     assert_eq!(hits("bank, checked"), [false, false]);
     assert_eq!(status(&riddle)["questions"], Value::Array(Vec::new()), "nothing of it stays");
 
+    // Interrupted in the first system, which has answers switched off: the home is as it was.
+    let mut endless =
+        riddle.start(&[&bench[..4], &["local:smollm2-135m", "--idle", "60s"]].concat());
+    thread::sleep(Duration::from_millis(300));
+    assert!(!endless.has_ended());
+    endless.signal("INT");
+    assert_eq!(endless.wait().code, Some(1));
+    assert_eq!(status(&riddle)["answers"]["settings"]["grade"], "checked");
+
     let waits = ["bench", "preempt", &trace, "--llm", "local:smollm2-135m", "--rounds", "1"];
     let report = riddle.json(&[&waits[..], &["--after", "1s"]].concat());
     let (rounds, idle) = (report["rounds"].as_array().expect("rounds"), &report["idle"]);

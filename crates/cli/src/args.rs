@@ -164,6 +164,8 @@ impl Command {
             | Command::Find(_)
             | Command::Cache(_) => true,
             Command::Library(args) => matches!(args.command, LibraryCommand::Push { .. }),
+            // It sets the home as each system wants it, and back.
+            Command::Bench(args) => matches!(args.command, BenchCommand::Trace(_)),
             // Between two lines it waits for who writes them, and what was answered is out.
             Command::Rerank(args) => !args.lines,
             _ => false,

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
 
@@ -13,7 +14,7 @@ use riddle_rag::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Result,
+    Error, Result,
     overlap::{bleu, rouge_l},
 };
 
@@ -147,13 +148,15 @@ pub const TRACE_SYSTEMS: [TraceSystem; 11] = [
 
 /// How a trace is run.
 #[derive(Debug, Clone)]
-pub struct TraceOptions {
+pub struct TraceOptions<'a> {
     /// Who answers, as `local:MODEL`.
     pub llm: String,
     /// Time before each question in which nobody waits.
     pub idle: Duration,
     /// Similarity of two questions; `None`: as the home is set.
     pub threshold: Option<f32>,
+    /// Set when it is to end before its time.
+    pub stop: &'a AtomicBool,
 }
 
 /// What became of one question.
@@ -207,21 +210,37 @@ pub struct TraceReport {
 /// Has each system answer the trace. The answers that the home keeps are forgotten before each, and after the last.
 ///
 /// # Errors
-/// A model that can not be used; when the home can not be read or written.
+/// A model that can not be used; when the home can not be read or written; when it was stopped.
 pub fn run_trace(
     config: &Config,
     trace: &[TraceQuestion],
     systems: &[TraceSystem],
-    options: &TraceOptions,
+    options: &TraceOptions<'_>,
     tell: &mut dyn FnMut(&TraceReport),
 ) -> Result<Vec<TraceReport>> {
     let records = Records::open(config.clone())?;
     let before = records.reuse()?;
     // The catalog may be of an earlier version: a library brings it up to date.
     drop(Library::open(config.clone())?);
+    let reports = all(config, &records, &before, trace, systems, options, tell);
+    // Whatever came of it, the home is used as it was before.
+    clear(config, &records)?;
+    records.set_reuse(&before)?;
+    reports
+}
+
+fn all(
+    config: &Config,
+    records: &Records,
+    before: &ReuseSettings,
+    trace: &[TraceQuestion],
+    systems: &[TraceSystem],
+    options: &TraceOptions<'_>,
+    tell: &mut dyn FnMut(&TraceReport),
+) -> Result<Vec<TraceReport>> {
     let mut reports: Vec<TraceReport> = Vec::new();
     for system in systems {
-        clear(config, &records)?;
+        clear(config, records)?;
         records.set_reuse(&ReuseSettings {
             grade: system.grade,
             from_passages: system.from_passages,
@@ -230,16 +249,10 @@ pub fn run_trace(
             ..ReuseSettings::default()
         })?;
         let first = reports.first().map(|it| it.answers.as_slice());
-        let report = run(config, trace, system, options, first);
-        if report.is_err() {
-            records.set_reuse(&before)?;
-        }
-        let report = report?;
+        let report = run(config, trace, system, options, first)?;
         tell(&report);
         reports.push(report);
     }
-    clear(config, &records)?;
-    records.set_reuse(&before)?;
     Ok(reports)
 }
 
@@ -254,7 +267,7 @@ fn run(
     config: &Config,
     trace: &[TraceQuestion],
     system: &TraceSystem,
-    options: &TraceOptions,
+    options: &TraceOptions<'_>,
     first: Option<&[TraceAnswer]>,
 ) -> Result<TraceReport> {
     let assistant = Assistant::open(config.clone())?;
@@ -275,13 +288,17 @@ fn run(
     if !trace.is_empty() {
         assistant.ask(&first_of_all, &options.llm, &mut |_| std::ops::ControlFlow::Continue(()))?;
     }
+    let stopped = || options.stop.load(Ordering::Relaxed);
     for question in trace {
+        if stopped() {
+            return Err(Error::Stopped);
+        }
         if system.from_passages || system.from_questions {
             let started = Instant::now();
             let report = assistant.prepare(
                 &template,
                 &options.llm,
-                &mut || started.elapsed() < options.idle,
+                &mut || started.elapsed() < options.idle && !stopped(),
                 &mut |_| {},
             )?;
             idle_seconds += report.seconds;

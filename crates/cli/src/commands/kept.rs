@@ -76,8 +76,12 @@ pub(crate) fn trace(args: &BenchTraceArgs, context: &Context) -> Result<(), Fail
     } else if trace.iter().all(|it| it.foreseen.is_none()) {
         systems.retain(|it| !it.oracle);
     }
-    let options =
-        TraceOptions { llm: args.llm.clone(), idle: args.idle, threshold: args.threshold };
+    let options = TraceOptions {
+        llm: args.llm.clone(),
+        idle: args.idle,
+        threshold: args.threshold,
+        stop: context.stop_flag(),
+    };
     let mut closed = None;
     if !context.json {
         context.out.text(
