@@ -11,6 +11,9 @@
 //! which chooses the tensors that stay in memory (FlexInfer §3.3 and §3.4), and [`TensorStream`], which keeps
 //! those and reads the others just in time on several threads (FlexInfer §3.2).
 //!
+//! Of a mixture of experts a token needs a few of many, which are known late: [`ExpertCache`] keeps those that are used
+//! often, and reads the others when they are wanted.
+//!
 //! A reranker with a deadline has its layers as shards: [`ShardReader`] reads those that a plan wants, and
 //! [`PreloadBuffer`] keeps some of them between requests (STI §3.1).
 //!
@@ -18,6 +21,7 @@
 //! weights'. Nothing here knows a model.
 
 mod buffer;
+mod experts;
 mod file;
 mod pages;
 mod preserve;
@@ -27,6 +31,7 @@ mod spill;
 mod tensors;
 mod window;
 
+pub use experts::{ExpertCache, ExpertLayer, ExpertTotals, expert_bytes};
 pub use pages::PageReader;
 pub use preserve::{Layer, Locking, Preservation, TensorRole, TensorSpec, preserve};
 pub use riddle_weights::{ShardId, ShardStore};
@@ -68,6 +73,20 @@ pub enum Error {
         /// Which of its tensors, from 0.
         tensor: usize,
         /// What it is.
+        role: TensorRole,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// An expert can not be read.
+    #[error("layer {}, expert {} ({role}) of {}: {source}", layer + 1, expert + 1, path.display())]
+    Expert {
+        /// The file.
+        path: PathBuf,
+        /// Which layer, from 0.
+        layer: usize,
+        /// Which of its experts, from 0.
+        expert: usize,
+        /// Which of its tensors.
         role: TensorRole,
         /// Why.
         source: std::io::Error,

@@ -17,10 +17,11 @@ use crate::{
     buffer::AlignedBuffer,
     file::{PageFile, ends_early},
 };
-use prefetch::{Part, Window};
+pub(crate) use prefetch::Part;
+use prefetch::Window;
 
 /// Linux reads no more than 2 GiB less a page at once (`read(2)`).
-const MAX_READ_BYTES: usize = 1 << 30;
+pub(crate) const MAX_READ_BYTES: usize = 1 << 30;
 
 /// How tensors are streamed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -286,6 +287,19 @@ impl LayerTensors<'_> {
         self.stream.layers[self.layer].len()
     }
 
+    /// Tensor `tensor` of any layer, when it is locked.
+    ///
+    /// # Panics
+    /// When there is no such tensor: the caller's bug.
+    pub fn locked(&self, layer: usize, tensor: usize) -> Option<&[u8]> {
+        let spec = &self.stream.layers[layer][tensor];
+        let start = (spec.offset % PAGE as u64) as usize;
+        match self.stream.homes[layer][tensor] {
+            Home::Locked(at) => Some(&self.stream.locked.as_slice()[at + start..][..spec.bytes]),
+            Home::Slot(_) => None,
+        }
+    }
+
     /// Tensor `tensor` (from 0) as the file holds it. It is aligned as in the file, up to a page.
     ///
     /// # Panics
@@ -360,13 +374,13 @@ fn lay_out(
 }
 
 /// The file holds them, so memory can.
-fn page_bytes(spec: &TensorSpec) -> usize {
+pub(crate) fn page_bytes(spec: &TensorSpec) -> usize {
     let pages = spec.pages();
     (pages.end - pages.start) as usize
 }
 
 /// The reads of a tensor whose pages begin at `at` in their buffer.
-fn parts_of(
+pub(crate) fn parts_of(
     tensor: usize,
     spec: &TensorSpec,
     at: usize,

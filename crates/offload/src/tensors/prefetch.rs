@@ -17,17 +17,17 @@ use crate::{Error, Result, buffer::SharedBuffer, file::PageFile};
 
 /// Pages of a streamed tensor that are read at once.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Part {
+pub(crate) struct Part {
     /// Which of the layer's tensors.
-    pub(super) tensor: usize,
+    pub(crate) tensor: usize,
     /// Place in the file.
-    pub(super) offset: u64,
+    pub(crate) offset: u64,
     /// Place in the slot.
-    pub(super) at: usize,
+    pub(crate) at: usize,
     /// Whole pages.
-    pub(super) room: usize,
+    pub(crate) room: usize,
     /// Bytes of them that the tensor needs: the file may end behind.
-    pub(super) wanted: usize,
+    pub(crate) wanted: usize,
 }
 
 /// What the caller and the reading threads share.

@@ -6,7 +6,7 @@ use crate::{Error, Result, gguf::Gguf};
 /// Decoders that compute alike and differ in norms, biases, positions and gates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LanguageFamily {
-    /// Llama (Touvron et al. 2023) and those that are stored as it: Mistral, SmolLM 1 and 2.
+    /// Llama (Touvron et al. 2023) and those that are stored as it: Mistral, Mixtral, SmolLM 1 and 2.
     Llama,
     /// SmolLM 3: Llama without positions in every fourth layer.
     SmolLm3,
@@ -14,6 +14,8 @@ pub enum LanguageFamily {
     Qwen2,
     /// Qwen 3 (Yang et al. 2025): queries and keys are normalized head by head.
     Qwen3,
+    /// Qwen 3 whose feed-forward layers are mixtures of experts.
+    Qwen3Moe,
     /// Phi 3 and 3.5 mini: matrices of queries, keys and values, and of gate and up, stored as one.
     Phi3,
     /// Gemma 2 (Gemma Team 2024): norms after each part, capped scores, every other layer sees a window.
@@ -24,15 +26,21 @@ pub enum LanguageFamily {
 
 impl LanguageFamily {
     /// With the names that files give them.
-    const NAMES: [(&'static str, LanguageFamily); 7] = [
+    const NAMES: [(&'static str, LanguageFamily); 8] = [
         ("llama", LanguageFamily::Llama),
         ("smollm3", LanguageFamily::SmolLm3),
         ("qwen2", LanguageFamily::Qwen2),
         ("qwen3", LanguageFamily::Qwen3),
+        ("qwen3moe", LanguageFamily::Qwen3Moe),
         ("phi3", LanguageFamily::Phi3),
         ("gemma2", LanguageFamily::Gemma2),
         ("gemma3", LanguageFamily::Gemma3),
     ];
+
+    /// Whether each head of queries and keys is normalized.
+    pub fn normalizes_heads(self) -> bool {
+        matches!(self, LanguageFamily::Qwen3 | LanguageFamily::Qwen3Moe | LanguageFamily::Gemma3)
+    }
 
     /// Gemma's.
     pub fn is_gemma(self) -> bool {
@@ -49,6 +57,19 @@ pub enum RopeScaling {
     Linear(f32),
 }
 
+/// The feed-forward layers of a mixture of experts (Shazeer et al. 2017): a router gives each token the experts that it
+/// scores highest, and what they say is summed by the softmax of the scores over these alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Experts {
+    /// Experts of a layer.
+    pub count: usize,
+    /// Experts that a token is given.
+    pub used: usize,
+}
+
+/// Experts of a layer at most: the largest published models have 512.
+const MAX_EXPERTS: usize = 4096;
+
 /// Sizes and switches of a language model; the fields are the keys of its metadata
 /// (<https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>) in this program's words.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,8 +80,10 @@ pub struct LanguageConfig {
     pub vocab_size: usize,
     /// Width of the hidden states.
     pub hidden_size: usize,
-    /// Width of the feed-forward layer.
+    /// Width of the feed-forward layer, or of an expert.
     pub intermediate_size: usize,
+    /// Where feed-forward layers are mixtures of experts.
+    pub experts: Option<Experts>,
     /// Transformer layers.
     pub num_hidden_layers: usize,
     /// Heads of the queries.
@@ -181,11 +204,39 @@ impl LanguageConfig {
         if values != self.head_dim {
             return Err("keys and values of different lengths are not supported".to_owned());
         }
-        match keys.size("expert_count")? {
-            None | Some(0) => Ok(()),
-            Some(_) => Err("mixtures of experts are not supported".to_owned()),
+        match self.experts {
+            Some(experts) => check_experts(experts, keys),
+            None => Ok(()),
         }
     }
+}
+
+/// Refuses mixtures that are computed otherwise.
+fn check_experts(Experts { count, used }: Experts, keys: &Keys<'_>) -> Result<(), String> {
+    check_sizes(&[("expert_count", count), ("expert_used_count", used)])?;
+    if count > MAX_EXPERTS || used > count {
+        return Err(format!(
+            "{used} of {count} experts for each token are not possible: at most all of at most {MAX_EXPERTS} are"
+        ));
+    }
+    for (key, what) in [
+        ("expert_shared_count", "experts that all tokens share"),
+        ("leading_dense_block_count", "layers without experts"),
+        ("expert_group_count", "groups of experts"),
+    ] {
+        if keys.size(key)?.is_some_and(|it| it > 0) {
+            return Err(format!("{what} ({key}) are not supported"));
+        }
+    }
+    // 1 is the softmax.
+    if keys.size("expert_gating_func")?.is_some_and(|it| it > 1) {
+        return Err("experts that are not chosen by a softmax are not supported".to_owned());
+    }
+    let is_scaled = keys.float("expert_weights_scale").is_some_and(|it| it != 0.0 && it != 1.0);
+    if is_scaled || keys.flag("expert_weights_norm") == Some(false) {
+        return Err("experts whose weights do not sum to one are not supported".to_owned());
+    }
+    Ok(())
 }
 
 /// Metadata of one architecture.
@@ -211,8 +262,28 @@ impl Keys<'_> {
         self.file.float(&format!("{}.{key}", self.name)).map(|it| it as f32)
     }
 
+    fn flag(&self, key: &str) -> Option<bool> {
+        self.file.flag(&format!("{}.{key}", self.name))
+    }
+
     fn cap(&self, key: &str) -> Option<f32> {
         self.float(key).filter(|it| it.is_finite() && *it > 0.0)
+    }
+
+    /// The mixture, and the width of a feed-forward layer or of an expert.
+    fn experts(&self, family: LanguageFamily) -> Result<(Option<Experts>, usize), String> {
+        let count = self.size("expert_count")?.unwrap_or(0);
+        if count == 0 && family != LanguageFamily::Qwen3Moe {
+            return Ok((None, self.needed("feed_forward_length")?));
+        }
+        if !matches!(family, LanguageFamily::Qwen3Moe | LanguageFamily::Llama) {
+            return Err(format!("mixtures of experts of {} are not supported", self.name));
+        }
+        let width = match self.size("expert_feed_forward_length")? {
+            Some(width) => width,
+            None => self.needed("feed_forward_length")?,
+        };
+        Ok((Some(Experts { count, used: self.needed("expert_used_count")? }), width))
     }
 
     fn config(&self, family: LanguageFamily) -> Result<LanguageConfig, String> {
@@ -226,6 +297,7 @@ impl Keys<'_> {
         let vocab_size = table.and_then(|it| it.shape.get(1).copied()).unwrap_or(0);
         let rope_theta = self.float("rope.freq_base").unwrap_or(10_000.0);
         let context_length = self.needed("context_length")?;
+        let (experts, intermediate_size) = self.experts(family)?;
         let sliding_window = match family {
             // What files of other families say of a window is not computed by anybody.
             LanguageFamily::Gemma2 => Some(self.size("attention.sliding_window")?.unwrap_or(4096)),
@@ -238,7 +310,8 @@ impl Keys<'_> {
             family,
             vocab_size,
             hidden_size,
-            intermediate_size: self.needed("feed_forward_length")?,
+            intermediate_size,
+            experts,
             num_hidden_layers: self.needed("block_count")?,
             num_attention_heads: heads,
             num_key_value_heads: self.size("attention.head_count_kv")?.unwrap_or(heads),

@@ -35,6 +35,10 @@ pub enum RandomModel {
     TinyQwen2,
     /// Two layers of a Qwen3, 600 tokens.
     TinyQwen3,
+    /// Three layers of a Qwen3 with ten experts, three of which a token is given, 600 tokens.
+    TinyQwen3Moe,
+    /// Two layers of a Llama with eight experts, two of which a token is given, as Mixtral has them, 600 tokens.
+    TinyMixtral,
     /// meta-llama/Llama-3.2-1B.
     Llama32Of1B,
     /// meta-llama/Llama-3.2-3B.
@@ -45,21 +49,29 @@ pub enum RandomModel {
     Qwen3Of06B,
     /// Qwen/Qwen3-1.7B.
     Qwen3Of17B,
+    /// Qwen/Qwen3-30B-A3B: 128 experts of a layer, eight for a token.
+    Qwen3Of30B,
+    /// The same with 16 of its 48 layers.
+    ThirdOfQwen3Of30B,
     /// HuggingFaceTB/SmolLM2-360M.
     SmolLm2Of360M,
 }
 
 impl RandomModel {
     /// All of them.
-    pub const ALL: [RandomModel; 9] = [
+    pub const ALL: [RandomModel; 13] = [
         RandomModel::TinyLlama,
         RandomModel::TinyQwen2,
         RandomModel::TinyQwen3,
+        RandomModel::TinyQwen3Moe,
+        RandomModel::TinyMixtral,
         RandomModel::Llama32Of1B,
         RandomModel::Llama32Of3B,
         RandomModel::Qwen25Of15B,
         RandomModel::Qwen3Of06B,
         RandomModel::Qwen3Of17B,
+        RandomModel::Qwen3Of30B,
+        RandomModel::ThirdOfQwen3Of30B,
         RandomModel::SmolLm2Of360M,
     ];
 
@@ -69,11 +81,15 @@ impl RandomModel {
             RandomModel::TinyLlama => "tiny-llama",
             RandomModel::TinyQwen2 => "tiny-qwen2",
             RandomModel::TinyQwen3 => "tiny-qwen3",
+            RandomModel::TinyQwen3Moe => "tiny-qwen3-moe",
+            RandomModel::TinyMixtral => "tiny-mixtral",
             RandomModel::Llama32Of1B => "llama-3.2-1b",
             RandomModel::Llama32Of3B => "llama-3.2-3b",
             RandomModel::Qwen25Of15B => "qwen2.5-1.5b",
             RandomModel::Qwen3Of06B => "qwen3-0.6b",
             RandomModel::Qwen3Of17B => "qwen3-1.7b",
+            RandomModel::Qwen3Of30B => "qwen3-30b-a3b",
+            RandomModel::ThirdOfQwen3Of30B => "qwen3-30b-a3b-third",
             RandomModel::SmolLm2Of360M => "smollm2-360m",
         }
     }
@@ -202,7 +218,13 @@ mod tests {
     fn every_tiny_model_in_every_format_is_a_file_that_opens_and_is_the_same_twice() {
         let dir = tempfile::tempdir().expect("a directory");
         let formats = GgmlFormat::ALL.map(RandomFormat::Pure);
-        for model in [RandomModel::TinyLlama, RandomModel::TinyQwen2, RandomModel::TinyQwen3] {
+        for model in [
+            RandomModel::TinyLlama,
+            RandomModel::TinyQwen2,
+            RandomModel::TinyQwen3,
+            RandomModel::TinyQwen3Moe,
+            RandomModel::TinyMixtral,
+        ] {
             for format in formats.into_iter().chain([RandomFormat::Q4KM]) {
                 let path = dir.path().join("model.gguf");
                 write_random(model, format, &path).expect("written");
@@ -248,6 +270,7 @@ mod tests {
             (RandomModel::Qwen25Of15B, 1544.0),
             (RandomModel::Qwen3Of06B, 596.0),
             (RandomModel::Qwen3Of17B, 1721.0),
+            (RandomModel::Qwen3Of30B, 30_532.0),
             (RandomModel::SmolLm2Of360M, 362.0),
         ] {
             let tensors = Shape::of(model).tensors(RandomFormat::Q4KM);

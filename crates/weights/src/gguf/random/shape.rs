@@ -19,7 +19,10 @@ pub(super) struct Shape {
     heads: usize,
     kv_heads: usize,
     head_dim: usize,
+    /// Width of the feed-forward layer, or of an expert.
     wide: usize,
+    /// Experts of a layer, and of these those that a token is given; 0 without.
+    experts: (usize, usize),
     positions: u32,
     rope_base: f32,
     /// Llama 3's stretching of slow rotations: the context that they were trained on.
@@ -43,6 +46,7 @@ impl Shape {
             kv_heads: 2,
             head_dim: 64,
             wide: 512,
+            experts: (0, 0),
             positions: 2048,
             rope_base: 10_000.0,
             rope_context: None,
@@ -72,10 +76,17 @@ impl Shape {
             kv_heads,
             head_dim: 128,
             wide,
-            positions: if architecture == "qwen3" { 40_960 } else { 32_768 },
+            positions: if architecture == "qwen2" { 32_768 } else { 40_960 },
             rope_base: 1_000_000.0,
             epsilon: 1e-6,
             ..tiny(name, architecture, Special::Qwen)
+        };
+        let mixture = |name, layers| Shape {
+            layers,
+            kv_heads: 4,
+            experts: (128, 8),
+            tied: false,
+            ..qwen(name, "qwen3moe", 2048, 32, 4, 768)
         };
         match model {
             // The stretching begins where a test sees it.
@@ -86,11 +97,25 @@ impl Shape {
             },
             RandomModel::TinyQwen2 => tiny("tiny-qwen2", "qwen2", Special::Qwen),
             RandomModel::TinyQwen3 => tiny("tiny-qwen3", "qwen3", Special::Qwen),
+            RandomModel::TinyQwen3Moe => Shape {
+                layers: 3,
+                wide: 256,
+                experts: (10, 3),
+                ..tiny("tiny-qwen3-moe", "qwen3moe", Special::Qwen)
+            },
+            RandomModel::TinyMixtral => Shape {
+                wide: 256,
+                experts: (8, 2),
+                tied: false,
+                ..tiny("tiny-mixtral", "llama", Special::Llama3)
+            },
             RandomModel::Llama32Of1B => llama("Llama-3.2-1B", 2048, 16, 32, 64),
             RandomModel::Llama32Of3B => llama("Llama-3.2-3B", 3072, 28, 24, 128),
             RandomModel::Qwen25Of15B => qwen("Qwen2.5-1.5B", "qwen2", 1536, 12, 2, 8960),
             RandomModel::Qwen3Of06B => qwen("Qwen3-0.6B", "qwen3", 1024, 16, 8, 3072),
             RandomModel::Qwen3Of17B => qwen("Qwen3-1.7B", "qwen3", 2048, 16, 8, 6144),
+            RandomModel::Qwen3Of30B => mixture("Qwen3-30B-A3B", 48),
+            RandomModel::ThirdOfQwen3Of30B => mixture("A third of Qwen3-30B-A3B", 16),
             RandomModel::SmolLm2Of360M => Shape {
                 vocabulary: 49_152,
                 ordinary: 49_152 - 17,
@@ -124,6 +149,12 @@ impl Shape {
             ("attention.head_count_kv", self.kv_heads),
         ] {
             out.number(&key(name), value as u32);
+        }
+        let (experts, used) = self.experts;
+        if experts > 0 {
+            out.number(&key("expert_count"), experts as u32);
+            out.number(&key("expert_used_count"), used as u32);
+            out.number(&key("expert_feed_forward_length"), self.wide as u32);
         }
         out.float(&key("rope.freq_base"), self.rope_base);
         out.float(&key("attention.layer_norm_rms_epsilon"), self.epsilon);
@@ -194,9 +225,22 @@ impl Shape {
         matrix("attn_k", hidden, keys, format.matrix());
         matrix("attn_v", hidden, keys, important);
         matrix("attn_output", queries, hidden, format.matrix());
-        matrix("ffn_gate", hidden, wide, format.matrix());
-        matrix("ffn_up", hidden, wide, format.matrix());
-        matrix("ffn_down", wide, hidden, important);
+        let (experts, _) = self.experts;
+        if experts == 0 {
+            matrix("ffn_gate", hidden, wide, format.matrix());
+            matrix("ffn_up", hidden, wide, format.matrix());
+            matrix("ffn_down", wide, hidden, important);
+        } else {
+            matrix("ffn_gate_inp", hidden, experts, GgmlFormat::F32);
+            let mut of_each = |part: &str, inputs, outputs, format| {
+                let mut tensor = Tensor::matrix(&name(part), inputs, outputs, format);
+                tensor.shape.push(experts);
+                all.push(tensor);
+            };
+            of_each("ffn_gate_exps", hidden, wide, format.matrix());
+            of_each("ffn_up_exps", hidden, wide, format.matrix());
+            of_each("ffn_down_exps", wide, hidden, important);
+        }
         let mut small = |part: &str, len, fill| all.push(Tensor::small(&name(part), len, fill));
         small("attn_norm.weight", hidden, Fill::NearOne);
         small("ffn_norm.weight", hidden, Fill::NearOne);
@@ -205,7 +249,7 @@ impl Shape {
             small("attn_k.bias", keys, Fill::NearZero);
             small("attn_v.bias", keys, Fill::NearZero);
         }
-        if self.architecture == "qwen3" {
+        if self.architecture.starts_with("qwen3") {
             small("attn_q_norm.weight", self.head_dim, Fill::NearOne);
             small("attn_k_norm.weight", self.head_dim, Fill::NearOne);
         }
