@@ -54,7 +54,8 @@ pub use elastic::{
 pub use error::{Error, Result};
 pub use gte::Gte;
 pub use language::{
-    KvCache, LanguageModel, LanguageScratch, LanguageScratchSize, LayerTensor, TensorPart,
+    ExpertTensors, GuessScratch, KvCache, LanguageModel, LanguageScratch, LanguageScratchSize,
+    LayerTensor, TensorPart,
 };
 pub use late::LateInteraction;
 pub use masked::{MaskedLanguageHead, MaskedScratch};

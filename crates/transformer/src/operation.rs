@@ -16,6 +16,8 @@ pub(crate) enum Operation {
     Output,
     /// The feed-forward layer with its activation, residual and norm.
     FeedForward,
+    /// Who of many experts is asked.
+    Router,
     /// The model's head.
     Head,
 }
@@ -28,6 +30,7 @@ impl Operation {
             Operation::Attention => info_span!(target: "riddle::operation", "attention"),
             Operation::Output => info_span!(target: "riddle::operation", "output"),
             Operation::FeedForward => info_span!(target: "riddle::operation", "feed_forward"),
+            Operation::Router => info_span!(target: "riddle::operation", "router"),
             Operation::Head => info_span!(target: "riddle::operation", "head"),
         }
         .entered()

@@ -128,6 +128,35 @@ pub struct GenerationStats {
     pub bytes_read: u64,
     /// Milliseconds that the computation waited for them.
     pub io_wait_ms: f64,
+    /// Of a mixture of experts, what became of these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experts: Option<ExpertStats>,
+}
+
+/// The experts of a mixture while an answer was written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExpertStats {
+    /// Experts of all layers.
+    pub all: usize,
+    /// Of these, as many as have room in memory.
+    pub held: usize,
+    /// Experts that a token is given, in all layers together.
+    pub per_token: usize,
+    /// Experts that were wanted, each once for a layer of a pass.
+    pub wanted: u64,
+    /// Of these, experts that were in memory from before.
+    pub found: u64,
+    /// Experts that were read because they were guessed.
+    pub guessed: u64,
+    /// Of these, experts that were wanted.
+    pub guessed_right: u64,
+}
+
+impl ExpertStats {
+    /// The share of the wanted experts that nobody had to wait for a disk for; `None` where none was wanted.
+    pub fn hit_rate(&self) -> Option<f64> {
+        (self.wanted > 0).then(|| self.found as f64 / self.wanted as f64)
+    }
 }
 
 impl GenerationStats {

@@ -30,7 +30,8 @@ pub use document::{
 };
 pub use file::{FileEntry, FileKind, FileState, ScanVerdict};
 pub use generate::{
-    Generation, GenerationRequest, GenerationStats, Generator, Message, Passage, PassageOrder, Role,
+    ExpertStats, Generation, GenerationRequest, GenerationStats, Generator, Message, Passage,
+    PassageOrder, Role,
 };
 pub use language::language_code;
 pub use notice::{NoJudge, NotElsewhere, Notice, RewriteFault};

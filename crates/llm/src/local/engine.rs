@@ -11,7 +11,7 @@ use std::{
 };
 
 use riddle_kernels::{MOST_AS_ONE, Pool, Rounding};
-use riddle_offload::{StreamOptions, TensorStream};
+use riddle_offload::{ExpertTotals, StreamOptions, StreamTotals, TensorStream};
 use riddle_transformer::{
     KvCache, LanguageModel, LanguageScratch, LanguageScratchSize, LanguageTokenizer,
 };
@@ -20,6 +20,7 @@ use riddle_types::GenerationStats;
 use super::{
     LocalOptions,
     draft::{Draft, Flow, NoDraft},
+    experts::{Asked, Experts},
     plan::{Beside, Layout, Plan, fixed_bytes, plan},
     sample::{Guess, Sampler},
     segments::Segments,
@@ -35,6 +36,8 @@ pub(crate) struct Engine {
     pub(super) model: LanguageModel,
     pub(super) tokenizer: LanguageTokenizer,
     stream: TensorStream,
+    /// Of a mixture, what its layers ask.
+    experts: Option<Experts>,
     plan: Plan,
     /// The tokens of each part of the output matrix, by layer beyond the model's.
     output: Vec<Vec<std::ops::Range<usize>>>,
@@ -79,6 +82,7 @@ impl Engine {
             StreamOptions { window: plan.window, ..options.stream },
             go_on,
         )?;
+        let experts = Experts::open(path, &model, plan.experts, options.stream)?;
         let config = model.config();
         let chunk = plan.chunk.min(plan.context);
         let size =
@@ -95,6 +99,7 @@ impl Engine {
             stored: None,
             output: layout.output,
             stream,
+            experts,
             plan,
             tokenizer,
             model,
@@ -108,13 +113,15 @@ impl Engine {
 
     /// Bytes of weights in memory.
     pub(crate) fn resident_bytes(&self) -> u64 {
-        self.stream.resident_bytes()
+        let experts = self.experts.as_ref().map_or(0, Experts::resident_bytes);
+        self.stream.resident_bytes() + experts
     }
 
     /// Bytes that it has and that are not in memory before they are written to.
     pub(crate) fn unseen_bytes(&self) -> u64 {
         let Plan { context, chunk, rows, .. } = self.plan;
-        fixed_bytes(&self.model, self.pool.threads(), context, chunk, rows)
+        let experts = self.experts.as_ref().map_or(0, Experts::unseen_bytes);
+        fixed_bytes(&self.model, self.pool.threads(), context, chunk, rows) + experts
     }
 
     /// Writes after `prompt` until the model ends, as many tokens are written as shall be, the context is full, or
@@ -139,7 +146,7 @@ impl Engine {
         take: &mut dyn FnMut(&[u8]) -> Flow,
         see: Option<&mut See<'_>>,
     ) -> Result<(GenerationStats, End)> {
-        let before = self.stream.totals();
+        let before = self.read_so_far();
         let tokens = prompt.tokens.len();
         self.prepare(tokens + how.most);
         let mut stats = GenerationStats {
@@ -162,14 +169,12 @@ impl Engine {
             is_read && how.draft.begin(&prompt.tokens, how.most, &mut || take(&[]))?.is_continue();
         stats.prompt_ms = milliseconds(started.elapsed());
         let decoding = Instant::now();
+        let at_first = self.read_so_far();
         let end = if goes_on { self.decode(&mut how, take, &mut stats)? } else { End::Stopped };
         stats.decode_ms = milliseconds(decoding.elapsed());
-        let totals = self.stream.totals();
-        stats.bytes_read = totals.bytes_read - before.bytes_read;
-        stats.io_wait_ms = milliseconds(totals.io_wait.saturating_sub(before.io_wait));
+        self.tell_reading(before, at_first, &mut stats);
         stats.resident_weight_bytes = self.resident_bytes() + how.draft.resident_bytes();
         stats.kv_cache_bytes = self.model.kv_bytes(self.plan.context);
-        stats.streamed_bytes_per_token = self.streamed_bytes();
         // What was not read to its end is not kept; how the answer ended does not matter.
         if let Some(session) = &mut session
             && is_read
@@ -177,6 +182,34 @@ impl Engine {
             session.save(prompt, &self.cache, rate, &mut stats);
         }
         Ok((stats, end))
+    }
+
+    /// What layers and experts did so far.
+    fn read_so_far(&self) -> (StreamTotals, ExpertTotals) {
+        let experts = self.experts.as_ref().map(Experts::totals);
+        (self.stream.totals(), experts.unwrap_or_default())
+    }
+
+    /// Tells what was read since `before`, and since the first token was written.
+    fn tell_reading(
+        &self,
+        before: (StreamTotals, ExpertTotals),
+        at_first: (StreamTotals, ExpertTotals),
+        stats: &mut GenerationStats,
+    ) {
+        let (layers, experts) = self.read_so_far();
+        stats.bytes_read =
+            layers.bytes_read + experts.bytes_read - before.0.bytes_read - before.1.bytes_read;
+        let waited = layers.io_wait + experts.io_wait;
+        stats.io_wait_ms = milliseconds(waited.saturating_sub(before.0.io_wait + before.1.io_wait));
+        stats.streamed_bytes_per_token = self.streamed_bytes();
+        if let Some(of_all) = &self.experts {
+            stats.experts = Some(of_all.stats(before.1));
+            if of_all.streams() {
+                let written = experts.bytes_read - at_first.1.bytes_read;
+                stats.streamed_bytes_per_token += written / stats.tokens.max(1) as u64;
+            }
+        }
     }
 
     /// Takes what is there of a prompt's beginning, in memory and stored; the rest is to be read. Gives the session
@@ -300,7 +333,7 @@ impl Engine {
         rounding: Rounding,
         go_on: &mut dyn FnMut() -> Flow,
     ) -> Result<Flow> {
-        let Engine { model, stream, cache, scratch, pool, .. } = self;
+        let Engine { model, stream, experts, cache, scratch, pool, .. } = self;
         let (first, width) = (self.tokens.len(), model.config().hidden_size);
         let hidden = &mut self.hidden[..tokens.len() * width];
         model.embed(tokens, hidden)?;
@@ -322,6 +355,10 @@ impl Engine {
                     model.turn(first, hidden.len() / width, scratch);
                 }
                 pool.run(|| model.layer(layer, &weights, first, hidden, cache, scratch, rounding));
+                if let Some(experts) = experts {
+                    let asked = Asked { model, layer, view: &view, pool, rounding };
+                    experts.ask(&asked, hidden, scratch)?;
+                }
                 if go_on().is_break() {
                     // Whatever is asked next begins with the first layer.
                     stream.prefetch(0);

@@ -6,6 +6,7 @@
 
 mod draft;
 mod engine;
+mod experts;
 mod numbers;
 mod open;
 mod plan;
@@ -303,6 +304,8 @@ impl Local {
         };
         match catch_unwind(AssertUnwindSafe(|| work(&mut open))) {
             Ok(done) => {
+                // Experts come as they are wanted.
+                self.resident.store(open.resident_bytes(), Ordering::Relaxed);
                 *place = Some(open);
                 done
             }

@@ -1,10 +1,12 @@
 //! How a model is fitted into the memory it is given.
 
 use riddle_kernels::MOST_AS_ONE;
-use riddle_offload::{Preservation, TensorRole, TensorSpec, preserve};
+use riddle_offload::{
+    ExpertLayer, Locking, Preservation, TensorRole, TensorSpec, expert_bytes, preserve,
+};
 use riddle_transformer::{LanguageModel, LanguageScratchSize, TensorPart};
 
-use super::LocalOptions;
+use super::{LocalOptions, experts};
 use crate::{Error, Result};
 
 /// Tokens of a prompt that are read at a time, most of them first: products reach full speed at a few hundred rows,
@@ -43,6 +45,8 @@ pub(super) struct Plan {
     pub(super) window: usize,
     /// Which tensors stay.
     pub(super) preservation: Preservation,
+    /// Experts that have room; 0 without.
+    pub(super) experts: usize,
 }
 
 /// What has to fit beside a model that is read in passes.
@@ -59,6 +63,8 @@ pub(super) struct Layout {
     pub(super) layers: Vec<Vec<TensorSpec>>,
     /// The tokens of each part of the output matrix, by layer beyond the model's.
     pub(super) output: Vec<Vec<std::ops::Range<usize>>>,
+    /// The experts of each layer, which are read one by one; none without.
+    experts: Vec<ExpertLayer>,
 }
 
 impl Layout {
@@ -91,13 +97,44 @@ impl Layout {
             };
             layers.push(pieces.iter().map(spec).collect());
         }
-        Layout { layers, output }
+        Layout { layers, output, experts: experts::layers(model) }
+    }
+
+    /// What stays of the layers and how many experts have room, when both may take `bytes` together. A token needs all
+    /// of the layers and a few of the experts, so the layers come first.
+    fn fit(
+        &self,
+        bytes: u64,
+        window: usize,
+        least: usize,
+        locking: Locking,
+    ) -> riddle_offload::Result<(Preservation, usize)> {
+        let each = expert_bytes(&self.experts);
+        let all: usize = self.experts.iter().map(|it| it.count).sum();
+        let least = least.min(all);
+        let needed = least as u64 * each;
+        let layers = preserve(&self.layers, bytes.saturating_sub(needed), window, locking);
+        let layers = layers.map_err(|error| match error {
+            riddle_offload::Error::Budget { smallest, window, .. } => {
+                let smallest = smallest.saturating_add(needed);
+                riddle_offload::Error::Budget { budget: bytes, smallest, window }
+            }
+            error => error,
+        })?;
+        let room = bytes.saturating_sub(layers.memory_bytes(window)) / each.max(1);
+        let room = usize::try_from(room).unwrap_or(all).min(all);
+        if room < least {
+            let (budget, smallest) = (bytes, layers.memory_bytes(window).saturating_add(needed));
+            return Err(riddle_offload::Error::Budget { budget, smallest, window });
+        }
+        Ok((layers, if locking == Locking::Nothing { least } else { room }))
     }
 }
 
 fn role(part: TensorPart) -> TensorRole {
     match part {
-        TensorPart::Small => TensorRole::Small,
+        // Who is asked has to be known before anything can be read.
+        TensorPart::Small | TensorPart::Router => TensorRole::Small,
         TensorPart::Query => TensorRole::Query,
         TensorPart::Key => TensorRole::Key,
         TensorPart::Value => TensorRole::Value,
@@ -127,10 +164,13 @@ pub(super) fn plan(
     let size = |context, chunk| fixed_bytes(model, options.threads, context, chunk, rows);
     let most = options.pass_tokens.unwrap_or(CHUNKS[0]).max(1);
     let chunks = CHUNKS.map(|it| it.min(most));
+    // Those that a token is given in a layer, and as many that come meanwhile.
+    let least = model.config().experts.map_or(0, |it| 2 * it.used);
+    let fit = |bytes, window| layout.fit(bytes, window, least, options.locking);
     let Some(budget) = options.memory_budget else {
-        let preservation = preserve(&layout.layers, u64::MAX, window, options.locking)?;
+        let (preservation, experts) = fit(u64::MAX, window)?;
         let chunk = chunks[0].min(context);
-        return Ok(Plan { context, chunk, states: chunk, rows, window, preservation });
+        return Ok(Plan { context, chunk, states: chunk, rows, window, preservation, experts });
     };
     let held = held_bytes() + bytes;
     let room = budget.saturating_sub(held + UNSEEN_BYTES);
@@ -154,18 +194,19 @@ pub(super) fn plan(
     for (chunk, window) in tries {
         let chunk = chunk.min(context);
         let weights = room.saturating_sub(size(context, chunk));
-        match preserve(&layout.layers, weights, window, options.locking) {
-            Ok(preservation) => {
-                let plan = Plan { context, chunk, states: chunk, rows, window, preservation };
-                if plan.preservation.streamed_total() == 0 {
+        match fit(weights, window) {
+            Ok((preservation, experts)) => {
+                let plan =
+                    Plan { context, chunk, states: chunk, rows, window, preservation, experts };
+                // Experts are read for every chunk, however long a pass is.
+                if plan.preservation.streamed_total() == 0 || experts > 0 {
                     return Ok(plan);
                 }
                 let states = most_states.clamp(chunk, context);
                 let more = (states - chunk) as u64 * state;
                 let weights = weights.saturating_sub(more);
-                let fitted = preserve(&layout.layers, weights, window, options.locking);
-                return Ok(match fitted {
-                    Ok(preservation) => Plan { states, preservation, ..plan },
+                return Ok(match fit(weights, window) {
+                    Ok((preservation, _)) => Plan { states, preservation, ..plan },
                     Err(_) => plan,
                 });
             }

@@ -30,11 +30,20 @@ struct Cut<'a> {
     /// Gain of what attention adds; empty without.
     post_attention_norm: Cow<'a, [f32]>,
     feed_forward_norm: Cow<'a, [f32]>,
-    gate: Linear<'a>,
-    up: Linear<'a>,
-    down: Linear<'a>,
-    /// Gain of what the feed-forward layer adds; empty without.
-    post_feed_forward_norm: Cow<'a, [f32]>,
+    feed_forward: FeedForward<'a>,
+}
+
+/// What follows attention.
+enum FeedForward<'a> {
+    Dense {
+        gate: Linear<'a>,
+        up: Linear<'a>,
+        down: Linear<'a>,
+        /// Gain of what the feed-forward layer adds; empty without.
+        post_norm: Cow<'a, [f32]>,
+    },
+    /// The router; experts come later.
+    Experts(Linear<'a>),
 }
 
 /// Takes tensors in the order in which [`super::tensors::of_layer`] lists them.
@@ -93,17 +102,24 @@ impl LanguageModel {
             [(); 3].map(|()| cut.linear())
         };
         let biased = family == LanguageFamily::Qwen2;
-        let normed = matches!(family, LanguageFamily::Qwen3 | LanguageFamily::Gemma3);
+        let normed = family.normalizes_heads();
         let biases = [(); 3].map(|()| cut.optional(biased));
         let head_norms = [(); 2].map(|()| cut.optional(normed));
         let output = cut.linear();
         let post_attention_norm = cut.optional(family.is_gemma());
         let feed_forward_norm = cut.vector();
         let wide = self.config.intermediate_size;
-        let [gate, up] = if has(TensorPart::GateUp) {
-            cut.split([wide, wide])
+        let feed_forward = if has(TensorPart::Router) {
+            FeedForward::Experts(cut.linear())
         } else {
-            [(); 2].map(|()| cut.linear())
+            let [gate, up] = if has(TensorPart::GateUp) {
+                cut.split([wide, wide])
+            } else {
+                [(); 2].map(|()| cut.linear())
+            };
+            let down = cut.linear();
+            let post_norm = cut.optional(family.is_gemma());
+            FeedForward::Dense { gate, up, down, post_norm }
         };
         Cut {
             attention_norm,
@@ -115,10 +131,7 @@ impl LanguageModel {
             output,
             post_attention_norm,
             feed_forward_norm,
-            gate,
-            up,
-            down: cut.linear(),
-            post_feed_forward_norm: cut.optional(family.is_gemma()),
+            feed_forward,
         }
     }
 
@@ -127,6 +140,10 @@ impl LanguageModel {
     /// tensors as the file has them, in the order of [`layers`](Self::layers). [`turn`](Self::turn) was called for
     /// these positions. With [`Rounding::AsMany`] what a token gets depends on itself and those before it alone, not on
     /// how many are read at a time. With [`Rounding::AsOne`] it gets what it would get in a pass of its own.
+    ///
+    /// Where the feed-forward layer is a mixture, its experts have then to be asked: those that are
+    /// [`wanted`](Self::wanted), each by [`expert`](Self::expert) in any order, and at last
+    /// [`add_experts`](Self::add_experts).
     ///
     /// # Panics
     /// When the cache or the scratch are too small, the weights are not the layer's, or there are more tokens than are
@@ -170,6 +187,13 @@ impl LanguageModel {
         cached_attention(work, context, &mut scratch.scores);
         drop(span);
         self.after_attention(&cut, hidden, scratch, multiply);
+        let norm = &cut.feed_forward_norm;
+        match &cut.feed_forward {
+            FeedForward::Dense { gate, up, down, post_norm } => {
+                self.feed_forward(norm, [gate, up, down], post_norm, hidden, scratch, multiply);
+            }
+            FeedForward::Experts(router) => self.route(hidden, norm, router, scratch, rounding),
+        }
     }
 
     /// Queries, keys and values of every token, normalized and rotated, in `scratch.wide`.
@@ -220,8 +244,7 @@ impl LanguageModel {
         }
     }
 
-    /// Projection, gated feed-forward layer and their residuals, of the states whose attention is in
-    /// `scratch.narrow`.
+    /// Projection and its residual, of the states whose attention is in `scratch.narrow`.
     fn after_attention(
         &self,
         cut: &Cut<'_>,
@@ -232,7 +255,7 @@ impl LanguageModel {
         let LanguageScratch { wide, narrow, panels, .. } = scratch;
         let config = &self.config;
         let (tokens, epsilon) = (hidden.len() / config.hidden_size, config.rms_norm_eps);
-        let span = Operation::Output.enter();
+        let _span = Operation::Output.enter();
         let context = &narrow[..tokens * self.attention_shape().width()];
         let normed = !cut.post_attention_norm.is_empty();
         if normed {
@@ -244,21 +267,35 @@ impl LanguageModel {
         } else {
             multiply.one(context, &cut.output, Finish::Add(1.0), hidden, panels);
         }
-        drop(span);
+    }
+
+    /// The gated feed-forward layer and its residual.
+    fn feed_forward(
+        &self,
+        norm: &[f32],
+        [gate_matrix, up, down]: [&Linear<'_>; 3],
+        post_norm: &[f32],
+        hidden: &mut [f32],
+        scratch: &mut LanguageScratch,
+        multiply: Multiply,
+    ) {
+        let LanguageScratch { wide, narrow, panels, .. } = scratch;
+        let config = &self.config;
+        let (tokens, epsilon) = (hidden.len() / config.hidden_size, config.rms_norm_eps);
         let _span = Operation::FeedForward.enter();
         let normalized = &mut narrow[..hidden.len()];
-        rms_norm(hidden, &cut.feed_forward_norm, epsilon, normalized);
+        rms_norm(hidden, norm, epsilon, normalized);
         let gate = &mut wide[..tokens * config.intermediate_size];
         let kind = if config.family.is_gemma() { Gate::GeluTanh } else { Gate::Silu };
-        multiply.one(normalized, &cut.gate, Finish::Store, gate, panels);
-        multiply.one(normalized, &cut.up, Finish::Gate(kind), gate, panels);
-        if normed {
-            multiply.one(gate, &cut.down, Finish::Store, normalized, panels);
-            let added = &mut wide[..hidden.len()];
-            rms_norm(normalized, &cut.post_feed_forward_norm, epsilon, added);
-            add(hidden, added);
+        multiply.one(normalized, gate_matrix, Finish::Store, gate, panels);
+        multiply.one(normalized, up, Finish::Gate(kind), gate, panels);
+        if post_norm.is_empty() {
+            multiply.one(gate, down, Finish::Add(1.0), hidden, panels);
         } else {
-            multiply.one(gate, &cut.down, Finish::Add(1.0), hidden, panels);
+            multiply.one(gate, down, Finish::Store, normalized, panels);
+            let added = &mut wide[..hidden.len()];
+            rms_norm(normalized, post_norm, epsilon, added);
+            add(hidden, added);
         }
     }
 }

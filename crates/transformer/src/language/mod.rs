@@ -1,9 +1,10 @@
 //! Language models of GGUF files: what a layer computes, with keys and values of earlier tokens in a [`KvCache`].
 //!
 //! As elsewhere in this crate the layers' weights come from outside, so that one loop serves models that are in
-//! memory and models that are not. The token table is read row by row, the output matrix is multiplied in pieces.
+//! memory and models that are not. The experts of a mixture come one by one. The token table is read row by row, the output matrix is multiplied in pieces.
 
 mod cache;
+mod experts;
 mod layer;
 mod rope;
 mod tensors;
@@ -20,6 +21,7 @@ use riddle_weights::{
 };
 
 pub use cache::KvCache;
+pub use experts::{ExpertTensors, GuessScratch};
 pub use tensors::{LayerTensor, TensorPart};
 
 use self::{rope::Rope, tensors::matrix};
@@ -34,6 +36,8 @@ pub struct LanguageModel {
     output: GgufTensor,
     norm: Vec<f32>,
     layers: Vec<Vec<LayerTensor>>,
+    /// Of each layer; empty where feed-forward layers are no mixtures.
+    experts: Vec<ExpertTensors>,
     rope: Rope,
     multiply: Multiply,
 }
@@ -56,7 +60,13 @@ impl LanguageModel {
         let layers = (0..config.num_hidden_layers)
             .map(|layer| tensors::of_layer(&finder, &config, layer))
             .collect::<Result<Vec<_>>>()?;
-        let precision = arithmetic(&layers);
+        let experts = match config.experts {
+            Some(_) => (0..config.num_hidden_layers)
+                .map(|layer| tensors::experts_of_layer(&finder, &config, layer))
+                .collect::<Result<Vec<_>>>()?,
+            None => Vec::new(),
+        };
+        let precision = arithmetic(&layers, &experts);
         Ok(LanguageModel {
             norm: finder.vector("output_norm.weight", hidden)?,
             rope: Rope::open(&finder, &config)?,
@@ -64,6 +74,7 @@ impl LanguageModel {
             table,
             output,
             layers,
+            experts,
             config,
             file,
         })
@@ -122,8 +133,8 @@ impl LanguageModel {
 
     /// Bytes of [`scratch`](Self::scratch), known before it is made.
     pub fn scratch_bytes(&self, size: LanguageScratchSize) -> u64 {
-        let Lengths { wide, narrow, scores, panels, rotary } = Lengths::of(self, size);
-        ((wide + narrow + scores + panels + rotary) * size_of::<f32>()) as u64
+        let Lengths { wide, narrow, scores, panels, rotary, routes } = Lengths::of(self, size);
+        ((wide + narrow + scores + panels + rotary + routes) * size_of::<f32>()) as u64
     }
 
     /// The token rows of `tokens` into `hidden` `[tokens, hidden_size]`, read from the file.
@@ -196,10 +207,11 @@ impl LanguageModel {
 }
 
 /// Weights that were rounded to fewer bits lose nothing in bf16 that they had; others are multiplied in f32.
-fn arithmetic(layers: &[Vec<LayerTensor>]) -> Precision {
-    let is_rounded =
-        |it: &LayerTensor| !matches!(it.tensor.format, GgmlFormat::F32 | GgmlFormat::F16);
-    if layers.iter().flatten().any(is_rounded) { Precision::Bf16 } else { Precision::F32 }
+fn arithmetic(layers: &[Vec<LayerTensor>], experts: &[ExpertTensors]) -> Precision {
+    let layers = layers.iter().flatten().map(|it| it.tensor.format);
+    let experts = experts.iter().flat_map(|it| [&it.gate, &it.up, &it.down]).map(|it| it.format);
+    let is_rounded = |it| !matches!(it, GgmlFormat::F32 | GgmlFormat::F16);
+    if layers.chain(experts).any(is_rounded) { Precision::Bf16 } else { Precision::F32 }
 }
 
 /// What [`LanguageScratch`] is made for.
@@ -221,6 +233,7 @@ pub struct LanguageScratch {
     pub(crate) scores: Vec<f32>,
     pub(crate) panels: Panels,
     pub(crate) rotary: rope::Angles,
+    pub(crate) routes: experts::Routes,
 }
 
 /// Elements of each part.
@@ -230,6 +243,7 @@ struct Lengths {
     scores: usize,
     panels: usize,
     rotary: usize,
+    routes: usize,
 }
 
 impl Lengths {
@@ -243,6 +257,7 @@ impl Lengths {
             scores: cached_attention_scratch_len(shape, tokens, context, threads),
             panels: panel_len(model.widest(), threads, PanelUse::Any),
             rotary: model.rope.len(tokens),
+            routes: experts::Routes::len(model, tokens),
         }
     }
 }
@@ -264,6 +279,7 @@ impl LanguageScratch {
             scores: vec![0.0; lengths.scores],
             panels: Panels::new(model.widest(), size.threads, PanelUse::Any),
             rotary: model.rope.angles(size.tokens),
+            routes: experts::Routes::new(model, size.tokens),
         }
     }
 }

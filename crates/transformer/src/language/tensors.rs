@@ -8,6 +8,7 @@ use riddle_weights::{
     gguf::{GgmlFormat, Gguf, GgufTensor},
 };
 
+use super::ExpertTensors;
 use crate::Result;
 
 /// What a tensor of a layer is for.
@@ -33,6 +34,8 @@ pub enum TensorPart {
     GateUp,
     /// Matrix that narrows.
     Down,
+    /// Matrix that scores the experts.
+    Router,
 }
 
 /// A tensor of a layer.
@@ -115,7 +118,7 @@ pub(super) fn of_layer(
         found.vector("attn_k.bias", kv_width)?;
         found.vector("attn_v.bias", kv_width)?;
     }
-    if matches!(config.family, LanguageFamily::Qwen3 | LanguageFamily::Gemma3) {
+    if config.family.normalizes_heads() {
         found.vector("attn_q_norm.weight", dim)?;
         found.vector("attn_k_norm.weight", dim)?;
     }
@@ -124,6 +127,10 @@ pub(super) fn of_layer(
         found.vector("post_attention_norm.weight", hidden)?;
     }
     found.vector("ffn_norm.weight", hidden)?;
+    if let Some(experts) = config.experts {
+        found.matrix(TensorPart::Router, "ffn_gate_inp.weight", &[hidden, experts.count])?;
+        return Ok(found.tensors);
+    }
     if config.family == LanguageFamily::Phi3 {
         found.matrix(TensorPart::GateUp, "ffn_up.weight", &[hidden, 2 * wide])?;
     } else {
@@ -135,6 +142,24 @@ pub(super) fn of_layer(
         found.vector("post_ffw_norm.weight", hidden)?;
     }
     Ok(found.tensors)
+}
+
+/// The experts of layer `layer`.
+pub(super) fn experts_of_layer(
+    finder: &Finder<'_>,
+    config: &LanguageConfig,
+    layer: usize,
+) -> Result<ExpertTensors> {
+    let (hidden, wide) = (config.hidden_size, config.intermediate_size);
+    let count = config.experts.map_or(0, |it| it.count);
+    let tensor = |name, shape: [usize; 3]| {
+        finder.tensor(&format!("blk.{layer}.{name}.weight"), &shape).cloned()
+    };
+    Ok(ExpertTensors {
+        gate: tensor("ffn_gate_exps", [hidden, wide, count])?,
+        up: tensor("ffn_up_exps", [hidden, wide, count])?,
+        down: tensor("ffn_down_exps", [wide, hidden, count])?,
+    })
 }
 
 struct Found<'a> {

@@ -129,6 +129,9 @@ fn models() -> impl Strategy<Value = (&'static str, String)> {
         ("tiny-llama", "q4_k_m"),
         ("tiny-qwen2", "q8_0"),
         ("tiny-qwen3", "f16"),
+        ("tiny-qwen3-moe", "q4_k_m"),
+        ("tiny-qwen3-moe", "q8_0"),
+        ("tiny-mixtral", "f16"),
         ("windowed", ""),
         ("windowed", ""),
     ];
