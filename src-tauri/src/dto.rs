@@ -943,6 +943,20 @@ pub(crate) struct Generation {
     pub(crate) bytes_read: u64,
     /// Milliseconds that the computation waited for them.
     pub(crate) io_wait_ms: f64,
+    /// Of a mixture of experts, what became of these.
+    pub(crate) experts: Option<Experts>,
+}
+
+/// The experts of a mixture while an answer was written.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Experts {
+    /// Experts of all layers.
+    pub(crate) all: u64,
+    /// Of these, as many as have room in memory.
+    pub(crate) held: u64,
+    /// The share of those that were asked that were in memory.
+    pub(crate) hit_rate: f64,
 }
 
 /// What the endpoint would be sent for a question; nothing is sent to find that out.

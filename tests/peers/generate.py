@@ -19,6 +19,13 @@ GROUP = "riddle-generate"
 LLAMA = """
 import sys, time, resource, llama_cpp
 path, prompt, tokens = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+default = llama_cpp.llama_cpp.llama_model_default_params
+def mapped():
+    # Copies in another order are no mapped file: a group of less memory than the model ends them.
+    params = default()
+    params.use_extra_bufts = len(sys.argv) > 4
+    return params
+llama_cpp.llama_cpp.llama_model_default_params = mapped
 model = llama_cpp.Llama(path, n_ctx=prompt + tokens + 8, n_threads=2, n_threads_batch=2, n_batch=512, verbose=False)
 vocabulary = model.n_vocab()
 if len(sys.argv) > 4:

@@ -48,6 +48,7 @@ const SCENES = {
   "library-rule": { act: async (page) => { await view(page, "library"); await page.locator("[role=option]").nth(2).click(); await (await button(page, "library.exclude")).click(); await page.locator("dialog .notice").waitFor(); } },
   settings: { act: (page) => view(page, "settings") },
   "settings-remote": { mock: "remote,far", act: async (page) => { await view(page, "settings"); await page.getByTestId("endpoint-state").scrollIntoViewIfNeeded(); } },
+  "pipeline-experts": { mock: "large,experts", act: async (page) => { await asked(page, "How often must the oven door seals be replaced?"); await page.waitForSelector("[data-state=done]"); await view(page, "pipeline"); await page.getByTestId("generation-figures").waitFor(); } },
   "settings-answers": { mock: "large", act: async (page) => { await view(page, "settings"); await (await button(page, "settings.titles.answers")).click(); await page.getByTestId("local-state").waitFor(); } },
   "settings-writers": { mock: "local", act: async (page) => { await view(page, "settings"); await page.getByTestId("model-fit").last().scrollIntoViewIfNeeded(); } },
   "settings-no-writer": { act: async (page) => { await view(page, "settings"); await page.getByTestId("no-writer").waitFor(); await (await button(page, "settings.titles.answers")).click(); } },

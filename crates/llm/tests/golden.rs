@@ -10,7 +10,7 @@ use std::{
 
 use half::f16;
 use riddle_llm::{Error, Local, LocalOptions, Locking, StreamOptions};
-use riddle_weights::gguf::{GgmlFormat, RandomFormat, RandomModel, write_random};
+use riddle_weights::gguf::{GgmlFormat, GgufWriter, RandomFormat, RandomModel, write_random};
 use serde::Deserialize;
 
 /// Cosine to llama.cpp's logits of the same file. Activations are rounded to bytes where weights are of few bits, and
@@ -214,4 +214,91 @@ fn files_that_are_no_models_are_refused_in_words() {
     std::fs::write(&short, &other).expect("room");
     assert!(refused(&short, LocalOptions::default()).contains("\"mamba\" is not supported"));
     assert!(GgmlFormat::ALL.len() >= 13);
+}
+
+#[test]
+fn mixtures_that_lie_or_are_computed_otherwise_are_refused_in_words() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = write(dir.path(), "tiny-qwen3-moe", "q4_0");
+    let whole = std::fs::read(&path).expect("just written");
+    let bad = dir.path().join("bad.gguf");
+    let place = |name: &str| {
+        let name = name.as_bytes();
+        whole.windows(name.len()).position(|it| it == name).expect("it is in the header")
+    };
+    let refused = |bytes: &[u8]| {
+        std::fs::write(&bad, bytes).expect("room");
+        Local::open(&bad, "bad", LocalOptions::default()).expect_err("it is refused").to_string()
+    };
+    for (key, value, said) in [
+        ("expert_count", 0, "expert_count"),
+        ("expert_count", 1 << 20, "at most"),
+        ("expert_count", 2, "3 of 2 experts"),
+        ("expert_count", 9, "ffn_gate_inp"),
+        ("expert_used_count", 0, "expert_used_count"),
+        ("expert_used_count", 11, "11 of 10 experts"),
+        ("expert_feed_forward_length", 128, "ffn_gate_exps"),
+        ("expert_feed_forward_length", 0, "feed_forward_length"),
+    ] {
+        let mut bytes = whole.clone();
+        // Behind the name its type, then the number.
+        let at = place(&format!("qwen3moe.{key}")) + "qwen3moe.".len() + key.len() + 4;
+        bytes[at..at + 4].copy_from_slice(&u32::to_le_bytes(value));
+        let answer = refused(&bytes);
+        assert!(answer.contains(said), "{key} {value}: {answer}");
+    }
+    let mut bytes = whole.clone();
+    let at = place("blk.1.ffn_up_exps.weight");
+    bytes[at..][..24].copy_from_slice(b"blk.1.ffn_up_axps.weight");
+    assert!(refused(&bytes).contains("blk.1.ffn_up_exps.weight"));
+    for length in [whole.len() / 2, whole.len() - 1] {
+        assert!(refused(&whole[..length]).contains("bad.gguf"));
+    }
+    // Not even the experts that one layer asks fit.
+    let tight = LocalOptions { memory_budget: Some(1 << 20), ..LocalOptions::default() };
+    let said = Local::open(&path, "tight", tight).expect_err("it is refused").to_string();
+    assert!(said.contains("needs at least"), "{said}");
+}
+
+/// Settings of mixtures that are computed otherwise, in headers without tensors.
+#[test]
+fn mixtures_of_other_kinds_are_refused_in_words() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("other.gguf");
+    let refused = |architecture: &str, more: &dyn Fn(&mut GgufWriter)| {
+        let mut out = GgufWriter::new(architecture);
+        for (key, value) in [
+            ("block_count", 2),
+            ("context_length", 128),
+            ("embedding_length", 64),
+            ("feed_forward_length", 64),
+            ("attention.head_count", 4),
+            ("expert_count", 8),
+            ("expert_used_count", 2),
+        ] {
+            out.number(&format!("{architecture}.{key}"), value);
+        }
+        out.float(&format!("{architecture}.attention.layer_norm_rms_epsilon"), 1e-6);
+        more(&mut out);
+        out.tensor("token_embd.weight", &[64, 8], GgmlFormat::F32);
+        let mut data = out.create(&path).expect("room");
+        data.tensor([[0; 64 * 8 * 4]]).expect("room");
+        data.finish().expect("room");
+        let opened = Local::open(&path, "other", LocalOptions::default());
+        opened.expect_err("it is refused").to_string()
+    };
+    let number = |key: &'static str, value| move |out: &mut GgufWriter| out.number(key, value);
+    let moe = "qwen3moe";
+    for (said, answer) in [
+        ("blk.0.", refused(moe, &|_| ())),
+        ("tokens share", refused(moe, &number("qwen3moe.expert_shared_count", 1))),
+        ("without experts", refused(moe, &number("qwen3moe.leading_dense_block_count", 1))),
+        ("groups", refused(moe, &number("qwen3moe.expert_group_count", 4))),
+        ("softmax", refused(moe, &number("qwen3moe.expert_gating_func", 2))),
+        ("sum to one", refused(moe, &|out| out.float("qwen3moe.expert_weights_scale", 2.5))),
+        ("sum to one", refused(moe, &|out| out.flag("qwen3moe.expert_weights_norm", false))),
+        ("of qwen2 are not supported", refused("qwen2", &|_| ())),
+    ] {
+        assert!(answer.contains(said), "{said}: {answer}");
+    }
 }

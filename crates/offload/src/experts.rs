@@ -13,6 +13,7 @@
 mod state;
 
 use std::{
+    ops::ControlFlow,
     path::Path,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
@@ -214,6 +215,33 @@ impl ExpertCache {
         if self.reads_ahead {
             self.shared.lock().guess(layer, experts, &self.shared.parts());
             self.shared.work.notify_all();
+        }
+    }
+
+    /// Reads experts into the memory that is empty, the same share of each layer, as long as `go_on` does not break: the
+    /// first questions find more of them.
+    ///
+    /// # Errors
+    /// When one can not be read, or `go_on` broke.
+    pub fn fill(&mut self, go_on: &mut dyn FnMut() -> ControlFlow<()>) -> Result<()> {
+        let mut state = self.shared.lock();
+        state.fill(&self.shared.parts());
+        self.shared.work.notify_all();
+        loop {
+            if state.gone {
+                return Err(Error::ReaderGone);
+            }
+            let left = state.filling().map_err(|((layer, expert), tensor, source)| {
+                self.shared.tensor_error(layer, expert, tensor, source)
+            })?;
+            if left == 0 {
+                return Ok(());
+            }
+            if go_on().is_break() {
+                return Err(Error::Stopped);
+            }
+            let waiting = self.shared.arrived.wait(state);
+            state = waiting.unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -496,6 +524,35 @@ mod tests {
     }
 
     #[test]
+    fn empty_memory_is_filled_and_what_is_wanted_takes_its_place() {
+        let layers = layers(&[(5, 5000), (5, 5000)]);
+        let (_dir, path, content) = file(end(&layers));
+        for slots in [4, 10] {
+            let options = StreamOptions::default();
+            let mut cache =
+                ExpertCache::open(&path, layers.clone(), slots, options).expect("valid");
+            let mut asked = 0;
+            let mut stop = || {
+                asked += 1;
+                if asked > 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            };
+            let stopped = cache.fill(&mut stop);
+            assert!(matches!(stopped, Err(Error::Stopped)));
+            cache.fill(&mut || ControlFlow::Continue(())).expect("readable");
+            assert!(cache.resident_bytes() + PAGE as u64 > cache.capacity_bytes());
+            cache.want(1, &[4]);
+            assert_eq!(take(&mut cache, &layers, &content), [4]);
+            // The first ones of both layers; one made room for what was wanted.
+            cache.want(0, &[0, 1]);
+            assert_eq!(take(&mut cache, &layers, &content).len(), 2);
+            cache.want(1, &[0, 1, 4]);
+            assert_eq!(take(&mut cache, &layers, &content).len(), 3);
+            let totals = cache.totals();
+            assert!(totals.found >= if slots == 10 { 5 } else { 3 }, "{totals:?}");
+        }
+    }
+
+    #[test]
     fn what_is_used_often_stays_and_old_uses_fade() {
         let layers = layers(&[(6, 4096)]);
         let (_dir, path, content) = file(end(&layers));
@@ -546,7 +603,8 @@ mod tests {
             let writer = File::options().write(true).open(&path).expect("open");
             for _ in 0..3 {
                 writer.set_len(190_000).expect("cut");
-                cache.want(1, &[0, 2]);
+                // There is memory for two of them.
+                cache.want(1, &[0, 1, 2]);
                 let error = loop {
                     match cache.ready() {
                         Ok(ready) => assert!(!ready.is_empty(), "an expert was forgotten"),

@@ -25,8 +25,9 @@ use super::{
 use crate::{
     convert::{Rows, clean, file_ref, kind_of, notices, now},
     dto::{
-        Answer, AskEvent, CachedAnswer, Citation, Failure, Generation, HistoryQuery, NoAnswer,
-        Notice, Outgoing, OutgoingFolder, Question, Sentence, StateCount, ThreadSummary, Verdict,
+        Answer, AskEvent, CachedAnswer, Citation, Experts, Failure, Generation, HistoryQuery,
+        NoAnswer, Notice, Outgoing, OutgoingFolder, Question, Sentence, StateCount, ThreadSummary,
+        Verdict,
     },
     failure::Reply,
     requests::{PASSAGES, RANKED},
@@ -383,6 +384,11 @@ fn generation_of(response: &AskResponse) -> Option<Generation> {
         streamed_bytes_per_token: stats.streamed_bytes_per_token,
         bytes_read: stats.bytes_read,
         io_wait_ms: stats.io_wait_ms,
+        experts: stats.experts.map(|it| Experts {
+            all: it.all as u64,
+            held: it.held as u64,
+            hit_rate: it.hit_rate().unwrap_or_default(),
+        }),
     })
 }
 

@@ -615,6 +615,18 @@ export interface Generation {
 	bytesRead: number;
 	/** Milliseconds that the computation waited for them. */
 	ioWaitMs: number;
+	/** Of a mixture of experts, what became of these. */
+	experts: Experts | null;
+}
+
+/** The experts of a mixture while an answer was written. */
+export interface Experts {
+	/** Experts of all layers. */
+	all: number;
+	/** Of these, as many as have room in memory. */
+	held: number;
+	/** The share of those that were asked that were in memory. */
+	hitRate: number;
 }
 
 /** What the endpoint would be sent for a question; nothing is sent to find that out. */

@@ -444,7 +444,7 @@ function answerFor(question: string, thread: number | null, found: Found[], atSe
 
 function generation({ name, bytes }: Models["installed"][0]): Answer["generation"] {
   const large = scenes.has("large");
-  const common = { model: name, promptTokens: 1218, tokens: 71, draftedTokens: 38, acceptedTokens: 29 };
+  const common = { model: name, promptTokens: 1218, tokens: 71, draftedTokens: 38, acceptedTokens: 29, experts: scenes.has("experts") ? { all: 6144, held: 1893, hitRate: 0.58 } : null };
   return large
     ? { ...common, reusedTokens: 0, promptMs: 41_300, firstTokenMs: 43_180, decodeMs: 133_500, tokensPerSecond: 0.53, contextTokens: 4096, windowLayers: 3, residentWeightBytes: 3_104_000_000, kvCacheBytes: 671_088_640, streamedBytesPerToken: bytes - 3_104_000_000, bytesRead: 72 * (bytes - 3_104_000_000), ioWaitMs: 96_210 }
     : { ...common, reusedTokens: 402, promptMs: 2140, firstTokenMs: 2236, decodeMs: 4960, tokensPerSecond: 14.3, contextTokens: 8192, windowLayers: 0, residentWeightBytes: bytes, kvCacheBytes: 939_524_096, streamedBytesPerToken: 0, bytesRead: 0, ioWaitMs: 0 };

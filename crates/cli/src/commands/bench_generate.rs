@@ -80,6 +80,18 @@ fn page(measured: &Measured, figures: &Value) -> String {
         show::bytes(stats.resident_weight_bytes),
         show::bytes(stats.kv_cache_bytes),
     ));
+    if let Some(experts) = stats.experts {
+        page.push_str(&format!(
+            "{} of {} experts in memory; {:.0} % of those that were asked were there, {} of {} guesses right; \
+             each token reads {}\n",
+            experts.held,
+            experts.all,
+            100.0 * experts.hit_rate().unwrap_or_default(),
+            experts.guessed_right,
+            experts.guessed,
+            show::bytes(stats.streamed_bytes_per_token),
+        ));
+    }
     if let Some(rate) = measured.stream_bytes_per_second {
         page.push_str(&format!(
             "each token reads {} in {} at {}/s, window {}; waited {} in all\n",

@@ -82,7 +82,7 @@ impl Engine {
             StreamOptions { window: plan.window, ..options.stream },
             go_on,
         )?;
-        let experts = Experts::open(path, &model, plan.experts, options.stream)?;
+        let experts = Experts::open(path, &model, plan.experts, options.stream, go_on)?;
         let config = model.config();
         let chunk = plan.chunk.min(plan.context);
         let size =
@@ -415,7 +415,7 @@ impl Engine {
         let keep = &mut |it: &[f32]| logits.extend_from_slice(it);
         let mut take = |_: &[u8]| ControlFlow::Continue(());
         let (sampler, draft) = (&mut sampler, &mut NoDraft as &mut dyn Draft);
-        let how = How { most: 1, sampler, ends: Ends::Ignored, draft };
+        let how = How { most: 1, sampler, ends: Ends::Ignored, told: &[], draft };
         let (stats, _) = self.generate_seen(prompt, how, &mut take, Some(keep))?;
         Ok((logits, stats))
     }

@@ -1,6 +1,6 @@
 //! The experts of a mixture, asked layer by layer: those in memory at once, the others as they are read.
 
-use std::path::Path;
+use std::{ops::ControlFlow, path::Path};
 
 use riddle_kernels::{MOST_AS_ONE, Pool, Rounding};
 use riddle_offload::{
@@ -10,6 +10,10 @@ use riddle_transformer::{ExpertTensors, GuessScratch, LanguageModel, LanguageScr
 use riddle_types::ExpertStats;
 
 use crate::Result;
+
+/// Tokens that are given together so many times the experts of a layer want nearly all of them: 95 of 100 where all are
+/// wanted alike, `1 − e⁻³`.
+const MANY: usize = 3;
 
 /// The experts of each layer as they lie in the file; none where feed-forward layers are no mixtures.
 pub(super) fn layers(model: &LanguageModel) -> Vec<ExpertLayer> {
@@ -48,20 +52,22 @@ pub(super) struct Asked<'a> {
 }
 
 impl Experts {
-    /// With memory for `slots` of them.
+    /// With memory for `slots` of them, which is filled as long as `go_on` does not break.
     ///
     /// # Errors
-    /// When the file can not be opened, or no thread can be started.
+    /// When the file can not be opened or read, or no thread can be started; `go_on` broke.
     pub(super) fn open(
         path: &Path,
         model: &LanguageModel,
         slots: usize,
         options: StreamOptions,
+        go_on: &mut dyn FnMut() -> ControlFlow<()>,
     ) -> Result<Option<Experts>> {
         let Some(experts) = model.config().experts else { return Ok(None) };
         let layers = layers(model);
         let num_layers = layers.len();
-        let cache = ExpertCache::open(path, layers, slots, options)?;
+        let mut cache = ExpertCache::open(path, layers, slots, options)?;
+        cache.fill(go_on)?;
         Ok(Some(Experts {
             cache,
             guess: model.guess_scratch(),
@@ -139,10 +145,12 @@ impl Experts {
         if !self.streams() || next >= model.layers().len() {
             return;
         }
+        let Some(experts) = model.config().experts else { return };
         let tokens = hidden.len() / model.config().hidden_size.max(1);
-        let wanted = if tokens > MOST_AS_ONE {
-            // So many tokens want nearly all.
-            (0..model.config().experts.map_or(0, |it| it.count)).collect()
+        let wanted = if tokens * experts.used >= MANY * experts.count {
+            (0..experts.count).collect()
+        } else if tokens > MOST_AS_ONE {
+            return;
         } else {
             let Some((router, norm)) = model.router(next) else { return };
             let locked = [router, norm].map(|it| view.locked(next, it));

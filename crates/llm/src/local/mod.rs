@@ -250,7 +250,7 @@ impl Local {
         let stats = self.with_open(|open| {
             let sampler = &mut Sampler::new(sampling);
             let draft = &mut *open.draft;
-            let how = How { most: tokens, sampler, ends: Ends::Ignored, draft };
+            let how = How { most: tokens, sampler, ends: Ends::Ignored, told: &[], draft };
             Ok(open.engine.generate(&prompt, how, &mut take)?.0)
         })?;
         Ok((stats, written))
@@ -264,19 +264,33 @@ impl Local {
         self.with_engine(|engine| Ok(u32::try_from(engine.model.config().vocab_size).unwrap_or(1)))
     }
 
-    /// Reads a prompt of `prompt` tokens and writes `tokens` after it, whatever they are: for measurements.
+    /// Reads a prompt of `prompt` tokens and writes `tokens` after it, whatever they are: for measurements. Where nobody
+    /// guesses they are chosen beforehand, because a model of random weights may repeat itself, and a repeated token asks
+    /// experts that are in memory.
     ///
     /// # Errors
     /// When layers can not be read.
     pub fn measure(&self, prompt: usize, tokens: usize) -> Result<Measured> {
-        let sampling = self.options.sampling;
+        let (sampling, drafting) = (self.options.sampling, &self.options.draft);
         self.with_open(|Open { engine, draft, .. }| {
             // Any tokens but a single one: products take no short cuts, and neither do caches of the processor.
             let vocabulary = engine.model.config().vocab_size.max(1);
             let prompt = (0..prompt).map(|it| (it * 7919 % vocabulary) as u32).collect();
             let prompt = Segments::new(prompt, &[], &[]);
+            let told: Vec<u32> = match drafting {
+                Drafting::Nothing => {
+                    (0..tokens).map(|it| ((it * 31 + 5) % vocabulary) as u32).collect()
+                }
+                _ => Vec::new(),
+            };
             let sampler = &mut Sampler::new(sampling);
-            let how = How { most: tokens, sampler, ends: Ends::Ignored, draft: &mut **draft };
+            let how = How {
+                most: tokens,
+                sampler,
+                ends: Ends::Ignored,
+                told: &told,
+                draft: &mut **draft,
+            };
             let mut go_on = |_: &[u8]| ControlFlow::Continue(());
             let (stats, _) = engine.generate(&prompt, how, &mut go_on)?;
             Ok(Measured { stats, stream_bytes_per_second: engine.stream_rate()? })

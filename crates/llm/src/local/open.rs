@@ -98,6 +98,7 @@ impl Open {
             most,
             sampler: &mut Sampler::new(sampling),
             ends: Ends::Heard,
+            told: &[],
             draft: &mut *self.draft,
         };
         let (stats, end) = self.engine.generate(prompt, how, &mut |bytes| {

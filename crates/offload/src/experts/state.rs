@@ -194,8 +194,8 @@ impl State {
         };
         let free = |it: &(usize, &Slot)| it.1.claim == Claim::Free && it.1.pending == 0;
         let slots = self.slots.iter().enumerate().filter(free);
-        // Of equals an empty one, and of these one that has memory already.
-        let rank = |slot: &Slot| (slot.key.is_some(), !slot.filled);
+        // Of equals an empty one, then one that was not read yet, then one that has memory already.
+        let rank = |slot: &Slot| (slot.key.is_some(), slot.is_there(), !slot.filled);
         let least = slots.min_by(|a, b| {
             worth(a.1).total_cmp(&worth(b.1)).then_with(|| rank(a.1).cmp(&rank(b.1)))
         });
@@ -208,7 +208,8 @@ impl State {
         self.places[key.0][key.1] = Some(number);
         let by_guess = claim == Claim::Guessed;
         let key = Some(key);
-        self.slots[number] = Slot { key, claim, parts, by_guess, filled: true, ..Slot::default() };
+        let filled = self.slots[number].filled;
+        self.slots[number] = Slot { key, claim, parts, by_guess, filled, ..Slot::default() };
         let (claimed, queue) = if by_guess {
             (&mut self.guessed, &mut self.guesses)
         } else {
@@ -257,6 +258,39 @@ impl State {
                 }
             }
         }
+    }
+
+    /// Lets experts be read into all slots that nobody has, the same share of each layer, behind everything else.
+    pub(super) fn fill(&mut self, parts: &impl Fn(usize, usize) -> Vec<Part>) {
+        let mut empty: Vec<usize> = (0..self.slots.len()).collect();
+        empty.retain(|it| self.slots[*it].key.is_none() && self.slots[*it].pending == 0);
+        let most = self.places.iter().map(Vec::len).max().unwrap_or(0);
+        for expert in 0..most {
+            for layer in 0..self.places.len() {
+                if self.places[layer].get(expert) != Some(&None) {
+                    continue;
+                }
+                let Some(number) = empty.pop() else { return };
+                self.places[layer][expert] = Some(number);
+                let slot = &mut self.slots[number];
+                (slot.key, slot.parts, slot.taken) =
+                    (Some((layer, expert)), parts(layer, expert), 0);
+                self.guesses.push_back(number);
+            }
+        }
+    }
+
+    /// How many slots are still being filled, or the first expert that could not be read.
+    pub(super) fn filling(&mut self) -> Result<usize, (Key, usize, io::Error)> {
+        let failed = self.slots.iter().position(|it| it.failure.is_some());
+        if let Some(number) = failed {
+            let slot = &mut self.slots[number];
+            if let (Some(key), Some((tensor, source))) = (slot.key, slot.failure.take()) {
+                self.guesses.clear();
+                return Err((key, tensor, source));
+            }
+        }
+        Ok(self.slots.iter().filter(|it| it.key.is_some() && !it.is_there()).count())
     }
 
     /// Those that were given go back.
@@ -317,6 +351,7 @@ impl State {
                 {
                     slot.taken += 1;
                     slot.pending += 1;
+                    slot.filled = true;
                     return Some((number, part));
                 }
                 queue.pop_front();

@@ -95,6 +95,7 @@ export const MESSAGES = [
   "its vocabulary needs more than {1} nodes: no vocabulary in use needs half of them",
   "larger than the limit of {1}",
   "larger than the limit of {1} MiB",
+  "layer {1}, expert {2} ({3}) of {4}: {5}",
   "layer {1}, tensor {2} ({3}) of {4}: {5}",
   "layer {1}: {2}",
   "message {1}: {2}",

@@ -17,6 +17,8 @@ pub(crate) struct How<'a> {
     pub(crate) most: usize,
     pub(crate) sampler: &'a mut Sampler,
     pub(crate) ends: Ends,
+    /// What is written first, whatever the model would write: for measurements.
+    pub(crate) told: &'a [u32],
     pub(crate) draft: &'a mut dyn Draft,
 }
 
@@ -62,9 +64,10 @@ impl Engine {
         loop {
             let logits = &mut self.logits[ahead.right * vocabulary..][..vocabulary];
             let guess = ahead.guesses.get(ahead.right);
-            let token = match guess {
-                Some(guess) => how.sampler.judge(logits, &self.tokens, guess),
-                None => how.sampler.choose(logits, &self.tokens),
+            let token = match (guess, how.told.get(stats.tokens)) {
+                (Some(guess), _) => how.sampler.judge(logits, &self.tokens, guess),
+                (None, Some(told)) => *told,
+                (None, None) => how.sampler.choose(logits, &self.tokens),
             };
             let is_right = guess.is_some_and(|it| it.token == token);
             stats.accepted_tokens += usize::from(is_right);

@@ -103,7 +103,7 @@ fn answer(
         if taken >= stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let sampler = &mut Sampler::new(sampling);
-    let how = How { most, sampler, ends: Ends::Heard, draft };
+    let how = How { most, sampler, ends: Ends::Heard, told: &[], draft };
     let (stats, end) = engine.generate(&prompt, how, &mut take).expect("it computes");
     let kept = engine.cache.rows(0..engine.tokens.len()).concat();
     assert_eq!(engine.read, prompt.tokens.len(), "what was written counts as read");

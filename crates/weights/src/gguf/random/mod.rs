@@ -198,9 +198,12 @@ fn part(tensor: &Tensor, blocks: std::ops::Range<usize>, random: &mut Random) ->
         blocks.clone().flat_map(|_| (middle + 0.1 * random.normal()).to_le_bytes()).collect()
     };
     match &tensor.fill {
-        Fill::Weights => {
+        Fill::Weights | Fill::Embeddings => {
             let mut out = vec![0; blocks.len() * tensor.format.block_bytes()];
-            let deviation = 1.0 / (tensor.shape[0] as f32).sqrt();
+            let deviation = match tensor.fill {
+                Fill::Embeddings => 1.0,
+                _ => 1.0 / (tensor.shape[0] as f32).sqrt(),
+            };
             blocks::fill(tensor.format, random, deviation, &mut out);
             out
         }

@@ -202,6 +202,9 @@ impl Shape {
             all.push(Tensor::matrix("token_embd", hidden, self.vocabulary, format.matrix()));
             all.push(Tensor::matrix("output", hidden, self.vocabulary, format.head()));
         }
+        if self.experts.0 > 0 {
+            all[0].fill = Fill::Embeddings;
+        }
         if let Some(context) = self.rope_context {
             let factors = rope_factors(self.head_dim, f64::from(self.rope_base), context);
             all.push(Tensor::small("rope_freqs.weight", factors.len(), Fill::These(factors)));
@@ -269,6 +272,9 @@ pub(super) struct Tensor {
 pub(super) enum Fill {
     /// Weights of a matrix: of a deviation that leaves what is multiplied as large as it was.
     Weights,
+    /// Numbers of deviation 1: larger than what attention adds, so that tokens differ in the experts that they are given.
+    /// With those of [`Weights`](Self::Weights) the mean over the tokens before decides, which is the same for all.
+    Embeddings,
     /// Gains of normalizations.
     NearOne,
     /// Biases.

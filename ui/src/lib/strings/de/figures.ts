@@ -166,6 +166,10 @@ export const figures: typeof english = {
     kvCache: "KV-Cache",
     contextOf: (tokens) => `Kontext von ${plural(tokens, TOKENS)}`,
     perToken: "Je Token",
+    experts: "Experten im Speicher",
+    expertsHeld: (held, all) => `${n(held)} von ${n(all)}`,
+    expertsFound: (share) => `${share} der gefragten waren da`,
+    expertsRead: "von der Festplatte gelesen, für Experten, die nicht da waren",
     fromDisk: (layers) => `von der Festplatte gelesen, ${plural(layers, LAYERS)} voraus`,
   },
   performance: {

@@ -67,6 +67,7 @@ export const messages: Record<Message, string> = {
   "its vocabulary needs more than {1} nodes: no vocabulary in use needs half of them":
     "das Vokabular braucht mehr als {1} Knoten: kein gebräuchliches braucht auch nur die Hälfte",
   "larger than the limit of {1} MiB": "größer als die Grenze von {1} MiB",
+  "layer {1}, expert {2} ({3}) of {4}: {5}": "Schicht {1}, Experte {2} ({3}) von {4}: {5}",
   "layer {1}, tensor {2} ({3}) of {4}: {5}": "Schicht {1}, Tensor {2} ({3}) von {4}: {5}",
   "layer {1}: {2}": "Schicht {1}: {2}",
   "message {1}: {2}": "Nachricht {1}: {2}",

@@ -163,6 +163,10 @@ export const figures = {
     kvCache: "KV cache",
     contextOf: (tokens: number) => `context of ${plural(tokens, { one: "token", other: "tokens" })}`,
     perToken: "Per token",
+    experts: "Experts in memory",
+    expertsHeld: (held: number, all: number) => `${n(held)} of ${n(all)}`,
+    expertsFound: (share: string) => `${share} of those asked were there`,
+    expertsRead: "read from disk for experts that were not there",
     fromDisk: (layers: number) => `read from disk, ${plural(layers, { one: "layer", other: "layers" })} ahead`,
   },
   performance: {
