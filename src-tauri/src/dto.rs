@@ -948,7 +948,7 @@ pub(crate) struct Generation {
 }
 
 /// The experts of a mixture while an answer was written.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Experts {
     /// Experts of all layers.
