@@ -1,7 +1,7 @@
 //! Feed-forward layers of many experts: who is chosen, and what they say together.
 //!
-//! For a token with the normalized state `x` the router gives the scores `s = W_r x`. With `p = softmax(s)` the token is
-//! given the `k` experts of the largest `p`, and the layer adds `Σ p_e / Σ p · E_e(x)` over them, each `E` a gated
+//! For a token with the normalized state `x` the router gives the scores `s = W_r x`. With `p = softmax(s)` the token
+//! is given the `k` experts of the largest `p`, and the layer adds `Σ p_e / Σ p · E_e(x)` over them, each `E` a gated
 //! feed-forward layer (Shazeer et al. 2017, §2.1; Jiang et al. 2024, Mixtral, §2.1).
 //!
 //! What each expert says of each of its tokens is kept apart and summed when all have spoken, in the order of the
@@ -12,23 +12,12 @@ use riddle_weights::{Experts, gguf::GgufTensor};
 
 use super::{
     LanguageModel, LanguageScratch,
-    tensors::{TensorPart, matrix, numbers},
+    tensors::{ExpertTensors, TensorPart, matrix, numbers},
 };
 use crate::{
     layer::{Linear, Multiply},
     operation::Operation,
 };
-
-/// The matrices of all experts of a layer: each tensor holds one part of every expert, one after the other.
-#[derive(Debug, Clone)]
-pub struct ExpertTensors {
-    /// Matrices of the gates.
-    pub gate: GgufTensor,
-    /// Matrices that widen.
-    pub up: GgufTensor,
-    /// Matrices that narrow.
-    pub down: GgufTensor,
-}
 
 /// Which tokens of a pass are given to which experts, and what these say.
 #[derive(Debug, Default)]

@@ -34,6 +34,7 @@ struct Cut<'a> {
 }
 
 /// What follows attention.
+#[expect(clippy::large_enum_variant, reason = "one for a layer, on the stack")]
 enum FeedForward<'a> {
     Dense {
         gate: Linear<'a>,

@@ -1,7 +1,8 @@
 //! Language models of GGUF files: what a layer computes, with keys and values of earlier tokens in a [`KvCache`].
 //!
 //! As elsewhere in this crate the layers' weights come from outside, so that one loop serves models that are in
-//! memory and models that are not. The experts of a mixture come one by one. The token table is read row by row, the output matrix is multiplied in pieces.
+//! memory and models that are not. The experts of a mixture come one by one. The token table is read row by row, the
+//! output matrix is multiplied in pieces.
 
 mod cache;
 mod experts;
@@ -21,8 +22,8 @@ use riddle_weights::{
 };
 
 pub use cache::KvCache;
-pub use experts::{ExpertTensors, GuessScratch};
-pub use tensors::{LayerTensor, TensorPart};
+pub use experts::GuessScratch;
+pub use tensors::{ExpertTensors, LayerTensor, TensorPart};
 
 use self::{rope::Rope, tensors::matrix};
 use crate::{Result, layer::Multiply, operation::Operation};

@@ -8,7 +8,6 @@ use riddle_weights::{
     gguf::{GgmlFormat, Gguf, GgufTensor},
 };
 
-use super::ExpertTensors;
 use crate::Result;
 
 /// What a tensor of a layer is for.
@@ -45,6 +44,17 @@ pub struct LayerTensor {
     pub part: TensorPart,
     /// Where it lies.
     pub tensor: GgufTensor,
+}
+
+/// The matrices of all experts of a layer: each tensor holds one part of every expert, one after the other.
+#[derive(Debug, Clone)]
+pub struct ExpertTensors {
+    /// Matrices of the gates.
+    pub gate: GgufTensor,
+    /// Matrices that widen.
+    pub up: GgufTensor,
+    /// Matrices that narrow.
+    pub down: GgufTensor,
 }
 
 /// Finds tensors by name and checks their shapes, which are in the file's order: the length of a row first.
