@@ -218,8 +218,8 @@ impl ExpertCache {
         }
     }
 
-    /// Reads experts into the memory that is empty, the same share of each layer, as long as `go_on` does not break: the
-    /// first questions find more of them.
+    /// Reads experts into the memory that is empty, the same share of each layer, as long as `go_on` does not break:
+    /// the first questions find more of them.
     ///
     /// # Errors
     /// When one can not be read, or `go_on` broke.

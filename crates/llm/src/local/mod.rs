@@ -264,9 +264,9 @@ impl Local {
         self.with_engine(|engine| Ok(u32::try_from(engine.model.config().vocab_size).unwrap_or(1)))
     }
 
-    /// Reads a prompt of `prompt` tokens and writes `tokens` after it, whatever they are: for measurements. Where nobody
-    /// guesses they are chosen beforehand, because a model of random weights may repeat itself, and a repeated token asks
-    /// experts that are in memory.
+    /// Reads a prompt of `prompt` tokens and writes `tokens` after it, whatever they are: for measurements. Where
+    /// nobody guesses they are chosen beforehand, because a model of random weights may repeat itself, and a repeated
+    /// token asks experts that are in memory.
     ///
     /// # Errors
     /// When layers can not be read.

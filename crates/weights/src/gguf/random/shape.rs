@@ -272,8 +272,9 @@ pub(super) struct Tensor {
 pub(super) enum Fill {
     /// Weights of a matrix: of a deviation that leaves what is multiplied as large as it was.
     Weights,
-    /// Numbers of deviation 1: larger than what attention adds, so that tokens differ in the experts that they are given.
-    /// With those of [`Weights`](Self::Weights) the mean over the tokens before decides, which is the same for all.
+    /// Numbers of deviation 1: larger than what attention adds, so that tokens differ in the experts that they are
+    /// given. With those of [`Weights`](Self::Weights) the mean over the tokens before decides, which is the same for
+    /// all.
     Embeddings,
     /// Gains of normalizations.
     NearOne,
