@@ -110,8 +110,15 @@ fn the_smoke_configuration_makes_a_model_that_reranks() {
         serde_json::from_str(questions.lines().next().expect("a question")).expect("JSON");
     let shares = first["keyword"].as_object().expect("shares");
     assert!(shares.values().any(|it| it.as_f64() == Some(1.0)), "{first}");
-    // Passages that answer no question are candidates as well.
-    assert!(questions.contains("80"), "the one sibling text is passage 80 of 0..=80");
+    // Passages that answer no question are candidates as well: both sources have the same forty texts, so the one that is
+    // a sibling is passage 40.
+    let proposed = |it: &Value| {
+        ["dense", "bm25", "article"]
+            .iter()
+            .any(|kind| it[kind].as_array().is_some_and(|it| it.contains(&json!(40))))
+    };
+    let mut asked = questions.lines().map(|it| serde_json::from_str(it).expect("JSON"));
+    assert!(asked.any(|it: Value| proposed(&it)), "{questions}");
     // The files say how much cosines and keywords count, by the embedder whose cosines were trained with.
     let config = fs::read_to_string(model.join("config.json")).expect("a configuration");
     let config: Value = serde_json::from_str(&config).expect("JSON");
@@ -214,6 +221,74 @@ fn the_smoke_configuration_makes_a_model_that_reranks() {
     let config: Value = serde_json::from_str(&config).expect("JSON");
     assert_eq!(config["num_hidden_layers"], 3);
     reranks(&riddle, &shallow);
+    reranks(&riddle, &trained_at_once(&python, dir.path(), &training));
+}
+
+/// A teacher and a reranker after it, as on a GPU, from one file of tokens.
+fn trained_at_once(python: &Path, data: &Path, training: &Path) -> PathBuf {
+    let every = fs::read_to_string(training.join("configs/every.json")).expect("a configuration");
+    let mut every: Value = serde_json::from_str(&every).expect("JSON");
+    every["sources"] = json!({ "recipes": 40, "boats": 40 });
+    every["dev_share"] = 0.2.into();
+    every["max_tokens"] = 48.into();
+    every["lists"] = 4.into();
+    every["candidates"] = 4.into();
+    every["compound_share"] = 0.5.into();
+    every["teacher"]["layers"] = 4.into();
+    every["teacher"]["layer_weights"] = json!({ "2": 0.5, "4": 1.0 });
+    every["student"]["layers"] = 3.into();
+    every["student"]["layer_weights"] = json!({ "2": 0.5, "3": 1.0 });
+    every["student"]["slices"] = json!([3, 1]);
+    let config = data.join("every.json");
+    fs::write(&config, every.to_string()).expect("written");
+    let (corpus, out) = (data.join("every.corpus"), data.join("every"));
+    let run = |module: &str, extra: &[&OsStr]| {
+        let output = Command::new(python)
+            .args(["-m", module])
+            .args(extra)
+            .args(["--config".as_ref(), config.as_os_str()])
+            .args(["--base".as_ref(), tiny_model("tiny-bert-encoder").as_os_str()])
+            .env("PYTHONPATH", training)
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .output()
+            .expect("started");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{module}: {said}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let from: [&OsStr; 4] = ["--data".as_ref(), data.as_ref(), "--out".as_ref(), corpus.as_ref()];
+    let said = run("riddle_training.corpus", &from);
+    assert!(said.contains("80 questions"), "{said}");
+    let train: [&OsStr; 8] = [
+        "--corpus".as_ref(),
+        corpus.as_ref(),
+        "--out".as_ref(),
+        out.as_ref(),
+        "--seconds".as_ref(),
+        "4".as_ref(),
+        "--workers".as_ref(),
+        "0".as_ref(),
+    ];
+    run("riddle_training.large", &train);
+    let log = fs::read_to_string(out.join("log.jsonl")).expect("a log");
+    let last: Value = serde_json::from_str(log.lines().last().expect("phases")).expect("JSON");
+    assert_eq!(last["phase"], "student");
+    for column in ["evidence", "2", "3+evidence", "3 x 1"] {
+        let mrr = last["development"][column].as_f64().expect("a figure");
+        assert!((0.0..=1.0).contains(&mrr), "{column}: {last:#}");
+    }
+    let model = data.join("every-model");
+    let export: [&OsStr; 7] = [
+        "export".as_ref(),
+        "--work".as_ref(),
+        out.as_ref(),
+        "--run".as_ref(),
+        "student".as_ref(),
+        "--output".as_ref(),
+        model.as_ref(),
+    ];
+    run("riddle_training", &export);
+    model
 }
 
 /// Of forty pairs of each source another configuration has sampled thirty: the other ten come first.
@@ -221,7 +296,8 @@ fn leaves_to_the_end_what_was_sampled_before(python: &Path, data: &Path, trainin
     let check = "import sys, pathlib\n\
         from riddle_training.prepare import load_rows\n\
         data = pathlib.Path(sys.argv[1])\n\
-        sample = lambda seed, count: {'seed': seed, 'sources': {'recipes': count, 'boats': count}}\n\
+        files = ['train.en.jsonl.gz', 'train2.en.jsonl.gz']\n\
+        sample = lambda seed, count: {'seed': seed, 'files': files, 'sources': {'recipes': count, 'boats': count}}\n\
         rows = lambda *of: [(it['ds'], it['pos']) for it in load_rows(data, *of)[0]]\n\
         before = rows(sample(1, 30))\n\
         assert len(before) == len(set(before)) == 60, before\n\
