@@ -41,7 +41,7 @@ pub static BUNDLED: &[Bundled] = &[Bundled {
     name: DEFAULT_RERANKER,
     kind: Kind::Reranker,
     format: Format::Riddle,
-    revision: "eab7328602bed495",
+    revision: "d6174ab9f0734243",
     license: "apache-2.0",
     about: "English reranker, 4 layers; the default",
     files: &[

@@ -1,42 +1,69 @@
-//! How strong must evidence be before an answer is given? Counts both errors at each limit.
+//! When should a question be refused? Asks questions of a library that holds the answers of some of them, and counts
+//! both errors at each limit.
 //!
-//! `cargo run --release -p riddle-rag --example evidence -- PAIRS.jsonl [MODELS_DIR]`, with lines like
-//! `{"ds": "source", "q": "a question", "pos": "the passage that answers it"}`. The passages of every other
-//! pair make a library. Questions of those pairs should be answered; questions of the others, whose
-//! passages are not in it, should not.
-#![allow(clippy::print_stdout, reason = "an example prints what it measured")]
+//! `cargo run --release -p riddle-rag --example evidence -- PAIRS.jsonl MODELS_DIR [OTHERS.jsonl [SEEN.jsonl]]`
+//!
+//! `PAIRS` has lines like `{"ds": "source", "q": "a question", "pos": "the passage that answers it", "in": true}`. The
+//! library holds the passages of those that are `in` (every second one where nothing is said), and of `OTHERS`, lines
+//! like `{"text": "a passage"}`. What was known of each question is written to `SEEN`, from which
+//! `python -m riddle_training.answers` fits what a reranker's card says of answers.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example prints what it measured")]
 
 use std::{
     collections::{BTreeMap, HashSet},
     error::Error,
-    io::BufReader,
+    fs::File,
+    io::{BufRead as _, BufReader, Write as _},
     ops::ControlFlow,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::atomic::AtomicBool,
 };
 
 use riddle_rag::{
-    AskRequest, Assistant, Config, Library, indexing::InputDocument, writer::LLM_EXTRACTIVE,
+    AskEvent, AskRequest, Assistant, Config, Library, indexing::InputDocument,
+    writer::LLM_EXTRACTIVE,
 };
 
-/// Pairs taken of each source, spread over the file.
-const PER_SOURCE: usize = 120;
+const USAGE: &str = "usage: evidence PAIRS.jsonl MODELS_DIR [OTHERS.jsonl [SEEN.jsonl]]";
 
 #[derive(serde::Deserialize)]
 struct Pair {
     ds: String,
     q: String,
     pos: String,
+    #[serde(rename = "in")]
+    present: Option<bool>,
+}
+
+#[derive(serde::Deserialize)]
+struct Other {
+    text: String,
+}
+
+/// What was known of a question when it was decided whether to answer.
+#[derive(serde::Serialize)]
+struct Seen<'a> {
+    ds: &'a str,
+    q: &'a str,
+    #[serde(rename = "in")]
+    present: bool,
+    evidence: f32,
+    /// The reranker's best own score of a passage that may be cited, a logit; nothing where it did not rank.
+    score: Option<f32>,
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args_os().skip(1).map(PathBuf::from);
-    let pairs = args.next().ok_or("usage: evidence PAIRS.jsonl [MODELS_DIR]")?;
-    let pairs = sample(BufReader::new(std::fs::File::open(pairs)?))?;
+    let pairs: Vec<Pair> = lines(&args.next().ok_or(USAGE)?)?;
+    let models = args.next();
+    let others: Vec<Other> = args.next().map_or(Ok(Vec::new()), |it| lines(&it))?;
+    let mut out = args.next().map(File::create).transpose()?;
     let home = tempfile::tempdir()?;
-    let config = Config { models: args.next(), ..Config::new(home.path()) };
-    let present: HashSet<&str> = pairs.iter().step_by(2).map(|it| it.pos.as_str()).collect();
-    let mut passages = present.iter().zip(0..).map(|(text, id)| InputDocument {
+    let config = Config { models, ..Config::new(home.path()) };
+    let is_in = |place: usize| pairs[place].present.unwrap_or(place.is_multiple_of(2));
+    let held = (0..pairs.len()).filter(|it| is_in(*it)).map(|it| pairs[it].pos.as_str());
+    let held: HashSet<&str> = held.chain(others.iter().map(|it| it.text.as_str())).collect();
+    let mut passages = held.iter().zip(0..).map(|(text, id)| InputDocument {
         id: format!("{id}"),
         title: String::new(),
         text: (*text).to_owned(),
@@ -44,48 +71,56 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut library = Library::open(config.clone())?;
     library.add_documents("pairs", &mut passages, &mut |_| (), &AtomicBool::new(false))?;
     drop(library);
+    eprintln!("{} passages, {} questions", held.len(), pairs.len());
     let assistant = Assistant::open(config)?;
-    let (mut answerable, mut others) = (Vec::new(), Vec::new());
-    for (pair, in_library) in pairs.iter().zip([true, false].into_iter().cycle()) {
-        if !in_library && present.contains(pair.pos.as_str()) {
+    let mut seen = Vec::new();
+    for (place, pair) in pairs.iter().enumerate() {
+        if !is_in(place) && held.contains(pair.pos.as_str()) {
             continue;
         }
-        let mut ignore = |_: &str| ControlFlow::Continue(());
-        let response = assistant.ask(&AskRequest::new(&pair.q), LLM_EXTRACTIVE, &mut ignore)?;
-        let list = if in_library { &mut answerable } else { &mut others };
-        list.push(response.evidence);
+        let mut score = None;
+        let response =
+            assistant.ask_observed(&AskRequest::new(&pair.q), LLM_EXTRACTIVE, &mut |event| {
+                if let AskEvent::Evidence { settled, .. } = event {
+                    let own = settled.run.iter().flat_map(|it| it.own.iter().flatten());
+                    score = own.copied().reduce(f32::max);
+                }
+                ControlFlow::Continue(())
+            })?;
+        let evidence = response.evidence;
+        let one = Seen { ds: &pair.ds, q: &pair.q, present: is_in(place), evidence, score };
+        if let Some(out) = &mut out {
+            writeln!(out, "{}", serde_json::to_string(&one)?)?;
+        }
+        seen.push(one);
     }
-    println!(
-        "{} passages, {} answerable questions, {} others",
-        present.len(),
-        answerable.len(),
-        others.len()
-    );
-    println!("limit  refused although answerable  answered although not");
-    for step in 6..=18 {
-        let limit = step as f32 * 0.05;
-        let share = |list: &[f32]| {
-            100.0 * list.iter().filter(|it| **it >= limit).count() as f64 / list.len() as f64
-        };
-        println!("{limit:.2}   {:>26.1} %  {:>19.1} %", 100.0 - share(&answerable), share(&others));
-    }
+    report(&seen);
     Ok(())
 }
 
-/// Up to [`PER_SOURCE`] pairs of every source, evenly spread.
-fn sample(file: impl std::io::BufRead) -> Result<Vec<Pair>, Box<dyn Error>> {
-    let mut sources: BTreeMap<String, Vec<Pair>> = BTreeMap::new();
-    for line in file.lines() {
-        let pair: Pair = serde_json::from_str(&line?)?;
-        sources.entry(pair.ds.clone()).or_default().push(pair);
+/// Both errors of evidence alone, every source counting the same.
+fn report(seen: &[Seen<'_>]) {
+    println!("limit  refused although answerable  answered although not");
+    for step in 6..=18 {
+        let limit = step as f32 * 0.05;
+        let share = |present: bool| {
+            let mut sources: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+            for one in seen.iter().filter(|it| it.present == present) {
+                let (wrong, all) = sources.entry(one.ds).or_default();
+                *wrong += f64::from((one.evidence >= limit) != present);
+                *all += 1.0;
+            }
+            let sum: f64 = sources.values().map(|(wrong, all)| wrong / all).sum();
+            100.0 * sum.max(0.0) / sources.len().max(1) as f64
+        };
+        println!("{limit:.2}   {:>26.1} %  {:>19.1} %", share(true), share(false));
     }
-    let mut sampled = Vec::new();
-    for pairs in sources.into_values() {
-        let step = pairs.len().div_ceil(PER_SOURCE).max(1);
-        sampled.extend(pairs.into_iter().step_by(step));
+}
+
+fn lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Vec<T>, Box<dyn Error>> {
+    let mut all = Vec::new();
+    for line in BufReader::new(File::open(path)?).lines() {
+        all.push(serde_json::from_str(&line?)?);
     }
-    if sampled.is_empty() {
-        return Err("no pairs in this file".into());
-    }
-    Ok(sampled)
+    Ok(all)
 }

@@ -12,6 +12,7 @@ use self::write::{Asked, write};
 use super::{
     bank::{Asking, Bank, Served},
     border::Border,
+    enough::reranker_speaks,
     follow_up::{self, Understood},
     generator::{self, Opened},
 };
@@ -146,6 +147,7 @@ pub(super) fn answered_by(
     let asked = Asked {
         search,
         question,
+        speaks: reranker_speaks(settled.run.as_ref(), &hits),
         hits,
         order: request.local.order,
         vector: found.vector.as_ref(),

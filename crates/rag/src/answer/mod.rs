@@ -4,6 +4,7 @@ mod alike;
 mod ask;
 mod bank;
 mod border;
+mod enough;
 mod follow_up;
 mod generator;
 mod idle;

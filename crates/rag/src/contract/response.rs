@@ -172,7 +172,8 @@ pub struct AskResponse {
     pub passages: Vec<u64>,
     /// Passages that were not handed on, because their folders never leave this machine.
     pub held_back: u64,
-    /// How well the best sentence of the passages fits the question, 0…1.
+    /// How well the best sentence of the passages fits the question, 0…1. What the reranker says counts beside it where
+    /// an answer is refused.
     pub evidence: f32,
     /// Who wrote it: `extractive`, or the model.
     pub llm: String,

@@ -26,6 +26,30 @@ pub(crate) struct RerankerCard {
     pub(crate) languages: Vec<String>,
     /// Its heads and neurons lie in the order of what they are worth, as it was trained to be read in part.
     pub(crate) slices_in_order: bool,
+    /// What its score says of whether there is an answer.
+    pub(crate) answers: Option<Answers>,
+}
+
+/// How a score speaks for there being an answer: `scale * (score - center)` is added to the evidence of sentences,
+/// where `score` is the model's own, without a prior.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+pub(crate) struct Answers {
+    /// Evidence per logit.
+    pub(crate) scale: f32,
+    /// Score that says nothing, so that limits on evidence keep their meaning.
+    pub(crate) center: f32,
+}
+
+impl Answers {
+    /// Whether both are numbers, and a better score speaks for an answer.
+    fn is_sound(&self) -> bool {
+        self.scale.is_finite() && self.scale >= 0.0 && self.center.is_finite()
+    }
+
+    /// Evidence that a score adds; it may be negative.
+    pub(crate) fn speaks(self, score: f32) -> f32 {
+        self.scale * (score - self.center)
+    }
 }
 
 /// The retrieval prior: `scale * (cosine - center) + keyword * (share - keyword_center)` is added to a candidate's raw
@@ -150,7 +174,8 @@ impl RerankerCard {
                 && it.with_terms.as_ref().is_none_or(with_terms)
                 && it.trust.is_none_or(|it| it.usual.is_finite() && it.rate.is_finite())
         };
-        RerankerCard { prior: card.prior.filter(sound), ..card }
+        let answers = card.answers.filter(Answers::is_sound);
+        RerankerCard { prior: card.prior.filter(sound), answers, ..card }
     }
 
     /// The prior of candidates of which retrieval knows this; empty where there is none to give. A candidate
@@ -281,6 +306,7 @@ mod tests {
             }),
             languages: vec!["en".to_owned()],
             slices_in_order: false,
+            answers: None,
         }
     }
 
@@ -319,6 +345,23 @@ mod tests {
             assert_eq!(read(nothing), RerankerCard::default(), "{nothing}");
         }
         assert_eq!(RerankerCard::read(Path::new("/nowhere")), RerankerCard::default());
+    }
+
+    #[test]
+    fn what_a_card_says_of_answers_is_read_where_it_makes_sense() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let read = |answers: &str| {
+            let text = format!(r#"{{"riddle": {{"languages": ["en"], "answers": {answers}}}}}"#);
+            std::fs::write(dir.path().join("config.json"), text).expect("written");
+            RerankerCard::read(dir.path())
+        };
+        let card = read(r#"{"scale": 0.5, "center": -1}"#);
+        assert_eq!(card.answers, Some(Answers { scale: 0.5, center: -1.0 }));
+        assert_eq!(card.answers.map(|it| it.speaks(3.0)), Some(2.0));
+        // A worse score that speaks for an answer is none of the card's facts; the others are.
+        let card = read(r#"{"scale": -0.5, "center": 0}"#);
+        assert_eq!((card.answers, card.languages.len()), (None, 1));
+        assert_eq!(read(r#"{"scale": 1e39, "center": 0}"#), RerankerCard::default());
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub mod trial;
 
 pub use calibrate::{Calibrated, CheckedPromise, calibrate, check_calibration};
 pub use calibration::{calibration, fingerprint};
+#[cfg(test)]
+pub(crate) use card::Answers;
 pub use direct::{Embedded, RerankAs};
 pub use elastic::{
     LabelledRequest, Sharded, elastic_profile, open_elastic, request_prior, shard_model,

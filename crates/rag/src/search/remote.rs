@@ -201,7 +201,8 @@ impl Assistant {
         let embedder = found.vector.as_ref().map_or("", |it| it.0.as_str());
         let encoders = (embedder, found.encoder.as_str());
         let scale = request.rerank_settings.prior_scale;
-        let prior = self.card_of(remote.model.as_deref()).prior(encoders, scale, &found.evidence);
+        let card = self.card_of(remote.model.as_deref());
+        let prior = card.prior(encoders, scale, &found.evidence);
         let logits: Vec<f32> = scored
             .logits
             .iter()
@@ -225,6 +226,8 @@ impl Assistant {
         }
         RerankRun {
             model: remote.who(),
+            own: best.iter().map(|&at| scored.logits.get(at).copied()).collect(),
+            answers: card.answers,
             prior: prior.logits,
             ranked: best,
             remote: Some(remote),

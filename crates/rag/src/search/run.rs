@@ -3,6 +3,7 @@
 use riddle_grating::{Mode, Trace};
 use riddle_types::{DeadlineReport, LayerEvent, RerankStats};
 
+use super::card::Answers;
 use crate::contract::{Promise, RemoteStage};
 
 /// What the reranker did.
@@ -26,6 +27,11 @@ pub struct RerankRun {
     pub layers: Vec<LayerEvent>,
     /// Indexes of the result, best first.
     pub ranked: Vec<usize>,
+    /// The model's own raw scores of these, without what was known before; `None` where a place was settled by a layer
+    /// on the way, whose scores mean something else.
+    pub own: Vec<Option<f32>>,
+    /// What such a score says of whether there is an answer, where the model's card tells.
+    pub(crate) answers: Option<Answers>,
     /// What became of the deadline, if there was one.
     pub deadline: Option<DeadlineReport>,
     /// What a server did, where one has ranked: it has no layers, and nothing was computed here.

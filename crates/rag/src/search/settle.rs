@@ -10,7 +10,7 @@ use std::{
 use riddle_catalog::ChunkRecord;
 use riddle_grating::Within;
 use riddle_retrieval::{Evidence, Fused};
-use riddle_types::{LayerEvent, LayerObserver, Notice, RankTrace, SilentObserver, Trouble};
+use riddle_types::{LayerEvent, LayerObserver, Notice, RankTrace, Ranked, SilentObserver, Trouble};
 
 use super::{
     find::{Found, trace},
@@ -262,6 +262,8 @@ fn reranked(
         promise,
         threshold: pruner.policy.threshold(),
         stats,
+        own: outcome.ranked.iter().map(|it| own_score(it, prior, stats.num_layers)).collect(),
+        answers: opened.card.answers,
         prior: prior.to_vec(),
         dropped_unread: keep.dropped_unread,
         layers: keep.layers,
@@ -269,6 +271,12 @@ fn reranked(
         deadline: outcome.deadline,
         remote: None,
     })
+}
+
+/// What the model itself says of a candidate, if it was read to the last layer.
+fn own_score(ranked: &Ranked, prior: &[f32], num_layers: u32) -> Option<f32> {
+    let known = prior.get(ranked.index).copied().unwrap_or(0.0);
+    (ranked.decided_at_layer == num_layers).then_some(ranked.raw_score - known)
 }
 
 /// Keeps the layers and passes them on.

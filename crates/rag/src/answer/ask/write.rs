@@ -14,6 +14,7 @@ use super::{
 use crate::{
     answer::{
         bank::{Bank, Met, Served, Written},
+        enough::is_enough,
         generator::{self, Withheld},
     },
     contract::{AskResponse, Error, NoAnswer, Result, SearchHit, SearchRequest},
@@ -21,18 +22,13 @@ use crate::{
     stage,
 };
 
-/// Evidence below which nothing is answered: the best sentence's score against the question. At 0.5 both errors
-/// (refusing what could be answered, answering what could not) are equally frequent on training pairs; they
-/// are counted by this crate's example `evidence` and kept in docs/benchmarks/2026-11-21-refusal.md. A hundredth less,
-/// because an embedder in int8 moves a question's evidence by half of that from one processor to the next, and what is
-/// answered is a quotation that can be read.
-const MIN_EVIDENCE: f32 = 0.49;
-
 /// What an answer is written from.
 pub(super) struct Asked<'a> {
     pub(super) search: SearchRequest,
     pub(super) question: String,
     pub(super) hits: Vec<SearchHit>,
+    /// What the reranker adds to their evidence.
+    pub(super) speaks: f32,
     pub(super) order: PassageOrder,
     pub(super) vector: Option<&'a (String, Vec<f32>)>,
     pub(super) bank: Option<Bank<'a>>,
@@ -49,7 +45,7 @@ pub(super) fn write(
     mut response: AskResponse,
     observer: &mut dyn FnMut(AskEvent<'_>) -> ControlFlow<()>,
 ) -> Result<AskResponse> {
-    let Asked { search, question, hits, order, vector, bank, served } = asked;
+    let Asked { search, question, hits, speaks, order, vector, bank, served } = asked;
     let passages = numbered(&hits);
     let mut quotations = None;
     match &served {
@@ -61,7 +57,7 @@ pub(super) fn write(
             let evidence = Evidence::weigh(&question, &passages, embedder.as_deref())
                 .map_err(Error::stage("evidence"))?;
             response.evidence = evidence.strength();
-            if response.evidence < MIN_EVIDENCE {
+            if !is_enough(&question, response.evidence, speaks, model.is_some()) {
                 let beside = response.held_back > 0;
                 response.reason =
                     Some(if beside { NoAnswer::NothingThatMayLeave } else { NoAnswer::Nothing });
