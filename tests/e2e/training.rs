@@ -110,8 +110,8 @@ fn the_smoke_configuration_makes_a_model_that_reranks() {
         serde_json::from_str(questions.lines().next().expect("a question")).expect("JSON");
     let shares = first["keyword"].as_object().expect("shares");
     assert!(shares.values().any(|it| it.as_f64() == Some(1.0)), "{first}");
-    // Passages that answer no question are candidates as well: both sources have the same forty texts, so the one that is
-    // a sibling is passage 40.
+    // Passages that answer no question are candidates as well: both sources have the same forty texts, so the one that
+    // is a sibling is passage 40.
     let proposed = |it: &Value| {
         ["dense", "bm25", "article"]
             .iter()
