@@ -1956,7 +1956,7 @@ impl Default for Remote {
 }
 
 /// How a language model runs in this process.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub(crate) struct Local {
     /// Bytes that the process is to stay within, 256 MiB or more: what does not fit is read from disk while the
@@ -1964,7 +1964,22 @@ pub(crate) struct Local {
     pub(crate) memory_budget: Option<u64>,
     /// Tokens that it reads and writes together, 512…1000000; `null`: as many as are useful and fit.
     pub(crate) context_tokens: Option<u32>,
+    /// Who guesses what it writes next: `lookup` (what stands in the passages), `none`, or the name of an installed
+    /// model of the same family.
+    pub(crate) draft: String,
 }
+
+impl Default for Local {
+    fn default() -> Local {
+        Local { memory_budget: None, context_tokens: None, draft: DRAFT_LOOKUP.to_owned() }
+    }
+}
+
+/// [`Local::draft`]: the passages.
+pub(crate) const DRAFT_LOOKUP: &str = "lookup";
+
+/// [`Local::draft`]: nobody.
+pub(crate) const DRAFT_NONE: &str = "none";
 
 /// Where the endpoint's key is. The key itself never comes here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

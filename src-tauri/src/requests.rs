@@ -6,10 +6,10 @@ use std::time::Duration;
 use riddle_rag::{
     self as rag, AskRequest, Libraries, SearchRequest,
     rerank::{Meets, RerankSettings},
-    writer::LocalLlm,
+    writer::{LocalDraft, LocalLlm},
 };
 
-use crate::dto::{PruneMode, Pruning, Rerank, SearchFilter, Settings};
+use crate::dto::{DRAFT_LOOKUP, DRAFT_NONE, PruneMode, Pruning, Rerank, SearchFilter, Settings};
 
 /// Passages that an answer is written from.
 pub(crate) const PASSAGES: usize = 6;
@@ -55,6 +55,11 @@ pub(crate) fn local(settings: &Settings) -> LocalLlm {
     LocalLlm {
         memory_budget: settings.local.memory_budget,
         context_tokens: settings.local.context_tokens.map(|it| it as usize),
+        draft: match settings.local.draft.as_str() {
+            DRAFT_LOOKUP => LocalDraft::Lookup,
+            DRAFT_NONE => LocalDraft::Nothing,
+            name => LocalDraft::Model(name.to_owned()),
+        },
         ..LocalLlm::default()
     }
 }
@@ -79,5 +84,22 @@ pub(crate) fn foreseen(settings: &Settings) -> AskRequest {
         passages: PASSAGES,
         local: local(settings),
         ..AskRequest::new("")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guesses_are_asked_of_whom_the_settings_name() {
+        let asked = |draft: &str| {
+            let mut settings = Settings::default();
+            settings.local.draft = draft.to_owned();
+            local(&settings).draft
+        };
+        assert_eq!(local(&Settings::default()).draft, LocalDraft::Lookup);
+        assert_eq!(asked("none"), LocalDraft::Nothing);
+        assert_eq!(asked("qwen3-0.6b"), LocalDraft::Model("qwen3-0.6b".to_owned()));
     }
 }

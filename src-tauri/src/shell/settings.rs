@@ -10,8 +10,8 @@ use riddle_rag::{
 use super::{Shell, lock};
 use crate::{
     dto::{
-        AppEvent, Endpoint, EndpointKey, Failure, KeyPlace, Pruning, Remote, SearchFilter,
-        SettingProblem, Settings, SettingsState,
+        AppEvent, DRAFT_LOOKUP, DRAFT_NONE, Endpoint, EndpointKey, Failure, KeyPlace, Pruning,
+        Remote, SearchFilter, SettingProblem, Settings, SettingsState,
     },
     failure::Reply,
     requests, session,
@@ -63,6 +63,12 @@ impl Settings {
                 "the context of a model on this computer is between 512 and 1000000 tokens",
             );
         }
+        let draft = self.local.draft.as_str();
+        if ![DRAFT_LOOKUP, DRAFT_NONE].contains(&draft) && !is_model_name(draft) {
+            return bad(
+                "guesses are made from the passages (lookup), by an installed model, or by nobody (none)",
+            );
+        }
         if self.local.memory_budget.is_some_and(|it| it < SMALLEST_BUDGET) {
             return bad("a language model's memory is 256 MiB or more");
         }
@@ -92,12 +98,16 @@ impl Settings {
 
     /// The model in this process that answers: its name in the store, never a path.
     pub(super) fn local_model(&self) -> Option<&str> {
-        let name = self.llm.strip_prefix(LLM_LOCAL)?;
-        let path = Path::new(name);
-        let is_file = path.extension().is_some_and(|it| it.eq_ignore_ascii_case("gguf"));
-        let plain = path.components().all(|it| matches!(it, Component::Normal(_)));
-        (!name.trim().is_empty() && !is_file && plain).then_some(name)
+        self.llm.strip_prefix(LLM_LOCAL).filter(|it| is_model_name(it))
     }
+}
+
+/// A name as the store has them, and no file of somebody.
+fn is_model_name(name: &str) -> bool {
+    let path = Path::new(name);
+    let is_file = path.extension().is_some_and(|it| it.eq_ignore_ascii_case("gguf"));
+    let plain = path.components().all(|it| matches!(it, Component::Normal(_)));
+    !name.trim().is_empty() && !is_file && plain
 }
 
 impl Shell {
@@ -128,7 +138,7 @@ impl Shell {
         if self.records.endpoint(&settings.remote.url).is_ok_and(|it| !it.is_local) {
             self.records.allow_endpoint(&settings.remote.url, settings.remote.allowed)?;
         }
-        let is_other = (&before.llm, before.local) != (&settings.llm, settings.local);
+        let is_other = (&before.llm, &before.local) != (&settings.llm, &settings.local);
         if is_other && before.local_model().is_some() {
             // Nobody asks it any more, and it may be most of what this process takes.
             self.run(|shell, _| shell.engine.release_models());
@@ -215,10 +225,12 @@ mod tests {
 
     #[test]
     fn settings_out_of_range_are_refused() {
-        let wrong: [fn(&mut Settings); 13] = [
+        let wrong: [fn(&mut Settings); 15] = [
             |it| it.remote.context_tokens = 10,
             |it| it.local.context_tokens = Some(10),
             |it| it.local.memory_budget = Some(1 << 20),
+            |it| it.local.draft = String::new(),
+            |it| it.local.draft = "../tiny".to_owned(),
             |it| it.llm = "local:".to_owned(),
             |it| it.llm = "local:/etc/passwd".to_owned(),
             |it| it.llm = "local:../tiny".to_owned(),

@@ -1350,6 +1350,11 @@ export interface Local {
 	memoryBudget: number | null;
 	/** Tokens that it reads and writes together, 512…1000000; `null`: as many as are useful and fit. */
 	contextTokens: number | null;
+	/**
+	 * Who guesses what it writes next: `lookup` (what stands in the passages), `none`, or the name of an installed
+	 * model of the same family.
+	 */
+	draft: string;
 }
 
 /** Where the endpoint's key is. The key itself never comes here. */

@@ -28,9 +28,21 @@ export function localName(llm: string): string | null {
   return llm.startsWith(LOCAL) ? llm.slice(LOCAL.length) : null;
 }
 
-/** The settings that let a model answer; one that this computer can not hold gets a limit within which it can. */
-export function writer(model: InstalledModel, local: Local, machine: number | null): Pick<Settings, "llm" | "local"> {
+/** Whether nobody's model guesses: the passages do, or nobody at all. */
+export const isOwn = (draft: string) => draft === "lookup" || draft === "none";
+
+/** Models that could guess what another writes: a guesser pays only if it is smaller. Of which family they are is known when they are opened. */
+export function drafters(writer: InstalledModel, models: InstalledModel[]): InstalledModel[] {
+  return models.filter((it) => it.writes && it.problem === null && it.name !== writer.name && it.bytes < writer.bytes);
+}
+
+/**
+ * The settings that let a model answer; one that this computer can not hold gets a limit within which it can. Who guessed
+ * for another may be of another family, so the passages guess again.
+ */
+export function writer(model: InstalledModel, before: Local, machine: number | null): Pick<Settings, "llm" | "local"> {
   const llm = LOCAL + model.name;
+  const local = isOwn(before.draft) ? before : { ...before, draft: "lookup" };
   if (machine === null || fit(model.bytes, local.memoryBudget, machine) !== "tooLarge") return { llm, local };
   return { llm, local: { ...local, memoryBudget: BUDGETS.filter((it) => it <= machine / 2).at(-1) ?? BUDGETS[0] ?? GIB } };
 }

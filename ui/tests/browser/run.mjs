@@ -314,11 +314,18 @@ test("a model of this computer is chosen by keyboard, gets the memory that it ne
   await page.getByTestId("local-state").getByText("Choose a limit").waitFor();
   await page.getByTestId("local-memory").selectOption({ label: "2\u00a0GiB" });
   await page.getByTestId("local-context").selectOption("4096");
+  // A smaller model may guess, and no larger one.
+  const draft = page.getByTestId("local-draft");
+  assert.deepEqual(await draft.locator("option").allInnerTexts(), ["from the passages", "Qwen3-1.7B-Q4_K_M", "ollama:llama3.2:3b", "none"]);
+  await draft.selectOption("Qwen3-1.7B-Q4_K_M");
+  await page.waitForFunction(() => window.mock.calls.some((it) => it.command === "settings_set" && it.args.settings.local.draft === "Qwen3-1.7B-Q4_K_M"));
   await page.waitForFunction(() => window.mock.calls.some((it) => it.command === "settings_set" && it.args.settings.local.memoryBudget === 2 ** 31 && it.args.settings.local.contextTokens === 4096));
   const row = page.locator("[data-testid=model-row][data-name='Qwen3-1.7B-Q4_K_M']");
   await row.getByRole("button", { name: "Use" }).press("Enter");
   assert.equal(await row.getAttribute("data-active"), "true");
   assert.equal(await llm.inputValue(), "local:Qwen3-1.7B-Q4_K_M");
+  // It does not guess what it writes itself.
+  assert.equal(await draft.inputValue(), "lookup");
   await view(page, "ask");
   await page.getByTestId("ask-input").fill("How often must the oven door seals be replaced?");
   await page.keyboard.press("Enter");

@@ -71,6 +71,7 @@ export const MESSAGES = [
   "from row {1} of {2} on nothing is read: {3} rows are kept of a sheet",
   "from row {1} on nothing is read: {2} MiB of cells are kept of one file",
   "from sheet {1} on nothing is read: {2} MiB of cells are kept of one file",
+  "guesses are made from the passages (lookup), by an installed model, or by nobody (none)",
   "hidden sheets are not read ({1})",
   "hidden: the name begins with a dot",
   "indexing broke down and is tried again",

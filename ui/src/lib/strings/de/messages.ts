@@ -390,6 +390,8 @@ export const messages: Record<Message, string> = {
   "it lies inside riddle's own home": "es liegt in Riddles eigenem Datenordner",
   "mode off prunes nobody": "im Modus „off“ scheidet niemand aus",
   "mode {1} prunes": "der Modus {1} lässt Kandidaten ausscheiden",
+  "guesses are made from the passages (lookup), by an installed model, or by nobody (none)":
+    "vermutet wird aus den Textstellen (lookup), von einem installierten Modell oder gar nicht (none)",
   "models are being tried": "Modelle werden gerade ausprobiert",
   "no endpoint is known": "es ist kein Server bekannt",
   "no model is chosen": "es ist kein Modell gewählt",
