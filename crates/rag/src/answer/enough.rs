@@ -2,7 +2,7 @@
 //!
 //! A question is answered where
 //!
-//! `evidence + scale × (score − center) ≥ limit`
+//! `evidence + max(scale × (score − center), −0.1) ≥ limit`
 //!
 //! `evidence` is the best sentence's fit, `0.7 × cosine + 0.3 × share of the question's words`
 //! ([`Evidence::strength`](riddle_claims::Evidence::strength)). `score` is the best that the reranker itself says of a
@@ -11,6 +11,8 @@
 //! last layer, the second term is nothing.
 //!
 //! The figures are from docs/benchmarks/2026-11-26-refusal.md.
+
+use riddle_types::Location;
 
 use crate::{contract::SearchHit, search::RerankRun};
 
@@ -24,6 +26,10 @@ const QUOTED: f32 = 0.49;
 /// No sentence of a passage looks like an instruction, and the passages are what is asked for.
 const LOOKED_AT: f32 = 0.36;
 
+/// Most that a reranker may take away. One that does not know a kind of text gives it low scores, and would silence
+/// sentences that fit well: a deposit in a contract, with evidence of 0.61, has a score of −2.7.
+const AGAINST: f32 = 0.1;
+
 /// Whether an answer is attempted.
 pub(super) fn is_enough(question: &str, evidence: f32, speaks: f32, model_writes: bool) -> bool {
     let limit = if model_writes || is_instruction(question) { LOOKED_AT } else { QUOTED };
@@ -31,13 +37,24 @@ pub(super) fn is_enough(question: &str, evidence: f32, speaks: f32, model_writes
 }
 
 /// What the reranker adds to the evidence, or takes from it: by the passage of `hits` that it likes best. Nothing where
-/// it can not tell.
+/// it can not tell; and it takes nothing where cells of a table are among them, which no reranker here has learned to
+/// read.
 pub(super) fn reranker_speaks(run: Option<&RerankRun>, hits: &[SearchHit]) -> f32 {
     let Some((run, answers)) = run.and_then(|it| Some((it, it.answers?))) else { return 0.0 };
     let place = |it: &SearchHit| it.rank.checked_sub(1).map(|it| it as usize);
     let scores = hits.iter().filter_map(|it| *run.own.get(place(it)?)?);
     let best = scores.filter(|it| it.is_finite()).reduce(f32::max);
-    best.map_or(0.0, |it| answers.speaks(it))
+    let least = if hits.iter().any(|it| is_table(&it.location)) { 0.0 } else { -AGAINST };
+    best.map_or(0.0, |it| answers.speaks(it).max(least))
+}
+
+/// Whether cells are what is there.
+fn is_table(location: &Location) -> bool {
+    match location {
+        Location::Rows { .. } | Location::Cells { .. } => true,
+        Location::Part { inside, .. } => is_table(inside),
+        _ => false,
+    }
 }
 
 /// Verbs that say what is to be done with all that is there.
@@ -127,7 +144,20 @@ mod tests {
         assert!((speaks(&[1, 2, 3, 4]) - 0.5).abs() < 1e-6);
         // The first may not leave this machine.
         assert!((speaks(&[2, 4]) - 0.2).abs() < 1e-6);
-        assert!((speaks(&[2]) + 0.2).abs() < 1e-6, "it may speak against one");
+        assert!((speaks(&[2]) + 0.1).abs() < 1e-6, "it may speak against one, and no louder");
+    }
+
+    #[test]
+    fn nothing_is_said_against_cells() {
+        let run = run(&[Some(-3.0), Some(4.0)], Some(CARD));
+        let rows = Location::Rows { sheet: "Purchases".to_owned(), start: 1, end: 9 };
+        let inside =
+            Location::Part { name: "bills.zip".to_owned(), inside: Box::new(rows.clone()) };
+        for location in [rows, inside] {
+            let table = SearchHit { location, ..hit(1) };
+            assert_eq!(reranker_speaks(Some(&run), std::slice::from_ref(&table)), 0.0);
+            assert!((reranker_speaks(Some(&run), &[table, hit(2)]) - 0.5).abs() < 1e-6);
+        }
     }
 
     #[test]
