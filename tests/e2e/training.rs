@@ -242,8 +242,8 @@ fn trained_at_once(python: &Path, data: &Path, training: &Path) -> PathBuf {
     let config = data.join("every.json");
     fs::write(&config, every.to_string()).expect("written");
     let (corpus, out) = (data.join("every.corpus"), data.join("every"));
-    let run = |module: &str, extra: &[&OsStr]| {
-        let output = Command::new(python)
+    let start = |module: &str, extra: &[&OsStr]| {
+        Command::new(python)
             .args(["-m", module])
             .args(extra)
             .args(["--config".as_ref(), config.as_os_str()])
@@ -251,7 +251,10 @@ fn trained_at_once(python: &Path, data: &Path, training: &Path) -> PathBuf {
             .env("PYTHONPATH", training)
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .output()
-            .expect("started");
+            .expect("started")
+    };
+    let run = |module: &str, extra: &[&OsStr]| {
+        let output = start(module, extra);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{module}: {said}");
         String::from_utf8_lossy(&output.stdout).into_owned()
@@ -288,6 +291,15 @@ fn trained_at_once(python: &Path, data: &Path, training: &Path) -> PathBuf {
         model.as_ref(),
     ];
     run("riddle_training", &export);
+    // A finished model of fewer layers than the teacher's is no beginning; with as many it is.
+    let again = [&train[..], &["--start".as_ref(), model.as_ref()]].concat();
+    let output = start("riddle_training.large", &again);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("has 3 layers"), "{said}");
+    every["teacher"]["layers"] = 3.into();
+    every["teacher"]["layer_weights"] = json!({ "2": 0.5, "3": 1.0 });
+    fs::write(&config, every.to_string()).expect("written");
+    run("riddle_training.large", &again);
     model
 }
 

@@ -314,6 +314,10 @@ def main() -> None:
     def say(what: str) -> None:
         print(f"{time.monotonic() - began:7.1f} s {what}", flush=True)
 
+    started = None if args.start is None else Bert.from_directory(args.start)
+    deepest = config["teacher"]["layers"]
+    if started is not None and started.depth < deepest:
+        raise SystemExit(f"{args.start} has {started.depth} layers: give the teacher so many, and layer_weights for them, not {deepest}")
     args.out.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(config["seed"])
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -353,8 +357,7 @@ def main() -> None:
         return iter(loader)
 
     with open(args.out / "log.jsonl", "a") as log:
-        begun = base if args.start is None else Bert.from_directory(args.start)
-        teacher = Phase("teacher", first_layers(begun, config["teacher"]["layers"]), config, data, device)
+        teacher = Phase("teacher", first_layers(base if started is None else started, deepest), config, data, device)
         say("teacher begins")
         teacher.run(lists(config["seed"]), args.seconds * config["teacher"]["share"], log)
         teacher.save(args.out)
