@@ -1,6 +1,6 @@
 // Runs the conformance suite of the protocol's own organisation against a served library.
 //
-//     npm install --prefix FOLDER @modelcontextprotocol/conformance@0.2.0-alpha.12     (needs Node 22)
+//     npm install --prefix FOLDER @modelcontextprotocol/conformance@0.2.0-alpha.12
 //     riddle serve --port 7438
 //     node tests/clients/conformance.mjs URL TOKEN FOLDER
 //
@@ -8,7 +8,7 @@
 // checked, and what is not is in NOT_OFFERED with the reason. The suite knows no tokens: they are added on the way.
 
 import { spawn } from "node:child_process";
-import { globSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import http from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -59,7 +59,9 @@ proxy.close();
 let passed = 0;
 const failed = [];
 const left = new Set();
-for (const file of globSync(join(out, "**/checks.json"))) {
+for (const name of readdirSync(out, { recursive: true })) {
+  if (!name.endsWith("checks.json")) continue;
+  const file = join(out, name);
   const scenario = file.split("/").at(-2).replace(/^server-/, "").replace(/-\d{4}-.*$/, "");
   const reason = Object.keys(NOT_OFFERED).find((it) => scenario.startsWith(it));
   if (reason) {

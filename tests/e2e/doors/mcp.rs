@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{Served, request};
 
 /// `riddle mcp`, asked line by line.
-pub(super) struct Pipe {
+pub(crate) struct Pipe {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
@@ -21,7 +21,7 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
-    pub(super) fn start(riddle: &Riddle, args: &[&str]) -> Pipe {
+    pub(crate) fn start(riddle: &Riddle, args: &[&str]) -> Pipe {
         let mut command = riddle.command(&[&["mcp"], args].concat());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().expect("starts");
@@ -50,13 +50,13 @@ impl Pipe {
         answer
     }
 
-    pub(super) fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+    pub(crate) fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         let answer = self.ask("tools/call", &json!({"name": tool, "arguments": arguments}));
         answer["result"].clone()
     }
 
     /// Closes its input and waits for its end.
-    pub(super) fn end(mut self) -> Option<i32> {
+    pub(crate) fn end(mut self) -> Option<i32> {
         drop(self.input.take());
         self.child.wait().expect("ends").code()
     }

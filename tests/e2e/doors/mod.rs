@@ -16,7 +16,10 @@ use std::{fs, thread, time::Duration};
 use riddle_tests::{Riddle, Running, tiny_model, workspace, write};
 use serde_json::Value;
 
-pub(crate) use self::http::{Answer, request};
+pub(crate) use self::{
+    http::{Answer, request},
+    mcp::Pipe,
+};
 
 /// A served library.
 pub(crate) struct Served {
