@@ -18,12 +18,12 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import (
     BertModel, DebertaV2Config, DebertaV2ForSequenceClassification, GteConfig, GteForSequenceClassification, ModernBertModel, PreTrainedTokenizerFast,
-    XLMRobertaConfig, XLMRobertaForSequenceClassification,
+    Qwen3Config, Qwen3ForCausalLM, XLMRobertaConfig, XLMRobertaForSequenceClassification,
 )
 
 from generate import (
-    HERE, MAX_TOKENS, PAIRS, TEXTS, layer_outputs, make_config, make_modernbert_tokenizer, make_tokenizer,
-    make_unigram_tokenizer, modernbert_config, rounded, stir,
+    HERE, MAX_TOKENS, PAIRS, QWEN3_MAX_TOKENS, TEXTS, layer_outputs, make_config, make_modernbert_tokenizer, make_qwen3_tokenizer,
+    make_tokenizer, make_unigram_tokenizer, modernbert_config, rounded, stir,
 )
 
 # --- Late interaction: Khattab and Zaharia 2020 (https://arxiv.org/abs/2004.12832), section 3, with the files of
@@ -410,7 +410,71 @@ def fused_xlm_roberta() -> None:
     (directory / "expected.json").write_text(json.dumps({"max_tokens": MAX_TOKENS, "cases": cases}, ensure_ascii=False))
 
 
+# --- zerank: Pipitone et al. 2025 (https://arxiv.org/abs/2509.12541). The query is the chat's system message, the text
+# the user's; the score is the logit of "Yes" behind them, and a fifth of it is what its probability is made of. Modules as
+# sentence-transformers saves them.
+
+ZERANK_TEMPLATE = (
+    "{%- for message in messages %}{{- '<|im_start|>' + {'query': 'system', 'document': 'user'}[message['role']] + '\n' "
+    "+ message['content'] | trim + '<|im_end|>\n' }}{%- endfor %}{{- '<|im_start|>assistant\n' }}"
+)
+ZERANK_PARTS = ("<|im_start|>system\n", "<|im_end|>\n<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n")
+ZERANK_TOKENS = 120
+
+
+@torch.no_grad()
+def zerank() -> None:
+    from sentence_transformers import CrossEncoder
+    from sentence_transformers.base.modules import Transformer
+    from sentence_transformers.cross_encoder.modules import LogitScore
+
+    directory = HERE / "tiny-zerank-reranker"
+    shutil.rmtree(directory, ignore_errors=True)
+    tokenizer = make_qwen3_tokenizer(directory)
+    tokenizer.chat_template = ZERANK_TEMPLATE
+    tokenizer.save_pretrained(directory)
+    torch.manual_seed(71)
+    model = Qwen3ForCausalLM(Qwen3Config(
+        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2,
+        head_dim=16, intermediate_size=64, max_position_embeddings=QWEN3_MAX_TOKENS, tie_word_embeddings=True,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e6}, initializer_range=0.3,
+        bos_token_id=tokenizer.pad_token_id, eos_token_id=tokenizer.eos_token_id, attn_implementation="eager",
+    )).eval()
+    stir(model)
+    model.save_pretrained(directory)
+    (directory / "generation_config.json").unlink(missing_ok=True)
+    encode = lambda text: tokenizer.encode(text, add_special_tokens=False)
+    yes = encode("Yes")[0]
+    begin, middle, end = (encode(it) for it in ZERANK_PARTS)
+    room = ZERANK_TOKENS - len(begin) - len(middle) - len(end)
+    reference = CrossEncoder(modules=[
+        Transformer(str(directory), transformer_task="text-generation", module_output_name="causal_logits"),
+        LogitScore(yes),
+    ], device="cpu")
+    cases = []
+    for query, text in PAIRS:
+        # As its program cuts them: by letters, 2 000 and 10 000; what is longer than the model then, by tokens.
+        query_ids = encode(query[:2000].strip())[:room * 3 // 4]
+        text_ids = encode(text[:10000].strip())
+        ids = begin + query_ids + middle + text_ids[:room - len(query_ids)] + end
+        outputs, logits = layer_outputs(model, model.model.layers, {"input_ids": torch.tensor([ids])})
+        scores = [model.lm_head(model.model.norm(it[0, -1]))[yes] / 5 for it in outputs]
+        assert torch.allclose(scores[-1], logits[0, -1, yes] / 5, atol=1e-5)
+        whole = len(encode(query)) == len(query_ids) and len(text_ids) + len(query_ids) <= room
+        if whole and query and text:
+            said = reference.predict([(query, text)], activation_fn=torch.nn.Identity())[0]
+            assert abs(said / 5 - scores[-1]) < 1e-4, (said, scores[-1])
+        cases.append({"query": query, "text": text, "input_ids": ids, "scores": rounded(scores)})
+    reference.save_pretrained(str(directory))
+    for name in ("README.md", "generation_config.json"):
+        (directory / name).unlink(missing_ok=True)
+    (directory / "expected.json").write_text(
+        json.dumps({"max_tokens": ZERANK_TOKENS, "cases": cases}, ensure_ascii=False)
+    )
+
+
 MODELS = {
+    "tiny-zerank-reranker": zerank,
     "tiny-xlm-roberta-fused-cross-encoder": fused_xlm_roberta,
     # As deberta-v3 is published: distances are told apart by their logarithm, all texts are of one kind. Then the
     # other settings: each distance a row, one part, kinds of texts.

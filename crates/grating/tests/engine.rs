@@ -33,7 +33,7 @@ struct Case {
 }
 
 /// At least one model of each family; one is in several files and of two-byte weights.
-const FAMILIES: [&str; 17] = [
+const FAMILIES: [&str; 18] = [
     "tiny-bert-cross-encoder",
     "tiny-xlm-roberta-cross-encoder",
     "tiny-modernbert-cross-encoder",
@@ -44,6 +44,7 @@ const FAMILIES: [&str; 17] = [
     "tiny-modular-reranker",
     "tiny-modular-mean-reranker",
     "tiny-qwen2-reranker",
+    "tiny-zerank-reranker",
     "tiny-bert-colbert",
     "tiny-modernbert-colbert",
     "tiny-modernbert-late",

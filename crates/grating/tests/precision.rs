@@ -11,7 +11,7 @@ use riddle_grating::{
 use riddle_types::LayerEvent;
 use serde::Deserialize;
 
-const FAMILIES: [&str; 13] = [
+const FAMILIES: [&str; 14] = [
     "tiny-bert-cross-encoder",
     "tiny-xlm-roberta-cross-encoder",
     "tiny-modernbert-cross-encoder",
@@ -20,6 +20,7 @@ const FAMILIES: [&str; 13] = [
     "tiny-minicpm-layerwise",
     "tiny-modular-reranker",
     "tiny-qwen2-reranker",
+    "tiny-zerank-reranker",
     "tiny-bert-colbert",
     "tiny-modernbert-late",
     "tiny-gte-reranker",

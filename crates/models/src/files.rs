@@ -203,7 +203,8 @@ pub(crate) fn describe(dir: &Path, name: &str, paths: &[String]) -> Result<(Kind
     // Decoders that rerank are causal language models by their class: only the name tells Qwen3-Reranker from
     // Qwen3. MiniCPM's has a class of its own.
     let layerwise = config.architectures.iter().any(|it| it.starts_with("LayerWise"));
-    let named = name.to_lowercase().contains("rerank");
+    let name = name.to_lowercase();
+    let named = name.contains("rerank") || name.contains("zerank");
     let by_class = is("ForSequenceClassification") || is("HF_ColBERT") || layerwise;
     let kind = if by_class || (named && is("ForCausalLM")) || saved_as_reranker(dir) {
         Kind::Reranker
@@ -262,7 +263,9 @@ fn saved_as_reranker(dir: &Path) -> bool {
     };
     matches!(saved.model_type.as_str(), "CrossEncoder" | "ColBERT")
         || saved.similarity_fn_name.as_deref() == Some("MaxSim")
-        || modules.iter().any(|it| it.class.starts_with("pylate.") || names_scores(it))
+        || modules.iter().any(|it| {
+            it.class.starts_with("pylate.") || it.class.ends_with("LogitScore") || names_scores(it)
+        })
 }
 
 /// Writes a new file and waits until it is on disk.
@@ -448,6 +451,10 @@ mod tests {
         let weights = ["model.safetensors".to_owned()];
         let named = describe(dir.path(), "Qwen/Qwen3-Reranker-4B", &weights).expect("kind");
         assert_eq!(named.0, Kind::Reranker);
+        for reranker in ["mixedbread-ai/mxbai-rerank-base-v2", "zeroentropy/zerank-1-small"] {
+            let named = describe(dir.path(), reranker, &weights).expect("kind");
+            assert_eq!(named.0, Kind::Reranker, "{reranker}");
+        }
         assert_eq!(kind("{}", &["onnx/m.onnx"]).expect("kind"), (Kind::Embedder, Format::Onnx));
         assert_eq!(kind("no", &["m.gguf"]).expect("kind"), (Kind::Llm, Format::Gguf));
         assert!(kind("{}", &["config.json"]).is_err());
@@ -458,7 +465,7 @@ mod tests {
         let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
         let kind = |model: &str| {
             let dir = golden.join(model);
-            describe(&dir, model, &walk(&dir).expect("a folder")).expect("a model").0
+            describe(&dir, "a model", &walk(&dir).expect("a folder")).expect("a model").0
         };
         assert_eq!(kind("tiny-modular-reranker"), Kind::Reranker);
         for late in ["tiny-bert-colbert", "tiny-modernbert-colbert", "tiny-modernbert-late"] {
@@ -468,7 +475,7 @@ mod tests {
         {
             assert_eq!(kind(embedder), Kind::Embedder, "{embedder}");
         }
-        assert_eq!(kind("tiny-qwen2-reranker"), Kind::Reranker);
+        assert_eq!(kind("tiny-zerank-reranker"), Kind::Reranker);
         // Without the note of its kind, the output's name tells; a path out of the folder is not followed.
         let dir = tempfile::tempdir().expect("temp dir");
         fs::create_dir_all(dir.path().join("model/2_Dense")).expect("folders");

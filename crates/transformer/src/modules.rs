@@ -227,6 +227,40 @@ impl Listed {
     }
 }
 
+/// The tokens of a reranker that is a language model, as sentence-transformers' `LogitScore` saves them: the score is the
+/// logit of the first, less that of the second where there is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub(crate) struct LogitScore {
+    pub(crate) true_token_id: u32,
+    #[serde(default)]
+    pub(crate) false_token_id: Option<u32>,
+}
+
+/// That of the model in `dir`; `None` where its list of modules has none.
+///
+/// # Errors
+/// A malformed file, one that leads out of the folder, and other modules beside it.
+pub(crate) fn logit_score(dir: &Path) -> Result<Option<LogitScore>> {
+    let list = dir.join("modules.json");
+    if !list.is_file() {
+        return Ok(None);
+    }
+    let listed = list_of(&list)?;
+    if listed.iter().all(|it| it.class() != "LogitScore") {
+        return Ok(None);
+    }
+    match listed.as_slice() {
+        [model, score] if model.class() == "Transformer" && model.is_here() => {
+            Ok(Some(read_json(&folder_of(dir, &list, score)?.join("config.json"))?))
+        }
+        _ => {
+            let why =
+                "a language model and its \"LogitScore\" are expected, and nothing else".to_owned();
+            Err(Error::Module { path: list, why })
+        }
+    }
+}
+
 pub(crate) fn unknown(class: &str) -> String {
     format!(
         "the module {class:?} is not supported by the built-in encoder: choose an ONNX version of the model, or another one"

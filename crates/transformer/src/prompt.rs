@@ -14,6 +14,9 @@ pub enum Template {
     Qwen3,
     /// The chat of the mxbai-rerank-v2 models (<https://github.com/mixedbread-ai/mxbai-rerank>).
     Qwen2,
+    /// The chat of the zerank models: the query is its system message, the text the user's
+    /// (<https://huggingface.co/zeroentropy/zerank-1-small>).
+    Zerank,
     /// A, B and the question of FlagEmbedding's layerwise reranker
     /// (<https://github.com/FlagOpen/FlagEmbedding>, `inference/reranker/decoder_only/layerwise.py`).
     MiniCpm {
@@ -65,6 +68,12 @@ const QWEN2_TASK: &str = "You are a search relevance expert who evaluates how we
     them, then provide your binary relevance judgment (0 for not relevant, 1 for relevant).\nRelevance:";
 const QWEN2_SUFFIX: &str = "<|im_end|>\n<|im_start|>assistant\n";
 
+const ZERANK_PREFIX: &str = "<|im_start|>system\n";
+const ZERANK_SEPARATOR: &str = "<|im_end|>\n<|im_start|>user\n";
+const ZERANK_SUFFIX: &str = "<|im_end|>\n<|im_start|>assistant\n";
+/// Letters of a query and of a text that the models' own program reads.
+const ZERANK_LETTERS: (usize, usize) = (2_000, 10_000);
+
 const MINICPM_QUESTION: &str = "Given a query A and a passage B, determine whether the passage \
     contains an answer to the query by providing a prediction of either 'Yes' or 'No'.";
 
@@ -98,6 +107,10 @@ enum Query<'a> {
         separator: &'a [u32],
         suffix: &'a [u32],
     },
+    Zerank {
+        beginning: Vec<u32>,
+        suffix: &'a [u32],
+    },
     MiniCpm {
         first: Vec<u32>,
         separator: &'a [u32],
@@ -115,6 +128,7 @@ enum Parts {
     Late(LateTemplate),
     Qwen3 { prefix: Vec<u32>, suffix: Vec<u32>, instruction: String },
     Qwen2 { prefix: Vec<u32>, separator: Vec<u32>, suffix: Vec<u32>, instruction: Option<String> },
+    Zerank { prefix: Vec<u32>, separator: Vec<u32>, suffix: Vec<u32> },
     MiniCpm { bos: u32, separator: Vec<u32>, question: Vec<u32> },
 }
 
@@ -146,6 +160,13 @@ impl Parts {
                 let beside = prefix.len() + suffix.len();
                 let instruction = instruction.map(str::to_owned);
                 (Parts::Qwen2 { prefix, separator, suffix, instruction }, beside)
+            }
+            Template::Zerank => {
+                let prefix = tokenizer.encode_plain(ZERANK_PREFIX)?;
+                let separator = tokenizer.encode_plain(ZERANK_SEPARATOR)?;
+                let suffix = tokenizer.encode_plain(ZERANK_SUFFIX)?;
+                let beside = prefix.len() + separator.len() + suffix.len();
+                (Parts::Zerank { prefix, separator, suffix }, beside)
             }
             Template::MiniCpm { bos } => {
                 if bos as usize >= sizes.vocab_size {
@@ -191,7 +212,9 @@ impl PairEncoder {
         let (least, most) = match parts {
             Parts::Late(_) => (beside + 1, sizes.max_tokens),
             // A token of each text.
-            Parts::Pair | Parts::Qwen3 { .. } => (beside + 2, sizes.max_tokens),
+            Parts::Pair | Parts::Qwen3 { .. } | Parts::Zerank { .. } => {
+                (beside + 2, sizes.max_tokens)
+            }
             Parts::Qwen2 { .. } | Parts::MiniCpm { .. } => {
                 (4, sizes.max_tokens.saturating_sub(beside))
             }
@@ -223,6 +246,14 @@ impl PairEncoder {
                 let mut first = self.tokenizer.encode_plain(&text)?;
                 first.truncate(self.max_tokens * 3 / 4);
                 Query::Qwen2 { prefix, first, separator, suffix }
+            }
+            Parts::Zerank { prefix, separator, suffix } => {
+                let text = cut(query, ZERANK_LETTERS.0);
+                let room = self.max_tokens - prefix.len() - separator.len() - suffix.len();
+                let mut tokens = self.tokenizer.encode_plain(text)?;
+                tokens.truncate(room * 3 / 4);
+                let beginning = [prefix.as_slice(), &tokens, separator].concat();
+                Query::Zerank { beginning, suffix }
             }
             Parts::MiniCpm { bos, separator, question } => {
                 let mut first = self.tokenizer.encode_plain(&format!("A: {query}"))?;
@@ -285,6 +316,12 @@ impl QueryEncoder<'_> {
                 body.truncate(*max_tokens);
                 [*prefix, &body, suffix].concat()
             }
+            Query::Zerank { beginning, suffix } => {
+                let mut text = tokenizer.encode_plain(cut(text, ZERANK_LETTERS.1))?;
+                // Only the text is cut: a query takes three quarters at most.
+                text.truncate(max_tokens - beginning.len() - suffix.len());
+                [beginning.as_slice(), &text, suffix].concat()
+            }
             Query::MiniCpm { first, separator, question } => {
                 let mut passage = tokenizer.encode_plain(&format!("B: {text}"))?;
                 passage.truncate(*max_tokens);
@@ -297,4 +334,10 @@ impl QueryEncoder<'_> {
         };
         Ok(Encoded { type_ids: Vec::new(), ids })
     }
+}
+
+/// The first so many letters, without the white space around them.
+fn cut(text: &str, letters: usize) -> &str {
+    let end = text.char_indices().nth(letters).map_or(text.len(), |(at, _)| at);
+    text[..end].trim()
 }

@@ -118,6 +118,7 @@ fn pairs_are_tokenized_and_truncated_as_the_references_do() {
         "tiny-minicpm-layerwise",
         "tiny-modular-reranker",
         "tiny-qwen2-reranker",
+        "tiny-zerank-reranker",
         "tiny-gte-reranker",
         "tiny-xlm-roberta-fused-cross-encoder",
         "tiny-deberta-cross-encoder",
