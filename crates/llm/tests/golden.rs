@@ -75,7 +75,7 @@ fn logits_equal_those_of_llama_cpp() {
     let expected = std::fs::read(golden().join("expected.json")).expect("golden values");
     let expected: Expected = serde_json::from_slice(&expected).expect("as the script writes them");
     let dir = tempfile::tempdir().expect("a directory");
-    assert_eq!(expected.cases.len(), 25);
+    assert_eq!(expected.cases.len(), 30);
     for case in &expected.cases {
         let name = format!("{}-{}", case.model, case.format);
         let exact = values(&name);
@@ -129,6 +129,7 @@ fn less_memory_changes_no_bit() {
         ("tiny-qwen3", "f16"),
         ("tiny-qwen3-moe", "q4_k_m"),
         ("tiny-mixtral", "q8_0"),
+        ("tiny-glm4", "q4_k_m"),
     ] {
         let path = write(dir.path(), model, format);
         let resident = open(&path, LocalOptions::default());

@@ -16,7 +16,12 @@ use riddle_weights::gguf::write_random;
 /// Models whose routines differ: blocks of 256 and of 32, halves, a sliding window.
 fn models(dir: &Path) -> Vec<PathBuf> {
     let mut models = Vec::new();
-    for (model, format) in [("tiny-llama", "q4_k_m"), ("tiny-qwen2", "q8_0"), ("tiny-qwen3", "f16")]
+    for (model, format) in [
+        ("tiny-llama", "q4_k_m"),
+        ("tiny-qwen2", "q8_0"),
+        ("tiny-qwen3", "f16"),
+        ("tiny-glm4", "q8_0"),
+    ]
     {
         let path = dir.join(format!("{model}.gguf"));
         let (model, format) = (model.parse().expect("a model"), format.parse().expect("a format"));

@@ -2,12 +2,6 @@
 
 use std::borrow::Cow;
 
-use riddle_kernels::{
-    CachedAttention, Finish, Gate, Matrix, Pairs, Part, Rotation, Rounding, Rows, cached_attention,
-    rms_norm, rms_norm_heads, rotate,
-};
-use riddle_weights::LanguageFamily;
-
 use super::{
     KvCache, LanguageModel, LanguageScratch,
     tensors::{LayerTensor, TensorPart, matrix, numbers},
@@ -15,6 +9,10 @@ use super::{
 use crate::{
     layer::{Linear, Multiply},
     operation::Operation,
+};
+use riddle_kernels::{
+    CachedAttention, Finish, Gate, Matrix, Pairs, Part, Rotation, Rounding, Rows, cached_attention,
+    rms_norm, rms_norm_heads, rotate,
 };
 
 /// One layer's weights, cut out of what was read for it.
@@ -102,12 +100,12 @@ impl LanguageModel {
         } else {
             [(); 3].map(|()| cut.linear())
         };
-        let biased = family == LanguageFamily::Qwen2;
+        let biased = self.config.has_biases;
         let normed = family.normalizes_heads();
         let biases = [(); 3].map(|()| cut.optional(biased));
         let head_norms = [(); 2].map(|()| cut.optional(normed));
         let output = cut.linear();
-        let post_attention_norm = cut.optional(family.is_gemma());
+        let post_attention_norm = cut.optional(family.normalizes_parts());
         let feed_forward_norm = cut.vector();
         let wide = self.config.intermediate_size;
         let feed_forward = if has(TensorPart::Router) {
@@ -119,7 +117,7 @@ impl LanguageModel {
                 [(); 2].map(|()| cut.linear())
             };
             let down = cut.linear();
-            let post_norm = cut.optional(family.is_gemma());
+            let post_norm = cut.optional(family.normalizes_parts());
             FeedForward::Dense { gate, up, down, post_norm }
         };
         Cut {

@@ -123,7 +123,7 @@ pub(super) fn of_layer(
         found.matrix(TensorPart::Key, "attn_k.weight", &[hidden, kv_width])?;
         found.matrix(TensorPart::Value, "attn_v.weight", &[hidden, kv_width])?;
     }
-    if config.family == LanguageFamily::Qwen2 {
+    if config.has_biases {
         found.vector("attn_q.bias", width)?;
         found.vector("attn_k.bias", kv_width)?;
         found.vector("attn_v.bias", kv_width)?;
@@ -133,7 +133,7 @@ pub(super) fn of_layer(
         found.vector("attn_k_norm.weight", dim)?;
     }
     found.matrix(TensorPart::Output, "attn_output.weight", &[width, hidden])?;
-    if config.family.is_gemma() {
+    if config.family.normalizes_parts() {
         found.vector("post_attention_norm.weight", hidden)?;
     }
     found.vector("ffn_norm.weight", hidden)?;
@@ -141,14 +141,14 @@ pub(super) fn of_layer(
         found.matrix(TensorPart::Router, "ffn_gate_inp.weight", &[hidden, experts.count])?;
         return Ok(found.tensors);
     }
-    if config.family == LanguageFamily::Phi3 {
+    if matches!(config.family, LanguageFamily::Phi3 | LanguageFamily::Glm4) {
         found.matrix(TensorPart::GateUp, "ffn_up.weight", &[hidden, 2 * wide])?;
     } else {
         found.matrix(TensorPart::Gate, "ffn_gate.weight", &[hidden, wide])?;
         found.matrix(TensorPart::Up, "ffn_up.weight", &[hidden, wide])?;
     }
     found.matrix(TensorPart::Down, "ffn_down.weight", &[wide, hidden])?;
-    if config.family.is_gemma() {
+    if config.family.normalizes_parts() {
         found.vector("post_ffw_norm.weight", hidden)?;
     }
     Ok(found.tensors)

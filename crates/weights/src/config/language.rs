@@ -22,11 +22,14 @@ pub enum LanguageFamily {
     Gemma2,
     /// Gemma 3 (Gemma Team 2025): norms of heads, five of six layers see a window.
     Gemma3,
+    /// GLM 4 of April 2025 (GLM Team 2024): norms after each part, half of each head is rotated, matrices of gate and up
+    /// stored as one.
+    Glm4,
 }
 
 impl LanguageFamily {
     /// With the names that files give them.
-    const NAMES: [(&'static str, LanguageFamily); 8] = [
+    const NAMES: [(&'static str, LanguageFamily); 9] = [
         ("llama", LanguageFamily::Llama),
         ("smollm3", LanguageFamily::SmolLm3),
         ("qwen2", LanguageFamily::Qwen2),
@@ -35,11 +38,17 @@ impl LanguageFamily {
         ("phi3", LanguageFamily::Phi3),
         ("gemma2", LanguageFamily::Gemma2),
         ("gemma3", LanguageFamily::Gemma3),
+        ("glm4", LanguageFamily::Glm4),
     ];
 
     /// Whether each head of queries and keys is normalized.
     pub fn normalizes_heads(self) -> bool {
         matches!(self, LanguageFamily::Qwen3 | LanguageFamily::Qwen3Moe | LanguageFamily::Gemma3)
+    }
+
+    /// Whether what attention and the feed-forward layer add is normalized.
+    pub fn normalizes_parts(self) -> bool {
+        self.is_gemma() || self == LanguageFamily::Glm4
     }
 
     /// Gemma's.
@@ -92,6 +101,10 @@ pub struct LanguageConfig {
     pub num_key_value_heads: usize,
     /// Elements per head.
     pub head_dim: usize,
+    /// Of these, those that are rotated by their position: the first ones.
+    pub rotary_dim: usize,
+    /// Whether queries, keys and values have a bias.
+    pub has_biases: bool,
     /// Positions the model was made for.
     pub context_length: usize,
     /// ε of the normalizations.
@@ -167,7 +180,8 @@ impl LanguageConfig {
 
     /// Whether pairs of neighbors are rotated, not of halves.
     pub fn rotates_neighbors(&self) -> bool {
-        matches!(self.family, LanguageFamily::Llama | LanguageFamily::SmolLm3)
+        let Self { family, .. } = self;
+        matches!(family, LanguageFamily::Llama | LanguageFamily::SmolLm3 | LanguageFamily::Glm4)
     }
 
     fn check(&self, keys: &Keys<'_>) -> Result<(), String> {
@@ -193,11 +207,15 @@ impl LanguageConfig {
         if !self.head_dim.is_multiple_of(2) {
             return Err(format!("heads of {} elements have no pairs to rotate", self.head_dim));
         }
-        let rotated = keys.size("rope.dimension_count")?.unwrap_or(self.head_dim);
-        if rotated != self.head_dim {
+        // Where halves are rotated a part of a head has other pairs than the whole.
+        let is_partial = self.rotary_dim != self.head_dim;
+        let is_known = self.family == LanguageFamily::Glm4
+            && self.rotary_dim < self.head_dim
+            && self.rotary_dim.is_multiple_of(2);
+        if is_partial && !is_known {
             return Err(format!(
-                "only {rotated} of {} elements of a head are rotated, which is not supported",
-                self.head_dim
+                "only {} of {} elements of a head are rotated, which is not supported",
+                self.rotary_dim, self.head_dim
             ));
         }
         let values = keys.size("attention.value_length")?.unwrap_or(self.head_dim);
@@ -293,6 +311,15 @@ impl Keys<'_> {
             Some(length) => length,
             None => hidden_size / heads.max(1),
         };
+        // What is not said is half of a head in the models of this family.
+        let rotary = if family == LanguageFamily::Glm4 { head_dim / 2 } else { head_dim };
+        let rotary_dim = self.size("rope.dimension_count")?.unwrap_or(rotary);
+        let has_biases = match family {
+            LanguageFamily::Qwen2 => true,
+            // The largest has none.
+            LanguageFamily::Glm4 => self.file.tensor("blk.0.attn_q.bias").is_some(),
+            _ => false,
+        };
         let table = self.file.tensor("token_embd.weight");
         let vocab_size = table.and_then(|it| it.shape.get(1).copied()).unwrap_or(0);
         let rope_theta = self.float("rope.freq_base").unwrap_or(10_000.0);
@@ -316,6 +343,8 @@ impl Keys<'_> {
             num_attention_heads: heads,
             num_key_value_heads: self.size("attention.head_count_kv")?.unwrap_or(heads),
             head_dim,
+            rotary_dim,
+            has_biases,
             context_length,
             rms_norm_eps: self.float("attention.layer_norm_rms_epsilon").ok_or_else(|| {
                 format!("{}.attention.layer_norm_rms_epsilon is missing", self.name)

@@ -37,6 +37,10 @@ pub enum RandomModel {
     TinyQwen3,
     /// Three layers of a Qwen3 with ten experts, three of which a token is given, 600 tokens.
     TinyQwen3Moe,
+    /// Two layers of a Llama without stretched rotations, as SmolLM 2 is stored, 600 tokens.
+    TinySmolLm,
+    /// Two layers of a GLM 4, 600 tokens.
+    TinyGlm4,
     /// Two layers of a Llama with eight experts, two of which a token is given, as Mixtral has them, 600 tokens.
     TinyMixtral,
     /// meta-llama/Llama-3.2-1B.
@@ -59,10 +63,12 @@ pub enum RandomModel {
 
 impl RandomModel {
     /// All of them.
-    pub const ALL: [RandomModel; 13] = [
+    pub const ALL: [RandomModel; 15] = [
         RandomModel::TinyLlama,
         RandomModel::TinyQwen2,
         RandomModel::TinyQwen3,
+        RandomModel::TinySmolLm,
+        RandomModel::TinyGlm4,
         RandomModel::TinyQwen3Moe,
         RandomModel::TinyMixtral,
         RandomModel::Llama32Of1B,
@@ -81,6 +87,8 @@ impl RandomModel {
             RandomModel::TinyLlama => "tiny-llama",
             RandomModel::TinyQwen2 => "tiny-qwen2",
             RandomModel::TinyQwen3 => "tiny-qwen3",
+            RandomModel::TinySmolLm => "tiny-smollm",
+            RandomModel::TinyGlm4 => "tiny-glm4",
             RandomModel::TinyQwen3Moe => "tiny-qwen3-moe",
             RandomModel::TinyMixtral => "tiny-mixtral",
             RandomModel::Llama32Of1B => "llama-3.2-1b",
@@ -225,6 +233,8 @@ mod tests {
             RandomModel::TinyLlama,
             RandomModel::TinyQwen2,
             RandomModel::TinyQwen3,
+            RandomModel::TinySmolLm,
+            RandomModel::TinyGlm4,
             RandomModel::TinyQwen3Moe,
             RandomModel::TinyMixtral,
         ] {

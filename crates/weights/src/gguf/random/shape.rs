@@ -97,6 +97,10 @@ impl Shape {
             },
             RandomModel::TinyQwen2 => tiny("tiny-qwen2", "qwen2", Special::Qwen),
             RandomModel::TinyQwen3 => tiny("tiny-qwen3", "qwen3", Special::Qwen),
+            RandomModel::TinySmolLm => {
+                Shape { ordinary: 600 - 17, ..tiny("tiny-smollm", "llama", Special::SmolLm) }
+            }
+            RandomModel::TinyGlm4 => tiny("tiny-glm4", "glm4", Special::Qwen),
             RandomModel::TinyQwen3Moe => Shape {
                 layers: 3,
                 wide: 256,
@@ -161,6 +165,9 @@ impl Shape {
         if self.architecture != "qwen2" {
             out.number(&key("attention.key_length"), self.head_dim as u32);
             out.number(&key("attention.value_length"), self.head_dim as u32);
+        }
+        if self.architecture == "glm4" {
+            out.number(&key("rope.dimension_count"), self.head_dim as u32 / 2);
         }
         if self.architecture == "llama" {
             out.number(&key("vocab_size"), self.vocabulary as u32);
@@ -229,7 +236,12 @@ impl Shape {
         matrix("attn_v", hidden, keys, important);
         matrix("attn_output", queries, hidden, format.matrix());
         let (experts, _) = self.experts;
-        if experts == 0 {
+        let is_glm = self.architecture == "glm4";
+        if is_glm {
+            // Gate and up as one.
+            matrix("ffn_up", hidden, 2 * wide, format.matrix());
+            matrix("ffn_down", wide, hidden, important);
+        } else if experts == 0 {
             matrix("ffn_gate", hidden, wide, format.matrix());
             matrix("ffn_up", hidden, wide, format.matrix());
             matrix("ffn_down", wide, hidden, important);
@@ -247,7 +259,11 @@ impl Shape {
         let mut small = |part: &str, len, fill| all.push(Tensor::small(&name(part), len, fill));
         small("attn_norm.weight", hidden, Fill::NearOne);
         small("ffn_norm.weight", hidden, Fill::NearOne);
-        if self.architecture == "qwen2" {
+        if is_glm {
+            small("post_attention_norm.weight", hidden, Fill::NearOne);
+            small("post_ffw_norm.weight", hidden, Fill::NearOne);
+        }
+        if is_glm || self.architecture == "qwen2" {
             small("attn_q.bias", queries, Fill::NearZero);
             small("attn_k.bias", keys, Fill::NearZero);
             small("attn_v.bias", keys, Fill::NearZero);
