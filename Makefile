@@ -2,7 +2,7 @@
 # the work is in .ci/, one script per job.
 
 .DEFAULT_GOAL := help
-.PHONY: help app bundle demo run test lint tidy setup models python
+.PHONY: help app bundle demo run test lint tidy setup models python semver
 
 help:
 	@echo "make run     the desktop app; without a display or Node the demonstration in the terminal"
@@ -12,6 +12,7 @@ help:
 	@echo "make lint    format check, clippy with warnings as errors, tidy"
 	@echo "make tidy    the repository's own rules alone"
 	@echo "make python  the Python package and its tests, in .venv/package"
+	@echo "make semver  the crates that others may build on: packages, and public names against the version"
 	@echo "make models  fetch what the tests of real models need"
 	@echo "make setup   compiler and Debian packages, if any are missing"
 
@@ -38,6 +39,9 @@ tidy: setup
 
 python: setup
 	@bash .ci/python
+
+semver: setup
+	@bash .ci/semver
 
 models: setup
 	@bash .ci/models

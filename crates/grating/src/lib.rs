@@ -33,6 +33,11 @@
 //! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 //! ```
 
+// The example of the page that crates.io shows compiles, too.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod bounded;
 mod calibrate;
 pub mod chart;

@@ -227,8 +227,8 @@ impl Listed {
     }
 }
 
-/// The tokens of a reranker that is a language model, as sentence-transformers' `LogitScore` saves them: the score is the
-/// logit of the first, less that of the second where there is one.
+/// The tokens of a reranker that is a language model, as sentence-transformers' `LogitScore` saves them: the score is
+/// the logit of the first, less that of the second where there is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub(crate) struct LogitScore {
     pub(crate) true_token_id: u32,

@@ -22,8 +22,8 @@ pub enum LanguageFamily {
     Gemma2,
     /// Gemma 3 (Gemma Team 2025): norms of heads, five of six layers see a window.
     Gemma3,
-    /// GLM 4 of April 2025 (GLM Team 2024): norms after each part, half of each head is rotated, matrices of gate and up
-    /// stored as one.
+    /// GLM 4 of April 2025 (GLM Team 2024): norms after each part, half of each head is rotated, matrices of gate and
+    /// up stored as one.
     Glm4,
 }
 
