@@ -1,7 +1,7 @@
 //! Language models of this process beside an implementation that knows nothing of them: candle-transformers, on the
 //! same files, whatever tokens are read and in passes of whatever length.
 
-use std::{collections::HashMap, fs::File, path::PathBuf, sync::OnceLock};
+use std::{fs::File, path::Path};
 
 use candle_core::{DType, Device, Result, Tensor, quantized::gguf_file::Content};
 use candle_transformers::models::{
@@ -38,7 +38,7 @@ enum Twin {
 }
 
 impl Twin {
-    fn open(model: RandomModel, path: &PathBuf) -> Result<Twin> {
+    fn open(model: RandomModel, path: &Path) -> Result<Twin> {
         let (mut file, device) = (File::open(path)?, &Device::Cpu);
         let content = Content::read(&mut file)?;
         let file = &mut file;
@@ -74,24 +74,6 @@ impl Twin {
     }
 }
 
-/// A file of random weights; made once, and left to the system's folder for temporary files.
-fn file(model: RandomModel, format: &str) -> PathBuf {
-    static MADE: OnceLock<HashMap<String, PathBuf>> = OnceLock::new();
-    let name = |model: RandomModel, format: &str| format!("{}-{format}.gguf", model.as_str());
-    let made = MADE.get_or_init(|| {
-        let dir = tempfile::tempdir().expect("a folder").keep();
-        let each = |model: RandomModel| FORMATS.map(|format| (model, format));
-        let one = |(model, format): (RandomModel, &str)| {
-            let path = dir.join(name(model, format));
-            let kind: RandomFormat = format.parse().expect("a format");
-            write_random(model, kind, &path).expect("written");
-            (name(model, format), path)
-        };
-        MODELS.into_iter().flat_map(each).map(one).collect()
-    });
-    made[&name(model, format)].clone()
-}
-
 const FORMATS: [&str; 4] = ["f32", "f16", "q8_0", "q4_k"];
 
 proptest! {
@@ -104,7 +86,10 @@ proptest! {
         tokens in prop::collection::vec(0u32..600, 1..70),
         chunk in 1usize..80,
     ) {
-        let path = file(model, format);
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("model.gguf");
+        let kind: RandomFormat = format.parse().expect("a format");
+        write_random(model, kind, &path).expect("written");
         let options = LocalOptions { context_tokens: Some(128), threads: 2, ..LocalOptions::default() };
         let ours = Local::open(&path, "twin", options).expect("opens");
         let ours = ours.logits_of(&tokens, chunk).expect("computes");

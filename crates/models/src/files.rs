@@ -205,7 +205,9 @@ pub(crate) fn describe(dir: &Path, name: &str, paths: &[String]) -> Result<(Kind
     let layerwise = config.architectures.iter().any(|it| it.starts_with("LayerWise"));
     let name = name.to_lowercase();
     let named = name.contains("rerank") || name.contains("zerank");
-    let by_class = is("ForSequenceClassification") || is("HF_ColBERT") || layerwise;
+    // Listwise rerankers are none that run here, and are told so where one is chosen.
+    let ranks = ["ForSequenceClassification", "ForRanking", "HF_ColBERT"].into_iter().any(is);
+    let by_class = ranks || layerwise;
     let kind = if by_class || (named && is("ForCausalLM")) || saved_as_reranker(dir) {
         Kind::Reranker
     } else if is("ForCausalLM") && !paths.iter().any(|it| it == "modules.json") {
@@ -446,6 +448,8 @@ mod tests {
         let layerwise = r#"{"architectures":["LayerWiseMiniCPMForCausalLM"]}"#;
         let layerwise = kind(layerwise, &["model.safetensors"]).expect("kind");
         assert_eq!(layerwise, (Kind::Reranker, Format::Safetensors));
+        let listwise = r#"{"architectures":["JinaForRanking"]}"#;
+        assert_eq!(kind(listwise, &["model.safetensors"]).expect("kind").0, Kind::Reranker);
         let decoder = r#"{"architectures":["Qwen3ForCausalLM"]}"#;
         assert_eq!(kind(decoder, &["model.safetensors"]).expect("kind").0, Kind::Llm);
         let weights = ["model.safetensors".to_owned()];
