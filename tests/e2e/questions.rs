@@ -16,8 +16,7 @@ use crate::doors::{Pipe, Served};
 /// Share of the questions whose right place has to be among the first three.
 const AMONG_THREE: f64 = 0.95;
 
-/// Share of the questions whose right place has to be the first. With meaning 0.90 is the aim and 147 of 164 are found,
-/// most of the others second: what guards against worse is a little below.
+/// Share of the questions whose right place has to be the first.
 const FIRST: f64 = 0.9;
 
 /// What a question may take of an assistant: calls, and tokens of their results.

@@ -143,7 +143,26 @@ fn text(result: &impl Serialize) -> Result<String> {
 /// Arguments, or what is wrong with them.
 pub(crate) fn parse<T: DeserializeOwned>(args: Value) -> Result<T> {
     let args = if args.is_null() { json!({}) } else { args };
-    serde_json::from_value(args).map_err(|it| Error::BadRequest(it.to_string()))
+    T::deserialize(&args).map_err(|error| {
+        let why = error.to_string();
+        Error::BadRequest(match culprit::<T>(&args, &why) {
+            Some(name) => format!("`{name}`: {why}"),
+            None => why,
+        })
+    })
+}
+
+/// The argument that is wrong by itself in the same way, unless the words name it already: what reads them says which
+/// type it wanted, and not of what.
+fn culprit<'a, T: DeserializeOwned>(args: &'a Value, why: &str) -> Option<&'a str> {
+    // No tool has as many; somebody who sends thousands waits for nothing.
+    const MOST: usize = 32;
+    let fails_alike = |(name, value): &(&String, &Value)| {
+        let alone = serde_json::Map::from_iter([((*name).clone(), (*value).clone())]);
+        T::deserialize(&Value::Object(alone)).is_err_and(|it| it.to_string() == why)
+    };
+    let (name, _) = args.as_object()?.iter().take(MOST).find(fails_alike)?;
+    (!why.contains(&format!("`{name}`"))).then_some(name)
 }
 
 /// A text that a person or a model has typed.
@@ -200,7 +219,14 @@ mod tests {
     #[test]
     fn what_is_no_argument_is_told() {
         let wrong = parse::<RerankArgs>(json!({"query": 1})).expect_err("no text");
-        assert!(wrong.to_string().contains("string"), "{wrong}");
+        assert!(wrong.to_string().contains("`query`: invalid type"), "{wrong}");
+        let told = |args: Value| parse::<RerankArgs>(args).expect_err("wrong").to_string();
+        let many = told(json!({"query": "q", "documents": ["a", 1]}));
+        assert!(many.contains("`documents`: "), "{many}");
+        // Words that name it are not said twice.
+        let unknown = parse::<search::SearchArgs>(json!({"query": "q", "path": "/"}));
+        let unknown = unknown.expect_err("no such argument").to_string();
+        assert!(unknown.starts_with("unknown field `path`"), "{unknown}");
         assert!(checked("query", " \n").is_err());
         assert!(matches!(checked("query", &"x".repeat(MAX_TEXT + 1)), Err(Error::TooLarge(_))));
         assert!(within("limit", Some(0), 1, 5).is_err());

@@ -424,8 +424,8 @@ fn a_request_may_ask_for_less_memory_less_work_and_what_happened() {
         (json!({"precision": 0.9, "model": "ms-marco-MiniLM-L-6-v2"}), "calibration"),
         (json!({"precision": 0.9, "mode": "off"}), "mode"),
         (json!({"deadline": -5}), "deadline"),
-        (json!({"deadline": "soon"}), "expected"),
-        (json!({"trace": "yes"}), "expected"),
+        (json!({"deadline": "soon"}), "`deadline`: "),
+        (json!({"trace": "yes"}), "`trace`: "),
     ] {
         let error = ask("/v1/rerank", more.clone()).json(400);
         let told = error["error"]["message"].as_str().expect("words");
