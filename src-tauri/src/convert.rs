@@ -388,6 +388,7 @@ impl Rows {
             score: hit.score,
             ranks: hit.trace.into(),
             also_in: hit.also_in.iter().map(|it| clean(it)).collect(),
+            versions: hit.versions.iter().map(|it| clean(it)).collect(),
             library: hit.library.as_deref().map(clean),
         }
     }

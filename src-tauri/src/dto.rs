@@ -537,6 +537,8 @@ pub(crate) struct Hit {
     pub(crate) ranks: Ranks,
     /// Other files that hold the very same passage.
     pub(crate) also_in: Vec<String>,
+    /// Other files that hold nearly the same passage: versions, of which this is the newest.
+    pub(crate) versions: Vec<String>,
     /// The shared library that it is from; `null`: this computer's files. Its file is on another machine.
     pub(crate) library: Option<String>,
 }

@@ -288,6 +288,34 @@ fn the_same_file_in_three_places_is_shown_once() {
 }
 
 #[test]
+fn versions_of_one_text_are_shown_once_and_other_figures_are_not() {
+    let (riddle, files) = (Riddle::new(), TempDir::new().expect("a folder"));
+    let lease = "The quay shed is let to the rowing club. The club repairs the roof, keeps the slipway free of weed \
+        and pays 120 pounds a month; the town pays for the paint of the doors.\n";
+    let versions = [
+        ("lease v1.md", lease.to_owned(), 1_000_000_000),
+        ("lease final.md", lease.replace("repairs", "mends"), 1_200_000_000),
+        ("lease v2.md", lease.replace("keeps", "holds"), 1_100_000_000),
+        ("offer.md", lease.replace("120", "140"), 1_300_000_000),
+    ];
+    for (name, text, when) in &versions {
+        write(files.path(), name, text);
+        let file = std::fs::File::options().write(true).open(files.path().join(name));
+        let when = std::time::UNIX_EPOCH + std::time::Duration::from_secs(*when);
+        file.and_then(|it| it.set_modified(when)).expect("dated");
+    }
+    riddle.index(files.path());
+    let found = riddle.json(&["search", "who keeps the slipway free", "--no-rerank"]);
+    let hits = found["hits"].as_array().expect("hits");
+    assert_eq!(hits.len(), 2, "{found:#}");
+    let shed = hits.iter().find(|it| it["versions"].is_array()).expect("versions");
+    assert!(shed["path"].as_str().is_some_and(|it| it.ends_with("lease final.md")), "{shed:#}");
+    assert_eq!(shed["versions"].as_array().map(Vec::len), Some(2), "{shed:#}");
+    let page = riddle.run(&["search", "slipway", "--no-rerank"]).ok();
+    assert!(page.contains("other versions: "), "{page}");
+}
+
+#[test]
 fn a_home_is_checked_repaired_and_taken_elsewhere() {
     let (riddle, files) = (Riddle::new(), TempDir::new().expect("a folder"));
     let nothing = riddle.run(&["check"]).failed(1);

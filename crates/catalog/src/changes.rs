@@ -61,6 +61,8 @@ pub struct ChunkRecord {
     pub location: Location,
     /// Other files with the very same passage, where somebody has looked for them.
     pub also_in: Vec<PathBuf>,
+    /// Other files with a passage that says nearly the same, where somebody has looked for them.
+    pub versions: Vec<PathBuf>,
 }
 
 pub(crate) fn log_chunk(transaction: &Transaction<'_>, chunk: i64, removed: bool) -> Result<()> {
@@ -125,6 +127,7 @@ pub(crate) fn chunk_record(row: &Row<'_>) -> rusqlite::Result<ChunkRecord> {
         // A location kind from a newer version is shown as the whole file.
         location: serde_json::from_str(&location).unwrap_or(Location::Whole),
         also_in: Vec::new(),
+        versions: Vec::new(),
     })
 }
 

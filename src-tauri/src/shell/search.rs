@@ -468,6 +468,7 @@ mod tests {
             modified: 7,
             chunk: (1 << 52) + 1,
             also_in: Vec::new(),
+            versions: Vec::new(),
             library: Some("team".to_owned()),
         };
         let shown = preview_of_shared(&FoundCandidate { hit, kind: FileKind::Markdown }, "hull");

@@ -326,6 +326,8 @@ export interface Hit {
 	ranks: Ranks;
 	/** Other files that hold the very same passage. */
 	alsoIn: string[];
+	/** Other files that hold nearly the same passage: versions, of which this is the newest. */
+	versions: string[];
 	/** The shared library that it is from; `null`: this computer's files. Its file is on another machine. */
 	library: string | null;
 }

@@ -110,6 +110,7 @@ export function hit(found: Found, rank: number, query: string, atLayer: number |
     score: value,
     ranks: { bm25: found.bm25, vector: found.vector, terms: found.terms, fused: found.fused, decidedAtLayer: atLayer },
     alsoIn: [],
+    versions: [],
     library: null,
   };
 }

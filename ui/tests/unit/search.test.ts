@@ -25,6 +25,7 @@ function hit(chunk: number, rank: number): Hit {
     score: 0,
     ranks: { bm25: null, vector: null, terms: null, fused: rank, decidedAtLayer: null },
     alsoIn: [],
+    versions: [],
     library: null,
   };
 }

@@ -142,6 +142,10 @@ fn hit(hit: &SearchHit, query: &str, explain: bool, style: Style) -> String {
         let names: Vec<String> = hit.also_in.iter().map(|it| show::path(it)).collect();
         lines.push(style.dim(format_args!("    also in {places}: {}", names.join(", "))));
     }
+    if !hit.versions.is_empty() {
+        let names: Vec<String> = hit.versions.iter().map(|it| show::path(it)).collect();
+        lines.push(style.dim(format_args!("    other versions: {}", names.join(", "))));
+    }
     lines.extend(show::wrapped(&show::snippet(&hit.text, query, style), 4));
     if explain {
         let trace = format!("    {} · score {:.4}", show::trace(&hit.trace), hit.score);
@@ -227,6 +231,7 @@ mod tests {
             modified: 0,
             chunk: 1,
             also_in: Vec::new(),
+            versions: Vec::new(),
             library: None,
         }
     }

@@ -56,6 +56,10 @@ pub struct SearchHit {
     /// Other files that hold the very same passage, which is shown once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also_in: Vec<String>,
+    /// Other files that hold nearly the same passage, with the same numbers and names: versions, of which the newest is
+    /// shown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub versions: Vec<String>,
     /// The shared library that it is from; `None`: the home. The path is then that of another machine, the chunk's
     /// number holds for this answer alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -436,6 +436,10 @@ pub(crate) fn hit_of(record: &ChunkRecord) -> SearchHit {
     hit(record, 1, 0.0, RankTrace::default())
 }
 
+fn names(paths: &[std::path::PathBuf]) -> Vec<String> {
+    paths.iter().map(|it| it.to_string_lossy().into_owned()).collect()
+}
+
 fn hit(record: &ChunkRecord, rank: u32, score: f32, trace: RankTrace) -> SearchHit {
     let name = || record.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     SearchHit {
@@ -449,7 +453,8 @@ fn hit(record: &ChunkRecord, rank: u32, score: f32, trace: RankTrace) -> SearchH
         trace,
         modified: record.modified,
         chunk: record.id.0,
-        also_in: record.also_in.iter().map(|it| it.to_string_lossy().into_owned()).collect(),
+        also_in: names(&record.also_in),
+        versions: names(&record.versions),
         library: None,
     }
 }

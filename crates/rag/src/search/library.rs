@@ -175,6 +175,7 @@ impl Source {
             text: passage.text,
             location: passage.location,
             also_in: Vec::new(),
+            versions: Vec::new(),
         };
         self.records.entry(chunk).or_insert(record)
     }

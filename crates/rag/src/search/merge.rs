@@ -14,7 +14,7 @@ use riddle_retrieval::{
 };
 use riddle_types::{ChunkId, Hit, TermWeights, Trouble};
 
-use super::card::foreign_language;
+use super::{card::foreign_language, fold::fold};
 use crate::{
     contract::RemoteStage,
     home::{DEFAULT_EMBEDDER, embedder::encoder_name},
@@ -198,7 +198,7 @@ pub(super) fn merge(sources: Vec<Source>, query: &str, made: &mut Made, limit: u
     } else if several {
         by_rank(&mut order, &mut evidence);
     }
-    fold_copies(&mut order, &mut evidence, &mut records, &lists.libraries);
+    fold(&mut order, &mut evidence, &mut records, &lists.libraries, limit);
     evidence.truncate(limit);
     lists.fused = order
         .into_iter()
@@ -226,50 +226,6 @@ fn by_rank(order: &mut Vec<Fused>, evidence: &mut Vec<Evidence>) {
     (*order, *evidence) = both.into_iter().unzip();
 }
 
-/// A passage that stands in several files is shown once, where it was found first, with the names of the others. Of
-/// documents from memory each is its own. A file that is in the home and in a library elsewhere is the one of the home,
-/// which can be opened.
-fn fold_copies(
-    order: &mut Vec<Fused>,
-    evidence: &mut Vec<Evidence>,
-    records: &mut HashMap<ChunkId, ChunkRecord>,
-    libraries: &HashMap<ChunkId, String>,
-) {
-    let mut first: HashMap<[u8; 32], usize> = HashMap::new();
-    let (kept, facts) = (std::mem::take(order), std::mem::take(evidence));
-    for (fused, fact) in kept.into_iter().zip(facts) {
-        let Some(record) = records.get(&fused.chunk) else { continue };
-        let (path, text) = (record.path.clone(), *blake3::hash(record.text.as_bytes()).as_bytes());
-        let found = first.get(&text).copied().and_then(|at| {
-            let shown = records.get(&order[at].chunk)?;
-            let elsewhere = libraries.get(&order[at].chunk) != libraries.get(&fused.chunk);
-            let same_file = shown.path == path;
-            let copy = if same_file { elsewhere } else { path.is_absolute() };
-            copy.then_some((at, same_file))
-        });
-        let Some((at, same_file)) = found else {
-            first.entry(text).or_insert(order.len());
-            order.push(fused);
-            evidence.push(fact);
-            continue;
-        };
-        if same_file {
-            if !libraries.contains_key(&fused.chunk) {
-                let former = records.get_mut(&order[at].chunk);
-                let also_in = former.map(|it| std::mem::take(&mut it.also_in)).unwrap_or_default();
-                if let Some(shown) = records.get_mut(&fused.chunk) {
-                    shown.also_in = also_in;
-                }
-                order[at].chunk = fused.chunk;
-            }
-        } else if let Some(shown) = records.get_mut(&order[at].chunk)
-            && !shown.also_in.contains(&path)
-        {
-            shown.also_in.push(path);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
@@ -293,6 +249,7 @@ mod tests {
             text: text.to_owned(),
             location: Location::Whole,
             also_in: Vec::new(),
+            versions: Vec::new(),
         }
     }
 

@@ -9,6 +9,7 @@ mod elastic;
 mod embedded;
 mod excerpt;
 mod find;
+mod fold;
 mod library;
 mod merge;
 mod open;

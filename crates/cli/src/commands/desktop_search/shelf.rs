@@ -146,6 +146,7 @@ mod tests {
             modified: 0,
             chunk,
             also_in: Vec::new(),
+            versions: Vec::new(),
             library: None,
         }
     }

@@ -145,6 +145,7 @@ pub(super) mod tests {
             modified: 0,
             chunk,
             also_in: Vec::new(),
+            versions: Vec::new(),
             library: None,
         }
     }

@@ -187,6 +187,7 @@ mod tests {
             text: text.to_owned(),
             location: Location::Line { start: 1, end: 9 },
             also_in: Vec::new(),
+            versions: Vec::new(),
         }
     }
 

@@ -50,6 +50,7 @@ export const frame: typeof english = {
     lines: (start, end) => span(start, end, "Zeile", "Zeilen"),
     library: (name) => `in ${name}`,
     copies: (others) => `auch an ${plural(others, { one: "anderen Stelle", other: "anderen Stellen" })}`,
+    versions: (others) => `neueste von ${n(others + 1)} Fassungen`,
     pages: (start, end) => span(start, end, "Seite", "Seiten"),
     paragraph: (number) => `Absatz ${n(number)}`,
     slide: (number) => `Folie ${n(number)}`,

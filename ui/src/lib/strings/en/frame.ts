@@ -52,6 +52,7 @@ export const frame = {
     lines: (start: number, end: number) => span(start, end, "line", "lines"),
     library: (name: string) => `in ${name}`,
     copies: (others: number) => `also in ${plural(others, { one: "other place", other: "other places" })}`,
+    versions: (others: number) => `newest of ${n(others + 1)} versions`,
     pages: (start: number, end: number) => span(start, end, "page", "pages"),
     paragraph: (number: number) => `paragraph ${n(number)}`,
     slide: (number: number) => `slide ${n(number)}`,

@@ -1,0 +1,403 @@
+//! Passages that say the same, shown once.
+//!
+//! *Copies* are the very same text in several files. *Versions* are nearly the same text: the resemblance of their runs
+//! of three words (Broder 1997, *On the resemblance and containment of documents*, w = 3) is 0.75 or more, and what
+//! differs is wording. Where a number differs, a negation, or one name stands in the place of another, both are shown:
+//! two bills from one template are no versions of each other, and of two offers the reader wants to see both prices.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    path::PathBuf,
+};
+
+use riddle_catalog::ChunkRecord;
+use riddle_retrieval::{Evidence, Fused};
+use riddle_types::ChunkId;
+
+/// Words of a run.
+const RUN: usize = 3;
+
+/// Least share of the runs of two passages that both have.
+const RESEMBLANCE: f32 = 0.75;
+
+/// Words that a passage has at least: a heading says nothing of its text.
+const FEWEST: usize = 12;
+
+/// Words that turn a sentence around, in the languages of the tests.
+const NEGATIONS: [&str; 22] = [
+    "not", "no", "never", "without", "none", "neither", "nor", "cannot", "nicht", "kein", "keine",
+    "keinen", "keiner", "keinem", "keines", "nie", "niemals", "ohne", "weder", "pas", "jamais",
+    "nunca",
+];
+
+/// What is compared of a passage.
+#[derive(Debug, PartialEq, Eq)]
+struct Sketch {
+    /// Hashes of its runs of words, each once, in order.
+    runs: Vec<u64>,
+    /// Words with digits, and how often.
+    numbers: BTreeMap<String, usize>,
+    negations: usize,
+    /// Words that are capitalized inside of a sentence.
+    names: BTreeSet<String>,
+}
+
+impl Sketch {
+    fn of(text: &str) -> Option<Sketch> {
+        let mut words: Vec<String> = Vec::new();
+        let (mut numbers, mut names) = (BTreeMap::new(), BTreeSet::new());
+        let mut begins = true;
+        for (start, word) in pieces(text) {
+            let lower = word.to_lowercase();
+            if word.contains(char::is_numeric) {
+                *numbers.entry(lower.clone()).or_insert(0) += 1;
+            } else if !begins && word.starts_with(char::is_uppercase) {
+                names.insert(lower.clone());
+            }
+            let behind = &text[start + word.len()..];
+            begins = behind.starts_with(['.', '!', '?', ':', '\n', '\r']);
+            words.push(lower);
+        }
+        if words.len() < FEWEST {
+            return None;
+        }
+        let negations = words
+            .iter()
+            .filter(|it| NEGATIONS.contains(&it.as_str()) || it.ends_with("n't"))
+            .count();
+        let mut runs: Vec<u64> = words.windows(RUN).map(hash).collect();
+        runs.sort_unstable();
+        runs.dedup();
+        Some(Sketch { runs, numbers, negations, names })
+    }
+
+    /// Whether the two are versions of one passage.
+    fn is_version_of(&self, other: &Sketch) -> bool {
+        let lengths =
+            (self.runs.len().min(other.runs.len()), self.runs.len().max(other.runs.len()));
+        // As much as they can share.
+        (lengths.0 as f32) >= RESEMBLANCE * lengths.1 as f32
+            && self.numbers == other.numbers
+            && self.negations == other.negations
+            && (self.names.is_subset(&other.names) || self.names.is_superset(&other.names))
+            && resemblance(&self.runs, &other.runs) >= RESEMBLANCE
+    }
+}
+
+/// The words of a text, with where they start. Letters of both sides of an apostrophe are one word.
+fn pieces(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.split(|it: char| !it.is_alphanumeric() && it != '\'' && it != '’')
+        .map(|it| it.trim_matches(['\'', '’']))
+        .filter(|it| !it.is_empty())
+        .map(|it| (it.as_ptr().addr() - text.as_ptr().addr(), it))
+}
+
+/// FNV-1a over the words of a run; collisions cost nothing but a little exactness.
+fn hash(run: &[String]) -> u64 {
+    let bytes = run.iter().flat_map(|it| it.bytes().chain([0]));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// Share of the elements of two sorted lists that are in both.
+fn resemblance(a: &[u64], b: &[u64]) -> f32 {
+    let (mut at, mut shared) = (0, 0usize);
+    for it in a {
+        at += b[at..].partition_point(|other| other < it);
+        shared += usize::from(b.get(at) == Some(it));
+    }
+    let all = a.len() + b.len() - shared;
+    if all == 0 { 0.0 } else { shared as f32 / all as f32 }
+}
+
+/// A passage that is shown.
+struct Shown {
+    fused: Fused,
+    fact: Evidence,
+    sketch: Option<Sketch>,
+}
+
+/// Shows copies and versions once, where the first was found.
+///
+/// Of copies the first is shown; a file that is in the home and in a library elsewhere is the one of the home, which
+/// can be opened. Of versions the one of the newest file is shown. The others are named by
+/// [`ChunkRecord::also_in`] and [`ChunkRecord::versions`]. Of documents from memory each is its own, and so is what
+/// stands twice in one file. Versions are looked for among the first `limit`, and in one library.
+pub(super) fn fold(
+    order: &mut Vec<Fused>,
+    evidence: &mut Vec<Evidence>,
+    records: &mut HashMap<ChunkId, ChunkRecord>,
+    libraries: &HashMap<ChunkId, String>,
+    limit: usize,
+) {
+    let mut first: HashMap<[u8; 32], usize> = HashMap::new();
+    let mut shown: Vec<Shown> = Vec::with_capacity(order.len());
+    for (fused, fact) in std::mem::take(order).into_iter().zip(std::mem::take(evidence)) {
+        let Some(record) = records.get(&fused.chunk) else { continue };
+        let text = *blake3::hash(record.text.as_bytes()).as_bytes();
+        if let Some(&at) = first.get(&text)
+            && fold_copy(&mut shown[at], &fused, records, libraries)
+        {
+            continue;
+        }
+        let Some(record) = records.get(&fused.chunk) else { continue };
+        let looked_for = shown.len() < limit && record.path.is_absolute();
+        let sketch = looked_for.then(|| Sketch::of(&record.text)).flatten();
+        let library = libraries.get(&fused.chunk);
+        let version = sketch.as_ref().and_then(|sketch| {
+            let of_one = |it: &Shown| {
+                let its = records.get(&it.fused.chunk)?;
+                let apart = its.path != record.path && libraries.get(&it.fused.chunk) == library;
+                (apart && it.sketch.as_ref()?.is_version_of(sketch)).then_some(())
+            };
+            shown.iter().position(|it| of_one(it).is_some())
+        });
+        match version {
+            Some(at) => {
+                first.entry(text).or_insert(at);
+                fold_version(&mut shown[at], fused, fact, records);
+            }
+            None => {
+                first.entry(text).or_insert(shown.len());
+                shown.push(Shown { fused, fact, sketch });
+            }
+        }
+    }
+    (*order, *evidence) = shown.into_iter().map(|it| (it.fused, it.fact)).unzip();
+}
+
+/// Whether it is a copy, and then named at the one that is shown.
+fn fold_copy(
+    shown: &mut Shown,
+    fused: &Fused,
+    records: &mut HashMap<ChunkId, ChunkRecord>,
+    libraries: &HashMap<ChunkId, String>,
+) -> bool {
+    let (Some(its), Some(record)) = (records.get(&shown.fused.chunk), records.get(&fused.chunk))
+    else {
+        return false;
+    };
+    // Of what was found first; since then a newer version may be shown.
+    let same = its.text == record.text;
+    if its.path != record.path {
+        if !record.path.is_absolute() {
+            return false;
+        }
+        let path = record.path.clone();
+        if let Some(its) = records.get_mut(&shown.fused.chunk) {
+            name(its, path, same);
+        }
+        return true;
+    }
+    if !same || libraries.get(&shown.fused.chunk) == libraries.get(&fused.chunk) {
+        return false;
+    }
+    if !libraries.contains_key(&fused.chunk) {
+        let (also_in, versions) = named_at(records, shown.fused.chunk);
+        if let Some(record) = records.get_mut(&fused.chunk) {
+            (record.also_in, record.versions) = (also_in, versions);
+        }
+        shown.fused.chunk = fused.chunk;
+    }
+    true
+}
+
+/// Shows the newer of the two, and names the other.
+fn fold_version(
+    shown: &mut Shown,
+    fused: Fused,
+    fact: Evidence,
+    records: &mut HashMap<ChunkId, ChunkRecord>,
+) {
+    let known = |chunk: &ChunkId| records.get(chunk).map(|it| (it.modified, it.path.clone()));
+    let (Some((when, path)), Some((other_when, other_path))) =
+        (known(&shown.fused.chunk), known(&fused.chunk))
+    else {
+        return;
+    };
+    if other_when <= when {
+        if let Some(its) = records.get_mut(&shown.fused.chunk) {
+            name(its, other_path, false);
+        }
+        return;
+    }
+    // What was a copy of the older one is another version of the newer.
+    let (copies, versions) = named_at(records, shown.fused.chunk);
+    if let Some(newer) = records.get_mut(&fused.chunk) {
+        for it in std::iter::once(path).chain(versions).chain(copies) {
+            name(newer, it, false);
+        }
+    }
+    // Its place and score are those of the one that was found first: both say the same.
+    shown.fused = Fused { score: shown.fused.score, ..fused };
+    shown.fact = fact;
+}
+
+/// Names another file of a passage, unless it is named already or is the passage's own.
+fn name(record: &mut ChunkRecord, path: PathBuf, copy: bool) {
+    if record.path != path && !record.also_in.contains(&path) && !record.versions.contains(&path) {
+        if copy { record.also_in.push(path) } else { record.versions.push(path) }
+    }
+}
+
+fn named_at(
+    records: &mut HashMap<ChunkId, ChunkRecord>,
+    chunk: ChunkId,
+) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    records.get_mut(&chunk).map_or_else(Default::default, |it| {
+        (std::mem::take(&mut it.also_in), std::mem::take(&mut it.versions))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use riddle_catalog::FileId;
+    use riddle_types::{FileKind, Location};
+
+    use super::*;
+
+    const LEASE: &str = "The quay shed is let to the rowing club of Port Alder for ten years. The club repairs the \
+        roof and keeps the slipway free of weed, and the town pays for the paint of the doors.";
+
+    fn is_version(a: &str, b: &str) -> bool {
+        let sketch = |it| Sketch::of(it).expect("long enough");
+        let (a, b) = (sketch(a), sketch(b));
+        assert_eq!(a.is_version_of(&b), b.is_version_of(&a), "either way");
+        a.is_version_of(&b)
+    }
+
+    #[test]
+    fn other_words_are_a_version_and_other_facts_are_not() {
+        assert!(is_version(LEASE, LEASE));
+        assert!(is_version(LEASE, &LEASE.replace("keeps", "holds")));
+        assert!(is_version(LEASE, &format!("{LEASE} This was agreed.")));
+        for (from, to) in [("ten years", "10 years"), ("Alder", "Birch"), ("free", "not free")] {
+            assert!(!is_version(LEASE, &LEASE.replace(from, to)), "{to}");
+        }
+        let priced = format!("{LEASE} It costs 120 pounds in 2031.");
+        assert!(!is_version(&priced, &priced.replace("120", "130")));
+        assert!(!is_version(&priced, LEASE));
+        let other = LEASE.split(' ').rev().collect::<Vec<_>>().join(" ");
+        assert!(!is_version(LEASE, &other));
+        assert!(Sketch::of("The lease of the quay shed").is_none(), "too short to tell");
+    }
+
+    #[test]
+    fn resemblance_is_the_share_of_what_both_have() {
+        assert_eq!(resemblance(&[1, 2, 3], &[2, 3, 4]), 0.5);
+        assert_eq!(resemblance(&[], &[]), 0.0);
+    }
+
+    /// Number, file, age and text of passages, in the order in which they were found; what is shown of them.
+    fn folded(found: &[(u64, &str, i64, &str)], libraries: &[(u64, &str)]) -> Vec<ChunkRecord> {
+        let record = |(id, path, modified, text): &(u64, &str, i64, &str)| ChunkRecord {
+            id: ChunkId(*id),
+            file: FileId(1),
+            path: PathBuf::from(path),
+            kind: FileKind::Text,
+            modified: *modified,
+            title: None,
+            language: None,
+            ordinal: 0,
+            heading: String::new(),
+            text: (*text).to_owned(),
+            location: Location::Whole,
+            also_in: Vec::new(),
+            versions: Vec::new(),
+        };
+        let mut records: HashMap<ChunkId, ChunkRecord> =
+            found.iter().map(|it| (ChunkId(it.0), record(it))).collect();
+        let fused = |it: &(u64, &str, i64, &str)| Fused {
+            chunk: ChunkId(it.0),
+            score: 1.0,
+            ranks: Vec::new(),
+        };
+        let mut order: Vec<Fused> = found.iter().map(fused).collect();
+        let mut evidence = vec![Evidence::default(); order.len()];
+        let libraries = libraries.iter().map(|it| (ChunkId(it.0), it.1.to_owned())).collect();
+        fold(&mut order, &mut evidence, &mut records, &libraries, 9);
+        assert_eq!(order.len(), evidence.len());
+        order.iter().map(|it| records[&it.chunk].clone()).collect()
+    }
+
+    fn paths(of: &[PathBuf]) -> Vec<&str> {
+        of.iter().map(|it| it.to_str().expect("text")).collect()
+    }
+
+    #[test]
+    fn the_newest_version_is_shown_where_the_first_was_found() {
+        let newer = LEASE.replace("keeps", "holds");
+        let newest = LEASE.replace("repairs", "mends");
+        let shown = folded(
+            &[
+                (1, "/lease.md", 10, LEASE),
+                (2, "/other.md", 10, "Nobody rows here."),
+                (3, "/copy of lease.md", 11, LEASE),
+                (4, "/lease 2.md", 20, &newer),
+                (5, "/lease 3.md", 15, &newest),
+                (6, "/old/lease.md", 9, LEASE),
+                (7, "/lease 2 sent.md", 20, &newer),
+            ],
+            &[],
+        );
+        let ids: Vec<u64> = shown.iter().map(|it| it.id.0).collect();
+        assert_eq!(ids, [4, 2]);
+        let versions = paths(&shown[0].versions);
+        assert_eq!(versions, ["/lease.md", "/copy of lease.md", "/lease 3.md", "/old/lease.md"]);
+        assert_eq!(paths(&shown[0].also_in), ["/lease 2 sent.md"]);
+    }
+
+    #[test]
+    fn one_file_another_library_and_documents_from_memory_are_their_own() {
+        let newer = LEASE.replace("keeps", "holds");
+        let ids = |found: &[(u64, &str, i64, &str)], libraries: &[(u64, &str)]| -> Vec<u64> {
+            folded(found, libraries).iter().map(|it| it.id.0).collect()
+        };
+        assert_eq!(ids(&[(1, "/a", 1, LEASE), (2, "/a", 1, &newer)], &[]), [1, 2]);
+        assert_eq!(ids(&[(1, "/a", 1, LEASE), (2, "/a", 1, LEASE)], &[]), [1, 2]);
+        assert_eq!(
+            ids(&[(1, "a", 1, LEASE), (2, "b", 1, LEASE), (3, "c", 1, &newer)], &[]),
+            [1, 2, 3]
+        );
+        assert_eq!(ids(&[(1, "/a", 1, LEASE), (2, "/b", 1, &newer)], &[(2, "team")]), [1, 2]);
+        assert_eq!(ids(&[(1, "/a", 1, LEASE), (2, "/a", 1, LEASE)], &[(1, "team")]), [2]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_file_is_shown_or_named_once(
+            found in prop::collection::vec((0u8..6, 0i64..4, 0u8..5), 1..14),
+        ) {
+            let texts: Vec<String> = ["repairs", "mends", "fixes", "mends 4 times", "never repairs"]
+                .iter()
+                .map(|it| LEASE.replace("repairs", it))
+                .collect();
+            let names: Vec<String> = found.iter().map(|it| format!("/{}", it.0)).collect();
+            let rows: Vec<(u64, &str, i64, &str)> = found
+                .iter()
+                .enumerate()
+                .map(|(at, it)| (at as u64, names[at].as_str(), it.1, texts[usize::from(it.2)].as_str()))
+                .collect();
+            let shown = folded(&rows, &[]);
+            for it in &shown {
+                let mut named: Vec<&PathBuf> = it.also_in.iter().chain(&it.versions).collect();
+                let all = named.len();
+                named.sort();
+                named.dedup();
+                prop_assert_eq!(named.len(), all, "no name twice: {:?}", it);
+                prop_assert!(!named.contains(&&it.path), "{:?}", it);
+                for name in &it.also_in {
+                    prop_assert!(rows.iter().any(|row| *name == PathBuf::from(row.1) && row.3 == it.text));
+                }
+            }
+            for row in &rows {
+                let there = |it: &ChunkRecord| {
+                    it.path == PathBuf::from(row.1) || it.also_in.iter().chain(&it.versions).any(|name| *name == PathBuf::from(row.1))
+                };
+                prop_assert!(shown.iter().any(there), "{:?} is lost", row);
+            }
+        }
+    }
+}
