@@ -71,15 +71,19 @@ impl Sketch {
         Some(Sketch { runs, numbers, negations, names })
     }
 
-    /// Whether the two are versions of one passage.
-    fn is_version_of(&self, other: &Sketch) -> bool {
+    /// Whether the same numbers, negations and names are in both.
+    fn has_facts_of(&self, other: &Sketch) -> bool {
+        self.numbers == other.numbers
+            && self.negations == other.negations
+            && (self.names.is_subset(&other.names) || self.names.is_superset(&other.names))
+    }
+
+    /// Whether nearly the same runs of words are in both.
+    fn has_words_of(&self, other: &Sketch) -> bool {
         let lengths =
             (self.runs.len().min(other.runs.len()), self.runs.len().max(other.runs.len()));
         // As much as they can share.
         (lengths.0 as f32) >= RESEMBLANCE * lengths.1 as f32
-            && self.numbers == other.numbers
-            && self.negations == other.negations
-            && (self.names.is_subset(&other.names) || self.names.is_superset(&other.names))
             && resemblance(&self.runs, &other.runs) >= RESEMBLANCE
     }
 }
@@ -115,7 +119,16 @@ fn resemblance(a: &[u64], b: &[u64]) -> f32 {
 struct Shown {
     fused: Fused,
     fact: Evidence,
-    sketch: Option<Sketch>,
+    /// Of the passage and of its versions.
+    sketches: Vec<Sketch>,
+}
+
+impl Shown {
+    /// Whether a passage is one more version: nearly the text of one of them, with the facts of all.
+    fn has_version(&self, sketch: &Sketch) -> bool {
+        self.sketches.iter().all(|it| it.has_facts_of(sketch))
+            && self.sketches.iter().any(|it| it.has_words_of(sketch))
+    }
 }
 
 /// Shows copies and versions once, where the first was found.
@@ -146,21 +159,22 @@ pub(super) fn fold(
         let sketch = looked_for.then(|| Sketch::of(&record.text)).flatten();
         let library = libraries.get(&fused.chunk);
         let version = sketch.as_ref().and_then(|sketch| {
-            let of_one = |it: &Shown| {
-                let its = records.get(&it.fused.chunk)?;
-                let apart = its.path != record.path && libraries.get(&it.fused.chunk) == library;
-                (apart && it.sketch.as_ref()?.is_version_of(sketch)).then_some(())
-            };
-            shown.iter().position(|it| of_one(it).is_some())
+            shown.iter().position(|it| {
+                !it.sketches.is_empty()
+                    && libraries.get(&it.fused.chunk) == library
+                    && records.get(&it.fused.chunk).is_some_and(|its| its.path != record.path)
+                    && it.has_version(sketch)
+            })
         });
         match version {
             Some(at) => {
                 first.entry(text).or_insert(at);
                 fold_version(&mut shown[at], fused, fact, records);
+                shown[at].sketches.extend(sketch);
             }
             None => {
                 first.entry(text).or_insert(shown.len());
-                shown.push(Shown { fused, fact, sketch });
+                shown.push(Shown { fused, fact, sketches: sketch.into_iter().collect() });
             }
         }
     }
@@ -264,8 +278,9 @@ mod tests {
     fn is_version(a: &str, b: &str) -> bool {
         let sketch = |it| Sketch::of(it).expect("long enough");
         let (a, b) = (sketch(a), sketch(b));
-        assert_eq!(a.is_version_of(&b), b.is_version_of(&a), "either way");
-        a.is_version_of(&b)
+        let versions = |a: &Sketch, b: &Sketch| a.has_facts_of(b) && a.has_words_of(b);
+        assert_eq!(versions(&a, &b), versions(&b, &a), "either way");
+        versions(&a, &b)
     }
 
     #[test]
@@ -347,6 +362,26 @@ mod tests {
         let versions = paths(&shown[0].versions);
         assert_eq!(versions, ["/lease.md", "/copy of lease.md", "/lease 3.md", "/old/lease.md"]);
         assert_eq!(paths(&shown[0].also_in), ["/lease 2 sent.md"]);
+    }
+
+    #[test]
+    fn a_draft_of_a_draft_is_a_version_unless_a_fact_of_the_first_is_another() {
+        let [one, two, three] = [("keeps", "holds"), ("repairs", "mends"), ("doors", "gates")];
+        let second = LEASE.replace(one.0, one.1);
+        let third = second.replace(two.0, two.1).replace(three.0, three.1);
+        assert!(is_version(&second, &third) && !is_version(LEASE, &third));
+        let ids = |found: &[(u64, &str, i64, &str)]| -> Vec<u64> {
+            folded(found, &[]).iter().map(|it| it.id.0).collect()
+        };
+        assert_eq!(ids(&[(1, "/a", 1, LEASE), (2, "/b", 2, &second), (3, "/c", 3, &third)]), [3]);
+        // Each is a version of the one that names nobody, and they are none of each other.
+        let unnamed = LEASE.replace("Port Alder", "the port");
+        let other = LEASE.replace("Port Alder", "Port Birch");
+        assert!(is_version(&unnamed, LEASE) && is_version(&unnamed, &other));
+        assert_eq!(
+            ids(&[(1, "/a", 1, &unnamed), (2, "/b", 2, LEASE), (3, "/c", 3, &other)]),
+            [2, 3]
+        );
     }
 
     #[test]
