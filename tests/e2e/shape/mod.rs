@@ -20,7 +20,8 @@ const COMMANDS: [(&str, &[&str]); 11] = [
     ("search", &["search", "bilge pump fuse", "-k", "3"]),
     ("search-explain", &["search", "bilge pump fuse", "-k", "3", "--explain"]),
     ("search-no-rerank", &["search", "bilge pump fuse", "-k", "3", "--explain", "--no-rerank"]),
-    ("search-nothing", &["search", "nothing-like-it-anywhere"]),
+    // By words: what a reranker makes of nothing alike are near ties, whose order depends on the processor.
+    ("search-nothing", &["search", "nothing-like-it-anywhere", "--no-rerank"]),
     ("ask", &["ask", "What does the winter mooring cost?"]),
     ("ask-nothing", &["ask", "Who is the president of Uruguay?"]),
     ("status", &["status"]),
