@@ -68,6 +68,8 @@ const COMMANDS: &[&str] = &[
     "settings_set",
     "shared_add",
     "shared_key",
+    "shared_map",
+    "shared_evict",
     "shared_libraries",
     "shared_look",
     "shared_push",

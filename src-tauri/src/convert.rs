@@ -274,6 +274,7 @@ impl From<types::Advice> for Advice {
             From::WriteLibraryAnew => Advice::WriteLibraryAnew,
             From::TakeLibraryOver => Advice::TakeLibraryOver,
             From::WaitForLibrary => Advice::WaitForLibrary,
+            From::MapLibraryFolder => Advice::MapLibraryFolder,
             From::ChoosePort => Advice::ChoosePort,
             From::ChooseSocket => Advice::ChooseSocket,
             From::AllowOtherMachines => Advice::AllowOtherMachines,
@@ -390,6 +391,7 @@ impl Rows {
             also_in: hit.also_in.iter().map(|it| clean(it)).collect(),
             versions: hit.versions.iter().map(|it| clean(it)).collect(),
             library: hit.library.as_deref().map(clean),
+            here: hit.here.as_deref().map(clean),
         }
     }
 

@@ -186,6 +186,7 @@ pub(crate) enum Advice {
     WriteLibraryAnew,
     TakeLibraryOver,
     WaitForLibrary,
+    MapLibraryFolder,
     ChoosePort,
     ChooseSocket,
     AllowOtherMachines,
@@ -541,6 +542,8 @@ pub(crate) struct Hit {
     pub(crate) versions: Vec<String>,
     /// The shared library that it is from; `null`: this computer's files. Its file is on another machine.
     pub(crate) library: Option<String>,
+    /// Where a file from elsewhere lies on this computer, if its folder is mapped.
+    pub(crate) here: Option<String>,
 }
 
 /// A piece of text, marked or not. Never HTML.
@@ -664,6 +667,8 @@ pub(crate) struct Preview {
     pub(crate) changed: bool,
     /// The shared library that it is from: its file is on another machine.
     pub(crate) library: Option<String>,
+    /// Where that file lies on this computer, if its folder is mapped.
+    pub(crate) here: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -1717,6 +1722,33 @@ pub(crate) struct SharedLibrary {
     /// When this computer last wrote all of it, in seconds since 1970; `null`: never.
     pub(crate) pushed_at: Option<i64>,
     pub(crate) key: EndpointKey,
+    /// Folders of it that this computer can reach.
+    pub(crate) folders: Vec<MappedFolder>,
+}
+
+/// A folder of another computer, and where it is on this one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MappedFolder {
+    pub(crate) there: String,
+    pub(crate) here: String,
+}
+
+/// Who writes a shared library.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SharedWriter {
+    pub(crate) key: String,
+    pub(crate) machine: String,
+    /// It is this computer.
+    pub(crate) own: bool,
+    pub(crate) files: u64,
+    pub(crate) passages: u64,
+    /// When it last wrote all of it, in seconds since 1970; `null`: never.
+    pub(crate) written_at: Option<i64>,
+    pub(crate) unfinished: bool,
+    /// Its folders, by their paths there.
+    pub(crate) folders: Vec<String>,
 }
 
 /// What its server says of it.
@@ -1727,9 +1759,9 @@ pub(crate) struct SharedLook {
     pub(crate) passages: u64,
     /// `null`: nothing is there yet.
     pub(crate) embedder: Option<String>,
-    /// The computer that writes it.
-    pub(crate) machine: Option<String>,
-    /// When it was last written to its end, in seconds since 1970.
+    /// Who writes it.
+    pub(crate) writers: Vec<SharedWriter>,
+    /// When it was last written to its end by one of them, in seconds since 1970.
     pub(crate) written_at: Option<i64>,
     /// Somebody is writing it, or has broken off.
     pub(crate) unfinished: bool,

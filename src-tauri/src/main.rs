@@ -203,6 +203,8 @@ fn handler<R: Runtime>() -> impl Fn(Invoke<R>) -> bool + Send + Sync + 'static {
         commands::settings_set,
         commands::shared_add,
         commands::shared_key,
+        commands::shared_map,
+        commands::shared_evict,
         commands::shared_libraries,
         commands::shared_look,
         commands::shared_push,

@@ -10,6 +10,7 @@ mod deadline;
 mod doors;
 mod embedders;
 mod eval;
+mod faults;
 mod find;
 mod follow;
 mod formats;

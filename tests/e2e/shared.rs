@@ -178,7 +178,7 @@ fn changes_follow_and_marked_folders_stay() {
 }
 
 #[test]
-fn a_reader_needs_the_embedder_and_a_second_writer_has_to_say_so() {
+fn a_reader_needs_the_embedder_and_nobody_else_s_files_are_removed_unasked() {
     let Some(server) = Server::start() else { return };
     let files = harbor();
     let writer = indexed(files.path());
@@ -208,18 +208,106 @@ fn a_reader_needs_the_embedder_and_a_second_writer_has_to_say_so() {
     let notice = all["notices"][0].as_str().expect("a notice");
     assert!(notice.contains("the library team is not searched"), "{notice}");
 
-    let line = other.run(&["library", "push", "team"]).failed(1);
-    assert!(line.contains("another home") && line.contains("--take-over"), "{line}");
-    let line = other.run(&["library", "push", "team", "--take-over"]).failed(1);
-    assert!(line.contains("--anew"), "{line}");
+    for args in [&[][..], &["--take-over"]] {
+        let line = other.run(&[&["library", "push", "team"], args].concat()).failed(1);
+        assert!(line.contains("written with the embedder") && line.contains("--anew"), "{line}");
+    }
+    let line = other.run(&["library", "push", "team", "--anew"]).failed(1);
+    assert!(line.contains("is written from") && line.contains("--take-over"), "{line}");
+    assert_eq!(names(&reader, &query), names(&writer, &query), "nothing was removed");
     other.run(&["library", "push", "team", "--take-over", "--anew"]).ok();
     assert_eq!(names(&other, &["harbor", "--library", "team"]), ["tram.txt"]);
     let line = writer.run(&["library", "push", "team"]).failed(1);
-    assert!(line.contains("another home"), "{line}");
+    assert!(line.contains("written with the embedder"), "{line}");
 
-    server.set_in_record("team", "schema", "99");
+    server.set_in_record("team", "library", "schema", "2");
+    let line = other.run(&["library", "push", "team"]).failed(1);
+    assert!(line.contains("older version") && line.contains("--anew"), "{line}");
+    server.set_in_record("team", "library", "schema", "99");
     let line = writer.run(&["search", "boat", "--library", "team"]).failed(1);
     assert!(line.contains("newer version") && line.contains("update riddle"), "{line}");
+}
+
+#[test]
+fn several_computers_write_one_library_and_each_removes_its_own() {
+    let Some(server) = Server::start() else { return };
+    let (files, others) = (harbor(), TempDir::new().expect("a temporary folder"));
+    write(others.path(), "tram.txt", "The tram stops at the harbor. The boat is not far.");
+    write(others.path(), "bus.txt", "The bus goes to the harbor on Sundays.");
+    let (one, two) = (indexed(files.path()), indexed(others.path()));
+    added(&one, &server);
+    added(&two, &server);
+    assert_eq!(pushed(&one), (5, 0, 0));
+    assert_eq!(pushed(&two), (2, 0, 0));
+    let query = ["harbor boat tram", "--library", "team"];
+    let mut found = names(&two, &query);
+    found.sort();
+    assert!(
+        ["boat.md", "tram.txt"].iter().all(|it| found.contains(&(*it).to_owned())),
+        "{found:?}"
+    );
+    assert_eq!(pushed(&one), (0, 5, 0), "what others wrote is not looked at");
+    let list = two.json(&["library", "list"]);
+    let writers = list["libraries"][0]["writers"].as_array().expect("writers").clone();
+    assert_eq!((writers.len(), &list["libraries"][0]["files"]), (2, &7.into()), "{list:#}");
+    let own = writers.iter().find(|it| it["own"] == true).expect("this one");
+    assert_eq!((&own["files"], own["folders"].as_array().map(Vec::len)), (&2.into(), Some(1)));
+    let page = two.run(&["library", "list"]).ok();
+    assert!(page.contains("2 files") && page.contains("this computer"), "{page}");
+
+    // Both have one machine's name here, so it takes the key.
+    let machine = own["machine"].as_str().expect("a name");
+    let line = one.run(&["library", "evict", "team", machine]).failed(1);
+    assert!(
+        line.contains("more than one") && line.contains(own["key"].as_str().expect("a key")),
+        "{line}"
+    );
+    let key = own["key"].as_str().expect("a key");
+    let evicted = one.json(&["library", "evict", "team", key]);
+    assert_eq!(evicted["evicted"]["files"], 2, "{evicted:#}");
+    let left = names(&one, &query);
+    assert!(
+        left.contains(&"boat.md".to_owned()) && !left.contains(&"tram.txt".to_owned()),
+        "{left:?}"
+    );
+    one.run(&["library", "evict", "team", key]).failed(1);
+    assert_eq!(pushed(&two), (2, 0, 0), "it may write again");
+    // One who takes over is alone.
+    two.run(&["library", "push", "team", "--take-over"]).ok();
+    let mut left = names(&one, &query);
+    left.sort();
+    assert_eq!(left, ["bus.txt", "tram.txt"]);
+}
+
+#[test]
+fn a_file_of_another_computer_is_found_where_its_folder_is_here() {
+    let Some(server) = Server::start() else { return };
+    let files = harbor();
+    let writer = indexed(files.path());
+    added(&writer, &server);
+    assert_eq!(pushed(&writer), (5, 0, 0));
+    let reader = Riddle::new();
+    added(&reader, &server);
+    reader.run(&["models", "import", &tiny("tiny-bert-encoder")]).ok();
+    let (there, mount) = (files.path().canonicalize().expect("there"), harbor());
+    let (there, here) = (there.display().to_string(), mount.path().display().to_string());
+    let query = ["search", "forty tons", "--library", "team", "--no-rerank"];
+    assert_eq!(reader.json(&query)["hits"][0]["here"], Value::Null);
+    let line = reader.run(&["library", "map", "team", "plans", &here]).failed(1);
+    assert!(line.contains("whole path"), "{line}");
+    reader.run(&["library", "map", "team", &there, "/nowhere/at/all"]).failed(1);
+    reader.run(&["library", "map", "team", &there, &here]).ok();
+    let found = reader.json(&query);
+    let path = found["hits"][0]["here"].as_str().expect("a path");
+    assert!(path.ends_with("/crane.md") && PathBuf::from(path).is_file(), "{path}");
+    let page = reader.run(&query).ok();
+    assert!(page.contains("on this computer: "), "{page}");
+    let list = reader.run(&["library", "list"]).ok();
+    assert!(list.contains(" here\n"), "{list}");
+    reader.run(&["library", "unmap", "team", &there]).ok();
+    assert_eq!(reader.json(&query)["hits"][0]["here"], Value::Null);
+    let line = reader.run(&["library", "unmap", "team", &there]).failed(1);
+    assert!(line.contains("is not mapped"), "{line}");
 }
 
 #[test]
@@ -240,7 +328,7 @@ fn a_push_that_was_killed_goes_on_and_a_lost_server_is_told() {
         run.wait();
     }
     // As if all of it had been cut off just before its end.
-    server.set_in_record("team", "complete", "false");
+    server.set_in_record("team", "writer-", "complete", "false");
     fs::remove_file(first_file(files.path())).expect("removed");
     riddle.run(&["index"]).ok();
     let report = riddle.json(&["library", "push", "team"]);

@@ -74,20 +74,52 @@ impl Server {
         assert!(self.waits(), "the server starts again");
     }
 
-    /// Changes a library's record behind everybody's back.
-    pub fn set_in_record(&self, library: &str, field: &str, json: &str) {
+    /// Changes a library's record behind everybody's back: that of the writers (`writer-`), or what all have in common.
+    pub fn set_in_record(&self, library: &str, record: &str, field: &str, json: &str) {
+        self.python(&format!(
+            "name = 'riddle_{library}_about'\n\
+             for row in c.query(name, filter='id like \"{record}%\"', output_fields=['id', 'record']):\n\
+             \x20   record = json.loads(row['record'])\n\
+             \x20   record['{field}'] = json.loads('''{json}''')\n\
+             \x20   c.upsert(name, [{{'id': row['id'], 'record': json.dumps(record), 'nothing': [0.0, 0.0]}}])\n"
+        ));
+    }
+
+    /// All rows of the libraries but their records, each library's as one JSON text with the rows in order.
+    pub fn rows(&self, libraries: &[&str]) -> Vec<String> {
+        let said = self.python(&format!(
+            "for library in {libraries:?}:\n\
+             \x20   all = {{}}\n\
+             \x20   for part in ('passages', 'files', 'rules'):\n\
+             \x20       name = f'riddle_{{library}}_{{part}}'\n\
+             \x20       fields = [it['name'] for it in c.describe_collection(name)['fields']]\n\
+             \x20       fields = [it for it in fields if not it.endswith('_bm25')]\n\
+             \x20       c.load_collection(name)\n\
+             \x20       found = c.query(name, filter='id > \"\"', output_fields=fields, limit=16000, \
+             consistency_level='Strong')\n\
+             \x20       all[part] = sorted(json.dumps(it, sort_keys=True, default=str) for it in found)\n\
+             \x20   print(json.dumps(all))\n"
+        ));
+        said.lines().map(str::to_owned).collect()
+    }
+
+    /// What a script says that has a client `c` of the server.
+    fn python(&self, script: &str) -> String {
         let script = format!(
             "import json\nfrom pymilvus import MilvusClient\n\
-             c = MilvusClient(uri='http://127.0.0.1:{}')\nname = 'riddle_{library}_about'\n\
-             record = json.loads(c.query(name, filter='id == \"library\"', output_fields=['record'])[0]['record'])\n\
-             record['{field}'] = json.loads('''{json}''')\n\
-             c.upsert(name, [{{'id': 'library', 'record': json.dumps(record), 'nothing': [0.0, 0.0]}}])\n",
+             c = MilvusClient(uri='http://127.0.0.1:{}')\n{script}",
             self.port
         );
         let mut command = Command::new("python3");
         command.args(["-c", &script]).env("PYTHONPATH", packages());
         let outcome = Running::start(command).wait();
         assert_eq!(outcome.code, Some(0), "{outcome:#?}");
+        outcome.stdout
+    }
+
+    /// The port that it listens on.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 }
 

@@ -128,13 +128,14 @@ pub fn advice(advice: &Advice) -> String {
             );
         }
         Advice::WriteLibraryAnew => {
-            "the computer that writes it does so from the beginning with `riddle library push NAME --anew`"
+            "`riddle library push NAME --anew` writes it from the beginning, on a computer that has the files"
         }
         Advice::TakeLibraryOver => {
-            "`riddle library push NAME --take-over` makes this computer the one that writes it, and removes what the other wrote"
+            "`riddle library push NAME --take-over --anew` removes what they wrote as well"
         }
-        Advice::WaitForLibrary => {
-            "try again later, or take it over with `riddle library push NAME --take-over`"
+        Advice::WaitForLibrary => "`riddle library push NAME` writes it again, if that is wanted",
+        Advice::MapLibraryFolder => {
+            "if this computer can reach it, say where: `riddle library map NAME THERE HERE`"
         }
         Advice::ChoosePort => "choose another with --port, or leave it out",
         Advice::ChooseSocket => "choose another file with --socket",

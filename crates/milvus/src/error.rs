@@ -92,9 +92,7 @@ pub enum Error {
         known: u32,
     },
     /// It was begun by an older version of the program, and can not be written as it is now.
-    #[error(
-        "the library at {address} was begun by an older version, which did not write down who may read what"
-    )]
+    #[error("the library at {address} was begun by an older version, in another form")]
     Older {
         /// The library.
         address: String,
@@ -119,28 +117,30 @@ pub enum Error {
         /// Identity of the one here; `none` where there is none.
         ours: String,
     },
-    /// Another home writes it.
-    #[error("the library at {address} is written by another home, that of {owner}")]
-    Owned {
+    /// Other homes write it, too.
+    #[error("the library at {address} is written from {writers}, too")]
+    Others {
         /// The library.
         address: String,
-        /// The machine of that home.
-        owner: String,
+        /// The machines of those homes.
+        writers: String,
     },
-    /// Somebody writes it at this moment.
+    /// Nobody of that name writes it, or more than one does.
     #[error(
-        "the library at {address} is being written, from {writer}: for {seconds} s more, unless that goes on"
+        "{writer:?} names none, or more than one, of the computers that write the library at {address}: {known}"
     )]
-    Busy {
+    NoWriter {
         /// The library.
         address: String,
-        /// The machine.
+        /// The machine, or the key, that was given.
         writer: String,
-        /// Seconds until the lease ends.
-        seconds: u64,
+        /// Who does write it, or who has that name.
+        known: String,
     },
-    /// Somebody else has taken the library over while it was written.
-    #[error("somebody else has begun to write the library at {address}: this run has stopped")]
+    /// Somebody else has taken this home's place, or removed what it wrote, while it was writing.
+    #[error(
+        "somebody has removed what this computer writes to the library at {address}: this run has stopped"
+    )]
     LeaseLost {
         /// The library.
         address: String,
@@ -153,7 +153,7 @@ pub enum Error {
 impl Error {
     /// Whether the library can not be had at this moment, and may be in another.
     pub fn is_passing(&self) -> bool {
-        matches!(self, Error::Unreachable { .. } | Error::Slow { .. } | Error::Busy { .. })
+        matches!(self, Error::Unreachable { .. } | Error::Slow { .. })
     }
 }
 
@@ -172,9 +172,12 @@ impl Advised for Error {
             Error::Embedder { theirs, .. } => {
                 Some(Advice::UseLibraryEmbedder { embedder: theirs.clone() })
             }
-            Error::Owned { .. } => Some(Advice::TakeLibraryOver),
-            Error::Busy { .. } | Error::LeaseLost { .. } => Some(Advice::WaitForLibrary),
-            Error::Server { .. } | Error::Answer { .. } | Error::Runtime(_) => None,
+            Error::Others { .. } => Some(Advice::TakeLibraryOver),
+            Error::LeaseLost { .. } => Some(Advice::WaitForLibrary),
+            Error::NoWriter { .. }
+            | Error::Server { .. }
+            | Error::Answer { .. }
+            | Error::Runtime(_) => None,
         }
     }
 }

@@ -5,9 +5,10 @@
 //! are true; so a push can be repeated, and goes on where it was. Files that are gone are deleted at the end. Rules are
 //! written before the passages that name them, and deleted when no file has them any more.
 //!
-//! One home owns a library, and one run holds its lease, which is looked at before every batch. Milvus has no *compare
-//! and set*: who begins in the same moment as another may write one batch beside it before one of both stops. What a
-//! batch writes is true for its file, and the next run mends the rest.
+//! Any number of homes write a library, each its own files: their keys begin with the key of the home, so that no run
+//! looks at what another home wrote, or deletes it. One run of a home holds the lease of its share, which is looked at
+//! before every batch. Milvus has no *compare and set*: of two programs that write for one home, one may write a batch
+//! beside the other before it stops. What a batch writes is true for its file, and the next run mends the rest.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -18,10 +19,10 @@ use riddle_types::Rule;
 
 use crate::{
     Error, FileRow, Passage, Result, Store,
-    about::{About, LEASE_SECONDS, SCHEMA},
+    about::{About, LEASE_SECONDS, SCHEMA, Share},
     fields,
     filter::{and, one_of},
-    rows::{file_columns, file_key, passage_columns, rule_columns},
+    rows::{file_columns, file_key, file_of, passage_columns, passage_id, rule_columns},
     rules::{rule_key, written},
     schema::Part,
 };
@@ -51,10 +52,21 @@ pub struct Writer {
     pub dimensions: usize,
     /// Identity of the sparse encoder; empty: none.
     pub encoder: String,
-    /// Write even where another home is the owner, or somebody holds the lease.
+    /// Remove what other homes have written.
     pub take_over: bool,
     /// Delete what is there first.
     pub anew: bool,
+}
+
+/// What a home has in all, when a run comes to its end.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Whole {
+    /// Passages by the language that their words are stemmed in.
+    pub languages: BTreeMap<String, u64>,
+    /// Passages.
+    pub passages: u64,
+    /// The folders that they are from.
+    pub folders: Vec<String>,
 }
 
 /// What a run has done.
@@ -76,8 +88,14 @@ pub struct Pushed {
 #[derive(Debug)]
 pub struct Push<'a> {
     store: &'a Store,
-    about: About,
+    share: Share,
+    /// The home's key.
+    writer: String,
     token: String,
+    /// Identity of the sparse encoder of the library; empty: none is.
+    encoder: String,
+    /// Whether a run before may have left passages without files.
+    broken_off: bool,
     dimensions: usize,
     /// What is there: versions by the keys of files.
     there: HashMap<String, String>,
@@ -102,47 +120,66 @@ fn now() -> i64 {
 }
 
 impl Store {
-    /// Begins a run: makes the library if there is none, and takes its lease. A lease of the same owner is taken at
-    /// once: a home sees to it that it writes one library once at a time.
+    /// Begins a run: makes the library if there is none, and takes the lease of the home's share. A lease of the same
+    /// home is taken at once: a home sees to it that it writes one library once at a time.
     ///
     /// # Errors
-    /// [`Error::Owned`], [`Error::Busy`], [`Error::Embedder`]; what the server reports.
+    /// [`Error::Older`], [`Error::Others`], [`Error::Embedder`]; what the server reports.
     pub fn begin(&self, writer: &Writer) -> Result<Push<'_>> {
         let found = self.about()?;
-        let token = format!("{:032x}", fastrand::u128(..));
-        let fresh = About {
-            schema: SCHEMA,
-            embedder: writer.embedder.clone(),
-            dimensions: writer.dimensions,
-            ..About::default()
-        };
-        let (mut about, resumed) = match found {
-            Some(about) => {
-                self.may_write(&about, writer, &token)?;
-                if writer.anew {
-                    self.create(writer.dimensions)?;
-                    (fresh, false)
+        if let Some(about) = &found {
+            self.may_write(about, writer)?;
+        }
+        let mut about = match found.filter(|_| !writer.anew) {
+            Some(mut about) => {
+                let (mine, others) =
+                    about.writers.into_iter().partition(|it| it.owner == writer.owner);
+                about.writers = mine;
+                if writer.take_over {
+                    others.iter().try_for_each(|it: &Share| self.evict(&it.owner))?;
                 } else {
-                    let cut_off = !about.complete;
-                    (about, cut_off)
+                    about.writers.extend(others);
                 }
+                about
             }
             None => {
                 self.create(writer.dimensions)?;
-                (fresh, false)
+                let about = About {
+                    schema: SCHEMA,
+                    embedder: writer.embedder.clone(),
+                    dimensions: writer.dimensions,
+                    encoder: writer.encoder.clone(),
+                    writers: Vec::new(),
+                };
+                self.write_about(&about)?;
+                about
             }
         };
-        about.owner.clone_from(&writer.owner);
-        about.machine.clone_from(&writer.machine);
-        about.encoder.clone_from(&writer.encoder);
-        about.lease.clone_from(&token);
-        about.lease_until = now() + LEASE_SECONDS;
-        about.complete = false;
-        self.write_about(&about)?;
+        // Weights of two encoders are never compared: the first one's count as long as somebody else has some.
+        let alone = about.writers.iter().all(|it| it.owner == writer.owner);
+        if about.encoder != writer.encoder && (alone || about.encoder.is_empty()) {
+            about.encoder.clone_from(&writer.encoder);
+            self.write_about(&about)?;
+        }
+        let before = about.of(&writer.owner).cloned();
+        let token = format!("{:032x}", fastrand::u128(..));
+        let share = Share {
+            owner: writer.owner.clone(),
+            machine: writer.machine.clone(),
+            lease: token.clone(),
+            lease_until: now() + LEASE_SECONDS,
+            complete: false,
+            ..before.clone().unwrap_or_default()
+        };
+        self.write_share(&share)?;
         let mut push = Push {
             store: self,
-            about,
+            writer: share.key(),
+            share,
             token,
+            encoder: about.encoder,
+            // Of a home without a record something may be left all the same.
+            broken_off: before.as_ref().is_none_or(|it| !it.complete),
             dimensions: writer.dimensions,
             there: HashMap::new(),
             seen: HashSet::new(),
@@ -152,36 +189,39 @@ impl Store {
             passages: Vec::new(),
             bytes: 0,
             files: Vec::new(),
-            done: Pushed { resumed, ..Pushed::default() },
+            done: Pushed { resumed: before.is_some_and(|it| !it.complete), ..Pushed::default() },
         };
         push.hold()?;
-        push.there = self.files()?;
-        push.rules = self.rule_keys()?;
+        push.there = self.files_of(&push.writer)?;
+        push.rules = self.rule_keys(&push.writer)?;
         Ok(push)
     }
 
-    fn rule_keys(&self) -> Result<HashSet<String>> {
+    fn rule_keys(&self, writer: &str) -> Result<HashSet<String>> {
         let mut keys = HashSet::new();
-        self.pages(Part::Rules, &[fields::ID], &mut |table| {
+        self.pages(Part::Rules, writer, &[fields::ID], &mut |table| {
             keys.extend(table.texts(fields::ID).unwrap_or_default().iter().cloned());
             Ok(())
         })?;
         Ok(keys)
     }
 
-    fn may_write(&self, about: &About, writer: &Writer, token: &str) -> Result<()> {
+    fn may_write(&self, about: &About, writer: &Writer) -> Result<()> {
         let address = self.address().to_string();
-        if about.owner != writer.owner && !writer.take_over {
-            return Err(Error::Owned { address, owner: about.machine.clone() });
+        let others: Vec<&str> = about
+            .writers
+            .iter()
+            .filter(|it| it.owner != writer.owner)
+            .map(|it| it.machine.as_str())
+            .collect();
+        // What others have written is removed by whoever says so alone.
+        if writer.anew && !writer.take_over && !others.is_empty() {
+            return Err(Error::Others { address, writers: others.join(", ") });
         }
-        let seconds = about.held_for(token, now());
-        if seconds > 0 && about.owner != writer.owner && !writer.take_over {
-            return Err(Error::Busy { address, writer: about.machine.clone(), seconds });
-        }
-        let alike = about.embedder == writer.embedder && about.dimensions == writer.dimensions;
-        if !about.has_rules() && !writer.anew {
+        if !about.is_of_many() && !writer.anew {
             return Err(Error::Older { address });
         }
+        let alike = about.embedder == writer.embedder && about.dimensions == writer.dimensions;
         if !alike && !writer.anew {
             let (theirs, ours) = (about.embedder.clone(), writer.embedder.clone());
             return Err(Error::Embedder { address, theirs, ours });
@@ -191,9 +231,19 @@ impl Store {
 }
 
 impl Push<'_> {
+    /// The key of a file of this home, by its path here.
+    pub fn key_of(&self, path: &str) -> String {
+        file_key(&self.writer, path)
+    }
+
+    /// Identity of the sparse encoder whose weights the library has; empty: none are written.
+    pub fn encoder(&self) -> &str {
+        &self.encoder
+    }
+
     /// Says by which rule a file of this run may be read; its key, which the file's passages carry.
     pub fn rule(&mut self, rule: &Rule) -> String {
-        let key = rule_key(rule);
+        let key = rule_key(&self.writer, rule);
         self.rules_seen.insert(key.clone());
         if let Some(text) = written(rule)
             && self.rules.insert(key.clone())
@@ -238,12 +288,11 @@ impl Push<'_> {
         Ok(())
     }
 
-    /// Writes what waits, deletes the files that are gone, and gives the lease back. `languages`: passages by the
-    /// language that their words are stemmed in.
+    /// Writes what waits, deletes the files that are gone, and gives the lease back.
     ///
     /// # Errors
     /// [`Error::LeaseLost`]; what the server reports.
-    pub fn finish(mut self, languages: BTreeMap<String, u64>, passages: u64) -> Result<Pushed> {
+    pub fn finish(mut self, whole: Whole) -> Result<Pushed> {
         self.flush()?;
         let gone: Vec<String> =
             self.there.keys().filter(|it| !self.seen.contains(*it)).cloned().collect();
@@ -253,27 +302,28 @@ impl Push<'_> {
             self.store.delete(Part::Files, one_of(fields::ID, keys))?;
             self.done.deleted += keys.len() as u64;
         }
-        if self.done.resumed {
+        if self.broken_off {
             self.sweep()?;
         }
         self.drop_rules()?;
         self.hold()?;
-        let about = &mut self.about;
-        about.languages = languages;
-        about.files = self.seen.len() as u64;
-        about.passages = passages;
-        about.pushed_at = Some(now());
-        about.complete = true;
-        about.lease.clear();
-        self.store.write_about(about)?;
+        let share = &mut self.share;
+        share.languages = whole.languages;
+        share.files = self.seen.len() as u64;
+        share.passages = whole.passages;
+        share.folders = whole.folders;
+        share.pushed_at = Some(now());
+        share.complete = true;
+        share.lease.clear();
+        self.store.write_share(share)?;
         Ok(self.done)
     }
 
     /// Gives the lease back without having come to the end, if that is possible; returns what has been written.
     pub fn abandon(mut self) -> Pushed {
         let held = self.hold();
-        self.about.lease.clear();
-        if let Err(error) = held.and_then(|()| self.store.write_about(&self.about)) {
+        self.share.lease.clear();
+        if let Err(error) = held.and_then(|()| self.store.write_share(&self.share)) {
             tracing::debug!(%error, "the lease stays until it ends");
         }
         self.done
@@ -281,14 +331,13 @@ impl Push<'_> {
 
     /// Makes sure that the lease is still ours, and renews it in good time.
     fn hold(&mut self) -> Result<()> {
-        let address = || self.store.address().to_string();
         let found = self.store.about()?;
-        if found.is_none_or(|it| it.lease != self.token) {
-            return Err(Error::LeaseLost { address: address() });
+        if found.is_none_or(|it| it.of(&self.share.owner).is_none_or(|it| it.lease != self.token)) {
+            return Err(Error::LeaseLost { address: self.store.address().to_string() });
         }
-        if self.about.lease_until - now() < LEASE_SECONDS / 2 {
-            self.about.lease_until = now() + LEASE_SECONDS;
-            self.store.write_about(&self.about)?;
+        if self.share.lease_until - now() < LEASE_SECONDS / 2 {
+            self.share.lease_until = now() + LEASE_SECONDS;
+            self.store.write_share(&self.share)?;
         }
         Ok(())
     }
@@ -337,7 +386,7 @@ impl Push<'_> {
         let again = self.files.iter().filter(|it| self.there.contains_key(&it.key));
         // After a run that was cut off, a file without a row may have passages all the same.
         let again: Vec<&FileRow> =
-            if self.done.resumed { self.files.iter().collect() } else { again.collect() };
+            if self.broken_off { self.files.iter().collect() } else { again.collect() };
         if !again.is_empty() {
             let of = one_of(fields::FILE, again.iter().map(|it| &it.key));
             let now = one_of(fields::VERSION, again.iter().map(|it| &it.version));
@@ -354,7 +403,7 @@ impl Push<'_> {
     fn sweep(&mut self) -> Result<()> {
         let mut unknown: HashSet<String> = HashSet::new();
         let store = self.store;
-        store.pages(Part::Passages, &[fields::ID, fields::FILE], &mut |table| {
+        store.pages(Part::Passages, &self.writer, &[fields::ID, fields::FILE], &mut |table| {
             let files = table.texts(fields::FILE).unwrap_or_default();
             unknown.extend(files.iter().filter(|it| !self.seen.contains(*it)).cloned());
             Ok(())
@@ -369,8 +418,13 @@ impl Push<'_> {
 }
 
 impl Passage {
-    /// Its identity by file and place.
-    pub fn id_of(path: &str, ordinal: u32) -> String {
-        crate::rows::passage_id(&file_key(path), ordinal)
+    /// Its identity, by the key of its file and its place in it.
+    pub fn id_of(file: &str, ordinal: u32) -> String {
+        passage_id(file, ordinal)
+    }
+
+    /// The key of its file.
+    pub fn file(&self) -> &str {
+        file_of(&self.id)
     }
 }

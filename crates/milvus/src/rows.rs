@@ -53,7 +53,7 @@ pub struct Passage {
 /// Which state of a file is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileRow {
-    /// Identity: [`file_key`] of its path.
+    /// Identity, by [`Push::key_of`](crate::Push::key_of).
     pub key: String,
     /// Hash over all that is kept of it.
     pub version: String,
@@ -65,9 +65,14 @@ pub struct FileRow {
     pub passages: u64,
 }
 
-/// The key of a file by its path on the machine that writes.
-pub fn file_key(path: &str) -> String {
-    key_of(path)
+/// The key of a file by who writes it, and its path on that one's machine.
+pub(crate) fn file_key(writer: &str, path: &str) -> String {
+    format!("{writer}{}", key_of(path))
+}
+
+/// The key of the file that a passage of that identity is of.
+pub(crate) fn file_of(id: &str) -> &str {
+    id.rsplit_once('-').map_or(id, |it| it.0)
 }
 
 /// Keys of all folders above a file.
@@ -92,7 +97,7 @@ fn within(text: &str, limit: usize) -> String {
     text[..end].to_owned()
 }
 
-/// The identity of a passage.
+/// The identity of a passage, by its file's key.
 pub(crate) fn passage_id(file: &str, ordinal: u32) -> String {
     format!("{file}-{ordinal}")
 }
@@ -195,7 +200,7 @@ pub(crate) fn passage_columns(rows: &[(&Passage, &str)], dimensions: usize) -> V
             .filter(|it| it.len() == dimensions)
             .unwrap_or_else(|| vec![0.0; dimensions])
     };
-    let key = |it: &&Passage| file_key(&it.path);
+    let key = |it: &&Passage| file_of(&it.id).to_owned();
     vec![
         text(fields::ID, LONGEST_TEXT, |it| &it.id),
         strings(fields::FILE, passages.iter().map(key).collect()),
@@ -368,7 +373,7 @@ mod tests {
 
     fn passage(ordinal: u32, text: &str) -> Passage {
         Passage {
-            id: passage_id(&file_key("/a/b.md"), ordinal),
+            id: passage_id(&file_key("0a", "/a/b.md"), ordinal),
             path: "/a/b.md".to_owned(),
             root: String::new(),
             readers: "r".to_owned(),

@@ -24,9 +24,10 @@ pub(crate) const NOBODY: &str = "nobody";
 /// The first form of the collections that has rules.
 const WITH_RULES: u32 = 2;
 
-/// The key of a rule: the same for equal rules, everywhere.
-pub fn rule_key(rule: &Rule) -> String {
-    written(rule).map_or_else(|| NOBODY.to_owned(), |it| key_of(&it))
+/// The key of a writer's rule: the same for equal rules of one writer. Each writer has its own, so that none deletes
+/// what another one still needs.
+pub(crate) fn rule_key(writer: &str, rule: &Rule) -> String {
+    written(rule).map_or_else(|| NOBODY.to_owned(), |it| format!("{writer}{}", key_of(&it)))
 }
 
 /// The rule as it is kept; `None`: it lets nobody read, or is too long, which comes to the same.
@@ -40,7 +41,7 @@ pub(crate) fn written(rule: &Rule) -> Option<String> {
 /// The rule of that key, as it is kept; `None`: it is another one, or of a kind that is not known here.
 fn read(key: &str, text: &str) -> Option<Rule> {
     let rule = serde_json::from_str(text).ok()?;
-    (key_of(text) == key).then_some(rule)
+    key.ends_with(&key_of(text)).then_some(rule)
 }
 
 impl About {
@@ -60,7 +61,7 @@ impl Store {
             return Err(Error::WithoutRules { address: self.address().to_string() });
         }
         let mut rules = HashMap::new();
-        self.pages(Part::Rules, &[fields::ID, fields::RECORD], &mut |table| {
+        self.pages(Part::Rules, "", &[fields::ID, fields::RECORD], &mut |table| {
             let both = table.texts(fields::ID).zip(table.texts(fields::RECORD));
             let (keys, texts) = both.unwrap_or_default();
             let known = |(key, text): (&String, &String)| Some((key.clone(), read(key, text)?));
@@ -86,20 +87,24 @@ mod tests {
 
     #[test]
     fn a_rule_has_one_key_and_comes_back_under_it_alone() {
-        assert_eq!(rule_key(&of("ada")), rule_key(&of("ada")));
-        assert_ne!(rule_key(&of("ada")), rule_key(&of("bob")));
+        assert_eq!(rule_key("0a", &of("ada")), rule_key("0a", &of("ada")));
+        assert_ne!(rule_key("0a", &of("ada")), rule_key("0a", &of("bob")));
+        assert_ne!(rule_key("0a", &of("ada")), rule_key("0b", &of("ada")));
         for rule in [of("ada"), Rule::of([])] {
             let text = written(&rule).expect("kept");
-            assert_eq!(read(&rule_key(&rule), &text), Some(rule), "{text}");
-            assert_eq!(read(&rule_key(&of("bob")), &text), None, "{text}");
+            assert_eq!(read(&rule_key("0a", &rule), &text), Some(rule), "{text}");
+            assert_eq!(read(&rule_key("0a", &of("bob")), &text), None, "{text}");
         }
     }
 
     #[test]
     fn nobody_is_a_key_that_no_rule_has() {
-        assert_eq!((rule_key(&Rule::Nobody).as_str(), written(&Rule::Nobody)), (NOBODY, None));
+        assert_eq!(
+            (rule_key("0a", &Rule::Nobody).as_str(), written(&Rule::Nobody)),
+            (NOBODY, None)
+        );
         let endless = of(&"x".repeat(LONGEST_RULE));
-        assert_eq!(rule_key(&endless), NOBODY);
+        assert_eq!(rule_key("0a", &endless), NOBODY);
         assert_eq!(read(&key_of("\"nobody\""), "\"nobody\""), Some(Rule::Nobody));
     }
 

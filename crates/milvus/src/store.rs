@@ -10,7 +10,7 @@ use riddle_types::TermWeights;
 
 use crate::{
     Address, Error, Options, Passage, Result, Secret, Within,
-    about::{About, SCHEMA},
+    about::{About, LIBRARY, SCHEMA, Share, writer_key, writer_row},
     fields,
     filter::{and, one_of},
     proto::{
@@ -27,9 +27,6 @@ use crate::{
     schema::{Part, pair},
     tokens,
 };
-
-/// The one row of the collection *about*.
-const LIBRARY: &str = "library";
 
 /// The words of a file's name count less than those of its text: as in the keyword index of a home.
 const NAME_SHARE: f32 = 0.5;
@@ -81,16 +78,16 @@ impl Store {
         if !self.has(Part::About)? {
             return Ok(None);
         }
-        self.load(Part::About)?;
-        let found =
-            self.query(Part::About, &one_of(fields::ID, [LIBRARY]), &[fields::RECORD], None, true)?;
-        let table = self.table(&found)?;
-        let Some(text) = table.texts(fields::RECORD).and_then(<[String]>::first) else {
-            return Ok(None);
-        };
-        let about: About = serde_json::from_str(text).map_err(|it| {
-            self.rpc.senseless(format!("the library's record can not be read: {it}"))
+        let mut rows = Vec::new();
+        self.pages(Part::About, "", &[fields::ID, fields::RECORD], &mut |table| {
+            let both = table.texts(fields::ID).zip(table.texts(fields::RECORD));
+            let (ids, texts) = both.unwrap_or_default();
+            rows.extend(ids.iter().cloned().zip(texts.iter().cloned()));
+            Ok(())
         })?;
+        let rows = rows.iter().map(|it| (it.0.as_str(), it.1.as_str()));
+        let about = About::of_rows(rows).map_err(|it| self.rpc.senseless(it))?;
+        let Some(about) = about else { return Ok(None) };
         if about.schema > SCHEMA {
             return Err(Error::Newer {
                 address: self.address.to_string(),
@@ -209,20 +206,33 @@ impl Store {
         passages.ok_or_else(|| self.rpc.senseless("a passage without all of its fields"))
     }
 
-    /// The state of every file that is there, by its key.
-    ///
-    /// # Errors
-    /// What the server reports.
-    pub fn files(&self) -> Result<HashMap<String, String>> {
+    /// The state of every file that the writer with that key has there, by the file's key.
+    pub(crate) fn files_of(&self, writer: &str) -> Result<HashMap<String, String>> {
         let mut files = HashMap::new();
         let wanted = [fields::ID, fields::VERSION];
-        self.pages(Part::Files, &wanted, &mut |table| {
+        self.pages(Part::Files, writer, &wanted, &mut |table| {
             let both = table.texts(fields::ID).zip(table.texts(fields::VERSION));
             let (keys, versions) = both.unwrap_or_default();
             files.extend(keys.iter().cloned().zip(versions.iter().cloned()));
             Ok(())
         })?;
         Ok(files)
+    }
+
+    /// Removes what one home has written, and its say in the library. If it writes at this moment it stops at its next
+    /// batch, and may write anew whenever it likes.
+    ///
+    /// # Errors
+    /// What the server reports.
+    pub fn evict(&self, owner: &str) -> Result<()> {
+        let key = writer_key(owner);
+        // The record goes first: whoever still writes looks at it before every batch.
+        self.delete(Part::About, one_of(fields::ID, [writer_row(&key)]))?;
+        for part in [Part::Passages, Part::Files, Part::Rules] {
+            self.load(part)?;
+            self.delete(part, of_writer(&key, &key))?;
+        }
+        Ok(())
     }
 
     /// Removes the library from the server.
@@ -266,10 +276,20 @@ impl Store {
         Ok(())
     }
 
+    /// Writes what all writers have in common.
     pub(crate) fn write_about(&self, about: &About) -> Result<()> {
-        let text = serde_json::to_string(about).map_err(|it| self.rpc.senseless(it.to_string()))?;
+        self.write_record(LIBRARY.to_owned(), serde_json::to_string(about))
+    }
+
+    /// Writes what one home says of its share.
+    pub(crate) fn write_share(&self, share: &Share) -> Result<()> {
+        self.write_record(writer_row(&share.key()), serde_json::to_string(share))
+    }
+
+    fn write_record(&self, id: String, text: serde_json::Result<String>) -> Result<()> {
+        let text = text.map_err(|it| self.rpc.senseless(it.to_string()))?;
         let columns = vec![
-            strings(fields::ID, vec![LIBRARY.to_owned()]),
+            strings(fields::ID, vec![id]),
             strings(fields::RECORD, vec![text]),
             floats(fields::NOTHING, 2, vec![0.0; 2]),
         ];
@@ -304,17 +324,19 @@ impl Store {
         Ok(())
     }
 
-    /// Hands all rows of a collection over, page by page, in the order of their identities.
+    /// Hands the rows of a collection over whose identities begin with `prefix`, page by page, in the order of the
+    /// identities.
     pub(crate) fn pages(
         &self,
         part: Part,
+        prefix: &str,
         wanted: &[&str],
         visit: &mut dyn FnMut(&Table<'_>) -> Result<()>,
     ) -> Result<()> {
         self.load(part)?;
-        let mut last = String::new();
+        let mut last = prefix.to_owned();
         loop {
-            let expr = format!("{} > \"{last}\"", fields::ID);
+            let expr = of_writer(prefix, &last);
             let found = self.query(part, &expr, wanted, Some(PAGE), true)?;
             let table = self.table(&found)?;
             let Some(end) = table.texts(fields::ID).and_then(|it| it.iter().max()) else {
@@ -489,6 +511,15 @@ fn summed(words: Vec<Scored>, names: Vec<Scored>, limit: usize) -> Vec<Scored> {
     hits
 }
 
+/// The rows of the writer with that key whose identities come after `last`; of all writers with an empty key.
+fn of_writer(key: &str, last: &str) -> String {
+    let after = format!("{} > \"{last}\"", fields::ID);
+    // Whatever follows the key is a digit of a key or `-`, and all of them come before the `g`.
+    let before =
+        if key.is_empty() { String::new() } else { format!("{} < \"{key}g\"", fields::ID) };
+    and(&after, &before)
+}
+
 /// Whether it may stand in an expression.
 fn is_key(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'-')
@@ -508,6 +539,15 @@ mod tests {
     fn words_of_the_name_count_half() {
         let sum = summed(list(&[("a", 3.0), ("b", 2.0)]), list(&[("b", 4.0), ("c", 1.0)]), 2);
         assert_eq!(sum, list(&[("b", 4.0), ("a", 3.0)]));
+    }
+
+    #[test]
+    fn rows_of_a_writer_are_those_with_its_key() {
+        assert_eq!(of_writer("", "07"), "id > \"07\"");
+        assert_eq!(of_writer("0a", "0a7"), "id > \"0a7\" and id < \"0ag\"");
+        let within = |id: &str| id > "0a" && id < "0ag";
+        assert!(["0a0", "0a9f-12", "0aff-0"].into_iter().all(within));
+        assert!(!["0b", "09f", "0a", "0"].into_iter().any(within));
     }
 
     #[test]

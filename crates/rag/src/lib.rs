@@ -130,7 +130,7 @@ pub mod shared {
     pub use riddle_milvus::{Error, HomeSizing, Secret, ServerSizing, Sizing, Workload};
 
     pub use crate::{
-        contract::{LibraryInfo, PushReport},
+        contract::{LibraryInfo, LibraryWriter, MappedFolder, PushReport},
         index::{PushOptions, push_library},
     };
 }

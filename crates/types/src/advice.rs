@@ -133,10 +133,12 @@ pub enum Advice {
     },
     /// Write a shared library from the beginning.
     WriteLibraryAnew,
-    /// Take a shared library over from the home that writes it.
+    /// Remove what other homes write to a shared library.
     TakeLibraryOver,
-    /// Try again when nobody else writes a shared library.
+    /// Write a shared library again, after somebody has removed what was written.
     WaitForLibrary,
+    /// Say where a folder of a shared library is on this computer.
+    MapLibraryFolder,
     /// Choose another port for other programs to ask at.
     ChoosePort,
     /// Choose another file for the socket that other programs ask at.
@@ -198,6 +200,7 @@ impl Advice {
             Advice::WriteLibraryAnew,
             Advice::TakeLibraryOver,
             Advice::WaitForLibrary,
+            Advice::MapLibraryFolder,
             Advice::ChoosePort,
             Advice::ChooseSocket,
             Advice::AllowOtherMachines,

@@ -56,6 +56,29 @@ pub(crate) async fn shared_key(
     beside(move || shell.set_shared_key(&name, key.as_deref())).await
 }
 
+/// Says where a folder of a shared library is on this computer; `null` forgets it.
+#[tauri::command]
+pub(crate) async fn shared_map(
+    shell: State<'_, Shell>,
+    name: String,
+    there: String,
+    here: Option<String>,
+) -> Reply<Vec<SharedLibrary>> {
+    let shell = shell.inner().clone();
+    beside(move || shell.map_shared(&name, &there, here.as_deref())).await
+}
+
+/// Removes what one computer has written to a shared library, by its key; the library as it is then.
+#[tauri::command]
+pub(crate) async fn shared_evict(
+    shell: State<'_, Shell>,
+    name: String,
+    writer: String,
+) -> Reply<SharedLook> {
+    let shell = shell.inner().clone();
+    beside(move || shell.evict_shared(&name, &writer)).await
+}
+
 /// Writes this computer's passages to a shared library; returns at once, progress and end come over `events`.
 #[tauri::command]
 pub(crate) async fn shared_push(

@@ -285,7 +285,7 @@ impl Shell {
 
     pub(crate) fn preview(&self, chunk: u64, query: &str) -> Reply<Preview> {
         if let Some(it) = self.shared_candidate(chunk) {
-            return Ok(preview_of_shared(&it, query));
+            return Ok(self.preview_of_shared(&it, query));
         }
         let passage = self.records.passage(chunk)?.ok_or_else(passage_gone)?;
         let (shown, changed) = show(&self.records, &passage)?;
@@ -300,7 +300,21 @@ impl Shell {
             body,
             changed,
             library: None,
+            here: None,
         })
+    }
+
+    /// What the library has of the file around the passage; where it can not be asked the passage alone.
+    fn preview_of_shared(&self, candidate: &FoundCandidate, query: &str) -> Preview {
+        let around = candidate.hit.library.as_deref().map(|library| {
+            let assistant = self.engine.assistant()?;
+            Ok::<_, Failure>(assistant.passages_around(library, candidate.hit.chunk)?)
+        });
+        let around = around.transpose().unwrap_or_else(|failure| {
+            tracing::debug!(?failure, "the library is not asked for more of the file");
+            None
+        });
+        preview_of_shared(candidate, &around.unwrap_or_default(), query)
     }
 
     /// A candidate of the newest search that is from a shared library.
@@ -328,10 +342,10 @@ impl Shell {
     pub(crate) fn file_path(&self, target: FileTarget) -> Reply<PathBuf> {
         match target {
             FileTarget::Chunk { chunk } => {
-                if let Some(library) = self.shared_candidate(chunk).and_then(|it| it.hit.library) {
-                    return Err(Failure::bad(format!(
-                        "the file is on another computer, which has written it to {library}"
-                    )));
+                if let Some(it) = self.shared_candidate(chunk)
+                    && let Some(library) = &it.hit.library
+                {
+                    return Ok(self.records.path_here(library, &it.hit.path)?);
                 }
                 let passage = self.records.passage(chunk)?.ok_or_else(passage_gone)?;
                 Ok(self.records.safe_path(&passage.record)?)
@@ -369,42 +383,48 @@ fn body(shown: Shown, record: &ChunkRecord, chunk: u64) -> PreviewBody {
             PreviewBody::Picture { seen: seen.into_iter().map(SeenLine::from).collect() }
         }
         Shown::Passages(passages) => PreviewBody::Passages {
-            passages: passages
-                .into_iter()
-                .map(|it| PreviewPassage {
-                    chunk: it.id.0,
-                    heading: clean(&it.heading),
-                    location: (&it.location).into(),
-                    current: it.id.0 == chunk,
-                    text: it.text,
-                })
-                .collect(),
+            passages: passages.iter().map(|it| shown_passage(it, chunk)).collect(),
         },
         Shown::Unavailable(reason) => PreviewBody::Unavailable { reason: clean(&reason) },
     }
 }
 
-/// The passage alone, which is all that is here.
-fn preview_of_shared(candidate: &FoundCandidate, query: &str) -> Preview {
+fn shown_passage(it: &ChunkRecord, current: u64) -> PreviewPassage {
+    PreviewPassage {
+        chunk: it.id.0,
+        heading: clean(&it.heading),
+        location: (&it.location).into(),
+        current: it.id.0 == current,
+        text: it.text.clone(),
+    }
+}
+
+/// The passage, among those around it in its file as far as the library gave them.
+fn preview_of_shared(candidate: &FoundCandidate, around: &[ChunkRecord], query: &str) -> Preview {
     let hit = &candidate.hit;
     let location: crate::dto::Location = (&hit.location).into();
+    let alone = || PreviewPassage {
+        chunk: hit.chunk,
+        heading: clean(&hit.heading),
+        location: location.clone(),
+        current: true,
+        text: hit.text.clone(),
+    };
+    // A file that was written anew since then may have lost the passage.
+    let passages = match around.iter().any(|it| it.id.0 == hit.chunk && it.text == hit.text) {
+        true => around.iter().map(|it| shown_passage(it, hit.chunk)).collect(),
+        false => vec![alone()],
+    };
     Preview {
         chunk: hit.chunk,
         file: file_ref(hit.path.as_ref(), candidate.kind, 0, hit.modified),
         title: clean(&hit.title),
         passage: spans(marked(&hit.text, &mut Highlighter::new(query))),
-        body: PreviewBody::Passages {
-            passages: vec![PreviewPassage {
-                chunk: hit.chunk,
-                heading: clean(&hit.heading),
-                location: location.clone(),
-                current: true,
-                text: hit.text.clone(),
-            }],
-        },
+        body: PreviewBody::Passages { passages },
         location,
         changed: false,
         library: hit.library.as_deref().map(clean),
+        here: hit.here.as_deref().map(clean),
     }
 }
 
@@ -470,8 +490,10 @@ mod tests {
             also_in: Vec::new(),
             versions: Vec::new(),
             library: Some("team".to_owned()),
+            here: None,
         };
-        let shown = preview_of_shared(&FoundCandidate { hit, kind: FileKind::Markdown }, "hull");
+        let candidate = FoundCandidate { hit, kind: FileKind::Markdown };
+        let shown = preview_of_shared(&candidate, &[], "hull");
         assert_eq!(shown.library.as_deref(), Some("team"));
         assert!(!shown.file.name.contains('\u{202e}'), "{shown:?}");
         assert!(shown.passage.iter().any(|it| it.mark && it.text == "hull"), "{shown:?}");

@@ -1,6 +1,7 @@
 //! Libraries that live elsewhere: which are known, what their servers say, and writing this computer's passages to one.
 
 use std::{
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -9,7 +10,7 @@ use std::{
 };
 
 use riddle_rag::{
-    shared::{LibraryInfo, PushOptions, push_library},
+    shared::{LibraryInfo, LibraryWriter, MappedFolder, PushOptions, push_library},
     status::{KeyState, LibraryStatus},
 };
 use tauri::ipc::Channel;
@@ -19,7 +20,7 @@ use crate::{
     convert::clean,
     dto::{
         AppEvent, EndpointKey, Failure, FailureCode, KeyPlace, PushEvent, PushReport,
-        SharedLibrary, SharedLook,
+        SharedLibrary, SharedLook, SharedWriter,
     },
     failure::Reply,
 };
@@ -50,6 +51,7 @@ impl Shell {
             origin: clean(&self.records.library_origin(&it.name)?),
             pushed_at: it.pushed_at,
             key,
+            folders: it.folders.iter().map(mapped).collect(),
         })
     }
 
@@ -110,6 +112,26 @@ impl Shell {
         self.shared_libraries()
     }
 
+    /// Says where a folder of one is on this computer; without `here` that is forgotten.
+    pub(crate) fn map_shared(
+        &self,
+        name: &str,
+        there: &str,
+        here: Option<&str>,
+    ) -> Reply<Vec<SharedLibrary>> {
+        match here {
+            Some(here) => self.records.map_folder(name, there.trim(), Path::new(here.trim()))?,
+            None => self.records.unmap_folder(name, there)?,
+        };
+        self.shared_libraries()
+    }
+
+    /// Removes what one computer has written to one, and says what is in it then.
+    pub(crate) fn evict_shared(&self, name: &str, writer: &str) -> Reply<SharedLook> {
+        self.records.evict_writer(name, writer)?;
+        self.look_at_shared(name)
+    }
+
     /// The libraries, when they have changed: a search may name others now.
     fn told_shared(&self) -> Reply<Vec<SharedLibrary>> {
         self.tell(AppEvent::Library { state: self.library()? });
@@ -163,12 +185,30 @@ impl Shell {
     }
 }
 
+fn mapped(it: &MappedFolder) -> crate::dto::MappedFolder {
+    let here = clean(&it.here.to_string_lossy());
+    crate::dto::MappedFolder { there: clean(&it.there), here }
+}
+
+fn writer(it: &LibraryWriter) -> SharedWriter {
+    SharedWriter {
+        key: it.key.clone(),
+        machine: clean(&it.machine),
+        own: it.own,
+        files: it.files,
+        passages: it.passages,
+        written_at: it.written_at,
+        unfinished: it.unfinished,
+        folders: it.folders.iter().map(|it| clean(it)).collect(),
+    }
+}
+
 fn looked(it: LibraryInfo) -> SharedLook {
     SharedLook {
         files: it.files,
         passages: it.passages,
         embedder: it.embedder.as_deref().map(clean),
-        machine: it.machine.as_deref().map(clean),
+        writers: it.writers.iter().map(writer).collect(),
         written_at: it.written_at,
         unfinished: it.unfinished,
         with_rights: it.with_rights,

@@ -443,7 +443,7 @@ fn rights_follow(
     }
     assert_eq!(seen(&programs[1]), ["group.md", "inside.md", "known.md"]);
 
-    server.set_in_record("team", "schema", "1");
+    server.set_in_record("team", "library", "schema", "1");
     let line = writer.run(&["library", "push", "team"]).failed(1);
     assert!(line.contains("older version") && line.contains("--anew"), "{line}");
     let list = writer.run(&["library", "list"]).ok();

@@ -137,6 +137,7 @@ export type Advice =
 	| { kind: 'writeLibraryAnew' }
 	| { kind: 'takeLibraryOver' }
 	| { kind: 'waitForLibrary' }
+	| { kind: 'mapLibraryFolder' }
 	| { kind: 'choosePort' }
 	| { kind: 'chooseSocket' }
 	| { kind: 'allowOtherMachines' }
@@ -330,6 +331,8 @@ export interface Hit {
 	versions: string[];
 	/** The shared library that it is from; `null`: this computer's files. Its file is on another machine. */
 	library: string | null;
+	/** Where a file from elsewhere lies on this computer, if its folder is mapped. */
+	here: string | null;
 }
 
 /** A piece of text, marked or not. Never HTML. */
@@ -416,6 +419,8 @@ export interface Preview {
 	changed: boolean;
 	/** The shared library that it is from: its file is on another machine. */
 	library: string | null;
+	/** Where that file lies on this computer, if its folder is mapped. */
+	here: string | null;
 }
 
 export type PreviewBody =
@@ -1180,6 +1185,29 @@ export interface SharedLibrary {
 	/** When this computer last wrote all of it, in seconds since 1970; `null`: never. */
 	pushedAt: number | null;
 	key: EndpointKey;
+	/** Folders of it that this computer can reach. */
+	folders: MappedFolder[];
+}
+
+/** A folder of another computer, and where it is on this one. */
+export interface MappedFolder {
+	there: string;
+	here: string;
+}
+
+/** Who writes a shared library. */
+export interface SharedWriter {
+	key: string;
+	machine: string;
+	/** It is this computer. */
+	own: boolean;
+	files: number;
+	passages: number;
+	/** When it last wrote all of it, in seconds since 1970; `null`: never. */
+	writtenAt: number | null;
+	unfinished: boolean;
+	/** Its folders, by their paths there. */
+	folders: string[];
 }
 
 /** What its server says of it. */
@@ -1188,9 +1216,9 @@ export interface SharedLook {
 	passages: number;
 	/** `null`: nothing is there yet. */
 	embedder: string | null;
-	/** The computer that writes it. */
-	machine: string | null;
-	/** When it was last written to its end, in seconds since 1970. */
+	/** Who writes it. */
+	writers: SharedWriter[];
+	/** When it was last written to its end by one of them, in seconds since 1970. */
 	writtenAt: number | null;
 	/** Somebody is writing it, or has broken off. */
 	unfinished: boolean;
@@ -1676,6 +1704,10 @@ export const commands = {
 	sharedAdd(name: string, address: string, key: string): Promise<SharedLibrary[]> {
 		return invoke('shared_add', { name, address, key });
 	},
+	/** Removes what one computer has written to a shared library, by its key; the library as it is then. */
+	sharedEvict(name: string, writer: string): Promise<SharedLook> {
+		return invoke('shared_evict', { name, writer });
+	},
 	/** Keeps a key for the server of a shared library in the system's secret store; `null` forgets it. */
 	sharedKey(name: string, key: string | null): Promise<SharedLibrary[]> {
 		return invoke('shared_key', { name, key });
@@ -1687,6 +1719,10 @@ export const commands = {
 	/** What the server of a shared library says of it; it is asked now. */
 	sharedLook(name: string): Promise<SharedLook> {
 		return invoke('shared_look', { name });
+	},
+	/** Says where a folder of a shared library is on this computer; `null` forgets it. */
+	sharedMap(name: string, there: string, here: string | null): Promise<SharedLibrary[]> {
+		return invoke('shared_map', { name, there, here });
 	},
 	/** Writes this computer's passages to a shared library; returns at once, progress and end come over `events`. */
 	sharedPush(name: string, takeOver: boolean, anew: boolean, events: Channel<PushEvent>): Promise<void> {
@@ -1795,9 +1831,11 @@ export const commandNames = [
 	'settings',
 	'settings_set',
 	'shared_add',
+	'shared_evict',
 	'shared_key',
 	'shared_libraries',
 	'shared_look',
+	'shared_map',
 	'shared_push',
 	'shared_push_stop',
 	'shared_remove',

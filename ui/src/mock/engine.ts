@@ -112,6 +112,7 @@ export function hit(found: Found, rank: number, query: string, atLayer: number |
     alsoIn: [],
     versions: [],
     library: null,
+    here: null,
   };
 }
 

@@ -97,22 +97,34 @@ const doorClient = (name: string, change: (it: DoorClient) => DoorClient | null)
 
 let shared: SharedLibrary[] = scenes.has("shared")
   ? [
-      { name: "archive", address: "milvuss://vault.example.org:19530/archive", origin: "https://vault.example.org:19530", pushedAt: null, key: { place: "kept", problem: null } },
-      { name: "new", address: "milvus://127.0.0.1:19530/new", origin: "http://127.0.0.1:19530", pushedAt: null, key: { place: "none", problem: null } },
-      { name: "team", address: "milvus://box:19530/team", origin: "http://box:19530", pushedAt: 1_763_000_000, key: { place: "none", problem: null } },
+      { name: "archive", address: "milvuss://vault.example.org:19530/archive", origin: "https://vault.example.org:19530", pushedAt: null, key: { place: "kept", problem: null }, folders: [] },
+      { name: "new", address: "milvus://127.0.0.1:19530/new", origin: "http://127.0.0.1:19530", pushedAt: null, key: { place: "none", problem: null }, folders: [] },
+      { name: "team", address: "milvus://box:19530/team", origin: "http://box:19530", pushedAt: 1_763_000_000, key: { place: "none", problem: null }, folders: [{ there: "/srv/team/plans", here: "/mnt/plans" }] },
     ]
   : [];
-const NOTHING_THERE: SharedLook = { files: 0, passages: 0, embedder: null, machine: null, writtenAt: null, unfinished: false, withRights: false, problem: null };
+const NOTHING_THERE: SharedLook = { files: 0, passages: 0, embedder: null, writers: [], writtenAt: null, unfinished: false, withRights: false, problem: null };
 const SHARED_LOOKS: Record<string, SharedLook> = {
   archive: { ...NOTHING_THERE, problem: { message: "https://vault.example.org:19530 can not be reached (connection refused)", advice: { kind: "checkLibraryServer" } } },
-  team: { files: 18_204, passages: 231_077, embedder: "all-MiniLM-L6-v2/int8", machine: "desk", writtenAt: 1_763_000_000, unfinished: false, withRights: false, problem: null },
+  team: {
+    files: 18_204,
+    passages: 231_077,
+    embedder: "all-MiniLM-L6-v2/int8",
+    writers: [
+      { key: "0a1b2c3d4e5f6071", machine: "desk", own: false, files: 18_000, passages: 230_000, writtenAt: 1_763_000_000, unfinished: false, folders: ["/srv/team/minutes", "/srv/team/plans"] },
+      { key: "9f8e7d6c5b4a3021", machine: "this one", own: true, files: 204, passages: 1_077, writtenAt: 1_762_990_000, unfinished: true, folders: ["/home/mira/papers"] },
+    ],
+    writtenAt: 1_763_000_000,
+    unfinished: true,
+    withRights: false,
+    problem: null,
+  },
 };
 let stopPush = false;
 
 function pushShared(name: string, events: Sender<PushEvent>) {
   stopPush = false;
   if (name === "team" && !scenes.has("mine")) {
-    setTimeout(() => events.onmessage({ event: "failed", failure: { code: "other", message: "the library at milvus://box:19530/team is written by another home, that of desk", advice: { kind: "takeLibraryOver" } } }), 40);
+    setTimeout(() => events.onmessage({ event: "failed", failure: { code: "other", message: "the library at milvus://box:19530/team is written from desk, too", advice: { kind: "takeLibraryOver" } } }), 40);
     return;
   }
   let done = 0;
@@ -123,7 +135,7 @@ function pushShared(name: string, events: Sender<PushEvent>) {
       return;
     }
     clearInterval(timer);
-    SHARED_LOOKS[name] = { ...NOTHING_THERE, files: done, passages: 9 * done, embedder: "all-MiniLM-L6-v2/int8", machine: "this one", writtenAt: 1_763_000_000, withRights: true, unfinished: stopPush };
+    SHARED_LOOKS[name] = { ...NOTHING_THERE, files: done, passages: 9 * done, embedder: "all-MiniLM-L6-v2/int8", writers: [{ key: "9f8e7d6c5b4a3021", machine: "this one", own: true, files: done, passages: 9 * done, writtenAt: 1_763_000_000, unfinished: stopPush, folders: [] }], writtenAt: 1_763_000_000, withRights: true, unfinished: stopPush };
     events.onmessage({ event: "done", report: { written: done, unchanged: 0, deleted: 0, heldBack: 2, passages: 9 * done, resumed: false, interrupted: stopPush, seconds: 1.2 } });
   }, scenes.has("hold") ? 5000 : 40);
 }
@@ -346,7 +358,7 @@ function preview(chunk: number, words: string) {
         : kind === "text" || kind === "code"
           ? { kind: "text", ...lines, code: kind === "code", language: file.ref.name.split(".").at(-1) ?? "" }
           : { kind: "passages", passages: file.passages.map((it) => ({ chunk: it.chunk, heading: it.heading, location: it.location, text: it.text, current: it.chunk === chunk })) };
-  return { chunk, file: file.ref, title: file.title, location: passage.location, passage: spans(passage.text, words), body, changed: scenes.has("changed"), library: null };
+  return { chunk, file: file.ref, title: file.title, location: passage.location, passage: spans(passage.text, words), body, changed: scenes.has("changed"), library: null, here: null };
 }
 
 function why(chunk: number) {
@@ -724,11 +736,20 @@ const commands: Record<string, (args: any) => unknown> = {
   shared_libraries: () => shared,
   shared_look: ({ name }) => SHARED_LOOKS[name as string] ?? NOTHING_THERE,
   shared_add: ({ name, address, key }) => {
-    const added: SharedLibrary = { name: name as string, address: address as string, origin: address as string, pushedAt: null, key: { place: key ? "kept" : "none", problem: null } };
+    const added: SharedLibrary = { name: name as string, address: address as string, origin: address as string, pushedAt: null, key: { place: key ? "kept" : "none", problem: null }, folders: [] };
     return (shared = [...shared, added]);
   },
   shared_remove: ({ name }) => (shared = shared.filter((it) => it.name !== name)),
   shared_key: ({ name, key }) => (shared = shared.map((it) => (it.name === name ? { ...it, key: { place: key ? "kept" : "none", problem: null } } : it))),
+  shared_map: ({ name, there, here }) =>
+    (shared = shared.map((it) => {
+      const folders = it.folders.filter((one) => one.there !== there);
+      return it.name !== name ? it : { ...it, folders: here === null ? folders : [...folders, { there: there as string, here: here as string }] };
+    })),
+  shared_evict: ({ name, writer }) => {
+    const look = SHARED_LOOKS[name as string] ?? NOTHING_THERE;
+    return (SHARED_LOOKS[name as string] = { ...look, writers: look.writers.filter((it) => it.key !== writer) });
+  },
   shared_push: ({ name, events }) => pushShared(name as string, events as Sender<PushEvent>),
   shared_push_stop: () => {
     stopPush = true;

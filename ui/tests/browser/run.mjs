@@ -79,6 +79,7 @@ const SCENES = {
   "pipeline, a mixture here": { mock: "large,experts", act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("How often must the oven door seals be replaced?"); await page.keyboard.press("Enter"); await page.waitForSelector("[data-state=done]"); await view(page, "pipeline"); await page.getByTestId("generation-figures").getByText(/^1[.,]893/).waitFor(); } },
   "settings, a model here": { mock: "large", act: async (page) => { await view(page, "settings"); await page.getByTestId("local-state").scrollIntoViewIfNeeded(); } },
   "settings, an endpoint elsewhere": { mock: "remote,far", act: async (page) => { await view(page, "settings"); await page.getByTestId("endpoint-key").scrollIntoViewIfNeeded(); } },
+  "settings, inside a shared library": { mock: "shared", act: async (page) => { await view(page, "settings"); await page.getByTestId("shared-libraries").getByText("231").waitFor(); await page.getByTestId("shared-inside").last().click(); await page.getByRole("dialog").waitFor(); } },
   "settings, shared libraries": { mock: "shared", act: async (page) => { await view(page, "settings"); await page.getByTestId("shared-add").scrollIntoViewIfNeeded(); await page.getByTestId("shared-libraries").getByText("231").waitFor(); } },
   "ask, what would be sent": { mock: "remote,far", act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("How often must the oven door seals be replaced?"); await page.keyboard.press("Enter"); await page.getByTestId("consent").locator("summary").click(); } },
   "ask, failed": { mock: "askfails", act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("Rent?"); await page.keyboard.press("Enter"); await page.waitForSelector("[data-state=failed]"); } },
@@ -264,7 +265,7 @@ test("a shared library is added, written to after it was said what is sent, stop
   await view(page, "settings");
   const row = (name) => page.getByTestId("shared-libraries").locator("li").filter({ has: page.locator("strong", { hasText: new RegExp(`^${name}$`) }) });
   await row("archive").getByText("can not be reached").waitFor();
-  await row("team").getByText("written by desk").waitFor();
+  await row("team").getByText("written by 2 computers").waitFor();
   await page.getByTestId("shared-name").fill("lab");
   await page.getByTestId("shared-address").fill("milvuss://lab.test:19530/lab");
   await page.getByTestId("shared-key").fill("me:hunter2");
@@ -291,7 +292,25 @@ test("a shared library is added, written to after it was said what is sent, stop
   await row("team").getByTestId("shared-write").click();
   await page.getByTestId("shared-write-yes").click();
   await row("team").getByRole("button", { name: "Take it over" }).click();
-  await page.waitForFunction(() => window.mock.calls.some((it) => it.command === "shared_push" && it.args.takeOver));
+  await page.waitForFunction(() => window.mock.calls.some((it) => it.command === "shared_push" && it.args.takeOver && it.args.anew));
+  // Which computers write it, where their folders are here, and what one of them wrote.
+  await row("team").getByTestId("shared-inside").click();
+  const folder = (path) => dialog.getByTestId("shared-folder").filter({ hasText: path });
+  assert.match(await folder("/srv/team/plans").innerText(), /\/mnt\/plans/);
+  assert.equal(await dialog.getByText("/home/mira/papers").count(), 0, "its own folders are where they are");
+  await folder("/srv/team/minutes").getByRole("textbox").fill("/mnt/minutes");
+  await page.keyboard.press("Enter");
+  await folder("/srv/team/minutes").getByText("/mnt/minutes").waitFor();
+  await folder("/srv/team/plans").getByRole("button").click();
+  await folder("/srv/team/plans").getByRole("textbox").waitFor();
+  await dialog.getByRole("button", { name: "Remove what desk wrote" }).click();
+  await dialog.getByText("18,000").first().waitFor();
+  await dialog.getByTestId("shared-evict-yes").click();
+  await dialog.getByText("desk").waitFor({ state: "detached" });
+  await folder("/srv/team/minutes").getByText("/mnt/minutes").waitFor();
+  await page.keyboard.press("Escape");
+  await dialog.waitFor({ state: "detached" });
+  await row("team").getByText("written by this one").waitFor();
   await row("lab").getByRole("button", { name: "Forget lab" }).click();
   await dialog.getByRole("button", { name: "Forget" }).click();
   await row("lab").waitFor({ state: "detached" });

@@ -1,5 +1,7 @@
 //! Libraries that live elsewhere.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 use riddle_rag::shared::Secret;
 
@@ -31,11 +33,34 @@ pub(crate) enum LibraryCommand {
         #[command(subcommand)]
         command: LibraryKeyCommand,
     },
-    /// Make a shared library equal to what this computer has indexed: what changed is written, what is gone is deleted
+    /// Say where a folder of a shared library is on this computer, so that its files can be opened
+    Map {
+        /// The library's name here
+        name: String,
+        /// The folder as the library has it, for example /srv/team or C:\Team
+        there: String,
+        /// The same folder on this computer, for example where it is mounted
+        here: PathBuf,
+    },
+    /// Forget where a folder of a shared library is
+    Unmap {
+        /// The library's name here
+        name: String,
+        /// The folder as the library has it
+        there: String,
+    },
+    /// Remove what one computer has written to a shared library; it may write again
+    Evict {
+        /// The library's name here
+        name: String,
+        /// The computer, by its name or by the key that `riddle library list --json` tells
+        computer: String,
+    },
+    /// Write what this computer has indexed to a shared library: what changed is written, what is gone is deleted
     Push {
         /// Its name here
         name: String,
-        /// Write it even if another computer does so far: what that one wrote is removed
+        /// Remove what other computers have written
         #[arg(long)]
         take_over: bool,
         /// Delete all that is there first: the way to another embedder

@@ -2,7 +2,7 @@
 
 use riddle_rag::{
     Records,
-    shared::{LibraryInfo, PushOptions, PushReport, push_library},
+    shared::{LibraryInfo, LibraryWriter, PushOptions, PushReport, push_library},
     status::KeyState,
 };
 use serde_json::json;
@@ -37,6 +37,26 @@ pub(crate) fn run(args: &LibraryArgs, context: &Context) -> Result<(), Failure> 
         }
         LibraryCommand::List => list(&records.look_at_libraries()?, context),
         LibraryCommand::Key { command } => key(&records, command, context),
+        LibraryCommand::Map { name, there, here } => {
+            let library = records.map_folder(name, there, here)?;
+            let said = format!("files of {name} below {there} are opened from {}", here.display());
+            say(context, &json!({ "library": library }), said)
+        }
+        LibraryCommand::Unmap { name, there } => {
+            let library = records.unmap_folder(name, there)?;
+            let said = format!("where {there} of {name} is on this computer is forgotten");
+            say(context, &json!({ "library": library }), said)
+        }
+        LibraryCommand::Evict { name, computer } => {
+            let evicted = records.evict_writer(name, computer)?;
+            let said = format!(
+                "what {} wrote to {name} is removed: {}, {}",
+                evicted.machine,
+                show::plural(evicted.files, "file"),
+                show::plural(evicted.passages, "passage")
+            );
+            say(context, &json!({ "evicted": evicted }), said)
+        }
         LibraryCommand::Push { name, take_over, anew } => {
             drop(records);
             let options = PushOptions { take_over: *take_over, anew: *anew };
@@ -83,7 +103,9 @@ fn line(it: &LibraryInfo, style: Style) -> String {
                 show::plural(it.passages, "passage"),
                 format!("embedder {}", show::clean(embedder)),
             ];
-            parts.extend(it.machine.as_deref().map(|it| format!("from {}", show::clean(it))));
+            if let [writer] = &it.writers[..] {
+                parts.push(format!("from {}", show::clean(&writer.machine)));
+            }
             parts.extend(it.written_at.map(|it| format!("as of {}", dates::show(it))));
             if !it.with_rights {
                 parts.push(
@@ -97,7 +119,32 @@ fn line(it: &LibraryInfo, style: Style) -> String {
             parts.join(" · ")
         }
     };
-    format!("{name}  {address}\n    {told}\n")
+    let mut lines = format!("{name}  {address}\n    {told}\n");
+    if it.writers.len() > 1 {
+        lines.extend(it.writers.iter().map(|it| format!("    {}\n", writer(it))));
+    }
+    for folder in &it.library.folders {
+        let (there, here) = (show::clean(&folder.there), folder.here.display().to_string());
+        lines.push_str(&format!("    {there} is {} here\n", style.cyan(show::clean(&here))));
+    }
+    lines
+}
+
+/// One of several computers that write a library, in one line.
+fn writer(it: &LibraryWriter) -> String {
+    let mut parts = vec![
+        format!("from {}", show::clean(&it.machine)),
+        show::plural(it.files, "file"),
+        show::plural(it.passages, "passage"),
+    ];
+    if it.own {
+        parts.push("this computer".to_owned());
+    }
+    parts.extend(it.written_at.map(|it| format!("as of {}", dates::show(it))));
+    if it.unfinished {
+        parts.push("being written, or broken off".to_owned());
+    }
+    parts.join(" · ")
 }
 
 fn key(records: &Records, command: &LibraryKeyCommand, context: &Context) -> Result<(), Failure> {
@@ -183,7 +230,7 @@ fn told(report: &PushReport) -> String {
 
 #[cfg(test)]
 mod tests {
-    use riddle_rag::status::LibraryStatus;
+    use riddle_rag::{shared::MappedFolder, status::LibraryStatus};
 
     use super::*;
 
@@ -193,6 +240,7 @@ mod tests {
                 name: "team".to_owned(),
                 address: "milvus://box:19530/team".to_owned(),
                 pushed_at: None,
+                folders: Vec::new(),
             },
             ..LibraryInfo::default()
         }
@@ -208,7 +256,7 @@ mod tests {
             files: 2,
             passages: 1,
             embedder: Some("small".to_owned()),
-            machine: Some("desk".to_owned()),
+            writers: vec![LibraryWriter { machine: "desk".to_owned(), ..LibraryWriter::default() }],
             written_at: Some(0),
             unfinished: true,
             with_rights: true,
@@ -217,6 +265,22 @@ mod tests {
         let expected = "team  milvus://box:19530/team\n    2 files · 1 passage · embedder small · from desk · as of \
             1970-01-01 00:00 UTC · being written, or broken off\n";
         assert_eq!(line(&there, style), expected);
+        let attic = LibraryWriter {
+            machine: "attic".to_owned(),
+            own: true,
+            files: 1,
+            passages: 1,
+            unfinished: true,
+            ..LibraryWriter::default()
+        };
+        let mut two = there.clone();
+        two.writers.push(attic);
+        two.library.folders =
+            vec![MappedFolder { there: "/srv".to_owned(), here: "/mnt/srv".into() }];
+        let lines = line(&two, style);
+        let last = "\n    from desk · 0 files · 0 passages\n    from attic · 1 file · 1 passage · this computer · being \
+            written, or broken off\n    /srv is /mnt/srv here\n";
+        assert!(lines.ends_with(last) && !lines.contains("small · from"), "{lines}");
         let older = LibraryInfo { with_rights: false, ..there };
         assert!(line(&older, style).contains("does not say who may read what"));
     }

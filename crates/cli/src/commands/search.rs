@@ -137,6 +137,9 @@ fn hit(hit: &SearchHit, query: &str, explain: bool, style: Style) -> String {
         ),
     ];
     lines[1].push_str(&show::library(hit.library.as_deref()));
+    if let Some(here) = &hit.here {
+        lines.push(style.dim(format_args!("    on this computer: {}", show::path(here))));
+    }
     if !hit.also_in.is_empty() {
         let places = show::plural(hit.also_in.len() as u64, "other place");
         let names: Vec<String> = hit.also_in.iter().map(|it| show::path(it)).collect();
@@ -233,6 +236,7 @@ mod tests {
             also_in: Vec::new(),
             versions: Vec::new(),
             library: None,
+            here: None,
         }
     }
 

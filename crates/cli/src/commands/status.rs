@@ -224,6 +224,7 @@ mod tests {
                 name: "team".to_owned(),
                 address: "milvus://box:19530/team".to_owned(),
                 pushed_at: Some(0),
+                folders: Vec::new(),
             }],
             ..Status::default()
         };

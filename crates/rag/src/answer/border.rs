@@ -122,6 +122,7 @@ mod tests {
             also_in: Vec::new(),
             versions: Vec::new(),
             library: None,
+            here: None,
         }
     }
 

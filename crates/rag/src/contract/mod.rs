@@ -32,6 +32,6 @@ pub use response::{
 pub use reuse::{Cached, REUSE_THRESHOLD, Reuse, ReuseGrade, ReuseSettings};
 pub use server::{EmbedPrompts, RemoteStage, StageServer};
 pub use status::{
-    FileStatus, IndexFreshness, LibraryInfo, LibraryStatus, MeaningStatus, ModelStatus,
-    PictureStatus, Reach, RootStatus, ScanSettings, Status,
+    FileStatus, IndexFreshness, LibraryInfo, LibraryStatus, LibraryWriter, MappedFolder,
+    MeaningStatus, ModelStatus, PictureStatus, Reach, RootStatus, ScanSettings, Status,
 };

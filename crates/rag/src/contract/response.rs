@@ -64,6 +64,10 @@ pub struct SearchHit {
     /// number holds for this answer alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub library: Option<String>,
+    /// Where a file from elsewhere lies on this computer, by the folders that are mapped; whether it is there is not
+    /// looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub here: Option<String>,
 }
 
 /// The lists of each stage, best first, as chunk numbers: for explanations and evaluation.

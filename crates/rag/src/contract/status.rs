@@ -181,6 +181,39 @@ pub struct LibraryStatus {
     /// When this home last wrote all of it, in seconds since 1970; `None`: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pushed_at: Option<i64>,
+    /// Folders of it that this computer can reach.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub folders: Vec<MappedFolder>,
+}
+
+/// A folder of another computer, and where it is on this one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MappedFolder {
+    /// Its path as the library has it.
+    pub there: String,
+    /// Its path on this computer.
+    pub here: PathBuf,
+}
+
+/// Who writes a shared library.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct LibraryWriter {
+    /// Names it where two machines have one name.
+    pub key: String,
+    /// The machine.
+    pub machine: String,
+    /// Whether it is this home.
+    pub own: bool,
+    /// Its files in the library.
+    pub files: u64,
+    /// Its passages in the library.
+    pub passages: u64,
+    /// When it last wrote all of them, in seconds since 1970; `None`: never.
+    pub written_at: Option<i64>,
+    /// Whether it is writing, or has broken off.
+    pub unfinished: bool,
+    /// The folders that its files are from, by their paths there.
+    pub folders: Vec<String>,
 }
 
 /// What the server of a shared library says of it.
@@ -195,9 +228,11 @@ pub struct LibraryInfo {
     pub passages: u64,
     /// The embedder that it was written with; `None`: nothing is there yet.
     pub embedder: Option<String>,
-    /// The machine that writes it.
+    /// Who writes it, by the names of their machines.
+    pub writers: Vec<LibraryWriter>,
+    /// The machine that wrote it last.
     pub machine: Option<String>,
-    /// When it was last written to its end, in seconds since 1970.
+    /// When that was, in seconds since 1970.
     pub written_at: Option<i64>,
     /// Whether somebody is writing it, or has broken off.
     pub unfinished: bool,

@@ -6,7 +6,7 @@ use riddle_types::Trouble;
 use serde::{Deserialize, Serialize};
 
 use super::config::Config;
-use crate::contract::{Error, LibraryStatus, Result};
+use crate::contract::{Error, LibraryStatus, MappedFolder, Result};
 
 /// Setting: the libraries, as JSON.
 const LIBRARIES_SETTING: &str = "libraries";
@@ -18,6 +18,8 @@ pub(crate) struct Kept {
     pub(crate) address: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) pushed_at: Option<i64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) folders: Vec<MappedFolder>,
 }
 
 /// Those that are known, as they are kept.
@@ -39,7 +41,12 @@ pub(crate) fn keep(catalog: &Catalog, libraries: &[Kept]) -> Result<()> {
 pub(crate) fn known(catalog: &Catalog) -> Result<Vec<LibraryStatus>> {
     let mut all: Vec<LibraryStatus> = kept(catalog)?
         .into_iter()
-        .map(|it| LibraryStatus { name: it.name, address: it.address, pushed_at: it.pushed_at })
+        .map(|it| LibraryStatus {
+            name: it.name,
+            address: it.address,
+            pushed_at: it.pushed_at,
+            folders: it.folders,
+        })
         .collect();
     all.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(all)

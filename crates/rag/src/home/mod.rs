@@ -12,6 +12,7 @@ mod install;
 pub(crate) mod libraries;
 pub(crate) mod local;
 mod looked;
+pub(crate) mod mapped;
 mod open_servers;
 pub(crate) mod pictures;
 pub(crate) mod prefixes;

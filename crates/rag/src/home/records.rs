@@ -261,7 +261,7 @@ impl Records {
 }
 
 /// `path` with links followed, if it is there and below `root`.
-fn inside(root: &Path, path: &Path) -> Result<PathBuf> {
+pub(super) fn inside(root: &Path, path: &Path) -> Result<PathBuf> {
     let io = |path: &Path| {
         let path = path.to_path_buf();
         move |source| Error::Io { path, source }

@@ -1,13 +1,15 @@
 //! What a person does with libraries that live elsewhere: names, looks, keys.
 
-use riddle_milvus::{About, Address};
+use riddle_milvus::{About, Address, Share};
 use riddle_types::{Advice, Trouble};
 
 use super::{
     libraries::{Kept, connect, keep, kept, known, named},
     records::Records,
 };
-use crate::contract::{Error, KeyState, Libraries, LibraryInfo, LibraryStatus, Result};
+use crate::contract::{
+    Error, KeyState, Libraries, LibraryInfo, LibraryStatus, LibraryWriter, Result,
+};
 
 /// Longest name of one here.
 const LONGEST_NAME: usize = 60;
@@ -17,17 +19,34 @@ fn of_store(error: riddle_llm::Error) -> Error {
     Error::BadRequest(Trouble::with(error.to_string(), Advice::GiveLibraryKey))
 }
 
-fn info(library: LibraryStatus, about: Result<Option<About>>) -> LibraryInfo {
+fn writer_of(share: &Share, home: &str) -> LibraryWriter {
+    LibraryWriter {
+        key: share.key(),
+        machine: share.machine.clone(),
+        own: share.owner == home,
+        files: share.files,
+        passages: share.passages,
+        written_at: share.pushed_at,
+        unfinished: !share.complete,
+        folders: share.folders.clone(),
+    }
+}
+
+/// What a library says of itself, to the home of that identity.
+fn info(library: LibraryStatus, about: Result<Option<About>>, home: &str) -> LibraryInfo {
     let mut info = LibraryInfo { library, ..LibraryInfo::default() };
     match about {
         Ok(Some(about)) => {
             info.with_rights = about.has_rules();
-            info.files = about.files;
-            info.passages = about.passages;
+            info.files = about.files();
+            info.passages = about.passages();
+            info.writers = about.writers.iter().map(|it| writer_of(it, home)).collect();
+            info.unfinished = about.writers.iter().any(|it| !it.complete);
+            if let Some(newest) = about.newest() {
+                info.machine = Some(newest.machine.clone());
+                info.written_at = newest.pushed_at;
+            }
             info.embedder = Some(about.embedder);
-            info.machine = Some(about.machine);
-            info.written_at = about.pushed_at;
-            info.unfinished = !about.complete;
         }
         Ok(None) => {}
         Err(error) => info.problem = Some(Trouble::of(&error)),
@@ -59,7 +78,7 @@ impl Records {
                 false => Err(bad(format!("it is that of {}", taken.address))),
             };
         }
-        all.push(Kept { name: name.to_owned(), address, pushed_at: None });
+        all.push(Kept { name: name.to_owned(), address, pushed_at: None, folders: Vec::new() });
         keep(&self.catalog, &all)?;
         named(&self.catalog, name)
     }
@@ -88,7 +107,7 @@ impl Records {
     /// # Errors
     /// When the catalog can not be read.
     pub fn look_at_libraries(&self) -> Result<Vec<LibraryInfo>> {
-        Ok(self.libraries()?.into_iter().map(|it| self.look_at(it)).collect())
+        self.libraries()?.into_iter().map(|it| self.look_at(it)).collect()
     }
 
     /// What the server of one says; it is asked now.
@@ -96,12 +115,37 @@ impl Records {
     /// # Errors
     /// [`Error::NoLibrary`]; when the catalog can not be read.
     pub fn look_at_library(&self, name: &str) -> Result<LibraryInfo> {
-        Ok(self.look_at(named(&self.catalog, name)?))
+        self.look_at(named(&self.catalog, name)?)
     }
 
-    fn look_at(&self, library: LibraryStatus) -> LibraryInfo {
+    fn look_at(&self, library: LibraryStatus) -> Result<LibraryInfo> {
         let about = connect(&self.config, &library).and_then(|store| Ok(store.about()?));
-        info(library, about)
+        Ok(info(library, about, &self.catalog.identity()?))
+    }
+
+    /// Removes what one computer has written to a library, by the name of its machine or by its key; it may write anew
+    /// whenever it likes. Returns what was removed.
+    ///
+    /// # Errors
+    /// [`Error::NoLibrary`]; where nobody, or more than one, has that name; what the server reports.
+    pub fn evict_writer(&self, name: &str, writer: &str) -> Result<LibraryWriter> {
+        let library = named(&self.catalog, name)?;
+        let store = connect(&self.config, &library)?;
+        let about = store
+            .about()?
+            .ok_or_else(|| riddle_milvus::Error::Absent { address: library.address.clone() })?;
+        let named: Vec<&Share> =
+            about.writers.iter().filter(|it| it.machine == writer || it.key() == writer).collect();
+        let [share] = named[..] else {
+            let all = if named.is_empty() { about.writers.iter().collect() } else { named };
+            let known: Vec<String> =
+                all.iter().map(|it| format!("{} ({})", it.machine, it.key())).collect();
+            let (address, writer) = (library.address.clone(), writer.to_owned());
+            let known = known.join(", ");
+            return Err(riddle_milvus::Error::NoWriter { address, writer, known }.into());
+        };
+        store.evict(&share.owner)?;
+        Ok(writer_of(share, &self.catalog.identity()?))
     }
 
     /// Scheme, host and port of a library's server: whom its key is kept for.

@@ -9,7 +9,7 @@ use std::{
 
 use riddle_catalog::{Catalog, ChunkRecord, FileRecord, HomeLock, Root};
 use riddle_ingest::Access;
-use riddle_milvus::{FileRow, Passage, Push, Pushed, Writer, file_key};
+use riddle_milvus::{FileRow, Passage, Push, Pushed, Whole, Writer};
 use riddle_retrieval::{IndexedChunk, Words};
 use riddle_types::{Advice, ChunkId, Rule, TermWeights, Trouble};
 
@@ -20,12 +20,12 @@ use crate::{
 };
 
 /// Raised when the rows of a file are made otherwise: every file is then written once more.
-const ROWS: &[u8] = b"2";
+const ROWS: &[u8] = b"3";
 
 /// How a shared library is written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PushOptions {
-    /// Also where another home writes it: this one does from now on, and what the other wrote is deleted.
+    /// Remove what other homes have written.
     pub take_over: bool,
     /// Delete what is there first; with another embedder there is no other way.
     pub anew: bool,
@@ -64,10 +64,10 @@ pub fn push_library(
     };
     let store = libraries::connect(config, &library)?;
     let mut push = store.begin(&writer)?;
-    let mut source = Source::of(&catalog, &writer)?;
+    let mut source = Source::of(&catalog, &writer, push.encoder())?;
     let written = source.write(&mut push, progress, stop);
     let (done, interrupted) = match written {
-        Ok(true) => (push.finish(source.languages, source.passages)?, false),
+        Ok(true) => (push.finish(source.whole)?, false),
         // What was written stays, and is true.
         Ok(false) => (push.abandon(), true),
         Err(error) => {
@@ -117,13 +117,13 @@ fn machine() -> String {
 struct Source<'a> {
     catalog: &'a Catalog,
     embedder: &'a str,
-    encoder: &'a str,
+    /// Identity of the encoder whose weights are written; empty: none are.
+    encoder: String,
     roots: Vec<Root>,
     confined: Vec<PathBuf>,
     access: Access,
     words: Words,
-    languages: BTreeMap<String, u64>,
-    passages: u64,
+    whole: Whole,
     held_back: u64,
 }
 
@@ -136,23 +136,27 @@ struct Made {
 
 /// What all passages of a file have in common.
 struct FileOf<'a> {
+    key: &'a str,
     path: &'a str,
     root: &'a str,
     readers: &'a str,
 }
 
 impl<'a> Source<'a> {
-    fn of(catalog: &'a Catalog, writer: &'a Writer) -> Result<Source<'a>> {
+    fn of(catalog: &'a Catalog, writer: &'a Writer, encoder: &str) -> Result<Source<'a>> {
         Ok(Source {
             catalog,
             embedder: &writer.embedder,
-            encoder: &writer.encoder,
+            // Weights of another encoder than the library's would be compared with those of its own.
+            encoder: Some(encoder)
+                .filter(|it| *it == writer.encoder)
+                .unwrap_or_default()
+                .to_owned(),
             roots: catalog.roots()?,
             confined: catalog.confined()?,
             access: Access::new(),
             words: Words::default(),
-            languages: BTreeMap::new(),
-            passages: 0,
+            whole: Whole::default(),
             held_back: 0,
         })
     }
@@ -185,25 +189,28 @@ impl<'a> Source<'a> {
         let chunks = self.chunks(file)?;
         for it in &chunks {
             let language = Words::language_of(&indexed(&it.record, ""));
-            *self.languages.entry(language.to_owned()).or_default() += 1;
+            *self.whole.languages.entry(language.to_owned()).or_default() += 1;
         }
-        self.passages += chunks.len() as u64;
+        self.whole.passages += chunks.len() as u64;
         let path = file.path.to_string_lossy();
+        let root = self.roots.iter().find(|it| file.path.starts_with(&it.path));
+        let root = root.map(|it| it.path.to_string_lossy().into_owned()).unwrap_or_default();
+        if !root.is_empty() && !self.whole.folders.contains(&root) {
+            self.whole.folders.push(root.clone());
+        }
         let readers = push.rule(&self.rule_of(file)?);
-        let (key, version) = (file_key(&path), self.version(&path, &readers, &chunks));
+        let (key, version) = (push.key_of(&path), self.version(&path, &readers, &chunks));
         if push.is_there(&key, &version) {
             return Ok(());
         }
-        let root = self.roots.iter().find(|it| file.path.starts_with(&it.path));
-        let root = root.map(|it| it.path.to_string_lossy().into_owned()).unwrap_or_default();
         let row = FileRow {
-            key,
+            key: key.clone(),
             version,
             path: path.clone().into_owned(),
             root: root.clone(),
             passages: chunks.len() as u64,
         };
-        let of = FileOf { path: &path, root: &root, readers: &readers };
+        let of = FileOf { key: &key, path: &path, root: &root, readers: &readers };
         let passages = chunks.into_iter().map(|it| self.passage(it, &of)).collect();
         Ok(push.put(row, passages)?)
     }
@@ -219,8 +226,10 @@ impl<'a> Source<'a> {
         let ids: Vec<ChunkId> = records.iter().map(|it| it.id).collect();
         let mut vectors: BTreeMap<ChunkId, Vec<f32>> =
             self.catalog.vectors_of(self.embedder, &ids)?.into_iter().collect();
-        let mut weights: BTreeMap<ChunkId, TermWeights> =
-            self.catalog.terms_of(&ids)?.into_iter().collect();
+        let mut weights: BTreeMap<ChunkId, TermWeights> = match self.encoder.is_empty() {
+            true => BTreeMap::new(),
+            false => self.catalog.terms_of(&ids)?.into_iter().collect(),
+        };
         let made = |record: ChunkRecord| Made {
             vector: vectors.remove(&record.id),
             weights: weights.remove(&record.id),
@@ -237,7 +246,7 @@ impl<'a> Source<'a> {
             hasher.update(part);
         };
         add(ROWS);
-        for text in [self.embedder, self.encoder, path, readers] {
+        for text in [self.embedder, &self.encoder, path, readers] {
             add(text.as_bytes());
         }
         for Made { record, vector, weights } in chunks {
@@ -260,7 +269,7 @@ impl<'a> Source<'a> {
         let words = self.words.of_passage(&indexed(&made.record, path));
         let record = made.record;
         Passage {
-            id: Passage::id_of(path, record.ordinal),
+            id: Passage::id_of(of.key, record.ordinal),
             path: path.to_owned(),
             root: of.root.to_owned(),
             readers: of.readers.to_owned(),

@@ -20,10 +20,10 @@ use super::{
 };
 use crate::{
     contract::{
-        Error, IndexFreshness, Order, RemoteStage, Result, SearchHit, SearchRequest,
+        Error, IndexFreshness, MappedFolder, Order, RemoteStage, Result, SearchHit, SearchRequest,
         SearchResponse, StageLists,
     },
-    home::{embedder::encoder_name, status},
+    home::{embedder::encoder_name, mapped, status},
     index::{Foreground, passage_text},
     stage,
 };
@@ -54,6 +54,8 @@ pub struct Found {
     pub(super) encoder: String,
     /// Names of the shared libraries that passages are from; those of the home are not there.
     pub(super) libraries: HashMap<ChunkId, String>,
+    /// Folders of theirs that this computer can reach.
+    folders: HashMap<String, Vec<MappedFolder>>,
 }
 
 /// Candidates from each retriever, and after fusion.
@@ -119,7 +121,10 @@ impl Found {
         trace: RankTrace,
     ) -> SearchHit {
         let library = self.libraries.get(&record.id).cloned();
-        SearchHit { library, ..hit(record, rank, score, trace) }
+        let hit = hit(record, rank, score, trace);
+        let folders = library.as_ref().and_then(|it| self.folders.get(it));
+        let here = folders.and_then(|it| mapped::here(it, &hit.path));
+        SearchHit { library, here: here.map(|it| it.to_string_lossy().into_owned()), ..hit }
     }
 
     /// What retrieval knows of every candidate, in fused order.
@@ -225,6 +230,7 @@ impl Assistant {
             embedding: made.remote,
             encoder: made.encoder,
             libraries,
+            folders: self.mapped(&request.libraries)?,
         })
     }
 
@@ -456,5 +462,6 @@ fn hit(record: &ChunkRecord, rank: u32, score: f32, trace: RankTrace) -> SearchH
         also_in: names(&record.also_in),
         versions: names(&record.versions),
         library: None,
+        here: None,
     }
 }

@@ -134,7 +134,7 @@ impl Shown {
 /// Shows copies and versions once, where the first was found.
 ///
 /// Of copies the first is shown; a file that is in the home and in a library elsewhere is the one of the home, which
-/// can be opened. Of versions the one of the newest file is shown. The others are named by
+/// can be opened; one that two computers have written to a library is one. Of versions the one of the newest file is shown. The others are named by
 /// [`ChunkRecord::also_in`] and [`ChunkRecord::versions`]. Of documents from memory each is its own, and so is what
 /// stands twice in one file. Versions are looked for among the first `limit`, and in one library.
 pub(super) fn fold(
@@ -204,8 +204,13 @@ fn fold_copy(
         }
         return true;
     }
-    if !same || libraries.get(&shown.fused.chunk) == libraries.get(&fused.chunk) {
+    if !same {
         return false;
+    }
+    let (library, other) = (libraries.get(&shown.fused.chunk), libraries.get(&fused.chunk));
+    if library == other {
+        // Two computers write one file of theirs to one library; what stands twice in a file has two places there.
+        return library.is_some() && its.ordinal == record.ordinal;
     }
     if !libraries.contains_key(&fused.chunk) {
         let (also_in, versions) = named_at(records, shown.fused.chunk);
@@ -398,6 +403,8 @@ mod tests {
         );
         assert_eq!(ids(&[(1, "/a", 1, LEASE), (2, "/b", 1, &newer)], &[(2, "team")]), [1, 2]);
         assert_eq!(ids(&[(1, "/a", 1, LEASE), (2, "/a", 1, LEASE)], &[(1, "team")]), [2]);
+        let both = [(1, "team"), (2, "team")];
+        assert_eq!(ids(&[(1, "/a", 1, LEASE), (2, "/a", 1, LEASE)], &both), [1]);
     }
 
     proptest! {

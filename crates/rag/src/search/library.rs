@@ -1,6 +1,10 @@
 //! A library that lives elsewhere, searched with the same legs as the home, and its passages as if the home had them.
 
-use std::{collections::HashMap, path::PathBuf};
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+};
 
 use riddle_catalog::{ChunkRecord, FileId};
 use riddle_milvus::{About, Passage, Scored, Store, Within};
@@ -32,7 +36,15 @@ pub(super) struct OpenLibrary {
     pub(super) about: About,
     /// Who may read what, once somebody has asked for whom that counts.
     pub(super) rules: Rules,
+    /// Identities of the passages that searches have found, by their numbers.
+    pub(super) found: Mutex<HashMap<ChunkId, String>>,
 }
+
+/// Most passages whose identities are kept: those of some hundred searches.
+const MOST_KEPT: usize = 1 << 14;
+
+/// Passages before one, and after it, that are shown with it.
+const AROUND: u32 = 20;
 
 /// What is looked for.
 pub(super) struct Asking<'a> {
@@ -63,7 +75,9 @@ impl OpenLibrary {
         let keys = rights.as_ref().map(|it| it.keys.as_slice());
         let within = Within { filter: asked.filter, rules: keys };
         let mut words = Words::default();
-        let query = words.of_query(text, &self.about.languages());
+        let languages = self.about.languages();
+        let languages: Vec<&str> = languages.iter().map(String::as_str).collect();
+        let query = words.of_query(text, &languages);
         let found = self.legs(&query, (within, limits), made)?;
         let mut source = Source {
             keyword_limit: limits.keyword,
@@ -93,6 +107,13 @@ impl OpenLibrary {
             }
             numbers.insert(id, chunk);
         }
+        {
+            let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+            if found.len() > MOST_KEPT {
+                found.clear();
+            }
+            found.extend(numbers.iter().map(|(id, chunk)| (*chunk, id.clone())));
+        }
         let hits = |list: Vec<Scored>, except: &[ChunkId], limit: usize| -> Vec<Hit> {
             let known = list.into_iter().filter_map(|it| Some((*numbers.get(&it.id)?, it.score)));
             let kept = known.filter(|it| !except.contains(&it.0)).take(limit);
@@ -102,6 +123,24 @@ impl OpenLibrary {
         source.dense = hits(found.dense, &[], limits.vector);
         source.sparse = hits(found.sparse, &[], limits.vector);
         Ok(source)
+    }
+
+    /// A passage that a search has found, with those around it in its file, in reading order; nothing where it is gone.
+    pub(super) fn around(&self, name: &str, chunk: ChunkId) -> Result<Vec<ChunkRecord>> {
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner).get(&chunk).cloned();
+        let Some((file, ordinal)) = found.as_deref().and_then(place_of) else {
+            return Ok(Vec::new());
+        };
+        let ids: Vec<String> = (ordinal.saturating_sub(AROUND)..=ordinal.saturating_add(AROUND))
+            .map(|it| Passage::id_of(file, it))
+            .collect();
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        let record = |it: Passage| record_of(number_of(name, &it.id), it);
+        let mut records: Vec<ChunkRecord> =
+            self.store.passages(&ids, None)?.into_iter().map(record).collect();
+        records.sort_by_key(|it| it.ordinal);
+        records.dedup_by_key(|it| it.ordinal);
+        Ok(records)
     }
 
     /// All legs side by side.
@@ -153,32 +192,42 @@ impl Legs {
 
 impl Source {
     /// Keeps a passage as if the home had it.
-    fn take(&mut self, chunk: ChunkId, passage: Passage) -> &ChunkRecord {
-        if let Some(vector) = passage.vector {
+    fn take(&mut self, chunk: ChunkId, mut passage: Passage) -> &ChunkRecord {
+        if let Some(vector) = passage.vector.take() {
             self.vectors.insert(chunk, vector);
         }
-        if let Some(weights) = passage.weights {
+        if let Some(weights) = passage.weights.take() {
             let weights: TermWeights = weights;
             self.terms.insert(chunk, weights);
         }
-        let some = |text: String| Some(text).filter(|it| !it.is_empty());
-        let record = ChunkRecord {
-            id: chunk,
-            file: FileId(-1),
-            path: PathBuf::from(passage.path),
-            kind: passage.kind,
-            modified: passage.modified,
-            title: some(passage.title),
-            language: some(passage.language),
-            ordinal: passage.ordinal,
-            heading: passage.heading,
-            text: passage.text,
-            location: passage.location,
-            also_in: Vec::new(),
-            versions: Vec::new(),
-        };
-        self.records.entry(chunk).or_insert(record)
+        self.records.entry(chunk).or_insert(record_of(chunk, passage))
     }
+}
+
+/// A passage as the home would have it.
+fn record_of(chunk: ChunkId, passage: Passage) -> ChunkRecord {
+    let some = |text: String| Some(text).filter(|it| !it.is_empty());
+    ChunkRecord {
+        id: chunk,
+        file: FileId(-1),
+        path: PathBuf::from(passage.path),
+        kind: passage.kind,
+        modified: passage.modified,
+        title: some(passage.title),
+        language: some(passage.language),
+        ordinal: passage.ordinal,
+        heading: passage.heading,
+        text: passage.text,
+        location: passage.location,
+        also_in: Vec::new(),
+        versions: Vec::new(),
+    }
+}
+
+/// The file's key and the place in it that the identity of a passage is made of.
+fn place_of(id: &str) -> Option<(&str, u32)> {
+    let (file, ordinal) = id.rsplit_once('-')?;
+    Some((file, ordinal.parse().ok()?))
 }
 
 /// The number of a passage elsewhere: the same every time.
@@ -193,6 +242,13 @@ fn number_of(library: &str, id: &str) -> ChunkId {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_place_of_a_passage_is_read_back() {
+        let id = Passage::id_of("0a1b", 12);
+        assert_eq!(place_of(&id), Some(("0a1b", 12)));
+        assert_eq!((place_of("0a1b"), place_of("0a-x"), place_of("")), (None, None, None));
+    }
 
     #[test]
     fn numbers_of_passages_elsewhere_are_those_of_no_catalog() {

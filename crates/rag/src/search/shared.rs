@@ -1,10 +1,14 @@
 //! Libraries that live elsewhere, beside the home: which are searched, with which models, and what is told of those
 //! that can not be.
 
-use std::sync::{Arc, PoisonError};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
+use riddle_catalog::ChunkRecord;
 use riddle_milvus::About;
-use riddle_types::{EmbedRole, Embedder, Filter, Notice, SparseEncoder, Trouble};
+use riddle_types::{ChunkId, EmbedRole, Embedder, Filter, Notice, SparseEncoder, Trouble};
 
 use super::{
     library::{Asking, Limits, OpenLibrary, panicked},
@@ -13,7 +17,7 @@ use super::{
     rights::Rules,
 };
 use crate::{
-    contract::{Error, Libraries, LibraryStatus, Result, SearchRequest},
+    contract::{Error, Libraries, LibraryStatus, MappedFolder, Result, SearchRequest},
     home::{embedder, embedder::encoder_name, libraries},
     stage,
 };
@@ -31,6 +35,27 @@ impl Assistant {
                 shared.iter().map(|it| libraries::named(&self.catalog, it)).collect()
             }
         }
+    }
+
+    /// Where the files of the shared libraries are on this computer, by the names of the libraries; those without are
+    /// left out.
+    pub(super) fn mapped(
+        &self,
+        libraries: &Libraries,
+    ) -> Result<HashMap<String, Vec<MappedFolder>>> {
+        let mut all = self.wanted(libraries)?;
+        all.retain(|it| !it.folders.is_empty());
+        Ok(all.into_iter().map(|it| (it.name, it.folders)).collect())
+    }
+
+    /// A passage of a shared library that a search of this assistant has found, with those around it in its file, in
+    /// reading order. Nothing where the passage is gone, or was found by somebody else.
+    ///
+    /// # Errors
+    /// [`Error::NoLibrary`]; what its server reports.
+    pub fn passages_around(&self, library: &str, chunk: u64) -> Result<Vec<ChunkRecord>> {
+        let known = libraries::named(&self.catalog, library)?;
+        self.open_library(&known)?.around(library, ChunkId(chunk))
     }
 
     /// What the shared libraries of a request find. What can not be searched is noticed; it is an error where nothing
@@ -106,7 +131,12 @@ impl Assistant {
         }
         let store = libraries::connect(&self.config, library)?;
         let about = store.open()?;
-        let opened = Arc::new(OpenLibrary { store, about, rules: Rules::default() });
+        let opened = Arc::new(OpenLibrary {
+            store,
+            about,
+            rules: Rules::default(),
+            found: Mutex::default(),
+        });
         let mut all = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         all.insert(library.name.clone(), Arc::clone(&opened));
         Ok(opened)

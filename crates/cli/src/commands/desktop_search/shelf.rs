@@ -148,6 +148,7 @@ mod tests {
             also_in: Vec::new(),
             versions: Vec::new(),
             library: None,
+            here: None,
         }
     }
 

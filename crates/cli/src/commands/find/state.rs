@@ -147,6 +147,7 @@ pub(super) mod tests {
             also_in: Vec::new(),
             versions: Vec::new(),
             library: None,
+            here: None,
         }
     }
 

@@ -49,6 +49,7 @@ export const frame: typeof english = {
   place: {
     lines: (start, end) => span(start, end, "Zeile", "Zeilen"),
     library: (name) => `in ${name}`,
+    here: "hier:",
     copies: (others) => `auch an ${plural(others, { one: "anderen Stelle", other: "anderen Stellen" })}`,
     versions: (others) => `neueste von ${n(others + 1)} Fassungen`,
     pages: (start, end) => span(start, end, "Seite", "Seiten"),

@@ -111,8 +111,8 @@ export const messages: Record<Message, string> = {
   "sheet {1}: {2}": "Blatt {1}: {2}",
   "signal {1}": "Signal {1}",
   "some bytes are not valid {1}": "einige Bytes passen nicht zu {1}",
-  "somebody else has begun to write the library at {1}: this run has stopped":
-    "jemand anderes hat begonnen, die Bibliothek unter {1} zu schreiben: dieser Lauf hat aufgehört",
+  "somebody has removed what this computer writes to the library at {1}: this run has stopped":
+    "jemand hat entfernt, was dieser Computer in die Bibliothek unter {1} schreibt: dieser Lauf wurde angehalten",
   "stopped": "angehalten",
   "stopped before it was done": "vor dem Ende angehalten",
   "stopped while weights were read": "angehalten, während Gewichte gelesen wurden",
@@ -146,12 +146,10 @@ export const messages: Record<Message, string> = {
   "the keyword index: {1}": "der Wortindex: {1}",
   "the library at {1} does not say who may read what: an older version has written it":
     "die Bibliothek unter {1} sagt nicht, wer was lesen darf: eine ältere Version hat sie geschrieben",
-  "the library at {1} is being written, from {2}: for {3} s more, unless that goes on":
-    "die Bibliothek unter {1} wird gerade geschrieben, von {2}: noch {3} s lang, wenn das nicht weitergeht",
-  "the library at {1} is written by another home, that of {2}":
-    "die Bibliothek unter {1} wird von einem anderen Riddle geschrieben, dem von {2}",
-  "the library at {1} was begun by an older version, which did not write down who may read what":
-    "die Bibliothek unter {1} wurde von einer älteren Version begonnen, die nicht aufgeschrieben hat, wer was lesen darf",
+  "the library at {1} is written from {2}, too":
+    "in die Bibliothek unter {1} schreibt auch {2}",
+  "the library at {1} was begun by an older version, in another form":
+    "die Bibliothek unter {1} wurde von einer älteren Version begonnen, in einer anderen Form",
   "the library at {1} was written by a newer version (its form is {2}, this program knows {3})":
     "die Bibliothek unter {1} wurde von einer neueren Version geschrieben (ihre Form ist {2}, dieses Programm kennt {3})",
   "the library at {1} was written with the embedder {2}, and {3} is used here":
@@ -222,6 +220,8 @@ export const messages: Record<Message, string> = {
   "{1} can not be reached ({2})": "{1} ist nicht erreichbar ({2})",
   "{1} can not be reached ({2}): is the server running, and is the address right?":
     "{1} ist nicht erreichbar ({2}): läuft der Server, und stimmt die Adresse?",
+  "{1} can not be read as a folder here: {2}":
+    "{1} lässt sich hier nicht als Ordner lesen: {2}",
   "{1} can not guess for {2}: {3}, choose a small model of the same family":
     "{1} kann für {2} nicht raten: {3}, wählen Sie ein kleines Modell derselben Familie",
   "{1} chunks have no vector by {2} yet": "{1} Textstellen haben noch keinen Vektor von {2}",
@@ -250,6 +250,8 @@ export const messages: Record<Message, string> = {
     "{1} enthält Dokumente aus dem Speicher: es gibt keinen Ordner, der durchgesehen werden könnte",
   "{1} is a server, and this needs a model on this machine": "{1} ist ein Server, und hier wird ein Modell auf diesem Rechner gebraucht",
   "{1} is no address of a shared library: {2}": "{1} ist keine Adresse einer geteilten Bibliothek: {2}",
+  "{1} is no folder of the library: give its whole path there":
+    "{1} ist kein Ordner der Bibliothek: geben Sie den ganzen Pfad dort an",
   "{1} is no model's folder, which holds config.json, tokenizer.json and weights":
     "{1} ist kein Ordner eines Modells; in so einem liegen config.json, tokenizer.json und Gewichte",
   "{1} is no stored prefix that can be used: {2}": "{1} ist kein gespeicherter Anfang eines Prompts, der verwendet werden kann: {2}",
@@ -263,6 +265,10 @@ export const messages: Record<Message, string> = {
   "{1} lies inside {2}, which is indexed already": "{1} liegt in {2}, und das ist schon indiziert",
   "{1} more pages can be read as pictures": "noch {1} Seiten können als Bilder gelesen werden",
   "{1} must be {2}": "{1} muss {2} sein",
+  "{1} names none, or more than one, of the computers that write the library at {2}: {3}":
+    "{1} nennt keinen oder mehr als einen der Computer, die in die Bibliothek unter {2} schreiben: {3}",
+  "{1} of {2} is not mapped":
+    "wo {1} von {2} hier ist, war nicht gesagt",
   "{1} of {2} results": "{1} von {2} Ergebnissen",
   "{1} pages read as pictures, {2} % sure": "{1} Seiten als Bilder gelesen, zu {2} % sicher",
   "{1} requests are waiting already: try again in {2} s": "{1} Anfragen warten schon: versuchen Sie es in {2} s noch einmal",

@@ -51,6 +51,7 @@ export const frame = {
   place: {
     lines: (start: number, end: number) => span(start, end, "line", "lines"),
     library: (name: string) => `in ${name}`,
+    here: "here:",
     copies: (others: number) => `also in ${plural(others, { one: "other place", other: "other places" })}`,
     versions: (others: number) => `newest of ${n(others + 1)} versions`,
     pages: (start: number, end: number) => span(start, end, "page", "pages"),
