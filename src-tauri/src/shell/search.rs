@@ -499,5 +499,30 @@ mod tests {
         assert!(shown.passage.iter().any(|it| it.mark && it.text == "hull"), "{shown:?}");
         let PreviewBody::Passages { passages } = &shown.body else { panic!("{shown:?}") };
         assert_eq!((passages.len(), passages[0].text.as_str()), (1, "The hull is blue."));
+
+        // What stands around it is shown with it, unless the file was written anew since then.
+        let record = |id: u64, text: &str| ChunkRecord {
+            id: riddle_types::ChunkId(id),
+            file: FileId(-1),
+            path: "/srv/team/boat.md".into(),
+            kind: FileKind::Markdown,
+            modified: 7,
+            title: None,
+            language: None,
+            ordinal: 0,
+            heading: String::new(),
+            text: text.to_owned(),
+            location: riddle_types::Location::Whole,
+            also_in: Vec::new(),
+            versions: Vec::new(),
+        };
+        let around = [record(5, "It has two masts."), record((1 << 52) + 1, "The hull is blue.")];
+        let shown = preview_of_shared(&candidate, &around, "hull");
+        let PreviewBody::Passages { passages } = &shown.body else { panic!("{shown:?}") };
+        assert_eq!(passages.iter().map(|it| it.current).collect::<Vec<_>>(), [false, true]);
+        let around = [record(5, "It has two masts."), record((1 << 52) + 1, "The hull is red.")];
+        let shown = preview_of_shared(&candidate, &around, "hull");
+        let PreviewBody::Passages { passages } = &shown.body else { panic!("{shown:?}") };
+        assert_eq!(passages.len(), 1, "{passages:?}");
     }
 }

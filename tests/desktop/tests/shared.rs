@@ -55,6 +55,10 @@ async fn a_library_elsewhere_is_written_searched_lost_and_found_again() -> Resul
     for (name, text) in [
         ("boat.md", "# Marlin\n\nThe hull of the Marlin is painted blue.\n"),
         ("roof.md", "The roof of the house is painted red.\n"),
+        (
+            "log.md",
+            "# Monday\n\nThe winch was greased.\n\n# Tuesday\n\nThe capstan jammed.\n\n# Wednesday\n\nIt rained.\n",
+        ),
     ] {
         std::fs::write(format!("{}/{name}", files.path_text()), text)?;
     }
@@ -78,8 +82,8 @@ async fn a_library_elsewhere_is_written_searched_lost_and_found_again() -> Resul
     app.click("shared-write", "").await?;
     app.click("shared-write-yes", "").await?;
     app.find("shared-written", "").await?;
-    let written = format!("return {STATE}?.includes('2 files') && {STATE}.includes('as of')");
-    app.until("both files are there, and since when", &written).await?;
+    let written = format!("return {STATE}?.includes('3 files') && {STATE}.includes('as of')");
+    app.until("all files are there, and since when", &written).await?;
 
     // Searched alone: what this computer has is not asked.
     app.click("nav-search", "").await?;
@@ -87,6 +91,27 @@ async fn a_library_elsewhere_is_written_searched_lost_and_found_again() -> Resul
     choose_library(&app, "This computer").await?;
     let both = format!("return {HITS} >= 2");
     shows(&app, "painted", "both passages are found there", &both).await?;
+
+    // Around the passage stands what the library has of its file; the file opens where its folder is here.
+    let one = format!(
+        "return {HITS} >= 1 && document.querySelector('[data-testid=preview]')?.innerText.includes('It rained')"
+    );
+    shows(&app, "the capstan jammed", "the whole log in the preview", &one).await?;
+    let chunk = "return Number(document.querySelector('[data-testid=preview]').dataset.chunk)";
+    let chunk = app.script(chunk).await?;
+    let preview = app.invoke("preview", json!({ "chunk": chunk, "query": "capstan" })).await?;
+    let passages = preview["body"]["passages"].as_array().ok_or("passages")?;
+    assert_eq!(passages.len(), 3, "{preview}");
+    assert!(passages[1]["current"] == true && preview["here"].is_null(), "{preview}");
+    let target = json!({ "target": { "kind": "chunk", "chunk": chunk } });
+    let refused = app.invoke("open_file", target).await.expect_err("nowhere here");
+    assert!(refused.to_string().contains("on another computer"), "{refused}");
+    let (there, here) = (files.path_text(), tempfile::tempdir()?);
+    let map = json!({ "name": "team", "there": there, "here": here.path() });
+    app.invoke("shared_map", map).await?;
+    let mapped = "return document.querySelector('[data-testid=preview-here]')?.textContent.includes('log.md')";
+    shows(&app, "which capstan jammed", "where the file is here", mapped).await?;
+    app.invoke("shared_map", json!({ "name": "team", "there": there, "here": null })).await?;
 
     // Lost: alone it is an error that can be tried again, beside this computer's files a notice.
     server.stop();
