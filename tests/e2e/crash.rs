@@ -1,20 +1,31 @@
 //! Interrupted at any moment: nothing is lost, nothing is there twice.
 
 use std::{
+    fs,
     path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
 
-use riddle_tests::{Riddle, notes, skipped, snapshot, tiny_model, token};
+use riddle_tests::{Riddle, archive, notes, skipped, snapshot, tiny_model, token, write};
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::scans;
 
 /// Files of the library: enough that a run is mostly reading, few enough for twenty of them.
 const FILES: usize = 150;
 
-/// Kills, spread over the whole run.
+/// Kills, spread over the whole run, unless `RIDDLE_KILLS` says how many.
 const KILLS: u64 = 20;
+
+/// Kills where a run takes seconds.
+const FEW_KILLS: u64 = 6;
+
+fn kills(unless: u64) -> u64 {
+    let said = std::env::var("RIDDLE_KILLS").ok();
+    said.map_or(unless, |it| it.parse().expect("RIDDLE_KILLS is a number"))
+}
 
 /// Words of single notes (see [`token`]), and a word of many.
 const QUERIES: [&str; 4] = ["zorfax", "zorfafax", "zorkorepax", "bridge"];
@@ -53,36 +64,53 @@ fn kill_after(riddle: &Riddle, args: &[String], delay: Duration) -> bool {
     code.is_none()
 }
 
+/// An undisturbed run: how long it takes, and what is there then.
+fn undisturbed(riddle: &Riddle, args: &[String], queries: &[&str]) -> (u64, Value) {
+    let started = Instant::now();
+    riddle.run(args).ok();
+    let duration = u64::try_from(started.elapsed().as_micros()).expect("a short run").max(1);
+    (duration, snapshot(riddle, queries))
+}
+
+/// Kills runs until it is enough, each home as often as it takes until all is done there; a home is then what an
+/// undisturbed one is.
+fn disturb(
+    args: &[String],
+    (duration, expected): (u64, &Value),
+    enough: u64,
+    queries: &[&str],
+    begin: &dyn Fn() -> Riddle,
+) {
+    let (mut riddle, mut kills, mut rounds) = (begin(), 0, 0);
+    while kills < enough {
+        rounds += 1;
+        assert!(rounds < 10 * enough, "the program is never caught at work");
+        let delay = Duration::from_micros(random(rounds) % duration);
+        if kill_after(&riddle, args, delay) {
+            kills += 1;
+        } else {
+            // Everything is done in spite of all kills: compare, and begin again.
+            assert_eq!(snapshot(&riddle, queries), *expected, "after {kills} kills");
+            riddle = begin();
+        }
+    }
+    riddle.run(args).ok();
+    assert_eq!(snapshot(&riddle, queries), *expected, "after {kills} kills");
+    let again: Value = riddle.json(&["index"]);
+    let files = expected["files"].as_array().expect("files").len();
+    assert_eq!((&again["unchanged"], &again["read"]), (&files.into(), &0.into()), "{again:#}");
+}
+
 fn check(files: &Path, embedder: Option<&PathBuf>) {
     let args = index_args(files, embedder);
-    let undisturbed = Riddle::new();
-    let started = Instant::now();
-    undisturbed.run(&args).ok();
-    let duration = u64::try_from(started.elapsed().as_micros()).expect("a short run").max(1);
-    let expected = snapshot(&undisturbed, &QUERIES);
+    let (duration, expected) = undisturbed(&Riddle::new(), &args, &QUERIES);
     for (place, n) in [7, 77, 149].into_iter().enumerate() {
         assert_eq!(QUERIES[place], token(n));
         assert_eq!(expected["found"][place][1].as_array().map(Vec::len), Some(1), "{expected:#}");
     }
     assert_eq!(expected["files"].as_array().map(Vec::len), Some(FILES));
 
-    let (mut riddle, mut kills, mut rounds) = (Riddle::new(), 0, 0);
-    while kills < KILLS {
-        rounds += 1;
-        assert!(rounds < 10 * KILLS, "the program is never caught at work");
-        let delay = Duration::from_micros(random(rounds) % duration);
-        if kill_after(&riddle, &args, delay) {
-            kills += 1;
-        } else {
-            // Everything is indexed in spite of all kills: compare, and begin again.
-            assert_eq!(snapshot(&riddle, &QUERIES), expected, "after {kills} kills");
-            riddle = Riddle::new();
-        }
-    }
-    riddle.run(&args).ok();
-    assert_eq!(snapshot(&riddle, &QUERIES), expected, "after {kills} kills");
-    let again: Value = riddle.json(&["index"]);
-    assert_eq!((&again["unchanged"], &again["read"]), (&FILES.into(), &0.into()), "{again:#}");
+    disturb(&args, (duration, &expected), kills(KILLS), &QUERIES, &Riddle::new);
 }
 
 #[test]
@@ -97,6 +125,97 @@ fn kill_9_at_twenty_moments_with_vectors() {
     let files = TempDir::new().expect("a temporary folder");
     notes(files.path(), FILES);
     check(files.path(), Some(&tiny_model("tiny-bert-encoder")));
+}
+
+/// Containers, a table and a scan among notes, so that a kill meets parsers of all kinds, pictures that are read, and
+/// vectors.
+#[test]
+fn kill_9_among_archives_mails_and_scans() {
+    let files = TempDir::new().expect("a temporary folder");
+    notes(files.path(), 30);
+    let lease = "# Lease\n\nThe quay shed is let until October 2031.\n".repeat(40);
+    let parts: Vec<(String, String)> =
+        (0..12).map(|n| (format!("shed/part {n}.md"), format!("Part {n}.\n\n{lease}"))).collect();
+    let parts: Vec<(&str, &[u8])> =
+        parts.iter().map(|it| (it.0.as_str(), it.1.as_bytes())).collect();
+    write(files.path(), "papers.zip", archive(&parts));
+    let mails = (0..40).map(|n| {
+        format!(
+            "From a Mon\nFrom: Ann <ann@example.org>\nSubject: Winch {n}\n\
+             Date: Mon, 2 Mar 2026 10:00:00 +0000\n\nThe winch takes {n} metres of chain.\n\n"
+        )
+    });
+    write(files.path(), "archive.mbox", mails.collect::<String>());
+    let rows = (0..500).map(|n| format!("Malthouse Row;{n};{}\n", 700 + n));
+    write(
+        files.path(),
+        "rents.csv",
+        std::iter::once("Place;Month;Rent\n".to_owned()).chain(rows).collect::<String>(),
+    );
+    let store = scans::readers();
+    if store.is_some() {
+        write(files.path(), "contract.pdf", scans::contract());
+    } else {
+        skipped("no scan is among the files: `riddle models pull ocr-small` fetches what reads it");
+    }
+    let mut args = index_args(files.path(), Some(&tiny_model("tiny-bert-encoder")));
+    if store.is_some() {
+        args.extend(["--scans".to_owned(), "all".to_owned()]);
+    }
+    let queries = ["zorfax", "bridge", "quay shed", "winch chain", "Malthouse", "deposit"];
+    let begin = || store.clone().map_or_else(Riddle::new, Riddle::with_models);
+    let (duration, expected) = undisturbed(&begin(), &args, &queries);
+    for (found, query) in queries.iter().enumerate().take(5 + usize::from(store.is_some())) {
+        let there = expected["found"][found][1].as_array().map_or(0, Vec::len);
+        assert!(there > 0, "{query}: {expected:#}");
+    }
+    disturb(&args, (duration, &expected), kills(FEW_KILLS), &queries, &begin);
+}
+
+/// Half of the files are gone: catalog and both indexes give them up, and what was deleted is compacted away.
+#[test]
+fn kill_9_while_half_of_it_is_deleted() {
+    let files = TempDir::new().expect("a temporary folder");
+    notes(files.path(), FILES);
+    let args = index_args(files.path(), Some(&tiny_model("tiny-bert-encoder")));
+    let whole = Riddle::new();
+    whole.run(&args).ok();
+    delete_every_second(files.path());
+    let begin = || {
+        let riddle = Riddle::new();
+        copy(whole.home(), riddle.home());
+        riddle
+    };
+    let queries = ["zorfax", "zorfafax", "bridge", "letter"];
+    let (duration, expected) = undisturbed(&begin(), &args, &queries);
+    assert_eq!(expected["files"].as_array().map(Vec::len), Some(FILES / 2));
+    disturb(&args, (duration, &expected), kills(KILLS), &queries, &begin);
+}
+
+/// Deletes every second note, by the order of their paths.
+fn delete_every_second(folder: &Path) {
+    let (mut open, mut files) = (vec![folder.to_path_buf()], Vec::new());
+    while let Some(next) = open.pop() {
+        for entry in fs::read_dir(next).expect("readable").flatten() {
+            if entry.path().is_dir() { open.push(entry.path()) } else { files.push(entry.path()) }
+        }
+    }
+    files.sort();
+    for it in files.iter().skip(1).step_by(2) {
+        fs::remove_file(it).expect("removed");
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder");
+    for entry in fs::read_dir(from).expect("readable").flatten() {
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).expect("copied");
+        }
+    }
 }
 
 /// Killed while vectors are made: words find everything all the while, and what has a vector keeps it.

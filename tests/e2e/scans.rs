@@ -6,7 +6,7 @@ use riddle_tests::{Riddle, real_models, skipped, workspace, write};
 use tempfile::TempDir;
 
 /// The store, if it has what reads pictures.
-fn readers() -> Option<std::path::PathBuf> {
+pub(crate) fn readers() -> Option<std::path::PathBuf> {
     let store = real_models()?;
     let all = ["ocr-small", "pdfium", "onnxruntime"];
     all.iter().all(|it| store.join(it).join("riddle-model.json").is_file()).then_some(store)
@@ -14,7 +14,7 @@ fn readers() -> Option<std::path::PathBuf> {
 
 const WHY: &str = "what reads pictures is not installed: `riddle models pull ocr-small`";
 
-fn contract() -> Vec<u8> {
+pub(crate) fn contract() -> Vec<u8> {
     std::fs::read(workspace().join("tests/golden/scan/contract.pdf")).expect("the contract")
 }
 
