@@ -2,8 +2,8 @@
 //!
 //! *passages*: what is searched, with vectors (meaning, BM25 of words and names, weighed terms) and all that a reader
 //! is shown. *files*: which state of every file is there, so that a run writes what changed. *rules*: who may read
-//! what. *about*: one row, the library's record. Milvus wants a vector in every collection: the last three have one
-//! that nobody looks at.
+//! what. *about*: the library's record, and one of each who writes it. Milvus wants a vector in every collection: the
+//! last three have one that nobody looks at.
 
 use prost::Message as _;
 

@@ -190,7 +190,7 @@ export const keeping: typeof english = {
     },
   },
   shared: {
-    none: "Noch ist keine geteilte Bibliothek bekannt. Ein Computer schreibt, was er indiziert hat, auf einen Milvus-Server, und andere durchsuchen es neben ihren eigenen Dateien.",
+    none: "Noch ist keine geteilte Bibliothek bekannt. Computer schreiben, was sie indiziert haben, auf einen Milvus-Server, und andere durchsuchen es neben ihren eigenen Dateien.",
     add: "Eine geteilte Bibliothek hinzufügen",
     addHint: "Ihr eigener Name dafür, und wo sie ist. Benutzer und Passwort als BENUTZER:PASSWORT, oder ein Token, wenn ihr Server das verlangt: Sie werden im Schlüsselbund des Systems aufbewahrt.",
     name: "Name",

@@ -187,7 +187,7 @@ export const keeping = {
     },
   },
   shared: {
-    none: "No shared library is known yet. One computer writes what it has indexed to a Milvus server, and others search it beside their own files.",
+    none: "No shared library is known yet. Computers write what they have indexed to a Milvus server, and others search it beside their own files.",
     add: "Add a shared library",
     addHint: "Your own name for it, and where it is. User and password as USER:PASSWORD, or a token, where its server wants one: they are kept in the system's secret store.",
     name: "Name",
