@@ -271,6 +271,8 @@ fn named_at(
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use proptest::prelude::*;
     use riddle_catalog::FileId;
     use riddle_types::{FileKind, Location};
@@ -431,12 +433,12 @@ mod tests {
                 prop_assert_eq!(named.len(), all, "no name twice: {:?}", it);
                 prop_assert!(!named.contains(&&it.path), "{:?}", it);
                 for name in &it.also_in {
-                    prop_assert!(rows.iter().any(|row| *name == PathBuf::from(row.1) && row.3 == it.text));
+                    prop_assert!(rows.iter().any(|row| *name == Path::new(row.1) && row.3 == it.text));
                 }
             }
             for row in &rows {
                 let there = |it: &ChunkRecord| {
-                    it.path == PathBuf::from(row.1) || it.also_in.iter().chain(&it.versions).any(|name| *name == PathBuf::from(row.1))
+                    it.path == Path::new(row.1) || it.also_in.iter().chain(&it.versions).any(|name| *name == Path::new(row.1))
                 };
                 prop_assert!(shown.iter().any(there), "{:?} is lost", row);
             }
