@@ -164,4 +164,5 @@ def main():
     print(json.dumps(report, indent=1))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -111,7 +111,7 @@ impl Protocol {
         let scope = who.scope.clone();
         let note = Noting::begin(&self.journal, who, name, asked(&args));
         self.resident.submit(
-            tool.lane,
+            tool.lane_of(&args),
             &who.name,
             cancel,
             move |assistant, cancel| tool.run(assistant, &scope, args, cancel),

@@ -28,6 +28,10 @@ const THREADS: usize = 2;
 /// Threads that look something up.
 const LOOKING_UP: usize = 1;
 
+/// Threads that search libraries elsewhere. Each waits for a server most of the time, and nobody who asks for what is
+/// here waits for it.
+const ELSEWHERE: usize = 8;
+
 /// How long the library is taken as it was: then it is looked whether something was committed.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -48,6 +52,8 @@ pub(crate) enum Lane {
     Models,
     /// For what is in the catalog.
     Catalog,
+    /// For servers of shared libraries, and then for what computes.
+    Elsewhere,
 }
 
 /// What waits for its turn.
@@ -90,6 +96,7 @@ pub(crate) struct Resident {
     pub(crate) with_confined: bool,
     models: Line,
     catalog: Line,
+    elsewhere: Line,
     limit: usize,
     running: AtomicUsize,
     done: AtomicU64,
@@ -176,13 +183,17 @@ impl Resident {
             with_confined,
             models: Line::default(),
             catalog: Line::default(),
+            elsewhere: Line::default(),
             limit,
             running: AtomicUsize::new(0),
             done: AtomicU64::new(0),
             usual_us: AtomicU64::new(0),
         });
         resident.assistant()?;
-        let lanes = [Lane::Models; THREADS].into_iter().chain([Lane::Catalog; LOOKING_UP]);
+        let lanes = [Lane::Models; THREADS]
+            .into_iter()
+            .chain([Lane::Catalog; LOOKING_UP])
+            .chain([Lane::Elsewhere; ELSEWHERE]);
         for (lane, number) in lanes.zip(1..) {
             let worker = Arc::clone(&resident);
             thread::Builder::new()
@@ -196,7 +207,7 @@ impl Resident {
 
     pub(crate) fn load(&self) -> Load {
         Load {
-            waiting: lock(&self.models.queue).waiting,
+            waiting: lock(&self.models.queue).waiting + lock(&self.elsewhere.queue).waiting,
             running: self.running.load(Ordering::Relaxed),
             done: self.done.load(Ordering::Relaxed),
         }
@@ -276,12 +287,13 @@ impl Resident {
         match lane {
             Lane::Models => &self.models,
             Lane::Catalog => &self.catalog,
+            Lane::Elsewhere => &self.elsewhere,
         }
     }
 
     /// Lets nobody in any more; what waits is dropped, what runs ends.
     pub(crate) fn close(&self) {
-        for line in [&self.models, &self.catalog] {
+        for line in [&self.models, &self.catalog, &self.elsewhere] {
             let mut queue = lock(&line.queue);
             queue.closed = true;
             let dropped = std::mem::take(&mut queue.jobs);
@@ -507,6 +519,29 @@ mod tests {
         let reply = move |it: Result<()>| late.send(it).expect("heard");
         resident.submit(Lane::Models, "a", Cancel::default(), |_, _| Ok(()), reply);
         assert!(matches!(told.recv(), Ok(Err(Error::Stopped))));
+    }
+
+    #[test]
+    fn a_server_that_does_not_answer_keeps_nobody_here_waiting() {
+        let (_home, resident) = resident(99);
+        let (free, held) = channel::<()>();
+        let held = Arc::new(Mutex::new(held));
+        for _ in 0..3 * ELSEWHERE {
+            let held = Arc::clone(&held);
+            let work = move |_: &Assistant, _: &Cancel| {
+                let _ = lock(&held).recv();
+                Ok(())
+            };
+            resident.submit(Lane::Elsewhere, "far", Cancel::default(), work, |_: Result<()>| {});
+        }
+        let (sender, receiver) = channel();
+        for lane in [Lane::Models, Lane::Catalog] {
+            let sender = sender.clone();
+            let reply = move |it: Result<()>| sender.send(it.is_ok()).expect("heard");
+            resident.submit(lane, "near", Cancel::default(), |_, _| Ok(()), reply);
+        }
+        assert_eq!((receiver.recv(), receiver.recv()), (Ok(true), Ok(true)));
+        drop(free);
     }
 
     #[test]

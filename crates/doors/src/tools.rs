@@ -46,8 +46,8 @@ pub(crate) struct Tool {
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
     pub(crate) description: &'static str,
-    /// What it waits for.
-    pub(crate) lane: Lane,
+    /// What it waits for, but for [`Tool::lane_of`].
+    lane: Lane,
     pub(crate) input: fn() -> Value,
     pub(crate) output: fn() -> Value,
     run: fn(&Assistant, &Scope, Value, &Cancel) -> Result<String>,
@@ -120,6 +120,14 @@ pub(crate) const TOOLS: &[Tool] = &[
 impl Tool {
     pub(crate) fn named(name: &str) -> Option<&'static Tool> {
         TOOLS.iter().find(|it| it.name == name)
+    }
+
+    /// Where a call waits: a search of libraries elsewhere waits for their servers. An answer is written for much longer
+    /// than it is searched for, and waits for what writes.
+    pub(crate) fn lane_of(&self, args: &Value) -> Lane {
+        let named =
+            args["libraries"].as_array().is_some_and(|it| it.iter().any(|it| *it != "home"));
+        if self.name == "search" && named { Lane::Elsewhere } else { self.lane }
     }
 
     /// The result as JSON text, its fields in the order in which they are declared: the same question has the same
@@ -204,6 +212,21 @@ fn strings(description: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_search_elsewhere_waits_for_nobody_here_and_the_other_way_round() {
+        let lane = |name: &str, libraries: Value| {
+            Tool::named(name).expect("a tool").lane_of(&json!({ "libraries": libraries }))
+        };
+        for here in [json!(null), json!([]), json!(["home"]), json!("team")] {
+            assert_eq!(lane("search", here), Lane::Models);
+        }
+        for elsewhere in [json!(["team"]), json!(["home", "team"]), json!(["all"])] {
+            assert_eq!(lane("search", elsewhere), Lane::Elsewhere);
+        }
+        assert_eq!(lane("answer", json!(["team"])), Lane::Models);
+        assert_eq!(lane("read", json!(["team"])), Lane::Catalog);
+    }
 
     #[test]
     fn names_are_unique_and_schemas_are_objects() {

@@ -60,6 +60,7 @@ export const ADVICE: EveryKind<Advice> = {
   chooseSocket: [{ kind: "chooseSocket" }],
   allowOtherMachines: [{ kind: "allowOtherMachines" }],
   useLibraryEmbedder: [{ kind: "useLibraryEmbedder", embedder: "613" }],
+  mapLibraryFolder: [{ kind: "mapLibraryFolder" }],
 };
 
 const FAULTS: EveryKind<RewriteFault> = {

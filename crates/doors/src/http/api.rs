@@ -49,7 +49,7 @@ async fn tool(door: &Door, call: &Call, name: &str, args: Result<Value>) -> Resp
     let note = door.note(call, name, asked);
     let run = async {
         let args = args?;
-        door.run(tool.lane, &call.who.name, move |assistant, cancel| {
+        door.run(tool.lane_of(&args), &call.who.name, move |assistant, cancel| {
             tool.run(assistant, &scope, args, cancel)
         })
         .await
