@@ -72,6 +72,7 @@ const COMMANDS: &[&str] = &[
     "shared_evict",
     "shared_libraries",
     "shared_look",
+    "shared_originals",
     "shared_push",
     "shared_push_stop",
     "shared_remove",

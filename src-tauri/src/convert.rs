@@ -269,6 +269,8 @@ impl From<types::Advice> for Advice {
             From::AddLibrary => Advice::AddLibrary,
             From::CheckLibraryServer => Advice::CheckLibraryServer,
             From::GiveLibraryKey => Advice::GiveLibraryKey,
+            From::NameOriginals => Advice::NameOriginals,
+            From::GiveOriginalsKey => Advice::GiveOriginalsKey,
             From::EncryptLibrary => Advice::EncryptLibrary,
             From::PushLibrary => Advice::PushLibrary,
             From::WriteLibraryAnew => Advice::WriteLibraryAnew,

@@ -181,6 +181,8 @@ pub(crate) enum Advice {
     AddLibrary,
     CheckLibraryServer,
     GiveLibraryKey,
+    NameOriginals,
+    GiveOriginalsKey,
     EncryptLibrary,
     PushLibrary,
     WriteLibraryAnew,
@@ -669,6 +671,8 @@ pub(crate) struct Preview {
     pub(crate) library: Option<String>,
     /// Where that file lies on this computer, if its folder is mapped.
     pub(crate) here: Option<String>,
+    /// That file can be fetched from the store which keeps it.
+    pub(crate) original: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -1724,6 +1728,16 @@ pub(crate) struct SharedLibrary {
     pub(crate) key: EndpointKey,
     /// Folders of it that this computer can reach.
     pub(crate) folders: Vec<MappedFolder>,
+    /// The object store that keeps its files; `null`: none is known here.
+    pub(crate) originals: Option<Originals>,
+}
+
+/// An object store that keeps the files of a shared library.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Originals {
+    pub(crate) address: String,
+    pub(crate) key: EndpointKey,
 }
 
 /// A folder of another computer, and where it is on this one.
@@ -1749,6 +1763,8 @@ pub(crate) struct SharedWriter {
     pub(crate) unfinished: bool,
     /// Its folders, by their paths there.
     pub(crate) folders: Vec<String>,
+    /// The object store that it keeps the files in.
+    pub(crate) originals: Option<String>,
 }
 
 /// What its server says of it.
@@ -1798,6 +1814,8 @@ pub(crate) struct PushReport {
     pub(crate) deleted: u64,
     /// Files that stay here, in folders that never leave this computer.
     pub(crate) held_back: u64,
+    /// Files that were sent to the store that keeps them; `null`: there is none.
+    pub(crate) originals: Option<u64>,
     pub(crate) passages: u64,
     /// It went on where a run before had broken off.
     pub(crate) resumed: bool,

@@ -207,6 +207,7 @@ fn handler<R: Runtime>() -> impl Fn(Invoke<R>) -> bool + Send + Sync + 'static {
         commands::shared_evict,
         commands::shared_libraries,
         commands::shared_look,
+        commands::shared_originals,
         commands::shared_push,
         commands::shared_push_stop,
         commands::shared_remove,

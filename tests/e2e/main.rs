@@ -21,6 +21,7 @@ mod library;
 mod llama;
 mod local;
 mod models;
+mod originals;
 mod package;
 mod questions;
 mod remote;

@@ -9,6 +9,7 @@
 mod corpus;
 mod made;
 pub mod milvus;
+pub mod objects;
 mod program;
 
 pub use corpus::{archive, notes, token, workbook, write};

@@ -51,7 +51,10 @@ pub(crate) use self::{
     generate::{BenchGenerateArgs, BenchPrefixArgs},
     home::{CheckArgs, ExportArgs, ImportArgs, StatusArgs},
     index::{IndexArgs, PromptArgs},
-    library::{LibraryArgs, LibraryCommand, LibraryKeyCommand, library_key_of_environment},
+    library::{
+        LibraryArgs, LibraryCommand, LibraryKeyCommand, library_key_of_environment,
+        originals_key_of_environment,
+    },
     local::LocalArgs,
     models::{CalibrateArgs, ModelsArgs, ModelsCommand},
     plan::PlanArgs,

@@ -17,7 +17,8 @@ use tracing_subscriber::{
 
 use crate::{
     args::{
-        Global, embedder_key_of_environment, library_key_of_environment, ranker_key_of_environment,
+        Global, embedder_key_of_environment, library_key_of_environment,
+        originals_key_of_environment, ranker_key_of_environment,
     },
     failure::Failure,
     interrupt::Stop,
@@ -130,6 +131,7 @@ fn config(global: &Global) -> Result<Config, Failure> {
     config.elsewhere = Places::of_person();
     config.offline = global.offline;
     config.library_key = library_key_of_environment();
+    config.originals_key = originals_key_of_environment();
     config.ranker_key = ranker_key_of_environment();
     config.embedder_key = embedder_key_of_environment();
     Ok(config)

@@ -142,11 +142,13 @@ impl Protocol {
         let scope = who.scope.clone();
         let args = json!({"id": id});
         let note = Noting::begin(&self.journal, who, "read", asked(&args));
+        let tool = Tool::named("read");
+        let lane = tool.map_or(Lane::Catalog, |it| it.lane_of(&args));
         let work = move |assistant: &Assistant, cancel: &Cancel| {
-            let tool = Tool::named("read").ok_or_else(|| Error::Internal("no tool".to_owned()))?;
+            let tool = tool.ok_or_else(|| Error::Internal("no tool".to_owned()))?;
             tool.run(assistant, &scope, args, cancel)
         };
-        self.resident.submit(Lane::Catalog, &who.name, cancel, work, move |done| {
+        self.resident.submit(lane, &who.name, cancel, work, move |done| {
             note.ended(&done);
             note.given(
                 done.as_ref()

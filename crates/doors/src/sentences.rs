@@ -118,6 +118,12 @@ pub fn advice(advice: &Advice) -> String {
         Advice::GiveLibraryKey => {
             "keep USER:PASSWORD or a token with `riddle library key set NAME`, or give it in RIDDLE_LIBRARY_KEY"
         }
+        Advice::NameOriginals => {
+            "`riddle library originals NAME https://HOST:PORT/BUCKET` says which store keeps them"
+        }
+        Advice::GiveOriginalsKey => {
+            "keep ACCESS:SECRET with `riddle library key set NAME --originals`, or give it in RIDDLE_ORIGINALS_KEY"
+        }
         Advice::EncryptLibrary => {
             "add the library with milvuss:// in the place of milvus://, which encrypts the connection"
         }

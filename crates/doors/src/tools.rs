@@ -11,7 +11,7 @@ mod rerank;
 mod search;
 mod status;
 
-use riddle_rag::Assistant;
+use riddle_rag::{Assistant, is_elsewhere};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
@@ -122,12 +122,17 @@ impl Tool {
         TOOLS.iter().find(|it| it.name == name)
     }
 
-    /// Where a call waits: a search of libraries elsewhere waits for their servers. An answer is written for much longer
+    /// Where a call waits: what is searched or read elsewhere waits for servers. An answer is written for much longer
     /// than it is searched for, and waits for what writes.
     pub(crate) fn lane_of(&self, args: &Value) -> Lane {
-        let named =
-            args["libraries"].as_array().is_some_and(|it| it.iter().any(|it| *it != "home"));
-        if self.name == "search" && named { Lane::Elsewhere } else { self.lane }
+        let elsewhere = match self.name {
+            "search" => {
+                args["libraries"].as_array().is_some_and(|it| it.iter().any(|it| *it != "home"))
+            }
+            "read" => args["id"].as_u64().is_some_and(is_elsewhere),
+            _ => false,
+        };
+        if elsewhere { Lane::Elsewhere } else { self.lane }
     }
 
     /// The result as JSON text, its fields in the order in which they are declared: the same question has the same
@@ -225,7 +230,8 @@ mod tests {
             assert_eq!(lane("search", elsewhere), Lane::Elsewhere);
         }
         assert_eq!(lane("answer", json!(["team"])), Lane::Models);
-        assert_eq!(lane("read", json!(["team"])), Lane::Catalog);
+        let read = |id: u64| Tool::named("read").expect("a tool").lane_of(&json!({ "id": id }));
+        assert_eq!((read(7), read(1 << 52)), (Lane::Catalog, Lane::Elsewhere));
     }
 
     #[test]

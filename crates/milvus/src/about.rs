@@ -88,6 +88,9 @@ pub struct Share {
     /// The folders that they are from, by their paths on that machine.
     #[serde(default)]
     pub folders: Vec<String>,
+    /// The object store that it keeps the files in, for people; nobody is sent there by it.
+    #[serde(default)]
+    pub originals: Option<String>,
 }
 
 impl About {

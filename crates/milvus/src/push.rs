@@ -67,6 +67,8 @@ pub struct Whole {
     pub passages: u64,
     /// The folders that they are from.
     pub folders: Vec<String>,
+    /// The object store that keeps the files.
+    pub originals: Option<String>,
 }
 
 /// What a run has done.
@@ -236,6 +238,11 @@ impl Push<'_> {
         file_key(&self.writer, path)
     }
 
+    /// The key of the home: those of its files begin with it.
+    pub fn writer(&self) -> &str {
+        &self.writer
+    }
+
     /// Identity of the sparse encoder whose weights the library has; empty: none are written.
     pub fn encoder(&self) -> &str {
         &self.encoder
@@ -312,6 +319,7 @@ impl Push<'_> {
         share.files = self.seen.len() as u64;
         share.passages = whole.passages;
         share.folders = whole.folders;
+        share.originals = whole.originals;
         share.pushed_at = Some(now());
         share.complete = true;
         share.lease.clear();

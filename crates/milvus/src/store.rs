@@ -19,7 +19,7 @@ use crate::{
         LOADED, MutationResult, PlaceholderGroup, PlaceholderValue, QueryRequest, QueryResults,
         SearchRequest, SearchResults, Status, UpsertRequest, consistency, placeholder_type,
     },
-    rows::{Table, floats, strings, weights_bytes},
+    rows::{Table, file_key, floats, strings, weights_bytes},
     rpc::{
         CREATE_COLLECTION, CREATE_INDEX, DELETE, DROP_COLLECTION, GET_LOAD_STATE, HAS_COLLECTION,
         LOAD_COLLECTION, QUERY, Rpc, SEARCH, UPSERT,
@@ -63,6 +63,11 @@ impl Store {
     /// Where nobody answers, somebody else does, or the secret opens nothing.
     pub fn connect(address: &Address, secret: Option<&Secret>, options: Options) -> Result<Store> {
         Ok(Store { rpc: Rpc::connect(address, secret, options)?, address: address.clone() })
+    }
+
+    /// The key of a file by the key of who writes it, and its path on that one's machine.
+    pub fn key_of(writer: &str, path: &str) -> String {
+        file_key(writer, path)
     }
 
     /// Where it is.

@@ -38,7 +38,9 @@ pub use riddle_llm as llm;
 pub use riddle_models as models;
 /// Which of the installed models is best for the files of a home.
 pub use search::trial;
-pub use search::{Assistant, Embedded, Found, FoundCandidate, KnownCandidate, Lengths, Settled};
+pub use search::{
+    Assistant, Embedded, Found, FoundCandidate, KnownCandidate, Lengths, Settled, is_elsewhere,
+};
 
 /// What indexing is given and reports, and the child that parses.
 pub mod indexing {
@@ -131,6 +133,7 @@ pub mod shared {
 
     pub use crate::{
         contract::{LibraryInfo, LibraryWriter, MappedFolder, PushReport},
+        home::Fetched,
         index::{PushOptions, push_library},
     };
 }

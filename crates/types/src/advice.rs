@@ -122,6 +122,10 @@ pub enum Advice {
     CheckLibraryServer,
     /// Give the user and password of a shared library's server.
     GiveLibraryKey,
+    /// Say which object store keeps a shared library's files.
+    NameOriginals,
+    /// Give the key of the store that keeps a shared library's files.
+    GiveOriginalsKey,
     /// Ask for an encrypted connection to a shared library.
     EncryptLibrary,
     /// Write the home's passages to a shared library first.
@@ -194,6 +198,8 @@ impl Advice {
             Advice::AddLibrary,
             Advice::CheckLibraryServer,
             Advice::GiveLibraryKey,
+            Advice::NameOriginals,
+            Advice::GiveOriginalsKey,
             Advice::EncryptLibrary,
             Advice::PushLibrary,
             Advice::UseLibraryEmbedder { embedder: name() },

@@ -62,12 +62,17 @@ pub(crate) async fn preview_bytes(shell: State<'_, Shell>, chunk: u64) -> Reply<
 #[tauri::command]
 pub(crate) async fn open_file(shell: State<'_, Shell>, target: FileTarget) -> Reply<()> {
     let shell = shell.inner().clone();
-    beside(move || open::open(&shell.file_path(target)?)).await
+    beside(move || {
+        let file = shell.file_of(target)?;
+        // What would run is shown where it lies: a person decides.
+        if file.shows { open::open(&file.path) } else { open::reveal(&file.path) }
+    })
+    .await
 }
 
 /// Shows a file in the file manager.
 #[tauri::command]
 pub(crate) async fn reveal_file(shell: State<'_, Shell>, target: FileTarget) -> Reply<()> {
     let shell = shell.inner().clone();
-    beside(move || open::reveal(&shell.file_path(target)?)).await
+    beside(move || open::reveal(&shell.file_of(target)?.path)).await
 }

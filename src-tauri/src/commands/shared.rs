@@ -68,6 +68,18 @@ pub(crate) async fn shared_map(
     beside(move || shell.map_shared(&name, &there, here.as_deref())).await
 }
 
+/// Says which object store keeps the files of a shared library, with `ACCESS:SECRET` or an empty key; `null` forgets it.
+#[tauri::command]
+pub(crate) async fn shared_originals(
+    shell: State<'_, Shell>,
+    name: String,
+    address: Option<String>,
+    key: String,
+) -> Reply<Vec<SharedLibrary>> {
+    let shell = shell.inner().clone();
+    beside(move || shell.keep_shared_originals(&name, address.as_deref(), &key)).await
+}
+
 /// Removes what one computer has written to a shared library, by its key; the library as it is then.
 #[tauri::command]
 pub(crate) async fn shared_evict(

@@ -4,7 +4,6 @@ use std::{
     collections::BTreeMap,
     mem,
     ops::ControlFlow,
-    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -18,6 +17,7 @@ use riddle_rag::{
     preview::{Highlighter, Shown, marked, show},
     records::{ChunkRecord, FileId},
     rerank::{RerankRun, sigmoid},
+    shared::Fetched,
 };
 use riddle_types::{FileKind, LayerEvent, LayerObserver};
 use tauri::ipc::Channel;
@@ -301,6 +301,7 @@ impl Shell {
             changed,
             library: None,
             here: None,
+            original: false,
         })
     }
 
@@ -314,7 +315,15 @@ impl Shell {
             tracing::debug!(?failure, "the library is not asked for more of the file");
             None
         });
-        preview_of_shared(candidate, &around.unwrap_or_default(), query)
+        let library = candidate.hit.library.as_deref();
+        let original = library.is_some_and(|it| self.has_originals(it));
+        Preview { original, ..preview_of_shared(candidate, &around.unwrap_or_default(), query) }
+    }
+
+    /// Whether files of a library can be fetched from the store that keeps them.
+    fn has_originals(&self, library: &str) -> bool {
+        let known = self.records.libraries().unwrap_or_default();
+        known.iter().any(|it| it.name == library && it.originals.is_some())
     }
 
     /// A candidate of the newest search that is from a shared library.
@@ -338,19 +347,27 @@ impl Shell {
         std::fs::read(&path).map_err(Failure::other)
     }
 
-    /// The path of a file that is to be opened: it is in the library, and below its folder.
-    pub(crate) fn file_path(&self, target: FileTarget) -> Reply<PathBuf> {
+    /// A file that is to be opened, where it is: in the home's library and below its folder, in a folder of another
+    /// computer that this one reaches, or fetched from the store that keeps it.
+    pub(crate) fn file_of(&self, target: FileTarget) -> Reply<Fetched> {
+        let shown = |path| Fetched { path, shows: true };
         match target {
             FileTarget::Chunk { chunk } => {
                 if let Some(it) = self.shared_candidate(chunk)
                     && let Some(library) = &it.hit.library
                 {
-                    return Ok(self.records.path_here(library, &it.hit.path)?);
+                    let path = &it.hit.path;
+                    return Ok(match self.records.path_here(library, path) {
+                        Err(_) if self.has_originals(library) => {
+                            self.records.fetch_original(library, path)?
+                        }
+                        here => shown(here?),
+                    });
                 }
                 let passage = self.records.passage(chunk)?.ok_or_else(passage_gone)?;
-                Ok(self.records.safe_path(&passage.record)?)
+                Ok(shown(self.records.safe_path(&passage.record)?))
             }
-            FileTarget::File { file } => Ok(self.records.path_of(FileId(file))?),
+            FileTarget::File { file } => Ok(shown(self.records.path_of(FileId(file))?)),
         }
     }
 }
@@ -425,6 +442,7 @@ fn preview_of_shared(candidate: &FoundCandidate, around: &[ChunkRecord], query: 
         changed: false,
         library: hit.library.as_deref().map(clean),
         here: hit.here.as_deref().map(clean),
+        original: false,
     }
 }
 

@@ -19,7 +19,7 @@ use super::{Shell, lock};
 use crate::{
     convert::clean,
     dto::{
-        AppEvent, EndpointKey, Failure, FailureCode, KeyPlace, PushEvent, PushReport,
+        AppEvent, EndpointKey, Failure, FailureCode, KeyPlace, Originals, PushEvent, PushReport,
         SharedLibrary, SharedLook, SharedWriter,
     },
     failure::Reply,
@@ -35,16 +35,13 @@ impl Shell {
     }
 
     fn shared_library(&self, it: &LibraryStatus) -> Reply<SharedLibrary> {
-        let key = match self.records.library_key_state(&it.name)? {
-            _ if self.config.library_key.is_some() => {
-                EndpointKey { place: KeyPlace::Environment, problem: None }
-            }
-            KeyState::None => EndpointKey { place: KeyPlace::None, problem: None },
-            KeyState::Kept => EndpointKey { place: KeyPlace::Kept, problem: None },
-            KeyState::Unknown(why) => {
-                EndpointKey { place: KeyPlace::Unknown, problem: Some(why.into()) }
-            }
-        };
+        let key = self.records.library_key_state(&it.name)?;
+        let key = place_of(key, self.config.library_key.is_some());
+        let originals = it.originals.as_deref().map(|address| {
+            let key = self.records.originals_key_state(&it.name)?;
+            let key = place_of(key, self.config.originals_key.is_some());
+            Reply::Ok(Originals { address: clean(address), key })
+        });
         Ok(SharedLibrary {
             name: it.name.clone(),
             address: clean(&it.address),
@@ -52,6 +49,7 @@ impl Shell {
             pushed_at: it.pushed_at,
             key,
             folders: it.folders.iter().map(mapped).collect(),
+            originals: originals.transpose()?,
         })
     }
 
@@ -126,6 +124,38 @@ impl Shell {
         self.shared_libraries()
     }
 
+    /// Says which object store keeps the files of one, with its key where one is given; without an address it is
+    /// forgotten, and its key, too.
+    pub(crate) fn keep_shared_originals(
+        &self,
+        name: &str,
+        address: Option<&str>,
+        key: &str,
+    ) -> Reply<Vec<SharedLibrary>> {
+        match address.map(str::trim) {
+            Some(address) => {
+                let before = self.records.libraries()?.into_iter().find(|it| it.name == name);
+                self.records.set_originals(name, Some(address))?;
+                let key = key.trim();
+                if !key.is_empty()
+                    && let Err(error) = self.records.keep_originals_key(name, key)
+                {
+                    // Whoever gave a key wants no store without it.
+                    let before = before.and_then(|it| it.originals);
+                    self.records.set_originals(name, before.as_deref())?;
+                    return Err(error.into());
+                }
+            }
+            None => {
+                if let Err(error) = self.records.forget_originals_key(name) {
+                    tracing::debug!("the key stays where it is: {error}");
+                }
+                self.records.set_originals(name, None)?;
+            }
+        }
+        self.shared_libraries()
+    }
+
     /// Removes what one computer has written to one, and says what is in it then.
     pub(crate) fn evict_shared(&self, name: &str, writer: &str) -> Reply<SharedLook> {
         self.records.evict_writer(name, writer)?;
@@ -185,6 +215,17 @@ impl Shell {
     }
 }
 
+/// Where a key is.
+fn place_of(key: KeyState, environment: bool) -> EndpointKey {
+    let (place, problem) = match key {
+        _ if environment => (KeyPlace::Environment, None),
+        KeyState::None => (KeyPlace::None, None),
+        KeyState::Kept => (KeyPlace::Kept, None),
+        KeyState::Unknown(why) => (KeyPlace::Unknown, Some(why.into())),
+    };
+    EndpointKey { place, problem }
+}
+
 fn mapped(it: &MappedFolder) -> crate::dto::MappedFolder {
     let here = clean(&it.here.to_string_lossy());
     crate::dto::MappedFolder { there: clean(&it.there), here }
@@ -200,6 +241,7 @@ fn writer(it: &LibraryWriter) -> SharedWriter {
         written_at: it.written_at,
         unfinished: it.unfinished,
         folders: it.folders.iter().map(|it| clean(it)).collect(),
+        originals: it.originals.as_deref().map(clean),
     }
 }
 
@@ -222,6 +264,7 @@ fn reported(it: &riddle_rag::shared::PushReport) -> PushReport {
         unchanged: it.unchanged,
         deleted: it.deleted,
         held_back: it.held_back,
+        originals: it.originals,
         passages: it.passages,
         resumed: it.resumed,
         interrupted: it.interrupted,

@@ -400,10 +400,22 @@ fn of_a_shared_library_every_program_is_given_what_its_user_may_read() {
         }
         let status = status(&served, &program.token);
         assert_eq!((&status["passages"], &status["libraries"]), (&json!(0), &json!(["team"])));
-        // Numbers of passages elsewhere open nothing here.
-        let found = asks("/api/search", &in_library("zeppelin", "team")).json(200);
-        assert_eq!(found["passages"][0]["library"], "team", "{found}");
-        assert!(asks("/api/read", &json!({"id": found["passages"][0]["id"]})).is(404));
+        // By their numbers passages open for who may read them, whoever has found them.
+        let all = served.post("/api/search", &in_library("zeppelin", "team")).json(200);
+        let all = all["passages"].as_array().expect("passages");
+        assert_eq!(all.len(), 5);
+        for passage in all {
+            let read = asks("/api/read", &json!({"id": passage["id"], "before": 9, "after": 9}));
+            let file = passage["file"].as_str().expect("a file");
+            if program.sees.iter().any(|it| it.ends_with(file)) {
+                let read = read.json(200);
+                assert_eq!(read["passages"][0]["text"], passage["text"], "{read}");
+                assert_eq!(read["passages"][0]["library"], "team", "{read}");
+            } else {
+                assert!(read.is(404), "{file} {}: {read:?}", program.name);
+                assert!(!read.body.contains("zeppelin"), "{read:?}");
+            }
+        }
         // Without a library named the home alone is searched, and there is nothing.
         assert!(names(&asks("/api/search", &search("zeppelin")).json(200), "").is_empty());
     }
@@ -414,6 +426,8 @@ fn of_a_shared_library_every_program_is_given_what_its_user_may_read() {
         let refused = post(&served, anybody, "/api/search", &in_library("zeppelin", library));
         assert!(refused.is(403), "{refused:?}");
     }
+    let elsewhere = post(&served, anybody, "/api/read", &json!({"id": (1_u64 << 52) + 7}));
+    assert!(elsewhere.is(403), "{elsewhere:?}");
     let own = served.post("/api/search", &in_library("zeppelin", "team")).json(200);
     assert_eq!(names(&own, "").len(), 5, "the person's own scripts see all: {own}");
     rights_follow(&server, &writer, &served, &root, &programs);

@@ -132,6 +132,8 @@ export type Advice =
 	| { kind: 'addLibrary' }
 	| { kind: 'checkLibraryServer' }
 	| { kind: 'giveLibraryKey' }
+	| { kind: 'nameOriginals' }
+	| { kind: 'giveOriginalsKey' }
 	| { kind: 'encryptLibrary' }
 	| { kind: 'pushLibrary' }
 	| { kind: 'writeLibraryAnew' }
@@ -421,6 +423,8 @@ export interface Preview {
 	library: string | null;
 	/** Where that file lies on this computer, if its folder is mapped. */
 	here: string | null;
+	/** That file can be fetched from the store which keeps it. */
+	original: boolean;
 }
 
 export type PreviewBody =
@@ -1187,6 +1191,14 @@ export interface SharedLibrary {
 	key: EndpointKey;
 	/** Folders of it that this computer can reach. */
 	folders: MappedFolder[];
+	/** The object store that keeps its files; `null`: none is known here. */
+	originals: Originals | null;
+}
+
+/** An object store that keeps the files of a shared library. */
+export interface Originals {
+	address: string;
+	key: EndpointKey;
 }
 
 /** A folder of another computer, and where it is on this one. */
@@ -1208,6 +1220,8 @@ export interface SharedWriter {
 	unfinished: boolean;
 	/** Its folders, by their paths there. */
 	folders: string[];
+	/** The object store that it keeps the files in. */
+	originals: string | null;
 }
 
 /** What its server says of it. */
@@ -1243,6 +1257,8 @@ export interface PushReport {
 	deleted: number;
 	/** Files that stay here, in folders that never leave this computer. */
 	heldBack: number;
+	/** Files that were sent to the store that keeps them; `null`: there is none. */
+	originals: number | null;
 	passages: number;
 	/** It went on where a run before had broken off. */
 	resumed: boolean;
@@ -1724,6 +1740,10 @@ export const commands = {
 	sharedMap(name: string, there: string, here: string | null): Promise<SharedLibrary[]> {
 		return invoke('shared_map', { name, there, here });
 	},
+	/** Says which object store keeps the files of a shared library, with `ACCESS:SECRET` or an empty key; `null` forgets it. */
+	sharedOriginals(name: string, address: string | null, key: string): Promise<SharedLibrary[]> {
+		return invoke('shared_originals', { name, address, key });
+	},
 	/** Writes this computer's passages to a shared library; returns at once, progress and end come over `events`. */
 	sharedPush(name: string, takeOver: boolean, anew: boolean, events: Channel<PushEvent>): Promise<void> {
 		return invoke('shared_push', { name, takeOver, anew, events });
@@ -1836,6 +1856,7 @@ export const commandNames = [
 	'shared_libraries',
 	'shared_look',
 	'shared_map',
+	'shared_originals',
 	'shared_push',
 	'shared_push_stop',
 	'shared_remove',

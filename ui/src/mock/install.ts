@@ -97,9 +97,9 @@ const doorClient = (name: string, change: (it: DoorClient) => DoorClient | null)
 
 let shared: SharedLibrary[] = scenes.has("shared")
   ? [
-      { name: "archive", address: "milvuss://vault.example.org:19530/archive", origin: "https://vault.example.org:19530", pushedAt: null, key: { place: "kept", problem: null }, folders: [] },
-      { name: "new", address: "milvus://127.0.0.1:19530/new", origin: "http://127.0.0.1:19530", pushedAt: null, key: { place: "none", problem: null }, folders: [] },
-      { name: "team", address: "milvus://box:19530/team", origin: "http://box:19530", pushedAt: 1_763_000_000, key: { place: "none", problem: null }, folders: [{ there: "/srv/team/plans", here: "/mnt/plans" }] },
+      { name: "archive", address: "milvuss://vault.example.org:19530/archive", origin: "https://vault.example.org:19530", pushedAt: null, key: { place: "kept", problem: null }, folders: [], originals: null },
+      { name: "new", address: "milvus://127.0.0.1:19530/new", origin: "http://127.0.0.1:19530", pushedAt: null, key: { place: "none", problem: null }, folders: [], originals: null },
+      { name: "team", address: "milvus://box:19530/team", origin: "http://box:19530", pushedAt: 1_763_000_000, key: { place: "none", problem: null }, folders: [{ there: "/srv/team/plans", here: "/mnt/plans" }], originals: null },
     ]
   : [];
 const NOTHING_THERE: SharedLook = { files: 0, passages: 0, embedder: null, writers: [], writtenAt: null, unfinished: false, withRights: false, problem: null };
@@ -110,8 +110,8 @@ const SHARED_LOOKS: Record<string, SharedLook> = {
     passages: 231_077,
     embedder: "all-MiniLM-L6-v2/int8",
     writers: [
-      { key: "0a1b2c3d4e5f6071", machine: "desk", own: false, files: 18_000, passages: 230_000, writtenAt: 1_763_000_000, unfinished: false, folders: ["/srv/team/minutes", "/srv/team/plans"] },
-      { key: "9f8e7d6c5b4a3021", machine: "this one", own: true, files: 204, passages: 1_077, writtenAt: 1_762_990_000, unfinished: true, folders: ["/home/mira/papers"] },
+      { key: "0a1b2c3d4e5f6071", machine: "desk", own: false, files: 18_000, passages: 230_000, writtenAt: 1_763_000_000, unfinished: false, folders: ["/srv/team/minutes", "/srv/team/plans"], originals: "https://box:9000/files" },
+      { key: "9f8e7d6c5b4a3021", machine: "this one", own: true, files: 204, passages: 1_077, writtenAt: 1_762_990_000, unfinished: true, folders: ["/home/mira/papers"], originals: null },
     ],
     writtenAt: 1_763_000_000,
     unfinished: true,
@@ -135,8 +135,8 @@ function pushShared(name: string, events: Sender<PushEvent>) {
       return;
     }
     clearInterval(timer);
-    SHARED_LOOKS[name] = { ...NOTHING_THERE, files: done, passages: 9 * done, embedder: "all-MiniLM-L6-v2/int8", writers: [{ key: "9f8e7d6c5b4a3021", machine: "this one", own: true, files: done, passages: 9 * done, writtenAt: 1_763_000_000, unfinished: stopPush, folders: [] }], writtenAt: 1_763_000_000, withRights: true, unfinished: stopPush };
-    events.onmessage({ event: "done", report: { written: done, unchanged: 0, deleted: 0, heldBack: 2, passages: 9 * done, resumed: false, interrupted: stopPush, seconds: 1.2 } });
+    SHARED_LOOKS[name] = { ...NOTHING_THERE, files: done, passages: 9 * done, embedder: "all-MiniLM-L6-v2/int8", writers: [{ key: "9f8e7d6c5b4a3021", machine: "this one", own: true, files: done, passages: 9 * done, writtenAt: 1_763_000_000, unfinished: stopPush, folders: [], originals: null }], writtenAt: 1_763_000_000, withRights: true, unfinished: stopPush };
+    events.onmessage({ event: "done", report: { written: done, unchanged: 0, deleted: 0, heldBack: 2, originals: null, passages: 9 * done, resumed: false, interrupted: stopPush, seconds: 1.2 } });
   }, scenes.has("hold") ? 5000 : 40);
 }
 
@@ -358,7 +358,7 @@ function preview(chunk: number, words: string) {
         : kind === "text" || kind === "code"
           ? { kind: "text", ...lines, code: kind === "code", language: file.ref.name.split(".").at(-1) ?? "" }
           : { kind: "passages", passages: file.passages.map((it) => ({ chunk: it.chunk, heading: it.heading, location: it.location, text: it.text, current: it.chunk === chunk })) };
-  return { chunk, file: file.ref, title: file.title, location: passage.location, passage: spans(passage.text, words), body, changed: scenes.has("changed"), library: null, here: null };
+  return { chunk, file: file.ref, title: file.title, location: passage.location, passage: spans(passage.text, words), body, changed: scenes.has("changed"), library: null, here: null, original: false };
 }
 
 function why(chunk: number) {
@@ -736,7 +736,7 @@ const commands: Record<string, (args: any) => unknown> = {
   shared_libraries: () => shared,
   shared_look: ({ name }) => SHARED_LOOKS[name as string] ?? NOTHING_THERE,
   shared_add: ({ name, address, key }) => {
-    const added: SharedLibrary = { name: name as string, address: address as string, origin: address as string, pushedAt: null, key: { place: key ? "kept" : "none", problem: null }, folders: [] };
+    const added: SharedLibrary = { name: name as string, address: address as string, origin: address as string, pushedAt: null, key: { place: key ? "kept" : "none", problem: null }, folders: [], originals: null };
     return (shared = [...shared, added]);
   },
   shared_remove: ({ name }) => (shared = shared.filter((it) => it.name !== name)),
@@ -746,6 +746,8 @@ const commands: Record<string, (args: any) => unknown> = {
       const folders = it.folders.filter((one) => one.there !== there);
       return it.name !== name ? it : { ...it, folders: here === null ? folders : [...folders, { there: there as string, here: here as string }] };
     })),
+  shared_originals: ({ name, address, key }) =>
+    (shared = shared.map((it) => (it.name !== name ? it : { ...it, originals: address === null ? null : { address: address as string, key: { place: key ? "kept" : "none", problem: null } } }))),
   shared_evict: ({ name, writer }) => {
     const look = SHARED_LOOKS[name as string] ?? NOTHING_THERE;
     return (SHARED_LOOKS[name as string] = { ...look, writers: look.writers.filter((it) => it.key !== writer) });

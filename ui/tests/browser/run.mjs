@@ -303,6 +303,13 @@ test("a shared library is added, written to after it was said what is sent, stop
   await folder("/srv/team/minutes").getByText("/mnt/minutes").waitFor();
   await folder("/srv/team/plans").getByRole("button").click();
   await folder("/srv/team/plans").getByRole("textbox").waitFor();
+  // What a writer says of its store is offered and chosen here; before that nobody is sent there.
+  const store = dialog.getByTestId("shared-originals");
+  assert.equal(await store.getByRole("textbox", { name: "Address" }).inputValue(), "https://box:9000/files");
+  await store.getByLabel("Key").fill("me:hunter2");
+  await page.keyboard.press("Enter");
+  await store.getByText("https://box:9000/files").waitFor();
+  await store.getByText("A key is kept").waitFor();
   await dialog.getByRole("button", { name: "Remove what desk wrote" }).click();
   await dialog.getByText("18,000").first().waitFor();
   await dialog.getByTestId("shared-evict-yes").click();

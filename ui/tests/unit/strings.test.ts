@@ -39,8 +39,8 @@ const SAMPLES: Record<string, unknown[][]> = {
   "settings.pruning.precision": [[{ kind: "precision", precision: 6.13 }]],
   "settings.pruning.errorProbability": [[{ kind: "errorProbability", probability: 6.13 }]],
   "shared.written": [
-    [{ written: 613, unchanged: 617, deleted: 0, heldBack: 0, passages: 619, resumed: false, interrupted: false }, "0 s"],
-    [{ written: 613, unchanged: 0, deleted: 617, heldBack: 619, passages: 0, resumed: true, interrupted: true }, "0 s"],
+    [{ written: 613, unchanged: 617, deleted: 0, heldBack: 0, originals: null, passages: 619, resumed: false, interrupted: false }, "0 s"],
+    [{ written: 613, unchanged: 0, deleted: 617, heldBack: 619, originals: 631, passages: 0, resumed: true, interrupted: true }, "0 s"],
   ],
   engine: [["the model 613 is not in 617"]],
   ...TOLD_SAMPLES,

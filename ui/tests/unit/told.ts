@@ -60,6 +60,8 @@ export const ADVICE: EveryKind<Advice> = {
   chooseSocket: [{ kind: "chooseSocket" }],
   allowOtherMachines: [{ kind: "allowOtherMachines" }],
   useLibraryEmbedder: [{ kind: "useLibraryEmbedder", embedder: "613" }],
+  nameOriginals: [{ kind: "nameOriginals" }],
+  giveOriginalsKey: [{ kind: "giveOriginalsKey" }],
   mapLibraryFolder: [{ kind: "mapLibraryFolder" }],
 };
 

@@ -49,6 +49,27 @@ pub(crate) enum LibraryCommand {
         /// The folder as the library has it
         there: String,
     },
+    /// Say which object store (S3) keeps the files of a shared library, so that they can be opened without their folder
+    Originals {
+        /// The library's name here
+        name: String,
+        /// Where: https://HOST:PORT/BUCKET/PREFIX, with ?region=NAME where the store knows regions
+        #[arg(value_name = "ADDRESS", required_unless_present = "forget")]
+        place: Option<String>,
+        /// Forget the store; what it keeps stays there
+        #[arg(long, conflicts_with = "place")]
+        forget: bool,
+    },
+    /// Fetch a file of a shared library from the object store that keeps it
+    Fetch {
+        /// The library's name here
+        name: String,
+        /// The file's path as the library has it, as hits say it
+        path: String,
+        /// Write it there, in the place of what is there; else it is kept in the home, and its path said
+        #[arg(long, value_name = "FILE")]
+        to: Option<PathBuf>,
+    },
     /// Remove what one computer has written to a shared library; it may write again
     Evict {
         /// The library's name here
@@ -75,17 +96,31 @@ pub(crate) enum LibraryKeyCommand {
     Set {
         /// The library's name here
         name: String,
+        /// The key of the object store that keeps its files, ACCESS:SECRET
+        #[arg(long)]
+        originals: bool,
     },
     /// Forget the key
     Forget {
         /// The library's name here
         name: String,
+        /// The key of the object store that keeps its files, ACCESS:SECRET
+        #[arg(long)]
+        originals: bool,
     },
     /// Say whether there is one
     Status {
         /// The library's name here
         name: String,
+        /// The key of the object store that keeps its files, ACCESS:SECRET
+        #[arg(long)]
+        originals: bool,
     },
+}
+
+/// What opens the object stores by the environment; it goes before a key that is kept.
+pub(crate) fn originals_key_of_environment() -> Option<Secret> {
+    riddle_rag::llm::given_key(std::env::var("RIDDLE_ORIGINALS_KEY").ok()).map(Secret::new)
 }
 
 /// What opens the servers by the environment; it goes before a key that is kept.

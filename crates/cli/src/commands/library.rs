@@ -1,5 +1,7 @@
 //! `riddle library`: libraries that live elsewhere.
 
+use std::path::Path;
+
 use riddle_rag::{
     Records,
     shared::{LibraryInfo, LibraryWriter, PushOptions, PushReport, push_library},
@@ -46,6 +48,19 @@ pub(crate) fn run(args: &LibraryArgs, context: &Context) -> Result<(), Failure> 
             let library = records.unmap_folder(name, there)?;
             let said = format!("where {there} of {name} is on this computer is forgotten");
             say(context, &json!({ "library": library }), said)
+        }
+        LibraryCommand::Originals { name, place, .. } => {
+            let library = records.set_originals(name, place.as_deref())?;
+            let said = match &library.originals {
+                Some(place) => {
+                    format!("files of {name} are kept in {place}, and opened from there")
+                }
+                None => format!("no object store keeps the files of {name} for this computer"),
+            };
+            say(context, &json!({ "library": library }), said)
+        }
+        LibraryCommand::Fetch { name, path, to } => {
+            fetch(&records, name, path, to.as_deref(), context)
         }
         LibraryCommand::Evict { name, computer } => {
             let evicted = records.evict_writer(name, computer)?;
@@ -127,6 +142,14 @@ fn line(it: &LibraryInfo, style: Style) -> String {
         let (there, here) = (show::clean(&folder.there), folder.here.display().to_string());
         lines.push_str(&format!("    {there} is {} here\n", style.cyan(show::clean(&here))));
     }
+    if let Some(place) = &it.library.originals {
+        lines.push_str(&format!("    files are opened from {}\n", style.cyan(show::clean(place))));
+    } else if let Some(place) = it.writers.iter().find_map(|it| it.originals.as_ref()) {
+        let place = style.cyan(show::clean(place));
+        lines.push_str(&format!(
+            "    its files are kept in {place}: `riddle library originals` opens them from there\n"
+        ));
+    }
     lines
 }
 
@@ -147,32 +170,55 @@ fn writer(it: &LibraryWriter) -> String {
     parts.join(" · ")
 }
 
+fn fetch(
+    records: &Records,
+    name: &str,
+    path: &str,
+    to: Option<&Path>,
+    context: &Context,
+) -> Result<(), Failure> {
+    let fetched = records.fetch_original(name, path)?.path;
+    let at = match to {
+        Some(to) => {
+            std::fs::copy(&fetched, to)
+                .map_err(|error| Failure::run(format!("{}: {error}", to.display())))?;
+            to
+        }
+        None => &fetched,
+    };
+    say(context, &json!({ "fetched": at }), at.display().to_string())
+}
+
 fn key(records: &Records, command: &LibraryKeyCommand, context: &Context) -> Result<(), Failure> {
-    let (LibraryKeyCommand::Set { name }
-    | LibraryKeyCommand::Forget { name }
-    | LibraryKeyCommand::Status { name }) = command;
-    let origin = records.library_origin(name)?;
+    let (LibraryKeyCommand::Set { name, originals }
+    | LibraryKeyCommand::Forget { name, originals }
+    | LibraryKeyCommand::Status { name, originals }) = command;
+    let keys = if *originals { Keys::OriginalsOf(name) } else { Keys::Library(name) };
+    let origin = keys.origin(records)?;
     let said = match command {
         LibraryKeyCommand::Set { .. } => {
-            records.keep_library_key(name, &read_key(&origin)?)?;
+            keys.keep(records, &read_key(&origin)?)?;
             format!("the key for {origin} is kept in the system's secret store")
         }
-        LibraryKeyCommand::Forget { .. } if records.forget_library_key(name)? => {
+        LibraryKeyCommand::Forget { .. } if keys.forget(records)? => {
             format!("the key for {origin} is forgotten")
         }
         LibraryKeyCommand::Forget { .. } => format!("no key was kept for {origin}"),
-        LibraryKeyCommand::Status { .. } => status(&origin, &records.library_key_state(name)?),
+        LibraryKeyCommand::Status { .. } => keys.status(&origin, &keys.state(records)?),
     };
-    let environment = context.config.library_key.is_some();
+    let (variable, given) = match keys {
+        Keys::Library(_) => ("RIDDLE_LIBRARY_KEY", &context.config.library_key),
+        Keys::OriginalsOf(_) => ("RIDDLE_ORIGINALS_KEY", &context.config.originals_key),
+    };
+    let environment = given.is_some();
     if !context.json {
-        let before = "RIDDLE_LIBRARY_KEY is set and goes before a key that is kept; ";
         return context.out.line(show::clean(&if environment {
-            format!("{before}{said}")
+            format!("{variable} is set and goes before a key that is kept; {said}")
         } else {
             said
         }));
     }
-    let (kept, problem) = match records.library_key_state(name)? {
+    let (kept, problem) = match keys.state(records)? {
         KeyState::Kept => (json!(true), None),
         KeyState::None => (json!(false), None),
         KeyState::Unknown(why) => (json!(null), Some(words::trouble(&why))),
@@ -182,13 +228,54 @@ fn key(records: &Records, command: &LibraryKeyCommand, context: &Context) -> Res
     )
 }
 
-fn status(origin: &str, state: &KeyState) -> String {
-    match state {
-        KeyState::Kept => format!("a key for {origin} is kept in the system's secret store"),
-        KeyState::None => {
-            format!("no key is kept for {origin}: `riddle library key set` keeps one")
+/// Whose key is meant, by the name of the library.
+#[derive(Clone, Copy)]
+enum Keys<'a> {
+    /// That of the library's server.
+    Library(&'a str),
+    /// That of the store which keeps its files.
+    OriginalsOf(&'a str),
+}
+
+impl Keys<'_> {
+    fn origin(self, records: &Records) -> Result<String, Failure> {
+        Ok(match self {
+            Keys::Library(name) => records.library_origin(name)?,
+            Keys::OriginalsOf(name) => records.originals_origin(name)?,
+        })
+    }
+
+    fn keep(self, records: &Records, key: &str) -> Result<(), Failure> {
+        Ok(match self {
+            Keys::Library(name) => records.keep_library_key(name, key)?,
+            Keys::OriginalsOf(name) => records.keep_originals_key(name, key)?,
+        })
+    }
+
+    fn forget(self, records: &Records) -> Result<bool, Failure> {
+        Ok(match self {
+            Keys::Library(name) => records.forget_library_key(name)?,
+            Keys::OriginalsOf(name) => records.forget_originals_key(name)?,
+        })
+    }
+
+    fn state(self, records: &Records) -> Result<KeyState, Failure> {
+        Ok(match self {
+            Keys::Library(name) => records.library_key_state(name)?,
+            Keys::OriginalsOf(name) => records.originals_key_state(name)?,
+        })
+    }
+
+    fn status(self, origin: &str, state: &KeyState) -> String {
+        let set = match self {
+            Keys::Library(_) => "riddle library key set",
+            Keys::OriginalsOf(_) => "riddle library key set --originals",
+        };
+        match state {
+            KeyState::Kept => format!("a key for {origin} is kept in the system's secret store"),
+            KeyState::None => format!("no key is kept for {origin}: `{set}` keeps one"),
+            KeyState::Unknown(why) => words::trouble(why),
         }
-        KeyState::Unknown(why) => words::trouble(why),
     }
 }
 
@@ -219,6 +306,9 @@ fn told(report: &PushReport) -> String {
             show::plural(report.held_back, "file")
         ));
     }
+    if let Some(sent) = report.originals {
+        line.push_str(&format!("; {} sent to the object store", show::plural(sent, "file")));
+    }
     if report.resumed {
         line.push_str("; it went on where a run before had broken off");
     }
@@ -239,8 +329,7 @@ mod tests {
             library: LibraryStatus {
                 name: "team".to_owned(),
                 address: "milvus://box:19530/team".to_owned(),
-                pushed_at: None,
-                folders: Vec::new(),
+                ..LibraryStatus::default()
             },
             ..LibraryInfo::default()
         }

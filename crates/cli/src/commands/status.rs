@@ -225,6 +225,7 @@ mod tests {
                 address: "milvus://box:19530/team".to_owned(),
                 pushed_at: Some(0),
                 folders: Vec::new(),
+                originals: None,
             }],
             ..Status::default()
         };

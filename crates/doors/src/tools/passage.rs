@@ -175,12 +175,13 @@ impl<'a> Shelf<'a> {
         );
     }
 
-    pub(super) fn record(&mut self, record: &ChunkRecord) {
+    /// A passage of the home, or of a shared library.
+    pub(super) fn record(&mut self, record: &ChunkRecord, library: Option<&str>) {
         let ChunkId(chunk) = record.id;
         let name = || record.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let title = record.title.clone().filter(|it| !it.is_empty()).unwrap_or_else(name);
         self.put(
-            (chunk, &record.path, None),
+            (chunk, &record.path, library),
             (&title, &record.heading),
             &record.location,
             (record.modified, None),

@@ -1,6 +1,6 @@
 //! `read`.
 
-use riddle_rag::Assistant;
+use riddle_rag::{Assistant, Libraries, is_elsewhere};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -38,7 +38,14 @@ pub(super) struct Text {
 
 pub(super) fn read(assistant: &Assistant, scope: &Scope, args: ReadArgs) -> Result<Text> {
     let (before, after) = (args.before.min(MAX_BESIDE), args.after.min(MAX_BESIDE));
-    let read = assistant.read(args.id, before, after, &scope.audience())?;
+    let (library, read) = if is_elsewhere(args.id) {
+        scope.libraries(&[Libraries::ALL.to_owned()])?;
+        let reader = scope.reader();
+        let read = assistant.read_elsewhere(args.id, before, after, reader.as_ref())?;
+        read.map_or((None, None), |(library, records)| (Some(library), Some(records)))
+    } else {
+        (None, assistant.read(args.id, before, after, &scope.audience())?)
+    };
     // What may not be seen is not there; neighbors are of the same file.
     let seen = read.filter(|it| it.iter().all(|record| scope.sees(&record.path, record.kind)));
     let Some(records) = seen else {
@@ -50,7 +57,7 @@ pub(super) fn read(assistant: &Assistant, scope: &Scope, args: ReadArgs) -> Resu
     let folders = Folders::of(assistant, scope)?;
     let mut shelf = Shelf::new(&folders, budget(args.max_tokens));
     for record in &records {
-        shelf.record(record);
+        shelf.record(record, library.as_deref());
     }
     Ok(Text { note: frame::NOTE, passages: shelf.passages, truncated: shelf.truncated })
 }

@@ -79,6 +79,9 @@ pub enum Error {
     /// A library that lives elsewhere.
     #[error(transparent)]
     Shared(#[from] riddle_milvus::Error),
+    /// The store that keeps the files of one.
+    #[error(transparent)]
+    Originals(#[from] riddle_objects::Error),
     /// No shared library of that name is known.
     #[error("no shared library named {name:?} is known")]
     NoLibrary {
@@ -140,6 +143,7 @@ impl Advised for Error {
             Error::Catalog(error) => error.advice(),
             Error::Retrieval(error) => error.advice(),
             Error::Shared(error) => error.advice(),
+            Error::Originals(error) => error.advice(),
             Error::NoLibrary { .. } => Some(Advice::AddLibrary),
             Error::Models(error) => error.advice(),
             Error::Watch(error) => error.advice(),

@@ -63,6 +63,9 @@ pub struct PushReport {
     pub deleted: u64,
     /// Files that stay here, because their folders never leave this machine.
     pub held_back: u64,
+    /// Files that were sent to the store that keeps them; `None`: there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub originals: Option<u64>,
     /// Passages that were written.
     pub passages: u64,
     /// Whether a run before had broken off, and this one went on.

@@ -184,6 +184,9 @@ pub struct LibraryStatus {
     /// Folders of it that this computer can reach.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub folders: Vec<MappedFolder>,
+    /// The object store that keeps its files, as this home knows it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub originals: Option<String>,
 }
 
 /// A folder of another computer, and where it is on this one.
@@ -214,6 +217,9 @@ pub struct LibraryWriter {
     pub unfinished: bool,
     /// The folders that its files are from, by their paths there.
     pub folders: Vec<String>,
+    /// The object store that it keeps the files in, as it says; `None`: nowhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub originals: Option<String>,
 }
 
 /// What the server of a shared library says of it.

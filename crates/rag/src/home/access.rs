@@ -22,10 +22,15 @@ pub(crate) type Readable = Mutex<HashMap<Reader, (Instant, Arc<Vec<FilePlace>>)>
 
 /// The rule of a file's passages, by its rights now.
 pub(crate) fn rule_of(access: &mut Access, place: &FilePlace) -> Rule {
-    if place.is_virtual || place.state != FileState::Indexed || !is_as_it_was(place) {
+    if !is_what_was_read(place) {
         return Rule::Nobody;
     }
     access.rule(&place.root, &place.path)
+}
+
+/// Whether there is a file, and what is known of it is known of the file as it is now.
+pub(crate) fn is_what_was_read(place: &FilePlace) -> bool {
+    !place.is_virtual && place.state == FileState::Indexed && is_as_it_was(place)
 }
 
 /// Whether the file is the one that was read.

@@ -48,6 +48,8 @@ pub struct Config {
     pub max_file_bytes: u64,
     /// Opens the servers of shared libraries, before a key that the system keeps.
     pub library_key: Option<Secret>,
+    /// Opens the stores of shared libraries' files, `ACCESS:SECRET`, before a key that the system keeps.
+    pub originals_key: Option<Secret>,
     /// Opens the server that reranks, before a key that the system keeps.
     pub ranker_key: Option<Secret>,
     /// Opens the server that embeds, before a key that the system keeps.
@@ -73,6 +75,7 @@ impl Config {
             switched_off: Arc::default(),
             max_file_bytes: DEFAULT_MAX_FILE_BYTES,
             library_key: None,
+            originals_key: None,
             ranker_key: None,
             embedder_key: None,
             shared: SharedEncoders::default(),

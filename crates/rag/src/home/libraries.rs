@@ -20,6 +20,8 @@ pub(crate) struct Kept {
     pub(crate) pushed_at: Option<i64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) folders: Vec<MappedFolder>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) originals: Option<String>,
 }
 
 /// Those that are known, as they are kept.
@@ -46,6 +48,7 @@ pub(crate) fn known(catalog: &Catalog) -> Result<Vec<LibraryStatus>> {
             address: it.address,
             pushed_at: it.pushed_at,
             folders: it.folders,
+            originals: it.originals,
         })
         .collect();
     all.sort_by(|a, b| a.name.cmp(&b.name));

@@ -14,6 +14,7 @@ pub(crate) mod local;
 mod looked;
 pub(crate) mod mapped;
 mod open_servers;
+pub(crate) mod originals;
 pub(crate) mod pictures;
 pub(crate) mod prefixes;
 mod preview;
@@ -29,6 +30,7 @@ pub use elsewhere::ModelElsewhere;
 pub use install::{
     Converted, convert_model, count_weights, import_model, pull_model, verify_store,
 };
+pub use originals::Fetched;
 pub use pictures::SeenOnPage;
 pub use prefixes::{PREFIX_BYTES_SETTING, clear as clear_prefixes, prefixes, remove_model};
 pub use preview::{Shown, show};

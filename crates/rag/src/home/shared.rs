@@ -5,6 +5,7 @@ use riddle_types::{Advice, Trouble};
 
 use super::{
     libraries::{Kept, connect, keep, kept, known, named},
+    originals,
     records::Records,
 };
 use crate::contract::{
@@ -29,6 +30,7 @@ fn writer_of(share: &Share, home: &str) -> LibraryWriter {
         written_at: share.pushed_at,
         unfinished: !share.complete,
         folders: share.folders.clone(),
+        originals: share.originals.clone(),
     }
 }
 
@@ -78,7 +80,13 @@ impl Records {
                 false => Err(bad(format!("it is that of {}", taken.address))),
             };
         }
-        all.push(Kept { name: name.to_owned(), address, pushed_at: None, folders: Vec::new() });
+        all.push(Kept {
+            name: name.to_owned(),
+            address,
+            pushed_at: None,
+            folders: Vec::new(),
+            originals: None,
+        });
         keep(&self.catalog, &all)?;
         named(&self.catalog, name)
     }
@@ -144,6 +152,8 @@ impl Records {
             let known = known.join(", ");
             return Err(riddle_milvus::Error::NoWriter { address, writer, known }.into());
         };
+        // First what is of no use without the library.
+        originals::evict(&self.config, &library, &share.key())?;
         store.evict(&share.owner)?;
         Ok(writer_of(share, &self.catalog.identity()?))
     }

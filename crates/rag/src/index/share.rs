@@ -1,13 +1,13 @@
 //! Writing a shared library: what this home has, and nothing of folders whose text never leaves this machine.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     path::PathBuf,
     sync::atomic::{AtomicBool, Ordering},
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
-use riddle_catalog::{Catalog, ChunkRecord, FileRecord, HomeLock, Root};
+use riddle_catalog::{Catalog, ChunkRecord, FilePlace, FileRecord, HomeLock, Root};
 use riddle_ingest::Access;
 use riddle_milvus::{FileRow, Passage, Push, Pushed, Whole, Writer};
 use riddle_retrieval::{IndexedChunk, Words};
@@ -15,7 +15,10 @@ use riddle_types::{Advice, ChunkId, Rule, TermWeights, Trouble};
 
 use crate::{
     contract::{Error, PushReport, Result},
-    home::{Config, access, libraries},
+    home::{
+        Config, access, libraries,
+        originals::{self, Originals},
+    },
     stage,
 };
 
@@ -63,11 +66,19 @@ pub fn push_library(
         anew: options.anew,
     };
     let store = libraries::connect(config, &library)?;
+    let kept = originals::open(config, &library)?;
     let mut push = store.begin(&writer)?;
-    let mut source = Source::of(&catalog, &writer, push.encoder())?;
+    let kept = match kept.map(|it| Keeping::begin(it, push.writer())).transpose() {
+        Ok(it) => it,
+        Err(error) => {
+            push.abandon();
+            return Err(error);
+        }
+    };
+    let mut source = Source::of(&catalog, &writer, push.encoder(), kept)?;
     let written = source.write(&mut push, progress, stop);
     let (done, interrupted) = match written {
-        Ok(true) => (push.finish(source.whole)?, false),
+        Ok(true) => (push.finish(std::mem::take(&mut source.whole))?, false),
         // What was written stays, and is true.
         Ok(false) => (push.abandon(), true),
         Err(error) => {
@@ -75,16 +86,74 @@ pub fn push_library(
             return Err(error);
         }
     };
+    let kept = match (source.kept, interrupted) {
+        (Some(it), false) => Some(it.finish()?),
+        (it, _) => it.map(|it| it.sent),
+    };
     if !interrupted {
         libraries::note_push(&catalog, name, now())?;
     }
-    Ok(report(name, done, source.held_back, interrupted, started))
+    Ok(report(name, done, (source.held_back, kept), interrupted, started))
+}
+
+/// What a run does with the store of the files.
+struct Keeping {
+    originals: Originals,
+    /// Names of what is there.
+    there: HashSet<String>,
+    /// Names of what shall stay.
+    seen: HashSet<String>,
+    sent: u64,
+}
+
+impl Keeping {
+    fn begin(originals: Originals, writer: &str) -> Result<Keeping> {
+        let there = originals.of_writer(writer)?;
+        Ok(Keeping { originals, there, seen: HashSet::new(), sent: 0 })
+    }
+
+    /// Keeps the file, if it is not kept in this state.
+    fn keep(&mut self, key: &str, place: &FilePlace) -> Result<()> {
+        let name = originals::name_of(key, place);
+        // Documents from memory have no file, and one that has changed since it was read is another file by now.
+        let kept = access::is_what_was_read(place)
+            && (self.there.contains(&name) || self.send(&name, place)?);
+        if kept {
+            self.seen.insert(name);
+        } else {
+            // What there is of it fits what is written of it better than nothing.
+            let former = format!("{key}/");
+            self.seen.extend(self.there.iter().filter(|it| it.starts_with(&former)).cloned());
+        }
+        Ok(())
+    }
+
+    /// Sends a file; `false`: it could not be read, or is not the one that was read any more.
+    fn send(&mut self, name: &str, place: &FilePlace) -> Result<bool> {
+        if !self.originals.put(name, place)? {
+            return Ok(false);
+        }
+        if !access::is_what_was_read(place) {
+            self.originals.delete(name)?;
+            return Ok(false);
+        }
+        self.sent += 1;
+        Ok(true)
+    }
+
+    /// Deletes what is of no file any more; returns how many files were sent.
+    fn finish(self) -> Result<u64> {
+        for name in self.there.difference(&self.seen) {
+            self.originals.delete(name)?;
+        }
+        Ok(self.sent)
+    }
 }
 
 fn report(
     name: &str,
     done: Pushed,
-    held_back: u64,
+    (held_back, originals): (u64, Option<u64>),
     interrupted: bool,
     started: Instant,
 ) -> PushReport {
@@ -94,6 +163,7 @@ fn report(
         unchanged: done.unchanged,
         deleted: done.deleted,
         held_back,
+        originals,
         passages: done.passages,
         resumed: done.resumed,
         interrupted,
@@ -125,6 +195,8 @@ struct Source<'a> {
     words: Words,
     whole: Whole,
     held_back: u64,
+    /// The store that keeps the files, where the home knows one.
+    kept: Option<Keeping>,
 }
 
 /// A chunk with what was made of it.
@@ -143,7 +215,13 @@ struct FileOf<'a> {
 }
 
 impl<'a> Source<'a> {
-    fn of(catalog: &'a Catalog, writer: &'a Writer, encoder: &str) -> Result<Source<'a>> {
+    fn of(
+        catalog: &'a Catalog,
+        writer: &'a Writer,
+        encoder: &str,
+        kept: Option<Keeping>,
+    ) -> Result<Source<'a>> {
+        let originals = kept.as_ref().map(|it| it.originals.place());
         Ok(Source {
             catalog,
             embedder: &writer.embedder,
@@ -156,8 +234,9 @@ impl<'a> Source<'a> {
             confined: catalog.confined()?,
             access: Access::new(),
             words: Words::default(),
-            whole: Whole::default(),
+            whole: Whole { originals, ..Whole::default() },
             held_back: 0,
+            kept,
         })
     }
 
@@ -198,8 +277,14 @@ impl<'a> Source<'a> {
         if !root.is_empty() && !self.whole.folders.contains(&root) {
             self.whole.folders.push(root.clone());
         }
-        let readers = push.rule(&self.rule_of(file)?);
+        let place = self.catalog.place_of(file.id)?;
+        let rule = place.as_ref().map(|it| access::rule_of(&mut self.access, it));
+        let readers = push.rule(&rule.unwrap_or(Rule::Nobody));
         let (key, version) = (push.key_of(&path), self.version(&path, &readers, &chunks));
+        // The file before what leads to it.
+        if let (Some(kept), Some(place)) = (&mut self.kept, &place) {
+            kept.keep(&key, place)?;
+        }
         if push.is_there(&key, &version) {
             return Ok(());
         }
@@ -213,12 +298,6 @@ impl<'a> Source<'a> {
         let of = FileOf { key: &key, path: &path, root: &root, readers: &readers };
         let passages = chunks.into_iter().map(|it| self.passage(it, &of)).collect();
         Ok(push.put(row, passages)?)
-    }
-
-    /// By which rule a file may be read, by its rights now.
-    fn rule_of(&mut self, file: &FileRecord) -> Result<Rule> {
-        let place = self.catalog.place_of(file.id)?;
-        Ok(place.map_or(Rule::Nobody, |it| access::rule_of(&mut self.access, &it)))
     }
 
     fn chunks(&self, file: &FileRecord) -> Result<Vec<Made>> {

@@ -43,9 +43,6 @@ pub(super) struct OpenLibrary {
 /// Most passages whose identities are kept: those of some hundred searches.
 const MOST_KEPT: usize = 1 << 14;
 
-/// Passages before one, and after it, that are shown with it.
-const AROUND: u32 = 20;
-
 /// What is looked for.
 pub(super) struct Asking<'a> {
     pub(super) text: &'a str,
@@ -125,21 +122,41 @@ impl OpenLibrary {
         Ok(source)
     }
 
-    /// A passage that a search has found, with those around it in its file, in reading order; nothing where it is gone.
-    pub(super) fn around(&self, name: &str, chunk: ChunkId) -> Result<Vec<ChunkRecord>> {
+    /// Whether a search has found a passage of that number here.
+    pub(super) fn has_found(&self, chunk: ChunkId) -> bool {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&chunk)
+    }
+
+    /// A passage that a search has found, with up to `before` and `after` around it in its file, in reading order, as
+    /// far as the reader may read them (`None`: rights are not looked at); nothing where it is gone.
+    pub(super) fn around(
+        &self,
+        name: &str,
+        chunk: ChunkId,
+        (before, after): (u32, u32),
+        reader: Option<&Reader>,
+    ) -> Result<Vec<ChunkRecord>> {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner).get(&chunk).cloned();
         let Some((file, ordinal)) = found.as_deref().and_then(place_of) else {
             return Ok(Vec::new());
         };
-        let ids: Vec<String> = (ordinal.saturating_sub(AROUND)..=ordinal.saturating_add(AROUND))
+        let of = |it| self.rules.of(&self.store, &self.about, it);
+        let rights = reader.map(of).transpose()?;
+        let keys = rights.as_ref().map(|it| it.keys.as_slice());
+        let ids: Vec<String> = (ordinal.saturating_sub(before)..=ordinal.saturating_add(after))
             .map(|it| Passage::id_of(file, it))
             .collect();
         let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        let mut passages = self.store.passages(&ids, keys)?;
+        passages.retain(|it| rights.as_ref().is_none_or(|rights| rights.admit(it)));
         let record = |it: Passage| record_of(number_of(name, &it.id), it);
-        let mut records: Vec<ChunkRecord> =
-            self.store.passages(&ids, None)?.into_iter().map(record).collect();
+        let mut records: Vec<ChunkRecord> = passages.into_iter().map(record).collect();
         records.sort_by_key(|it| it.ordinal);
         records.dedup_by_key(|it| it.ordinal);
+        // Neighbors of what is gone are of another text.
+        if !records.iter().any(|it| it.id == chunk) {
+            records.clear();
+        }
         Ok(records)
     }
 
@@ -230,6 +247,11 @@ fn place_of(id: &str) -> Option<(&str, u32)> {
     Some((file, ordinal.parse().ok()?))
 }
 
+/// Whether a passage of that number is one of a shared library.
+pub fn is_elsewhere(chunk: u64) -> bool {
+    chunk >= FIRST
+}
+
 /// The number of a passage elsewhere: the same every time.
 fn number_of(library: &str, id: &str) -> ChunkId {
     let mut hasher = blake3::Hasher::new();
@@ -255,6 +277,6 @@ mod tests {
         let a = number_of("team", "00ff-1");
         assert_eq!(a, number_of("team", "00ff-1"));
         assert!(a != number_of("other", "00ff-1") && a != number_of("team", "00ff-2"));
-        assert!((FIRST..2 * FIRST).contains(&a.0));
+        assert!((FIRST..2 * FIRST).contains(&a.0) && is_elsewhere(a.0) && !is_elsewhere(1 << 40));
     }
 }

@@ -38,6 +38,7 @@ pub use elastic::{
 pub use excerpt::{Marked, excerpt, marked};
 pub(crate) use find::hit_of;
 pub use find::{Found, FoundCandidate, KnownCandidate, Lengths};
+pub use library::is_elsewhere;
 pub(crate) use prune::Unpruned;
 pub use reader::Assistant;
 pub use replay::{ReplayDetail, replay_detail};

@@ -8,7 +8,7 @@ use std::{
 
 use riddle_catalog::ChunkRecord;
 use riddle_milvus::About;
-use riddle_types::{ChunkId, EmbedRole, Embedder, Filter, Notice, SparseEncoder, Trouble};
+use riddle_types::{ChunkId, EmbedRole, Embedder, Filter, Notice, Reader, SparseEncoder, Trouble};
 
 use super::{
     library::{Asking, Limits, OpenLibrary, panicked},
@@ -21,6 +21,9 @@ use crate::{
     home::{embedder, embedder::encoder_name, libraries},
     stage,
 };
+
+/// Passages before one, and after it, that are shown with it.
+const AROUND: u32 = 20;
 
 /// What a library was asked, and what came.
 type Asked = (String, Result<Source>);
@@ -55,7 +58,32 @@ impl Assistant {
     /// [`Error::NoLibrary`]; what its server reports.
     pub fn passages_around(&self, library: &str, chunk: u64) -> Result<Vec<ChunkRecord>> {
         let known = libraries::named(&self.catalog, library)?;
-        self.open_library(&known)?.around(library, ChunkId(chunk))
+        self.open_library(&known)?.around(library, ChunkId(chunk), (AROUND, AROUND), None)
+    }
+
+    /// As [`read`](Self::read), of a passage that a search of shared libraries has found: with the library that it is
+    /// from. `None` where none has found it, where it is gone, or where the reader may not read it; without a reader
+    /// rights are not looked at.
+    ///
+    /// # Errors
+    /// What the library's server reports.
+    pub fn read_elsewhere(
+        &self,
+        chunk: u64,
+        before: usize,
+        after: usize,
+        reader: Option<&Reader>,
+    ) -> Result<Option<(String, Vec<ChunkRecord>)>> {
+        let chunk = ChunkId(chunk);
+        let found = {
+            let all = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+            let found = all.iter().find(|it| it.1.has_found(chunk));
+            found.map(|it| (it.0.clone(), Arc::clone(it.1)))
+        };
+        let Some((name, library)) = found else { return Ok(None) };
+        let most = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
+        let records = library.around(&name, chunk, (most(before), most(after)), reader)?;
+        Ok(Some((name, records)).filter(|it| !it.1.is_empty()))
     }
 
     /// What the shared libraries of a request find. What can not be searched is noticed; it is an error where nothing

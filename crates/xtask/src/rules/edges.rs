@@ -40,6 +40,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("retrieval", &["types", "kernels"]),
     // Knows a library's server as retrieval knows its index: what is merged of both is rag's.
     ("milvus", &["types"]),
+    // Whom to trust on a network is said where models are fetched.
+    ("objects", &["types", "models"]),
     // Models that judge come in as traits.
     ("claims", &["types"]),
     (
@@ -57,6 +59,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "catalog",
             "retrieval",
             "milvus",
+            "objects",
             "claims",
         ],
     ),

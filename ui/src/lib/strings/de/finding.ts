@@ -90,6 +90,7 @@ export const finding: typeof english = {
     image: (name) => `[Bild: ${name}]`,
     table: "Tabelle",
     task: "Aufgabe",
+    fetch: "Aus dem Objektspeicher holen und öffnen",
     back: "Zurück zu den Treffern",
     pictureProblem: "Dieses Bild kann hier nicht gezeichnet werden. Das wurde darin gelesen.",
     pictureBar: "Größe",

@@ -497,4 +497,16 @@ export const messages: Record<Message, string> = {
     "{1} hat noch keine Teile, und eine Frist braucht sie; sie hätten etwa {2} MB",
   "{1} would be sent every passage of your files, but those of folders that never leave this machine, and everything that you search for":
     "{1} bekäme jede Textstelle Ihrer Dateien, außer denen aus Ordnern, die diesen Rechner nie verlassen, und alles, was Sie suchen",
+  "a key of an object store is ACCESS:SECRET": "ein Schlüssel für einen Objektspeicher ist ZUGANG:GEHEIMNIS",
+  "the file here can not be read or written: {1}": "die Datei hier kann nicht gelesen oder geschrieben werden: {1}",
+  "the object store {1} can not be reached ({2})": "der Objektspeicher {1} ist nicht erreichbar ({2})",
+  "the object store {1} could not {2}: {3}": "der Objektspeicher {1} konnte nicht tun, was er sollte ({2}): {3}",
+  "the object store {1} does not have it ({2})": "der Objektspeicher {1} hat es nicht ({2})",
+  "the object store {1} does not let this key in ({2})": "der Objektspeicher {1} lässt diesen Schlüssel nicht ein ({2})",
+  "{1} bytes are more than the {2} that are kept or fetched at once": "{1} Bytes sind mehr als die {2}, die auf einmal aufbewahrt oder geholt werden",
+  "{1} does not end in a name that a file can have here": "{1} endet nicht mit einem Namen, den eine Datei hier haben kann",
+  "{1} has no file {2}": "{1} hat keine Datei {2}",
+  "{1} has no object store that keeps its files and is known here": "{1} hat keinen Objektspeicher, der die Dateien aufbewahrt und hier bekannt ist",
+  "{1} is no address of an object store: {2}": "{1} ist keine Adresse eines Objektspeichers: {2}",
+  "{1} is not asked with a key: the connection is not encrypted": "{1} wird nicht mit einem Schlüssel gefragt: Die Verbindung ist nicht verschlüsselt",
 };

@@ -92,6 +92,7 @@ export const finding = {
     table: "Table",
     task: "Task",
     back: "Back to the results",
+    fetch: "Fetch from the object store and open",
     pictureProblem: "This picture can not be drawn here. This is what was read of it.",
     pictureBar: "Size",
     pictureOf: (name: string) => `Picture ${name}`,
