@@ -141,6 +141,7 @@ impl Riddle {
             "RIDDLE_LLM_MODEL",
             "RIDDLE_LLM_KEY",
             "RIDDLE_LIBRARY_KEY",
+            "RIDDLE_ORIGINALS_KEY",
             "RIDDLE_RERANK_KEY",
             "RIDDLE_EMBED_KEY",
         ] {

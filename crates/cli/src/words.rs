@@ -95,6 +95,7 @@ mod tests {
         // Kept out of help and completions: a key does not belong on a command line.
         variables.insert("RIDDLE_LLM_KEY".to_owned());
         variables.insert("RIDDLE_LIBRARY_KEY".to_owned());
+        variables.insert("RIDDLE_ORIGINALS_KEY".to_owned());
         variables.insert("RIDDLE_RERANK_KEY".to_owned());
         variables.insert("RIDDLE_EMBED_KEY".to_owned());
         let word = |c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_');

@@ -288,6 +288,8 @@ impl Objects {
         let server = self.place.origin();
         Err(match status.as_u16() {
             401 | 403 => Failure::Lasting(Error::Refused { server, why }),
+            // Some call a request without a key malformed.
+            400 if self.credentials.is_none() => Failure::Lasting(Error::Refused { server, why }),
             404 => Failure::Lasting(Error::Absent { server, why }),
             408 | 429 | 500.. => Failure::Passing(Error::Server { server, what, why }),
             _ => Failure::Lasting(Error::Server { server, what, why }),

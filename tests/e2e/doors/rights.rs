@@ -403,9 +403,9 @@ fn of_a_shared_library_every_program_is_given_what_its_user_may_read() {
         // By their numbers passages open for who may read them, whoever has found them.
         let all = served.post("/api/search", &in_library("zeppelin", "team")).json(200);
         let all = all["passages"].as_array().expect("passages");
-        assert_eq!(all.len(), 5);
+        assert!(all.len() >= 5);
         for passage in all {
-            let read = asks("/api/read", &json!({"id": passage["id"], "before": 9, "after": 9}));
+            let read = asks("/api/read", &json!({"id": passage["id"]}));
             let file = passage["file"].as_str().expect("a file");
             if program.sees.iter().any(|it| it.ends_with(file)) {
                 let read = read.json(200);

@@ -122,7 +122,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("rayon", &["kernels"]),
     ("safetensors", &["weights"]),
     ("half", &["kernels", "weights", "llm"]),
-    ("ureq", &["models", "llm"]),
+    ("ureq", &["models", "llm", "objects"]),
     // Keys, and the search of the desktop.
     ("dbus", &["llm", "cli", "desktop"]),
     ("dbus-secret-service", &["llm"]),
