@@ -61,7 +61,7 @@ const SAME = new Set([
   "library.pathPlaceholder", "place.library", "rules.example", "models.kinds.reranker", "models.about.other", "models.byNamePlaceholder", "models.servers.embedder.example",
   "models.servers.reranker.example",
   "settings.titles.desktop", "settings.endpoint", "settings.keyPlace.unknown", "settings.themes.system", "settings.webview", "settings.threads",
-  "notices.told", "settingFaults.system", "shared.addressExample", "shared.herePlaceholder", "shared.name",
+  "notices.told", "settingFaults.system", "shared.addressExample", "shared.herePlaceholder", "shared.name", "shared.originalsExample",
 ]);
 
 /** What is written on a key is not translated here but by `keys.names`. */

@@ -217,6 +217,7 @@ export const keeping: typeof english = {
     originals: "Dateien in einem Objektspeicher",
     originalsText: "Ein Speicher, der S3 spricht, etwa MinIO, bewahrt die Dateien selbst auf: Dieser Computer sendet seine dorthin, wenn er die Bibliothek schreibt, und öffnet die von anderen von dort.",
     originalsAddress: "Adresse des Objektspeichers",
+    originalsExample: "https://box:9000/files",
     originalsKey: "Schlüssel, ZUGANG:GEHEIMNIS",
     originalsForget: (name) => `Den Objektspeicher von ${name} vergessen`,
     evict: (machine) => `Entfernen, was ${machine} geschrieben hat`,

@@ -214,6 +214,7 @@ export const keeping = {
     originals: "Files in an object store",
     originalsText: "A store that speaks S3, such as MinIO, keeps the files themselves: this computer sends its own there when it writes the library, and opens those of others from there.",
     originalsAddress: "Address of the object store",
+    originalsExample: "https://box:9000/files",
     originalsKey: "Key, ACCESS:SECRET",
     originalsForget: (name: string) => `Forget the object store of ${name}`,
     evict: (machine: string) => `Remove what ${machine} wrote`,
