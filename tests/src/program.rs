@@ -278,6 +278,34 @@ fn all_by_keyword(riddle: &Riddle, query: &str) -> Vec<String> {
     names
 }
 
+/// What a process and those that it has started are doing: command lines, and where each thread waits. Empty where the
+/// system does not tell.
+fn threads(pid: u32) -> String {
+    let read = |path: String| {
+        let text = std::fs::read(path).unwrap_or_default();
+        String::from_utf8_lossy(&text).replace('\0', " ").trim().to_owned()
+    };
+    let below = |path: &str| {
+        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+        entries.filter_map(|it| it.file_name().to_str()?.parse::<u32>().ok()).collect::<Vec<_>>()
+    };
+    let mut said = format!("{pid} {}\n", read(format!("/proc/{pid}/cmdline")));
+    for thread in below(&format!("/proc/{pid}/task")) {
+        let at = format!("/proc/{pid}/task/{thread}");
+        let [name, waits] = ["comm", "wchan"].map(|it| read(format!("{at}/{it}")));
+        // Its state, and what it has computed, in ticks.
+        let stat = read(format!("{at}/stat"));
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split(' ').collect();
+        let field = |it: usize| fields.get(it).copied().unwrap_or_default();
+        said += &format!("  {name}: {} {waits}, {} + {} ticks\n", field(1), field(12), field(13));
+        let children = read(format!("{at}/children"));
+        for child in children.split_whitespace().filter_map(|it| it.parse().ok()) {
+            said += &threads(child);
+        }
+    }
+    said
+}
+
 /// A run under way. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Running {
@@ -332,7 +360,7 @@ impl Running {
             if let Some(status) = self.child.try_wait().expect("the child can be asked") {
                 break status;
             }
-            assert!(started.elapsed() < PATIENCE, "the program hangs (pid {})", self.pid());
+            assert!(started.elapsed() < PATIENCE, "the program hangs:\n{}", threads(self.pid()));
             thread::sleep(Duration::from_millis(5));
         };
         let text = |handle: Option<JoinHandle<String>>| {
