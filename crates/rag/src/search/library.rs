@@ -3,13 +3,13 @@
 use std::{
     collections::HashMap,
     path::PathBuf,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use riddle_catalog::{ChunkRecord, FileId};
 use riddle_milvus::{About, Passage, Scored, Store, Within};
 use riddle_retrieval::{QueryWords, Words};
-use riddle_types::{ChunkId, Filter, Hit, Reader, TermWeights};
+use riddle_types::{ChunkId, Embedder, Filter, Hit, Reader, SparseEncoder, TermWeights};
 
 use super::{
     merge::{Made, Source},
@@ -30,7 +30,6 @@ const BITS: u64 = FIRST - 1;
 const MORE_FOR_PHRASES: usize = 4;
 
 /// A library that is open for searching.
-#[derive(Debug)]
 pub(super) struct OpenLibrary {
     pub(super) store: Store,
     pub(super) about: About,
@@ -38,6 +37,10 @@ pub(super) struct OpenLibrary {
     pub(super) rules: Rules,
     /// Identities of the passages that searches have found, by their numbers.
     pub(super) found: Mutex<HashMap<ChunkId, String>>,
+    /// The library's embedder, once the home has made no vector for it: opened with the first search, not with each.
+    pub(super) embedder: OnceLock<Arc<dyn Embedder>>,
+    /// What weighs its terms, likewise.
+    pub(super) encoder: OnceLock<Arc<dyn SparseEncoder>>,
 }
 
 /// Most passages whose identities are kept: those of some hundred searches.

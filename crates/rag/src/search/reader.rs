@@ -160,8 +160,11 @@ impl Assistant {
     /// Vectors are searched with the very embedder that made them, `active`; another one's questions lie elsewhere.
     fn open_meaning(&mut self, active: Option<String>, known: Option<&Assistant>) -> Result<()> {
         let Some(embedder) = active else {
-            let name = wanted_embedder(&self.catalog)?;
-            self.notices.push(Notice::NoEmbedder { name });
+            // With nothing to find nothing is missed, and whoever reads libraries elsewhere alone may well have it.
+            if self.catalog.chunk_count()? > 0 {
+                let name = wanted_embedder(&self.catalog)?;
+                self.notices.push(Notice::NoEmbedder { name });
+            }
             return Ok(());
         };
         if let Some(name) =

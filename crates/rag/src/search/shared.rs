@@ -3,11 +3,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use riddle_catalog::ChunkRecord;
-use riddle_milvus::About;
 use riddle_types::{ChunkId, EmbedRole, Embedder, Filter, Notice, Reader, SparseEncoder, Trouble};
 
 use super::{
@@ -164,6 +163,8 @@ impl Assistant {
             about,
             rules: Rules::default(),
             found: Mutex::default(),
+            embedder: OnceLock::new(),
+            encoder: OnceLock::new(),
         });
         let mut all = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         all.insert(library.name.clone(), Arc::clone(&opened));
@@ -183,25 +184,40 @@ impl Assistant {
         if let Some(why) = made.unembedded.as_ref().filter(|_| self.embeds_as(&about.embedder)) {
             return Err(Error::BadRequest(why.clone()));
         }
-        let name = encoder_name(&about.embedder);
-        let opened = embedder::open::<dyn Embedder>(&self.config, name)?;
-        let opened = opened.ok_or_else(|| other("none"))?;
-        if opened.id() != about.embedder {
-            return Err(other(opened.id()));
-        }
+        let opened = match library.embedder.get() {
+            Some(opened) => opened,
+            None => {
+                let name = encoder_name(&about.embedder);
+                let opened = embedder::open::<dyn Embedder>(&self.config, name)?;
+                let opened = opened.ok_or_else(|| other("none"))?;
+                if opened.id() != about.embedder {
+                    return Err(other(opened.id()));
+                }
+                library.embedder.get_or_init(|| opened)
+            }
+        };
         let vectors = opened.embed(&[text], EmbedRole::Query).map_err(Error::stage("embedding"))?;
         made.vector = vectors.into_iter().next().map(|it| (opened.id().to_owned(), it));
         if made.terms.is_none() && !about.encoder.is_empty() {
-            self.weigh_for(about, text, made)?;
+            self.weigh_for(library, text, made)?;
         }
         Ok(())
     }
 
     /// Weighs the query's terms as the library's are; without its encoder the search goes without them.
-    fn weigh_for(&self, about: &About, text: &str, made: &mut Made) -> Result<()> {
+    fn weigh_for(&self, library: &OpenLibrary, text: &str, made: &mut Made) -> Result<()> {
+        let about = &library.about;
         let name = encoder_name(&about.encoder);
-        let opened = embedder::open::<dyn SparseEncoder>(&self.config, name)?;
-        let Some(opened) = opened.filter(|it| it.id() == about.encoder) else { return Ok(()) };
+        let opened = match library.encoder.get() {
+            Some(opened) => opened,
+            None => {
+                let opened = embedder::open::<dyn SparseEncoder>(&self.config, name)?;
+                let Some(opened) = opened.filter(|it| it.id() == about.encoder) else {
+                    return Ok(());
+                };
+                library.encoder.get_or_init(|| opened)
+            }
+        };
         let terms =
             opened.encode(&[text], EmbedRole::Query).map_err(Error::stage("weighing terms"))?;
         made.terms = terms.into_iter().next();
