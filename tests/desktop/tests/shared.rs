@@ -2,11 +2,18 @@
 
 mod common;
 
-use std::time::{Duration, Instant};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
-use common::{Files, home};
+use common::{Desktop, Files, home, wait_for};
 use riddle_desktop_tests::{Error, PATIENCE, Session, repository};
-use riddle_tests::milvus::Server;
+use riddle_tests::{
+    Riddle,
+    milvus::Server,
+    objects::{Bucket, KEY},
+};
 use serde_json::json;
 
 /// What a search of the shared library alone shows, once it shows what is expected.
@@ -131,5 +138,83 @@ async fn a_library_elsewhere_is_written_searched_lost_and_found_again() -> Resul
     app.click("nav-search", "").await?;
     choose_library(&app, "This computer").await?;
     shows(&app, "painted red", "both passages are found again", &both).await?;
+    app.close().await
+}
+
+/// The files are on another computer, and in a store that it names.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_of_another_computer_is_opened_from_the_store_that_keeps_it() -> Result<(), Error> {
+    let Some(program) = common::program() else { return Ok(()) };
+    let (Some(server), Some(mut bucket)) = (Server::start(), Bucket::start()) else {
+        return Ok(());
+    };
+    let files = Files::new()?;
+    let text = "# Winter plan\n\nIce closes the harbor in January.\n";
+    std::fs::write(format!("{}/winter plan.md", files.path_text()), text)?;
+    let writer = Riddle::new().with_env(&[("RIDDLE_ORIGINALS_KEY", KEY)]);
+    let model = repository().join("tests/golden/tiny-bert-encoder").canonicalize()?;
+    writer.run(&["index", files.path_text(), "--embedder", &model.to_string_lossy()]).ok();
+    writer.run(&["library", "add", "team", &server.address("team")]).ok();
+    writer.run(&["library", "originals", "team", &bucket.address()]).ok();
+    assert_eq!(writer.json(&["library", "push", "team"])["originals"], 1);
+    // Nothing is read where it was: only the store has it now.
+    std::fs::remove_file(format!("{}/winter plan.md", files.path_text()))?;
+
+    let home = home()?;
+    let desktop = Desktop::new(home.path())?;
+    let mut environment = desktop.environment();
+    environment.push(("RIDDLE_ORIGINALS_KEY", KEY.to_owned()));
+    let app = Session::start_with(&program, home.path(), &environment).await?;
+    let name = app.invoke("model_import", json!({ "path": model })).await?;
+    app.invoke("model_use", json!({ "kind": "embedder", "name": name })).await?;
+    app.invoke("finish_first_run", json!({})).await?;
+    app.close().await?;
+    let app = Session::start_with(&program, home.path(), &environment).await?;
+    app.click("nav-settings", "").await?;
+    app.enter("shared-name", "team").await?;
+    app.enter("shared-address", &server.address("team")).await?;
+    app.click("shared-add", " button[type=submit]").await?;
+
+    // Until the store is known here, nothing is offered to be opened.
+    app.click("nav-search", "").await?;
+    choose_library(&app, "team").await?;
+    let found = "return document.querySelector('[data-testid=preview]')?.innerText.includes('closes the harbor')";
+    shows(&app, "ice harbor", "the passage in the preview", found).await?;
+    assert_eq!(app.count("preview-open").await?, 0);
+    let body = app.script("return document.body.innerText").await?;
+    assert!(!body.as_str().unwrap_or_default().contains("meaning is off"), "{body}");
+
+    // The store that the other computer names is offered: one key press takes it.
+    app.click("nav-settings", "").await?;
+    app.click("shared-inside", "").await?;
+    let offered = format!(
+        "return document.querySelector('[data-testid=shared-originals] input')?.value === {}",
+        json!(bucket.address())
+    );
+    app.until("the store of the other computer", &offered).await?;
+    app.click("shared-originals", " button[type=submit]").await?;
+    let kept = format!(
+        "return document.querySelector('[data-testid=shared-originals]').innerText.includes({})",
+        json!(bucket.address())
+    );
+    app.until("the store is kept", &kept).await?;
+    app.script("document.querySelector('dialog, [role=dialog]').dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape', bubbles: true, cancelable: true }))").await?;
+    app.click("nav-search", "").await?;
+    shows(&app, "harbor ice", "the passage in the preview", found).await?;
+    app.click("preview-open", "").await?;
+    let opened = wait_for("the file is opened", || {
+        std::fs::read_to_string(&desktop.opened).ok().filter(|it| it.ends_with('\n'))
+    })
+    .await?;
+    let opened = Path::new(opened.trim());
+    assert!(opened.starts_with(home.path()) && opened.ends_with("winter plan.md"), "{opened:?}");
+    assert_eq!(std::fs::read_to_string(opened)?, text);
+
+    // With the store away, and the copy, that is told.
+    bucket.stop();
+    std::fs::remove_file(opened)?;
+    app.click("preview-open", "").await?;
+    let gone = "return [...document.querySelectorAll('[role=alert], [role=status]')].some((it) => it.innerText.includes('can not be reached'))";
+    app.until("that the store is gone", gone).await?;
     app.close().await
 }

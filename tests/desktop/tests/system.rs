@@ -4,58 +4,14 @@
 mod common;
 
 use std::{
-    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Child, Command},
     time::{Duration, Instant},
 };
 
-use common::{Files, home, indexed, sample_library};
+use common::{Desktop, Files, home, indexed, sample_library, wait_for};
 use riddle_desktop_tests::{Error, PATIENCE, Session};
 use serde_json::{Value, json};
-
-/// Waits until `found` finds something.
-async fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> Result<T, Error> {
-    let begun = Instant::now();
-    loop {
-        match found() {
-            Some(it) => return Ok(it),
-            None if begun.elapsed() > PATIENCE => return Err(format!("in vain: {what}").into()),
-            None => tokio::time::sleep(Duration::from_millis(50)).await,
-        }
-    }
-}
-
-/// A desktop that opens files by writing down their names.
-struct Desktop {
-    bin: PathBuf,
-    opened: PathBuf,
-}
-
-impl Desktop {
-    fn new(home: &Path) -> Result<Desktop, Error> {
-        let desktop = Desktop { bin: home.join("bin"), opened: home.join("opened") };
-        std::fs::create_dir(&desktop.bin)?;
-        let opener = desktop.bin.join("xdg-open");
-        let script = format!("#!/bin/sh\nprintf '%s\\n' \"$1\" >>'{}'\n", desktop.opened.display());
-        std::fs::write(&opener, script)?;
-        std::fs::set_permissions(&opener, std::fs::Permissions::from_mode(0o755))?;
-        Ok(desktop)
-    }
-
-    fn environment(&self) -> Vec<(&'static str, String)> {
-        let path = std::env::var("PATH").unwrap_or_default();
-        vec![("PATH", format!("{}:{path}", self.bin.display()))]
-    }
-
-    async fn opens(&self, what: &Path) -> Result<(), Error> {
-        wait_for(&format!("{} is opened", what.display()), || {
-            let opened = std::fs::read_to_string(&self.opened).unwrap_or_default();
-            opened.lines().any(|it| Path::new(it) == what).then_some(())
-        })
-        .await
-    }
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hit_is_opened_and_shown_in_its_folder() -> Result<(), Error> {

@@ -1,6 +1,7 @@
 //! What several journeys need.
 
 use std::{
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -101,4 +102,57 @@ pub(crate) async fn choose(app: &Session, id: &str, value: &str) -> Result<(), E
     );
     app.script(&script).await?;
     Ok(())
+}
+
+/// Waits until `found` finds something.
+#[allow(dead_code, reason = "each test program uses its own part of this module")]
+pub(crate) async fn wait_for<T>(
+    what: &str,
+    mut found: impl FnMut() -> Option<T>,
+) -> Result<T, Error> {
+    let begun = Instant::now();
+    loop {
+        match found() {
+            Some(it) => return Ok(it),
+            None if begun.elapsed() > PATIENCE => return Err(format!("in vain: {what}").into()),
+            None => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+/// A desktop that opens files by writing down their names.
+#[allow(dead_code, reason = "each test program uses its own part of this module")]
+pub(crate) struct Desktop {
+    bin: PathBuf,
+    /// What was opened, one in a line.
+    pub(crate) opened: PathBuf,
+}
+
+#[allow(dead_code, reason = "each test program uses its own part of this module")]
+impl Desktop {
+    /// With its programs below `home`.
+    pub(crate) fn new(home: &Path) -> Result<Desktop, Error> {
+        let desktop = Desktop { bin: home.join("bin"), opened: home.join("opened") };
+        std::fs::create_dir(&desktop.bin)?;
+        let opener = desktop.bin.join("xdg-open");
+        let script = format!("#!/bin/sh\nprintf '%s\\n' \"$1\" >>'{}'\n", desktop.opened.display());
+        std::fs::write(&opener, script)?;
+        std::fs::set_permissions(&opener, std::fs::Permissions::from_mode(0o755))?;
+        Ok(desktop)
+    }
+
+    /// What the app has to be started with.
+    pub(crate) fn environment(&self) -> Vec<(&'static str, String)> {
+        let path = std::env::var("PATH").unwrap_or_default();
+        vec![("PATH", format!("{}:{path}", self.bin.display()))]
+    }
+
+    /// Waits until that is opened.
+    pub(crate) async fn opens(&self, what: &Path) -> Result<(), Error> {
+        wait_for(&format!("{} is opened", what.display()), || {
+            let opened = std::fs::read_to_string(&self.opened).unwrap_or_default();
+            opened.lines().any(|it| Path::new(it) == what).then_some(())
+        })
+        .await
+    }
 }
