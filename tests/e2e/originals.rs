@@ -156,7 +156,7 @@ fn more_files_than_a_page_of_a_list_has_are_kept_and_deleted() {
     let files = TempDir::new().expect("a temporary folder");
     const MANY: usize = 1_100;
     for number in 0..MANY {
-        write(files.path(), &format!("{number}.txt"), &format!("Ship {number} came in."));
+        write(files.path(), &format!("{number}.txt"), format!("Ship {number} came in."));
     }
     let writer = home(&server, &bucket);
     index(&writer, files.path());

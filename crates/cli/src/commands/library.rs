@@ -246,10 +246,11 @@ impl Keys<'_> {
     }
 
     fn keep(self, records: &Records, key: &str) -> Result<(), Failure> {
-        Ok(match self {
+        match self {
             Keys::Library(name) => records.keep_library_key(name, key)?,
             Keys::OriginalsOf(name) => records.keep_originals_key(name, key)?,
-        })
+        }
+        Ok(())
     }
 
     fn forget(self, records: &Records) -> Result<bool, Failure> {
