@@ -26,8 +26,17 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// `None`, and said so, where it is not installed.
+    /// One that lets in whoever has [`KEY`]. `None`, and said so, where it is not installed.
     pub fn start() -> Option<Bucket> {
+        Bucket::for_whom(Some(KEY))
+    }
+
+    /// One that lets everybody in, as [`start`](Self::start).
+    pub fn for_everybody() -> Option<Bucket> {
+        Bucket::for_whom(None)
+    }
+
+    fn for_whom(key: Option<&str>) -> Option<Bucket> {
         let program = workspace().join(".cache/objects/bin/rclone");
         if !program.is_file() {
             skipped(
@@ -38,7 +47,7 @@ impl Bucket {
         let data = TempDir::new().expect("a temporary folder");
         std::fs::create_dir(data.path().join("files")).expect("a bucket");
         let port = free_port();
-        let process = serve(&program, data.path(), port);
+        let process = serve(&program, data.path(), port, key);
         let mut bucket = Bucket { process, port, data };
         assert!(bucket.waits(), "rclone is installed and does not start here");
         Some(bucket)
@@ -96,14 +105,16 @@ fn below(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-fn serve(program: &Path, data: &Path, port: u16) -> Child {
+fn serve(program: &Path, data: &Path, port: u16, key: Option<&str>) -> Child {
     let mut command = Command::new(program);
     command
         .args(["serve", "s3", "--config", "/dev/null", "--vfs-cache-mode", "off"])
         .args(["--addr", &format!("127.0.0.1:{port}")])
-        .args(["--auth-key", &KEY.replace(':', ",")])
         .arg(data)
         .stdout(Stdio::null())
         .stderr(Stdio::null());
+    if let Some(key) = key {
+        command.args(["--auth-key", &key.replace(':', ",")]);
+    }
     command.spawn().expect("rclone starts")
 }
