@@ -130,8 +130,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..5)
 }
 
+/// With the patience of a program for people.
+fn patient(port: u16, library: &str) -> riddle_milvus::Result<Store> {
+    connected(port, library, Options::default())
+}
+
 fn store(port: u16, library: &str) -> riddle_milvus::Result<Store> {
-    let address = Address::parse(&format!("milvus://127.0.0.1:{port}/{library}")).expect("one");
     let options = Options {
         connect: Duration::from_millis(500),
         read: Duration::from_millis(1500),
@@ -139,6 +143,11 @@ fn store(port: u16, library: &str) -> riddle_milvus::Result<Store> {
         tries: 2,
         pause: Duration::from_millis(20),
     };
+    connected(port, library, options)
+}
+
+fn connected(port: u16, library: &str, options: Options) -> riddle_milvus::Result<Store> {
+    let address = Address::parse(&format!("milvus://127.0.0.1:{port}/{library}")).expect("one");
     Store::connect(&address, None, options)
 }
 
@@ -303,4 +312,26 @@ fn a_library_is_what_undisturbed_homes_would_have_written() {
     outcome.unwrap_or_else(|it| panic!("{it}"));
     let World { runs, failed, .. } = world.into_inner();
     assert!(failed * 10 > runs, "the network did not fail: {failed} of {runs} runs");
+}
+
+#[test]
+fn homes_that_make_one_library_at_once_all_write_it() {
+    let Some(server) = Server::start() else { return };
+    for round in 0..6 {
+        let library = format!("begun{round}");
+        let files = Files::from([(1, (1, 2)), (2, (2, 1))]);
+        let outcomes: Vec<riddle_milvus::Result<()>> = thread::scope(|scope| {
+            let push_of = |home| {
+                let (library, files, port) = (&library, &files, server.port());
+                scope.spawn(move || push(&patient(port, library)?, home, files, None))
+            };
+            let homes: Vec<_> = (0..6).map(push_of).collect();
+            homes.into_iter().map(|it| it.join().expect("no panic")).collect()
+        });
+        assert!(outcomes.iter().all(Result::is_ok), "{library}: {outcomes:?}");
+        let about = store(server.port(), &library).and_then(|it| it.about());
+        let about = about.expect("an answer").expect("there");
+        assert_eq!((about.writers.len(), about.files()), (6, 12), "{library}");
+        assert!(about.writers.iter().all(|it| it.complete), "{library}");
+    }
 }

@@ -69,7 +69,17 @@ impl Server {
     }
 
     /// On the same data and port.
+    ///
+    /// A milvus-lite that is killed while it makes or removes a collection leaves a folder without a schema, which it
+    /// neither shows nor removes, and can not make anew. Milvus itself keeps its catalog in a store with transactions;
+    /// here the folder goes, as the guide tells people to do.
     pub fn start_again(&mut self) {
+        let collections = self.data.path().join("data").join("collections");
+        for folder in std::fs::read_dir(collections).into_iter().flatten().flatten() {
+            if !folder.path().join("schema.json").is_file() {
+                std::fs::remove_dir_all(folder.path()).expect("removed");
+            }
+        }
         self.process = serve(self.data.path(), self.port);
         assert!(self.waits(), "the server starts again");
     }

@@ -128,11 +128,20 @@ impl Store {
     /// # Errors
     /// [`Error::Older`], [`Error::Others`], [`Error::Embedder`]; what the server reports.
     pub fn begin(&self, writer: &Writer) -> Result<Push<'_>> {
-        let found = self.about()?;
+        let mut found = self.about()?;
         if let Some(about) = &found {
             self.may_write(about, writer)?;
         }
-        let mut about = match found.filter(|_| !writer.anew) {
+        if found.is_none() || writer.anew {
+            if writer.anew {
+                self.remove()?;
+            }
+            found = self.create(writer.dimensions)?;
+            if let Some(about) = &found {
+                self.may_write(about, &Writer { anew: false, ..writer.clone() })?;
+            }
+        }
+        let mut about = match found {
             Some(mut about) => {
                 let (mine, others) =
                     about.writers.into_iter().partition(|it| it.owner == writer.owner);
@@ -145,7 +154,6 @@ impl Store {
                 about
             }
             None => {
-                self.create(writer.dimensions)?;
                 let about = About {
                     schema: SCHEMA,
                     embedder: writer.embedder.clone(),

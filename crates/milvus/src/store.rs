@@ -3,7 +3,10 @@
 //! Searches are read at the consistency *bounded*: what was written in the last seconds may be missing. What a writer
 //! reads is *strong*: all that was written before.
 
-use std::{collections::HashMap, time::Instant};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
 use prost::Message as _;
 use riddle_types::TermWeights;
@@ -39,6 +42,12 @@ const PAGE: usize = 2000;
 
 /// Longest query as words, in bytes.
 const LONGEST_QUERY: usize = 16_000;
+
+/// Looks at a collection that somebody else is making, each after a pause.
+const LOOKS: usize = 5;
+
+/// Time that a home takes to make the collections of a library, at most.
+const LONGEST_MAKING: Duration = Duration::from_secs(20);
 
 /// A passage that a search has found.
 #[derive(Debug, Clone, PartialEq)]
@@ -83,13 +92,7 @@ impl Store {
         if !self.has(Part::About)? {
             return Ok(None);
         }
-        let mut rows = Vec::new();
-        self.pages(Part::About, "", &[fields::ID, fields::RECORD], &mut |table| {
-            let both = table.texts(fields::ID).zip(table.texts(fields::RECORD));
-            let (ids, texts) = both.unwrap_or_default();
-            rows.extend(ids.iter().cloned().zip(texts.iter().cloned()));
-            Ok(())
-        })?;
+        let rows = self.records()?;
         let rows = rows.iter().map(|it| (it.0.as_str(), it.1.as_str()));
         let about = About::of_rows(rows).map_err(|it| self.rpc.senseless(it))?;
         let Some(about) = about else { return Ok(None) };
@@ -101,6 +104,28 @@ impl Store {
             });
         }
         Ok(Some(about))
+    }
+
+    /// Identities and texts of the records.
+    fn records(&self) -> Result<Vec<(String, String)>> {
+        let read = || {
+            let mut rows = Vec::new();
+            self.pages(Part::About, "", &[fields::ID, fields::RECORD], &mut |table| {
+                let both = table.texts(fields::ID).zip(table.texts(fields::RECORD));
+                let (ids, texts) = both.unwrap_or_default();
+                rows.extend(ids.iter().cloned().zip(texts.iter().cloned()));
+                Ok(())
+            })?;
+            Ok(rows)
+        };
+        // Somebody who makes the library makes the collection first, then its index, and in between it can not be read.
+        for _ in 0..LOOKS {
+            match read() {
+                Err(Error::Server { .. }) => std::thread::sleep(self.rpc.options.pause),
+                other => return other,
+            }
+        }
+        read()
     }
 
     /// As [`about`](Self::about), of a library that has to be there; makes sure that it can be searched.
@@ -254,31 +279,77 @@ impl Store {
         Ok(())
     }
 
-    /// Makes the collections anew; the library is there once its record is written.
-    pub(crate) fn create(&self, dimensions: usize) -> Result<()> {
-        self.remove()?;
-        for part in Part::ALL {
-            let request = CreateCollectionRequest {
+    /// Makes the collections; the library is there once its record is written. `Some`: another home has made the library
+    /// at the same moment, and this is its record.
+    ///
+    /// Whoever makes the first collection makes the others too; a home that comes later waits for the record. So nobody
+    /// removes what somebody else is making, and only what was left half made goes.
+    pub(crate) fn create(&self, dimensions: usize) -> Result<Option<About>> {
+        let (first, others) = (Part::Passages, [Part::Files, Part::Rules, Part::About]);
+        if self.has(first)? || !self.is_first_to_make(first, dimensions)? {
+            if let Some(about) = self.awaited()? {
+                return Ok(Some(about));
+            }
+            self.remove()?;
+            self.make(first, dimensions)?;
+        }
+        self.make_searchable(first)?;
+        for part in others {
+            self.make(part, dimensions)?;
+            self.make_searchable(part)?;
+        }
+        // A server may have let two homes make the same collections.
+        self.about()
+    }
+
+    /// Makes a collection, unless somebody else does so at this moment.
+    fn is_first_to_make(&self, part: Part, dimensions: usize) -> Result<bool> {
+        let Err(error) = self.make(part, dimensions) else { return Ok(true) };
+        for _ in 0..LOOKS {
+            std::thread::sleep(self.rpc.options.pause);
+            if self.has(part)? {
+                return Ok(false);
+            }
+        }
+        Err(error)
+    }
+
+    /// The record that another home is about to write; `None`: it does not come.
+    fn awaited(&self) -> Result<Option<About>> {
+        let begun = Instant::now();
+        loop {
+            let about = self.about()?;
+            if about.is_some() || begun.elapsed() > self.rpc.options.write.min(LONGEST_MAKING) {
+                return Ok(about);
+            }
+            std::thread::sleep(self.rpc.options.pause);
+        }
+    }
+
+    fn make(&self, part: Part, dimensions: usize) -> Result<()> {
+        let request = CreateCollectionRequest {
+            db_name: self.address.database().to_owned(),
+            collection_name: part.collection(self.address.library()),
+            schema: part.schema(self.address.library(), dimensions),
+            shards_num: 1,
+            consistency_level: consistency::BOUNDED,
+        };
+        let _: Status = self.rpc.call(CREATE_COLLECTION, &request)?;
+        Ok(())
+    }
+
+    fn make_searchable(&self, part: Part) -> Result<()> {
+        for (field, extra_params) in part.indexes() {
+            let request = CreateIndexRequest {
                 db_name: self.address.database().to_owned(),
                 collection_name: part.collection(self.address.library()),
-                schema: part.schema(self.address.library(), dimensions),
-                shards_num: 1,
-                consistency_level: consistency::BOUNDED,
+                field_name: field.to_owned(),
+                extra_params,
+                index_name: field.to_owned(),
             };
-            let _: Status = self.rpc.call(CREATE_COLLECTION, &request)?;
-            for (field, extra_params) in part.indexes() {
-                let request = CreateIndexRequest {
-                    db_name: self.address.database().to_owned(),
-                    collection_name: part.collection(self.address.library()),
-                    field_name: field.to_owned(),
-                    extra_params,
-                    index_name: field.to_owned(),
-                };
-                let _: Status = self.rpc.call(CREATE_INDEX, &request)?;
-            }
-            self.load(part)?;
+            let _: Status = self.rpc.call(CREATE_INDEX, &request)?;
         }
-        Ok(())
+        self.load(part)
     }
 
     /// Writes what all writers have in common.
