@@ -22,6 +22,7 @@ mod codec;
 mod error;
 mod fields;
 mod filter;
+mod making;
 mod proto;
 mod push;
 mod rows;

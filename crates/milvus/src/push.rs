@@ -128,43 +128,7 @@ impl Store {
     /// # Errors
     /// [`Error::Older`], [`Error::Others`], [`Error::Embedder`]; what the server reports.
     pub fn begin(&self, writer: &Writer) -> Result<Push<'_>> {
-        let mut found = self.about()?;
-        if let Some(about) = &found {
-            self.may_write(about, writer)?;
-        }
-        if found.is_none() || writer.anew {
-            if writer.anew {
-                self.remove()?;
-            }
-            found = self.create(writer.dimensions)?;
-            if let Some(about) = &found {
-                self.may_write(about, &Writer { anew: false, ..writer.clone() })?;
-            }
-        }
-        let mut about = match found {
-            Some(mut about) => {
-                let (mine, others) =
-                    about.writers.into_iter().partition(|it| it.owner == writer.owner);
-                about.writers = mine;
-                if writer.take_over {
-                    others.iter().try_for_each(|it: &Share| self.evict(&it.owner))?;
-                } else {
-                    about.writers.extend(others);
-                }
-                about
-            }
-            None => {
-                let about = About {
-                    schema: SCHEMA,
-                    embedder: writer.embedder.clone(),
-                    dimensions: writer.dimensions,
-                    encoder: writer.encoder.clone(),
-                    writers: Vec::new(),
-                };
-                self.write_about(&about)?;
-                about
-            }
-        };
+        let mut about = self.record_for(writer)?;
         // Weights of two encoders are never compared: the first one's count as long as somebody else has some.
         let alone = about.writers.iter().all(|it| it.owner == writer.owner);
         if about.encoder != writer.encoder && (alone || about.encoder.is_empty()) {
@@ -205,6 +169,47 @@ impl Store {
         push.there = self.files_of(&push.writer)?;
         push.rules = self.rule_keys(&push.writer)?;
         Ok(push)
+    }
+
+    /// The record of the library that `writer` may write: of one that is made now if there is none.
+    fn record_for(&self, writer: &Writer) -> Result<About> {
+        let mut found = self.about()?;
+        if let Some(about) = &found {
+            self.may_write(about, writer)?;
+        }
+        if found.is_none() || writer.anew {
+            if writer.anew {
+                self.remove()?;
+            }
+            found = self.create(writer.dimensions)?;
+            if let Some(about) = &found {
+                self.may_write(about, &Writer { anew: false, ..writer.clone() })?;
+            }
+        }
+        match found {
+            Some(mut about) => {
+                let (mine, others) =
+                    about.writers.into_iter().partition(|it| it.owner == writer.owner);
+                about.writers = mine;
+                if writer.take_over {
+                    others.iter().try_for_each(|it: &Share| self.evict(&it.owner))?;
+                } else {
+                    about.writers.extend(others);
+                }
+                Ok(about)
+            }
+            None => {
+                let about = About {
+                    schema: SCHEMA,
+                    embedder: writer.embedder.clone(),
+                    dimensions: writer.dimensions,
+                    encoder: writer.encoder.clone(),
+                    writers: Vec::new(),
+                };
+                self.write_about(&about)?;
+                Ok(about)
+            }
+        }
     }
 
     fn rule_keys(&self, writer: &str) -> Result<HashSet<String>> {

@@ -3,10 +3,7 @@
 //! Searches are read at the consistency *bounded*: what was written in the last seconds may be missing. What a writer
 //! reads is *strong*: all that was written before.
 
-use std::{
-    collections::HashMap,
-    time::{Duration, Instant},
-};
+use std::collections::HashMap;
 
 use prost::Message as _;
 use riddle_types::TermWeights;
@@ -17,16 +14,12 @@ use crate::{
     fields,
     filter::{and, one_of},
     proto::{
-        BoolResponse, CollectionRequest, CreateCollectionRequest, CreateIndexRequest,
-        DSL_EXPRESSION, DeleteRequest, FieldData, GetLoadStateRequest, GetLoadStateResponse,
-        LOADED, MutationResult, PlaceholderGroup, PlaceholderValue, QueryRequest, QueryResults,
-        SearchRequest, SearchResults, Status, UpsertRequest, consistency, placeholder_type,
+        BoolResponse, CollectionRequest, DSL_EXPRESSION, DeleteRequest, FieldData, MutationResult,
+        PlaceholderGroup, PlaceholderValue, QueryRequest, QueryResults, SearchRequest,
+        SearchResults, UpsertRequest, consistency, placeholder_type,
     },
     rows::{Table, file_key, floats, strings, weights_bytes},
-    rpc::{
-        CREATE_COLLECTION, CREATE_INDEX, DELETE, DROP_COLLECTION, GET_LOAD_STATE, HAS_COLLECTION,
-        LOAD_COLLECTION, QUERY, Rpc, SEARCH, UPSERT,
-    },
+    rpc::{DELETE, HAS_COLLECTION, QUERY, Rpc, SEARCH, UPSERT},
     schema::{Part, pair},
     tokens,
 };
@@ -44,10 +37,7 @@ const PAGE: usize = 2000;
 const LONGEST_QUERY: usize = 16_000;
 
 /// Looks at a collection that somebody else is making, each after a pause.
-const LOOKS: usize = 5;
-
-/// Time that a home takes to make the collections of a library, at most.
-const LONGEST_MAKING: Duration = Duration::from_secs(20);
+pub(crate) const LOOKS: usize = 5;
 
 /// A passage that a search has found.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,8 +51,8 @@ pub struct Scored {
 /// A library on a server. Any number of threads may use it.
 #[derive(Debug)]
 pub struct Store {
-    rpc: Rpc,
-    address: Address,
+    pub(crate) rpc: Rpc,
+    pub(crate) address: Address,
 }
 
 impl Store {
@@ -265,93 +255,6 @@ impl Store {
         Ok(())
     }
 
-    /// Removes the library from the server.
-    ///
-    /// # Errors
-    /// What the server reports.
-    pub fn remove(&self) -> Result<()> {
-        // The record goes first: what is left without it is nobody's.
-        for part in [Part::About, Part::Files, Part::Rules, Part::Passages] {
-            if self.has(part)? {
-                let _: Status = self.rpc.call(DROP_COLLECTION, &self.collection(part))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Makes the collections; the library is there once its record is written. `Some`: another home has made the library
-    /// at the same moment, and this is its record.
-    ///
-    /// Whoever makes the first collection makes the others too; a home that comes later waits for the record. So nobody
-    /// removes what somebody else is making, and only what was left half made goes.
-    pub(crate) fn create(&self, dimensions: usize) -> Result<Option<About>> {
-        let (first, others) = (Part::Passages, [Part::Files, Part::Rules, Part::About]);
-        if self.has(first)? || !self.is_first_to_make(first, dimensions)? {
-            if let Some(about) = self.awaited()? {
-                return Ok(Some(about));
-            }
-            self.remove()?;
-            self.make(first, dimensions)?;
-        }
-        self.make_searchable(first)?;
-        for part in others {
-            self.make(part, dimensions)?;
-            self.make_searchable(part)?;
-        }
-        // A server may have let two homes make the same collections.
-        self.about()
-    }
-
-    /// Makes a collection, unless somebody else does so at this moment.
-    fn is_first_to_make(&self, part: Part, dimensions: usize) -> Result<bool> {
-        let Err(error) = self.make(part, dimensions) else { return Ok(true) };
-        for _ in 0..LOOKS {
-            std::thread::sleep(self.rpc.options.pause);
-            if self.has(part)? {
-                return Ok(false);
-            }
-        }
-        Err(error)
-    }
-
-    /// The record that another home is about to write; `None`: it does not come.
-    fn awaited(&self) -> Result<Option<About>> {
-        let begun = Instant::now();
-        loop {
-            let about = self.about()?;
-            if about.is_some() || begun.elapsed() > self.rpc.options.write.min(LONGEST_MAKING) {
-                return Ok(about);
-            }
-            std::thread::sleep(self.rpc.options.pause);
-        }
-    }
-
-    fn make(&self, part: Part, dimensions: usize) -> Result<()> {
-        let request = CreateCollectionRequest {
-            db_name: self.address.database().to_owned(),
-            collection_name: part.collection(self.address.library()),
-            schema: part.schema(self.address.library(), dimensions),
-            shards_num: 1,
-            consistency_level: consistency::BOUNDED,
-        };
-        let _: Status = self.rpc.call(CREATE_COLLECTION, &request)?;
-        Ok(())
-    }
-
-    fn make_searchable(&self, part: Part) -> Result<()> {
-        for (field, extra_params) in part.indexes() {
-            let request = CreateIndexRequest {
-                db_name: self.address.database().to_owned(),
-                collection_name: part.collection(self.address.library()),
-                field_name: field.to_owned(),
-                extra_params,
-                index_name: field.to_owned(),
-            };
-            let _: Status = self.rpc.call(CREATE_INDEX, &request)?;
-        }
-        self.load(part)
-    }
-
     /// Writes what all writers have in common.
     pub(crate) fn write_about(&self, about: &About) -> Result<()> {
         self.write_record(LIBRARY.to_owned(), serde_json::to_string(about))
@@ -430,41 +333,16 @@ impl Store {
         }
     }
 
-    fn collection(&self, part: Part) -> CollectionRequest {
+    pub(crate) fn collection(&self, part: Part) -> CollectionRequest {
         CollectionRequest {
             db_name: self.address.database().to_owned(),
             collection_name: part.collection(self.address.library()),
         }
     }
 
-    fn has(&self, part: Part) -> Result<bool> {
+    pub(crate) fn has(&self, part: Part) -> Result<bool> {
         let answer: BoolResponse = self.rpc.call(HAS_COLLECTION, &self.collection(part))?;
         Ok(answer.value)
-    }
-
-    /// Makes sure that a collection can be searched: a server that was started anew may have none in memory.
-    fn load(&self, part: Part) -> Result<()> {
-        let begun = Instant::now();
-        let request = GetLoadStateRequest {
-            db_name: self.address.database().to_owned(),
-            collection_name: part.collection(self.address.library()),
-        };
-        let mut asked = false;
-        loop {
-            let answer: GetLoadStateResponse = self.rpc.call(GET_LOAD_STATE, &request)?;
-            if answer.state == LOADED {
-                return Ok(());
-            }
-            if !asked {
-                let _: Status = self.rpc.call(LOAD_COLLECTION, &self.collection(part))?;
-                asked = true;
-            } else if begun.elapsed() > self.rpc.options.write {
-                let seconds = self.rpc.options.write.as_secs();
-                return Err(Error::Slow { server: self.rpc.server().to_owned(), seconds });
-            } else {
-                std::thread::sleep(self.rpc.options.pause);
-            }
-        }
     }
 
     fn query(

@@ -68,7 +68,8 @@ pub(crate) async fn shared_map(
     beside(move || shell.map_shared(&name, &there, here.as_deref())).await
 }
 
-/// Says which object store keeps the files of a shared library, with `ACCESS:SECRET` or an empty key; `null` forgets it.
+/// Says which object store keeps the files of a shared library, with `ACCESS:SECRET` or an empty key; `null` forgets
+/// it.
 #[tauri::command]
 pub(crate) async fn shared_originals(
     shell: State<'_, Shell>,

@@ -1740,7 +1740,10 @@ export const commands = {
 	sharedMap(name: string, there: string, here: string | null): Promise<SharedLibrary[]> {
 		return invoke('shared_map', { name, there, here });
 	},
-	/** Says which object store keeps the files of a shared library, with `ACCESS:SECRET` or an empty key; `null` forgets it. */
+	/**
+	 * Says which object store keeps the files of a shared library, with `ACCESS:SECRET` or an empty key; `null` forgets
+	 * it.
+	 */
 	sharedOriginals(name: string, address: string | null, key: string): Promise<SharedLibrary[]> {
 		return invoke('shared_originals', { name, address, key });
 	},

@@ -61,8 +61,8 @@ impl Records {
     /// its folders. One that is mapped already is mapped anew.
     ///
     /// # Errors
-    /// [`Error::NoLibrary`]; a folder there that is no absolute path, or one here that can not be read; when the catalog
-    /// can not be written.
+    /// [`Error::NoLibrary`]; a folder there that is no absolute path, or one here that can not be read; when the
+    /// catalog can not be written.
     pub fn map_folder(&self, name: &str, there: &str, here: &Path) -> Result<LibraryStatus> {
         let bad = |what: String| Error::BadRequest(Trouble { what, advice: None });
         if !is_absolute(there) || there.contains('\0') {
@@ -113,7 +113,8 @@ impl Records {
     /// The file of a library on this computer, links followed: it exists and lies below the folder that is mapped.
     ///
     /// # Errors
-    /// [`Error::NoLibrary`]; where no folder above it is mapped, or it is not there; when a link leads out of the folder.
+    /// [`Error::NoLibrary`]; where no folder above it is mapped, or it is not there; when a link leads out of the
+    /// folder.
     pub fn path_here(&self, name: &str, path: &str) -> Result<PathBuf> {
         let library = named(&self.catalog, name)?;
         let Some((folder, file)) = below(&library.folders, path) else {

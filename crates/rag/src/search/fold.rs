@@ -134,9 +134,10 @@ impl Shown {
 /// Shows copies and versions once, where the first was found.
 ///
 /// Of copies the first is shown; a file that is in the home and in a library elsewhere is the one of the home, which
-/// can be opened; one that two computers have written to a library is one. Of versions the one of the newest file is shown. The others are named by
-/// [`ChunkRecord::also_in`] and [`ChunkRecord::versions`]. Of documents from memory each is its own, and so is what
-/// stands twice in one file. Versions are looked for among the first `limit`, and in one library.
+/// can be opened; one that two computers have written to a library is one. Of versions the one of the newest file is
+/// shown. The others are named by [`ChunkRecord::also_in`] and [`ChunkRecord::versions`]. Of documents from memory each
+/// is its own, and so is what stands twice in one file. Versions are looked for among the first `limit`, and in one
+/// library.
 pub(super) fn fold(
     order: &mut Vec<Fused>,
     evidence: &mut Vec<Evidence>,
