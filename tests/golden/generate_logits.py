@@ -20,7 +20,7 @@ import numpy as np
 from gguf import GGUFReader, GGUFValueType, GGUFWriter
 from gguf.quants import dequantize
 
-MODELS = ["tiny-llama", "tiny-qwen2", "tiny-qwen3", "tiny-qwen3-moe", "tiny-mixtral", "tiny-glm4"]
+MODELS = ["tiny-llama", "tiny-qwen2", "tiny-qwen3", "tiny-qwen3-moe", "tiny-mixtral", "tiny-glm4", "tiny-lfm2"]
 FORMATS = ["f16", "q8_0", "q4_0", "q4_k", "q6_k"]
 TOKENS = 16
 OUT = Path(__file__).parent / "language-logits"

@@ -21,6 +21,10 @@ const QUANTIZED: f64 = 0.9988;
 /// How much nearer to the logits of the same weights in f32 llama.cpp may be than we are.
 const FURTHER: f64 = 3e-4;
 
+/// The same as a share of what llama.cpp loses, where that is more: a gated convolution multiplies three products, each
+/// of rounded activations.
+const SHARE_FURTHER: f64 = 0.25;
+
 /// The same for weights of two bytes, where only the KV cache and, in llama.cpp, activations are rounded to f16.
 const PLAIN: f64 = 0.99999;
 
@@ -75,7 +79,7 @@ fn logits_equal_those_of_llama_cpp() {
     let expected = std::fs::read(golden().join("expected.json")).expect("golden values");
     let expected: Expected = serde_json::from_slice(&expected).expect("as the script writes them");
     let dir = tempfile::tempdir().expect("a directory");
-    assert_eq!(expected.cases.len(), 30);
+    assert_eq!(expected.cases.len(), 35);
     for case in &expected.cases {
         let name = format!("{}-{}", case.model, case.format);
         let exact = values(&name);
@@ -107,7 +111,10 @@ fn logits_equal_those_of_llama_cpp() {
         );
         let (near, exact) = match case.format.as_str() {
             "f16" => (PLAIN, PLAIN),
-            _ => (QUANTIZED, case.llama_cpp_cosine - FURTHER),
+            _ => {
+                let lost = 1.0 - case.llama_cpp_cosine;
+                (QUANTIZED, 1.0 - lost - FURTHER.max(SHARE_FURTHER * lost))
+            }
         };
         assert!(
             same >= near && decoded >= exact && read >= exact,
@@ -130,6 +137,8 @@ fn less_memory_changes_no_bit() {
         ("tiny-qwen3-moe", "q4_k_m"),
         ("tiny-mixtral", "q8_0"),
         ("tiny-glm4", "q4_k_m"),
+        ("tiny-lfm2", "q4_k_m"),
+        ("tiny-lfm2", "f16"),
     ] {
         let path = write(dir.path(), model, format);
         let resident = open(&path, LocalOptions::default());

@@ -5,7 +5,7 @@ use std::{fs::File, path::Path};
 
 use candle_core::{DType, Device, Result, Tensor, quantized::gguf_file::Content};
 use candle_transformers::models::{
-    quantized_glm4, quantized_llama, quantized_qwen2, quantized_qwen3,
+    quantized_glm4, quantized_lfm2, quantized_llama, quantized_qwen2, quantized_qwen3,
 };
 use proptest::prelude::*;
 use riddle_llm::{Local, LocalOptions};
@@ -22,11 +22,12 @@ fn tolerance(model: RandomModel, format: &str) -> f32 {
     }
 }
 
-const MODELS: [RandomModel; 4] = [
+const MODELS: [RandomModel; 5] = [
     RandomModel::TinySmolLm,
     RandomModel::TinyQwen2,
     RandomModel::TinyQwen3,
     RandomModel::TinyGlm4,
+    RandomModel::TinyLfm2,
 ];
 
 /// The other program's model.
@@ -35,6 +36,7 @@ enum Twin {
     Qwen2(quantized_qwen2::ModelWeights),
     Qwen3(quantized_qwen3::ModelWeights),
     Glm4(quantized_glm4::ModelWeights),
+    Lfm2(quantized_lfm2::ModelWeights),
 }
 
 impl Twin {
@@ -54,6 +56,9 @@ impl Twin {
                     quantized_glm4::ModelWeights::from_gguf(content, file, device, DType::F32);
                 Twin::Glm4(weights?)
             }
+            RandomModel::TinyLfm2 => {
+                Twin::Lfm2(quantized_lfm2::ModelWeights::from_gguf(content, file, device)?)
+            }
             _ => Twin::Llama(quantized_llama::ModelWeights::from_gguf(content, file, device)?),
         })
     }
@@ -69,6 +74,7 @@ impl Twin {
                 model.forward(&input, 0)?
             }
             Twin::Glm4(model) => model.forward(&input, 0)?,
+            Twin::Lfm2(model) => model.forward(&input, 0)?,
         };
         logits.flatten_all()?.to_vec1()
     }

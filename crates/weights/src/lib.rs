@@ -31,9 +31,9 @@ mod tensor;
 pub use centroids::{Centroids, Dictionary, dictionary, outlier_bounds};
 pub use checkpoint::Checkpoint;
 pub use config::{
-    BertConfig, BertFamily, DebertaConfig, DecoderConfig, DecoderFamily, Experts, GteConfig,
-    LanguageConfig, LanguageFamily, ModernBertConfig, RopeScaling, TokenPooling, model_type,
-    read_json,
+    BertConfig, BertFamily, Convolution, DebertaConfig, DecoderConfig, DecoderFamily, Experts,
+    GteConfig, LanguageConfig, LanguageFamily, ModernBertConfig, RopeScaling, TokenPooling,
+    model_type, read_json,
 };
 pub use dtype::Dtype;
 pub use error::{Error, Result};

@@ -138,11 +138,12 @@ fn role(part: TensorPart) -> TensorRole {
         TensorPart::Query => TensorRole::Query,
         TensorPart::Key => TensorRole::Key,
         TensorPart::Value => TensorRole::Value,
-        TensorPart::Output => TensorRole::Output,
+        TensorPart::Output | TensorPart::ConvolutionOutput => TensorRole::Output,
         TensorPart::Gate => TensorRole::Gate,
         TensorPart::Up => TensorRole::Up,
         TensorPart::Down => TensorRole::Down,
-        TensorPart::QueryKeyValue => TensorRole::QueryKeyValue,
+        // They are to a convolution what these are to attention.
+        TensorPart::QueryKeyValue | TensorPart::ConvolutionInput => TensorRole::QueryKeyValue,
         TensorPart::GateUp => TensorRole::GateUp,
     }
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::{
     KvCache, LanguageModel, LanguageScratch,
+    convolution::Convolution,
     tensors::{LayerTensor, TensorPart, matrix, numbers},
 };
 use crate::{
@@ -17,7 +18,20 @@ use riddle_kernels::{
 
 /// One layer's weights, cut out of what was read for it.
 struct Cut<'a> {
-    attention_norm: Cow<'a, [f32]>,
+    mixer_norm: Cow<'a, [f32]>,
+    mixer: Mixer<'a>,
+    feed_forward_norm: Cow<'a, [f32]>,
+    feed_forward: FeedForward<'a>,
+}
+
+/// By what a layer's tokens see each other.
+#[expect(clippy::large_enum_variant, reason = "one for a layer, on the stack")]
+enum Mixer<'a> {
+    Attention(Attention<'a>),
+    Convolution(Convolution<'a>),
+}
+
+struct Attention<'a> {
     query: Linear<'a>,
     key: Linear<'a>,
     value: Linear<'a>,
@@ -26,9 +40,7 @@ struct Cut<'a> {
     head_norms: [Cow<'a, [f32]>; 2],
     output: Linear<'a>,
     /// Gain of what attention adds; empty without.
-    post_attention_norm: Cow<'a, [f32]>,
-    feed_forward_norm: Cow<'a, [f32]>,
-    feed_forward: FeedForward<'a>,
+    post_norm: Cow<'a, [f32]>,
 }
 
 /// What follows attention.
@@ -92,20 +104,15 @@ impl LanguageModel {
     fn cut<'a>(&'a self, layer: usize, weights: &[&'a [u8]]) -> Cut<'a> {
         let tensors = &self.layers[layer];
         let has = |part| tensors.iter().any(|it| it.part == part);
-        let (shape, family) = (self.attention_shape(), self.config.family);
+        let family = self.config.family;
         let mut cut = Cutter { tensors: tensors.iter(), weights: weights.iter() };
-        let attention_norm = cut.vector();
-        let [query, key, value] = if has(TensorPart::QueryKeyValue) {
-            cut.split([shape.width(), shape.kv_width(), shape.kv_width()])
+        let mixer_norm = cut.vector();
+        let mixer = if has(TensorPart::ConvolutionInput) {
+            let (input, kernel) = (cut.linear(), cut.vector());
+            Mixer::Convolution(Convolution { input, kernel, output: cut.linear() })
         } else {
-            [(); 3].map(|()| cut.linear())
+            Mixer::Attention(self.cut_attention(has(TensorPart::QueryKeyValue), &mut cut))
         };
-        let biased = self.config.has_biases;
-        let normed = family.normalizes_heads();
-        let biases = [(); 3].map(|()| cut.optional(biased));
-        let head_norms = [(); 2].map(|()| cut.optional(normed));
-        let output = cut.linear();
-        let post_attention_norm = cut.optional(family.normalizes_parts());
         let feed_forward_norm = cut.vector();
         let wide = self.config.intermediate_size;
         let feed_forward = if has(TensorPart::Router) {
@@ -120,25 +127,34 @@ impl LanguageModel {
             let post_norm = cut.optional(family.normalizes_parts());
             FeedForward::Dense { gate, up, down, post_norm }
         };
-        Cut {
-            attention_norm,
+        Cut { mixer_norm, mixer, feed_forward_norm, feed_forward }
+    }
+
+    fn cut_attention<'a>(&self, as_one: bool, cut: &mut Cutter<'a, '_>) -> Attention<'a> {
+        let (shape, family) = (self.attention_shape(), self.config.family);
+        let [query, key, value] = if as_one {
+            cut.split([shape.width(), shape.kv_width(), shape.kv_width()])
+        } else {
+            [(); 3].map(|()| cut.linear())
+        };
+        let biased = self.config.has_biases;
+        let normed = family.normalizes_heads();
+        Attention {
             query,
             key,
             value,
-            biases,
-            head_norms,
-            output,
-            post_attention_norm,
-            feed_forward_norm,
-            feed_forward,
+            biases: [(); 3].map(|()| cut.optional(biased)),
+            head_norms: [(); 2].map(|()| cut.optional(normed)),
+            output: cut.linear(),
+            post_norm: cut.optional(family.normalizes_parts()),
         }
     }
 
     /// Layer `layer` of the tokens at positions `first…`, whose states `hidden` `[tokens, hidden_size]` it replaces;
-    /// their keys and values go into `cache`, which holds those of all tokens before. `weights` are the layer's
-    /// tensors as the file has them, in the order of [`layers`](Self::layers). [`turn`](Self::turn) was called for
-    /// these positions. With [`Rounding::AsMany`] what a token gets depends on itself and those before it alone, not on
-    /// how many are read at a time. With [`Rounding::AsOne`] it gets what it would get in a pass of its own.
+    /// what later tokens need of them goes into `cache`, which holds that of all tokens before. `weights` are the
+    /// layer's tensors as the file has them, in the order of [`layers`](Self::layers). [`turn`](Self::turn) was called
+    /// for these positions. With [`Rounding::AsMany`] what a token gets depends on itself and those before it alone,
+    /// not on how many are read at a time. With [`Rounding::AsOne`] it gets what it would get in a pass of its own.
     ///
     /// Where the feed-forward layer is a mixture, its experts have then to be asked: those that are
     /// [`wanted`](Self::wanted), each by [`expert`](Self::expert) in any order, and at last
@@ -159,13 +175,42 @@ impl LanguageModel {
     ) {
         let cut = self.cut(layer, weights);
         let multiply = Multiply { rounding, ..self.multiply };
+        let normalized = &mut scratch.narrow[..hidden.len()];
+        rms_norm(hidden, &cut.mixer_norm, self.config.rms_norm_eps, normalized);
+        match &cut.mixer {
+            Mixer::Attention(attention) => {
+                self.attend(layer, attention, first, hidden, cache, scratch, multiply);
+            }
+            Mixer::Convolution(convolution) => {
+                self.convolve(layer, convolution, first, hidden, cache, scratch, multiply);
+            }
+        }
+        let norm = &cut.feed_forward_norm;
+        match &cut.feed_forward {
+            FeedForward::Dense { gate, up, down, post_norm } => {
+                self.feed_forward(norm, [gate, up, down], post_norm, hidden, scratch, multiply);
+            }
+            FeedForward::Experts(router) => self.route(hidden, norm, router, scratch, rounding),
+        }
+    }
+
+    /// Attention of the normalized states in `scratch.narrow`, and its residual.
+    fn attend(
+        &self,
+        layer: usize,
+        attention: &Attention<'_>,
+        first: usize,
+        hidden: &mut [f32],
+        cache: &mut KvCache,
+        scratch: &mut LanguageScratch,
+        multiply: Multiply,
+    ) {
         let span = Operation::Qkv.enter();
-        self.project(layer, &cut, hidden, scratch, multiply);
-        let (shape, width) = (self.attention_shape(), self.config.hidden_size);
-        let tokens = hidden.len() / width;
-        let stride = shape.qkv_width();
+        let shape = self.attention_shape();
+        let (tokens, stride) = (hidden.len() / self.config.hidden_size, shape.qkv_width());
+        self.project(layer, attention, tokens, scratch, multiply);
         let qkv = &scratch.wide[..tokens * stride];
-        cache.store(layer, first, qkv);
+        cache.store(layer, first, shape, qkv);
         drop(span);
         let span = Operation::Attention.enter();
         let (keys, values) = cache.layer(layer);
@@ -180,45 +225,37 @@ impl LanguageModel {
             scale: self.config.attention_scale(),
             softcap: self.config.attention_softcap,
             precision: multiply.precision,
-            rounding,
+            rounding: multiply.rounding,
         };
         let context = &mut scratch.narrow[..tokens * shape.width()];
         cached_attention(work, context, &mut scratch.scores);
         drop(span);
-        self.after_attention(&cut, hidden, scratch, multiply);
-        let norm = &cut.feed_forward_norm;
-        match &cut.feed_forward {
-            FeedForward::Dense { gate, up, down, post_norm } => {
-                self.feed_forward(norm, [gate, up, down], post_norm, hidden, scratch, multiply);
-            }
-            FeedForward::Experts(router) => self.route(hidden, norm, router, scratch, rounding),
-        }
+        self.after_attention(attention, hidden, scratch, multiply);
     }
 
-    /// Queries, keys and values of every token, normalized and rotated, in `scratch.wide`.
+    /// Queries, keys and values of the normalized states in `scratch.narrow`, normalized and rotated, in
+    /// `scratch.wide`.
     fn project(
         &self,
         layer: usize,
-        cut: &Cut<'_>,
-        hidden: &[f32],
+        attention: &Attention<'_>,
+        tokens: usize,
         scratch: &mut LanguageScratch,
         multiply: Multiply,
     ) {
         let (shape, config) = (self.attention_shape(), &self.config);
         let (width, kv_width, stride) = (shape.width(), shape.kv_width(), shape.qkv_width());
-        let tokens = hidden.len() / config.hidden_size;
-        let normalized = &mut scratch.narrow[..hidden.len()];
-        rms_norm(hidden, &cut.attention_norm, config.rms_norm_eps, normalized);
+        let normalized = &scratch.narrow[..tokens * config.hidden_size];
         let qkv = &mut scratch.wide[..tokens * stride];
-        let [query, key, value] = &cut.biases;
+        let [query, key, value] = &attention.biases;
         let parts = [
-            with_bias(&cut.query, query, 0),
-            with_bias(&cut.key, key, width),
-            with_bias(&cut.value, value, width + kv_width),
+            with_bias(&attention.query, query, 0),
+            with_bias(&attention.key, key, width),
+            with_bias(&attention.value, value, width + kv_width),
         ];
         let inputs = config.hidden_size;
         multiply.parts(normalized, inputs, &parts, (&mut *qkv, stride), &mut scratch.panels);
-        let [query_norm, key_norm] = &cut.head_norms;
+        let [query_norm, key_norm] = &attention.head_norms;
         if !query_norm.is_empty() {
             let epsilon = config.rms_norm_eps;
             rms_norm_heads(qkv, stride, 0, width, query_norm, epsilon);
@@ -246,7 +283,7 @@ impl LanguageModel {
     /// Projection and its residual, of the states whose attention is in `scratch.narrow`.
     fn after_attention(
         &self,
-        cut: &Cut<'_>,
+        attention: &Attention<'_>,
         hidden: &mut [f32],
         scratch: &mut LanguageScratch,
         multiply: Multiply,
@@ -256,15 +293,15 @@ impl LanguageModel {
         let (tokens, epsilon) = (hidden.len() / config.hidden_size, config.rms_norm_eps);
         let _span = Operation::Output.enter();
         let context = &narrow[..tokens * self.attention_shape().width()];
-        let normed = !cut.post_attention_norm.is_empty();
+        let normed = !attention.post_norm.is_empty();
         if normed {
             let added = &mut wide[..hidden.len()];
-            multiply.one(context, &cut.output, Finish::Store, added, panels);
+            multiply.one(context, &attention.output, Finish::Store, added, panels);
             let normalized = &mut narrow[..hidden.len()];
-            rms_norm(added, &cut.post_attention_norm, epsilon, normalized);
+            rms_norm(added, &attention.post_norm, epsilon, normalized);
             add(hidden, normalized);
         } else {
-            multiply.one(context, &cut.output, Finish::Add(1.0), hidden, panels);
+            multiply.one(context, &attention.output, Finish::Add(1.0), hidden, panels);
         }
     }
 

@@ -5,6 +5,7 @@
 //! output matrix is multiplied in pieces.
 
 mod cache;
+mod convolution;
 mod experts;
 mod layer;
 mod rope;
@@ -17,7 +18,7 @@ use riddle_kernels::{
     instructions, panel_len, rms_norm,
 };
 use riddle_weights::{
-    LanguageConfig,
+    LanguageConfig, LanguageFamily,
     gguf::{GgmlFormat, Gguf, GgufTensor},
 };
 
@@ -68,8 +69,15 @@ impl LanguageModel {
             None => Vec::new(),
         };
         let precision = arithmetic(&layers, &experts);
+        // Files of this family call it after the table that it follows in their sister models.
+        let norm = match config.family {
+            LanguageFamily::Lfm2 if file.tensor("output_norm.weight").is_none() => {
+                "token_embd_norm.weight"
+            }
+            _ => "output_norm.weight",
+        };
         Ok(LanguageModel {
-            norm: finder.vector("output_norm.weight", hidden)?,
+            norm: finder.vector(norm, hidden)?,
             rope: Rope::open(&finder, &config)?,
             multiply: Multiply::by_count(precision),
             table,
@@ -117,14 +125,14 @@ impl LanguageModel {
         )
     }
 
-    /// Room for the keys and values of `tokens` tokens. The system gives the memory when it is written to.
+    /// Room for what later tokens need of `tokens` tokens. The system gives the memory when it is written to.
     pub fn kv_cache(&self, tokens: usize) -> KvCache {
-        KvCache::new(self.config.num_hidden_layers, self.attention_shape(), tokens)
+        KvCache::new(&self.config, tokens)
     }
 
     /// Bytes of [`kv_cache`](Self::kv_cache), when it is full.
     pub fn kv_bytes(&self, tokens: usize) -> u64 {
-        KvCache::bytes(self.config.num_hidden_layers, self.attention_shape(), tokens)
+        KvCache::bytes(&self.config, tokens)
     }
 
     /// Memory that layers need for up to `tokens` tokens at a time.
@@ -250,7 +258,8 @@ struct Lengths {
 impl Lengths {
     fn of(model: &LanguageModel, size: LanguageScratchSize) -> Lengths {
         let (config, shape) = (&model.config, model.attention_shape());
-        let wide = shape.qkv_width().max(config.intermediate_size).max(config.hidden_size);
+        let parts = if config.convolution.is_some() { convolution::PARTS } else { 1 };
+        let wide = shape.qkv_width().max(config.intermediate_size).max(parts * config.hidden_size);
         let LanguageScratchSize { tokens, context, threads } = size;
         Lengths {
             wide: tokens * wide,

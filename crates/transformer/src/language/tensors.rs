@@ -35,6 +35,10 @@ pub enum TensorPart {
     Down,
     /// Matrix that scores the experts.
     Router,
+    /// Matrix of the three parts of a convolution.
+    ConvolutionInput,
+    /// Matrix of what a convolution gives.
+    ConvolutionOutput,
 }
 
 /// A tensor of a layer.
@@ -79,7 +83,7 @@ impl<'a> Finder<'a> {
 
     /// A small tensor, which is kept as f32.
     pub(super) fn vector(&self, name: &str, len: usize) -> Result<Vec<f32>> {
-        let tensor = self.float_tensor(name, len)?;
+        let tensor = self.float_tensor(name, &[len])?;
         let mut raw = vec![0; tensor.bytes as usize];
         self.file.read(tensor, &mut raw)?;
         let mut values = vec![0.0; len];
@@ -94,8 +98,8 @@ impl<'a> Finder<'a> {
         }
     }
 
-    fn float_tensor(&self, name: &str, len: usize) -> Result<&'a GgufTensor> {
-        let tensor = self.tensor(name, &[len])?;
+    fn float_tensor(&self, name: &str, shape: &[usize]) -> Result<&'a GgufTensor> {
+        let tensor = self.tensor(name, shape)?;
         if tensor.format != GgmlFormat::F32 {
             let dir = self.file.path().to_path_buf();
             let dtype = tensor.format.name().to_owned();
@@ -111,10 +115,40 @@ pub(super) fn of_layer(
     config: &LanguageConfig,
     layer: usize,
 ) -> Result<Vec<LayerTensor>> {
-    let (hidden, wide, dim) = (config.hidden_size, config.intermediate_size, config.head_dim);
-    let (width, kv_width) = (config.num_attention_heads * dim, config.num_key_value_heads * dim);
+    let (hidden, wide) = (config.hidden_size, config.intermediate_size);
     let mut found = Found { finder, layer, tensors: Vec::new() };
     found.vector("attn_norm.weight", hidden)?;
+    match &config.convolution {
+        Some(convolution) if config.is_convolution(layer) => {
+            let (input, output) = (TensorPart::ConvolutionInput, TensorPart::ConvolutionOutput);
+            found.matrix(input, "shortconv.in_proj.weight", &[hidden, 3 * hidden])?;
+            found.small("shortconv.conv.weight", &[convolution.tokens, hidden])?;
+            found.matrix(output, "shortconv.out_proj.weight", &[hidden, hidden])?;
+        }
+        _ => attention_of_layer(&mut found, config)?,
+    }
+    found.vector("ffn_norm.weight", hidden)?;
+    if let Some(experts) = config.experts {
+        found.matrix(TensorPart::Router, "ffn_gate_inp.weight", &[hidden, experts.count])?;
+        return Ok(found.tensors);
+    }
+    if matches!(config.family, LanguageFamily::Phi3 | LanguageFamily::Glm4) {
+        found.matrix(TensorPart::GateUp, "ffn_up.weight", &[hidden, 2 * wide])?;
+    } else {
+        found.matrix(TensorPart::Gate, "ffn_gate.weight", &[hidden, wide])?;
+        found.matrix(TensorPart::Up, "ffn_up.weight", &[hidden, wide])?;
+    }
+    found.matrix(TensorPart::Down, "ffn_down.weight", &[wide, hidden])?;
+    if config.family.normalizes_parts() {
+        found.vector("post_ffw_norm.weight", hidden)?;
+    }
+    Ok(found.tensors)
+}
+
+/// The tensors of attention, between its norm and the next one.
+fn attention_of_layer(found: &mut Found<'_>, config: &LanguageConfig) -> Result<()> {
+    let (hidden, dim) = (config.hidden_size, config.head_dim);
+    let (width, kv_width) = (config.num_attention_heads * dim, config.num_key_value_heads * dim);
     if config.family == LanguageFamily::Phi3 {
         let all = width + 2 * kv_width;
         found.matrix(TensorPart::QueryKeyValue, "attn_qkv.weight", &[hidden, all])?;
@@ -136,22 +170,7 @@ pub(super) fn of_layer(
     if config.family.normalizes_parts() {
         found.vector("post_attention_norm.weight", hidden)?;
     }
-    found.vector("ffn_norm.weight", hidden)?;
-    if let Some(experts) = config.experts {
-        found.matrix(TensorPart::Router, "ffn_gate_inp.weight", &[hidden, experts.count])?;
-        return Ok(found.tensors);
-    }
-    if matches!(config.family, LanguageFamily::Phi3 | LanguageFamily::Glm4) {
-        found.matrix(TensorPart::GateUp, "ffn_up.weight", &[hidden, 2 * wide])?;
-    } else {
-        found.matrix(TensorPart::Gate, "ffn_gate.weight", &[hidden, wide])?;
-        found.matrix(TensorPart::Up, "ffn_up.weight", &[hidden, wide])?;
-    }
-    found.matrix(TensorPart::Down, "ffn_down.weight", &[wide, hidden])?;
-    if config.family.normalizes_parts() {
-        found.vector("post_ffw_norm.weight", hidden)?;
-    }
-    Ok(found.tensors)
+    Ok(())
 }
 
 /// The experts of layer `layer`.
@@ -180,8 +199,12 @@ struct Found<'a> {
 
 impl Found<'_> {
     fn vector(&mut self, name: &str, len: usize) -> Result<()> {
+        self.small(name, &[len])
+    }
+
+    fn small(&mut self, name: &str, shape: &[usize]) -> Result<()> {
         let name = format!("blk.{}.{name}", self.layer);
-        let tensor = self.finder.float_tensor(&name, len)?.clone();
+        let tensor = self.finder.float_tensor(&name, shape)?.clone();
         self.tensors.push(LayerTensor { part: TensorPart::Small, tensor });
         Ok(())
     }

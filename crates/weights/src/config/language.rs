@@ -25,11 +25,14 @@ pub enum LanguageFamily {
     /// GLM 4 of April 2025 (GLM Team 2024): norms after each part, half of each head is rotated, matrices of gate and
     /// up stored as one.
     Glm4,
+    /// LFM 2 (Liquid AI 2025): most layers mix tokens by a short convolution, the others by attention with normalized
+    /// heads.
+    Lfm2,
 }
 
 impl LanguageFamily {
     /// With the names that files give them.
-    const NAMES: [(&'static str, LanguageFamily); 9] = [
+    const NAMES: [(&'static str, LanguageFamily); 10] = [
         ("llama", LanguageFamily::Llama),
         ("smollm3", LanguageFamily::SmolLm3),
         ("qwen2", LanguageFamily::Qwen2),
@@ -39,11 +42,13 @@ impl LanguageFamily {
         ("gemma2", LanguageFamily::Gemma2),
         ("gemma3", LanguageFamily::Gemma3),
         ("glm4", LanguageFamily::Glm4),
+        ("lfm2", LanguageFamily::Lfm2),
     ];
 
     /// Whether each head of queries and keys is normalized.
     pub fn normalizes_heads(self) -> bool {
-        matches!(self, LanguageFamily::Qwen3 | LanguageFamily::Qwen3Moe | LanguageFamily::Gemma3)
+        use LanguageFamily::{Gemma3, Lfm2, Qwen3, Qwen3Moe};
+        matches!(self, Qwen3 | Qwen3Moe | Gemma3 | Lfm2)
     }
 
     /// Whether what attention and the feed-forward layer add is normalized.
@@ -76,6 +81,20 @@ pub struct Experts {
     pub used: usize,
 }
 
+/// Layers that mix tokens by a gated convolution instead of attention. With `(b, c, x)` of a token, three projections
+/// of its normalized state, a channel of token `t` is `c_t · Σ_k w_k · (b · x)_{t−L+1+k}` over the last `L` tokens,
+/// itself included, each channel with weights of its own (LFM2 Technical Report, Liquid AI 2025, §2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Convolution {
+    /// Tokens that a token sees, itself included.
+    pub tokens: usize,
+    /// Of each layer, whether it is one.
+    pub layers: Vec<bool>,
+}
+
+/// Tokens that a convolution sees at most: published ones see 3.
+const MAX_CONVOLUTION: usize = 64;
+
 /// Experts of a layer at most: the largest published models have 512.
 const MAX_EXPERTS: usize = 4096;
 
@@ -93,6 +112,8 @@ pub struct LanguageConfig {
     pub intermediate_size: usize,
     /// Where feed-forward layers are mixtures of experts.
     pub experts: Option<Experts>,
+    /// Where layers mix tokens by convolutions.
+    pub convolution: Option<Convolution>,
     /// Transformer layers.
     pub num_hidden_layers: usize,
     /// Heads of the queries.
@@ -154,6 +175,11 @@ impl LanguageConfig {
                 LanguageFamily::Gemma3 => layer % 6 != 5,
                 _ => true,
             }
+    }
+
+    /// Whether a layer mixes tokens by a convolution, and has no attention.
+    pub fn is_convolution(&self, layer: usize) -> bool {
+        self.convolution.as_ref().is_some_and(|it| it.layers.get(layer).copied().unwrap_or(false))
     }
 
     /// Whether a layer turns its queries and keys by their position.
@@ -221,6 +247,19 @@ impl LanguageConfig {
         let values = keys.size("attention.value_length")?.unwrap_or(self.head_dim);
         if values != self.head_dim {
             return Err("keys and values of different lengths are not supported".to_owned());
+        }
+        if let Some(Convolution { tokens, layers }) = &self.convolution {
+            check_sizes(&[("shortconv.l_cache", *tokens)])?;
+            if *tokens > MAX_CONVOLUTION {
+                return Err(format!("convolutions over {tokens} tokens are not supported"));
+            }
+            if layers.len() != self.num_hidden_layers {
+                return Err(format!(
+                    "attention.head_count_kv is of {} layers, the model has {}",
+                    layers.len(),
+                    self.num_hidden_layers
+                ));
+            }
         }
         match self.experts {
             Some(experts) => check_experts(experts, keys),
@@ -304,6 +343,29 @@ impl Keys<'_> {
         Ok((Some(Experts { count, used: self.needed("expert_used_count")? }), width))
     }
 
+    /// Heads of keys and values, and which layers have none because they are convolutions.
+    fn mixers(
+        &self,
+        family: LanguageFamily,
+        heads: usize,
+    ) -> Result<(usize, Option<Convolution>), String> {
+        const KEY: &str = "attention.head_count_kv";
+        if family != LanguageFamily::Lfm2 {
+            return Ok((self.size(KEY)?.unwrap_or(heads), None));
+        }
+        let numbers = self.file.numbers(&format!("{}.{KEY}", self.name));
+        let numbers = numbers.ok_or_else(|| format!("{}.{KEY} is no list", self.name))?;
+        let mut attending = numbers.iter().copied().filter(|it| *it != 0);
+        let heads = attending.next().ok_or("no layer has attention, which is not supported")?;
+        if attending.any(|it| it != heads) {
+            return Err("layers with different heads of keys are not supported".to_owned());
+        }
+        let heads = usize::try_from(heads).map_err(|_| format!("{KEY} holds {heads}"))?;
+        let layers = numbers.iter().map(|it| *it == 0).collect();
+        let tokens = self.needed("shortconv.l_cache")?;
+        Ok((heads, Some(Convolution { tokens, layers })))
+    }
+
     fn config(&self, family: LanguageFamily) -> Result<LanguageConfig, String> {
         let hidden_size = self.needed("embedding_length")?;
         let heads = self.needed("attention.head_count")?;
@@ -325,6 +387,7 @@ impl Keys<'_> {
         let rope_theta = self.float("rope.freq_base").unwrap_or(10_000.0);
         let context_length = self.needed("context_length")?;
         let (experts, intermediate_size) = self.experts(family)?;
+        let (kv_heads, convolution) = self.mixers(family, heads)?;
         let sliding_window = match family {
             // What files of other families say of a window is not computed by anybody.
             LanguageFamily::Gemma2 => Some(self.size("attention.sliding_window")?.unwrap_or(4096)),
@@ -339,9 +402,10 @@ impl Keys<'_> {
             hidden_size,
             intermediate_size,
             experts,
+            convolution,
             num_hidden_layers: self.needed("block_count")?,
             num_attention_heads: heads,
-            num_key_value_heads: self.size("attention.head_count_kv")?.unwrap_or(heads),
+            num_key_value_heads: kv_heads,
             head_dim,
             rotary_dim,
             has_biases,
@@ -371,6 +435,67 @@ impl Keys<'_> {
             }
             (Some("none" | "longrope") | None, _) => Ok(RopeScaling::None),
             (Some(kind), _) => Err(format!("positions scaled by {kind:?} are not supported")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gguf::{GgmlFormat, GgufWriter};
+
+    /// What is said of a header of four layers whose heads of keys and width of convolutions are these.
+    fn read(heads: Option<&[i32]>, tokens: Option<u32>) -> Result<LanguageConfig, String> {
+        let mut writer = GgufWriter::new("lfm2");
+        for (key, value) in [
+            ("block_count", 4),
+            ("context_length", 100),
+            ("embedding_length", 64),
+            ("feed_forward_length", 128),
+            ("attention.head_count", 4),
+        ] {
+            writer.number(&format!("lfm2.{key}"), value);
+        }
+        writer.float("lfm2.attention.layer_norm_rms_epsilon", 1e-5);
+        if let Some(heads) = heads {
+            writer.numbers("lfm2.attention.head_count_kv", heads);
+        }
+        if let Some(tokens) = tokens {
+            writer.number("lfm2.shortconv.l_cache", tokens);
+        }
+        writer.tensor("token_embd.weight", &[64, 2], GgmlFormat::F32);
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let mut data = writer.create(file.path()).expect("created");
+        data.tensor([[0; 512]]).expect("written");
+        data.finish().expect("flushed");
+        let gguf = Gguf::open(file.path()).expect("opens");
+        LanguageConfig::of(&gguf).map_err(|it| it.to_string())
+    }
+
+    #[test]
+    fn layers_without_keys_are_convolutions() {
+        let config = read(Some(&[0, 2, 0, 2]), Some(3)).expect("a model");
+        let layers: Vec<bool> = (0..5).map(|it| config.is_convolution(it)).collect();
+        assert_eq!(layers, [true, false, true, false, false]);
+        assert_eq!((config.num_key_value_heads, config.head_dim), (2, 16));
+        assert_eq!(config.convolution.map(|it| it.tokens), Some(3));
+    }
+
+    #[test]
+    fn what_no_convolution_can_be_is_told() {
+        for (heads, tokens, part) in [
+            (None, Some(3), "is no list"),
+            (Some(&[0, 2, 0, 2][..]), None, "l_cache is missing"),
+            (Some(&[0, 2, 0, 2]), Some(0), "l_cache"),
+            (Some(&[0, 2, 0, 2]), Some(65), "over 65 tokens"),
+            (Some(&[0, 2, 0]), Some(3), "is of 3 layers"),
+            (Some(&[0, 2, 0, 4]), Some(3), "different heads"),
+            (Some(&[0, 0, 0, 0]), Some(3), "no layer has attention"),
+            (Some(&[0, -2, 0, -2]), Some(3), "holds -2"),
+            (Some(&[0, 3, 0, 3]), Some(3), "evenly"),
+        ] {
+            let why = read(heads, tokens).expect_err("refused");
+            assert!(why.contains(part), "{heads:?}, {tokens:?}: {why}");
         }
     }
 }

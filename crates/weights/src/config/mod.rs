@@ -17,7 +17,7 @@ pub use bert::{BertConfig, BertFamily};
 pub use deberta::DebertaConfig;
 pub use decoder::{DecoderConfig, DecoderFamily};
 pub use gte::GteConfig;
-pub use language::{Experts, LanguageConfig, LanguageFamily, RopeScaling};
+pub use language::{Convolution, Experts, LanguageConfig, LanguageFamily, RopeScaling};
 pub use modernbert::{ModernBertConfig, TokenPooling};
 
 /// Configuration files are a few kilobytes; more than this is not a configuration.

@@ -41,6 +41,8 @@ pub enum RandomModel {
     TinySmolLm,
     /// Two layers of a GLM 4, 600 tokens.
     TinyGlm4,
+    /// Three layers of an LFM 2, the middle one with attention, 600 tokens.
+    TinyLfm2,
     /// Two layers of a Llama with eight experts, two of which a token is given, as Mixtral has them, 600 tokens.
     TinyMixtral,
     /// meta-llama/Llama-3.2-1B.
@@ -57,18 +59,21 @@ pub enum RandomModel {
     Qwen3Of30B,
     /// The same with 16 of its 48 layers.
     ThirdOfQwen3Of30B,
+    /// LiquidAI/LFM2-1.2B.
+    Lfm2Of12B,
     /// HuggingFaceTB/SmolLM2-360M.
     SmolLm2Of360M,
 }
 
 impl RandomModel {
     /// All of them.
-    pub const ALL: [RandomModel; 15] = [
+    pub const ALL: [RandomModel; 17] = [
         RandomModel::TinyLlama,
         RandomModel::TinyQwen2,
         RandomModel::TinyQwen3,
         RandomModel::TinySmolLm,
         RandomModel::TinyGlm4,
+        RandomModel::TinyLfm2,
         RandomModel::TinyQwen3Moe,
         RandomModel::TinyMixtral,
         RandomModel::Llama32Of1B,
@@ -78,6 +83,7 @@ impl RandomModel {
         RandomModel::Qwen3Of17B,
         RandomModel::Qwen3Of30B,
         RandomModel::ThirdOfQwen3Of30B,
+        RandomModel::Lfm2Of12B,
         RandomModel::SmolLm2Of360M,
     ];
 
@@ -89,6 +95,7 @@ impl RandomModel {
             RandomModel::TinyQwen3 => "tiny-qwen3",
             RandomModel::TinySmolLm => "tiny-smollm",
             RandomModel::TinyGlm4 => "tiny-glm4",
+            RandomModel::TinyLfm2 => "tiny-lfm2",
             RandomModel::TinyQwen3Moe => "tiny-qwen3-moe",
             RandomModel::TinyMixtral => "tiny-mixtral",
             RandomModel::Llama32Of1B => "llama-3.2-1b",
@@ -98,6 +105,7 @@ impl RandomModel {
             RandomModel::Qwen3Of17B => "qwen3-1.7b",
             RandomModel::Qwen3Of30B => "qwen3-30b-a3b",
             RandomModel::ThirdOfQwen3Of30B => "qwen3-30b-a3b-third",
+            RandomModel::Lfm2Of12B => "lfm2-1.2b",
             RandomModel::SmolLm2Of360M => "smollm2-360m",
         }
     }
@@ -235,6 +243,7 @@ mod tests {
             RandomModel::TinyQwen3,
             RandomModel::TinySmolLm,
             RandomModel::TinyGlm4,
+            RandomModel::TinyLfm2,
             RandomModel::TinyQwen3Moe,
             RandomModel::TinyMixtral,
         ] {
@@ -284,6 +293,7 @@ mod tests {
             (RandomModel::Qwen3Of06B, 596.0),
             (RandomModel::Qwen3Of17B, 1721.0),
             (RandomModel::Qwen3Of30B, 30_532.0),
+            (RandomModel::Lfm2Of12B, 1170.3),
             (RandomModel::SmolLm2Of360M, 362.0),
         ] {
             let tensors = Shape::of(model).tensors(RandomFormat::Q4KM);

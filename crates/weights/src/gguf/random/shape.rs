@@ -6,6 +6,9 @@ use super::{
     vocabulary::{Special, Vocabulary, vocabulary},
 };
 
+/// Tokens that a convolution sees.
+const CONVOLUTION: usize = 3;
+
 /// Sizes from each model's `config.json` on the hub.
 pub(super) struct Shape {
     name: &'static str,
@@ -23,6 +26,8 @@ pub(super) struct Shape {
     wide: usize,
     /// Experts of a layer, and of these those that a token is given; 0 without.
     experts: (usize, usize),
+    /// Layers with attention, where the others are convolutions over three tokens.
+    attending: Option<&'static [usize]>,
     positions: u32,
     rope_base: f32,
     /// Llama 3's stretching of slow rotations: the context that they were trained on.
@@ -47,6 +52,7 @@ impl Shape {
             head_dim: 64,
             wide: 512,
             experts: (0, 0),
+            attending: None,
             positions: 2048,
             rope_base: 10_000.0,
             rope_context: None,
@@ -101,6 +107,11 @@ impl Shape {
                 Shape { ordinary: 600 - 17, ..tiny("tiny-smollm", "llama", Special::SmolLm) }
             }
             RandomModel::TinyGlm4 => tiny("tiny-glm4", "glm4", Special::Qwen),
+            RandomModel::TinyLfm2 => Shape {
+                layers: 3,
+                attending: Some(&[1]),
+                ..tiny("tiny-lfm2", "lfm2", Special::Qwen)
+            },
             RandomModel::TinyQwen3Moe => Shape {
                 layers: 3,
                 wide: 256,
@@ -120,6 +131,20 @@ impl Shape {
             RandomModel::Qwen3Of17B => qwen("Qwen3-1.7B", "qwen3", 2048, 16, 8, 6144),
             RandomModel::Qwen3Of30B => mixture("Qwen3-30B-A3B", 48),
             RandomModel::ThirdOfQwen3Of30B => mixture("A third of Qwen3-30B-A3B", 16),
+            RandomModel::Lfm2Of12B => Shape {
+                vocabulary: 65_536,
+                ordinary: 65_000,
+                hidden: 2048,
+                layers: 16,
+                heads: 32,
+                kv_heads: 8,
+                head_dim: 64,
+                wide: 8192,
+                attending: Some(&[2, 5, 8, 10, 12, 14]),
+                positions: 128_000,
+                rope_base: 1_000_000.0,
+                ..tiny("LFM2-1.2B", "lfm2", Special::Qwen)
+            },
             RandomModel::SmolLm2Of360M => Shape {
                 vocabulary: 49_152,
                 ordinary: 49_152 - 17,
@@ -136,6 +161,10 @@ impl Shape {
         }
     }
 
+    fn is_convolution(&self, layer: usize) -> bool {
+        self.attending.is_some_and(|it| !it.contains(&layer))
+    }
+
     /// The settings, with a vocabulary made for them.
     pub(super) fn header(&self, format: RandomFormat) -> GgufWriter {
         let mut out = GgufWriter::new(self.architecture);
@@ -150,9 +179,17 @@ impl Shape {
             ("embedding_length", self.hidden),
             ("feed_forward_length", self.wide),
             ("attention.head_count", self.heads),
-            ("attention.head_count_kv", self.kv_heads),
         ] {
             out.number(&key(name), value as u32);
+        }
+        let kv_heads = "attention.head_count_kv";
+        if self.attending.is_some() {
+            let of = |layer| if self.is_convolution(layer) { 0 } else { self.kv_heads as i32 };
+            out.numbers(&key(kv_heads), &(0..self.layers).map(of).collect::<Vec<_>>());
+            out.number(&key("shortconv.l_cache"), CONVOLUTION as u32);
+            out.number(&key("vocab_size"), self.vocabulary as u32);
+        } else {
+            out.number(&key(kv_heads), self.kv_heads as u32);
         }
         let (experts, used) = self.experts;
         if experts > 0 {
@@ -162,7 +199,7 @@ impl Shape {
         }
         out.float(&key("rope.freq_base"), self.rope_base);
         out.float(&key("attention.layer_norm_rms_epsilon"), self.epsilon);
-        if self.architecture != "qwen2" {
+        if !matches!(self.architecture, "qwen2" | "lfm2") {
             out.number(&key("attention.key_length"), self.head_dim as u32);
             out.number(&key("attention.value_length"), self.head_dim as u32);
         }
@@ -187,7 +224,7 @@ impl Shape {
             Special::SmolLm => ("smollm", "<|im_start|>", "<|im_end|>", "<|im_end|>"),
         };
         out.text("tokenizer.ggml.model", "gpt2");
-        out.text("tokenizer.ggml.pre", pre);
+        out.text("tokenizer.ggml.pre", if self.attending.is_some() { "lfm2" } else { pre });
         out.texts("tokenizer.ggml.tokens", &all.tokens);
         out.numbers("tokenizer.ggml.token_type", &all.types);
         out.texts("tokenizer.ggml.merges", &all.merges);
@@ -216,7 +253,8 @@ impl Shape {
             let factors = rope_factors(self.head_dim, f64::from(self.rope_base), context);
             all.push(Tensor::small("rope_freqs.weight", factors.len(), Fill::These(factors)));
         }
-        all.push(Tensor::small("output_norm.weight", hidden, Fill::NearOne));
+        let norm = if self.attending.is_some() { "token_embd_norm" } else { "output_norm" };
+        all.push(Tensor::small(&format!("{norm}.weight"), hidden, Fill::NearOne));
         for layer in 0..self.layers {
             self.layer(layer, format, &mut all);
         }
@@ -231,10 +269,18 @@ impl Shape {
         let mut matrix = |part: &str, inputs, outputs, format| {
             all.push(Tensor::matrix(&name(part), inputs, outputs, format));
         };
-        matrix("attn_q", hidden, queries, format.matrix());
-        matrix("attn_k", hidden, keys, format.matrix());
-        matrix("attn_v", hidden, keys, important);
-        matrix("attn_output", queries, hidden, format.matrix());
+        let is_convolution = self.is_convolution(layer);
+        if is_convolution {
+            matrix("shortconv.in_proj", hidden, 3 * hidden, format.matrix());
+            matrix("shortconv.out_proj", hidden, hidden, format.matrix());
+            // A matrix by its shape, which is never rounded.
+            matrix("shortconv.conv", CONVOLUTION, hidden, GgmlFormat::F32);
+        } else {
+            matrix("attn_q", hidden, queries, format.matrix());
+            matrix("attn_k", hidden, keys, format.matrix());
+            matrix("attn_v", hidden, keys, important);
+            matrix("attn_output", queries, hidden, format.matrix());
+        }
         let (experts, _) = self.experts;
         let is_glm = self.architecture == "glm4";
         if is_glm {
@@ -268,7 +314,8 @@ impl Shape {
             small("attn_k.bias", keys, Fill::NearZero);
             small("attn_v.bias", keys, Fill::NearZero);
         }
-        if self.architecture.starts_with("qwen3") {
+        let has_head_norms = self.architecture == "lfm2" && !is_convolution;
+        if has_head_norms || self.architecture.starts_with("qwen3") {
             small("attn_q_norm.weight", self.head_dim, Fill::NearOne);
             small("attn_k_norm.weight", self.head_dim, Fill::NearOne);
         }
