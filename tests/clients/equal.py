@@ -52,13 +52,12 @@ def documents(hits, known):
 
 
 def first(hits, leg):
-    """The 20 best of a leg."""
-    ranked = sorted((it for it in hits if it["trace"].get(leg)), key=lambda it: it["trace"][leg])
-    return [(it["path"], it["text"]) for it in ranked[:20]]
+    """The 20 best of a leg, as far as they are among the hits: where keywords decide, few of the others' are."""
+    return [(it["path"], it["text"]) for it in hits if (it["trace"].get(leg) or 21) <= 20]
 
 
 def shared(a, b):
-    return len(set(a) & set(b)) / max(1, len(a), len(b))
+    return len(set(a) & set(b)) / max(len(a), len(b)) if a or b else 1.0
 
 
 def compare(riddle, question, relevant, known):
@@ -67,7 +66,8 @@ def compare(riddle, question, relevant, known):
     places = ((), ("--library", "team"))
     for name, args in (("merged", ("-k", "150", "--no-rerank")), ("reranked", ("-k", "20"))):
         said = [json.loads(riddle.run("search", question, *args, *place)[0]) for place in places]
-        if not all(it["hits"] for it in said) or any(it.get("notices") for it in said[1:]):
+        here, there = ([repr(it) for it in it.get("notices", [])] for it in said)
+        if not all(it["hits"] for it in said) or set(there) - set(here):
             return None
         here, there = (it["hits"] for it in said)
         row[name] = [ndcg(documents(it, known), relevant) for it in (here, there)]
@@ -104,7 +104,7 @@ def measure(args, dataset):
         door = None
         try:
             answers(PORT)
-            subprocess.run([riddle.program, "library", "remove", "team", "--yes"], env=riddle.env,
+            subprocess.run([riddle.program, "library", "remove", "team"], env=riddle.env,
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
             riddle.run("library", "add", "team", f"milvus://{HOST}:{PORT}/team")
             pushed = json.loads(riddle.run("library", "push", "team")[0])
