@@ -65,7 +65,10 @@ def compare(riddle, question, relevant, known):
     row = {}
     places = ((), ("--library", "team"))
     for name, args in (("merged", ("-k", "150", "--no-rerank")), ("reranked", ("-k", "20"))):
-        said = [json.loads(riddle.run("search", question, *args, *place)[0]) for place in places]
+        try:
+            said = [json.loads(riddle.run("search", question, *args, *place)[0]) for place in places]
+        except SystemExit:  # The program has said why: a server that does not answer in time.
+            return None
         here, there = ([repr(it) for it in it.get("notices", [])] for it in said)
         if not all(it["hits"] for it in said) or set(there) - set(here):
             return None
