@@ -142,6 +142,8 @@ fn store(port: u16, library: &str) -> riddle_milvus::Result<Store> {
         write: Duration::from_millis(1500),
         tries: 2,
         pause: Duration::from_millis(20),
+        // So that passages of files are there whose rows have not come yet.
+        rows: 2,
     };
     connected(port, library, options)
 }
@@ -312,6 +314,22 @@ fn a_library_is_what_undisturbed_homes_would_have_written() {
     outcome.unwrap_or_else(|it| panic!("{it}"));
     let World { runs, failed, .. } = world.into_inner();
     assert!(failed * 10 > runs, "the network did not fail: {failed} of {runs} runs");
+}
+
+/// What only a run after one that was killed has to look for: the property above meets it rarely.
+#[test]
+fn what_a_killed_run_left_is_swept() {
+    let Some(server) = Server::start() else { return };
+    let network = Network::to(server.port());
+    let mut world = World { server, network, cases: 0, runs: 0, failed: 0 };
+    let run = |changes: &[(u8, u8)], killed_after| Run { changes: changes.to_vec(), killed_after };
+    let step = |first| Step { runs: [first, run(&[], None)], faults: Vec::new(), evicted: false };
+    // Two of the first file's three passages are there when the program is gone; then it is shorter, or gone itself.
+    for later in [1, 0] {
+        let begun = step(run(&[(0, 3), (1, 3)], Some(1)));
+        let held = world.holds(&[begun, step(run(&[(0, later)], None))]);
+        held.unwrap_or_else(|it| panic!("{later} passages later: {it}"));
+    }
 }
 
 #[test]

@@ -27,9 +27,6 @@ use crate::{
     schema::Part,
 };
 
-/// Passages of a batch.
-const ROWS: usize = 500;
-
 /// Bytes of a batch: far below the 64 MiB that Milvus takes.
 const BYTES: usize = 8 << 20;
 
@@ -297,7 +294,7 @@ impl Push<'_> {
                 + words.sum::<usize>()
                 + 4 * self.dimensions;
             self.passages.push((passage, file.version.clone()));
-            if self.passages.len() >= ROWS || self.bytes >= BYTES {
+            if self.passages.len() >= self.store.rpc.options.rows || self.bytes >= BYTES {
                 self.write_passages()?;
             }
         }
@@ -380,7 +377,7 @@ impl Push<'_> {
     }
 
     fn write_rules(&mut self) -> Result<()> {
-        for rows in self.rules_waiting.chunks(ROWS) {
+        for rows in self.rules_waiting.chunks(self.store.rpc.options.rows.max(1)) {
             self.store.upsert(Part::Rules, rule_columns(rows), rows.len())?;
         }
         self.rules_waiting.clear();

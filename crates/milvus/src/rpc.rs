@@ -28,7 +28,10 @@ const LONGEST_REASON: usize = 300;
 /// Milvus' status for too many requests: the one of today, and the one of old.
 const RATE_LIMIT: (i32, i32) = (8, 49);
 
-/// How patient a client is.
+/// Passages of a batch.
+const ROWS: usize = 500;
+
+/// How patient a client is, and how much it sends at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Longest time to connect.
@@ -41,6 +44,8 @@ pub struct Options {
     pub tries: u32,
     /// Pause before the second try, doubled for each further one.
     pub pause: Duration,
+    /// Passages of a batch that is written; at least 1.
+    pub rows: usize,
 }
 
 impl Default for Options {
@@ -51,6 +56,7 @@ impl Default for Options {
             write: Duration::from_secs(60),
             tries: 4,
             pause: Duration::from_millis(200),
+            rows: ROWS,
         }
     }
 }
