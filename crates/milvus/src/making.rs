@@ -1,6 +1,6 @@
 //! Making, loading and removing the collections of a library, also where several homes do so at once.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::{
     About, Error, Result, Store,
@@ -12,9 +12,6 @@ use crate::{
     schema::Part,
     store::LOOKS,
 };
-
-/// Time that a home takes to make the collections of a library, at most.
-const LONGEST_MAKING: Duration = Duration::from_secs(20);
 
 impl Store {
     /// Makes the collections; the library is there once its record is written. `Some`: another home has made the
@@ -52,12 +49,13 @@ impl Store {
         Err(error)
     }
 
-    /// The record that another home is about to write; `None`: it does not come.
+    /// The record that another home is about to write; `None`: it does not come within the longest time that making a
+    /// collection may take. A server of a cluster needs seconds for each.
     fn awaited(&self) -> Result<Option<About>> {
         let begun = Instant::now();
         loop {
             let about = self.about()?;
-            if about.is_some() || begun.elapsed() > self.rpc.options.write.min(LONGEST_MAKING) {
+            if about.is_some() || begun.elapsed() > self.rpc.options.write {
                 return Ok(about);
             }
             std::thread::sleep(self.rpc.options.pause);
