@@ -16,6 +16,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("types", &[]),
     ("kernels", &[]),
     ("weights", &[]),
+    // Ciphers and keys; whoever writes a home's files is given one.
+    ("seal", &[]),
     ("offload", &["weights"]),
     // What a layer computes, never which layers are in memory: that is offload's, one storey up.
     ("transformer", &["kernels", "weights"]),
@@ -26,7 +28,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("embedding", &["types", "kernels", "weights", "offload", "transformer"]),
     ("models", &["types"]),
     // Files of keys and values are read past the page cache, as weights are.
-    ("cache", &["offload"]),
+    ("cache", &["offload", "seal"]),
     // Whom to trust on a network, and what of an address may be shown, is said once: where models are fetched.
     // A model in this process has its layers from offload and computes them with transformer, as the reranker does.
     // What it read of a prompt it keeps for the next one.
@@ -35,9 +37,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // Pictures of text become lines: what becomes of them is ingest's.
     ("ocr", &[]),
     ("ingest", &["types", "ocr"]),
-    ("catalog", &["types"]),
+    ("catalog", &["types", "seal"]),
     // Compares codes; the loops over them are kernels'.
-    ("retrieval", &["types", "kernels"]),
+    ("retrieval", &["types", "kernels", "seal"]),
     // Knows a library's server as retrieval knows its index: what is merged of both is rag's.
     ("milvus", &["types"]),
     // Whom to trust on a network is said where models are fetched.
@@ -48,6 +50,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "rag",
         &[
             "types",
+            // The key of a home, and where it comes from.
+            "seal",
             "grating",
             "embedding",
             "models",
@@ -129,6 +133,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("zip", &["models", "ingest"]),
     ("sha1", &["models"]),
     ("sha2", &["models", "doors"]),
+    ("ring", &["seal"]),
+    ("argon2", &["seal"]),
     ("notify", &["watch"]),
     ("notify-debouncer-full", &["watch"]),
     ("ignore", &["watch"]),
