@@ -2,15 +2,16 @@
 //!
 //! Header: magic, format, length of the header, keys of root, parent and node, length and hash of the bytes,
 //! microseconds that making them took, numbers of tokens and of chunks, tokens, chunks, and a hash over all of this;
-//! zeros up to the end of the page. Numbers are little-endian.
+//! zeros up to the end of the page. Numbers are little-endian. In an encrypted home all of this is sealed, in blocks.
 
 use std::{
     fs::{File, OpenOptions},
-    io::{Read, Write},
+    io::{BufWriter, ErrorKind, Write},
     path::Path,
 };
 
 use riddle_offload::PageReader;
+use riddle_seal::{BlockWriter, Blocks, Key as Seal, ReadAt as _};
 
 use crate::{
     error::{Error, Result},
@@ -76,12 +77,15 @@ impl Header {
     }
 
     /// Reads it from the beginning of a file, which must be as long as it says.
-    pub(crate) fn read(path: &Path) -> Result<Header> {
-        let mut file = File::open(path).map_err(Error::io(path))?;
-        let length = file.metadata().map_err(Error::io(path))?.len();
+    pub(crate) fn read(path: &Path, seal: Option<&Seal>) -> Result<Header> {
+        let file = File::open(path).map_err(Error::io(path))?;
         let broken = |why| Error::Broken { path: path.to_path_buf(), why };
+        let source = Source::of(file, seal).map_err(|error| match error.kind() {
+            ErrorKind::InvalidData => broken("it does not open"),
+            _ => Error::io(path)(error),
+        })?;
         let mut bytes = vec![0; PAGE];
-        file.read_exact(&mut bytes).map_err(|_| broken("it is cut off"))?;
+        source.read(0, &mut bytes).map_err(|_| broken("it is cut off"))?;
         if bytes[..8] != MAGIC {
             return Err(broken("it is something else"));
         }
@@ -93,9 +97,9 @@ impl Header {
             return Err(broken("its header has no possible length"));
         }
         bytes.resize(head, 0);
-        file.read_exact(&mut bytes[PAGE..]).map_err(|_| broken("it is cut off"))?;
+        source.read(PAGE as u64, &mut bytes[PAGE..]).map_err(|_| broken("it is cut off"))?;
         let header = Header::parse(&bytes).ok_or_else(|| broken("its header is damaged"))?;
-        if header.file_bytes() != length {
+        if header.file_bytes() != source.len().map_err(Error::io(path))? {
             return Err(broken("it is not as long as it says"));
         }
         Ok(header)
@@ -136,6 +140,41 @@ impl Header {
     }
 }
 
+/// What a node's sealed file is sealed as: it says itself which node it is.
+const SEALED_AS: &str = "node";
+
+/// A node's file.
+enum Source {
+    Plain(File),
+    Sealed(Blocks<File>),
+}
+
+impl Source {
+    fn of(file: File, seal: Option<&Seal>) -> std::io::Result<Source> {
+        Ok(match seal {
+            None => Source::Plain(file),
+            Some(seal) => Source::Sealed(Blocks::open(file, seal, SEALED_AS)?),
+        })
+    }
+
+    fn len(&self) -> std::io::Result<u64> {
+        match self {
+            Source::Plain(file) => file.bytes(),
+            Source::Sealed(blocks) => Ok(blocks.len()),
+        }
+    }
+
+    fn read(&self, at: u64, to: &mut [u8]) -> std::io::Result<()> {
+        match self {
+            Source::Plain(file) => file.read_at(at, to),
+            Source::Sealed(blocks) => {
+                to.copy_from_slice(&blocks.read(at..at + to.len() as u64)?);
+                Ok(())
+            }
+        }
+    }
+}
+
 /// The fields of a header, one after the other.
 struct Fields<'a>(&'a [u8]);
 
@@ -161,28 +200,41 @@ pub(crate) fn checksum(parts: &[&[u8]]) -> [u8; 32] {
 }
 
 /// Writes a node into a new file, which only its owner may read.
-pub(crate) fn write(path: &Path, header: &Header, parts: &[&[u8]]) -> std::io::Result<()> {
+pub(crate) fn write(
+    path: &Path,
+    seal: Option<&Seal>,
+    header: &Header,
+    parts: &[&[u8]],
+) -> std::io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(path)?;
-    file.write_all(&header.to_bytes())?;
-    for part in parts {
-        file.write_all(part)?;
+    let all = |to: &mut dyn Write| {
+        to.write_all(&header.to_bytes())?;
+        parts.iter().try_for_each(|part| to.write_all(part))
+    };
+    match seal {
+        None => all(&mut file),
+        Some(seal) => {
+            let mut sealed = BlockWriter::new(BufWriter::new(file), seal, SEALED_AS)?;
+            all(&mut sealed)?;
+            sealed.write_last()
+        }
     }
-    Ok(())
 }
 
-/// Reads a node's bytes into `parts`, past the page cache where the system can. What is in `parts` after an error means
-/// nothing.
+/// Reads a node's bytes into `parts`, past the page cache where the system can and they are not sealed. What is in
+/// `parts` after an error means nothing.
 pub(crate) fn load(
     path: &Path,
+    seal: Option<&Seal>,
     tokens: &[u32],
     parts: &mut [&mut [u8]],
     reader: &mut PageReader,
 ) -> Result<Header> {
-    let header = Header::read(path)?;
+    let header = Header::read(path, seal)?;
     let broken = |why| Error::Broken { path: path.to_path_buf(), why };
     let wanted: usize = parts.iter().map(|it| it.len()).sum();
     if header.tokens != tokens {
@@ -195,21 +247,29 @@ pub(crate) fn load(
     let mut hash = blake3::Hasher::new();
     let mut parts = parts.iter_mut();
     let mut room: &mut [u8] = &mut [];
-    reader
-        .read(path, start, wanted, &mut |mut bytes| {
-            hash.update(bytes);
-            while !bytes.is_empty() {
-                if room.is_empty() {
-                    let Some(part) = parts.next() else { return };
-                    room = part;
-                }
-                let (now, later) = bytes.split_at(bytes.len().min(room.len()));
-                let (to, rest) = std::mem::take(&mut room).split_at_mut(now.len());
-                to.copy_from_slice(now);
-                (room, bytes) = (rest, later);
+    let mut take = |mut bytes: &[u8]| {
+        hash.update(bytes);
+        while !bytes.is_empty() {
+            if room.is_empty() {
+                let Some(part) = parts.next() else { return };
+                room = part;
             }
-        })
-        .map_err(Error::io(path))?;
+            let (now, later) = bytes.split_at(bytes.len().min(room.len()));
+            let (to, rest) = std::mem::take(&mut room).split_at_mut(now.len());
+            to.copy_from_slice(now);
+            (room, bytes) = (rest, later);
+        }
+    };
+    match seal {
+        None => reader.read(path, start, wanted, &mut take),
+        Some(seal) => File::open(path)
+            .and_then(|file| Blocks::open(file, seal, SEALED_AS))
+            .and_then(|blocks| blocks.each(start..start + wanted as u64, &mut take)),
+    }
+    .map_err(|error| match error.kind() {
+        ErrorKind::InvalidData => broken("its bytes are damaged"),
+        _ => Error::io(path)(error),
+    })?;
     if hash.finalize().as_bytes() != &header.checksum {
         return Err(broken("its bytes are damaged"));
     }

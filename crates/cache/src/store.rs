@@ -8,6 +8,8 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use riddle_seal::{Key as Seal, Place};
+
 use crate::{
     error::{Error, Result},
     key::Key,
@@ -24,7 +26,7 @@ pub(crate) const LABEL: &str = "label";
 /// Prefixes of prompts in a folder. Several processes may use one at the same time.
 #[derive(Debug)]
 pub struct Store {
-    dir: PathBuf,
+    dir: Place,
     limit: Mutex<Limit>,
     tree: Mutex<Tree>,
 }
@@ -67,8 +69,8 @@ pub struct RootStatus {
 }
 
 impl Store {
-    /// The store in `dir`, which need not be there before something is saved.
-    pub fn open(dir: impl Into<PathBuf>, limit: Limit) -> Store {
+    /// The store in `dir`, which need not be there before something is saved. With a key its nodes are sealed.
+    pub fn open(dir: impl Into<Place>, limit: Limit) -> Store {
         Store { dir: dir.into(), limit: Mutex::new(limit), tree: Mutex::default() }
     }
 
@@ -81,9 +83,9 @@ impl Store {
         let mut tree = self.tree();
         tree.refresh(&self.dir)?;
         let before = Freed { nodes: tree.nodes.len() as u64, bytes: tree.bytes() };
-        let now = limit.now(&self.dir, before.bytes);
-        tree.make_room(&self.dir, 0, now, &std::collections::HashSet::new());
-        tree.write_counts(&self.dir);
+        let now = limit.now(self.dir(), before.bytes);
+        tree.make_room(self.dir(), 0, now, &std::collections::HashSet::new());
+        tree.write_counts(self.dir());
         Ok(Freed {
             nodes: before.nodes - tree.nodes.len() as u64,
             bytes: before.bytes - tree.bytes(),
@@ -150,7 +152,7 @@ impl Store {
         let bytes = tree.bytes();
         let mut roots: BTreeMap<String, RootStatus> = BTreeMap::new();
         for node in tree.nodes.values() {
-            let label = label_of(&self.dir.join(node.root.name()));
+            let label = label_of(&self.dir().join(node.root.name()));
             let root =
                 roots.entry(label.clone()).or_insert(RootStatus { label, ..RootStatus::default() });
             root.bytes += node.bytes;
@@ -159,7 +161,7 @@ impl Store {
         }
         Ok(Status {
             bytes,
-            limit_bytes: self.limit().now(&self.dir, bytes),
+            limit_bytes: self.limit().now(self.dir(), bytes),
             nodes: tree.nodes.len() as u64,
             tokens: roots.values().map(|it| it.tokens).sum(),
             roots: roots.into_values().collect(),
@@ -168,12 +170,12 @@ impl Store {
 
     fn delete(&self, is_one: &dyn Fn(&crate::tree::Entry) -> bool) -> Result<Freed> {
         let mut tree = self.tree();
-        if !self.dir.is_dir() {
+        if !self.dir().is_dir() {
             return Ok(Freed::default());
         }
         // First: what is saved from now on by whoever began before is deleted by them, and what was saved until now is
         // seen here.
-        let path = self.dir.join(PURGED);
+        let path = self.dir().join(PURGED);
         let mut file =
             OpenOptions::new().create(true).append(true).open(&path).map_err(Error::io(&path))?;
         file.write_all(b".").map_err(Error::io(&path))?;
@@ -181,24 +183,41 @@ impl Store {
         let mut freed = Freed::default();
         for key in tree.with_all_behind(is_one) {
             freed.nodes += 1;
-            freed.bytes += tree.forget(&self.dir, key);
+            freed.bytes += tree.forget(self.dir(), key);
         }
-        tree.write_counts(&self.dir);
+        tree.write_counts(self.dir());
         Ok(freed)
     }
 
     /// Folders of roots.
     fn roots(&self) -> Result<Vec<PathBuf>> {
-        Ok(entries(&self.dir)?.into_iter().filter(|it| key_of(it).is_some()).collect())
+        Ok(entries(self.dir())?.into_iter().filter(|it| key_of(it).is_some()).collect())
     }
 
     /// Purges so far, by all processes.
     pub(crate) fn purges(&self) -> u64 {
-        fs::metadata(self.dir.join(PURGED)).map_or(0, |it| it.len())
+        fs::metadata(self.dir().join(PURGED)).map_or(0, |it| it.len())
     }
 
     pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub(crate) fn place(&self) -> &Place {
         &self.dir
+    }
+
+    pub(crate) fn seal(&self) -> Option<&Seal> {
+        self.dir.key.as_ref()
+    }
+
+    /// The name of a tree of prompts: over the model and everything else that decides what its tokens leave behind. In
+    /// a sealed store nobody without the key can tell by a name which texts were read.
+    pub fn root(&self, parts: &[&[u8]]) -> Key {
+        let own = self.seal().map(|it| it.derive("names of stored prefixes", b"").to_hex());
+        let own = own.as_ref().map(|it| it.as_bytes());
+        let parts: Vec<&[u8]> = parts.iter().copied().chain(own).collect();
+        Key::root(&parts)
     }
 
     /// The limit that it was given.

@@ -7,6 +7,8 @@ use std::{
     time::Duration,
 };
 
+use riddle_seal::{Key as Seal, Place};
+
 use crate::{
     error::{Error, Result},
     key::Key,
@@ -72,7 +74,8 @@ impl Tree {
 
     /// Takes up what other processes did: nodes that are there now, and those that no longer are. A file that is no
     /// node, or one that another version wrote, is deleted.
-    pub(crate) fn refresh(&mut self, dir: &Path) -> Result<()> {
+    pub(crate) fn refresh(&mut self, place: &Place) -> Result<()> {
+        let dir = place.path();
         if !std::mem::replace(&mut self.is_read, true) {
             self.read_counts(dir);
         }
@@ -82,7 +85,7 @@ impl Tree {
                 continue;
             };
             for path in entries(&folder)? {
-                if let Some(key) = self.refresh_file(&path, root) {
+                if let Some(key) = self.refresh_file(&path, place.key.as_ref(), root) {
                     seen.insert(key);
                 }
             }
@@ -92,7 +95,7 @@ impl Tree {
     }
 
     /// The node in a file, which is read if it was not known.
-    fn refresh_file(&mut self, path: &Path, root: Key) -> Option<Key> {
+    fn refresh_file(&mut self, path: &Path, seal: Option<&Seal>, root: Key) -> Option<Key> {
         let name = path.file_name()?.to_str()?;
         if name.starts_with(NEW) {
             let modified = fs::metadata(path).and_then(|it| it.modified()).ok()?;
@@ -105,7 +108,7 @@ impl Tree {
         if self.nodes.contains_key(&key) {
             return Some(key);
         }
-        match Header::read(path) {
+        match Header::read(path, seal) {
             Ok(header) if header.key == key && header.root == root => {
                 self.insert(&header);
                 Some(key)

@@ -53,7 +53,7 @@ impl Store {
         }
         let purges = self.purges();
         let mut tree = self.tree();
-        tree.refresh(self.dir())?;
+        tree.refresh(self.place())?;
         tree.tick();
         drop(tree);
         Ok(Visit { store: self, purges, kept: HashSet::new(), reader: None })
@@ -93,11 +93,12 @@ impl Visit<'_> {
         })?;
         let path = Tree::path(dir, root, key);
         let reader = self.reader.get_or_insert_default();
-        let loaded = node::load(&path, tokens, parts, reader).and_then(|header| {
-            let is_it = header.key == key && header.root == root && header.parent == parent;
-            let other = Error::Broken { path: path.clone(), why: "it belongs elsewhere" };
-            if is_it { Ok(header) } else { Err(other) }
-        });
+        let loaded =
+            node::load(&path, self.store.seal(), tokens, parts, reader).and_then(|header| {
+                let is_it = header.key == key && header.root == root && header.parent == parent;
+                let other = Error::Broken { path: path.clone(), why: "it belongs elsewhere" };
+                if is_it { Ok(header) } else { Err(other) }
+            });
         match loaded {
             Ok(header) => {
                 self.touch(key);
@@ -160,7 +161,7 @@ impl Visit<'_> {
         }
         let header = Header { checksum: node::checksum(parts), ..header };
         let path = Tree::path(dir, root, key);
-        write(dir, &path, label, &header, parts)?;
+        write(&self.store, &path, label, &header, parts)?;
         // A purge that has begun since then has seen the file, or is seen here.
         if self.store.purges() != self.purges {
             remove(&path);
@@ -181,9 +182,10 @@ impl Drop for Visit<'_> {
 }
 
 /// Writes a node beside its place and puts it there.
-fn write(dir: &Path, path: &Path, label: &str, header: &Header, parts: &[&[u8]]) -> Result<()> {
+fn write(store: &Store, path: &Path, label: &str, header: &Header, parts: &[&[u8]]) -> Result<()> {
     /// Tells files apart that one process writes at a time.
     static NEXT: AtomicU64 = AtomicU64::new(0);
+    let dir = store.dir();
     let folder = path.parent().unwrap_or(dir);
     for own in [dir, folder] {
         make_private(own).map_err(Error::io(own))?;
@@ -194,7 +196,8 @@ fn write(dir: &Path, path: &Path, label: &str, header: &Header, parts: &[&[u8]])
     }
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let beside = folder.join(format!("{NEW}{}-{number}", std::process::id()));
-    let written = node::write(&beside, header, parts).and_then(|()| fs::rename(&beside, path));
+    let written =
+        node::write(&beside, store.seal(), header, parts).and_then(|()| fs::rename(&beside, path));
     written.map_err(|source| {
         remove(&beside);
         Error::Io { path: path.to_path_buf(), source }

@@ -7,6 +7,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use riddle_seal::Place;
 use rusqlite::{
     Connection, OpenFlags, OptionalExtension as _, Transaction, TransactionBehavior, params,
 };
@@ -14,7 +15,9 @@ use rusqlite_migration::{M, Migrations};
 
 use crate::{
     Error, FileId, Result,
+    error::refine,
     paths::{display, from_bytes, to_bytes},
+    seal,
 };
 
 /// How long a statement waits for another connection before it gives up.
@@ -94,10 +97,15 @@ impl Catalog {
     /// Opens the catalog at `path` for reading and writing, making or migrating it.
     ///
     /// # Errors
-    /// A damaged or newer file, a full disk, a folder that can not be written.
-    pub fn open(path: &Path) -> Result<Catalog> {
+    /// A damaged or newer file, a full disk, a folder that can not be written; [`Error::Sealed`] without the key of an
+    /// encrypted one.
+    pub fn open(place: impl Into<Place>) -> Result<Catalog> {
+        let place = place.into();
+        let path = place.path();
+        seal::check(&place)?;
         let mut connection = Connection::open(path).map_err(|error| refine(path, error))?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
+        seal::use_key(&connection, &place)?;
         // Looked at before anything is written: a newer version's file stays as it is.
         let before = version(&connection).map_err(|error| refine(path, error))?;
         if before > VERSION {
@@ -123,21 +131,26 @@ impl Catalog {
                 path.display()
             );
         }
+        seal::sweep(path);
         Ok(Catalog::new(connection))
     }
 
     /// Opens an existing catalog for reading; fine while another process writes.
     ///
     /// # Errors
-    /// [`Error::Missing`] without a catalog; a damaged, newer or not yet migrated one.
-    pub fn open_read_only(path: &Path) -> Result<Catalog> {
+    /// [`Error::Missing`] without a catalog; a damaged, newer or not yet migrated one; [`Error::Sealed`].
+    pub fn open_read_only(place: impl Into<Place>) -> Result<Catalog> {
+        let place = place.into();
+        let path = place.path();
         if !path.is_file() {
             return Err(Error::Missing { path: path.to_path_buf() });
         }
+        seal::check(&place)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection =
             Connection::open_with_flags(path, flags).map_err(|error| refine(path, error))?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
+        seal::use_key(&connection, &place)?;
         match version(&connection).map_err(|error| refine(path, error))? {
             // Made by a process that was ended before it could write anything.
             0 => Err(Error::Missing { path: path.to_path_buf() }),
@@ -470,19 +483,6 @@ fn fold(transaction: &Transaction<'_>, inner: &Root, outer: &Root) -> Result<()>
     }
     transaction.execute("DELETE FROM roots WHERE id = ?1", [inner.id.0])?;
     Ok(())
-}
-
-/// Tells a file that is no healthy database from other trouble.
-fn refine(path: &Path, error: rusqlite::Error) -> Error {
-    match error.sqlite_error_code() {
-        Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt) => {
-            Error::Damaged { path: Some(path.to_path_buf()), why: error.to_string() }
-        }
-        Some(rusqlite::ErrorCode::CannotOpen) => {
-            Error::Io { path: path.to_path_buf(), source: std::io::Error::other(error.to_string()) }
-        }
-        _ => error.into(),
-    }
 }
 
 /// Seconds since 1970.

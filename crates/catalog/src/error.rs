@@ -37,6 +37,12 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// The file is encrypted, and nobody gave the key.
+    #[error("{}: the catalog is encrypted", path.display())]
+    Sealed {
+        /// The file.
+        path: PathBuf,
+    },
     /// There is no catalog.
     #[error("{}: no catalog here", path.display())]
     Missing {
@@ -144,10 +150,24 @@ impl From<rusqlite::Error> for Error {
     }
 }
 
+/// Tells a file that is no healthy database from other trouble.
+pub(crate) fn refine(path: &Path, error: rusqlite::Error) -> Error {
+    match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt) => {
+            Error::Damaged { path: Some(path.to_path_buf()), why: error.to_string() }
+        }
+        Some(rusqlite::ErrorCode::CannotOpen) => {
+            Error::Io { path: path.to_path_buf(), source: std::io::Error::other(error.to_string()) }
+        }
+        _ => error.into(),
+    }
+}
+
 impl Advised for Error {
     fn advice(&self) -> Option<Advice> {
         match self {
             Error::Damaged { .. } => Some(Advice::ReplaceCatalog),
+            Error::Sealed { .. } => Some(Advice::GivePassphrase),
             Error::TooNew { .. } => Some(Advice::UpdateProgram),
             Error::TooOld { .. } => Some(Advice::UpgradeCatalog),
             Error::UnknownRoot { .. } => Some(Advice::AddFolderAgain),

@@ -5,6 +5,8 @@
 //! has followed. Losing an index costs time; losing the catalog costs a new reading of the files, never
 //! the files. One transaction per batch of files: a crash leaves each file as it was or as it is.
 //!
+//! [`convert`] encrypts it, and takes that back.
+//!
 //! Not here: scanning folders, parsing, embedding, searching. [`HomeLock`] keeps a second writer out.
 
 mod answers;
@@ -20,6 +22,7 @@ mod paths;
 mod pictures;
 mod places;
 mod scan;
+mod seal;
 mod terms;
 mod vectors;
 mod withheld;
@@ -38,5 +41,6 @@ pub use lock::HomeLock;
 pub use pictures::{SaidPictures, WaitingPicture};
 pub use places::FilePlace;
 pub use scan::ScanDelta;
+pub use seal::{Form, convert, form};
 pub use vectors::ActiveEmbedder;
 pub use withheld::Embeds;

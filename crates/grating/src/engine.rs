@@ -302,8 +302,9 @@ impl Engine {
         shared: usize,
     ) -> Result<(Plan, MemoryPlan)> {
         let demand = model.demand(sequences, shared, self.pool.threads());
-        let EngineOptions { window, micro_batch_tokens, hidden_on_disk, .. } = self.options;
-        let wishes = Wishes { window, micro_batch_tokens, hidden_on_disk };
+        let EngineOptions { window, micro_batch_tokens, hidden_on_disk, memory_only, .. } =
+            self.options;
+        let wishes = Wishes { window, micro_batch_tokens, hidden_on_disk, memory_only };
         let plan = match self.options.memory_budget {
             Some(budget) => wishes.within(budget, model.held_bytes(process_bytes), &demand)?,
             None => wishes.plan(demand.num_layers),

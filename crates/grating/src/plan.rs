@@ -122,6 +122,8 @@ pub(crate) struct Wishes {
     pub(crate) window: Option<usize>,
     pub(crate) micro_batch_tokens: Option<usize>,
     pub(crate) hidden_on_disk: bool,
+    /// Hidden states may not be on disk.
+    pub(crate) memory_only: bool,
 }
 
 impl Wishes {
@@ -131,7 +133,7 @@ impl Wishes {
             window: self.window.unwrap_or(num_layers),
             micro_batch_tokens: self.micro_batch_tokens.unwrap_or(DEFAULT_MICRO_BATCH_TOKENS),
             embedding_rows: None,
-            hidden_on_disk: self.hidden_on_disk,
+            hidden_on_disk: self.hidden_on_disk && !self.memory_only,
         }
     }
 
@@ -165,7 +167,7 @@ impl Wishes {
                 window: self.window.unwrap_or(window),
                 micro_batch_tokens: self.micro_batch_tokens.unwrap_or(micro_batch_tokens),
                 embedding_rows: Some(rows),
-                hidden_on_disk: hidden_on_disk || self.hidden_on_disk,
+                hidden_on_disk: (hidden_on_disk || self.hidden_on_disk) && !self.memory_only,
             };
             let bytes = demand.bytes(&plan);
             smallest = smallest.min(bytes);
@@ -246,7 +248,12 @@ mod tests {
         }
     }
 
-    const FREE: Wishes = Wishes { window: None, micro_batch_tokens: None, hidden_on_disk: false };
+    const FREE: Wishes = Wishes {
+        window: None,
+        micro_batch_tokens: None,
+        hidden_on_disk: false,
+        memory_only: false,
+    };
 
     proptest! {
         #[test]

@@ -3,10 +3,11 @@
 use std::{
     collections::HashSet,
     ops::Bound,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
 
+use riddle_seal::Place;
 use riddle_types::{ChunkId, ChunkSet, Filter, Hit, Query as Asked, Retriever, StageError};
 use tantivy::{
     Index, IndexReader, IndexWriter, TantivyDocument, Term,
@@ -93,17 +94,12 @@ impl KeywordWriter {
     ///
     /// # Errors
     /// [`Error::Rebuild`] when it is damaged or of another version.
-    pub fn open(dir: &Path) -> Result<KeywordWriter> {
+    pub fn open(dir: impl Into<Place>) -> Result<KeywordWriter> {
         let (schema, fields) = schema();
-        let index = segments::open_or_make(dir, &schema, VERSION)?;
+        let dir = dir.into();
+        let index = segments::open_or_make(&dir, &schema, VERSION)?;
         let writer = segments::writer(&index)?;
-        Ok(KeywordWriter {
-            dir: dir.to_path_buf(),
-            index,
-            writer,
-            fields,
-            analyzer: Analyzer::default(),
-        })
+        Ok(KeywordWriter { dir: dir.path, index, writer, fields, analyzer: Analyzer::default() })
     }
 
     /// Last change that is committed; 0 for a new index.
@@ -188,17 +184,12 @@ impl KeywordReader {
     ///
     /// # Errors
     /// [`Error::Rebuild`] when there is none, or it is damaged or of another version.
-    pub fn open(dir: &Path) -> Result<KeywordReader> {
+    pub fn open(dir: impl Into<Place>) -> Result<KeywordReader> {
         let (schema, fields) = schema();
-        let index = segments::open(dir, &schema, VERSION)?;
-        let reader = segments::reader(&index, dir)?;
-        Ok(KeywordReader {
-            dir: dir.to_path_buf(),
-            index,
-            reader,
-            fields,
-            analyzer: Mutex::default(),
-        })
+        let dir = dir.into();
+        let index = segments::open(&dir, &schema, VERSION)?;
+        let reader = segments::reader(&index, dir.path())?;
+        Ok(KeywordReader { dir: dir.path, index, reader, fields, analyzer: Mutex::default() })
     }
 
     /// Last change that is committed.

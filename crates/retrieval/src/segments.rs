@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use riddle_seal::Place;
 use tantivy::{
-    Index, IndexReader, IndexWriter, ReloadPolicy, TantivyError,
+    Index, IndexReader, IndexSettings, IndexWriter, ReloadPolicy, TantivyError,
     schema::{NumericOptions, Schema},
 };
 
-use crate::{Error, Result};
+use crate::{Error, Result, sealed::SealedDirectory};
 
 /// Memory of a writer before it writes a segment; tantivy's smallest is 15 MB.
 const WRITER_BYTES: usize = 32 << 20;
@@ -22,8 +23,13 @@ pub(crate) fn number() -> NumericOptions {
 }
 
 /// Opens the index in `dir`, which has to have that schema and a commit of that version.
-pub(crate) fn open(dir: &Path, schema: &Schema, version: &str) -> Result<Index> {
-    let index = Index::open_in_dir(dir).map_err(|error| rebuild(dir, error))?;
+pub(crate) fn open(place: &Place, schema: &Schema, version: &str) -> Result<Index> {
+    let dir = place.path();
+    let opened = match &place.key {
+        Some(key) => SealedDirectory::open(dir, key).and_then(Index::open),
+        None => Index::open_in_dir(dir),
+    };
+    let index = opened.map_err(|error| rebuild(dir, error))?;
     if index.schema() != *schema {
         return Err(rebuild(dir, "it is of another version"));
     }
@@ -32,12 +38,18 @@ pub(crate) fn open(dir: &Path, schema: &Schema, version: &str) -> Result<Index> 
 }
 
 /// As [`open`], making the index where there is none.
-pub(crate) fn open_or_make(dir: &Path, schema: &Schema, version: &str) -> Result<Index> {
+pub(crate) fn open_or_make(place: &Place, schema: &Schema, version: &str) -> Result<Index> {
+    let dir = place.path();
     std::fs::create_dir_all(dir).map_err(|source| Error::Io { path: dir.to_path_buf(), source })?;
     if !dir.join("meta.json").is_file() {
-        Index::create_in_dir(dir, schema.clone()).map_err(|error| rebuild(dir, error))?;
+        let made = match &place.key {
+            Some(key) => SealedDirectory::open(dir, key)
+                .and_then(|it| Index::create(it, schema.clone(), IndexSettings::default())),
+            None => Index::create_in_dir(dir, schema.clone()),
+        };
+        made.map_err(|error| rebuild(dir, error))?;
     }
-    open(dir, schema, version)
+    open(place, schema, version)
 }
 
 /// A writer that has swept up what a killed one had begun.

@@ -4,12 +4,9 @@
 //! here, so the sum of products over the terms of a query is exact, and it is computed for every passage that shares
 //! one: list by list into a row of sums, which for some forty lists is a few passes over memory.
 
-use std::{
-    cmp::Reverse,
-    collections::BinaryHeap,
-    path::{Path, PathBuf},
-};
+use std::{cmp::Reverse, collections::BinaryHeap, path::PathBuf};
 
+use riddle_seal::Place;
 use riddle_types::{
     ChunkId, ChunkSet, Filter, Hit, Query, Retriever, StageError, TERM_STEP, TermWeights,
 };
@@ -116,13 +113,14 @@ impl SparseWriter {
     ///
     /// # Errors
     /// [`Error::Rebuild`](crate::Error::Rebuild) when it is damaged, of another version or of another encoder.
-    pub fn open(dir: &Path, encoder: &str) -> Result<SparseWriter> {
+    pub fn open(dir: impl Into<Place>, encoder: &str) -> Result<SparseWriter> {
         let (schema, fields) = schema();
+        let dir = dir.into();
         let version = version(encoder);
-        let index = segments::open_or_make(dir, &schema, &version)?;
+        let index = segments::open_or_make(&dir, &schema, &version)?;
         equip(&index);
         let writer = segments::writer(&index)?;
-        Ok(SparseWriter { dir: dir.to_path_buf(), version, index, writer, fields })
+        Ok(SparseWriter { dir: dir.path, version, index, writer, fields })
     }
 
     /// Last change that is committed; 0 for a new index.
@@ -191,13 +189,14 @@ impl SparseReader {
     /// # Errors
     /// [`Error::Rebuild`](crate::Error::Rebuild) when there is none, or it is damaged, of another version or of another
     /// encoder.
-    pub fn open(dir: &Path, encoder: &str) -> Result<SparseReader> {
+    pub fn open(dir: impl Into<Place>, encoder: &str) -> Result<SparseReader> {
         let (schema, fields) = schema();
+        let dir = dir.into();
         let version = version(encoder);
-        let index = segments::open(dir, &schema, &version)?;
+        let index = segments::open(&dir, &schema, &version)?;
         equip(&index);
-        let reader = segments::reader(&index, dir)?;
-        Ok(SparseReader { dir: dir.to_path_buf(), version, index, reader, fields })
+        let reader = segments::reader(&index, dir.path())?;
+        Ok(SparseReader { dir: dir.path, version, index, reader, fields })
     }
 
     /// Last change that is committed.

@@ -8,20 +8,26 @@
 //!
 //! Nothing is read when an index is opened but the chunks, the removed slots and the levels of the graph: the rest is
 //! mapped. Small indexes are checked against their sums then, large ones when somebody asks ([`verify`]).
+//!
+//! In a home that is encrypted the manifest is sealed whole, and the others are sealed logs: they are opened into
+//! memory, and have no sums, because what is not what was written does not open.
 
 use std::{
-    fs::{File, OpenOptions},
-    io::{ErrorKind, Read as _, Seek as _, SeekFrom, Write as _},
-    path::{Path, PathBuf},
+    fs::File,
+    io::{ErrorKind, Write as _},
+    path::Path,
 };
 
+use riddle_seal::{Log, Place};
 use riddle_types::ChunkId;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     Error, Result,
     graph::{Codes, Graph},
+    growing::Growing,
     mapped::Mapped,
+    part::{Part, io_error, rebuild, sums},
 };
 
 /// Raised when the files change: an index of another version is built again.
@@ -29,19 +35,8 @@ const VERSION: u32 = 3;
 
 const MANIFEST: &str = "current.json";
 
-/// Bytes that have a sum together.
-const BLOCK: usize = 4 << 20;
-
 /// Bytes of an index that is checked whenever it is opened: that takes some milliseconds.
 const CHECKED_AT_OPENING: u64 = 32 << 20;
-
-/// A file of the index: its beginning of that length, and the BLAKE3 hash of every [`BLOCK`] of it.
-#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Part {
-    name: String,
-    bytes: u64,
-    blake3: Vec<String>,
-}
 
 /// What is committed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -147,22 +142,20 @@ impl Content {
     }
 }
 
-pub(crate) fn rebuild(dir: &Path, why: impl ToString) -> Error {
-    Error::Rebuild { dir: dir.to_path_buf(), why: why.to_string() }
-}
-
-fn io_error(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
-    let path = path.to_path_buf();
-    move |source| Error::Io { path, source }
-}
-
 /// The committed state's description; `None` where nothing was ever committed.
-pub(crate) fn read_manifest(dir: &Path) -> Result<Option<Manifest>> {
+pub(crate) fn read_manifest(place: &Place) -> Result<Option<Manifest>> {
+    let dir = place.path();
     let path = dir.join(MANIFEST);
     let bytes = match std::fs::read(&path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(Error::Io { path, source }),
+    };
+    let bytes = match &place.key {
+        Some(key) => {
+            riddle_seal::open(key, MANIFEST, &bytes).map_err(|error| rebuild(dir, error))?
+        }
+        None => bytes,
     };
     #[derive(Deserialize)]
     struct Version {
@@ -175,31 +168,24 @@ pub(crate) fn read_manifest(dir: &Path) -> Result<Option<Manifest>> {
     Ok(Some(serde_json::from_slice(&bytes).map_err(|error| rebuild(dir, error))?))
 }
 
-impl Part {
-    /// Where the file lies.
-    fn path(&self, dir: &Path) -> Result<PathBuf> {
-        // A plain name: a manifest could otherwise lead anywhere.
-        if Path::new(&self.name).file_name() != Some(self.name.as_ref()) {
-            return Err(rebuild(dir, "its manifest is not ours"));
-        }
-        Ok(dir.join(&self.name))
-    }
-}
-
 /// Maps what is committed of a file.
-fn map(dir: &Path, part: &Part) -> Result<Mapped> {
-    Mapped::open(&part.path(dir)?, part.bytes)
+fn map(place: &Place, part: &Part) -> Result<Mapped> {
+    let dir = place.path();
+    part.path(dir)?;
+    Mapped::open(place, &part.name, part.bytes)
         .map_err(|error| rebuild(dir, format!("{}: {error}", part.name)))?
         .ok_or_else(|| rebuild(dir, format!("{} is too short", part.name)))
 }
 
 /// Opens what the manifest names.
-pub(crate) fn load(dir: &Path, manifest: &Manifest) -> Result<Content> {
-    if manifest.bytes() <= CHECKED_AT_OPENING {
-        verify(dir, manifest)?;
+pub(crate) fn load(place: &Place, manifest: &Manifest) -> Result<Content> {
+    let dir = place.path();
+    // What is sealed is checked by being opened.
+    if place.key.is_none() && manifest.bytes() <= CHECKED_AT_OPENING {
+        verify(place, manifest)?;
     }
     let damaged = |name: &str| rebuild(dir, format!("its {name} are damaged"));
-    let (codes, chunks) = (map(dir, &manifest.codes)?, map(dir, &manifest.chunks)?);
+    let (codes, chunks) = (map(place, &manifest.codes)?, map(place, &manifest.chunks)?);
     let slots = chunks.bytes().len() / 8;
     let whole = chunks.bytes().len().is_multiple_of(8)
         && slots < u32::MAX as usize
@@ -208,14 +194,14 @@ pub(crate) fn load(dir: &Path, manifest: &Manifest) -> Result<Content> {
         return Err(damaged("slots"));
     }
     let mut gone = Slots::default();
-    for slot in map(dir, &manifest.gone)?.bytes().chunks(4) {
+    for slot in map(place, &manifest.gone)?.bytes().chunks(4) {
         let slot = slot.first_chunk::<4>().map(|it| u32::from_le_bytes(*it));
         let slot = slot.filter(|it| (*it as usize) < slots).ok_or_else(|| damaged("slots"))?;
         gone.insert(slot);
     }
     let graph = match &manifest.graph {
         None => Graph::default(),
-        Some((part, nodes)) => Graph::read(map(dir, part)?, *nodes)
+        Some((part, nodes)) => Graph::read(map(place, part)?, *nodes)
             .filter(|it| it.nodes() <= slots)
             .ok_or_else(|| damaged("links"))?,
     };
@@ -226,8 +212,13 @@ pub(crate) fn load(dir: &Path, manifest: &Manifest) -> Result<Content> {
 ///
 /// # Errors
 /// [`Error::Rebuild`] for the first file that is not what was written.
-pub(crate) fn verify(dir: &Path, manifest: &Manifest) -> Result<()> {
+pub(crate) fn verify(place: &Place, manifest: &Manifest) -> Result<()> {
+    let dir = place.path();
     for part in manifest.parts() {
+        if place.key.is_some() {
+            map(place, part)?;
+            continue;
+        }
         let path = part.path(dir)?;
         let found = sums(&path, 0, part.bytes).map_err(|error| match error.kind() {
             ErrorKind::UnexpectedEof => rebuild(dir, format!("{} is too short", part.name)),
@@ -240,89 +231,10 @@ pub(crate) fn verify(dir: &Path, manifest: &Manifest) -> Result<()> {
     Ok(())
 }
 
-/// The hashes of a file's blocks from `first` on, of its first `bytes`. Read and not mapped: whoever maps the file
-/// already would have it in memory twice, as the system counts.
-fn sums(path: &Path, first: usize, bytes: u64) -> std::io::Result<Vec<String>> {
-    let mut file = File::open(path)?;
-    let mut at = first as u64 * BLOCK as u64;
-    file.seek(SeekFrom::Start(at))?;
-    let mut sums = Vec::new();
-    let mut block = Vec::new();
-    while at < bytes {
-        block.resize((bytes - at).min(BLOCK as u64) as usize, 0);
-        file.read_exact(&mut block)?;
-        sums.push(blake3::hash(&block).to_hex().to_string());
-        at += block.len() as u64;
-    }
-    Ok(sums)
-}
-
-/// A file that grows.
-#[derive(Debug)]
-struct Growing {
-    path: PathBuf,
-    file: File,
-    /// Written, of which the committed part is the beginning.
-    bytes: u64,
-    /// What is committed.
-    part: Part,
-}
-
-impl Growing {
-    /// Opens a committed file and cuts off what a crash left behind it, or makes an empty one.
-    fn open(dir: &Path, name: String, part: Option<&Part>) -> Result<Growing> {
-        let path = dir.join(&name);
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path)
-            .map_err(io_error(&path))?;
-        let part = part.cloned().unwrap_or(Part { name, ..Part::default() });
-        let mut growing = Growing { path, file, bytes: part.bytes, part };
-        growing.back_to(growing.bytes)?;
-        Ok(growing)
-    }
-
-    fn back_to(&mut self, bytes: u64) -> Result<()> {
-        let file = &mut self.file;
-        // Not where nothing is behind it: some systems refuse to touch the length of a file that a reader has mapped.
-        let cut = file
-            .metadata()
-            .and_then(|it| if it.len() == bytes { Ok(()) } else { file.set_len(bytes) });
-        let moved = cut.and_then(|()| file.seek(SeekFrom::Start(bytes)));
-        moved.map(drop).map_err(io_error(&self.path))
-    }
-
-    /// Appends; on an error the file is as before.
-    fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        if let Err(source) = self.file.write_all(bytes) {
-            // A full disk leaves half of it: the next one has to start where this one did.
-            self.back_to(self.bytes)?;
-            return Err(Error::Io { path: self.path.clone(), source });
-        }
-        self.bytes += bytes.len() as u64;
-        Ok(())
-    }
-
-    /// What a commit of everything that is written says of the file, once it is on the disk.
-    fn committed(&mut self) -> Result<Part> {
-        if self.bytes != self.part.bytes {
-            self.file.sync_data().map_err(io_error(&self.path))?;
-            let whole = self.part.bytes as usize / BLOCK;
-            let new = sums(&self.path, whole, self.bytes).map_err(io_error(&self.path))?;
-            self.part.blake3.truncate(whole);
-            self.part.blake3.extend(new);
-            self.part.bytes = self.bytes;
-        }
-        Ok(self.part.clone())
-    }
-}
-
 /// The writer's side of the folder.
 #[derive(Debug)]
 pub(crate) struct Files {
-    dir: PathBuf,
+    dir: Place,
     generation: u64,
     codes: Growing,
     chunks: Growing,
@@ -331,7 +243,7 @@ pub(crate) struct Files {
 
 impl Files {
     /// The committed files of the manifest's generation, or empty ones of that number.
-    pub(crate) fn open(dir: &Path, manifest: Result<&Manifest, u64>) -> Result<Files> {
+    pub(crate) fn open(dir: &Place, manifest: Result<&Manifest, u64>) -> Result<Files> {
         let (manifest, generation) = match manifest {
             Ok(it) => (Some(it), it.generation),
             Err(generation) => (None, generation),
@@ -340,7 +252,7 @@ impl Files {
             Growing::open(dir, format!("{name}-{generation}.bin"), manifest.map(part))
         };
         Ok(Files {
-            dir: dir.to_path_buf(),
+            dir: dir.clone(),
             generation,
             codes: open("codes", |it| &it.codes)?,
             chunks: open("chunks", |it| &it.chunks)?,
@@ -364,8 +276,6 @@ impl Files {
             .and_then(|()| self.gone.append(&gone));
         if appended.is_err() {
             // All three or none: slots are counted by both files.
-            self.codes.bytes = codes_before;
-            self.chunks.bytes = chunks_before;
             self.codes.back_to(codes_before)?;
             self.chunks.back_to(chunks_before)?;
         }
@@ -375,8 +285,9 @@ impl Files {
     /// Maps everything that is written, committed or not. The graph stays what it is.
     pub(crate) fn remap(&self, content: &mut Content) -> Result<()> {
         let map = |it: &Growing| {
-            let mapped = Mapped::open(&it.path, it.bytes).map_err(io_error(&it.path))?;
-            mapped.ok_or_else(|| rebuild(&self.dir, "somebody else writes it"))
+            let mapped =
+                Mapped::open(&self.dir, &it.part.name, it.bytes).map_err(io_error(&it.path))?;
+            mapped.ok_or_else(|| rebuild(self.dir.path(), "somebody else writes it"))
         };
         (content.codes, content.chunks) = (map(&self.codes)?, map(&self.chunks)?);
         Ok(())
@@ -385,7 +296,15 @@ impl Files {
     /// Writes the graph to a file of its own.
     pub(crate) fn write_graph(&self, graph: &Graph) -> Result<(Part, usize)> {
         let name = format!("links-{}-{}.bin", self.generation, graph.nodes());
-        let path = self.dir.join(&name);
+        let path = self.dir.path().join(&name);
+        if let Some(key) = &self.dir.key {
+            let write = |mut log: Log| {
+                let bytes = graph.write(&mut log)?;
+                log.sync().map(|()| bytes)
+            };
+            let bytes = Log::open(&path, key, &name, 0).and_then(write).map_err(io_error(&path))?;
+            return Ok((Part { name, bytes, blake3: Vec::new() }, graph.nodes()));
+        }
         let write = |mut file: File| {
             let bytes = graph.write(&mut file)?;
             file.sync_all().map(|()| bytes)
@@ -398,7 +317,7 @@ impl Files {
     /// Maps a graph that was written.
     pub(crate) fn map_graph(&self, graph: &(Part, usize)) -> Result<Graph> {
         Graph::read(map(&self.dir, &graph.0)?, graph.1)
-            .ok_or_else(|| rebuild(&self.dir, "its links are damaged"))
+            .ok_or_else(|| rebuild(self.dir.path(), "its links are damaged"))
     }
 
     /// Makes everything that is written the committed state, and deletes what is not part of it.
@@ -420,8 +339,12 @@ impl Files {
             gone: self.gone.committed()?,
             graph,
         };
-        let dir = &self.dir;
+        let dir = self.dir.path();
         let json = serde_json::to_vec(&manifest).expect("plain data serializes: this is a bug");
+        let json = match &self.dir.key {
+            Some(key) => riddle_seal::seal(key, MANIFEST, &json).map_err(io_error(dir))?,
+            None => json,
+        };
         let temporary = dir.join("current.json.new");
         write_durably(&temporary, &json)?;
         std::fs::rename(&temporary, dir.join(MANIFEST)).map_err(io_error(&temporary))?;

@@ -4,17 +4,16 @@
 //! graph finds the neighborhood. Either way the best candidates are ordered by their exact f32 vectors,
 //! which the catalog holds.
 
-use std::{
-    path::Path,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
-};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use riddle_seal::Place;
 use riddle_types::{ChunkId, ChunkSet, Filter, Hit, Query, Retriever, StageError};
 
 use crate::{
     Error, Result,
     graph::{Near, Visited},
-    store::{self, Content, rebuild},
+    part::rebuild,
+    store::{self, Content},
 };
 
 /// Vectors from which on a graph is built and searched. A scan of as many codes of 384 numbers takes about
@@ -75,14 +74,19 @@ impl VectorReader {
     ///
     /// # Errors
     /// [`Error::Rebuild`] when there is none, or it is damaged, of another version or another embedder.
-    pub fn open(dir: &Path, embedder: &str, source: Arc<dyn VectorSource>) -> Result<VectorReader> {
+    pub fn open(
+        dir: impl Into<Place>,
+        embedder: &str,
+        source: Arc<dyn VectorSource>,
+    ) -> Result<VectorReader> {
+        let dir = dir.into();
         let attempt = || {
-            let manifest =
-                store::read_manifest(dir)?.ok_or_else(|| rebuild(dir, "it is not there"))?;
+            let manifest = store::read_manifest(&dir)?
+                .ok_or_else(|| rebuild(dir.path(), "it is not there"))?;
             if manifest.embedder != embedder {
-                return Err(rebuild(dir, "it is of another embedder"));
+                return Err(rebuild(dir.path(), "it is of another embedder"));
             }
-            Ok((store::load(dir, &manifest)?, manifest.seq))
+            Ok((store::load(&dir, &manifest)?, manifest.seq))
         };
         // A writer may replace files between reading their names and reading them: then the second time
         // finds the new ones.
@@ -95,9 +99,11 @@ impl VectorReader {
     ///
     /// # Errors
     /// As [`open`](VectorReader::open), also for bytes that are not what was written.
-    pub fn verify(dir: &Path) -> Result<()> {
-        let manifest = store::read_manifest(dir)?.ok_or_else(|| rebuild(dir, "it is not there"))?;
-        store::verify(dir, &manifest)
+    pub fn verify(dir: impl Into<Place>) -> Result<()> {
+        let dir = dir.into();
+        let manifest =
+            store::read_manifest(&dir)?.ok_or_else(|| rebuild(dir.path(), "it is not there"))?;
+        store::verify(&dir, &manifest)
     }
 
     /// Last change that is in it.

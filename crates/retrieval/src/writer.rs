@@ -1,16 +1,15 @@
 //! Writing the vector index.
 
-use std::{
-    collections::HashMap,
-    path::{Path, PathBuf},
-};
+use std::collections::HashMap;
 
+use riddle_seal::Place;
 use riddle_types::ChunkId;
 
 use crate::{
     Result,
     graph::Graph,
-    store::{self, Content, Files, Manifest, rebuild},
+    part::rebuild,
+    store::{self, Content, Files, Manifest},
     vector::{GRAPH_FROM, check_dimensions, quantize},
 };
 
@@ -27,7 +26,7 @@ const PENDING: usize = 16 << 20;
 /// Writes the vector index of one embedder.
 #[derive(Debug)]
 pub struct VectorWriter {
-    dir: PathBuf,
+    dir: Place,
     embedder: String,
     /// What is written, committed or not.
     content: Content,
@@ -55,19 +54,20 @@ impl VectorWriter {
     ///
     /// # Errors
     /// [`Error::Rebuild`](crate::Error::Rebuild) when it is damaged, of another version or of another embedder.
-    pub fn open(dir: &Path, embedder: &str, dimensions: usize) -> Result<VectorWriter> {
-        std::fs::create_dir_all(dir)
-            .map_err(|source| crate::Error::Io { path: dir.to_path_buf(), source })?;
-        let committed = store::read_manifest(dir)?;
+    pub fn open(dir: impl Into<Place>, embedder: &str, dimensions: usize) -> Result<VectorWriter> {
+        let dir = dir.into();
+        std::fs::create_dir_all(dir.path())
+            .map_err(|source| crate::Error::Io { path: dir.path.clone(), source })?;
+        let committed = store::read_manifest(&dir)?;
         let (content, files) = match &committed {
             Some(it) if it.embedder != embedder || it.dimensions != dimensions => {
-                return Err(rebuild(dir, "it is of another embedder"));
+                return Err(rebuild(dir.path(), "it is of another embedder"));
             }
-            Some(it) => (store::load(dir, it)?, Files::open(dir, Ok(it))?),
-            None => (Content::of(dimensions), Files::open(dir, Err(0))?),
+            Some(it) => (store::load(&dir, it)?, Files::open(&dir, Ok(it))?),
+            None => (Content::of(dimensions), Files::open(&dir, Err(0))?),
         };
         Ok(VectorWriter {
-            dir: dir.to_path_buf(),
+            dir,
             embedder: embedder.to_owned(),
             by_chunk: content.by_chunk(),
             content,

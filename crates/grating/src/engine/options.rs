@@ -45,6 +45,9 @@ pub struct EngineOptions {
     /// Keeps hidden states on disk, three micro-batches of them in memory (§4.3). A budget does so where
     /// it must.
     pub hidden_on_disk: bool,
+    /// Never keeps hidden states on disk: whoever reads them knows much of the texts. A budget that would need it is
+    /// refused.
+    pub memory_only: bool,
     /// Folder for the temporary file of hidden states; `None`: the system's. It should not lie in memory.
     pub spill_dir: Option<PathBuf>,
     /// Reads layers past the page cache, from a store made by `riddle models convert`.
@@ -74,6 +77,7 @@ impl Default for EngineOptions {
             max_tokens: None,
             memory_budget: None,
             hidden_on_disk: false,
+            memory_only: false,
             spill_dir: None,
             direct_io: false,
             share_prefix: true,

@@ -33,7 +33,7 @@ impl Stored {
 
     /// The root of what `model` computes as it is set up now.
     fn root(&self, model: &LanguageModel) -> Key {
-        Key::root(&[&self.fingerprint, model.arithmetic().as_bytes()])
+        self.store.root(&[&self.fingerprint, model.arithmetic().as_bytes()])
     }
 
     /// How many of these segments from the first on are stored.

@@ -40,9 +40,10 @@ fn bytes(graph: &Graph) -> Vec<u8> {
 
 /// The graph of those bytes, as it is read from a file.
 fn read(bytes: &[u8], nodes: usize) -> Option<Graph> {
-    let file = tempfile::NamedTempFile::new().expect("temp file");
-    std::fs::write(file.path(), bytes).expect("written");
-    Graph::read(Mapped::open(file.path(), bytes.len() as u64).expect("mapped")?, nodes)
+    let dir = tempfile::tempdir().expect("folder");
+    std::fs::write(dir.path().join("links"), bytes).expect("written");
+    let mapped = Mapped::open(&dir.path().into(), "links", bytes.len() as u64).expect("mapped");
+    Graph::read(mapped?, nodes)
 }
 
 fn search(graph: &Graph, codes: Codes<'_>, query: &[i8], breadth: usize) -> Vec<Near> {
