@@ -9,6 +9,7 @@ mod crash;
 mod deadline;
 mod doors;
 mod embedders;
+mod encrypted;
 mod eval;
 mod faults;
 mod find;

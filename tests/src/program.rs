@@ -144,6 +144,8 @@ impl Riddle {
             "RIDDLE_ORIGINALS_KEY",
             "RIDDLE_RERANK_KEY",
             "RIDDLE_EMBED_KEY",
+            "RIDDLE_PASSPHRASE",
+            "RIDDLE_NEW_PASSPHRASE",
         ] {
             command.env_remove(name);
         }

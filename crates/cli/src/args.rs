@@ -49,7 +49,10 @@ pub(crate) use self::{
     filter::FilterArgs,
     find::{FindArgs, Format, ManArgs},
     generate::{BenchGenerateArgs, BenchPrefixArgs},
-    home::{CheckArgs, ExportArgs, ImportArgs, StatusArgs},
+    home::{
+        CheckArgs, EncryptArgs, ExportArgs, ImportArgs, StatusArgs, new_passphrase_of_environment,
+        passphrase_of_environment,
+    },
     index::{IndexArgs, PromptArgs},
     library::{
         LibraryArgs, LibraryCommand, LibraryKeyCommand, library_key_of_environment,
@@ -119,6 +122,10 @@ pub(crate) enum Command {
     Export(ExportArgs),
     /// Make a new home of a file that `riddle export` wrote
     Import(ImportArgs),
+    /// Encrypt all that is kept of your files, or change what opens it
+    Encrypt(EncryptArgs),
+    /// Take the encryption back
+    Decrypt,
     /// List the indexed folders, mark those whose text never leaves this machine, remove one
     Folders(FoldersArgs),
     /// Libraries that live elsewhere, written by one computer and searched by many
@@ -218,6 +225,11 @@ mod tests {
             "riddle llm key set --llm-url https://api.test/v1",
             "riddle llm key status --json --llm-url https://api.test/v1",
             "riddle llm key forget --llm-url https://api.test/v1",
+            "riddle encrypt",
+            "riddle encrypt --keyring --no-passphrase --json",
+            "riddle encrypt --change",
+            "riddle encrypt --forget",
+            "riddle decrypt --json",
             "riddle folders --json",
             "riddle folders list",
             "riddle folders confine a",
@@ -270,6 +282,9 @@ mod tests {
         for line in [
             "riddle search",
             "riddle search x -k 0",
+            "riddle encrypt --no-passphrase",
+            "riddle encrypt --change --keyring",
+            "riddle encrypt --forget --keyring",
             "riddle library",
             "riddle library add team",
             "riddle search x --mode fast",

@@ -13,6 +13,7 @@ pub(crate) mod clients;
 pub(crate) mod completions;
 pub(crate) mod compress;
 pub(crate) mod desktop_search;
+pub(crate) mod encrypt;
 pub(crate) mod eval;
 pub(crate) mod find;
 pub(crate) mod folders;

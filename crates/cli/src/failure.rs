@@ -26,6 +26,16 @@ impl Failure {
         Failure::Run(anyhow::Error::msg(why.into()))
     }
 
+    /// Whether the home is encrypted and nobody has unlocked it.
+    pub(crate) fn is_sealed(&self) -> bool {
+        let Failure::Run(error) = self else { return false };
+        error.chain().any(|it| match it.downcast_ref() {
+            // Transparent: it is told as what it holds, and hides that from the chain.
+            Some(riddle_doors::Error::Rag(error)) => error.is_sealed(),
+            _ => it.downcast_ref().is_some_and(riddle_rag::Error::is_sealed),
+        })
+    }
+
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Failure::Usage(_) => ExitCode::from(2),

@@ -15,6 +15,7 @@ mod interrupt;
 mod library;
 mod measures;
 mod output;
+mod passphrase;
 mod progress;
 mod show;
 mod words;
@@ -52,8 +53,15 @@ fn usage(error: &clap::Error) -> ExitCode {
 }
 
 fn run(cli: Cli, stop: interrupt::Stop) -> ExitCode {
-    let outcome =
-        Context::new(&cli.global, stop).and_then(|it| dispatch(cli.command, &cli.global, &it));
+    let outcome = Context::new(&cli.global, stop).and_then(|context| {
+        match dispatch(&cli.command, &cli.global, &context) {
+            // A command that needs what is encrypted fails before it has done anything: with the key it runs again.
+            Err(failure) if failure.is_sealed() && passphrase::unlock(&context)? => {
+                dispatch(&cli.command, &cli.global, &context)
+            }
+            outcome => outcome,
+        }
+    });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::OutputClosed) => ExitCode::SUCCESS,
@@ -64,32 +72,34 @@ fn run(cli: Cli, stop: interrupt::Stop) -> ExitCode {
     }
 }
 
-fn dispatch(command: Command, global: &Global, context: &Context) -> Result<(), Failure> {
+fn dispatch(command: &Command, global: &Global, context: &Context) -> Result<(), Failure> {
     match command {
-        Command::Index(args) => commands::index::run(&args, context),
-        Command::Search(args) => commands::search::run(&args, context),
-        Command::Find(args) => commands::find::run(&args, context),
-        Command::Ask(args) => commands::ask::run(&args, context),
-        Command::Status(args) => commands::status::run(&args, context),
-        Command::Check(args) => commands::check::run(args, context),
-        Command::Export(args) => commands::check::export(&args, context),
-        Command::Import(args) => commands::check::import(&args, context),
-        Command::Folders(args) => commands::folders::run(&args, context),
-        Command::Library(args) => commands::library::run(&args, context),
-        Command::Plan(args) => commands::plan::run(&args, context),
-        Command::Cache(args) => commands::cache::run(&args, context),
-        Command::Llm(args) => commands::llm::run(&args, context),
-        Command::Rerank(args) => commands::rerank::run(&args, context),
-        Command::Models(args) => commands::models::run(&args, context),
-        Command::Eval(args) => commands::eval::run(&args, context),
-        Command::Compress(args) => commands::compress::run(&args, context),
-        Command::Bench(args) => commands::bench::run(&args, context),
-        Command::Serve(args) => commands::serve::run(&args, context),
-        Command::Mcp(args) => commands::mcp::run(&args, global, context),
-        Command::Clients(args) => commands::clients::run(&args, context),
+        Command::Index(args) => commands::index::run(args, context),
+        Command::Search(args) => commands::search::run(args, context),
+        Command::Find(args) => commands::find::run(args, context),
+        Command::Ask(args) => commands::ask::run(args, context),
+        Command::Status(args) => commands::status::run(args, context),
+        Command::Check(args) => commands::check::run(*args, context),
+        Command::Encrypt(args) => commands::encrypt::run(*args, context),
+        Command::Decrypt => commands::encrypt::decrypt(context),
+        Command::Export(args) => commands::check::export(args, context),
+        Command::Import(args) => commands::check::import(args, context),
+        Command::Folders(args) => commands::folders::run(args, context),
+        Command::Library(args) => commands::library::run(args, context),
+        Command::Plan(args) => commands::plan::run(args, context),
+        Command::Cache(args) => commands::cache::run(args, context),
+        Command::Llm(args) => commands::llm::run(args, context),
+        Command::Rerank(args) => commands::rerank::run(args, context),
+        Command::Models(args) => commands::models::run(args, context),
+        Command::Eval(args) => commands::eval::run(args, context),
+        Command::Compress(args) => commands::compress::run(args, context),
+        Command::Bench(args) => commands::bench::run(args, context),
+        Command::Serve(args) => commands::serve::run(args, context),
+        Command::Mcp(args) => commands::mcp::run(args, global, context),
+        Command::Clients(args) => commands::clients::run(args, context),
         Command::Toggle => commands::toggle::run(),
-        Command::DesktopSearch(args) => commands::desktop_search::run(&args, context),
-        Command::Completions(args) => commands::completions::run(&args, context),
-        Command::Man(args) => commands::man::run(&args, context),
+        Command::DesktopSearch(args) => commands::desktop_search::run(args, context),
+        Command::Completions(args) => commands::completions::run(args, context),
+        Command::Man(args) => commands::man::run(args, context),
     }
 }

@@ -98,6 +98,8 @@ mod tests {
         variables.insert("RIDDLE_ORIGINALS_KEY".to_owned());
         variables.insert("RIDDLE_RERANK_KEY".to_owned());
         variables.insert("RIDDLE_EMBED_KEY".to_owned());
+        variables.insert("RIDDLE_PASSPHRASE".to_owned());
+        variables.insert("RIDDLE_NEW_PASSPHRASE".to_owned());
         let word = |c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_');
         for word in text.split(word) {
             let flag = word.strip_prefix("--").is_some_and(|it| !flags.contains(it));

@@ -43,7 +43,7 @@ use hyper_util::{
     server::graceful::GracefulShutdown,
     service::TowerToHyperService,
 };
-use riddle_rag::Config;
+use riddle_rag::{Config, encryption::is_encrypted};
 use tokio::sync::Semaphore;
 
 use self::{
@@ -212,13 +212,17 @@ fn serve_library(
         return Err(Error::AlreadyServed { url: remote.url() });
     }
     let (home, like) = (config.home.clone(), Like::of(&config));
+    let encrypted = is_encrypted(&config);
     let queue = options.queue.unwrap_or(QUEUE);
     let resident = match lender {
         None => Resident::start(config, queue, options.with_confined)?,
         Some(lender) => Resident::lent(lender, queue, options.with_confined)?,
     };
+    // The journal is no part of what is encrypted.
+    let forget_questions = options.forget_questions || encrypted;
+    let options = ServeOptions { forget_questions, ..options.clone() };
     let served = listen(address, options.port).and_then(|listener| {
-        run((&home, like), &resident, (listener, beyond), options, stop, ready)
+        run((&home, like), &resident, (listener, beyond), &options, stop, ready)
     });
     resident.close();
     served

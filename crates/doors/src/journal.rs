@@ -79,6 +79,11 @@ impl Journal {
         self.path.with_extension("log.1")
     }
 
+    /// The files of it, there or not.
+    pub fn files(&self) -> [PathBuf; 2] {
+        [self.before(), self.path.clone()]
+    }
+
     /// Writes a line. What can not be written is lost, and told to whoever looks at logs: nobody waits for it.
     pub(crate) fn note(&self, mut entry: Entry) {
         if !self.keep_questions {
@@ -123,7 +128,7 @@ impl Journal {
     /// # Errors
     /// When a file can not be removed.
     pub fn forget(&self) -> Result<()> {
-        for path in [self.before(), self.path.clone()] {
+        for path in self.files() {
             match fs::remove_file(&path) {
                 Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
                     return Err(Error::Io { path, source });

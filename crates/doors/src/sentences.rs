@@ -21,6 +21,9 @@ pub fn advice(advice: &Advice) -> String {
         Advice::UpdateIndex => "run `riddle index`",
         Advice::UpdateIndexNowAndThen => "run `riddle index` from time to time instead",
         Advice::UpgradeCatalog => "run `riddle index` once to bring it up to date",
+        Advice::GivePassphrase => {
+            "give its passphrase in RIDDLE_PASSPHRASE, or keep its key with `riddle encrypt --keyring`"
+        }
         Advice::ReplaceCatalog => {
             "move the file away and run `riddle index` again; your own files are not touched"
         }

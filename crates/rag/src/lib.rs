@@ -8,9 +8,9 @@
 //!
 //! Inside, each room knows the ones before it: `contract` (requests, responses, events, errors), `home` (the folder
 //! that holds all state), `index`, `search`, `answer`. What a search and an answer need is here at the root; what
-//! serves one purpose more is in a module of its own: [`claims`], [`indexing`], [`install`], [`llm`], [`models`],
-//! [`prefixes`], [`prepare`], [`preview`], [`records`], [`rerank`], [`reuse`], [`servers`], [`shared`], [`status`],
-//! [`trial`], [`upkeep`], [`writer`].
+//! serves one purpose more is in a module of its own: [`claims`], [`encryption`], [`indexing`], [`install`], [`llm`],
+//! [`models`], [`prefixes`], [`prepare`], [`preview`], [`records`], [`rerank`], [`reuse`], [`servers`], [`shared`],
+//! [`status`], [`trial`], [`upkeep`], [`writer`].
 //!
 //! Deliberately absent: Tauri, HTTP, the command line, reading the environment, and measuring: stages open
 //! `tracing` spans with the target `riddle::stage`, and whoever wants the times listens.
@@ -107,11 +107,19 @@ pub mod prefixes {
     pub use crate::home::{PREFIX_BYTES_SETTING, clear_prefixes as clear, prefixes};
 }
 
+/// A home that is encrypted at rest.
+pub mod encryption {
+    pub use crate::home::{
+        Protection, change_passphrase, decrypt, encrypt, forget_key, is_encrypted, protection,
+        remember_key, unlock, unlock_from_keyring,
+    };
+}
+
 /// Whether a home is sound, and how it comes to another machine.
 pub mod upkeep {
     pub use crate::{
         contract::CheckReport,
-        home::{check, export_home, import_home},
+        home::{check, export_home, import_home, is_export_encrypted},
     };
 }
 

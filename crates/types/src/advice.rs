@@ -21,6 +21,8 @@ pub enum Advice {
     UpdateIndexNowAndThen,
     /// Let an older catalog be brought into today's shape.
     UpgradeCatalog,
+    /// Give what opens an encrypted home.
+    GivePassphrase,
     /// Put a damaged catalog aside and read everything anew.
     ReplaceCatalog,
     /// Get a newer version of the program, or keep the index elsewhere.
@@ -162,6 +164,7 @@ impl Advice {
             Advice::UpdateIndex,
             Advice::UpdateIndexNowAndThen,
             Advice::UpgradeCatalog,
+            Advice::GivePassphrase,
             Advice::ReplaceCatalog,
             Advice::UpdateProgram,
             Advice::FindModel { name: name() },

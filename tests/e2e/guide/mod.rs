@@ -102,6 +102,9 @@ impl Reader {
             .args(["-c", &line.replace(EMBEDDER, &self.embedder.url)])
             .current_dir(at.join("typed"))
             .env("HOME", at.join("person"))
+            // Nobody sits there who could be asked.
+            .env("RIDDLE_PASSPHRASE", "a door of oak")
+            .env("RIDDLE_NEW_PASSPHRASE", "a door of oak")
             .env("PATH", format!("{}:{path}", bin.display()));
         command
     }

@@ -21,6 +21,32 @@ pub(crate) struct CheckArgs {
     pub(crate) repair: bool,
 }
 
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct EncryptArgs {
+    /// Have the system's keyring keep the key, so that nobody is asked for the passphrase on this computer
+    #[arg(long)]
+    pub(crate) keyring: bool,
+    /// Encrypt by the keyring alone: whoever loses it has the folders read again
+    #[arg(long, requires = "keyring")]
+    pub(crate) no_passphrase: bool,
+    /// Give an encrypted home another passphrase; RIDDLE_NEW_PASSPHRASE gives it where nobody can be asked
+    #[arg(long, conflicts_with_all = ["keyring", "forget"])]
+    pub(crate) change: bool,
+    /// Have the keyring forget the key: the passphrase is asked for again
+    #[arg(long, conflicts_with = "keyring")]
+    pub(crate) forget: bool,
+}
+
+/// The passphrase of an encrypted home, by the environment.
+pub(crate) fn passphrase_of_environment() -> Option<String> {
+    std::env::var("RIDDLE_PASSPHRASE").ok().filter(|it| !it.is_empty())
+}
+
+/// The one that it is to have.
+pub(crate) fn new_passphrase_of_environment() -> Option<String> {
+    std::env::var("RIDDLE_NEW_PASSPHRASE").ok().filter(|it| !it.is_empty())
+}
+
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ExportArgs {
     /// The new file

@@ -7,10 +7,11 @@ use riddle_rag::{
 use serde_json::json;
 
 use crate::{
-    args::{CheckArgs, ExportArgs, ImportArgs},
+    args::{CheckArgs, ExportArgs, ImportArgs, passphrase_of_environment},
     context::Context,
     failure::Failure,
     measures::{Times, say, with_measures},
+    passphrase,
     progress::Progress,
     show, words,
 };
@@ -75,7 +76,22 @@ pub(crate) fn export(args: &ExportArgs, context: &Context) -> Result<(), Failure
 
 /// Makes a home of a file.
 pub(crate) fn import(args: &ImportArgs, context: &Context) -> Result<(), Failure> {
-    let folders = upkeep::import_home(&context.config, &args.from, &args.moved)?;
+    let passphrase = if upkeep::is_export_encrypted(&args.from)? {
+        match passphrase_of_environment() {
+            None if passphrase::can_ask() => passphrase::ask("Passphrase of that home: ")?,
+            None => {
+                let file = show::path(&args.from.to_string_lossy());
+                return Err(Failure::run(format!(
+                    "{file} is encrypted: give the passphrase of the home it is from in RIDDLE_PASSPHRASE"
+                )));
+            }
+            given => given,
+        }
+    } else {
+        None
+    };
+    let folders =
+        upkeep::import_home(&context.config, &args.from, &args.moved, passphrase.as_deref())?;
     if context.json {
         return context.out.json(&json!({ "folders": folders }));
     }

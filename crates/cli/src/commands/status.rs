@@ -2,6 +2,7 @@
 
 use riddle_rag::{
     Assistant,
+    encryption::is_encrypted,
     status::{FileStatus, LibraryStatus, Status, StatusRequest},
 };
 
@@ -22,14 +23,16 @@ pub(crate) fn run(args: &StatusArgs, context: &Context) -> Result<(), Failure> {
     if context.json {
         let mut value = with_measures(&status, &Times::new())?;
         say(&mut value, "problems", status.problems.iter().map(words::problem));
+        value["encrypted"] = is_encrypted(&context.config).into();
         return context.out.json(&value);
     }
-    context.out.text(page(&status, context.style))
+    context.out.text(page(&status, is_encrypted(&context.config), context.style))
 }
 
 /// All of it, for people.
-fn page(status: &Status, style: Style) -> String {
-    let mut page = format!("home      {}\n", show::path(&status.home.to_string_lossy()));
+fn page(status: &Status, is_encrypted: bool, style: Style) -> String {
+    let encrypted = if is_encrypted { ", encrypted" } else { "" };
+    let mut page = format!("home      {}{encrypted}\n", show::path(&status.home.to_string_lossy()));
     page.push_str(&folders(status, style));
     page.push_str(&contents(status, style));
     page.push_str(&models(status, style));
@@ -229,7 +232,7 @@ mod tests {
             }],
             ..Status::default()
         };
-        let shown = page(&status, Style::with_colors(false));
+        let shown = page(&status, false, Style::with_colors(false));
         for part in [
             "folder    /media/disk (read 1970-01-01 00:00 UTC, not there now: nothing of it is removed, never leaves this machine)\n",
             "part      /media/disk/medical (never leaves this machine)\n",

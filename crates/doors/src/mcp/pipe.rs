@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
 
-use riddle_rag::Config;
+use riddle_rag::{Config, encryption::is_encrypted};
 use serde_json::Value;
 
 use super::Protocol;
@@ -64,7 +64,9 @@ pub fn stdio(
     let place = match remote {
         Some(remote) => Place::There(Arc::new(remote.with_client(options.client.clone()))),
         None => {
-            let journal = Arc::new(Journal::of(&config.home, !options.forget_questions));
+            // The journal is no part of what is encrypted.
+            let keep = !options.forget_questions && !is_encrypted(&config);
+            let journal = Arc::new(Journal::of(&config.home, keep));
             let resident = Resident::start(config, QUEUE, options.with_confined)?;
             Place::Here(Protocol::new(Arc::clone(&resident), journal), resident, door)
         }

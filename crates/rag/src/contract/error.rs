@@ -73,6 +73,9 @@ pub enum Error {
     /// The catalog.
     #[error(transparent)]
     Catalog(#[from] riddle_catalog::Error),
+    /// The key of an encrypted home.
+    #[error(transparent)]
+    Seal(#[from] riddle_seal::Error),
     /// A search index.
     #[error(transparent)]
     Retrieval(#[from] riddle_retrieval::Error),
@@ -120,6 +123,16 @@ impl Error {
         matches!(self, Error::Catalog(riddle_catalog::Error::Locked { .. }))
     }
 
+    /// What whoever needs the catalog at `path` is told while it is locked.
+    pub fn sealed(path: &Path) -> Error {
+        riddle_catalog::Error::Sealed { path: path.to_path_buf() }.into()
+    }
+
+    /// Whether the home is encrypted and nobody has unlocked it.
+    pub fn is_sealed(&self) -> bool {
+        matches!(self, Error::Catalog(riddle_catalog::Error::Sealed { .. }))
+    }
+
     /// A request that makes no sense because of another error.
     pub(crate) fn bad<E: Advised + std::fmt::Display>(error: E) -> Error {
         Error::BadRequest(Trouble::of(&error))
@@ -147,7 +160,7 @@ impl Advised for Error {
             Error::NoLibrary { .. } => Some(Advice::AddLibrary),
             Error::Models(error) => error.advice(),
             Error::Watch(error) => error.advice(),
-            Error::Io { .. } => None,
+            Error::Io { .. } | Error::Seal(_) => None,
         }
     }
 }

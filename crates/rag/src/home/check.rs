@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use riddle_catalog::{Catalog, Embeds, HomeLock};
 use riddle_retrieval::{KeywordReader, VectorReader};
+use riddle_seal::{KEY_FILE, KeyFile, Place};
 use riddle_types::FileState;
 
 use super::{
     config::Config,
-    embedding_server,
+    embedding_server, encryption,
     indexes::{CatalogVectors, keyword_seq, vector_seq},
 };
 use crate::contract::{CheckReport, Error, Problem, Result};
@@ -134,23 +135,46 @@ pub fn export_home(config: &Config, to: &Path) -> Result<u64> {
     }
     // Found missing before anything is made.
     drop(existing(config)?);
-    Catalog::open(&config.catalog())?.copy_to(to)?;
+    // An encrypted home stays encrypted on its way, and its key goes with it.
+    let key_file = encryption::key_to_export(config)?.map(|it| it.at(&beside(to)));
+    if let Some(it) = &key_file {
+        it.write()?;
+    }
+    Catalog::open(config.catalog())?.copy_to(to)?;
     let size = to.metadata().map_err(|source| Error::Io { path: to.to_path_buf(), source })?.len();
     Ok(size)
 }
 
-/// Makes a home of a file that [`export_home`] wrote; `moved` says where folders lie here that lay elsewhere there.
-/// The home must be new. Returns the folders.
+/// Where the key of an exported file lies.
+fn beside(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".key");
+    PathBuf::from(name)
+}
+
+/// Whether a file that [`export_home`] wrote is encrypted.
 ///
 /// # Errors
-/// A home that holds something, a file that is damaged or of a newer version, a folder that the file does not know.
+/// When its key is there and can not be read.
+pub fn is_export_encrypted(file: &Path) -> Result<bool> {
+    Ok(KeyFile::read(&beside(file))?.is_some())
+}
+
+/// Makes a home of a file that [`export_home`] wrote; `moved` says where folders lie here that lay elsewhere there.
+/// The home must be new; with an encrypted file, which its `passphrase` opens, it is encrypted as well. Returns the
+/// folders.
+///
+/// # Errors
+/// A home that holds something, a file that is damaged or of a newer version, a folder that the file does not know, a
+/// passphrase that is not its own.
 pub fn import_home(
     config: &Config,
     from: &Path,
     moved: &[(PathBuf, PathBuf)],
+    passphrase: Option<&str>,
 ) -> Result<Vec<PathBuf>> {
     let _lock = HomeLock::acquire(&config.home)?;
-    let target = config.catalog();
+    let target = config.home.join("catalog.sqlite");
     if target.exists() {
         let why = format!(
             "{} holds a library already, and nothing is written over it: give another home",
@@ -162,10 +186,18 @@ pub fn import_home(
         let path = path.to_path_buf();
         move |source| Error::Io { path, source }
     };
+    let key_file = KeyFile::read(&beside(from))?;
+    let key = match (&key_file, passphrase) {
+        (None, _) => None,
+        (Some(file), Some(passphrase)) => Some(file.unlock(passphrase)?),
+        (Some(_), None) => {
+            return Err(riddle_catalog::Error::Sealed { path: from.to_path_buf() }.into());
+        }
+    };
     // Only what is whole gets the name.
     let unchecked = target.with_extension("import");
     let copied = std::fs::copy(from, &unchecked).map_err(io(from)).and_then(|_| {
-        let catalog = Catalog::open(&unchecked)?;
+        let catalog = Catalog::open(Place::new(&unchecked, key.clone()))?;
         if let Some(trouble) = catalog.check()?.into_iter().next() {
             return Err(Error::BadRequest(trouble));
         }
@@ -176,6 +208,10 @@ pub fn import_home(
     });
     match copied {
         Ok(folders) => {
+            if let Some(file) = &key_file {
+                file.at(&config.home.join(KEY_FILE)).write()?;
+            }
+            config.key.set(key);
             std::fs::rename(&unchecked, &target).map_err(io(&target))?;
             Ok(folders)
         }

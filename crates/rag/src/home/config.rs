@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, Weak,
+        Arc, Mutex, PoisonError, RwLock, Weak,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -12,6 +12,7 @@ use std::{
 use riddle_ingest::WorkerCommand;
 use riddle_milvus::Secret;
 use riddle_models::{ModelStore, Places, web::shown};
+use riddle_seal::{Key, Place};
 use riddle_types::{Embedder, SparseEncoder};
 
 use super::{looked::Looked, open_servers::OpenServers};
@@ -56,6 +57,8 @@ pub struct Config {
     pub embedder_key: Option<Secret>,
     /// The encoders that clones of this configuration have open.
     pub shared: SharedEncoders,
+    /// What opens an encrypted home, once somebody has unlocked it.
+    pub key: HomeKey,
 }
 
 impl Config {
@@ -79,6 +82,7 @@ impl Config {
             ranker_key: None,
             embedder_key: None,
             shared: SharedEncoders::default(),
+            key: HomeKey::default(),
         }
     }
 
@@ -125,24 +129,29 @@ impl Config {
         self.home.join("deadline")
     }
 
-    pub(crate) fn catalog(&self) -> PathBuf {
-        self.home.join("catalog.sqlite")
+    /// A file or folder of the home, and the key that its content is sealed with.
+    pub(crate) fn place(&self, name: &str) -> Place {
+        Place::new(self.home.join(name), self.key.get())
     }
 
-    pub(crate) fn keyword_index(&self) -> PathBuf {
-        self.home.join("keyword")
+    pub(crate) fn catalog(&self) -> Place {
+        self.place("catalog.sqlite")
+    }
+
+    pub(crate) fn keyword_index(&self) -> Place {
+        self.place("keyword")
     }
 
     /// One folder per embedder: vectors of two models never meet.
-    pub(crate) fn vector_index(&self, embedder: &str) -> PathBuf {
+    pub(crate) fn vector_index(&self, embedder: &str) -> Place {
         let digest = blake3::hash(embedder.as_bytes()).to_hex();
-        self.home.join("vector").join(&digest[..16])
+        self.place("vector").join(&digest[..16])
     }
 
     /// One folder per sparse encoder, as of vectors.
-    pub(crate) fn sparse_index(&self, encoder: &str) -> PathBuf {
+    pub(crate) fn sparse_index(&self, encoder: &str) -> Place {
         let digest = blake3::hash(encoder.as_bytes()).to_hex();
-        self.home.join("terms").join(&digest[..16])
+        self.place("terms").join(&digest[..16])
     }
 
     /// The directory of a model given by name or path.
@@ -162,6 +171,21 @@ impl Config {
             return Ok(model.dir);
         }
         Err(Error::no_model(name))
+    }
+}
+
+/// The key of a home, shared by the clones of a configuration; none before it is unlocked, and none in a home that is
+/// not encrypted.
+#[derive(Debug, Default, Clone)]
+pub struct HomeKey(Arc<RwLock<Option<Key>>>);
+
+impl HomeKey {
+    pub(crate) fn get(&self) -> Option<Key> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set(&self, key: Option<Key>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = key;
     }
 }
 

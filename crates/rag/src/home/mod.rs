@@ -6,6 +6,7 @@ mod config;
 mod elsewhere;
 pub(crate) mod embedder;
 pub(crate) mod embedding_server;
+pub(crate) mod encryption;
 pub(crate) mod endpoints;
 pub(crate) mod indexes;
 mod install;
@@ -24,9 +25,13 @@ mod shared;
 pub(crate) mod status;
 pub(crate) mod tools;
 
-pub use check::{check, export_home, import_home};
+pub use check::{check, export_home, import_home, is_export_encrypted};
 pub use config::{Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES, SharedEncoders};
 pub use elsewhere::ModelElsewhere;
+pub use encryption::{
+    Protection, change_passphrase, decrypt, encrypt, forget_key, is_encrypted, protection,
+    remember_key, unlock, unlock_from_keyring,
+};
 pub use install::{
     Converted, convert_model, count_weights, import_model, pull_model, verify_store,
 };

@@ -5,6 +5,7 @@ use std::{collections::HashSet, path::PathBuf, sync::Arc};
 use riddle_cache::{DEFAULT_LIMIT, Freed, Limit, Store};
 use riddle_catalog::Catalog;
 use riddle_models::Program;
+use riddle_seal::Place;
 use riddle_types::ChunkId;
 
 use super::config::Config;
@@ -19,7 +20,7 @@ pub const PREFIX_BYTES_SETTING: &str = "prefix_bytes";
 /// When the catalog is there and can not be read.
 pub fn prefixes(config: &Config) -> Result<Store> {
     let path = config.catalog();
-    if !path.is_file() {
+    if !path.path().is_file() {
         return Ok(Store::open(dir(config), Limit::default()));
     }
     store(config, &Catalog::open_read_only(&path)?)
@@ -65,8 +66,8 @@ fn limit(catalog: &Catalog) -> Result<Limit> {
     Ok(Limit { bytes: bytes.unwrap_or(DEFAULT_LIMIT), ..Limit::default() })
 }
 
-fn dir(config: &Config) -> PathBuf {
-    config.home.join("kv")
+fn dir(config: &Config) -> Place {
+    config.place("kv")
 }
 
 /// Deletes what was made of chunks that the catalog no longer has.

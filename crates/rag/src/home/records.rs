@@ -77,7 +77,7 @@ impl Records {
 
     /// Whether there is anything to look at: opening a home makes it.
     pub fn is_there(config: &Config) -> bool {
-        config.catalog().is_file()
+        config.catalog().path().is_file()
     }
 
     /// A setting, if it was ever set.
@@ -189,8 +189,8 @@ impl Records {
     /// Bytes on disk.
     pub fn index_bytes(&self) -> IndexBytes {
         IndexBytes {
-            catalog: status::bytes_below(&self.config.catalog()),
-            keyword: status::bytes_below(&self.config.keyword_index()),
+            catalog: status::bytes_below(self.config.catalog().path()),
+            keyword: status::bytes_below(self.config.keyword_index().path()),
             vector: status::bytes_below(&self.config.home.join("vector")),
             terms: status::bytes_below(&self.config.home.join("terms")),
         }

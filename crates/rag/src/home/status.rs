@@ -160,8 +160,8 @@ fn models(config: &Config, searched_with: [Option<&str>; 3]) -> Vec<ModelStatus>
 /// Bytes on disk, by what they are for.
 fn index_bytes(config: &Config) -> BTreeMap<&'static str, u64> {
     let mut bytes = BTreeMap::from([
-        ("catalog", bytes_below(&config.catalog())),
-        ("keyword", bytes_below(&config.keyword_index())),
+        ("catalog", bytes_below(config.catalog().path())),
+        ("keyword", bytes_below(config.keyword_index().path())),
         ("vector", bytes_below(&config.home.join("vector"))),
     ]);
     let terms = bytes_below(&config.home.join("terms"));

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use riddle_catalog::{ActiveEmbedder, Catalog, Change, ChunkRecord, Derived};
 use riddle_retrieval::{IndexedChunk, KeywordWriter, SparseWriter, VectorWriter};
+use riddle_seal::Place;
 use riddle_types::ChunkId;
 
 use super::{bank, foreground::Background};
@@ -30,7 +31,7 @@ pub(crate) fn sync(config: &Config, catalog: &Catalog) -> Result<()> {
         prefixes::follow(config, catalog)?;
     }
     if keyword_seq(config) != Some(last) {
-        with_rebuild(&config.keyword_index(), || sync_keyword(config, catalog, last))?;
+        with_rebuild(config.keyword_index().path(), || sync_keyword(config, catalog, last))?;
     }
     if let Some(active) = catalog.active_embedder()? {
         let dir = config.vector_index(&active.id);
@@ -38,16 +39,16 @@ pub(crate) fn sync(config: &Config, catalog: &Catalog) -> Result<()> {
             // Many new vectors take minutes to be linked: questions go before.
             let background = Background::new(&config.home);
             let give_way = || background.give_way(|| false);
-            with_rebuild(&dir, || sync_vector(&dir, catalog, &active, last, &give_way))?;
+            with_rebuild(dir.path(), || sync_vector(&dir, catalog, &active, last, &give_way))?;
         }
-        remove_others(&config.home.join("vector"), &dir);
+        remove_others(&config.home.join("vector"), dir.path());
     }
     if let Some(encoder) = catalog.term_encoder()? {
         let dir = config.sparse_index(&encoder);
         if sparse_seq(config, &encoder) != Some(last) {
-            with_rebuild(&dir, || sync_sparse(&dir, catalog, &encoder, last))?;
+            with_rebuild(dir.path(), || sync_sparse(&dir, catalog, &encoder, last))?;
         }
-        remove_others(&config.home.join("terms"), &dir);
+        remove_others(&config.home.join("terms"), dir.path());
     } else {
         remove_dir(&config.home.join("terms"))?;
     }
@@ -72,8 +73,8 @@ fn forget_other_catalog(config: &Config, catalog: &Catalog) -> Result<()> {
 
 /// Deletes the indexes; the next sync makes them anew.
 pub(crate) fn delete(config: &Config) -> Result<()> {
-    for dir in [config.keyword_index(), config.home.join("vector"), config.home.join("terms")] {
-        remove_dir(&dir)?;
+    for dir in [config.keyword_index(), config.place("vector"), config.place("terms")] {
+        remove_dir(dir.path())?;
     }
     Ok(())
 }
@@ -151,7 +152,7 @@ fn sync_keyword(config: &Config, catalog: &Catalog, last: u64) -> Result<()> {
     let mut writer = KeywordWriter::open(&dir)?;
     let seq = writer.applied_seq()?;
     if seq != 0 && !catalog.can_follow(seq)? {
-        return Err(missed(&dir));
+        return Err(missed(dir.path()));
     }
     steps(catalog, seq, IndexOf::Words, |here, gone| {
         for record in catalog.chunk_records(here)? {
@@ -186,7 +187,7 @@ fn indexed<'a>(record: &'a ChunkRecord, path: &'a str) -> IndexedChunk<'a> {
 }
 
 fn sync_vector(
-    dir: &Path,
+    dir: &Place,
     catalog: &Catalog,
     active: &ActiveEmbedder,
     last: u64,
@@ -195,7 +196,7 @@ fn sync_vector(
     let mut writer = VectorWriter::open(dir, &active.id, active.dimensions)?;
     let seq = writer.applied_seq();
     if seq != 0 && !catalog.can_follow(seq)? {
-        return Err(missed(dir));
+        return Err(missed(dir.path()));
     }
     steps(catalog, seq, IndexOf::Vectors, |here, gone| {
         for (chunk, vector) in catalog.vectors_of(&active.id, here)? {
@@ -209,11 +210,11 @@ fn sync_vector(
     Ok(writer.commit_giving_way(last, give_way)?)
 }
 
-fn sync_sparse(dir: &Path, catalog: &Catalog, encoder: &str, last: u64) -> Result<()> {
+fn sync_sparse(dir: &Place, catalog: &Catalog, encoder: &str, last: u64) -> Result<()> {
     let mut writer = SparseWriter::open(dir, encoder)?;
     let seq = writer.applied_seq()?;
     if seq != 0 && !catalog.can_follow(seq)? {
-        return Err(missed(dir));
+        return Err(missed(dir.path()));
     }
     steps(catalog, seq, IndexOf::Terms, |here, gone| {
         for (chunk, weights) in catalog.terms_of(here)? {

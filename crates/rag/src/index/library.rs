@@ -27,7 +27,7 @@ use super::{
 use crate::{
     contract::{Error, IndexEvent, IndexReport, ReadScans, Result},
     home::{
-        Config, pictures, rules,
+        Config, encryption, pictures, rules,
         settings::{
             AS_OF_SETTING, MEANING_CPU, MEANING_ON_BATTERY, READ_WITH, keep_reranker, scans_since,
         },
@@ -60,6 +60,7 @@ impl Library {
     /// When another process is writing, or the home can not be used.
     pub fn open(config: Config) -> Result<Library> {
         let lock = HomeLock::acquire(&config.home)?;
+        encryption::sweep(&config)?;
         let catalog = Catalog::open(&config.catalog())?;
         let mut parsers = ParserPool::new(config.parse_worker.clone(), Limits::default());
         parsers.equip(tools(&config));

@@ -8,7 +8,7 @@ use riddle_types::{LayerObserver, RerankOutcome};
 use super::elastic;
 use crate::{
     contract::{Error, RerankSettings, Result},
-    home::Config,
+    home::{Config, is_encrypted},
 };
 
 /// What ranks: the whole model, or with a deadline what there is time for.
@@ -125,6 +125,8 @@ pub(super) fn open_engine(
         max_tokens: settings.max_tokens,
         memory_budget: settings.memory_budget,
         hidden_on_disk: settings.hidden_on_disk,
+        // What a model knows of a text is as much as the text.
+        memory_only: is_encrypted(config),
         spill_dir: spill_dir(config),
         direct_io: settings.direct_io,
         share_prefix: !settings.separate_prefixes,

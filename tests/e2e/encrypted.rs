@@ -1,0 +1,310 @@
+//! A home that is encrypted: it finds what it found before, shows nothing of it on the disk, and opens for nobody else.
+
+use std::{
+    fs,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use riddle_tests::{Riddle, Running, notes, snapshot, tiny_model, token, write};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const PASSPHRASE: &str = "a door of ökk, 7 planks";
+
+/// Files of a library, one of them with words of its own in its name and in its text.
+const FILES: usize = 40;
+
+/// Words that are nowhere but in the library's files, their paths and what was asked.
+const SECRETS: [&str; 6] =
+    ["zorfax", "quillfeather", "ledgerpath", "Quillfeather", "zorkax", "oarlock"];
+
+const QUERIES: [&str; 3] = ["zorfax", "quillfeather", "bridge"];
+
+fn library() -> TempDir {
+    let files = TempDir::new().expect("a temporary folder");
+    notes(files.path(), FILES);
+    assert_eq!(token(7), SECRETS[0]);
+    write(files.path(), "ledgerpath.md", "# Quillfeather\n\nThe quillfeather debt is 912 marks.\n");
+    files
+}
+
+/// A home with vectors of that library, where somebody has asked for something.
+fn home(files: &Path) -> Riddle {
+    let riddle = Riddle::new();
+    let encoder = tiny_model("tiny-bert-encoder").display().to_string();
+    let folder = files.display().to_string();
+    riddle.run(&["index", &folder, "--embedder", &encoder]).ok();
+    riddle.run(&["ask", "What is the oarlock debt?"]).ok();
+    riddle
+}
+
+fn with_passphrase(riddle: Riddle) -> Riddle {
+    riddle.with_env(&[("RIDDLE_PASSPHRASE", PASSPHRASE)])
+}
+
+/// The files below a folder that hold one of the secrets.
+fn told(folder: &Path) -> Vec<String> {
+    let mut told = Vec::new();
+    for entry in fs::read_dir(folder).expect("readable").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            told.extend(self::told(&path));
+            continue;
+        }
+        let bytes = fs::read(&path).unwrap_or_default();
+        for secret in SECRETS {
+            if bytes.windows(secret.len()).any(|it| it == secret.as_bytes()) {
+                told.push(format!("{} holds {secret}", path.display()));
+            }
+        }
+    }
+    told
+}
+
+/// Hits with their scores, of words and of meaning.
+fn hits(riddle: &Riddle) -> Vec<Value> {
+    QUERIES
+        .iter()
+        .map(|query| {
+            let response = riddle.json(&["search", query, "--no-rerank", "--explain"]);
+            let hits = response["hits"].as_array().expect("hits");
+            hits.iter()
+                .map(|it| serde_json::json!([it["chunk"], it["score"], it["trace"]]))
+                .collect()
+        })
+        .collect()
+}
+
+#[test]
+fn an_encrypted_home_finds_the_same_and_shows_nothing() {
+    let files = library();
+    let riddle = with_passphrase(home(files.path()));
+    let before = (hits(&riddle), snapshot(&riddle, &QUERIES));
+    assert!(!told(riddle.home()).is_empty(), "a home that is not encrypted tells");
+    assert!(before.0.iter().all(|it| !it.as_array().expect("hits").is_empty()), "{before:#?}");
+
+    let said = riddle.run(&["encrypt"]).ok();
+    assert!(said.contains("is encrypted by its passphrase"), "{said}");
+    assert_eq!(told(riddle.home()), [""; 0]);
+    assert_eq!((hits(&riddle), snapshot(&riddle, &QUERIES)), before);
+    assert_eq!(riddle.json(&["status"])["encrypted"], true);
+    let check = riddle.run(&["check"]).ok();
+    assert!(check.contains("all is well"), "{check}");
+    let again = riddle.run(&["encrypt"]).failed(1);
+    assert!(again.contains("encrypted already"), "{again}");
+
+    // What comes later is no different.
+    write(files.path(), "later.md", "# Later\n\nThe zorkax is in the harbour.\n");
+    riddle.run(&["index"]).ok();
+    assert_eq!(riddle.find("zorkax").first().map(String::as_str), Some("later.md"));
+    riddle.run(&["ask", "Where is the oarlock?"]).ok();
+    assert_eq!(told(riddle.home()), [""; 0]);
+    fs::remove_file(files.path().join("later.md")).expect("removed");
+    riddle.run(&["index"]).ok();
+
+    let said = riddle.run(&["decrypt"]).ok();
+    assert!(said.contains("no longer encrypted"), "{said}");
+    assert!(!riddle.home().join("home.key").exists());
+    assert_eq!(hits(&riddle), before.0);
+    assert!(!told(riddle.home()).is_empty());
+}
+
+#[test]
+fn nobody_else_opens_it() {
+    let files = library();
+    let plain = home(files.path());
+    let locked = plain.run(&["encrypt"]).failed(1);
+    assert!(locked.contains("RIDDLE_PASSPHRASE"), "without one nothing is done: {locked}");
+    plain.run(&["search", "quillfeather"]).ok();
+
+    let riddle = with_passphrase(plain);
+    riddle.run(&["encrypt"]).ok();
+    let nobody = |args: &[&str], passphrase: Option<&str>| {
+        let mut command = riddle.command(args);
+        command.env_remove("RIDDLE_PASSPHRASE");
+        if let Some(it) = passphrase {
+            command.env("RIDDLE_PASSPHRASE", it);
+        }
+        Running::start(command).wait().failed(1)
+    };
+    let home = riddle.home().display().to_string();
+    for args in [
+        &["search", "bridge"][..],
+        &["index"],
+        &["ask", "why"],
+        &["status"],
+        &["check"],
+        &["decrypt"],
+        &["encrypt", "--change"],
+        &["encrypt", "--forget"],
+        &["export", "/tmp/nobody.sqlite"],
+        &["folders"],
+        &["cache", "status"],
+        &["mcp", "--alone"],
+        &["serve", "--port", "0"],
+    ] {
+        let said = nobody(args, None);
+        assert!(
+            said.contains("encrypted") && said.contains("RIDDLE_PASSPHRASE"),
+            "{args:?}: {said}"
+        );
+        assert!(said.contains(&home), "{args:?}: {said}");
+        let said = nobody(args, Some("another"));
+        assert!(said.contains("not the passphrase of this home"), "{args:?}: {said}");
+    }
+    assert!(!Path::new("/tmp/nobody.sqlite").exists());
+
+    // A key that is cut off, lies or is gone.
+    let key = riddle.home().join("home.key");
+    let good = fs::read(&key).expect("there");
+    for bad in [&good[..good.len() / 2], b"", b"{}", &[0xff; 100]] {
+        fs::write(&key, bad).expect("written");
+        let said = riddle.run(&["search", "bridge"]).failed(1);
+        assert!(said.contains("not the key of a home") && said.contains("put a copy"), "{said}");
+    }
+    fs::remove_file(&key).expect("removed");
+    let said = riddle.run(&["search", "bridge"]).failed(1);
+    assert!(said.contains("damaged"), "{said}");
+    fs::write(&key, &good).expect("written");
+    riddle.run(&["search", "bridge"]).ok();
+}
+
+#[test]
+fn a_passphrase_is_changed_without_writing_anything_else() {
+    let files = library();
+    let riddle = with_passphrase(home(files.path()));
+    riddle.run(&["encrypt"]).ok();
+    let before = fs::metadata(riddle.home().join("catalog.sqlite")).expect("there").modified();
+    let said = riddle.run(&["encrypt", "--change"]).failed(1);
+    assert!(said.contains("RIDDLE_NEW_PASSPHRASE"), "{said}");
+    let changed = riddle.with_env(&[("RIDDLE_NEW_PASSPHRASE", "short")]);
+    changed.run(&["encrypt", "--change"]).ok();
+    let after = fs::metadata(changed.home().join("catalog.sqlite")).expect("there").modified();
+    assert_eq!(before.expect("a time"), after.expect("a time"));
+    let said = changed.run(&["search", "bridge"]).failed(1);
+    assert!(said.contains("not the passphrase"), "{said}");
+    let riddle = changed.with_env(&[("RIDDLE_PASSPHRASE", "short")]);
+    riddle.run(&["search", "bridge"]).ok();
+    // There is no keyring here.
+    let said = riddle.run(&["encrypt", "--keyring"]).failed(1);
+    assert!(said.contains("no secret store") && !said.contains("RIDDLE_LLM_KEY"), "{said}");
+    riddle.run(&["search", "bridge"]).ok();
+}
+
+#[test]
+fn what_is_damaged_is_told_and_comes_back() {
+    let files = library();
+    let riddle = with_passphrase(home(files.path()));
+    riddle.run(&["encrypt"]).ok();
+    let expected = hits(&riddle);
+    // A byte in the middle of every file of the indexes, one after the other.
+    let mut indexes = Vec::new();
+    for folder in ["keyword", "vector"] {
+        let mut open = vec![riddle.home().join(folder)];
+        while let Some(next) = open.pop() {
+            for entry in fs::read_dir(next).expect("readable").flatten() {
+                let path = entry.path();
+                if path.is_dir() { open.push(path) } else { indexes.push(path) }
+            }
+        }
+    }
+    assert!(indexes.len() > 4, "{indexes:?}");
+    for path in indexes {
+        let Ok(mut bytes) = fs::read(&path) else { continue };
+        if bytes.is_empty() {
+            continue;
+        }
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(&path, &bytes).expect("written");
+        // Whatever is read of it: no panic, and no hit that was not there.
+        let outcome = riddle.run(&["search", "bridge", "--no-rerank"]);
+        assert!(
+            matches!(outcome.code, Some(0 | 1)) && !outcome.stderr.contains("panicked"),
+            "{outcome:#?}"
+        );
+        riddle.run(&["check", "--repair"]).ok();
+        assert_eq!(hits(&riddle), expected, "{}", path.display());
+    }
+}
+
+/// A copy goes elsewhere as it is, with its key.
+#[test]
+fn an_encrypted_home_travels_encrypted() {
+    let files = library();
+    let riddle = with_passphrase(home(files.path()));
+    riddle.run(&["encrypt"]).ok();
+    let away = TempDir::new().expect("a temporary folder");
+    let copy = away.path().join("backup.sqlite").display().to_string();
+    riddle.run(&["export", &copy]).ok();
+    assert_eq!(told(away.path()), [""; 0]);
+    let other = Riddle::new();
+    let said = other.run(&["import", &copy]).failed(1);
+    assert!(said.contains("RIDDLE_PASSPHRASE"), "{said}");
+    let other = with_passphrase(other);
+    other.run(&["import", &copy]).ok();
+    other.run(&["index"]).ok();
+    assert_eq!(other.find("quillfeather"), riddle.find("quillfeather"));
+    assert_eq!(told(other.home()), [""; 0]);
+}
+
+/// What keeps a home open keeps it from being encrypted, and is told so.
+#[test]
+fn a_home_that_is_in_use_stays_as_it_is() {
+    let files = library();
+    let riddle = with_passphrase(home(files.path()));
+    let mut server = riddle.start(&["serve", "--port", "0"]);
+    server.until("it serves", || riddle.home().join("doors.json").exists());
+    let place = riddle.home().join("keyword").join("meta.json");
+    assert!(place.exists());
+    let said = riddle.run(&["encrypt"]).failed(1);
+    assert!(said.contains("busy") || said.contains("another"), "{said}");
+    assert!(place.exists(), "nothing was removed");
+    assert!(!riddle.home().join("home.key").exists());
+    server.signal("INT");
+    server.wait();
+    riddle.run(&["encrypt"]).ok();
+}
+
+/// Killed at any moment of encrypting and of taking it back, a home opens with its passphrase and finds what it found;
+/// and once it says that it is encrypted, it shows nothing.
+#[test]
+fn kill_9_while_it_is_encrypted_and_decrypted() {
+    let files = library();
+    let riddle = with_passphrase(home(files.path()));
+    let expected = snapshot(&riddle, &QUERIES);
+    let started = Instant::now();
+    riddle.run(&["encrypt"]).ok();
+    let duration = started.elapsed();
+    let said = std::env::var("RIDDLE_KILLS").ok();
+    let enough = said.map_or(12, |it| it.parse().expect("RIDDLE_KILLS is a number"));
+    let (mut kills, mut rounds, mut halves) = (0, 0_u32, 0);
+    let mut is_encrypted = true;
+    while kills < enough {
+        rounds += 1;
+        assert!(rounds < 20 * enough, "the program is never caught at work");
+        let command = if is_encrypted { "decrypt" } else { "encrypt" };
+        let run = riddle.start(&[command]);
+        // Golden ratio: moments that are nowhere near each other.
+        thread::sleep(
+            duration.mul_f64((f64::from(rounds) * 0.618).fract()).max(Duration::from_millis(1)),
+        );
+        run.signal("KILL");
+        if run.wait().code.is_none() {
+            kills += 1;
+        }
+        // Whoever comes next makes the indexes anew.
+        riddle.run(&["index"]).ok();
+        assert_eq!(snapshot(&riddle, &QUERIES), expected, "after {kills} kills");
+        let sealed =
+            !fs::read(riddle.home().join("catalog.sqlite")).expect("there").starts_with(b"SQLite");
+        halves += u32::from(sealed != is_encrypted);
+        is_encrypted = sealed;
+        if sealed {
+            assert_eq!(told(riddle.home()), [""; 0], "after {kills} kills");
+        }
+    }
+    assert!(halves > 0, "some were killed after the catalog had changed its form");
+}
