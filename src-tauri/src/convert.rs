@@ -242,6 +242,7 @@ impl From<types::Advice> for Advice {
             From::UpdateIndex => Advice::UpdateIndex,
             From::UpdateIndexNowAndThen => Advice::UpdateIndexNowAndThen,
             From::UpgradeCatalog => Advice::UpgradeCatalog,
+            From::GivePassphrase => Advice::GivePassphrase,
             From::ReplaceCatalog => Advice::ReplaceCatalog,
             From::UpdateProgram => Advice::UpdateProgram,
             From::GiveModel => Advice::GiveModel,

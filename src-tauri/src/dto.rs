@@ -133,6 +133,31 @@ pub(crate) enum DoorOutcome {
     Failed,
 }
 
+// ---- Encryption ------------------------------------------------------------------------------------
+
+/// What stands before the library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(crate) enum Gate {
+    /// Nothing.
+    Open,
+    /// It is encrypted; without a passphrase its key is in the system's keyring, which does not give it.
+    Locked { by_passphrase: bool },
+    /// It is to be encrypted.
+    Encrypt,
+    /// Its encryption is to be taken back.
+    Decrypt { by_passphrase: bool },
+}
+
+/// How the library lies on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Encryption {
+    pub(crate) encrypted: bool,
+    /// Whether a passphrase opens it; without one the system's keyring does.
+    pub(crate) by_passphrase: bool,
+}
+
 // ---- What is told: kinds and fields, of which the interface makes sentences in its language ---------
 
 /// What a person can do about something that went wrong.
@@ -145,6 +170,7 @@ pub(crate) enum Advice {
     UpdateIndex,
     UpdateIndexNowAndThen,
     UpgradeCatalog,
+    GivePassphrase,
     ReplaceCatalog,
     UpdateProgram,
     FindModel { name: String },

@@ -21,6 +21,7 @@ mod engine;
 mod failure;
 mod figures;
 mod folders;
+mod gate;
 mod indexer;
 mod instance;
 mod link;
@@ -42,6 +43,7 @@ use tauri::{Builder, Manager as _, RunEvent, Runtime, ipc::Invoke};
 use tauri_plugin_autostart::MacosLauncher;
 
 use crate::{
+    gate::{Gate, Purpose},
     instance::{Ask, Instance},
     shell::Shell,
 };
@@ -56,12 +58,14 @@ fn main() -> ExitCode {
     let done = match words[..] {
         // A parser's process does one thing, in little memory: before anything else is set up.
         [PARSE_WORKER, ..] => return riddle_rag::indexing::worker_main(),
-        ["toggle"] => start(Ask::Toggle, false),
-        ["--hidden"] => start(Ask::Show, true),
-        ["search", text] => start(link::search(text).unwrap_or(Ask::Show), false),
+        ["toggle"] => start(Ask::Toggle, false, Purpose::Open),
+        ["--hidden"] => start(Ask::Show, true, Purpose::Open),
+        [gate::ENCRYPT] => start(Ask::Show, false, Purpose::Encrypt),
+        [gate::DECRYPT] => start(Ask::Show, false, Purpose::Decrypt),
+        ["search", text] => start(link::search(text).unwrap_or(Ask::Show), false, Purpose::Open),
         // What a desktop hands over when a link was chosen.
-        [link] => start(link::parse(link).unwrap_or(Ask::Show), false),
-        _ => start(Ask::Show, false),
+        [link] => start(link::parse(link).unwrap_or(Ask::Show), false, Purpose::Open),
+        _ => start(Ask::Show, false, Purpose::Open),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -73,7 +77,7 @@ fn main() -> ExitCode {
 }
 
 /// Tells the program that runs already, or becomes it.
-fn start(ask: Ask, hidden: bool) -> anyhow::Result<()> {
+fn start(ask: Ask, hidden: bool, purpose: Purpose) -> anyhow::Result<()> {
     log();
     let config = config()?;
     let listener = match instance::meet(&config.home, &ask) {
@@ -84,9 +88,14 @@ fn start(ask: Ask, hidden: bool) -> anyhow::Result<()> {
             None
         }
     };
-    let shell = Shell::open(config).context("the home can not be used")?;
-    let app = equip(Builder::<tauri::Wry>::new(), shell.clone())
-        .manage(window::StartHidden(hidden.into()))
+    let home = config.home.clone();
+    let gate = Gate::new(config.clone(), purpose, ask);
+    let closed = gate.is_closed().context("the home can not be used")?;
+    let shell =
+        if closed { None } else { Some(Shell::open(config).context("the home can not be used")?) };
+    let app = equip(Builder::<tauri::Wry>::new(), gate, shell)
+        // Whoever has to be asked for a passphrase is not asked in the background.
+        .manage(window::StartHidden((hidden && !closed).into()))
         .plugin(tauri_plugin_autostart::init(MacosLauncher::LaunchAgent, Some(vec!["--hidden"])))
         .plugin(tauri_plugin_dialog::init())
         .plugin(tauri_plugin_global_shortcut::Builder::new().build())
@@ -101,22 +110,22 @@ fn start(ask: Ask, hidden: bool) -> anyhow::Result<()> {
                     Ask::Passage(_) | Ask::Search(_) => window::summon_for(&handle, ask),
                 });
             }
-            if let (Some(shell), Some(event)) = (app.try_state::<Shell>(), window::event(ask)) {
-                // There is no page yet that could hear it.
-                shell.tell_or_keep(event);
-            }
-            if let Some(shell) = app.try_state::<Shell>() {
-                desktop::apply_at_start(app.handle(), &shell);
-                shell.open_door_at_start();
+            if let (Some(shell), Some(gate)) = (app.try_state::<Shell>(), app.try_state::<Gate>()) {
+                gate.begin(app.handle(), &shell);
             }
             Ok(())
         })
         .build(context())?;
-    app.run(move |_, event| {
+    app.run(move |app, event| {
         if let RunEvent::Exit = event {
             // Whoever is started from now on is the first.
-            instance::leave(&shell.config.home);
-            shell.close();
+            instance::leave(&home);
+            if let Some(shell) = app.try_state::<Shell>() {
+                shell.close();
+            }
+            if let Some(gate) = app.try_state::<Gate>() {
+                gate.again();
+            }
         }
     });
     Ok(())
@@ -130,9 +139,13 @@ fn window_state<R: Runtime>() -> tauri::plugin::TauriPlugin<R> {
         .build()
 }
 
-/// The state and the commands, for any runtime.
-fn equip<R: Runtime>(builder: Builder<R>, shell: Shell) -> Builder<R> {
-    builder.manage(shell).manage(desktop::Words::default()).invoke_handler(handler())
+/// The state and the commands, for any runtime; without a shell the library waits behind its gate.
+fn equip<R: Runtime>(builder: Builder<R>, gate: Gate, shell: Option<Shell>) -> Builder<R> {
+    let builder = match shell {
+        Some(shell) => builder.manage(shell),
+        None => builder,
+    };
+    builder.manage(gate).manage(desktop::Words::default()).invoke_handler(handler())
 }
 
 // Long: the macro makes one function of all commands in one call, a line for each.
@@ -149,11 +162,19 @@ fn handler<R: Runtime>() -> impl Fn(Invoke<R>) -> bool + Send + Sync + 'static {
         commands::door_revoke,
         commands::door_set,
         commands::door_switch,
+        commands::encryption,
+        commands::encryption_begin,
+        commands::encryption_change,
         commands::endpoint_key,
         commands::endpoint_key_forget,
         commands::endpoint_key_set,
         commands::events,
         commands::finish_first_run,
+        commands::gate,
+        commands::gate_decrypt,
+        commands::gate_encrypt,
+        commands::gate_leave,
+        commands::gate_unlock,
         commands::history,
         commands::history_delete,
         commands::kept_answers,

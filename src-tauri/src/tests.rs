@@ -2,6 +2,7 @@
 
 // Long: one desk, and every command tried on it.
 mod door;
+mod gate;
 mod server;
 mod shared;
 mod writer;
@@ -18,7 +19,7 @@ use riddle_rag::Config;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tauri::{
-    App, WebviewWindow, WebviewWindowBuilder,
+    App, Manager as _, WebviewWindow, WebviewWindowBuilder,
     ipc::{CallbackFn, Channel, InvokeBody, InvokeResponseBody},
     test::{INVOKE_KEY, MockRuntime, get_ipc_response, mock_builder},
     webview::InvokeRequest,
@@ -28,6 +29,8 @@ use tempfile::TempDir;
 use crate::{
     dto::{AppEvent, Phase, Question, SearchFilter, SearchQuery},
     equip,
+    gate::{Gate, Purpose},
+    instance::Ask,
     shell::Shell,
 };
 
@@ -43,7 +46,7 @@ struct Desk {
     files: PathBuf,
     app: App<MockRuntime>,
     window: WebviewWindow<MockRuntime>,
-    _folders: (TempDir, TempDir),
+    folders: (TempDir, TempDir),
 }
 
 impl Desk {
@@ -59,12 +62,14 @@ impl Desk {
             built.join(format!("riddle-desktop{}", std::env::consts::EXE_SUFFIX));
         // No embedder: the same words are found on every machine.
         config.models = Some(home.path().join("no-models"));
+        let gate = Gate::new(config.clone(), Purpose::Open, Ask::Show);
         let shell = Shell::open(config).expect("opens");
-        let app =
-            equip(mock_builder(), shell.clone()).build(crate::context()).expect("the app is built");
+        let app = equip(mock_builder(), gate, Some(shell.clone()))
+            .build(crate::context())
+            .expect("the app is built");
         let window = window(&app, "main");
         let path = files.path().canonicalize().expect("a folder");
-        Desk { shell, files: path, app, window, _folders: (home, files) }
+        Desk { shell, files: path, app, window, folders: (home, files) }
     }
 
     /// With these files, indexed.
@@ -95,6 +100,12 @@ impl Desk {
             assert!(begun.elapsed() < PATIENCE, "still {state}");
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// Ends the program; its folders stay as long as what comes back.
+    fn leave(mut self) -> (TempDir, TempDir) {
+        let other = || tempfile::tempdir().expect("a folder");
+        std::mem::replace(&mut self.folders, (other(), other()))
     }
 
     /// A command as the WebView sends it.

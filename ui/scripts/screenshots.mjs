@@ -46,6 +46,8 @@ const SCENES = {
   "library-empty": { mock: "empty", act: (page) => view(page, "library") },
   "library-error": { mock: "error", act: (page) => view(page, "library") },
   "library-rule": { act: async (page) => { await view(page, "library"); await page.locator("[role=option]").nth(2).click(); await (await button(page, "library.exclude")).click(); await page.locator("dialog .notice").waitFor(); } },
+  "gate-locked": { mock: "locked", act: async (page) => { await page.getByTestId("gate-passphrase").fill("another"); await page.keyboard.press("Enter"); await (await page.getByTestId("gate-problem")).getByText(/./).waitFor(); } },
+  "gate-encrypt": { mock: "encrypting", act: async (page) => { await page.getByTestId("gate-passphrase").fill("heron"); await page.getByTestId("gate-again").fill("hern"); } },
   settings: { act: (page) => view(page, "settings") },
   "settings-remote": { mock: "remote,far", act: async (page) => { await view(page, "settings"); await page.getByTestId("endpoint-state").scrollIntoViewIfNeeded(); } },
   "pipeline-experts": { mock: "large,experts", act: async (page) => { await asked(page, "How often must the oven door seals be replaced?"); await page.waitForSelector("[data-state=done]"); await view(page, "pipeline"); await page.getByTestId("generation-figures").waitFor(); } },

@@ -1,6 +1,6 @@
 //! The start, the events, the window.
 
-use tauri::{AppHandle, Runtime, State, ipc::Channel};
+use tauri::{AppHandle, Manager as _, Runtime, State, ipc::Channel};
 
 use super::{Reply, beside};
 use crate::{
@@ -18,8 +18,11 @@ pub(crate) async fn start(shell: State<'_, Shell>) -> Reply<Start> {
 
 /// The search box can be used: shows the window, and notes how long it took.
 #[tauri::command]
-pub(crate) async fn ready<R: Runtime>(app: AppHandle<R>, shell: State<'_, Shell>) -> Reply<()> {
-    shell.ready();
+pub(crate) async fn ready<R: Runtime>(app: AppHandle<R>) -> Reply<()> {
+    // Before a locked library opens its gate is all there is to show.
+    if let Some(shell) = app.try_state::<Shell>() {
+        shell.ready();
+    }
     window::show(&app)
 }
 

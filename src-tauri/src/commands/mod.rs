@@ -7,6 +7,7 @@
 mod answers;
 mod app;
 mod door;
+mod gate;
 mod library;
 mod models;
 mod pipeline;
@@ -15,8 +16,8 @@ mod settings;
 mod shared;
 
 pub(crate) use {
-    answers::*, app::*, door::*, library::*, models::*, pipeline::*, search::*, settings::*,
-    shared::*,
+    answers::*, app::*, door::*, gate::*, library::*, models::*, pipeline::*, search::*,
+    settings::*, shared::*,
 };
 
 use crate::failure::{self, Reply};

@@ -6,6 +6,7 @@ use riddle_doors::{
     clients::{Client, Clients, May, tool_names},
     journal::{Entry, Journal, Outcome},
 };
+use riddle_rag::encryption::is_encrypted;
 use riddle_types::Reader;
 
 use super::Shell;
@@ -139,7 +140,7 @@ impl Shell {
     }
 
     fn journal(&self) -> Journal {
-        Journal::of(&self.config.home, true)
+        Journal::of(&self.config.home, !is_encrypted(&self.config))
     }
 }
 

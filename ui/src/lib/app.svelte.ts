@@ -2,7 +2,7 @@
 
 import { tick } from "svelte";
 
-import { Channel, commands, type AppEvent, type Failure, type LibraryState, type Settings, type SettingsState, type Start } from "./bindings";
+import { Channel, commands, type AppEvent, type Failure, type Gate, type LibraryState, type Settings, type SettingsState, type Start } from "./bindings";
 import { writer } from "./local";
 import { failed, language, t, troubled } from "./strings";
 
@@ -48,6 +48,8 @@ class App {
   /** Why the app could not start. */
   problem = $state("");
   firstRun = $state(false);
+  /** What has to be done before the library opens. */
+  gate = $state.raw<Gate | null>(null);
   settings = $state.raw<SettingsState | null>(null);
   library = $state.raw<LibraryState>(EMPTY_LIBRARY);
   /** Parts of the program that broke down and were unloaded. */
@@ -82,6 +84,16 @@ class App {
     const media = window.matchMedia("(prefers-color-scheme: dark)");
     this.systemDark = media.matches;
     media.addEventListener("change", () => (this.systemDark = media.matches));
+    await this.enter();
+    // Only what is drawn can be used.
+    await tick();
+    document.documentElement.dataset["ready"] = "";
+    void commands.ready().catch(() => undefined);
+  }
+
+  /** Shows the library, or what stands before it. */
+  async enter() {
+    this.gate = null;
     try {
       const start = await commands.start();
       this.start = start;
@@ -92,12 +104,11 @@ class App {
       channel.onmessage = (event) => this.hear(event);
       void commands.events(channel);
     } catch (error) {
-      this.problem = sentence(error);
+      // Behind a gate nothing else answers.
+      const gate = await commands.gate().catch(() => null);
+      if (gate && gate.kind !== "open") this.gate = gate;
+      else this.problem = sentence(error);
     }
-    // Only what is drawn can be used.
-    await tick();
-    document.documentElement.dataset["ready"] = "";
-    void commands.ready().catch(() => undefined);
   }
 
   hear(event: AppEvent) {

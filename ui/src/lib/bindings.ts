@@ -88,6 +88,24 @@ export interface DoorEntry {
 /** What came of it. */
 export type DoorOutcome = 'answered' | 'refused' | 'failed';
 
+/** What stands before the library. */
+export type Gate =
+	/** Nothing. */
+	| { kind: 'open' }
+	/** It is encrypted; without a passphrase its key is in the system's keyring, which does not give it. */
+	| { kind: 'locked'; byPassphrase: boolean }
+	/** It is to be encrypted. */
+	| { kind: 'encrypt' }
+	/** Its encryption is to be taken back. */
+	| { kind: 'decrypt'; byPassphrase: boolean };
+
+/** How the library lies on the disk. */
+export interface Encryption {
+	encrypted: boolean;
+	/** Whether a passphrase opens it; without one the system's keyring does. */
+	byPassphrase: boolean;
+}
+
 /** What a person can do about something that went wrong. */
 export type Advice =
 	| { kind: 'addFolder' }
@@ -96,6 +114,7 @@ export type Advice =
 	| { kind: 'updateIndex' }
 	| { kind: 'updateIndexNowAndThen' }
 	| { kind: 'upgradeCatalog' }
+	| { kind: 'givePassphrase' }
 	| { kind: 'replaceCatalog' }
 	| { kind: 'updateProgram' }
 	| { kind: 'findModel'; name: string }
@@ -1500,6 +1519,18 @@ export const commands = {
 	doorSwitch(open: boolean): Promise<DoorState> {
 		return invoke('door_switch', { open });
 	},
+	/** Whether the library is encrypted, and by what. */
+	encryption(): Promise<Encryption> {
+		return invoke('encryption');
+	},
+	/** Starts the program anew, to encrypt the library or to take that back. */
+	encryptionBegin(): Promise<void> {
+		return invoke('encryption_begin');
+	},
+	/** Gives an encrypted library another passphrase. */
+	encryptionChange(passphrase: string): Promise<Encryption> {
+		return invoke('encryption_change', { passphrase });
+	},
 	/** Where the key of the endpoint is; the key itself is never told. */
 	endpointKey(): Promise<EndpointKey> {
 		return invoke('endpoint_key');
@@ -1519,6 +1550,26 @@ export const commands = {
 	/** The first run is over. */
 	finishFirstRun(): Promise<void> {
 		return invoke('finish_first_run');
+	},
+	/** What stands before the library: the first thing the interface asks for. */
+	gate(): Promise<Gate> {
+		return invoke('gate');
+	},
+	/** Takes the encryption back and opens the library. */
+	gateDecrypt(passphrase: string): Promise<void> {
+		return invoke('gate_decrypt', { passphrase });
+	},
+	/** Encrypts the library and opens it. */
+	gateEncrypt(passphrase: string, remember: boolean): Promise<void> {
+		return invoke('gate_encrypt', { passphrase, remember });
+	},
+	/** Opens the library as it is. */
+	gateLeave(): Promise<void> {
+		return invoke('gate_leave');
+	},
+	/** Opens an encrypted library. With `remember` the system's keyring keeps its key from now on. */
+	gateUnlock(passphrase: string, remember: boolean): Promise<void> {
+		return invoke('gate_unlock', { passphrase, remember });
 	},
 	/** Threads of questions, the latest first. */
 	history(query: HistoryQuery): Promise<ThreadSummary[]> {
@@ -1801,11 +1852,19 @@ export const commandNames = [
 	'door_revoke',
 	'door_set',
 	'door_switch',
+	'encryption',
+	'encryption_begin',
+	'encryption_change',
 	'endpoint_key',
 	'endpoint_key_forget',
 	'endpoint_key_set',
 	'events',
 	'finish_first_run',
+	'gate',
+	'gate_decrypt',
+	'gate_encrypt',
+	'gate_leave',
+	'gate_unlock',
 	'history',
 	'history_delete',
 	'history_thread',

@@ -3,7 +3,7 @@
 
 import { mockIPC } from "@tauri-apps/api/mocks";
 
-import type { Added, Advice, Answer, AppEvent, DoorClient, DoorMay, DoorState, Failure, FailureCode, Folder, Hit, KeptAnswers, KeyPlace, LayerTrace, LedgerRow, LibraryState, ModelEvent, ModelKind, Models, ModelTrial, Notice, PipelineTrace, PushEvent, Rule, Scans, SearchEvent, SearchFilter, SeenLine, Settings, SettingsState, SharedLibrary, SharedLook, Span, State, StateCount, ThreadSummary, TrialEvent, Verdict, WhichScans } from "../lib/bindings";
+import type { Added, Advice, Answer, AppEvent, DoorClient, DoorMay, DoorState, Failure, FailureCode, Folder, Gate, Hit, KeptAnswers, KeyPlace, LayerTrace, LedgerRow, LibraryState, ModelEvent, ModelKind, Models, ModelTrial, Notice, PipelineTrace, PushEvent, Rule, Scans, SearchEvent, SearchFilter, SeenLine, Settings, SettingsState, SharedLibrary, SharedLook, Span, State, StateCount, ThreadSummary, TrialEvent, Verdict, WhichScans } from "../lib/bindings";
 import { mark, terms } from "../lib/marks";
 import { t } from "../lib/strings";
 import { curve, decide, find, hit, LAYERS, replay, scores, TOP_K, trace, type Found } from "./engine";
@@ -61,6 +61,10 @@ let settings: Settings = {
 };
 
 let keyPlace: KeyPlace = "none";
+
+const gateStart: Gate = scenes.has("locked") ? { kind: "locked", byPassphrase: !scenes.has("keyring") } : scenes.has("encrypting") ? { kind: "encrypt" } : scenes.has("decrypting") ? { kind: "decrypt", byPassphrase: true } : { kind: "open" };
+let gateOpen = gateStart.kind === "open";
+let encrypted = scenes.has("sealed") || gateStart.kind === "locked" || gateStart.kind === "decrypt";
 
 function endpointOf(url: string): SettingsState["endpoint"] {
   const parsed = /^https?:\/\/[^/\s]+/.test(url) ? new URL(url) : null;
@@ -651,7 +655,22 @@ let kept: KeptAnswers = {
 type Args = Record<string, unknown>;
 /* eslint-disable @typescript-eslint/no-explicit-any */
 const commands: Record<string, (args: any) => unknown> = {
-  start: () => (scenes.has("nostart") ? fail("other", "The data folder /home/mira/.local/share/riddle can not be written. Check its permissions, then try again.") : { version: "0.2.0", firstRun: scenes.has("first"), settings: settingsState(), library: library(), hasEmbedder: true, reranker: RERANKER, platform: "linux" }),
+  gate: () => (gateOpen ? { kind: "open" } : gateStart),
+  gate_unlock: ({ passphrase }: { passphrase: string }) => (passphrase === "heron" || (gateStart.kind === "locked" && !gateStart.byPassphrase) ? ((gateOpen = true), null) : fail("other", "this is not the passphrase of this home: try again")),
+  gate_encrypt: async () => {
+    await wait(400);
+    gateOpen = encrypted = true;
+    return null;
+  },
+  gate_decrypt: ({ passphrase }: { passphrase: string }) => (passphrase === "heron" ? ((gateOpen = true), (encrypted = false), null) : fail("other", "this is not the passphrase of this home: try again")),
+  gate_leave: () => {
+    gateOpen = true;
+    return null;
+  },
+  encryption: () => ({ encrypted, byPassphrase: encrypted }),
+  encryption_begin: () => null,
+  encryption_change: () => ({ encrypted, byPassphrase: encrypted }),
+  start: () => (!gateOpen ? Promise.reject("state not managed for field `shell` on command `start`") : scenes.has("nostart") ? fail("other", "The data folder /home/mira/.local/share/riddle can not be written. Check its permissions, then try again.") : { version: "0.2.0", firstRun: scenes.has("first"), settings: settingsState(), library: library(), hasEmbedder: true, reranker: RERANKER, platform: "linux" }),
   events: ({ channel }) => {
     appEvents = channel as Sender<AppEvent>;
     return null;

@@ -95,6 +95,11 @@ const SCENES = {
   "first run, folders": { mock: "first", act: (page) => page.getByTestId("first-run").waitFor() },
   "first run, models": { mock: "first", act: async (page) => { await page.getByTestId("first-run-next").click(); await page.getByTestId("model-row").first().waitFor(); } },
   "first run, ready": { mock: "first", act: async (page) => { await page.getByTestId("first-run-next").click(); await page.getByTestId("first-run-next").click(); } },
+  "gate, locked": { mock: "locked", act: async (page) => { await page.getByTestId("gate-passphrase").fill("another"); await page.keyboard.press("Enter"); await page.waitForFunction(() => document.getElementById("gate-problem")?.textContent?.trim()); } },
+  "gate, the keyring's": { mock: "locked,keyring", act: (page) => page.getByTestId("gate-go").waitFor() },
+  "gate, to encrypt": { mock: "encrypting", act: async (page) => { await page.getByTestId("gate-passphrase").fill("heron"); await page.getByTestId("gate-again").fill("hern"); } },
+  "gate, to take it back": { mock: "decrypting", act: (page) => page.getByTestId("gate-passphrase").waitFor() },
+  "settings, encrypted": { mock: "sealed", act: async (page) => { await view(page, "settings"); await page.getByTestId("encryption-change").click(); await page.getByTestId("encryption-new").scrollIntoViewIfNeeded(); } },
   banner: { act: async (page) => { await page.evaluate(() => window.mock.tell({ event: "partUnloaded", part: "reranker", message: "The next search loads it anew." })); await page.getByTestId("banner").waitFor(); } },
   "can not start": { mock: "nostart", act: async (page) => (await saying(page, "app.noStart")).waitFor() },
 };
@@ -131,6 +136,38 @@ for (const [name, scene] of Object.entries(SCENES)) {
     await page.close();
   });
 }
+
+test("an encrypted library opens with its passphrase, and with nothing else", async (browser) => {
+  const page = await open(browser, { mock: "locked" });
+  const field = page.getByTestId("gate-passphrase");
+  assert.equal(await field.evaluate((it) => it === document.activeElement), true, "one can type at once");
+  assert.equal(await page.getByTestId("gate-go").isDisabled(), true);
+  await page.keyboard.type("another");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => document.getElementById("gate-problem")?.textContent?.includes("passphrase"));
+  assert.equal(await field.inputValue(), "", "what was wrong is typed anew");
+  // Keys of views mean nothing here.
+  await page.keyboard.press("Control+5");
+  assert.equal(await page.getByTestId("gate").count(), 1);
+  await page.keyboard.type("heron");
+  await page.keyboard.press("Enter");
+  await page.getByTestId("search-input").waitFor();
+  assert.equal(await page.getByTestId("gate").count(), 0);
+  await page.close();
+});
+
+test("a library is encrypted by a passphrase that was typed twice", async (browser) => {
+  const page = await open(browser, { mock: "encrypting" });
+  await page.getByTestId("gate-passphrase").fill("heron");
+  await page.getByTestId("gate-again").fill("hero");
+  assert.equal(await page.getByTestId("gate-go").isDisabled(), true);
+  await page.getByTestId("gate-again").fill("heron");
+  await page.getByTestId("gate-go").click();
+  await page.getByTestId("search-input").waitFor();
+  await view(page, "settings");
+  await page.getByTestId("encryption-change").waitFor();
+  await page.close();
+});
 
 test("the app speaks the system's language, and changes with it", async (browser) => {
   const page = await open(browser, { languages: ["fr-FR", "de-AT", "en"] });

@@ -54,7 +54,7 @@ function said(path: string, leaf: Leaf): string[] {
 
 /** Texts that are the same in both languages: names, signs, and words that German has taken over. */
 const SAME = new Set([
-  "app.name", "door.name", "nav.pipeline", "nav.withKeys", "kinds.text", "kinds.markdown", "kinds.pdf",
+  "app.name", "door.name", "gate.passphrase", "nav.pipeline", "nav.withKeys", "kinds.text", "kinds.markdown", "kinds.pdf",
   "keys.names.Alt", "keys.names.Super", "keys.names.Esc",
   "pipeline.prompt", "pipeline.keyword",
   "performance.rerank", "performance.p50", "performance.p95", "performance.pss", "performance.rss", "performance.app", "performance.webview",

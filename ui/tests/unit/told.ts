@@ -44,6 +44,7 @@ export const ADVICE: EveryKind<Advice> = {
   chooseWriter: [{ kind: "chooseWriter" }],
   giveEndpoint: [{ kind: "giveEndpoint" }],
   giveKey: [{ kind: "giveKey" }],
+  givePassphrase: [{ kind: "givePassphrase" }],
   giveKeyElsewhere: [{ kind: "giveKeyElsewhere" }],
   giveContext: [{ kind: "giveContext" }],
   installOnnxRuntime: [{ kind: "installOnnxRuntime" }],

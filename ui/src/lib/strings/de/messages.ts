@@ -7,6 +7,8 @@ export const messages: Record<Message, string> = {
   "1 more page can be read as a picture": "noch 1 Seite kann als Bild gelesen werden",
   "1 page read as a picture, {1} % sure": "1 Seite als Bild gelesen, zu {1} % sicher",
   "ONNX Runtime was not found ({1})": "ONNX Runtime wurde nicht gefunden ({1})",
+  "a home is encrypted by a passphrase or a keyring":
+    "eine Bibliothek wird mit einer Passphrase oder einem Schlüsselbund verschlüsselt",
   "a long table: rows beyond the first {1} passages are found by words alone":
     "eine lange Tabelle: Zeilen jenseits der ersten {1} Textstellen werden nur nach Wörtern gefunden",
   "a matrix of {1} × {2} is too large to be packed": "eine Matrix von {1} × {2} ist zu groß zum Packen",
@@ -29,6 +31,8 @@ export const messages: Record<Message, string> = {
     "ein anderer Prozess ändert gerade die Modelle in {1}: warten Sie, bis er fertig ist",
   "another process of Riddle{1} is indexing {2}: wait for it, or stop it":
     "ein anderer Riddle-Prozess{1} indiziert gerade {2}: warten Sie auf ihn, oder halten Sie ihn an",
+  "another program has this home open (the app, a server, a search): close it first":
+    "ein anderes Programm hat diese Bibliothek geöffnet (die App, ein Server, eine Suche): schließen Sie es zuerst",
   "can not be read: {1}": "kann nicht gelesen werden: {1}",
   "can not index {1}: {2}": "{1} kann nicht indiziert werden: {2}",
   "can not start the thread that reads layers or hidden states: {1}":
@@ -141,8 +145,18 @@ export const messages: Record<Message, string> = {
     "der Datenträger ist voll: schaffen Sie Platz und versuchen Sie es noch einmal; von dem, was indiziert ist, geht nichts verloren",
   "the embedding is not a number: the model's weights are damaged, fetch it again":
     "das Embedding ist keine Zahl: die Gewichte des Modells sind beschädigt, laden Sie es noch einmal",
+  "the key can not be made: {1}": "der Schlüssel kann nicht erzeugt werden: {1}",
+  "the key in the keyring is not the key of this home": "der Schlüssel im Schlüsselbund ist nicht der dieser Bibliothek",
   "the key is not sent to {1}, which is not encrypted: use https, or leave the key away":
     "der Schlüssel wird nicht an {1} gesendet, weil die Verbindung nicht verschlüsselt ist: verwenden Sie https, oder lassen Sie den Schlüssel weg",
+  "the key of this home is in the keyring alone: give it a passphrase first":
+    "der Schlüssel dieser Bibliothek ist nur im Schlüsselbund: geben Sie ihr zuerst eine Passphrase",
+  "the key of this home is in the system's keyring of the computer that encrypted it, and has no passphrase":
+    "der Schlüssel dieser Bibliothek ist im Schlüsselbund des Computers, der sie verschlüsselt hat, und hat keine Passphrase",
+  "the key of this home is in this computer's keyring alone: give it a passphrase first":
+    "der Schlüssel dieser Bibliothek ist nur im Schlüsselbund dieses Computers: geben Sie ihr zuerst eine Passphrase",
+  "the keyring does not give the key of this library":
+    "der Schlüsselbund gibt den Schlüssel dieser Bibliothek nicht heraus",
   "the keyword index: {1}": "der Wortindex: {1}",
   "the library at {1} does not say who may read what: an older version has written it":
     "die Bibliothek unter {1} sagt nicht, wer was lesen darf: eine ältere Version hat sie geschrieben",
@@ -174,6 +188,7 @@ export const messages: Record<Message, string> = {
   "the parser {1} can not be started: {2}": "der Parser {1} kann nicht gestartet werden: {2}",
   "the parser's answer makes no sense: {1}": "die Antwort des Parsers ergibt keinen Sinn: {1}",
   "the parser's process is gone": "der Prozess des Parsers ist weg",
+  "the passphrase is empty": "die Passphrase ist leer",
   "the password for {1} is not sent: the connection is not encrypted":
     "das Passwort für {1} wird nicht gesendet: die Verbindung ist nicht verschlüsselt",
   "the picture has {1} × {2} points, more than are read": "das Bild hat {1} × {2} Punkte, mehr als gelesen werden",
@@ -202,6 +217,8 @@ export const messages: Record<Message, string> = {
   "there is no model {1} in {2}: give a model's folder, or fetch it with Riddle first":
     "in {2} gibt es kein Modell {1}: geben Sie den Ordner eines Modells an, oder laden Sie es zuerst mit Riddle",
   "this is not a key: {1}": "das ist kein Schlüssel: {1}",
+  "this is not the passphrase of this home: try again":
+    "das ist nicht die Passphrase dieser Bibliothek: versuchen Sie es noch einmal",
   "this library is served already, at {1}: stop that first": "diese Bibliothek wird bereits unter {1} angeboten: halten Sie das zuerst an",
   "two results for text {1}": "zwei Ergebnisse für Text {1}",
   "unpacking it takes too much memory": "es zu entpacken braucht zu viel Speicher",
@@ -258,6 +275,7 @@ export const messages: Record<Message, string> = {
   "{1} is not a model Riddle can use: {2}": "{1} ist kein Modell, das Riddle verwenden kann: {2}",
   "{1} is not a model name: {2}": "{1} ist kein Name eines Modells: {2}",
   "{1} is not asked: the network is switched off": "{1} wird nicht gefragt: das Netzwerk ist ausgeschaltet",
+  "{1} is not encrypted": "{1} ist nicht verschlüsselt",
   "{1} is not indexed": "{1} ist nicht indiziert",
   "{1} is not the address of an endpoint: {2}": "{1} ist nicht die Adresse eines Servers: {2}",
   "{1} is part of the program and can not be removed: choose another one, or none, to use it no longer":
@@ -317,6 +335,7 @@ export const messages: Record<Message, string> = {
   "{1}: tensors {2} and {3} overlap: the file is damaged, fetch or copy it again":
     "{1}: die Tensoren {2} und {3} überschneiden sich: die Datei ist beschädigt, laden oder kopieren Sie sie noch einmal",
   "{1}: the catalog is damaged ({2})": "{1}: der Katalog ist beschädigt ({2})",
+  "{1}: the catalog is encrypted": "{1}: der Katalog ist verschlüsselt",
   "{1}: the catalog was written by a newer version of Riddle": "{1}: den Katalog hat eine neuere Version von Riddle geschrieben",
   "{1}: the catalog was written by an older version of Riddle": "{1}: den Katalog hat eine ältere Version von Riddle geschrieben",
   "{1}: the file holds {2} bytes, its header promises {3}: it is truncated, fetch or copy it again":
@@ -326,6 +345,8 @@ export const messages: Record<Message, string> = {
   "{1}: the person decides that in Riddle": "{1}: das entscheidet in Riddle die Person selbst",
   "{1}: the server answered {2}: {3}": "{1}: der Server hat mit {2} geantwortet: {3}",
   "{1}: these shards were made from other weights": "{1}: diese Teile wurden aus anderen Gewichten gemacht",
+  "{1}: this is not the key of a home ({2}): put a copy of it in its place":
+    "{1}: das ist nicht der Schlüssel einer Bibliothek ({2}): legen Sie eine Kopie davon an seine Stelle",
   "{1}: this is one of {2} parts of a model": "{1}: das ist einer von {2} Teilen eines Modells",
   "{1}: this model can not score pairs, a cross-encoder is needed: {2}":
     "{1}: dieses Modell kann keine Paare bewerten, gebraucht wird ein Cross-Encoder: {2}",

@@ -45,6 +45,7 @@ const advice: typeof english.advice = {
   chooseWriter: () => "Wählen Sie unter Einstellungen, Antworten, wer sie schreibt.",
   giveEndpoint: () => "Nennen Sie unter Einstellungen, Antworten den Server und sein Modell.",
   giveKey: () => "Geben Sie unter Einstellungen, Antworten den richtigen Schlüssel ein.",
+  givePassphrase: () => "Geben Sie die Passphrase Ihrer Bibliothek ein, oder lassen Sie den Schlüsselbund des Systems den Schlüssel aufbewahren.",
   giveKeyElsewhere: () => "Entsperren Sie den Schlüsselbund dieses Systems, oder installieren Sie einen.",
   giveContext: () => "Wenn die Frage und ihre Textstellen zu lang für das Modell sind, verringern Sie seinen Kontext unter Einstellungen, Antworten.",
   installOnnxRuntime: () => "Installieren Sie ONNX Runtime, oder wählen Sie unter Einstellungen, Modelle das Modell, das Riddle mitbringt.",

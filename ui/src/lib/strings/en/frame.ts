@@ -11,6 +11,28 @@ export const frame = {
     noStart: "Riddle could not start",
     unloaded: (part: string) => `A part of Riddle broke down and was unloaded: ${part}.`,
   },
+  /** Before an encrypted library. */
+  gate: {
+    locked: "Your library is locked",
+    lockedText: "What Riddle keeps of your files is encrypted. Its passphrase opens it.",
+    lockedKeyring: "What Riddle keeps of your files is encrypted, and the system's keyring has the key. Unlock the keyring, then try again.",
+    encrypt: "Encrypt your library",
+    encryptText: "What Riddle keeps of your files is written anew: the catalog, the search indexes, and what models have read. The files themselves stay as they are.",
+    noWayBack: "Without the passphrase nobody opens the library again, not even you. It would be made anew from your files.",
+    decrypt: "Take the encryption back",
+    decryptText: "Everything is written anew without encryption. Whoever can read the home folder can read it then.",
+    passphrase: "Passphrase",
+    newPassphrase: "New passphrase",
+    again: "The same once more",
+    differs: "The two are not the same.",
+    remember: "Remember it on this computer",
+    rememberHint: "The system's keyring keeps the key, and you are not asked here again.",
+    unlock: "Unlock",
+    encryptNow: "Encrypt",
+    decryptNow: "Take it back",
+    leave: "Leave it as it is",
+    working: "Your library is written anew. A large one takes some minutes.",
+  },
   /** What the system draws: the menu of the tray, and the titles of its dialogs. */
   shell: {
     show: "Show Riddle",

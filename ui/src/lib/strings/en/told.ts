@@ -42,6 +42,7 @@ const advice: Sentences<Advice> = {
   chooseWriter: () => "Choose in Settings, Answers, who writes them.",
   giveEndpoint: () => "Name the server and its model in Settings, Answers.",
   giveKey: () => "Enter the right key in Settings, Answers.",
+  givePassphrase: () => "Enter the passphrase of your library, or let the system's keyring keep its key.",
   giveKeyElsewhere: () => "Unlock the system's secret store, or install one.",
   giveContext: () => "If the question and its passages are too long for the model, lower its context in Settings, Answers.",
   installOnnxRuntime: () => "Install ONNX Runtime, or choose the embedder that comes with Riddle in Settings, Models.",
