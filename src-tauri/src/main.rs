@@ -251,6 +251,7 @@ fn config() -> anyhow::Result<Config> {
     let mut config = Config::new(std::path::absolute(home)?);
     config.models = given("RIDDLE_MODELS").map(std::path::absolute).transpose()?;
     config.elsewhere = Places::of_person();
+    config.parse_worker.secrets = vec!["RIDDLE_LLM_KEY".into()];
     Ok(config)
 }
 

@@ -118,6 +118,17 @@ fn log_filter(verbose: u8) -> Targets {
     Targets::new().with_default(others).with_target("riddle", level)
 }
 
+/// Variables whose value opens something.
+const SECRETS: [&str; 7] = [
+    "RIDDLE_PASSPHRASE",
+    "RIDDLE_NEW_PASSPHRASE",
+    "RIDDLE_LLM_KEY",
+    "RIDDLE_LIBRARY_KEY",
+    "RIDDLE_ORIGINALS_KEY",
+    "RIDDLE_RERANK_KEY",
+    "RIDDLE_EMBED_KEY",
+];
+
 fn config(global: &Global) -> Result<Config, Failure> {
     // An empty variable is one that a script meant to unset.
     let given = |path: &Option<PathBuf>| path.clone().filter(|it| !it.as_os_str().is_empty());
@@ -130,6 +141,7 @@ fn config(global: &Global) -> Result<Config, Failure> {
     config.models = given(&global.models_dir).map(std::path::absolute).transpose()?;
     config.elsewhere = Places::of_person();
     config.offline = global.offline;
+    config.parse_worker.secrets = SECRETS.iter().map(Into::into).collect();
     config.library_key = library_key_of_environment();
     config.originals_key = originals_key_of_environment();
     config.ranker_key = ranker_key_of_environment();

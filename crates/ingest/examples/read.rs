@@ -15,7 +15,7 @@ fn main() -> ExitCode {
         return worker_main();
     }
     let program = std::env::current_exe().unwrap_or_default();
-    let command = WorkerCommand { program, args: vec!["parse-worker".into()] };
+    let command = WorkerCommand { program, args: vec!["parse-worker".into()], secrets: Vec::new() };
     let mut pool = ParserPool::new(command, Limits::default());
     pool.equip(Tools {
         pdfium: Some(library).filter(|it| it != "-").map(PathBuf::from),

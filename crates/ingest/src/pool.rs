@@ -29,6 +29,8 @@ pub struct WorkerCommand {
     pub program: PathBuf,
     /// Arguments that make it call [`worker_main`](crate::worker_main).
     pub args: Vec<OsString>,
+    /// Names of variables of the environment that it does not get: whoever takes over a parser has no key in it.
+    pub secrets: Vec<OsString>,
 }
 
 /// What a parser may use.
@@ -214,7 +216,11 @@ struct Worker {
 
 impl Worker {
     fn start(command: &WorkerCommand, limits: Limits) -> io::Result<Worker> {
-        let mut child = Command::new(&command.program)
+        let mut start = Command::new(&command.program);
+        command.secrets.iter().for_each(|it| {
+            start.env_remove(it);
+        });
+        let mut child = start
             .args(&command.args)
             .arg(limits.memory_bytes.to_string())
             .stdin(Stdio::piped())

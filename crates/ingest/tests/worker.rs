@@ -78,6 +78,9 @@ fn hostile(role: &str) -> ExitCode {
             std::thread::sleep(Duration::from_secs(600));
         }
         "hostile-abort" => std::process::abort(),
+        // Ends at once if it was given what it should not have.
+        "hostile-secret" if std::env::var_os("HOME").is_some() => return ExitCode::from(3),
+        "hostile-secret" => std::thread::sleep(Duration::from_secs(600)),
         other => panic!("no role {other}"),
     }
     ExitCode::SUCCESS
@@ -85,7 +88,7 @@ fn hostile(role: &str) -> ExitCode {
 
 fn pool_of(role: &str, limits: Limits) -> ParserPool {
     let program = std::env::current_exe().expect("this program");
-    ParserPool::new(WorkerCommand { program, args: vec![role.into()] }, limits)
+    ParserPool::new(WorkerCommand { program, args: vec![role.into()], secrets: Vec::new() }, limits)
 }
 
 fn parse(pool: &ParserPool, name: &str, bytes: &[u8]) -> ParseOutcome {
@@ -160,7 +163,16 @@ fn hostile_children_are_survived() {
         let told = matches!(&outcome, ParseOutcome::Failed(reason) if reason.contains(word));
         assert!(told, "{role}: {outcome:?}");
     }
-    let absent = WorkerCommand { program: "/no/such/program".into(), args: Vec::new() };
+    for (secrets, word) in [(&[][..], "crashed"), (&["HOME".into()][..], "longer than")] {
+        let program = std::env::current_exe().expect("this program");
+        let args = vec!["hostile-secret".into()];
+        let command = WorkerCommand { program, args, secrets: secrets.to_vec() };
+        let outcome = parse(&ParserPool::new(command, limits), "a.txt", b"x");
+        let told = matches!(&outcome, ParseOutcome::Failed(reason) if reason.contains(word));
+        assert!(told || std::env::var_os("HOME").is_none(), "{secrets:?}: {outcome:?}");
+    }
+    let absent =
+        WorkerCommand { program: "/no/such/program".into(), args: Vec::new(), secrets: Vec::new() };
     let outcome = ParserPool::new(absent, limits).parse(Path::new("a.txt"), FileKind::Text, b"x");
     assert!(matches!(outcome, ParseOutcome::Failed(reason) if reason.contains("/no/such/program")));
 }

@@ -72,7 +72,11 @@ impl Config {
             models: None,
             elsewhere: Places::default(),
             calibrations: None,
-            parse_worker: WorkerCommand { program, args: vec!["parse-worker".into()] },
+            parse_worker: WorkerCommand {
+                program,
+                args: vec!["parse-worker".into()],
+                secrets: Vec::new(),
+            },
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             offline: false,
             switched_off: Arc::default(),
