@@ -103,7 +103,8 @@ impl Catalog {
         let place = place.into();
         let path = place.path();
         seal::check(&place)?;
-        let mut connection = Connection::open(path).map_err(|error| refine(path, error))?;
+        let mut connection =
+            seal::connect(|| Connection::open(path)).map_err(|error| refine(path, error))?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
         seal::use_key(&connection, &place)?;
         // Looked at before anything is written: a newer version's file stays as it is.
@@ -147,8 +148,8 @@ impl Catalog {
         }
         seal::check(&place)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection =
-            Connection::open_with_flags(path, flags).map_err(|error| refine(path, error))?;
+        let connection = seal::connect(|| Connection::open_with_flags(path, flags))
+            .map_err(|error| refine(path, error))?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
         seal::use_key(&connection, &place)?;
         match version(&connection).map_err(|error| refine(path, error))? {

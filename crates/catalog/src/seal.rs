@@ -60,6 +60,15 @@ pub(crate) fn check(place: &Place) -> Result<()> {
     Ok(())
 }
 
+/// Opens a connection. The first one has OpenSSL leave its memory alone when the process ends: cleaning up, it would
+/// free what a thread that ends at the same moment frees, too (openssl/openssl#13500).
+pub(crate) fn connect(
+    open: impl FnOnce() -> rusqlite::Result<Connection>,
+) -> rusqlite::Result<Connection> {
+    openssl_sys::init();
+    open()
+}
+
 /// Gives a new connection the key, unless the file is not encrypted: so it is until an encryption is done.
 pub(crate) fn use_key(connection: &Connection, place: &Place) -> Result<()> {
     let Some(key) = &place.key else { return Ok(()) };
@@ -117,7 +126,7 @@ pub fn convert<E: From<Error>>(
 fn alone_with(from: &Place) -> Result<Connection> {
     let path = from.path();
     check(from)?;
-    let connection = Connection::open(path).map_err(|error| refine(path, error))?;
+    let connection = connect(|| Connection::open(path)).map_err(|error| refine(path, error))?;
     connection.busy_timeout(PATIENCE)?;
     use_key(&connection, from)?;
     // Works for a connection that is alone, and leaves no second file beside the database.
@@ -170,7 +179,7 @@ fn attach(connection: &Connection, to: &Path, key: Option<&Key>) -> Result<()> {
 /// Whether a copy opens, and is sound.
 fn whole(copy: &Place) -> Result<()> {
     let path = copy.path();
-    let connection = Connection::open(path).map_err(|error| refine(path, error))?;
+    let connection = connect(|| Connection::open(path)).map_err(|error| refine(path, error))?;
     use_key(&connection, copy)?;
     let said: String = connection
         .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))

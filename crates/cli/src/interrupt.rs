@@ -49,14 +49,21 @@ pub(crate) fn guard(
         let _ = sender.send(Event::Done(code));
     };
     let builder = thread::Builder::new().name("riddle".to_owned()).stack_size(STACK_BYTES);
-    if let Err(error) = builder.spawn(worker) {
-        say(&format!("riddle: no thread could be started: {error}"));
-        return ExitCode::FAILURE;
-    }
+    let worker = match builder.spawn(worker) {
+        Ok(worker) => worker,
+        Err(error) => {
+            say(&format!("riddle: no thread could be started: {error}"));
+            return ExitCode::FAILURE;
+        }
+    };
     let mut interrupts = 0;
     for event in receiver {
         match event {
-            Event::Done(code) => return code,
+            Event::Done(code) => {
+                // What libraries free at the end of a thread, they may free at the end of the process as well.
+                let _ = worker.join();
+                return code;
+            }
             Event::Interrupted => interrupts += 1,
         }
         if !graceful || interrupts > 1 {

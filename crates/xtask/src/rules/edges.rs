@@ -103,6 +103,7 @@ const ALLOWED_IN_TESTS: &[(&str, &[&str])] = &[
 const ROOMS: &[(&str, &[&str])] = &[
     ("tantivy", &["retrieval"]),
     ("memmap2", &["retrieval"]),
+    ("openssl-sys", &["catalog"]),
     ("rusqlite", &["catalog"]),
     ("rusqlite_migration", &["catalog"]),
     ("docling", &["ingest"]),
