@@ -308,3 +308,45 @@ fn kill_9_while_it_is_encrypted_and_decrypted() {
     }
     assert!(halves > 0, "some were killed after the catalog had changed its form");
 }
+
+#[test]
+fn the_systems_keyring_opens_it_where_it_keeps_the_key() {
+    let files = library();
+    let riddle = home(files.path());
+    let script = "set -e
+         export RIDDLE_PASSPHRASE=heron
+         $riddle encrypt --keyring
+         unset RIDDLE_PASSPHRASE
+         $riddle search quillfeather --no-rerank | grep -q ledgerpath && echo OPENED BY THE KEYRING
+         $riddle encrypt --forget
+         $riddle search quillfeather 2>&1 | grep -q 'is encrypted' && echo LOCKED AGAIN
+         RIDDLE_PASSPHRASE=heron $riddle encrypt --keyring --no-passphrase
+         $riddle search quillfeather --no-rerank | grep -q ledgerpath && echo OPENED WITHOUT A PASSPHRASE
+         RIDDLE_PASSPHRASE=heron $riddle search quillfeather --no-rerank | grep -q ledgerpath && echo NONE IS NEEDED
+         DBUS_SESSION_BUS_ADDRESS=unix:path=/nowhere $riddle search quillfeather 2>&1 | grep -q 'has no passphrase' && echo ELSEWHERE IT STAYS LOCKED
+         $riddle encrypt --forget 2>&1 | grep -q 'give it a passphrase first' && echo STAYS
+         $riddle export /nowhere/x 2>&1 | grep -q 'no such folder' && echo ASKED
+         $riddle export \"$HOME/copy\" 2>&1 | grep -q 'give it a passphrase first' && echo NO COPY
+         test ! -e \"$HOME/copy\"
+         RIDDLE_NEW_PASSPHRASE=oar $riddle encrypt --change
+         $riddle encrypt --forget
+         RIDDLE_PASSPHRASE=oar $riddle decrypt
+         $riddle search quillfeather --no-rerank | grep -q ledgerpath && echo DECRYPTED";
+    let Some(said) = crate::keys::in_a_session(&riddle, script) else { return };
+    for words in [
+        "the keyring keeps the key",
+        "OPENED BY THE KEYRING",
+        "has forgotten the key",
+        "LOCKED AGAIN",
+        "no passphrase opens this home any more",
+        "OPENED WITHOUT A PASSPHRASE",
+        "NONE IS NEEDED",
+        "ELSEWHERE IT STAYS LOCKED",
+        "STAYS",
+        "ASKED",
+        "NO COPY",
+        "DECRYPTED",
+    ] {
+        assert!(said.contains(words), "{words:?} is not in\n{said}");
+    }
+}

@@ -41,7 +41,7 @@ fn without_a_secret_store_it_says_what_works_instead() {
 }
 
 /// GNOME's keyring on a session bus of its own, with a folder of its own.
-fn in_a_session(riddle: &Riddle, script: &str) -> Option<String> {
+pub(crate) fn in_a_session(riddle: &Riddle, script: &str) -> Option<String> {
     let there = |name: &str| {
         Command::new("sh")
             .args(["-c", &format!("command -v {name}")])
@@ -128,7 +128,7 @@ fn the_systems_keyring_keeps_what_opens_a_library() {
          $riddle library key status team\n\
          printf '%s\\n' \"$KEY\" | $riddle library key set team\n\
          $riddle library key status team --json\n\
-         printf '%s\\n' \"$KEY\" | $riddle library key set far || echo REFUSED\n\
+         printf '%s\\n' \"$KEY\" | $riddle library key set far 2>&1 || echo REFUSED\n\
          $riddle library list\n\
          $riddle library key forget team\n\
          $riddle library key forget team\n\

@@ -146,14 +146,14 @@ const SEALED_AS: &str = "node";
 /// A node's file.
 enum Source {
     Plain(File),
-    Sealed(Blocks<File>),
+    Sealed(Box<Blocks<File>>),
 }
 
 impl Source {
     fn of(file: File, seal: Option<&Seal>) -> std::io::Result<Source> {
         Ok(match seal {
             None => Source::Plain(file),
-            Some(seal) => Source::Sealed(Blocks::open(file, seal, SEALED_AS)?),
+            Some(seal) => Source::Sealed(Box::new(Blocks::open(file, seal, SEALED_AS)?)),
         })
     }
 

@@ -161,7 +161,7 @@ impl Visit<'_> {
         }
         let header = Header { checksum: node::checksum(parts), ..header };
         let path = Tree::path(dir, root, key);
-        write(&self.store, &path, label, &header, parts)?;
+        write(self.store, &path, label, &header, parts)?;
         // A purge that has begun since then has seen the file, or is seen here.
         if self.store.purges() != self.purges {
             remove(&path);

@@ -70,11 +70,11 @@ fn files(dir: &std::path::Path) -> Vec<PathBuf> {
 #[test]
 fn what_was_read_is_found_by_another_process_and_only_along_its_path() {
     let dir = tempfile::tempdir().expect("a directory");
-    let store = Store::open(dir.path().join("kv"), Limit::exactly(1 << 20));
+    let store = Store::open(&dir.path().join("kv"), Limit::exactly(1 << 20));
     assert_eq!(store.status().expect("nothing yet").nodes, 0);
     assert_eq!(read(&store, &path(&[1, 2, 3]), &[]), 0);
     assert_eq!(read(&store, &path(&[1, 2, 4]), &[]), 2);
-    let other = Store::open(dir.path().join("kv"), Limit::exactly(1 << 20));
+    let other = Store::open(&dir.path().join("kv"), Limit::exactly(1 << 20));
     assert_eq!(read(&other, &path(&[1, 2, 3]), &[]), 3);
     assert_eq!(read(&other, &path(&[2, 1, 3]), &[]), 0);
     // And what it saved is seen here.
@@ -89,7 +89,7 @@ fn what_was_read_is_found_by_another_process_and_only_along_its_path() {
 fn nobody_else_may_read_it() {
     use std::os::unix::fs::PermissionsExt as _;
     let dir = tempfile::tempdir().expect("a directory");
-    let store = Store::open(dir.path().join("kv"), Limit::exactly(1 << 20));
+    let store = Store::open(&dir.path().join("kv"), Limit::exactly(1 << 20));
     read(&store, &path(&[1]), &[]);
     let mode = |path: &std::path::Path| {
         fs::metadata(path).expect("it is there").permissions().mode() & 0o777
@@ -161,7 +161,7 @@ fn what_can_not_be_written_leaves_nothing() {
     assert!(visit.save((root(), "small"), root(), &[1], &[], 1, &[b"bytes"]).is_err());
     assert_eq!(fs::read(&place).expect("it is there"), b"not a folder");
     // Nothing is kept where nothing may be.
-    let off = Store::open(dir.path().join("off"), Limit::exactly(0));
+    let off = Store::open(&dir.path().join("off"), Limit::exactly(0));
     assert_eq!(read(&off, &path(&[1]), &[]) + read(&off, &path(&[1]), &[]), 0);
     assert!(!dir.path().join("off").exists());
 }

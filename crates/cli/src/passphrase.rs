@@ -3,7 +3,7 @@
 use std::io::IsTerminal as _;
 
 use console::Term;
-use riddle_rag::encryption;
+use riddle_rag::encryption::{self, Protection};
 
 use crate::{args::passphrase_of_environment, context::Context, failure::Failure};
 
@@ -12,12 +12,18 @@ const ATTEMPTS: usize = 3;
 
 /// Opens the home; `false`: nobody has what opens it, and nobody can be asked.
 pub(crate) fn unlock(context: &Context) -> Result<bool, Failure> {
-    if let Some(passphrase) = passphrase_of_environment() {
+    let protection = encryption::protection(&context.config)?;
+    let by_passphrase = protection != Protection::Locked { by_passphrase: false };
+    if let Some(passphrase) = passphrase_of_environment().filter(|_| by_passphrase) {
         encryption::unlock(&context.config, &passphrase)?;
         return Ok(true);
     }
     if encryption::unlock_from_keyring(&context.config)? {
         return Ok(true);
+    }
+    if !by_passphrase {
+        // No passphrase opens it: that is what is said.
+        encryption::unlock(&context.config, "")?;
     }
     if !can_ask() {
         return Ok(false);

@@ -198,7 +198,7 @@ fn a_prompt_that_was_read_is_loaded_by_the_next_process() {
         assert_eq!(stats.loaded_tokens + stats.reused_tokens, prompt[0].len());
     }
     // Every model has a tree of its own.
-    let status = Store::open(dir.path().join("kv"), Limit::exactly(1 << 30)).status();
+    let status = Store::open(&dir.path().join("kv"), Limit::exactly(1 << 30)).status();
     assert_eq!(status.expect("a folder").nodes, 6 * 6);
 }
 
@@ -207,7 +207,7 @@ fn a_stopped_prompt_stores_nothing() {
     use riddle_types::{GenerationRequest, Passage, PassageOrder};
     let dir = tempfile::tempdir().expect("a directory");
     let path = models(dir.path()).swap_remove(1);
-    let store = Arc::new(Store::open(dir.path().join("kv"), Limit::exactly(1 << 30)));
+    let store = Arc::new(Store::open(&dir.path().join("kv"), Limit::exactly(1 << 30)));
     let options =
         LocalOptions { context_tokens: Some(2000), threads: 2, ..LocalOptions::default() };
     let model = Local::open(&path, "tiny", options).expect("a model");

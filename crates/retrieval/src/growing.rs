@@ -17,7 +17,7 @@ use crate::{
 #[derive(Debug)]
 enum Storage {
     Plain(File),
-    Sealed(Log),
+    Sealed(Box<Log>),
 }
 
 /// A file that grows.
@@ -50,7 +50,7 @@ impl Growing {
     /// The file, with nothing behind its first `bytes`.
     fn storage(dir: &Place, path: &Path, name: &str, bytes: u64) -> std::io::Result<Storage> {
         if let Some(key) = &dir.key {
-            return Ok(Storage::Sealed(Log::open(path, key, name, bytes)?));
+            return Ok(Storage::Sealed(Box::new(Log::open(path, key, name, bytes)?)));
         }
         let mut file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
         // Not where nothing is behind it: some systems refuse to touch the length of a file that a reader has mapped.

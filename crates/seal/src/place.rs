@@ -37,12 +37,6 @@ impl<P: AsRef<Path> + ?Sized> From<&P> for Place {
     }
 }
 
-impl From<PathBuf> for Place {
-    fn from(path: PathBuf) -> Place {
-        Place::new(path, None)
-    }
-}
-
 impl From<&Place> for Place {
     fn from(place: &Place) -> Place {
         place.clone()

@@ -268,7 +268,7 @@ impl Home {
             }
             Step::Confine(folder, on) => {
                 let catalog =
-                    riddle_catalog::Catalog::open(&self.config().catalog()).expect("opens");
+                    riddle_catalog::Catalog::open(self.config().catalog()).expect("opens");
                 catalog.confine(Path::new(FOLDERS[folder]), on).expect("marked");
             }
             Step::OtherModel(model) => self.model = model,

@@ -116,7 +116,7 @@ impl Home {
     /// What an update does, without a process that parses.
     fn index(&self) {
         drop(Library::open(self.config()).expect("opens"));
-        let catalog = Catalog::open(&self.config().catalog()).expect("opens");
+        let catalog = Catalog::open(self.config().catalog()).expect("opens");
         let root = catalog.add_root(&self.root).expect("a root").id;
         let mut entries = Vec::new();
         riddle_watch::scan(&self.root, &riddle_watch::ScanOptions::default(), &mut |it| {

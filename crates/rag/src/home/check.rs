@@ -40,7 +40,7 @@ pub fn check(config: &Config) -> Result<CheckReport> {
 
 /// The catalog, if anything was ever indexed here.
 fn existing(config: &Config) -> Result<Catalog> {
-    match Catalog::open_read_only(&config.catalog()) {
+    match Catalog::open_read_only(config.catalog()) {
         Err(riddle_catalog::Error::Missing { .. }) => {
             Err(Error::NothingIndexed { home: config.home.clone() })
         }
@@ -54,7 +54,7 @@ fn indexes(config: &Config, catalog: &Catalog, report: &mut CheckReport) -> Resu
     }
     let last = catalog.last_seq()?;
     if keyword_seq(config) == Some(last) {
-        let held = KeywordReader::open(&config.keyword_index()).map_or(0, |it| it.len());
+        let held = KeywordReader::open(config.keyword_index()).map_or(0, |it| it.len());
         if held != report.passages {
             report.problems.push(Problem::KeywordIndexDiffers { held, wanted: report.passages });
         }
@@ -124,9 +124,11 @@ fn disk(catalog: &Catalog, report: &mut CheckReport) -> Result<()> {
 /// # Errors
 /// When the file is there already or can not be written; without a catalog.
 pub fn export_home(config: &Config, to: &Path) -> Result<u64> {
-    if to.exists() {
-        let why = format!("{} is there already: choose another name", to.display());
-        return Err(Error::BadRequest(why.into()));
+    for it in [to, &beside(to)] {
+        if it.exists() {
+            let why = format!("{} is there already: choose another name", it.display());
+            return Err(Error::BadRequest(why.into()));
+        }
     }
     let folder = to.parent().filter(|it| !it.as_os_str().is_empty());
     if let Some(folder) = folder.filter(|it| !it.is_dir()) {
@@ -137,10 +139,10 @@ pub fn export_home(config: &Config, to: &Path) -> Result<u64> {
     drop(existing(config)?);
     // An encrypted home stays encrypted on its way, and its key goes with it.
     let key_file = encryption::key_to_export(config)?.map(|it| it.at(&beside(to)));
+    Catalog::open(config.catalog())?.copy_to(to)?;
     if let Some(it) = &key_file {
         it.write()?;
     }
-    Catalog::open(config.catalog())?.copy_to(to)?;
     let size = to.metadata().map_err(|source| Error::Io { path: to.to_path_buf(), source })?.len();
     Ok(size)
 }

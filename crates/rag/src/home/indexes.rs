@@ -10,19 +10,19 @@ use super::config::Config;
 
 /// Last change in the keyword index; `None` when it can not be used.
 pub(crate) fn keyword_seq(config: &Config) -> Option<u64> {
-    KeywordReader::open(&config.keyword_index()).and_then(|it| it.applied_seq()).ok()
+    KeywordReader::open(config.keyword_index()).and_then(|it| it.applied_seq()).ok()
 }
 
 /// Last change in the vector index of an embedder; `None` when it can not be used.
 pub(crate) fn vector_seq(config: &Config, embedder: &str) -> Option<u64> {
-    VectorReader::open(&config.vector_index(embedder), embedder, CatalogVectors::none())
+    VectorReader::open(config.vector_index(embedder), embedder, CatalogVectors::none())
         .map(|it| it.applied_seq())
         .ok()
 }
 
 /// Last change in the index of a sparse encoder; `None` when it can not be used.
 pub(crate) fn sparse_seq(config: &Config, encoder: &str) -> Option<u64> {
-    SparseReader::open(&config.sparse_index(encoder), encoder).and_then(|it| it.applied_seq()).ok()
+    SparseReader::open(config.sparse_index(encoder), encoder).and_then(|it| it.applied_seq()).ok()
 }
 
 /// Exact vectors from the catalog.

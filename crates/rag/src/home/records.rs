@@ -63,7 +63,7 @@ impl Records {
     pub fn open(config: Config) -> Result<Records> {
         std::fs::create_dir_all(&config.home)
             .map_err(|source| Error::Io { path: config.home.clone(), source })?;
-        let catalog = Catalog::open(&config.catalog())?;
+        let catalog = Catalog::open(config.catalog())?;
         Ok(Records { config, catalog })
     }
 

@@ -61,7 +61,7 @@ impl Library {
     pub fn open(config: Config) -> Result<Library> {
         let lock = HomeLock::acquire(&config.home)?;
         encryption::sweep(&config)?;
-        let catalog = Catalog::open(&config.catalog())?;
+        let catalog = Catalog::open(config.catalog())?;
         let mut parsers = ParserPool::new(config.parse_worker.clone(), Limits::default());
         parsers.equip(tools(&config));
         Ok(Library { config, catalog, parsers, embedder: None, sparse: None, _lock: lock })

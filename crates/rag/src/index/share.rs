@@ -50,7 +50,7 @@ pub fn push_library(
     let _stage = stage::enter("push");
     // One run of a home at a time: its leases are its own.
     let _lock = HomeLock::acquire(&config.home.join("push"))?;
-    let catalog = Catalog::open(&config.catalog())?;
+    let catalog = Catalog::open(config.catalog())?;
     let library = libraries::named(&catalog, name)?;
     let active = catalog.active_embedder()?.ok_or_else(|| {
         let what = "nothing here has a vector yet, and a shared library needs them";

@@ -58,7 +58,7 @@ pub(super) fn of_this_machine(settings: &RerankSettings) -> bool {
 
 /// Opens a server for texts that are in no library, on the word of a home that may not be there yet.
 pub(super) fn open_alone(config: &Config, server: &StageServer) -> Result<RemoteReranker> {
-    let catalog = match Catalog::open_read_only(&config.catalog()) {
+    let catalog = match Catalog::open_read_only(config.catalog()) {
         Ok(catalog) => Some(catalog),
         Err(riddle_catalog::Error::Missing { .. }) => None,
         Err(error) => return Err(error.into()),

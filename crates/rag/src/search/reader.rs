@@ -71,7 +71,7 @@ struct OpenEngine {
 
 /// The catalog of a home; where there is none nothing was indexed yet.
 fn open_catalog(config: &Config) -> Result<Catalog> {
-    match Catalog::open_read_only(&config.catalog()) {
+    match Catalog::open_read_only(config.catalog()) {
         Ok(catalog) => Ok(catalog),
         Err(riddle_catalog::Error::Missing { .. }) => {
             Err(Error::NothingIndexed { home: config.home.clone() })
@@ -147,7 +147,7 @@ impl Assistant {
 
     /// Without its index no word is found. That is said where there are passages to find.
     fn open_keywords(&mut self) -> Result<()> {
-        match KeywordReader::open(&self.config.keyword_index()) {
+        match KeywordReader::open(self.config.keyword_index()) {
             Ok(reader) => self.keyword = Some(reader),
             Err(error) if self.catalog.chunk_count()? > 0 => {
                 self.notices.push(Notice::KeywordsNotSearched { why: Trouble::of(&error) });
@@ -240,7 +240,7 @@ impl Assistant {
         else {
             return Ok(());
         };
-        match SparseReader::open(&self.config.sparse_index(&id), &id) {
+        match SparseReader::open(self.config.sparse_index(&id), &id) {
             Ok(reader) => self.sparse = Some(reader),
             Err(error) => tracing::debug!(%error, "no weights of terms are searched"),
         }
@@ -253,7 +253,7 @@ impl Assistant {
 
     fn open_vectors(&mut self, embedder: &str) -> Result<()> {
         let source = CatalogVectors::of(&self.catalog, embedder);
-        match VectorReader::open(&self.config.vector_index(embedder), embedder, source) {
+        match VectorReader::open(self.config.vector_index(embedder), embedder, source) {
             Ok(reader) => self.vector = Some(reader),
             Err(error) if self.catalog.chunk_count()? > 0 => {
                 self.notices.push(Notice::MeaningNotSearched { why: Trouble::of(&error) });
@@ -283,7 +283,7 @@ impl Assistant {
         if let Some(bank) = &*bank {
             return Ok(Arc::clone(bank));
         }
-        let opened = Arc::new(Catalog::open(&self.config.catalog())?);
+        let opened = Arc::new(Catalog::open(self.config.catalog())?);
         *bank = Some(Arc::clone(&opened));
         Ok(opened)
     }

@@ -23,6 +23,7 @@ pub(crate) fn program() -> Option<PathBuf> {
 }
 
 /// A home of a test's own. Short: a socket's path has 108 bytes at most.
+#[allow(dead_code, reason = "each test program uses its own part of this module")]
 pub(crate) fn home() -> std::io::Result<TempDir> {
     tempfile::Builder::new().prefix("riddle").tempdir()
 }
