@@ -2,7 +2,11 @@
 
 use std::{collections::HashSet, path::PathBuf, process::Stdio};
 
-use riddle_rag::{Config, SearchHit, SearchRequest, rerank::RerankChoice};
+use riddle_rag::{
+    Config, SearchHit, SearchRequest,
+    encryption::{self, Protection},
+    rerank::RerankChoice,
+};
 
 use crate::library::Library;
 
@@ -25,6 +29,8 @@ const REMEMBERED: usize = 256;
 pub(super) struct Shelf {
     config: Config,
     library: Option<Library>,
+    /// Whether the keyring was asked for the key: it may ask the person, and nobody wants that with every letter.
+    asked_keyring: bool,
     found: Vec<SearchHit>,
 }
 
@@ -40,7 +46,7 @@ pub(super) struct Shown {
 
 impl Shelf {
     pub(super) fn new(config: Config) -> Shelf {
-        Shelf { config, library: None, found: Vec::new() }
+        Shelf { config, library: None, asked_keyring: false, found: Vec::new() }
     }
 
     /// Files for what was typed, best first. Nothing where there is nothing to search: a desktop has no place for why.
@@ -94,9 +100,22 @@ impl Shelf {
 
     fn library(&mut self) -> Option<&Library> {
         if self.library.is_none() {
+            self.unlock();
             self.library = Library::of(self.config.clone(), false).ok();
         }
         self.library.as_ref()
+    }
+
+    /// Opens an encrypted home where the keyring keeps its key. Without it only the app, which is open, can answer.
+    fn unlock(&mut self) {
+        let is_locked =
+            matches!(encryption::protection(&self.config), Ok(Protection::Locked { .. }));
+        if !is_locked || std::mem::replace(&mut self.asked_keyring, true) {
+            return;
+        }
+        if let Err(error) = encryption::unlock_from_keyring(&self.config) {
+            tracing::warn!(%error, "the keyring's key does not open the home");
+        }
     }
 
     fn remember(&mut self, hits: Vec<SearchHit>) {
