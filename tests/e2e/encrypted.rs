@@ -238,7 +238,8 @@ fn an_encrypted_home_travels_encrypted() {
     riddle.run(&["encrypt"]).ok();
     let away = TempDir::new().expect("a temporary folder");
     let copy = away.path().join("backup.sqlite").display().to_string();
-    riddle.run(&["export", &copy]).ok();
+    let said = riddle.run(&["export", &copy]).ok();
+    assert!(said.contains("backup.sqlite.key belongs to it"), "{said}");
     assert_eq!(told(away.path()), [""; 0]);
     let other = Riddle::new();
     let said = other.run(&["import", &copy]).failed(1);
@@ -318,6 +319,12 @@ fn the_systems_keyring_opens_it_where_it_keeps_the_key() {
          $riddle encrypt --keyring
          unset RIDDLE_PASSPHRASE
          $riddle search quillfeather --no-rerank | grep -q ledgerpath && echo OPENED BY THE KEYRING
+         $riddle desktop-search --patience 60 & desktop=$!
+         gdbus wait --session --timeout 30 app.riddle.Search
+         gdbus call --session --dest app.riddle.Search --object-path /app/riddle/Search \\
+             --method org.gnome.Shell.SearchProvider2.GetInitialResultSet \"['quillfeather']\" \\
+             | grep -q \"'[0-9]\" && echo FOUND BY THE DESKTOP
+         kill $desktop
          $riddle encrypt --forget
          $riddle search quillfeather 2>&1 | grep -q 'is encrypted' && echo LOCKED AGAIN
          RIDDLE_PASSPHRASE=heron $riddle encrypt --keyring --no-passphrase
@@ -336,6 +343,7 @@ fn the_systems_keyring_opens_it_where_it_keeps_the_key() {
     for words in [
         "the keyring keeps the key",
         "OPENED BY THE KEYRING",
+        "FOUND BY THE DESKTOP",
         "has forgotten the key",
         "LOCKED AGAIN",
         "no passphrase opens this home any more",

@@ -119,7 +119,7 @@ pub mod encryption {
 pub mod upkeep {
     pub use crate::{
         contract::CheckReport,
-        home::{check, export_home, import_home, is_export_encrypted},
+        home::{Exported, check, export_home, import_home, is_export_encrypted},
     };
 }
 

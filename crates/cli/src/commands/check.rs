@@ -63,15 +63,23 @@ fn page(report: &CheckReport, found: usize) -> String {
 
 /// Writes the home to a file.
 pub(crate) fn export(args: &ExportArgs, context: &Context) -> Result<(), Failure> {
-    let bytes = upkeep::export_home(&context.config, &args.to)?;
+    let exported = upkeep::export_home(&context.config, &args.to)?;
+    let bytes = exported.bytes;
     if context.json {
-        return context.out.json(&json!({ "file": args.to, "bytes": bytes }));
+        return context.out.json(&json!({ "file": args.to, "bytes": bytes, "key": exported.key }));
     }
     let file = show::path(&args.to.to_string_lossy());
-    context.out.text(format!(
+    let mut page = format!(
         "{file} written ({}): `riddle import {file} --home DIR` makes a home of it, on this machine or another\n",
         show::bytes(bytes)
-    ))
+    );
+    if let Some(key) = &exported.key {
+        let key = show::path(&key.to_string_lossy());
+        page.push_str(&format!(
+            "{key} belongs to it: keep both side by side; with the passphrase they open it, and neither does alone\n"
+        ));
+    }
+    context.out.text(page)
 }
 
 /// Makes a home of a file.

@@ -118,12 +118,21 @@ fn disk(catalog: &Catalog, report: &mut CheckReport) -> Result<()> {
     Ok(())
 }
 
+/// What [`export_home`] wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exported {
+    /// Size of the file.
+    pub bytes: u64,
+    /// Where the key of an encrypted home was put: the file can not be opened without it.
+    pub key: Option<PathBuf>,
+}
+
 /// Writes all that a home knows to a new file, as it is at this moment; who indexes meanwhile goes on. Search indexes
-/// come back from it, models do not belong to it. Returns its size.
+/// come back from it, models do not belong to it.
 ///
 /// # Errors
 /// When the file is there already or can not be written; without a catalog.
-pub fn export_home(config: &Config, to: &Path) -> Result<u64> {
+pub fn export_home(config: &Config, to: &Path) -> Result<Exported> {
     for it in [to, &beside(to)] {
         if it.exists() {
             let why = format!("{} is there already: choose another name", it.display());
@@ -143,8 +152,8 @@ pub fn export_home(config: &Config, to: &Path) -> Result<u64> {
     if let Some(it) = &key_file {
         it.write()?;
     }
-    let size = to.metadata().map_err(|source| Error::Io { path: to.to_path_buf(), source })?.len();
-    Ok(size)
+    let bytes = to.metadata().map_err(|source| Error::Io { path: to.to_path_buf(), source })?.len();
+    Ok(Exported { bytes, key: key_file.map(|_| beside(to)) })
 }
 
 /// Where the key of an exported file lies.

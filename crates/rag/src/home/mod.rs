@@ -25,7 +25,7 @@ mod shared;
 pub(crate) mod status;
 pub(crate) mod tools;
 
-pub use check::{check, export_home, import_home, is_export_encrypted};
+pub use check::{Exported, check, export_home, import_home, is_export_encrypted};
 pub use config::{Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES, SharedEncoders};
 pub use elsewhere::ModelElsewhere;
 pub use encryption::{
