@@ -1,6 +1,6 @@
 //! The change log that derived indexes follow, and the chunks it names.
 
-use std::path::PathBuf;
+use std::{collections::HashSet, path::PathBuf};
 
 use riddle_types::{ChunkId, ChunkSet, FileKind, Filter, Location};
 use rusqlite::{Row, Transaction, params};
@@ -63,6 +63,20 @@ pub struct ChunkRecord {
     pub also_in: Vec<PathBuf>,
     /// Other files with a passage that says nearly the same, where somebody has looked for them.
     pub versions: Vec<PathBuf>,
+}
+
+/// Whether a file passes a filter: its root's path, its own, its kind, and when it was modified, from the second column
+/// on.
+fn passes(filter: &Filter, row: &Row<'_>) -> rusqlite::Result<bool> {
+    let (root, path): (Vec<u8>, Vec<u8>) = (row.get(1)?, row.get(2)?);
+    let kind: String = row.get(3)?;
+    let modified = row.get::<_, i64>(4)?.div_euclid(1_000_000_000);
+    let path = from_bytes(root).join(from_bytes(path));
+    Ok((filter.folders.is_empty() || filter.folders.iter().any(|it| path.starts_with(it)))
+        && !filter.except.iter().any(|it| path.starts_with(it))
+        && (filter.kinds.is_empty() || filter.kinds.iter().any(|it| it.as_str() == kind))
+        && filter.modified_from.is_none_or(|it| modified >= it)
+        && filter.modified_until.is_none_or(|it| modified < it))
 }
 
 pub(crate) fn log_chunk(transaction: &Transaction<'_>, chunk: i64, removed: bool) -> Result<()> {
@@ -274,39 +288,45 @@ impl Catalog {
         Ok(count.cast_unsigned())
     }
 
-    /// The chunks whose files pass the filter. Folders are compared by path components: `/a/b` does not
-    /// take in `/a/bc`.
+    /// The chunks whose files pass the filter and are among `files`, where those are named. Folders are compared by
+    /// path components: `/a/b` does not take in `/a/bc`.
     ///
     /// # Errors
     /// When the database can not be read.
-    pub fn chunks_matching(&self, filter: &Filter) -> Result<ChunkSet> {
+    pub fn chunks_matching(
+        &self,
+        filter: &Filter,
+        files: Option<&HashSet<FileId>>,
+    ) -> Result<ChunkSet> {
         let connection = self.connection();
         let mut statement = connection.prepare_cached(
             "SELECT files.id, roots.path, files.path, files.kind, files.modified_ns
              FROM files JOIN roots ON roots.id = files.root",
         )?;
+        // Numbers of a file's chunks mostly follow each other: then their ends say it all.
+        let mut ends_of = connection
+            .prepare_cached("SELECT min(id), max(id), count(*) FROM chunks WHERE file = ?1")?;
         let mut chunks_of = connection.prepare_cached("SELECT id FROM chunks WHERE file = ?1")?;
-        let mut ids = Vec::new();
+        let mut ranges = Vec::new();
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            let (root, path): (Vec<u8>, Vec<u8>) = (row.get(1)?, row.get(2)?);
-            let kind: String = row.get(3)?;
-            let modified = row.get::<_, i64>(4)?.div_euclid(1_000_000_000);
-            let path = from_bytes(root).join(from_bytes(path));
-            let passes = (filter.folders.is_empty()
-                || filter.folders.iter().any(|it| path.starts_with(it)))
-                && !filter.except.iter().any(|it| path.starts_with(it))
-                && (filter.kinds.is_empty() || filter.kinds.iter().any(|it| it.as_str() == kind))
-                && filter.modified_from.is_none_or(|it| modified >= it)
-                && filter.modified_until.is_none_or(|it| modified < it);
-            if passes {
-                let found =
-                    chunks_of.query_map([row.get::<_, i64>(0)?], |row| row.get::<_, i64>(0))?;
-                for id in found {
-                    ids.push(ChunkId(id?.cast_unsigned()));
-                }
+            let file: i64 = row.get(0)?;
+            if files.is_some_and(|it| !it.contains(&FileId(file))) || !passes(filter, row)? {
+                continue;
+            }
+            let ends = ends_of.query_row([file], |row| {
+                Ok((row.get::<_, Option<i64>>(0)?, row.get::<_, Option<i64>>(1)?, row.get(2)?))
+            })?;
+            let (Some(first), Some(last), count): (_, _, i64) = ends else { continue };
+            if last - first + 1 == count {
+                ranges.push(first.cast_unsigned()..=last.cast_unsigned());
+                continue;
+            }
+            for id in chunks_of.query_map([file], |row| row.get::<_, i64>(0))? {
+                let id = id?.cast_unsigned();
+                ranges.push(id..=id);
             }
         }
-        Ok(ChunkSet::new(ids))
+        Ok(ChunkSet::of_ranges(ranges))
     }
 }

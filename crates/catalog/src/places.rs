@@ -1,8 +1,8 @@
 //! Where files are and what they were when they were read: for whoever looks at them once more.
 
-use std::{collections::HashSet, path::PathBuf};
+use std::path::PathBuf;
 
-use riddle_types::{ChunkId, ChunkSet, FileKind, FileState, Filter};
+use riddle_types::{FileKind, FileState};
 use rusqlite::{Row, params};
 
 use crate::{Catalog, FileId, Result, paths::from_bytes};
@@ -79,26 +79,5 @@ impl Catalog {
         ))?;
         let mut rows = statement.query_map(params![file.0], place)?;
         Ok(rows.next().transpose()?)
-    }
-
-    /// The chunks of these files that pass the filter.
-    ///
-    /// # Errors
-    /// When the database can not be read.
-    pub fn chunks_matching_in(&self, filter: &Filter, files: &HashSet<FileId>) -> Result<ChunkSet> {
-        let passing = self.chunks_matching(filter)?;
-        let connection = self.connection();
-        let mut chunks = connection.prepare_cached("SELECT id FROM chunks WHERE file = ?1")?;
-        let mut found = Vec::new();
-        for file in files {
-            let ids = chunks.query_map([file.0], |row| row.get::<_, i64>(0))?;
-            for id in ids {
-                let id = ChunkId(id?.cast_unsigned());
-                if passing.contains(id) {
-                    found.push(id);
-                }
-            }
-        }
-        Ok(ChunkSet::new(found))
     }
 }

@@ -216,7 +216,7 @@ fn filters_compare_path_components_kinds_and_times() {
     ]);
     scan(&catalog, root, &disk);
     work(&catalog, &disk, 9);
-    let count = |filter: Filter| catalog.chunks_matching(&filter).expect("filter").len();
+    let count = |filter: Filter| catalog.chunks_matching(&filter, None).expect("filter").len();
     assert_eq!(count(Filter::default()), 2);
     assert_eq!(count(Filter { folders: vec!["/r/b".to_owned()], ..Filter::default() }), 1);
     assert_eq!(count(Filter { except: vec!["/r/b".to_owned()], ..Filter::default() }), 1);
@@ -234,7 +234,7 @@ fn filters_compare_path_components_kinds_and_times() {
     assert_eq!(catalog.place_of(x.id).expect("readable"), Some(x.clone()));
     let within = |filter: Filter, files: &[&str]| {
         let files = files.iter().map(|it| at(it).id).collect();
-        catalog.chunks_matching_in(&filter, &files).expect("filter").len()
+        catalog.chunks_matching(&filter, Some(&files)).expect("filter").len()
     };
     let below_b = || Filter { folders: vec!["/r/b".to_owned()], ..Filter::default() };
     assert_eq!((within(below_b(), &["b/x", "bc/y"]), within(below_b(), &["bc/y"])), (1, 0));

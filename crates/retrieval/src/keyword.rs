@@ -235,7 +235,7 @@ impl KeywordReader {
         &self,
         asked: &Asked,
         filter: &Filter,
-        within: Option<&ChunkSet>,
+        within: Option<&Arc<ChunkSet>>,
         limit: usize,
     ) -> Result<Vec<Hit>> {
         let Some(query) = self.query(asked, filter)?.filter(|_| limit > 0) else {
@@ -245,7 +245,7 @@ impl KeywordReader {
         let best = TopDocs::with_limit(limit).order_by_score();
         let found = match within {
             Some(within) => {
-                let within = Arc::new(within.clone());
+                let within = Arc::clone(within);
                 let passes = move |id: u64| within.contains(ChunkId(id));
                 searcher.search(&query, &FilterCollector::new("id".to_owned(), passes, best))?
             }

@@ -294,7 +294,7 @@ impl Retriever for SparseReader {
         limit: usize,
     ) -> Result<Vec<Hit>, StageError> {
         let Some(terms) = &query.terms else { return Ok(Vec::new()) };
-        Ok(self.search(terms, query.allowed.as_ref(), limit)?)
+        Ok(self.search(terms, query.allowed.as_deref(), limit)?)
     }
 }
 

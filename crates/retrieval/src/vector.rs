@@ -132,7 +132,7 @@ impl VectorReader {
         check_dimensions(vector, self.content.dimensions)?;
         let code = quantize(vector);
         let wanted = limit.saturating_mul(OVERFETCH).min(self.content.slots());
-        let near = match query.allowed.as_ref() {
+        let near = match query.allowed.as_deref() {
             Some(allowed) if !self.walk_pays(allowed.len(), wanted) => {
                 self.scan_allowed(&code, allowed, wanted)
             }
@@ -156,7 +156,7 @@ impl VectorReader {
         let mut slots = Vec::with_capacity(allowed.len());
         let mut rest = by_chunk.as_slice();
         // Both are in order: each chunk is looked for behind the one before it.
-        for &chunk in allowed.as_slice() {
+        for chunk in allowed.iter() {
             rest = &rest[rest.partition_point(|it| self.content.chunk_of(*it) < Some(chunk))..];
             slots.extend(rest.first().filter(|it| self.content.chunk_of(**it) == Some(chunk)));
         }

@@ -188,7 +188,7 @@ fn among_few_chunks_the_best_of_them_are_found() {
     let reader = index(dir.path(), &chunks);
     let query = Query { text: "boat".to_owned(), ..Query::default() };
     let within = |ids: &[u64], limit: usize| -> Vec<(u64, u32)> {
-        let set = ChunkSet::new(ids.iter().copied().map(ChunkId).collect());
+        let set = Arc::new(ChunkSet::new(ids.iter().copied().map(ChunkId).collect()));
         let hits = reader.search_within(&query, &Filter::default(), Some(&set), limit);
         hits.expect("search").iter().map(|it| (it.chunk.0, it.rank)).collect()
     };
@@ -334,6 +334,7 @@ fn search(
     allowed: Option<ChunkSet>,
     limit: usize,
 ) -> Vec<ChunkId> {
+    let allowed = allowed.map(Arc::new);
     let query = Query { vector: Some(vector.to_vec()), allowed, ..Query::default() };
     let hits: Vec<Hit> = reader.search(&query, limit).expect("search");
     hits.into_iter().map(|it| it.chunk).collect()

@@ -1,5 +1,7 @@
 //! The retrieval seam: queries, filters, retrievers and embedders.
 
+use std::{ops::RangeInclusive, sync::Arc};
+
 use serde::{Deserialize, Serialize};
 
 use crate::{ChunkId, FileKind, Hit, StageError, TermWeights};
@@ -27,36 +29,58 @@ impl Filter {
     }
 }
 
-/// A set of chunks, sorted, for membership tests inside the vector index.
+/// A set of chunks, for membership tests inside the indexes: ranges of numbers that follow each other, as those of a
+/// file's passages mostly do, so a million passages of ten thousand files are some ten thousand ranges.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ChunkSet(Vec<ChunkId>);
+pub struct ChunkSet {
+    /// Apart from each other, in ascending order.
+    ranges: Vec<RangeInclusive<u64>>,
+    len: usize,
+}
 
 impl ChunkSet {
-    /// Makes a set of any list; sorts it and removes duplicates.
-    pub fn new(mut ids: Vec<ChunkId>) -> Self {
-        ids.sort_unstable();
-        ids.dedup();
-        ChunkSet(ids)
+    /// Makes a set of any list.
+    pub fn new(ids: Vec<ChunkId>) -> Self {
+        ChunkSet::of_ranges(ids.into_iter().map(|it| it.0..=it.0).collect())
     }
 
-    /// Whether `id` is in the set: O(log n).
+    /// The chunks with numbers in one of these ranges, in any order; they may overlap.
+    pub fn of_ranges(mut ranges: Vec<RangeInclusive<u64>>) -> Self {
+        ranges.retain(|it| !it.is_empty());
+        ranges.sort_unstable_by_key(|it| *it.start());
+        let mut apart: Vec<RangeInclusive<u64>> = Vec::new();
+        for range in ranges {
+            match apart.last_mut() {
+                Some(last) if *range.start() <= last.end().saturating_add(1) => {
+                    *last = *last.start()..=*last.end().max(range.end());
+                }
+                _ => apart.push(range),
+            }
+        }
+        apart.shrink_to_fit();
+        let len = apart.iter().map(|it| (it.end() - it.start()) as usize + 1).sum();
+        ChunkSet { ranges: apart, len }
+    }
+
+    /// Whether `id` is in the set: O(log ranges).
     pub fn contains(&self, id: ChunkId) -> bool {
-        self.0.binary_search(&id).is_ok()
+        let at = self.ranges.partition_point(|it| *it.end() < id.0);
+        self.ranges.get(at).is_some_and(|it| *it.start() <= id.0)
     }
 
     /// The members in ascending order.
-    pub fn as_slice(&self) -> &[ChunkId] {
-        &self.0
+    pub fn iter(&self) -> impl Iterator<Item = ChunkId> + '_ {
+        self.ranges.iter().cloned().flatten().map(ChunkId)
     }
 
     /// How many members there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.len
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.len == 0
     }
 }
 
@@ -72,7 +96,7 @@ pub struct Query {
     /// ISO 639-1 code, when detection was confident.
     pub language: Option<String>,
     /// The filter resolved to chunks by the catalog; `None` when the filter is empty.
-    pub allowed: Option<ChunkSet>,
+    pub allowed: Option<Arc<ChunkSet>>,
 }
 
 /// An index that proposes chunks for a query.
@@ -147,13 +171,35 @@ pub trait SparseEncoder: Send + Sync {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
-    fn chunk_set_sorts_and_dedups() {
-        let set = ChunkSet::new(vec![ChunkId(3), ChunkId(1), ChunkId(3)]);
-        assert_eq!(set.as_slice(), [ChunkId(1), ChunkId(3)]);
-        assert!(set.contains(ChunkId(3)) && !set.contains(ChunkId(2)));
+    fn neighbors_are_one_range() {
+        let set = ChunkSet::new([3, 1, 3, 7, 4, u64::MAX].map(ChunkId).into());
+        assert_eq!(set.ranges, [1..=1, 3..=4, 7..=7, u64::MAX..=u64::MAX]);
+        assert_eq!(ChunkSet::of_ranges(vec![5..=9, 1..=2, 8..=8, 3..=3]).ranges, [1..=3, 5..=9]);
+        // What a caller that computes its ends can come to.
+        let (start, end) = (4, 3);
+        assert!(ChunkSet::of_ranges(vec![start..=end]).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn a_set_of_ranges_is_the_set_of_its_members(
+            ranges in prop::collection::vec((0u64..60, 0u64..6), 0..12), asked in 0u64..70,
+        ) {
+            let naive: BTreeSet<u64> =
+                ranges.iter().flat_map(|&(from, more)| from..=from + more).collect();
+            let set = ChunkSet::of_ranges(ranges.iter().map(|it| it.0..=it.0 + it.1).collect());
+            prop_assert_eq!(set.len(), naive.len());
+            prop_assert_eq!(set.contains(ChunkId(asked)), naive.contains(&asked));
+            prop_assert!(set.iter().map(|it| it.0).eq(naive.iter().copied()));
+            prop_assert_eq!(&set, &ChunkSet::new(naive.into_iter().map(ChunkId).collect()));
+        }
     }
 
     #[test]

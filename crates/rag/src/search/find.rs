@@ -1,6 +1,6 @@
 //! What the indexes find: [`Assistant::find`] is quick, and its hits can be shown at once.
 
-use std::{collections::HashMap, path::PathBuf};
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 use riddle_catalog::ChunkRecord;
 use riddle_models::embedder_languages;
@@ -333,14 +333,10 @@ impl Assistant {
         let confined = if request.outward { self.catalog.confined()? } else { Vec::new() };
         let mut filter = request.filter.clone();
         filter.except.extend(confined.iter().map(|it| it.to_string_lossy().into_owned()));
-        query.allowed = match &request.reader {
-            Some(reader) => {
-                let files = self.readable(reader)?.iter().map(|it| it.id).collect();
-                Some(self.catalog.chunks_matching_in(&filter, &files)?)
-            }
-            None if filter.is_empty() => None,
-            None => Some(self.catalog.chunks_matching(&filter)?),
-        };
+        let files = request.reader.as_ref().map(|it| self.readable(it)).transpose()?;
+        if files.is_some() || !filter.is_empty() {
+            query.allowed = Some(self.allowed.chunks(&self.catalog, &filter, files)?);
+        }
         Ok(Conditions { query, filter, confined })
     }
 
@@ -372,7 +368,7 @@ impl Assistant {
     fn by_keyword(
         &self,
         query: &Query,
-        (filter, within): (&Filter, Option<&ChunkSet>),
+        (filter, within): (&Filter, Option<&Arc<ChunkSet>>),
         limit: usize,
     ) -> Result<Vec<Hit>> {
         let Some(reader) = &self.keyword else { return Ok(Vec::new()) };

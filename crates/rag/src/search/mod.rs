@@ -1,5 +1,6 @@
 //! Searching: what the indexes find, and the order that a reranker puts it in.
 
+mod allowed;
 mod calibrate;
 mod calibration;
 mod card;

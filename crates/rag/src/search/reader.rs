@@ -12,7 +12,7 @@ use riddle_models::sparse_languages;
 use riddle_retrieval::{KeywordReader, SparseReader, VectorReader};
 use riddle_types::{ChunkId, Embedder, Notice, SparseEncoder, Trouble};
 
-use super::{library::OpenLibrary, prune::Opened, ranker::OpenRanker};
+use super::{allowed::Allowed, library::OpenLibrary, prune::Opened, ranker::OpenRanker};
 use crate::{
     contract::{
         Error, Pruning, RerankChoice, RerankSettings, Result, SearchRequest, StageServer, Status,
@@ -54,6 +54,8 @@ pub struct Assistant {
     pub(super) shared: Mutex<HashMap<String, Arc<OpenLibrary>>>,
     /// Files that others may read, by who asked lately.
     pub(super) readable: Readable,
+    /// Passages that may be found, by what was asked for lately.
+    pub(super) allowed: Allowed,
     pub(crate) local: LocalSlot,
     pub(crate) notices: Vec<Notice>,
     /// How far the indexes had followed the catalog when they were opened: they may know more.
@@ -134,6 +136,7 @@ impl Assistant {
             ranker: Mutex::new(None),
             shared: Mutex::default(),
             readable: Readable::default(),
+            allowed: Allowed::default(),
             local: LocalSlot::default(),
             notices: Vec::new(),
             seq,
