@@ -1,8 +1,8 @@
-//! The database: opening, roots, settings, history.
+//! The database: opening, settings, history.
 
 use std::{
     collections::HashSet,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -13,12 +13,7 @@ use rusqlite::{
 };
 use rusqlite_migration::{M, Migrations};
 
-use crate::{
-    Error, FileId, Result,
-    error::refine,
-    paths::{display, from_bytes, to_bytes},
-    seal,
-};
+use crate::{Error, FileId, Result, error::refine, seal};
 
 /// How long a statement waits for another connection before it gives up.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -61,23 +56,6 @@ impl Drop for Catalog {
     }
 }
 
-/// Identity of a root folder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RootId(pub i64);
-
-/// A folder that is indexed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Root {
-    /// Identity.
-    pub id: RootId,
-    /// The folder, absolute; a collection's name for virtual roots.
-    pub path: PathBuf,
-    /// Whether its documents come from memory and no folder is scanned.
-    pub is_virtual: bool,
-    /// When a complete scan last found a change, in seconds since 1970: one that finds none writes nothing.
-    pub last_scan: Option<i64>,
-}
-
 /// A past search or question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryEntry {
@@ -115,16 +93,25 @@ impl Catalog {
         // WAL lets searches read while an index run writes. FULL makes every commit survive a power cut;
         // with one commit per batch of files its fsync is not what indexing waits for.
         // What is deleted is overwritten: an answer that was forgotten is in no free page.
+        // Chunks are found by the hash of their text, so whoever adds or removes many comes to pages all over that
+        // index: with SQLite's own 2 MB each of them was written out and read again, and removing half a million
+        // chunks took two and a half times as long.
         let setup =
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;
-                     PRAGMA secure_delete = ON;";
+                     PRAGMA secure_delete = ON; PRAGMA cache_size = -16384;";
         connection.execute_batch(setup).map_err(|error| refine(path, error))?;
         MIGRATIONS.to_latest(&mut connection).map_err(|error| match error {
             rusqlite_migration::Error::RusqliteError { err, .. } => refine(path, err),
             other => Error::Damaged { path: Some(path.to_path_buf()), why: other.to_string() },
         })?;
+        // SQLCipher keeps in memory what SQLite writes to temporary files, so that nothing readable is on the disk.
+        // Where all of it is readable, a copy of a large catalog is not held in memory.
+        let vacuum = match place.key {
+            Some(_) => "VACUUM",
+            None => "PRAGMA temp_store = FILE; VACUUM; PRAGMA temp_store = DEFAULT;",
+        };
         if (1..VECTORS_IN_ROWS).contains(&before)
-            && let Err(error) = connection.execute_batch("VACUUM")
+            && let Err(error) = connection.execute_batch(vacuum)
         {
             // Where the disk has no room for a copy the space is used by what comes.
             tracing::warn!(
@@ -195,148 +182,12 @@ impl Catalog {
         Ok(value)
     }
 
-    /// Adds a folder; one that is there already is returned as it is. Roots inside the new one become part
-    /// of it: their files keep their chunks and vectors. `path` must be absolute and, so that one folder
-    /// has one name, free of links.
-    ///
-    /// # Errors
-    /// [`Error::NestedRoot`] when it lies inside another root; [`Error::RelativeRoot`]; when the database
-    /// can not be written.
-    pub fn add_root(&self, path: &Path) -> Result<Root> {
-        if !path.is_absolute() {
-            return Err(Error::RelativeRoot { path: path.to_path_buf() });
-        }
-        self.transaction(|transaction| {
-            let roots = roots(transaction)?;
-            let folders = || roots.iter().filter(|it| !it.is_virtual);
-            if let Some(outer) = folders().find(|it| path.starts_with(&it.path)) {
-                if outer.path == path {
-                    return Ok(outer.clone());
-                }
-                return Err(Error::NestedRoot {
-                    path: path.to_path_buf(),
-                    root: outer.path.clone(),
-                });
-            }
-            let root = insert_root(transaction, path, false)?;
-            for inner in folders().filter(|it| it.path.starts_with(path)) {
-                fold(transaction, inner, &root)?;
-            }
-            Ok(root)
-        })
-    }
-
-    /// Adds a collection of documents that come from memory; one that is there already is returned.
-    ///
-    /// # Errors
-    /// When the database can not be written.
-    pub fn add_virtual_root(&self, name: &str) -> Result<Root> {
-        self.transaction(|transaction| {
-            let path = Path::new(name);
-            let known = roots(transaction)?.into_iter().find(|it| it.is_virtual && it.path == path);
-            known.map_or_else(|| insert_root(transaction, path, true), Ok)
-        })
-    }
-
-    /// All roots, oldest first.
-    ///
-    /// # Errors
-    /// When the database can not be read.
-    pub fn roots(&self) -> Result<Vec<Root>> {
-        roots(&self.connection())
-    }
-
-    /// Forgets a root, its files, chunks and vectors; the derived indexes follow by the log.
-    ///
-    /// # Errors
-    /// When the database can not be written.
-    pub fn remove_root(&self, id: RootId) -> Result<()> {
-        self.transaction(|transaction| {
-            transaction.execute(
-                "INSERT INTO changes (chunk, removed)
-                 SELECT chunks.id, 1 FROM chunks JOIN files ON files.id = chunks.file WHERE files.root = ?1",
-                [id.0],
-            )?;
-            transaction.execute("DELETE FROM roots WHERE id = ?1", [id.0])?;
-            Ok(())
-        })
-    }
-
     /// Writes a copy of all of it to a new file, as it is at this moment, while others go on writing.
     ///
     /// # Errors
     /// When the file is there already or can not be written.
     pub fn copy_to(&self, path: &Path) -> Result<()> {
         self.connection().execute("VACUUM INTO ?1", [path.to_string_lossy()])?;
-        Ok(())
-    }
-
-    /// Says that a folder lies elsewhere now; its files keep what is known of them. So do the marks of folders below
-    /// it.
-    ///
-    /// # Errors
-    /// [`Error::UnknownFolder`]; [`Error::RelativeRoot`]; when the database can not be written.
-    pub fn move_root(&self, from: &Path, to: &Path) -> Result<()> {
-        if !to.is_absolute() {
-            return Err(Error::RelativeRoot { path: to.to_path_buf() });
-        }
-        self.transaction(|transaction| {
-            let moved = transaction.execute(
-                "UPDATE roots SET path = ?2 WHERE path = ?1 AND virtual = 0",
-                params![to_bytes(from), to_bytes(to)],
-            )?;
-            if moved == 0 {
-                return Err(Error::UnknownFolder { path: from.to_path_buf() });
-            }
-            let marks: Vec<Vec<u8>> = {
-                let mut statement = transaction.prepare("SELECT path FROM confined")?;
-                let rows = statement.query_map([], |row| row.get(0))?;
-                rows.collect::<Result<_, _>>()?
-            };
-            for mark in marks {
-                if let Ok(below) = from_bytes(mark.clone()).strip_prefix(from) {
-                    let here = if below.as_os_str().is_empty() {
-                        to.to_path_buf()
-                    } else {
-                        to.join(below)
-                    };
-                    transaction.execute(
-                        "UPDATE OR REPLACE confined SET path = ?2 WHERE path = ?1",
-                        params![mark, to_bytes(&here)],
-                    )?;
-                }
-            }
-            Ok(())
-        })
-    }
-
-    /// Folders whose text never leaves this machine, by path: nor does what is in folders below them.
-    ///
-    /// # Errors
-    /// When the database can not be read.
-    pub fn confined(&self) -> Result<Vec<PathBuf>> {
-        let connection = self.connection();
-        let mut statement = connection.prepare_cached("SELECT path FROM confined ORDER BY path")?;
-        let rows = statement.query_map([], |row| Ok(from_bytes(row.get(0)?)))?;
-        Ok(rows.collect::<Result<_, _>>()?)
-    }
-
-    /// Marks a folder as one whose text never leaves this machine, or takes the mark away. It need not be indexed,
-    /// and the mark stays when it is no longer: whoever adds it again has not to think of it.
-    ///
-    /// # Errors
-    /// [`Error::RelativeRoot`]; when the database can not be written.
-    pub fn confine(&self, path: &Path, confined: bool) -> Result<()> {
-        if !path.is_absolute() {
-            return Err(Error::RelativeRoot { path: path.to_path_buf() });
-        }
-        let connection = self.connection();
-        let sql = if confined {
-            "INSERT INTO confined (path) VALUES (?1) ON CONFLICT (path) DO NOTHING"
-        } else {
-            "DELETE FROM confined WHERE path = ?1"
-        };
-        connection.execute(sql, [to_bytes(path)])?;
         Ok(())
     }
 
@@ -445,47 +296,6 @@ fn version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
 
-fn roots(connection: &Connection) -> Result<Vec<Root>> {
-    let mut statement =
-        connection.prepare("SELECT id, path, virtual, last_scan FROM roots ORDER BY id")?;
-    let rows = statement.query_map([], |row| {
-        Ok(Root {
-            id: RootId(row.get(0)?),
-            path: from_bytes(row.get(1)?),
-            is_virtual: row.get(2)?,
-            last_scan: row.get(3)?,
-        })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
-}
-
-fn insert_root(transaction: &Transaction<'_>, path: &Path, is_virtual: bool) -> Result<Root> {
-    transaction.execute(
-        "INSERT INTO roots (path, virtual) VALUES (?1, ?2)",
-        params![to_bytes(path), is_virtual],
-    )?;
-    let id = RootId(transaction.last_insert_rowid());
-    Ok(Root { id, path: path.to_path_buf(), is_virtual, last_scan: None })
-}
-
-/// Gives the files of `inner` to `outer`, a folder above it. Their absolute paths stay, so no index has to
-/// hear of it.
-fn fold(transaction: &Transaction<'_>, inner: &Root, outer: &Root) -> Result<()> {
-    let below = inner.path.strip_prefix(&outer.path).unwrap_or(&inner.path);
-    let mut statement = transaction.prepare("SELECT id, path FROM files WHERE root = ?1")?;
-    let files = statement
-        .query_map([inner.id.0], |row| Ok((row.get::<_, i64>(0)?, from_bytes(row.get(1)?))))?
-        .collect::<Result<Vec<_>, _>>()?;
-    for (id, path) in files {
-        let path = below.join(path);
-        transaction
-            .prepare_cached("UPDATE files SET root = ?2, path = ?3, display = ?4 WHERE id = ?1")?
-            .execute(params![id, outer.id.0, to_bytes(&path), display(&path)])?;
-    }
-    transaction.execute("DELETE FROM roots WHERE id = ?1", [inner.id.0])?;
-    Ok(())
-}
-
 /// Seconds since 1970.
 pub(crate) fn now() -> i64 {
     SystemTime::now()
@@ -495,7 +305,10 @@ pub(crate) fn now() -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
+    use crate::roots::insert_root;
 
     fn open() -> (tempfile::TempDir, PathBuf, Catalog) {
         let home = tempfile::tempdir().expect("temp dir");

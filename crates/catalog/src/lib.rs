@@ -21,6 +21,7 @@ mod lock;
 mod paths;
 mod pictures;
 mod places;
+mod roots;
 mod scan;
 mod seal;
 mod terms;
@@ -32,7 +33,7 @@ pub use answers::{
     ReadPassage,
 };
 pub use browse::{FileOrder, FilePage};
-pub use catalog::{Catalog, HistoryEntry, Root, RootId};
+pub use catalog::{Catalog, HistoryEntry};
 pub use changes::{Change, ChunkRecord, Derived};
 pub use error::{Error, Result};
 pub use files::{FileId, FileOutcome, Job, MAX_ATTEMPTS, NewChunk};
@@ -40,6 +41,7 @@ pub use ledger::FileRecord;
 pub use lock::HomeLock;
 pub use pictures::{SaidPictures, WaitingPicture};
 pub use places::FilePlace;
+pub use roots::{Root, RootId};
 pub use scan::ScanDelta;
 pub use seal::{Form, convert, form};
 pub use vectors::ActiveEmbedder;

@@ -17,7 +17,7 @@ use crate::{
 const MAY: &[(&str, &[&str], &str)] = &[
     (
         "catalog",
-        &["catalog", "changes", "commit", "files", "pictures", "scan", "vectors"],
+        &["catalog", "changes", "commit", "files", "pictures", "roots", "scan", "vectors"],
         "one type over several files: each has the part of `Catalog` that one set of tables needs",
     ),
     (
