@@ -1,6 +1,6 @@
 //! Models on a computer without a network.
 
-use std::fs;
+use std::{fs, path::PathBuf};
 
 use riddle_tests::{Riddle, tiny_model, write};
 use serde_json::Value;
@@ -152,6 +152,70 @@ fn a_sparse_encoder_weighs_terms_and_they_find() {
     riddle.json(&["index", "--terms", "no"]);
     assert_eq!(sparse_ranks(&riddle), 0);
     assert!(!riddle.home().join("terms").exists());
+}
+
+/// Whoever was killed while removing an index leaves any part of it: the next run makes it whole.
+#[test]
+fn an_index_that_somebody_was_killed_removing_is_made_anew() {
+    let riddle = Riddle::new();
+    let files = tempfile::TempDir::new().expect("a temporary folder");
+    riddle_tests::notes(files.path(), 8);
+    import(&riddle, "tiny-bert-encoder", "tiny-embedder");
+    import(&riddle, "tiny-bert-sparse-encoder", "tiny-sparse");
+    riddle.index(files.path());
+    for model in ["tiny-embedder", "tiny-sparse"] {
+        riddle.json(&["models", "use", model]);
+    }
+    riddle.json(&["index"]);
+    let found = || {
+        let found = riddle.json(&["search", "boat", "--no-rerank"]);
+        assert!(!found["notices"].to_string().contains("not searched"), "{found:#}");
+        let hits = found["hits"].as_array().expect("a list").iter();
+        hits.map(|it| (it["path"].clone(), it["trace"].clone())).collect::<Vec<_>>()
+    };
+    let expected = found();
+    let legs = ["bm25_rank", "vector_rank", "sparse_rank"];
+    assert!(legs.iter().all(|leg| expected.iter().any(|it| it.1[leg].is_number())));
+    let indexes = || {
+        let (mut open, mut files) = (vec![riddle.home().to_path_buf()], Vec::new());
+        while let Some(next) = open.pop() {
+            for entry in fs::read_dir(next).expect("readable").flatten() {
+                let path = entry.path();
+                let is_index = ["keyword", "vector", "terms"]
+                    .iter()
+                    .any(|it| path.starts_with(riddle.home().join(it)));
+                match path.is_dir() {
+                    true => open.push(path),
+                    false if is_index => files.push(path),
+                    false => {}
+                }
+            }
+        }
+        // As the program does: first those that say how far an index is.
+        let is_mark = |it: &PathBuf| it.ends_with("meta.json") || it.ends_with("current.json");
+        files.sort_by_key(|it| (!is_mark(it), it.clone()));
+        files
+    };
+    let count = indexes().len();
+    assert!(count > 15, "{:?}", indexes());
+    for at in 0..count {
+        // Names change when an index is made anew.
+        let path = indexes().swap_remove(at);
+        // Positions may be missing where no phrase was ever looked for: opening does not tell.
+        if path.extension().is_some_and(|it| it == "pos") {
+            continue;
+        }
+        fs::remove_file(&path).expect("removed");
+        riddle.json(&["index"]);
+        assert_eq!(found(), expected, "{}", path.display());
+    }
+    for removed in 1..=count {
+        for path in indexes().into_iter().take(removed) {
+            fs::remove_file(path).expect("removed");
+        }
+        riddle.json(&["index"]);
+        assert_eq!(found(), expected, "{removed} of {count} files were removed");
+    }
 }
 
 /// Each family of embedders that runs without another runtime, from its folder to a search by meaning; packed, too.

@@ -23,6 +23,7 @@ mod language;
 mod mapped;
 mod part;
 mod query;
+mod remove;
 mod sealed;
 mod segments;
 mod sparse;
@@ -40,6 +41,7 @@ pub use fuse::{
 pub use highlight::Highlighter;
 pub use keyword::{KeywordReader, KeywordWriter};
 pub use language::detect_language;
+pub use remove::remove;
 pub use sparse::{SparseReader, SparseWriter, sparse_score};
 pub use vector::{GRAPH_FROM, VectorReader, VectorSource};
 pub use words::{PassageWords, QueryWords, Words};

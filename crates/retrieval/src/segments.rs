@@ -10,6 +10,9 @@ use tantivy::{
 
 use crate::{Error, Result, sealed::SealedDirectory};
 
+/// The file of tantivy's that names all others, and holds our commits.
+pub(crate) const META: &str = "meta.json";
+
 /// Memory of a writer before it writes a segment; tantivy's smallest is 15 MB.
 const WRITER_BYTES: usize = 32 << 20;
 
@@ -41,7 +44,7 @@ pub(crate) fn open(place: &Place, schema: &Schema, version: &str) -> Result<Inde
 pub(crate) fn open_or_make(place: &Place, schema: &Schema, version: &str) -> Result<Index> {
     let dir = place.path();
     std::fs::create_dir_all(dir).map_err(|source| Error::Io { path: dir.to_path_buf(), source })?;
-    if !dir.join("meta.json").is_file() {
+    if !dir.join(META).is_file() {
         let made = match &place.key {
             Some(key) => SealedDirectory::open(dir, key)
                 .and_then(|it| Index::create(it, schema.clone(), IndexSettings::default())),

@@ -33,7 +33,7 @@ use crate::{
 /// Raised when the files change: an index of another version is built again.
 const VERSION: u32 = 3;
 
-const MANIFEST: &str = "current.json";
+pub(crate) const MANIFEST: &str = "current.json";
 
 /// Bytes of an index that is checked whenever it is opened: that takes some milliseconds.
 const CHECKED_AT_OPENING: u64 = 32 << 20;

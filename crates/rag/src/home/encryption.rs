@@ -281,7 +281,7 @@ fn removed(path: &Path, outcome: std::io::Result<()>) -> Result<()> {
 fn forget_derived(config: &Config) -> Result<()> {
     prefixes::forget(config)?;
     for dir in [config.keyword_index(), config.place("vector"), config.place("terms")] {
-        removed(dir.path(), std::fs::remove_dir_all(dir.path()))?;
+        removed(dir.path(), riddle_retrieval::remove(dir.path()))?;
     }
     Ok(())
 }

@@ -30,24 +30,21 @@ pub(crate) fn sync(config: &Config, catalog: &Catalog) -> Result<()> {
     if keyword_seq(config) != Some(last) {
         prefixes::follow(config, catalog)?;
     }
-    if keyword_seq(config) != Some(last) {
-        with_rebuild(config.keyword_index().path(), || sync_keyword(config, catalog, last))?;
-    }
+    let keyword = config.keyword_index();
+    follow(keyword.path(), keyword_seq(config), last, || sync_keyword(config, catalog, last))?;
     if let Some(active) = catalog.active_embedder()? {
         let dir = config.vector_index(&active.id);
-        if vector_seq(config, &active.id) != Some(last) {
-            // Many new vectors take minutes to be linked: questions go before.
-            let background = Background::new(&config.home);
-            let give_way = || background.give_way(|| false);
-            with_rebuild(dir.path(), || sync_vector(&dir, catalog, &active, last, &give_way))?;
-        }
+        // Many new vectors take minutes to be linked: questions go before.
+        let background = Background::new(&config.home);
+        let give_way = || background.give_way(|| false);
+        let work = || sync_vector(&dir, catalog, &active, last, &give_way);
+        follow(dir.path(), vector_seq(config, &active.id), last, work)?;
         remove_others(&config.home.join("vector"), dir.path());
     }
     if let Some(encoder) = catalog.term_encoder()? {
         let dir = config.sparse_index(&encoder);
-        if sparse_seq(config, &encoder) != Some(last) {
-            with_rebuild(dir.path(), || sync_sparse(&dir, catalog, &encoder, last))?;
-        }
+        let work = || sync_sparse(&dir, catalog, &encoder, last);
+        follow(dir.path(), sparse_seq(config, &encoder), last, work)?;
         remove_others(&config.home.join("terms"), dir.path());
     } else {
         remove_dir(&config.home.join("terms"))?;
@@ -80,15 +77,18 @@ pub(crate) fn delete(config: &Config) -> Result<()> {
 }
 
 fn remove_dir(dir: &Path) -> Result<()> {
-    match std::fs::remove_dir_all(dir) {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(source) => Err(Error::Io { path: dir.to_path_buf(), source }),
-    }
+    riddle_retrieval::remove(dir).map_err(|source| Error::Io { path: dir.to_path_buf(), source })
 }
 
-/// Runs `work`; if the index says it must be rebuilt, deletes it and runs once more.
-fn with_rebuild(dir: &Path, work: impl Fn() -> Result<()>) -> Result<()> {
+/// Brings the index in `dir` from `seq`, `None` where it can not be read, to `last` by `work`: from nothing if it can
+/// not be read, or says that it must be made anew.
+fn follow(dir: &Path, seq: Option<u64>, last: u64, work: impl Fn() -> Result<()>) -> Result<()> {
+    match seq {
+        Some(at) if at == last => return Ok(()),
+        Some(_) => {}
+        // What somebody who was killed has left of it is in nobody's way.
+        None => remove_dir(dir)?,
+    }
     match work() {
         Err(Error::Retrieval(riddle_retrieval::Error::Rebuild { why, .. })) => {
             tracing::warn!("{}: made anew ({why})", dir.display());
@@ -233,7 +233,7 @@ fn sync_sparse(dir: &Place, catalog: &Catalog, encoder: &str, last: u64) -> Resu
 fn remove_others(folder: &Path, current: &Path) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.path() != current
-            && let Err(error) = std::fs::remove_dir_all(entry.path())
+            && let Err(error) = riddle_retrieval::remove(&entry.path())
         {
             tracing::warn!("{}: {error}", entry.path().display());
         }
