@@ -7,6 +7,8 @@ mod http;
 mod mcp;
 mod own;
 #[cfg(target_os = "linux")]
+mod pairs;
+#[cfg(target_os = "linux")]
 mod rights;
 mod shapes;
 mod who;

@@ -28,7 +28,7 @@ const PLACES: [(&str, u32, &str); 7] = [
     ("passed/known.md", 0o644, "ephemera"),
 ];
 
-fn mode(path: &Path, mode: u32) {
+pub(crate) fn mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).expect("changed");
 }
 
@@ -85,18 +85,18 @@ fn programs(riddle: &Riddle) -> Vec<Program> {
     known.into_iter().map(add).collect()
 }
 
-fn post(served: &Served, token: &str, path: &str, body: &Value) -> Answer {
+pub(crate) fn post(served: &Served, token: &str, path: &str, body: &Value) -> Answer {
     let heads = served.heads(&[("Authorization", &format!("Bearer {token}"))]);
     request(served.port, "POST", path, &heads, &body.to_string())
 }
 
-fn status(served: &Served, token: &str) -> Value {
+pub(crate) fn status(served: &Served, token: &str) -> Value {
     let heads = served.heads(&[("Authorization", &format!("Bearer {token}"))]);
     request(served.port, "GET", "/api/status", &heads, "").json(200)
 }
 
 /// Files of passages, each once, below `folder`; others as they are.
-fn names(of: &Value, folder: &str) -> Vec<String> {
+pub(crate) fn names(of: &Value, folder: &str) -> Vec<String> {
     let passages = of["passages"].as_array().unwrap_or_else(|| panic!("{of}")).iter();
     let name = |it: &Value| {
         let file = it["file"].as_str().unwrap_or_default();
@@ -133,7 +133,7 @@ fn served() -> Served {
     served
 }
 
-fn search(query: &str) -> Value {
+pub(crate) fn search(query: &str) -> Value {
     json!({"query": query, "rerank": false, "limit": 100, "max_tokens": 20_000})
 }
 
@@ -348,14 +348,14 @@ fn access_lists_count() {
 }
 
 /// A home without files of its own that serves a library which others wrote.
-fn serving_library(server: &Server) -> Served {
+pub(crate) fn serving_library(server: &Server) -> Served {
     let riddle = Riddle::new();
     riddle.run(&["models", "import", &tiny_model("tiny-bert-encoder").to_string_lossy()]).ok();
     riddle.run(&["library", "add", "team", &server.address("team")]).ok();
     Served::serving(riddle, TempDir::new().expect("a folder"), &[])
 }
 
-fn in_library(query: &str, library: &str) -> Value {
+pub(crate) fn in_library(query: &str, library: &str) -> Value {
     let mut asked = search(query);
     asked["libraries"] = json!([library]);
     asked
