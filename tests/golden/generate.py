@@ -265,6 +265,30 @@ def make_modernbert_tokenizer(directory: Path) -> PreTrainedTokenizerFast:
     return fast
 
 
+# How GPT-4o's tokenizer cuts a text into words, with marks counted as letters, as Granite's multilingual embedders have it.
+WORDS_OF_ALL_SCRIPTS = "|".join([
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"\p{N}{1,3}", r" ?[^\s\p{L}\p{N}]+[\r\n/]*", r"\s*[\r\n]+", r"\s+(?!\S)", r"\s+",
+])
+
+
+def make_granite_tokenizer(directory: Path) -> PreTrainedTokenizerFast:
+    """Byte-level pieces of words that an expression with a look ahead cuts."""
+    inner = make_modernbert_tokenizer(directory).backend_tokenizer
+    inner.normalizer = None
+    inner.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(WORDS_OF_ALL_SCRIPTS), "isolated"),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+    ])
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=inner, model_max_length=MAX_TOKENS, pad_token="[PAD]", unk_token="[UNK]",
+        cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]", model_input_names=["input_ids", "attention_mask"],
+    )
+    fast.save_pretrained(directory)
+    return fast
+
+
 def modernbert_config(tokenizer, **more) -> ModernBertConfig:
     """Five layers: global, local, local, global, local. The local window is narrower than the texts."""
     return ModernBertConfig(
@@ -474,6 +498,12 @@ def sentence_encoders() -> None:
     sentence_encoder(
         "tiny-modernbert-embedder", ModernBertModel(modernbert_config(modern)), modern,
         [Pooling(32, "cls"), Normalize()], {"query": "search_query: ", "document": "search_document: "},
+    )
+    granite = make_granite_tokenizer(scratch)
+    torch.manual_seed(49)
+    sentence_encoder(
+        "tiny-granite-embedder", ModernBertModel(modernbert_config(granite, hidden_activation="silu")), granite,
+        [Pooling(32, "cls"), Normalize()],
     )
     unigram = make_unigram_tokenizer(scratch)
     torch.manual_seed(42)

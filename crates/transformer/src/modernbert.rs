@@ -194,7 +194,8 @@ impl ModernBert {
         layer_norm_into(hidden, gain, bias, self.config.norm_eps, narrow);
         let active = &mut wide[..hidden.len() / width * inner];
         // The first half of the rows is activated, the second one is its gate.
-        for (half, finish) in [Finish::Store, Finish::Gate(Gate::Gelu)].into_iter().enumerate() {
+        let gate = if self.config.is_silu() { Gate::Silu } else { Gate::Gelu };
+        for (half, finish) in [Finish::Store, Finish::Gate(gate)].into_iter().enumerate() {
             let product = weights.input.rows(half * inner..(half + 1) * inner);
             self.multiply.one(narrow, &product, finish, active, panels);
         }

@@ -134,6 +134,12 @@ impl ModernBertConfig {
         [of(FULL, self.global_rope_theta), of(LOCAL, local)]
     }
 
+    /// The gate of the feed-forward layer is SiLU instead of GELU, as in Granite's multilingual embedder of 97 M
+    /// parameters.
+    pub fn is_silu(&self) -> bool {
+        self.hidden_activation == "silu"
+    }
+
     fn check(&self) -> Result<(), String> {
         check_sizes(&[
             ("vocab_size", self.vocab_size),
@@ -145,13 +151,17 @@ impl ModernBertConfig {
             ("global_attn_every_n_layers", self.global_attn_every_n_layers),
             ("local_attention", self.local_attention),
         ])?;
-        for (key, activation) in [
-            ("hidden_activation", &self.hidden_activation),
-            ("classifier_activation", &self.classifier_activation),
-        ] {
-            if activation != "gelu" {
-                return Err(format!("{key} {activation:?} is not supported: only \"gelu\" is"));
-            }
+        if !matches!(self.hidden_activation.as_str(), "gelu" | "silu") {
+            return Err(format!(
+                "hidden_activation {:?} is not supported: \"gelu\" and \"silu\" are",
+                self.hidden_activation
+            ));
+        }
+        if self.classifier_activation != "gelu" {
+            return Err(format!(
+                "classifier_activation {:?} is not supported: only \"gelu\" is",
+                self.classifier_activation
+            ));
         }
         if !self.hidden_size.is_multiple_of(2 * self.num_attention_heads) {
             return Err(format!(
