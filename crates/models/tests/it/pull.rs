@@ -36,6 +36,24 @@ fn refused(weights: impl Fn(&Request, usize, &mut TcpStream) + Send + Sync + 'st
     error
 }
 
+/// Which files those are is not written down: a repository may have more modules tomorrow.
+#[test]
+fn models_of_the_catalog_come_with_their_modules() {
+    for (name, kind) in [
+        ("multilingual-e5-small", Kind::Embedder),
+        ("granite-embedding-97m-multilingual-r2", Kind::Embedder),
+        ("ettin-reranker-17m-v1", Kind::Reranker),
+        ("answerai-colbert-small-v1", Kind::Reranker),
+    ] {
+        let server = hub(good);
+        let (_dir, store) = store();
+        let model = pull(&store, name, &options(&server.url())).expect(name);
+        assert_eq!((model.name.as_str(), model.kind), (name, kind));
+        assert!(model.dir.join("1_Pooling/config.json").is_file(), "{name}");
+        assert_sound(&store, name);
+    }
+}
+
 #[test]
 fn a_model_is_fetched_checked_and_recorded() {
     let server = hub(good);

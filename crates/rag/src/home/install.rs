@@ -9,19 +9,20 @@ use riddle_grating::{
     KernelLayout, STORE_FILE, StorePrecision, WeightCount, convert, module_files, verify,
 };
 use riddle_models::{
-    DEFAULT_SPARSE_ENCODER, Imported, InstalledModel, OnProgress, PullOptions, companions, known,
+    DEFAULT_SPARSE_ENCODER, Format, Imported, InstalledModel, OnProgress, PullOptions, companions,
+    known,
 };
 
 use super::config::{Config, DEFAULT_EMBEDDER};
 use crate::contract::{Error, Result};
 
 /// Models whose matrices are packed into bytes once they are installed: what that costs in quality was measured for
-/// these, and is next to nothing (docs/benchmarks/2026-11-23-int8-quality.md).
-const PACKED: [&str; 2] = [DEFAULT_EMBEDDER, DEFAULT_SPARSE_ENCODER];
+/// these, and is next to nothing (docs/benchmarks/2026-11-23-int8-quality.md, 2026-11-28-many-languages.md).
+const PACKED: [&str; 3] = [DEFAULT_EMBEDDER, DEFAULT_SPARSE_ENCODER, "multilingual-e5-small"];
 
-/// Makes sure that a model is installed, fetching it where it is not, and packs the weights of the default embedder,
-/// unless it is wanted `as_published`; then the packed ones go, if there were any. With the default embedder comes the
-/// default sparse encoder, where it can be had.
+/// Makes sure that a model is installed, fetching it where it is not, and packs its weights where that is known to cost
+/// nothing, unless it is wanted `as_published`; then the packed ones go, if there were any. With the default embedder
+/// comes the default sparse encoder, where it can be had.
 ///
 /// # Errors
 /// As [`ModelStore::pull`](riddle_models::ModelStore::pull), and when the packed weights can not be written.
@@ -72,8 +73,12 @@ pub fn import_model(
 }
 
 fn pack(model: &InstalledModel) -> Result<()> {
+    // An earlier version fetched some of them as ONNX graphs.
+    if !PACKED.contains(&model.name.as_str()) || model.format == Format::Onnx {
+        return Ok(());
+    }
     // A damaged one is made again: to fetch the model once more is what its error advises.
-    if !PACKED.contains(&model.name.as_str()) || matches!(verify(&model.dir), Ok(true)) {
+    if matches!(verify(&model.dir), Ok(true)) {
         return Ok(());
     }
     convert(&model.dir, Some(StorePrecision::Int8), KernelLayout::Near, &model.dir, &mut |_| {})

@@ -478,6 +478,22 @@ export const messages: Record<Message, string> = {
   "{1}: there is no such GGUF file": "{1}: so eine GGUF-Datei gibt es nicht",
   "{1}: these are no tokens of {2}; send its own, or the text":
     "{1}: das sind keine Tokens von {2}; senden Sie seine eigenen, oder den Text",
+  "100 languages, 256 dimensions, computes nothing: the fastest, and finds less":
+    "100 Sprachen, 256 Dimensionen, rechnet nichts: am schnellsten, findet weniger",
+  "100 languages, 768 dimensions; its license has to be agreed to on the hub":
+    "100 Sprachen, 768 Dimensionen; seiner Lizenz muss auf dem Hub zugestimmt werden",
+  "100 languages and code, 1024 dimensions, slow": "100 Sprachen und Programmtext, 1024 Dimensionen, langsam",
+  "200 languages and code, 384 dimensions": "200 Sprachen und Programmtext, 384 Dimensionen",
+  "200 languages and code, 768 dimensions, slower": "200 Sprachen und Programmtext, 768 Dimensionen, langsamer",
+  "English and code, 384 dimensions": "Englisch und Programmtext, 384 Dimensionen",
+  "English reranker for long texts, 7 layers": "Reranker für lange englische Texte, 7 Schichten",
+  "English reranker for long texts, 10 layers": "Reranker für lange englische Texte, 10 Schichten",
+  "English reranker that compares token by token, 12 layers":
+    "englischer Reranker, der Token für Token vergleicht, 12 Schichten",
+  "English, 512 dimensions, computes nothing: the fastest, and finds less":
+    "Englisch, 512 Dimensionen, rechnet nichts: am schnellsten, findet weniger",
+  "reranker of 100 languages, 24 layers": "Reranker für 100 Sprachen, 24 Schichten",
+  "reranker of 70 languages for long texts, 12 layers": "Reranker für lange Texte in 70 Sprachen, 12 Schichten",
   "100 languages, 384 dimensions": "100 Sprachen, 384 Dimensionen",
   "Chinese and English reranker, 12 layers": "Reranker für Chinesisch und Englisch, 12 Schichten",
   "English reranker for long texts, 22 layers": "Reranker für lange englische Texte, 22 Schichten",
