@@ -198,7 +198,7 @@ pub fn notice(notice: &Notice) -> String {
             trouble(why)
         ),
         Notice::KeywordsDecide { model, languages, language } => format!(
-            "keywords decide: {model} reads {}, and this is in another language ({language})",
+            "keywords decide: {model} reads {}, and this is in another language ({language}); `riddle models pull multilingual-e5-small` fetches one that reads a hundred",
             languages.join(", ")
         ),
         Notice::NotReranked { why } => format!("not reranked: {}", trouble(why)),

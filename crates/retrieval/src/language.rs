@@ -118,6 +118,67 @@ fn share_of_stop_words(text: &str, code: &str) -> Option<f32> {
     Some((all - left) as f32 / all.max(1) as f32)
 }
 
+/// Share of English stop words that nearly every question in English has: *who*, *is*, *the* …
+const OF_A_QUESTION: f32 = 0.15;
+
+/// Fewest words of a question that would have one of them.
+const WORDS_OF_A_QUESTION: usize = 3;
+
+/// Whether a query is clearly in another language than this one (ISO 639-1). A few words are of any, and so are names.
+///
+/// Of two languages in Latin letters one has to be English, whose stop words tell: a few words do not tell neighbors
+/// apart, and texts in languages that the detector does not know are taken for theirs (Romanian for Italian).
+pub fn is_in_another_language(query: &str, language: &str) -> bool {
+    let (mut latin, mut other) = (0, 0);
+    for letter in query.chars().filter(|it| it.is_alphabetic()) {
+        *(if letter <= '\u{24f}' { &mut latin } else { &mut other }) += 1;
+    }
+    if WITHOUT_LATIN.contains(&language) {
+        return if other == 0 {
+            speaks_some_language(query)
+        } else {
+            !may_share_script(query, language)
+        };
+    }
+    if other > latin {
+        return true;
+    }
+    let words = query.split_whitespace().count();
+    let share = |code: &str| share_of_stop_words(query, code);
+    let english = share("en").unwrap_or_default();
+    let clearly = |most: f32, own: f32| most * words as f32 > 1.5 && most > 1.5 * own;
+    if language != "en" {
+        let own = share(language).unwrap_or_default();
+        return english >= 2.0 * STOP_WORDS && clearly(english, own);
+    }
+    // Vietnamese and others without a list are told by their letters.
+    let by_letters = || detect_language(query).is_some_and(|it| share(&it).is_none());
+    let others = ISO_CODES.iter().filter(|it| **it != "en").filter_map(|it| share(it));
+    let is_question = query.contains('?') && words >= WORDS_OF_A_QUESTION;
+    (is_question && english < OF_A_QUESTION)
+        || clearly(others.fold(0.0, f32::max), english)
+        || by_letters()
+}
+
+/// Languages of the detector, and of [`by_letters`], that are not written in Latin letters.
+const WITHOUT_LATIN: [&str; 9] = ["ar", "el", "hi", "ja", "ko", "ru", "ta", "th", "zh"];
+
+/// Whether Latin letters are a sentence, and not names.
+fn speaks_some_language(query: &str) -> bool {
+    detect_language(query).is_some()
+}
+
+/// Whether a query that has letters beside Latin ones may be in this language. Chinese and Japanese share letters and
+/// words; of a few of them nobody can tell which it is.
+fn may_share_script(query: &str, language: &str) -> bool {
+    let letters: String =
+        query.chars().filter(|it| it.is_alphabetic() && *it > '\u{24f}').collect();
+    let count = letters.chars().count();
+    let own = by_letters(&letters, count).map_or_else(|| detected(&letters), str::to_owned);
+    let chinese = |it: &str| ["zh", "ja"].contains(&it);
+    own == language || (chinese(&own) && chinese(language))
+}
+
 /// The language to read a text in: by letters that only one has, else as told, else by detection. `None`
 /// when nothing speaks for any.
 fn language_of(text: &str, told: Option<&str>) -> Option<String> {
@@ -183,6 +244,55 @@ mod tests {
         codes.sort_unstable();
         codes.dedup();
         assert_eq!(codes.len(), whichlang::LANGUAGES.len());
+    }
+
+    #[test]
+    fn another_language_is_told_and_a_neighbor_is_not() {
+        let differs = is_in_another_language;
+        let german = "Wie hoch ist der Turm, der gebaut wurde?";
+        let romanian = "Care a fost numele navei pe care au construit-o?";
+        for (query, language) in [
+            (german, "en"),
+            (german, "ru"),
+            (romanian, "en"),
+            ("Wann starb Luther?", "en"),
+            ("Câte puncte a cedat apărarea echipei Panthers?", "en"),
+            ("Tháp được xây dựng cho triển lãm năm 1889 ở Paris", "en"),
+            ("How high is the tower that was built?", "de"),
+            ("How high is the tower that was built?", "vi"),
+            ("How high is the tower that was built?", "zh"),
+            ("这座塔是为博览会建造的", "en"),
+            ("这座塔是为博览会建造的", "ru"),
+            ("Башня была построена для выставки", "el"),
+            ("Башня была построена для выставки", "de"),
+        ] {
+            assert!(differs(query, language), "{query} {language}");
+        }
+        for (query, language) in [
+            (german, "de"),
+            // Its stop words are Italian's and Spanish's, too.
+            (romanian, "ro"),
+            (romanian, "it"),
+            ("Câte ținte a atins echipa Panthers în această competiție?", "it"),
+            (romanian, "pt"),
+            (german, "fr"),
+            ("Câte puncte a cedat apărarea echipei Panthers?", "ro"),
+            ("Wann starb Luther?", "de"),
+            ("How high is the tower that was built?", "en"),
+            ("Which boats need new paint?", "en"),
+            ("Tháp được xây dựng cho triển lãm năm 1889 ở Paris", "vi"),
+            ("这座塔是为博览会建造的", "ja"),
+            ("Πόσοι είδαν τον Super Bowl των Denver Broncos και Carolina Panthers;", "el"),
+            // Words to look for are of any language.
+            ("Luther Wittenberg 1517", "en"),
+            ("Luther Wittenberg 1517", "ru"),
+            ("die hard movie cast list", "en"),
+            ("harbor fee 2019", "en"),
+            ("Turm", "en"),
+            ("", "en"),
+        ] {
+            assert!(!differs(query, language), "{query} {language}");
+        }
     }
 
     #[test]

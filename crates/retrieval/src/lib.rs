@@ -40,7 +40,7 @@ pub use fuse::{
 };
 pub use highlight::Highlighter;
 pub use keyword::{KeywordReader, KeywordWriter};
-pub use language::detect_language;
+pub use language::{detect_language, is_in_another_language};
 pub use remove::remove;
 pub use sparse::{SparseReader, SparseWriter, sparse_score};
 pub use vector::{GRAPH_FROM, VectorReader, VectorSource};

@@ -2,19 +2,14 @@
 
 use std::path::Path;
 
-use riddle_retrieval::{Evidence, Trust, detect_language, mean_of_known};
+use riddle_retrieval::{Evidence, Trust, mean_of_known};
 use serde::Deserialize;
 
+use super::language::foreign_language;
 use crate::home::embedder::encoder_name;
 
 /// Most bytes of a configuration that are read; those of published models have some thousand.
 const LARGEST: u64 = 1 << 20;
-
-/// Passages whose language is looked at, the best first.
-const PASSAGES_LOOKED_AT: usize = 5;
-
-/// Fewest letters of a query that tell its language: below, names and loan words decide.
-const LETTERS_OF_A_QUERY: usize = 30;
 
 /// The part `riddle` of a reranker's `config.json`; programs that do not know it pass it over.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -264,32 +259,6 @@ impl RerankerCard {
     ) -> Option<String> {
         foreign_language(&self.languages, query, passages)
     }
-}
-
-/// The language (ISO 639-1) that is none of `languages`, if there are any: that of the query, or of most of the first
-/// passages.
-pub(crate) fn foreign_language<'a>(
-    languages: &[impl AsRef<str>],
-    query: &str,
-    passages: impl Iterator<Item = &'a str>,
-) -> Option<String> {
-    if languages.is_empty() {
-        return None;
-    }
-    let foreign = |text: &str| {
-        let language = detect_language(text)?;
-        (!languages.iter().any(|it| it.as_ref() == language)).then_some(language)
-    };
-    let letters = query.chars().filter(|it| it.is_alphabetic()).count();
-    let not_latin = query.chars().any(|it| it.is_alphabetic() && it > '\u{24f}');
-    if (letters >= LETTERS_OF_A_QUERY || not_latin)
-        && let Some(language) = foreign(query)
-    {
-        return Some(language);
-    }
-    let passages: Vec<Option<String>> = passages.take(PASSAGES_LOOKED_AT).map(foreign).collect();
-    let strange: Vec<&String> = passages.iter().flatten().collect();
-    (2 * strange.len() > passages.len()).then(|| strange[0].clone())
 }
 
 #[cfg(test)]

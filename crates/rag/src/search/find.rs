@@ -4,7 +4,7 @@ use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 use riddle_catalog::ChunkRecord;
 use riddle_models::embedder_languages;
-use riddle_retrieval::{Evidence, Fused};
+use riddle_retrieval::{Evidence, Fused, is_in_another_language};
 use riddle_types::{
     ChunkId, ChunkSet, EmbedRole, FileKind, Filter, Hit, Notice, Query, RankTrace, Retriever as _,
     TermWeights,
@@ -12,7 +12,9 @@ use riddle_types::{
 
 pub(crate) use super::merge::QueryVector;
 use super::{
+    card::RerankerCard,
     embedded::Embedded,
+    language::reads_all,
     library::Limits,
     merge::{Lists, Made, Source, merge},
     readable::known_only,
@@ -99,7 +101,23 @@ pub struct KnownCandidate {
     pub evidence: Evidence,
 }
 
+/// What is told of a language that nobody knows (ISO 639-2).
+const UNDETERMINED: &str = "und";
+
 impl Found {
+    /// The language that speaks against a reranker. Where meaning is found in all languages the passages are in any, so
+    /// the question alone has to tell.
+    pub(super) fn foreign_to(&self, card: &RerankerCard) -> Option<String> {
+        let passages = self.fused.iter().map(|it| it.1.text.as_str());
+        card.foreign_language(&self.query, passages).or_else(|| {
+            let (embedder, _) = self.vector.as_ref()?;
+            let foreign = reads_all(embedder)
+                && !card.languages.is_empty()
+                && card.languages.iter().all(|it| is_in_another_language(&self.query, it));
+            foreign.then(|| UNDETERMINED.to_owned())
+        })
+    }
+
     /// Every candidate in fused order.
     pub fn candidates(&self) -> Vec<FoundCandidate> {
         self.fused

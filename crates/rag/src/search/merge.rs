@@ -9,12 +9,15 @@ use std::collections::HashMap;
 use riddle_catalog::ChunkRecord;
 use riddle_models::embedder_languages;
 use riddle_retrieval::{
-    CosineScale, Evidence, Fused, RRF_K, RankedList, Scale, Trust, fuse, order_by_score, shares,
-    sparse_score,
+    CosineScale, Evidence, Fused, RRF_K, RankedList, Scale, Trust, detect_language, fuse,
+    is_in_another_language, order_by_score, shares, sparse_score,
 };
 use riddle_types::{ChunkId, Hit, TermWeights, Trouble};
 
-use super::{card::foreign_language, fold::fold};
+use super::{
+    fold::fold,
+    language::{foreign_language, reads_all},
+};
 use crate::{
     contract::RemoteStage,
     home::{DEFAULT_EMBEDDER, embedder::encoder_name},
@@ -88,6 +91,10 @@ const SPREAD_WEIGHT: f32 = 0.5;
 /// nothing, and a whole one does (docs/benchmarks/2026-11-24-weighed-terms.md).
 const SPARSE_WEIGHT: f32 = 0.5;
 
+/// What a share of the best BM25 score is worth in a passage of another language than the question's, where the
+/// embedder reads both: names and figures are the same there, all else that is found is chance. They break near ties.
+const BETWEEN_LANGUAGES: f32 = 0.1;
+
 /// How the scores of an embedder are read.
 fn scale(embedder: &str) -> Scale {
     let cosine = if encoder_name(embedder) == DEFAULT_EMBEDDER {
@@ -137,16 +144,19 @@ impl Source {
         let mut order = fuse(&lists, RRF_K, most);
         order.retain(|it| self.records.contains_key(&it.chunk));
         let vector = made.vector.as_ref().map(|it| it.1.as_slice());
-        let evidence = self.evidence(&order, vector, weighed);
+        let asked = made.vector.as_ref().filter(|it| reads_all(&it.0)).map(|_| query);
+        let evidence = self.evidence(&order, vector, weighed, asked);
         Ordered { order, evidence, weighed: weighed.is_some(), foreign }
     }
 
-    /// What the scores of the searches say of every candidate.
+    /// What the scores of the searches say of every candidate. Words of a passage in another language than the
+    /// question's say little; where meaning is found in all languages, that is `asked`.
     fn evidence(
         &self,
         order: &[Fused],
         vector: Option<&[f32]>,
         weighed: Option<&TermWeights>,
+        asked: Option<&str>,
     ) -> Vec<Evidence> {
         let shares = shares(&self.keyword);
         // What lies behind the end of a full list may be as good as its last; behind a short one there is nothing.
@@ -157,12 +167,28 @@ impl Source {
             let terms = self.terms.get(chunk).filter(|it| !it.is_empty())?;
             Some(sparse_score(weighed?.dot(terms)))
         };
-        let of = |it: &Fused| Evidence {
-            keyword: Some(shares.get(&it.chunk).copied().unwrap_or(behind)),
+        let mut known: HashMap<String, bool> = HashMap::new();
+        let mut trust_in_words = |chunk: &ChunkId| {
+            let Some(asked) = asked else { return 1.0 };
+            let written_in = self.records.get(chunk).and_then(|it| detect_language(&it.text));
+            let foreign = written_in.is_some_and(|it| match known.get(&it) {
+                Some(known) => *known,
+                None => {
+                    let foreign = is_in_another_language(asked, &it);
+                    known.insert(it, foreign);
+                    foreign
+                }
+            });
+            if foreign { BETWEEN_LANGUAGES } else { 1.0 }
+        };
+        let mut of = |it: &Fused| Evidence {
+            keyword: Some(
+                trust_in_words(&it.chunk) * shares.get(&it.chunk).copied().unwrap_or(behind),
+            ),
             cosine: vector.and_then(|query| Some(cosine(query, self.vectors.get(&it.chunk)?))),
             sparse: sparse(&it.chunk),
         };
-        order.iter().map(of).collect()
+        order.iter().map(&mut of).collect()
     }
 }
 
@@ -308,6 +334,38 @@ mod tests {
         let home = source(None, &[(1, "/a", "one", 4.0)]);
         let team = source(Some("team"), &[(11, "/c", "three", 8.0)]);
         assert_eq!(chunks(&merged(vec![home, team], true)), [11, 1]);
+    }
+
+    #[test]
+    fn words_say_little_in_another_language() {
+        let english = "The tower was built for the fair, and it is three hundred metres high.";
+        let german = "Der Turm wurde für die Messe gebaut, und er ist dreihundert Meter hoch.";
+        let by = |embedder: &str, query: &str| {
+            // The first has the words and no meaning, the second the meaning and no words.
+            let found = source(None, &[(1, "/a", english, 2.0), (2, "/b", german, 1.0)]);
+            let mut found = Source { keyword: vec![found.keyword[0]], ..found };
+            found.vectors.insert(ChunkId(2), at_cosine(0.9));
+            let mut made = Made {
+                vector: Some((embedder.to_owned(), vec![1.0, 0.0])),
+                remote: None,
+                unembedded: None,
+                terms: None,
+                encoder: String::new(),
+                sparse_languages: &[],
+            };
+            found.keyword_limit = 9;
+            found.dense = vec![Hit { chunk: ChunkId(2), score: 0.9, rank: 1 }];
+            chunks(&merge(vec![found], query, &mut made, 9))
+        };
+        let (many, one) = ("x/1/2/3", "bge-small-en-v1.5/1/2/3");
+        let (de, en) =
+            ("Wie hoch ist der Turm, der für die Messe gebaut wurde?", "How high is the tower?");
+        assert_eq!(by(many, de), [2, 1]);
+        // In the question's own language they count; a query of a few letters is of any language.
+        assert_eq!(by(many, &format!("{en} It was built for a fair.")), [1, 2]);
+        assert_eq!(by(many, "Turm"), [1, 2]);
+        // An embedder of one language knows nothing of the other's meaning.
+        assert_eq!(by(one, de), [1, 2]);
     }
 
     #[test]

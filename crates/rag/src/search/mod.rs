@@ -11,6 +11,7 @@ mod embedded;
 mod excerpt;
 mod find;
 mod fold;
+mod language;
 mod library;
 mod merge;
 mod open;

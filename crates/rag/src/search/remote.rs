@@ -183,8 +183,7 @@ impl Assistant {
     /// What is to be known where that model does not read the language.
     fn foreign(&self, found: &Found, model: Option<&str>) -> Option<Notice> {
         let card = self.card_of(model);
-        let passages = found.fused.iter().map(|it| it.1.text.as_str());
-        let language = card.foreign_language(&found.query, passages)?;
+        let language = found.foreign_to(&card)?;
         let model = model.unwrap_or_default().to_owned();
         Some(Notice::NotRerankedInLanguage { model, languages: card.languages, language })
     }

@@ -105,8 +105,7 @@ impl Assistant {
             return Ok(Settled { response, run: None });
         };
         let model = opened.engine.model();
-        let passages = found.fused.iter().map(|it| it.1.text.as_str());
-        if let Some(language) = opened.card.foreign_language(&found.query, passages) {
+        if let Some(language) = found.foreign_to(&opened.card) {
             response.notices.push(Notice::NotRerankedInLanguage {
                 model: model.to_owned(),
                 languages: opened.card.languages.clone(),
@@ -142,9 +141,7 @@ impl Assistant {
     pub fn rerank_request(&self, request: &SearchRequest) -> Result<Option<RerankRequest>> {
         let found = self.find(request)?;
         let Some(opened) = self.reranker(request)? else { return Ok(None) };
-        let passages = found.fused.iter().map(|it| it.1.text.as_str());
-        let foreign = opened.card.foreign_language(&found.query, passages);
-        if found.fused.is_empty() || foreign.is_some() {
+        if found.fused.is_empty() || found.foreign_to(&opened.card).is_some() {
             return Ok(None);
         }
         let document =
