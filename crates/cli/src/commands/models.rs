@@ -163,9 +163,10 @@ fn list_known(context: &Context) -> Result<(), Failure> {
             .out
             .json(&json!({ "available": KNOWN.iter().chain(LIBRARIES).map(describe).collect::<Vec<_>>() }));
     }
+    let width = KNOWN.iter().chain(LIBRARIES).map(|it| it.name.len()).max().unwrap_or_default();
     for model in KNOWN.iter().chain(LIBRARIES) {
         context.out.line(format_args!(
-            "{:<28} {:<9} {:>5} MB  {} ({}{})",
+            "{:<width$} {:<9} {:>5} MB  {} ({}{})",
             model.name,
             model.kind,
             model.megabytes,
