@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     config::Config,
+    cosines::{self, CosineLevels},
     endpoints::{allowed_embedder, bad, kept_key},
     open_servers::OpenServer,
     settings::{EMBEDDED_WITH, EMBEDDER_SETTING},
@@ -29,7 +30,7 @@ const SERVERS_SETTING: &str = "embedding_servers";
 /// Where a local embedder's identity says how it pools.
 const POOLED_BY: &str = "server";
 
-/// What a server is asked when it is chosen: nothing of the person's.
+/// What a server is asked when it is chosen, beside what its cosines are measured with: nothing of the person's.
 const PROBE: &str = "The sky over the harbor is blue.";
 
 /// Cosine of two vectors of the same text from which they are by the same model. Number formats, down to four bits,
@@ -291,11 +292,7 @@ pub(crate) fn choose(
         let (query, passage) = known_prefixes(model);
         EmbedPrompts { query: query.to_owned(), passage: passage.to_owned() }
     });
-    let text = format!("{}{PROBE}", prompts.passage);
-    let made = client.embed(vec![text], None, Some(CHOICE_BUDGET), None).map_err(bad)?;
-    let told = told(&made, server, 1);
-    let probe = made.vectors.into_iter().next().unwrap_or_default();
-    let known = Known { name: server.name(), dimensions: probe.len(), prompts, probe };
+    let (known, levels, told) = introduced(&client, server, prompts)?;
     // To choose one is what mends a list that can not be read.
     let mut all = known_servers(catalog).unwrap_or_default();
     let with = catalog.setting(EMBEDDED_WITH)?;
@@ -311,12 +308,35 @@ pub(crate) fn choose(
             return Err(Error::BadRequest(what.into()));
         }
     }
+    cosines::keep(catalog, &known.id(), levels)?;
     all.retain(|it| it.name != known.name && with.as_ref() == Some(&it.name));
     all.push(known);
     let setting = serde_json::to_string(&all).expect("numbers and texts: this is a bug");
     catalog.set_setting(SERVERS_SETTING, Some(&setting))?;
     catalog.set_setting(EMBEDDER_SETTING, Some(&server.name()))?;
     Ok(told)
+}
+
+/// What a server makes of texts that are nobody's, and what that says of its cosines.
+fn introduced(
+    client: &RemoteEmbedder,
+    server: &StageServer,
+    prompts: EmbedPrompts,
+) -> Result<(Known, Option<CosineLevels>, RemoteStage)> {
+    let (questions, passages) = cosines::texts();
+    let of_passages = std::iter::once(PROBE).chain(passages).map(|it| (&prompts.passage, it));
+    let of_questions = questions.iter().map(|&it| (&prompts.query, it));
+    let texts = of_passages.chain(of_questions).map(|(prompt, it)| format!("{prompt}{it}"));
+    let texts: Vec<String> = texts.collect();
+    let count = texts.len();
+    let mut made = client.embed(texts, None, Some(CHOICE_BUDGET), None).map_err(bad)?;
+    let told = told(&made, server, count);
+    // As many vectors as texts: the probe's, those of passages, those of questions.
+    let of_questions = made.vectors.split_off(count - questions.len());
+    let levels = CosineLevels::of(&of_questions, &made.vectors[1..]);
+    let probe = made.vectors.swap_remove(0);
+    let known = Known { name: server.name(), dimensions: probe.len(), prompts, probe };
+    Ok((known, levels, told))
 }
 
 /// Of vectors of length 1.

@@ -3,6 +3,7 @@
 pub(crate) mod access;
 mod check;
 mod config;
+pub(crate) mod cosines;
 mod elsewhere;
 pub(crate) mod embedder;
 pub(crate) mod embedding_server;

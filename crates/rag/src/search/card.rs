@@ -6,7 +6,7 @@ use riddle_retrieval::{Evidence, Trust, mean_of_known};
 use serde::Deserialize;
 
 use super::language::foreign_language;
-use crate::home::embedder::encoder_name;
+use crate::home::{DEFAULT_EMBEDDER, embedder::encoder_name};
 
 /// Most bytes of a configuration that are read; those of published models have some thousand.
 const LARGEST: u64 = 1 << 20;
@@ -53,7 +53,8 @@ impl Answers {
 /// has ever read the like. Whether that is so, the best cosine tells ([`Trust`]).
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(crate) struct Prior {
-    /// Name of the embedder whose cosines are meant: others are spread otherwise.
+    /// Name of the embedder whose cosines are meant: others are spread otherwise, and count where they are brought to its
+    /// scale.
     pub(crate) embedder: String,
     /// How far they are trusted, query by query; always alike where the card does not say. What the best candidate gets
     /// stays as it is, so that scores keep their meaning: the distances of the others from it grow or shrink.
@@ -105,7 +106,7 @@ pub(crate) enum PriorUse {
     None,
     /// As the card says.
     Card,
-    /// On a scale of the caller's own, or without the weighed terms that the card knows.
+    /// On a scale of the caller's own, of another embedder, or without the weighed terms that the card knows.
     Other,
 }
 
@@ -118,6 +119,15 @@ impl PriorUse {
             PriorUse::Other => None,
         }
     }
+}
+
+/// Who made the evidence, by identities; empty: nobody.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MadeBy<'a> {
+    pub(crate) embedder: &'a str,
+    /// Its cosines are on the default embedder's scale: its own, or brought there.
+    pub(crate) on_scale: bool,
+    pub(crate) encoder: &'a str,
 }
 
 /// A prior, candidate by candidate, and what it is.
@@ -175,26 +185,29 @@ impl RerankerCard {
 
     /// The prior of candidates of which retrieval knows this; empty where there is none to give. A candidate
     /// without a vector or weighed terms, as one that was indexed a moment ago, is taken for an average one.
-    ///
-    /// `embedder` and `encoder` are the identities of those that made the evidence; empty: nobody.
     pub(crate) fn prior(
         &self,
-        (embedder, encoder): (&str, &str),
+        by: MadeBy<'_>,
         scale: Option<f32>,
         evidence: &[Evidence],
     ) -> MadePrior {
-        let Some(prior) = self.prior.as_ref().filter(|it| it.embedder == encoder_name(embedder))
-        else {
+        let Some(prior) = &self.prior else { return MadePrior::none() };
+        let own = prior.embedder == encoder_name(by.embedder);
+        if !own && !(by.on_scale && prior.embedder == DEFAULT_EMBEDDER) {
             return MadePrior::none();
-        };
-        let known = prior.with_terms.as_ref().is_some_and(|it| it.encoder == encoder_name(encoder));
-        if known {
-            return self.prior_of_any(scale, evidence);
         }
-        // Weights of terms by another encoder are spread otherwise.
-        let without: Vec<Evidence> =
-            evidence.iter().map(|it| Evidence { sparse: None, ..*it }).collect();
-        self.prior_of_any(scale, &without)
+        let encoder = encoder_name(by.encoder);
+        let made = if prior.with_terms.as_ref().is_some_and(|it| it.encoder == encoder) {
+            self.prior_of_any(scale, evidence)
+        } else {
+            // Weights of terms by another encoder are spread otherwise.
+            let without: Vec<Evidence> =
+                evidence.iter().map(|it| Evidence { sparse: None, ..*it }).collect();
+            self.prior_of_any(scale, &without)
+        };
+        // What was learned with the cosines of one embedder is not promised of another.
+        let other = !own && made.of == PriorUse::Card;
+        MadePrior { of: if other { PriorUse::Other } else { made.of }, ..made }
     }
 
     /// [`prior`](Self::prior), where the caller answers for the encoders. Another `scale` than the card's counts
@@ -290,8 +303,12 @@ mod tests {
         card
     }
 
-    const EMBEDDER: &str = "small/256/mean/0123";
     const ENCODER: &str = "owner/sparse/256/96/4567";
+
+    const EMBEDDER: MadeBy<'_> =
+        MadeBy { embedder: "small/256/mean/0123", on_scale: false, encoder: "" };
+
+    const OTHER: MadeBy<'_> = MadeBy { embedder: "other/256/mean/0123", ..EMBEDDER };
 
     #[test]
     fn a_configuration_with_a_card_is_read_and_others_say_nothing() {
@@ -337,19 +354,38 @@ mod tests {
     fn the_prior_is_of_that_embedder_alone() {
         let of = |cosine| Evidence { cosine, ..Evidence::default() };
         let cosines = [Some(0.7), Some(0.3), None].map(of);
-        let prior = card().prior((EMBEDDER, ""), None, &cosines).logits;
+        let prior = card().prior(EMBEDDER, None, &cosines).logits;
         for (found, expected) in prior.iter().zip([2.0, -2.0, 0.0]) {
             assert!((found - expected).abs() < 1e-5, "{prior:?}");
         }
-        let owned = ("owner/small/256/mean/0123", "");
+        let owned = MadeBy { embedder: "owner/small/256/mean/0123", ..EMBEDDER };
         assert_eq!(card().prior(owned, Some(1.0), &[of(Some(1.5))]).logits, [0.5]);
         let none = [
-            card().prior(("other/256/mean/0123", ""), None, &cosines),
-            card().prior((EMBEDDER, ""), Some(0.0), &cosines),
-            card().prior((EMBEDDER, ""), None, &[None, Some(f32::NAN)].map(of)),
-            RerankerCard::default().prior((EMBEDDER, ""), None, &cosines),
+            card().prior(OTHER, None, &cosines),
+            card().prior(EMBEDDER, Some(0.0), &cosines),
+            card().prior(EMBEDDER, None, &[None, Some(f32::NAN)].map(of)),
+            RerankerCard::default().prior(EMBEDDER, None, &cosines),
         ];
         assert!(none.iter().all(|it| *it == MadePrior::none()), "{none:?}");
+    }
+
+    #[test]
+    fn cosines_that_were_brought_to_the_scale_count_and_are_promised_nothing() {
+        let known = [0.7, 0.3].map(|it| Evidence { cosine: Some(it), ..Evidence::default() });
+        let brought = MadeBy { on_scale: true, ..OTHER };
+        // The card means an embedder that is not the scale.
+        assert_eq!(card().prior(brought, None, &known), MadePrior::none());
+        let mut default = card();
+        if let Some(prior) = &mut default.prior {
+            prior.embedder = DEFAULT_EMBEDDER.to_owned();
+        }
+        let own = format!("owner/{DEFAULT_EMBEDDER}/256/mean/0123");
+        let own = default.prior(MadeBy { embedder: &own, ..brought }, None, &known);
+        let other = default.prior(brought, None, &known);
+        assert_eq!((own.of, other.of), (PriorUse::Card, PriorUse::Other));
+        assert_eq!(own.logits, other.logits);
+        assert_eq!(default.prior(OTHER, None, &known), MadePrior::none());
+        assert_eq!(default.prior(brought, Some(0.0), &known), MadePrior::none());
     }
 
     #[test]
@@ -408,13 +444,14 @@ mod tests {
             cosine: Some(0.5),
             sparse,
         });
-        let of = |encoders| card_with_terms().prior(encoders, None, &evidence);
-        assert_eq!(of((EMBEDDER, ENCODER)).logits, [4.0, -2.0, 1.0]);
+        let of = |encoder| card_with_terms().prior(MadeBy { encoder, ..EMBEDDER }, None, &evidence);
+        assert_eq!(of(ENCODER).logits, [4.0, -2.0, 1.0]);
         for other in ["", "other/256/96/4567"] {
-            let made = of((EMBEDDER, other));
+            let made = of(other);
             assert_eq!((made.logits.as_slice(), made.of), (&[2.0; 3][..], PriorUse::Other));
         }
-        assert_eq!(card().prior((EMBEDDER, ENCODER), None, &evidence).logits, [2.0; 3]);
+        let by = MadeBy { encoder: ENCODER, ..EMBEDDER };
+        assert_eq!(card().prior(by, None, &evidence).logits, [2.0; 3]);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The vector of what is searched for, by a model on this machine or by a server.
 
-use riddle_types::{EmbedRole, Trouble};
+use std::sync::PoisonError;
+
+use riddle_types::{EmbedRole, Embedder, Trouble};
 
 use super::{
     merge::{Made, QueryVector},
@@ -8,7 +10,10 @@ use super::{
 };
 use crate::{
     contract::{Error, RemoteStage, Result, SearchRequest},
-    home::embedding_server::{EmbeddingServer, Unanswered},
+    home::{
+        cosines::{self, CosineLevels},
+        embedding_server::{EmbeddingServer, Unanswered},
+    },
     stage,
 };
 
@@ -16,6 +21,8 @@ use crate::{
 #[derive(Default)]
 pub(super) struct Embedded {
     pub(super) vector: Option<QueryVector>,
+    /// What its cosines say.
+    levels: Option<CosineLevels>,
     /// What that took, where a server was asked.
     remote: Option<RemoteStage>,
     /// Why a server has made none.
@@ -24,7 +31,8 @@ pub(super) struct Embedded {
 
 impl Embedded {
     pub(super) fn put_into(self, made: &mut Made) {
-        (made.vector, made.remote, made.unembedded) = (self.vector, self.remote, self.unembedded);
+        (made.vector, made.levels) = (self.vector, self.levels);
+        (made.remote, made.unembedded) = (self.remote, self.unembedded);
     }
 }
 
@@ -41,7 +49,19 @@ impl Assistant {
         let vectors =
             embedder.embed(&[text], EmbedRole::Query).map_err(Error::stage("embedding"))?;
         let vector = vectors.into_iter().next().map(|it| (embedder.id().to_owned(), it));
-        Ok(Embedded { vector, ..Embedded::default() })
+        let levels = self.levels_of(&*embedder)?;
+        Ok(Embedded { vector, levels, ..Embedded::default() })
+    }
+
+    /// What an embedder's cosines say; `None`: that is known, or can not be told.
+    pub(super) fn levels_of(&self, embedder: &dyn Embedder) -> Result<Option<CosineLevels>> {
+        let mut known = self.levels.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, levels)) = known.as_ref().filter(|it| it.0 == embedder.id()) {
+            return Ok(*levels);
+        }
+        let levels = cosines::of(&self.catalog, embedder, || self.bank())?;
+        *known = Some((embedder.id().to_owned(), levels));
+        Ok(levels)
     }
 
     /// By a server. Where it makes none words alone are searched. What nobody has asked for is sent nowhere.
@@ -58,7 +78,9 @@ impl Assistant {
         match server.query(&self.config, &self.catalog, text, request.offline) {
             Ok((vector, remote)) => {
                 let vector = Some((server.id().to_owned(), vector));
-                Embedded { vector, remote, unembedded: None }
+                // It is measured when it is chosen. One that was chosen before is not asked for that.
+                let levels = cosines::known(&self.catalog, server.id()).ok().flatten().flatten();
+                Embedded { vector, levels, remote, unembedded: None }
             }
             Err(Unanswered::Failed(why)) => {
                 Embedded { unembedded: Some(why), ..Embedded::default() }

@@ -12,7 +12,7 @@ use riddle_types::{
 
 pub(crate) use super::merge::QueryVector;
 use super::{
-    card::RerankerCard,
+    card::{MadeBy, RerankerCard},
     embedded::Embedded,
     language::reads_all,
     library::Limits,
@@ -50,10 +50,12 @@ pub struct Found {
     resident_weight_bytes: u64,
     /// Identity of the embedder and the query's vector, where meaning was searched.
     pub(crate) vector: Option<QueryVector>,
+    /// Whether cosines are on the default embedder's scale: its own, or brought there.
+    on_scale: bool,
     /// What the server that embeds did of the query, where one was asked.
     embedding: Option<RemoteStage>,
     /// Identity of the sparse encoder, where weighed terms were searched; empty otherwise.
-    pub(super) encoder: String,
+    encoder: String,
     /// Names of the shared libraries that passages are from; those of the home are not there.
     pub(super) libraries: HashMap<ChunkId, String>,
     /// Folders of theirs that this computer can reach.
@@ -145,6 +147,15 @@ impl Found {
         SearchHit { library, here: here.map(|it| it.to_string_lossy().into_owned()), ..hit }
     }
 
+    /// Who made the evidence.
+    pub(super) fn made_by(&self) -> MadeBy<'_> {
+        MadeBy {
+            embedder: self.vector.as_ref().map_or("", |it| it.0.as_str()),
+            on_scale: self.on_scale,
+            encoder: &self.encoder,
+        }
+    }
+
     /// What retrieval knows of every candidate, in fused order.
     pub fn known(&self) -> Vec<KnownCandidate> {
         let of = |((_, record), evidence): (&(Fused, ChunkRecord), &Evidence)| KnownCandidate {
@@ -213,6 +224,7 @@ impl Assistant {
         let mut notices =
             if request.libraries.with_home() { self.notices.clone() } else { Vec::new() };
         let (lists, made) = self.retrieve(&text[..end], request, &mut notices)?;
+        let on_scale = made.is_on_scale();
         if let Some(why) = made.unembedded {
             notices.push(Notice::MeaningNotSearched { why });
         }
@@ -244,6 +256,7 @@ impl Assistant {
             index: status::freshness(&self.catalog)?,
             resident_weight_bytes: self.embedder.resident_weight_bytes()
                 + self.weigher.resident_weight_bytes(),
+            on_scale,
             vector,
             embedding: made.remote,
             encoder: made.encoder,
@@ -265,6 +278,7 @@ impl Assistant {
         };
         let mut made = Made {
             vector: None,
+            levels: None,
             remote: None,
             unembedded: None,
             terms: None,

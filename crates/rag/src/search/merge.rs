@@ -20,7 +20,10 @@ use super::{
 };
 use crate::{
     contract::RemoteStage,
-    home::{DEFAULT_EMBEDDER, embedder::encoder_name},
+    home::{
+        cosines::{CosineLevels, are_the_scale},
+        embedder::encoder_name,
+    },
     index::cosine,
 };
 
@@ -30,6 +33,8 @@ pub(crate) type QueryVector = (String, Vec<f32>);
 /// What models made of a query.
 pub(super) struct Made {
     pub(super) vector: Option<QueryVector>,
+    /// What the cosines of its embedder say; `None`: they are the scale, or nothing is known of them.
+    pub(super) levels: Option<CosineLevels>,
     /// What the server that embeds did of it.
     pub(super) remote: Option<RemoteStage>,
     /// Why that made no vector.
@@ -83,8 +88,8 @@ const COSINE_WEIGHT: f32 = 2.25;
 /// How far the default embedder's cosines are trusted, fitted in the same way.
 const COSINE_TRUST: Trust = Trust { usual: 0.62, rate: 3.0 };
 
-/// Weight of cosines of embedders that nothing is known of, spread over 0 to 1. Fitted on the same sets with the
-/// default embedder's cosines treated so.
+/// Weight of cosines of embedders that tell nothing apart of what was measured, or were not, spread over 0 to 1. Fitted
+/// on the same sets with the default embedder's cosines treated so.
 const SPREAD_WEIGHT: f32 = 0.5;
 
 /// Weight of a share of the best score by learned sparse vectors beside them: on the development sets a half costs
@@ -95,9 +100,16 @@ const SPARSE_WEIGHT: f32 = 0.5;
 /// embedder reads both: names and figures are the same there, all else that is found is chance. They break near ties.
 const BETWEEN_LANGUAGES: f32 = 0.1;
 
-/// How the scores of an embedder are read.
-fn scale(embedder: &str) -> Scale {
-    let cosine = if encoder_name(embedder) == DEFAULT_EMBEDDER {
+impl Made {
+    /// Whether cosines are on the default embedder's scale: its own, or brought there.
+    pub(super) fn is_on_scale(&self) -> bool {
+        self.levels.is_some() || self.vector.as_ref().is_some_and(|it| are_the_scale(&it.0))
+    }
+}
+
+/// How the evidence of an embedder is read.
+fn scale(made: &Made) -> Scale {
+    let cosine = if made.is_on_scale() {
         CosineScale::Known(COSINE_WEIGHT, COSINE_TRUST)
     } else {
         CosineScale::Spread(SPREAD_WEIGHT)
@@ -143,9 +155,8 @@ impl Source {
         let most = self.keyword.len() + self.dense.len() + self.sparse.len();
         let mut order = fuse(&lists, RRF_K, most);
         order.retain(|it| self.records.contains_key(&it.chunk));
-        let vector = made.vector.as_ref().map(|it| it.1.as_slice());
         let asked = made.vector.as_ref().filter(|it| reads_all(&it.0)).map(|_| query);
-        let evidence = self.evidence(&order, vector, weighed, asked);
+        let evidence = self.evidence(&order, made, weighed, asked);
         Ordered { order, evidence, weighed: weighed.is_some(), foreign }
     }
 
@@ -154,7 +165,7 @@ impl Source {
     fn evidence(
         &self,
         order: &[Fused],
-        vector: Option<&[f32]>,
+        made: &Made,
         weighed: Option<&TermWeights>,
         asked: Option<&str>,
     ) -> Vec<Evidence> {
@@ -166,6 +177,10 @@ impl Source {
             // No terms are none that were weighed: the passage is in a language that the encoder does not read.
             let terms = self.terms.get(chunk).filter(|it| !it.is_empty())?;
             Some(sparse_score(weighed?.dot(terms)))
+        };
+        let cosine = |chunk: &ChunkId| {
+            let cosine = cosine(&made.vector.as_ref()?.1, self.vectors.get(chunk)?);
+            Some(made.levels.map_or(cosine, |it| it.read(cosine)))
         };
         let mut known: HashMap<String, bool> = HashMap::new();
         let mut trust_in_words = |chunk: &ChunkId| {
@@ -185,7 +200,7 @@ impl Source {
             keyword: Some(
                 trust_in_words(&it.chunk) * shares.get(&it.chunk).copied().unwrap_or(behind),
             ),
-            cosine: vector.and_then(|query| Some(cosine(query, self.vectors.get(&it.chunk)?))),
+            cosine: cosine(&it.chunk),
             sparse: sparse(&it.chunk),
         };
         order.iter().map(&mut of).collect()
@@ -219,8 +234,7 @@ pub(super) fn merge(sources: Vec<Source>, query: &str, made: &mut Made, limit: u
     }
     share_of_best(&mut evidence);
     if lists.foreign.is_none() && (made.vector.is_some() || made.terms.is_some()) {
-        let embedder = made.vector.as_ref().map_or("", |it| it.0.as_str());
-        order_by_score(&mut order, &mut evidence, scale(embedder));
+        order_by_score(&mut order, &mut evidence, scale(made));
     } else if several {
         by_rank(&mut order, &mut evidence);
     }
@@ -300,17 +314,20 @@ mod tests {
         vec![cosine, (1.0 - cosine * cosine).sqrt()]
     }
 
-    fn merged(sources: Vec<Source>, vector: bool) -> Lists {
-        let vector = vector.then(|| ("x/1/2/3".to_owned(), vec![1.0, 0.0]));
-        let mut made = Made {
-            vector,
+    fn made(vector: Option<Vec<f32>>) -> Made {
+        Made {
+            vector: vector.map(|it| ("x/1/2/3".to_owned(), it)),
+            levels: None,
             remote: None,
             unembedded: None,
             terms: None,
             encoder: String::new(),
             sparse_languages: &[],
-        };
-        merge(sources, "boat", &mut made, 9)
+        }
+    }
+
+    fn merged(sources: Vec<Source>, vector: bool) -> Lists {
+        merge(sources, "boat", &mut made(vector.then(|| vec![1.0, 0.0])), 9)
     }
 
     fn chunks(lists: &Lists) -> Vec<u64> {
@@ -337,6 +354,25 @@ mod tests {
     }
 
     #[test]
+    fn cosines_of_another_embedder_count_by_its_levels() {
+        // The first has the words; the second means more by next to nothing.
+        let by = |levels| {
+            let mut found = source(None, &[(1, "/a", "one", 8.39), (2, "/b", "two", 8.4)]);
+            found.keyword[1].score = 0.7 * found.keyword[0].score;
+            let mut made = made(Some(vec![1.0, 0.0]));
+            made.levels = levels;
+            let lists = merge(vec![found], "boat", &mut made, 9);
+            (chunks(&lists), lists.evidence)
+        };
+        // Where nothing is known of cosines the largest counts as such.
+        assert_eq!(by(None).0, [2, 1]);
+        let levels = CosineLevels { unrelated: 0.75, related: 0.84, apart: 5.0 };
+        let (order, evidence) = by(Some(levels));
+        assert_eq!(order, [1, 2]);
+        assert_eq!(evidence[1].cosine, Some(levels.read(0.84)));
+    }
+
+    #[test]
     fn words_say_little_in_another_language() {
         let english = "The tower was built for the fair, and it is three hundred metres high.";
         let german = "Der Turm wurde für die Messe gebaut, und er ist dreihundert Meter hoch.";
@@ -345,14 +381,8 @@ mod tests {
             let found = source(None, &[(1, "/a", english, 2.0), (2, "/b", german, 1.0)]);
             let mut found = Source { keyword: vec![found.keyword[0]], ..found };
             found.vectors.insert(ChunkId(2), at_cosine(0.9));
-            let mut made = Made {
-                vector: Some((embedder.to_owned(), vec![1.0, 0.0])),
-                remote: None,
-                unembedded: None,
-                terms: None,
-                encoder: String::new(),
-                sparse_languages: &[],
-            };
+            let mut made = made(None);
+            made.vector = Some((embedder.to_owned(), vec![1.0, 0.0]));
             found.keyword_limit = 9;
             found.dense = vec![Hit { chunk: ChunkId(2), score: 0.9, rank: 1 }];
             chunks(&merge(vec![found], query, &mut made, 9))

@@ -284,8 +284,10 @@ fn promised(
         let made = if has(true) { "with its" } else { "without a" };
         let runs = match wanted.prior {
             PriorUse::Card => "this request has one",
-            PriorUse::None => "this request has none (another embedder, no vectors, a scale of 0)",
-            PriorUse::Other => "that of this request has another scale, or lacks weighed terms",
+            PriorUse::None => "this request has none (no vectors, a scale of 0)",
+            PriorUse::Other => {
+                "that of this request has another scale or embedder, or lacks weighed terms"
+            }
         };
         let why = format!("{model} was calibrated {made} retrieval prior, and {runs}");
         return Ok(Pruner::never_because(top_k, why.into()));

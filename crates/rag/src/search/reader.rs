@@ -21,6 +21,7 @@ use crate::{
     home::{
         Config, DEFAULT_EMBEDDER,
         access::Readable,
+        cosines::CosineLevels,
         embedder::{self, Slot, encoder_name},
         embedding_server::EmbeddingServer,
         indexes::{CatalogVectors, keyword_seq, vector_seq},
@@ -39,6 +40,8 @@ pub struct Assistant {
     pub(crate) keyword: Option<KeywordReader>,
     pub(crate) vector: Option<VectorReader>,
     pub(crate) embedder: Slot<dyn Embedder>,
+    /// What the cosines of the embedder that searched last say, by its identity.
+    pub(super) levels: Mutex<Option<(String, Option<CosineLevels>)>>,
     /// What embeds in its place.
     pub(super) server: Option<Arc<EmbeddingServer>>,
     pub(crate) sparse: Option<SparseReader>,
@@ -128,6 +131,7 @@ impl Assistant {
             keyword: None,
             vector: None,
             embedder: Slot::none(),
+            levels: Mutex::default(),
             server: None,
             sparse: None,
             weigher: Slot::none(),
@@ -297,7 +301,9 @@ impl Assistant {
     /// # Errors
     /// When one can not be opened.
     pub fn warm(&self, request: &SearchRequest) -> Result<()> {
-        self.embedder.get(&self.config)?;
+        if let Some(embedder) = self.embedder.get(&self.config)? {
+            self.levels_of(&*embedder)?;
+        }
         self.weigher.get(&self.config)?;
         if self.would_ask_server(request)? {
             return Ok(());

@@ -197,11 +197,9 @@ impl Assistant {
         remote: RemoteStage,
         response: &mut SearchResponse,
     ) -> RerankRun {
-        let embedder = found.vector.as_ref().map_or("", |it| it.0.as_str());
-        let encoders = (embedder, found.encoder.as_str());
         let scale = request.rerank_settings.prior_scale;
         let card = self.card_of(remote.model.as_deref());
-        let prior = card.prior(encoders, scale, &found.evidence);
+        let prior = card.prior(found.made_by(), scale, &found.evidence);
         let logits: Vec<f32> = scored
             .logits
             .iter()

@@ -113,10 +113,8 @@ impl Assistant {
             });
             return Ok(Settled { response, run: None });
         }
-        let embedder = found.vector.as_ref().map_or("", |it| it.0.as_str());
-        let encoders = (embedder, found.encoder.as_str());
         let settings = &request.rerank_settings;
-        let prior = opened.card.prior(encoders, settings.prior_scale, &found.evidence);
+        let prior = opened.card.prior(found.made_by(), settings.prior_scale, &found.evidence);
         let mut pruner = match opened.pruner(settings, request.k, found.fused.len(), prior.of) {
             // A promise that can not be kept is no reason for another order than the model's.
             Err(error) if self.is_default_reranker(request)? => {

@@ -198,6 +198,7 @@ impl Assistant {
         };
         let vectors = opened.embed(&[text], EmbedRole::Query).map_err(Error::stage("embedding"))?;
         made.vector = vectors.into_iter().next().map(|it| (opened.id().to_owned(), it));
+        made.levels = self.levels_of(&**opened)?;
         if made.terms.is_none() && !about.encoder.is_empty() {
             self.weigh_for(library, text, made)?;
         }

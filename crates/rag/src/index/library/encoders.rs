@@ -7,6 +7,7 @@ use super::Library;
 use crate::{
     contract::{EmbedPrompts, IndexReport, RemoteStage, Result, StageServer},
     home::{
+        cosines,
         embedder::{self, encoder_name},
         embedding_server::{self, EmbeddingServer},
         settings::{
@@ -111,6 +112,9 @@ impl Library {
             None => embedder::open::<dyn Embedder>(&self.config, name)?.map(Maker::Here),
         };
         let Some(opened) = opened else { return Ok(false) };
+        if let Maker::Here(embedder) = &opened {
+            cosines::learn(&self.catalog, &**embedder)?;
+        }
         self.catalog.register_embedder(opened.id(), opened.dimensions())?;
         self.catalog.set_setting(EMBEDDED_WITH, Some(name))?;
         self.catalog.set_setting(EMBEDDED_WITH_ID, Some(opened.id()))?;
