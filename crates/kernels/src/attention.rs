@@ -2,6 +2,7 @@
 //! is one. Scores live for a tile of queries and a block of keys only (online softmax: Milakov & Gimelshein 2018;
 //! blocks as in FlashAttention, Dao et al. 2022, algorithm 1).
 
+mod bias;
 mod by_head;
 mod cached;
 mod disentangled;
@@ -22,6 +23,7 @@ use crate::Precision;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use few::HalfRows;
 
+pub use bias::DistanceBias;
 pub use by_head::{HeadAttention, attention_by_head, is_best_by_head};
 pub use cached::{CachedAttention, cached_attention, cached_attention_scratch_len};
 pub use disentangled::{Disentangled, Distances, disentangled_attention, disentangled_scratch_len};
@@ -126,12 +128,15 @@ pub struct Attention<'a> {
     /// sequence, or nothing. Every token sees them; they need the causal mask, which is what makes them
     /// equal for all sequences.
     pub prefix: &'a [f32],
+    /// What distances add to the scores, if they do; with the full mask and without a prefix.
+    pub bias: Option<DistanceBias<'a>>,
     /// Numbers that are multiplied; softmax is f32 in any case.
     pub precision: Precision,
 }
 
 impl<'a> Attention<'a> {
-    /// All queries of a buffer `[tokens, shape.qkv_width()]` of queries, keys and values, in f32.
+    /// All queries of a buffer `[tokens, shape.qkv_width()]` of queries, keys and values, in f32, whatever their
+    /// distances are.
     pub fn fused(
         qkv: &'a [f32],
         cu_seqlens: &'a [usize],
@@ -147,6 +152,7 @@ impl<'a> Attention<'a> {
             mask,
             wanted: Queries::All,
             prefix: &[],
+            bias: None,
             precision: Precision::F32,
         }
     }
@@ -170,7 +176,16 @@ impl<'a> Attention<'a> {
         assert!(prefix.len().is_multiple_of(shape.qkv_width()), "the prefix holds no whole rows");
         let causal = mask == Mask::Causal;
         assert!(prefix.is_empty() || causal, "only causal attention shares a prefix");
+        if let Some(bias) = self.bias {
+            assert!(mask == Mask::Full, "distances count where all keys are seen");
+            assert!(bias.serves(shape.heads, longest(cu_seqlens)), "a distance has no number");
+        }
     }
+}
+
+/// Tokens of the longest sequence.
+fn longest(cu_seqlens: &[usize]) -> usize {
+    cu_seqlens.windows(2).map(|it| it[1] - it[0]).max().unwrap_or(0)
 }
 
 /// Elements of scratch that [`attention`] needs on `threads` threads for sequences of up to `longest`
@@ -185,7 +200,8 @@ fn share_len(shape: AttentionShape, longest: usize) -> usize {
     tiles.len().max(single::scratch_len(shape))
 }
 
-/// softmax(q · kᵀ / √d) · v for every sequence and head. Of one query per sequence, arithmetic is f32 in any case.
+/// softmax(q · kᵀ / √d + bias) · v for every sequence and head. Of one query per sequence, arithmetic is f32 in any
+/// case.
 ///
 /// Shapes: `out` has `shape.width()` columns and as many rows as there are queries; `scratch` of
 /// [`attention_scratch_len`] elements; the number of threads used is what the scratch has room for. Rows of a
@@ -195,7 +211,7 @@ fn share_len(shape: AttentionShape, longest: usize) -> usize {
 /// When a slice does not have the shape: the caller's bug.
 pub fn attention(work: Attention<'_>, out: &mut [f32], scratch: &mut [f32]) {
     work.check(out);
-    let longest = work.cu_seqlens.windows(2).map(|it| it[1] - it[0]).max().unwrap_or(0);
+    let longest = longest(work.cu_seqlens);
     if longest == 0 {
         return;
     }

@@ -51,10 +51,10 @@ const fn within(most: usize, few: usize) -> usize {
 }
 
 pub use attention::{
-    Attention, AttentionShape, CachedAttention, Disentangled, Distances, HeadAttention, Mask,
-    Queries, Rows, attention, attention_by_head, attention_scratch_len, cached_attention,
-    cached_attention_scratch_len, disentangled_attention, disentangled_scratch_len,
-    is_best_by_head,
+    Attention, AttentionShape, CachedAttention, Disentangled, DistanceBias, Distances,
+    HeadAttention, Mask, Queries, Rows, attention, attention_by_head, attention_scratch_len,
+    cached_attention, cached_attention_scratch_len, disentangled_attention,
+    disentangled_scratch_len, is_best_by_head,
 };
 pub use blocks::{BlockFormat, BlockMatrix};
 pub use dict::{

@@ -333,7 +333,8 @@ impl Bert {
         drop(operation);
         let _span = Operation::Attention.enter();
         if by_head {
-            attention_by_head(HeadAttention { data: qkv, cu_seqlens, shape }, context, scores);
+            let work = HeadAttention { data: qkv, cu_seqlens, shape, bias: None };
+            attention_by_head(work, context, scores);
         } else {
             let work =
                 Attention { precision, ..Attention::fused(qkv, cu_seqlens, shape, Mask::Full) };

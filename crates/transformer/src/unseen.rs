@@ -17,8 +17,8 @@ pub(crate) fn attention_but_for(
     let tokens = work.cu_seqlens.last().copied().unwrap_or(0);
     let one = work.cu_seqlens.len() == 2 && unseen < tokens;
     assert!(
-        one && work.prefix.is_empty(),
-        "one sequence of which something is seen: this is a bug"
+        one && work.prefix.is_empty() && work.bias.is_none(),
+        "one sequence of which something is seen, wherever it stands: this is a bug"
     );
     let seen = tokens - unseen;
     attention(Attention { cu_seqlens: &[0, seen], ..work }, out, scratch);

@@ -196,7 +196,7 @@ fn ragged(pool: &Pool) {
             data.iter_mut()
                 .zip(&qkv)
                 .for_each(|(lane, it)| *lane = f32::from_bits(it.to_bits() & 0xffff_0000 | 0x3d00));
-            let work = HeadAttention { data: &data, cu_seqlens: &cu_seqlens, shape };
+            let work = HeadAttention { data: &data, cu_seqlens: &cu_seqlens, shape, bias: None };
             let seconds = fastest(|| pool.run(|| attention_by_head(work, &mut out, &mut scratch)));
             print!("  by head {:.2} ms, {:.0} G/s", seconds * 1e3, flops / seconds / 1e9);
         }
@@ -291,7 +291,8 @@ impl Layer {
         products(work, qkv, 3 * width, panels);
         lap(0);
         if by_head {
-            let work = HeadAttention { data: qkv, cu_seqlens: &cu_seqlens, shape: *shape };
+            let work =
+                HeadAttention { data: qkv, cu_seqlens: &cu_seqlens, shape: *shape, bias: None };
             attention_by_head(work, context, scratch);
         } else {
             let work =

@@ -3,9 +3,9 @@
 //! f32, and in the form that tiles multiply.
 
 use super::{
-    AttentionShape, Precision,
+    AttentionShape, DistanceBias, Precision,
     head::{Head, Places, Work},
-    prefetch, run_tiles,
+    longest, prefetch, run_tiles,
 };
 use crate::{
     isa,
@@ -22,6 +22,8 @@ pub struct HeadAttention<'a> {
     pub cu_seqlens: &'a [usize],
     /// Sizes.
     pub shape: AttentionShape,
+    /// What distances add to the scores, if they do.
+    pub bias: Option<DistanceBias<'a>>,
 }
 
 /// Whether attention in this precision is faster by head: the heads are whole tiles and the processor multiplies bf16.
@@ -32,21 +34,23 @@ pub fn is_best_by_head(shape: AttentionShape, precision: Precision) -> bool {
         && micro(Kind::Bf16, isa::current()).is_some()
 }
 
-/// softmax(q · kᵀ / √d) · v for every sequence and head, of all tokens, each of which sees all of its sequence.
+/// softmax(q · kᵀ / √d + bias) · v for every sequence and head, of all tokens, each of which sees all of its sequence.
 ///
 /// Shapes: `out` `[tokens, shape.width()]`; `scratch` as for [`attention`](super::attention).
 ///
 /// # Panics
 /// When a slice does not have the shape: the caller's bug.
 pub fn attention_by_head(work: HeadAttention<'_>, out: &mut [f32], scratch: &mut [f32]) {
-    let HeadAttention { data, cu_seqlens, shape } = work;
+    let HeadAttention { data, cu_seqlens, shape, bias } = work;
     let (tokens, dim) = (work.tokens(), shape.head_dim);
     assert!(dim.is_multiple_of(TILE_COLUMNS), "heads of {dim} are not whole tiles");
     assert!(shape.heads.is_multiple_of(shape.kv_heads), "heads do not share keys evenly");
     assert!(data.len() >= tokens * shape.qkv_width() / 2, "data holds fewer than {tokens} tokens");
     assert!(out.len() >= tokens * shape.width(), "out is not {tokens} × {}", shape.width());
     assert!(cu_seqlens.windows(2).all(|it| it[0] <= it[1]), "cu_seqlens does not grow");
-    let longest = cu_seqlens.windows(2).map(|it| it[1] - it[0]).max().unwrap_or(0);
+    let longest = longest(cu_seqlens);
+    let is_known = bias.is_none_or(|it| it.serves(shape.heads, longest));
+    assert!(is_known, "a distance has no number");
     if longest > 0 {
         run_tiles(&work, cu_seqlens.len() - 1, longest, 0, out, scratch);
     }
@@ -75,6 +79,10 @@ impl Work for HeadAttention<'_> {
 
     fn softcap(&self) -> Option<f32> {
         None
+    }
+
+    fn bias(&self) -> Option<DistanceBias<'_>> {
+        self.bias
     }
 
     fn places(&self, sequence: usize, chunk: usize, step: usize) -> Places {

@@ -387,6 +387,13 @@ impl<'a, W: Work> Run<'a, W> {
             let to = to.clamp(base, block.end) - base;
             *bounds = (from.saturating_sub(base).min(to), to);
         }
+        if let Some(bias) = work.bias() {
+            let rows = self.scores.chunks_exact_mut(layout.keys).zip(places).zip(bounds);
+            for ((scores, place), (from, to)) in rows {
+                // Scores that are scaled on their way to exponentials, so is what is added to them.
+                bias.add(head, place, base + from, 1.0 / scale, &mut scores[from..to]);
+            }
+        }
         let mut softmax = State {
             tops: &mut self.tops[state..][..count],
             sums: &mut self.totals[state..][..count],

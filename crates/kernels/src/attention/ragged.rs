@@ -1,7 +1,7 @@
 //! A ragged batch as the tiles of attention read it.
 
 use super::{
-    Attention, AttentionShape, Mask, Queries,
+    Attention, AttentionShape, DistanceBias, Mask, Queries,
     head::{Places, Work},
     prefetch,
 };
@@ -22,6 +22,10 @@ impl Work for Attention<'_> {
 
     fn softcap(&self) -> Option<f32> {
         None
+    }
+
+    fn bias(&self) -> Option<DistanceBias<'_>> {
+        self.bias
     }
 
     fn places(&self, sequence: usize, chunk: usize, step: usize) -> Places {

@@ -48,6 +48,11 @@ pub(super) fn run(work: &Attention<'_>, sequence: usize, scratch: &mut [f32], ou
             let keys = &row(start + i)[..shape.kv_width()];
             score(query, keys, shape, work.scale(), &mut scores[i..]);
         }
+        if let Some(bias) = work.bias {
+            for (head, scores) in scores.chunks_exact_mut(BLOCK).enumerate() {
+                bias.add(head, place, start, 1.0, &mut scores[..count]);
+            }
+        }
         let columns = count.next_multiple_of(LANES);
         for (head, scores) in scores.chunks_exact_mut(BLOCK).enumerate() {
             let mut state = State {

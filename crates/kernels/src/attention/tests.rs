@@ -4,8 +4,8 @@ use super::*;
 use crate::{MOST_AS_ONE, Rounding, within};
 
 /// The definition, score by score, for all queries.
-fn naive(work: &Attention<'_>) -> Vec<f32> {
-    let Attention { keys_values, cu_seqlens, shape, mask, prefix, .. } = *work;
+fn naive<'a>(work: &Attention<'a>) -> Vec<f32> {
+    let Attention { keys_values, cu_seqlens, shape, mask, prefix, bias, .. } = *work;
     let (qkv, dim, stride) = (keys_values.data, shape.head_dim, shape.qkv_width());
     let shared = prefix.len() / stride;
     let mut out = Vec::new();
@@ -15,23 +15,27 @@ fn naive(work: &Attention<'_>) -> Vec<f32> {
             .chain(qkv[sequence[0] * stride..sequence[1] * stride].chunks(stride))
             .collect();
         for place in shared..rows.len() {
-            for column in 0..shape.width() {
-                let head = column / dim;
+            for head in 0..shape.heads {
                 let key = shape.width() + head / (shape.heads / shape.kv_heads) * dim;
-                let value = key + shape.kv_width() + column % dim;
                 let seen = rows.iter().enumerate().filter(|&(other, _)| match mask {
                     Mask::Full => true,
                     Mask::Causal => other <= place,
                     Mask::Window(reach) => other.abs_diff(place) <= reach,
                 });
-                let seen: Vec<&&[f32]> = seen.map(|it| it.1).collect();
-                let weight = |row: &[f32]| -> f32 {
+                let weigh = |(other, row): (usize, &&'a [f32])| {
                     let product: f32 =
                         (0..dim).map(|i| rows[place][head * dim + i] * row[key + i]).sum();
-                    (product / (dim as f32).sqrt()).exp()
+                    let far = bias.map_or(0.0, |it| {
+                        it.values[head * (2 * it.reach + 1) + it.reach + other - place]
+                    });
+                    ((product / (dim as f32).sqrt() + far).exp(), *row)
                 };
-                let total: f32 = seen.iter().map(|it| weight(it)).sum();
-                out.push(seen.iter().map(|it| weight(it) * it[value]).sum::<f32>() / total);
+                let weighed: Vec<(f32, &[f32])> = seen.map(weigh).collect();
+                let total: f32 = weighed.iter().map(|it| it.0).sum();
+                for value in key + shape.kv_width()..key + shape.kv_width() + dim {
+                    let sum: f32 = weighed.iter().map(|(weight, row)| weight * row[value]).sum();
+                    out.push(sum / total);
+                }
             }
         }
     }
@@ -150,11 +154,71 @@ proptest! {
         let longest = lengths.iter().copied().max().unwrap_or(0);
         let mut scratch = vec![f32::NAN; attention_scratch_len(shape, longest, threads)];
         let mut out = vec![f32::NAN; tokens * shape.width()];
-        attention_by_head(HeadAttention { data: &data, cu_seqlens: &cu_seqlens, shape }, &mut out, &mut scratch);
+        let work = HeadAttention { data: &data, cu_seqlens: &cu_seqlens, shape, bias: None };
+        attention_by_head(work, &mut out, &mut scratch);
         let expected = naive(&Attention::fused(&qkv, &cu_seqlens, shape, Mask::Full));
         for (a, b) in out.iter().zip(&expected) {
             // What is left is the rounding of the weights.
             prop_assert!((a - b).abs() < 0.02, "{a} {b}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(within(48, 2) as u32))]
+
+    /// One block of keys and several, rows that begin anywhere in a panel, as f32 and as lanes.
+    #[test]
+    fn distances_move_scores_as_defined(
+        lengths in prop_oneof![
+            prop::collection::vec(0..within(90, 7), 1..5), (within(250, 17)..within(540, 20)).prop_map(|it| vec![it]),
+        ],
+        (group, kv_heads) in (1usize..3, 1usize..3), head_dim in prop::sample::select(vec![4usize, 20, 32, 64]),
+        more in 0usize..9, threads in 1usize..3, seed in prop::collection::vec(-1f32..1.0, 97),
+    ) {
+        let shape = AttentionShape { heads: group * kv_heads, kv_heads, head_dim };
+        let (width, stride) = (shape.width(), shape.qkv_width());
+        let cu_seqlens = cumulative(&lengths);
+        let longest = longest(&cu_seqlens);
+        let mut qkv = fill(&seed, cu_seqlens[lengths.len()] * stride, 31);
+        // No two distances that are near have the same number; those that nobody asks for have one, too.
+        let reach = longest.saturating_sub(1) + more;
+        let values = fill(&seed, shape.heads * (2 * reach + 1), 13);
+        let bias = Some(DistanceBias { values: &values, reach });
+        let data = head_dim.is_multiple_of(32).then(|| by_head(&mut qkv, shape));
+        let work = Attention { bias, ..Attention::fused(&qkv, &cu_seqlens, shape, Mask::Full) };
+        let expected = naive(&work);
+        let mut scratch = vec![f32::NAN; attention_scratch_len(shape, longest, threads)];
+        let mut out = vec![f32::NAN; expected.len()];
+        attention(work, &mut out, &mut scratch);
+        for (a, b) in out.iter().zip(&expected) {
+            prop_assert!((a - b).abs() < 2e-4, "{a} {b}");
+        }
+        attention(Attention { precision: Precision::Bf16, ..work }, &mut out, &mut scratch);
+        for (a, b) in out.iter().zip(&expected) {
+            prop_assert!((a - b).abs() < BF16_TOLERANCE, "{a} {b}");
+        }
+        if let Some(data) = data {
+            let work = HeadAttention { data: &data, cu_seqlens: &cu_seqlens, shape, bias };
+            attention_by_head(work, &mut out, &mut scratch);
+            for (a, b) in out.iter().zip(&expected) {
+                prop_assert!((a - b).abs() < 0.02, "{a} {b}");
+            }
+        }
+        // The first token of each sequence alone.
+        let first = |it: &&[usize]| it[1] > it[0];
+        let places: Vec<usize> = cu_seqlens.windows(2).filter(first).map(|it| it[0]).collect();
+        let queries: Vec<f32> =
+            places.iter().flat_map(|it| qkv[it * stride..][..width].to_vec()).collect();
+        let queries = Rows { data: &queries, stride: width, offset: 0 };
+        let starts: Vec<usize> = places.iter().copied().chain([cu_seqlens[lengths.len()]]).collect();
+        let mut some = vec![f32::NAN; places.len() * width];
+        let work = Attention { queries, wanted: Queries::First, cu_seqlens: &starts, ..work };
+        attention(work, &mut some, &mut scratch);
+        for (some, place) in some.chunks(width).zip(places) {
+            for (a, b) in some.iter().zip(&expected[place * width..]) {
+                prop_assert!((a - b).abs() < 2e-4, "{a} {b}");
+            }
         }
     }
 }

@@ -3,7 +3,10 @@
 
 use std::ops::Range;
 
-use crate::{Precision, attention::AttentionShape};
+use crate::{
+    Precision,
+    attention::{AttentionShape, DistanceBias},
+};
 
 /// The operands of attention: rows of f32, or lanes of two bf16.
 pub(in crate::attention) trait Work: Sync {
@@ -25,6 +28,11 @@ pub(in crate::attention) trait Work: Sync {
 
     /// The largest magnitude of a score, which tanh bends them to.
     fn softcap(&self) -> Option<f32>;
+
+    /// What distances add to the scores; then every query sees all keys of its sequence, and no others.
+    fn bias(&self) -> Option<DistanceBias<'_>> {
+        None
+    }
 
     /// Chunk `chunk` of up to `step` queries of a sequence.
     fn places(&self, sequence: usize, chunk: usize, step: usize) -> Places;
