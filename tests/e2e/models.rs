@@ -229,6 +229,7 @@ fn every_family_of_embedders_is_imported_and_finds() {
     for model in [
         "tiny-modernbert-embedder",
         "tiny-xlm-roberta-embedder",
+        "tiny-mpnet-embedder",
         "tiny-qwen3-embedder",
         "tiny-gemma3-embedder",
         "tiny-static-embedder",

@@ -142,6 +142,7 @@ fn settings_do_not_change_the_scores() {
 fn every_family_runs_and_keeps_its_scores_in_a_store() {
     for family in [
         "tiny-xlm-roberta-cross-encoder",
+        "tiny-mpnet-cross-encoder",
         "tiny-modernbert-cross-encoder",
         "tiny-qwen3-reranker-sharded-bf16",
         "tiny-minicpm-layerwise",

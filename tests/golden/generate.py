@@ -18,7 +18,8 @@ from transformers import (
     AutoConfig, AutoModelForMaskedLM, AutoTokenizer, BertConfig, BertForMaskedLM, BertForSequenceClassification,
     BertModel, ModernBertConfig, ModernBertForSequenceClassification, PreTrainedTokenizerFast, Qwen3Config,
     Qwen3ForCausalLM, XLMRobertaConfig, XLMRobertaForSequenceClassification, ModernBertModel, XLMRobertaModel,
-    Qwen3Model, Qwen2Config, Qwen2ForCausalLM, Gemma3TextConfig, Gemma3TextModel,
+    Qwen3Model, Qwen2Config, Qwen2ForCausalLM, Gemma3TextConfig, Gemma3TextModel, MPNetConfig,
+    MPNetForSequenceClassification, MPNetModel,
 )
 
 HERE = Path(__file__).parent
@@ -201,6 +202,60 @@ def xlm_roberta_cross_encoder() -> None:
     for query, text in PAIRS + [("Where is the boat?", "Bread <pad> and boats")]:
         inputs = tokenizer([query], [text], truncation=True, max_length=MAX_TOKENS, return_tensors="pt")
         hidden = model.roberta(**inputs, output_hidden_states=True).hidden_states
+        scores = [model.classifier(it)[0, 0] for it in hidden[1:]]
+        assert torch.allclose(scores[-1], model(**inputs).logits[0, 0])
+        cases.append({
+            "query": query, "text": text,
+            "input_ids": inputs["input_ids"][0].tolist(),
+            "token_type_ids": [0] * inputs["input_ids"].shape[1],
+            "scores": rounded(scores),
+        })
+    (directory / "expected.json").write_text(json.dumps({"max_tokens": MAX_TOKENS, "cases": cases}, ensure_ascii=False))
+
+
+def make_mpnet_tokenizer(directory: Path, max_tokens: int) -> PreTrainedTokenizerFast:
+    """BERT's pieces between RoBERTa's special tokens, with two for what is unknown, as MPNet has them."""
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    special = ["<s>", "<pad>", "</s>", "<unk>", "[UNK]", AddedToken("<mask>", lstrip=True, special=True)]
+    trainer = trainers.WordPieceTrainer(vocab_size=300, special_tokens=special, show_progress=False)
+    tokenizer.train_from_iterator(TEXTS, trainer)
+    tokenizer.post_processor = processors.RobertaProcessing(
+        ("</s>", tokenizer.token_to_id("</s>")), ("<s>", tokenizer.token_to_id("<s>")), add_prefix_space=False,
+    )
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, model_max_length=max_tokens, pad_token="<pad>", unk_token="[UNK]",
+        bos_token="<s>", cls_token="<s>", sep_token="</s>", eos_token="</s>", mask_token=special[-1],
+        model_input_names=["input_ids", "attention_mask"],
+    )
+    fast.save_pretrained(directory)
+    return fast
+
+
+def mpnet_config(tokenizer, max_tokens: int, **more) -> MPNetConfig:
+    return MPNetConfig(
+        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=4, num_attention_heads=4, intermediate_size=64,
+        # As in published checkpoints: positions begin after the padding token's number.
+        max_position_embeddings=max_tokens + 2, pad_token_id=1, bos_token_id=0, eos_token_id=2, layer_norm_eps=1e-5,
+        initializer_range=0.3, **more,
+    )
+
+
+@torch.no_grad()
+def mpnet_cross_encoder() -> None:
+    directory = HERE / "tiny-mpnet-cross-encoder"
+    shutil.rmtree(directory, ignore_errors=True)
+    tokenizer = make_mpnet_tokenizer(directory, MAX_TOKENS)
+    torch.manual_seed(50)
+    model = MPNetForSequenceClassification(mpnet_config(tokenizer, MAX_TOKENS, num_labels=1)).eval()
+    stir(model)
+    model.save_pretrained(directory)
+    cases = []
+    # A padding token spelled out in a text takes no position of its own.
+    for query, text in PAIRS + [("Where is the boat?", "Bread <pad> and boats")]:
+        inputs = tokenizer([query], [text], truncation=True, max_length=MAX_TOKENS, return_tensors="pt")
+        hidden = model.mpnet(**inputs, output_hidden_states=True).hidden_states
         scores = [model.classifier(it)[0, 0] for it in hidden[1:]]
         assert torch.allclose(scores[-1], model(**inputs).logits[0, 0])
         cases.append({
@@ -454,12 +509,17 @@ def make_embedding_tokenizer(directory: Path, marks: str) -> PreTrainedTokenizer
 
 
 EMBEDDED = [text for text in TEXTS if text] + ["Where is the boat?"]
+# MPNet tells distances apart up to 91 tokens to each side: some texts are several times as long.
+MPNET_TOKENS = 320
+MPNET_TEXTS = EMBEDDED + ["Bread <pad> and boats behind <mask>", " ".join(EMBEDDED), " ".join(EMBEDDED[::-1] * 8)]
 # Layers to a directory: what comes out of them is in `expected.json` by the library that the files are of.
 PROMPTS = {"query": "Instruct: find it\nQuery:", "document": "title: none | text: "}
 
 
 @torch.no_grad()
-def sentence_encoder(name: str, model, tokenizer, modules, prompts=None, truncate=None) -> None:
+def sentence_encoder(
+    name: str, model, tokenizer, modules, prompts=None, truncate=None, texts=EMBEDDED, max_tokens=MAX_TOKENS,
+) -> None:
     """Saves the model as sentence-transformers does, and what that library makes of texts by it."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Transformer
@@ -470,7 +530,7 @@ def sentence_encoder(name: str, model, tokenizer, modules, prompts=None, truncat
     stir(model)
     model.eval().save_pretrained(base)
     tokenizer.save_pretrained(base)
-    transformer = Transformer(str(base), max_seq_length=MAX_TOKENS)
+    transformer = Transformer(str(base), max_seq_length=max_tokens)
     whole = SentenceTransformer(
         modules=[transformer, *modules], device="cpu", prompts=prompts, truncate_dim=truncate,
     ).eval()
@@ -478,13 +538,13 @@ def sentence_encoder(name: str, model, tokenizer, modules, prompts=None, truncat
     shutil.rmtree(base)
     assert (directory / "model.safetensors").is_file()
     cases = []
-    for text in EMBEDDED:
+    for text in texts:
         case = {"text": text, "vector": rounded(whole.encode(text, normalize_embeddings=True, prompt_name="document" if prompts else None))}
         if prompts:
             case["query"] = rounded(whole.encode(text, normalize_embeddings=True, prompt_name="query"))
         cases.append(case)
     (directory / "expected.json").write_text(
-        json.dumps({"max_tokens": MAX_TOKENS, "cases": cases}, ensure_ascii=False)
+        json.dumps({"max_tokens": max_tokens, "cases": cases}, ensure_ascii=False)
     )
 
 
@@ -514,6 +574,12 @@ def sentence_encoders() -> None:
             layer_norm_eps=1e-5, initializer_range=0.3,
         ), add_pooling_layer=False), unigram,
         [Pooling(32, "weightedmean"), Dense(32, 24, activation_function=torch.nn.Tanh()), LayerNorm(24)],
+    )
+    mpnet = make_mpnet_tokenizer(scratch, MPNET_TOKENS)
+    torch.manual_seed(51)
+    sentence_encoder(
+        "tiny-mpnet-embedder", MPNetModel(mpnet_config(mpnet, MPNET_TOKENS), add_pooling_layer=False), mpnet,
+        [Pooling(32, "mean"), Normalize()], texts=MPNET_TEXTS, max_tokens=MPNET_TOKENS,
     )
     qwen = make_embedding_tokenizer(scratch, "$A <|endoftext|>")
     torch.manual_seed(43)
@@ -709,6 +775,7 @@ if __name__ == "__main__":
     sparse_encoder()
     cross_encoder()
     xlm_roberta_cross_encoder()
+    mpnet_cross_encoder()
     # As gte-reranker-modernbert-base is; then the other pooling, every bias and the older configuration.
     modernbert_cross_encoder("tiny-modernbert-cross-encoder", 24, pooling="mean", biases=False, old=False)
     modernbert_cross_encoder("tiny-modernbert-cls-cross-encoder", 25, pooling="cls", biases=True, old=True)

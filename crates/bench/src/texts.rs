@@ -66,7 +66,7 @@ pub fn request(
         .map_err(|error| bad(error.to_string()))?;
     let marks = match family(model)?.as_str() {
         "bert" | "modernbert" => 3,
-        "xlm-roberta" => 4,
+        "xlm-roberta" | "mpnet" => 4,
         _ => tokenizer.count(QWEN_PROMPT),
     };
     let count = |text: &str| tokenizer.count(text);

@@ -2,7 +2,7 @@
 //!
 //! [`open`] looks at a model directory and returns an [`Embedder`](riddle_types::Embedder): our own
 //! encoder for checkpoints in safetensors ([`BuiltinEncoder`], the default, no other runtime
-//! needed: BERT, XLM-RoBERTa, ModernBERT, Qwen3, Gemma 3), a table of one vector for each token
+//! needed: BERT, XLM-RoBERTa, MPNet, ModernBERT, Qwen3, Gemma 3), a table of one vector for each token
 //! ([`StaticEncoder`]), or ONNX Runtime by way of fastembed for ONNX models ([`FastEmbedder`]), whose library is
 //! loaded when the first such model is opened and not before. [`SpladeEncoder`] gives weights of terms, which find what
 //! words find and words that mean the same.

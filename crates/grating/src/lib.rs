@@ -1,9 +1,9 @@
 //! GRATING: a cross-encoder reranker in a fraction of the usual time and memory (*monolithic forwarding*).
 //!
-//! [`Engine`] opens a published cross-encoder (BERT, XLM-RoBERTa, ModernBERT, GTE, DeBERTa, Qwen rerankers, MiniCPM
-//! layerwise) or late interaction, and reranks: all candidates of a request go through layer *i* before any goes
-//! through *i + 1* (§3.2), in micro-batches (§4.3), over a window of layers read from disk (§4.2) and a cache of
-//! embedding rows (§4.4); hidden states of thousands of candidates go to disk, too. One number,
+//! [`Engine`] opens a published cross-encoder (BERT, XLM-RoBERTa, MPNet, ModernBERT, GTE, DeBERTa, Qwen rerankers,
+//! MiniCPM layerwise) or late interaction, and reranks: all candidates of a request go through layer *i* before
+//! any goes through *i + 1* (§3.2), in micro-batches (§4.3), over a window of layers read from disk (§4.2) and a
+//! cache of embedding rows (§4.4); hidden states of thousands of candidates go to disk, too. One number,
 //! [`EngineOptions::memory_budget`], plans all of it. [`convert()`] writes weights so that a layer is one
 //! checksummed read.
 //!

@@ -15,6 +15,7 @@ fn error_of(dir: &std::path::Path) -> String {
 fn lies_are_told_by_name() {
     let gte = "tiny-gte-reranker";
     let deberta = "tiny-deberta-cross-encoder";
+    let mpnet = "tiny-mpnet-cross-encoder";
     let fused = "tiny-xlm-roberta-fused-cross-encoder";
     for (name, from, to, word) in [
         (gte, "modeling.NewModel", "modeling.Other", "a program of its own"),
@@ -29,6 +30,17 @@ fn lies_are_told_by_name() {
         (deberta, "\"num_attention_heads\": 4", "\"num_attention_heads\": 5", "shared evenly"),
         (deberta, "\"intermediate_size\": 48", "\"intermediate_size\": 64", "intermediate.dense"),
         (deberta, "\"layer_norm\"", "\"none\", \"conv_kernel_size\": 3", "conv_kernel_size"),
+        (mpnet, "num_buckets\": 32", "num_buckets\": 64", "relative_attention_num_buckets 64"),
+        (mpnet, "\"num_attention_heads\": 4", "\"num_attention_heads\": 8", "attention_bias"),
+        (
+            mpnet,
+            "\"max_position_embeddings\": 50",
+            "\"max_position_embeddings\": 51",
+            "position_emb",
+        ),
+        (mpnet, "\"num_hidden_layers\": 4", "\"num_hidden_layers\": 5", "encoder.layer.4"),
+        (mpnet, "\"intermediate_size\": 64", "\"intermediate_size\": 48", "intermediate.dense"),
+        (mpnet, "\"0\": \"LABEL_0\"", "\"0\": \"a\", \"1\": \"b\"", "one label"),
         (
             fused,
             "modeling_xlm_roberta.XLMRobertaModel",
@@ -43,7 +55,7 @@ fn lies_are_told_by_name() {
         let error = error_of(dir.path());
         assert!(error.contains(word), "{to}: {error}");
     }
-    for name in [gte, deberta, fused] {
+    for name in [gte, deberta, mpnet, fused] {
         for file in ["model.safetensors", "tokenizer.json", "config.json"] {
             let error = error_of(cut(name, file).path());
             assert!(error.contains(file), "{name}/{file}: {error}");

@@ -37,11 +37,13 @@ pub struct KnownModel {
 }
 
 /// Embedders that read English alone: texts of other languages lie anywhere in their space.
-const ENGLISH_EMBEDDERS: [&str; 7] = [
+const ENGLISH_EMBEDDERS: [&str; 9] = [
     DEFAULT_EMBEDDER,
+    "all-mpnet-base-v2",
     "bge-small-en-v1.5",
     "bge-base-en-v1.5",
     "granite-embedding-small-english-r2",
+    "multi-qa-mpnet-base-cos-v1",
     "nomic-embed-text-v1.5",
     "potion-retrieval-32M",
     "snowflake-arctic-embed-xs",

@@ -10,6 +10,7 @@ OUT = HERE / "corpus" / "folder"
 MODELS = [
     "tiny-bert-cross-encoder", "tiny-bert-colbert", "tiny-modernbert-late", "tiny-modular-reranker", "tiny-zerank-reranker",
     "tiny-gemma3-embedder", "tiny-gte-reranker", "tiny-deberta-cross-encoder", "tiny-minicpm-layerwise",
+    "tiny-mpnet-cross-encoder",
 ]
 
 

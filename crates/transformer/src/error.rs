@@ -70,7 +70,7 @@ pub enum Error {
         why: String,
     },
     /// The configuration names an architecture that is not known.
-    #[error("{}: model_type {family:?} is not supported: \"bert\", \"xlm-roberta\", \"modernbert\", \"new\" (GTE), \"deberta-v2\", \"qwen2\", \"qwen3\", \"gemma3_text\" (embedders) and \"minicpm\" (layerwise rerankers) are", dir.join("config.json").display())]
+    #[error("{}: model_type {family:?} is not supported: \"bert\", \"xlm-roberta\", \"mpnet\", \"modernbert\", \"new\" (GTE), \"deberta-v2\", \"qwen2\", \"qwen3\", \"gemma3_text\" (embedders) and \"minicpm\" (layerwise rerankers) are", dir.join("config.json").display())]
     UnknownFamily {
         /// The model directory.
         dir: PathBuf,

@@ -1,5 +1,5 @@
 //! Layer graphs, heads, templates and tokenizers of the supported model families: BERT, XLM-RoBERTa,
-//! ModernBERT, GTE, DeBERTa, and the decoders Qwen2, Qwen3, MiniCPM layerwise and Gemma 3.
+//! MPNet, ModernBERT, GTE, DeBERTa, and the decoders Qwen2, Qwen3, MiniCPM layerwise and Gemma 3.
 //!
 //! A [`TextEncoder`] knows what a layer computes and which tensors it needs, and holds only the small ones
 //! (norms, position tables, the head). The layers' weights and the token rows come from outside, one layer
@@ -28,6 +28,7 @@ mod model;
 mod modernbert;
 mod modular;
 mod modules;
+mod mpnet;
 mod operation;
 mod pack;
 mod prompt;
@@ -66,6 +67,7 @@ pub use model::{
 pub use modernbert::ModernBert;
 pub use modular::ModularCrossEncoder;
 pub use modules::{Modules, Pooling, stated_pooling, static_table};
+pub use mpnet::Mpnet;
 pub use pack::KernelLayout;
 pub use prompt::{
     DEFAULT_INSTRUCTION, LateTemplate, PairEncoder, QueryEncoder, QuerySequence, Template,

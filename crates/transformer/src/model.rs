@@ -4,13 +4,13 @@ use std::{fmt::Debug, path::Path};
 
 use riddle_kernels::Precision;
 use riddle_weights::{
-    BertConfig, Checkpoint, DebertaConfig, DecoderConfig, GteConfig, LayeredCheckpoint, TensorInfo,
-    model_type,
+    BertConfig, Checkpoint, DebertaConfig, DecoderConfig, GteConfig, LayeredCheckpoint,
+    MpnetConfig, TensorInfo, model_type,
 };
 
 use crate::{
     Bert, BertCrossEncoder, Deberta, Decoder, Gte, LateInteraction, ModernBert,
-    ModularCrossEncoder, Modules, RaggedBatch, Result, Scratch, ScratchShape, Tokenizer,
+    ModularCrossEncoder, Modules, Mpnet, RaggedBatch, Result, Scratch, ScratchShape, Tokenizer,
     prompt::Template,
 };
 
@@ -227,6 +227,7 @@ pub fn open_cross_encoder(dir: &Path, options: OpenOptions) -> Result<Box<dyn Cr
             Ok(Box::new(BertCrossEncoder::new(bert.with_precision(options.arithmetic))?))
         }
         "modernbert" => Ok(Box::new(ModernBert::open(dir, options)?.with_head()?)),
+        MpnetConfig::TYPE => Ok(Box::new(Mpnet::open(dir, options)?.with_head()?)),
         GteConfig::TYPE => Ok(Box::new(Gte::open(dir, options)?.with_head()?)),
         DebertaConfig::TYPE => Ok(Box::new(Deberta::open(dir, options)?.with_head()?)),
         it if DecoderConfig::TYPES.contains(&it) => {
@@ -250,6 +251,7 @@ pub fn open_text_encoder(dir: &Path, options: OpenOptions) -> Result<Box<dyn Tex
             Ok(Box::new(bert.with_precision(options.arithmetic)))
         }
         "modernbert" => Ok(Box::new(ModernBert::open(dir, options)?)),
+        MpnetConfig::TYPE => Ok(Box::new(Mpnet::open(dir, options)?)),
         GteConfig::TYPE => Ok(Box::new(Gte::open(dir, options)?)),
         DebertaConfig::TYPE => Ok(Box::new(Deberta::open(dir, options)?)),
         it if DecoderConfig::TYPES.contains(&it) => Ok(Box::new(Decoder::open(dir, options)?)),

@@ -113,6 +113,7 @@ fn pairs_are_tokenized_and_truncated_as_the_references_do() {
     for name in [
         "tiny-bert-cross-encoder",
         "tiny-xlm-roberta-cross-encoder",
+        "tiny-mpnet-cross-encoder",
         "tiny-modernbert-cross-encoder",
         "tiny-qwen3-reranker",
         "tiny-minicpm-layerwise",

@@ -32,8 +32,8 @@ pub use centroids::{Centroids, Dictionary, dictionary, outlier_bounds};
 pub use checkpoint::Checkpoint;
 pub use config::{
     BertConfig, BertFamily, Convolution, DebertaConfig, DecoderConfig, DecoderFamily, Experts,
-    GteConfig, LanguageConfig, LanguageFamily, ModernBertConfig, RopeScaling, TokenPooling,
-    model_type, read_json,
+    GteConfig, LanguageConfig, LanguageFamily, ModernBertConfig, MpnetConfig, RopeScaling,
+    TokenPooling, model_type, read_json,
 };
 pub use dtype::Dtype;
 pub use error::{Error, Result};

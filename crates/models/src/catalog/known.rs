@@ -239,6 +239,23 @@ pub const KNOWN: &[KnownModel] = &[
     ),
     on_the_hub(
         EMBEDDER,
+        "all-mpnet-base-v2",
+        "sentence-transformers/all-mpnet-base-v2",
+        "apache-2.0",
+        438,
+        said("English sentences, 768 dimensions"),
+    ),
+    on_the_hub(
+        EMBEDDER,
+        "multi-qa-mpnet-base-cos-v1",
+        "sentence-transformers/multi-qa-mpnet-base-cos-v1",
+        // Its card names none.
+        "not stated",
+        438,
+        said("English questions and what answers them, 768 dimensions"),
+    ),
+    on_the_hub(
+        EMBEDDER,
         "multilingual-e5-small",
         "intfloat/multilingual-e5-small",
         "mit",

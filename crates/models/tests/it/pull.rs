@@ -41,6 +41,7 @@ fn refused(weights: impl Fn(&Request, usize, &mut TcpStream) + Send + Sync + 'st
 fn models_of_the_catalog_come_with_their_modules() {
     for (name, kind) in [
         ("multilingual-e5-small", Kind::Embedder),
+        ("all-mpnet-base-v2", Kind::Embedder),
         ("granite-embedding-97m-multilingual-r2", Kind::Embedder),
         ("ettin-reranker-17m-v1", Kind::Reranker),
         ("answerai-colbert-small-v1", Kind::Reranker),

@@ -41,8 +41,8 @@ class Ranked(_Ranked, total=False):
 class Reranker:
     """A cross-encoder: it reads each document together with the query.
 
-    `model`: a folder as the hub publishes it (BERT, XLM-RoBERTa, ModernBERT, Qwen3 reranker, MiniCPM layerwise), a name
-    in Riddle's model store, or nothing: then the English reranker that is part of this package.
+    `model`: a folder as the hub publishes it (BERT, XLM-RoBERTa, MPNet, ModernBERT, Qwen3 reranker, MiniCPM
+    layerwise), a name in Riddle's model store, or nothing: then the English reranker that is part of this package.
 
     `memory_budget`: what the whole process may take while it ranks, in bytes or as "250MiB". What does not fit is read
     when it is needed; MemoryError says what the smallest budget would be.

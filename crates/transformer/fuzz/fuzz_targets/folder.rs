@@ -34,7 +34,7 @@ const FILES: [&str; 10] = [
 ];
 
 /// Models whose weights and tokenizers are taken.
-const MODELS: [&str; 9] = [
+const MODELS: [&str; 10] = [
     "tiny-bert-cross-encoder",
     "tiny-bert-colbert",
     "tiny-modernbert-late",
@@ -44,6 +44,7 @@ const MODELS: [&str; 9] = [
     "tiny-gte-reranker",
     "tiny-deberta-cross-encoder",
     "tiny-minicpm-layerwise",
+    "tiny-mpnet-cross-encoder",
 ];
 
 /// Folders of modules.

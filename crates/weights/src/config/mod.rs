@@ -12,6 +12,7 @@ mod decoder;
 mod gte;
 mod language;
 mod modernbert;
+mod mpnet;
 
 pub use bert::{BertConfig, BertFamily};
 pub use deberta::DebertaConfig;
@@ -19,6 +20,7 @@ pub use decoder::{DecoderConfig, DecoderFamily};
 pub use gte::GteConfig;
 pub use language::{Convolution, Experts, LanguageConfig, LanguageFamily, RopeScaling};
 pub use modernbert::{ModernBertConfig, TokenPooling};
+pub use mpnet::MpnetConfig;
 
 /// Configuration files are a few kilobytes; more than this is not a configuration.
 const MAX_JSON_BYTES: u64 = 16 << 20;

@@ -68,6 +68,7 @@ const MAY: &[(&str, &[&str], &str)] = &[
             "modernbert",
             "modular",
             "modules",
+            "mpnet",
             "prompt",
         ],
         "a registry: `model` opens a family by its configuration, and every family implements the trait of `model`",

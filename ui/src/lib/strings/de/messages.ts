@@ -298,8 +298,8 @@ export const messages: Record<Message, string> = {
   "{1}: its header counts {2} tensors, {3} are allowed: the file is damaged, fetch or copy it again":
     "{1}: der Kopf der Datei zählt {2} Tensoren, erlaubt sind {3}: die Datei ist beschädigt, laden oder kopieren Sie sie noch einmal",
   "{1}: larger than {2} MiB unpacked": "{1}: entpackt größer als {2} MiB",
-  "{1}: model_type {2} is not supported: \"bert\", \"xlm-roberta\", \"modernbert\", \"new\" (GTE), \"deberta-v2\", \"qwen2\", \"qwen3\", \"gemma3_text\" (embedders) and \"minicpm\" (layerwise rerankers) are":
-    "{1}: model_type {2} wird nicht unterstützt: „bert“, „xlm-roberta“, „modernbert“, „new“ (GTE), „deberta-v2“, „qwen2“, „qwen3“, „gemma3_text“ (Embedder) und „minicpm“ (Reranker mit Werten je Schicht) werden es",
+  "{1}: model_type {2} is not supported: \"bert\", \"xlm-roberta\", \"mpnet\", \"modernbert\", \"new\" (GTE), \"deberta-v2\", \"qwen2\", \"qwen3\", \"gemma3_text\" (embedders) and \"minicpm\" (layerwise rerankers) are":
+    "{1}: model_type {2} wird nicht unterstützt: „bert“, „xlm-roberta“, „mpnet“, „modernbert“, „new“ (GTE), „deberta-v2“, „qwen2“, „qwen3“, „gemma3_text“ (Embedder) und „minicpm“ (Reranker mit Werten je Schicht) werden es",
   "{1}: no catalog here": "{1}: hier ist kein Katalog",
   "{1}: no model.safetensors, no model.safetensors.index.json and no model.riddle here: is this a model directory? (.bin and .pt checkpoints are not read, convert them to safetensors)":
     "{1}: hier sind weder model.safetensors noch model.safetensors.index.json noch model.riddle: ist das der Ordner eines Modells? (Dateien mit .bin und .pt werden nicht gelesen, konvertieren Sie sie zu safetensors)",
@@ -500,6 +500,9 @@ export const messages: Record<Message, string> = {
   "English reranker, 12 layers": "englischer Reranker, 12 Schichten",
   "English reranker, 6 layers": "englischer Reranker, 6 Schichten",
   "English sentences, 384 dimensions; the default": "englische Sätze, 384 Dimensionen; der übliche",
+  "English sentences, 768 dimensions": "englische Sätze, 768 Dimensionen",
+  "English questions and what answers them, 768 dimensions":
+    "englische Fragen und was sie beantwortet, 768 Dimensionen",
   "English, 384 dimensions": "Englisch, 384 Dimensionen",
   "English, 384 dimensions, small and fast": "Englisch, 384 Dimensionen, klein und schnell",
   "English, 768 dimensions": "Englisch, 768 Dimensionen",
