@@ -249,8 +249,8 @@ pub const KNOWN: &[KnownModel] = &[
         EMBEDDER,
         "multi-qa-mpnet-base-cos-v1",
         "sentence-transformers/multi-qa-mpnet-base-cos-v1",
-        // Its card names none.
-        "not stated",
+        // None was found stated, and the card itself was out of reach.
+        "unknown",
         438,
         said("English questions and what answers them, 768 dimensions"),
     ),
