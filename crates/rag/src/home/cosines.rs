@@ -1,9 +1,9 @@
 //! What the cosines of an embedder say, measured on texts of which it is known what belongs together.
 //!
-//! Cosines of two embedders are not alike: a question and its answer have 0.47 in the mean with the default embedder and
-//! 0.84 with multilingual-e5-small, whose unrelated texts have 0.75 and those of the default one 0.03. How much a cosine
-//! counts beside words and the reranker was fitted with the default embedder. So the cosines of others are brought to
-//! its scale, by what both make of the same few questions and passages.
+//! Cosines of two embedders are not alike: a question and its answer have 0.47 in the mean with the default embedder
+//! and 0.84 with multilingual-e5-small, whose unrelated texts have 0.75 and those of the default one 0.03. How much a
+//! cosine counts beside words and the reranker was fitted with the default embedder. So the cosines of others are
+//! brought to its scale, by what both make of the same few questions and passages.
 
 use std::sync::Arc;
 
@@ -162,8 +162,8 @@ impl CosineLevels {
         Ok(CosineLevels::of(&questions, &passages))
     }
 
-    /// A cosine on the default embedder's scale: what belongs together in the mean does so there. From there on it moves
-    /// less if the embedder tells texts apart less well. Of two normal distributions of one deviation, whose means are
+    /// A cosine on the default embedder's scale: what belongs together in the mean does so there. From there on it
+    /// moves less if the embedder tells texts apart less well. Of two normal distributions of one deviation, whose means are
     /// `d` deviations and 1 apart, the logarithm of the odds moves by `d²` per unit (linear discriminant analysis,
     /// Fisher 1936).
     pub(crate) fn read(self, cosine: f32) -> f32 {

@@ -53,8 +53,8 @@ impl Answers {
 /// has ever read the like. Whether that is so, the best cosine tells ([`Trust`]).
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(crate) struct Prior {
-    /// Name of the embedder whose cosines are meant: others are spread otherwise, and count where they are brought to its
-    /// scale.
+    /// Name of the embedder whose cosines are meant: others are spread otherwise, and count where they are brought to
+    /// its scale.
     pub(crate) embedder: String,
     /// How far they are trusted, query by query; always alike where the card does not say. What the best candidate gets
     /// stays as it is, so that scores keep their meaning: the distances of the others from it grow or shrink.
