@@ -243,7 +243,6 @@ pub(crate) fn of(
 }
 
 #[cfg(test)]
-#[expect(clippy::print_stderr, reason = "a skipped test says so")]
 mod tests {
     use std::{path::Path, sync::atomic::AtomicBool};
 

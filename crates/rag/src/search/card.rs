@@ -193,7 +193,8 @@ impl RerankerCard {
     ) -> MadePrior {
         let Some(prior) = &self.prior else { return MadePrior::none() };
         let own = prior.embedder == encoder_name(by.embedder);
-        if !own && !(by.on_scale && prior.embedder == DEFAULT_EMBEDDER) {
+        let brought = by.on_scale && prior.embedder == DEFAULT_EMBEDDER;
+        if !own && !brought {
             return MadePrior::none();
         }
         let encoder = encoder_name(by.encoder);
