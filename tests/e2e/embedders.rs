@@ -98,6 +98,9 @@ fn mark(riddle: &Riddle, what: &str, folder: &Path) {
     riddle.run(&["folders", what, folder.to_str().expect("UTF-8")]).ok();
 }
 
+/// Texts that a server is asked when it is chosen: one that it is known by, fifteen passages, and their questions.
+const CHOSEN_BY: usize = 1 + 15 + 15;
+
 #[test]
 fn a_server_embeds_what_is_indexed_and_what_is_searched_for() {
     let (riddle, _files) = library(80);
@@ -112,7 +115,10 @@ fn a_server_embeds_what_is_indexed_and_what_is_searched_for() {
     // What is asked when it is chosen is nothing of the person's; a model of that name has its prompts.
     let sent_now = sent(&endpoint);
     assert!(sent_now[0].contains("harbor is blue") && !sent_now[0].contains("Marlin"));
-    assert!(sent_now.iter().all(|it| it.starts_with("passage: ")), "{sent_now:?}");
+    let (passages, questions) = sent_now[..CHOSEN_BY].split_at(CHOSEN_BY / 2 + 1);
+    assert!(questions.iter().all(|it| it.starts_with("query: ")), "{questions:?}");
+    let passages = || passages.iter().chain(&sent_now[CHOSEN_BY..]);
+    assert!(passages().all(|it| it.starts_with("passage: ")), "{sent_now:?}");
     assert!(endpoint.asked().iter().all(|it| texts(it).len() <= 32 && it["model"] == "e5-harbor"));
 
     let status = riddle.json(&["status"]);
@@ -195,7 +201,7 @@ fn passages_of_marked_folders_are_never_sent() {
 
     let report = index_far(&endpoint, &riddle, &["--embedder", far, "--allow-endpoint"]);
     assert_eq!((&report["embedded"], notices(&report).as_str()), (&4.into(), "[]"), "{report:#}");
-    assert_eq!(sent_far(&endpoint).len(), before + 1 + 4);
+    assert_eq!(sent_far(&endpoint).len(), before + CHOSEN_BY + 4);
     let meaning = &riddle.json(&["status"])["meaning"];
     assert_eq!((&meaning["passages"], &meaning["done"]), (&4.into(), &4.into()), "{meaning:#}");
     assert_eq!((&meaning["kept_here"], &meaning["waiting"]), (&3.into(), &Value::Null));
@@ -281,7 +287,7 @@ fn a_server_that_dies_is_waited_for_and_nothing_is_lost() {
     let back = Endpoint::doing(embeds);
     let report = index(&riddle, &["--embedder", &named(&back, "m")]);
     assert_eq!((&report["embedded"], notices(&report).as_str()), (&73.into(), "[]"), "{report:#}");
-    let passages: Vec<String> = sent(&back)[1..].to_vec();
+    let passages: Vec<String> = sent(&back)[CHOSEN_BY..].to_vec();
     assert!(passages.len() == 73 && passages.iter().all(|it| !before.contains(it)));
     let status = riddle.json(&["status"]);
     assert_eq!(
