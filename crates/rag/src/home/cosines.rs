@@ -5,14 +5,14 @@
 //! cosine counts beside words and the reranker was fitted with the default embedder. So the cosines of others are
 //! brought to its scale, by what both make of the same few questions and passages.
 
-use std::sync::Arc;
+use std::borrow::Borrow;
 
 use riddle_catalog::Catalog;
 use riddle_types::{EmbedRole, Embedder, StageError};
 use serde::{Deserialize, Serialize};
 
 use super::{config::DEFAULT_EMBEDDER, embedder::encoder_name};
-use crate::contract::{Error, Result};
+use crate::contract::Result;
 
 /// Questions, and passages that answer them: of the kinds that people keep, and with few words in common. No more than
 /// servers take in one request.
@@ -163,9 +163,9 @@ impl CosineLevels {
     }
 
     /// A cosine on the default embedder's scale: what belongs together in the mean does so there. From there on it
-    /// moves less if the embedder tells texts apart less well. Of two normal distributions of one deviation, whose means are
-    /// `d` deviations and 1 apart, the logarithm of the odds moves by `d²` per unit (linear discriminant analysis,
-    /// Fisher 1936).
+    /// moves less if the embedder tells texts apart less well. Of two normal distributions of one deviation, whose
+    /// means are `d` deviations and 1 apart, the logarithm of the odds moves by `d²` per unit (linear discriminant
+    /// analysis, Fisher 1936).
     pub(crate) fn read(self, cosine: f32) -> f32 {
         let odds = (self.apart / DEFAULT.apart).powi(2).min(1.0);
         let slope = odds * (DEFAULT.related - DEFAULT.unrelated) / (self.related - self.unrelated);
@@ -205,39 +205,31 @@ pub(crate) fn known(catalog: &Catalog, embedder: &str) -> Result<Option<Option<C
 
 /// Keeps what was measured.
 pub(crate) fn keep(catalog: &Catalog, embedder: &str, levels: Option<CosineLevels>) -> Result<()> {
-    let text = serde_json::to_string(&levels).expect("two numbers: this is a bug");
+    let text = serde_json::to_string(&levels).expect("three numbers: this is a bug");
     Ok(catalog.set_setting(&setting(embedder), Some(&text))?)
 }
 
-/// Measures an embedder that is open, unless it is known. One that fails here fails again where somebody waits for it,
-/// and is told there.
-pub(crate) fn learn(catalog: &Catalog, embedder: &dyn Embedder) -> Result<()> {
-    if known(catalog, embedder.id())?.is_some() {
-        return Ok(());
-    }
-    match CosineLevels::measure(embedder) {
-        Ok(levels) => keep(catalog, embedder.id(), levels),
-        Err(error) => {
-            tracing::warn!(%error, embedder = embedder.id(), "its cosines were not measured");
-            Ok(())
-        }
-    }
-}
-
-/// [`known`], or measured now where nobody has: by who searches with an embedder that nothing was indexed with, or was
-/// before it was measured. `bank`: a catalog to keep it in.
-pub(crate) fn of(
+/// [`known`], or measured now where nobody has, and kept in `bank`. One that fails here is no reason to fail: it fails
+/// again where somebody waits for its vectors, and is told there.
+pub(crate) fn of<C: Borrow<Catalog>>(
     catalog: &Catalog,
     embedder: &dyn Embedder,
-    bank: impl FnOnce() -> Result<Arc<Catalog>>,
+    bank: impl FnOnce() -> Result<C>,
 ) -> Result<Option<CosineLevels>> {
-    if let Some(levels) = known(catalog, embedder.id())? {
+    let id = embedder.id();
+    if let Some(levels) = known(catalog, id)? {
         return Ok(levels);
     }
-    let levels = CosineLevels::measure(embedder).map_err(Error::stage("embedding"))?;
+    let levels = match CosineLevels::measure(embedder) {
+        Ok(levels) => levels,
+        Err(error) => {
+            tracing::warn!(%error, embedder = id, "its cosines were not measured");
+            return Ok(None);
+        }
+    };
     // A home that may only be read is measured in every process.
-    if let Err(error) = bank().and_then(|it| keep(&it, embedder.id(), levels)) {
-        tracing::warn!(%error, "what was measured of the embedder is not kept");
+    if let Err(error) = bank().and_then(|it| keep(it.borrow(), id, levels)) {
+        tracing::warn!(%error, embedder = id, "what was measured of it is not kept");
     }
     Ok(levels)
 }

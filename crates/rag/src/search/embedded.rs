@@ -79,7 +79,11 @@ impl Assistant {
             Ok((vector, remote)) => {
                 let vector = Some((server.id().to_owned(), vector));
                 // It is measured when it is chosen. One that was chosen before is not asked for that.
-                let levels = cosines::known(&self.catalog, server.id()).ok().flatten().flatten();
+                let levels = cosines::known(&self.catalog, server.id()).unwrap_or_else(|error| {
+                    tracing::warn!(%error, "how the server's cosines are read is not known");
+                    None
+                });
+                let levels = levels.flatten();
                 Embedded { vector, levels, remote, unembedded: None }
             }
             Err(Unanswered::Failed(why)) => {

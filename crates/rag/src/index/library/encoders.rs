@@ -113,7 +113,7 @@ impl Library {
         };
         let Some(opened) = opened else { return Ok(false) };
         if let Maker::Here(embedder) = &opened {
-            cosines::learn(&self.catalog, &**embedder)?;
+            cosines::of(&self.catalog, &**embedder, || Ok(&self.catalog))?;
         }
         self.catalog.register_embedder(opened.id(), opened.dimensions())?;
         self.catalog.set_setting(EMBEDDED_WITH, Some(name))?;
