@@ -98,3 +98,48 @@ fn shards_are_made_and_profiles_are_measured_by_name() {
     let told = riddle.run(&["models", "shard", &tiny]).failed(1);
     assert!(told.contains("whole blocks"), "{told}");
 }
+
+/// Requests with one text each are those of a classifier, and shards of single precision are the paper's.
+#[test]
+fn a_classifier_is_measured_as_the_paper_does() {
+    let riddle = Riddle::new();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let text = fs::read(tiny_model("tiny-bert-sliced-cross-encoder").join("expected.json"));
+    let expected: Value = serde_json::from_slice(&text.expect("golden")).expect("JSON");
+    let (mut lines, mut relevant) = (String::new(), 0);
+    for case in expected["cases"].as_array().expect("cases") {
+        // What the whole model says of it is right.
+        let label = u8::from(case["scores"][2].as_f64().expect("a score") >= 0.0);
+        relevant += usize::from(label);
+        let document = json!({"text": case["text"], "relevant": label});
+        lines += &(json!({"query": case["query"], "documents": [document]}).to_string() + "\n");
+    }
+    let questions = lines.lines().count();
+    let file = folder.path().join("requests.jsonl");
+    fs::write(&file, lines).expect("written");
+    let file = file.to_string_lossy();
+    let model = tiny_model("tiny-bert-sliced-cross-encoder").to_string_lossy().into_owned();
+    let shard = ["models", "shard", &model, "--numbers", "f32", "--dictionaries"];
+    let made = riddle.json(&[&shard[..], &["equal-population"]].concat());
+    assert_eq!(made["shards"], 3 * 2 * 6);
+    let profile = ["models", "profile", &model, "--numbers", "f32", "--requests", &file];
+    let learned = &riddle.json(&profile)["learned"];
+    assert_eq!(learned["questions"], questions);
+    let bench = ["bench", "deadline", "--model", &model, "--numbers", "f32", "--requests", &file];
+    let long =
+        ["--rates", "500", "--deadlines", "600000", "--buffers", "1MiB", "--candidates", "1"];
+    let cells = riddle.json(&[&bench[..], &long].concat());
+    let cells = cells.as_array().expect("cells");
+    let names: Vec<&str> = cells.iter().filter_map(|it| it["system"].as_str()).collect();
+    for name in ["STI", "load, then execute, 32 bits", "pipeline, 32 bits", "preloaded, 32 bits"] {
+        assert!(names.contains(&name), "{name} is not among {names:?}");
+    }
+    for cell in cells {
+        assert_eq!(cell["measure"], "accuracy");
+        let given = cell["given_quality"].as_f64().expect("a share");
+        assert!((given - relevant as f64 / questions as f64).abs() < 1e-9, "{cell:#}");
+        if cell["system"].as_str().is_some_and(|it| it.contains("32 bits")) {
+            assert_eq!((&cell["quality"], &cell["met"]), (&json!(1.0), &json!(1.0)), "{cell:#}");
+        }
+    }
+}

@@ -160,6 +160,36 @@ def cross_encoder() -> None:
     (directory / "expected.json").write_text(json.dumps({"max_tokens": MAX_TOKENS, "cases": cases}, ensure_ascii=False))
 
 
+@torch.no_grad()
+def sliced_cross_encoder() -> None:
+    """Two heads of 16: large enough to be cut into slices. Of the first slice alone what is expected is the same model with the
+    other one's columns set to nothing: a head and its neurons then add nothing to any state."""
+    directory = HERE / "tiny-bert-sliced-cross-encoder"
+    shutil.rmtree(directory, ignore_errors=True)
+    tokenizer = make_tokenizer(directory)
+    torch.manual_seed(61)
+    config = make_config(len(tokenizer), num_labels=1)
+    config.num_hidden_layers, config.num_attention_heads = 3, 2
+    model = BertForSequenceClassification(config).eval()
+    # As a classifier it calls some of the texts relevant.
+    model.classifier.bias.fill_(-2.0)
+    model.save_pretrained(directory)
+    narrow = BertForSequenceClassification(config).eval()
+    narrow.load_state_dict(model.state_dict())
+    for layer in narrow.bert.encoder.layer:
+        layer.attention.output.dense.weight[:, 16:] = 0
+        layer.output.dense.weight[:, 32:] = 0
+    cases = []
+    for query, text in PAIRS:
+        inputs = tokenizer([query], [text], truncation=True, max_length=MAX_TOKENS, return_tensors="pt")
+        case = {"query": query, "text": text}
+        for name, it in (("scores", model), ("scores_of_one_slice", narrow)):
+            hidden = it.bert(**inputs, output_hidden_states=True).hidden_states
+            case[name] = rounded(it.classifier(it.bert.pooler(state))[0, 0] for state in hidden[1:])
+        cases.append(case)
+    (directory / "expected.json").write_text(json.dumps({"max_tokens": MAX_TOKENS, "cases": cases}, ensure_ascii=False))
+
+
 def make_unigram_tokenizer(directory: Path) -> PreTrainedTokenizerFast:
     """Pieces, special tokens and template as XLM-RoBERTa has them."""
     tokenizer = Tokenizer(models.Unigram())
@@ -774,6 +804,7 @@ if __name__ == "__main__":
     encoder()
     sparse_encoder()
     cross_encoder()
+    sliced_cross_encoder()
     xlm_roberta_cross_encoder()
     mpnet_cross_encoder()
     # As gte-reranker-modernbert-base is; then the other pooling, every bias and the older configuration.

@@ -12,11 +12,11 @@ use std::{sync::Arc, time::Duration};
 use riddle_rag::{
     Config,
     rerank::{
-        DeadlineProfile, ElasticEngine, ElasticOptions, LabelledRequest, RatedDevice, Run, Within,
-        open_elastic, request_prior,
+        DeadlineProfile, ElasticEngine, ElasticOptions, LabelledRequest, RatedDevice, Run,
+        ShardNumbers, Within, open_elastic, request_prior,
     },
 };
-use riddle_types::{DeadlineEnd, DeadlineReport, SilentObserver};
+use riddle_types::{DeadlineEnd, DeadlineReport, RerankOutcome, SilentObserver};
 use serde::Serialize;
 
 pub use report::{deadline_summary, deadline_table};
@@ -33,6 +33,8 @@ pub struct DeadlineOptions {
     pub config: Config,
     /// The model, by name or directory.
     pub model: String,
+    /// What its shards are made of.
+    pub numbers: ShardNumbers,
     /// Questions, with what is relevant.
     pub requests: Vec<LabelledRequest>,
     /// Megabytes a second of the devices; the real one for none.
@@ -72,6 +74,56 @@ enum Buffer {
     All,
 }
 
+/// What is good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// nDCG@10 of the order.
+    Ndcg,
+    /// Of requests with one document each: whether it is called relevant (a score of 0 or more) and is, or neither.
+    /// What is not read is called relevant.
+    Accuracy,
+}
+
+impl Measure {
+    fn of(requests: &[LabelledRequest]) -> Measure {
+        let single = requests.iter().all(|it| it.request.documents.len() == 1);
+        if single { Measure::Accuracy } else { Measure::Ndcg }
+    }
+
+    /// As tables call it.
+    fn name(self) -> &'static str {
+        match self {
+            Measure::Ndcg => "nDCG@10",
+            Measure::Accuracy => "accuracy",
+        }
+    }
+
+    /// Of a request's outcome, and of what was given.
+    fn measure(self, outcome: &RerankOutcome, relevant: &[f32]) -> (f64, f64) {
+        match self {
+            Measure::Ndcg => {
+                let order: Vec<usize> = outcome.ranked.iter().map(|it| it.index).collect();
+                let given: Vec<usize> = (0..order.len()).collect();
+                (ndcg(&order, relevant), ndcg(&given, relevant))
+            }
+            Measure::Accuracy => {
+                let is_relevant = relevant.first().is_some_and(|it| *it > 0.0);
+                let read = outcome.deadline.as_ref().is_none_or(is_read);
+                let score = outcome.ranked.first().map_or(0.0, |it| it.raw_score);
+                let called = !read || score >= 0.0;
+                let right = |called: bool| f64::from(u8::from(called == is_relevant));
+                (right(called), right(true))
+            }
+        }
+    }
+}
+
+/// Whether anything was computed.
+fn is_read(report: &DeadlineReport) -> bool {
+    matches!(report.end, DeadlineEnd::Ranked | DeadlineEnd::Provisional)
+}
+
 /// A cell of the grid.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DeadlineCell {
@@ -93,16 +145,20 @@ pub struct DeadlineCell {
     pub met: f64,
     /// Of the planned ones, took / deadline: median, 95th and 99th percentile.
     pub took: [f64; 3],
-    /// Mean nDCG@10; where there was no plan that of the order that was given.
-    pub ndcg: f64,
-    /// Of the order that was given.
-    pub given_ndcg: f64,
+    /// Of what the next two are means.
+    pub measure: Measure,
+    /// Where there was no plan that of what was given.
+    pub quality: f64,
+    /// Of what was given.
+    pub given_quality: f64,
     /// |predicted − took| / deadline, 90th percentile.
     pub prediction_error: f64,
     /// Means over the planned ones: layers, width, candidates read, bits.
     pub submodel: [f64; 4],
     /// Mean milliseconds that computing waited for the device.
     pub stall_ms: f64,
+    /// Milliseconds of these beyond those that were planned (rows, the first layer), 90th percentile.
+    pub late_ms: f64,
     /// Mean bytes read.
     pub bytes_read: f64,
     /// Bytes of weights in memory between requests: shards, small parts, rows, head.
@@ -127,10 +183,18 @@ const RANDOM: &str = "STI, random importance";
 /// How devices are read without a plan.
 const LOADING: [&str; 2] = ["load, then execute", "pipeline"];
 
-/// Everything in memory, as bytes.
-const PRELOADED: &str = "preloaded, 8 bits";
+/// Everything in memory as it is, of bytes or of numbers.
+const PRELOADED: [&str; 2] = ["preloaded, 8 bits", "preloaded, 32 bits"];
 
-fn systems(random_orders: u64) -> Vec<System> {
+/// Bits of the shards that lose nothing.
+fn exact_bits(numbers: ShardNumbers) -> u8 {
+    match numbers {
+        ShardNumbers::Int8 => 8,
+        ShardNumbers::F32 => 32,
+    }
+}
+
+fn systems(random_orders: u64, exact: u8) -> Vec<System> {
     let sti = System {
         name: STI.to_owned(),
         bits: None,
@@ -145,8 +209,8 @@ fn systems(random_orders: u64) -> Vec<System> {
         System { name: "STI, no buffer".to_owned(), ..none.clone() },
         System { name: "STI, one pass".to_owned(), upgrades: false, ..sti.clone() },
         System {
-            name: "load, then execute, int8".to_owned(),
-            bits: Some(vec![8]),
+            name: format!("load, then execute, {exact} bits"),
+            bits: Some(vec![exact]),
             overlap: false,
             ..none.clone()
         },
@@ -154,11 +218,11 @@ fn systems(random_orders: u64) -> Vec<System> {
     for seed in 1..=random_orders {
         all.push(System { name: format!("{RANDOM} {seed}"), shuffled: Some(seed), ..sti.clone() });
     }
-    for bits in [2, 3, 4, 5, 6, 8] {
+    for bits in [2, 3, 4, 5, 6, exact] {
         let name = format!("pipeline, {bits} bits");
         all.push(System { name, bits: Some(vec![bits]), ..none.clone() });
     }
-    for bits in [6, 8] {
+    for bits in [6, exact] {
         let name = format!("preloaded, {bits} bits");
         all.push(System { name, bits: Some(vec![bits]), buffer: Buffer::All, ..none.clone() });
     }
@@ -180,7 +244,8 @@ pub fn measure_deadlines(
         .map(|it| request_prior(&options.config, &options.model, &it.request))
         .collect::<Result<_, riddle_rag::Error>>()?;
     let wanted = |it: &System| options.systems.is_empty() || options.systems.contains(&it.name);
-    let systems: Vec<System> = systems(options.random_orders).into_iter().filter(wanted).collect();
+    let systems = systems(options.random_orders, exact_bits(options.numbers));
+    let systems: Vec<System> = systems.into_iter().filter(wanted).collect();
     if systems.is_empty() {
         return Err(Error::Unknown { what: "system", name: options.systems.join(", ") });
     }
@@ -229,7 +294,7 @@ fn open(options: &DeadlineOptions, rate: Option<f64>, system: &System) -> Result
         overlap: system.overlap,
         ..ElasticOptions::default()
     };
-    Ok(open_elastic(&options.config, &options.model, elastic, &adjust)?)
+    Ok(open_elastic(&options.config, &options.model, options.numbers, elastic, &adjust)?)
 }
 
 /// Shuffles, by a fixed generator.
@@ -270,6 +335,7 @@ fn measure(
     engine.keep(buffer);
     engine.shrink_to(0);
     let deadline = Duration::from_secs_f64(place.deadline_ms / 1e3);
+    let measure = Measure::of(&options.requests);
     let mut sums = Sums::default();
     let mut kept_bytes = 0;
     let all = options.requests.iter().zip(priors);
@@ -297,17 +363,13 @@ fn measure(
         engine.shrink_to(buffer);
         kept_bytes = kept_bytes.max(engine.resident_weight_bytes());
         let outcome = run(Within::from_now(deadline))?;
-        let order: Vec<usize> = outcome.ranked.iter().map(|it| it.index).collect();
         let relevant = &labelled.relevant[..count.min(labelled.relevant.len())];
-        let given: Vec<usize> = (0..count).collect();
-        sums.add(
-            outcome.deadline.as_ref(),
-            outcome.stats.io_wait_ms,
-            ndcg(&order, relevant),
-            ndcg(&given, relevant),
-        );
+        let quality = measure.measure(&outcome, relevant);
+        sums.add(outcome.deadline.as_ref(), outcome.stats.io_wait_ms, quality);
     }
-    Ok(sums.cell(system, place, buffer, kept_bytes))
+    let buffer = if system.buffer == Buffer::All { 0 } else { buffer };
+    let system = (system.name.clone(), buffer, kept_bytes);
+    Ok(sums.cell(system, place, measure))
 }
 
 /// What questions add up to.
@@ -318,18 +380,19 @@ struct Sums {
     met: usize,
     took: Vec<f64>,
     errors: Vec<f64>,
-    ndcg: f64,
+    quality: f64,
     given: f64,
     submodel: [f64; 4],
     stall: f64,
+    late: Vec<f64>,
     bytes: f64,
 }
 
 impl Sums {
-    fn add(&mut self, report: Option<&DeadlineReport>, stall: f64, ndcg: f64, given: f64) {
+    fn add(&mut self, report: Option<&DeadlineReport>, stall: f64, (own, given): (f64, f64)) {
         self.questions += 1;
         self.given += given;
-        self.ndcg += ndcg;
+        self.quality += own;
         let Some(report) = report else { return };
         if matches!(report.end, DeadlineEnd::TooShort | DeadlineEnd::NothingGained) {
             return;
@@ -347,27 +410,31 @@ impl Sums {
             *sum += own;
         }
         self.stall += stall;
+        self.late.push((stall - plan.waiting_ms).max(0.0));
         self.bytes += plan.bytes_read as f64;
     }
 
-    fn cell(mut self, system: &System, place: Place, buffer: u64, kept_bytes: u64) -> DeadlineCell {
+    /// `system`: its name, the bytes that it keeps by plan, and those that it kept.
+    fn cell(mut self, system: (String, u64, u64), place: Place, measure: Measure) -> DeadlineCell {
         let (all, planned) = (self.questions.max(1) as f64, self.planned.max(1) as f64);
-        let buffer_bytes = if system.buffer == Buffer::All { 0 } else { buffer };
+        let (system, buffer_bytes, kept_bytes) = system;
         DeadlineCell {
             rate: place.rate,
             deadline_ms: place.deadline_ms,
             candidates: place.candidates,
             buffer_bytes,
-            system: system.name.clone(),
+            system,
             questions: self.questions,
             planned: self.planned as f64 / all,
             met: self.met as f64 / planned,
             took: [0.5, 0.95, 0.99].map(|it| percentile(&mut self.took, it)),
-            ndcg: self.ndcg / all,
-            given_ndcg: self.given / all,
+            measure,
+            quality: self.quality / all,
+            given_quality: self.given / all,
             prediction_error: percentile(&mut self.errors, 0.9),
             submodel: self.submodel.map(|it| it / planned),
             stall_ms: self.stall / planned,
+            late_ms: percentile(&mut self.late, 0.9),
             bytes_read: self.bytes / planned,
             kept_bytes,
         }
@@ -395,6 +462,8 @@ fn ndcg(order: &[usize], relevant: &[f32]) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use riddle_types::Ranked;
+
     use super::*;
 
     #[test]
@@ -403,6 +472,37 @@ mod tests {
         assert_eq!(percentile(&mut [], 0.5), 0.0);
         assert!((ndcg(&[2, 0, 1], &[0.0, 0.0, 1.0]) - 1.0).abs() < 1e-12);
         assert!(ndcg(&[0, 1, 2], &[0.0, 0.0, 1.0]) < 0.6);
+    }
+
+    #[test]
+    fn a_single_text_is_called_relevant_or_not() {
+        let outcome = |raw_score: f32, end: DeadlineEnd| {
+            let ranked = Ranked { index: 0, raw_score, score: 0.5, decided_at_layer: 1 };
+            let deadline = DeadlineReport {
+                target_ms: 1.0,
+                took_ms: 1.0,
+                met: true,
+                end,
+                least_ms: None,
+                plan: None,
+            };
+            RerankOutcome {
+                ranked: vec![ranked],
+                deadline: Some(deadline),
+                ..RerankOutcome::default()
+            }
+        };
+        for (score, end, relevant, right) in [
+            (0.3, DeadlineEnd::Ranked, 1.0, 1.0),
+            (-0.3, DeadlineEnd::Ranked, 1.0, 0.0),
+            (-0.3, DeadlineEnd::Provisional, 0.0, 1.0),
+            // Nothing was read: called relevant.
+            (-0.3, DeadlineEnd::TooShort, 1.0, 1.0),
+            (-0.3, DeadlineEnd::NothingGained, 0.0, 0.0),
+        ] {
+            let (own, given) = Measure::Accuracy.measure(&outcome(score, end), &[relevant]);
+            assert_eq!((own, given), (right, f64::from(relevant)), "{score} {end:?} {relevant}");
+        }
     }
 
     #[test]
@@ -419,7 +519,7 @@ mod tests {
 
     #[test]
     fn every_system_has_a_name_of_its_own() {
-        let mut names: Vec<String> = systems(5).into_iter().map(|it| it.name).collect();
+        let mut names: Vec<String> = systems(5, 32).into_iter().map(|it| it.name).collect();
         let count = names.len();
         names.sort();
         names.dedup();

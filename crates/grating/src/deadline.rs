@@ -96,6 +96,8 @@ pub struct DeadlinePlan {
     pub bits: Bits,
     /// Milliseconds from the call to the ranking.
     pub predicted_ms: f64,
+    /// Milliseconds of these in which nothing is computed because something is read.
+    pub waiting_ms: f64,
     /// Milliseconds left of each layer's accumulated budget.
     pub budgets_ms: Vec<f64>,
     /// What the model's table says of the ranking.
@@ -231,6 +233,7 @@ impl Planner<'_> {
             width,
             candidates,
             predicted_ms: asked.elapsed_ms + before + took,
+            waiting_ms: rows_ms + took - each * layers as f64,
             budgets_ms: budget::left(&budgets, &reading),
             bits,
             quality,

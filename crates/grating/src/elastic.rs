@@ -220,9 +220,9 @@ fn open_weights(
     direct_io: bool,
 ) -> Result<(ElasticEncoder, ShardStore, Vec<Vec<u8>>)> {
     let from = OpenOptions { arithmetic: Arithmetic::F32, ..OpenOptions::default() };
-    let model = ElasticEncoder::open(dir, from)?;
     let store = ShardStore::open(shards, &profile.fingerprint, direct_io)
         .map_err(riddle_offload::Error::from)?;
+    let model = ElasticEncoder::open(dir, store.shape().numbers, from)?;
     if store.shape() != model.shape() {
         return Err(Error::BadOption(format!(
             "{}: these shards are of a model of another shape",

@@ -6,7 +6,7 @@ mod copies;
 use std::path::Path;
 
 use riddle_grating::{
-    Centroids, Engine, EngineOptions, Error, LayerCodes, magnitude_order, write_shards,
+    Centroids, Engine, EngineOptions, Error, ShardNumbers, SliceOrdering, write_shards,
 };
 use riddle_types::{RerankOutcome, SilentObserver};
 use serde::Deserialize;
@@ -181,8 +181,8 @@ fn a_deadline_is_for_pairs() {
     let beside = tempfile::tempdir().expect("temp dir");
     let path = beside.path().join("shards");
     let dir = golden("tiny-bert-colbert");
-    let mut order = |_: usize, layer: &LayerCodes| magnitude_order(layer);
-    let made = write_shards(&dir, &path, "x", Centroids::default(), &mut order, &mut |_| ());
+    let (numbers, order) = (ShardNumbers::Int8, SliceOrdering::default());
+    let made = write_shards(&dir, (&path, "x"), numbers, Centroids::default(), order, &mut |_| ());
     let error = made.expect_err("refused").to_string();
     assert!(error.contains("apart"), "{error}");
 }

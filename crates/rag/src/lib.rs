@@ -160,8 +160,8 @@ pub mod records {
 pub mod rerank {
     pub use riddle_grating::{
         Arithmetic, Calibration, CalibrationOptions, Centroids, DeadlineProfile, ElasticEngine,
-        ElasticOptions, FORCE_ISA, Guarantee, Meets, Mode, RatedDevice, Replay, Run, Trace,
-        TraceRecorder, Within, chart, sigmoid,
+        ElasticOptions, FORCE_ISA, Guarantee, Meets, Mode, RatedDevice, Replay, Run, ShardNumbers,
+        Trace, TraceRecorder, Within, chart, sigmoid,
     };
 
     pub use crate::{
@@ -171,7 +171,7 @@ pub mod rerank {
         },
         home::NO_RERANKER,
         search::{
-            Calibrated, CheckedPromise, LabelledRequest, PriorReranker, ReplayDetail,
+            Calibrated, CheckedPromise, Cutting, LabelledRequest, PriorReranker, ReplayDetail,
             RequestReranker, RerankAs, RerankRun, Sharded, calibrate, calibration,
             check_calibration, elastic_profile, fingerprint, open_elastic, open_reranker,
             replay_detail, replay_trace, request_prior, shard_model,

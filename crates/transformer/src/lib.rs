@@ -48,10 +48,7 @@ pub use bert::{Bert, BertCrossEncoder, ClassificationHead};
 pub use beside::module_files;
 pub use deberta::Deberta;
 pub use decoder::Decoder;
-pub use elastic::{
-    AssembledLayer, ElasticEncoder, LayerCodes, ShardBytes, SliceOrder, magnitude_order,
-    write_shards,
-};
+pub use elastic::{AssembledLayer, ElasticEncoder, ShardBytes, SliceOrdering, write_shards};
 pub use error::{Error, Result};
 pub use gte::Gte;
 pub use language::{

@@ -149,6 +149,9 @@ pub struct DeadlinePlan {
     pub budgets_ms: Vec<f64>,
     /// Milliseconds from the call to the ranking, as planned at the beginning.
     pub predicted_ms: f64,
+    /// Milliseconds of these in which nothing can be computed because something is read: embedding rows, the first
+    /// layer, and whatever comes later than it is wanted. As planned at the beginning.
+    pub waiting_ms: f64,
     /// Bytes of shards that were in memory from the request before.
     pub preload_bytes: u64,
     /// Bytes of shards and embedding rows that were read.

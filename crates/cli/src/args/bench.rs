@@ -7,11 +7,11 @@ use clap::{
     builder::{PossibleValuesParser, TypedValueParser},
 };
 use riddle_bench::{NumberFormat, Preset, RandomFormat, RandomModel, Shape};
-use riddle_rag::rerank::Mode;
+use riddle_rag::rerank::{Mode, ShardNumbers};
 
 use super::{
     BenchGenerateArgs, BenchPrefixArgs,
-    values::{not_negative, positive, pruning_modes, size},
+    values::{not_negative, positive, pruning_modes, shard_numbers, size},
 };
 
 /// First argument of a process that measures one configuration. As with the parser, Riddle starts it itself.
@@ -50,7 +50,11 @@ pub(crate) struct BenchDeadlineArgs {
     /// The reranker, by name or directory
     #[arg(long, value_name = "NAME|DIR", default_value = riddle_rag::models::DEFAULT_RERANKER)]
     pub(crate) model: String,
-    /// Requests, one per line, whose relevant documents say so ("relevant": 1)
+    /// What shards are made of: bytes, or single precision as in the paper
+    #[arg(long, value_name = "NUMBERS", value_parser = shard_numbers(), default_value = "int8")]
+    pub(crate) numbers: ShardNumbers,
+    /// Requests, one per line, whose relevant documents say so ("relevant": 1); of one document each: a classifier,
+    /// whose accuracy is measured
     #[arg(long, value_name = "FILE.jsonl")]
     pub(crate) requests: PathBuf,
     /// Megabytes a second of the devices; 0: the real disk

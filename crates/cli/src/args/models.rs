@@ -8,12 +8,12 @@ use clap::{
 };
 use riddle_rag::{
     install::StorePrecision,
-    rerank::{Centroids, Mode},
+    rerank::{Centroids, Mode, ShardNumbers},
 };
 
 use super::{
     PromptArgs,
-    values::{dtypes, positive, pruning_modes, share},
+    values::{dtypes, positive, pruning_modes, shard_numbers, share},
 };
 
 #[derive(Debug, Clone, Args)]
@@ -82,6 +82,9 @@ pub(crate) enum ModelsCommand {
         /// How dictionaries are found: refined, or of equal population as in the paper
         #[arg(long, value_name = "HOW", value_parser = centroids(), default_value = "refined")]
         dictionaries: Centroids,
+        /// What they are made of: bytes, or single precision as in the paper
+        #[arg(long, value_name = "NUMBERS", value_parser = shard_numbers(), default_value = "int8")]
+        numbers: ShardNumbers,
     },
     /// Measure what a reranker's shards take on this machine, and learn from requests what they are worth
     Profile {
@@ -91,6 +94,9 @@ pub(crate) enum ModelsCommand {
         /// Requests as `riddle rerank` takes them, one per line; documents that are relevant say so ("relevant": 1)
         #[arg(long, value_name = "FILE.jsonl")]
         requests: Option<PathBuf>,
+        /// What the shards are made of
+        #[arg(long, value_name = "NUMBERS", value_parser = shard_numbers(), default_value = "int8")]
+        numbers: ShardNumbers,
     },
     /// Try the installed models on questions made from your own files, and say which to use
     Advise {

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use riddle_rag::{install::StorePrecision, rerank::Mode};
+use riddle_rag::{
+    install::StorePrecision,
+    rerank::{Mode, ShardNumbers},
+};
 
 pub(super) fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {
@@ -78,6 +81,12 @@ pub(super) fn dtypes() -> impl TypedValueParser<Value = StorePrecision> {
 /// What pruning may change.
 pub(super) fn pruning_modes() -> impl TypedValueParser<Value = Mode> {
     PossibleValuesParser::new(["set", "order"]).try_map(|name| name.parse::<Mode>())
+}
+
+/// What shards are made of.
+pub(super) fn shard_numbers() -> impl TypedValueParser<Value = ShardNumbers> {
+    PossibleValuesParser::new(["int8", "f32"])
+        .map(|it| if it == "f32" { ShardNumbers::F32 } else { ShardNumbers::Int8 })
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ pub(crate) fn run(args: &BenchDeadlineArgs, context: &Context) -> Result<(), Fai
     let options = DeadlineOptions {
         config: context.config.clone(),
         model: args.model.clone(),
+        numbers: args.numbers,
         requests,
         rates: args.rates.iter().map(|it| (*it > 0.0).then_some(*it)).collect(),
         deadlines_ms: args.deadlines.clone(),

@@ -13,6 +13,7 @@ use riddle_rag::{
         InstalledModel, KNOWN, Kind, KnownModel, LIBRARIES, ModelStore, Network, Program,
         PullOptions, Verification, known,
     },
+    rerank::Cutting,
     rerank::NO_RERANKER,
     servers::StageServer,
     writer::LLM_LOCAL,
@@ -66,9 +67,12 @@ pub(crate) fn run(args: &ModelsArgs, context: &Context) -> Result<(), Failure> {
             advise::run(*questions as usize, *seconds, context)
         }
         ModelsCommand::Calibrate(args) => super::calibrate::run(args, context),
-        ModelsCommand::Shard { name, dictionaries } => shards::shard(name, *dictionaries, context),
-        ModelsCommand::Profile { name, requests } => {
-            shards::profile(name, requests.as_deref(), context)
+        ModelsCommand::Shard { name, dictionaries, numbers } => {
+            let cutting = Cutting { numbers: *numbers, centroids: *dictionaries };
+            shards::shard(name, cutting, context)
+        }
+        ModelsCommand::Profile { name, requests, numbers } => {
+            shards::profile(name, *numbers, requests.as_deref(), context)
         }
     }
 }

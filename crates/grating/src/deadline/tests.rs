@@ -150,6 +150,7 @@ proptest! {
         match made {
             Ok(plan) => {
                 prop_assert!(plan.predicted_ms <= deadline, "{plan:?}");
+                prop_assert!((-1e-9..=plan.predicted_ms).contains(&plan.waiting_ms), "{plan:?}");
                 prop_assert!(plan.budgets_ms.iter().all(|it| *it >= -1e-6));
                 prop_assert!((1..=lengths.len()).contains(&plan.candidates));
                 prop_assert_eq!(plan.bits.len(), plan.layers);
@@ -179,6 +180,7 @@ proptest! {
             overlap: true,
         };
         let mut plan = DeadlinePlan {
+            waiting_ms: 0.0,
             layers: 4, width: 6, candidates: 10, bits: vec![vec![3; 6]; 4], predicted_ms: 50.0, budgets_ms: vec![0.0; 4],
             quality: 1.0,
         };

@@ -2,7 +2,8 @@
 //!
 //! The measure of a shard is how much nearer scores come to the whole model's when it alone is exact and all others
 //! have two bits: the result's quality of a few dozen questions would be noise. Submodels are held against what people
-//! have marked as relevant.
+//! have marked as relevant: by nDCG@10 of lists; where all questions have a single text, as those of a classifier, by
+//! how often it is called relevant (a score of 0 or more) and is, or neither.
 
 use std::ops::ControlFlow;
 
@@ -48,6 +49,16 @@ pub struct LearnQuestion {
     pub relevant: Vec<f32>,
 }
 
+impl LearnQuestion {
+    /// Whether what is relevant says anything of scores: of a list one text at least, of a single text yes or no.
+    fn is_judged(&self) -> bool {
+        match self.candidates.len() {
+            1 => self.relevant.len() == 1,
+            _ => self.relevant.iter().any(|it| *it > 0.0),
+        }
+    }
+}
+
 impl ElasticEngine {
     /// Learns from questions what shards and, where somebody has marked what is relevant, submodels are worth.
     /// `progress` sees how much is done, 0…1, and may stop.
@@ -72,7 +83,9 @@ impl ElasticEngine {
             }
         };
         let mut table = Table::new(layers, slices);
-        for question in questions.iter().filter(|it| it.candidates.len() > 1) {
+        // Of lists and single texts together those say nothing of an order.
+        let fewest = if questions.iter().any(|it| it.candidates.len() > 1) { 2 } else { 1 };
+        for question in questions.iter().filter(|it| it.candidates.len() >= fewest) {
             let asked = self.ask(question)?;
             let exact = u8::from(self.shape.numbers.exact());
             let whole = asked.last(Submodel::uniform(layers, slices, exact))?;
@@ -88,7 +101,7 @@ impl ElasticEngine {
                 }
             }
             learned.questions += 1;
-            if question.relevant.iter().any(|it| *it > 0.0) {
+            if question.is_judged() {
                 table.add(&asked, &widths, &whole, &mut step)?;
             }
         }
@@ -133,8 +146,11 @@ impl AskedQuestion<'_> {
         Ok(self.scores(submodel)?.pop().unwrap_or_default())
     }
 
-    /// nDCG of the order that scores make.
+    /// nDCG of the order that scores make; of a single text whether it is judged right.
     fn quality(&self, scores: &[f32]) -> f64 {
+        if let [score] = scores {
+            return f64::from(u8::from((*score >= 0.0) == (self.relevance(0) > 0.0)));
+        }
         let mut order: Vec<usize> = (0..scores.len()).collect();
         order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
         let gains = order.iter().map(|it| self.relevance(*it));
@@ -290,6 +306,7 @@ pub(super) fn scores_of(
         candidates: pairs.len(),
         bits: bits.to_vec(),
         predicted_ms: 0.0,
+        waiting_ms: 0.0,
         budgets_ms: Vec::new(),
         quality: 0.0,
     };

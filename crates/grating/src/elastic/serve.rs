@@ -106,23 +106,32 @@ impl ElasticEngine {
             outcome.stats = stats;
             return Ok(outcome);
         }
-        let deadline = within.deadline.map(|_| {
-            let plan = riddle_types::DeadlinePlan {
-                layers: plan.layers as u32,
-                width: plan.width as u32,
-                num_layers: self.num_layers(),
-                slices: self.shape.slices as u32,
-                candidates: plan.candidates as u32,
-                bits: plan.bits,
-                budgets_ms: first.budgets_ms,
-                predicted_ms: first.predicted_ms,
-                preload_bytes,
-                bytes_read,
-                replanned,
-            };
-            within.report(end, Some(plan))
-        });
+        let told = || self.told(plan, first, (preload_bytes, bytes_read, replanned));
+        let deadline = within.deadline.map(|_| within.report(end, Some(told())));
         Ok(RerankOutcome { ranked, stats, deadline })
+    }
+
+    /// What is told of the plan as it was last, and as it was first.
+    fn told(
+        &self,
+        last: DeadlinePlan,
+        first: DeadlinePlan,
+        (preload_bytes, bytes_read, replanned): (u64, u64, u32),
+    ) -> riddle_types::DeadlinePlan {
+        riddle_types::DeadlinePlan {
+            layers: last.layers as u32,
+            width: last.width as u32,
+            num_layers: self.num_layers(),
+            slices: self.shape.slices as u32,
+            candidates: last.candidates as u32,
+            bits: last.bits,
+            budgets_ms: first.budgets_ms,
+            predicted_ms: first.predicted_ms,
+            waiting_ms: first.waiting_ms,
+            preload_bytes,
+            bytes_read,
+            replanned,
+        }
     }
 
     pub(super) fn encode(
@@ -154,6 +163,7 @@ impl ElasticEngine {
                 budgets_ms: vec![f64::INFINITY; bits.len()],
                 bits,
                 predicted_ms: 0.0,
+                waiting_ms: 0.0,
                 quality: 0.0,
             });
         };

@@ -6,8 +6,10 @@ use std::{
 };
 
 use riddle_offload::RatedDevice;
-use riddle_transformer::{Centroids, SliceOrder, magnitude_order, write_shards};
+use riddle_transformer::{Centroids, ShardNumbers, SliceOrdering, write_shards};
 use riddle_types::{DeadlineEnd, LayerEvent, LayerObserver, RerankOutcome, SilentObserver};
+
+mod numbers;
 
 use super::*;
 use crate::{ClusterPruning, Engine, EngineOptions, Mode, Run};
@@ -25,18 +27,15 @@ fn shards() -> PathBuf {
     let (_, path) = MADE.get_or_init(|| {
         let dir = tempfile::tempdir().expect("temp dir");
         let path = dir.path().join("model.shards");
-        write_shards(
-            &model(),
-            &path,
-            SOURCE,
-            Centroids::Lloyd,
-            &mut |_, layer| magnitude_order(layer),
-            &mut |_| (),
-        )
-        .expect("shards of the bundled model");
+        make_shards(&path, ShardNumbers::Int8, Centroids::Lloyd, SliceOrdering::Magnitude);
         (dir, path)
     });
     path.clone()
+}
+
+fn make_shards(path: &Path, numbers: ShardNumbers, centroids: Centroids, order: SliceOrdering) {
+    write_shards(&model(), (path, SOURCE), numbers, centroids, order, &mut |_| ())
+        .expect("shards of the bundled model");
 }
 
 /// A machine on which everything takes no time, so that plans take what there is.
@@ -55,7 +54,8 @@ fn fast() -> MachineCost {
 }
 
 fn engine_with(machine: MachineCost, options: ElasticOptions) -> ElasticEngine {
-    let encoder = ElasticEncoder::open(&model(), OpenOptions::default()).expect("opens");
+    let encoder = ElasticEncoder::open(&model(), ShardNumbers::Int8, OpenOptions::default());
+    let encoder = encoder.expect("opens");
     let profile = DeadlineProfile {
         version: DEADLINE_PROFILE_VERSION,
         fingerprint: SOURCE.to_owned(),
@@ -298,9 +298,7 @@ fn a_machine_is_measured_and_shards_are_learned() {
 fn shards_in_any_order_are_the_same_model() {
     let dir = tempfile::tempdir().expect("temp dir");
     let path = dir.path().join("model.shards");
-    let mut order = |_: usize, _: &riddle_transformer::LayerCodes| SliceOrder::unchanged(12, 1536);
-    write_shards(&model(), &path, SOURCE, Centroids::EqualPopulation, &mut order, &mut |_| ())
-        .expect("written");
+    make_shards(&path, ShardNumbers::Int8, Centroids::EqualPopulation, SliceOrdering::Own);
     let magnitude = engine_with(fast(), ElasticOptions::default());
     let profile = magnitude.profile().clone();
     let options = ElasticOptions { threads: 1, ..ElasticOptions::default() };
@@ -319,7 +317,8 @@ fn what_does_not_belong_together_is_refused() {
     for (name, word) in
         [("tiny-bert-cross-encoder", "whole blocks"), ("tiny-qwen3-reranker", "family")]
     {
-        let error = ElasticEncoder::open(&tiny.join(name), OpenOptions::default());
+        let numbers = ShardNumbers::Int8;
+        let error = ElasticEncoder::open(&tiny.join(name), numbers, OpenOptions::default());
         assert!(error.is_err_and(|it| it.to_string().contains(word)), "{name}");
     }
     let bad = engine.run(Run::FULL, Within::any_time(), " ", &TEXTS, &[], 1, &mut SilentObserver);

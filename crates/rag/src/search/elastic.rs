@@ -5,8 +5,8 @@ use std::{ops::ControlFlow, path::Path, time::Instant};
 
 use riddle_grating::{
     Centroids, DEADLINE_PROFILE_VERSION, DeadlineProfile, ElasticEngine, ElasticFiles,
-    ElasticOptions, LearnQuestion, Learned, MachineCost, ShardSummary, magnitude_order, unlearned,
-    write_shards,
+    ElasticOptions, LearnQuestion, Learned, MachineCost, ShardNumbers, ShardSummary, SliceOrdering,
+    unlearned, write_shards,
 };
 use riddle_types::{Advice, Trouble};
 
@@ -41,11 +41,30 @@ pub struct Sharded {
     pub shards: usize,
 }
 
-fn files(config: &Config, fingerprint: &str) -> ElasticFiles {
+/// How a model is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cutting {
+    /// What its shards are made of: bytes in the product, numbers to do as the paper does.
+    pub numbers: ShardNumbers,
+    /// How dictionaries are found.
+    pub centroids: Centroids,
+}
+
+impl Default for Cutting {
+    fn default() -> Self {
+        Cutting { numbers: ShardNumbers::Int8, centroids: Centroids::default() }
+    }
+}
+
+fn files(config: &Config, fingerprint: &str, numbers: ShardNumbers) -> ElasticFiles {
     let dir = config.deadline_dir();
+    let name = match numbers {
+        ShardNumbers::Int8 => fingerprint.to_owned(),
+        ShardNumbers::F32 => format!("{fingerprint}-f32"),
+    };
     ElasticFiles {
-        shards: dir.join(format!("{fingerprint}.shards")),
-        profile: dir.join(format!("{fingerprint}.json")),
+        shards: dir.join(format!("{name}.shards")),
+        profile: dir.join(format!("{name}.json")),
     }
 }
 
@@ -59,20 +78,21 @@ pub fn request_prior(config: &Config, name: &str, request: &RerankRequest) -> Re
 }
 
 /// Opens a model for requests with a deadline with options of the caller's, for measurements; what is missing is made.
-/// `adjust` changes what is known of model and machine.
+/// `numbers` says of which shards; `adjust` changes what is known of model and machine.
 ///
 /// # Errors
 /// When there is no such model, or it can not be cut.
 pub fn open_elastic(
     config: &Config,
     name: &str,
+    numbers: ShardNumbers,
     options: ElasticOptions,
     adjust: &dyn Fn(DeadlineProfile) -> DeadlineProfile,
 ) -> Result<ElasticEngine> {
     let dir = config.model_dir(name)?;
     let settings = RerankSettings { threads: Some(options.threads), ..RerankSettings::default() };
-    let (known, _) = open(config, name, &settings)?;
-    let files = files(config, &known.profile().fingerprint);
+    let (known, _) = open_numbers(config, name, numbers, &settings)?;
+    let files = files(config, &known.profile().fingerprint, numbers);
     let profile = adjust(known.profile().clone());
     let bad =
         |source: riddle_grating::Error| Error::BadModel { dir: dir.clone(), source: source.into() };
@@ -86,13 +106,13 @@ pub fn open_elastic(
 pub fn shard_model(
     config: &Config,
     name: &str,
-    centroids: Centroids,
+    cutting: Cutting,
     progress: &mut dyn FnMut(usize),
 ) -> Result<Sharded> {
     let dir = config.model_dir(name)?;
     let fingerprint = fingerprint(&dir)?;
-    let path = files(config, &fingerprint).shards;
-    let ShardSummary { bytes, shards } = make(&dir, &path, &fingerprint, centroids, progress)?;
+    let path = files(config, &fingerprint, cutting.numbers).shards;
+    let ShardSummary { bytes, shards } = make(&dir, &path, &fingerprint, cutting, progress)?;
     Ok(Sharded { file: path, bytes, shards })
 }
 
@@ -100,7 +120,7 @@ fn make(
     dir: &Path,
     path: &Path,
     fingerprint: &str,
-    centroids: Centroids,
+    cutting: Cutting,
     progress: &mut dyn FnMut(usize),
 ) -> Result<ShardSummary> {
     let bad = |source: riddle_grating::Error| Error::BadModel {
@@ -110,10 +130,9 @@ fn make(
     let io = |source| Error::Io { path: path.to_path_buf(), source };
     std::fs::create_dir_all(path.parent().unwrap_or(Path::new("."))).map_err(io)?;
     let in_order = RerankerCard::read(dir).slices_in_order;
-    let mut order = |_: usize, layer: &riddle_grating::LayerCodes| {
-        if in_order { layer.own_order() } else { magnitude_order(layer) }
-    };
-    write_shards(dir, path, fingerprint, centroids, &mut order, progress)
+    let order = if in_order { SliceOrdering::Own } else { SliceOrdering::Magnitude };
+    let Cutting { numbers, centroids } = cutting;
+    write_shards(dir, (path, fingerprint), numbers, centroids, order, progress)
         .map_err(|error| bad(error.into()))
 }
 
@@ -125,13 +144,15 @@ fn make(
 pub fn elastic_profile(
     config: &Config,
     name: &str,
+    numbers: ShardNumbers,
     requests: &[LabelledRequest],
     progress: &mut dyn FnMut(f64) -> ControlFlow<()>,
 ) -> Result<DeadlineProfile> {
     let dir = config.model_dir(name)?;
     let fingerprint = fingerprint(&dir)?;
     let settings = RerankSettings::default();
-    let engine = open_with(config, &dir, &fingerprint, &settings, Some(MachineCost::unknown()))?;
+    let what = Cut { dir: &dir, fingerprint: &fingerprint, numbers };
+    let engine = open_with(config, what, &settings, Some(MachineCost::unknown()))?;
     let bad =
         |source: riddle_grating::Error| Error::BadModel { dir: dir.clone(), source: source.into() };
     let machine = engine.measure().map_err(bad)?;
@@ -154,7 +175,7 @@ pub fn elastic_profile(
         machine,
         learned,
     };
-    keep(&files(config, &fingerprint).profile, &profile)?;
+    keep(&files(config, &fingerprint, numbers).profile, &profile)?;
     Ok(profile)
 }
 
@@ -164,23 +185,42 @@ pub(super) fn open(
     name: &str,
     settings: &RerankSettings,
 ) -> Result<(ElasticEngine, Option<Instant>)> {
+    open_numbers(config, name, ShardNumbers::Int8, settings)
+}
+
+/// A model and the shards that are meant.
+#[derive(Clone, Copy)]
+struct Cut<'a> {
+    dir: &'a Path,
+    fingerprint: &'a str,
+    numbers: ShardNumbers,
+}
+
+fn open_numbers(
+    config: &Config,
+    name: &str,
+    numbers: ShardNumbers,
+    settings: &RerankSettings,
+) -> Result<(ElasticEngine, Option<Instant>)> {
     let mut prepared = None;
     let dir = config.model_dir(name)?;
     let fingerprint = fingerprint(&dir)?;
-    if read(&files(config, &fingerprint).profile, &fingerprint).is_none() {
+    let what = Cut { dir: &dir, fingerprint: &fingerprint, numbers };
+    let files = files(config, &fingerprint, numbers);
+    if read(&files.profile, &fingerprint).is_none() {
         let _stage = stage::enter("prepare");
-        prepare(config, &dir, &fingerprint, name)?;
-        elastic_profile(config, name, &[], &mut |_| ControlFlow::Continue(()))?;
+        prepare(config, what, name)?;
+        elastic_profile(config, name, numbers, &[], &mut |_| ControlFlow::Continue(()))?;
         prepared = Some(Instant::now());
     }
-    let engine = open_with(config, &dir, &fingerprint, settings, None);
+    let engine = open_with(config, what, settings, None);
     match engine {
         // Made by an older version, damaged, or of weights that were there before: made anew, once.
         Err(Error::BadModel { source, .. }) => {
             tracing::warn!(error = %source, "shards are made anew");
-            let path = files(config, &fingerprint).shards;
-            make(&dir, &path, &fingerprint, Centroids::default(), &mut |_| ())?;
-            let engine = open_with(config, &dir, &fingerprint, settings, None)?;
+            let cutting = Cutting { numbers, ..Cutting::default() };
+            make(&dir, &files.shards, &fingerprint, cutting, &mut |_| ())?;
+            let engine = open_with(config, what, settings, None)?;
             Ok((engine, Some(Instant::now())))
         }
         other => other.map(|it| (it, prepared)),
@@ -188,8 +228,9 @@ pub(super) fn open(
 }
 
 /// Makes shards where there are none and nobody needs to be asked.
-fn prepare(config: &Config, dir: &Path, fingerprint: &str, name: &str) -> Result<()> {
-    let path = files(config, fingerprint).shards;
+fn prepare(config: &Config, what: Cut<'_>, name: &str) -> Result<()> {
+    let Cut { dir, fingerprint, numbers } = what;
+    let path = files(config, fingerprint, numbers).shards;
     if path.exists() {
         return Ok(());
     }
@@ -201,7 +242,8 @@ fn prepare(config: &Config, dir: &Path, fingerprint: &str, name: &str) -> Result
         );
         return Err(Error::BadRequest(Trouble::with(what, Advice::ShardModel)));
     }
-    make(dir, &path, fingerprint, Centroids::default(), &mut |_| ())?;
+    let cutting = Cutting { numbers, ..Cutting::default() };
+    make(dir, &path, fingerprint, cutting, &mut |_| ())?;
     Ok(())
 }
 
@@ -213,18 +255,18 @@ fn weights_in(dir: &Path) -> u64 {
 
 fn open_with(
     config: &Config,
-    dir: &Path,
-    fingerprint: &str,
+    what: Cut<'_>,
     settings: &RerankSettings,
     machine: Option<MachineCost>,
 ) -> Result<ElasticEngine> {
+    let Cut { dir, fingerprint, numbers } = what;
     let bad = |source: riddle_grating::Error| Error::BadModel {
         dir: dir.to_path_buf(),
         source: source.into(),
     };
-    let files = files(config, fingerprint);
+    let files = files(config, fingerprint, numbers);
     if !files.shards.exists() {
-        prepare(config, dir, fingerprint, &dir.to_string_lossy())?;
+        prepare(config, what, &dir.to_string_lossy())?;
     }
     let kept = read(&files.profile, fingerprint);
     let defaults = ElasticOptions::default();

@@ -35,7 +35,7 @@ pub use calibration::{calibration, fingerprint};
 pub(crate) use card::Answers;
 pub use direct::{Embedded, RerankAs};
 pub use elastic::{
-    LabelledRequest, Sharded, elastic_profile, open_elastic, request_prior, shard_model,
+    Cutting, LabelledRequest, Sharded, elastic_profile, open_elastic, request_prior, shard_model,
 };
 pub use excerpt::{Marked, excerpt, marked};
 pub(crate) use find::hit_of;

@@ -2,16 +2,16 @@
 
 /// The order of a layer's heads and neurons: slice i has the i-th head and the i-th share of the neurons.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SliceOrder {
+pub(super) struct SliceOrder {
     /// The model's numbers of the heads.
-    pub heads: Vec<u16>,
+    pub(super) heads: Vec<u16>,
     /// The model's numbers of the neurons.
-    pub neurons: Vec<u32>,
+    pub(super) neurons: Vec<u32>,
 }
 
 impl SliceOrder {
     /// As the model has them.
-    pub fn unchanged(heads: usize, neurons: usize) -> SliceOrder {
+    pub(super) fn unchanged(heads: usize, neurons: usize) -> SliceOrder {
         SliceOrder { heads: (0..heads as u16).collect(), neurons: (0..neurons as u32).collect() }
     }
 

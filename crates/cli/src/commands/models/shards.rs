@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use riddle_rag::rerank::{Centroids, LabelledRequest};
+use riddle_rag::rerank::{Cutting, LabelledRequest, ShardNumbers};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -16,8 +16,8 @@ use crate::{
 };
 
 /// Cuts a reranker into shards.
-pub(super) fn shard(name: &str, centroids: Centroids, context: &Context) -> Result<(), Failure> {
-    let made = riddle_rag::rerank::shard_model(&context.config, name, centroids, &mut |_| ())?;
+pub(super) fn shard(name: &str, cutting: Cutting, context: &Context) -> Result<(), Failure> {
+    let made = riddle_rag::rerank::shard_model(&context.config, name, cutting, &mut |_| ())?;
     if context.json {
         return context
             .out
@@ -34,6 +34,7 @@ pub(super) fn shard(name: &str, centroids: Centroids, context: &Context) -> Resu
 /// Measures, and learns where there are requests.
 pub(super) fn profile(
     name: &str,
+    numbers: ShardNumbers,
     requests: Option<&Path>,
     context: &Context,
 ) -> Result<(), Failure> {
@@ -42,11 +43,16 @@ pub(super) fn profile(
         None => Vec::new(),
     };
     let mut progress = Progress::new();
-    let made =
-        riddle_rag::rerank::elastic_profile(&context.config, name, &questions, &mut |done| {
+    let made = riddle_rag::rerank::elastic_profile(
+        &context.config,
+        name,
+        numbers,
+        &questions,
+        &mut |done| {
             progress.requests((done * 1000.0) as u64, 1000);
             if context.stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        });
+        },
+    );
     progress.clear();
     let made = made?;
     if context.json {
