@@ -1,10 +1,12 @@
 //! What both indexes over tantivy share: opening, and a commit that says how far it has followed the change log.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use riddle_seal::Place;
 use tantivy::{
-    Index, IndexReader, IndexSettings, IndexWriter, ReloadPolicy, TantivyError,
+    Directory as _, Index, IndexReader, IndexSettings, IndexWriter, ReloadPolicy, SegmentMeta,
+    TantivyError,
+    index::SegmentComponent,
     schema::{NumericOptions, Schema},
 };
 
@@ -37,7 +39,43 @@ pub(crate) fn open(place: &Place, schema: &Schema, version: &str) -> Result<Inde
         return Err(rebuild(dir, "it is of another version"));
     }
     applied_seq(&index, dir, version)?;
+    check_files(&index, dir)?;
     Ok(index)
+}
+
+/// Parts of a segment, each a file. The one of deletions is there if something was deleted.
+const PARTS: [SegmentComponent; 6] = [
+    SegmentComponent::Postings,
+    SegmentComponent::Positions,
+    SegmentComponent::Terms,
+    SegmentComponent::Store,
+    SegmentComponent::FastFields,
+    SegmentComponent::FieldNorms,
+];
+
+/// Refuses an index that lacks a file: tantivy opens some of them when they are first searched, and without positions
+/// that is when somebody puts a phrase into quotation marks.
+fn check_files(index: &Index, dir: &Path) -> Result<()> {
+    let mut seen = None;
+    loop {
+        let metas = index.load_metas().map_err(|error| rebuild(dir, error))?;
+        let Some(missing) = missing_file(index, &metas.segments) else { return Ok(()) };
+        // Another program may have merged what was just read, and has swept it away.
+        let names: Vec<_> = metas.segments.iter().map(SegmentMeta::id).collect();
+        if seen.as_ref() == Some(&names) {
+            return Err(rebuild(dir, format!("{} is missing", missing.display())));
+        }
+        seen = Some(names);
+    }
+}
+
+fn missing_file(index: &Index, segments: &[SegmentMeta]) -> Option<PathBuf> {
+    let files = segments.iter().flat_map(|segment| {
+        let deletions = segment.has_deletes().then_some(SegmentComponent::Delete);
+        PARTS.into_iter().chain(deletions).map(|it| segment.relative_path(it))
+    });
+    let is_there = |file: &PathBuf| index.directory().exists(file).unwrap_or(false);
+    files.into_iter().find(|it| !is_there(it))
 }
 
 /// As [`open`], making the index where there is none.
