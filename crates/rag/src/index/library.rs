@@ -103,8 +103,8 @@ impl Library {
         let root =
             self.catalog.roots()?.into_iter().find(|it| it.path == absolute || it.path == path);
         let Some(root) = root else {
-            let why = Trouble::with("it is not indexed", Advice::ListFolders);
-            return Err(Error::BadRoot { path: path.to_path_buf(), why });
+            let what = format!("{} is not indexed", path.display());
+            return Err(Error::BadRequest(Trouble::with(what, Advice::ListFolders)));
         };
         self.catalog.remove_root(root.id)?;
         derived::sync(&self.config, &self.catalog)

@@ -98,7 +98,6 @@ export const MESSAGES = [
   "it holds too much",
   "it is a file: give the folder it is in",
   "it is damaged",
-  "it is not indexed",
   "it is packed by {1}",
   "it is that of {1}",
   "it lies inside riddle's own home",

@@ -412,7 +412,6 @@ export const messages: Record<Message, string> = {
   "catalog: rows belong to nothing": "Katalog: Zeilen gehören zu nichts",
   "it has letters, digits, - and _, at most {1}": "er hat Buchstaben, Ziffern, - und _, höchstens {1}",
   "it is a file: give the folder it is in": "es ist eine Datei: geben Sie den Ordner an, in dem sie liegt",
-  "it is not indexed": "es ist nicht indiziert",
   "it is that of {1}": "es ist der von {1}",
   "it lies inside riddle's own home": "es liegt in Riddles eigenem Datenordner",
   "mode off prunes nobody": "im Modus „off“ scheidet niemand aus",
