@@ -372,3 +372,72 @@ fn reranks(riddle: &Riddle, model: &Path) {
     let answer: Value = run.wait().json();
     assert_eq!(answer["results"].as_array().map(Vec::len), Some(2));
 }
+
+/// A classifier of single texts, made of requests as `riddle bench deadline` takes them: it learns what one word says,
+/// and the program calls the same texts relevant.
+#[test]
+fn a_classifier_is_trained_and_cut_into_shards() {
+    let Some(python) = python() else {
+        return skipped(
+            "no Python with torch, numpy, tokenizers and safetensors: name one in RIDDLE_PYTHON",
+        );
+    };
+    let riddle = Riddle::new();
+    let dir = TempDir::new().expect("a temporary folder");
+    let request = |n: usize| {
+        let (relevant, word) = if n.is_multiple_of(2) { (1, "boat") } else { (0, "bread") };
+        let document =
+            json!({ "text": format!("A {word} and number {}.", n / 2), "relevant": relevant });
+        json!({ "query": "Where is the boat?", "documents": [document] }).to_string() + "\n"
+    };
+    let file = |name: &str, numbers: std::ops::Range<usize>| {
+        let path = dir.path().join(name);
+        fs::write(&path, numbers.map(request).collect::<String>()).expect("written");
+        path
+    };
+    let (learn, dev) = (file("learn.jsonl", 0..160), file("dev.jsonl", 160..200));
+    let out = dir.path().join("out");
+    let output = Command::new(&python)
+        .args(["-m", "riddle_training.classify", "--epochs", "6", "--batch", "16"])
+        .args(["--learning-rate", "0.003", "--slices", "1", "--max-tokens", "32", "--base"])
+        .arg(tiny_model("tiny-bert-sliced-cross-encoder"))
+        .arg("--train")
+        .arg(&learn)
+        .arg("--dev")
+        .arg(&dev)
+        .arg("--out")
+        .arg(&out)
+        .env("PYTHONPATH", workspace().join("training"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .output()
+        .expect("started");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let table = fs::read_to_string(out.join("accuracy.json")).expect("a table");
+    let table: Value = serde_json::from_str(&table).expect("JSON");
+    let own = table["2"]["3"].as_f64().expect("a share");
+    assert!(own > 0.9 && table["1"]["3"].as_f64().is_some(), "{table:#}");
+    let model = out.join("model").to_string_lossy().into_owned();
+    let dev = dev.to_string_lossy();
+    let cells = riddle.json(&[
+        "bench",
+        "deadline",
+        "--model",
+        &model,
+        "--numbers",
+        "f32",
+        "--requests",
+        &dev,
+        "--rates",
+        "0",
+        "--deadlines",
+        "600000",
+        "--candidates",
+        "1",
+        "--buffers",
+        "1MiB",
+        "--system",
+        "preloaded, 32 bits",
+    ]);
+    let measured = cells[0]["quality"].as_f64().expect("a share");
+    assert!((measured - own).abs() < 1e-6, "{measured} where training measured {own}");
+}
