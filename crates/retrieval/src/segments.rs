@@ -6,6 +6,7 @@ use riddle_seal::Place;
 use tantivy::{
     Directory as _, Index, IndexReader, IndexSettings, IndexWriter, ReloadPolicy, SegmentMeta,
     TantivyError,
+    directory::error::OpenReadError,
     index::SegmentComponent,
     schema::{NumericOptions, Schema},
 };
@@ -59,7 +60,8 @@ fn check_files(index: &Index, dir: &Path) -> Result<()> {
     let mut seen = None;
     loop {
         let metas = index.load_metas().map_err(|error| rebuild(dir, error))?;
-        let Some(missing) = missing_file(index, &metas.segments) else { return Ok(()) };
+        let missing = missing_file(index, &metas.segments).map_err(|error| rebuild(dir, error))?;
+        let Some(missing) = missing else { return Ok(()) };
         // Another program may have merged what was just read, and has swept it away.
         let names: Vec<_> = metas.segments.iter().map(SegmentMeta::id).collect();
         if seen.as_ref() == Some(&names) {
@@ -69,13 +71,17 @@ fn check_files(index: &Index, dir: &Path) -> Result<()> {
     }
 }
 
-fn missing_file(index: &Index, segments: &[SegmentMeta]) -> Option<PathBuf> {
-    let files = segments.iter().flat_map(|segment| {
+fn missing_file(index: &Index, segments: &[SegmentMeta]) -> Result<Option<PathBuf>, OpenReadError> {
+    for segment in segments {
         let deletions = segment.has_deletes().then_some(SegmentComponent::Delete);
-        PARTS.into_iter().chain(deletions).map(|it| segment.relative_path(it))
-    });
-    let is_there = |file: &PathBuf| index.directory().exists(file).unwrap_or(false);
-    files.into_iter().find(|it| !is_there(it))
+        for part in PARTS.into_iter().chain(deletions) {
+            let file = segment.relative_path(part);
+            if !index.directory().exists(&file)? {
+                return Ok(Some(file));
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// As [`open`], making the index where there is none.
