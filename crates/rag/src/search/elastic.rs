@@ -152,7 +152,7 @@ pub fn elastic_profile(
     let fingerprint = fingerprint(&dir)?;
     let settings = RerankSettings::default();
     let what = Cut { dir: &dir, fingerprint: &fingerprint, numbers };
-    let engine = open_with(config, what, &settings, Some(MachineCost::unknown()))?;
+    let (engine, _) = open_or_make(config, what, &settings, Some(MachineCost::unknown()))?;
     let bad =
         |source: riddle_grating::Error| Error::BadModel { dir: dir.clone(), source: source.into() };
     let machine = engine.measure().map_err(bad)?;
@@ -206,24 +206,35 @@ fn open_numbers(
     let dir = config.model_dir(name)?;
     let fingerprint = fingerprint(&dir)?;
     let what = Cut { dir: &dir, fingerprint: &fingerprint, numbers };
-    let files = files(config, &fingerprint, numbers);
-    if read(&files.profile, &fingerprint).is_none() {
+    if read(&files(config, &fingerprint, numbers).profile, &fingerprint).is_none() {
         let _stage = stage::enter("prepare");
         prepare(config, what, name)?;
         elastic_profile(config, name, numbers, &[], &mut |_| ControlFlow::Continue(()))?;
         prepared = Some(Instant::now());
     }
-    let engine = open_with(config, what, settings, None);
-    match engine {
-        // Made by an older version, damaged, or of weights that were there before: made anew, once.
+    let (engine, made) = open_or_make(config, what, settings, None)?;
+    Ok((engine, made.or(prepared)))
+}
+
+/// Opens shards; where they are damaged, of an older version, or of weights that were there before, they are made anew,
+/// once: then with the moment at which they were there.
+fn open_or_make(
+    config: &Config,
+    what: Cut<'_>,
+    settings: &RerankSettings,
+    machine: Option<MachineCost>,
+) -> Result<(ElasticEngine, Option<Instant>)> {
+    match open_with(config, what, settings, machine.clone()) {
         Err(Error::BadModel { source, .. }) => {
             tracing::warn!(error = %source, "shards are made anew");
+            let Cut { dir, fingerprint, numbers } = what;
+            let path = files(config, fingerprint, numbers).shards;
             let cutting = Cutting { numbers, ..Cutting::default() };
-            make(&dir, &files.shards, &fingerprint, cutting, &mut |_| ())?;
-            let engine = open_with(config, what, settings, None)?;
+            make(dir, &path, fingerprint, cutting, &mut |_| ())?;
+            let engine = open_with(config, what, settings, machine)?;
             Ok((engine, Some(Instant::now())))
         }
-        other => other.map(|it| (it, prepared)),
+        other => other.map(|it| (it, None)),
     }
 }
 
@@ -235,7 +246,8 @@ fn prepare(config: &Config, what: Cut<'_>, name: &str) -> Result<()> {
         return Ok(());
     }
     let large = weights_in(dir);
-    if large > MADE_UNASKED {
+    // Nobody has shards of numbers made who has not asked for them.
+    if large > MADE_UNASKED && numbers == ShardNumbers::Int8 {
         let what = format!(
             "{name} has no shards yet, which a deadline needs; they would take about {} MB",
             large.div_ceil(1_000_000)
