@@ -108,6 +108,31 @@ fn shards_are_made_and_profiles_are_measured_by_name() {
     assert!(told.contains("whole blocks"), "{told}");
 }
 
+#[test]
+fn another_machine_is_measured_anew_and_what_was_learned_stays() {
+    let riddle = Riddle::new();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let request = request(folder.path());
+    riddle.json(&["models", "profile", "riddle-reranker", "--requests", &request]);
+    let files = fs::read_dir(riddle.home().join("deadline")).expect("a folder").flatten();
+    let mut files = files.map(|it| it.path());
+    let file = files.find(|it| it.extension().is_some_and(|it| it == "json")).expect("a profile");
+    let kept =
+        || -> Value { serde_json::from_slice(&fs::read(&file).expect("a profile")).expect("JSON") };
+    let measured = kept();
+    let mut elsewhere = measured.clone();
+    elsewhere["machine"]["isa"] = json!("another");
+    elsewhere["machine"]["compute"]["layer"] = json!(1e6);
+    fs::write(&file, elsewhere.to_string()).expect("written");
+    // Of a machine that takes seventeen minutes for a layer nothing would be computed.
+    let timed = riddle.json(&["rerank", "--deadline", "600s", &request]);
+    assert_eq!(timed["deadline"]["end"], "ranked", "{timed:#}");
+    let anew = kept();
+    assert_eq!(anew["machine"]["isa"], measured["machine"]["isa"]);
+    assert_eq!(anew["learned"], measured["learned"]);
+    assert_eq!(anew["learned"]["questions"], 1);
+}
+
 /// Requests with one text each are those of a classifier, and shards of single precision are the paper's.
 #[test]
 fn a_classifier_is_measured_as_the_paper_does() {

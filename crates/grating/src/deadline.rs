@@ -30,6 +30,10 @@ const MARGIN: f64 = 0.08;
 /// Time that is not planned with besides: threads that wake, a result that is put in order.
 const MARGIN_MS: f64 = 1.0;
 
+/// Of these margins, what must be left for a run to go on as planned: with all of it a run that is a millisecond late
+/// would lose a layer.
+const KEPT_MARGIN: f64 = 0.5;
+
 /// Shares of the candidates that are tried, in eighths.
 const EIGHTHS: usize = 8;
 
@@ -48,6 +52,10 @@ pub struct ComputeCost {
     pub assemble_slice: f64,
     /// Before the first layer, for each token: tokenizing, embedding.
     pub prepare_token: f64,
+    /// Share of a layer's work on tokens that is left in the last one, of which one state of each sequence is wanted;
+    /// 0 where nobody has measured it.
+    #[serde(default)]
+    pub last: f64,
 }
 
 /// What a request asks of each layer.
@@ -75,11 +83,26 @@ impl Load {
 impl ComputeCost {
     /// Milliseconds of a layer of `width` slices, putting it together included.
     pub fn layer_ms(&self, load: Load, width: usize) -> f64 {
-        let width = width as f64;
-        self.layer
-            + self.token * load.tokens
-            + width * (self.token_slice * load.tokens + self.square_slice * load.squares)
-            + width * self.assemble_slice
+        self.fixed_ms(width) + self.token_ms(load, width)
+    }
+
+    /// Milliseconds of each of the last `layers` layers of a run.
+    pub fn layers_ms(&self, load: Load, width: usize, layers: usize) -> Vec<f64> {
+        let mut all = vec![self.layer_ms(load, width); layers];
+        if let Some(last) = all.last_mut() {
+            let share = if self.last > 0.0 { self.last } else { 1.0 };
+            *last = self.fixed_ms(width) + share * self.token_ms(load, width);
+        }
+        all
+    }
+
+    fn fixed_ms(&self, width: usize) -> f64 {
+        self.layer + width as f64 * self.assemble_slice
+    }
+
+    fn token_ms(&self, load: Load, width: usize) -> f64 {
+        let slices = self.token_slice * load.tokens + self.square_slice * load.squares;
+        self.token * load.tokens + width as f64 * slices
     }
 }
 
@@ -208,9 +231,9 @@ impl Planner<'_> {
         let load = Load::of(lengths);
         let rows_ms = asked.rows_ms.get(candidates - 1).copied().unwrap_or(0.0);
         let before = rows_ms + self.compute.prepare_token * load.tokens;
-        let each = self.compute.layer_ms(load, width);
-        let compute = vec![each; layers];
-        let slack = usable(asked.deadline_ms - asked.elapsed_ms) - before - each * layers as f64;
+        let compute = self.compute.layers_ms(load, width, layers);
+        let computing: f64 = compute.iter().sum();
+        let slack = usable(asked.deadline_ms - asked.elapsed_ms) - before - computing;
         let kept = self.kept.within(layers, width);
         let budgets = self.budgets(&compute, slack);
         let (bits, valid) =
@@ -219,7 +242,7 @@ impl Planner<'_> {
         let took = if self.overlap {
             finish(&compute, &reading)
         } else {
-            reading.iter().sum::<f64>() + each * layers as f64
+            reading.iter().sum::<f64>() + computing
         };
         if !valid {
             return Err((before + took + MARGIN_MS) / (1.0 - MARGIN));
@@ -233,7 +256,7 @@ impl Planner<'_> {
             width,
             candidates,
             predicted_ms: asked.elapsed_ms + before + took,
-            waiting_ms: rows_ms + took - each * layers as f64,
+            waiting_ms: rows_ms + took - computing,
             budgets_ms: budget::left(&budgets, &reading),
             bits,
             quality,
@@ -271,8 +294,6 @@ impl Planner<'_> {
         remaining_ms: f64,
         coming_ms: f64,
     ) -> bool {
-        let each = self.compute.layer_ms(load, plan.width);
-        let available = usable(remaining_ms);
         let free = free.max(done);
         let gain = |n: usize| self.quality.gain(n, plan.width);
         // The deepest that gains and can be done; where nothing more can, what has been done is all.
@@ -282,9 +303,10 @@ impl Planner<'_> {
             if gain(layers) <= gain(done) && done > 0 {
                 break;
             }
-            let ahead = layers - done;
-            let slack = available - each * ahead as f64;
-            let compute = vec![each; ahead];
+            let compute = self.compute.layers_ms(load, plan.width, layers - done);
+            // What was planned is given up for what is left of its margin, and nothing more is begun for that.
+            let margin = if layers <= plan.layers { KEPT_MARGIN } else { 1.0 };
+            let slack = without_margin(remaining_ms, margin) - compute.iter().sum::<f64>();
             let mut budgets = accumulated_budgets(&compute, slack, &[]);
             // What is on its way is read before anything else.
             budgets.iter_mut().for_each(|it| *it -= coming_ms);
@@ -336,7 +358,12 @@ impl ShardSizes for Rest<'_> {
 
 /// Milliseconds that are planned with.
 fn usable(ms: f64) -> f64 {
-    ms * (1.0 - MARGIN) - MARGIN_MS
+    without_margin(ms, 1.0)
+}
+
+/// Milliseconds without so many of the margins.
+fn without_margin(ms: f64, margins: f64) -> f64 {
+    ms * (1.0 - margins * MARGIN) - margins * MARGIN_MS
 }
 
 /// Milliseconds from the first read to the end of the last layer: one queue reads, layer by layer, and a layer begins

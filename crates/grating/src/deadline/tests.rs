@@ -44,6 +44,7 @@ const COMPUTE: ComputeCost = ComputeCost {
     square_slice: 0.000_001,
     assemble_slice: 0.02,
     prepare_token: 0.002,
+    last: 0.4,
 };
 
 /// The paper's figure 6: two layers of three slices, a second each; three shards of two bits of the first are in
@@ -193,8 +194,7 @@ proptest! {
         // What is read or being read stays what it is.
         let fixed = free.min(plan.layers);
         prop_assert_eq!(&plan.bits[..fixed], &before[..fixed]);
-        let each = COMPUTE.layer_ms(load, 6);
-        prop_assert!(each * (plan.layers - done) as f64 <= remaining);
+        prop_assert!(COMPUTE.layers_ms(load, 6, plan.layers - done).iter().sum::<f64>() <= remaining);
     }
 }
 
@@ -268,4 +268,49 @@ fn what_is_in_memory_is_worth_its_time() {
         plan.quality
     };
     assert!(mean(&first) > mean(&nothing));
+}
+
+#[test]
+fn of_the_last_layer_only_one_state_of_each_sequence_is_computed() {
+    let load = Load::of(&[100; 10]);
+    let fixed = COMPUTE.layer + 6.0 * COMPUTE.assemble_slice;
+    let each = COMPUTE.layer_ms(load, 6);
+    let layers = COMPUTE.layers_ms(load, 6, 3);
+    assert_eq!(layers[..2], [each; 2]);
+    assert!((layers[2] - fixed - 0.4 * (each - fixed)).abs() < 1e-9, "{layers:?}");
+    // Costs that were kept before anybody measured it are plans with time to spare.
+    let before = ComputeCost { last: 0.0, ..COMPUTE };
+    assert_eq!(before.layers_ms(load, 6, 3), [each; 3]);
+    assert!(before.layers_ms(load, 6, 0).is_empty());
+    let text = serde_json::to_string(&COMPUTE).expect("JSON").replace(",\"last\":0.4", "");
+    assert_eq!(serde_json::from_str::<ComputeCost>(&text).expect("as it was kept"), before);
+}
+
+#[test]
+fn a_run_that_is_a_little_late_keeps_its_layers() {
+    let (sizes, quality, kept) = (even(4, 6), Quality::unknown(4, 6), Kept::nothing(4, 6));
+    let planner = Planner {
+        sizes: &sizes,
+        importance: &[],
+        quality: &quality,
+        read: rate(0.0, 0.0),
+        compute: COMPUTE,
+        kept: &kept,
+        upgrades: true,
+        overlap: true,
+    };
+    let lengths = [100; 10];
+    let asked = Asked { lengths: &lengths, deadline_ms: 60.0, elapsed_ms: 0.0, rows_ms: &[] };
+    let plan = planner.plan(&asked).expect("enough time");
+    let load = Load::of(&lengths[..plan.candidates]);
+    let needed: f64 = COMPUTE.layers_ms(load, plan.width, plan.layers - 1).iter().sum();
+    let layers = |remaining: f64| {
+        let mut rest = plan.clone();
+        planner.rest(&mut rest, 1, plan.layers, load, remaining, 0.0);
+        rest.layers
+    };
+    assert_eq!(plan.layers, 4);
+    // Half of the margin is left, then less than that.
+    assert_eq!(layers((needed + 0.51) / 0.96), 4);
+    assert!(layers((needed + 0.49) / 0.96) < 4);
 }

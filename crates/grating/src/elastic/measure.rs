@@ -36,6 +36,12 @@ const LENGTHS: [(usize, usize); 4] = [(20, 140), (5, 140), (20, 40), (6, 400)];
 /// Times of each kind, of which the median counts.
 const ROUNDS: usize = 3;
 
+/// Bits of the shards of layers that are timed.
+const TIMED_BITS: u8 = 6;
+
+/// The last layer's keys and values are computed of all tokens: less than this is noise.
+const LEAST_LAST: f64 = 0.05;
+
 /// Texts that preparing is timed with, and words of each.
 const TEXTS: (usize, usize) = (16, 110);
 
@@ -51,10 +57,16 @@ impl MachineCost {
                 square_slice: 0.000_002,
                 assemble_slice: 0.1,
                 prepare_token: 0.004,
+                last: 0.0,
             },
             isa: String::new(),
             threads: 0,
         }
+    }
+
+    /// Whether it was measured by this program, with the instructions that it uses here: a home moves between machines.
+    pub fn is_of_here(&self) -> bool {
+        self.compute.last > 0.0 && isa().is_ok_and(|it| it.name() == self.isa)
     }
 }
 
@@ -98,24 +110,32 @@ impl ElasticEngine {
         let mut state = self.lock();
         let slices = self.shape.slices;
         let mut rows = Vec::new();
+        let mut last_ones = Vec::new();
         let mut assembling = Vec::new();
         for (count, length) in LENGTHS {
             let lengths = vec![length; count];
             let load = Load::of(&lengths);
             for width in [slices, slices.div_ceil(2)] {
-                let mut times = Vec::new();
+                let mut times = [Vec::new(), Vec::new()];
                 for _ in 0..ROUNDS {
-                    let (assembled, computed) = time_layer(self, &mut state, &lengths, width, 6)?;
-                    assembling.push(ms(assembled) / width as f64);
-                    times.push(ms(computed));
+                    for (times, wanted) in times.iter_mut().zip([Wanted::All, Wanted::Scored]) {
+                        let timed = Timed { lengths: &lengths, width, wanted };
+                        let (assembled, computed) = time_layer(self, &mut state, &timed)?;
+                        assembling.push(ms(assembled) / width as f64);
+                        times.push(ms(computed));
+                    }
                 }
                 let width = width as f64;
                 let parts = [1.0, load.tokens, width * load.tokens, width * load.squares];
-                rows.push((parts, median(&mut times)));
+                let [each, last] = times.map(|mut it| median(&mut it));
+                rows.push((parts, each));
+                last_ones.push((each, last));
             }
         }
         drop(state);
         let [layer, token, token_slice, square_slice] = fit(&rows);
+        let share = |(each, last): (f64, f64)| (last - layer) / (each - layer).max(1e-3);
+        let mut shares: Vec<f64> = last_ones.into_iter().map(share).collect();
         Ok(ComputeCost {
             layer,
             token,
@@ -123,6 +143,7 @@ impl ElasticEngine {
             square_slice,
             assemble_slice: median(&mut assembling),
             prepare_token: self.measure_preparing()?,
+            last: median(&mut shares).clamp(LEAST_LAST, 1.0),
         })
     }
 
@@ -146,16 +167,22 @@ impl ElasticEngine {
     }
 }
 
-/// Milliseconds of the parts of a layer, for those who measure.
+/// A layer that is timed.
+struct Timed<'a> {
+    lengths: &'a [usize],
+    width: usize,
+    wanted: Wanted,
+}
+
+/// Times of putting a layer together and of computing it, for those who measure.
 fn time_layer(
     engine: &ElasticEngine,
     state: &mut State,
-    lengths: &[usize],
-    width: usize,
-    bits: u8,
+    timed: &Timed<'_>,
 ) -> Result<(Duration, Duration)> {
+    let Timed { lengths, width, wanted } = *timed;
     let shape = engine.shape;
-    let ids = (0..width).filter_map(|slice| shard_id(0, slice, bits));
+    let ids = (0..width).filter_map(|slice| shard_id(0, slice, TIMED_BITS));
     let mut shards = Vec::new();
     for id in ids {
         let bytes = state.sizes.store.read(id).map_err(riddle_offload::Error::from)?;
@@ -186,8 +213,7 @@ fn time_layer(
         let tokens = cu_seqlens[members.len()];
         let part = &mut states[start * hidden..][..tokens * hidden];
         start += tokens;
-        let span =
-            Span { cu_seqlens: &cu_seqlens, prefix: Prefix::None, wanted: Wanted::All, unseen: 0 };
+        let span = Span { cu_seqlens: &cu_seqlens, prefix: Prefix::None, wanted, unseen: 0 };
         engine.pool.run(|| state.model.layer(&state.layer, span, part, &mut scratch));
     }
     Ok((assembled, started.elapsed()))
@@ -231,6 +257,20 @@ fn fit<const N: usize>(rows: &[([f64; N], f64)]) -> [f64; N] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn costs_of_other_instructions_are_not_of_here() {
+        let mut machine = MachineCost::unknown();
+        assert!(!machine.is_of_here());
+        machine.compute.last = 0.4;
+        machine.isa = isa().expect("instructions").name().to_owned();
+        assert!(machine.is_of_here());
+        let elsewhere = MachineCost { isa: "another".to_owned(), ..machine.clone() };
+        let before = ComputeCost { last: 0.0, ..machine.compute };
+        assert!(
+            !elsewhere.is_of_here() && !MachineCost { compute: before, ..machine }.is_of_here()
+        );
+    }
 
     #[test]
     fn a_line_and_a_sum_are_found_again() {

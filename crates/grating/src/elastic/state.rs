@@ -29,6 +29,8 @@ pub(super) struct State {
     /// What reading rows has taken, by what it was thought to take: where the system has their pages it takes nearly
     /// nothing, and a plan that does not know leaves its time unused.
     pub(super) row_factor: f64,
+    /// The factor that the last request would have had.
+    last_row_factor: f64,
     pub(super) kept: PreloadBuffer,
     pub(super) layer: AssembledLayer,
     /// Bytes that stay when nothing else does.
@@ -90,6 +92,7 @@ impl State {
             reader: ShardReader::new(store, options.device.clone())?,
             row_capacity: rows.capacity(),
             row_factor: 1.0,
+            last_row_factor: f64::INFINITY,
             rows,
             kept: PreloadBuffer::default(),
             layer: AssembledLayer::default(),
@@ -111,7 +114,8 @@ impl State {
     /// Learns from what reading rows was thought to take, in milliseconds, and what it took.
     pub(super) fn see_rows(&mut self, thought: Option<f64>, took: f64) {
         if let Some(thought) = thought {
-            self.row_factor = seen(self.row_factor, thought, took);
+            let before = (self.row_factor, self.last_row_factor);
+            (self.row_factor, self.last_row_factor) = seen(before, thought, took);
         }
     }
 
@@ -125,14 +129,17 @@ impl State {
     }
 }
 
-/// The factor after reading rows took other milliseconds than was thought with this one. Slower is believed at once,
-/// faster by halves: too long a plan misses the deadline.
-fn seen(factor: f64, thought: f64, took: f64) -> f64 {
+/// The factor after reading rows took other milliseconds than was thought with this one, and that of these rows alone,
+/// which comes back as `last`. Slower is believed where it happens twice, faster by halves: a disk that others use for a
+/// moment is no slow disk, and too long a plan misses the deadline.
+fn seen((factor, last): (f64, f64), thought: f64, took: f64) -> (f64, f64) {
     if thought < LEAST_SEEN_MS * factor {
-        return factor;
+        return (factor, last);
     }
     let seen = (factor * took / thought).clamp(LEAST_ROW_FACTOR, 1.0 / LEAST_ROW_FACTOR);
-    if seen > factor { seen } else { f64::midpoint(factor, seen) }
+    let believed =
+        if seen > factor { seen.min(last).max(factor) } else { f64::midpoint(factor, seen) };
+    (believed, seen)
 }
 
 /// The bits that plans choose from.
@@ -151,12 +158,18 @@ mod tests {
 
     #[test]
     fn what_reading_rows_takes_is_learned() {
-        // Half as long: believed by halves. Twice as long: at once. Too little to tell: not at all.
-        assert_eq!(seen(1.0, 40.0, 20.0), 0.75);
-        assert_eq!(seen(0.5, 20.0, 40.0), 1.0);
-        assert_eq!(seen(0.5, 0.4, 9.0), 0.5);
-        let warm = (0..20).fold(1.0, |it, _| seen(it, 40.0 * it, 0.1));
-        assert!((LEAST_ROW_FACTOR..0.03).contains(&warm), "{warm}");
-        assert_eq!(seen(warm, 40.0 * warm, 40.0), 1.0);
+        let first = f64::INFINITY;
+        // Half as long: believed by halves. Twice as long: at once, if nothing is known. Too little to tell: not at all.
+        assert_eq!(seen((1.0, first), 40.0, 20.0), (0.75, 0.5));
+        assert_eq!(seen((0.5, first), 20.0, 40.0), (1.0, 1.0));
+        assert_eq!(seen((0.5, 0.3), 0.4, 9.0), (0.5, 0.3));
+        let warm = (0..20).fold((1.0, first), |it, _| seen(it, 40.0 * it.0, 0.1));
+        assert!((LEAST_ROW_FACTOR..0.03).contains(&warm.0), "{warm:?}");
+        // Once slow is an accident; twice, as far as both say it.
+        let once = seen(warm, 40.0 * warm.0, 40.0);
+        assert_eq!((once.0, once.1), (warm.0, 1.0));
+        assert_eq!(seen(once, 40.0 * once.0, 20.0), (0.5, 0.5));
+        let over = seen(once, 40.0 * once.0, 0.1);
+        assert!(over.0 <= warm.0 && over.1 < 0.03, "{over:?}");
     }
 }

@@ -49,6 +49,7 @@ fn fast() -> MachineCost {
         square_slice: 0.0,
         assemble_slice: 0.0,
         prepare_token: 0.0,
+        last: 1.0,
     };
     machine
 }

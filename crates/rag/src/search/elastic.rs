@@ -206,11 +206,18 @@ fn open_numbers(
     let dir = config.model_dir(name)?;
     let fingerprint = fingerprint(&dir)?;
     let what = Cut { dir: &dir, fingerprint: &fingerprint, numbers };
-    if read(&files(config, &fingerprint, numbers).profile, &fingerprint).is_none() {
+    let known = read(&files(config, &fingerprint, numbers).profile, &fingerprint);
+    if known.as_ref().is_none_or(|it| !it.machine.is_of_here()) {
         let _stage = stage::enter("prepare");
-        prepare(config, what, name)?;
-        elastic_profile(config, name, numbers, &[], &mut |_| ControlFlow::Continue(()))?;
-        prepared = Some(Instant::now());
+        let made = prepare(config, what, name).and_then(|()| {
+            elastic_profile(config, name, numbers, &[], &mut |_| ControlFlow::Continue(()))
+        });
+        match made {
+            Ok(_) => prepared = Some(Instant::now()),
+            // What another machine takes is better than no plan, where nothing can be written.
+            Err(error) if known.is_some() => tracing::warn!(%error, "this machine is not measured"),
+            Err(error) => return Err(error),
+        }
     }
     let (engine, made) = open_or_make(config, what, settings, None)?;
     Ok((engine, made.or(prepared)))
