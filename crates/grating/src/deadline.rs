@@ -81,6 +81,19 @@ impl Load {
 }
 
 impl ComputeCost {
+    /// Those of a machine that takes so many times as long.
+    pub fn times(self, factor: f64) -> ComputeCost {
+        ComputeCost {
+            layer: factor * self.layer,
+            token: factor * self.token,
+            token_slice: factor * self.token_slice,
+            square_slice: factor * self.square_slice,
+            assemble_slice: factor * self.assemble_slice,
+            prepare_token: factor * self.prepare_token,
+            last: self.last,
+        }
+    }
+
     /// Milliseconds of a layer of `width` slices, putting it together included.
     pub fn layer_ms(&self, load: Load, width: usize) -> f64 {
         self.fixed_ms(width) + self.token_ms(load, width)
@@ -90,10 +103,15 @@ impl ComputeCost {
     pub fn layers_ms(&self, load: Load, width: usize, layers: usize) -> Vec<f64> {
         let mut all = vec![self.layer_ms(load, width); layers];
         if let Some(last) = all.last_mut() {
-            let share = if self.last > 0.0 { self.last } else { 1.0 };
-            *last = self.fixed_ms(width) + share * self.token_ms(load, width);
+            *last = self.last_ms(load, width);
         }
         all
+    }
+
+    /// Milliseconds of the last layer of a run.
+    pub fn last_ms(&self, load: Load, width: usize) -> f64 {
+        let share = if self.last > 0.0 { self.last } else { 1.0 };
+        self.fixed_ms(width) + share * self.token_ms(load, width)
     }
 
     fn fixed_ms(&self, width: usize) -> f64 {
@@ -119,7 +137,7 @@ pub struct DeadlinePlan {
     pub bits: Bits,
     /// Milliseconds from the call to the ranking.
     pub predicted_ms: f64,
-    /// Milliseconds of these in which nothing is computed because something is read.
+    /// Milliseconds of these in which nothing is computed because something is read, and what planning anew has added.
     pub waiting_ms: f64,
     /// Milliseconds left of each layer's accumulated budget.
     pub budgets_ms: Vec<f64>,
@@ -272,6 +290,26 @@ impl Planner<'_> {
         vec![slack; compute.len()]
     }
 
+    /// Milliseconds that the layers of a plan from `done` on wait for shards; those of layers before `free` are there
+    /// after `coming_ms`.
+    fn waiting(
+        &self,
+        load: Load,
+        width: usize,
+        (done, free): (usize, usize),
+        bits: &Bits,
+        coming_ms: f64,
+    ) -> f64 {
+        let compute = self.compute.layers_ms(load, width, bits.len().saturating_sub(done));
+        let mut reading = self.reading(bits, self.kept).split_off(done.min(bits.len()));
+        let begun = free.saturating_sub(done).min(reading.len());
+        reading[..begun].fill(0.0);
+        if let Some(first) = reading.first_mut() {
+            *first += coming_ms;
+        }
+        finish(&compute, &reading) - compute.iter().sum::<f64>()
+    }
+
     /// Milliseconds of reading for each layer.
     fn reading(&self, bits: &Bits, kept: &Kept) -> Vec<f64> {
         let of =
@@ -322,6 +360,10 @@ impl Planner<'_> {
             let mut all: Bits = plan.bits.iter().take(first).cloned().collect();
             all.extend(bits);
             let changed = layers != plan.layers || all != plan.bits;
+            let waiting =
+                |bits: &Bits| self.waiting(load, plan.width, (done, free), bits, coming_ms);
+            // What is waited for more bits is planned.
+            plan.waiting_ms += (waiting(&all) - waiting(&plan.bits)).max(0.0);
             (plan.layers, plan.bits) = (layers, all);
             return changed;
         }

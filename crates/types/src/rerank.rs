@@ -150,7 +150,8 @@ pub struct DeadlinePlan {
     /// Milliseconds from the call to the ranking, as planned at the beginning.
     pub predicted_ms: f64,
     /// Milliseconds of these in which nothing can be computed because something is read: embedding rows, the first
-    /// layer, and whatever comes later than it is wanted. As planned at the beginning.
+    /// layer, and whatever comes later than it is wanted. As planned at the beginning, and with what was given to more
+    /// bits when the rest was planned anew.
     pub waiting_ms: f64,
     /// Bytes of shards that were in memory from the request before.
     pub preload_bytes: u64,

@@ -190,6 +190,7 @@ proptest! {
         let free = (done + ahead).min(4);
         let coming = if ahead > 0 { coming } else { 0.0 };
         planner.rest(&mut plan, done, free, load, remaining, coming);
+        prop_assert!((0.0..=remaining).contains(&plan.waiting_ms), "{plan:?}");
         prop_assert!(plan.layers >= done && plan.layers <= 4 && plan.bits.len() == plan.layers);
         // What is read or being read stays what it is.
         let fixed = free.min(plan.layers);

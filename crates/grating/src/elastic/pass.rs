@@ -15,7 +15,7 @@ use riddle_types::{DeadlineEnd, LayerEvent, LayerObserver, Ranked, RerankStats};
 use super::{
     ElasticEngine, ms,
     request::Request,
-    state::{State, shard_id},
+    state::{Computing, State, shard_id},
 };
 use crate::{
     Error, Mode, NeverPrune, PruningPolicy, Result,
@@ -39,6 +39,7 @@ pub(super) struct Ended {
     pub(super) bytes_read: u64,
     /// Milliseconds that reading embedding rows has taken.
     pub(super) rows_read_ms: f64,
+    pub(super) computing: Computing,
     pub(super) replanned: u32,
 }
 
@@ -53,6 +54,7 @@ pub(super) struct Pass<'a> {
     stats: RerankStats,
     bytes_read: u64,
     rows_read_ms: f64,
+    computing: Computing,
     replanned: u32,
     /// What was in memory when the plan was made; it stays until the request is done.
     held: Vec<Vec<Option<Shard>>>,
@@ -92,6 +94,7 @@ impl<'a> Pass<'a> {
             stats: RerankStats { num_layers: engine.num_layers(), ..RerankStats::default() },
             bytes_read: 0,
             rows_read_ms: 0.0,
+            computing: Computing::default(),
             replanned: 0,
             held: Vec::new(),
         }
@@ -159,7 +162,17 @@ impl<'a> Pass<'a> {
     ) -> Result<Option<LayerEvent>> {
         let (io_wait, read) = (loaded.io_wait, loaded.bytes_read);
         self.bytes_read += read;
+        let load = Load::of(&running.hidden.lengths);
+        let started = Instant::now();
         let computed = self.layer(state, layer, loaded, &mut running.hidden, stop)?;
+        let is_last = layer + 1 == self.plan.layers;
+        // Also where the time was up: it took at least this.
+        self.computing.took += ms(started.elapsed());
+        self.computing.thought += {
+            let cost = &self.engine.profile.machine.compute;
+            let width = self.plan.width;
+            if is_last { cost.last_ms(load, width) } else { cost.layer_ms(load, width) }
+        };
         let Some(scores) = computed else { return Ok(None) };
         let number = layer as u32 + 1;
         let active = running.contest.active().to_vec();
@@ -179,7 +192,6 @@ impl<'a> Pass<'a> {
             ..LayerEvent::default()
         };
         self.count(&event, state);
-        let is_last = layer + 1 == self.plan.layers;
         if !is_last && running.contest.wants_scores(running.policy, number) {
             let Running { contest, policy, newest, .. } = running;
             let verdicts = contest.judge(*policy, number, newest, &activated);
@@ -191,8 +203,8 @@ impl<'a> Pass<'a> {
     }
 
     fn ended(self, end: DeadlineEnd, ranked: Vec<Ranked>) -> Ended {
-        let Pass { stats, plan, bytes_read, rows_read_ms, replanned, .. } = self;
-        Ended { end, ranked, stats, plan, bytes_read, rows_read_ms, replanned }
+        let Pass { stats, plan, bytes_read, rows_read_ms, computing, replanned, .. } = self;
+        Ended { end, ranked, stats, plan, bytes_read, rows_read_ms, computing, replanned }
     }
 
     fn count(&mut self, event: &LayerEvent, state: &State) {

@@ -97,8 +97,10 @@ impl ElasticEngine {
         let grown = state.keep_bytes.saturating_mul(GROWTH);
         state.kept.shrink_to(grown);
         self.note(&state);
-        let Ended { end, ranked, mut stats, plan, bytes_read, rows_read_ms, replanned } = ended?;
+        let Ended { end, ranked, mut stats, plan, bytes_read, rows_read_ms, computing, replanned } =
+            ended?;
         state.see_rows(rows_ms.get(plan.candidates.saturating_sub(1)).copied(), rows_read_ms);
+        state.see_computing(computing);
         (stats.tokenize_ms, stats.forward_ms) = (tokenize_ms, ms(forward.elapsed()));
         stats.resident_weight_bytes = stats.resident_weight_bytes.max(state.resident_bytes());
         if end == DeadlineEnd::NotRanked {
@@ -127,7 +129,7 @@ impl ElasticEngine {
             bits: last.bits,
             budgets_ms: first.budgets_ms,
             predicted_ms: first.predicted_ms,
-            waiting_ms: first.waiting_ms,
+            waiting_ms: last.waiting_ms,
             preload_bytes,
             bytes_read,
             replanned,
@@ -183,7 +185,7 @@ impl ElasticEngine {
         let (reads, rows) = state.rows.missing(ids);
         let read = self.profile.machine.read;
         let bytes = read.ms(rows * state.rows.row_bytes()) - read.ms(0);
-        let each = state.row_factor * (reads as f64 * read.latency + bytes) / rows.max(1) as f64;
+        let each = state.row_factor() * (reads as f64 * read.latency + bytes) / rows.max(1) as f64;
         let upto = state.rows.missing_by(pairs.iter().map(|it| it.ids.as_slice()));
         upto.into_iter().map(|it| it as f64 * each).collect()
     }
@@ -194,7 +196,7 @@ impl ElasticEngine {
             importance: &self.profile.learned.importance,
             quality: &self.profile.learned.quality,
             read: self.profile.machine.read,
-            compute: self.profile.machine.compute,
+            compute: self.profile.machine.compute.times(state.compute_factor),
             kept,
             upgrades: self.options.upgrades,
             overlap: self.options.overlap,

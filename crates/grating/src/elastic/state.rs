@@ -14,8 +14,29 @@ use crate::{
 /// Rows whose reading should take less than this, were they all on the disk, say nothing about it.
 const LEAST_SEEN_MS: f64 = 1.0;
 
+/// Requests of which the usual one counts.
+const ROWS_SEEN: usize = 5;
+
 /// Pages in memory are read this much faster than those of a slow disk, and no more is believed.
 const LEAST_ROW_FACTOR: f64 = 0.02;
+
+/// Layers that take less than this say nothing of the machine.
+const LEAST_COMPUTED_MS: f64 = 1.0;
+
+/// No more is believed than that a machine has become so many times as slow, or as quick.
+const MOST_COMPUTE_FACTOR: f64 = 4.0;
+
+/// Share of what is seen that is believed at once: of a slower machine, and of a quicker one.
+const BELIEVED: (f64, f64) = (0.5, 0.2);
+
+/// What layers take on a machine that is as quick as it was when it was measured, and what they took.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Computing {
+    /// Milliseconds.
+    pub(super) thought: f64,
+    /// Milliseconds.
+    pub(super) took: f64,
+}
 
 /// What a request changes.
 pub(super) struct State {
@@ -26,11 +47,11 @@ pub(super) struct State {
     pub(super) reader: ShardReader,
     pub(super) rows: EmbeddingRows,
     pub(super) row_capacity: usize,
-    /// What reading rows has taken, by what it was thought to take: where the system has their pages it takes nearly
-    /// nothing, and a plan that does not know leaves its time unused.
-    pub(super) row_factor: f64,
-    /// The factor that the last request would have had.
-    last_row_factor: f64,
+    /// What reading rows took in the last requests, by what it was thought to take: where the system has their pages it
+    /// takes nearly nothing, and a plan that does not know leaves its time unused.
+    rows_seen: [f64; ROWS_SEEN],
+    /// What layers take, by what they took when the machine was measured: others use it, too, and its clock changes.
+    pub(super) compute_factor: f64,
     pub(super) kept: PreloadBuffer,
     pub(super) layer: AssembledLayer,
     /// Bytes that stay when nothing else does.
@@ -91,8 +112,8 @@ impl State {
             small,
             reader: ShardReader::new(store, options.device.clone())?,
             row_capacity: rows.capacity(),
-            row_factor: 1.0,
-            last_row_factor: f64::INFINITY,
+            rows_seen: [1.0; ROWS_SEEN],
+            compute_factor: 1.0,
             rows,
             kept: PreloadBuffer::default(),
             layer: AssembledLayer::default(),
@@ -114,9 +135,18 @@ impl State {
     /// Learns from what reading rows was thought to take, in milliseconds, and what it took.
     pub(super) fn see_rows(&mut self, thought: Option<f64>, took: f64) {
         if let Some(thought) = thought {
-            let before = (self.row_factor, self.last_row_factor);
-            (self.row_factor, self.last_row_factor) = seen(before, thought, took);
+            see(&mut self.rows_seen, thought, took);
         }
+    }
+
+    /// What reading rows takes, by what it takes past the system's cache.
+    pub(super) fn row_factor(&self) -> f64 {
+        usual(self.rows_seen)
+    }
+
+    /// Learns from what layers took.
+    pub(super) fn see_computing(&mut self, computing: Computing) {
+        self.compute_factor = computed(self.compute_factor, computing);
     }
 
     /// Bits of the shards in memory.
@@ -129,17 +159,30 @@ impl State {
     }
 }
 
-/// The factor after reading rows took other milliseconds than was thought with this one, and that of these rows alone,
-/// which comes back as `last`. Slower is believed where it happens twice, faster by halves: a disk that others use for a
-/// moment is no slow disk, and too long a plan misses the deadline.
-fn seen((factor, last): (f64, f64), thought: f64, took: f64) -> (f64, f64) {
+/// The largest but one: too little waits beyond the plan, and a disk that others use for a moment is no slow disk.
+fn usual(mut seen: [f64; ROWS_SEEN]) -> f64 {
+    seen.sort_by(f64::total_cmp);
+    seen[ROWS_SEEN - 2]
+}
+
+/// Takes in that rows took other milliseconds than was thought with the usual factor.
+fn see(all: &mut [f64; ROWS_SEEN], thought: f64, took: f64) {
+    let factor = usual(*all);
     if thought < LEAST_SEEN_MS * factor {
-        return (factor, last);
+        return;
     }
-    let seen = (factor * took / thought).clamp(LEAST_ROW_FACTOR, 1.0 / LEAST_ROW_FACTOR);
-    let believed =
-        if seen > factor { seen.min(last).max(factor) } else { f64::midpoint(factor, seen) };
-    (believed, seen)
+    all.rotate_left(1);
+    all[ROWS_SEEN - 1] = (factor * took / thought).clamp(LEAST_ROW_FACTOR, 1.0 / LEAST_ROW_FACTOR);
+}
+
+/// The factor after layers took other milliseconds than was thought without one. Slower is believed sooner than faster:
+/// too long a plan misses the deadline.
+fn computed(factor: f64, Computing { thought, took }: Computing) -> f64 {
+    if thought < LEAST_COMPUTED_MS {
+        return factor;
+    }
+    let seen = (took / thought).clamp(1.0 / MOST_COMPUTE_FACTOR, MOST_COMPUTE_FACTOR);
+    factor + (seen - factor) * if seen > factor { BELIEVED.0 } else { BELIEVED.1 }
 }
 
 /// The bits that plans choose from.
@@ -157,19 +200,40 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_computing_takes_is_learned() {
+        let took = |thought: f64, took: f64| Computing { thought, took };
+        // Twice as long is believed by half, half as long by a fifth, and too little to tell not at all.
+        assert_eq!(computed(1.0, took(10.0, 20.0)), 1.5);
+        assert!((computed(1.0, took(10.0, 5.0)) - 0.9).abs() < 1e-12);
+        assert_eq!(computed(1.5, took(0.5, 9.0)), 1.5);
+        let quick = (0..40).fold(1.0, |it, _| computed(it, took(10.0, 8.0)));
+        assert!((quick - 0.8).abs() < 1e-3, "{quick}");
+        // A machine that stands still for a moment is not thought to do so for good.
+        assert_eq!(computed(1.0, took(10.0, 1e6)), 2.5);
+    }
+
+    #[test]
     fn what_reading_rows_takes_is_learned() {
-        let first = f64::INFINITY;
-        // Half as long: believed by halves. Twice as long: at once, if nothing is known. Too little to tell: not at all.
-        assert_eq!(seen((1.0, first), 40.0, 20.0), (0.75, 0.5));
-        assert_eq!(seen((0.5, first), 20.0, 40.0), (1.0, 1.0));
-        assert_eq!(seen((0.5, 0.3), 0.4, 9.0), (0.5, 0.3));
-        let warm = (0..20).fold((1.0, first), |it, _| seen(it, 40.0 * it.0, 0.1));
-        assert!((LEAST_ROW_FACTOR..0.03).contains(&warm.0), "{warm:?}");
-        // Once slow is an accident; twice, as far as both say it.
-        let once = seen(warm, 40.0 * warm.0, 40.0);
-        assert_eq!((once.0, once.1), (warm.0, 1.0));
-        assert_eq!(seen(once, 40.0 * once.0, 20.0), (0.5, 0.5));
-        let over = seen(once, 40.0 * once.0, 0.1);
-        assert!(over.0 <= warm.0 && over.1 < 0.03, "{over:?}");
+        let mut seen = [1.0; ROWS_SEEN];
+        // Too little to tell: nothing is learned.
+        see(&mut seen, 0.4, 9.0);
+        assert_eq!(seen, [1.0; ROWS_SEEN]);
+        // The pages are in memory: four requests say so.
+        for request in 0..4 {
+            assert_eq!(usual(seen), 1.0, "after {request}");
+            see(&mut seen, 40.0, 20.0);
+        }
+        assert_eq!(usual(seen), 0.5);
+        // Once slow is an accident, twice is a slow disk.
+        for request in 0..2 {
+            assert_eq!(usual(seen), 0.5, "after {request}");
+            see(&mut seen, 20.0, 40.0);
+        }
+        assert_eq!(usual(seen), 1.0);
+        for _ in 0..9 {
+            let thought = 40.0 * usual(seen);
+            see(&mut seen, thought, 0.1);
+        }
+        assert_eq!(usual(seen), LEAST_ROW_FACTOR);
     }
 }
