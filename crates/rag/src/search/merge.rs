@@ -4,7 +4,7 @@
 //! has the same place wherever it is kept. BM25 scores of two libraries are not alike: each counts as a share of its
 //! own library's best. Cosines and products of weighed terms are.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use riddle_catalog::ChunkRecord;
 use riddle_models::embedder_languages;
@@ -107,10 +107,12 @@ impl Made {
     }
 }
 
-/// How the evidence of an embedder is read.
-fn scale(made: &Made) -> Scale {
+/// How the evidence of an embedder is read; `between_languages`: the nearest passage is in another language than the
+/// question, and is farther away for that. It says nothing of how far meaning is trusted then.
+fn scale(made: &Made, between_languages: bool) -> Scale {
     let cosine = if made.is_on_scale() {
-        CosineScale::Known(COSINE_WEIGHT, COSINE_TRUST)
+        let rate = if between_languages { 0.0 } else { COSINE_TRUST.rate };
+        CosineScale::Known(COSINE_WEIGHT, Trust { rate, ..COSINE_TRUST })
     } else {
         CosineScale::Spread(SPREAD_WEIGHT)
     };
@@ -122,6 +124,8 @@ struct Ordered {
     order: Vec<Fused>,
     /// Sparse scores are as they are, and no shares yet.
     evidence: Vec<Evidence>,
+    /// Those in another language than the question, where that says anything.
+    elsewhere: HashSet<ChunkId>,
     /// Whether weighed terms count.
     weighed: bool,
     foreign: Option<String>,
@@ -155,19 +159,39 @@ impl Source {
         let most = self.keyword.len() + self.dense.len() + self.sparse.len();
         let mut order = fuse(&lists, RRF_K, most);
         order.retain(|it| self.records.contains_key(&it.chunk));
-        let asked = made.vector.as_ref().filter(|it| reads_all(&it.0)).map(|_| query);
-        let evidence = self.evidence(&order, made, weighed, asked);
-        Ordered { order, evidence, weighed: weighed.is_some(), foreign }
+        let elsewhere = match &made.vector {
+            Some((embedder, _)) if reads_all(embedder) => self.elsewhere(&order, query),
+            _ => HashSet::new(),
+        };
+        let evidence = self.evidence(&order, made, weighed, &elsewhere);
+        Ordered { order, evidence, elsewhere, weighed: weighed.is_some(), foreign }
+    }
+
+    /// Passages that are in another language than the question.
+    fn elsewhere(&self, order: &[Fused], query: &str) -> HashSet<ChunkId> {
+        let mut known: HashMap<String, bool> = HashMap::new();
+        let mut is_elsewhere = |chunk: &ChunkId| {
+            let written_in = self.records.get(chunk).and_then(|it| detect_language(&it.text));
+            written_in.is_some_and(|it| match known.get(&it) {
+                Some(known) => *known,
+                None => {
+                    let foreign = is_in_another_language(query, &it);
+                    known.insert(it, foreign);
+                    foreign
+                }
+            })
+        };
+        order.iter().map(|it| it.chunk).filter(&mut is_elsewhere).collect()
     }
 
     /// What the scores of the searches say of every candidate. Words of a passage in another language than the
-    /// question's say little; where meaning is found in all languages, that is `asked`.
+    /// question's say little, where meaning is found in all languages.
     fn evidence(
         &self,
         order: &[Fused],
         made: &Made,
         weighed: Option<&TermWeights>,
-        asked: Option<&str>,
+        elsewhere: &HashSet<ChunkId>,
     ) -> Vec<Evidence> {
         let shares = shares(&self.keyword);
         // What lies behind the end of a full list may be as good as its last; behind a short one there is nothing.
@@ -182,28 +206,16 @@ impl Source {
             let cosine = cosine(&made.vector.as_ref()?.1, self.vectors.get(chunk)?);
             Some(made.levels.map_or(cosine, |it| it.read(cosine)))
         };
-        let mut known: HashMap<String, bool> = HashMap::new();
-        let mut trust_in_words = |chunk: &ChunkId| {
-            let Some(asked) = asked else { return 1.0 };
-            let written_in = self.records.get(chunk).and_then(|it| detect_language(&it.text));
-            let foreign = written_in.is_some_and(|it| match known.get(&it) {
-                Some(known) => *known,
-                None => {
-                    let foreign = is_in_another_language(asked, &it);
-                    known.insert(it, foreign);
-                    foreign
-                }
-            });
-            if foreign { BETWEEN_LANGUAGES } else { 1.0 }
-        };
-        let mut of = |it: &Fused| Evidence {
+        let trust_in_words =
+            |chunk: &ChunkId| if elsewhere.contains(chunk) { BETWEEN_LANGUAGES } else { 1.0 };
+        let of = |it: &Fused| Evidence {
             keyword: Some(
                 trust_in_words(&it.chunk) * shares.get(&it.chunk).copied().unwrap_or(behind),
             ),
             cosine: cosine(&it.chunk),
             sparse: sparse(&it.chunk),
         };
-        order.iter().map(&mut of).collect()
+        order.iter().map(of).collect()
     }
 }
 
@@ -214,10 +226,12 @@ pub(super) fn merge(sources: Vec<Source>, query: &str, made: &mut Made, limit: u
     let mut records: HashMap<ChunkId, ChunkRecord> = HashMap::new();
     let several = sources.len() > 1;
     let mut weighed = false;
+    let mut elsewhere: HashSet<ChunkId> = HashSet::new();
     for mut source in sources {
         let ordered = source.ordered(query, made);
         order.extend(ordered.order);
         evidence.extend(ordered.evidence);
+        elsewhere.extend(ordered.elsewhere);
         lists.foreign = lists.foreign.or(ordered.foreign);
         if let Some(library) = &source.library {
             let named = source.records.keys().map(|it| (*it, library.clone()));
@@ -234,7 +248,8 @@ pub(super) fn merge(sources: Vec<Source>, query: &str, made: &mut Made, limit: u
     }
     share_of_best(&mut evidence);
     if lists.foreign.is_none() && (made.vector.is_some() || made.terms.is_some()) {
-        order_by_score(&mut order, &mut evidence, scale(made));
+        let between = nearest(&order, &evidence).is_some_and(|it| elsewhere.contains(&it));
+        order_by_score(&mut order, &mut evidence, scale(made, between));
     } else if several {
         by_rank(&mut order, &mut evidence);
     }
@@ -248,6 +263,12 @@ pub(super) fn merge(sources: Vec<Source>, query: &str, made: &mut Made, limit: u
         .collect();
     lists.evidence = evidence;
     lists
+}
+
+/// The passage whose meaning is nearest.
+fn nearest(order: &[Fused], evidence: &[Evidence]) -> Option<ChunkId> {
+    let cosines = order.iter().zip(evidence).filter_map(|(it, own)| Some((it.chunk, own.cosine?)));
+    cosines.filter(|it| it.1.is_finite()).max_by(|a, b| a.1.total_cmp(&b.1)).map(|it| it.0)
 }
 
 /// Sparse scores as shares of the best of them.
@@ -396,6 +417,23 @@ mod tests {
         assert_eq!(by(many, "Turm"), [1, 2]);
         // An embedder of one language knows nothing of the other's meaning.
         assert_eq!(by(one, de), [1, 2]);
+    }
+
+    #[test]
+    fn between_languages_all_are_far_away_and_that_is_no_reason_for_words() {
+        let text = |about: &str| format!("The {about} was built for the fair, and it is very old.");
+        let by = |query: &str| {
+            // The first has a word that both languages have; the second is a little nearer, and neither is near.
+            let (tower, bridge) = (text("tower"), text("bridge"));
+            let found = source(None, &[(1, "/a", &tower, 2.2), (2, "/b", &bridge, 3.0)]);
+            let mut found = Source { keyword: vec![found.keyword[0]], ..found };
+            found.dense = vec![Hit { chunk: ChunkId(2), score: 0.3, rank: 1 }];
+            let mut made = made(Some(vec![1.0, 0.0]));
+            made.levels = Some(CosineLevels { unrelated: 0.031, related: 0.465, apart: 6.9 });
+            chunks(&merge(vec![found], query, &mut made, 9))
+        };
+        assert_eq!(by("Wie alt ist die Brücke, die man für die Messe gebaut hat?"), [2, 1]);
+        assert_eq!(by("How old is the one that they built for the fair?"), [1, 2]);
     }
 
     #[test]
