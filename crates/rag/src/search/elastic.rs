@@ -213,11 +213,12 @@ fn open_numbers(
             elastic_profile(config, name, numbers, &[], &mut |_| ControlFlow::Continue(()))
         });
         match made {
-            Ok(_) => prepared = Some(Instant::now()),
+            Ok(_) => {}
             // What another machine takes is better than no plan, where nothing can be written.
             Err(error) if known.is_some() => tracing::warn!(%error, "this machine is not measured"),
             Err(error) => return Err(error),
         }
+        prepared = Some(Instant::now());
     }
     let (engine, made) = open_or_make(config, what, settings, None)?;
     Ok((engine, made.or(prepared)))
