@@ -12,6 +12,7 @@ use riddle_types::{ChunkId, ChunkSet, Filter, Hit, Query as Asked, Retriever, St
 use tantivy::{
     Index, IndexReader, IndexWriter, TantivyDocument, Term,
     collector::{DocSetCollector, FilterCollector, TopDocs},
+    directory::RamDirectory,
     query::{
         BooleanQuery, BoostQuery, ConstScoreQuery, DisjunctionMaxQuery, Occur, PhraseQuery, Query,
         RangeQuery, RegexQuery, TermQuery, TermSetQuery,
@@ -34,6 +35,9 @@ const VERSION: &str = "2";
 
 /// The file's name counts beside its text, less than a word of it: a name is a hint.
 const NAME_BOOST: f32 = 0.5;
+
+/// Memory for an index of one chunk: the least that tantivy takes.
+const ALONE_BYTES: usize = 15_000_000;
 
 /// A phrase that occurs as typed says more than its words.
 const PHRASE_BOOST: f32 = 2.0;
@@ -116,20 +120,7 @@ impl KeywordWriter {
     /// When tantivy can not write.
     pub fn upsert(&mut self, chunk: &IndexedChunk<'_>) -> Result<()> {
         self.remove(chunk.id);
-        let fields = self.fields;
-        let mut document = TantivyDocument::default();
-        document.add_u64(fields.id, chunk.id.0);
-        let (terms, name, code) = analyzed(&mut self.analyzer, chunk);
-        document.add_text(fields.language, code);
-        document.add_pre_tokenized_text(fields.exact, tokens(&terms, |it| Some(&it.exact)));
-        document.add_pre_tokenized_text(fields.stem, tokens(&terms, |it| it.stems.first()));
-        document.add_pre_tokenized_text(fields.name, tokens(&name, |it| it.stems.first()));
-        for folder in split_path(chunk.path).0 {
-            document.add_text(fields.folder, folder);
-        }
-        document.add_text(fields.kind, chunk.kind.as_str());
-        document.add_i64(fields.modified, chunk.modified);
-        self.writer.add_document(document)?;
+        self.writer.add_document(self.fields.document(&mut self.analyzer, chunk))?;
         Ok(())
     }
 
@@ -152,6 +143,25 @@ impl KeywordWriter {
     /// When a merge failed.
     pub fn close(self) -> Result<()> {
         Ok(self.writer.wait_merging_threads()?)
+    }
+}
+
+impl Fields {
+    /// A chunk as it is indexed.
+    fn document(self, analyzer: &mut Analyzer, chunk: &IndexedChunk<'_>) -> TantivyDocument {
+        let mut document = TantivyDocument::default();
+        document.add_u64(self.id, chunk.id.0);
+        let (terms, name, code) = analyzed(analyzer, chunk);
+        document.add_text(self.language, code);
+        document.add_pre_tokenized_text(self.exact, tokens(&terms, |it| Some(&it.exact)));
+        document.add_pre_tokenized_text(self.stem, tokens(&terms, |it| it.stems.first()));
+        document.add_pre_tokenized_text(self.name, tokens(&name, |it| it.stems.first()));
+        for folder in split_path(chunk.path).0 {
+            document.add_text(self.folder, folder);
+        }
+        document.add_text(self.kind, chunk.kind.as_str());
+        document.add_i64(self.modified, chunk.modified);
+        document
     }
 }
 
@@ -259,6 +269,28 @@ impl KeywordReader {
             }
         }
         Ok(hits)
+    }
+
+    /// What a chunk that is not in the index would score for a query; `None`: it would not be found. How rare words
+    /// are, and how long passages, is what the index says.
+    ///
+    /// # Errors
+    /// When the index can not be read.
+    pub fn score_of(&self, asked: &Asked, chunk: &IndexedChunk<'_>) -> Result<Option<f32>> {
+        let Some(query) = self.query(asked, &Filter::default())? else { return Ok(None) };
+        let document = {
+            let mut analyzer = self.analyzer.lock().unwrap_or_else(PoisonError::into_inner);
+            self.fields.document(&mut analyzer, chunk)
+        };
+        let builder = Index::builder().schema(self.index.schema());
+        let mut writer =
+            builder.single_segment_index_writer(RamDirectory::create(), ALONE_BYTES)?;
+        writer.add_document(document)?;
+        let alone = writer.finalize()?.reader()?.searcher();
+        let best = TopDocs::with_limit(1).order_by_score();
+        let all = self.reader.searcher();
+        let found = alone.search_with_statistics_provider(&query, &best, &all)?;
+        Ok(found.first().map(|it| it.0))
     }
 
     /// Those of `chunks` that hold something which the query excludes: who finds passages by other means asks this, so

@@ -105,6 +105,33 @@ proptest! {
     }
 }
 
+proptest! {
+    // Each case writes an index.
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// A chunk that is scored from outside has the score that it has inside, to the bit: whatever is in the index.
+    #[test]
+    fn a_chunk_outside_scores_as_it_does_inside(
+        texts in prop::collection::vec(prop::collection::vec(0usize..6, 1..20), 1..12),
+        asked in prop::collection::vec(0usize..6, 1..4),
+        phrase in any::<bool>(),
+    ) {
+        const WORDS: [&str; 6] = ["dock", "boats", "blue", "painting", "the", "Hafen"];
+        let said = |it: &Vec<usize>| it.iter().map(|&word| WORDS[word]).collect::<Vec<_>>().join(" ");
+        let dir = tempfile::tempdir().expect("temp dir");
+        let lines: Vec<String> = texts.iter().map(said).collect();
+        let chunks: Vec<_> = lines.iter().zip(1..).map(|(text, id)| chunk(id, text)).collect();
+        let reader = index(dir.path(), &chunks);
+        let text = if phrase { format!("\"{}\"", said(&asked)) } else { said(&asked) };
+        let query = Query { text, ..Query::default() };
+        let hits = reader.search(&query, &Filter::default(), 100).expect("search");
+        for it in &chunks {
+            let inside = hits.iter().find(|hit| hit.chunk == it.id).map(|hit| hit.score);
+            prop_assert_eq!(reader.score_of(&query, it).expect("scored"), inside, "{}", it.text);
+        }
+    }
+}
+
 #[test]
 fn every_script_is_found() {
     let dir = tempfile::tempdir().expect("temp dir");
