@@ -1883,7 +1883,7 @@ pub(crate) struct ModelTrial {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TriedModel {
-    /// `null`: no reranker, the order of meaning alone.
+    /// `null`: no reranker, the order as it was found.
     pub(crate) name: Option<String>,
     pub(crate) in_use: bool,
     /// The fastest of those that are equally good here.

@@ -1303,7 +1303,7 @@ export interface ModelTrial {
 }
 
 export interface TriedModel {
-	/** `null`: no reranker, the order of meaning alone. */
+	/** `null`: no reranker, the order as it was found. */
 	name: string | null;
 	inUse: boolean;
 	/** The fastest of those that are equally good here. */

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use riddle_catalog::{ActiveEmbedder, Catalog, Change, ChunkRecord, Derived};
-use riddle_retrieval::{IndexedChunk, KeywordWriter, SparseWriter, VectorWriter};
+use riddle_catalog::{ActiveEmbedder, Catalog, Change, Derived};
+use riddle_retrieval::{KeywordWriter, SparseWriter, VectorWriter};
 use riddle_seal::Place;
 use riddle_types::ChunkId;
 
-use super::{bank, foreground::Background};
+use super::{bank, foreground::Background, share::indexed};
 use crate::{
     contract::{Error, Result},
     home::{
@@ -171,19 +171,6 @@ fn sync_keyword(config: &Config, catalog: &Catalog, last: u64) -> Result<()> {
 fn missed(dir: &Path) -> Error {
     let (dir, why) = (dir.to_path_buf(), "it missed changes".to_owned());
     riddle_retrieval::Error::Rebuild { dir, why }.into()
-}
-
-fn indexed<'a>(record: &'a ChunkRecord, path: &'a str) -> IndexedChunk<'a> {
-    IndexedChunk {
-        id: record.id,
-        path,
-        kind: record.kind,
-        modified: record.modified,
-        title: record.title.as_deref().unwrap_or(""),
-        heading: &record.heading,
-        text: &record.text,
-        language: record.language.as_deref(),
-    }
 }
 
 fn sync_vector(

@@ -83,6 +83,9 @@ struct Conditions {
     confined: Vec<PathBuf>,
 }
 
+/// What is done to what the home's searches have found, and to what models made of the query.
+pub(super) type Change<'a> = &'a mut dyn FnMut(&mut Source, &mut Made) -> Result<()>;
+
 /// A candidate of the fused list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FoundCandidate {
@@ -213,6 +216,16 @@ impl Assistant {
     /// # Errors
     /// An empty query, an unreadable index.
     pub fn find(&self, request: &SearchRequest) -> Result<Found> {
+        self.find_changed(request, &mut |_, _| Ok(()))
+    }
+
+    /// As [`find`](Self::find), in a home that is a little different: `change` gets what the home's searches have found
+    /// before it is merged.
+    pub(super) fn find_changed(
+        &self,
+        request: &SearchRequest,
+        change: Change<'_>,
+    ) -> Result<Found> {
         let _first = Foreground::enter(&self.config.home, request.idle);
         let text = request.query.trim();
         if text.is_empty() {
@@ -223,7 +236,7 @@ impl Assistant {
         let end = text.char_indices().nth(MAX_QUERY_CHARS).map_or(text.len(), |(at, _)| at);
         let mut notices =
             if request.libraries.with_home() { self.notices.clone() } else { Vec::new() };
-        let (lists, made) = self.retrieve(&text[..end], request, &mut notices)?;
+        let (lists, made) = self.retrieve(&text[..end], request, change, &mut notices)?;
         let on_scale = made.is_on_scale();
         if let Some(why) = made.unembedded {
             notices.push(Notice::MeaningNotSearched { why });
@@ -270,6 +283,7 @@ impl Assistant {
         &self,
         text: &str,
         request: &SearchRequest,
+        change: Change<'_>,
         notices: &mut Vec<Notice>,
     ) -> Result<(Lists, Made)> {
         let limits = Limits {
@@ -287,7 +301,9 @@ impl Assistant {
         };
         let mut sources = Vec::new();
         if request.libraries.with_home() {
-            sources.push(self.by_home(text, request, limits, &mut made)?);
+            let mut found = self.by_home(text, request, limits, &mut made)?;
+            change(&mut found, &mut made)?;
+            sources.push(found);
         } else {
             // Whatever is searched elsewhere, the query is read as it is read here.
             self.embedded(text, request)?.put_into(&mut made);

@@ -33,12 +33,12 @@ pub(super) fn run(questions: usize, seconds: u64, context: &Context) -> Result<(
         return context.out.json(&described(&trial));
     }
     context.out.line(format_args!(
-        "{} made from your files, {} of them from headings; embedders find their passages among {}",
+        "{} made from your files, {} of them from headings, and taken out of their passages; embedders find these among {}",
         show::plural(trial.questions as u64, "question"),
         trial.from_headings,
         trial.passages
     ))?;
-    print("rerankers, each ordering 24 candidates", &trial.rerankers, &trial, context)?;
+    print("rerankers, each ordering what a search finds", &trial.rerankers, &trial, context)?;
     print("embedders", &trial.embedders, &trial, context)?;
     context.out.line(
         "quality: mean reciprocal rank of the right passage, 95 % interval; equally good where intervals of the difference hold 0",
@@ -51,7 +51,7 @@ fn print(title: &str, ranking: &Ranking, trial: &Trial, context: &Context) -> Re
     for (at, row) in ranking.models.iter().enumerate() {
         let mark = if ranking.advised == Some(at) { "→" } else { " " };
         let used = if row.in_use { ", in use" } else { "" };
-        let name = show::clean(row.name.as_deref().unwrap_or("none: by meaning alone"));
+        let name = show::clean(row.name.as_deref().unwrap_or("none: as it was found"));
         if let Some(trouble) = &row.trouble {
             context.out.line(format_args!("{mark} {name:<28} {}", show::clean(&trouble.what)))?;
             continue;

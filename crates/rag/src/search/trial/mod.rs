@@ -1,37 +1,36 @@
 //! Which model is best for the files of this home? Installed models are tried on questions made from the files.
 //!
-//! A question is a heading, or the telling words of a sentence, and its passage is the one right result; a heading is
-//! taken out of it. Passages that hold the same sentence are left out.
-//! Rerankers order it among what the home's own search finds for the question, embedders among passages drawn by lot.
-//! Quality is the mean reciprocal rank of the right passage, 0 to 1, with a 95 % interval (Efron 1979, questions drawn
-//! anew). Two models whose difference has an interval around 0 are equally good here, and of these the faster is
-//! advised: a name, or a figure from elsewhere, decides nothing.
+//! A question is a heading, or the telling words of a sentence, and its passage is the one right result, in the home as
+//! it would be if the passage did not hold them. Other passages that hold the same are left out.
+//! Rerankers, and none, order what the home finds for the question. Embedders bring their vectors to a small library of
+//! the home's passages, where words are searched as ever.
+//! Quality is the mean reciprocal rank of the right passage among the hits that are shown, 0 to 1, with a 95 % interval
+//! (Efron 1979, questions drawn anew). Two models whose difference has an interval around 0 are equally good here. Of
+//! these the one in use is advised, or the fastest where it is none of them: a name, or a figure from elsewhere,
+//! decides nothing.
 
+mod embedders;
+mod held_out;
 mod interval;
 mod question;
+mod rerankers;
 
-use std::{
-    ops::ControlFlow,
-    time::{Duration, Instant},
-};
+use std::{ops::ControlFlow, time::Duration};
 
-use riddle_models::{InstalledModel, Kind, embedder_languages};
-use riddle_types::{EmbedRole, Embedder, SilentObserver, Trouble};
+use riddle_models::Kind;
+use riddle_types::Trouble;
 
 use self::{
+    embedders::{Embedded, Pool},
+    held_out::Asked,
     interval::{Interval, difference, interval},
-    question::{Question, Sample},
+    question::Sample,
+    rerankers::{as_found, reranker},
 };
-use super::{reader::Assistant, rerank::RequestReranker};
-use crate::{
-    contract::{Error, RerankDocument, RerankRequest, RerankSettings, Result, SearchRequest},
-    home::{embedder::open_dir, settings::wanted_embedder},
-};
+use super::reader::Assistant;
+use crate::contract::{Error, Result};
 
-/// Candidates that a reranker orders, the right one among them.
-const CANDIDATES: usize = 24;
-
-/// Passages among which an embedder has to find the right one, at most.
+/// Passages that are drawn by lot, the questions' own among them.
 const PASSAGES: usize = 300;
 
 /// Fewest questions of which anything can be said.
@@ -62,7 +61,7 @@ impl Default for TrialRequest {
 /// How a model did.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tried {
-    /// Its name; `None`: no reranker, the order of meaning alone.
+    /// Its name; `None`: no reranker, the order as it was found.
     pub name: Option<String>,
     /// The home uses it.
     pub in_use: bool,
@@ -70,7 +69,7 @@ pub struct Tried {
     pub quality: Interval,
     /// Questions that it was tried on.
     pub questions: usize,
-    /// Median milliseconds a question: for a reranker [`CANDIDATES`] passages of it, for an embedder the question.
+    /// Median milliseconds a question: for a reranker what was found, for an embedder the question.
     pub ms: f64,
     /// Passages that an embedder embeds in a second.
     pub passages_per_second: Option<f64>,
@@ -139,205 +138,44 @@ pub fn try_models(
     let (rerankers, embedders) = (of(Kind::Reranker).count(), of(Kind::Embedder).count());
     // Whatever there is, every model gets the same.
     let each = request.time / u32::try_from(rerankers + embedders).unwrap_or(1).max(1);
-    let Some(lists) = lists(assistant, &sample.questions, progress)? else { return Ok(None) };
-    let mut tried = Vec::new();
-    tried.extend(by_meaning(&lists, assistant)?);
+    let total = sample.questions.len();
+    let mut asked = Vec::with_capacity(total);
+    for question in sample.questions {
+        if progress("", asked.len(), total).is_break() {
+            return Ok(None);
+        }
+        asked.push(Asked::of(assistant, question)?);
+    }
+    let mut tried = vec![as_found(assistant, &asked)?];
     for model in of(Kind::Reranker) {
-        let Some(row) =
-            reranker(assistant, model, &lists, each, progress)?.map(|it| it.fitted(request.memory))
-        else {
+        let Some(row) = reranker(assistant, model, &asked, each, progress)? else {
             return Ok(None);
         };
-        tried.push(row);
+        tried.push(row.fitted(request.memory));
     }
     let rerankers = ranked(tried);
-    let mut tried = Vec::new();
+    let pool = Pool::of(&asked, &sample.passages);
+    let (mut tried, mut embedded) = (Vec::new(), Vec::new());
     for model in of(Kind::Embedder) {
-        let Some(row) = embedder(assistant, model, &sample, each, progress)?
-            .map(|it| it.fitted(request.memory))
-        else {
-            return Ok(None);
-        };
-        tried.push(row);
+        match Embedded::of(assistant, model, (&asked, &pool, each), progress)? {
+            Some(Ok(it)) => embedded.push(it),
+            Some(Err(row)) => tried.push(row),
+            None => return Ok(None),
+        }
+    }
+    // All of them search the same passages: fewer wrong ones would flatter who is slow.
+    let passages = embedded.iter().map(Embedded::len).min().unwrap_or(pool.len());
+    for it in embedded {
+        tried.push(it.tried(assistant, &asked, &pool, passages)?.fitted(request.memory));
     }
     Ok(Some(Trial {
-        questions: sample.questions.len(),
-        from_headings: sample.questions.iter().filter(|it| it.from_heading).count(),
-        passages: sample.passages.len() + sample.questions.len(),
+        questions: total,
+        from_headings: asked.iter().filter(|it| it.question.from_heading).count(),
+        passages,
         languages: sample.languages,
         rerankers,
         embedders: ranked(tried),
     }))
-}
-
-/// A question and its candidates: the right one first, with the cosine of what remains of it.
-type List = RerankRequest;
-
-/// What the home's search finds for every question, with the right passage as it is without the question.
-fn lists(
-    assistant: &Assistant,
-    questions: &[Question],
-    progress: OnTrial<'_>,
-) -> Result<Option<Vec<List>>> {
-    let mut lists = Vec::with_capacity(questions.len());
-    for (number, question) in questions.iter().enumerate() {
-        if progress("", number, questions.len()).is_break() {
-            return Ok(None);
-        }
-        let request = SearchRequest {
-            k: CANDIDATES,
-            idle: true,
-            ..SearchRequest::new(question.text.as_str())
-        };
-        let found = assistant.find(&request)?;
-        let others = found.candidates().into_iter().zip(found.known());
-        let mut documents: Vec<RerankDocument> = others
-            .filter(|(it, _)| it.hit.chunk != question.chunk && !question.is_in(&it.hit.text))
-            .take(CANDIDATES - 1)
-            .map(|(it, known)| document(it.hit.text, known.evidence.cosine))
-            .collect();
-        let cosine = match (&found.vector, assistant.embedder.get(&assistant.config)?) {
-            (Some((_, query)), Some(embedder)) => {
-                let vectors = embedder
-                    .embed(&[&question.passage], EmbedRole::Passage)
-                    .map_err(Error::stage("embedding"))?;
-                vectors.first().map(|it| dot(it, query))
-            }
-            _ => None,
-        };
-        documents.insert(0, document(question.passage.clone(), cosine));
-        lists.push(List { query: question.text.clone(), documents, top_n: None });
-    }
-    Ok(Some(lists))
-}
-
-/// Keywords are left out: the index still has the right passage with the question's very words in it.
-fn document(text: String, cosine: Option<f32>) -> RerankDocument {
-    RerankDocument::Named { id: None, text, cosine, keyword: None, sparse: None }
-}
-
-/// The order of meaning alone, which a reranker has to better; `None` where nothing is searched by meaning.
-fn by_meaning(lists: &[List], assistant: &Assistant) -> Result<Option<Tried>> {
-    let known = |it: &RerankDocument| matches!(it, RerankDocument::Named { cosine: Some(_), .. });
-    if !lists.iter().flat_map(|it| &it.documents).any(known) {
-        return Ok(None);
-    }
-    let ranks = lists.iter().map(|list| {
-        let cosines: Vec<f32> = list
-            .documents
-            .iter()
-            .map(|it| match it {
-                RerankDocument::Named { cosine: Some(cosine), .. } => *cosine,
-                _ => f32::MIN,
-            })
-            .collect();
-        reciprocal(rank_of_first(&cosines))
-    });
-    let in_use = assistant.configured_reranker()?.is_none();
-    Ok(Some(Tried { in_use, ..Tried::of(None, ranks.collect(), Vec::new()) }))
-}
-
-fn reranker(
-    assistant: &Assistant,
-    model: &InstalledModel,
-    lists: &[List],
-    time: Duration,
-    progress: OnTrial<'_>,
-) -> Result<Option<Tried>> {
-    let settings = RerankSettings::default();
-    let mut ranks = Vec::with_capacity(lists.len());
-    let mut times = Vec::with_capacity(lists.len());
-    let mut bytes = 0;
-    let mut trouble = None;
-    let mut begun = Instant::now();
-    let mut opened = RequestReranker::new(&assistant.config, &model.name, &settings, false)?;
-    for (number, list) in lists.iter().enumerate() {
-        if progress(&model.name, number, lists.len()).is_break() {
-            return Ok(None);
-        }
-        let started = Instant::now();
-        match opened.rerank(list, &mut SilentObserver) {
-            Ok(response) => {
-                let place = response.results.iter().position(|it| it.index == 0);
-                ranks.push(reciprocal(place.map_or(list.documents.len(), |it| it + 1)));
-                times.push(started.elapsed());
-                bytes = response.memory.get("resident_weight_bytes").copied().unwrap_or(bytes);
-            }
-            Err(error) => {
-                trouble = Some(Trouble::of(&error));
-                break;
-            }
-        }
-        // Opening it is not its speed.
-        if number == 0 {
-            begun = Instant::now();
-        }
-        if begun.elapsed() > time && ranks.len() >= FEWEST {
-            break;
-        }
-    }
-    let in_use = assistant.configured_reranker()?.as_deref() == Some(model.name.as_str());
-    let row = Tried::of(Some(model.name.clone()), ranks, times);
-    Ok(Some(Tried { in_use, bytes, trouble, ..row }))
-}
-
-fn embedder(
-    assistant: &Assistant,
-    model: &InstalledModel,
-    sample: &Sample,
-    time: Duration,
-    progress: OnTrial<'_>,
-) -> Result<Option<Tried>> {
-    let name = model.name.clone();
-    let languages = embedder_languages(&name).iter().map(|&it| it.to_owned()).collect();
-    let in_use = wanted_embedder(&assistant.catalog)? == name;
-    let failed = |error: &Error| Tried {
-        trouble: Some(Trouble::of(error)),
-        in_use,
-        ..Tried::of(Some(name.clone()), Vec::new(), Vec::new())
-    };
-    let opened = match open_dir::<dyn Embedder>(&assistant.config, &model.dir) {
-        Ok(opened) => opened,
-        Err(error) => return Ok(Some(failed(&error))),
-    };
-    let right = sample.questions.iter().map(|it| it.passage.as_str());
-    let passages: Vec<&str> = right.chain(sample.passages.iter().map(String::as_str)).collect();
-    let mut vectors = Vec::with_capacity(passages.len());
-    let begun = Instant::now();
-    for texts in passages.chunks(16) {
-        if progress(&name, vectors.len(), passages.len()).is_break() {
-            return Ok(None);
-        }
-        match opened.embed(texts, EmbedRole::Passage) {
-            Ok(more) => vectors.extend(more),
-            Err(error) => return Ok(Some(failed(&Error::stage("embedding")(error)))),
-        }
-        // The questions' own passages come first, so that a slow model has fewer wrong ones and no missing right one.
-        if begun.elapsed() > time && vectors.len() >= sample.questions.len() {
-            break;
-        }
-    }
-    let speed = vectors.len() as f64 / begun.elapsed().as_secs_f64().max(1e-9);
-    let (mut ranks, mut times) = (Vec::new(), Vec::new());
-    for (number, question) in sample.questions.iter().enumerate() {
-        let started = Instant::now();
-        let query = match opened.embed(&[&question.text], EmbedRole::Query) {
-            Ok(query) => query,
-            Err(error) => return Ok(Some(failed(&Error::stage("embedding")(error)))),
-        };
-        times.push(started.elapsed());
-        let query = query.first().map_or(&[][..], Vec::as_slice);
-        let score =
-            |(at, it): (usize, &Vec<f32>)| match at != number && question.is_in(passages[at]) {
-                true => f32::MIN,
-                false => dot(it, query),
-            };
-        let scores: Vec<f32> = vectors.iter().enumerate().map(score).collect();
-        ranks.push(reciprocal(rank_of(&scores, number)));
-    }
-    let bytes = opened.resident_weight_bytes();
-    let row = Tried::of(Some(name), ranks, times);
-    Ok(Some(Tried { in_use, bytes, languages, passages_per_second: Some(speed), ..row }))
 }
 
 impl Tried {
@@ -377,7 +215,7 @@ impl Tried {
     }
 }
 
-/// Best first. Advised is the fastest of those that the best one is not certainly better than.
+/// Best first. Advised is, of those that the best one is not certainly better than, the one in use or the fastest.
 fn ranked(mut models: Vec<Tried>) -> Ranking {
     models.sort_by(|a, b| {
         let failed = |it: &Tried| it.trouble.is_some();
@@ -386,33 +224,17 @@ fn ranked(mut models: Vec<Tried>) -> Ranking {
     let Some(best) = models.iter().position(Tried::can_be_advised) else {
         return Ranking { models, advised: None };
     };
-    let as_good = |it: &&(usize, &Tried)| {
+    let as_good = |it: &(usize, &Tried)| {
         it.0 == best
             || (it.1.can_be_advised() && difference(&models[best].ranks, &it.1.ranks).low <= 0.0)
     };
-    let all: Vec<(usize, &Tried)> = models.iter().enumerate().collect();
-    let fastest = all.iter().filter(as_good).min_by(|a, b| a.1.ms.total_cmp(&b.1.ms));
-    let advised = fastest.map(|it| it.0);
+    let advised = models
+        .iter()
+        .enumerate()
+        .filter(as_good)
+        .min_by(|a, b| b.1.in_use.cmp(&a.1.in_use).then(a.1.ms.total_cmp(&b.1.ms)))
+        .map(|it| it.0);
     Ranking { models, advised }
-}
-
-fn dot(a: &[f32], b: &[f32]) -> f32 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
-}
-
-fn reciprocal(rank: usize) -> f32 {
-    1.0 / rank.max(1) as f32
-}
-
-fn rank_of_first(scores: &[f32]) -> usize {
-    rank_of(scores, 0)
-}
-
-/// Place of an element, from 1. Of equal scores the others go first: nobody wins by saying the same of all.
-fn rank_of(scores: &[f32], right: usize) -> usize {
-    let own = scores.get(right).copied().unwrap_or(f32::MIN);
-    let before = scores.iter().enumerate().filter(|(at, it)| *at != right && **it >= own);
-    before.count() + 1
 }
 
 #[cfg(test)]
@@ -434,6 +256,11 @@ mod tests {
         let names: Vec<_> = found.models.iter().filter_map(|it| it.name.as_deref()).collect();
         assert_eq!(names, ["good", "alike", "bad"]);
         assert_eq!(found.advised, Some(1));
+        // Nobody is sent away from what is as good, and everybody from what is not.
+        let used = |name| Tried { in_use: true, ..row(name, &good, 50) };
+        assert_eq!(ranked(vec![row("alike", &alike, 5), used("good")]).advised, Some(0));
+        let used = Tried { in_use: true, ..row("bad", &bad, 1) };
+        assert_eq!(ranked(vec![used, row("good", &good, 50)]).advised, Some(0));
         // One that is too large or has failed is not advised, however good.
         let large = Tried { too_large: true, ..row("large", &[1.0; 40], 1) };
         let broken = Tried { trouble: Some("broken".into()), ..row("broken", &[], 0) };
@@ -441,12 +268,5 @@ mod tests {
         assert_eq!(found.advised, Some(1));
         assert_eq!(found.models[2].name.as_deref(), Some("broken"));
         assert_eq!(ranked(vec![row("few", &[1.0; 3], 1)]).advised, None);
-    }
-
-    #[test]
-    fn who_says_the_same_of_all_comes_last() {
-        assert_eq!(rank_of(&[0.5, 0.5, 0.5], 0), 3);
-        assert_eq!(rank_of(&[0.5, 0.4, 0.9], 0), 2);
-        assert_eq!(rank_of(&[f32::MIN; 2], 1), 2);
     }
 }

@@ -27,16 +27,14 @@ const OF_A_FILE: usize = 3;
 const LOOKED_AT: usize = 8;
 
 /// A question, and the passage that is its right result.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Question {
     /// A heading, or the telling words of a sentence.
     pub(super) text: String,
     /// The heading or the sentence.
     said: String,
-    /// Its passage.
-    pub(super) chunk: u64,
-    /// The passage; without the heading, if that was asked.
-    pub(super) passage: String,
+    /// Its passage as it would be if it did not hold what is asked.
+    pub(super) record: ChunkRecord,
     /// It was a heading.
     pub(super) from_heading: bool,
 }
@@ -45,7 +43,7 @@ impl Question {
     /// Whether a text has the very words: passages overlap, and versions of a file repeat one another. Such a one
     /// answers the question as well as the right one.
     pub(super) fn is_in(&self, text: &str) -> bool {
-        text.split_whitespace().collect::<Vec<_>>().join(" ").contains(&self.said)
+        spaced(text).contains(&self.said)
     }
 }
 
@@ -54,7 +52,7 @@ impl Question {
 pub(super) struct Sample {
     pub(super) questions: Vec<Question>,
     /// Others, of which no question was made.
-    pub(super) passages: Vec<String>,
+    pub(super) passages: Vec<ChunkRecord>,
     /// Share by language, the most frequent first.
     pub(super) languages: Vec<(String, f32)>,
 }
@@ -95,7 +93,7 @@ impl Sample {
                     *of_file += 1;
                     sample.questions.push(question);
                 }
-                None => sample.passages.push(record.text.clone()),
+                None => sample.passages.push(record.clone()),
             }
         }
         sample.passages.truncate(passages.saturating_sub(sample.questions.len()));
@@ -121,22 +119,14 @@ fn is_prose(text: &str) -> bool {
 fn question_of(record: &ChunkRecord, heading_is_unique: bool) -> Option<Question> {
     let heading = last_heading(record);
     let text = record.text.trim();
-    let of = |asked: String, said: &str, passage: String, from_heading| {
-        (passage.chars().count() >= LEFT).then(|| Question {
-            text: asked,
-            said: said.split_whitespace().collect::<Vec<_>>().join(" "),
-            chunk: record.id.0,
-            passage,
-            from_heading,
-        })
-    };
     // Code's headings are names.
     let tells = heading_is_unique && record.kind != FileKind::Code;
-    if tells && QUESTION.contains(&heading.chars().count()) && is_prose(heading) {
-        let rest = text.replacen(heading, "", 1).trim().to_owned();
-        if let Some(question) = of(heading.to_owned(), heading, rest, true) {
-            return Some(question);
-        }
+    if tells
+        && QUESTION.contains(&heading.chars().count())
+        && is_prose(heading)
+        && let Some(question) = without(record, heading, heading.to_owned(), true)
+    {
+        return Some(question);
     }
     let of_length = |it: &std::ops::Range<usize>| {
         let sentence = &text[it.clone()];
@@ -148,7 +138,32 @@ fn question_of(record: &ChunkRecord, heading_is_unique: bool) -> Option<Question
         .filter(of_length)
         .min_by_key(|it| text[it.clone()].chars().count().abs_diff(WANTED))?;
     let sentence = &text[sentence];
-    of(telling(sentence)?, sentence, text.to_owned(), false)
+    without(record, sentence, telling(sentence)?, false)
+}
+
+/// The question, and its passage without what was said; `None` where too little is left of that.
+fn without(record: &ChunkRecord, said: &str, text: String, from_heading: bool) -> Option<Question> {
+    let rest = record.text.replace(said, "").trim().to_owned();
+    if rest.chars().count() < LEFT {
+        return None;
+    }
+    let (above, last) = match record.heading.rsplit_once(" › ") {
+        Some((above, last)) => (above, last),
+        None => ("", record.heading.as_str()),
+    };
+    let heading = if last.contains(said) { above } else { &record.heading };
+    let passage = ChunkRecord {
+        title: record.title.clone().filter(|it| !it.contains(said)),
+        heading: heading.to_owned(),
+        text: rest,
+        ..record.clone()
+    };
+    Some(Question { text, said: spaced(said), record: passage, from_heading })
+}
+
+/// With one space between words.
+fn spaced(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// What of a sentence a person would type who remembers it: its telling words, in their order. A script without spaces
@@ -197,26 +212,32 @@ mod tests {
 
     #[test]
     fn a_heading_is_asked_and_left_out() {
-        let found = question_of(&record("Oven › When the seals are to be replaced", TEXT), true);
+        let heading = "When the seals are to be replaced";
+        let found = question_of(&record(&format!("Oven › {heading}"), TEXT), true);
         let found = found.expect("a question");
-        assert_eq!(found.text, "When the seals are to be replaced");
-        assert!(found.from_heading && !found.passage.contains("When the seals"), "{found:?}");
-        assert_eq!(found.chunk, 7);
+        assert_eq!(found.text, heading);
+        assert!(found.from_heading && !found.record.text.contains("When the seals"), "{found:?}");
+        assert_eq!((found.record.id.0, found.record.heading.as_str()), (7, "Oven"));
+        // A title that says the same says it no more.
+        let titled = ChunkRecord { title: Some(heading.to_owned()), ..record(heading, TEXT) };
+        let found = question_of(&titled, true).expect("a question").record;
+        assert_eq!((found.title, found.heading.as_str()), (None, ""));
     }
 
     #[test]
-    fn a_sentence_is_asked_by_its_telling_words() {
+    fn a_sentence_is_asked_by_its_telling_words_and_left_out() {
         for (heading, unique) in [("Oven", true), ("When the seals are to be replaced", false)] {
             let found = question_of(&record(heading, TEXT), unique).expect("a question");
-            assert!(!found.from_heading && found.passage == TEXT, "{found:?}");
+            assert!(!found.from_heading && found.record.heading == heading, "{found:?}");
             let words: Vec<&str> = found.text.split(' ').collect();
             assert!((3..=7).contains(&words.len()), "{found:?}");
             assert!(words.iter().all(|it| TEXT.to_lowercase().contains(it) && *it != "the"));
-            assert!(found.is_in(TEXT) && !found.is_in("The cord is another one."), "{found:?}");
+            assert!(found.is_in(TEXT) && !found.is_in(&found.record.text), "{found:?}");
         }
         let chinese = "门封必须每十八个月更换一次。".repeat(12)
             + "请不要在烤箱还热的时候更换门上的密封条，也不要使用任何胶水或者油脂。";
         let found = question_of(&record("", &chinese), false).expect("a question");
+        assert!(!found.is_in(&found.record.text), "{found:?}");
         assert!(found.text.starts_with("请不要"), "{found:?}");
     }
 

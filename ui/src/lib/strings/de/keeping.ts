@@ -181,7 +181,7 @@ export const keeping: typeof english = {
       asking: "Fragen werden gebildet",
       trying: (name) => `${name} wird erprobt`,
       found: (questions, passages) => `${plural(questions, { one: "Frage", other: "Fragen" })} aus Ihren Dateien. Modelle für die Bedeutung suchen deren Textstellen unter ${n(passages)}.`,
-      none: "Keines, nach Bedeutung allein",
+      none: "Keines, wie gefunden",
       advised: "hier die beste Wahl",
       interval: (low, high) => `${low} bis ${high}`,
       tooLarge: "zu groß für den Arbeitsspeicher dieses Computers",

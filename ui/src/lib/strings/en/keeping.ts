@@ -178,7 +178,7 @@ export const keeping = {
       asking: "Making questions",
       trying: (name: string) => `Trying ${name}`,
       found: (questions: number, passages: number) => `${plural(questions, { one: "question", other: "questions" })} made from your files. Embedders find their passages among ${n(passages)}.`,
-      none: "None, by meaning alone",
+      none: "None, as it was found",
       advised: "best choice here",
       interval: (low: string, high: string) => `${low} to ${high}`,
       tooLarge: "too large for this computer's memory",
