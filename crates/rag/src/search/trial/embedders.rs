@@ -7,11 +7,12 @@ use std::{
 
 use riddle_catalog::ChunkRecord;
 use riddle_models::{InstalledModel, embedder_languages};
-use riddle_types::{ChunkId, EmbedRole, Embedder, Hit, Trouble};
+use riddle_types::{ChunkId, EmbedRole, Embedder, Hit, TermWeights, Trouble};
 
 use super::{
     OnTrial, Tried,
-    held_out::{Asked, dot, request, text_of},
+    held_out::{Asked, HeldOut, dot, request, text_of},
+    question::Question,
 };
 use crate::{
     contract::{Error, Result, SearchRequest},
@@ -33,15 +34,21 @@ const BATCH: usize = 16;
 /// first; then passages drawn by lot.
 pub(super) struct Pool {
     records: Vec<ChunkRecord>,
+    /// Weights of their terms in the home, where somebody weighs them.
+    terms: HashMap<ChunkId, TermWeights>,
 }
 
 impl Pool {
-    pub(super) fn of(asked: &[Asked], drawn: &[ChunkRecord]) -> Pool {
-        let mut pool = Pool { records: Vec::new() };
+    pub(super) fn of(
+        assistant: &Assistant,
+        asked: &[Asked],
+        drawn: &[ChunkRecord],
+    ) -> Result<Pool> {
+        let mut records: Vec<ChunkRecord> = Vec::new();
         let mut known = HashSet::new();
         let mut add = |record: &ChunkRecord| {
-            if pool.records.len() < PASSAGES && known.insert(record.id) {
-                pool.records.push(record.clone());
+            if records.len() < PASSAGES && known.insert(record.id) {
+                records.push(record.clone());
             }
         };
         asked.iter().for_each(|it| add(&it.question.record));
@@ -50,7 +57,9 @@ impl Pool {
             asked.iter().filter_map(|it| it.found.fused.get(rank)).for_each(|it| add(&it.1));
         }
         drawn.iter().for_each(add);
-        pool
+        let ids: Vec<ChunkId> = records.iter().map(|it| it.id).collect();
+        let terms = assistant.catalog.terms_of(&ids)?.into_iter().collect();
+        Ok(Pool { records, terms })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -104,41 +113,39 @@ impl Embedded {
         pool: &Pool,
         passages: usize,
     ) -> Result<Tried> {
-        let known = &pool.records[..passages];
         let mut ranks = Vec::with_capacity(asked.len());
         for (it, query) in asked.iter().zip(&self.queries) {
             let request = request(&it.question);
             let found = assistant.find_changed(&request, &mut |source, made| {
-                self.put(it, &request, (known, query), source, made);
+                let asked = (&it.question, &it.held_out, query.as_slice());
+                self.put(asked, &request, (pool, passages), source, made);
                 Ok(())
             })?;
             ranks.push(it.reciprocal(&found.response(request.k, false).hits));
         }
-        let Tried { name, .. } = &self.row;
-        let Tried { quality, questions, ms, ranks, .. } =
-            Tried::of(name.clone(), ranks, self.times);
-        Ok(Tried { quality, questions, ms, ranks, ..self.row })
+        let Tried { name, in_use, bytes, languages, passages_per_second, .. } = self.row;
+        let row = Tried::of(name, ranks, self.times);
+        Ok(Tried { in_use, bytes, languages, passages_per_second, ..row })
     }
 
-    /// Searches `known` alone, with its own vectors in the place of the home's.
+    /// Searches the pool's first `passages` alone, with its own vectors in the place of the home's.
     fn put(
         &self,
-        asked: &Asked,
+        (question, held_out, query): (&Question, &HeldOut, &[f32]),
         request: &SearchRequest,
-        (known, query): (&[ChunkRecord], &[f32]),
+        (all, passages): (&Pool, usize),
         source: &mut Source,
         made: &mut Made,
     ) {
-        let question = &asked.question;
         let there = |it: &ChunkRecord| it.id == question.record.id || !question.is_in(&it.text);
-        let pool: HashMap<ChunkId, (&ChunkRecord, &Vec<f32>)> = known
+        let pool: HashMap<ChunkId, (&ChunkRecord, &Vec<f32>)> = all.records[..passages]
             .iter()
             .zip(&self.vectors)
             .filter(|it| there(it.0))
             .map(|it| (it.0.id, it))
             .collect();
         made.vector = None;
-        asked.held_out.put(question, request, source, made);
+        held_out.put(question, request, source, made);
         source.records.retain(|id, _| pool.contains_key(id));
         known_only(&mut source.keyword, &source.records);
         known_only(&mut source.sparse, &source.records);
@@ -154,6 +161,15 @@ impl Embedded {
         }
         source.dense = nearest;
         source.vectors = source.records.keys().map(|it| (*it, pool[it].1.clone())).collect();
+        // Whom only these vectors find has weights of terms as well.
+        let weighed = source.records.keys().filter_map(|it| {
+            let terms = match *it == question.record.id {
+                true => held_out.terms.as_ref(),
+                false => all.terms.get(it),
+            };
+            Some((*it, terms?.clone()))
+        });
+        source.terms = weighed.collect();
         made.vector = Some((self.id.clone(), query.to_vec()));
         made.levels = self.levels;
     }
@@ -198,4 +214,85 @@ fn made(
     let levels = assistant.levels_of(embedder)?;
     let id = embedder.id().to_owned();
     Ok(Some(Embedded { row, id, levels, queries, vectors, times }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use riddle_catalog::FileId;
+    use riddle_types::{FileKind, Location};
+
+    use super::*;
+
+    fn record(id: u64, text: &str) -> ChunkRecord {
+        ChunkRecord {
+            id: ChunkId(id),
+            file: FileId(1),
+            path: PathBuf::from("/a.md"),
+            kind: FileKind::Markdown,
+            modified: 0,
+            title: None,
+            language: None,
+            ordinal: 0,
+            heading: String::new(),
+            text: text.to_owned(),
+            location: Location::Whole,
+            also_in: Vec::new(),
+            versions: Vec::new(),
+        }
+    }
+
+    /// 1 is right, 2 is found by these vectors alone, 3 by the home alone and not in the pool, 4 holds the question, 5
+    /// is behind what is searched.
+    #[test]
+    fn the_pool_alone_is_searched_and_all_of_it_has_its_terms() {
+        let weights = |weight: u8| TermWeights::of([(7, weight)]);
+        let question = Question {
+            text: "dry dock".to_owned(),
+            said: "The dry dock is blue.".to_owned(),
+            record: record(1, "The rest."),
+            from_heading: false,
+        };
+        let held_out = HeldOut { vector: None, terms: Some(weights(9)), keyword: Some(1.0) };
+        let texts = ["The rest.", "Another.", "So: The dry dock is blue.", "Behind."];
+        let pool = Pool {
+            records: [1, 2, 4, 5].into_iter().zip(texts).map(|it| record(it.0, it.1)).collect(),
+            terms: [1, 2, 4, 5].map(|it| (ChunkId(it), weights(it as u8))).into(),
+        };
+        let embedded = Embedded {
+            row: Tried::of(None, Vec::new(), Vec::new()),
+            id: "x/1/2/3".to_owned(),
+            levels: None,
+            queries: Vec::new(),
+            vectors: vec![vec![0.5, 0.0], vec![0.9, 0.0], vec![1.0, 0.0], vec![1.0, 0.0]],
+            times: Vec::new(),
+        };
+        let hit = |(id, rank): (u64, u32)| Hit { chunk: ChunkId(id), score: 3.0, rank };
+        let mut source = Source {
+            keyword: [(3, 1), (4, 2), (1, 3)].map(hit).into(),
+            keyword_limit: 50,
+            records: [1, 3, 4].map(|it| (ChunkId(it), record(it, texts[it as usize % 3]))).into(),
+            terms: [(ChunkId(3), weights(3))].into(),
+            ..Source::default()
+        };
+        let mut made = Made {
+            vector: None,
+            levels: None,
+            remote: None,
+            unembedded: None,
+            terms: Some(weights(1)),
+            encoder: String::new(),
+            sparse_languages: &[],
+        };
+        let request = SearchRequest::new("dry dock");
+        let asked = (&question, &held_out, &[1.0, 0.0][..]);
+        embedded.put(asked, &request, (&pool, 3), &mut source, &mut made);
+        let ids = |list: &[Hit]| list.iter().map(|it| it.chunk.0).collect::<Vec<_>>();
+        assert_eq!((ids(&source.dense), ids(&source.keyword)), (vec![2, 1], vec![1]));
+        assert_eq!(source.terms.get(&ChunkId(1)), Some(&weights(9)), "what is left of it");
+        assert_eq!(source.terms.get(&ChunkId(2)), Some(&weights(2)));
+        assert_eq!((source.records.len(), source.vectors.len(), source.terms.len()), (2, 2, 2));
+        assert_eq!(made.vector.map(|it| it.1), Some(vec![1.0, 0.0]));
+    }
 }

@@ -18,9 +18,9 @@ use crate::{
 
 /// What the home's models make of a passage without its question, and its BM25 score for that question.
 pub(super) struct HeldOut {
-    vector: Option<Vec<f32>>,
-    terms: Option<TermWeights>,
-    keyword: Option<f32>,
+    pub(super) vector: Option<Vec<f32>>,
+    pub(super) terms: Option<TermWeights>,
+    pub(super) keyword: Option<f32>,
 }
 
 impl HeldOut {

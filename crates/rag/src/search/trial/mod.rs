@@ -154,7 +154,7 @@ pub fn try_models(
         tried.push(row.fitted(request.memory));
     }
     let rerankers = ranked(tried);
-    let pool = Pool::of(&asked, &sample.passages);
+    let pool = Pool::of(assistant, &asked, &sample.passages)?;
     let (mut tried, mut embedded) = (Vec::new(), Vec::new());
     for model in of(Kind::Embedder) {
         match Embedded::of(assistant, model, (&asked, &pool, each), progress)? {

@@ -32,7 +32,7 @@ pub(super) struct Question {
     /// A heading, or the telling words of a sentence.
     pub(super) text: String,
     /// The heading or the sentence.
-    said: String,
+    pub(super) said: String,
     /// Its passage as it would be if it did not hold what is asked.
     pub(super) record: ChunkRecord,
     /// It was a heading.
