@@ -113,7 +113,8 @@ fn logits_equal_those_of_llama_cpp() {
             "f16" => (PLAIN, PLAIN),
             _ => {
                 let lost = 1.0 - case.llama_cpp_cosine;
-                (QUANTIZED, 1.0 - lost - FURTHER.max(SHARE_FURTHER * lost))
+                // Where llama.cpp is far from f32, who is as near to that as it is may be as far from it.
+                (QUANTIZED.min(1.0 - lost), 1.0 - lost - FURTHER.max(SHARE_FURTHER * lost))
             }
         };
         assert!(
