@@ -157,8 +157,11 @@ pub struct DeadlineCell {
     pub submodel: [f64; 4],
     /// Mean milliseconds that computing waited for the device.
     pub stall_ms: f64,
-    /// Milliseconds of these beyond those that were planned (rows, the first layer), 90th percentile.
+    /// Milliseconds of these beyond those that were planned (rows, the first layer), 90th percentile. Where computing
+    /// is quicker than it was thought to be, it waits for as much longer.
     pub late_ms: f64,
+    /// Milliseconds of the latter by which the order was later than predicted, 90th percentile.
+    pub delayed_ms: f64,
     /// Mean bytes read.
     pub bytes_read: f64,
     /// Bytes of weights in memory between requests: shards, small parts, rows, head.
@@ -385,6 +388,7 @@ struct Sums {
     submodel: [f64; 4],
     stall: f64,
     late: Vec<f64>,
+    delayed: Vec<f64>,
     bytes: f64,
 }
 
@@ -410,7 +414,9 @@ impl Sums {
             *sum += own;
         }
         self.stall += stall;
-        self.late.push((stall - plan.waiting_ms).max(0.0));
+        let late = (stall - plan.waiting_ms).max(0.0);
+        self.late.push(late);
+        self.delayed.push(late.min((report.took_ms - plan.predicted_ms).max(0.0)));
         self.bytes += plan.bytes_read as f64;
     }
 
@@ -435,6 +441,7 @@ impl Sums {
             submodel: self.submodel.map(|it| it / planned),
             stall_ms: self.stall / planned,
             late_ms: percentile(&mut self.late, 0.9),
+            delayed_ms: percentile(&mut self.delayed, 0.9),
             bytes_read: self.bytes / planned,
             kept_bytes,
         }

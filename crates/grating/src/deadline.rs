@@ -50,8 +50,10 @@ pub struct ComputeCost {
     pub square_slice: f64,
     /// Putting a slice together of its shard.
     pub assemble_slice: f64,
-    /// Before the first layer, for each token: tokenizing, embedding.
-    pub prepare_token: f64,
+    /// Before the first layer, for each token: memory for its states and their first values. Tokens are there when a
+    /// plan is made. 0 where nobody has measured it.
+    #[serde(default)]
+    pub embed_token: f64,
     /// Share of a layer's work on tokens that is left in the last one, of which one state of each sequence is wanted;
     /// 0 where nobody has measured it.
     #[serde(default)]
@@ -89,7 +91,7 @@ impl ComputeCost {
             token_slice: factor * self.token_slice,
             square_slice: factor * self.square_slice,
             assemble_slice: factor * self.assemble_slice,
-            prepare_token: factor * self.prepare_token,
+            embed_token: factor * self.embed_token,
             last: self.last,
         }
     }
@@ -135,7 +137,7 @@ pub struct DeadlinePlan {
     pub candidates: usize,
     /// By layer and slice.
     pub bits: Bits,
-    /// Milliseconds from the call to the ranking.
+    /// Milliseconds from the call to the ranking, as long as computing usually takes.
     pub predicted_ms: f64,
     /// Milliseconds of these in which nothing is computed because something is read, and what planning anew has added.
     pub waiting_ms: f64,
@@ -182,8 +184,10 @@ pub struct Planner<'a> {
     pub quality: &'a Quality,
     /// What reading takes.
     pub read: ReadCost,
-    /// What computing takes.
+    /// What computing takes when it takes long: what is planned with.
     pub compute: ComputeCost,
+    /// What it usually takes: what is predicted.
+    pub usual: ComputeCost,
     /// What is in memory.
     pub kept: &'a Kept,
     /// Whether single shards are given more bits than the others (the second pass).
@@ -248,7 +252,7 @@ impl Planner<'_> {
         let lengths = &asked.lengths[..candidates];
         let load = Load::of(lengths);
         let rows_ms = asked.rows_ms.get(candidates - 1).copied().unwrap_or(0.0);
-        let before = rows_ms + self.compute.prepare_token * load.tokens;
+        let before = rows_ms + self.compute.embed_token * load.tokens;
         let compute = self.compute.layers_ms(load, width, layers);
         let computing: f64 = compute.iter().sum();
         let slack = usable(asked.deadline_ms - asked.elapsed_ms) - before - computing;
@@ -257,14 +261,12 @@ impl Planner<'_> {
         let (bits, valid) =
             allocate(self.sizes, self.read, &budgets, &kept, self.importance, self.upgrades);
         let reading = self.reading(&bits, &kept);
-        let took = if self.overlap {
-            finish(&compute, &reading)
-        } else {
-            reading.iter().sum::<f64>() + computing
-        };
         if !valid {
-            return Err((before + took + MARGIN_MS) / (1.0 - MARGIN));
+            let needed = before + self.finish(&compute, &reading);
+            return Err((needed + MARGIN_MS) / (1.0 - MARGIN));
         }
+        let usual = self.usual.layers_ms(load, width, layers);
+        let usually = self.finish(&usual, &reading);
         let quality = self.quality.input
             + self.quality.gain(layers, width)
                 * self.quality.share(candidates, asked.lengths.len())
@@ -273,12 +275,23 @@ impl Planner<'_> {
             layers,
             width,
             candidates,
-            predicted_ms: asked.elapsed_ms + before + took,
-            waiting_ms: rows_ms + took - computing,
+            predicted_ms: asked.elapsed_ms
+                + rows_ms
+                + self.usual.embed_token * load.tokens
+                + usually,
+            waiting_ms: rows_ms + usually - usual.iter().sum::<f64>(),
             budgets_ms: budget::left(&budgets, &reading),
             bits,
             quality,
         })
+    }
+
+    /// Milliseconds of layers that compute and are read for so long.
+    fn finish(&self, compute: &[f64], reading: &[f64]) -> f64 {
+        if self.overlap {
+            return finish(compute, reading);
+        }
+        reading.iter().sum::<f64>() + compute.iter().sum::<f64>()
     }
 
     /// What reading may take until each layer begins.
@@ -300,7 +313,7 @@ impl Planner<'_> {
         bits: &Bits,
         coming_ms: f64,
     ) -> f64 {
-        let compute = self.compute.layers_ms(load, width, bits.len().saturating_sub(done));
+        let compute = self.usual.layers_ms(load, width, bits.len().saturating_sub(done));
         let mut reading = self.reading(bits, self.kept).split_off(done.min(bits.len()));
         let begun = free.saturating_sub(done).min(reading.len());
         reading[..begun].fill(0.0);

@@ -35,7 +35,7 @@ pub use experts::{ExpertCache, ExpertLayer, ExpertTotals, expert_bytes};
 pub use pages::PageReader;
 pub use preserve::{Layer, Locking, Preservation, TensorRole, TensorSpec, preserve};
 pub use riddle_weights::{ShardId, ShardStore};
-pub use rows::{EmbeddingRows, RowStats};
+pub use rows::{EmbeddingRows, MissingRows, RowStats};
 pub use shards::{LoadedLayer, PreloadBuffer, RatedDevice, Shard, ShardReader};
 pub use spill::{Pass, SPILL_BUFFERS, SpillFile};
 pub use tensors::{LayerTensors, StreamOptions, StreamTotals, TensorStream};

@@ -1,7 +1,7 @@
 //! Rows of the token-embedding table (GRATING §4.4).
 
 use std::{
-    collections::HashSet,
+    collections::BTreeSet,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -14,6 +14,9 @@ use crate::{RatedDevice, Result};
 /// Neighboring missing rows that are read at once: one read call for a run, within 64 rows of scratch.
 const MAX_RUN: usize = 64;
 
+/// Bytes of a run where rows between the missing ones are read, too.
+const MAX_SPAN: usize = 128 << 10;
+
 /// What the row cache did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RowStats {
@@ -25,6 +28,25 @@ pub struct RowStats {
     pub bytes_read: u64,
     /// How long reading them took.
     pub read_time: Duration,
+}
+
+/// Rows that are not in memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MissingRows {
+    /// How many are read: what is between two that are read at once is counted.
+    pub rows: usize,
+    /// In how many runs they lie.
+    pub reads: usize,
+}
+
+impl MissingRows {
+    fn and(self, other: MissingRows) -> MissingRows {
+        MissingRows { rows: self.rows + other.rows, reads: self.reads + other.reads }
+    }
+
+    fn less(self, other: MissingRows) -> MissingRows {
+        MissingRows { rows: self.rows - other.rows, reads: self.reads - other.reads }
+    }
 }
 
 /// An LRU cache of rows of an embedding table on disk.
@@ -43,6 +65,8 @@ pub struct EmbeddingRows {
     /// four times what one of bytes does.
     rows: Vec<u8>,
     scratch: Vec<u8>,
+    /// Rows between two missing ones that are read with them.
+    gap: usize,
     stats: RowStats,
     /// Takes as long as a slower one would, where that is measured.
     device: Option<Arc<RatedDevice>>,
@@ -70,6 +94,7 @@ impl EmbeddingRows {
             slots: LruCache::unbounded(),
             rows: Vec::new(),
             scratch: Vec::new(),
+            gap: 0,
             stats: RowStats::default(),
             device: None,
         }
@@ -80,35 +105,53 @@ impl EmbeddingRows {
         self.device = device;
     }
 
-    /// How many reads the rows of these tokens would be now, and how many rows they are.
-    pub fn missing(&self, tokens: impl Iterator<Item = u32>) -> (usize, usize) {
-        let mut missing: Vec<u32> = tokens.filter(|it| !self.slots.contains(it)).collect();
-        missing.sort_unstable();
-        missing.dedup();
-        let mut reads = 0;
-        let mut run: Option<(u32, usize)> = None;
-        for &token in &missing {
-            run = match run {
-                Some((next, length)) if next == token && length < MAX_RUN => {
-                    Some((token + 1, length + 1))
+    /// What would have to be read for the first of these sequences, for the first two, and so on. A run counts as one
+    /// read however long it is.
+    pub fn missing_by<'a>(&self, sequences: impl Iterator<Item = &'a [u32]>) -> Vec<MissingRows> {
+        let mut missing: BTreeSet<u32> = BTreeSet::new();
+        let mut sum = MissingRows::default();
+        let upto = |tokens: &[u32]| {
+            for &token in tokens {
+                if self.slots.contains(&token) || !missing.insert(token) {
+                    continue;
                 }
-                _ => {
-                    reads += 1;
-                    Some((token + 1, 1))
+                let before = missing.range(..token).next_back().copied();
+                let after = missing.range(token..).nth(1).copied();
+                if let (Some(before), Some(after)) = (before, after) {
+                    sum = sum.less(self.between(before, after));
                 }
-            };
-        }
-        (reads, missing.len())
+                let gaps = [
+                    before.map(|it| self.between(it, token)),
+                    after.map(|it| self.between(token, it)),
+                ];
+                sum = gaps.into_iter().flatten().fold(sum, MissingRows::and);
+                sum.rows += 1;
+                sum.reads += usize::from(before.is_none() && after.is_none());
+            }
+            sum
+        };
+        sequences.map(upto).collect()
     }
 
-    /// Rows that have to be read for the first of these sequences, for the first two, and so on.
-    pub fn missing_by<'a>(&self, sequences: impl Iterator<Item = &'a [u32]>) -> Vec<usize> {
-        let mut missing = HashSet::new();
-        let mut upto = |tokens: &[u32]| {
-            missing.extend(tokens.iter().copied().filter(|it| !self.slots.contains(it)));
-            missing.len()
-        };
-        sequences.map(&mut upto).collect()
+    /// What is between two missing rows: rows that are read with them, or a read more.
+    fn between(&self, before: u32, after: u32) -> MissingRows {
+        let rows = after.abs_diff(before) as usize - 1;
+        if rows <= self.gap {
+            MissingRows { rows, reads: 0 }
+        } else {
+            MissingRows { rows: 0, reads: 1 }
+        }
+    }
+
+    /// Reads two missing rows at once where at most `bytes` are between them: where a read takes longer to begin than
+    /// those take, and nothing of the file is in memory.
+    pub fn read_through(&mut self, bytes: usize) {
+        self.gap = bytes / self.row_bytes.max(1);
+    }
+
+    /// Rows of the longest run.
+    fn longest_run(&self) -> usize {
+        if self.gap == 0 { MAX_RUN } else { MAX_RUN.max(MAX_SPAN / self.row_bytes.max(1)) }
     }
 
     /// Most rows in memory.
@@ -177,6 +220,22 @@ impl EmbeddingRows {
     /// # Panics
     /// When `out` is too short.
     pub fn gather(&mut self, tokens: &[u32], out: &mut [f32]) -> Result<()> {
+        self.gather_while(tokens, out, &|| true).map(drop)
+    }
+
+    /// The same as long as `go_on`, asked before each read, says so. Returns whether all of it was done.
+    ///
+    /// # Errors
+    /// As [`EmbeddingRows::gather`].
+    ///
+    /// # Panics
+    /// When `out` is too short.
+    pub fn gather_while(
+        &mut self,
+        tokens: &[u32],
+        out: &mut [f32],
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<bool> {
         let width = self.width;
         assert!(out.len() >= tokens.len() * width, "out is not tokens × {width}");
         // Tokens in order of their id, each with the places that want it.
@@ -196,28 +255,32 @@ impl EmbeddingRows {
         // All hits are copied before the first miss may evict one.
         let mut rest = missing.as_slice();
         while let Some(first) = rest.first().map(|group| group[0].0) {
-            let run = rest
-                .iter()
-                .zip(first..)
-                .take(MAX_RUN)
-                .take_while(|(group, id)| group[0].0 == *id)
-                .count();
-            self.read_run(first, run)?;
+            if !go_on() {
+                return Ok(false);
+            }
+            let longest = self.longest_run();
+            let place = |group: &[(u32, usize)]| (group[0].0 - first) as usize;
+            let joined = rest.windows(2).take_while(|it| {
+                place(it[1]) - place(it[0]) <= self.gap + 1 && place(it[1]) < longest
+            });
+            let run = 1 + joined.count();
             let (now, later) = rest.split_at(run);
-            for (i, group) in now.iter().enumerate() {
+            self.stats.misses += run as u64;
+            self.read_run(first, place(now[run - 1]) + 1, longest)?;
+            for group in now {
                 let scratch = std::mem::take(&mut self.scratch);
-                let row = &scratch[i * self.row_bytes..][..self.row_bytes];
+                let row = &scratch[place(group) * self.row_bytes..][..self.row_bytes];
                 copy_row(self.format, row, width, group, out);
                 self.keep(group[0].0, row);
                 self.scratch = scratch;
             }
             rest = later;
         }
-        Ok(())
+        Ok(true)
     }
 
-    fn read_run(&mut self, first: u32, count: usize) -> Result<()> {
-        self.scratch.resize((MAX_RUN * self.row_bytes).max(self.scratch.len()), 0);
+    fn read_run(&mut self, first: u32, count: usize, longest: usize) -> Result<()> {
+        self.scratch.resize((longest * self.row_bytes).max(self.scratch.len()), 0);
         let out = &mut self.scratch[..count * self.row_bytes];
         let started = Instant::now();
         self.stats.bytes_read += self.checkpoint.read_rows(&self.table, first as usize, out)?;
@@ -225,7 +288,6 @@ impl EmbeddingRows {
             device.wait(started, count * self.row_bytes);
         }
         self.stats.read_time += started.elapsed();
-        self.stats.misses += count as u64;
         Ok(())
     }
 
@@ -261,6 +323,8 @@ fn copy_row(format: Format, row: &[u8], width: usize, places: &[(u32, usize)], o
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -289,26 +353,37 @@ mod tests {
         #[test]
         fn equals_the_table_at_any_capacity(
             share in 0f32..1.0,
+            gap in 0usize..6,
             smaller in 1usize..60,
             requests in prop::collection::vec(prop::collection::vec(0u32..50, 0..80), 1..5),
         ) {
             let dir = tempfile::tempdir().expect("temp dir");
             let (checkpoint, info) = table(dir.path());
             let mut rows = EmbeddingRows::new(checkpoint, info, share);
+            rows.read_through(gap * 12);
             for (number, tokens) in requests.into_iter().enumerate() {
                 if number == 2 {
                     rows.set_capacity(smaller);
                 }
                 let by = rows.missing_by(tokens.chunks(7));
-                for (upto, count) in by.iter().enumerate() {
-                    let first = tokens.iter().copied().take(7 * (upto + 1));
-                    prop_assert_eq!(rows.missing(first).1, *count);
+                for (upto, missing) in by.iter().enumerate() {
+                    let first: BTreeSet<u32> = tokens.iter().copied().take(7 * (upto + 1))
+                        .filter(|it| !rows.slots.contains(it)).collect();
+                    // The naive twin: the places of all, run by run.
+                    let first: Vec<u32> = first.into_iter().collect();
+                    let runs: Vec<&[u32]> = first.chunk_by(|a, b| (b - a) as usize <= gap + 1).collect();
+                    let spans = runs.iter().map(|it| (it[it.len() - 1] - it[0] + 1) as usize);
+                    prop_assert_eq!((missing.rows, missing.reads), (spans.sum(), runs.len()));
                 }
+                let before = rows.stats();
+                let expected_bytes = by.last().map_or(0, |it| it.rows * 12) as u64;
                 let mut out = vec![f32::NAN; tokens.len() * 3];
                 rows.gather(&tokens, &mut out).expect("in range");
                 let expected: Vec<f32> = tokens.iter().map(|&it| it as f32).flat_map(|it| [it, it + 0.5, -it]).collect();
                 prop_assert_eq!(out, expected);
-                prop_assert!(rows.resident_bytes() <= ((rows.capacity() + MAX_RUN) * 12) as u64);
+                prop_assert_eq!(rows.stats().bytes_read - before.bytes_read, expected_bytes);
+                let scratch = if gap == 0 { MAX_RUN * 12 } else { MAX_SPAN };
+                prop_assert!(rows.resident_bytes() <= (rows.capacity() * 12 + scratch) as u64);
             }
         }
     }
@@ -324,6 +399,22 @@ mod tests {
         let stats = rows.stats();
         assert_eq!((stats.hits, stats.misses, stats.bytes_read), (2, 3, 36));
         assert!(stats.read_time > Duration::ZERO);
+    }
+
+    #[test]
+    fn who_has_no_time_left_reads_no_further() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let (checkpoint, info) = table(dir.path());
+        let mut rows = EmbeddingRows::new(checkpoint, info, 1.0);
+        let left = Cell::new(2);
+        let go_on = || left.replace(left.get() - 1) > 0;
+        let mut out = [0.0; 12];
+        // Three runs, and time for two.
+        assert!(!rows.gather_while(&[30, 10, 20, 11], &mut out, &go_on).expect("in range"));
+        assert_eq!((rows.stats().misses, out[3], out[6]), (3, 10.0, 20.0));
+        left.set(1);
+        assert!(rows.gather_while(&[30, 10, 20, 11], &mut out, &go_on).expect("in range"));
+        assert_eq!((rows.stats().misses, out[0]), (4, 30.0));
     }
 
     #[test]

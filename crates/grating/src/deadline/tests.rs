@@ -43,7 +43,7 @@ const COMPUTE: ComputeCost = ComputeCost {
     token_slice: 0.0004,
     square_slice: 0.000_001,
     assemble_slice: 0.02,
-    prepare_token: 0.002,
+    embed_token: 0.002,
     last: 0.4,
 };
 
@@ -142,7 +142,7 @@ proptest! {
         let kept = Kept::nothing(4, 6);
         let planner = Planner {
             sizes: &sizes, importance: &importance, quality: &quality, read: rate(0.1, each), compute: COMPUTE,
-            kept: &kept, upgrades: true, overlap: true,
+            usual: COMPUTE.times(0.8), kept: &kept, upgrades: true, overlap: true,
         };
         let rows_ms = evenly(rows, lengths.len());
         let asked = Asked { lengths: &lengths, deadline_ms: deadline, elapsed_ms: elapsed, rows_ms: &rows_ms };
@@ -176,7 +176,8 @@ proptest! {
         let quality = Quality::unknown(4, 6);
         let kept = Kept::nothing(4, 6);
         let planner = Planner {
-            sizes: &sizes, importance: &[], quality: &quality, read: rate(0.1, 0.1), compute: COMPUTE, kept: &kept,
+            sizes: &sizes, importance: &[], quality: &quality, read: rate(0.1, 0.1), compute: COMPUTE, usual: COMPUTE,
+            kept: &kept,
             upgrades: true,
             overlap: true,
         };
@@ -215,6 +216,7 @@ fn what_ranks_worse_than_its_input_is_not_computed() {
             quality,
             read: rate(0.1, 0.1),
             compute: COMPUTE,
+            usual: COMPUTE,
             kept: &kept,
             upgrades: true,
             overlap: true,
@@ -257,6 +259,7 @@ fn what_is_in_memory_is_worth_its_time() {
             quality: &quality,
             read: rate(0.2, 0.4),
             compute: COMPUTE,
+            usual: COMPUTE,
             kept,
             upgrades: true,
             overlap: true,
@@ -296,6 +299,7 @@ fn a_run_that_is_a_little_late_keeps_its_layers() {
         quality: &quality,
         read: rate(0.0, 0.0),
         compute: COMPUTE,
+        usual: COMPUTE,
         kept: &kept,
         upgrades: true,
         overlap: true,
@@ -314,4 +318,29 @@ fn a_run_that_is_a_little_late_keeps_its_layers() {
     // Half of the margin is left, then less than that.
     assert_eq!(layers((needed + 0.51) / 0.96), 4);
     assert!(layers((needed + 0.49) / 0.96) < 4);
+}
+
+#[test]
+fn what_is_usual_is_predicted_and_what_is_slow_is_planned_with() {
+    let (sizes, quality, kept) = (even(4, 6), Quality::unknown(4, 6), Kept::nothing(4, 6));
+    let plan = |usual: f64| {
+        let planner = Planner {
+            sizes: &sizes,
+            importance: &[],
+            quality: &quality,
+            read: rate(0.1, 0.1),
+            compute: COMPUTE,
+            usual: COMPUTE.times(usual),
+            kept: &kept,
+            upgrades: true,
+            overlap: true,
+        };
+        let asked = Asked { lengths: &[120; 20], deadline_ms: 60.0, elapsed_ms: 1.0, rows_ms: &[] };
+        planner.plan(&asked).expect("enough time")
+    };
+    let (slow, quick) = (plan(1.0), plan(0.7));
+    assert_eq!((slow.layers, slow.width, &slow.bits), (quick.layers, quick.width, &quick.bits));
+    assert!(quick.predicted_ms < 0.85 * slow.predicted_ms, "{slow:?} {quick:?}");
+    // Who computes sooner waits no less for what is read.
+    assert!(quick.waiting_ms >= slow.waiting_ms);
 }

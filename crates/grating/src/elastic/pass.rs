@@ -9,7 +9,9 @@ use std::{
 
 use riddle_kernels::zeros;
 use riddle_offload::{LoadedLayer, Shard, ShardId};
-use riddle_transformer::{Encoded, Prefix, RaggedBatch, Scratch, ScratchSize, Span, Wanted};
+use riddle_transformer::{
+    CrossEncoder, Encoded, Prefix, RaggedBatch, Scratch, ScratchSize, Span, Wanted,
+};
 use riddle_types::{DeadlineEnd, LayerEvent, LayerObserver, Ranked, RerankStats};
 
 use super::{
@@ -282,31 +284,20 @@ impl<'a> Pass<'a> {
         let mut states = zeros(tokens * width);
         self.stats.scratch_bytes = scratch.bytes() + size_of_val(states.as_slice()) as u64;
         let before = state.rows.stats();
-        let batches: Vec<RaggedBatch> = micro_batches(&lengths, most)
-            .into_iter()
-            .map(|it| RaggedBatch::pack(&pairs[it]))
-            .collect();
-        let mut rest = states.as_mut_slice();
-        let mut parts = Vec::with_capacity(batches.len());
-        for packed in &batches {
-            if self.is_late() {
-                return Ok(None);
-            }
-            let (part, tail) = std::mem::take(&mut rest).split_at_mut(packed.tokens() * width);
-            rest = tail;
-            state.rows.gather(&packed.input_ids, part)?;
-            parts.push(part);
-        }
+        // All at once: rows of several micro-batches that are neighbors are one read.
+        let ids: Vec<u32> = pairs.iter().flat_map(|it| it.ids.iter().copied()).collect();
+        let complete = state.rows.gather_while(&ids, &mut states, &|| !self.is_late())?;
         let after = state.rows.stats();
         self.bytes_read += after.bytes_read - before.bytes_read;
         self.rows_read_ms = ms(after.read_time - before.read_time);
         self.stats.io_wait_ms += self.rows_read_ms;
+        if !complete {
+            return Ok(None);
+        }
         // One queue reads: shards of layers that are far would keep the rows waiting, each of them anew. The first
         // layer comes while the rows are made states of.
         state.reader.begin((0..self.plan.layers).map(|it| self.to_read(it)).collect());
-        for (packed, part) in batches.iter().zip(parts) {
-            self.engine.pool.run(|| network.embed(packed, part));
-        }
+        first_states(self.engine, network, pairs, &mut states);
         Ok(Some(Hidden { lengths, states, scratch, width }))
     }
 
@@ -465,6 +456,23 @@ impl Running<'_> {
         }
         states.truncate(write * width);
         (*all, self.newest) = (lengths, scores);
+    }
+}
+
+/// Makes the first states of embedding rows `[tokens, hidden_size]`, in place.
+pub(super) fn first_states(
+    engine: &ElasticEngine,
+    network: &dyn CrossEncoder,
+    pairs: &[Encoded],
+    mut rows: &mut [f32],
+) {
+    let lengths: Vec<usize> = pairs.iter().map(Encoded::len).collect();
+    let width = network.sizes().hidden_size;
+    for members in micro_batches(&lengths, engine.options.micro_batch_tokens) {
+        let packed = RaggedBatch::pack(&pairs[members]);
+        let (part, rest) = rows.split_at_mut(packed.tokens() * width);
+        rows = rest;
+        engine.pool.run(|| network.embed(&packed, part));
     }
 }
 

@@ -5,6 +5,7 @@ use std::{
     time::Instant,
 };
 
+use riddle_offload::MissingRows;
 use riddle_transformer::Encoded;
 use riddle_types::{DeadlineEnd, LayerObserver, Ranked, RerankOutcome, RerankStats, panic_message};
 
@@ -19,6 +20,9 @@ use crate::{
     deadline::{Asked, DeadlinePlan, Kept, NoPlan, Planner},
     forward::Model,
 };
+
+/// Of what reading embedding rows takes past the system's cache: who takes less has them in memory.
+const FROM_MEMORY: f64 = 0.5;
 
 impl ElasticEngine {
     /// Reranks within a deadline. At the deadline the order after the last layer that was done is returned, or the one
@@ -80,6 +84,8 @@ impl ElasticEngine {
         let mut state = self.lock();
         let forward = Instant::now();
         let preload_bytes = state.kept.bytes();
+        let through = self.gap_bytes(&state);
+        state.rows.read_through(through);
         let rows_ms =
             if within.deadline.is_some() { self.rows_ms(&state, &pairs) } else { Vec::new() };
         let plan = match self.plan(&state, &pairs, &rows_ms, within) {
@@ -100,7 +106,7 @@ impl ElasticEngine {
         let Ended { end, ranked, mut stats, plan, bytes_read, rows_read_ms, computing, replanned } =
             ended?;
         state.see_rows(rows_ms.get(plan.candidates.saturating_sub(1)).copied(), rows_read_ms);
-        state.see_computing(computing);
+        state.pace.see(computing);
         (stats.tokenize_ms, stats.forward_ms) = (tokenize_ms, ms(forward.elapsed()));
         stats.resident_weight_bytes = stats.resident_weight_bytes.max(state.resident_bytes());
         if end == DeadlineEnd::NotRanked {
@@ -178,16 +184,27 @@ impl ElasticEngine {
         })
     }
 
-    /// Milliseconds of reading embedding rows for the first candidate, for the first two, and so on. Neighboring rows
-    /// are one read; how many are is taken to be the same share everywhere.
-    fn rows_ms(&self, state: &State, pairs: &[Encoded]) -> Vec<f64> {
-        let ids = pairs.iter().flat_map(|it| it.ids.iter().copied());
-        let (reads, rows) = state.rows.missing(ids);
+    /// Bytes between two embedding rows that are read sooner than another read begins; none where the system has had
+    /// them in memory lately.
+    fn gap_bytes(&self, state: &State) -> usize {
         let read = self.profile.machine.read;
-        let bytes = read.ms(rows * state.rows.row_bytes()) - read.ms(0);
-        let each = state.row_factor() * (reads as f64 * read.latency + bytes) / rows.max(1) as f64;
+        if state.row_factor() < FROM_MEMORY {
+            return 0;
+        }
+        // A float is cut to the integers that there are.
+        (read.latency / read.mebibyte.max(1e-6) * f64::from(1 << 20)) as usize
+    }
+
+    /// Milliseconds of reading embedding rows for the first candidate, for the first two, and so on.
+    fn rows_ms(&self, state: &State, pairs: &[Encoded]) -> Vec<f64> {
+        let read = self.profile.machine.read;
+        let factor = state.row_factor();
+        let took = |missing: MissingRows| {
+            let bytes = read.ms(missing.rows * state.rows.row_bytes()) - read.ms(0);
+            factor * (missing.reads as f64 * read.latency + bytes)
+        };
         let upto = state.rows.missing_by(pairs.iter().map(|it| it.ids.as_slice()));
-        upto.into_iter().map(|it| it as f64 * each).collect()
+        upto.into_iter().map(took).collect()
     }
 
     pub(super) fn planner<'a>(&'a self, state: &'a State, kept: &'a Kept) -> Planner<'a> {
@@ -196,7 +213,8 @@ impl ElasticEngine {
             importance: &self.profile.learned.importance,
             quality: &self.profile.learned.quality,
             read: self.profile.machine.read,
-            compute: self.profile.machine.compute.times(state.compute_factor),
+            compute: self.profile.machine.compute.times(state.pace.careful()),
+            usual: self.profile.machine.compute.times(state.pace.usual()),
             kept,
             upgrades: self.options.upgrades,
             overlap: self.options.overlap,

@@ -26,8 +26,11 @@ const LEAST_COMPUTED_MS: f64 = 1.0;
 /// No more is believed than that a machine has become so many times as slow, or as quick.
 const MOST_COMPUTE_FACTOR: f64 = 4.0;
 
-/// Share of what is seen that is believed at once: of a slower machine, and of a quicker one.
+/// Share of what is seen that is believed at once by who is careful: of a slower machine, and of a quicker one.
 const BELIEVED: (f64, f64) = (0.5, 0.2);
+
+/// Requests whose mean is what computing usually takes; of more, the later ones count more.
+const USUAL_OF: u32 = 5;
 
 /// What layers take on a machine that is as quick as it was when it was measured, and what they took.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -50,8 +53,7 @@ pub(super) struct State {
     /// What reading rows took in the last requests, by what it was thought to take: where the system has their pages it
     /// takes nearly nothing, and a plan that does not know leaves its time unused.
     rows_seen: [f64; ROWS_SEEN],
-    /// What layers take, by what they took when the machine was measured: others use it, too, and its clock changes.
-    pub(super) compute_factor: f64,
+    pub(super) pace: Pace,
     pub(super) kept: PreloadBuffer,
     pub(super) layer: AssembledLayer,
     /// Bytes that stay when nothing else does.
@@ -113,7 +115,7 @@ impl State {
             reader: ShardReader::new(store, options.device.clone())?,
             row_capacity: rows.capacity(),
             rows_seen: [1.0; ROWS_SEEN],
-            compute_factor: 1.0,
+            pace: Pace::default(),
             rows,
             kept: PreloadBuffer::default(),
             layer: AssembledLayer::default(),
@@ -144,11 +146,6 @@ impl State {
         usual(self.rows_seen)
     }
 
-    /// Learns from what layers took.
-    pub(super) fn see_computing(&mut self, computing: Computing) {
-        self.compute_factor = computed(self.compute_factor, computing);
-    }
-
     /// Bits of the shards in memory.
     pub(super) fn kept_bits(&self) -> Kept {
         let ShardShape { layers, slices, .. } = *self.sizes.store.shape();
@@ -175,14 +172,42 @@ fn see(all: &mut [f64; ROWS_SEEN], thought: f64, took: f64) {
     all[ROWS_SEEN - 1] = (factor * took / thought).clamp(LEAST_ROW_FACTOR, 1.0 / LEAST_ROW_FACTOR);
 }
 
-/// The factor after layers took other milliseconds than was thought without one. Slower is believed sooner than faster:
-/// too long a plan misses the deadline.
-fn computed(factor: f64, Computing { thought, took }: Computing) -> f64 {
-    if thought < LEAST_COMPUTED_MS {
-        return factor;
+/// What layers take, by what they took when the machine was measured: others use it, too, and its clock changes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Pace {
+    careful: f64,
+    usual: f64,
+    seen: u32,
+}
+
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace { careful: 1.0, usual: 1.0, seen: 0 }
     }
-    let seen = (took / thought).clamp(1.0 / MOST_COMPUTE_FACTOR, MOST_COMPUTE_FACTOR);
-    factor + (seen - factor) * if seen > factor { BELIEVED.0 } else { BELIEVED.1 }
+}
+
+impl Pace {
+    /// The factor to plan with. Slower is believed sooner than faster: too long a plan misses the deadline.
+    pub(super) fn careful(&self) -> f64 {
+        self.careful.max(self.usual)
+    }
+
+    /// The factor to predict with.
+    pub(super) fn usual(&self) -> f64 {
+        self.usual
+    }
+
+    /// Learns from what layers took.
+    pub(super) fn see(&mut self, Computing { thought, took }: Computing) {
+        if thought < LEAST_COMPUTED_MS {
+            return;
+        }
+        let seen = (took / thought).clamp(1.0 / MOST_COMPUTE_FACTOR, MOST_COMPUTE_FACTOR);
+        let (slower, faster) = BELIEVED;
+        self.careful += (seen - self.careful) * if seen > self.careful { slower } else { faster };
+        self.seen = (self.seen + 1).min(USUAL_OF);
+        self.usual += (seen - self.usual) / f64::from(self.seen);
+    }
 }
 
 /// The bits that plans choose from.
@@ -202,14 +227,27 @@ mod tests {
     #[test]
     fn what_computing_takes_is_learned() {
         let took = |thought: f64, took: f64| Computing { thought, took };
+        let after = |computing: &[Computing]| {
+            let mut pace = Pace::default();
+            computing.iter().for_each(|it| pace.see(*it));
+            (pace.careful, pace.usual)
+        };
         // Twice as long is believed by half, half as long by a fifth, and too little to tell not at all.
-        assert_eq!(computed(1.0, took(10.0, 20.0)), 1.5);
-        assert!((computed(1.0, took(10.0, 5.0)) - 0.9).abs() < 1e-12);
-        assert_eq!(computed(1.5, took(0.5, 9.0)), 1.5);
-        let quick = (0..40).fold(1.0, |it, _| computed(it, took(10.0, 8.0)));
-        assert!((quick - 0.8).abs() < 1e-3, "{quick}");
+        assert_eq!(after(&[took(10.0, 20.0)]), (1.5, 2.0));
+        assert!((after(&[took(10.0, 5.0)]).0 - 0.9).abs() < 1e-12);
+        assert_eq!(after(&[took(0.5, 9.0)]), (1.0, 1.0));
+        let (careful, usual) = after(&[took(10.0, 8.0); 40]);
+        assert!((careful - 0.8).abs() < 1e-3 && (usual - 0.8).abs() < 1e-9, "{careful} {usual}");
         // A machine that stands still for a moment is not thought to do so for good.
-        assert_eq!(computed(1.0, took(10.0, 1e6)), 2.5);
+        assert_eq!(after(&[took(10.0, 1e6)]).0, 2.5);
+        // By turns slow and quick: what is usual is between them, who is careful is above that.
+        let turns: Vec<Computing> =
+            [8.0, 12.0].into_iter().cycle().take(40).map(|it| took(10.0, it)).collect();
+        let (careful, usual) = after(&turns);
+        assert!((usual - 1.0).abs() < 0.05 && careful > usual + 0.05, "{careful} {usual}");
+        // Nobody plans with less than what is usual.
+        let pace = Pace { careful: 0.5, usual: 0.7, seen: 5 };
+        assert_eq!((pace.careful(), pace.usual()), (0.7, 0.7));
     }
 
     #[test]

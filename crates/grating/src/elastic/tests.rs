@@ -48,7 +48,7 @@ fn fast() -> MachineCost {
         token_slice: 0.000_01,
         square_slice: 0.0,
         assemble_slice: 0.0,
-        prepare_token: 0.0,
+        embed_token: 0.0,
         last: 1.0,
     };
     machine
