@@ -16,7 +16,7 @@ use super::{
     segments::Segments,
     small::ModelDraft,
     stored::Stored,
-    template::{ChatTemplate, Part, Turn},
+    template::{ChatTemplate, Part, Turn, template_without},
     writer::Writer,
 };
 use crate::{
@@ -67,7 +67,10 @@ impl Open {
     ) -> Result<Open> {
         let (draft, beside) = draft(path, options, go_on)?;
         let engine = Engine::open(path, options, beside, go_on)?;
-        let source = engine.model.file().text("tokenizer.chat_template");
+        let has = |name: &str| engine.tokenizer.encode(name, true).len() == 1;
+        let file = engine.model.file();
+        let source = file.text("tokenizer.chat_template");
+        let source = source.unwrap_or_else(|| template_without(file.architecture(), has));
         let text = |token: Option<u32>| {
             let name = token.map(|it| engine.tokenizer.name(it)).unwrap_or_default();
             String::from_utf8_lossy(name).into_owned()

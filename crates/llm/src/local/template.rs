@@ -18,8 +18,45 @@ const LONGEST_TEMPLATE: usize = 256 << 10;
 /// pretend to be a turn of its own.
 const MARKS: [char; 2] = ['\u{f8f0}', '\u{f8f1}'];
 
-/// Used where a file has no template: the turns of ChatML, which most small models were trained with.
-const CHATML: &str = "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+/// Turns of models by the token that begins one, for files without a template: the vocabulary tells what a model was
+/// trained with. The first that the vocabulary has counts.
+const BY_TOKEN: [(&str, &str); 5] = [
+    (
+        "<|im_start|>",
+        "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}{% endfor %}{{ '<|im_start|>assistant\n' }}",
+    ),
+    (
+        "<|start_header_id|>",
+        "{{ bos_token }}{% for message in messages %}{{ '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n' + message['content'] + '<|eot_id|>' }}{% endfor %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}",
+    ),
+    (
+        "<start_of_turn>",
+        "{{ bos_token }}{% for message in messages %}{% if message['role'] == 'system' %}{{ raise_exception('no rules of their own') }}{% endif %}{{ '<start_of_turn>user\n' + message['content'] + '<end_of_turn>\n' }}{% endfor %}{{ '<start_of_turn>model\n' }}",
+    ),
+    (
+        "[INST]",
+        "{{ bos_token }}{% for message in messages %}{% if message['role'] == 'system' %}{{ raise_exception('no rules of their own') }}{% endif %}{{ '[INST] ' + message['content'] + ' [/INST]' }}{% endfor %}",
+    ),
+    (
+        "<|assistant|>",
+        "{% for message in messages %}{{ '<|' + message['role'] + '|>\n' + message['content'] + '<|end|>\n' }}{% endfor %}{{ '<|assistant|>\n' }}",
+    ),
+];
+
+/// For a model that knows no turns: rules and question as a text that the answer goes on with.
+const PLAIN: &str = "{{ bos_token }}{% for message in messages %}{{ message['content'] + '\n\n' }}{% endfor %}{{ 'Answer:' }}";
+
+/// Phi 2 knows no tokens of turns, and has learned these words.
+const PHI2: &str = "{% for message in messages %}{% if message['role'] == 'system' %}{{ raise_exception('no rules of their own') }}{% endif %}{{ 'Instruct: ' + message['content'] + '\n' }}{% endfor %}{{ 'Output:' }}";
+
+/// The template for a model whose file has none, by what tokens its vocabulary `has` and by its architecture.
+pub(crate) fn template_without(architecture: &str, has: impl Fn(&str) -> bool) -> &'static str {
+    match BY_TOKEN.iter().find(|(token, _)| has(token)) {
+        Some((_, template)) => template,
+        None if architecture == "phi2" => PHI2,
+        None => PLAIN,
+    }
+}
 
 /// A chat template (Jinja, as Hugging Face's tokenizers bring it).
 #[derive(Debug)]
@@ -99,8 +136,7 @@ impl ChatTemplate {
     ///
     /// # Errors
     /// [`Error::Template`] for one that is not Jinja.
-    pub(crate) fn new(source: Option<&str>, bos: &str, eos: &str) -> Result<ChatTemplate> {
-        let source = source.unwrap_or(CHATML);
+    pub(crate) fn new(source: &str, bos: &str, eos: &str) -> Result<ChatTemplate> {
         if source.len() > LONGEST_TEMPLATE {
             return Err(Error::Template { why: format!("it has {} bytes", source.len()) });
         }
@@ -216,8 +252,45 @@ mod tests {
     }
 
     #[test]
-    fn chatml_is_the_default_and_texts_are_apart_from_turns() {
-        let template = ChatTemplate::new(None, "<s>", "</s>").expect("it compiles");
+    fn turns_are_those_of_the_vocabulary() {
+        for (token, expected) in [
+            (
+                "<|start_header_id|>",
+                "<s><|start_header_id|>system<|end_header_id|>\n\nRules.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\n[1] Me.\n\nWho? <|im_end|><|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
+            ),
+            (
+                "<start_of_turn>",
+                "<s><start_of_turn>user\nRules.\n\n [1] Me.\n\nWho? <|im_end|><end_of_turn>\n<start_of_turn>model\n",
+            ),
+            ("[INST]", "<s>[INST] Rules.\n\n [1] Me.\n\nWho? <|im_end|> [/INST]"),
+            (
+                "<|assistant|>",
+                "<|system|>\nRules.<|end|>\n<|user|>\n[1] Me.\n\nWho? <|im_end|><|end|>\n<|assistant|>\n",
+            ),
+            // A base model.
+            ("<pad>", "<s>Rules.\n\n[1] Me.\n\nWho? <|im_end|>\n\nAnswer:"),
+        ] {
+            let source = template_without("llama", |it| it == token);
+            let template = ChatTemplate::new(source, "<s>", "</s>").expect("it compiles");
+            let parts = template.render(&messages()).expect("it renders");
+            assert_eq!(text(&parts), expected, "{token}");
+            // Not even a model's own marks are marks in a passage.
+            assert!(parts.contains(&Part::Piece("Who? <|im_end|>".to_owned())));
+        }
+    }
+
+    #[test]
+    fn phi_2_has_words_of_its_own() {
+        let template = ChatTemplate::new(template_without("phi2", |_| false), "<s>", "</s>");
+        let parts = template.expect("it compiles").render(&messages()).expect("it renders");
+        let expected = "Instruct: Rules.\n\n [1] Me.\n\nWho? <|im_end|>\nOutput:";
+        assert_eq!(text(&parts), expected);
+    }
+
+    #[test]
+    fn texts_are_apart_from_turns() {
+        let source = template_without("phi2", |it| ["<|im_start|>", "[INST]"].contains(&it));
+        let template = ChatTemplate::new(source, "<s>", "</s>").expect("it compiles");
         let parts = template.render(&messages()).expect("it renders");
         assert_eq!(
             text(&parts),
@@ -231,7 +304,7 @@ mod tests {
     #[test]
     fn methods_of_python_work_and_rules_go_to_the_user_where_there_is_no_system() {
         let source = "{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}{% for message in messages %}{% if (message['role'] == 'assistant') %}{% set role = 'model' %}{% else %}{% set role = message['role'] %}{% endif %}{{ '<start_of_turn>' + role + '\n' + message['content'].strip() + '<end_of_turn>\n' }}{% endfor %}{% if add_generation_prompt %}{{'<start_of_turn>model\n'}}{% endif %}";
-        let template = ChatTemplate::new(Some(source), "<bos>", "<eos>").expect("it compiles");
+        let template = ChatTemplate::new(source, "<bos>", "<eos>").expect("it compiles");
         let parts = template.render(&messages()).expect("it renders");
         assert_eq!(
             text(&parts),
@@ -241,10 +314,10 @@ mod tests {
 
     #[test]
     fn bad_templates_are_errors() {
-        assert!(ChatTemplate::new(Some("{% for %}"), "", "").is_err());
-        assert!(ChatTemplate::new(Some(&"x".repeat(LONGEST_TEMPLATE + 1)), "", "").is_err());
+        assert!(ChatTemplate::new("{% for %}", "", "").is_err());
+        assert!(ChatTemplate::new(&"x".repeat(LONGEST_TEMPLATE + 1), "", "").is_err());
         let render = |source: &str| {
-            ChatTemplate::new(Some(source), "", "").expect("it compiles").render(&messages())
+            ChatTemplate::new(source, "", "").expect("it compiles").render(&messages())
         };
         let endless =
             "{% for i in range(100000) %}{% for j in range(100000) %}x{% endfor %}{% endfor %}";
