@@ -219,11 +219,11 @@ multiversion! {
 }
 
 /// Rotates the heads of some columns by their token's position (RoPE, Su et al. 2021): `values` `[tokens, stride]`,
-/// of which `columns` from `first` on are heads of `2 · half` elements; `cos` and `sin` `[positions, half]`. Token t
-/// of a sequence stands at position `first_position + t`.
+/// of which `columns` from `first` on are heads of `head` elements. The first `2 · half` of each are rotated; `cos`
+/// and `sin` `[positions, half]`. Token t of a sequence stands at position `first_position + t`.
 ///
 /// # Panics
-/// When a position is beyond the tables: the caller's bug.
+/// When a position is beyond the tables, or a head is shorter than what is rotated of it: the caller's bug.
 pub fn rotate(values: &mut [f32], work: Rotation<'_>) {
     let Rotation { stride, cu_seqlens, .. } = work;
     let tokens = cu_seqlens.last().copied().unwrap_or(0);
@@ -263,7 +263,9 @@ pub struct Rotation<'a> {
     pub cu_seqlens: &'a [usize],
     /// Position of each sequence's first token.
     pub first_position: usize,
-    /// Elements of half a head.
+    /// Elements of a head.
+    pub head: usize,
+    /// Half of those that are rotated.
     pub half: usize,
     /// Cosines `[positions, half]`.
     pub cos: &'a [f32],
@@ -275,10 +277,11 @@ pub struct Rotation<'a> {
 
 multiversion! {
     fn rotate_row(row: &mut [f32], work: Rotation<'_>, position: usize) {
-        let Rotation { first, columns, half, cos, sin, pairs, .. } = work;
+        let Rotation { first, columns, head, half, cos, sin, pairs, .. } = work;
         let cos = &cos[position * half..][..half];
         let sin = &sin[position * half..][..half];
-        for head in row[first..first + columns].chunks_exact_mut(2 * half) {
+        for head in row[first..first + columns].chunks_exact_mut(head) {
+            let head = &mut head[..2 * half];
             if pairs == Pairs::Neighbors {
                 for ((pair, cos), sin) in head.as_chunks_mut::<2>().0.iter_mut().zip(cos).zip(sin) {
                     let [x, y] = *pair;
@@ -424,9 +427,10 @@ mod tests {
         #[test]
         fn rotations_keep_lengths_and_turn_by_the_position(
             lengths in prop::collection::vec(0usize..5, 1..4), first_position in 0usize..3, seed in -1f32..1.0, apart in any::<bool>(),
+            half in 1usize..3,
         ) {
-            // Rows of 9: one column that is left alone, two heads of four.
-            let (stride, half) = (9, 2);
+            // Rows of 9: one column that is left alone, two heads of four, all of which or the first two are rotated.
+            let stride = 9;
             let pairs = if apart { Pairs::Halves } else { Pairs::Neighbors };
             let mut cu_seqlens = vec![0];
             for length in &lengths {
@@ -438,7 +442,7 @@ mod tests {
             let (cos, sin) = (table(f32::cos), table(f32::sin));
             let values: Vec<f32> = (0..tokens * stride).map(|it| seed + it as f32 * 0.01).collect();
             let mut rotated = values.clone();
-            rotate(&mut rotated, Rotation { stride, first: 1, columns: 8, cu_seqlens: &cu_seqlens, first_position, half, cos: &cos, sin: &sin, pairs });
+            rotate(&mut rotated, Rotation { stride, first: 1, columns: 8, cu_seqlens: &cu_seqlens, first_position, head: 4, half, cos: &cos, sin: &sin, pairs });
             for sequence in cu_seqlens.windows(2) {
                 for token in sequence[0]..sequence[1] {
                     let position = first_position + token - sequence[0];
@@ -452,6 +456,8 @@ mod tests {
                             prop_assert!((new[head + a] - (x * c - y * s)).abs() < 1e-6);
                             prop_assert!((new[head + b] - (y * c + x * s)).abs() < 1e-6);
                         }
+                        let still = head + 2 * half..head + 4;
+                        prop_assert_eq!(&old[still.clone()], &new[still]);
                     }
                 }
             }

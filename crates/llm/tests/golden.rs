@@ -138,6 +138,7 @@ fn less_memory_changes_no_bit() {
         ("tiny-qwen3-moe", "q4_k_m"),
         ("tiny-mixtral", "q8_0"),
         ("tiny-glm4", "q4_k_m"),
+        ("tiny-phi2", "q4_k_m"),
         ("tiny-lfm2", "q4_k_m"),
         ("tiny-lfm2", "f16"),
     ] {

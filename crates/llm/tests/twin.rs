@@ -5,7 +5,8 @@ use std::{fs::File, path::Path};
 
 use candle_core::{DType, Device, Result, Tensor, quantized::gguf_file::Content};
 use candle_transformers::models::{
-    quantized_glm4, quantized_lfm2, quantized_llama, quantized_qwen2, quantized_qwen3,
+    quantized_glm4, quantized_lfm2, quantized_llama, quantized_phi, quantized_qwen2,
+    quantized_qwen3,
 };
 use proptest::prelude::*;
 use riddle_llm::{Local, LocalOptions};
@@ -22,11 +23,12 @@ fn tolerance(model: RandomModel, format: &str) -> f32 {
     }
 }
 
-const MODELS: [RandomModel; 5] = [
+const MODELS: [RandomModel; 6] = [
     RandomModel::TinySmolLm,
     RandomModel::TinyQwen2,
     RandomModel::TinyQwen3,
     RandomModel::TinyGlm4,
+    RandomModel::TinyPhi2,
     RandomModel::TinyLfm2,
 ];
 
@@ -36,6 +38,7 @@ enum Twin {
     Qwen2(quantized_qwen2::ModelWeights),
     Qwen3(quantized_qwen3::ModelWeights),
     Glm4(quantized_glm4::ModelWeights),
+    Phi2(quantized_phi::ModelWeights),
     Lfm2(quantized_lfm2::ModelWeights),
 }
 
@@ -56,6 +59,9 @@ impl Twin {
                     quantized_glm4::ModelWeights::from_gguf(content, file, device, DType::F32);
                 Twin::Glm4(weights?)
             }
+            RandomModel::TinyPhi2 => {
+                Twin::Phi2(quantized_phi::ModelWeights::from_gguf(content, file, device)?)
+            }
             RandomModel::TinyLfm2 => {
                 Twin::Lfm2(quantized_lfm2::ModelWeights::from_gguf(content, file, device)?)
             }
@@ -74,6 +80,7 @@ impl Twin {
                 model.forward(&input, 0)?
             }
             Twin::Glm4(model) => model.forward(&input, 0)?,
+            Twin::Phi2(model) => model.forward(&input, 0)?,
             Twin::Lfm2(model) => model.forward(&input, 0)?,
         };
         logits.flatten_all()?.to_vec1()

@@ -213,6 +213,7 @@ impl Decoder {
                 columns: width + kv_width,
                 cu_seqlens: span.cu_seqlens,
                 first_position: span.prefix_tokens(stride),
+                head: 2 * rotary.half,
                 half: rotary.half,
                 cos: &rotary.cos,
                 sin: &rotary.sin,

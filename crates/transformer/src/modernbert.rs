@@ -166,6 +166,7 @@ impl ModernBert {
                 columns: 2 * width,
                 cu_seqlens,
                 first_position: 0,
+                head: 2 * rotary.half,
                 half: rotary.half,
                 cos: &rotary.cos,
                 sin: &rotary.sin,

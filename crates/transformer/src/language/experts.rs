@@ -155,7 +155,7 @@ impl LanguageModel {
         let tokens = hidden.len() / self.config.hidden_size;
         let LanguageScratch { routes, panels, .. } = scratch;
         let normalized = &mut routes.normalized[..hidden.len()];
-        rms_norm(hidden, norm, self.config.rms_norm_eps, normalized);
+        rms_norm(hidden, norm, self.config.norm_eps, normalized);
         let scores = &mut routes.scores[..tokens * experts.count];
         // Small and in f32: who is chosen should not depend on rounding.
         let multiply = Multiply { precision: Precision::F32, rounding };
@@ -176,7 +176,7 @@ impl LanguageModel {
         scratch: &mut GuessScratch,
     ) -> Vec<usize> {
         let Some(Experts { count, used }) = self.config.experts else { return Vec::new() };
-        let (width, epsilon) = (self.config.hidden_size, self.config.rms_norm_eps);
+        let (width, epsilon) = (self.config.hidden_size, self.config.norm_eps);
         let (place, _) = self.router(layer).expect("a layer with experts: this is a bug");
         let format = self.layers[layer][place].tensor.format;
         let weight = matrix(format, router, count, width);

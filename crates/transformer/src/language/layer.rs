@@ -19,6 +19,8 @@ use riddle_kernels::{
 /// One layer's weights, cut out of what was read for it.
 struct Cut<'a> {
     mixer_norm: Cow<'a, [f32]>,
+    /// Of that norm; empty without.
+    mixer_norm_bias: Cow<'a, [f32]>,
     mixer: Mixer<'a>,
     feed_forward_norm: Cow<'a, [f32]>,
     feed_forward: FeedForward<'a>,
@@ -39,12 +41,13 @@ struct Attention<'a> {
     /// Gains of queries and keys, head by head; empty without.
     head_norms: [Cow<'a, [f32]>; 2],
     output: Linear<'a>,
+    /// Of the output; empty without.
+    output_bias: Cow<'a, [f32]>,
     /// Gain of what attention adds; empty without.
     post_norm: Cow<'a, [f32]>,
 }
 
 /// What follows attention.
-#[expect(clippy::large_enum_variant, reason = "one for a layer, on the stack")]
 enum FeedForward<'a> {
     Dense {
         gate: Linear<'a>,
@@ -55,6 +58,8 @@ enum FeedForward<'a> {
     },
     /// The router; experts come later.
     Experts(Linear<'a>),
+    /// Not what follows attention, but what stands beside it, without a gate: two products with their biases.
+    Beside([(Linear<'a>, Cow<'a, [f32]>); 2]),
 }
 
 /// Takes tensors in the order in which [`super::tensors::of_layer`] lists them.
@@ -75,6 +80,20 @@ impl<'a> Cutter<'a, '_> {
 
     fn optional(&mut self, wanted: bool) -> Cow<'a, [f32]> {
         if wanted { self.vector() } else { Cow::Borrowed(&[]) }
+    }
+
+    /// Several vectors that are stored as one.
+    fn split_vector<const N: usize>(&mut self, lengths: [usize; N]) -> [Cow<'a, [f32]>; N] {
+        let whole = self.vector();
+        let mut first = 0;
+        lengths.map(|length| {
+            let part = first..first + length;
+            first = part.end;
+            match &whole {
+                Cow::Borrowed(all) => Cow::Borrowed(&all[part]),
+                Cow::Owned(all) => Cow::Owned(all[part].to_vec()),
+            }
+        })
     }
 
     fn whole(&mut self) -> (Matrix<'a>, usize, usize) {
@@ -107,12 +126,22 @@ impl LanguageModel {
         let family = self.config.family;
         let mut cut = Cutter { tensors: tensors.iter(), weights: weights.iter() };
         let mixer_norm = cut.vector();
+        let mixer_norm_bias = cut.optional(family.is_parallel());
         let mixer = if has(TensorPart::ConvolutionInput) {
             let (input, kernel) = (cut.linear(), cut.vector());
             Mixer::Convolution(Convolution { input, kernel, output: cut.linear() })
         } else {
             Mixer::Attention(self.cut_attention(has(TensorPart::QueryKeyValue), &mut cut))
         };
+        if family.is_parallel() {
+            return Cut {
+                mixer_norm,
+                mixer_norm_bias,
+                mixer,
+                feed_forward_norm: Cow::Borrowed(&[]),
+                feed_forward: FeedForward::Beside([(); 2].map(|()| (cut.linear(), cut.vector()))),
+            };
+        }
         let feed_forward_norm = cut.vector();
         let wide = self.config.intermediate_size;
         let feed_forward = if has(TensorPart::Router) {
@@ -127,7 +156,7 @@ impl LanguageModel {
             let post_norm = cut.optional(family.normalizes_parts());
             FeedForward::Dense { gate, up, down, post_norm }
         };
-        Cut { mixer_norm, mixer, feed_forward_norm, feed_forward }
+        Cut { mixer_norm, mixer_norm_bias, mixer, feed_forward_norm, feed_forward }
     }
 
     fn cut_attention<'a>(&self, as_one: bool, cut: &mut Cutter<'a, '_>) -> Attention<'a> {
@@ -137,15 +166,20 @@ impl LanguageModel {
         } else {
             [(); 3].map(|()| cut.linear())
         };
-        let biased = self.config.has_biases;
         let normed = family.normalizes_heads();
         Attention {
             query,
             key,
             value,
-            biases: [(); 3].map(|()| cut.optional(biased)),
+            biases: match self.config.has_biases {
+                true if as_one => {
+                    cut.split_vector([shape.width(), shape.kv_width(), shape.kv_width()])
+                }
+                biased => [(); 3].map(|()| cut.optional(biased)),
+            },
             head_norms: [(); 2].map(|()| cut.optional(normed)),
             output: cut.linear(),
+            output_bias: cut.optional(family.is_parallel()),
             post_norm: cut.optional(family.normalizes_parts()),
         }
     }
@@ -176,7 +210,11 @@ impl LanguageModel {
         let cut = self.cut(layer, weights);
         let multiply = Multiply { rounding, ..self.multiply };
         let normalized = &mut scratch.narrow[..hidden.len()];
-        rms_norm(hidden, &cut.mixer_norm, self.config.rms_norm_eps, normalized);
+        self.norm_rows(hidden, &cut.mixer_norm, &cut.mixer_norm_bias, normalized);
+        if let FeedForward::Beside(products) = &cut.feed_forward {
+            // First: attention leaves nothing of the states that both read.
+            feed_forward_beside(products, hidden, scratch, multiply);
+        }
         match &cut.mixer {
             Mixer::Attention(attention) => {
                 self.attend(layer, attention, first, hidden, cache, scratch, multiply);
@@ -191,6 +229,7 @@ impl LanguageModel {
                 self.feed_forward(norm, [gate, up, down], post_norm, hidden, scratch, multiply);
             }
             FeedForward::Experts(router) => self.route(hidden, norm, router, scratch, rounding),
+            FeedForward::Beside(_) => {}
         }
     }
 
@@ -257,7 +296,7 @@ impl LanguageModel {
         multiply.parts(normalized, inputs, &parts, (&mut *qkv, stride), &mut scratch.panels);
         let [query_norm, key_norm] = &attention.head_norms;
         if !query_norm.is_empty() {
-            let epsilon = config.rms_norm_eps;
+            let epsilon = config.norm_eps;
             rms_norm_heads(qkv, stride, 0, width, query_norm, epsilon);
             rms_norm_heads(qkv, stride, width, kv_width, key_norm, epsilon);
         }
@@ -271,7 +310,8 @@ impl LanguageModel {
                 columns: width + kv_width,
                 cu_seqlens: &[0, tokens],
                 first_position: 0,
-                half: config.head_dim / 2,
+                head: config.head_dim,
+                half: config.rotary_dim / 2,
                 cos,
                 sin,
                 pairs: if neighbors { Pairs::Neighbors } else { Pairs::Halves },
@@ -290,7 +330,7 @@ impl LanguageModel {
     ) {
         let LanguageScratch { wide, narrow, panels, .. } = scratch;
         let config = &self.config;
-        let (tokens, epsilon) = (hidden.len() / config.hidden_size, config.rms_norm_eps);
+        let (tokens, epsilon) = (hidden.len() / config.hidden_size, config.norm_eps);
         let _span = Operation::Output.enter();
         let context = &narrow[..tokens * self.attention_shape().width()];
         let normed = !attention.post_norm.is_empty();
@@ -301,7 +341,9 @@ impl LanguageModel {
             rms_norm(added, &attention.post_norm, epsilon, normalized);
             add(hidden, normalized);
         } else {
-            multiply.one(context, &attention.output, Finish::Add(1.0), hidden, panels);
+            let parts = [with_bias(&attention.output, &attention.output_bias, 0)];
+            let (inputs, stride) = (attention.output.inputs, config.hidden_size);
+            multiply.parts_to(context, inputs, &parts, Finish::Add(1.0), (hidden, stride), panels);
         }
     }
 
@@ -317,7 +359,7 @@ impl LanguageModel {
     ) {
         let LanguageScratch { wide, narrow, panels, .. } = scratch;
         let config = &self.config;
-        let (tokens, epsilon) = (hidden.len() / config.hidden_size, config.rms_norm_eps);
+        let (tokens, epsilon) = (hidden.len() / config.hidden_size, config.norm_eps);
         let _span = Operation::FeedForward.enter();
         let normalized = &mut narrow[..hidden.len()];
         rms_norm(hidden, norm, epsilon, normalized);
@@ -334,6 +376,24 @@ impl LanguageModel {
             add(hidden, added);
         }
     }
+}
+
+/// The feed-forward layer of the normalized states in `scratch.narrow`, added to `hidden`: what attention reads stays.
+fn feed_forward_beside(
+    [up, down]: &[(Linear<'_>, Cow<'_, [f32]>); 2],
+    hidden: &mut [f32],
+    scratch: &mut LanguageScratch,
+    multiply: Multiply,
+) {
+    let _span = Operation::FeedForward.enter();
+    let LanguageScratch { wide, narrow, panels, .. } = scratch;
+    let (width, inner) = (up.0.inputs, up.0.outputs);
+    let widened = &mut wide[..hidden.len() / width * inner];
+    let parts = [with_bias(&up.0, &up.1, 0)];
+    let normalized = &narrow[..hidden.len()];
+    multiply.parts_to(normalized, width, &parts, Finish::GeluTanh, (&mut *widened, inner), panels);
+    let parts = [with_bias(&down.0, &down.1, 0)];
+    multiply.parts_to(widened, inner, &parts, Finish::Add(1.0), (hidden, width), panels);
 }
 
 /// A product with a bias that may be empty.

@@ -15,7 +15,7 @@ use std::{ops::Range, path::Path, sync::Arc};
 
 use riddle_kernels::{
     AttentionShape, PanelUse, Panels, Part, Precision, Rounding, cached_attention_scratch_len,
-    instructions, panel_len, rms_norm,
+    instructions, layer_norm_into, panel_len, rms_norm,
 };
 use riddle_weights::{
     LanguageConfig, LanguageFamily,
@@ -37,6 +37,10 @@ pub struct LanguageModel {
     table: GgufTensor,
     output: GgufTensor,
     norm: Vec<f32>,
+    /// Empty where norms have none.
+    norm_bias: Vec<f32>,
+    /// Of the logits; empty without.
+    output_bias: Vec<f32>,
     layers: Vec<Vec<LayerTensor>>,
     /// Of each layer; empty where feed-forward layers are no mixtures.
     experts: Vec<ExpertTensors>,
@@ -76,7 +80,12 @@ impl LanguageModel {
             }
             _ => "output_norm.weight",
         };
+        let of_parallel = |name: &str, len: usize| {
+            if config.family.is_parallel() { finder.vector(name, len) } else { Ok(Vec::new()) }
+        };
         Ok(LanguageModel {
+            norm_bias: of_parallel("output_norm.bias", hidden)?,
+            output_bias: of_parallel("output.bias", config.vocab_size)?,
             norm: finder.vector(norm, hidden)?,
             rope: Rope::open(&finder, &config)?,
             multiply: Multiply::by_count(precision),
@@ -175,7 +184,17 @@ impl LanguageModel {
 
     /// The final norm of rows of hidden states, into `out` `[rows, hidden_size]`.
     pub fn normalize(&self, hidden: &[f32], out: &mut [f32]) {
-        rms_norm(hidden, &self.norm, self.config.rms_norm_eps, out);
+        self.norm_rows(hidden, &self.norm, &self.norm_bias, out);
+    }
+
+    /// A norm of rows: by the root mean square, and with a bias by mean and variance.
+    fn norm_rows(&self, rows: &[f32], gain: &[f32], bias: &[f32], out: &mut [f32]) {
+        let epsilon = self.config.norm_eps;
+        if bias.is_empty() {
+            rms_norm(rows, gain, epsilon, out);
+        } else {
+            layer_norm_into(rows, gain, bias, epsilon, out);
+        }
     }
 
     /// Logits of some tokens, columns `tokens` of `logits` `[rows, vocab_size]`, of up to [`MOST_AS_ONE`] normalized
@@ -195,7 +214,8 @@ impl LanguageModel {
         let _span = Operation::Head.enter();
         let (inputs, outputs) = (self.config.hidden_size, tokens.len());
         let weight = matrix(self.output.format, weights, outputs, inputs);
-        let parts = [Part { weight, bias: None, outputs, offset: tokens.start }];
+        let bias = self.output_bias.get(tokens.clone());
+        let parts = [Part { weight, bias, outputs, offset: tokens.start }];
         let stride = self.config.vocab_size;
         let multiply = Multiply { rounding: Rounding::AsOne, ..self.multiply };
         multiply.parts(normalized, inputs, &parts, (&mut *logits, stride), &mut scratch.panels);

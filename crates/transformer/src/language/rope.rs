@@ -26,16 +26,13 @@ pub(crate) struct Angles {
 
 impl Rope {
     pub(super) fn open(finder: &Finder<'_>, config: &LanguageConfig) -> Result<Rope> {
-        let half = config.head_dim / 2;
+        let half = config.rotary_dim / 2;
         let scale = match config.rope_scaling {
             RopeScaling::None => 1.0,
             RopeScaling::Linear(factor) => 1.0 / factor,
         };
-        let rotated = config.rotary_dim;
         let of = |theta: f32| -> Vec<f32> {
-            let turning = |i: usize| theta.powf(-((2 * i) as f32) / rotated as f32);
-            // What stands still has the angle 0 at every position.
-            (0..half).map(|i| if 2 * i < rotated { turning(i) } else { 0.0 }).collect()
+            (0..half).map(|i| theta.powf(-((2 * i) as f32) / config.rotary_dim as f32)).collect()
         };
         let divided = |factors: &[f32]| -> Vec<f32> {
             of(config.rope_theta)

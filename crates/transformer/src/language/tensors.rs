@@ -118,6 +118,15 @@ pub(super) fn of_layer(
     let (hidden, wide) = (config.hidden_size, config.intermediate_size);
     let mut found = Found { finder, layer, tensors: Vec::new() };
     found.vector("attn_norm.weight", hidden)?;
+    if config.family.is_parallel() {
+        found.vector("attn_norm.bias", hidden)?;
+        attention_of_layer(&mut found, config)?;
+        found.matrix(TensorPart::Up, "ffn_up.weight", &[hidden, wide])?;
+        found.vector("ffn_up.bias", wide)?;
+        found.matrix(TensorPart::Down, "ffn_down.weight", &[wide, hidden])?;
+        found.vector("ffn_down.bias", hidden)?;
+        return Ok(found.tensors);
+    }
     match &config.convolution {
         Some(convolution) if config.is_convolution(layer) => {
             let (input, output) = (TensorPart::ConvolutionInput, TensorPart::ConvolutionOutput);
@@ -149,15 +158,17 @@ pub(super) fn of_layer(
 fn attention_of_layer(found: &mut Found<'_>, config: &LanguageConfig) -> Result<()> {
     let (hidden, dim) = (config.hidden_size, config.head_dim);
     let (width, kv_width) = (config.num_attention_heads * dim, config.num_key_value_heads * dim);
-    if config.family == LanguageFamily::Phi3 {
-        let all = width + 2 * kv_width;
+    let all = width + 2 * kv_width;
+    if config.family.fuses_queries() {
         found.matrix(TensorPart::QueryKeyValue, "attn_qkv.weight", &[hidden, all])?;
     } else {
         found.matrix(TensorPart::Query, "attn_q.weight", &[hidden, width])?;
         found.matrix(TensorPart::Key, "attn_k.weight", &[hidden, kv_width])?;
         found.matrix(TensorPart::Value, "attn_v.weight", &[hidden, kv_width])?;
     }
-    if config.has_biases {
+    if config.has_biases && config.family.fuses_queries() {
+        found.vector("attn_qkv.bias", all)?;
+    } else if config.has_biases {
         found.vector("attn_q.bias", width)?;
         found.vector("attn_k.bias", kv_width)?;
         found.vector("attn_v.bias", kv_width)?;
@@ -167,6 +178,9 @@ fn attention_of_layer(found: &mut Found<'_>, config: &LanguageConfig) -> Result<
         found.vector("attn_k_norm.weight", dim)?;
     }
     found.matrix(TensorPart::Output, "attn_output.weight", &[width, hidden])?;
+    if config.family.is_parallel() {
+        found.vector("attn_output.bias", hidden)?;
+    }
     if config.family.normalizes_parts() {
         found.vector("post_attention_norm.weight", hidden)?;
     }

@@ -16,6 +16,9 @@ pub enum LanguageFamily {
     Qwen3,
     /// Qwen 3 whose feed-forward layers are mixtures of experts.
     Qwen3Moe,
+    /// Phi 2 (Javaheripi et al. 2023): attention and the feed-forward layer, which has no gate, read the same states;
+    /// norms subtract the mean, products have biases, and the first part of each head is rotated.
+    Phi2,
     /// Phi 3 and 3.5 mini: matrices of queries, keys and values, and of gate and up, stored as one.
     Phi3,
     /// Gemma 2 (Gemma Team 2024): norms after each part, capped scores, every other layer sees a window.
@@ -32,12 +35,13 @@ pub enum LanguageFamily {
 
 impl LanguageFamily {
     /// With the names that files give them.
-    const NAMES: [(&'static str, LanguageFamily); 10] = [
+    const NAMES: [(&'static str, LanguageFamily); 11] = [
         ("llama", LanguageFamily::Llama),
         ("smollm3", LanguageFamily::SmolLm3),
         ("qwen2", LanguageFamily::Qwen2),
         ("qwen3", LanguageFamily::Qwen3),
         ("qwen3moe", LanguageFamily::Qwen3Moe),
+        ("phi2", LanguageFamily::Phi2),
         ("phi3", LanguageFamily::Phi3),
         ("gemma2", LanguageFamily::Gemma2),
         ("gemma3", LanguageFamily::Gemma3),
@@ -54,6 +58,17 @@ impl LanguageFamily {
     /// Whether what attention and the feed-forward layer add is normalized.
     pub fn normalizes_parts(self) -> bool {
         self.is_gemma() || self == LanguageFamily::Glm4
+    }
+
+    /// Whether attention and the feed-forward layer read the same normalized states, side by side, and all norms and
+    /// products have biases.
+    pub fn is_parallel(self) -> bool {
+        self == LanguageFamily::Phi2
+    }
+
+    /// Whether matrices of queries, keys and values are stored as one.
+    pub fn fuses_queries(self) -> bool {
+        matches!(self, LanguageFamily::Phi2 | LanguageFamily::Phi3)
     }
 
     /// Gemma's.
@@ -129,7 +144,7 @@ pub struct LanguageConfig {
     /// Positions the model was made for.
     pub context_length: usize,
     /// ε of the normalizations.
-    pub rms_norm_eps: f32,
+    pub norm_eps: f32,
     /// Base of the rotary frequencies.
     pub rope_theta: f32,
     /// Base in layers that see a window only.
@@ -221,7 +236,7 @@ impl LanguageConfig {
             ("attention.key_length", self.head_dim),
             ("context_length", self.context_length),
         ])?;
-        check_epsilon("attention.layer_norm_rms_epsilon", self.rms_norm_eps)?;
+        check_epsilon(epsilon_key(self.family), self.norm_eps)?;
         check_theta(self.rope_theta)?;
         check_theta(self.local_rope_theta)?;
         if !self.num_attention_heads.is_multiple_of(self.num_key_value_heads) {
@@ -233,15 +248,10 @@ impl LanguageConfig {
         if !self.head_dim.is_multiple_of(2) {
             return Err(format!("heads of {} elements have no pairs to rotate", self.head_dim));
         }
-        // Where halves are rotated a part of a head has other pairs than the whole.
-        let is_partial = self.rotary_dim != self.head_dim;
-        let is_known = self.family == LanguageFamily::Glm4
-            && self.rotary_dim < self.head_dim
-            && self.rotary_dim.is_multiple_of(2);
-        if is_partial && !is_known {
+        if self.rotary_dim > self.head_dim || !self.rotary_dim.is_multiple_of(2) {
             return Err(format!(
-                "only {} of {} elements of a head are rotated, which is not supported",
-                self.rotary_dim, self.head_dim
+                "of heads of {} elements no {} can be rotated in pairs",
+                self.head_dim, self.rotary_dim
             ));
         }
         let values = keys.size("attention.value_length")?.unwrap_or(self.head_dim);
@@ -294,6 +304,14 @@ fn check_experts(Experts { count, used }: Experts, keys: &Keys<'_>) -> Result<()
         return Err("experts whose weights do not sum to one are not supported".to_owned());
     }
     Ok(())
+}
+
+/// The key of ε.
+fn epsilon_key(family: LanguageFamily) -> &'static str {
+    if family.is_parallel() {
+        return "attention.layer_norm_epsilon";
+    }
+    "attention.layer_norm_rms_epsilon"
 }
 
 /// Metadata of one architecture.
@@ -378,6 +396,7 @@ impl Keys<'_> {
         let rotary_dim = self.size("rope.dimension_count")?.unwrap_or(rotary);
         let has_biases = match family {
             LanguageFamily::Qwen2 => true,
+            LanguageFamily::Phi2 => true,
             // The largest has none.
             LanguageFamily::Glm4 => self.file.tensor("blk.0.attn_q.bias").is_some(),
             _ => false,
@@ -410,9 +429,9 @@ impl Keys<'_> {
             rotary_dim,
             has_biases,
             context_length,
-            rms_norm_eps: self.float("attention.layer_norm_rms_epsilon").ok_or_else(|| {
-                format!("{}.attention.layer_norm_rms_epsilon is missing", self.name)
-            })?,
+            norm_eps: self
+                .float(epsilon_key(family))
+                .ok_or_else(|| format!("{}.{} is missing", self.name, epsilon_key(family)))?,
             rope_theta,
             local_rope_theta: if family == LanguageFamily::Gemma3 { 10_000.0 } else { rope_theta },
             rope_scaling: self.scaling()?,

@@ -41,6 +41,8 @@ pub enum RandomModel {
     TinySmolLm,
     /// Two layers of a GLM 4, 600 tokens.
     TinyGlm4,
+    /// Two layers of a Phi 2, half of each head rotated, 600 tokens.
+    TinyPhi2,
     /// Three layers of an LFM 2, the middle one with attention, 600 tokens.
     TinyLfm2,
     /// Two layers of a Llama with eight experts, two of which a token is given, as Mixtral has them, 600 tokens.
@@ -67,12 +69,13 @@ pub enum RandomModel {
 
 impl RandomModel {
     /// All of them.
-    pub const ALL: [RandomModel; 17] = [
+    pub const ALL: [RandomModel; 18] = [
         RandomModel::TinyLlama,
         RandomModel::TinyQwen2,
         RandomModel::TinyQwen3,
         RandomModel::TinySmolLm,
         RandomModel::TinyGlm4,
+        RandomModel::TinyPhi2,
         RandomModel::TinyLfm2,
         RandomModel::TinyQwen3Moe,
         RandomModel::TinyMixtral,
@@ -95,6 +98,7 @@ impl RandomModel {
             RandomModel::TinyQwen3 => "tiny-qwen3",
             RandomModel::TinySmolLm => "tiny-smollm",
             RandomModel::TinyGlm4 => "tiny-glm4",
+            RandomModel::TinyPhi2 => "tiny-phi2",
             RandomModel::TinyLfm2 => "tiny-lfm2",
             RandomModel::TinyQwen3Moe => "tiny-qwen3-moe",
             RandomModel::TinyMixtral => "tiny-mixtral",
@@ -243,6 +247,7 @@ mod tests {
             RandomModel::TinyQwen3,
             RandomModel::TinySmolLm,
             RandomModel::TinyGlm4,
+            RandomModel::TinyPhi2,
             RandomModel::TinyLfm2,
             RandomModel::TinyQwen3Moe,
             RandomModel::TinyMixtral,

@@ -107,6 +107,9 @@ impl Shape {
                 Shape { ordinary: 600 - 17, ..tiny("tiny-smollm", "llama", Special::SmolLm) }
             }
             RandomModel::TinyGlm4 => tiny("tiny-glm4", "glm4", Special::Qwen),
+            RandomModel::TinyPhi2 => {
+                Shape { kv_heads: 4, tied: false, ..tiny("tiny-phi2", "phi2", Special::Qwen) }
+            }
             RandomModel::TinyLfm2 => Shape {
                 layers: 3,
                 attending: Some(&[1]),
@@ -161,6 +164,10 @@ impl Shape {
         }
     }
 
+    fn is_phi(&self) -> bool {
+        self.architecture == "phi2"
+    }
+
     fn is_convolution(&self, layer: usize) -> bool {
         self.attending.is_some_and(|it| !it.contains(&layer))
     }
@@ -198,12 +205,13 @@ impl Shape {
             out.number(&key("expert_feed_forward_length"), self.wide as u32);
         }
         out.float(&key("rope.freq_base"), self.rope_base);
-        out.float(&key("attention.layer_norm_rms_epsilon"), self.epsilon);
-        if !matches!(self.architecture, "qwen2" | "lfm2") {
+        let norm = if self.is_phi() { "layer_norm_epsilon" } else { "layer_norm_rms_epsilon" };
+        out.float(&key(&format!("attention.{norm}")), self.epsilon);
+        if !matches!(self.architecture, "qwen2" | "lfm2" | "phi2") {
             out.number(&key("attention.key_length"), self.head_dim as u32);
             out.number(&key("attention.value_length"), self.head_dim as u32);
         }
-        if self.architecture == "glm4" {
+        if self.architecture == "glm4" || self.is_phi() {
             out.number(&key("rope.dimension_count"), self.head_dim as u32 / 2);
         }
         if self.architecture == "llama" {
@@ -255,10 +263,37 @@ impl Shape {
         }
         let norm = if self.attending.is_some() { "token_embd_norm" } else { "output_norm" };
         all.push(Tensor::small(&format!("{norm}.weight"), hidden, Fill::NearOne));
+        if self.is_phi() {
+            all.push(Tensor::small("output_norm.bias", hidden, Fill::NearZero));
+            all.push(Tensor::small("output.bias", self.vocabulary, Fill::NearZero));
+        }
         for layer in 0..self.layers {
-            self.layer(layer, format, &mut all);
+            if self.is_phi() {
+                self.parallel_layer(layer, format, &mut all);
+            } else {
+                self.layer(layer, format, &mut all);
+            }
         }
         all
+    }
+
+    /// A layer whose feed-forward part stands beside attention.
+    fn parallel_layer(&self, layer: usize, format: RandomFormat, all: &mut Vec<Tensor>) {
+        let (hidden, wide) = (self.hidden, self.wide);
+        let queries = self.heads * self.head_dim;
+        let important = format.important(layer, self.layers);
+        let name = |part: &str| format!("blk.{layer}.{part}");
+        all.push(Tensor::small(&name("attn_norm.weight"), hidden, Fill::NearOne));
+        all.push(Tensor::small(&name("attn_norm.bias"), hidden, Fill::NearZero));
+        for (part, inputs, outputs, format) in [
+            ("attn_qkv", hidden, 3 * queries, format.matrix()),
+            ("attn_output", queries, hidden, format.matrix()),
+            ("ffn_up", hidden, wide, format.matrix()),
+            ("ffn_down", wide, hidden, important),
+        ] {
+            all.push(Tensor::matrix(&name(part), inputs, outputs, format));
+            all.push(Tensor::small(&name(&format!("{part}.bias")), outputs, Fill::NearZero));
+        }
     }
 
     fn layer(&self, layer: usize, format: RandomFormat, all: &mut Vec<Tensor>) {
