@@ -61,7 +61,7 @@ def main():
     print("| family | sizes of | ours | ONNX Runtime int8 | times | cosine |\n|---|---|--:|--:|--:|--:|")
     for family in args.families.split(","):
         directory = args.work / family.replace(" ", "-").lower()
-        small, published, _, _ = FAMILIES[family]
+        _, published, _, _ = FAMILIES[family]
         if not (directory / "int8.onnx").exists():
             make(args, family, directory)
         rates = {run_ours: [], run_peer: []}

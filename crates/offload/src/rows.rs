@@ -265,8 +265,8 @@ impl EmbeddingRows {
             });
             let run = 1 + joined.count();
             let (now, later) = rest.split_at(run);
-            self.stats.misses += run as u64;
             self.read_run(first, place(now[run - 1]) + 1, longest)?;
+            self.stats.misses += run as u64;
             for group in now {
                 let scratch = std::mem::take(&mut self.scratch);
                 let row = &scratch[place(group) * self.row_bytes..][..self.row_bytes];

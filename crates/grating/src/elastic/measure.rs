@@ -3,18 +3,18 @@
 use std::time::{Duration, Instant};
 
 use riddle_kernels::{isa, zeros};
-use riddle_transformer::{Encoded, Prefix, Scratch, ScratchSize, ShardBytes, Span, Wanted};
+use riddle_transformer::{Encoded, Prefix, ShardBytes, Span, Wanted};
 use serde::{Deserialize, Serialize};
 
 use super::{
     ElasticEngine, ms,
-    pass::{cumulative, first_states},
+    pass::{cumulative, first_states, scratch_for},
     state::{State, shard_id},
 };
 use crate::{
     Result,
     deadline::{ComputeCost, Load, ReadCost},
-    plan::{largest_micro_batch, micro_batches},
+    plan::micro_batches,
 };
 
 /// What a machine takes.
@@ -164,19 +164,12 @@ impl ElasticEngine {
         // Of a list's tokens two in five are others than those before.
         let kinds = (tokens * 2 / 5).clamp(1, rows.capacity());
         let ids: Vec<u32> = (0..tokens).map(|it| (it * 37 % kinds) as u32).collect();
-        let state_shape = model.scratch_shape();
-        let most = self.options.micro_batch_tokens;
         let lengths: Vec<usize> = pairs.iter().map(Encoded::len).collect();
-        let size = ScratchSize {
-            tokens: largest_micro_batch(&lengths, most),
-            longest: lengths.iter().copied().max().unwrap_or(0),
-            threads: self.pool.threads(),
-        };
         let mut times = Vec::new();
         // The first one reads the rows.
         for _ in 0..=ROUNDS {
             let started = Instant::now();
-            let _scratch = Scratch::new(&state_shape, size);
+            let _scratch = scratch_for(self, model, &lengths);
             let mut states = zeros(tokens * network.sizes().hidden_size);
             rows.gather(&ids, &mut states)?;
             first_states(self, network, &pairs, &mut states);
@@ -215,12 +208,7 @@ fn time_layer(
     engine.pool.run(|| state.layer.assemble(&shape, &state.small[0], &parts));
     let assembled = started.elapsed();
     let most = engine.options.micro_batch_tokens;
-    let size = ScratchSize {
-        tokens: largest_micro_batch(lengths, most),
-        longest: lengths.iter().copied().max().unwrap_or(0),
-        threads: engine.pool.threads(),
-    };
-    let mut scratch = Scratch::new(&state.model.scratch_shape(), size);
+    let mut scratch = scratch_for(engine, &state.model, lengths);
     let hidden = state.model.network().sizes().hidden_size;
     let tokens: usize = lengths.iter().sum();
     let mut states: Vec<f32> =

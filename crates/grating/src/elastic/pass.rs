@@ -10,7 +10,7 @@ use std::{
 use riddle_kernels::zeros;
 use riddle_offload::{LoadedLayer, Shard, ShardId};
 use riddle_transformer::{
-    CrossEncoder, Encoded, Prefix, RaggedBatch, Scratch, ScratchSize, Span, Wanted,
+    CrossEncoder, ElasticEncoder, Encoded, Prefix, RaggedBatch, Scratch, ScratchSize, Span, Wanted,
 };
 use riddle_types::{DeadlineEnd, LayerEvent, LayerObserver, Ranked, RerankStats};
 
@@ -274,13 +274,7 @@ impl<'a> Pass<'a> {
         let lengths: Vec<usize> = pairs.iter().map(Encoded::len).collect();
         let network = state.model.network();
         let width = network.sizes().hidden_size;
-        let most = self.engine.options.micro_batch_tokens;
-        let size = ScratchSize {
-            tokens: largest_micro_batch(&lengths, most),
-            longest: lengths.iter().copied().max().unwrap_or(0),
-            threads: self.engine.pool.threads(),
-        };
-        let scratch = Scratch::new(&state.model.scratch_shape(), size);
+        let scratch = scratch_for(self.engine, &state.model, &lengths);
         let mut states = zeros(tokens * width);
         self.stats.scratch_bytes = scratch.bytes() + size_of_val(states.as_slice()) as u64;
         let before = state.rows.stats();
@@ -457,6 +451,20 @@ impl Running<'_> {
         states.truncate(write * width);
         (*all, self.newest) = (lengths, scores);
     }
+}
+
+/// Memory for a layer over sequences of these lengths.
+pub(super) fn scratch_for(
+    engine: &ElasticEngine,
+    model: &ElasticEncoder,
+    lengths: &[usize],
+) -> Scratch {
+    let size = ScratchSize {
+        tokens: largest_micro_batch(lengths, engine.options.micro_batch_tokens),
+        longest: lengths.iter().copied().max().unwrap_or(0),
+        threads: engine.pool.threads(),
+    };
+    Scratch::new(&model.scratch_shape(), size)
 }
 
 /// Makes the first states of embedding rows `[tokens, hidden_size]`, in place.

@@ -248,10 +248,11 @@ impl LanguageConfig {
         if !self.head_dim.is_multiple_of(2) {
             return Err(format!("heads of {} elements have no pairs to rotate", self.head_dim));
         }
-        if self.rotary_dim > self.head_dim || !self.rotary_dim.is_multiple_of(2) {
+        let rotated = self.rotary_dim;
+        if !(2..=self.head_dim).contains(&rotated) || !rotated.is_multiple_of(2) {
             return Err(format!(
-                "of heads of {} elements no {} can be rotated in pairs",
-                self.head_dim, self.rotary_dim
+                "rope.dimension_count is {rotated}: pairs are rotated, of heads of {} elements",
+                self.head_dim
             ));
         }
         let values = keys.size("attention.value_length")?.unwrap_or(self.head_dim);
@@ -465,6 +466,15 @@ mod tests {
 
     /// What is said of a header of four layers whose heads of keys and width of convolutions are these.
     fn read(heads: Option<&[i32]>, tokens: Option<u32>) -> Result<LanguageConfig, String> {
+        read_rotated(heads, tokens, None)
+    }
+
+    /// The same, of each head so many elements rotated.
+    fn read_rotated(
+        heads: Option<&[i32]>,
+        tokens: Option<u32>,
+        rotated: Option<u32>,
+    ) -> Result<LanguageConfig, String> {
         let mut writer = GgufWriter::new("lfm2");
         for (key, value) in [
             ("block_count", 4),
@@ -482,6 +492,9 @@ mod tests {
         if let Some(tokens) = tokens {
             writer.number("lfm2.shortconv.l_cache", tokens);
         }
+        if let Some(rotated) = rotated {
+            writer.number("lfm2.rope.dimension_count", rotated);
+        }
         writer.tensor("token_embd.weight", &[64, 2], GgmlFormat::F32);
         let file = tempfile::NamedTempFile::new().expect("a file");
         let mut data = writer.create(file.path()).expect("created");
@@ -498,6 +511,18 @@ mod tests {
         assert_eq!(layers, [true, false, true, false, false]);
         assert_eq!((config.num_key_value_heads, config.head_dim), (2, 16));
         assert_eq!(config.convolution.map(|it| it.tokens), Some(3));
+    }
+
+    #[test]
+    fn heads_are_rotated_in_pairs_whole_or_in_part() {
+        let rotated = |of| read_rotated(Some(&[0, 2, 0, 2]), Some(3), of);
+        for (of, expected) in [(None, 16), (Some(2), 2), (Some(6), 6), (Some(16), 16)] {
+            assert_eq!(rotated(of).expect("a model").rotary_dim, expected);
+        }
+        for of in [0, 1, 7, 18, u32::MAX] {
+            let why = rotated(Some(of)).expect_err("refused");
+            assert!(why.contains(&format!("rope.dimension_count is {of}")), "{why}");
+        }
     }
 
     #[test]
