@@ -197,6 +197,22 @@ pub struct DeadlineReport {
     pub plan: Option<DeadlinePlan>,
 }
 
+/// Bits of weights that lose nothing.
+const EXACT_BITS: u8 = 8;
+
+impl DeadlineReport {
+    /// Whether the whole model has read all of so many candidates, every weight as it is: what is promised of pruning is
+    /// promised against a full reading, and holds for nothing less.
+    pub fn is_full(&self, candidates: usize) -> bool {
+        self.end == DeadlineEnd::Ranked
+            && self.plan.as_ref().is_some_and(|plan| {
+                (plan.layers, plan.width) == (plan.num_layers, plan.slices)
+                    && plan.candidates as usize == candidates
+                    && plan.bits.iter().flatten().all(|it| *it >= EXACT_BITS)
+            })
+    }
+}
+
 /// The winners of a run, best first, and what it cost.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RerankOutcome {
@@ -241,4 +257,37 @@ pub trait Reranker: Send + Sync {
         top_k: usize,
         observer: &mut dyn LayerObserver,
     ) -> Result<RerankOutcome, StageError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_all_of_the_model_over_all_candidates_is_a_full_reading() {
+        let plan = DeadlinePlan {
+            layers: 4,
+            width: 12,
+            num_layers: 4,
+            slices: 12,
+            candidates: 20,
+            bits: vec![vec![8; 12]; 4],
+            ..DeadlinePlan::default()
+        };
+        let report = |end: DeadlineEnd, plan: Option<DeadlinePlan>| DeadlineReport {
+            end,
+            plan,
+            ..DeadlineReport::default()
+        };
+        let ranked = |plan: DeadlinePlan| report(DeadlineEnd::Ranked, Some(plan)).is_full(20);
+        assert!(ranked(plan.clone()));
+        assert!(!ranked(DeadlinePlan { layers: 3, ..plan.clone() }));
+        assert!(!ranked(DeadlinePlan { width: 9, ..plan.clone() }));
+        assert!(!ranked(DeadlinePlan { candidates: 15, ..plan.clone() }));
+        let mut fewer = plan.clone();
+        fewer.bits[2][7] = 6;
+        assert!(!ranked(fewer));
+        assert!(!report(DeadlineEnd::Provisional, Some(plan)).is_full(20));
+        assert!(!report(DeadlineEnd::TooShort, None).is_full(20));
+    }
 }

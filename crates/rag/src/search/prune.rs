@@ -46,8 +46,8 @@ pub(crate) struct Pruner {
     pub(crate) policy: Box<dyn PruningPolicy>,
     /// Results that the engine is asked for, of which the best are shown: a promise is about so many.
     results: usize,
-    /// What is promised, if it is.
-    pub(crate) promise: Option<Promise>,
+    /// What is promised of a full reading, if it is.
+    promise: Option<Promise>,
     /// Why less is pruned than was asked for.
     pub(crate) notice: Option<Notice>,
     /// By when.
@@ -190,6 +190,13 @@ impl Reranker for BySettings {
 }
 
 impl Pruner {
+    /// What is promised of an outcome over so many candidates. Of a part of the model, or of the candidates, that a
+    /// deadline had time for nothing is.
+    pub(crate) fn promise_of(&self, outcome: &RerankOutcome, candidates: usize) -> Option<Promise> {
+        let is_full = outcome.deadline.as_ref().is_none_or(|it| it.is_full(candidates));
+        self.promise.filter(|_| is_full)
+    }
+
     /// Nobody is pruned.
     pub(crate) fn never(top_k: usize) -> Pruner {
         Pruner {

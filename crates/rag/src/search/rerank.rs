@@ -212,7 +212,7 @@ pub(super) fn response(
         model: opened.engine.model().to_owned(),
         results: results.collect(),
         threshold: pruner.policy.threshold(),
-        promise: pruner.promise,
+        promise: pruner.promise_of(outcome, request.documents.len()),
         deadline: outcome.deadline.clone(),
         remote: None,
         notices: pruner.notice.iter().cloned().collect(),

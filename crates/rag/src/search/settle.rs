@@ -236,6 +236,7 @@ fn reranked(
         };
         response.hits.push(found.hit(record, rank, ranked.score, trace));
     }
+    let promise = pruner.promise_of(&outcome, texts.len());
     let stats = outcome.stats;
     let all = found.fused.len() as u64 * u64::from(stats.num_layers);
     if !nobody {
@@ -243,8 +244,6 @@ fn reranked(
     }
     response.resident_weight_bytes += stats.resident_weight_bytes;
     response.layers_run = Some(stats.layers_run);
-    // Nothing is promised of an order that nobody read.
-    let promise = pruner.promise.filter(|_| !nobody);
     response.promise = promise;
     response.candidate_layers_share = (all > 0).then(|| stats.candidate_layers as f64 / all as f64);
     if let Some(stages) = &mut response.stages {
