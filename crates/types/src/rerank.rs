@@ -201,8 +201,8 @@ pub struct DeadlineReport {
 const EXACT_BITS: u8 = 8;
 
 impl DeadlineReport {
-    /// Whether the whole model has read all of so many candidates, every weight as it is: what is promised of pruning is
-    /// promised against a full reading, and holds for nothing less.
+    /// Whether the whole model has read all of so many candidates, every weight as it is. What is promised of pruning
+    /// is promised against such a full reading, and holds for nothing less.
     pub fn is_full(&self, candidates: usize) -> bool {
         self.end == DeadlineEnd::Ranked
             && self.plan.as_ref().is_some_and(|plan| {
