@@ -241,6 +241,16 @@ pub enum Error {
         /// How many parts there are.
         parts: u64,
     },
+    /// More tokens than a model's table has rows.
+    #[error("{}: it has {tokens} tokens, and the shape no more than {most}: take the words of a model with fewer", path.display())]
+    TooManyTokens {
+        /// The file whose tokens they are.
+        path: PathBuf,
+        /// How many.
+        tokens: usize,
+        /// Rows of the table.
+        most: usize,
+    },
     /// A key or a tensor's name is too long or no text.
     #[error("{}: {why}, at byte {at}: the file is damaged, fetch or copy it again", path.display())]
     BadName {

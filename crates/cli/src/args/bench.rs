@@ -163,6 +163,10 @@ pub(crate) struct BenchPrepareLanguageArgs {
     /// How matrices are stored: f16, q8_0, q4_0, q4_k, q6_k, … or the mixture q4_k_m
     #[arg(long, value_name = "DTYPE", default_value = "q4_k_m")]
     pub(crate) dtype: RandomFormat,
+    /// A GGUF file whose tokens and chat template it gets, so that it reads a text as that model does [default: made-up
+    /// words]
+    #[arg(long, value_name = "FILE.gguf")]
+    pub(crate) words_of: Option<PathBuf>,
     /// Where it is written and kept [default: bench in the home]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,

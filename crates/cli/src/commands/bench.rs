@@ -116,7 +116,7 @@ fn language(args: &BenchPrepareLanguageArgs, context: &Context) -> Result<(), Fa
     let root = args.dir.clone().unwrap_or_else(|| context.config.home.join("bench"));
     let mut progress = Progress::new();
     progress.preparing(args.model.as_str());
-    let path = prepare_language(args.model, args.dtype, &root)?;
+    let path = prepare_language(args.model, args.dtype, args.words_of.as_deref(), &root)?;
     progress.clear();
     if context.json {
         return context.out.json(&json!({ "model": path }));

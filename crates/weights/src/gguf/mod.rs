@@ -21,7 +21,10 @@ use std::{
 };
 
 pub use format::GgmlFormat;
-pub use random::{MARK as RANDOM_MARK, RandomFormat, RandomModel, random_mark, write_random};
+pub use random::{
+    MARK as RANDOM_MARK, RandomFormat, RandomModel, random_mark, write_random,
+    write_random_with_words_of,
+};
 pub use texts::Texts;
 pub use write::{GgufData, GgufWriter};
 

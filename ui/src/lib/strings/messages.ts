@@ -360,6 +360,7 @@ export const MESSAGES = [
   "{1}: allow reading it, or choose another folder",
   "{1}: can not be read past the page cache here ({2}): leave direct IO off",
   "{1}: give a folder that is there",
+  "{1}: it has {2} tokens, and the shape no more than {3}: take the words of a model with fewer",
   "{1}: its header claims {2} bytes, {3} are allowed: this is not a file of weights, or it is damaged",
   "{1}: its header counts {2} tensors, {3} are allowed: the file is damaged, fetch or copy it again",
   "{1}: larger than {2} MiB unpacked",

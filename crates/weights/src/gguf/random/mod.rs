@@ -10,8 +10,9 @@ use std::{path::Path, str::FromStr};
 use self::{
     blocks::Random,
     shape::{Fill, Shape, Tensor},
+    vocabulary::copy_tokenizer,
 };
-use super::GgmlFormat;
+use super::{GgmlFormat, Gguf, GgufWriter};
 use crate::Result;
 
 /// The key of a file of this kind: the version of what writes it, and the format.
@@ -195,6 +196,28 @@ impl FromStr for RandomFormat {
 pub fn write_random(model: RandomModel, format: RandomFormat, path: &Path) -> Result<()> {
     let shape = Shape::of(model);
     let mut header = shape.header(format);
+    shape.made_up_tokenizer(&mut header);
+    write(&shape, format, header, path)
+}
+
+/// [`write_random`] with the tokens and the chat template of `words`, so that it reads a text as that model does: what
+/// real questions take. Tokens that the shape has beyond those are unused.
+///
+/// # Errors
+/// As there; when `words` has no tokens, or more than the shape.
+pub fn write_random_with_words_of(
+    words: &Gguf,
+    model: RandomModel,
+    format: RandomFormat,
+    path: &Path,
+) -> Result<()> {
+    let shape = Shape::of(model);
+    let mut header = shape.header(format);
+    copy_tokenizer(words, shape.vocabulary, &mut header)?;
+    write(&shape, format, header, path)
+}
+
+fn write(shape: &Shape, format: RandomFormat, mut header: GgufWriter, path: &Path) -> Result<()> {
     let tensors = shape.tensors(format);
     for tensor in &tensors {
         header.tensor(&tensor.name, &tensor.shape, tensor.format);

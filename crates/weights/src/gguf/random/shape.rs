@@ -13,7 +13,7 @@ const CONVOLUTION: usize = 3;
 pub(super) struct Shape {
     name: &'static str,
     architecture: &'static str,
-    vocabulary: usize,
+    pub(super) vocabulary: usize,
     /// Tokens that are bytes or merges.
     ordinary: usize,
     special: Special,
@@ -172,7 +172,7 @@ impl Shape {
         self.attending.is_some_and(|it| !it.contains(&layer))
     }
 
-    /// The settings, with a vocabulary made for them.
+    /// The settings, without a tokenizer.
     pub(super) fn header(&self, format: RandomFormat) -> GgufWriter {
         let mut out = GgufWriter::new(self.architecture);
         out.text("general.type", "model");
@@ -218,11 +218,11 @@ impl Shape {
             out.number(&key("vocab_size"), self.vocabulary as u32);
             out.number(&key("rope.dimension_count"), self.head_dim as u32);
         }
-        self.tokenizer(&mut out);
         out
     }
 
-    fn tokenizer(&self, out: &mut GgufWriter) {
+    /// A tokenizer of the model's size over made-up words.
+    pub(super) fn made_up_tokenizer(&self, out: &mut GgufWriter) {
         let all: Vocabulary = vocabulary(self.special, self.ordinary, self.vocabulary);
         let (pre, bos, eos, pad) = match self.special {
             Special::Llama3 => {

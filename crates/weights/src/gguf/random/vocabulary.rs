@@ -1,5 +1,12 @@
 //! Byte-level BPE vocabularies of a published model's size: its special tokens, a few words, made-up syllables.
 
+use std::borrow::Cow;
+
+use crate::{
+    Error, Result,
+    gguf::{Gguf, GgufWriter},
+};
+
 /// `tokenizer.ggml.token_type`.
 pub(super) const NORMAL: i32 = 1;
 const CONTROL: i32 = 3;
@@ -98,6 +105,53 @@ const SMOLLM: [&str; 17] = [
     "<jupyter_script>",
     "<empty_output>",
 ];
+
+/// Writes how `words` cuts texts into tokens, and speaks to people; tokens up to `size` are unused.
+pub(super) fn copy_tokenizer(words: &Gguf, size: usize, out: &mut GgufWriter) -> Result<()> {
+    let path = || words.path().to_path_buf();
+    let key = |name: &str| format!("tokenizer.ggml.{name}");
+    let known = words.texts(&key("tokens")).filter(|it| !it.is_empty());
+    let known = known.ok_or_else(|| Error::BadMetadata {
+        path: path(),
+        key: key("tokens"),
+        why: "there are none".to_owned(),
+    })?;
+    if known.len() > size {
+        return Err(Error::TooManyTokens { path: path(), tokens: known.len(), most: size });
+    }
+    let further = (known.len()..size).map(|it| Cow::Owned(format!("[PAD{it}]").into_bytes()));
+    let tokens: Vec<Cow<'_, [u8]>> = known.iter().map(Cow::Borrowed).chain(further).collect();
+    out.texts(&key("tokens"), &tokens);
+    let types = words.numbers(&key("token_type")).unwrap_or_default();
+    let mut types: Vec<i32> = types.iter().map(|it| *it as i32).collect();
+    types.resize(known.len(), NORMAL);
+    types.resize(size, UNUSED);
+    out.numbers(&key("token_type"), &types);
+    if let Some(scores) = words.floats(&key("scores")) {
+        let mut scores = scores.to_vec();
+        scores.resize(size, 0.0);
+        out.floats(&key("scores"), &scores);
+    }
+    if let Some(merges) = words.texts(&key("merges")) {
+        out.texts(&key("merges"), &merges.iter().collect::<Vec<_>>());
+    }
+    for name in ["bos_token_id", "eos_token_id", "unknown_token_id", "padding_token_id"] {
+        if let Some(token) = words.number(&key(name)) {
+            out.number(&key(name), token as u32);
+        }
+    }
+    for name in ["add_bos_token", "add_space_prefix"] {
+        if let Some(flag) = words.flag(&key(name)) {
+            out.flag(&key(name), flag);
+        }
+    }
+    for name in [key("model"), key("pre"), "tokenizer.chat_template".to_owned()] {
+        if let Some(text) = words.text(&name) {
+            out.text(&name, text);
+        }
+    }
+    Ok(())
+}
 
 /// A vocabulary of `size` tokens, of which `ordinary` are bytes and merges; the rest are special or unused.
 pub(super) fn vocabulary(special: Special, ordinary: usize, size: usize) -> Vocabulary {

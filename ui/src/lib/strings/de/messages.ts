@@ -293,6 +293,8 @@ export const messages: Record<Message, string> = {
   "{1} was not done within {2} s": "{1} war nach {2} s nicht fertig",
   "{1}: can not be read past the page cache here ({2}): leave direct IO off":
     "{1}: kann hier nicht am Cache des Systems vorbei gelesen werden ({2}): lassen Sie das direkte Lesen aus",
+  "{1}: it has {2} tokens, and the shape no more than {3}: take the words of a model with fewer":
+    "{1}: es hat {2} Token, und die Form höchstens {3}: nehmen Sie die Wörter eines Modells mit weniger",
   "{1}: its header claims {2} bytes, {3} are allowed: this is not a file of weights, or it is damaged":
     "{1}: der Kopf der Datei spricht von {2} Bytes, erlaubt sind {3}: das ist keine Datei mit Gewichten, oder sie ist beschädigt",
   "{1}: its header counts {2} tensors, {3} are allowed: the file is damaged, fetch or copy it again":
