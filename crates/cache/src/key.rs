@@ -34,6 +34,11 @@ impl Key {
         Key(*hash.finalize().as_bytes())
     }
 
+    /// Its bytes, by which it is known elsewhere.
+    pub fn to_bytes(self) -> [u8; 32] {
+        self.0
+    }
+
     /// As part of a file's name.
     pub(crate) fn name(&self) -> String {
         blake3::Hash::from_bytes(self.0).to_hex().to_string()

@@ -211,6 +211,16 @@ impl Store {
         self.dir.key.as_ref()
     }
 
+    /// Which of these nodes, by the bytes of their keys, are there. No use is counted.
+    ///
+    /// # Errors
+    /// When the folder can not be read.
+    pub fn has(&self, keys: &[[u8; 32]]) -> Result<Vec<bool>> {
+        let mut tree = self.tree();
+        tree.refresh(self.place())?;
+        Ok(keys.iter().map(|it| tree.nodes.contains_key(&Key(*it))).collect())
+    }
+
     /// The name of a tree of prompts: over the model and everything else that decides what its tokens leave behind. In
     /// a sealed store nobody without the key can tell by a name which texts were read.
     pub fn root(&self, parts: &[&[u8]]) -> Key {

@@ -40,7 +40,7 @@ pub use notice::Notice;
 pub use options::EvalOptions;
 pub use overlap::{bleu, rouge_l};
 pub use pairs::{QuestionPair, ThresholdReport, evaluate_pairs};
-pub use preempt::{PreemptOptions, PreemptReport, PreemptRound, measure_preemption};
+pub use preempt::{PreemptOptions, PreemptRatios, PreemptReport, PreemptRound, measure_preemption};
 pub use report::{CorpusReport, EvalReport, Stage, StageReport};
 pub use suite::{
     DomainReport, FailedSet, Figures, Regret, SetNotice, SetReport, SuiteOptions, SuiteReport,

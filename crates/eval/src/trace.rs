@@ -1,13 +1,18 @@
 //! One person's questions, one after the other, answered by systems that keep different things.
 
 use std::{
-    collections::HashMap,
-    sync::atomic::{AtomicBool, Ordering},
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use riddle_rag::{
-    AskEvent, AskRequest, Assistant, Config, Library, Records, SearchRequest, prefixes,
+    AskEvent, AskRequest, Assistant, Config, Library, Records, SearchRequest,
+    claims::sentences,
+    prefixes,
     reuse::{Reuse, ReuseGrade, ReuseSettings},
     writer::LocalLlm,
 };
@@ -155,6 +160,9 @@ pub struct TraceOptions<'a> {
     pub idle: Duration,
     /// Similarity of two questions; `None`: as the home is set.
     pub threshold: Option<f32>,
+    /// The model writes what a person answered, token by token, and takes the time that this takes it: what answers
+    /// that hold are worth, also where the weights have nothing to say.
+    pub dictate: bool,
     /// Set when it is to end before its time.
     pub stop: &'a AtomicBool,
 }
@@ -271,7 +279,8 @@ fn run(
     first: Option<&[TraceAnswer]>,
 ) -> Result<TraceReport> {
     let assistant = Assistant::open(config.clone())?;
-    let local = LocalLlm { reads_anew: !system.tree, ..LocalLlm::default() };
+    let told = if options.dictate { dictated(trace) } else { BTreeMap::new() };
+    let local = LocalLlm { reads_anew: !system.tree, told: Arc::new(told), ..LocalLlm::default() };
     let template = AskRequest { local: local.clone(), ..AskRequest::new("") };
     assistant.warm(&template.search)?;
     let groups: HashMap<&str, &str> = trace
@@ -320,6 +329,27 @@ fn run(
         answers.push(ask(&assistant, question, &groups, &request, &options.llm)?);
     }
     Ok(report(system, trace, answers, first, idle_seconds, foreseen))
+}
+
+/// A person's answers by their questions, and by what an oracle foresees of these. Each sentence cites the first
+/// passage, as models are told to cite; whether it holds is judged as of any answer.
+fn dictated(trace: &[TraceQuestion]) -> BTreeMap<String, String> {
+    let of = |it: &TraceQuestion| {
+        let answer = it.answer.as_deref().filter(|it| !it.trim().is_empty())?;
+        let sentences = sentences(answer);
+        let cited = sentences.into_iter().map(|range| {
+            let sentence = answer[range].trim();
+            let bare = sentence.trim_end_matches(['.', '!', '?']);
+            format!("{bare} [1]{}", &sentence[bare.len()..])
+        });
+        Some(cited.collect::<Vec<_>>().join(" "))
+    };
+    let pairs = trace.iter().filter_map(|it| Some((it, of(it)?)));
+    let with_foreseen = pairs.flat_map(|(it, answer)| {
+        let asked = [Some(&it.question), it.foreseen.as_ref()].into_iter().flatten();
+        asked.map(move |question| (question.clone(), answer.clone())).collect::<Vec<_>>()
+    });
+    with_foreseen.collect()
 }
 
 fn ask(

@@ -78,6 +78,17 @@ pub struct Generation {
     pub notices: Vec<Notice>,
     /// What it took, where a model in this process wrote it.
     pub stats: Option<GenerationStats>,
+    /// What reading the prompt has left on disk, where that is kept.
+    pub stored: Option<StoredPrompt>,
+}
+
+/// Keys and values of a prompt, in a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoredPrompt {
+    /// Name of its last part; where that is, those before it are.
+    pub leaf: [u8; 32],
+    /// Bytes of all parts.
+    pub bytes: u64,
 }
 
 /// What a model in this process took for an answer.

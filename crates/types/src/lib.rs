@@ -31,7 +31,7 @@ pub use document::{
 pub use file::{FileEntry, FileKind, FileState, ScanVerdict};
 pub use generate::{
     ExpertStats, Generation, GenerationRequest, GenerationStats, Generator, Message, Passage,
-    PassageOrder, Role,
+    PassageOrder, Role, StoredPrompt,
 };
 pub use language::language_code;
 pub use notice::{NoJudge, NotElsewhere, Notice, RewriteFault};

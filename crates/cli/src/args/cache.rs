@@ -92,6 +92,10 @@ pub(crate) struct BenchTraceArgs {
     /// Only these systems, by name (repeatable) [default: all]
     #[arg(long, value_name = "SYSTEM")]
     pub(crate) system: Vec<String>,
+    /// Have the model write what a person answered, token by token: what answers that hold are worth, in this model's
+    /// time
+    #[arg(long)]
+    pub(crate) dictate: bool,
 }
 
 /// The words of `riddle bench preempt`.

@@ -65,6 +65,7 @@ impl LocalArgs {
             draft: draft(self.llm_draft.as_deref()),
             order: self.passage_order.into(),
             reads_anew: self.read_anew,
+            ..LocalLlm::default()
         }
     }
 }

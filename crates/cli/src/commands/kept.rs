@@ -80,6 +80,7 @@ pub(crate) fn trace(args: &BenchTraceArgs, context: &Context) -> Result<(), Fail
         llm: args.llm.clone(),
         idle: args.idle,
         threshold: args.threshold,
+        dictate: args.dictate,
         stop: context.stop_flag(),
     };
     let mut closed = None;
@@ -138,14 +139,19 @@ fn preempt_page(it: &PreemptReport) -> String {
         0 => String::new(),
         idle => format!(", {idle} more when nothing was left to be prepared"),
     };
-    format!(
-        "{} while answers were prepared{idle}\n\
-         given way after {}, at most {}\n\
-         passages known after × {:.2} of the time alone, first words after × {:.2} (medians of pairs)\n",
+    let mut page = format!(
+        "{} while answers were prepared{idle}\ngiven way after {}, at most {}\n",
         show::plural(it.rounds.len() as u64, "question"),
         show::ms(it.gave_way_ms),
         show::ms(it.gave_way_longest_ms),
-        it.evidence_ratio,
-        it.first_words_ratio,
-    )
+    );
+    for ratios in &it.ratios {
+        page.push_str(&format!(
+            "{}: passages known after × {:.2} of the time alone, first words after × {:.2} (medians of pairs)\n",
+            if ratios.read_before { "what was read before" } else { "what was never read" },
+            ratios.evidence,
+            ratios.first_words,
+        ));
+    }
+    page
 }

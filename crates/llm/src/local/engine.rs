@@ -15,7 +15,7 @@ use riddle_offload::{ExpertTotals, StreamOptions, StreamTotals, TensorStream};
 use riddle_transformer::{
     KvCache, LanguageModel, LanguageScratch, LanguageScratchSize, LanguageTokenizer,
 };
-use riddle_types::GenerationStats;
+use riddle_types::{GenerationStats, StoredPrompt};
 
 use super::{
     LocalOptions,
@@ -55,6 +55,8 @@ pub(crate) struct Engine {
     read: usize,
     /// What earlier prompts left on disk.
     pub(super) stored: Option<Stored>,
+    /// What the last prompt has left there.
+    pub(super) left: Option<StoredPrompt>,
 }
 
 /// Is shown the logits after the prompt.
@@ -97,6 +99,7 @@ impl Engine {
             tokens: Vec::new(),
             read: 0,
             stored: None,
+            left: None,
             output: layout.output,
             stream,
             experts,
@@ -147,6 +150,7 @@ impl Engine {
         see: Option<&mut See<'_>>,
     ) -> Result<(GenerationStats, End)> {
         let before = self.read_so_far();
+        self.left = None;
         let tokens = prompt.tokens.len();
         self.prepare(tokens + how.most);
         let mut stats = GenerationStats {
@@ -179,7 +183,7 @@ impl Engine {
         if let Some(session) = &mut session
             && is_read
         {
-            session.save(prompt, &self.cache, rate, &mut stats);
+            self.left = session.save(prompt, &self.cache, rate, &mut stats);
         }
         Ok((stats, end))
     }

@@ -18,6 +18,7 @@ mod template;
 mod writer;
 
 use std::{
+    collections::BTreeMap,
     ops::ControlFlow,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
@@ -70,6 +71,9 @@ pub struct LocalOptions {
     pub stream: StreamOptions,
     /// Which tensors stay in memory.
     pub locking: Locking,
+    /// What is written to a question, token by token, whatever the model would write: for measurements of what an
+    /// answer takes with weights that have nothing to say. Nobody guesses then.
+    pub told: Arc<BTreeMap<String, String>>,
 }
 
 impl Default for LocalOptions {
@@ -83,6 +87,7 @@ impl Default for LocalOptions {
             draft: Drafting::default(),
             stream: StreamOptions::default(),
             locking: Locking::Balanced,
+            told: Arc::default(),
         }
     }
 }
@@ -184,7 +189,9 @@ impl Local {
                 notices: notices(&prompt),
                 ..Generation::default()
             };
-            let asked = Asked { prompt: &segments, numbers, most: request.max_tokens };
+            let told = self.options.told.get(&request.question);
+            let told = told.map(|it| open.engine.tokenizer.encode(it, false));
+            let asked = Asked { prompt: &segments, numbers, most: request.max_tokens, told };
             open.write(generation, asked, self.options.sampling, sink)
         })
     }
@@ -207,7 +214,8 @@ impl Local {
             if tokens > room {
                 return Err(Error::TooLong { tokens, room });
             }
-            let asked = Asked { prompt: &prompt, numbers: Numbers::default(), most: max_tokens };
+            let numbers = Numbers::default();
+            let asked = Asked { prompt: &prompt, numbers, most: max_tokens, told: None };
             open.write(Generation::default(), asked, self.options.sampling, sink)
         })
     }

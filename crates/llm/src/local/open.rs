@@ -36,6 +36,8 @@ pub(super) struct Asked<'a> {
     pub(super) prompt: &'a Segments,
     pub(super) numbers: Numbers,
     pub(super) most: usize,
+    /// Written whatever the model would write.
+    pub(super) told: Option<Vec<u32>>,
 }
 
 /// Who guesses for the model in `path`, and what that takes beside it.
@@ -89,7 +91,7 @@ impl Open {
     pub(super) fn write(
         &mut self,
         mut generation: Generation,
-        Asked { prompt, mut numbers, most }: Asked<'_>,
+        Asked { prompt, mut numbers, most, told }: Asked<'_>,
         sampling: Sampling,
         sink: &mut Sink<'_>,
     ) -> Result<Generation> {
@@ -97,12 +99,16 @@ impl Open {
         let mut writer = Writer::default();
         let mut first = None;
         let mut text = String::new();
-        let how = How {
-            most,
-            sampler: &mut Sampler::new(sampling),
-            ends: Ends::Heard,
-            told: &[],
-            draft: &mut *self.draft,
+        let sampler = &mut Sampler::new(sampling);
+        let how = match &told {
+            Some(told) => How {
+                most: most.min(told.len()),
+                sampler,
+                ends: Ends::Ignored,
+                told,
+                draft: &mut NoDraft,
+            },
+            None => How { most, sampler, ends: Ends::Heard, told: &[], draft: &mut *self.draft },
         };
         let (stats, end) = self.engine.generate(prompt, how, &mut |bytes| {
             let piece = numbers.push(&writer.push(bytes));
@@ -117,13 +123,14 @@ impl Open {
             text.push_str(&rest);
             let _ = sink(&rest);
         }
-        if end == End::Full {
+        if end == End::Full && told.is_none_or(|it| it.len() > stats.tokens) {
             generation.notices.push(Notice::AnswerTooLong { tokens: stats.tokens });
         }
         generation.first_token_ms = first.unwrap_or_default();
         generation.tokens = Some(stats.tokens);
         generation.text = text;
         generation.stats = Some(stats);
+        generation.stored = self.engine.left;
         Ok(generation)
     }
 

@@ -4,7 +4,7 @@ use std::{fs::File, io, path::Path, sync::Arc, time::Instant};
 
 use riddle_cache::{Key, Store, Visit};
 use riddle_transformer::{KvCache, LanguageModel};
-use riddle_types::GenerationStats;
+use riddle_types::{GenerationStats, StoredPrompt};
 
 use super::segments::Segments;
 
@@ -111,39 +111,45 @@ impl Session<'_> {
     }
 
     /// Keeps the segments of `prompt` that are not stored yet, which have all been read; `rate` is milliseconds per
-    /// token that was read.
+    /// token that was read. Gives what of all is there or would be, had it the room; `None` for a prompt of which
+    /// nothing is shared.
     pub(crate) fn save(
         &mut self,
         prompt: &Segments,
         cache: &KvCache,
         rate: f64,
         stats: &mut GenerationStats,
-    ) {
+    ) -> Option<StoredPrompt> {
         let empty = tracing::field::Empty;
         let span =
             tracing::info_span!(target: "riddle::stage", "keep_prefix", tokens = empty).entered();
         let started = Instant::now();
-        let mut parent = self.root;
+        let (mut parent, mut bytes, mut goes_on) = (self.root, 0, true);
         for (segment, tokens) in prompt.shared.iter().zip(prompt.path()) {
             let key = parent.child(tokens);
             let rows = cache.rows(segment.tokens.clone());
             let parts: Vec<&[u8]> = rows.iter().map(|it| bytemuck::cast_slice(it)).collect();
+            bytes += parts.iter().map(|it| it.len() as u64).sum::<u64>();
+            let behind = std::mem::replace(&mut parent, key);
+            if !goes_on {
+                continue;
+            }
             let chunks: Vec<u64> = segment.chunk.iter().map(|it| it.0).collect();
             let cost = (rate * tokens.len() as f64 * 1e3) as u64;
-            match self.visit.save((self.root, self.label), parent, tokens, &chunks, cost, &parts) {
+            match self.visit.save((self.root, self.label), behind, tokens, &chunks, cost, &parts) {
                 Ok(riddle_cache::Saved::Written) => stats.stored_tokens += tokens.len(),
                 Ok(riddle_cache::Saved::Known) => {}
                 // What has no place has none for those behind it.
-                Ok(riddle_cache::Saved::NoRoom | riddle_cache::Saved::Purged) => break,
+                Ok(riddle_cache::Saved::NoRoom | riddle_cache::Saved::Purged) => goes_on = false,
                 Err(error) => {
                     tracing::warn!("a prefix is not stored: {error}");
-                    break;
+                    goes_on = false;
                 }
             }
-            parent = key;
         }
         stats.store_ms = started.elapsed().as_secs_f64() * 1e3;
         span.record("tokens", stats.stored_tokens);
+        (bytes > 0).then(|| StoredPrompt { leaf: parent.to_bytes(), bytes })
     }
 }
 

@@ -1,5 +1,7 @@
 //! Who may write an answer: names, and what is said of each.
 
+use std::{collections::BTreeMap, sync::Arc};
+
 use riddle_llm::Sampling;
 use riddle_types::{PassageOrder, Trouble};
 
@@ -64,6 +66,9 @@ pub struct LocalLlm {
     pub order: PassageOrder,
     /// Everything is read anew: nothing that was read before is taken from disk, and nothing is kept there.
     pub reads_anew: bool,
+    /// What it writes to a question, token by token, whatever it would write: for measurements of what an answer takes
+    /// with weights that have nothing to say.
+    pub told: Arc<BTreeMap<String, String>>,
 }
 
 /// What is known of an endpoint without asking it.

@@ -131,6 +131,7 @@ impl Lazy {
             threads: self.threads,
             sampling,
             draft: self.draft.clone(),
+            told: Arc::clone(&self.settings.told),
             ..LocalOptions::default()
         };
         let model = match Local::open_while(&self.path, &self.shown, options, &mut || sink("")) {
