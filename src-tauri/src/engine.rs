@@ -34,7 +34,8 @@ use crate::{
 /// How often the engine's thread looks up when there is nothing to do.
 const TICK: Duration = Duration::from_secs(5);
 
-/// How long answers are prepared before the machine is looked at again: somebody may have pulled the plug.
+/// How long answers are prepared before the machine is looked at again: somebody may have pulled the plug, and it
+/// may have become warm.
 const STRETCH: Duration = Duration::from_secs(60);
 
 /// Work for a thread; its times are those of its own spans.
@@ -230,6 +231,7 @@ impl Models {
         let asked = *lock(&self.asked);
         let idle = Idle {
             on_mains: riddle_metrics::on_mains(),
+            hot: riddle_metrics::is_hot(),
             quiet: asked.elapsed(),
             busy: self.context.records.freshness()?.files_behind > 0,
         };

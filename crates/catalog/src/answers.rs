@@ -9,11 +9,16 @@ mod counts;
 mod forget;
 mod keep;
 mod read;
+mod reads;
 mod trust;
 
 use riddle_types::ChunkId;
 
-pub use self::{abstracts::Abstract, counts::BankCounts};
+pub use self::{
+    abstracts::Abstract,
+    counts::BankCounts,
+    reads::{BankRead, BankWork},
+};
 
 /// Who has asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

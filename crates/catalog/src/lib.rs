@@ -29,8 +29,8 @@ mod vectors;
 mod withheld;
 
 pub use answers::{
-    Abstract, AnswerState, AskedBy, BankAnswer, BankCounts, BankQuestion, NewAnswer, NewWords,
-    ReadPassage,
+    Abstract, AnswerState, AskedBy, BankAnswer, BankCounts, BankQuestion, BankRead, BankWork,
+    NewAnswer, NewWords, ReadPassage,
 };
 pub use browse::{FileOrder, FilePage};
 pub use catalog::{Catalog, HistoryEntry};

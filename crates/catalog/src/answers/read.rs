@@ -94,20 +94,6 @@ impl Catalog {
         self.bank_where("1 = 1 ORDER BY made_at DESC, id DESC", limit)
     }
 
-    /// What is to be answered when there is time: questions of people first, then the oldest.
-    ///
-    /// # Errors
-    /// When the database can not be read.
-    pub fn unanswered(&self, setting: &[u8; 32], limit: usize) -> Result<Vec<BankAnswer>> {
-        let connection = self.connection();
-        let mut statement = connection.prepare_cached(&format!(
-            "SELECT {COLUMNS} FROM answers WHERE setting = ?1 AND state <> 'fresh'
-             ORDER BY kind = 'user' DESC, state = 'suspect' DESC, uses DESC, id LIMIT ?2"
-        ))?;
-        let rows = statement.query_map(params![setting, limit as i64], answer)?;
-        Ok(rows.collect::<Result<_, _>>()?)
-    }
-
     /// What people asked last, newest first.
     ///
     /// # Errors

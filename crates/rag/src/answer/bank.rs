@@ -8,10 +8,10 @@ mod holds;
 mod served;
 
 use riddle_catalog::{
-    AnswerState, AskedBy, BankQuestion, Catalog, NewAnswer, NewWords, ReadPassage,
+    AnswerState, AskedBy, BankQuestion, BankRead, Catalog, NewAnswer, NewWords, ReadPassage,
 };
 use riddle_claims::{Checker, Said, Verdict};
-use riddle_types::{ChunkId, Generation, GenerationRequest, PassageOrder};
+use riddle_types::{ChunkId, Generation, GenerationRequest, PassageOrder, StoredPrompt};
 
 pub(super) use self::served::Served;
 use self::{
@@ -224,13 +224,29 @@ impl<'a> Bank<'a> {
         });
     }
 
-    /// Keeps what a model has written, unless it is nothing that should be said again.
+    /// Keeps what a model has written, unless it is nothing that should be said again, and notes what reading for it
+    /// has left.
     pub(super) fn keep(&self, met: &Met<'_>, response: &AskResponse, written: &Written) {
         if !self.keep {
             return;
         }
+        self.keep_words(met, response, written);
+        if let Some(StoredPrompt { leaf, bytes }) = written.generation.stored {
+            let read = Some(BankRead { leaf, bytes });
+            self.write(|it| Ok(it.note_read(&self.setting, &met.asked.question, read)?));
+        }
+    }
+
+    fn keep_words(&self, met: &Met<'_>, response: &AskResponse, written: &Written) {
         if self.foreseen.is_none() {
-            self.write(|catalog| Ok(catalog.add_figure("asked", 1.0)?));
+            let stats = written.generation.stats.unwrap_or_default();
+            let known = stats.reused_tokens + stats.loaded_tokens;
+            self.write(|catalog| {
+                catalog.add_figure("asked", 1.0)?;
+                catalog.add_figure("prompt_tokens", stats.prompt_tokens as f64)?;
+                catalog.add_figure("known_tokens", known as f64)?;
+                Ok(catalog.add_figure("reading_saved", stats.saved_ms.max(0.0) / 1e3)?)
+            });
         }
         let negative = response.answer.is_none();
         let notices: Option<Vec<LeftOut>> =

@@ -17,7 +17,7 @@ const QUIET: Duration = Duration::from_secs(60);
 
 /// How far a foreseen question is brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fill {
+pub(super) enum Fill {
     /// Its passages are read and their keys and values kept; no word is written.
     Read,
     /// Its answer is written, too.
@@ -26,55 +26,60 @@ pub enum Fill {
 
 /// What bounds both layers.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Limits {
+pub(super) struct Limits {
     /// Similarity from which an answer may be given to another question.
-    pub threshold: f32,
+    pub(super) threshold: f32,
     /// Bytes that keys and values may take; 0: none are kept.
-    pub tree_bytes: u64,
+    pub(super) tree_bytes: u64,
+    /// Of these, bytes that nothing has taken yet.
+    pub(super) free_bytes: u64,
 }
 
 /// A question of the bank, as the scheduler sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KeptQuestion {
+pub(super) struct KeptQuestion {
     /// Identity.
-    pub id: i64,
-    /// It has an answer.
-    pub answered: bool,
+    pub(super) id: i64,
+    /// Nobody has asked it yet.
+    pub(super) foreseen: bool,
+    /// It has an answer that may be given.
+    pub(super) answered: bool,
     /// Keys and values of its passages are kept.
-    pub read: bool,
-    /// Bytes that these take, or took.
-    pub bytes: u64,
+    pub(super) read: bool,
+    /// Bytes that these take, or took; 0: they were never kept.
+    pub(super) bytes: u64,
 }
 
 /// What is to be made of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Conversion {
+pub(super) enum Conversion {
     /// Its answer is to be written: from keys and values, where they are kept.
     Answer(i64),
-    /// Its passages are to be read again.
-    Reread(i64),
+    /// Its passages are to be read, for the first time or again.
+    Read(i64),
 }
 
 /// How far a foreseen question is brought under these limits. Reading alone is of use only where what was read is kept.
-pub fn fill(limits: Limits) -> Fill {
+pub(super) fn fill(limits: Limits) -> Fill {
     if limits.threshold > CUTOFF && limits.tree_bytes > 0 { Fill::Read } else { Fill::Write }
 }
 
-/// What is to be made of the questions that are there, under limits that have changed: answers for those without one,
-/// once the threshold lets them be given; keys and values that had to go, as far as they fit again.
-pub fn convert(limits: Limits, kept: &[KeptQuestion]) -> Vec<Conversion> {
-    let mut steps = Vec::new();
-    if fill(limits) == Fill::Write {
-        steps.extend(kept.iter().filter(|it| !it.answered).map(|it| Conversion::Answer(it.id)));
-    }
-    let mut free = limits.tree_bytes;
-    for question in kept.iter().filter(|it| it.read) {
-        free = free.saturating_sub(question.bytes);
-    }
-    for question in kept.iter().filter(|it| !it.read && it.bytes > 0) {
-        if question.bytes <= free {
+/// What is to be made of the questions that are there, in their order: answers for those without one, as far as they
+/// would be given; then keys and values, which a foreseen question never had or which had to go, as far as they fit.
+/// Nothing makes place for them: what is used is worth more than what may be.
+pub(super) fn convert(limits: Limits, kept: &[KeptQuestion]) -> Vec<Conversion> {
+    // Who has asked may ask the same again, which no threshold stands in the way of.
+    let to_write =
+        |it: &KeptQuestion| !it.answered && (!it.foreseen || fill(limits) == Fill::Write);
+    let answers = kept.iter().filter(|it| to_write(it)).map(|it| Conversion::Answer(it.id));
+    let mut steps: Vec<Conversion> = answers.collect();
+    let mut free = limits.free_bytes;
+    for question in kept.iter().filter(|it| !it.read && !to_write(it)) {
+        let is_first = question.bytes == 0;
+        // What it takes is known when it was read once.
+        if question.bytes.max(1) <= free && (!is_first || !question.answered) {
             free -= question.bytes;
-            steps.push(Conversion::Reread(question.id));
+            steps.push(Conversion::Read(question.id));
         }
     }
     steps
@@ -89,6 +94,8 @@ pub struct Idle {
     pub quiet: Duration,
     /// Something else is at work: indexing, a model that is fetched.
     pub busy: bool,
+    /// It is so warm that it slows itself down; `None`: nobody knows.
+    pub hot: Option<bool>,
 }
 
 /// Whether answers may be prepared now. A machine of which nobody knows what it draws from is taken for one on mains:
@@ -97,6 +104,7 @@ pub fn may_work(settings: &ReuseSettings, idle: Idle) -> bool {
     settings.prepare
         && settings.limit_bytes > 0
         && !idle.busy
+        && !idle.hot.unwrap_or(false)
         && idle.quiet >= QUIET
         && (settings.on_battery || idle.on_mains.unwrap_or(true))
 }
@@ -107,51 +115,57 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    fn limits(threshold: f32, tree_bytes: u64) -> Limits {
-        Limits { threshold, tree_bytes }
+    /// With room for `free` more gigabytes.
+    fn limits(threshold: f32, free: u64) -> Limits {
+        Limits { threshold, tree_bytes: 8 * GIB, free_bytes: free * GIB }
     }
 
     fn question(id: i64, answered: bool, read: bool) -> KeptQuestion {
-        KeptQuestion { id, answered, read, bytes: GIB }
+        KeptQuestion { id, foreseen: true, answered, read, bytes: GIB }
     }
 
     /// The first case of the paper's figure 15: under a high threshold answers that nobody would get are not written.
     #[test]
     fn under_a_high_threshold_nothing_is_written_that_would_not_be_given() {
-        assert_eq!(fill(limits(0.99, 6 * GIB)), Fill::Read);
-        assert_eq!(convert(limits(0.99, 6 * GIB), &[question(1, false, true)]), []);
+        assert_eq!(fill(limits(0.99, 6)), Fill::Read);
+        let new = KeptQuestion { bytes: 0, ..question(2, false, false) };
+        let kept = [question(1, false, true), new];
+        assert_eq!(convert(limits(0.99, 6), &kept), [Conversion::Read(2)]);
         // Without a place for what was read, reading is no use.
-        assert_eq!(fill(limits(0.99, 0)), Fill::Write);
+        let none = Limits { tree_bytes: 0, ..limits(0.99, 0) };
+        assert_eq!(fill(none), Fill::Write);
+        assert_eq!(convert(none, &kept), [Conversion::Answer(1), Conversion::Answer(2)]);
+        // Who has asked may ask the same again.
+        let asked = KeptQuestion { foreseen: false, ..new };
+        assert_eq!(convert(limits(0.99, 6), &[asked]), [Conversion::Answer(2)]);
     }
 
     /// The second: once it is lowered, what was only read is written, and nothing is read again.
     #[test]
     fn once_the_threshold_falls_the_answers_are_written() {
         let kept = [question(1, false, true), question(2, true, true), question(3, false, true)];
-        assert_eq!(
-            convert(limits(0.85, 6 * GIB), &kept),
-            [Conversion::Answer(1), Conversion::Answer(3)]
-        );
+        assert_eq!(convert(limits(0.85, 6), &kept), [Conversion::Answer(1), Conversion::Answer(3)]);
     }
 
     /// The third: with more room what had to go is read again, as far as it fits, and nothing is written again.
     #[test]
     fn with_more_room_what_had_to_go_is_read_again() {
         let kept = [question(1, true, true), question(2, true, false), question(3, true, false)];
-        assert_eq!(convert(limits(0.85, GIB), &kept), []);
-        assert_eq!(convert(limits(0.85, 2 * GIB), &kept), [Conversion::Reread(2)]);
-        assert_eq!(
-            convert(limits(0.85, 8 * GIB), &kept),
-            [Conversion::Reread(2), Conversion::Reread(3)]
-        );
+        assert_eq!(convert(limits(0.85, 0), &kept), []);
+        assert_eq!(convert(limits(0.85, 1), &kept), [Conversion::Read(2)]);
+        assert_eq!(convert(limits(0.85, 7), &kept), [Conversion::Read(2), Conversion::Read(3)]);
+        // What was answered without leaving anything is not read for it.
+        let without = KeptQuestion { bytes: 0, ..question(2, true, false) };
+        assert_eq!(convert(limits(0.85, 7), &[without]), []);
     }
 
     #[test]
-    fn nothing_is_prepared_on_battery_or_while_something_is_at_work() {
+    fn nothing_is_prepared_on_battery_in_heat_or_while_something_is_at_work() {
         let settings = ReuseSettings::default();
-        let idle = Idle { on_mains: Some(true), quiet: QUIET, busy: false };
+        let idle = Idle { on_mains: Some(true), quiet: QUIET, busy: false, hot: Some(false) };
         assert!(may_work(&settings, idle));
-        assert!(may_work(&settings, Idle { on_mains: None, ..idle }));
+        assert!(may_work(&settings, Idle { on_mains: None, hot: None, ..idle }));
+        assert!(!may_work(&settings, Idle { hot: Some(true), ..idle }));
         assert!(!may_work(&settings, Idle { on_mains: Some(false), ..idle }));
         let always = ReuseSettings { on_battery: true, ..settings };
         assert!(may_work(&always, Idle { on_mains: Some(false), ..idle }));

@@ -90,7 +90,7 @@ const ALLOWED_IN_TESTS: &[(&str, &[&str])] = &[
     // Figures in examples.
     ("grating", &["metrics"]),
     ("embedding", &["metrics"]),
-    ("rag", &["metrics"]),
+    ("rag", &["metrics", "weights"]),
     ("eval", &["metrics"]),
     // Models of random weights.
     ("llm", &["weights"]),

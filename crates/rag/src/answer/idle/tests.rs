@@ -1,0 +1,188 @@
+//! The scheduler's conversions in a real home, with a real model of random weights that is told what to write.
+
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{Arc, atomic::AtomicBool},
+};
+
+use riddle_catalog::{AnswerState, AskedBy, NewAnswer};
+use riddle_types::Notice;
+use riddle_weights::gguf::{RandomModel, write_random};
+
+use super::{PrepareReport, Prepared, Work, generator};
+use crate::{
+    contract::{AskRequest, LocalLlm, REUSE_THRESHOLD, RerankChoice, ReuseSettings, SearchRequest},
+    home::{Config, Records, prefixes},
+    index::{InputDocument, Library},
+    search::Assistant,
+};
+
+const QUESTION: &str = "What does the winter mooring cost?";
+const ANSWER: &str = "The winter mooring costs 640 euros a year. [1]";
+const TEXT: &str = "The winter mooring costs 640 euros a year. It is paid in May.";
+
+struct Home {
+    dir: tempfile::TempDir,
+    llm: String,
+}
+
+impl Home {
+    fn new() -> Home {
+        let dir = tempfile::tempdir().expect("a folder");
+        let file = dir.path().join("tiny.gguf");
+        let format = "q8_0".parse().expect("a format");
+        write_random(RandomModel::TinyLlama, format, &file).expect("written");
+        let home = Home { llm: format!("local:{}", file.display()), dir };
+        let mut library = Library::open(home.config()).expect("opens");
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
+        library
+            .choose_embedder(&golden.join("tiny-bert-encoder").to_string_lossy())
+            .expect("a model");
+        let document = |id: &str, text: &str| InputDocument {
+            id: id.to_owned(),
+            title: "Harbor".to_owned(),
+            text: text.to_owned(),
+        };
+        let documents = [document("mooring", TEXT), document("sail", "The sail is white and red.")];
+        library
+            .add_documents(
+                "/notes",
+                &mut documents.into_iter(),
+                &mut |_| {},
+                &AtomicBool::new(false),
+            )
+            .expect("indexed");
+        home
+    }
+
+    fn config(&self) -> Config {
+        Config { threads: 1, ..Config::new(self.dir.path().join("home")) }
+    }
+
+    fn request() -> AskRequest {
+        let told = BTreeMap::from([(QUESTION.to_owned(), ANSWER.to_owned())]);
+        AskRequest {
+            search: SearchRequest { rerank: RerankChoice::Off, ..SearchRequest::new("") },
+            local: LocalLlm { told: Arc::new(told), ..LocalLlm::default() },
+            ..AskRequest::new("")
+        }
+    }
+
+    /// Nothing is foreseen here.
+    fn set(&self, threshold: f32) {
+        let records = Records::open(self.config()).expect("opens");
+        let settings = ReuseSettings {
+            threshold,
+            from_passages: false,
+            from_questions: false,
+            ..ReuseSettings::default()
+        };
+        records.set_reuse(&settings).expect("set");
+    }
+
+    /// A question that was foreseen, as it is kept.
+    fn foresee(&self) {
+        let assistant = Assistant::open(self.config()).expect("opens");
+        let request = Home::request();
+        let open = || {
+            let opened = generator::open(
+                &assistant.config,
+                &assistant.catalog,
+                &assistant.local,
+                &request,
+                &self.llm,
+            );
+            Ok(opened?.expect("a model"))
+        };
+        let work = Work::of(&assistant, &request, &self.llm, &open).expect("opens").expect("kept");
+        let new = NewAnswer {
+            question: QUESTION.to_owned(),
+            typed: QUESTION.to_owned(),
+            by: AskedBy::Knowledge,
+            setting: work.setting,
+            vector: None,
+            answer: None,
+            made_from: Vec::new(),
+            parents: Vec::new(),
+            seq: assistant.seq,
+        };
+        assistant.bank().expect("opens").keep_answer(&new).expect("written");
+    }
+
+    /// Idle time in a process of its own.
+    fn prepare(&self) -> (PrepareReport, Vec<Prepared>) {
+        let assistant = Assistant::open(self.config()).expect("opens");
+        let mut done = Vec::new();
+        let mut tell = |it: &Prepared| done.push(it.clone());
+        let report = assistant
+            .prepare(&Home::request(), &self.llm, &mut || true, &mut tell)
+            .expect("prepared");
+        assert!(report.done);
+        (report, done)
+    }
+
+    fn state(&self) -> Vec<AnswerState> {
+        let records = Records::open(self.config()).expect("opens");
+        records.kept_answers(9).expect("readable").iter().map(|it| it.state).collect()
+    }
+
+    fn stored(&self) -> u64 {
+        prefixes::prefixes(&self.config()).expect("opens").status().expect("readable").nodes
+    }
+}
+
+/// The three cases of the paper's figure 15, one after the other.
+#[test]
+fn reading_becomes_an_answer_and_an_answer_is_read_again() {
+    let home = Home::new();
+    home.set(0.99);
+    home.foresee();
+    let question = || QUESTION.to_owned();
+
+    // Nobody would be given the answer: it is not written, and its passages are read.
+    let (report, done) = home.prepare();
+    assert_eq!((report.read, report.answered), (1, 0), "{done:?}");
+    assert_eq!(done, [Prepared::Read { question: question() }]);
+    assert_eq!(home.state(), [AnswerState::Pending]);
+    let nodes = home.stored();
+    assert!(nodes > 1, "rules and passages");
+    let (report, done) = home.prepare();
+    assert_eq!((report.read, done.len()), (0, 0), "it is there");
+
+    // Now somebody would.
+    home.set(REUSE_THRESHOLD);
+    let (report, done) = home.prepare();
+    assert_eq!((report.read, report.answered), (0, 1), "{done:?}");
+    assert_eq!(home.state(), [AnswerState::Fresh]);
+    assert_eq!(home.stored(), nodes, "nothing was read that was not there");
+    assert!(home.prepare().1.is_empty());
+
+    // What had to go is read again where there is room, and the answer stays.
+    prefixes::clear(&home.config()).expect("cleared");
+    let (report, done) = home.prepare();
+    assert_eq!((report.read, report.answered), (1, 0), "{done:?}");
+    assert_eq!((home.stored(), home.state()), (nodes, vec![AnswerState::Fresh]));
+
+    // And where there is none it is not.
+    let records = Records::open(home.config()).expect("opens");
+    records.set_setting(prefixes::PREFIX_BYTES_SETTING, Some("1")).expect("set");
+    prefixes::clear(&home.config()).expect("cleared");
+    assert!(home.prepare().1.is_empty());
+}
+
+#[test]
+fn a_model_writes_what_it_is_told() {
+    let home = Home::new();
+    let assistant = Assistant::open(home.config()).expect("opens");
+    let mut request = Home::request();
+    request.search.query = QUESTION.to_owned();
+    let answered = assistant
+        .ask(&request, &home.llm, &mut |_| std::ops::ControlFlow::Continue(()))
+        .expect("answered");
+    assert_eq!(answered.answer.as_deref(), Some(ANSWER));
+    let is_cut = |it: &Notice| matches!(it, Notice::AnswerTooLong { .. });
+    assert!(!answered.notices.iter().any(is_cut), "{:?}", answered.notices);
+    let stats = answered.generation.expect("a model wrote it");
+    assert!(stats.tokens > 10 && stats.drafted_tokens == 0);
+}
