@@ -919,6 +919,22 @@ pub(crate) struct KeptAnswers {
     pub(crate) hits: u64,
     pub(crate) seconds_saved: f64,
     pub(crate) idle_seconds: f64,
+    /// Tokens of the prompts of those questions, and of these the ones that nobody had to read.
+    pub(crate) prompt_tokens: f64,
+    pub(crate) known_tokens: f64,
+    pub(crate) reading_saved_seconds: f64,
+    /// The last questions that were asked, each with the similarity of the nearest other one whose answer is there:
+    /// what another threshold would let through.
+    pub(crate) near: Vec<NearQuestion>,
+}
+
+/// How near a question is to another one whose answer is kept, 0…1.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct NearQuestion {
+    pub(crate) similarity: f32,
+    /// The nearest one with equal numbers, names, negations and what is asked for.
+    pub(crate) by_words: f32,
 }
 
 /// How answers that are already there are used.
@@ -955,6 +971,10 @@ pub(crate) struct Generation {
     pub(crate) prompt_tokens: u64,
     /// Of these, tokens that were known from the prompt before.
     pub(crate) reused_tokens: u64,
+    /// Of these, tokens whose keys and values were loaded from disk.
+    pub(crate) loaded_tokens: u64,
+    /// Milliseconds of looking for them and loading them.
+    pub(crate) load_ms: f64,
     /// Milliseconds of reading the rest of the prompt.
     pub(crate) prompt_ms: f64,
     /// Milliseconds from the prompt to the first words; 0 when there are none.

@@ -71,7 +71,7 @@ pub(crate) fn ms(ms: f64) -> String {
 
 /// The line of stage times: those that ran, in the order of the pipeline, and the total.
 pub(crate) fn times(times: &Times) -> String {
-    const ORDER: [&str; 20] = [
+    const ORDER: [&str; 21] = [
         "scan",
         "parse",
         "write",
@@ -86,6 +86,7 @@ pub(crate) fn times(times: &Times) -> String {
         "fuse",
         "prepare",
         "rerank",
+        "bank",
         "generate",
         "load_prefix",
         "keep_prefix",

@@ -76,17 +76,14 @@ pub mod writer {
 /// Answers that are there already, and when they may be given again.
 pub mod reuse {
     pub use crate::{
-        answer::same_terms,
+        answer::{NearQuestion, same_terms},
         contract::{Cached, REUSE_THRESHOLD, Reuse, ReuseGrade, ReuseSettings},
     };
 }
 
 /// Answers that are prepared while nobody waits.
 pub mod prepare {
-    pub use crate::answer::{
-        Conversion, Fill, Idle, KeptQuestion, Limits, PrepareReport, Prepared, convert, fill,
-        may_work,
-    };
+    pub use crate::answer::{Idle, PrepareReport, Prepared, may_work};
 }
 
 /// Bringing models in, and their weights into our own store.

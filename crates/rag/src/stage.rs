@@ -33,6 +33,7 @@ stages!(
     "push",
     "rerank",
     "rerank_remote",
+    "bank",
     "generate",
     "check",
     "total"

@@ -370,6 +370,8 @@ fn generation_of(response: &AskResponse) -> Option<Generation> {
         model: response.llm.strip_prefix(LLM_LOCAL).unwrap_or(&response.llm).to_owned(),
         prompt_tokens: stats.prompt_tokens as u64,
         reused_tokens: stats.reused_tokens as u64,
+        loaded_tokens: stats.loaded_tokens as u64,
+        load_ms: stats.load_ms,
         prompt_ms: stats.prompt_ms,
         first_token_ms: response.first_token_ms,
         tokens: stats.tokens as u64,

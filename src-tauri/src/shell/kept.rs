@@ -8,17 +8,21 @@ use riddle_rag::{
 use super::Shell;
 use crate::{
     convert::clean,
-    dto::{KeptAnswer, KeptAnswers, Reuse, ReuseGrade},
+    dto::{KeptAnswer, KeptAnswers, NearQuestion, Reuse, ReuseGrade},
     failure::Reply,
 };
 
 /// Answers that are listed.
 const LISTED: usize = 500;
 
+/// Questions that a threshold is shown on.
+const LOOKED_BACK: usize = 50;
+
 impl Shell {
     pub(crate) fn kept_answers(&self) -> Reply<KeptAnswers> {
         let (status, settings) = (self.records.answers_status()?, self.records.reuse()?);
         let answers = self.records.kept_answers(LISTED)?;
+        let near = self.records.near_questions(LOOKED_BACK)?;
         Ok(KeptAnswers {
             reuse: settings.into(),
             answers: answers
@@ -37,6 +41,13 @@ impl Shell {
             hits: (status.same + status.checked + status.instant) as u64,
             seconds_saved: status.seconds_saved,
             idle_seconds: status.idle_seconds,
+            prompt_tokens: status.prompt_tokens,
+            known_tokens: status.known_tokens,
+            reading_saved_seconds: status.reading_saved,
+            near: near
+                .iter()
+                .map(|it| NearQuestion { similarity: it.similarity, by_words: it.by_words })
+                .collect(),
         })
     }
 

@@ -186,7 +186,7 @@ impl LastRun {
     }
 
     fn stages(&self) -> Vec<StageTime> {
-        const ORDER: [&str; 12] = [
+        const ORDER: [&str; 13] = [
             "embed",
             "embed_remote",
             "vector",
@@ -197,11 +197,23 @@ impl LastRun {
             "fuse",
             "rerank_remote",
             "rerank",
+            "bank",
             "generate",
             "check",
         ];
-        let ran = ORDER.iter().filter_map(|name| Some((name, self.times.get(name)?)));
-        ran.map(|(name, ms)| StageTime { stage: (*name).to_owned(), ms: *ms }).collect()
+        let stage = |name: &str, ms: f64| StageTime { stage: name.to_owned(), ms };
+        let ran = ORDER.iter().filter_map(|name| Some((*name, *self.times.get(name)?)));
+        let ran = ran.flat_map(|(name, ms)| match &self.generation {
+            Some(it) if name == "generate" => {
+                // What is left is opening the model, and holding sentences against the passages as they come.
+                let parts = [("load", it.load_ms), ("read", it.prompt_ms), ("write", it.decode_ms)];
+                let rest = ms - parts.iter().map(|it| it.1).sum::<f64>();
+                let parts = parts.into_iter().chain([(name, rest)]);
+                parts.filter(|it| it.1 > 0.0).map(|(name, ms)| stage(name, ms)).collect()
+            }
+            _ => vec![stage(name, ms)],
+        });
+        ran.collect()
     }
 
     /// Memory over time, with the weights of the layer that ran then.

@@ -595,6 +595,22 @@ export interface KeptAnswers {
 	hits: number;
 	secondsSaved: number;
 	idleSeconds: number;
+	/** Tokens of the prompts of those questions, and of these the ones that nobody had to read. */
+	promptTokens: number;
+	knownTokens: number;
+	readingSavedSeconds: number;
+	/**
+	 * The last questions that were asked, each with the similarity of the nearest other one whose answer is there: what
+	 * another threshold would let through.
+	 */
+	near: NearQuestion[];
+}
+
+/** How near a question is to another one whose answer is kept, 0…1. */
+export interface NearQuestion {
+	similarity: number;
+	/** The nearest one with equal numbers, names, negations and what is asked for. */
+	byWords: number;
 }
 
 /** How answers that are already there are used. */
@@ -620,6 +636,10 @@ export interface Generation {
 	promptTokens: number;
 	/** Of these, tokens that were known from the prompt before. */
 	reusedTokens: number;
+	/** Of these, tokens whose keys and values were loaded from disk. */
+	loadedTokens: number;
+	/** Milliseconds of looking for them and loading them. */
+	loadMs: number;
 	/** Milliseconds of reading the rest of the prompt. */
 	promptMs: number;
 	/** Milliseconds from the prompt to the first words; 0 when there are none. */

@@ -83,6 +83,7 @@ const SCENES = {
   "settings, shared libraries": { mock: "shared", act: async (page) => { await view(page, "settings"); await page.getByTestId("shared-add").scrollIntoViewIfNeeded(); await page.getByTestId("shared-libraries").getByText("231").waitFor(); } },
   "ask, what would be sent": { mock: "remote,far", act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("How often must the oven door seals be replaced?"); await page.keyboard.press("Enter"); await page.getByTestId("consent").locator("summary").click(); } },
   "ask, failed": { mock: "askfails", act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("Rent?"); await page.keyboard.press("Enter"); await page.waitForSelector("[data-state=failed]"); } },
+  "pipeline, known already": { mock: "local", act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("How often must the oven door seals be replaced?"); await page.keyboard.press("Enter"); await page.waitForSelector("[data-state=done]"); await view(page, "pipeline"); await page.getByTestId("prompt-parts").waitFor(); } },
   "pipeline, empty": { act: (page) => view(page, "pipeline") },
   pipeline: { act: async (page) => { await settled(page, "what does the winter mooring cost"); await view(page, "pipeline"); await page.getByTestId("replay-result").waitFor(); await page.getByTestId("compare").click(); await page.getByTestId("comparison").waitFor(); } },
   "pipeline, no reranker": { mock: "norerank", act: async (page) => { await settled(page, "rent"); await view(page, "pipeline"); await (await saying(page, "pipeline.noReranker")).waitFor(); } },
@@ -394,7 +395,20 @@ test("a model of this computer is chosen by keyboard, gets the memory that it ne
   await page.keyboard.press("Enter");
   await page.getByTestId("generation").getByText("14.3 tokens/s").waitFor();
   await view(page, "pipeline");
-  await page.getByTestId("generation-figures").getByText("402 known already").waitFor();
+  await page.getByTestId("generation-figures").getByText("162 known already · 604 loaded in 21 ms").waitFor();
+  const parts = await page.getByTestId("prompt-parts").getAttribute("aria-label");
+  assert.equal(parts, "Of the prompt 162 tokens were in memory, 604 were loaded, 452 were read");
+  const stages = await page.locator("[data-testid=pipeline-stage]").evaluateAll((all) => all.map((it) => it.dataset.stage));
+  assert.deepEqual(stages.slice(-6), ["bank", "load", "read", "write", "generate", "check"]);
+  await view(page, "performance");
+  await page.getByTestId("known-figures").getByText(/of reading saved/).waitFor();
+  // What another threshold would let through is seen while it is moved.
+  await view(page, "settings");
+  const replay = page.getByTestId("reuse-replay");
+  await replay.getByText("3 would find another one this near whose answer is there, 2 of them").waitFor();
+  await page.getByTestId("setting-threshold").focus();
+  for (let step = 0; step < 4; step++) await page.keyboard.press("ArrowRight");
+  await replay.getByText("2 would find another one this near whose answer is there, 1 of them").waitFor();
   await clean(page);
   await page.close();
 });

@@ -7,7 +7,7 @@ use riddle_rag::{
     prefixes::Freed,
     prepare::{PrepareReport, Prepared},
     records::{AnswersStatus, BankAnswer},
-    reuse::ReuseSettings,
+    reuse::{NearQuestion, ReuseSettings},
 };
 use serde_json::{Value, json};
 
@@ -23,6 +23,10 @@ use crate::{
 
 /// Kept questions that are listed.
 const LISTED: usize = 1000;
+
+/// Questions that thresholds are shown on, and the thresholds.
+const LOOKED_BACK: usize = 50;
+const THRESHOLDS: [f32; 4] = [0.85, 0.9, 0.93, 0.96];
 
 pub(crate) fn run(args: &CacheArgs, context: &Context) -> Result<(), Failure> {
     match &args.command {
@@ -47,16 +51,21 @@ pub(crate) fn run(args: &CacheArgs, context: &Context) -> Result<(), Failure> {
 /// Both layers: what was written and what was read.
 fn status(list: bool, freed: Option<Freed>, context: &Context) -> Result<(), Failure> {
     let stored = riddle_rag::prefixes::prefixes(&context.config)?.status()?;
-    let (mut kept, mut answers) = (Vec::new(), None);
+    let (mut kept, mut answers, mut near) = (Vec::new(), None, Vec::new());
     if Records::is_there(&context.config) {
         let records = Records::open(context.config.clone())?;
         answers = Some((records.answers_status()?, records.reuse()?));
+        near = records.near_questions(LOOKED_BACK)?;
         kept = if list { records.kept_answers(LISTED)? } else { Vec::new() };
     }
     let (status, settings) = answers.unwrap_or_default();
     if context.json {
         let mut value = prefixes::json(&stored, freed);
         value["answers"] = answers_json(&status, &settings);
+        value["near"] = near
+            .iter()
+            .map(|it| json!({ "similarity": it.similarity, "by_words": it.by_words }))
+            .collect();
         if list {
             value["questions"] = kept.iter().map(kept_json).collect();
         }
@@ -64,6 +73,7 @@ fn status(list: bool, freed: Option<Freed>, context: &Context) -> Result<(), Fai
     }
     let mut page = prefixes::page(&stored, freed);
     page.push_str(&answers_page(&status, &settings));
+    page.push_str(&near_line(&near));
     for it in &kept {
         page.push_str(&kept_line(it, context.style));
     }
@@ -83,6 +93,9 @@ fn answers_json(status: &AnswersStatus, settings: &ReuseSettings) -> Value {
         "hits": { "same": status.same, "checked": status.checked, "instant": status.instant },
         "seconds_saved": status.seconds_saved,
         "idle_seconds": status.idle_seconds,
+        "prompt_tokens": status.prompt_tokens,
+        "known_tokens": status.known_tokens,
+        "reading_saved_seconds": status.reading_saved,
         "settings": settings,
     })
 }
@@ -106,11 +119,14 @@ fn kept_line(it: &BankAnswer, style: Style) -> String {
 fn answers_page(status: &AnswersStatus, settings: &ReuseSettings) -> String {
     let counts = &status.counts;
     let hits = status.same + status.checked + status.instant;
-    let share = if status.asked > 0.0 { 100.0 * hits / status.asked } else { 0.0 };
+    let percent = |part: f64, of: f64| if of > 0.0 { 100.0 * part / of } else { 0.0 };
+    let share = percent(hits, status.asked);
+    let known = percent(status.known_tokens, status.prompt_tokens);
     format!(
         "answers: {} ready, {} to be written again, {} to be written · {} of them foreseen\n\
          taken: {} of {} ({share:.0} %; {} the same, {} checked, {} instant)\n\
-         saved: {:.0} s of writing · spent while nobody waited: {:.0} s\n\
+         read: {known:.0} % of {} prompt tokens were known already\n\
+         saved: {:.0} s of writing, {:.0} s of reading · spent while nobody waited: {:.0} s\n\
          space: {} of {}\n\
          given again: {}, from a similarity of {} · prepared: {}\n",
         counts.fresh,
@@ -122,7 +138,9 @@ fn answers_page(status: &AnswersStatus, settings: &ReuseSettings) -> String {
         status.same,
         status.checked,
         status.instant,
+        status.prompt_tokens,
         status.seconds_saved,
+        status.reading_saved,
         status.idle_seconds,
         show::bytes(counts.bytes),
         show::bytes(settings.limit_bytes),
@@ -133,6 +151,22 @@ fn answers_page(status: &AnswersStatus, settings: &ReuseSettings) -> String {
             (true, false) => "on mains",
             (true, true) => "always",
         },
+    )
+}
+
+/// What other thresholds would let through of the last questions.
+fn near_line(near: &[NearQuestion]) -> String {
+    if near.is_empty() {
+        return String::new();
+    }
+    let at = |threshold: f32| {
+        let through = near.iter().filter(|it| it.by_words >= threshold).count();
+        format!("{through} from {threshold}")
+    };
+    format!(
+        "of your last {} another one with an answer is near, with the same names and numbers, to {}\n",
+        show::plural(near.len() as u64, "question"),
+        THRESHOLDS.map(at).join(", "),
     )
 }
 
@@ -174,6 +208,7 @@ fn prepared_line(it: &Prepared) -> String {
     let (what, words) = match it {
         Prepared::Answered { question, again: false } => ("answered", question),
         Prepared::Answered { question, again: true } => ("answered again", question),
+        Prepared::Read { question } => ("read for", question),
         Prepared::Dropped { question } => ("not in the files", question),
         Prepared::Described { sentence } => ("described", sentence),
         Prepared::Foreseen { question } => ("foreseen", question),
@@ -186,6 +221,7 @@ fn prepared_json(it: &Prepared) -> Value {
         Prepared::Answered { question, again } => {
             json!({ "did": "answered", "question": question, "again": again })
         }
+        Prepared::Read { question } => json!({ "did": "read", "question": question }),
         Prepared::Dropped { question } => json!({ "did": "dropped", "question": question }),
         Prepared::Described { sentence } => json!({ "did": "described", "sentence": sentence }),
         Prepared::Foreseen { question } => json!({ "did": "foreseen", "question": question }),
@@ -196,6 +232,7 @@ fn report_json(report: &PrepareReport, steps: &[Value]) -> Value {
     json!({
         "answered": report.answered,
         "again": report.again,
+        "read": report.read,
         "dropped": report.dropped,
         "described": report.described,
         "foreseen": report.foreseen,
@@ -207,9 +244,10 @@ fn report_json(report: &PrepareReport, steps: &[Value]) -> Value {
 
 fn summary(report: &PrepareReport) -> String {
     format!(
-        "{} answered ({} again), {} not in the files, {} described, {} foreseen in {:.0} s{}\n",
+        "{} answered ({} again), {} read, {} not in the files, {} described, {} foreseen in {:.0} s{}\n",
         report.answered,
         report.again,
+        report.read,
         report.dropped,
         report.described,
         report.foreseen,

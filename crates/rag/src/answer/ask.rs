@@ -213,7 +213,7 @@ fn search_observed(
     let _total = stage::enter("total");
     let found = assistant.find(search)?;
     if let Some(bank) = bank
-        && let Some(served) = bank.instant(&search.query, found.vector.as_ref())?
+        && let Some(served) = instant(bank, search, &found)?
     {
         let mut response = found.response(search.k, search.explain);
         response.hits = assistant.hits_of(served.passages())?;
@@ -225,6 +225,11 @@ fn search_observed(
     }
     let settled = assistant.settle(&found, search, &mut Layers(observer))?;
     Ok(Searched { found, settled, served: None })
+}
+
+fn instant(bank: &Bank<'_>, search: &SearchRequest, found: &Found) -> Result<Option<Served>> {
+    let _stage = stage::enter("bank");
+    bank.instant(&search.query, found.vector.as_ref())
 }
 
 /// The response as it is before anything is known but what was found.

@@ -9,6 +9,7 @@ mod follow_up;
 mod generator;
 mod idle;
 mod judge;
+mod near;
 mod outgoing;
 mod reach;
 mod schedule;
@@ -16,9 +17,10 @@ mod schedule;
 pub use alike::same_terms;
 pub use ask::AskEvent;
 pub use idle::{PrepareReport, Prepared};
+pub use near::NearQuestion;
 pub use outgoing::Outgoing;
 pub use reach::CheckedClaim;
-pub use schedule::{Conversion, Fill, Idle, KeptQuestion, Limits, convert, fill, may_work};
+pub use schedule::{Idle, may_work};
 
 #[cfg(test)]
 mod bank_test;

@@ -52,7 +52,7 @@ pub struct Passage {
 #[derive(Debug)]
 pub struct Records {
     pub(super) config: Config,
-    pub(super) catalog: Catalog,
+    pub(crate) catalog: Catalog,
 }
 
 impl Records {

@@ -85,7 +85,7 @@ pub(super) fn write(
     let met = Met { asked: &asked, hits: &hits, vector };
     let served = match (&bank, &mut checker, served) {
         (Some(bank), Some(checker), None) => {
-            let _stage = stage::enter("check");
+            let _stage = stage::enter("bank");
             bank.look(&met, checker)?
         }
         (_, _, served) => served,

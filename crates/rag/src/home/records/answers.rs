@@ -25,6 +25,12 @@ pub struct AnswersStatus {
     pub seconds_saved: f64,
     /// Seconds that were spent while nobody waited.
     pub idle_seconds: f64,
+    /// Tokens of the prompts of those questions.
+    pub prompt_tokens: f64,
+    /// Of these, tokens whose keys and values were kept: nobody read them.
+    pub known_tokens: f64,
+    /// Seconds of reading that were saved by that.
+    pub reading_saved: f64,
 }
 
 impl Records {
@@ -115,6 +121,9 @@ impl Records {
             instant: figure("instant")?,
             seconds_saved: figure("seconds_saved")?,
             idle_seconds: figure("idle_seconds")?,
+            prompt_tokens: figure("prompt_tokens")?,
+            known_tokens: figure("known_tokens")?,
+            reading_saved: figure("reading_saved")?,
         })
     }
 

@@ -365,6 +365,7 @@ export const keeping: typeof english = {
     reuses: { off: "werden nicht verwendet", same: "nur bei gleicher Frage und gleichen Textstellen", checked: "auch bei ähnlichen Fragen, an Ihren Dateien geprüft", instant: "auch bei ähnlichen Fragen, ungeprüft" },
     reuseThreshold: "Wie ähnlich Fragen sein müssen",
     reuseThresholdHint: "Weniger findet mehr Antworten. Geprüft wird, was gegeben wird, in jedem Fall.",
+    reuseReplay: (near, byWords, of) => `Von Ihren letzten ${plural(of, { one: "Frage", other: "Fragen" })} fänden ${n(near)} eine andere, die so ähnlich ist und deren Antwort da ist, ${n(byWords)} davon mit denselben Namen und Zahlen.`,
     reuseLimit: "Platz für Antworten",
     reuseLimitNone: "keiner: Antworten werden nicht aufgehoben",
     prepare: "Antworten vorbereiten, während Sie weg sind",

@@ -362,6 +362,7 @@ export const keeping = {
     reuses: { off: "are not used", same: "only for the same question and the same passages", checked: "also for questions alike, checked against your files", instant: "also for questions alike, unchecked" } satisfies Record<ReuseGrade, string>,
     reuseThreshold: "How alike questions must be",
     reuseThresholdHint: "Lower finds more answers. What is given is checked all the same.",
+    reuseReplay: (near: number, byWords: number, of: number) => `Of your last ${plural(of, { one: "question", other: "questions" })}, ${n(near)} would find another one this near whose answer is there, ${n(byWords)} of them with the same names and numbers.`,
     reuseLimit: "Space for answers",
     reuseLimitNone: "none: no answer is kept",
     prepare: "Prepare answers while you are away",
