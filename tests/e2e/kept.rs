@@ -127,10 +127,34 @@ fn systems_are_held_beside_each_other_on_a_trace() {
     let waits = ["bench", "preempt", &trace, "--llm", "local:smollm2-135m", "--rounds", "1"];
     let report = riddle.json(&[&waits[..], &["--after", "1s"]].concat());
     let (rounds, idle) = (report["rounds"].as_array().expect("rounds"), &report["idle"]);
-    assert_eq!(rounds.len() as u64 + idle.as_u64().expect("a count"), 2, "{report:#}");
+    // Each question with what was read before, and without.
+    assert_eq!(rounds.len() as u64 + idle.as_u64().expect("a count"), 4, "{report:#}");
     assert!(rounds.iter().all(|it| it["first_words_alone_ms"].as_f64() > Some(0.0)));
     let wrong = [&waits[..5], &["--rounds", "0"]].concat();
     assert_eq!(riddle.run(&wrong).code, Some(2));
+}
+
+#[test]
+fn a_model_is_dictated_what_a_person_answered() {
+    let Some((riddle, folder)) = baker() else { return };
+    let trace = folder.path().join("dictated.jsonl");
+    let line = serde_json::json!({
+        "question": QUESTION, "foreseen": "The bakery opens at what time?",
+        "answer": "The bakery opens at six in the morning.",
+    });
+    fs::write(&trace, format!("{line}\n")).expect("written");
+    let trace = trace.display().to_string();
+    let bench = ["bench", "trace", &trace, "--llm", "local:smollm2-135m", "--dictate"];
+    let systems = ["--threshold", "0.5", "--system", "nothing kept", "--system", "oracle, instant"];
+    let report = riddle.json(&[&bench[..], &systems].concat());
+    let answers: Vec<&Value> =
+        report["systems"].as_array().expect("systems").iter().map(|it| &it["answers"][0]).collect();
+    assert_eq!(answers.len(), 2, "{report:#}");
+    for answer in &answers {
+        assert_eq!(answer["answer"], "The bakery opens at six in the morning [1].");
+    }
+    // What was dictated beforehand holds, and is there.
+    assert_eq!((&answers[0]["hit"], &answers[1]["hit"]), (&Value::Null, &"instant".into()));
 }
 
 /// Killed while the file that an answer was written from goes: what is given is what would be written now.
