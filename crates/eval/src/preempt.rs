@@ -240,7 +240,8 @@ impl Bench<'_> {
 fn report(rounds: Vec<PreemptRound>, idle: usize) -> PreemptReport {
     let median = |mut values: Vec<f64>| {
         values.sort_by(f64::total_cmp);
-        values.get(values.len() / 2).copied().unwrap_or_default()
+        let middle = [values.len().saturating_sub(1) / 2, values.len() / 2];
+        middle.iter().filter_map(|it| values.get(*it)).sum::<f64>() / 2.0
     };
     let gave_way: Vec<f64> = rounds.iter().map(|it| it.gave_way_ms).collect();
     let ratios = [false, true].into_iter().map(|read_before| {
@@ -289,7 +290,7 @@ mod tests {
             ],
             1,
         );
-        assert_eq!((it.gave_way_ms, it.gave_way_longest_ms, it.idle), (20.0, 30.0, 1));
+        assert_eq!((it.gave_way_ms, it.gave_way_longest_ms, it.idle), (17.5, 30.0, 1));
         let (unread, read) = (it.ratios[0], it.ratios[1]);
         assert!((unread.evidence - 1.1).abs() < 1e-9 && (unread.first_words - 2.2).abs() < 1e-9);
         assert!((read.evidence - 3.0).abs() < 1e-9 && read.read_before && !unread.read_before);

@@ -600,8 +600,8 @@ export interface KeptAnswers {
 	knownTokens: number;
 	readingSavedSeconds: number;
 	/**
-	 * The last questions that were asked, each with the similarity of the nearest other one whose answer is there: what
-	 * another threshold would let through.
+	 * The last questions that were asked, each with the similarity of the nearest other one whose answer is there:
+	 * what another threshold would let through.
 	 */
 	near: NearQuestion[];
 }
