@@ -18,7 +18,9 @@ use riddle_doors::Lender;
 use riddle_metrics::{StageLayer, StageTimings};
 use riddle_rag::{
     Assistant,
+    prefixes::PREFIX_BYTES_SETTING,
     prepare::{Idle, may_work},
+    reuse::ReuseSettings,
     writer::LLM_LOCAL,
 };
 use tracing::Dispatch;
@@ -137,8 +139,8 @@ struct Models {
     asked: Mutex<Instant>,
     /// Jobs that wait for the thread of models.
     waiting: AtomicUsize,
-    /// What the home was like when nothing was left to be prepared, and when something was last asked.
-    prepared: Mutex<Option<(Stamp, Instant)>>,
+    /// What it was like when nothing was left to be prepared.
+    prepared: Mutex<Option<PreparedFor>>,
 }
 
 /// Changes with everything that is committed to the home.
@@ -239,8 +241,14 @@ impl Models {
             return Ok(());
         }
         let assistant = self.assistant_unasked()?;
-        let now = (assistant.stamp()?, asked);
-        if *lock(&self.prepared) == Some(now) {
+        let now = PreparedFor {
+            home: assistant.stamp()?,
+            asked,
+            llm: settings.llm.clone(),
+            reuse,
+            tree_bytes: self.context.records.setting(PREFIX_BYTES_SETTING)?,
+        };
+        if lock(&self.prepared).as_ref() == Some(&now) {
             return Ok(());
         }
         let request = requests::foreseen(&settings);
@@ -262,6 +270,19 @@ impl Models {
         *lock(&self.used) = before;
         Ok(assistant)
     }
+}
+
+/// What decides whether anything is left to be prepared: as long as all of it is the same, nobody looks again.
+#[derive(PartialEq)]
+struct PreparedFor {
+    home: Stamp,
+    /// When something was last asked.
+    asked: Instant,
+    llm: String,
+    /// A lower threshold has answers written.
+    reuse: ReuseSettings,
+    /// More room has passages read again.
+    tree_bytes: Option<String>,
 }
 
 /// A thread that works off jobs one by one, and survives those that panic.

@@ -153,6 +153,8 @@ fn a_model_is_dictated_what_a_person_answered() {
     for answer in &answers {
         assert_eq!(answer["answer"], "The bakery opens at six in the morning [1].");
     }
+    fs::write(&trace, "{\"question\": \"When?\"}\n").expect("written");
+    assert_eq!(riddle.run(&bench).code, Some(2), "nothing to dictate");
     // What was dictated beforehand holds, and is there.
     assert_eq!((&answers[0]["hit"], &answers[1]["hit"]), (&Value::Null, &"instant".into()));
 }

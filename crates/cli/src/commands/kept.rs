@@ -76,6 +76,11 @@ pub(crate) fn trace(args: &BenchTraceArgs, context: &Context) -> Result<(), Fail
     } else if trace.iter().all(|it| it.foreseen.is_none()) {
         systems.retain(|it| !it.oracle);
     }
+    if args.dictate && trace.iter().all(|it| it.answer.is_none()) {
+        return Err(Failure::usage(
+            "nothing can be dictated: no question has an answer".to_owned(),
+        ));
+    }
     let options = TraceOptions {
         llm: args.llm.clone(),
         idle: args.idle,
