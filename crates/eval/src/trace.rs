@@ -58,98 +58,55 @@ pub struct TraceSystem {
 
 /// The systems that are compared, the one that keeps nothing first: what was read (the tree of PerCache and
 /// RAGCache), what was written (the bank of PerCache and MeanCache), what was foreseen (from knowledge as Sleep-time
-/// Compute does, from questions, too), and all of it; last what foreseeing would be worth to an oracle.
-// Long: a row for each.
-pub const TRACE_SYSTEMS: [TraceSystem; 11] = [
-    TraceSystem {
-        name: "nothing kept",
-        grade: ReuseGrade::Off,
-        tree: false,
-        from_passages: false,
-        from_questions: false,
-        oracle: false,
-    },
-    TraceSystem {
-        name: "tree",
-        grade: ReuseGrade::Off,
-        tree: true,
-        from_passages: false,
-        from_questions: false,
-        oracle: false,
-    },
-    TraceSystem {
-        name: "bank, same",
-        grade: ReuseGrade::Same,
-        tree: false,
-        from_passages: false,
-        from_questions: false,
-        oracle: false,
-    },
-    TraceSystem {
-        name: "bank, instant",
-        grade: ReuseGrade::Instant,
-        tree: false,
-        from_passages: false,
-        from_questions: false,
-        oracle: false,
-    },
-    TraceSystem {
-        name: "bank, checked",
-        grade: ReuseGrade::Checked,
-        tree: false,
-        from_passages: false,
-        from_questions: false,
-        oracle: false,
-    },
-    TraceSystem {
-        name: "tree + bank, checked",
-        grade: ReuseGrade::Checked,
-        tree: true,
-        from_passages: false,
-        from_questions: false,
-        oracle: false,
-    },
-    TraceSystem {
-        name: "bank + knowledge, checked",
-        grade: ReuseGrade::Checked,
-        tree: false,
-        from_passages: true,
-        from_questions: false,
-        oracle: false,
-    },
-    TraceSystem {
-        name: "all, instant",
-        grade: ReuseGrade::Instant,
-        tree: true,
-        from_passages: true,
-        from_questions: true,
-        oracle: false,
-    },
-    TraceSystem {
-        name: "all, checked",
-        grade: ReuseGrade::Checked,
-        tree: true,
-        from_passages: true,
-        from_questions: true,
-        oracle: false,
-    },
-    TraceSystem {
-        name: "oracle, instant",
-        grade: ReuseGrade::Instant,
-        tree: true,
-        from_passages: false,
-        from_questions: false,
-        oracle: true,
-    },
-    TraceSystem {
-        name: "oracle, checked",
-        grade: ReuseGrade::Checked,
-        tree: true,
-        from_passages: false,
-        from_questions: false,
-        oracle: true,
-    },
+/// Compute does, from questions, too), and all of it; then all of it but one part; last what foreseeing would be worth
+/// to an oracle.
+pub const TRACE_SYSTEMS: [TraceSystem; 15] = [
+    TraceSystem::of("nothing kept", ReuseGrade::Off),
+    TraceSystem::of("tree", ReuseGrade::Off).tree(),
+    TraceSystem::of("bank, same", ReuseGrade::Same),
+    TraceSystem::of("bank, instant", ReuseGrade::Instant),
+    TraceSystem::of("bank, checked", ReuseGrade::Checked),
+    TraceSystem::of("tree + bank, checked", ReuseGrade::Checked).tree(),
+    TraceSystem::of("bank + knowledge, checked", ReuseGrade::Checked).knowledge(),
+    TraceSystem::of("all, instant", ReuseGrade::Instant).tree().knowledge().history(),
+    TraceSystem::of("all, checked", ReuseGrade::Checked).tree().knowledge().history(),
+    TraceSystem::of("all but history", ReuseGrade::Checked).tree().knowledge(),
+    TraceSystem::of("all but knowledge", ReuseGrade::Checked).tree().history(),
+    TraceSystem::of("all but tree", ReuseGrade::Checked).knowledge().history(),
+    TraceSystem::of("all but bank", ReuseGrade::Off).tree().knowledge().history(),
+    TraceSystem::of("oracle, instant", ReuseGrade::Instant).tree().oracle(),
+    TraceSystem::of("oracle, checked", ReuseGrade::Checked).tree().oracle(),
 ];
+
+impl TraceSystem {
+    /// One that reads everything anew and foresees nothing.
+    const fn of(name: &'static str, grade: ReuseGrade) -> TraceSystem {
+        TraceSystem {
+            name,
+            grade,
+            tree: false,
+            from_passages: false,
+            from_questions: false,
+            oracle: false,
+        }
+    }
+
+    const fn tree(self) -> TraceSystem {
+        TraceSystem { tree: true, ..self }
+    }
+
+    const fn knowledge(self) -> TraceSystem {
+        TraceSystem { from_passages: true, ..self }
+    }
+
+    const fn history(self) -> TraceSystem {
+        TraceSystem { from_questions: true, ..self }
+    }
+
+    const fn oracle(self) -> TraceSystem {
+        TraceSystem { oracle: true, ..self }
+    }
+}
 
 /// How a trace is run.
 #[derive(Debug, Clone)]
@@ -315,7 +272,11 @@ fn run(
         }
         let request = |question: &str| AskRequest {
             search: SearchRequest::new(question),
-            reuse: Reuse { keep: system.grade != ReuseGrade::Off, ..Reuse::default() },
+            // Who foresees from questions knows them from there.
+            reuse: Reuse {
+                keep: system.grade != ReuseGrade::Off || system.from_questions,
+                ..Reuse::default()
+            },
             ..template.clone()
         };
         if let Some(foretold) = question.foreseen.as_deref().filter(|_| system.oracle) {
