@@ -15,14 +15,11 @@ use crate::{
 /// Answers that are listed.
 const LISTED: usize = 500;
 
-/// Questions that a threshold is shown on.
-const LOOKED_BACK: usize = 50;
-
 impl Shell {
     pub(crate) fn kept_answers(&self) -> Reply<KeptAnswers> {
         let (status, settings) = (self.records.answers_status()?, self.records.reuse()?);
         let answers = self.records.kept_answers(LISTED)?;
-        let near = self.records.near_questions(LOOKED_BACK)?;
+        let near = self.records.near_questions()?;
         Ok(KeptAnswers {
             reuse: settings.into(),
             answers: answers

@@ -24,8 +24,7 @@ use crate::{
 /// Kept questions that are listed.
 const LISTED: usize = 1000;
 
-/// Questions that thresholds are shown on, and the thresholds.
-const LOOKED_BACK: usize = 50;
+/// Thresholds whose effect is shown.
 const THRESHOLDS: [f32; 4] = [0.85, 0.9, 0.93, 0.96];
 
 pub(crate) fn run(args: &CacheArgs, context: &Context) -> Result<(), Failure> {
@@ -55,7 +54,7 @@ fn status(list: bool, freed: Option<Freed>, context: &Context) -> Result<(), Fai
     if Records::is_there(&context.config) {
         let records = Records::open(context.config.clone())?;
         answers = Some((records.answers_status()?, records.reuse()?));
-        near = records.near_questions(LOOKED_BACK)?;
+        near = records.near_questions()?;
         kept = if list { records.kept_answers(LISTED)? } else { Vec::new() };
     }
     let (status, settings) = answers.unwrap_or_default();
@@ -161,12 +160,12 @@ fn near_line(near: &[NearQuestion]) -> String {
     }
     let at = |threshold: f32| {
         let through = near.iter().filter(|it| it.by_words >= threshold).count();
-        format!("{through} from {threshold}")
+        format!("{through} at {threshold}")
     };
     format!(
-        "of your last {} another one with an answer is near, with the same names and numbers, to {}\n",
+        "of your last {} so many would find another one's answer, by similarity: {}\n",
         show::plural(near.len() as u64, "question"),
-        THRESHOLDS.map(at).join(", "),
+        THRESHOLDS.map(at).join(" · "),
     )
 }
 

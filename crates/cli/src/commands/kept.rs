@@ -104,6 +104,7 @@ pub(crate) fn trace(args: &BenchTraceArgs, context: &Context) -> Result<(), Fail
         None if context.json => context.out.json(&json!({
             "questions": trace.len(),
             "idle_seconds_before_each": args.idle.as_secs(),
+            "dictated": args.dictate,
             "systems": reports,
         })),
         None => Ok(()),

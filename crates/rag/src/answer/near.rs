@@ -8,6 +8,9 @@ use riddle_catalog::{AnswerState, BankQuestion};
 use super::alike::same_terms;
 use crate::{contract::Result, home::Records, index::cosine};
 
+/// Questions that are looked back on.
+const LOOKED_BACK: usize = 50;
+
 /// How near a question is to another one whose answer is kept.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NearQuestion {
@@ -19,15 +22,15 @@ pub struct NearQuestion {
 }
 
 impl Records {
-    /// The last questions that people asked, newest first, each held against the others of its setting.
+    /// The last fifty questions that people asked, newest first, each held against the others of its setting.
     ///
     /// # Errors
     /// When the catalog can not be read.
-    pub fn near_questions(&self, limit: usize) -> Result<Vec<NearQuestion>> {
+    pub fn near_questions(&self) -> Result<Vec<NearQuestion>> {
         let Some(embedder) = self.catalog.active_embedder()? else { return Ok(Vec::new()) };
         let mut of: HashMap<[u8; 32], Vec<BankQuestion>> = HashMap::new();
         let mut near = Vec::new();
-        for asked in self.catalog.asked_last(limit)? {
+        for asked in self.catalog.asked_last(LOOKED_BACK)? {
             let all = match of.entry(asked.setting) {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(new) => {

@@ -74,11 +74,12 @@ pub(super) fn convert(limits: Limits, kept: &[KeptQuestion]) -> Vec<Conversion> 
     let answers = kept.iter().filter(|it| to_write(it)).map(|it| Conversion::Answer(it.id));
     let mut steps: Vec<Conversion> = answers.collect();
     let mut free = limits.free_bytes;
+    // What is read for the first time takes no more than the largest that is known, about.
+    let largest = kept.iter().map(|it| it.bytes).max().unwrap_or(0).max(1);
     for question in kept.iter().filter(|it| !it.read && !to_write(it)) {
-        let is_first = question.bytes == 0;
-        // What it takes is known when it was read once.
-        if question.bytes.max(1) <= free && (!is_first || !question.answered) {
-            free -= question.bytes;
+        let bytes = if question.bytes == 0 { largest } else { question.bytes };
+        if bytes <= free && (question.bytes > 0 || !question.answered) {
+            free -= bytes;
             steps.push(Conversion::Read(question.id));
         }
     }
@@ -131,6 +132,8 @@ mod tests {
         let new = KeptQuestion { bytes: 0, ..question(2, false, false) };
         let kept = [question(1, false, true), new];
         assert_eq!(convert(limits(0.99, 6), &kept), [Conversion::Read(2)]);
+        // It takes as much as the other one, about.
+        assert_eq!(convert(Limits { free_bytes: GIB - 1, ..limits(0.99, 6) }, &kept), []);
         // Without a place for what was read, reading is no use.
         let none = Limits { tree_bytes: 0, ..limits(0.99, 0) };
         assert_eq!(fill(none), Fill::Write);
