@@ -1,19 +1,15 @@
 //! What the indexes find: [`Assistant::find`] is quick, and its hits can be shown at once.
 
-use std::{collections::HashMap, path::PathBuf, sync::Arc};
+use std::{collections::HashMap, path::PathBuf};
 
 use riddle_catalog::ChunkRecord;
 use riddle_models::embedder_languages;
 use riddle_retrieval::{Evidence, Fused, is_in_another_language};
-use riddle_types::{
-    ChunkId, ChunkSet, EmbedRole, FileKind, Filter, Hit, Notice, Query, RankTrace, Retriever as _,
-    TermWeights,
-};
+use riddle_types::{ChunkId, FileKind, Filter, Hit, Notice, Query, RankTrace};
 
 pub(crate) use super::merge::QueryVector;
 use super::{
     card::{MadeBy, RerankerCard},
-    embedded::Embedded,
     language::reads_all,
     library::Limits,
     merge::{Lists, Made, Source, merge},
@@ -411,58 +407,6 @@ impl Assistant {
             records.retain(|chunk, _| !excluded.contains(chunk));
         }
         Ok(records)
-    }
-
-    fn by_keyword(
-        &self,
-        query: &Query,
-        (filter, within): (&Filter, Option<&Arc<ChunkSet>>),
-        limit: usize,
-    ) -> Result<Vec<Hit>> {
-        let Some(reader) = &self.keyword else { return Ok(Vec::new()) };
-        let _stage = stage::enter("bm25");
-        let found = reader.search_within(query, filter, within, limit);
-        found.map_err(|error| Error::stage("keyword search")(error.into()))
-    }
-
-    /// The query's weights of terms; `None` where nobody weighs them.
-    fn weighed(&self, text: &str) -> Result<Option<TermWeights>> {
-        let _stage = stage::enter("weigh");
-        let Some(encoder) = self.weigher.get(&self.config)? else { return Ok(None) };
-        let terms =
-            encoder.encode(&[text], EmbedRole::Query).map_err(Error::stage("weighing terms"))?;
-        Ok(terms.into_iter().next())
-    }
-
-    /// By weights of terms, and the weights of the query's; `None` where nobody weighs them.
-    fn by_terms(
-        &self,
-        query: &Query,
-        filter: &Filter,
-        limit: usize,
-    ) -> Result<(Vec<Hit>, Option<TermWeights>)> {
-        let Some(reader) = &self.sparse else { return Ok((Vec::new(), None)) };
-        let Some(terms) = self.weighed(&query.text)? else { return Ok((Vec::new(), None)) };
-        let _stage = stage::enter("terms");
-        let query = Query { terms: Some(terms.clone()), ..query.clone() };
-        let hits = reader.retrieve(&query, filter, limit).map_err(Error::stage("term search"))?;
-        Ok((hits, Some(terms)))
-    }
-
-    fn by_vector(
-        &self,
-        query: &Query,
-        filter: &Filter,
-        request: &SearchRequest,
-        limit: usize,
-    ) -> Result<(Vec<Hit>, Embedded)> {
-        let Some(reader) = &self.vector else { return Ok((Vec::new(), Embedded::default())) };
-        let embedded = self.embedded(&query.text, request)?;
-        let Some((_, vector)) = &embedded.vector else { return Ok((Vec::new(), embedded)) };
-        let _stage = stage::enter("vector");
-        let query = Query { vector: Some(vector.clone()), ..query.clone() };
-        let hits = reader.retrieve(&query, filter, limit).map_err(Error::stage("vector search"))?;
-        Ok((hits, embedded))
     }
 }
 

@@ -12,6 +12,7 @@ mod excerpt;
 mod find;
 mod fold;
 mod language;
+mod legs;
 mod library;
 mod merge;
 mod open;
