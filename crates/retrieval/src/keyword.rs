@@ -1,8 +1,9 @@
 //! The keyword index: BM25 with positions over tantivy.
 
+mod filters;
+
 use std::{
     collections::HashSet,
-    ops::Bound,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -14,8 +15,8 @@ use tantivy::{
     collector::{DocSetCollector, FilterCollector, TopDocs},
     directory::RamDirectory,
     query::{
-        BooleanQuery, BoostQuery, ConstScoreQuery, DisjunctionMaxQuery, Occur, PhraseQuery, Query,
-        RangeQuery, RegexQuery, TermQuery, TermSetQuery,
+        BooleanQuery, BoostQuery, DisjunctionMaxQuery, Occur, PhraseQuery, Query, RegexQuery,
+        TermQuery, TermSetQuery,
     },
     schema::{Field, IndexRecordOption, STRING, Schema, TextFieldIndexing, TextOptions},
     tokenizer::{Language, PreTokenizedString, Token},
@@ -441,48 +442,6 @@ impl KeywordReader {
                 Some(Box::new(PhraseQuery::new_with_offset(places)))
             }
         })
-    }
-
-    /// Conditions that must hold and count nothing.
-    fn filters(&self, filter: &Filter) -> Vec<(Occur, Box<dyn Query>)> {
-        let any = |queries: Vec<Box<dyn Query>>| -> (Occur, Box<dyn Query>) {
-            (
-                Occur::Must,
-                Box::new(ConstScoreQuery::new(Box::new(BooleanQuery::union(queries)), 0.0)),
-            )
-        };
-        let mut clauses = Vec::new();
-        let below = |folders: &[String]| -> Vec<Box<dyn Query>> {
-            let term = |it: &String| {
-                let trimmed = it.trim_end_matches('/');
-                self.exact_term(self.fields.folder, if trimmed.is_empty() { "/" } else { trimmed })
-            };
-            folders.iter().map(term).collect()
-        };
-        if !filter.folders.is_empty() {
-            clauses.push(any(below(&filter.folders)));
-        }
-        clauses.extend(below(&filter.except).into_iter().map(|it| (Occur::MustNot, it)));
-        if !filter.kinds.is_empty() {
-            clauses.push(any(filter
-                .kinds
-                .iter()
-                .map(|it| self.exact_term(self.fields.kind, it.as_str()))
-                .collect()));
-        }
-        if filter.modified_from.is_some() || filter.modified_until.is_some() {
-            let term = |it: i64| Term::from_field_i64(self.fields.modified, it);
-            let from =
-                filter.modified_from.map_or(Bound::Unbounded, |it| Bound::Included(term(it)));
-            let until =
-                filter.modified_until.map_or(Bound::Unbounded, |it| Bound::Excluded(term(it)));
-            clauses.push(any(vec![Box::new(RangeQuery::new(from, until))]));
-        }
-        clauses
-    }
-
-    fn exact_term(&self, field: Field, text: &str) -> Box<dyn Query> {
-        Box::new(TermQuery::new(Term::from_field_text(field, text), IndexRecordOption::Basic))
     }
 }
 
