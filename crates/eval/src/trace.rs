@@ -139,6 +139,12 @@ pub struct TraceAnswer {
     pub hit: Option<ReuseGrade>,
     /// It was written for a question with another answer.
     pub false_hit: bool,
+    /// Tokens of the prompt; 0 where no model was asked.
+    pub prompt_tokens: usize,
+    /// Of these, tokens whose keys and values were there.
+    pub known_tokens: usize,
+    /// Tokens that were written.
+    pub tokens: usize,
 }
 
 /// What a system made of a trace.
@@ -164,6 +170,8 @@ pub struct TraceReport {
     pub bleu: f64,
     /// Mean ROUGE-L to what is said where nothing is kept.
     pub rouge_l_to_first: f64,
+    /// Tokens that the model computed while somebody waited: read and not known, or written.
+    pub computed_tokens: usize,
     /// Seconds spent while nobody waited.
     pub idle_seconds: f64,
     /// Questions foreseen.
@@ -335,6 +343,8 @@ fn ask(
         // What was foreseen is in no group: whether it is right is what the measures of words say.
         of.is_some() && of != group(&question.question)
     });
+    // What a kept answer says of its writing is past.
+    let stats = response.generation.filter(|_| response.cached.is_none()).unwrap_or_default();
     Ok(TraceAnswer {
         question: question.question.clone(),
         answer: response.answer,
@@ -342,6 +352,9 @@ fn ask(
         first_words_ms: first_words_ms.unwrap_or(ms),
         hit: response.cached.map(|it| it.kind),
         false_hit,
+        prompt_tokens: stats.prompt_tokens,
+        known_tokens: stats.reused_tokens + stats.loaded_tokens,
+        tokens: stats.tokens,
     })
 }
 
@@ -374,6 +387,7 @@ fn report(
         answers.iter().zip(first).map(|(a, b)| rouge_l(&said(a), &said(b))).collect();
     let hits = answers.iter().filter(|it| it.hit.is_some()).count() as f64;
     let wrong = answers.iter().filter(|it| it.false_hit).count() as f64;
+    let computed = |it: &TraceAnswer| it.prompt_tokens.saturating_sub(it.known_tokens) + it.tokens;
     let first_words: Vec<f64> = answers.iter().map(|it| it.first_words_ms).collect();
     TraceReport {
         system: system.name,
@@ -386,6 +400,7 @@ fn report(
         rouge_l: to_gold(rouge_l),
         bleu: to_gold(bleu),
         rouge_l_to_first: mean(&to_first),
+        computed_tokens: answers.iter().map(computed).sum(),
         idle_seconds,
         foreseen,
         answers,

@@ -91,7 +91,7 @@ pub(crate) fn trace(args: &BenchTraceArgs, context: &Context) -> Result<(), Fail
     let mut closed = None;
     if !context.json {
         context.out.text(
-            "system               mean s   p50 s   p95 s  first s   hits  false  ROUGE-L   BLEU  to first  idle s\n",
+            "system               mean s   p50 s   p95 s  first s   hits  false  ROUGE-L   BLEU  to first  tokens  idle s\n",
         )?;
     }
     let reports = run_trace(&context.config, &trace, &systems, &options, &mut |it| {
@@ -113,7 +113,7 @@ pub(crate) fn trace(args: &BenchTraceArgs, context: &Context) -> Result<(), Fail
 
 fn trace_line(it: &TraceReport) -> String {
     format!(
-        "{:<19} {:>7.2} {:>7.2} {:>7.2} {:>8.2} {:>5.0}% {:>5.0}% {:>8.3} {:>6.3} {:>9.3} {:>7.0}\n",
+        "{:<19} {:>7.2} {:>7.2} {:>7.2} {:>8.2} {:>5.0}% {:>5.0}% {:>8.3} {:>6.3} {:>9.3} {:>7} {:>7.0}\n",
         it.system,
         it.mean_ms / 1e3,
         it.p50_ms / 1e3,
@@ -124,6 +124,7 @@ fn trace_line(it: &TraceReport) -> String {
         it.rouge_l,
         it.bleu,
         it.rouge_l_to_first,
+        it.computed_tokens,
         it.idle_seconds,
     )
 }
