@@ -149,9 +149,9 @@ fn every_family_packed_into_bytes_is_near_the_published_one() {
         let packed = copy_of(&dir);
         let source = OpenOptions { published: true, ..OpenOptions::default() };
         let model = open_layers(&dir, source).expect("opens");
-        let (layout, precision) = (&KernelLayout::Near, Some(StorePrecision::Int8));
+        let precision = Some(StorePrecision::Int8);
         let out = packed.path();
-        write_store(model.checkpoint(), model.layers(), precision, layout, out, &mut |_| {})
+        write_store(model.checkpoint(), model.layers(), precision, &KernelLayout, out, &mut |_| {})
             .expect("packed");
         assert!(out.join(STORE_FILE).is_file());
         assert!(Checkpoint::open(out).expect("opens").is_store());

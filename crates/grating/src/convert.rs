@@ -10,8 +10,8 @@ use riddle_transformer::{
 use crate::{Error, Result};
 
 /// Writes the store of the model in `dir` (a cross-encoder, or the encoder of an embedder) into the directory `out`,
-/// which may be the same: layer after layer, aligned and checksummed, matrices in `precision` (`None`: as they are),
-/// bytes in `layout`. `progress` sees the bytes written. The engine reads the store from then on wherever it lies
+/// which may be the same: layer after layer, aligned and checksummed, matrices in `precision` (`None`: as they are).
+/// `progress` sees the bytes written. The engine reads the store from then on wherever it lies
 /// beside `config.json` and `tokenizer.json`.
 ///
 /// # Errors
@@ -19,13 +19,12 @@ use crate::{Error, Result};
 pub fn convert(
     dir: &Path,
     precision: Option<StorePrecision>,
-    layout: KernelLayout,
     out: &Path,
     progress: &mut dyn FnMut(u64),
 ) -> Result<StoreSummary> {
     let source = OpenOptions { published: true, ..OpenOptions::default() };
     let model = open_layers(dir, source)?;
-    write_store(model.checkpoint(), model.layers(), precision, &layout, out, progress)
+    write_store(model.checkpoint(), model.layers(), precision, &KernelLayout, out, progress)
         .map_err(|error| Error::Model(error.into()))
 }
 

@@ -76,8 +76,8 @@ pub use policy::{ClusterPruning, LayerView, NeverPrune, PruningPolicy, dispersio
 pub use riddle_kernels::{FORCE_ISA, sigmoid};
 pub use riddle_offload::RatedDevice;
 pub use riddle_transformer::{
-    Arithmetic, Centroids, DEFAULT_INSTRUCTION, Dtype, KernelLayout, STORE_FILE, ShardNumbers,
-    ShardShape, ShardSummary, SliceOrdering, StorePrecision, StoreSummary, write_shards,
+    Arithmetic, Centroids, DEFAULT_INSTRUCTION, Dtype, STORE_FILE, ShardNumbers, ShardShape,
+    ShardSummary, SliceOrdering, StorePrecision, StoreSummary, write_shards,
 };
 pub use sample::Measured;
 pub use trace::{Replay, Trace, TraceRecorder, replay};

@@ -12,8 +12,8 @@ use std::{
 
 use proptest::prelude::*;
 use riddle_grating::{
-    BoundedError, ClusterPruning, Engine, EngineOptions, Error, KernelLayout, LayerView, Mode,
-    NeverPrune, Pruning, PruningPolicy, Question, TraceRecorder, replay,
+    BoundedError, ClusterPruning, Engine, EngineOptions, Error, LayerView, Mode, NeverPrune,
+    Pruning, PruningPolicy, Question, TraceRecorder, replay,
 };
 use riddle_types::{Decision, LayerEvent, LayerObserver, Ranked, RerankOutcome, SilentObserver};
 use serde::Deserialize;
@@ -555,8 +555,7 @@ fn copy_all(from: &Path, to: &Path) {
 fn converted(dir: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir().expect("temp dir");
     copy_all(dir, copy.path());
-    riddle_grating::convert(copy.path(), None, KernelLayout::Light, copy.path(), &mut |_| ())
-        .expect("converts");
+    riddle_grating::convert(copy.path(), None, copy.path(), &mut |_| ()).expect("converts");
     copy
 }
 

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use riddle_grating::{
-    Arithmetic, Engine, EngineOptions, KernelLayout, StorePrecision, TraceRecorder, convert,
-    module_files,
+    Arithmetic, Engine, EngineOptions, StorePrecision, TraceRecorder, convert, module_files,
 };
 use riddle_types::LayerEvent;
 use serde::Deserialize;
@@ -75,7 +74,7 @@ fn texts(dir: &Path) -> Vec<String> {
 /// A store of the model and nothing else but what it needs.
 fn alone(dir: &Path, precision: StorePrecision) -> tempfile::TempDir {
     let out = tempfile::tempdir().expect("temp dir");
-    convert(dir, Some(precision), KernelLayout::Light, out.path(), &mut |_| ()).expect("converts");
+    convert(dir, Some(precision), out.path(), &mut |_| ()).expect("converts");
     let modules = module_files(dir).expect("a list or none");
     let own = ["config.json", "tokenizer.json", "tokenizer_config.json", "modules.json"];
     for name in own.into_iter().chain(modules.iter().map(String::as_str)) {

@@ -211,9 +211,7 @@ fn bad_layout(checkpoint: &Checkpoint, info: &TensorInfo) -> crate::Error {
 fn check_layout(checkpoint: &Checkpoint, info: &TensorInfo) -> Result<()> {
     let expected = match (info.format(), &info.shape[..]) {
         (Format::Plain(_), _) => return Ok(()),
-        (format, &[outputs, inputs]) => {
-            KernelLayout::default().packed_bytes(format, outputs, inputs)
-        }
+        (format, &[outputs, inputs]) => KernelLayout.packed_bytes(format, outputs, inputs),
         _ => None,
     };
     if expected.map(|it| it as u64) == Some(info.bytes()) {

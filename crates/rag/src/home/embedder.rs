@@ -182,7 +182,7 @@ mod tests {
     use std::{iter, sync::atomic::AtomicBool};
 
     use riddle_catalog::Catalog;
-    use riddle_grating::{KernelLayout, StorePrecision, convert};
+    use riddle_grating::{StorePrecision, convert};
 
     use super::*;
     use crate::index::{InputDocument, Library};
@@ -218,14 +218,8 @@ mod tests {
         };
         assert_eq!((update(true), update(false), update(false)), (0, 1, 0));
         let published = active();
-        convert(
-            model.path(),
-            Some(StorePrecision::Int8),
-            KernelLayout::Near,
-            model.path(),
-            &mut |_| {},
-        )
-        .expect("packed");
+        convert(model.path(), Some(StorePrecision::Int8), model.path(), &mut |_| {})
+            .expect("packed");
         assert_eq!((update(true), active()), (0, published.clone()));
         assert_eq!((update(false), update(false)), (1, 0));
         assert!(active().is_some() && active() != published);

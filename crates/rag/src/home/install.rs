@@ -5,9 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use riddle_grating::{
-    KernelLayout, STORE_FILE, StorePrecision, WeightCount, convert, module_files, verify,
-};
+use riddle_grating::{STORE_FILE, StorePrecision, WeightCount, convert, module_files, verify};
 use riddle_models::{
     DEFAULT_SPARSE_ENCODER, Format, Imported, InstalledModel, OnProgress, PullOptions, companions,
     known,
@@ -81,7 +79,7 @@ fn pack(model: &InstalledModel) -> Result<()> {
     if matches!(verify(&model.dir), Ok(true)) {
         return Ok(());
     }
-    convert(&model.dir, Some(StorePrecision::Int8), KernelLayout::Near, &model.dir, &mut |_| {})
+    convert(&model.dir, Some(StorePrecision::Int8), &model.dir, &mut |_| {})
         .map_err(|error| Error::BadModel { dir: model.dir.clone(), source: error.into() })?;
     Ok(())
 }
@@ -113,8 +111,7 @@ pub fn convert_model(
     if target != dir {
         fs::create_dir_all(target).map_err(fail)?;
     }
-    let layout = if PACKED.contains(&name) { KernelLayout::Near } else { KernelLayout::Light };
-    let summary = convert(&dir, dtype, layout, target, progress)
+    let summary = convert(&dir, dtype, target, progress)
         .map_err(|error| Error::BadModel { dir: dir.clone(), source: error.into() })?;
     if target != dir {
         // A store is a model only beside its configuration and tokenizer.
