@@ -159,6 +159,40 @@ fn a_model_is_dictated_what_a_person_answered() {
     assert_eq!((&answers[0]["hit"], &answers[1]["hit"]), (&Value::Null, &"instant".into()));
 }
 
+/// Each system has a library of its own to change; what lies in the person's folder stays as it is.
+#[test]
+fn files_change_under_a_trace_and_no_answer_is_stale() {
+    let Some((riddle, folder)) = baker() else { return };
+    let before = fs::read_to_string(folder.path().join("bakery.txt")).expect("there");
+    let scratch = TempDir::new().expect("a temporary folder");
+    let trace = scratch.path().join("changes.jsonl");
+    let line = |change: Value| serde_json::json!({ "question": QUESTION, "change": change });
+    let text = "The bakery opens at nine in the morning now.\n";
+    let changed = line(serde_json::json!({ "file": "bakery.txt", "text": text }));
+    let gone = line(serde_json::json!({ "file": "bakery.txt" }));
+    let lines = [line(Value::Null), line(Value::Null), changed, line(Value::Null), gone];
+    fs::write(&trace, lines.map(|it| format!("{it}\n")).concat()).expect("written");
+    let (trace, copied) = (trace.display().to_string(), folder.path().display().to_string());
+    let bench = ["bench", "trace", &trace, "--llm", "local:smollm2-135m", "--idle", "0s"];
+    assert_eq!(riddle.run(&bench).code, Some(2), "a person's files are not changed");
+    let systems = ["--copy-of", &copied, "--system", "bank, checked", "--system", "bank, instant"];
+    let report = riddle.json(&[&bench[..], &systems].concat());
+    for system in report["systems"].as_array().expect("systems") {
+        let answers = system["answers"].as_array().expect("answers");
+        let hits: Vec<bool> = answers.iter().map(|it| it["hit"].is_string()).collect();
+        assert_eq!((&hits[..3], hits[4]), (&[false, true, false][..], false), "{system:#}");
+        assert_ne!(answers[2]["answer"], answers[1]["answer"]);
+        assert!(answers[1]["stale"] == false && answers[2]["stale"].is_null(), "{system:#}");
+        assert_eq!(system["stale"], 0.0, "{system:#}");
+    }
+    assert_eq!(fs::read_to_string(folder.path().join("bakery.txt")).expect("there"), before);
+    assert_eq!(status(&riddle)["questions"], Value::Array(Vec::new()));
+    let outside = line(serde_json::json!({ "file": "../marlin.txt", "text": "" }));
+    fs::write(&trace, format!("{outside}\n")).expect("written");
+    let refused = riddle.run(&[&bench[..], &systems].concat());
+    assert!(refused.code != Some(0) && refused.stderr.contains("leads out"), "{}", refused.stderr);
+}
+
 /// Killed while the file that an answer was written from goes: what is given is what would be written now.
 #[test]
 fn killed_at_any_moment_no_answer_outlives_its_file() {

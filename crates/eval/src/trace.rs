@@ -1,7 +1,10 @@
 //! One person's questions, one after the other, answered by systems that keep different things.
 
+mod copied;
+
 use std::{
     collections::{BTreeMap, HashMap},
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -10,13 +13,16 @@ use std::{
 };
 
 use riddle_rag::{
-    AskEvent, AskRequest, Assistant, Config, Library, Records, SearchRequest,
+    AskEvent, AskRequest, Assistant, Config, Library, Records, SearchRequest, Verdict,
     claims::sentences,
     prefixes,
-    reuse::{Reuse, ReuseGrade, ReuseSettings},
+    reuse::{Cached, Reuse, ReuseGrade, ReuseSettings},
     writer::LocalLlm,
 };
 use serde::{Deserialize, Serialize};
+
+use copied::Copied;
+pub use copied::TraceChange;
 
 use crate::{
     Error, Result,
@@ -37,6 +43,9 @@ pub struct TraceQuestion {
     /// A question that an oracle foresees before this one: what foreseeing is worth to who does it well.
     #[serde(default)]
     pub foreseen: Option<String>,
+    /// What happens to a file before this question, and before anything is foreseen.
+    #[serde(default)]
+    pub change: Option<TraceChange>,
 }
 
 /// A system that answers.
@@ -120,6 +129,9 @@ pub struct TraceOptions<'a> {
     /// The model writes what a person answered, token by token, and takes the time that this takes it: what answers
     /// that hold are worth, also where the weights have nothing to say.
     pub dictate: bool,
+    /// A folder that each system reads a copy of, in a home of its own: there files may change, and answers that are
+    /// given again are held against what is said anew.
+    pub library: Option<&'a Path>,
     /// Set when it is to end before its time.
     pub stop: &'a AtomicBool,
 }
@@ -139,6 +151,8 @@ pub struct TraceAnswer {
     pub hit: Option<ReuseGrade>,
     /// It was written for a question with another answer.
     pub false_hit: bool,
+    /// It is not what asking that question anew gives; `None`: nobody looked.
+    pub stale: Option<bool>,
     /// Tokens of the prompt; 0 where no model was asked.
     pub prompt_tokens: usize,
     /// Of these, tokens whose keys and values were there.
@@ -164,6 +178,9 @@ pub struct TraceReport {
     pub hits: f64,
     /// Share of those whose answer was written for a question with another one.
     pub false_hits: f64,
+    /// Share of those that asking the same question anew does not give, word for word and held as well; `None` where
+    /// the library could not change.
+    pub stale: Option<f64>,
     /// Mean ROUGE-L to what a person wrote.
     pub rouge_l: f64,
     /// Mean BLEU to that.
@@ -180,10 +197,12 @@ pub struct TraceReport {
     pub answers: Vec<TraceAnswer>,
 }
 
-/// Has each system answer the trace. The answers that the home keeps are forgotten before each, and after the last.
+/// Has each system answer the trace. The answers that the home keeps are forgotten before each, and after the last;
+/// where a library is [copied](TraceOptions::library), the home is left as it is.
 ///
 /// # Errors
-/// A model that can not be used; when the home can not be read or written; when it was stopped.
+/// A model that can not be used; when the home can not be read or written, or the library not copied; when it was
+/// stopped.
 pub fn run_trace(
     config: &Config,
     trace: &[TraceQuestion],
@@ -191,6 +210,9 @@ pub fn run_trace(
     options: &TraceOptions<'_>,
     tell: &mut dyn FnMut(&TraceReport),
 ) -> Result<Vec<TraceReport>> {
+    if let Some(folder) = options.library {
+        return on_copies(config, folder, trace, systems, options, tell);
+    }
     let records = Records::open(config.clone())?;
     let before = records.reuse()?;
     // The catalog may be of an earlier version: a library brings it up to date.
@@ -214,19 +236,49 @@ fn all(
     let mut reports: Vec<TraceReport> = Vec::new();
     for system in systems {
         clear(config, records)?;
-        records.set_reuse(&ReuseSettings {
-            grade: system.grade,
-            from_passages: system.from_passages,
-            from_questions: system.from_questions,
-            threshold: options.threshold.unwrap_or(before.threshold),
-            ..ReuseSettings::default()
-        })?;
+        records.set_reuse(&settings_of(system, options, before))?;
         let first = reports.first().map(|it| it.answers.as_slice());
-        let report = run(config, trace, system, options, first)?;
+        let report = run(config, None, trace, system, options, first)?;
         tell(&report);
         reports.push(report);
     }
     Ok(reports)
+}
+
+/// As [`all`], each system with a library of its own.
+fn on_copies(
+    config: &Config,
+    folder: &Path,
+    trace: &[TraceQuestion],
+    systems: &[TraceSystem],
+    options: &TraceOptions<'_>,
+    tell: &mut dyn FnMut(&TraceReport),
+) -> Result<Vec<TraceReport>> {
+    let mut reports: Vec<TraceReport> = Vec::new();
+    for system in systems {
+        let copied = Copied::of(config, folder, options.stop)?;
+        let records = Records::open(copied.config.clone())?;
+        records.set_reuse(&settings_of(system, options, &records.reuse()?))?;
+        let first = reports.first().map(|it| it.answers.as_slice());
+        let report = run(&copied.config, Some(&copied), trace, system, options, first)?;
+        tell(&report);
+        reports.push(report);
+    }
+    Ok(reports)
+}
+
+fn settings_of(
+    system: &TraceSystem,
+    options: &TraceOptions<'_>,
+    before: &ReuseSettings,
+) -> ReuseSettings {
+    ReuseSettings {
+        grade: system.grade,
+        from_passages: system.from_passages,
+        from_questions: system.from_questions,
+        threshold: options.threshold.unwrap_or(before.threshold),
+        ..ReuseSettings::default()
+    }
 }
 
 /// Forgets what was written and what was read.
@@ -236,14 +288,16 @@ fn clear(config: &Config, records: &Records) -> Result<()> {
     Ok(())
 }
 
+// Long: one pass over the trace, whose steps share what came before.
 fn run(
     config: &Config,
+    copied: Option<&Copied>,
     trace: &[TraceQuestion],
     system: &TraceSystem,
     options: &TraceOptions<'_>,
     first: Option<&[TraceAnswer]>,
 ) -> Result<TraceReport> {
-    let assistant = Assistant::open(config.clone())?;
+    let mut assistant = Assistant::open(config.clone())?;
     let told = if options.dictate { dictated(trace) } else { BTreeMap::new() };
     let local = LocalLlm { reads_anew: !system.tree, told: Arc::new(told), ..LocalLlm::default() };
     let template = AskRequest { local: local.clone(), ..AskRequest::new("") };
@@ -266,6 +320,10 @@ fn run(
     for question in trace {
         if stopped() {
             return Err(Error::Stopped);
+        }
+        if let Some((copied, change)) = copied.zip(question.change.as_ref()) {
+            copied.change(change, options.stop)?;
+            assistant = assistant.reopen()?;
         }
         if system.from_passages || system.from_questions {
             let started = Instant::now();
@@ -295,9 +353,14 @@ fn run(
             foreseen += 1;
         }
         let request = request(&question.question);
-        answers.push(ask(&assistant, question, &groups, &request, &options.llm)?);
+        let (mut answer, cached) = ask(&assistant, question, &groups, &request, &options.llm)?;
+        if let Some(cached) = cached.filter(|_| copied.is_some()) {
+            answer.stale = Some(is_stale(config, &answer, &cached.asked, &template, &options.llm)?);
+        }
+        answers.push(answer);
     }
-    Ok(report(system, trace, answers, first, idle_seconds, foreseen))
+    let spent = (idle_seconds, foreseen);
+    Ok(report(system, trace, answers, first, spent, copied.is_some()))
 }
 
 /// A person's answers by their questions, and by what an oracle foresees of these. Each sentence cites the first
@@ -327,7 +390,7 @@ fn ask(
     groups: &HashMap<&str, &str>,
     request: &AskRequest,
     llm: &str,
-) -> Result<TraceAnswer> {
+) -> Result<(TraceAnswer, Option<Cached>)> {
     let started = Instant::now();
     let mut first_words_ms = None;
     let response = assistant.ask_observed(request, llm, &mut |event| {
@@ -345,17 +408,61 @@ fn ask(
     });
     // What a kept answer says of its writing is past.
     let stats = response.generation.filter(|_| response.cached.is_none()).unwrap_or_default();
-    Ok(TraceAnswer {
+    let answer = TraceAnswer {
         question: question.question.clone(),
         answer: response.answer,
         ms,
         first_words_ms: first_words_ms.unwrap_or(ms),
-        hit: response.cached.map(|it| it.kind),
+        hit: response.cached.as_ref().map(|it| it.kind),
         false_hit,
+        stale: None,
         prompt_tokens: stats.prompt_tokens,
         known_tokens: stats.reused_tokens + stats.loaded_tokens,
         tokens: stats.tokens,
-    })
+    };
+    Ok((answer, response.cached))
+}
+
+/// Whether the question that an answer was written for is answered otherwise now: in other words, or in words that the
+/// files do not bear out. It is asked of a model that knows nothing of what was read before, and of nobody's time.
+fn is_stale(
+    config: &Config,
+    given: &TraceAnswer,
+    asked: &str,
+    template: &AskRequest,
+    llm: &str,
+) -> Result<bool> {
+    let request = AskRequest {
+        search: SearchRequest::new(asked),
+        reuse: Reuse { grade: Some(ReuseGrade::Off), threshold: None, keep: false },
+        local: LocalLlm { reads_anew: true, ..template.local.clone() },
+        ..template.clone()
+    };
+    let anew = Assistant::open(config.clone())?
+        .ask(&request, llm, &mut |_| std::ops::ControlFlow::Continue(()))?;
+    let held = anew.supported.iter().any(|it| it.verdict != Verdict::Unsupported);
+    Ok(differs(given.answer.as_deref(), anew.answer.as_deref(), held))
+}
+
+/// Whether an answer is not what is said anew, or that is not `held` by any passage.
+fn differs(given: Option<&str>, anew: Option<&str>, held: bool) -> bool {
+    given.map(without_marks) != anew.map(without_marks) || (anew.is_some() && !held)
+}
+
+/// An answer without the numbers of its citations, which depend on what else was found.
+fn without_marks(answer: &str) -> String {
+    let mut bare = String::with_capacity(answer.len());
+    let mut rest = answer;
+    while let Some(start) = rest.find('[') {
+        let inside = &rest[start + 1..];
+        let digits = inside.bytes().take_while(u8::is_ascii_digit).count();
+        let is_mark = digits > 0 && inside[digits..].starts_with(']');
+        let after = if is_mark { digits + 1 } else { 0 };
+        bare.push_str(if is_mark { rest[..start].trim_end() } else { &rest[..=start] });
+        rest = &inside[after..];
+    }
+    bare.push_str(rest);
+    bare
 }
 
 fn report(
@@ -363,8 +470,8 @@ fn report(
     trace: &[TraceQuestion],
     answers: Vec<TraceAnswer>,
     first: Option<&[TraceAnswer]>,
-    idle_seconds: f64,
-    foreseen: u64,
+    (idle_seconds, foreseen): (f64, u64),
+    looked_at: bool,
 ) -> TraceReport {
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
     let mut times: Vec<f64> = answers.iter().map(|it| it.ms).collect();
@@ -388,6 +495,7 @@ fn report(
     let hits = answers.iter().filter(|it| it.hit.is_some()).count() as f64;
     let wrong = answers.iter().filter(|it| it.false_hit).count() as f64;
     let computed = |it: &TraceAnswer| it.prompt_tokens.saturating_sub(it.known_tokens) + it.tokens;
+    let stale = answers.iter().filter(|it| it.stale == Some(true)).count() as f64;
     let first_words: Vec<f64> = answers.iter().map(|it| it.first_words_ms).collect();
     TraceReport {
         system: system.name,
@@ -397,6 +505,7 @@ fn report(
         first_words_ms: mean(&first_words),
         hits: hits / answers.len().max(1) as f64,
         false_hits: if hits > 0.0 { wrong / hits } else { 0.0 },
+        stale: looked_at.then(|| stale / hits.max(1.0)),
         rouge_l: to_gold(rouge_l),
         bleu: to_gold(bleu),
         rouge_l_to_first: mean(&to_first),
@@ -404,5 +513,25 @@ fn report(
         idle_seconds,
         foreseen,
         answers,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_anew_in_other_words_or_without_evidence_makes_an_answer_stale() {
+        let (six, nine) = (Some("At six [1]."), Some("At nine [1]."));
+        assert!(!differs(six, Some("At six [3]."), true) && !differs(None, None, false));
+        assert!(differs(six, nine, true) && differs(six, None, false) && differs(None, six, true));
+        assert!(differs(six, six, false), "nothing bears it out any more");
+    }
+
+    #[test]
+    fn marks_of_citations_count_nothing() {
+        assert_eq!(without_marks("At six [1]. At [nine] [2][13]."), "At six. At [nine].");
+        assert_eq!(without_marks("[1"), "[1");
+        assert_eq!(without_marks("déjà [a] [2] vu"), "déjà [a] vu");
     }
 }

@@ -77,12 +77,17 @@ pub(crate) struct CacheWarmArgs {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct BenchTraceArgs {
     /// Questions in their order, a JSON object per line: question, answer (a person's), group (of one answer),
-    /// foreseen (what an oracle foresees before it)
+    /// foreseen (what an oracle foresees before it), change ({"file", "text"}: what a file says from then on, nothing
+    /// where it is deleted; needs --copy-of)
     #[arg(value_name = "FILE.jsonl")]
     pub(crate) trace: PathBuf,
     /// The model in this process that answers, as local:MODEL
     #[arg(long, value_name = "LLM")]
     pub(crate) llm: String,
+    /// Let each system read a copy of this folder, in a home of its own: there files may change, and each answer that
+    /// is given again is held against what is said anew
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) copy_of: Option<PathBuf>,
     /// Time before each question in which answers may be prepared, as 30s; 0: none
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     pub(crate) idle: Duration,

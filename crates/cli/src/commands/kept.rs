@@ -81,17 +81,24 @@ pub(crate) fn trace(args: &BenchTraceArgs, context: &Context) -> Result<(), Fail
             "nothing can be dictated: no question has an answer".to_owned(),
         ));
     }
+    if args.copy_of.is_none() && trace.iter().any(|it| it.change.is_some()) {
+        return Err(Failure::usage(
+            "files change in this trace: give their folder, which is copied, with --copy-of"
+                .to_owned(),
+        ));
+    }
     let options = TraceOptions {
         llm: args.llm.clone(),
         idle: args.idle,
         threshold: args.threshold,
         dictate: args.dictate,
+        library: args.copy_of.as_deref(),
         stop: context.stop_flag(),
     };
     let mut closed = None;
     if !context.json {
         context.out.text(
-            "system               mean s   p50 s   p95 s  first s   hits  false  ROUGE-L   BLEU  to first  tokens  idle s\n",
+            "system               mean s   p50 s   p95 s  first s   hits  false  stale  ROUGE-L   BLEU  to first  tokens  idle s\n",
         )?;
     }
     let reports = run_trace(&context.config, &trace, &systems, &options, &mut |it| {
@@ -113,7 +120,7 @@ pub(crate) fn trace(args: &BenchTraceArgs, context: &Context) -> Result<(), Fail
 
 fn trace_line(it: &TraceReport) -> String {
     format!(
-        "{:<19} {:>7.2} {:>7.2} {:>7.2} {:>8.2} {:>5.0}% {:>5.0}% {:>8.3} {:>6.3} {:>9.3} {:>7} {:>7.0}\n",
+        "{:<19} {:>7.2} {:>7.2} {:>7.2} {:>8.2} {:>5.0}% {:>5.0}% {:>6} {:>8.3} {:>6.3} {:>9.3} {:>7} {:>7.0}\n",
         it.system,
         it.mean_ms / 1e3,
         it.p50_ms / 1e3,
@@ -121,6 +128,7 @@ fn trace_line(it: &TraceReport) -> String {
         it.first_words_ms / 1e3,
         100.0 * it.hits,
         100.0 * it.false_hits,
+        it.stale.map_or("–".to_owned(), |it| format!("{:.0}%", 100.0 * it)),
         it.rouge_l,
         it.bleu,
         it.rouge_l_to_first,
