@@ -175,6 +175,8 @@ fn files_change_under_a_trace_and_no_answer_is_stale() {
     let (trace, copied) = (trace.display().to_string(), folder.path().display().to_string());
     let bench = ["bench", "trace", &trace, "--llm", "local:smollm2-135m", "--idle", "0s"];
     assert_eq!(riddle.run(&bench).code, Some(2), "a person's files are not changed");
+    let nowhere = riddle.run(&[&bench[..], &["--copy-of", "nowhere"]].concat());
+    assert!(nowhere.code == Some(2) && nowhere.stderr.contains("no such folder"));
     let systems = ["--copy-of", &copied, "--system", "bank, checked", "--system", "bank, instant"];
     let report = riddle.json(&[&bench[..], &systems].concat());
     for system in report["systems"].as_array().expect("systems") {

@@ -473,7 +473,9 @@ fn report(
     (idle_seconds, foreseen): (f64, u64),
     looked_at: bool,
 ) -> TraceReport {
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
+    // The sum of nothing is −0, which nobody wants to read.
+    let mean =
+        |values: &[f64]| values.iter().fold(0.0, |sum, it| sum + it) / values.len().max(1) as f64;
     let mut times: Vec<f64> = answers.iter().map(|it| it.ms).collect();
     let mean_ms = mean(&times);
     times.sort_by(f64::total_cmp);

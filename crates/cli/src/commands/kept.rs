@@ -87,6 +87,12 @@ pub(crate) fn trace(args: &BenchTraceArgs, context: &Context) -> Result<(), Fail
                 .to_owned(),
         ));
     }
+    if let Some(folder) = args.copy_of.as_ref().filter(|it| !it.is_dir()) {
+        return Err(Failure::usage(format!(
+            "{}: there is no such folder: give the one that is asked about with --copy-of",
+            folder.display()
+        )));
+    }
     let options = TraceOptions {
         llm: args.llm.clone(),
         idle: args.idle,

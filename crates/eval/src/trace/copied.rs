@@ -75,6 +75,10 @@ impl Copied {
                 path.parent().map_or(Ok(()), fs::create_dir_all).map_err(fail)?;
                 fs::write(&path, text).map_err(fail)?;
             }
+            None if !path.is_file() => {
+                let why = "the trace deletes it, and there is no such file in the copy then";
+                return Err(fail(std::io::Error::new(std::io::ErrorKind::NotFound, why)));
+            }
             None => fs::remove_file(&path).map_err(fail)?,
         }
         Library::open(self.config.clone())?.update(&mut |_| {}, stop)?;
@@ -144,6 +148,7 @@ mod tests {
         copied.change(&inside(Some("yes")), &stop).expect("written");
         assert_eq!(fs::read_to_string(&path).expect("there"), "yes");
         copied.change(&inside(None), &stop).expect("removed");
-        assert!(!path.exists() && copied.change(&inside(None), &stop).is_err());
+        let again = copied.change(&inside(None), &stop).expect_err("gone").to_string();
+        assert!(!path.exists() && again.contains("the trace deletes it"), "{again}");
     }
 }
