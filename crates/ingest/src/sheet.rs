@@ -1,9 +1,13 @@
 //! Spreadsheets and files of separated values: their cells, read a row at a time.
 
+mod scattered;
+
 use std::io::{Cursor, Read, Seek};
 
-use calamine::{Data, DataRef, Reader, Sheet, SheetType, SheetVisible, Xlsx};
+use calamine::{Data, DataRef, Reader, Sheet, SheetType, SheetVisible, Xls, Xlsb, Xlsx};
 use riddle_types::{Block, BlockKind, Document, Location};
+
+use scattered::{FAR, Gathered};
 
 use crate::{
     outcome::ParseOutcome,
@@ -26,14 +30,27 @@ pub(crate) fn parse(extension: &str, bytes: &[u8]) -> Option<ParseOutcome> {
     Some(match extension {
         "csv" | "tsv" | "tab" | "psv" => ParseOutcome::Parsed(separated(extension, bytes)),
         "xlsx" | "xlsm" | "xltx" | "xltm" => workbook::<Xlsx<_>, _>(bytes, xlsx_rows),
-        "xls" | "xlt" => workbook::<calamine::Xls<_>, _>(bytes, dense_rows),
-        "xlsb" => workbook::<calamine::Xlsb<_>, _>(bytes, dense_rows),
+        "xls" | "xlt" => old_workbook(bytes, FAR),
+        "xlsb" => workbook::<Xlsb<_>, _>(bytes, xlsb_rows),
         "ods" | "ots" => workbook::<calamine::Ods<_>, _>(bytes, dense_rows),
         _ => return None,
     })
 }
 
 type Bytes<'a> = Cursor<&'a [u8]>;
+
+/// A workbook of the old format; cells that are `far` apart are gathered first.
+fn old_workbook(bytes: &[u8], far: u64) -> ParseOutcome {
+    let Some(gathered) = Gathered::of(bytes, far) else {
+        return workbook::<Xls<_>, _>(bytes, dense_rows);
+    };
+    workbook::<Xls<_>, _>(&gathered.bytes, |book, name| {
+        let rows = dense_rows(book, name)?;
+        // Of two sheets with one name the library keeps the later.
+        let sheet = book.sheets_metadata().iter().rposition(|it| it.name == name);
+        Ok(sheet.map_or(Rows { rows: Vec::new(), cut: false }, |it| gathered.scatter(it, rows)))
+    })
+}
 
 fn workbook<'a, R, F>(bytes: &'a [u8], rows_of: F) -> ParseOutcome
 where
@@ -128,16 +145,27 @@ fn belongs(target: &str, sheet: &str) -> bool {
     target.rsplit_once('!').is_some_and(|(of, _)| of.trim_matches('\'') == sheet)
 }
 
-/// Cells as they come: a sheet whose only two cells lie in opposite corners costs two cells.
 fn xlsx_rows<RS: Read + Seek>(book: &mut Xlsx<RS>, name: &str) -> Result<Rows, String> {
     let mut reader = book.worksheet_cells_reader(name).map_err(|it| it.to_string())?;
+    rows_of(|| reader.next_cell().map_err(|it| it.to_string()))
+}
+
+fn xlsb_rows<RS: Read + Seek>(book: &mut Xlsb<RS>, name: &str) -> Result<Rows, String> {
+    let mut reader = book.worksheet_cells_reader(name).map_err(|it| it.to_string())?;
+    rows_of(|| reader.next_cell().map_err(|it| it.to_string()))
+}
+
+/// Cells as they come: a sheet whose only two cells lie in opposite corners costs two cells.
+fn rows_of<'a>(
+    mut next: impl FnMut() -> Result<Option<calamine::Cell<DataRef<'a>>>, String>,
+) -> Result<Rows, String> {
     let mut rows: Vec<Row> = Vec::new();
     loop {
-        let next = match reader.next_cell() {
+        let next = match next() {
             Ok(Some(next)) => next,
             Ok(None) => break,
             // What was read before the damage is good.
-            Err(error) if rows.is_empty() => return Err(error.to_string()),
+            Err(error) if rows.is_empty() => return Err(error),
             Err(_) => break,
         };
         let (row, column) = next.get_position();

@@ -108,6 +108,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("rusqlite_migration", &["catalog"]),
     ("docling", &["ingest"]),
     ("calamine", &["ingest"]),
+    ("cfb", &["ingest"]),
     ("csv", &["ingest"]),
     ("kamadak-exif", &["ingest"]),
     ("lopdf", &["ingest"]),
