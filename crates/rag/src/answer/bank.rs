@@ -56,6 +56,10 @@ pub(super) struct Bank<'a> {
     settings: ReuseSettings,
     threshold: f32,
     keep: bool,
+    /// What the model says is kept, too, and not the question alone.
+    answers: bool,
+    /// The model is asked the same wherever the same question finds the same passages.
+    provable: bool,
     /// All beside the question and the passages that decides what the model says.
     model: [u8; 32],
     /// All beside the question that decides what is found and said.
@@ -75,8 +79,9 @@ pub(super) struct Met<'a> {
 pub(super) type Vector<'a> = Option<&'a (String, Vec<f32>)>;
 
 impl<'a> Bank<'a> {
-    /// `identity` is the model's, with all that it is run with; `None`: its answers are never kept. None is, either,
-    /// where it chooses its words by chance.
+    /// `identity` is the model's, with all that it is run with; `None`: nothing is ever kept. Where it chooses its
+    /// words by chance no answer is, but questions are: what they need can be read before somebody asks. Where the
+    /// order of passages depends on what was read before, none is *the same*: a new home would ask otherwise.
     pub(super) fn of(
         assistant: &'a Assistant,
         request: &AskRequest,
@@ -94,13 +99,13 @@ impl<'a> Bank<'a> {
         let Some(identity) = identity.filter(|_| is_local || settings.remote) else {
             return Ok(None);
         };
-        // Or where what it reads depends on what was read before.
-        let by_chance = is_local
-            && (request.local.sampling.temperature > 0.0
-                || request.local.order == PassageOrder::Stored);
-        let grade = request.reuse.grade.unwrap_or(settings.grade);
+        let drawn = is_local && request.local.sampling.temperature > 0.0;
+        let grade = match drawn {
+            true => ReuseGrade::Off,
+            false => request.reuse.grade.unwrap_or(settings.grade),
+        };
         let keep = request.reuse.keep && settings.limit_bytes > 0;
-        if by_chance || (grade == ReuseGrade::Off && !keep) {
+        if grade == ReuseGrade::Off && !keep {
             return Ok(None);
         }
         let (model, setting) = keys(assistant, request, identity)?;
@@ -110,11 +115,18 @@ impl<'a> Bank<'a> {
             settings,
             threshold: request.reuse.threshold.unwrap_or(settings.threshold),
             keep,
+            answers: !drawn,
+            provable: !is_local || request.local.order != PassageOrder::Stored,
             model,
             setting,
             foreseen: asking.foreseen.clone(),
             typed: request.search.query.trim().to_owned(),
         }))
+    }
+
+    /// Whether what the model says is kept.
+    pub(super) fn keeps_answers(&self) -> bool {
+        self.answers
     }
 
     /// Identity of all beside the question that decides what is found and said.
@@ -155,6 +167,7 @@ impl<'a> Bank<'a> {
     /// An answer that may be given to this question, from these passages.
     pub(super) fn look(&self, met: &Met<'_>, checker: &mut Checker<'_>) -> Result<Option<Served>> {
         if self.grade >= ReuseGrade::Same
+            && self.provable
             && let Some(found) = self.assistant.catalog.answer_to_prompt(&self.prompt(met.asked))?
         {
             return Ok(Served::of(found, ReuseGrade::Same, 1.0));
@@ -247,6 +260,17 @@ impl<'a> Bank<'a> {
                 catalog.add_figure("known_tokens", known as f64)?;
                 Ok(catalog.add_figure("reading_saved", stats.saved_ms.max(0.0) / 1e3)?)
             });
+        }
+        if !self.answers {
+            // A foreseen question is there already.
+            if self.foreseen.is_none() {
+                self.write(|catalog| {
+                    catalog.keep_answer(&self.entry(met, None))?;
+                    catalog.limit_answers(self.settings.limit_bytes)?;
+                    Ok(())
+                });
+            }
+            return;
         }
         let negative = response.answer.is_none();
         let notices: Option<Vec<LeftOut>> =

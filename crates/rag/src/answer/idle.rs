@@ -170,6 +170,8 @@ struct Work<'a> {
     from_passages: bool,
     from_questions: bool,
     threshold: f32,
+    /// Answers are kept; else only what is read for them.
+    answers: bool,
     /// Where what is read is kept.
     tree: Option<Arc<Store>>,
     /// Questions read here already: what does not stay is not read for ever.
@@ -207,6 +209,7 @@ impl<'a> Work<'a> {
             from_passages: settings.from_passages,
             from_questions: settings.from_questions,
             threshold: settings.threshold,
+            answers: bank.keeps_answers(),
             tree: match request.local.reads_anew {
                 true => None,
                 false => prefixes::for_model(&assistant.config, &assistant.catalog)?,
@@ -259,8 +262,13 @@ impl<'a> Work<'a> {
     /// What is to be made next of the questions that are there; `None`: all is as it should be.
     fn next(&self) -> Result<Option<Conversion>> {
         let work = self.assistant.catalog.bank_work(&self.setting)?;
-        let (mut is_there, mut limits) =
-            (Vec::new(), Limits { threshold: self.threshold, tree_bytes: 0, free_bytes: 0 });
+        let mut is_there = Vec::new();
+        let mut limits = Limits {
+            threshold: self.threshold,
+            answers: self.answers,
+            tree_bytes: 0,
+            free_bytes: 0,
+        };
         if let Some(tree) = &self.tree {
             let leaves: Vec<[u8; 32]> =
                 work.iter().map(|it| it.read.map_or([0; 32], |it| it.leaf)).collect();

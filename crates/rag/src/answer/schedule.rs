@@ -29,6 +29,8 @@ pub(super) enum Fill {
 pub(super) struct Limits {
     /// Similarity from which an answer may be given to another question.
     pub(super) threshold: f32,
+    /// Answers are kept at all.
+    pub(super) answers: bool,
     /// Bytes that keys and values may take; 0: none are kept.
     pub(super) tree_bytes: u64,
     /// Of these, bytes that nothing has taken yet.
@@ -61,7 +63,8 @@ pub(super) enum Conversion {
 
 /// How far a foreseen question is brought under these limits. Reading alone is of use only where what was read is kept.
 pub(super) fn fill(limits: Limits) -> Fill {
-    if limits.threshold > CUTOFF && limits.tree_bytes > 0 { Fill::Read } else { Fill::Write }
+    let reads = limits.threshold > CUTOFF && limits.tree_bytes > 0;
+    if reads || !limits.answers { Fill::Read } else { Fill::Write }
 }
 
 /// What is to be made of the questions that are there, in their order: answers for those without one, as far as they
@@ -69,8 +72,9 @@ pub(super) fn fill(limits: Limits) -> Fill {
 /// Nothing makes place for them: what is used is worth more than what may be.
 pub(super) fn convert(limits: Limits, kept: &[KeptQuestion]) -> Vec<Conversion> {
     // Who has asked may ask the same again, which no threshold stands in the way of.
-    let to_write =
-        |it: &KeptQuestion| !it.answered && (!it.foreseen || fill(limits) == Fill::Write);
+    let to_write = |it: &KeptQuestion| {
+        limits.answers && !it.answered && (!it.foreseen || fill(limits) == Fill::Write)
+    };
     let answers = kept.iter().filter(|it| to_write(it)).map(|it| Conversion::Answer(it.id));
     let mut steps: Vec<Conversion> = answers.collect();
     let mut free = limits.free_bytes;
@@ -118,7 +122,7 @@ mod tests {
 
     /// With room for `free` more gigabytes.
     fn limits(threshold: f32, free: u64) -> Limits {
-        Limits { threshold, tree_bytes: 8 * GIB, free_bytes: free * GIB }
+        Limits { threshold, answers: true, tree_bytes: 8 * GIB, free_bytes: free * GIB }
     }
 
     fn question(id: i64, answered: bool, read: bool) -> KeptQuestion {
@@ -141,6 +145,18 @@ mod tests {
         // Who has asked may ask the same again.
         let asked = KeptQuestion { foreseen: false, ..new };
         assert_eq!(convert(limits(0.99, 6), &[asked]), [Conversion::Answer(2)]);
+    }
+
+    /// Where no answer is kept, under any threshold and whoever has asked.
+    #[test]
+    fn without_answers_everything_is_read_as_far_as_it_fits() {
+        let silent = |free| Limits { answers: false, ..limits(0.85, free) };
+        assert_eq!(fill(silent(6)), Fill::Read);
+        let asked = KeptQuestion { foreseen: false, ..question(1, false, false) };
+        let kept = [asked, question(2, false, true), question(3, false, false)];
+        assert_eq!(convert(silent(6), &kept), [Conversion::Read(1), Conversion::Read(3)]);
+        assert_eq!(convert(silent(1), &kept), [Conversion::Read(1)]);
+        assert_eq!(convert(Limits { tree_bytes: 0, ..silent(0) }, &kept), []);
     }
 
     /// The second: once it is lowered, what was only read is written, and nothing is read again.

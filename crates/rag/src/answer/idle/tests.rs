@@ -7,12 +7,15 @@ use std::{
 };
 
 use riddle_catalog::{AnswerState, AskedBy, NewAnswer};
-use riddle_types::Notice;
+use riddle_types::{Notice, PassageOrder};
 use riddle_weights::gguf::{RandomModel, write_random};
 
 use super::{PrepareReport, Prepared, Work, generator};
 use crate::{
-    contract::{AskRequest, LocalLlm, REUSE_THRESHOLD, RerankChoice, ReuseSettings, SearchRequest},
+    contract::{
+        AskRequest, AskResponse, LocalLlm, REUSE_THRESHOLD, RerankChoice, ReuseGrade,
+        ReuseSettings, SearchRequest,
+    },
     home::{Config, Records, prefixes},
     index::{InputDocument, Library},
     search::Assistant,
@@ -82,20 +85,19 @@ impl Home {
     }
 
     /// A question that was foreseen, as it is kept.
-    fn foresee(&self) {
+    fn foresee(&self, request: &AskRequest) {
         let assistant = Assistant::open(self.config()).expect("opens");
-        let request = Home::request();
         let open = || {
             let opened = generator::open(
                 &assistant.config,
                 &assistant.catalog,
                 &assistant.local,
-                &request,
+                request,
                 &self.llm,
             );
             Ok(opened?.expect("a model"))
         };
-        let work = Work::of(&assistant, &request, &self.llm, &open).expect("opens").expect("kept");
+        let work = Work::of(&assistant, request, &self.llm, &open).expect("opens").expect("kept");
         let new = NewAnswer {
             question: QUESTION.to_owned(),
             typed: QUESTION.to_owned(),
@@ -112,14 +114,28 @@ impl Home {
 
     /// Idle time in a process of its own.
     fn prepare(&self) -> (PrepareReport, Vec<Prepared>) {
+        self.prepare_for(&Home::request())
+    }
+
+    fn prepare_for(&self, request: &AskRequest) -> (PrepareReport, Vec<Prepared>) {
         let assistant = Assistant::open(self.config()).expect("opens");
         let mut done = Vec::new();
         let mut tell = |it: &Prepared| done.push(it.clone());
-        let report = assistant
-            .prepare(&Home::request(), &self.llm, &mut || true, &mut tell)
-            .expect("prepared");
+        let report =
+            assistant.prepare(request, &self.llm, &mut || true, &mut tell).expect("prepared");
         assert!(report.done);
         (report, done)
+    }
+
+    fn ask(&self, request: &AskRequest) -> AskResponse {
+        let assistant = Assistant::open(self.config()).expect("opens");
+        let search = SearchRequest { query: QUESTION.to_owned(), ..request.search.clone() };
+        let request = AskRequest { search, ..request.clone() };
+        let asked = assistant
+            .ask(&request, &self.llm, &mut |_| std::ops::ControlFlow::Continue(()))
+            .expect("answered");
+        assert_eq!(asked.answer.as_deref(), Some(ANSWER));
+        asked
     }
 
     fn state(&self) -> Vec<AnswerState> {
@@ -137,7 +153,7 @@ impl Home {
 fn reading_becomes_an_answer_and_an_answer_is_read_again() {
     let home = Home::new();
     home.set(0.99);
-    home.foresee();
+    home.foresee(&Home::request());
     let question = || QUESTION.to_owned();
 
     // Nobody would be given the answer: it is not written, and its passages are read.
@@ -171,16 +187,55 @@ fn reading_becomes_an_answer_and_an_answer_is_read_again() {
     assert!(home.prepare().1.is_empty());
 }
 
+/// Where a model draws its words none of its answers is kept, and its passages are read ahead all the same.
+#[test]
+fn where_no_answer_is_kept_passages_are_read_ahead() {
+    let mut drawn = Home::request();
+    drawn.local.sampling.temperature = 0.7;
+    let home = Home::new();
+    home.set(REUSE_THRESHOLD);
+    home.foresee(&drawn);
+    let (report, done) = home.prepare_for(&drawn);
+    assert_eq!((report.read, report.answered), (1, 0), "{done:?}");
+    assert_eq!(home.state(), [AnswerState::Pending]);
+    let nodes = home.stored();
+    assert!(nodes > 1, "rules and passages");
+
+    // Whoever asks finds it read, and leaves no answer.
+    for _ in 0..2 {
+        let answered = home.ask(&drawn);
+        let stats = answered.generation.expect("a model wrote it");
+        assert!(stats.loaded_tokens + stats.reused_tokens > 0, "{stats:?}");
+        assert!(answered.cached.is_none());
+        assert_eq!(home.state(), [AnswerState::Pending]);
+    }
+    assert_eq!(home.stored(), nodes);
+    assert!(home.prepare_for(&drawn).1.is_empty());
+}
+
+/// Where passages are read in the order that was read before, an answer is given again after a look at today's files,
+/// never as one that is provably the same.
+#[test]
+fn an_order_that_depends_on_what_was_read_proves_nothing() {
+    let mut stored = Home::request();
+    stored.local.order = PassageOrder::Stored;
+    let home = Home::new();
+    home.set(REUSE_THRESHOLD);
+    assert!(home.ask(&stored).cached.is_none());
+    let again = home.ask(&stored).cached.expect("it is there");
+    assert_eq!(again.kind, ReuseGrade::Checked);
+    let mut strict = stored.clone();
+    strict.reuse.grade = Some(ReuseGrade::Same);
+    assert!(home.ask(&strict).cached.is_none());
+
+    let ranked = Home::request();
+    assert!(home.ask(&ranked).cached.is_none(), "it was read in another order");
+    assert_eq!(home.ask(&ranked).cached.expect("it is there").kind, ReuseGrade::Same);
+}
+
 #[test]
 fn a_model_writes_what_it_is_told() {
-    let home = Home::new();
-    let assistant = Assistant::open(home.config()).expect("opens");
-    let mut request = Home::request();
-    request.search.query = QUESTION.to_owned();
-    let answered = assistant
-        .ask(&request, &home.llm, &mut |_| std::ops::ControlFlow::Continue(()))
-        .expect("answered");
-    assert_eq!(answered.answer.as_deref(), Some(ANSWER));
+    let answered = Home::new().ask(&Home::request());
     let is_cut = |it: &Notice| matches!(it, Notice::AnswerTooLong { .. });
     assert!(!answered.notices.iter().any(is_cut), "{:?}", answered.notices);
     let stats = answered.generation.expect("a model wrote it");
