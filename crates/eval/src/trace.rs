@@ -1,6 +1,7 @@
 //! One person's questions, one after the other, answered by systems that keep different things.
 
 mod copied;
+mod systems;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -19,10 +20,12 @@ use riddle_rag::{
     reuse::{Cached, Reuse, ReuseGrade, ReuseSettings},
     writer::LocalLlm,
 };
+use riddle_types::PassageOrder;
 use serde::{Deserialize, Serialize};
 
 use copied::Copied;
 pub use copied::TraceChange;
+pub use systems::{TRACE_SYSTEMS, TraceSystem};
 
 use crate::{
     Error, Result,
@@ -48,75 +51,6 @@ pub struct TraceQuestion {
     pub change: Option<TraceChange>,
 }
 
-/// A system that answers.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct TraceSystem {
-    /// Its name.
-    pub name: &'static str,
-    /// How much has to be known of an answer that is given again.
-    pub grade: ReuseGrade,
-    /// What the model has read is kept.
-    pub tree: bool,
-    /// Questions are foreseen from passages, before the first and between two.
-    pub from_passages: bool,
-    /// Questions are foreseen from those that were asked.
-    pub from_questions: bool,
-    /// Questions are those that the trace says an oracle foresees.
-    pub oracle: bool,
-}
-
-/// The systems that are compared, the one that keeps nothing first: what was read (the tree of PerCache and
-/// RAGCache), what was written (the bank of PerCache and MeanCache), what was foreseen (from knowledge as Sleep-time
-/// Compute does, from questions, too), and all of it; then all of it but one part; last what foreseeing would be worth
-/// to an oracle.
-pub const TRACE_SYSTEMS: [TraceSystem; 15] = [
-    TraceSystem::of("nothing kept", ReuseGrade::Off),
-    TraceSystem::of("tree", ReuseGrade::Off).tree(),
-    TraceSystem::of("bank, same", ReuseGrade::Same),
-    TraceSystem::of("bank, instant", ReuseGrade::Instant),
-    TraceSystem::of("bank, checked", ReuseGrade::Checked),
-    TraceSystem::of("tree + bank, checked", ReuseGrade::Checked).tree(),
-    TraceSystem::of("bank + knowledge, checked", ReuseGrade::Checked).knowledge(),
-    TraceSystem::of("all, instant", ReuseGrade::Instant).tree().knowledge().history(),
-    TraceSystem::of("all, checked", ReuseGrade::Checked).tree().knowledge().history(),
-    TraceSystem::of("all but history", ReuseGrade::Checked).tree().knowledge(),
-    TraceSystem::of("all but knowledge", ReuseGrade::Checked).tree().history(),
-    TraceSystem::of("all but tree", ReuseGrade::Checked).knowledge().history(),
-    TraceSystem::of("all but bank", ReuseGrade::Off).tree().knowledge().history(),
-    TraceSystem::of("oracle, instant", ReuseGrade::Instant).tree().oracle(),
-    TraceSystem::of("oracle, checked", ReuseGrade::Checked).tree().oracle(),
-];
-
-impl TraceSystem {
-    /// One that reads everything anew and foresees nothing.
-    const fn of(name: &'static str, grade: ReuseGrade) -> TraceSystem {
-        TraceSystem {
-            name,
-            grade,
-            tree: false,
-            from_passages: false,
-            from_questions: false,
-            oracle: false,
-        }
-    }
-
-    const fn tree(self) -> TraceSystem {
-        TraceSystem { tree: true, ..self }
-    }
-
-    const fn knowledge(self) -> TraceSystem {
-        TraceSystem { from_passages: true, ..self }
-    }
-
-    const fn history(self) -> TraceSystem {
-        TraceSystem { from_questions: true, ..self }
-    }
-
-    const fn oracle(self) -> TraceSystem {
-        TraceSystem { oracle: true, ..self }
-    }
-}
-
 /// How a trace is run.
 #[derive(Debug, Clone)]
 pub struct TraceOptions<'a> {
@@ -129,6 +63,8 @@ pub struct TraceOptions<'a> {
     /// The model writes what a person answered, token by token, and takes the time that this takes it: what answers
     /// that hold are worth, also where the weights have nothing to say.
     pub dictate: bool,
+    /// In which order the model reads passages.
+    pub order: PassageOrder,
     /// A folder that each system reads a copy of, in a home of its own: there files may change, and answers that are
     /// given again are held against what is said anew.
     pub library: Option<&'a Path>,
@@ -299,7 +235,12 @@ fn run(
 ) -> Result<TraceReport> {
     let mut assistant = Assistant::open(config.clone())?;
     let told = if options.dictate { dictated(trace) } else { BTreeMap::new() };
-    let local = LocalLlm { reads_anew: !system.tree, told: Arc::new(told), ..LocalLlm::default() };
+    let local = LocalLlm {
+        reads_anew: !system.tree,
+        told: Arc::new(told),
+        order: options.order,
+        ..LocalLlm::default()
+    };
     let template = AskRequest { local: local.clone(), ..AskRequest::new("") };
     assistant.warm(&template.search)?;
     let groups: HashMap<&str, &str> = trace

@@ -7,6 +7,7 @@ use riddle_rag::reuse::{Reuse, ReuseGrade};
 
 use super::{
     LocalArgs,
+    local::OrderArg,
     values::{positive, size},
 };
 
@@ -101,6 +102,9 @@ pub(crate) struct BenchTraceArgs {
     /// time
     #[arg(long)]
     pub(crate) dictate: bool,
+    /// In which order the model reads the passages, for every system
+    #[arg(long, value_name = "ORDER", value_enum, default_value_t = OrderArg::Ranked)]
+    pub(crate) passage_order: OrderArg,
 }
 
 /// The words of `riddle bench preempt`.

@@ -61,21 +61,26 @@ fn threshold_line(it: &ThresholdReport) -> String {
     )
 }
 
-/// Systems that keep different things, on one trace.
-pub(crate) fn trace(args: &BenchTraceArgs, context: &Context) -> Result<(), Failure> {
-    let trace: Vec<TraceQuestion> = lines(&args.trace)?;
-    let known = || TRACE_SYSTEMS.map(|it| it.name).join(", ");
+/// The systems that are asked for; those of an oracle only where it foresees something.
+fn systems(args: &BenchTraceArgs, trace: &[TraceQuestion]) -> Result<Vec<TraceSystem>, Failure> {
     let mut systems: Vec<TraceSystem> = TRACE_SYSTEMS.to_vec();
+    let is_known = |name: &String| systems.iter().any(|it| it.name == *name);
+    if let Some(wrong) = args.system.iter().find(|it| !is_known(it)) {
+        let known = TRACE_SYSTEMS.map(|it| it.name).join(", ");
+        return Err(Failure::usage(format!("{wrong:?} is no system: {known}")));
+    }
     if !args.system.is_empty() {
-        if let Some(wrong) =
-            args.system.iter().find(|it| !TRACE_SYSTEMS.iter().any(|system| system.name == **it))
-        {
-            return Err(Failure::usage(format!("{wrong:?} is no system: {}", known())));
-        }
         systems.retain(|it| args.system.iter().any(|name| name == it.name));
     } else if trace.iter().all(|it| it.foreseen.is_none()) {
         systems.retain(|it| !it.oracle);
     }
+    Ok(systems)
+}
+
+/// Systems that keep different things, on one trace.
+pub(crate) fn trace(args: &BenchTraceArgs, context: &Context) -> Result<(), Failure> {
+    let trace: Vec<TraceQuestion> = lines(&args.trace)?;
+    let systems = systems(args, &trace)?;
     if args.dictate && trace.iter().all(|it| it.answer.is_none()) {
         return Err(Failure::usage(
             "nothing can be dictated: no question has an answer".to_owned(),
@@ -98,6 +103,7 @@ pub(crate) fn trace(args: &BenchTraceArgs, context: &Context) -> Result<(), Fail
         idle: args.idle,
         threshold: args.threshold,
         dictate: args.dictate,
+        order: args.passage_order.into(),
         library: args.copy_of.as_deref(),
         stop: context.stop_flag(),
     };
