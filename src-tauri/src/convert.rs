@@ -16,8 +16,9 @@ use riddle_types::{self as types, FileKind, FileState, Filter};
 
 pub(crate) use self::told::notices;
 use crate::dto::{
-    Advice, FileRef, Hit, Kind, Location, LocationKind, Meaning, Order, PruneMode, Ranks, Scans,
-    SearchFilter, SeenLine, Span, State, StateCount, Trouble, Waiting, WhichScans,
+    Advice, FileRef, Hit, Kind, Location, LocationKind, Meaning, Order, PruneMode, Ranks,
+    ReadOrder, Scans, SearchFilter, SeenLine, Span, State, StateCount, Trouble, Waiting,
+    WhichScans,
 };
 
 /// Characters of a hit's excerpt: two lines of the list in a wide window.
@@ -113,6 +114,16 @@ impl From<PruneMode> for riddle_rag::rerank::Mode {
             PruneMode::Off => riddle_rag::rerank::Mode::Off,
             PruneMode::Order => riddle_rag::rerank::Mode::Order,
             PruneMode::Set => riddle_rag::rerank::Mode::Set,
+        }
+    }
+}
+
+impl From<ReadOrder> for types::PassageOrder {
+    fn from(order: ReadOrder) -> types::PassageOrder {
+        match order {
+            ReadOrder::Ranked => types::PassageOrder::Ranked,
+            ReadOrder::Document => types::PassageOrder::Document,
+            ReadOrder::Stored => types::PassageOrder::Stored,
         }
     }
 }

@@ -2065,12 +2065,32 @@ pub(crate) struct Local {
     /// Who guesses what it writes next: `lookup` (what stands in the passages), `none`, or the name of an installed
     /// model of the same family.
     pub(crate) draft: String,
+    /// In which order it reads the passages.
+    pub(crate) order: ReadOrder,
 }
 
 impl Default for Local {
     fn default() -> Local {
-        Local { memory_budget: None, context_tokens: None, draft: DRAFT_LOOKUP.to_owned() }
+        Local {
+            memory_budget: None,
+            context_tokens: None,
+            draft: DRAFT_LOOKUP.to_owned(),
+            order: ReadOrder::Ranked,
+        }
     }
+}
+
+/// In which order a model reads passages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum ReadOrder {
+    /// The best first and the second-best last.
+    #[default]
+    Ranked,
+    /// As the files have them.
+    Document,
+    /// Those first that it has read before in this order.
+    Stored,
 }
 
 /// [`Local::draft`]: the passages.

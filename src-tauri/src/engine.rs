@@ -21,7 +21,7 @@ use riddle_rag::{
     prefixes::PREFIX_BYTES_SETTING,
     prepare::{Idle, may_work},
     reuse::ReuseSettings,
-    writer::LLM_LOCAL,
+    writer::{LLM_LOCAL, LocalLlm},
 };
 use tracing::Dispatch;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -245,6 +245,7 @@ impl Models {
             home: assistant.stamp()?,
             asked,
             llm: settings.llm.clone(),
+            local: requests::local(&settings),
             reuse,
             tree_bytes: self.context.records.setting(PREFIX_BYTES_SETTING)?,
         };
@@ -279,6 +280,8 @@ struct PreparedFor {
     /// When something was last asked.
     asked: Instant,
     llm: String,
+    /// Another order of passages has others read.
+    local: LocalLlm,
     /// A lower threshold has answers written.
     reuse: ReuseSettings,
     /// More room has passages read again.

@@ -60,6 +60,7 @@ pub(crate) fn local(settings: &Settings) -> LocalLlm {
             DRAFT_NONE => LocalDraft::Nothing,
             name => LocalDraft::Model(name.to_owned()),
         },
+        order: settings.local.order.into(),
         ..LocalLlm::default()
     }
 }
@@ -89,7 +90,10 @@ pub(crate) fn foreseen(settings: &Settings) -> AskRequest {
 
 #[cfg(test)]
 mod tests {
+    use riddle_types::PassageOrder;
+
     use super::*;
+    use crate::dto::ReadOrder;
 
     #[test]
     fn guesses_are_asked_of_whom_the_settings_name() {
@@ -101,5 +105,17 @@ mod tests {
         assert_eq!(local(&Settings::default()).draft, LocalDraft::Lookup);
         assert_eq!(asked("none"), LocalDraft::Nothing);
         assert_eq!(asked("qwen3-0.6b"), LocalDraft::Model("qwen3-0.6b".to_owned()));
+    }
+
+    #[test]
+    fn passages_are_read_in_the_order_that_the_settings_name() {
+        let asked = |order: ReadOrder| {
+            let mut settings = Settings::default();
+            settings.local.order = order;
+            local(&settings).order
+        };
+        assert_eq!(local(&Settings::default()).order, PassageOrder::Ranked);
+        assert_eq!(asked(ReadOrder::Document), PassageOrder::Document);
+        assert_eq!(asked(ReadOrder::Stored), PassageOrder::Stored);
     }
 }

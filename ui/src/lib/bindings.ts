@@ -1440,7 +1440,12 @@ export interface Local {
 	 * model of the same family.
 	 */
 	draft: string;
+	/** In which order it reads the passages. */
+	order: ReadOrder;
 }
+
+/** In which order a model reads passages. */
+export type ReadOrder = 'ranked' | 'document' | 'stored';
 
 /** Where the endpoint's key is. The key itself never comes here. */
 export type KeyPlace = 'none' | 'kept' | 'environment' | 'unknown';

@@ -53,7 +53,7 @@ let settings: Settings = {
   keepHistory: true,
   unloadAfter: 60,
   llm: scenes.has("remote") ? "remote" : WRITER ? `local:${WRITER.name}` : "extractive",
-  local: { memoryBudget: scenes.has("large") ? 4 * GIB : null, contextTokens: null, draft: "lookup" },
+  local: { memoryBudget: scenes.has("large") ? 4 * GIB : null, contextTokens: null, draft: "lookup", order: "ranked" },
   remote: { url: scenes.has("far") ? "https://api.example.org/v1" : "http://localhost:11434/v1", model: "qwen3:4b", contextTokens: 8192, allowed: false },
   results: 10,
   candidates: 20,

@@ -383,6 +383,8 @@ test("a model of this computer is chosen by keyboard, gets the memory that it ne
   assert.deepEqual(await draft.locator("option").allInnerTexts(), ["from the passages", "Qwen3-1.7B-Q4_K_M", "ollama:llama3.2:3b", "none"]);
   await draft.selectOption("Qwen3-1.7B-Q4_K_M");
   await page.waitForFunction(() => window.mock.calls.some((it) => it.command === "settings_set" && it.args.settings.local.draft === "Qwen3-1.7B-Q4_K_M"));
+  await page.getByTestId("local-order").selectOption({ label: "what it has read already first" });
+  await page.waitForFunction(() => window.mock.calls.some((it) => it.command === "settings_set" && it.args.settings.local.order === "stored"));
   await page.waitForFunction(() => window.mock.calls.some((it) => it.command === "settings_set" && it.args.settings.local.memoryBudget === 2 ** 31 && it.args.settings.local.contextTokens === 4096));
   const row = page.locator("[data-testid=model-row][data-name='Qwen3-1.7B-Q4_K_M']");
   await row.getByRole("button", { name: "Use" }).press("Enter");

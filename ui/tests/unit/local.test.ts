@@ -16,8 +16,8 @@ test("a model fits what it may take, is read from disk where it is larger, and n
 });
 
 test("a model that this computer can not hold gets a limit, and any other keeps what was set", () => {
-  const free = { memoryBudget: null, contextTokens: 4096, draft: "none" };
-  expect(writer(model(20 * GIB), free, 8.5 * GIB)).toEqual({ llm: "local:tiny", local: { memoryBudget: 4 * GIB, contextTokens: 4096, draft: "none" } });
+  const free = { memoryBudget: null, contextTokens: 4096, draft: "none", order: "ranked" } as const;
+  expect(writer(model(20 * GIB), free, 8.5 * GIB)).toEqual({ llm: "local:tiny", local: { memoryBudget: 4 * GIB, contextTokens: 4096, draft: "none", order: "ranked" } });
   expect(writer(model(20 * GIB), free, 1.5 * GIB).local.memoryBudget).toBe(GIB);
   expect(writer(model(GIB), free, 8 * GIB).local).toEqual(free);
   expect(writer(model(20 * GIB), { ...free, memoryBudget: 2 * GIB }, 8 * GIB).local.memoryBudget).toBe(2 * GIB);
@@ -29,7 +29,7 @@ test("smaller models that run here may guess, and stop when another model answer
   const others = [large, model(GIB), { ...model(GIB), name: "quotes", writes: false }, { ...model(GIB), name: "broken", problem: { words: "no", advice: null } }];
   expect(drafters(large, others as InstalledModel[]).map((it) => it.name)).toEqual(["tiny"]);
   expect(drafters(model(GIB), others as InstalledModel[])).toEqual([]);
-  const local = { memoryBudget: 4 * GIB, contextTokens: null, draft: "tiny" };
+  const local = { memoryBudget: 4 * GIB, contextTokens: null, draft: "tiny", order: "ranked" } as const;
   expect(writer(model(GIB), local, 8 * GIB).local).toEqual({ ...local, draft: "lookup" });
   expect(writer(model(GIB), { ...local, draft: "none" }, 8 * GIB).local.draft).toBe("none");
 });
