@@ -52,6 +52,7 @@ use crate::{
 const PARSE_WORKER: &str = "parse-worker";
 
 fn main() -> ExitCode {
+    riddle_metrics::return_freed_memory();
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|it| it.to_string_lossy().into_owned()).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();

@@ -31,6 +31,7 @@ use crate::{
 };
 
 fn main() -> ExitCode {
+    riddle_metrics::return_freed_memory();
     // A parser's process does one thing, in little memory: before anything else is set up.
     if std::env::args_os().nth(1).is_some_and(|it| it == args::PARSE_WORKER) {
         return commands::parse_worker::run();

@@ -23,6 +23,8 @@ pub use cache::forget_cached_files;
 pub use history::{History, Slice, Summary, percentile};
 pub use memory::{MemoryReport, machine_memory, memory, rss_of};
 pub use power::{is_hot, is_hot_of, on_mains, on_mains_of};
-pub use process::{Process, process_tree, pss_of, release_free_memory, since_start_ms};
+pub use process::{
+    Process, process_tree, pss_of, release_free_memory, return_freed_memory, since_start_ms,
+};
 pub use sampler::{Sample, sample_memory};
 pub use stages::{OPERATION_TARGET, STAGE_TARGET, StageLayer, StageTimings, operations};
