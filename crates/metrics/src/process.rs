@@ -72,9 +72,9 @@ pub fn release_free_memory() {
     }
 }
 
-/// Has the allocator give back what is freed, from the start of a program on. By itself it never returns blocks as
-/// large as the largest one that was freed, up to 32 MiB, and keeps a heap for every thread: what readers of files need
-/// for a moment stayed for hours.
+/// Has the allocator give back what is freed, from the start of a program on. By itself it keeps blocks up to the size
+/// of the largest that was freed, 32 MiB at most, and a heap for every thread: what readers of files need for a moment
+/// stays.
 pub fn return_freed_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     for (parameter, value) in [
@@ -87,7 +87,7 @@ pub fn return_freed_memory() {
     }
 }
 
-/// Blocks from this size on are returned when they are freed: those that passages are embedded in are smaller.
+/// Blocks from this size on are returned when they are freed.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const RETURNED_BYTES: libc::c_int = 1 << 20;
 
