@@ -212,8 +212,10 @@ impl<'a, 'b> Live<'a, 'b> {
 }
 
 /// Whether a text ends in nothing but the same piece again and again, as small models do that have lost the thread.
+/// Some of them count on meanwhile: what is cited does not make it another piece.
 fn repeats(text: &str) -> bool {
-    period(text.as_bytes()).is_some()
+    let is_periodic = |it: &str| period(it.as_bytes()).is_some();
+    is_periodic(text) || is_periodic(&replace_marks(text, &mut |_| String::new()))
 }
 
 /// Length of the shortest piece that the text's end repeats often enough, and at length.
@@ -396,6 +398,11 @@ mod tests {
         let turns = "A is B, or so he says. C is not D, says she. ".repeat(4) + "A is B, or";
         assert!(repeats(&turns));
         assert_eq!(once(&turns).trim_end(), "A is B, or so he says. C is not D, says she.");
+        // The same, with another number each time.
+        let counted: String =
+            (1..8).map(|it| format!("The passage is:\n[{it}] Bread rises overnight.\n")).collect();
+        assert!(repeats(&counted));
+        assert_eq!(once(&counted).trim_end(), "The passage is:\n[1] Bread rises overnight.");
         // A sentence without an end, in letters of several bytes.
         let endless = "Es war ".to_owned() + &"große, ".repeat(40);
         assert!(repeats(&endless));
