@@ -101,7 +101,9 @@ pub mod install {
 pub mod prefixes {
     pub use riddle_cache::{DEFAULT_LIMIT, Freed, Limit, RootStatus, Status, Store};
 
-    pub use crate::home::{PREFIX_BYTES_SETTING, clear_prefixes as clear, prefixes};
+    pub use crate::home::{
+        PREFIX_BYTES_SETTING, clear_prefixes as clear, limit_prefixes as set_limit, prefixes,
+    };
 }
 
 /// A home that is encrypted at rest.

@@ -171,6 +171,16 @@ impl ExpertStats {
 }
 
 impl GenerationStats {
+    /// Tokens of the prompt whose keys and values were there.
+    pub fn known_tokens(&self) -> usize {
+        self.reused_tokens + self.loaded_tokens
+    }
+
+    /// Tokens that the model computed: read and not known, or written.
+    pub fn computed_tokens(&self) -> usize {
+        self.prompt_tokens.saturating_sub(self.known_tokens()) + self.tokens
+    }
+
     /// The share of the guesses that the model wrote; `None` where nothing was guessed.
     pub fn acceptance(&self) -> Option<f64> {
         let drafted = self.drafted_tokens;

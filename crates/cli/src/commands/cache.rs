@@ -38,8 +38,7 @@ pub(crate) fn run(args: &CacheArgs, context: &Context) -> Result<(), Failure> {
             status(false, Some(freed), context)
         }
         CacheCommand::Limit { size } => {
-            let store = riddle_rag::prefixes::prefixes(&context.config)?;
-            let freed = prefixes::limit(&store, *size, context)?;
+            let freed = riddle_rag::prefixes::set_limit(&context.config, Some(*size))?;
             status(false, Some(freed), context)
         }
         CacheCommand::Set(args) => set(args, context),
@@ -235,6 +234,7 @@ fn report_json(report: &PrepareReport, steps: &[Value]) -> Value {
         "dropped": report.dropped,
         "described": report.described,
         "foreseen": report.foreseen,
+        "tokens": report.tokens,
         "seconds": report.seconds,
         "done": report.done,
         "steps": steps,

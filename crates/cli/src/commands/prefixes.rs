@@ -1,19 +1,9 @@
 //! The part of `riddle cache` that is kept of prompts which models in this process have read.
 
-use riddle_rag::{
-    Records,
-    prefixes::{Freed, Limit, PREFIX_BYTES_SETTING, Status, Store},
-};
+use riddle_rag::prefixes::{Freed, Status};
 use serde_json::{Value, json};
 
-use crate::{context::Context, failure::Failure, show};
-
-/// Sets the limit, and frees what is over it.
-pub(super) fn limit(store: &Store, size: u64, context: &Context) -> Result<Freed, Failure> {
-    let records = Records::open(context.config.clone())?;
-    records.set_setting(PREFIX_BYTES_SETTING, Some(&size.to_string()))?;
-    Ok(store.set_limit(Limit { bytes: size, ..Limit::default() })?)
-}
+use crate::show;
 
 /// For programs.
 pub(super) fn json(status: &Status, freed: Option<Freed>) -> Value {

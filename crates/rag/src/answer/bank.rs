@@ -253,11 +253,10 @@ impl<'a> Bank<'a> {
     fn keep_words(&self, met: &Met<'_>, response: &AskResponse, written: &Written) {
         if self.foreseen.is_none() {
             let stats = written.generation.stats.unwrap_or_default();
-            let known = stats.reused_tokens + stats.loaded_tokens;
             self.write(|catalog| {
                 catalog.add_figure("asked", 1.0)?;
                 catalog.add_figure("prompt_tokens", stats.prompt_tokens as f64)?;
-                catalog.add_figure("known_tokens", known as f64)?;
+                catalog.add_figure("known_tokens", stats.known_tokens() as f64)?;
                 Ok(catalog.add_figure("reading_saved", stats.saved_ms.max(0.0) / 1e3)?)
             });
         }

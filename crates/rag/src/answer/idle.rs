@@ -16,6 +16,7 @@ use std::{
 
 use riddle_cache::Store;
 use riddle_catalog::{AnswerState, AskedBy, BankAnswer};
+use riddle_types::GenerationStats;
 
 use self::foresee::ABSTRACTS;
 use super::{
@@ -26,7 +27,8 @@ use super::{
 };
 use crate::{
     contract::{
-        AskRequest, AskResponse, Error, LLM_LOCAL, Result, Reuse, ReuseGrade, SearchRequest,
+        AskRequest, AskResponse, Error, LLM_LOCAL, Result, Reuse, ReuseGrade, ReuseSettings,
+        SearchRequest,
     },
     home::{prefixes, settings::reuse_settings},
     index::Background,
@@ -80,6 +82,8 @@ pub struct PrepareReport {
     pub described: u64,
     /// Questions foreseen.
     pub foreseen: u64,
+    /// Tokens that the model computed: read and not known, or written. What was given up is not counted.
+    pub tokens: u64,
     /// Seconds spent.
     pub seconds: f64,
     /// Nothing is left to be done.
@@ -116,12 +120,28 @@ impl Assistant {
                     .into(),
             ));
         }
-        let open = || {
-            let opened = generator::open(&self.config, &self.catalog, &self.local, request, llm)?;
-            opened.ok_or_else(|| Error::BadRequest("no model is chosen".into()))
-        };
-        prepare(self, request, llm, &open, go_on, tell)
+        prepare(self, request, llm, &|| open(self, request, llm), go_on, tell)
     }
+
+    /// Keeps questions that somebody foresees who knows better than a model, for [`Assistant::prepare`] with the same
+    /// request and model. Those that are there already are not kept again.
+    ///
+    /// # Errors
+    /// A model that does not run in this process; when the catalog can not be read or written.
+    pub fn foretell(&self, request: &AskRequest, llm: &str, questions: &[String]) -> Result<u64> {
+        let mut report = PrepareReport::default();
+        let open = || open(self, request, llm);
+        if let Some(work) = Work::of(self, request, llm, &open)? {
+            work.foretell(questions, &mut report)?;
+        }
+        Ok(report.foreseen)
+    }
+}
+
+fn open(assistant: &Assistant, request: &AskRequest, llm: &str) -> Result<Opened> {
+    let Assistant { config, catalog, local, .. } = assistant;
+    let opened = generator::open(config, catalog, local, request, llm)?;
+    opened.ok_or_else(|| Error::BadRequest("no model is chosen".into()))
 }
 
 /// [`Assistant::prepare`] with whatever generator `open` opens.
@@ -148,6 +168,7 @@ pub(super) fn prepare(
             break;
         }
     }
+    report.tokens = work.tokens.get();
     report.seconds = started.elapsed().as_secs_f64();
     // A figure that is lost costs nobody anything.
     if let Err(error) =
@@ -167,15 +188,16 @@ struct Work<'a> {
     open: &'a dyn Fn() -> Result<Opened>,
     /// For what it helps to decide: no answer is looked for.
     setting: [u8; 32],
-    from_passages: bool,
-    from_questions: bool,
-    threshold: f32,
+    /// What the home is set to.
+    settings: ReuseSettings,
     /// Answers are kept; else only what is read for them.
     answers: bool,
     /// Where what is read is kept.
     tree: Option<Arc<Store>>,
     /// Questions read here already: what does not stay is not read for ever.
     read: RefCell<HashSet<i64>>,
+    /// Tokens computed.
+    tokens: Cell<u64>,
     go_on: Option<&'a GoOn<'a, 'a>>,
 }
 
@@ -206,15 +228,14 @@ impl<'a> Work<'a> {
             assistant,
             llm,
             open,
-            from_passages: settings.from_passages,
-            from_questions: settings.from_questions,
-            threshold: settings.threshold,
+            settings,
             answers: bank.keeps_answers(),
             tree: match request.local.reads_anew {
                 true => None,
                 false => prefixes::for_model(&assistant.config, &assistant.catalog)?,
             },
             read: RefCell::default(),
+            tokens: Cell::default(),
             go_on: None,
             request,
         }))
@@ -242,10 +263,10 @@ impl<'a> Work<'a> {
             }
             return Ok(true);
         }
-        if self.from_questions && self.continue_history(report, tell)? {
+        if self.settings.from_questions && self.continue_history(report, tell)? {
             return Ok(true);
         }
-        if !self.from_passages {
+        if !self.settings.from_passages {
             return Ok(false);
         }
         // A few at a time: questions about what is described come before the last passage is.
@@ -264,8 +285,9 @@ impl<'a> Work<'a> {
         let work = self.assistant.catalog.bank_work(&self.setting)?;
         let mut is_there = Vec::new();
         let mut limits = Limits {
-            threshold: self.threshold,
+            threshold: self.settings.threshold,
             answers: self.answers,
+            schedules: self.settings.schedule,
             tree_bytes: 0,
             free_bytes: 0,
         };
@@ -281,7 +303,11 @@ impl<'a> Work<'a> {
         let kept = work.iter().enumerate().map(|(place, it)| KeptQuestion {
             id: it.id,
             foreseen: it.by != AskedBy::User,
-            answered: it.state == AnswerState::Fresh,
+            answered: match it.state {
+                AnswerState::Fresh => true,
+                AnswerState::Suspect => !self.settings.refresh,
+                AnswerState::Pending => false,
+            },
             read: is_there.get(place).is_some_and(|it| *it) || read.contains(&it.id),
             bytes: it.read.map_or(0, |it| it.bytes),
         });
@@ -299,8 +325,14 @@ impl<'a> Work<'a> {
         let asking = Asking { foreseen: Some(Foreseen { by: next.by, typed: next.typed.clone() }) };
         let model = (self.llm, Some((self.open)()?));
         let answered = answered_by(self.assistant, &request, model, &asking, observer);
+        self.count(answered.as_ref().ok().and_then(|it| it.generation));
         // Given up on the way, whatever became of it: the question waits.
         if self.may_go_on() { answered.map(Some) } else { Ok(None) }
+    }
+
+    /// Counts what a model computed.
+    fn count(&self, stats: Option<GenerationStats>) {
+        self.tokens.set(self.tokens.get() + stats.map_or(0, |it| it.computed_tokens() as u64));
     }
 
     /// Reads the passages of a question until the first word of an answer, which is the model's time better spent on

@@ -31,6 +31,8 @@ pub(super) struct Limits {
     pub(super) threshold: f32,
     /// Answers are kept at all.
     pub(super) answers: bool,
+    /// The threshold decides; else all is written that may be, and nothing read again.
+    pub(super) schedules: bool,
     /// Bytes that keys and values may take; 0: none are kept.
     pub(super) tree_bytes: u64,
     /// Of these, bytes that nothing has taken yet.
@@ -63,7 +65,7 @@ pub(super) enum Conversion {
 
 /// How far a foreseen question is brought under these limits. Reading alone is of use only where what was read is kept.
 pub(super) fn fill(limits: Limits) -> Fill {
-    let reads = limits.threshold > CUTOFF && limits.tree_bytes > 0;
+    let reads = limits.schedules && limits.threshold > CUTOFF && limits.tree_bytes > 0;
     if reads || !limits.answers { Fill::Read } else { Fill::Write }
 }
 
@@ -77,6 +79,9 @@ pub(super) fn convert(limits: Limits, kept: &[KeptQuestion]) -> Vec<Conversion> 
     };
     let answers = kept.iter().filter(|it| to_write(it)).map(|it| Conversion::Answer(it.id));
     let mut steps: Vec<Conversion> = answers.collect();
+    if limits.answers && !limits.schedules {
+        return steps;
+    }
     let mut free = limits.free_bytes;
     // What is read for the first time takes no more than the largest that is known, about.
     let largest = kept.iter().map(|it| it.bytes).max().unwrap_or(0).max(1);
@@ -122,7 +127,8 @@ mod tests {
 
     /// With room for `free` more gigabytes.
     fn limits(threshold: f32, free: u64) -> Limits {
-        Limits { threshold, answers: true, tree_bytes: 8 * GIB, free_bytes: free * GIB }
+        let (tree_bytes, free_bytes) = (8 * GIB, free * GIB);
+        Limits { threshold, answers: true, schedules: true, tree_bytes, free_bytes }
     }
 
     fn question(id: i64, answered: bool, read: bool) -> KeptQuestion {
@@ -145,6 +151,20 @@ mod tests {
         // Who has asked may ask the same again.
         let asked = KeptQuestion { foreseen: false, ..new };
         assert_eq!(convert(limits(0.99, 6), &[asked]), [Conversion::Answer(2)]);
+    }
+
+    /// What the scheduler is held against (the paper's section 5.5).
+    #[test]
+    fn without_a_scheduler_everything_is_written_and_nothing_read_again() {
+        let unscheduled = |threshold| Limits { schedules: false, ..limits(threshold, 7) };
+        let kept = [question(1, false, true), question(2, true, false), question(3, false, false)];
+        for threshold in [0.85, 0.99] {
+            let steps = convert(unscheduled(threshold), &kept);
+            assert_eq!(steps, [Conversion::Answer(1), Conversion::Answer(3)]);
+        }
+        // Where no answer is kept reading is all that there is.
+        let silent = Limits { answers: false, ..unscheduled(0.85) };
+        assert_eq!(convert(silent, &[question(3, false, false)]), [Conversion::Read(3)]);
     }
 
     /// Where no answer is kept, under any threshold and whoever has asked.

@@ -60,6 +60,11 @@ pub struct ReuseSettings {
     pub from_passages: bool,
     /// Questions are foreseen from what was asked.
     pub from_questions: bool,
+    /// Answers that something new has come near are written again, before somebody asks (PerCache, section 4.1.3).
+    pub refresh: bool,
+    /// How far a foreseen question is brought depends on the threshold, and what had to go is read again where there
+    /// is room (section 4.3); else each is answered once.
+    pub schedule: bool,
     /// Not only on mains.
     pub on_battery: bool,
 }
@@ -74,6 +79,8 @@ impl Default for ReuseSettings {
             prepare: true,
             from_passages: true,
             from_questions: true,
+            refresh: true,
+            schedule: true,
             on_battery: false,
         }
     }

@@ -38,7 +38,10 @@ pub use install::{
 };
 pub use originals::Fetched;
 pub use pictures::SeenOnPage;
-pub use prefixes::{PREFIX_BYTES_SETTING, clear as clear_prefixes, prefixes, remove_model};
+pub use prefixes::{
+    PREFIX_BYTES_SETTING, clear as clear_prefixes, prefixes, remove_model,
+    set_limit as limit_prefixes,
+};
 pub use preview::{Shown, show};
 pub(crate) use records::rules;
 pub use records::{AnswersStatus, FolderStatus, IndexBytes, Passage, Records, Rule, RuleEffect};

@@ -8,7 +8,7 @@ use riddle_models::Program;
 use riddle_seal::Place;
 use riddle_types::ChunkId;
 
-use super::config::Config;
+use super::{config::Config, records::Records};
 use crate::contract::{Error, Result};
 
 /// Setting: bytes that stored prefixes may take; 0: none are kept. Without it, [`DEFAULT_LIMIT`].
@@ -32,6 +32,17 @@ pub fn prefixes(config: &Config) -> Result<Store> {
 /// When the catalog can not be read, or files can not be deleted.
 pub fn clear(config: &Config) -> Result<Freed> {
     prefixes(config)?.clear().map_err(error)
+}
+
+/// Sets how many bytes stored prefixes may take, [`DEFAULT_LIMIT`] without a number, and frees what is over it.
+///
+/// # Errors
+/// When the catalog can not be written, or files can not be deleted.
+pub fn set_limit(config: &Config, bytes: Option<u64>) -> Result<Freed> {
+    let text = bytes.map(|it| it.to_string());
+    Records::open(config.clone())?.set_setting(PREFIX_BYTES_SETTING, text.as_deref())?;
+    let limit = Limit { bytes: bytes.unwrap_or(DEFAULT_LIMIT), ..Limit::default() };
+    prefixes(config)?.set_limit(limit).map_err(error)
 }
 
 /// Removes a model, and what it has read.

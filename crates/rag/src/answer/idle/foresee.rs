@@ -73,6 +73,7 @@ impl Work<'_> {
         let written = model
             .complete(&messages, tokens, &mut |_| self.flow())
             .map_err(Error::stage("preparing"))?;
+        self.count(written.stats);
         Ok(self.may_go_on().then_some(written.text))
     }
 
@@ -126,7 +127,7 @@ impl Work<'_> {
         let chunks: Vec<ChunkId> = abstracts.iter().map(|it| it.chunk).collect();
         self.assistant.bank()?.note_abstracts(&chunks)?;
         let from = From { by: AskedBy::Knowledge, chunks, parents: Vec::new() };
-        self.keep(&questions(&written), &from, report, tell)?;
+        self.keep(&stride(&written), &from, report, tell)?;
         Ok(true)
     }
 
@@ -151,8 +152,14 @@ impl Work<'_> {
         self.assistant.bank()?.add_figure(HISTORY_SEEN, newest as f64 - seen)?;
         let parents = asked.iter().map(|it| it.id).collect();
         let from = From { by: AskedBy::History, chunks: Vec::new(), parents };
-        self.keep(&questions(&written), &from, report, tell)?;
+        self.keep(&stride(&written), &from, report, tell)?;
         Ok(true)
+    }
+
+    /// Keeps questions that the model did not make.
+    pub(super) fn foretell(&self, questions: &[String], report: &mut PrepareReport) -> Result<()> {
+        let from = From { by: AskedBy::Knowledge, chunks: Vec::new(), parents: Vec::new() };
+        self.keep(questions, &from, report, &mut |_| {})
     }
 
     /// Keeps questions that are not there yet. Whether anything answers them is seen when they are answered.
@@ -164,7 +171,7 @@ impl Work<'_> {
         tell: &mut dyn FnMut(&Prepared),
     ) -> Result<()> {
         let catalog = self.assistant.bank()?;
-        for question in questions.iter().take(STRIDE) {
+        for question in questions {
             let vector = self.vector(question)?;
             if self.is_known(question, vector.as_ref())? {
                 continue;
@@ -216,6 +223,13 @@ fn first_sentence(written: &str) -> String {
     let line = written.lines().map(str::trim).find(|it| !it.is_empty()).unwrap_or_default();
     let end = riddle_claims::sentences(line).first().map_or(line.len(), |it| it.end);
     line.get(..end).unwrap_or(line).trim().to_owned()
+}
+
+/// As many of them as are made at once.
+fn stride(written: &str) -> Vec<String> {
+    let mut questions = questions(written);
+    questions.truncate(STRIDE);
+    questions
 }
 
 /// The questions in what a model has written: numbered, one per line or one behind the other.

@@ -6,11 +6,11 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
-use riddle_catalog::{AnswerState, AskedBy, NewAnswer};
+use riddle_catalog::AnswerState;
 use riddle_types::{Notice, PassageOrder};
 use riddle_weights::gguf::{RandomModel, write_random};
 
-use super::{PrepareReport, Prepared, Work, generator};
+use super::{PrepareReport, Prepared};
 use crate::{
     contract::{
         AskRequest, AskResponse, LocalLlm, REUSE_THRESHOLD, RerankChoice, ReuseGrade,
@@ -37,26 +37,29 @@ impl Home {
         let format = "q8_0".parse().expect("a format");
         write_random(RandomModel::TinyLlama, format, &file).expect("written");
         let home = Home { llm: format!("local:{}", file.display()), dir };
-        let mut library = Library::open(home.config()).expect("opens");
+        let mut library = home.library();
         let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
         library
             .choose_embedder(&golden.join("tiny-bert-encoder").to_string_lossy())
             .expect("a model");
-        let document = |id: &str, text: &str| InputDocument {
-            id: id.to_owned(),
-            title: "Harbor".to_owned(),
-            text: text.to_owned(),
-        };
-        let documents = [document("mooring", TEXT), document("sail", "The sail is white and red.")];
-        library
-            .add_documents(
-                "/notes",
-                &mut documents.into_iter(),
-                &mut |_| {},
-                &AtomicBool::new(false),
-            )
-            .expect("indexed");
+        drop(library);
+        home.add(&[("mooring", TEXT), ("sail", "The sail is white and red.")]);
         home
+    }
+
+    fn library(&self) -> Library {
+        Library::open(self.config()).expect("opens")
+    }
+
+    fn add(&self, documents: &[(&str, &str)]) {
+        let mut documents = documents.iter().map(|(id, text)| InputDocument {
+            id: (*id).to_owned(),
+            title: "Harbor".to_owned(),
+            text: (*text).to_owned(),
+        });
+        self.library()
+            .add_documents("/notes", &mut documents, &mut |_| {}, &AtomicBool::new(false))
+            .expect("indexed");
     }
 
     fn config(&self) -> Config {
@@ -72,44 +75,22 @@ impl Home {
         }
     }
 
-    /// Nothing is foreseen here.
     fn set(&self, threshold: f32) {
+        self.set_to(ReuseSettings { threshold, ..ReuseSettings::default() });
+    }
+
+    /// Nothing is foreseen here.
+    fn set_to(&self, settings: ReuseSettings) {
         let records = Records::open(self.config()).expect("opens");
-        let settings = ReuseSettings {
-            threshold,
-            from_passages: false,
-            from_questions: false,
-            ..ReuseSettings::default()
-        };
+        let settings = ReuseSettings { from_passages: false, from_questions: false, ..settings };
         records.set_reuse(&settings).expect("set");
     }
 
     /// A question that was foreseen, as it is kept.
     fn foresee(&self, request: &AskRequest) {
         let assistant = Assistant::open(self.config()).expect("opens");
-        let open = || {
-            let opened = generator::open(
-                &assistant.config,
-                &assistant.catalog,
-                &assistant.local,
-                request,
-                &self.llm,
-            );
-            Ok(opened?.expect("a model"))
-        };
-        let work = Work::of(&assistant, request, &self.llm, &open).expect("opens").expect("kept");
-        let new = NewAnswer {
-            question: QUESTION.to_owned(),
-            typed: QUESTION.to_owned(),
-            by: AskedBy::Knowledge,
-            setting: work.setting,
-            vector: None,
-            answer: None,
-            made_from: Vec::new(),
-            parents: Vec::new(),
-            seq: assistant.seq,
-        };
-        assistant.bank().expect("opens").keep_answer(&new).expect("written");
+        let kept = assistant.foretell(request, &self.llm, &[QUESTION.to_owned()]);
+        assert_eq!(kept.expect("written"), 1);
     }
 
     /// Idle time in a process of its own.
@@ -185,6 +166,39 @@ fn reading_becomes_an_answer_and_an_answer_is_read_again() {
     records.set_setting(prefixes::PREFIX_BYTES_SETTING, Some("1")).expect("set");
     prefixes::clear(&home.config()).expect("cleared");
     assert!(home.prepare().1.is_empty());
+}
+
+/// What the three cases are held against: each question is answered once, whatever that is good for.
+#[test]
+fn without_a_scheduler_each_question_is_answered_once() {
+    let home = Home::new();
+    home.set_to(ReuseSettings { threshold: 0.99, schedule: false, ..ReuseSettings::default() });
+    home.foresee(&Home::request());
+    let (report, done) = home.prepare();
+    assert_eq!((report.read, report.answered), (0, 1), "{done:?}");
+    assert!(report.tokens > 0 && home.stored() > 1);
+    prefixes::clear(&home.config()).expect("cleared");
+    assert!(home.prepare().1.is_empty(), "what had to go stays away");
+}
+
+/// PerCache, section 4.1.3, and what it is held against.
+#[test]
+fn what_something_new_came_near_is_written_again_unless_that_is_switched_off() {
+    let home = Home::new();
+    home.set(REUSE_THRESHOLD);
+    assert!(home.ask(&Home::request()).cached.is_none());
+    assert_eq!(home.state(), [AnswerState::Fresh]);
+    home.add(&[("quay", "What the winter mooring at the quay costs is not known yet.")]);
+    assert_eq!(home.state(), [AnswerState::Suspect]);
+
+    home.set_to(ReuseSettings { refresh: false, ..ReuseSettings::default() });
+    assert!(home.prepare().1.is_empty());
+    assert_eq!(home.state(), [AnswerState::Suspect]);
+
+    home.set(REUSE_THRESHOLD);
+    let (report, done) = home.prepare();
+    assert_eq!((report.answered, report.again), (1, 1), "{done:?}");
+    assert_eq!(home.state(), [AnswerState::Fresh]);
 }
 
 /// Where a model draws its words none of its answers is kept, and its passages are read ahead all the same.
