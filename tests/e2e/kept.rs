@@ -151,12 +151,61 @@ fn a_model_is_dictated_what_a_person_answered() {
         report["systems"].as_array().expect("systems").iter().map(|it| &it["answers"][0]).collect();
     assert_eq!(answers.len(), 2, "{report:#}");
     for answer in &answers {
-        assert_eq!(answer["answer"], "The bakery opens at six in the morning [1].");
+        assert_eq!(answer["answer"], "The bakery opens at six in the morning. [1]");
     }
     fs::write(&trace, "{\"question\": \"When?\"}\n").expect("written");
     assert_eq!(riddle.run(&bench).code, Some(2), "nothing to dictate");
     // What was dictated beforehand holds, and is there.
     assert_eq!((&answers[0]["hit"], &answers[1]["hit"]), (&Value::Null, &"instant".into()));
+}
+
+/// The scheduler's cases of PerCache (section 5.5): a threshold that rises and falls, and what is left of it.
+#[test]
+fn a_home_is_set_otherwise_on_the_way_and_back() {
+    let Some((riddle, folder)) = baker() else { return };
+    let before = status(&riddle);
+    let trace = folder.path().join("set.jsonl");
+    let six = "The bakery opens at six in the morning.";
+    let first = serde_json::json!({
+        "question": "Who built the narrow-boat Marlin?", "set": { "threshold": 0.99 },
+        "foreseen": { "question": "The bakery opens at what time?", "answer": six },
+    });
+    let set = serde_json::json!({ "threshold": 0.5, "tree_bytes": 100_000_000 });
+    let then = serde_json::json!({ "question": QUESTION, "answer": six, "set": set });
+    let path = trace.display().to_string();
+    let bench = ["bench", "trace", &path, "--llm", "local:smollm2-135m", "--dictate"];
+    let systems = ["--system", "oracle, instant", "--system", "oracle, instant, no scheduler"];
+    let idle_tokens = |report: &Value| -> Vec<u64> {
+        let systems = report["systems"].as_array().expect("systems").iter();
+        systems.map(|it| it["idle_tokens"].as_u64().expect("a count")).collect()
+    };
+
+    // Under a high threshold the foreseen question is read for, and answered by who has no scheduler.
+    let known = serde_json::json!({ "question": QUESTION, "answer": six });
+    fs::write(&trace, format!("{first}\n{known}\n")).expect("written");
+    let report = riddle.json(&[&bench[..], &systems].concat());
+    let tokens = idle_tokens(&report);
+    assert!(tokens[0] > 0 && tokens[0] < tokens[1], "{report:#}");
+
+    // Once it falls the answer is written, and there.
+    fs::write(&trace, format!("{first}\n{then}\n")).expect("written");
+    let report = riddle.json(&[&bench[..], &systems].concat());
+    for system in report["systems"].as_array().expect("systems") {
+        assert_eq!(system["answers"][1]["hit"], "instant", "{system:#}");
+        assert_eq!(system["answers"][1]["answer"], format!("{six} [1]"));
+    }
+    let after = status(&riddle);
+    assert_eq!(after["answers"]["settings"], before["answers"]["settings"]);
+    assert_eq!(after["prefixes"]["limit_bytes"], before["prefixes"]["limit_bytes"]);
+
+    let wrong = serde_json::json!({ "question": QUESTION, "set": { "threshold": 2 } });
+    fs::write(&trace, format!("{wrong}\n")).expect("written");
+    let refused = riddle.run(&bench[..5]);
+    assert!(
+        refused.code == Some(2) && refused.stderr.contains("no similarity"),
+        "{}",
+        refused.stderr
+    );
 }
 
 /// Each system has a library of its own to change; what lies in the person's folder stays as it is.

@@ -47,6 +47,6 @@ pub use suite::{
     SuiteRequests, evaluate_suite, suite_requests,
 };
 pub use trace::{
-    TRACE_SYSTEMS, TraceAnswer, TraceChange, TraceOptions, TraceQuestion, TraceReport, TraceSystem,
-    run_trace,
+    TRACE_SYSTEMS, TraceAnswer, TraceChange, TraceForeseen, TraceOptions, TraceQuestion,
+    TraceReport, TraceSetting, TraceSystem, run_trace,
 };

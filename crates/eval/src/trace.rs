@@ -1,6 +1,7 @@
 //! One person's questions, one after the other, answered by systems that keep different things.
 
 mod copied;
+mod question;
 mod systems;
 
 use std::{
@@ -14,42 +15,24 @@ use std::{
 };
 
 use riddle_rag::{
-    AskEvent, AskRequest, Assistant, Config, Library, Records, SearchRequest, Verdict,
-    claims::sentences,
-    prefixes,
+    AskEvent, AskRequest, Assistant, Config, Library, Records, SearchRequest, Verdict, prefixes,
+    prepare::PrepareReport,
     reuse::{Cached, Reuse, ReuseGrade, ReuseSettings},
     writer::LocalLlm,
 };
 use riddle_types::PassageOrder;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use copied::Copied;
 pub use copied::TraceChange;
+use question::dictated;
+pub use question::{TraceForeseen, TraceQuestion, TraceSetting};
 pub use systems::{TRACE_SYSTEMS, TraceSystem};
 
 use crate::{
     Error, Result,
     overlap::{bleu, rouge_l},
 };
-
-/// A question of a trace.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct TraceQuestion {
-    /// The question.
-    pub question: String,
-    /// The answer that was written by a person.
-    #[serde(default)]
-    pub answer: Option<String>,
-    /// Questions of one group have one answer; each is of its own where none is given.
-    #[serde(default)]
-    pub group: Option<String>,
-    /// A question that an oracle foresees before this one: what foreseeing is worth to who does it well.
-    #[serde(default)]
-    pub foreseen: Option<String>,
-    /// What happens to a file before this question, and before anything is foreseen.
-    #[serde(default)]
-    pub change: Option<TraceChange>,
-}
 
 /// How a trace is run.
 #[derive(Debug, Clone)]
@@ -95,6 +78,8 @@ pub struct TraceAnswer {
     pub known_tokens: usize,
     /// Tokens that were written.
     pub tokens: usize,
+    /// Tokens that the model computed: read and not known, or written.
+    pub computed_tokens: usize,
 }
 
 /// What a system made of a trace.
@@ -127,6 +112,8 @@ pub struct TraceReport {
     pub computed_tokens: usize,
     /// Seconds spent while nobody waited.
     pub idle_seconds: f64,
+    /// Tokens computed in that time.
+    pub idle_tokens: u64,
     /// Questions foreseen.
     pub foreseen: u64,
     /// Each question.
@@ -151,19 +138,22 @@ pub fn run_trace(
     }
     let records = Records::open(config.clone())?;
     let before = records.reuse()?;
+    let tree_bytes =
+        records.setting(prefixes::PREFIX_BYTES_SETTING)?.and_then(|it| it.parse().ok());
     // The catalog may be of an earlier version: a library brings it up to date.
     drop(Library::open(config.clone())?);
-    let reports = all(config, &records, &before, trace, systems, options, tell);
+    let reports = all(config, &records, (&before, tree_bytes), trace, systems, options, tell);
     // Whatever came of it, the home is used as it was before.
     clear(config, &records)?;
     records.set_reuse(&before)?;
+    prefixes::set_limit(config, tree_bytes)?;
     reports
 }
 
 fn all(
     config: &Config,
     records: &Records,
-    before: &ReuseSettings,
+    (before, tree_bytes): (&ReuseSettings, Option<u64>),
     trace: &[TraceQuestion],
     systems: &[TraceSystem],
     options: &TraceOptions<'_>,
@@ -172,9 +162,11 @@ fn all(
     let mut reports: Vec<TraceReport> = Vec::new();
     for system in systems {
         clear(config, records)?;
-        records.set_reuse(&settings_of(system, options, before))?;
+        prefixes::set_limit(config, tree_bytes)?;
+        let settings = settings_of(system, options, before);
+        let home = Home { config, records, settings, copied: None };
         let first = reports.first().map(|it| it.answers.as_slice());
-        let report = run(config, None, trace, system, options, first)?;
+        let report = run(home, trace, system, options, first)?;
         tell(&report);
         reports.push(report);
     }
@@ -194,9 +186,11 @@ fn on_copies(
     for system in systems {
         let copied = Copied::of(config, folder, options.stop)?;
         let records = Records::open(copied.config.clone())?;
-        records.set_reuse(&settings_of(system, options, &records.reuse()?))?;
+        let settings = settings_of(system, options, &records.reuse()?);
+        let home =
+            Home { config: &copied.config, records: &records, settings, copied: Some(&copied) };
         let first = reports.first().map(|it| it.answers.as_slice());
-        let report = run(&copied.config, Some(&copied), trace, system, options, first)?;
+        let report = run(home, trace, system, options, first)?;
         tell(&report);
         reports.push(report);
     }
@@ -212,6 +206,8 @@ fn settings_of(
         grade: system.grade,
         from_passages: system.from_passages,
         from_questions: system.from_questions,
+        refresh: system.refresh,
+        schedule: system.schedule,
         threshold: options.threshold.unwrap_or(before.threshold),
         ..ReuseSettings::default()
     }
@@ -224,16 +220,52 @@ fn clear(config: &Config, records: &Records) -> Result<()> {
     Ok(())
 }
 
+/// Where a system answers.
+struct Home<'a> {
+    config: &'a Config,
+    records: &'a Records,
+    settings: ReuseSettings,
+    /// The library may change.
+    copied: Option<&'a Copied>,
+}
+
+impl Home<'_> {
+    /// Sets what changes, and leaves the rest.
+    fn set(&mut self, to: TraceSetting) -> Result<()> {
+        self.settings.threshold = to.threshold.unwrap_or(self.settings.threshold);
+        self.records.set_reuse(&self.settings)?;
+        let Some(bytes) = to.tree_bytes else { return Ok(()) };
+        prefixes::set_limit(self.config, Some(bytes))?;
+        Ok(())
+    }
+}
+
+/// What is spent while nobody waits.
+#[derive(Default)]
+struct Spent {
+    seconds: f64,
+    tokens: u64,
+    foreseen: u64,
+}
+
+impl Spent {
+    fn add(&mut self, report: &PrepareReport) {
+        self.seconds += report.seconds;
+        self.tokens += report.tokens;
+        self.foreseen += report.foreseen;
+    }
+}
+
 // Long: one pass over the trace, whose steps share what came before.
 fn run(
-    config: &Config,
-    copied: Option<&Copied>,
+    mut home: Home<'_>,
     trace: &[TraceQuestion],
     system: &TraceSystem,
     options: &TraceOptions<'_>,
     first: Option<&[TraceAnswer]>,
 ) -> Result<TraceReport> {
-    let mut assistant = Assistant::open(config.clone())?;
+    home.set(TraceSetting { threshold: None, tree_bytes: None })?;
+    let mut assistant = Assistant::open(home.config.clone())?;
     let told = if options.dictate { dictated(trace) } else { BTreeMap::new() };
     let local = LocalLlm {
         reads_anew: !system.tree,
@@ -247,7 +279,7 @@ fn run(
         .iter()
         .map(|it| (it.question.as_str(), it.group.as_deref().unwrap_or(&it.question)))
         .collect();
-    let (mut answers, mut idle_seconds, mut foreseen) = (Vec::new(), 0.0, 0);
+    let (mut answers, mut spent) = (Vec::new(), Spent::default());
     // The model is open before the first question, for all of them.
     let first_of_all = AskRequest {
         reuse: Reuse { grade: Some(ReuseGrade::Off), threshold: None, keep: false },
@@ -262,23 +294,25 @@ fn run(
         if stopped() {
             return Err(Error::Stopped);
         }
-        if let Some((copied, change)) = copied.zip(question.change.as_ref()) {
+        if let Some(to) = question.set {
+            home.set(to)?;
+        }
+        if let Some((copied, change)) = home.copied.zip(question.change.as_ref()) {
             copied.change(change, options.stop)?;
             assistant = assistant.reopen()?;
         }
-        if system.from_passages || system.from_questions {
-            let started = Instant::now();
-            let report = assistant.prepare(
-                &template,
-                &options.llm,
-                &mut || started.elapsed() < options.idle && !stopped(),
-                &mut |_| {},
-            )?;
-            idle_seconds += report.seconds;
-            foreseen += report.foreseen;
+        if let Some(foretold) = question.foreseen.as_ref().filter(|_| system.oracle) {
+            let foretold = [foretold.question().clone()];
+            spent.foreseen += assistant.foretell(&template, &options.llm, &foretold)?;
         }
-        let request = |question: &str| AskRequest {
-            search: SearchRequest::new(question),
+        if system.prepares() {
+            let started = Instant::now();
+            // What an oracle foresees is there when it is asked.
+            let mut go_on = || (system.oracle || started.elapsed() < options.idle) && !stopped();
+            spent.add(&assistant.prepare(&template, &options.llm, &mut go_on, &mut |_| {})?);
+        }
+        let request = AskRequest {
+            search: SearchRequest::new(&question.question),
             // Who foresees from questions knows them from there.
             reuse: Reuse {
                 keep: system.grade != ReuseGrade::Off || system.from_questions,
@@ -286,43 +320,14 @@ fn run(
             },
             ..template.clone()
         };
-        if let Some(foretold) = question.foreseen.as_deref().filter(|_| system.oracle) {
-            let started = Instant::now();
-            let request = request(foretold);
-            assistant.ask(&request, &options.llm, &mut |_| std::ops::ControlFlow::Continue(()))?;
-            idle_seconds += started.elapsed().as_secs_f64();
-            foreseen += 1;
-        }
-        let request = request(&question.question);
         let (mut answer, cached) = ask(&assistant, question, &groups, &request, &options.llm)?;
-        if let Some(cached) = cached.filter(|_| copied.is_some()) {
-            answer.stale = Some(is_stale(config, &answer, &cached.asked, &template, &options.llm)?);
+        if let Some(cached) = cached.filter(|_| home.copied.is_some()) {
+            answer.stale =
+                Some(is_stale(home.config, &answer, &cached.asked, &template, &options.llm)?);
         }
         answers.push(answer);
     }
-    let spent = (idle_seconds, foreseen);
-    Ok(report(system, trace, answers, first, spent, copied.is_some()))
-}
-
-/// A person's answers by their questions, and by what an oracle foresees of these. Each sentence cites the first
-/// passage, as models are told to cite; whether it holds is judged as of any answer.
-fn dictated(trace: &[TraceQuestion]) -> BTreeMap<String, String> {
-    let of = |it: &TraceQuestion| {
-        let answer = it.answer.as_deref().filter(|it| !it.trim().is_empty())?;
-        let sentences = sentences(answer);
-        let cited = sentences.into_iter().map(|range| {
-            let sentence = answer[range].trim();
-            let bare = sentence.trim_end_matches(['.', '!', '?']);
-            format!("{bare} [1]{}", &sentence[bare.len()..])
-        });
-        Some(cited.collect::<Vec<_>>().join(" "))
-    };
-    let pairs = trace.iter().filter_map(|it| Some((it, of(it)?)));
-    let with_foreseen = pairs.flat_map(|(it, answer)| {
-        let asked = [Some(&it.question), it.foreseen.as_ref()].into_iter().flatten();
-        asked.map(move |question| (question.clone(), answer.clone())).collect::<Vec<_>>()
-    });
-    with_foreseen.collect()
+    Ok(report(system, trace, answers, first, &spent, home.copied.is_some()))
 }
 
 fn ask(
@@ -358,8 +363,9 @@ fn ask(
         false_hit,
         stale: None,
         prompt_tokens: stats.prompt_tokens,
-        known_tokens: stats.reused_tokens + stats.loaded_tokens,
+        known_tokens: stats.known_tokens(),
         tokens: stats.tokens,
+        computed_tokens: stats.computed_tokens(),
     };
     Ok((answer, response.cached))
 }
@@ -411,7 +417,7 @@ fn report(
     trace: &[TraceQuestion],
     answers: Vec<TraceAnswer>,
     first: Option<&[TraceAnswer]>,
-    (idle_seconds, foreseen): (f64, u64),
+    spent: &Spent,
     looked_at: bool,
 ) -> TraceReport {
     // The sum of nothing is −0, which nobody wants to read.
@@ -437,7 +443,6 @@ fn report(
         answers.iter().zip(first).map(|(a, b)| rouge_l(&said(a), &said(b))).collect();
     let hits = answers.iter().filter(|it| it.hit.is_some()).count() as f64;
     let wrong = answers.iter().filter(|it| it.false_hit).count() as f64;
-    let computed = |it: &TraceAnswer| it.prompt_tokens.saturating_sub(it.known_tokens) + it.tokens;
     let stale = answers.iter().filter(|it| it.stale == Some(true)).count() as f64;
     let first_words: Vec<f64> = answers.iter().map(|it| it.first_words_ms).collect();
     TraceReport {
@@ -452,9 +457,10 @@ fn report(
         rouge_l: to_gold(rouge_l),
         bleu: to_gold(bleu),
         rouge_l_to_first: mean(&to_first),
-        computed_tokens: answers.iter().map(computed).sum(),
-        idle_seconds,
-        foreseen,
+        computed_tokens: answers.iter().map(|it| it.computed_tokens).sum(),
+        idle_seconds: spent.seconds,
+        idle_tokens: spent.tokens,
+        foreseen: spent.foreseen,
         answers,
     }
 }

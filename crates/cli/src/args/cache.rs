@@ -78,8 +78,9 @@ pub(crate) struct CacheWarmArgs {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct BenchTraceArgs {
     /// Questions in their order, a JSON object per line: question, answer (a person's), group (of one answer),
-    /// foreseen (what an oracle foresees before it), change ({"file", "text"}: what a file says from then on, nothing
-    /// where it is deleted; needs --copy-of)
+    /// foreseen (what an oracle foresees before it: this question in other words, or {"question", "answer"}), change
+    /// ({"file", "text"}: what a file says from then on, nothing where it is deleted; needs --copy-of), set
+    /// ({"threshold", "tree_bytes"}: what the home is set to from then on)
     #[arg(value_name = "FILE.jsonl")]
     pub(crate) trace: PathBuf,
     /// The model in this process that answers, as local:MODEL

@@ -17,6 +17,9 @@ use crate::{
     show,
 };
 
+/// Columns of a system's name.
+const WIDTH: usize = 29;
+
 /// Lines of JSON.
 fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Failure> {
     let told = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
@@ -86,6 +89,11 @@ pub(crate) fn trace(args: &BenchTraceArgs, context: &Context) -> Result<(), Fail
             "nothing can be dictated: no question has an answer".to_owned(),
         ));
     }
+    let is_similarity = |it: f32| (0.0..=1.0).contains(&it);
+    let set = trace.iter().filter_map(|it| it.set?.threshold).chain(args.threshold);
+    if let Some(wrong) = set.into_iter().find(|it| !is_similarity(*it)) {
+        return Err(Failure::usage(format!("{wrong} is no similarity: it is between 0 and 1")));
+    }
     if args.copy_of.is_none() && trace.iter().any(|it| it.change.is_some()) {
         return Err(Failure::usage(
             "files change in this trace: give their folder, which is copied, with --copy-of"
@@ -110,7 +118,10 @@ pub(crate) fn trace(args: &BenchTraceArgs, context: &Context) -> Result<(), Fail
     let mut closed = None;
     if !context.json {
         context.out.text(
-            "system               mean s   p50 s   p95 s  first s   hits  false  stale  ROUGE-L   BLEU  to first  tokens  idle s\n",
+            format!(
+                "{:<WIDTH$}  mean s   p50 s   p95 s  first s   hits  false  stale  ROUGE-L   BLEU  to first  tokens  idle s  idle tokens\n",
+                "system",
+            ),
         )?;
     }
     let reports = run_trace(&context.config, &trace, &systems, &options, &mut |it| {
@@ -132,7 +143,7 @@ pub(crate) fn trace(args: &BenchTraceArgs, context: &Context) -> Result<(), Fail
 
 fn trace_line(it: &TraceReport) -> String {
     format!(
-        "{:<19} {:>7.2} {:>7.2} {:>7.2} {:>8.2} {:>5.0}% {:>5.0}% {:>6} {:>8.3} {:>6.3} {:>9.3} {:>7} {:>7.0}\n",
+        "{:<WIDTH$} {:>7.2} {:>7.2} {:>7.2} {:>8.2} {:>5.0}% {:>5.0}% {:>6} {:>8.3} {:>6.3} {:>9.3} {:>7} {:>7.0} {:>12}\n",
         it.system,
         it.mean_ms / 1e3,
         it.p50_ms / 1e3,
@@ -146,6 +157,7 @@ fn trace_line(it: &TraceReport) -> String {
         it.rouge_l_to_first,
         it.computed_tokens,
         it.idle_seconds,
+        it.idle_tokens,
     )
 }
 

@@ -18,13 +18,17 @@ pub struct TraceSystem {
     pub from_questions: bool,
     /// Questions are those that the trace says an oracle foresees.
     pub oracle: bool,
+    /// Answers that something new has come near are written again.
+    pub refresh: bool,
+    /// The threshold says how far a foreseen question is brought, and what had to go is read again.
+    pub schedule: bool,
 }
 
 /// The systems that are compared, the one that keeps nothing first: what was read (the tree of PerCache and
 /// RAGCache), what was written (the bank of PerCache and MeanCache), what was foreseen (from knowledge as Sleep-time
 /// Compute does, from questions, too), and all of it; then all of it but one part; last what foreseeing would be worth
-/// to an oracle.
-pub const TRACE_SYSTEMS: [TraceSystem; 15] = [
+/// to an oracle, whose questions are prepared as any other.
+pub const TRACE_SYSTEMS: [TraceSystem; 21] = [
     TraceSystem::of("nothing kept", ReuseGrade::Off),
     TraceSystem::of("tree", ReuseGrade::Off).tree(),
     TraceSystem::of("bank, same", ReuseGrade::Same),
@@ -38,8 +42,34 @@ pub const TRACE_SYSTEMS: [TraceSystem; 15] = [
     TraceSystem::of("all but knowledge", ReuseGrade::Checked).tree().history(),
     TraceSystem::of("all but tree", ReuseGrade::Checked).knowledge().history(),
     TraceSystem::of("all but bank", ReuseGrade::Off).tree().knowledge().history(),
+    TraceSystem::of("all but refresh", ReuseGrade::Checked)
+        .tree()
+        .knowledge()
+        .history()
+        .without_refresh(),
+    TraceSystem::of("all but scheduler", ReuseGrade::Checked)
+        .tree()
+        .knowledge()
+        .history()
+        .without_scheduler(),
     TraceSystem::of("oracle, instant", ReuseGrade::Instant).tree().oracle(),
     TraceSystem::of("oracle, checked", ReuseGrade::Checked).tree().oracle(),
+    TraceSystem::of("oracle, instant, no refresh", ReuseGrade::Instant)
+        .tree()
+        .oracle()
+        .without_refresh(),
+    TraceSystem::of("oracle, checked, no refresh", ReuseGrade::Checked)
+        .tree()
+        .oracle()
+        .without_refresh(),
+    TraceSystem::of("oracle, instant, no scheduler", ReuseGrade::Instant)
+        .tree()
+        .oracle()
+        .without_scheduler(),
+    TraceSystem::of("oracle, checked, no scheduler", ReuseGrade::Checked)
+        .tree()
+        .oracle()
+        .without_scheduler(),
 ];
 
 impl TraceSystem {
@@ -52,6 +82,8 @@ impl TraceSystem {
             from_passages: false,
             from_questions: false,
             oracle: false,
+            refresh: true,
+            schedule: true,
         }
     }
 
@@ -69,5 +101,18 @@ impl TraceSystem {
 
     const fn oracle(self) -> TraceSystem {
         TraceSystem { oracle: true, ..self }
+    }
+
+    const fn without_refresh(self) -> TraceSystem {
+        TraceSystem { refresh: false, ..self }
+    }
+
+    const fn without_scheduler(self) -> TraceSystem {
+        TraceSystem { schedule: false, ..self }
+    }
+
+    /// Whether anything is done while nobody waits.
+    pub(super) fn prepares(&self) -> bool {
+        self.from_passages || self.from_questions || self.oracle
     }
 }
