@@ -248,6 +248,19 @@ impl Graph {
         Ok((4 * (self.base.len() + self.upper.len()) + self.levels.len()) as u64)
     }
 
+    /// Bytes of it that lie in a file.
+    pub(crate) fn mapped_bytes(&self) -> usize {
+        self.base.file().map_or(0, crate::mapped::Mapped::mapped_bytes)
+    }
+
+    /// Gives the pages of its file back.
+    pub(crate) fn give_back(&self) {
+        // All words are in one.
+        if let Some(file) = self.base.file() {
+            file.give_back();
+        }
+    }
+
     /// The graph of `nodes` nodes that was [written](Graph::write) to the file; `None` if it is not one.
     pub(crate) fn read(file: crate::mapped::Mapped, nodes: usize) -> Option<Graph> {
         let bytes = file.bytes();

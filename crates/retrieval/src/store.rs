@@ -117,6 +117,17 @@ impl Content {
         self.chunks.bytes().len() / 8
     }
 
+    /// Bytes of it that lie in files.
+    pub(crate) fn mapped_bytes(&self) -> usize {
+        self.codes.mapped_bytes() + self.graph.mapped_bytes()
+    }
+
+    /// [`Mapped::give_back`] of all that a search looks at.
+    pub(crate) fn give_back(&self) {
+        self.codes.give_back();
+        self.graph.give_back();
+    }
+
     pub(crate) fn codes(&self) -> Codes<'_> {
         Codes { dimensions: self.dimensions, values: bytemuck::cast_slice(self.codes.bytes()) }
     }

@@ -35,6 +35,14 @@ impl Words {
         Some(Words::Owned(own.chunks_exact(4).map(number).collect()))
     }
 
+    /// The file that they lie in.
+    pub(super) fn file(&self) -> Option<&Mapped> {
+        match self {
+            Words::Owned(_) => None,
+            Words::Mapped(file, _) => Some(file),
+        }
+    }
+
     /// The numbers in memory, to be changed.
     pub(super) fn to_mut(&mut self) -> &mut Vec<u32> {
         if let Words::Mapped(..) = self {
