@@ -71,8 +71,11 @@ impl Graph {
         }
         let changed = !gone.is_empty();
         let most = if layer == 0 { BASE_LINKS } else { LINKS };
-        let mut walked = 0;
-        while let Some(&lost) = gone.get(walked).filter(|_| walked < WALKED) {
+        let (enough, mut walked) = (2 * most, 0);
+        // Once there are enough to choose from, walking on would find nothing that is taken.
+        while near.len() < enough
+            && let Some(&lost) = gone.get(walked).filter(|_| walked < WALKED)
+        {
             walked += 1;
             for link in self.links(lost, layer).filter(|it| visited.mark(*it)) {
                 // A link of layer 1 that is damaged may lead to a node that is on layer 0 alone.
@@ -81,7 +84,7 @@ impl Graph {
                 }
                 if !stays(link) {
                     gone.push(link);
-                } else if near.len() < 4 * most {
+                } else if near.len() < enough {
                     near.push(link);
                 }
             }
