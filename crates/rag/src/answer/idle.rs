@@ -196,6 +196,8 @@ struct Work<'a> {
     tree: Option<Arc<Store>>,
     /// Questions read here already: what does not stay is not read for ever.
     read: RefCell<HashSet<i64>>,
+    /// Foreseen questions that were let go: from the same sentences the same model makes the same ones again.
+    dropped: RefCell<HashSet<String>>,
     /// Tokens computed.
     tokens: Cell<u64>,
     go_on: Option<&'a GoOn<'a, 'a>>,
@@ -235,6 +237,7 @@ impl<'a> Work<'a> {
                 false => prefixes::for_model(&assistant.config, &assistant.catalog)?,
             },
             read: RefCell::default(),
+            dropped: RefCell::default(),
             tokens: Cell::default(),
             go_on: None,
             request,
@@ -355,9 +358,7 @@ impl<'a> Work<'a> {
             report.read += 1;
             tell(&Prepared::Read { question });
         } else if next.state == AnswerState::Pending {
-            self.assistant.bank()?.forget_answers(&[next.id])?;
-            report.dropped += 1;
-            tell(&Prepared::Dropped { question });
+            self.let_go(next, report, tell)?;
         } else {
             self.assistant.bank()?.note_read(&self.setting, &question, None)?;
         }
@@ -383,12 +384,22 @@ impl<'a> Work<'a> {
                 tell(&Prepared::Answered { question, again });
             }
             // Nothing answers it, or the index has moved on: a person's next question is answered as any other.
-            _ => {
-                self.assistant.bank()?.forget_answers(&[next.id])?;
-                report.dropped += 1;
-                tell(&Prepared::Dropped { question });
-            }
+            _ => self.let_go(next, report, tell)?,
         }
+        Ok(())
+    }
+
+    /// Forgets a question that nothing answers.
+    fn let_go(
+        &self,
+        next: &BankAnswer,
+        report: &mut PrepareReport,
+        tell: &mut dyn FnMut(&Prepared),
+    ) -> Result<()> {
+        self.assistant.bank()?.forget_answers(&[next.id])?;
+        self.dropped.borrow_mut().insert(next.question.clone());
+        report.dropped += 1;
+        tell(&Prepared::Dropped { question: next.question.clone() });
         Ok(())
     }
 }

@@ -172,6 +172,9 @@ impl Work<'_> {
     ) -> Result<()> {
         let catalog = self.assistant.bank()?;
         for question in questions {
+            if self.dropped.borrow().contains(question) {
+                continue;
+            }
             let vector = self.vector(question)?;
             if self.is_known(question, vector.as_ref())? {
                 continue;

@@ -10,7 +10,7 @@ use riddle_catalog::AnswerState;
 use riddle_types::{Notice, PassageOrder};
 use riddle_weights::gguf::{RandomModel, write_random};
 
-use super::{PrepareReport, Prepared};
+use super::{PrepareReport, Prepared, Work};
 use crate::{
     contract::{
         AskRequest, AskResponse, LocalLlm, REUSE_THRESHOLD, RerankChoice, ReuseGrade,
@@ -199,6 +199,25 @@ fn what_something_new_came_near_is_written_again_unless_that_is_switched_off() {
     let (report, done) = home.prepare();
     assert_eq!((report.answered, report.again), (1, 1), "{done:?}");
     assert_eq!(home.state(), [AnswerState::Fresh]);
+}
+
+/// From the same sentences the same model makes the same questions again.
+#[test]
+fn what_was_let_go_is_not_prepared_again_at_once() {
+    let home = Home::new();
+    home.set(REUSE_THRESHOLD);
+    let (assistant, request) = (Assistant::open(home.config()).expect("opens"), Home::request());
+    let open = || super::open(&assistant, &request, &home.llm);
+    let work = Work::of(&assistant, &request, &home.llm, &open).expect("opens").expect("kept");
+    // Nobody tells the model what to write: its weights are random, and no passage bears it out.
+    let question = ["Which colours has the sail?".to_owned()];
+    let mut report = PrepareReport::default();
+    work.foretell(&question, &mut report).expect("written");
+    assert_eq!(report.foreseen, 1);
+    assert!(work.step(&mut report, &mut |_| {}).expect("asked"));
+    assert_eq!((report.dropped, home.state().len()), (1, 0));
+    work.foretell(&question, &mut report).expect("written");
+    assert_eq!((report.foreseen, home.state().len()), (1, 0));
 }
 
 /// Where a model draws its words none of its answers is kept, and its passages are read ahead all the same.
