@@ -176,4 +176,10 @@ fn a_classifier_is_measured_as_the_paper_does() {
             assert_eq!((&cell["quality"], &cell["met"]), (&json!(1.0), &json!(1.0)), "{cell:#}");
         }
     }
+    // One name that is right does not hide one that is wrong.
+    let nobody = riddle.run(&[&bench[..], &["--system", "STI", "--system", "Nobody"]].concat());
+    assert_ne!(nobody.code, Some(0));
+    for said in ["\"Nobody\" is no system: STI; ", "preloaded, 32 bits"] {
+        assert!(nobody.stderr.contains(said), "{}", nobody.stderr);
+    }
 }

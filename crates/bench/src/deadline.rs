@@ -240,18 +240,19 @@ pub fn measure_deadlines(
     options: &DeadlineOptions,
     progress: &mut dyn FnMut(&DeadlineCell) -> std::ops::ControlFlow<()>,
 ) -> Result<Vec<DeadlineCell>> {
+    let wanted = |it: &System| options.systems.is_empty() || options.systems.contains(&it.name);
+    let systems = systems(options.random_orders, exact_bits(options.numbers));
+    if let Some(name) = options.systems.iter().find(|it| !systems.iter().any(|x| x.name == **it)) {
+        let known: Vec<&str> = systems.iter().map(|it| it.name.as_str()).collect();
+        return Err(Error::NoSystem { name: name.clone(), known: known.join("; ") });
+    }
+    let systems: Vec<System> = systems.into_iter().filter(wanted).collect();
     let mut cells = Vec::new();
     let priors: Vec<Vec<f32>> = options
         .requests
         .iter()
         .map(|it| request_prior(&options.config, &options.model, &it.request))
         .collect::<Result<_, riddle_rag::Error>>()?;
-    let wanted = |it: &System| options.systems.is_empty() || options.systems.contains(&it.name);
-    let systems = systems(options.random_orders, exact_bits(options.numbers));
-    let systems: Vec<System> = systems.into_iter().filter(wanted).collect();
-    if systems.is_empty() {
-        return Err(Error::Unknown { what: "system", name: options.systems.join(", ") });
-    }
     for &rate in &options.rates {
         for system in systems.iter().cloned() {
             let engine = open(options, rate, &system)?;

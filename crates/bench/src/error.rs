@@ -27,6 +27,14 @@ pub enum Error {
         /// What was given.
         name: String,
     },
+    /// A system that is none.
+    #[error("{name:?} is no system: {known}")]
+    NoSystem {
+        /// What was given.
+        name: String,
+        /// Those that are.
+        known: String,
+    },
     /// A folder is in the way of a shape.
     #[error("{}: not written by this version of the program", dir.display())]
     NotOurs {
