@@ -269,6 +269,7 @@ fn run(
     let told = if options.dictate { dictated(trace) } else { BTreeMap::new() };
     let local = LocalLlm {
         reads_anew: !system.tree,
+        forgets: !system.memory,
         told: Arc::new(told),
         order: options.order,
         ..LocalLlm::default()

@@ -69,7 +69,7 @@ fn systems(args: &BenchTraceArgs, trace: &[TraceQuestion]) -> Result<Vec<TraceSy
     let mut systems: Vec<TraceSystem> = TRACE_SYSTEMS.to_vec();
     let is_known = |name: &String| systems.iter().any(|it| it.name == *name);
     if let Some(wrong) = args.system.iter().find(|it| !is_known(it)) {
-        let known = TRACE_SYSTEMS.map(|it| it.name).join(", ");
+        let known = TRACE_SYSTEMS.map(|it| it.name).join("; ");
         return Err(Failure::usage(format!("{wrong:?} is no system: {known}")));
     }
     if !args.system.is_empty() {

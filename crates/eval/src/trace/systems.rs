@@ -10,6 +10,8 @@ pub struct TraceSystem {
     pub name: &'static str,
     /// How much has to be known of an answer that is given again.
     pub grade: ReuseGrade,
+    /// What the model has read last is left in memory.
+    pub memory: bool,
     /// What the model has read is kept.
     pub tree: bool,
     /// Questions are foreseen from passages, before the first and between two.
@@ -24,11 +26,12 @@ pub struct TraceSystem {
     pub schedule: bool,
 }
 
-/// The systems that are compared, the one that keeps nothing first: what was read (the tree of PerCache and
+/// The systems that are compared, those that keep nothing first, also not in memory, and in memory alone: what was read (the tree of PerCache and
 /// RAGCache), what was written (the bank of PerCache and MeanCache), what was foreseen (from knowledge as Sleep-time
 /// Compute does, from questions, too), and all of it; then all of it but one part; last what foreseeing would be worth
 /// to an oracle, whose questions are prepared as any other.
-pub const TRACE_SYSTEMS: [TraceSystem; 21] = [
+pub const TRACE_SYSTEMS: [TraceSystem; 22] = [
+    TraceSystem::of("naive", ReuseGrade::Off).forgetful(),
     TraceSystem::of("nothing kept", ReuseGrade::Off),
     TraceSystem::of("tree", ReuseGrade::Off).tree(),
     TraceSystem::of("bank, same", ReuseGrade::Same),
@@ -78,6 +81,7 @@ impl TraceSystem {
         TraceSystem {
             name,
             grade,
+            memory: true,
             tree: false,
             from_passages: false,
             from_questions: false,
@@ -85,6 +89,10 @@ impl TraceSystem {
             refresh: true,
             schedule: true,
         }
+    }
+
+    const fn forgetful(self) -> TraceSystem {
+        TraceSystem { memory: false, ..self }
     }
 
     const fn tree(self) -> TraceSystem {

@@ -57,6 +57,8 @@ pub(crate) struct Engine {
     pub(super) stored: Option<Stored>,
     /// What the last prompt has left there.
     pub(super) left: Option<StoredPrompt>,
+    /// Takes nothing from the prompt before.
+    forgets: bool,
 }
 
 /// Is shown the logits after the prompt.
@@ -100,6 +102,7 @@ impl Engine {
             read: 0,
             stored: None,
             left: None,
+            forgets: options.forgets,
             output: layout.output,
             stream,
             experts,
@@ -288,6 +291,9 @@ impl Engine {
 
     /// How many tokens of a prompt's beginning the cache holds as reading them would leave them.
     fn reuse(&self, prompt: &[u32]) -> usize {
+        if self.forgets {
+            return 0;
+        }
         let known = self.tokens[..self.read].iter().zip(prompt);
         known.take_while(|(a, b)| a == b).count()
     }

@@ -71,6 +71,9 @@ pub struct LocalOptions {
     pub stream: StreamOptions,
     /// Which tensors stay in memory.
     pub locking: Locking,
+    /// Nothing of a prompt is left in memory for the next one: for measurements of what that is worth. No answer
+    /// depends on it.
+    pub forgets: bool,
     /// What is written to a question, token by token, whatever the model would write: for measurements of what an
     /// answer takes with weights that have nothing to say. Nobody guesses then.
     pub told: Arc<BTreeMap<String, String>>,
@@ -87,6 +90,7 @@ impl Default for LocalOptions {
             draft: Drafting::default(),
             stream: StreamOptions::default(),
             locking: Locking::Balanced,
+            forgets: false,
             told: Arc::default(),
         }
     }

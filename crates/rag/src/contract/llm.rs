@@ -66,6 +66,8 @@ pub struct LocalLlm {
     pub order: PassageOrder,
     /// Everything is read anew: nothing that was read before is taken from disk, and nothing is kept there.
     pub reads_anew: bool,
+    /// Nothing of a prompt is left in memory for the next one, either: for measurements.
+    pub forgets: bool,
     /// What it writes to a question, token by token, whatever it would write: for measurements of what an answer takes
     /// with weights that have nothing to say.
     pub told: Arc<BTreeMap<String, String>>,

@@ -73,8 +73,12 @@ impl LocalSlot {
             _ => String::new(),
         };
         // What was read before is read again to the same end, and so are guesses that are not drawn: no bit changes.
-        let settings =
-            LocalLlm { reads_anew: false, draft: LocalDraft::default(), ..settings.clone() };
+        let settings = LocalLlm {
+            reads_anew: false,
+            forgets: false,
+            draft: LocalDraft::default(),
+            ..settings.clone()
+        };
         Some(format!("{} {settings:?} {draft}", identity_of(&path)?))
     }
 
@@ -131,6 +135,7 @@ impl Lazy {
             threads: self.threads,
             sampling,
             draft: self.draft.clone(),
+            forgets: self.settings.forgets,
             told: Arc::clone(&self.settings.told),
             ..LocalOptions::default()
         };

@@ -122,6 +122,22 @@ fn sampling(hot: bool, seed: u64) -> Sampling {
     if hot { Sampling { temperature: 1.2, ..penalized } } else { penalized }
 }
 
+/// Where nothing is left from one prompt to the next the same is written, and everything is read.
+#[test]
+fn what_is_forgotten_is_read_again_to_the_same_end() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = write(dir.path(), "tiny-llama", "q8_0");
+    let prompt: Vec<u32> = (3..60).collect();
+    for (forgets, known) in [(false, prompt.len() - 1), (true, 0)] {
+        let mut engine = open(&path, &LocalOptions { forgets, ..options(128) });
+        let mut ask =
+            || answer(&mut engine, &prompt, 5, Sampling::default(), usize::MAX, &mut NoDraft);
+        let ((first, _), (again, stats)) = (ask(), ask());
+        assert_eq!(first, again);
+        assert_eq!(stats.reused_tokens, known);
+    }
+}
+
 /// Which models there are: of every format, and such whose layers differ.
 fn models() -> impl Strategy<Value = (&'static str, String)> {
     let formats = GgmlFormat::ALL.map(|it| ("tiny-llama", it.name().to_lowercase()));
