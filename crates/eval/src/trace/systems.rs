@@ -26,10 +26,10 @@ pub struct TraceSystem {
     pub schedule: bool,
 }
 
-/// The systems that are compared, those that keep nothing first, also not in memory, and in memory alone: what was read (the tree of PerCache and
-/// RAGCache), what was written (the bank of PerCache and MeanCache), what was foreseen (from knowledge as Sleep-time
-/// Compute does, from questions, too), and all of it; then all of it but one part; last what foreseeing would be worth
-/// to an oracle, whose questions are prepared as any other.
+/// The systems that are compared, those that keep nothing first, also not in memory, and in memory alone: what was read
+/// (the tree of PerCache and RAGCache), what was written (the bank of PerCache and MeanCache), what was foreseen (from
+/// knowledge as Sleep-time Compute does, from questions, too), and all of it; then all of it but one part; last what
+/// foreseeing would be worth to an oracle, whose questions are prepared as any other.
 pub const TRACE_SYSTEMS: [TraceSystem; 22] = [
     TraceSystem::of("naive", ReuseGrade::Off).forgetful(),
     TraceSystem::of("nothing kept", ReuseGrade::Off),
