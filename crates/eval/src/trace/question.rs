@@ -30,7 +30,10 @@ pub struct TraceQuestion {
 
 /// What an oracle foresees: this question in other words, or another one with its own answer.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "foreseen is a question in quotation marks, or {\"question\": …, \"answer\": …}"
+)]
 pub enum TraceForeseen {
     /// The question of the same line, in other words.
     Same(String),
@@ -105,5 +108,8 @@ mod tests {
         assert_eq!((trace[0].set, trace[2].set), (None, Some(set)));
         let wrong = r#"{"question": "a", "set": {"treshold": 0.9}}"#;
         assert!(serde_json::from_str::<TraceQuestion>(wrong).is_err());
+        let wrong = r#"{"question": "a", "foreseen": {"quest": "b"}}"#;
+        let error = serde_json::from_str::<TraceQuestion>(wrong).expect_err("no question");
+        assert!(error.to_string().starts_with("foreseen is a question"), "{error}");
     }
 }

@@ -105,21 +105,7 @@ impl Assistant {
         go_on: &mut dyn FnMut() -> bool,
         tell: &mut dyn FnMut(&Prepared),
     ) -> Result<PrepareReport> {
-        if let Some(server) = self.embeds_at() {
-            return Err(Error::BadRequest(
-                format!(
-                    "{server} embeds, and what nobody has asked for is sent nowhere: answers are prepared where a \
-                     model on this machine embeds"
-                )
-                .into(),
-            ));
-        }
-        if !llm.starts_with(LLM_LOCAL) {
-            return Err(Error::BadRequest(
-                "answers are prepared by a model of this machine: choose one that is installed"
-                    .into(),
-            ));
-        }
+        may_prepare(self, llm)?;
         prepare(self, request, llm, &|| open(self, request, llm), go_on, tell)
     }
 
@@ -127,8 +113,9 @@ impl Assistant {
     /// request and model. Those that are there already are not kept again.
     ///
     /// # Errors
-    /// A model that does not run in this process; when the catalog can not be read or written.
+    /// A model that does not run in this process; an embedder at a server; when the catalog can not be read or written.
     pub fn foretell(&self, request: &AskRequest, llm: &str, questions: &[String]) -> Result<u64> {
+        may_prepare(self, llm)?;
         let mut report = PrepareReport::default();
         let open = || open(self, request, llm);
         if let Some(work) = Work::of(self, request, llm, &open)? {
@@ -136,6 +123,25 @@ impl Assistant {
         }
         Ok(report.foreseen)
     }
+}
+
+/// Whether what nobody has asked for stays on this machine.
+fn may_prepare(assistant: &Assistant, llm: &str) -> Result<()> {
+    if let Some(server) = assistant.embeds_at() {
+        return Err(Error::BadRequest(
+            format!(
+                "{server} embeds, and what nobody has asked for is sent nowhere: answers are prepared where a \
+                 model on this machine embeds"
+            )
+            .into(),
+        ));
+    }
+    if !llm.starts_with(LLM_LOCAL) {
+        return Err(Error::BadRequest(
+            "answers are prepared by a model of this machine: choose one that is installed".into(),
+        ));
+    }
+    Ok(())
 }
 
 fn open(assistant: &Assistant, request: &AskRequest, llm: &str) -> Result<Opened> {
