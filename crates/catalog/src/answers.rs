@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn an_answer_loses_its_words_with_any_passage_that_it_read_however_that_goes() {
         type Take = fn(&Catalog, RootId);
-        let ways: [(&str, Take); 3] = [
+        let ways: [(&str, Take); 4] = [
             ("rewritten", |catalog, root| {
                 write(catalog, root, "b", "other words");
             }),
@@ -285,6 +285,9 @@ mod tests {
             }),
             // By a cascade of the schema, of which no statement speaks.
             ("its root removed", |catalog, root| catalog.remove_root(root).expect("removed")),
+            ("its root being removed", |catalog, root| {
+                catalog.begin_removing(root).expect("begun");
+            }),
         ];
         for (way, take) in ways {
             let (_home, catalog, root) = open();

@@ -121,8 +121,8 @@ pub(crate) fn log_file(transaction: &Transaction<'_>, file: FileId, removed: boo
 pub(crate) const CHUNK_COLUMNS: &str =
     "chunks.id, files.id, roots.path, files.path, files.kind, files.modified_ns, files.title,
     files.language, chunks.ordinal, chunks.heading, chunks.text, chunks.location";
-pub(crate) const CHUNK_TABLES: &str =
-    "chunks JOIN files ON files.id = chunks.file JOIN roots ON roots.id = files.root";
+/// Not those of a root that was removed and still holds files.
+pub(crate) const CHUNK_TABLES: &str = "chunks JOIN files ON files.id = chunks.file JOIN roots ON roots.id = files.root AND roots.virtual < 2";
 
 pub(crate) fn chunk_record(row: &Row<'_>) -> rusqlite::Result<ChunkRecord> {
     let (root, path): (Vec<u8>, Vec<u8>) = (row.get(2)?, row.get(3)?);
@@ -272,7 +272,11 @@ impl Catalog {
     /// When the database can not be read.
     pub fn all_chunks(&self) -> Result<Vec<ChunkId>> {
         let connection = self.connection();
-        let mut statement = connection.prepare_cached("SELECT id FROM chunks ORDER BY id")?;
+        let mut statement = connection.prepare_cached(
+            "SELECT id FROM chunks WHERE file NOT IN
+                 (SELECT files.id FROM roots JOIN files ON files.root = roots.id WHERE roots.virtual = 2)
+             ORDER BY id",
+        )?;
         let rows =
             statement.query_map([], |row| Ok(ChunkId(row.get::<_, i64>(0)?.cast_unsigned())))?;
         Ok(rows.collect::<Result<_, _>>()?)

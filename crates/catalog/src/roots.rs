@@ -1,6 +1,9 @@
 //! The folders that are indexed, and those whose text never leaves this machine.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
 
 use rusqlite::{Connection, Transaction, params};
 
@@ -8,6 +11,17 @@ use crate::{
     Catalog, Error, Result,
     paths::{display, from_bytes, to_bytes},
 };
+
+/// What `virtual` is of a root that was removed and still holds files.
+const REMOVED: i64 = 2;
+
+/// How long what was removed is deleted in one transaction, during which nobody else writes. Chunks come to pages all
+/// over the index of their hashes, which each transaction writes anew: with a tenth of a second, half a million took
+/// twice as long.
+const HOLD: Duration = Duration::from_secs(2);
+
+/// How long others may begin to write after that: they look again every tenth of a second at the latest.
+const GAP: Duration = Duration::from_millis(120);
 
 /// Identity of a root folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -83,23 +97,71 @@ impl Catalog {
     /// # Errors
     /// When the database can not be written.
     pub fn remove_root(&self, id: RootId) -> Result<()> {
+        self.begin_removing(id)?;
+        self.finish_removing()
+    }
+
+    /// Takes a root out of what is listed, read, searched and quoted, and logs that its chunks are gone. What it holds is
+    /// still on the disk then, until [`finish_removing`](Self::finish_removing) has run: whoever opens the catalog for
+    /// writing next has to call that, should this process be killed in between.
+    ///
+    /// # Errors
+    /// When the database can not be written.
+    pub fn begin_removing(&self, id: RootId) -> Result<()> {
+        // The same folder could have been added again since a removal that did not end.
+        self.finish_removing()?;
         self.transaction(|transaction| {
             transaction.execute(
                 "INSERT INTO changes (chunk, removed)
                  SELECT chunks.id, 1 FROM chunks JOIN files ON files.id = chunks.file WHERE files.root = ?1",
                 [id.0],
             )?;
-            // File by file: what one statement changes is kept until it ends, so that it can be undone, and the pages
-            // of half a million passages are more than a gigabyte.
-            let files: Vec<i64> = transaction
-                .prepare("SELECT id FROM files WHERE root = ?1 ORDER BY id")?
-                .query_map([id.0], |row| row.get(0))?
-                .collect::<Result<_, _>>()?;
-            let mut forget = transaction.prepare("DELETE FROM files WHERE id = ?1")?;
-            for file in files {
+            // Nor is an answer given any more that read one of them: its passages take its words with them.
+            transaction.execute(
+                "DELETE FROM chunks
+                 WHERE id IN (SELECT chunk FROM answer_passages UNION SELECT chunk FROM abstracts)
+                 AND file IN (SELECT id FROM files WHERE root = ?1)",
+                [id.0],
+            )?;
+            transaction.execute("UPDATE roots SET virtual = ?2 WHERE id = ?1", [id.0, REMOVED])?;
+            Ok(())
+        })
+    }
+
+    /// Deletes, and overwrites, what removed roots held. Others read and write meanwhile: it goes on in steps.
+    ///
+    /// # Errors
+    /// When the database can not be written. What is left is deleted by the next call.
+    pub fn finish_removing(&self) -> Result<()> {
+        let removed =
+            numbers(&self.connection(), "SELECT id FROM roots WHERE virtual = ?1", REMOVED)?;
+        for root in removed {
+            let files = numbers(
+                &self.connection(),
+                "SELECT id FROM files WHERE root = ?1 ORDER BY id",
+                root,
+            )?;
+            let mut files = files.into_iter().peekable();
+            while files.peek().is_some() {
+                self.forget_for_a_while(&mut files)?;
+                std::thread::sleep(GAP);
+            }
+            self.connection().execute("DELETE FROM roots WHERE id = ?1", [root])?;
+        }
+        Ok(())
+    }
+
+    /// Forgets files for as long as a step lasts.
+    fn forget_for_a_while(&self, files: &mut impl Iterator<Item = i64>) -> Result<()> {
+        self.transaction(|transaction| {
+            // File by file: what one statement changes is kept until it ends, so that it can be undone.
+            let mut forget = transaction.prepare_cached("DELETE FROM files WHERE id = ?1")?;
+            let begun = Instant::now();
+            while begun.elapsed() < HOLD
+                && let Some(file) = files.next()
+            {
                 forget.execute([file])?;
             }
-            transaction.execute("DELETE FROM roots WHERE id = ?1", [id.0])?;
             Ok(())
         })
     }
@@ -174,10 +236,17 @@ impl Catalog {
     }
 }
 
+fn numbers(connection: &Connection, sql: &str, of: i64) -> Result<Vec<i64>> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map([of], |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
 fn roots(connection: &Connection) -> Result<Vec<Root>> {
-    let mut statement =
-        connection.prepare("SELECT id, path, virtual, last_scan FROM roots ORDER BY id")?;
-    let rows = statement.query_map([], |row| {
+    let mut statement = connection.prepare(
+        "SELECT id, path, virtual, last_scan FROM roots WHERE virtual <> ?1 ORDER BY id",
+    )?;
+    let rows = statement.query_map([REMOVED], |row| {
         Ok(Root {
             id: RootId(row.get(0)?),
             path: from_bytes(row.get(1)?),

@@ -437,6 +437,38 @@ fn a_removed_root_is_forgotten_and_the_log_says_so() {
 }
 
 #[test]
+fn a_removal_that_was_cut_off_hides_the_root_and_is_finished_later() {
+    let (home, catalog, root) = open();
+    let disk = Disk::from([
+        ("f".to_owned(), ("alpha beta".to_owned(), 1)),
+        ("g".to_owned(), ("gamma".to_owned(), 2)),
+    ]);
+    scan(&catalog, root, &disk);
+    work_all(&catalog, &disk);
+    let mut held = Default::default();
+    let seq = follow(&catalog, 0, &mut held);
+    catalog.begin_removing(root).expect("begun");
+    crash(catalog);
+
+    let catalog = Catalog::open(&home.path().join("catalog.sqlite")).expect("reopen");
+    assert!(catalog.chunk_count().expect("count") > 0, "else there is nothing to finish");
+    assert!(catalog.roots().expect("roots").is_empty());
+    assert!(words(&catalog).is_empty() && catalog.all_chunks().expect("ids").is_empty());
+    follow(&catalog, seq, &mut held);
+    assert!(held.is_empty(), "an index follows at once");
+    // The same folder again, before the old one is gone, and removed again.
+    let again = catalog.add_root(Path::new("/r")).expect("added").id;
+    assert_ne!(again, root);
+    scan(&catalog, again, &disk);
+    catalog.begin_removing(again).expect("begun again");
+    catalog.finish_removing().expect("finished");
+    catalog.finish_removing().expect("nothing left");
+    assert_eq!(catalog.chunk_count().expect("count"), 0);
+    assert!(catalog.places().expect("files").is_empty());
+    assert_eq!(catalog.check().expect("check"), []);
+}
+
+#[test]
 fn documents_from_memory_are_never_scanned_or_queued() {
     let (_home, catalog, _root) = open();
     // A folder may have the same name.

@@ -83,6 +83,8 @@ enum Step {
     Delete(usize, usize),
     Move(usize, usize),
     RemoveRoot(usize),
+    /// By somebody who is killed on the way.
+    BeginRemoving(usize),
     Confine(usize, bool),
     OtherModel(u8),
     OtherNumber(usize),
@@ -99,6 +101,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (0usize..2, 0usize..4).prop_map(|(folder, doc)| Step::Delete(folder, doc)),
         1 => (0usize..2, 0usize..4).prop_map(|(folder, doc)| Step::Move(folder, doc)),
         1 => (0usize..2).prop_map(Step::RemoveRoot),
+        1 => (0usize..2).prop_map(Step::BeginRemoving),
         1 => (0usize..2, any::<bool>()).prop_map(|(folder, on)| Step::Confine(folder, on)),
         1 => (0u8..2).prop_map(Step::OtherModel),
         1 => (2usize..4).prop_map(Step::OtherNumber),
@@ -263,6 +266,15 @@ impl Home {
             }
             Step::RemoveRoot(folder) => {
                 if self.library().remove_root(Path::new(FOLDERS[folder])).is_ok() {
+                    self.docs[folder] = Default::default();
+                }
+            }
+            Step::BeginRemoving(folder) => {
+                let catalog =
+                    riddle_catalog::Catalog::open(self.config().catalog()).expect("opens");
+                let mut roots = catalog.roots().expect("read").into_iter();
+                if let Some(root) = roots.find(|it| it.path == Path::new(FOLDERS[folder])) {
+                    catalog.begin_removing(root.id).expect("begun");
                     self.docs[folder] = Default::default();
                 }
             }

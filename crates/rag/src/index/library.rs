@@ -62,6 +62,8 @@ impl Library {
         let lock = HomeLock::acquire(&config.home)?;
         encryption::sweep(&config)?;
         let catalog = Catalog::open(config.catalog())?;
+        // Of a folder that was removed by somebody who was killed before the end.
+        catalog.finish_removing()?;
         let mut parsers = ParserPool::new(config.parse_worker.clone(), Limits::default());
         parsers.equip(tools(&config));
         Ok(Library { config, catalog, parsers, embedder: None, sparse: None, _lock: lock })
@@ -106,8 +108,8 @@ impl Library {
             let what = format!("{} is not indexed", path.display());
             return Err(Error::BadRequest(Trouble::with(what, Advice::ListFolders)));
         };
-        self.catalog.remove_root(root.id)?;
-        derived::sync(&self.config, &self.catalog)
+        self.catalog.begin_removing(root.id)?;
+        derived::sync_beside(&self.config, &self.catalog, || self.catalog.finish_removing())
     }
 
     /// Percent of the processor that vectors may take beside a person's work, from now on.
