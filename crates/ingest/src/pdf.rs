@@ -4,6 +4,7 @@
 
 mod letters;
 mod marks;
+mod signs;
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -81,14 +82,16 @@ fn together(bytes: &[u8], first: ParseOutcome, text: &Text, shares: &mut Shares)
         _ => Document::default(),
     };
     let mut by_first: BTreeMap<u32, Vec<Block>> = BTreeMap::new();
-    for block in std::mem::take(&mut document.blocks) {
+    for mut block in std::mem::take(&mut document.blocks) {
+        write_signs(&mut block);
         by_first.entry(page_of(&block)).or_default().push(block);
     }
     let body = layout::body_size(text.pages.iter().flat_map(|it| &it.lines));
     let mut pictures = Vec::new();
     for (number, page) in (1..).zip(&text.pages) {
         let first = by_first.remove(&number).unwrap_or_default();
-        let second = layout::blocks(number, &page.lines, body, Manner::TOLD);
+        let mut second = layout::blocks(number, &page.lines, body, Manner::TOLD);
+        second.iter_mut().for_each(write_signs);
         let blocks = better(first, second);
         if page.picture || (!page.lines.is_empty() && unread(&blocks)) {
             pictures.push(number);
@@ -101,6 +104,15 @@ fn together(bytes: &[u8], first: ParseOutcome, text: &Text, shares: &mut Shares)
     }
     shares.note_pictures(pictures.into_iter());
     refine(bytes, ParseOutcome::Parsed(document), true)
+}
+
+/// Signs of symbol fonts as everybody writes them.
+fn write_signs(block: &mut Block) {
+    for text in [&mut block.header, &mut block.text] {
+        if let Some(plain) = signs::plain(text) {
+            *text = plain;
+        }
+    }
 }
 
 /// Whether what was read of a page will be refused.
@@ -127,11 +139,31 @@ fn better(first: Vec<Block>, second: Vec<Block>) -> Vec<Block> {
     let (ours, theirs) = (letters(&one), letters(&two));
     let different = |text: &str| text.split_whitespace().collect::<HashSet<_>>().len();
     // What is drawn twice, for its shadow or a bold face, is there once.
-    let twice = ours > theirs + theirs / 5 && different(&one) <= different(&two) * 6 / 5;
+    let twice = (ours > theirs + theirs / 5 && different(&one) <= different(&two) * 6 / 5)
+        || letters_twice(&one, &two);
     // Names of letters that a font has no code for are not more letters.
     let more = ours > theirs + theirs / 50 && !twice && glyph_names(&one) <= glyph_names(&two);
     let table = |it: &Block| matches!(it.kind, BlockKind::Table | BlockKind::Numbers);
     if more || (first.iter().any(table) && same_words(&one, &two)) { first } else { second }
+}
+
+/// Whether a word of the first text has each letter twice, and stands in the second as it is meant: `tteesstt`.
+fn letters_twice(one: &str, two: &str) -> bool {
+    const SHORTEST: usize = 3;
+    let once = |word: &str| -> Option<String> {
+        let letters: Vec<char> = word.chars().collect();
+        let pairs = letters.chunks(2);
+        let all = letters.len() >= 2 * SHORTEST
+            && pairs.clone().all(|it| it.len() == 2 && it[0] == it[1])
+            // A line of dots or dashes is no word.
+            && letters.iter().any(|it| it.is_alphabetic());
+        all.then(|| pairs.map(|it| it[0]).collect())
+    };
+    let mut doubled = one.split_whitespace().filter_map(once).peekable();
+    doubled.peek().is_some() && {
+        let words: HashSet<&str> = two.split_whitespace().collect();
+        doubled.any(|it| words.contains(it.as_str()))
+    }
 }
 
 /// Whether both texts have nearly the same words, in whatever order. Bars stand between the cells of a table.
@@ -161,6 +193,7 @@ pub(crate) fn refine(bytes: &[u8], outcome: ParseOutcome, drawn: bool) -> ParseO
         other => return other,
     };
     let nothing = document.blocks.is_empty();
+    document.blocks.iter_mut().for_each(write_signs);
     refuse_gibberish(&mut document);
     let gibberish = !nothing && document.blocks.is_empty();
     drop_repeated(&mut document);
@@ -328,6 +361,11 @@ mod tests {
             "Powered Powered by by www.example.org www.example.org and and nothing nothing else else",
         )];
         assert_eq!(better(twice, second()), second());
+        let bold = vec![page(
+            1,
+            "Powered by www.example.org aanndd nothing else, beside a line that stands here alone",
+        )];
+        assert_eq!(better(bold, second()), second());
     }
 
     pub(super) fn page(number: u32, text: &str) -> Block {

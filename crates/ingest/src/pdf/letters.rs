@@ -32,6 +32,13 @@ pub(crate) fn is_gibberish(text: &str) -> bool {
         .count();
     let named = text.matches("(cid:").count() * 6 + glyph_names(text) * 4;
     let spoken = text.chars().filter(|it| it.is_alphanumeric()).count();
+    // Of a few letters a code among them says nothing, but more codes than letters do.
+    if codes * 2 > all && codes >= FEWEST_CODES {
+        return true;
+    }
+    if mixes_alphabets(text) {
+        return true;
+    }
     // Or nothing but the marks between words is left.
     if all >= 40 && ((codes + named) * 5 > all || spoken * 5 < all) {
         return true;
@@ -78,6 +85,68 @@ pub(crate) fn is_gibberish(text: &str) -> bool {
     }
     let alternation = f64::from(changes) / f64::from(pairs.max(1));
     surprise > MOST_SURPRISE || (surprise > MUCH_SURPRISE && alternation < LEAST_ALTERNATION)
+}
+
+/// Codes that are more than a slip in a text that has little beside them.
+const FEWEST_CODES: usize = 4;
+
+/// Whether a third of the words have letters of several alphabets, as `ထഁୡࣧҨ` has of five: somebody has numbered the
+/// letters of a font. Latin ones do not count: they stand among those of any other without a space.
+fn mixes_alphabets(text: &str) -> bool {
+    const SHORTEST_WORD: usize = 3;
+    const FEWEST_WORDS: usize = 3;
+    let (mut all, mut mixed) = (0_usize, 0_usize);
+    for word in text.split(|it: char| it.is_whitespace() || it.is_control()) {
+        let mut alphabets = word.chars().filter(|it| it.is_alphabetic()).map(alphabet);
+        let letters = alphabets.clone().count();
+        if letters < SHORTEST_WORD {
+            continue;
+        }
+        all += 1;
+        let first = alphabets.find(|it| *it != LATIN);
+        mixed +=
+            usize::from(first.is_some_and(|first| alphabets.any(|it| it != LATIN && it != first)));
+    }
+    mixed >= FEWEST_WORDS && mixed * 3 > all
+}
+
+const LATIN: u32 = 0;
+
+/// A number for the alphabet that a letter is of; those that one language writes side by side have one.
+fn alphabet(letter: char) -> u32 {
+    match u32::from(letter) {
+        // With the letters of phonetics, and those that stand for numbers, formulas and units.
+        0..=0x36F
+        | 0x1AB0..=0x1AFF
+        | 0x1D00..=0x1EFF
+        | 0x2000..=0x2BFF
+        | 0x2C60..=0x2C7F
+        | 0xA700..=0xA7FF
+        | 0xAB30..=0xAB6F
+        | 0xFB00..=0xFB06
+        | 0xFF00..=0xFF5E
+        | 0x1D400..=0x1D7FF => LATIN,
+        0x370..=0x3FF | 0x1F00..=0x1FFF => 1,
+        0x400..=0x52F | 0x1C80..=0x1C8F | 0x2DE0..=0x2DFF | 0xA640..=0xA69F => 2,
+        0x590..=0x5FF | 0xFB1D..=0xFB4F => 3,
+        0x600..=0x6FF | 0x750..=0x77F | 0x870..=0x8FF | 0xFB50..=0xFDFF | 0xFE70..=0xFEFF => 4,
+        0x1000..=0x109F | 0xA9E0..=0xA9FF | 0xAA60..=0xAA7F => 5,
+        0x10A0..=0x10FF | 0x1C90..=0x1CBF | 0x2D00..=0x2D2F => 6,
+        0x1200..=0x139F | 0x2D80..=0x2DDF | 0xAB00..=0xAB2F => 7,
+        0x1780..=0x17FF | 0x19E0..=0x19FF => 8,
+        0x1800..=0x18AF => 9,
+        // Chinese, Japanese, Korean.
+        0x1100..=0x11FF
+        | 0x2E80..=0x9FFF
+        | 0xA960..=0xA97F
+        | 0xAC00..=0xD7FF
+        | 0xF900..=0xFAFF
+        | 0xFF5F..=0xFFEF
+        | 0x1B000..=0x1B16F
+        | 0x20000..=0x3FFFF => 10,
+        // Those of India, Thai, Lao, Tibetan and others have 128 places each.
+        other => 1000 + other / 128,
+    }
 }
 
 /// Words that no text of their language does without; pieces of words and exchanged letters do not make them.
@@ -225,6 +294,20 @@ pub(super) mod tests {
                 .repeat(4);
         for text in [&names, &pieces, &shifted, &moved(ENGLISH)] {
             assert!(is_gibberish(text), "{text}");
+        }
+        // Letters numbered through all of Unicode (complex_ttf_font), and few words of nothing but codes (bug1001080).
+        for text in ["ଋҨ\u{3}ୡȥ ဎഁୡࣧҨ ဎಱೌ ਮΝ\u{3}ੌͱʺ", "\u{1}\u{4}\u{5} \u{6}\u{7} \u{8}"]
+        {
+            assert!(is_gibberish(text), "{text}");
+        }
+        // Alphabets side by side as people write them, and as words of one list.
+        let spoken = [
+            "東京のAIモデル123をβ版OCRで 試しています。長さは5μmです。",
+            "Δx и Δy, Москва и Αθήνα, Ελλάδα, Україна, שלום, สวัสดีOK, العربية, हिन्दी",
+            "한국어漢字 混用文도 읽는다, 그리고 カタカナ",
+        ];
+        for text in spoken {
+            assert!(!is_gibberish(text), "{text}");
         }
         // All letters of a font in their order (standard_fonts), names blacked out (issue6410), German with marks for
         // where words may be cut.
