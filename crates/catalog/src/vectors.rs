@@ -148,6 +148,34 @@ impl Catalog {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
+    /// Those of `chunks` that wait for a vector by `embedder`.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn without_vector_among(
+        &self,
+        embedder: &str,
+        embeds: Embeds,
+        chunks: &[ChunkId],
+    ) -> Result<Vec<ChunkId>> {
+        let connection = self.connection();
+        let mut waits = connection.prepare_cached(
+            "SELECT 1 FROM chunks WHERE id = ?2 AND turn < 2
+             AND NOT EXISTS (SELECT 1 FROM vectors WHERE vectors.embedder = ?1 AND vectors.chunk = chunks.id)",
+        )?;
+        let mut waiting = Vec::new();
+        for chunk in chunks {
+            if waits.exists(params![embedder, chunk.0.cast_signed()])? {
+                waiting.push(*chunk);
+            }
+        }
+        if embeds == Embeds::Elsewhere {
+            let withheld = withheld_among(&connection, &waiting)?;
+            waiting.retain(|it| !withheld.contains(it));
+        }
+        Ok(waiting)
+    }
+
     /// How many chunks never get a vector: columns of numbers, which words alone find.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use common::{
     work_all,
 };
 use riddle_catalog::{Catalog, Derived, Embeds, Error, FileOutcome, MAX_ATTEMPTS};
-use riddle_types::{FileKind, FileState, Filter, ScanVerdict};
+use riddle_types::{ChunkId, FileKind, FileState, Filter, ScanVerdict};
 
 #[test]
 fn a_moved_file_keeps_its_chunks_and_vectors() {
@@ -315,12 +315,20 @@ fn vectors_come_in_the_order_of_use_and_never_for_numbers() {
     assert!(place("old") < place("w64") && place("w0") < place("w64"), "{texts:?}");
     assert_eq!(catalog.count_without_vector("e", Embeds::Here).expect("count"), texts.len() as u64);
     assert_eq!(catalog.count_by_words_alone().expect("count"), 1);
+    // Those that somebody looked for: all but numbers, and what is not there.
+    let mut asked = catalog.all_chunks().expect("ids");
+    asked.push(ChunkId(u64::MAX >> 1));
+    let waiting = catalog.without_vector_among("e", Embeds::Here, &asked).expect("asked");
+    assert_eq!(waiting.len(), texts.len());
     // Getting a vector is nothing to an index of words.
     let before = catalog.last_seq().expect("seq");
     catalog.put_vectors("e", &[(order[0], vec![0.5, 0.5])]).expect("put");
     let changes = catalog.changes_since(before, 9).expect("changes");
     assert_eq!(changes.len(), 1);
     assert_eq!((changes[0].only, changes[0].removed), (Some(Derived::Vector), false));
+    assert!(
+        catalog.without_vector_among("e", Embeds::Here, &order[..1]).expect("asked").is_empty()
+    );
     // A text that becomes numbers loses its vector.
     let mut again = outcomes.clone();
     for chunk in again.iter_mut().flat_map(|it| &mut it.chunks) {

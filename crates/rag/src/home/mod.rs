@@ -25,6 +25,7 @@ pub(crate) mod settings;
 mod shared;
 pub(crate) mod status;
 pub(crate) mod tools;
+pub(crate) mod wanted;
 
 pub use check::{Exported, check, export_home, import_home, is_export_encrypted};
 pub use config::{Config, DEFAULT_EMBEDDER, DEFAULT_MAX_FILE_BYTES, SharedEncoders};

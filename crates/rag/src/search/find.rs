@@ -21,13 +21,16 @@ use crate::{
         Error, IndexFreshness, MappedFolder, Order, RemoteStage, Result, SearchHit, SearchRequest,
         SearchResponse, StageLists,
     },
-    home::{embedder::encoder_name, mapped, status},
+    home::{embedder::encoder_name, mapped, status, wanted},
     index::{Foreground, passage_text},
     stage,
 };
 
 /// Longest query that is embedded and reranked, in characters; what follows is a pasted document.
 const MAX_QUERY_CHARS: usize = 20_000;
+
+/// Passages without a vector, the best by words, that get theirs next because somebody looked for them.
+const MOST_WANTED: usize = 20;
 
 /// What retrieval and fusion found for a query.
 #[derive(Debug, Clone)]
@@ -350,13 +353,18 @@ impl Assistant {
                 known_only(list, &records);
             }
         }
-        let wanted: Vec<ChunkId> = records.keys().copied().collect();
-        let vectors = match &made.vector {
-            Some((embedder, _)) => self.catalog.vectors_of(embedder, &wanted)?,
-            None => Vec::new(),
+        let all: Vec<ChunkId> = records.keys().copied().collect();
+        let vectors: HashMap<_, _> = match &made.vector {
+            Some((embedder, _)) => self.catalog.vectors_of(embedder, &all)?.into_iter().collect(),
+            None => HashMap::new(),
         };
+        if made.vector.is_some() && !request.idle {
+            let found = keyword.iter().map(|it| it.chunk).filter(|it| records.contains_key(it));
+            let waiting = found.filter(|it| !vectors.contains_key(it));
+            wanted::note(&self.config.home, waiting.take(MOST_WANTED));
+        }
         let terms = match &made.terms {
-            Some(_) => self.catalog.terms_of(&wanted)?,
+            Some(_) => self.catalog.terms_of(&all)?,
             None => Vec::new(),
         };
         Ok(Source {
@@ -365,7 +373,7 @@ impl Assistant {
             dense,
             sparse,
             records,
-            vectors: vectors.into_iter().collect(),
+            vectors,
             terms: terms.into_iter().collect(),
             library: None,
         })

@@ -11,6 +11,7 @@ use crate::{
     home::{
         embedding_server::{EmbeddingServer, Unanswered},
         settings::{MEANING_RATE, WEIGHING_RATE},
+        wanted,
     },
     index::{derived, maker::Maker, pace::Pace, text::passage_text},
     stage,
@@ -61,6 +62,8 @@ struct Queue<'a> {
     searched: bool,
     /// Those that are next.
     page: &'a dyn Fn() -> Result<Vec<ChunkId>>,
+    /// Those that go before them since the last time, because somebody looked for them.
+    first: &'a dyn Fn() -> Result<Vec<ChunkId>>,
     /// What an observer is told of how far it is.
     told: fn(u64, u64) -> IndexEvent<'static>,
     /// The setting that keeps how many are done in a second.
@@ -85,6 +88,10 @@ impl Pipeline<'_> {
             waiting: self.catalog.count_without_vector(id, embeds)?,
             searched: active,
             page: &|| Ok(self.catalog.chunks_without_vector(id, embeds, QUEUE_PAGE)?),
+            first: &|| {
+                let wanted = wanted::take(&self.config.home);
+                Ok(self.catalog.without_vector_among(id, embeds, &wanted)?)
+            },
             told: |done, total| IndexEvent::Embedding { done, total },
             rate: MEANING_RATE,
         };
@@ -120,6 +127,7 @@ impl Pipeline<'_> {
             waiting: self.catalog.count_without_terms()?,
             searched: true,
             page: &|| Ok(self.catalog.chunks_without_terms(QUEUE_PAGE)?),
+            first: &|| Ok(Vec::new()),
             told: |done, total| IndexEvent::Weighing { done, total },
             rate: WEIGHING_RATE,
         };
@@ -141,11 +149,15 @@ impl Pipeline<'_> {
     ) -> Result<End> {
         let mut run = VectorRun::new(queue.waiting, self.catalog)?;
         loop {
-            let page = (queue.page)()?;
+            let mut page = (queue.page)()?;
             if page.is_empty() {
                 break;
             }
-            for batch in page.chunks(BATCH_CHUNKS) {
+            loop {
+                let batch = next_batch(&mut page, (queue.first)()?);
+                if batch.is_empty() {
+                    break;
+                }
                 let end = &mut || self.stopped() || interrupted();
                 if !self.may_go_on(pace, end, &mut run, observer)? {
                     run.note_rate(queue.rate, self.catalog)?;
@@ -153,7 +165,7 @@ impl Pipeline<'_> {
                 }
                 observer((queue.told)(run.done, run.total));
                 let worked = Instant::now();
-                match work(batch)? {
+                match work(&batch)? {
                     Worked::Done => {}
                     Worked::Stopped => return Ok(End::Early),
                     Worked::Waits(_) => {
@@ -279,6 +291,15 @@ impl Pipeline<'_> {
     }
 }
 
+/// What is worked on next: those that go first, or else the beginning of the page. Either are no longer on it then.
+fn next_batch(page: &mut Vec<ChunkId>, first: Vec<ChunkId>) -> Vec<ChunkId> {
+    if first.is_empty() {
+        return page.drain(..page.len().min(BATCH_CHUNKS)).collect();
+    }
+    page.retain(|it| !first.contains(it));
+    first
+}
+
 /// What is made of the text of each record, each text once; what is known already by its hash is taken as it is. And
 /// how many were made.
 fn once_a_text<T: Clone>(
@@ -305,4 +326,21 @@ fn once_a_text<T: Clone>(
         |(record, hash): (&ChunkRecord, &[u8; 32])| Some((record.id, known.get(hash)?.clone()));
     let all = records.iter().zip(&hashes).filter_map(of).collect();
     Ok((fresh.len() as u64, all))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_somebody_looked_for_goes_first_and_is_worked_on_once() {
+        let ids = |ids: std::ops::Range<u64>| ids.map(ChunkId).collect::<Vec<_>>();
+        let mut page = ids(0..100);
+        assert_eq!(next_batch(&mut page, Vec::new()), ids(0..64));
+        assert_eq!(next_batch(&mut page, vec![ChunkId(500), ChunkId(70)]), [500, 70].map(ChunkId));
+        let rest = next_batch(&mut page, Vec::new());
+        assert_eq!(rest.len(), 35);
+        assert!(!rest.contains(&ChunkId(70)), "{rest:?}");
+        assert!(next_batch(&mut page, Vec::new()).is_empty());
+    }
 }
