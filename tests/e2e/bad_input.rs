@@ -77,6 +77,31 @@ fn odd_files_get_a_state_and_the_rest_is_indexed() {
     assert_eq!(riddle.find(&token(4)), ["note-004.md"]);
 }
 
+#[test]
+fn how_large_a_file_may_be_is_what_somebody_says() {
+    let (riddle, files) = (Riddle::new(), folder());
+    let at = files.path();
+    let mut mails = String::new();
+    while mails.len() < 3 << 20 {
+        mails.push_str(
+            "From a@b.example Mon Jan  5 10:00:00 2026\nSubject: Filler\n\nNothing to see.\n\n",
+        );
+    }
+    mails.push_str(
+        "From a@b.example Mon Jan  5 10:00:00 2026\nSubject: Zeppelin\n\nThe zeppelin waits.\n",
+    );
+    write(at, "box.mbox", mails);
+    let at = at.to_string_lossy().into_owned();
+    riddle.json(&["index", &at, "--largest-file", "2"]);
+    let (state, reason) = riddle.state_of("box.mbox");
+    assert!(state == "too_large" && reason.contains("2 MiB"), "{state}: {reason}");
+    // The next run reads it, and so does every later one.
+    riddle.json(&["index", "--largest-file", "4"]);
+    riddle.json(&["index"]);
+    assert_eq!(riddle.state_of("box.mbox").0, "indexed");
+    assert_eq!(riddle.find("zeppelin"), ["box.mbox"]);
+}
+
 #[cfg(unix)]
 #[test]
 fn symlink_loops_end() {

@@ -33,6 +33,9 @@ pub(crate) struct IndexArgs {
     /// Prepare search by meaning on battery, too, from now on; words are always searched [default: no]
     #[arg(long, value_name = "YES|NO", value_parser = yes_or_no)]
     pub(crate) on_battery: Option<bool>,
+    /// MiB of the largest file that is read, from now on; larger ones are listed as too large [default: 64]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=512))]
+    pub(crate) largest_file: Option<u32>,
     /// Weigh terms of passages and questions, from now on, where a sparse encoder is installed [default: yes]
     #[arg(long, value_name = "YES|NO", value_parser = yes_or_no)]
     pub(crate) terms: Option<bool>,

@@ -90,6 +90,9 @@ fn prepare(args: &IndexArgs, library: &mut Library) -> Result<(), Failure> {
     if let Some(percent) = args.cpu {
         library.limit_meaning(percent)?;
     }
+    if let Some(mib) = args.largest_file {
+        library.limit_files(mib)?;
+    }
     if let Some(may) = args.on_battery {
         library.mean_on_battery(may)?;
     }

@@ -85,6 +85,18 @@ pub(crate) const WEIGHED_WITH_WEIGHTS: &str = "weighed_with_weights";
 /// Setting: percent of the processor that vectors may take beside a person's work.
 pub(crate) const MEANING_CPU: &str = "meaning.cpu";
 
+/// Setting: MiB of the largest file that is read.
+pub(crate) const LARGEST_FILE: &str = "files.largest_mib";
+
+/// What the setting means, in bytes; `None` without it.
+pub(crate) fn largest_file(catalog: &Catalog) -> Result<Option<u64>> {
+    let mib = catalog.setting(LARGEST_FILE)?.and_then(|it| it.parse::<u64>().ok());
+    Ok(mib.map(|it| it.clamp(1, u64::from(MOST_LARGEST_FILE)) << 20))
+}
+
+/// Largest value of the setting: a file is in the memory of this process and of its parser, which gets a gigabyte.
+pub const MOST_LARGEST_FILE: u32 = 512;
+
 /// Setting: vectors are made on battery, too.
 pub(crate) const MEANING_ON_BATTERY: &str = "meaning.on_battery";
 

@@ -29,7 +29,8 @@ use crate::{
     home::{
         Config, encryption, pictures, rules,
         settings::{
-            AS_OF_SETTING, MEANING_CPU, MEANING_ON_BATTERY, READ_WITH, keep_reranker, scans_since,
+            AS_OF_SETTING, LARGEST_FILE, MEANING_CPU, MEANING_ON_BATTERY, MOST_LARGEST_FILE,
+            READ_WITH, keep_reranker, largest_file, scans_since,
         },
         status::states,
         tools::tools,
@@ -58,12 +59,15 @@ impl Library {
     ///
     /// # Errors
     /// When another process is writing, or the home can not be used.
-    pub fn open(config: Config) -> Result<Library> {
+    pub fn open(mut config: Config) -> Result<Library> {
         let lock = HomeLock::acquire(&config.home)?;
         encryption::sweep(&config)?;
         let catalog = Catalog::open(config.catalog())?;
         // Of a folder that was removed by somebody who was killed before the end.
         catalog.finish_removing()?;
+        if let Some(bytes) = largest_file(&catalog)? {
+            config.max_file_bytes = bytes;
+        }
         let mut parsers = ParserPool::new(config.parse_worker.clone(), Limits::default());
         parsers.equip(tools(&config));
         Ok(Library { config, catalog, parsers, embedder: None, sparse: None, _lock: lock })
@@ -118,6 +122,17 @@ impl Library {
     /// When the catalog can not be written.
     pub fn limit_meaning(&mut self, percent: u32) -> Result<()> {
         Ok(self.catalog.set_setting(MEANING_CPU, Some(&percent.clamp(1, 100).to_string()))?)
+    }
+
+    /// MiB of the largest file that is read from now on, 1 to 512; larger ones are listed and not opened.
+    ///
+    /// # Errors
+    /// When the catalog can not be written.
+    pub fn limit_files(&mut self, mib: u32) -> Result<()> {
+        let mib = mib.clamp(1, MOST_LARGEST_FILE);
+        self.catalog.set_setting(LARGEST_FILE, Some(&mib.to_string()))?;
+        self.config.max_file_bytes = u64::from(mib) << 20;
+        Ok(())
     }
 
     /// Whether vectors are made on battery beside a person's work, from now on.
