@@ -16,6 +16,7 @@ mod find;
 mod follow;
 mod formats;
 mod guide;
+mod hostile;
 mod kept;
 mod keys;
 mod library;

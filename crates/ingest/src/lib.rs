@@ -36,5 +36,6 @@ pub use kind::kind_of;
 pub use outcome::{ParseOutcome, SeenLine};
 pub use pool::{Limits, ParserPool, Reading, Seen, WorkerCommand};
 pub use remark::Remark;
+pub use riddle_ocr::find_tesseract;
 pub use tools::Tools;
 pub use worker::worker_main;

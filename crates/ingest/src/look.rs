@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use riddle_ocr::{Ocr, Picture};
+use riddle_ocr::{Ocr, Picture, Read, Tesseract};
 use riddle_types::{Block, Document, FileKind, Location};
 
 use crate::{
@@ -55,6 +55,8 @@ fn said(picture: &Picture, kind: FileKind, number: u32, tools: &Tools) -> Result
     let ocr = OPENED.get_or_init(open).as_ref().map_err(Clone::clone)?;
     let read = ocr.lock().unwrap_or_else(PoisonError::into_inner).read(picture);
     let read = read.map_err(|error| error.to_string())?;
+    let read =
+        if read.sure() < SURE { by_other(picture, &read, tools).unwrap_or(read) } else { read };
     let sure = read.sure();
     let lines: Vec<Line> = read.lines.iter().map(|it| line(it, f64::from(read.aspect))).collect();
     let mut blocks = layout::blocks(number, &lines, layout::body_size(lines.iter()), Manner::SEEN);
@@ -79,6 +81,17 @@ fn said(picture: &Picture, kind: FileKind, number: u32, tools: &Tools) -> Result
     let lines = read.lines.iter().map(seen).collect();
     let outcome = ParseOutcome::Parsed(Document { blocks, ..Document::default() });
     Ok(Reply { sure, lines, ..Reply::of(outcome) })
+}
+
+/// What the other program says of a picture whose letters the networks have not learned.
+fn by_other(picture: &Picture, read: &Read, tools: &Tools) -> Option<Read> {
+    static OPENED: OnceLock<Option<Tesseract>> = OnceLock::new();
+    // A picture without letters has none of other alphabets.
+    if read.places == 0 {
+        return None;
+    }
+    let open = || tools.tesseract.as_deref().and_then(Tesseract::open);
+    OPENED.get_or_init(open).as_ref()?.read(picture, read.turned)
 }
 
 /// A line as it stands on a page, from below.

@@ -13,12 +13,18 @@ pub struct Tools {
     pub onnx_runtime: Option<PathBuf>,
     /// The folder of the models that read pictures.
     pub ocr: Option<PathBuf>,
+    /// The program that reads letters which those have not learned.
+    pub tesseract: Option<PathBuf>,
 }
 
 impl Tools {
     /// Names of those that are there.
     pub fn names(&self) -> Vec<&'static str> {
-        let all = [("pdfium", self.pdfium.is_some()), ("ocr", self.reads_pictures())];
+        let all = [
+            ("pdfium", self.pdfium.is_some()),
+            ("ocr", self.reads_pictures()),
+            ("tesseract", self.reads_pictures() && self.tesseract.is_some()),
+        ];
         all.into_iter().filter(|it| it.1).map(|it| it.0).collect()
     }
 

@@ -16,7 +16,9 @@ mod model;
 mod order;
 mod picture;
 mod read;
+mod tesseract;
 
 pub use error::{Error, Result};
 pub use picture::{MOST_POINTS, Picture};
 pub use read::{Line, Ocr, Read};
+pub use tesseract::{Tesseract, find_tesseract};

@@ -154,6 +154,13 @@ impl Picture {
         Picture { width, height, rgb }
     }
 
+    /// As a file in the simplest format that other programs read (PNM, `P6`).
+    pub(crate) fn as_pnm(&self) -> Vec<u8> {
+        let mut bytes = format!("P6\n{} {}\n255\n", self.width, self.height).into_bytes();
+        bytes.extend_from_slice(&self.rgb);
+        bytes
+    }
+
     /// Turned by a quarter against the clock.
     pub(crate) fn turned(&self) -> Picture {
         let mut rgb = Vec::with_capacity(self.rgb.len());

@@ -53,8 +53,10 @@ pub struct Line {
 /// What a picture says.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Read {
-    /// In the order of reading.
+    /// In the order of reading; those that could not be read are left out.
     pub lines: Vec<Line>,
+    /// Places where text stands, legible or not.
+    pub places: usize,
     /// Quarters against the clock by which the picture was turned.
     pub turned: u32,
     /// Width by height, when it stands upright.
@@ -157,7 +159,8 @@ impl Ocr {
                 place: place.map(|it| it.clamp(0.0, 1.0)),
             })
         });
-        Ok(Read { lines: ordered.collect(), turned, aspect: width / height })
+        let (lines, places) = (ordered.collect(), places.len());
+        Ok(Read { lines, places, turned, aspect: width / height })
     }
 
     /// Boxes around lines, in points of the picture.
@@ -259,7 +262,7 @@ mod tests {
     fn places_are_told_as_the_picture_was_given() {
         let line = Line { text: "a".to_owned(), sure: 1.0, place: [0.1, 0.2, 0.4, 0.3] };
         let place = |turned: u32| {
-            let read = Read { lines: vec![line.clone()], turned, aspect: 1.0 };
+            let read = Read { lines: vec![line.clone()], places: 1, turned, aspect: 1.0 };
             read.place_as_given(&line).map(|it| (it * 10.0).round() as u32)
         };
         assert_eq!(place(0), [1, 2, 4, 3]);

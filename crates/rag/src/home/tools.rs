@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use riddle_ingest::Tools;
+use riddle_ingest::{Tools, find_tesseract};
 use riddle_models::{OCR, ONNX_RUNTIME, PDFIUM, known};
 
 use super::config::Config;
@@ -19,5 +19,6 @@ pub(crate) fn tools(config: &Config) -> Tools {
     let onnx_runtime = ocr
         .as_ref()
         .and_then(|_| file(ONNX_RUNTIME).or_else(riddle_embedding::onnx_runtime_library));
-    Tools { pdfium: file(PDFIUM), onnx_runtime, ocr }
+    let tesseract = ocr.as_ref().and_then(|_| find_tesseract(std::env::var_os("PATH").as_deref()));
+    Tools { pdfium: file(PDFIUM), onnx_runtime, ocr, tesseract }
 }
