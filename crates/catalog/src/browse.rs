@@ -26,6 +26,8 @@ pub enum FileOrder {
     Modified,
     /// Chunks in the catalog.
     Chunks,
+    /// When what they hold was last found to be new.
+    Changed,
 }
 
 /// A page of the ledger.
@@ -35,6 +37,8 @@ pub struct FilePage {
     pub states: Vec<FileState>,
     /// Only below this root.
     pub root: Option<RootId>,
+    /// Only those whose text was found to be new then or later, in seconds since 1970.
+    pub changed_since: Option<i64>,
     /// Part of the path below the root; ASCII letters match in either case.
     pub part: String,
     /// Order.
@@ -55,6 +59,10 @@ impl FilePage {
             sql.push_str(" AND files.root = ?");
             values.push(Value::from(root.0));
         }
+        if let Some(since) = self.changed_since {
+            sql.push_str(" AND files.changed_at >= ?");
+            values.push(Value::from(since));
+        }
         if !self.states.is_empty() {
             let marks = vec!["?"; self.states.len()].join(", ");
             sql.push_str(&format!(" AND files.state IN ({marks})"));
@@ -63,15 +71,28 @@ impl FilePage {
         (sql, values)
     }
 
+    /// The query of the page's rows.
+    fn rows(&self, conditions: &str) -> String {
+        // Whether files come by an index is for SQLite to choose, but never by root where the newest are asked for.
+        let join = if self.order == FileOrder::Changed { "CROSS JOIN" } else { "JOIN" };
+        format!(
+            "SELECT {FILE_COLUMNS} FROM files {join} roots ON roots.id = files.root
+             WHERE {conditions} ORDER BY {} LIMIT ? OFFSET ?",
+            self.order_by()
+        )
+    }
+
     fn order_by(&self) -> String {
+        let way = if self.descending { "DESC" } else { "ASC" };
         let key = match self.order {
             FileOrder::Path => "",
             FileOrder::State => "files.state",
             FileOrder::Bytes => "files.size",
             FileOrder::Modified => "files.modified_ns",
             FileOrder::Chunks => "(SELECT count(*) FROM chunks WHERE chunks.file = files.id)",
+            // By number and not by path: it is the index's own order, and no page is sorted.
+            FileOrder::Changed => return format!("files.changed_at {way}, files.id {way}"),
         };
-        let way = if self.descending { "DESC" } else { "ASC" };
         match key {
             "" => format!("roots.path {way}, files.path {way}"),
             key => format!("{key} {way}, roots.path, files.path"),
@@ -86,15 +107,12 @@ impl Catalog {
     /// When the database can not be read.
     pub fn file_page(&self, page: &FilePage) -> Result<(Vec<FileRecord>, u64)> {
         let (conditions, mut values) = page.conditions();
+        let rows = page.rows(&conditions);
         let connection = self.connection();
         let total: i64 = connection
             .prepare_cached(&format!("SELECT count(*) FROM files WHERE {conditions}"))?
             .query_row(rusqlite::params_from_iter(&values), |row| row.get(0))?;
-        let mut statement = connection.prepare_cached(&format!(
-            "SELECT {FILE_COLUMNS} FROM files JOIN roots ON roots.id = files.root
-             WHERE {conditions} ORDER BY {} LIMIT ? OFFSET ?",
-            page.order_by()
-        ))?;
+        let mut statement = connection.prepare_cached(&rows)?;
         values.extend(
             [page.limit, page.offset].map(|it| Value::from(i64::try_from(it).unwrap_or(i64::MAX))),
         );
@@ -113,7 +131,7 @@ impl Catalog {
         ))?;
         let found = statement.query_row([id.0], |row| {
             let root: Vec<u8> = row.get(1)?;
-            Ok((file_record(row)?, RootId(row.get(10)?), from_bytes(root)))
+            Ok((file_record(row)?, RootId(row.get(11)?), from_bytes(root)))
         });
         Ok(found.optional()?)
     }
@@ -228,5 +246,33 @@ impl Catalog {
         self.connection()
             .execute("UPDATE history SET response = ?2 WHERE id = ?1", params![id, response])?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changed_lately_is_read_off_its_index_and_not_sorted() {
+        let home = tempfile::tempdir().expect("temp dir");
+        let catalog = Catalog::open(&home.path().join("catalog.sqlite")).expect("open");
+        let page = FilePage {
+            changed_since: Some(7),
+            order: FileOrder::Changed,
+            descending: true,
+            ..FilePage::default()
+        };
+        let (conditions, mut values) = page.conditions();
+        let sql = format!("EXPLAIN QUERY PLAN {}", page.rows(&conditions));
+        values.extend([Value::from(9), Value::from(0)]);
+        let connection = catalog.connection();
+        let mut statement = connection.prepare(&sql).expect("a query");
+        let rows = statement.query_map(rusqlite::params_from_iter(&values), |row| row.get(3));
+        let plan: Vec<String> =
+            rows.expect("a plan").collect::<Result<_, _>>().expect("lines of text");
+        let plan = plan.join("; ");
+        assert!(plan.contains("files USING INDEX files_by_change (changed_at>?)"), "{plan}");
+        assert!(!plan.contains("TEMP B-TREE"), "{plan}");
     }
 }

@@ -6,8 +6,8 @@ use riddle_types::{FileState, VectorTurn};
 use rusqlite::{OptionalExtension as _, Transaction, params};
 
 use crate::{
-    FileId, FileOutcome, NewChunk, Result, changes::log_chunk, pictures, scan::identity,
-    vectors::VectorWriter,
+    FileId, FileOutcome, NewChunk, Result, catalog::now, changes::log_chunk, pictures,
+    scan::identity, vectors::VectorWriter,
 };
 
 /// Whether the file has a job that was not begun: a scan queued it after its reading began.
@@ -105,9 +105,11 @@ fn commit_record(transaction: &Transaction<'_>, outcome: &FileOutcome) -> Result
         (outcome.state, outcome.size.cast_signed(), outcome.modified_ns, outcome.volume_id)
     };
     let (volume, inode) = identity(volume_id);
+    // A file that is only read again, by a newer parser or because somebody asked, has not changed.
     transaction
         .prepare_cached(
-            "UPDATE files SET content_hash = ?2, kind = ?3, state = ?4, by_scan = 0, reason = ?5, title = ?6,
+            "UPDATE files SET changed_at = CASE WHEN content_hash IS ?2 THEN changed_at ELSE ?14 END,
+                              content_hash = ?2, kind = ?3, state = ?4, by_scan = 0, reason = ?5, title = ?6,
                               language = ?7, warnings = ?8, size = ?9, modified_ns = ?10, indexed_ns = ?11,
                               volume = coalesce(?12, volume), inode = coalesce(?13, inode)
              WHERE id = ?1",
@@ -125,7 +127,8 @@ fn commit_record(transaction: &Transaction<'_>, outcome: &FileOutcome) -> Result
             modified_ns,
             modified_ns,
             volume,
-            inode
+            inode,
+            now()
         ])?;
     if !again {
         transaction.prepare_cached("DELETE FROM jobs WHERE file = ?1")?.execute([id])?;

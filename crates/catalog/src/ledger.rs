@@ -28,12 +28,19 @@ pub struct FileRecord {
     pub chunks: u64,
     /// What the parser skipped or guessed.
     pub warnings: Vec<String>,
+    /// When what it holds was last found to be new, in seconds since 1970; `None`: nothing was read of it yet.
+    pub changed: Option<i64>,
 }
 
 /// What [`file_record`] reads.
 pub(crate) const FILE_COLUMNS: &str =
     "files.id, roots.path, files.path, files.state, files.reason, files.kind, files.size,
-    files.modified_ns, (SELECT count(*) FROM chunks WHERE chunks.file = files.id), files.warnings";
+    files.modified_ns, (SELECT count(*) FROM chunks WHERE chunks.file = files.id), files.warnings,
+    files.changed_at";
+
+/// Both are answered by an index alone.
+const BY_KIND: &str = "SELECT kind, count(*) FROM files WHERE state = ?1 GROUP BY kind";
+const CHANGED_SINCE: &str = "SELECT count(*) FROM files WHERE changed_at >= ?1";
 
 impl Catalog {
     /// Files per state; states without files are left out.
@@ -54,6 +61,37 @@ impl Catalog {
         }
         counts.sort_unstable();
         Ok(counts)
+    }
+
+    /// Files that are indexed, per kind; kinds without files are left out.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn counts_by_kind(&self) -> Result<Vec<(FileKind, u64)>> {
+        let connection = self.connection();
+        let mut statement = connection.prepare_cached(BY_KIND)?;
+        let mut rows = statement.query([FileState::Indexed.as_str()])?;
+        let mut counts = Vec::new();
+        while let Some(row) = rows.next()? {
+            let name: String = row.get(0)?;
+            let kind = FileKind::parse(&name).unwrap_or(FileKind::Other);
+            counts.push((kind, row.get::<_, i64>(1)?.cast_unsigned()));
+        }
+        counts.sort_unstable();
+        Ok(counts)
+    }
+
+    /// Files that were first read, or had changed when they were read again, at `since` or later, in seconds since
+    /// 1970.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn count_changed(&self, since: i64) -> Result<u64> {
+        let connection = self.connection();
+        let count = connection
+            .prepare_cached(CHANGED_SINCE)?
+            .query_row([since], |row| row.get::<_, i64>(0))?;
+        Ok(count.cast_unsigned())
     }
 
     /// The ledger by path, `limit` entries from `offset`, of one state or of all.
@@ -201,5 +239,32 @@ pub(crate) fn file_record(row: &Row<'_>) -> rusqlite::Result<FileRecord> {
         modified: row.get::<_, i64>(7)?.div_euclid(1_000_000_000),
         chunks: row.get::<_, i64>(8)?.cast_unsigned(),
         warnings: serde_json::from_str(&warnings).unwrap_or_default(),
+        changed: row.get(10)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How SQLite answers a query.
+    fn plan(catalog: &Catalog, sql: &str, value: &str) -> String {
+        let connection = catalog.connection();
+        let mut statement = connection
+            .prepare(&format!("EXPLAIN QUERY PLAN {}", sql.replace("?1", value)))
+            .expect("a query");
+        let rows = statement.query_map([], |row| row.get::<_, String>(3)).expect("a plan");
+        rows.map(|it| it.expect("a line")).collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn counts_read_an_index_and_no_row() {
+        let home = tempfile::tempdir().expect("temp dir");
+        let catalog = Catalog::open(&home.path().join("catalog.sqlite")).expect("open");
+        let by_kind = plan(&catalog, BY_KIND, "'indexed'");
+        assert!(by_kind.contains("COVERING INDEX files_by_state (state=?)"), "{by_kind}");
+        assert!(!by_kind.contains("TEMP B-TREE"), "{by_kind}");
+        let changed = plan(&catalog, CHANGED_SINCE, "7");
+        assert!(changed.contains("COVERING INDEX files_by_change (changed_at>?)"), "{changed}");
+    }
 }

@@ -118,6 +118,9 @@ fn a_catalog_of_version_one_opens() {
     assert_eq!(catalog.history(9).expect("history").len(), 1);
     let root = catalog.roots().expect("roots")[0].id;
     assert_eq!(scan(&catalog, root, &disk).unchanged, 2);
+    // What it has read has changed when the files did.
+    assert_eq!(catalog.count_changed(0).expect("count"), 2);
+    assert_eq!(catalog.count_changed(1_000_000_000).expect("count"), 0);
     // What version 2 has and version 1 had not.
     assert!(catalog.confined().expect("marks").is_empty());
     catalog.confine(Path::new("/r/notes"), true).expect("marked");
