@@ -2016,7 +2016,8 @@ pub(crate) struct Settings {
     pub(crate) local: Local,
     /// Hits shown, 5…100.
     pub(crate) results: u32,
-    /// Candidates of each retriever, 5…200.
+    /// Candidates that are left when the lists of all indexes are merged, 5…200: the reranker reads so many, and never
+    /// fewer than `results`.
     pub(crate) candidates: u32,
     pub(crate) rerank: Rerank,
 }
@@ -2193,7 +2194,8 @@ impl Default for Settings {
             remote: Remote::default(),
             local: Local::default(),
             results: 20,
-            candidates: 20,
+            // As many as the bundled reranker was calibrated on: with no more than results nobody could be pruned.
+            candidates: riddle_rag::DEFAULT_FUSED as u32,
             rerank: Rerank::default(),
         }
     }

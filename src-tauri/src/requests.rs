@@ -95,6 +95,31 @@ mod tests {
     use super::*;
     use crate::dto::ReadOrder;
 
+    /// What the façade asks of a calibration before it prunes anybody, of the one that comes with the program.
+    #[test]
+    fn by_default_the_bundled_calibration_promises_a_pruned_search_and_question() {
+        let path = "../assets/models/riddle-reranker/calibration.json";
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+        let text = std::fs::read_to_string(path).expect("a file");
+        let made: rag::rerank::Calibration = serde_json::from_str(&text).expect("a calibration");
+        let settings = Settings::default();
+        let question = foreseen(&settings).search;
+        for request in [search(&settings, "boat", SearchFilter::default()), question] {
+            assert_eq!(request.rerank_settings.pruning, rag::rerank::Pruning::Standard);
+            let (top_k, candidates) = (request.k, request.fused_candidates);
+            assert!(top_k < candidates && candidates <= made.candidates.1, "{top_k}, {candidates}");
+            for with_prior in [true, false] {
+                let table = made.table_from(rag::rerank::Mode::Order, top_k, with_prior);
+                let table = table.expect("a table for so many results");
+                let part = top_k as f64 / table.top_k as f64;
+                let error = rag::rerank::STANDARD_ERROR * part;
+                let guarantee = rag::rerank::Guarantee::Result;
+                let point = table.bounded.point_for(error, guarantee).expect("a promise");
+                assert!(point.measured.candidate_layers_share < 1.0, "saves something");
+            }
+        }
+    }
+
     #[test]
     fn guesses_are_asked_of_whom_the_settings_name() {
         let asked = |draft: &str| {

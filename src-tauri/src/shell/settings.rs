@@ -20,6 +20,15 @@ use crate::{
 /// Setting: everything a person has set, as JSON.
 const SETTINGS: &str = "desktop.settings";
 
+/// Setting: which form [`SETTINGS`] has; none where it is the first one.
+const FORM_SETTING: &str = "desktop.settings_form";
+
+/// The form that is written now.
+const FORM: &str = "2";
+
+/// Results and candidates that the first form wrote down where nobody had chosen any.
+const UNCHOSEN: (u32, u32) = (20, 20);
+
 /// What the rest of the program and the smallest models take together.
 const SMALLEST_BUDGET: u64 = 256 << 20;
 
@@ -28,13 +37,20 @@ pub(super) fn read(records: &Records) -> rag::Result<Settings> {
     let text = records.setting(SETTINGS)?;
     let read = text.map(|it| serde_json::from_str(&it));
     Ok(match read {
-        Some(Ok(settings)) => settings,
+        Some(Ok(settings)) => as_now(settings, records.setting(FORM_SETTING)?.as_deref()),
         Some(Err(error)) => {
             tracing::warn!("the settings can not be read, the defaults hold: {error}");
             Settings::default()
         }
         None => Settings::default(),
     })
+}
+
+/// Settings of an earlier version: with as many candidates as results nobody is pruned, and nobody had chosen that.
+fn as_now(settings: Settings, form: Option<&str>) -> Settings {
+    let is_unchosen = (settings.results, settings.candidates) == UNCHOSEN && form.is_none();
+    let Settings { results, candidates, .. } = Settings::default();
+    if is_unchosen { Settings { results, candidates, ..settings } } else { settings }
 }
 
 impl Settings {
@@ -128,6 +144,7 @@ impl Shell {
         settings.check()?;
         let text = serde_json::to_string(&settings).map_err(Failure::other)?;
         self.records.set_setting(SETTINGS, Some(&text))?;
+        self.records.set_setting(FORM_SETTING, Some(FORM))?;
         if before.keep_history && !settings.keep_history {
             self.records.clear_answers(true)?;
         }
@@ -252,6 +269,22 @@ mod tests {
             spoil(&mut settings);
             assert!(settings.check().is_err(), "{settings:?}");
         }
+    }
+
+    #[test]
+    fn candidates_that_nobody_chose_follow_the_default_and_a_choice_is_kept() {
+        let of = |results, candidates, form| {
+            let settings = Settings { results, candidates, text_size: 125, ..Settings::default() };
+            let now = as_now(settings, form);
+            assert_eq!(now.text_size, 125, "the others stay");
+            (now.results, now.candidates)
+        };
+        assert_eq!(of(20, 20, None), (20, 24));
+        for chosen in [(10, 20), (20, 50), (5, 5), (20, 24)] {
+            assert_eq!(of(chosen.0, chosen.1, None), chosen);
+        }
+        // Chosen since the default is another one.
+        assert_eq!(of(20, 20, Some(FORM)), (20, 20));
     }
 
     #[test]

@@ -1408,7 +1408,10 @@ export interface Settings {
 	local: Local;
 	/** Hits shown, 5…100. */
 	results: number;
-	/** Candidates of each retriever, 5…200. */
+	/**
+	 * Candidates that are left when the lists of all indexes are merged, 5…200: the reranker reads so many, and never
+	 * fewer than `results`.
+	 */
 	candidates: number;
 	rerank: Rerank;
 }

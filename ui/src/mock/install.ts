@@ -56,8 +56,8 @@ let settings: Settings = {
   local: { memoryBudget: scenes.has("large") ? 4 * GIB : null, contextTokens: null, draft: "lookup", order: "ranked" },
   remote: { url: scenes.has("far") ? "https://api.example.org/v1" : "http://localhost:11434/v1", model: "qwen3:4b", contextTokens: 8192, allowed: false },
   results: 10,
-  candidates: 20,
-  rerank: { mode: "set", pruning: { kind: "threshold", threshold: 0.32 }, window: 2, microBatchTokens: null, rowShare: null, memoryBudget: 250_000_000, deadlineMs: null, preloadBytes: null },
+  candidates: scenes.has("nobody") ? 10 : 24,
+  rerank: { mode: "set", pruning: scenes.has("precise") ? { kind: "precision", precision: 0.98 } : { kind: "threshold", threshold: 0.32 }, window: 2, microBatchTokens: null, rowShare: null, memoryBudget: 250_000_000, deadlineMs: null, preloadBytes: null },
 };
 
 let keyPlace: KeyPlace = "none";
@@ -812,7 +812,7 @@ const commands: Record<string, (args: any) => unknown> = {
     const run = (ms: number, share: number, layers: number, weights: number, peak: number) => ({ ms, remoteMs: 0, ioWaitMs: ms * 0.07, layersRun: layers, computedShare: share, weightBytes: weights, scratchBytes: 18_400_000, peakRssBytes: peak, result: [] });
     return { model: RERANKER, server: null, candidates: last.found.length, topK: TOP_K, withSettings: run(own.fullMs - own.savedMs, own.computedShare, own.layersRun, 26_300_000, 201_400_000), full: run(own.fullMs, 1, LAYERS, 90_100_000, 268_000_000), sameSet: own.lost.length === 0, sameOrder: own.sameOrder, common: own.kept };
   },
-  calibration: () => ({ model: RERANKER, queries: 400, tables: [{ mode: "set", topK: 10 }, { mode: "order", topK: 10 }] }),
+  calibration: () => ({ model: RERANKER, queries: 400, tables: scenes.has("uncalibrated") ? [] : [{ mode: "set", topK: 10 }, { mode: "order", topK: 10 }] }),
   performance: () => performance(),
   performance_export: () => "/home/mira/riddle-performance.json",
   models: () => ({ ...models, offline: settings.offline }),

@@ -86,6 +86,7 @@ const SCENES = {
   "pipeline, known already": { mock: "local", act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("How often must the oven door seals be replaced?"); await page.keyboard.press("Enter"); await page.waitForSelector("[data-state=done]"); await view(page, "pipeline"); await page.getByTestId("prompt-parts").waitFor(); } },
   "pipeline, empty": { act: (page) => view(page, "pipeline") },
   pipeline: { act: async (page) => { await settled(page, "what does the winter mooring cost"); await view(page, "pipeline"); await page.getByTestId("replay-result").waitFor(); await page.getByTestId("compare").click(); await page.getByTestId("comparison").waitFor(); } },
+  "pipeline, nobody to prune": { mock: "precise,nobody", act: async (page) => { await settled(page, "what does the winter mooring cost"); await view(page, "pipeline"); await page.getByTestId("precision").waitFor(); } },
   "pipeline, no reranker": { mock: "norerank", act: async (page) => { await settled(page, "rent"); await view(page, "pipeline"); await (await saying(page, "pipeline.noReranker")).waitFor(); } },
   performance: { act: async (page) => { await view(page, "performance"); await page.locator(".uplot").first().waitFor(); } },
   "library, busy": { mock: "busy", act: async (page) => { await view(page, "library"); await page.locator("[role=option]").nth(2).click(); } },
@@ -718,6 +719,42 @@ test("a picture's passage is marked line by line, and in sight", async (browser)
   assert.ok(drawn, "the picture is not drawn");
   const [box, pane] = await Promise.all([page.locator(".page .box").first().boundingBox(), page.locator(".scroller").boundingBox()]);
   assert.ok(box.y >= pane.y && box.y < pane.y + pane.height);
+  await clean(page);
+  await page.close();
+});
+
+test("the precision slider says why it can not be used, and is used where somebody can be pruned", async (browser) => {
+  for (const [mock, why] of [["precise", ""], ["precise,nobody", "10 candidates are reranked for 10 results"], ["precise,uncalibrated", "riddle models calibrate"]]) {
+    const page = await open(browser, { mock });
+    await settled(page, "what does the winter mooring cost");
+    await view(page, "pipeline");
+    const slider = page.getByTestId("precision");
+    await slider.waitFor();
+    // The calibration comes a moment after the panel.
+    await page.waitForFunction((off) => document.querySelector("[data-testid=precision]").disabled === off, why !== "");
+    const told = await slider.evaluate((it) => document.getElementById(it.getAttribute("aria-describedby")).textContent);
+    assert.ok(told.includes(why), told);
+    await page.getByTestId("mode").selectOption("standard");
+    const hint = await page.getByTestId("mode-hint").innerText();
+    assert.equal(hint.includes("Nobody can be pruned"), mock.includes("nobody"), hint);
+    await clean(page);
+    await page.close();
+  }
+});
+
+test("as many candidates as results are said to leave nobody to prune, in the settings' own words", async (browser) => {
+  const page = await open(browser, {});
+  await view(page, "settings");
+  const slider = page.getByTestId("setting-candidates");
+  await slider.scrollIntoViewIfNeeded();
+  // The default is no multiple of five, and stands where it is.
+  assert.equal(await slider.inputValue(), "24");
+  await slider.fill("10");
+  await view(page, "search");
+  await settled(page, "what does the winter mooring cost");
+  await view(page, "pipeline");
+  await page.getByTestId("mode").selectOption("standard");
+  assert.match(await page.getByTestId("mode-hint").innerText(), /10 candidates are reranked for 10 results/);
   await clean(page);
   await page.close();
 });

@@ -51,6 +51,7 @@ export const figures: typeof english = {
     thresholdHint: "Über Kandidaten wird entschieden, sobald ihre Werte so weit streuen (σ/μ). Kleiner heißt früher.",
     precision: "Zielpräzision",
     precisionHint: "Anteil der Treffer des vollen Durchlaufs, der bleiben muss; durch Kalibrierung gelernt.",
+    nobodyToPrune: (candidates, results) => `Niemand kann ausscheiden: Für ${plural(results, { one: "Treffer", other: "Treffer" })} ${choose(candidates, { one: "wird", other: "werden" })} ${plural(candidates, CANDIDATES)} sortiert. Beide Zahlen stehen unter Einstellungen, Suche.`,
     notCalibrated: "Braucht eine Kalibrierung für dieses Modell, diese Betriebsart und Trefferzahl: riddle models calibrate.",
     curveLabel: "Was jede Schwelle bei der letzten Anfrage berechnen und behalten würde",
     curveKept: "Treffer behalten",

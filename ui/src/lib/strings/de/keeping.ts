@@ -328,8 +328,8 @@ export const keeping: typeof english = {
     sections: "Abschnitte",
     titles: { models: "Modelle", search: "Suche", scans: "Scans und Bilder", answers: "Antworten", privacy: "Privatsphäre", shared: "Geteilte Bibliotheken", programs: "Andere Programme", appearance: "Darstellung", desktop: "Desktop", rules: "Ausgelassene Dateien", about: "Über Riddle" },
     results: "Angezeigte Treffer",
-    candidates: "Kandidaten je Index",
-    candidatesHint: "Textstellen, die Stichwörter und Bedeutung je vorschlagen. Mehr findet mehr, und das Reranking dauert länger.",
+    candidates: "Kandidaten fürs Reranking",
+    candidatesHint: "Textstellen, die nach Stichwörtern und Bedeutung gefunden sind, in einer Liste. Mehr findet mehr, und das Reranking dauert länger; sind es nicht mehr als Treffer, kann niemand ausscheiden.",
     rerank: "Pruning und Speicher",
     pruning: {
       standard: () => "Pruning, wo das Ergebnis zugesichert ist; nichts gewählt",

@@ -48,6 +48,7 @@ export const figures = {
     thresholdHint: "Candidates are judged once their scores spread this far (σ/μ). Lower prunes earlier.",
     precision: "Precision target",
     precisionHint: "Share of the full forward's results that must be kept, learned by calibration.",
+    nobodyToPrune: (candidates: number, results: number) => `Nobody can be pruned: ${plural(candidates, { one: "candidate is", other: "candidates are" })} reranked for ${plural(results, { one: "result", other: "results" })}. Settings, Search has both numbers.`,
     notCalibrated: "Needs a calibration for this model, mode and number of results: riddle models calibrate.",
     curveLabel: "What every threshold would compute and keep of the last query",
     curveKept: "results kept",

@@ -325,8 +325,8 @@ export const keeping = {
     sections: "Sections",
     titles: { models: "Models", search: "Search", scans: "Scans and pictures", answers: "Answers", privacy: "Privacy", shared: "Shared libraries", programs: "Other programs", appearance: "Appearance", desktop: "Desktop", rules: "Excluded files", about: "About" },
     results: "Results shown",
-    candidates: "Candidates per index",
-    candidatesHint: "Passages that keywords and meaning each propose. More finds more, and takes longer to rerank.",
+    candidates: "Candidates reranked",
+    candidatesHint: "Passages that words and meaning have found, merged into one list. More finds more, and takes longer to rerank; no more than results leaves nobody to prune.",
     rerank: "Pruning and memory",
     pruning: {
       standard: () => "Pruned where the result is promised to stay, nothing chosen",
