@@ -1950,6 +1950,8 @@ pub(crate) struct SettingsState {
 pub(crate) struct SettingProblem {
     pub(crate) setting: String,
     pub(crate) fault: SettingFault,
+    /// Passages that it embeds in a second; `null` for what embeds none.
+    pub(crate) passages_per_second: Option<f64>,
 }
 
 /// Why a setting has no effect.

@@ -100,6 +100,7 @@ fn row(it: &Tried, advised: bool, trial: &Trial) -> TriedModel {
         low: it.quality.low,
         high: it.quality.high,
         ms: it.ms,
+        passages_per_second: it.passages_per_second,
         bytes: it.bytes,
         too_large: it.too_large,
         unread: it.unread_share(trial),

@@ -1362,6 +1362,8 @@ export interface SettingsState {
 export interface SettingProblem {
 	setting: string;
 	fault: SettingFault;
+	/** Passages that it embeds in a second; `null` for what embeds none. */
+	passagesPerSecond: number | null;
 }
 
 /** Why a setting has no effect. */

@@ -546,12 +546,12 @@ const TRIAL: ModelTrial = {
   questions: 58,
   passages: 300,
   rerankers: [
-    { name: RERANKER, inUse: true, advised: true, quality: 0.871, low: 0.802, high: 0.931, ms: 148, bytes: 22_713_216, tooLarge: false, unread: 0, problem: null },
-    { name: null, inUse: false, advised: false, quality: 0.694, low: 0.601, high: 0.783, ms: 0, bytes: 0, tooLarge: false, unread: 0, problem: null },
+    { name: RERANKER, inUse: true, advised: true, quality: 0.871, low: 0.802, high: 0.931, ms: 148, passagesPerSecond: null, bytes: 22_713_216, tooLarge: false, unread: 0, problem: null },
+    { name: null, inUse: false, advised: false, quality: 0.694, low: 0.601, high: 0.783, ms: 0, passagesPerSecond: null, bytes: 0, tooLarge: false, unread: 0, problem: null },
   ],
   embedders: [
-    { name: "multilingual-e5-small", inUse: false, advised: true, quality: 0.742, low: 0.655, high: 0.824, ms: 9.1, bytes: 121_000_000, tooLarge: false, unread: 0, problem: null },
-    { name: "all-MiniLM-L6-v2", inUse: true, advised: false, quality: 0.661, low: 0.569, high: 0.75, ms: 6.4, bytes: 23_285_953, tooLarge: false, unread: 0.18, problem: null },
+    { name: "multilingual-e5-small", inUse: false, advised: true, quality: 0.742, low: 0.655, high: 0.824, ms: 9.1, passagesPerSecond: 61.4, bytes: 121_000_000, tooLarge: false, unread: 0, problem: null },
+    { name: "all-MiniLM-L6-v2", inUse: true, advised: false, quality: 0.661, low: 0.569, high: 0.75, ms: 6.4, passagesPerSecond: 212.7, bytes: 23_285_953, tooLarge: false, unread: 0.18, problem: null },
   ],
 };
 let stopTrial = false;

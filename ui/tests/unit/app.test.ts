@@ -189,6 +189,8 @@ describe("models", () => {
     const rows = await screen.findAllByTestId("trial-row", undefined, { timeout: 4000 });
     expect(rows.filter((it) => it.dataset["advised"] === "true")).toHaveLength(2);
     expect(rows[2]).toHaveTextContent("multilingual-e5-small");
+    expect(rows[2]).toHaveTextContent("9.1 ms · 61 passages/s");
+    expect(rows[0]).not.toHaveTextContent("passages/s");
     expect(rows[3]).toHaveTextContent("does not read 18 % of your files");
     await user.click(within(rows[2] as HTMLElement).getByRole("button", { name: "Use" }));
     await waitFor(() => expect(called("model_use").at(-1)?.args).toMatchObject({ kind: "embedder", name: "multilingual-e5-small" }));

@@ -206,6 +206,7 @@ export const keeping: typeof english = {
     own: "dieser Computer",
     inside: (name) => `Inhalt von ${name}`,
     insideShort: "Inhalt",
+      speed: (value) => `${n(Math.round(value))} Textstellen/s`,
     insideText: "Eine Datei eines anderen Computers lässt sich öffnen, wenn dieser ihren Ordner erreicht, über eine Netzwerkfreigabe oder ein Laufwerk: Sagen Sie, wo der Ordner hier ist.",
     insideEmpty: "Noch hat kein Computer hineingeschrieben.",
     here: (folder) => `Wo ${folder} auf diesem Computer ist`,

@@ -203,6 +203,7 @@ export const keeping = {
     own: "this computer",
     inside: (name: string) => `Inside ${name}`,
     insideShort: "Inside",
+      speed: (value: number) => `${n(Math.round(value))} passages/s`,
     insideText: "A file of another computer can be opened if this one reaches its folder, over a network share or a disk: say where the folder is here.",
     insideEmpty: "No computer has written to it yet.",
     here: (folder: string) => `Where ${folder} is on this computer`,
