@@ -100,7 +100,7 @@ impl CorpusIndex {
         }
         drop(library);
         let assistant = Assistant::open(config)?;
-        let status = assistant.status(StatusRequest { files: true, check: false })?;
+        let status = assistant.status(StatusRequest { files: true, ..StatusRequest::default() })?;
         let found: HashSet<PathBuf> = status
             .files
             .iter()

@@ -47,7 +47,7 @@ pub mod indexing {
     pub use riddle_ingest::{WorkerCommand, worker_main};
 
     pub use crate::{
-        contract::{IndexEvent, IndexReport, ReadScans, ScanSettings},
+        contract::{IndexEvent, IndexReport, MeaningLimits, ReadScans, ScanSettings},
         home::DEFAULT_MAX_FILE_BYTES,
         index::InputDocument,
     };
@@ -56,8 +56,9 @@ pub mod indexing {
 /// What there is of a home: files, vectors, models, and what is wrong with them.
 pub mod status {
     pub use crate::contract::{
-        EndpointInfo, FileStatus, IndexFreshness, KeyState, LibraryStatus, MeaningStatus,
-        ModelStatus, PictureStatus, Problem, Rest, RootStatus, Status, StatusRequest,
+        ChangedFile, EndpointInfo, FileStatus, IndexFreshness, KeyState, LATELY_DAYS, LatelyStatus,
+        LibraryStatus, MeaningStatus, ModelStatus, PictureStatus, Problem, Rest, RootStatus,
+        Status, StatusRequest,
     };
 }
 

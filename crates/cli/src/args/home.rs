@@ -9,6 +9,9 @@ pub(crate) struct StatusArgs {
     /// List every file with its state
     #[arg(long)]
     pub(crate) files: bool,
+    /// List the files that were read or had changed in the last seven days, the latest first
+    #[arg(long)]
+    pub(crate) lately: bool,
     /// Read the whole catalog, and say whether it is sound: takes seconds with a hundred thousand passages
     #[arg(long)]
     pub(crate) check: bool,

@@ -3,7 +3,7 @@
 use riddle_rag::{
     Assistant,
     encryption::is_encrypted,
-    status::{FileStatus, LibraryStatus, Status, StatusRequest},
+    status::{ChangedFile, FileStatus, LatelyStatus, LibraryStatus, Status, StatusRequest},
 };
 
 use crate::{
@@ -18,8 +18,11 @@ use crate::{
 
 /// Shows the state of everything.
 pub(crate) fn run(args: &StatusArgs, context: &Context) -> Result<(), Failure> {
-    let status = Assistant::open(context.config.clone())?
-        .status(StatusRequest { files: args.files, check: args.check })?;
+    let status = Assistant::open(context.config.clone())?.status(StatusRequest {
+        files: args.files,
+        lately: args.lately,
+        check: args.check,
+    })?;
     if context.json {
         let mut value = with_measures(&status, &Times::new())?;
         say(&mut value, "problems", status.problems.iter().map(words::problem));
@@ -42,6 +45,9 @@ fn page(status: &Status, is_encrypted: bool, style: Style) -> String {
             style.yellow("problem:"),
             show::clean(&words::problem(problem))
         ));
+    }
+    for file in status.lately.newest.iter().flatten() {
+        page.push_str(&changed(file));
     }
     for file in status.files.iter().flatten() {
         page.push_str(&line(file, style));
@@ -75,6 +81,15 @@ fn folders(status: &Status, style: Style) -> String {
 /// What is indexed, what waits, and how large and how old the indexes are.
 fn contents(status: &Status, style: Style) -> String {
     let mut page = format!("files     {}\n", style.bold(show::states(&status.states)));
+    let kinds = show::kinds(&status.kinds);
+    if !kinds.is_empty() {
+        page.push_str(&format!("kinds     {kinds}\n"));
+    }
+    let LatelyStatus { files, days, .. } = status.lately;
+    page.push_str(&format!(
+        "lately    {} new or changed in the last {days} days\n",
+        show::plural(files, "file")
+    ));
     page.push_str(&format!("passages  {}\n", passages(status)));
     if let Some(pictures) = pictures(status) {
         page.push_str(&format!("scans     {pictures}\n"));
@@ -173,6 +188,13 @@ fn passages(status: &Status) -> String {
     line
 }
 
+/// A file that is new or has changed, in one line.
+fn changed(file: &ChangedFile) -> String {
+    let state = file.state.as_str().replace('_', " ");
+    let (at, path) = (dates::show(file.changed), show::path(&file.path));
+    format!("{at}  {state:<12} {:<12} {path}\n", file.kind)
+}
+
 /// A file of the ledger, in one line.
 fn line(file: &FileStatus, style: Style) -> String {
     let mut line = format!(
@@ -211,6 +233,17 @@ mod tests {
             }],
             confined: vec![PathBuf::from("/media/disk/medical")],
             states: BTreeMap::from([("indexed", 2), ("failed", 1)]),
+            kinds: BTreeMap::from([("mail", 88), ("pdf", 312), ("spreadsheet", 1), ("text", 88)]),
+            lately: LatelyStatus {
+                days: 7,
+                files: 1,
+                newest: Some(vec![ChangedFile {
+                    path: "/media/disk/b.eml".to_owned(),
+                    state: FileState::Indexed,
+                    kind: "mail".to_owned(),
+                    changed: 60,
+                }]),
+            },
             queue: 1,
             index: IndexFreshness { as_of: Some(0), files_behind: 1 },
             problems: vec![Problem::KeywordIndexBehind],
@@ -237,6 +270,9 @@ mod tests {
             "folder    /media/disk (read 1970-01-01 00:00 UTC, not there now: nothing of it is removed, never leaves this machine)\n",
             "part      /media/disk/medical (never leaves this machine)\n",
             "files     2 indexed · 1 failed\n",
+            "kinds     312 PDF · 88 e-mail · 88 texts · 1 table\n",
+            "lately    1 file new or changed in the last 7 days\n",
+            "1970-01-01 00:01 UTC  indexed      mail         /media/disk/b.eml\n",
             "queue     1 file\n",
             "as of     1970-01-01 00:00 UTC, 1 file behind\n",
             "embedder  none: keywords only",
@@ -247,5 +283,9 @@ mod tests {
         ] {
             assert!(shown.contains(part), "{part:?} is not in\n{shown}");
         }
+        // An empty library has no kinds, and says that nothing is new.
+        let shown = page(&Status::default(), false, Style::with_colors(false));
+        assert!(!shown.contains("kinds "), "{shown}");
+        assert!(shown.contains("lately    0 files new or changed"), "{shown}");
     }
 }

@@ -32,6 +32,7 @@ pub use response::{
 pub use reuse::{Cached, REUSE_THRESHOLD, Reuse, ReuseGrade, ReuseSettings};
 pub use server::{EmbedPrompts, RemoteStage, StageServer};
 pub use status::{
-    FileStatus, IndexFreshness, LibraryInfo, LibraryStatus, LibraryWriter, MappedFolder,
-    MeaningStatus, ModelStatus, PictureStatus, Reach, RootStatus, ScanSettings, Status,
+    ChangedFile, FileStatus, IndexFreshness, LATELY_DAYS, LatelyStatus, LibraryInfo, LibraryStatus,
+    LibraryWriter, MappedFolder, MeaningLimits, MeaningStatus, ModelStatus, PictureStatus, Reach,
+    RootStatus, ScanSettings, Status,
 };

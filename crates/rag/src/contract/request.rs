@@ -277,6 +277,8 @@ impl AskRequest {
 pub struct StatusRequest {
     /// List every file.
     pub files: bool,
+    /// List the files that are new or have changed lately.
+    pub lately: bool,
     /// Read the whole catalog and check it, which takes seconds in large libraries.
     pub check: bool,
 }

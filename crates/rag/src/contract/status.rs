@@ -18,6 +18,10 @@ pub struct Status {
     pub confined: Vec<PathBuf>,
     /// Files per state.
     pub states: BTreeMap<&'static str, u64>,
+    /// Files that are indexed, per kind.
+    pub kinds: BTreeMap<&'static str, u64>,
+    /// Files that are new or have changed.
+    pub lately: LatelyStatus,
     /// Files waiting in the queue.
     pub queue: u64,
     /// Chunks in the catalog.
@@ -57,6 +61,43 @@ pub struct Status {
     /// The ledger, when asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<Vec<FileStatus>>,
+}
+
+/// Lately is within so many days.
+pub const LATELY_DAYS: u32 = 7;
+
+/// Files that were first read lately, or had changed when they were read again.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct LatelyStatus {
+    /// Within so many days.
+    pub days: u32,
+    /// How many.
+    pub files: u64,
+    /// Which, the latest first, when asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub newest: Option<Vec<ChangedFile>>,
+}
+
+/// A file that is new or has changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ChangedFile {
+    /// The file.
+    pub path: String,
+    /// Its state.
+    pub state: FileState,
+    /// Format family.
+    pub kind: String,
+    /// When that was found, in seconds since 1970.
+    pub changed: i64,
+}
+
+/// How much of the machine making vectors may take beside a person's work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MeaningLimits {
+    /// Percent of the processor, 1 to 100.
+    pub cpu: u32,
+    /// They are made on battery, too.
+    pub on_battery: bool,
 }
 
 /// How fresh the index is.

@@ -10,7 +10,7 @@ mod rules;
 use std::path::{Path, PathBuf};
 
 use riddle_catalog::{Catalog, ChunkRecord, FileId, FilePage, FileRecord};
-use riddle_types::{ChunkId, FileState};
+use riddle_types::{ChunkId, FileKind, FileState};
 
 pub(crate) use self::rules::rules;
 pub use self::{
@@ -21,10 +21,15 @@ pub use self::{
 use super::{
     config::Config,
     endpoints,
-    settings::{configured_reranker, reranker_here, wanted_sparse},
+    settings::{
+        configured_reranker, keep_meaning_cpu, keep_meaning_on_battery, meaning_limits,
+        reranker_here, wanted_sparse,
+    },
     status,
 };
-use crate::contract::{EndpointInfo, Error, IndexFreshness, KeyState, MeaningStatus, Result};
+use crate::contract::{
+    EndpointInfo, Error, IndexFreshness, KeyState, MeaningLimits, MeaningStatus, Result,
+};
 
 /// Bytes on disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -170,6 +175,45 @@ impl Records {
         Ok(self.catalog.counts_by_state()?)
     }
 
+    /// Files that are indexed, per kind.
+    ///
+    /// # Errors
+    /// When the catalog can not be read.
+    pub fn kinds(&self) -> Result<Vec<(FileKind, u64)>> {
+        Ok(self.catalog.counts_by_kind()?)
+    }
+
+    /// Files that were first read lately, or had changed when they were read again.
+    ///
+    /// # Errors
+    /// When the catalog can not be read.
+    pub fn changed_lately(&self) -> Result<u64> {
+        Ok(self.catalog.count_changed(status::lately_since())?)
+    }
+
+    /// When lately began, in seconds since 1970: what [`FilePage::changed_since`] is asked with.
+    pub fn lately_since(&self) -> i64 {
+        status::lately_since()
+    }
+
+    /// How much of the machine vectors may take beside a person's work.
+    ///
+    /// # Errors
+    /// When the catalog can not be read.
+    pub fn meaning_limits(&self) -> Result<MeaningLimits> {
+        meaning_limits(&self.catalog)
+    }
+
+    /// How much of it they may take from now on; a percent out of range is the nearest in it. What is at work sees it
+    /// when it begins anew.
+    ///
+    /// # Errors
+    /// When the catalog can not be written.
+    pub fn limit_meaning(&self, limits: MeaningLimits) -> Result<()> {
+        keep_meaning_cpu(&self.catalog, limits.cpu)?;
+        keep_meaning_on_battery(&self.catalog, limits.on_battery)
+    }
+
     /// Chunks in the catalog.
     ///
     /// # Errors
@@ -281,6 +325,20 @@ mod tests {
     use std::fs;
 
     use super::*;
+
+    #[test]
+    fn how_much_vectors_may_take_is_kept_and_kept_in_range() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let records = Records::open(Config::new(dir.path().join("home"))).expect("a home");
+        let limits = |cpu, on_battery| MeaningLimits { cpu, on_battery };
+        assert_eq!(records.meaning_limits().expect("read"), limits(100, false));
+        for (given, kept) in [(30, 30), (0, 1), (101, 100)] {
+            for on_battery in [true, false] {
+                records.limit_meaning(limits(given, on_battery)).expect("written");
+                assert_eq!(records.meaning_limits().expect("read"), limits(kept, on_battery));
+            }
+        }
+    }
 
     #[test]
     #[cfg(unix)]

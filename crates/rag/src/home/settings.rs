@@ -4,7 +4,7 @@ use riddle_catalog::Catalog;
 use riddle_models::{DEFAULT_RERANKER, DEFAULT_SPARSE_ENCODER};
 
 use super::config::DEFAULT_EMBEDDER;
-use crate::contract::{Result, ReuseSettings, StageServer};
+use crate::contract::{MeaningLimits, Result, ReuseSettings, StageServer};
 
 /// Setting: how answers that are already there are used, as JSON.
 pub(crate) const REUSE_SETTING: &str = "reuse";
@@ -83,7 +83,10 @@ pub(crate) const WEIGHED_WITH: &str = "weighed_with";
 pub(crate) const WEIGHED_WITH_WEIGHTS: &str = "weighed_with_weights";
 
 /// Setting: percent of the processor that vectors may take beside a person's work.
-pub(crate) const MEANING_CPU: &str = "meaning.cpu";
+const MEANING_CPU: &str = "meaning.cpu";
+
+/// Percent that are taken unless told otherwise.
+const STANDARD_CPU: u32 = 100;
 
 /// Setting: MiB of the largest file that is read.
 pub(crate) const LARGEST_FILE: &str = "files.largest_mib";
@@ -98,7 +101,26 @@ pub(crate) fn largest_file(catalog: &Catalog) -> Result<Option<u64>> {
 pub const MOST_LARGEST_FILE: u32 = 512;
 
 /// Setting: vectors are made on battery, too.
-pub(crate) const MEANING_ON_BATTERY: &str = "meaning.on_battery";
+const MEANING_ON_BATTERY: &str = "meaning.on_battery";
+
+/// How much of the machine vectors may take beside a person's work.
+pub(crate) fn meaning_limits(catalog: &Catalog) -> Result<MeaningLimits> {
+    let cpu = catalog.setting(MEANING_CPU)?.and_then(|it| it.parse().ok());
+    Ok(MeaningLimits {
+        cpu: cpu.unwrap_or(STANDARD_CPU).clamp(1, 100),
+        on_battery: catalog.setting(MEANING_ON_BATTERY)?.is_some(),
+    })
+}
+
+/// Keeps the percent of the processor, 1 to 100.
+pub(crate) fn keep_meaning_cpu(catalog: &Catalog, percent: u32) -> Result<()> {
+    Ok(catalog.set_setting(MEANING_CPU, Some(&percent.clamp(1, 100).to_string()))?)
+}
+
+/// Keeps whether vectors are made on battery, too.
+pub(crate) fn keep_meaning_on_battery(catalog: &Catalog, may: bool) -> Result<()> {
+    Ok(catalog.set_setting(MEANING_ON_BATTERY, may.then_some("1"))?)
+}
 
 /// Setting: passages that got their vectors in a second, lately.
 pub(crate) const MEANING_RATE: &str = "meaning.rate";

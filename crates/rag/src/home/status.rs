@@ -3,9 +3,12 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
-use riddle_catalog::{ActiveEmbedder, Catalog, Embeds, HomeLock, Root};
+use riddle_catalog::{
+    ActiveEmbedder, Catalog, Embeds, FileOrder, FilePage, FileRecord, HomeLock, Root,
+};
 
 use super::{
     config::Config,
@@ -17,8 +20,8 @@ use super::{
     tools::tools,
 };
 use crate::contract::{
-    FileStatus, IndexFreshness, MeaningStatus, ModelStatus, PictureStatus, Problem, Rest, Result,
-    RootStatus, Status, StatusRequest,
+    ChangedFile, FileStatus, IndexFreshness, LATELY_DAYS, LatelyStatus, MeaningStatus, ModelStatus,
+    PictureStatus, Problem, Rest, Result, RootStatus, Status, StatusRequest,
 };
 
 /// Files per state.
@@ -28,6 +31,39 @@ pub(crate) fn states(catalog: &Catalog) -> Result<BTreeMap<&'static str, u64>> {
         .into_iter()
         .map(|(state, count)| (state.as_str(), count))
         .collect())
+}
+
+/// Files that are indexed, per kind.
+fn kinds(catalog: &Catalog) -> Result<BTreeMap<&'static str, u64>> {
+    let counts = catalog.counts_by_kind()?.into_iter();
+    Ok(counts.map(|(kind, count)| (kind.as_str(), count)).collect())
+}
+
+/// When lately began, in seconds since 1970.
+pub(super) fn lately_since() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs());
+    now.cast_signed() - i64::from(LATELY_DAYS) * 24 * 3600
+}
+
+/// Files that are new or have changed, with a list of them where one is asked for.
+fn lately(catalog: &Catalog, listed: bool) -> Result<LatelyStatus> {
+    let since = lately_since();
+    let of = |it: FileRecord| ChangedFile {
+        path: it.path.to_string_lossy().into_owned(),
+        state: it.state,
+        kind: it.kind.as_str().to_owned(),
+        changed: it.changed.unwrap_or_default(),
+    };
+    let page = FilePage {
+        changed_since: Some(since),
+        order: FileOrder::Changed,
+        descending: true,
+        limit: usize::MAX >> 1,
+        ..FilePage::default()
+    };
+    let newest =
+        if listed { Some(catalog.file_page(&page)?.0.into_iter().map(of).collect()) } else { None };
+    Ok(LatelyStatus { days: LATELY_DAYS, files: catalog.count_changed(since)?, newest })
 }
 
 /// How fresh the index is.
@@ -109,6 +145,8 @@ pub(crate) fn status(config: &Config, catalog: &Catalog, request: StatusRequest)
         roots: roots(catalog, &confined)?,
         confined,
         states: states(catalog)?,
+        kinds: kinds(catalog)?,
+        lately: lately(catalog, request.lately)?,
         queue: catalog.pending_jobs()?,
         chunks: catalog.chunk_count()?,
         meaning: meaning(catalog)?,

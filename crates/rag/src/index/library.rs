@@ -29,8 +29,8 @@ use crate::{
     home::{
         Config, encryption, pictures, rules,
         settings::{
-            AS_OF_SETTING, LARGEST_FILE, MEANING_CPU, MEANING_ON_BATTERY, MOST_LARGEST_FILE,
-            READ_WITH, keep_reranker, largest_file, scans_since,
+            AS_OF_SETTING, LARGEST_FILE, MOST_LARGEST_FILE, READ_WITH, keep_meaning_cpu,
+            keep_meaning_on_battery, keep_reranker, largest_file, scans_since,
         },
         status::states,
         tools::tools,
@@ -121,7 +121,7 @@ impl Library {
     /// # Errors
     /// When the catalog can not be written.
     pub fn limit_meaning(&mut self, percent: u32) -> Result<()> {
-        Ok(self.catalog.set_setting(MEANING_CPU, Some(&percent.clamp(1, 100).to_string()))?)
+        keep_meaning_cpu(&self.catalog, percent)
     }
 
     /// MiB of the largest file that is read from now on, 1 to 512; larger ones are listed and not opened.
@@ -140,7 +140,7 @@ impl Library {
     /// # Errors
     /// When the catalog can not be written.
     pub fn mean_on_battery(&mut self, may: bool) -> Result<()> {
-        Ok(self.catalog.set_setting(MEANING_ON_BATTERY, may.then_some("1"))?)
+        keep_meaning_on_battery(&self.catalog, may)
     }
 
     /// The catalog, to look something up in.

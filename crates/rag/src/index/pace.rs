@@ -12,12 +12,9 @@ use std::{
 use riddle_catalog::Catalog;
 
 use crate::{
-    contract::{Rest, Result},
-    home::settings::{MEANING_CPU, MEANING_ON_BATTERY},
+    contract::{MeaningLimits, Rest, Result},
+    home::settings::meaning_limits,
 };
-
-/// Share of the processor that is taken unless told otherwise, in percent.
-pub(crate) const STANDARD_CPU: u32 = 100;
 
 /// Share that is taken while others wait for the processor, in percent.
 const CPU_UNDER_LOAD: u32 = 25;
@@ -37,14 +34,8 @@ const PRESSURE: &str = "/proc/pressure/cpu";
 #[derive(Debug)]
 pub(crate) struct Pace {
     /// `None`: as fast as it goes.
-    limits: Option<Limits>,
+    limits: Option<MeaningLimits>,
     looked: Option<(Instant, Option<Rest>)>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Limits {
-    cpu: u32,
-    on_battery: bool,
 }
 
 impl Pace {
@@ -55,10 +46,7 @@ impl Pace {
 
     /// Beside a person's work, as the home is set.
     pub(crate) fn beside_work(catalog: &Catalog) -> Result<Pace> {
-        let cpu = catalog.setting(MEANING_CPU)?.and_then(|it| it.parse().ok());
-        let cpu = cpu.unwrap_or(STANDARD_CPU).clamp(1, 100);
-        let on_battery = catalog.setting(MEANING_ON_BATTERY)?.is_some();
-        Ok(Pace { limits: Some(Limits { cpu, on_battery }), looked: None })
+        Ok(Pace { limits: Some(meaning_limits(catalog)?), looked: None })
     }
 
     /// Why it is to go slower now, or not at all.
@@ -124,7 +112,8 @@ mod tests {
     #[test]
     fn a_share_is_kept_and_who_waits_gets_everything() {
         let worked = Duration::from_millis(100);
-        let pace = |cpu| Pace { limits: Some(Limits { cpu, on_battery: false }), looked: None };
+        let pace =
+            |cpu| Pace { limits: Some(MeaningLimits { cpu, on_battery: false }), looked: None };
         assert_eq!(Pace::hurried().pause_after(worked, None), Duration::ZERO);
         assert_eq!(pace(100).pause_after(worked, None), Duration::ZERO);
         assert_eq!(pace(20).pause_after(worked, None), Duration::from_millis(400));
