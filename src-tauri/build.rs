@@ -40,6 +40,7 @@ const COMMANDS: &[&str] = &[
     "library_add",
     "library_add_dialog",
     "library_confine",
+    "library_meaning",
     "library_pause",
     "library_rebuild",
     "library_remove",

@@ -16,9 +16,9 @@ use riddle_types::{self as types, FileKind, FileState, Filter};
 
 pub(crate) use self::told::notices;
 use crate::dto::{
-    Advice, FileRef, Hit, Kind, Location, LocationKind, Meaning, Order, PruneMode, Ranks,
-    ReadOrder, Scans, SearchFilter, SeenLine, Span, State, StateCount, Trouble, Waiting,
-    WhichScans,
+    Advice, FileRef, Hit, Kind, KindCount, Location, LocationKind, Meaning, MeaningLimits, Order,
+    PruneMode, Ranks, ReadOrder, Scans, SearchFilter, SeenLine, Span, State, StateCount, Trouble,
+    Waiting, WhichScans,
 };
 
 /// Characters of a hit's excerpt: two lines of the list in a wide window.
@@ -421,6 +421,26 @@ pub(crate) fn kind_of(candidates: &[FoundCandidate], chunk: u64) -> FileKind {
 
 pub(crate) fn state_counts(counts: &[(FileState, u64)]) -> Vec<StateCount> {
     counts.iter().map(|&(state, count)| StateCount { state: state.into(), count }).collect()
+}
+
+/// The most frequent kind first; those that are as frequent in the order that kinds have.
+pub(crate) fn kind_counts(counts: &[(FileKind, u64)]) -> Vec<KindCount> {
+    let mut counts: Vec<KindCount> =
+        counts.iter().map(|&(kind, count)| KindCount { kind: kind.into(), count }).collect();
+    counts.sort_by_key(|it| std::cmp::Reverse(it.count));
+    counts
+}
+
+impl From<MeaningLimits> for riddle_rag::indexing::MeaningLimits {
+    fn from(MeaningLimits { cpu, on_battery }: MeaningLimits) -> Self {
+        riddle_rag::indexing::MeaningLimits { cpu, on_battery }
+    }
+}
+
+impl From<riddle_rag::indexing::MeaningLimits> for MeaningLimits {
+    fn from(it: riddle_rag::indexing::MeaningLimits) -> MeaningLimits {
+        MeaningLimits { cpu: it.cpu, on_battery: it.on_battery }
+    }
 }
 
 /// Seconds since 1970.

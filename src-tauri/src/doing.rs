@@ -6,10 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use riddle_rag::status::LATELY_DAYS;
+
 use crate::{
     context::Context,
-    convert::{clean, shown, state_counts},
-    dto::{Folder, LibraryState, Meaning, Notice, Phase, Progress, Trouble},
+    convert::{clean, kind_counts, shown, state_counts},
+    dto::{Folder, Lately, LibraryState, Meaning, Notice, Phase, Progress, Trouble},
     failure::Reply,
 };
 
@@ -53,8 +55,11 @@ impl Doing {
                 })
                 .collect(),
             counts: state_counts(&records.counts()?),
+            kinds: kind_counts(&records.kinds()?),
+            lately: Lately { days: LATELY_DAYS, files: records.changed_lately()? },
             passages: records.chunks()?,
             meaning: records.meaning()?.map(Meaning::from),
+            meaning_limits: records.meaning_limits()?.into(),
             scans: records.scans()?.into(),
             progress: self.progress(),
             index_bytes: context.index_bytes(),

@@ -1125,9 +1125,13 @@ pub(crate) struct LibraryState {
     /// Names of the shared libraries that can be searched beside them.
     pub(crate) shared: Vec<String>,
     pub(crate) counts: Vec<StateCount>,
+    /// Files that are indexed, the most frequent kind first.
+    pub(crate) kinds: Vec<KindCount>,
+    pub(crate) lately: Lately,
     pub(crate) passages: u64,
     /// How many of them meaning finds; `null` before there is an embedder.
     pub(crate) meaning: Option<Meaning>,
+    pub(crate) meaning_limits: MeaningLimits,
     pub(crate) scans: Scans,
     pub(crate) phase: Phase,
     /// While something is being done.
@@ -1139,6 +1143,32 @@ pub(crate) struct LibraryState {
     pub(crate) notices: Vec<Notice>,
     /// Why indexing stopped, if it did.
     pub(crate) error: Option<Trouble>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct KindCount {
+    pub(crate) kind: Kind,
+    pub(crate) count: u64,
+}
+
+/// Files that were first read lately, or had changed when they were read again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Lately {
+    /// Within so many days.
+    pub(crate) days: u32,
+    pub(crate) files: u64,
+}
+
+/// How much of this computer the search by meaning may take to get ready, beside a person's work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct MeaningLimits {
+    /// Percent of the processor, 1…100.
+    pub(crate) cpu: u32,
+    /// On battery, too.
+    pub(crate) on_battery: bool,
 }
 
 /// Pages of scans and pictures of text, and which of them are read.
@@ -1264,6 +1294,8 @@ pub(crate) struct LedgerQuery {
     /// Empty: all.
     pub(crate) states: Vec<State>,
     pub(crate) folder: Option<i64>,
+    /// Only those that are new or have changed lately.
+    pub(crate) lately: bool,
     /// Part of the path.
     pub(crate) text: String,
     pub(crate) sort: LedgerSort,
@@ -1281,6 +1313,8 @@ pub(crate) enum LedgerSort {
     Bytes,
     Modified,
     Passages,
+    /// When they were found to be new or to have changed.
+    Changed,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -1302,6 +1336,8 @@ pub(crate) struct LedgerRow {
     pub(crate) reason: String,
     pub(crate) passages: u64,
     pub(crate) warnings: Vec<String>,
+    /// When it was found to be new or to have changed, in seconds since 1970.
+    pub(crate) changed: Option<i64>,
 }
 
 /// A pattern in the syntax of `.gitignore`, for one folder or for all.
@@ -1914,6 +1950,8 @@ pub(crate) struct TriedModel {
     pub(crate) high: f32,
     /// Milliseconds a question.
     pub(crate) ms: f64,
+    /// Passages that it embeds in a second; `null` for what embeds none.
+    pub(crate) passages_per_second: Option<f64>,
     /// Bytes of weights in memory.
     pub(crate) bytes: u64,
     pub(crate) too_large: bool,
@@ -1950,8 +1988,6 @@ pub(crate) struct SettingsState {
 pub(crate) struct SettingProblem {
     pub(crate) setting: String,
     pub(crate) fault: SettingFault,
-    /// Passages that it embeds in a second; `null` for what embeds none.
-    pub(crate) passages_per_second: Option<f64>,
 }
 
 /// Why a setting has no effect.

@@ -189,6 +189,7 @@ fn handler<R: Runtime>() -> impl Fn(Invoke<R>) -> bool + Send + Sync + 'static {
         commands::library_add,
         commands::library_add_dialog,
         commands::library_confine,
+        commands::library_meaning,
         commands::library_pause,
         commands::library_rebuild,
         commands::library_remove,

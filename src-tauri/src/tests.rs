@@ -339,12 +339,55 @@ fn a_stopped_answer_is_stopped() {
 }
 
 #[test]
+fn kinds_are_counted_and_what_is_new_is_listed() {
+    let desk = Desk::with(&[
+        ("a.md", "The boat is blue.\n"),
+        ("b.txt", "The lock is closed.\n"),
+        ("c.txt", "The mooring is paid.\n"),
+    ]);
+    let state = desk.call("library", json!({})).expect("a state");
+    let kinds = json!([{ "kind": "text", "count": 2 }, { "kind": "markdown", "count": 1 }]);
+    assert_eq!(state["kinds"], kinds);
+    assert_eq!(state["lately"], json!({ "days": 7, "files": 3 }));
+    let query = json!({ "query": { "states": [], "folder": null, "lately": true, "text": "lock",
+        "sort": "changed", "descending": true, "offset": 0, "limit": 100 } });
+    let text = desk.call("ledger", query.clone()).expect("a page");
+    assert_eq!(text["total"], 0, "filters hold together");
+    let mut all = query;
+    all["query"]["text"] = json!("");
+    let page = desk.call("ledger", all).expect("a page");
+    let changed: Vec<i64> = page["rows"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .map(|it| it["changed"].as_i64().expect("a time"))
+        .collect();
+    assert_eq!((changed.len(), page["total"].clone()), (3, json!(3)));
+    assert!(changed.is_sorted_by(|a, b| a >= b), "{changed:?}");
+}
+
+#[test]
+fn how_much_the_search_by_meaning_may_take_is_chosen_and_told() {
+    let desk = Desk::with(&[("a.md", "boat\n")]);
+    let state = desk.call("library", json!({})).expect("a state");
+    assert_eq!(state["meaningLimits"], json!({ "cpu": 100, "onBattery": false }));
+    let limits = json!({ "cpu": 25, "onBattery": true });
+    desk.call("library_meaning", json!({ "limits": limits })).expect("kept");
+    desk.wait_for(|it| it["meaningLimits"] == limits);
+    let none = json!({ "limits": { "cpu": 0, "onBattery": false } });
+    desk.call("library_meaning", none).expect("kept");
+    desk.wait_for(|it| it["meaningLimits"]["cpu"] == 1);
+    let odd = json!({ "limits": { "cpu": "all", "onBattery": false } });
+    assert!(desk.call("library_meaning", odd).is_err());
+}
+
+#[test]
 fn the_ledger_explains_and_rules_are_tried_first() {
     let desk =
         Desk::with(&[("a.md", "boat\n"), ("b.log", "a log of the boat\n"), ("empty.txt", "")]);
     let query = |states: Value| {
-        json!({ "query": { "states": states, "folder": null, "text": "", "sort": "path",
-            "descending": false, "offset": 0, "limit": 100 } })
+        json!({ "query": { "states": states, "folder": null, "lately": false, "text": "",
+            "sort": "path", "descending": false, "offset": 0, "limit": 100 } })
     };
     let page = desk.call("ledger", query(json!(["noText"]))).expect("a page");
     assert_eq!(

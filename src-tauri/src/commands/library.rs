@@ -4,7 +4,9 @@ use tauri::{AppHandle, Runtime, State};
 
 use super::{Reply, beside};
 use crate::{
-    dto::{Added, LedgerPage, LedgerQuery, LibraryState, Rule, RulePreview, WhichScans},
+    dto::{
+        Added, LedgerPage, LedgerQuery, LibraryState, MeaningLimits, Rule, RulePreview, WhichScans,
+    },
     folders,
     shell::Shell,
 };
@@ -77,6 +79,13 @@ pub(crate) async fn library_pause(shell: State<'_, Shell>, paused: bool) -> Repl
 pub(crate) async fn library_scans(shell: State<'_, Shell>, which: WhichScans) -> Reply<()> {
     let shell = shell.inner().clone();
     beside(move || shell.read_scans(which)).await
+}
+
+/// How much of this computer the search by meaning may take from now on to get ready, beside a person's work.
+#[tauri::command]
+pub(crate) async fn library_meaning(shell: State<'_, Shell>, limits: MeaningLimits) -> Reply<()> {
+    let shell = shell.inner().clone();
+    beside(move || shell.limit_meaning(limits)).await
 }
 
 /// A page of the ledger.

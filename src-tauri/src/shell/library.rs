@@ -12,7 +12,7 @@ use crate::{
     convert::{clean, file_of_record, shown},
     dto::{
         Added, AppEvent, Failure, LedgerPage, LedgerQuery, LedgerRow, LedgerSort, LibraryState,
-        Rule, RulePreview, Trouble, WhichScans,
+        MeaningLimits, Rule, RulePreview, Trouble, WhichScans,
     },
     failure::Reply,
 };
@@ -76,6 +76,7 @@ impl Shell {
         let page = FilePage {
             states: query.states.iter().map(|&it| it.into()).collect(),
             root: query.folder.map(RootId),
+            changed_since: query.lately.then(|| self.records.lately_since()),
             part: query.text.trim().to_owned(),
             order: match query.sort {
                 LedgerSort::Path => FileOrder::Path,
@@ -83,6 +84,7 @@ impl Shell {
                 LedgerSort::Bytes => FileOrder::Bytes,
                 LedgerSort::Modified => FileOrder::Modified,
                 LedgerSort::Passages => FileOrder::Chunks,
+                LedgerSort::Changed => FileOrder::Changed,
             },
             descending: query.descending,
             offset: usize::try_from(query.offset).unwrap_or(usize::MAX),
@@ -96,6 +98,7 @@ impl Shell {
             reason: clean(&it.reason),
             passages: it.chunks,
             warnings: it.warnings.iter().map(|it| clean(it)).collect(),
+            changed: it.changed,
         };
         Ok(LedgerPage { total, offset: query.offset, rows: files.iter().map(row).collect() })
     }
@@ -103,6 +106,14 @@ impl Shell {
     /// Which scans and pictures are read from now on; the indexer goes on with that.
     pub(crate) fn read_scans(&self, which: WhichScans) -> Reply<()> {
         self.records.read_scans(which.into())?;
+        self.rescan();
+        self.tell(AppEvent::Library { state: self.library()? });
+        Ok(())
+    }
+
+    /// How much vectors may take beside a person's work from now on; the indexer goes on with that.
+    pub(crate) fn limit_meaning(&self, limits: MeaningLimits) -> Reply<()> {
+        self.records.limit_meaning(limits.into())?;
         self.rescan();
         self.tell(AppEvent::Library { state: self.library()? });
         Ok(())

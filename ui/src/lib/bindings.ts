@@ -752,9 +752,13 @@ export interface LibraryState {
 	/** Names of the shared libraries that can be searched beside them. */
 	shared: string[];
 	counts: StateCount[];
+	/** Files that are indexed, the most frequent kind first. */
+	kinds: KindCount[];
+	lately: Lately;
 	passages: number;
 	/** How many of them meaning finds; `null` before there is an embedder. */
 	meaning: Meaning | null;
+	meaningLimits: MeaningLimits;
 	scans: Scans;
 	phase: Phase;
 	/** While something is being done. */
@@ -766,6 +770,26 @@ export interface LibraryState {
 	notices: Notice[];
 	/** Why indexing stopped, if it did. */
 	error: Trouble | null;
+}
+
+export interface KindCount {
+	kind: Kind;
+	count: number;
+}
+
+/** Files that were first read lately, or had changed when they were read again. */
+export interface Lately {
+	/** Within so many days. */
+	days: number;
+	files: number;
+}
+
+/** How much of this computer the search by meaning may take to get ready, beside a person's work. */
+export interface MeaningLimits {
+	/** Percent of the processor, 1…100. */
+	cpu: number;
+	/** On battery, too. */
+	onBattery: boolean;
 }
 
 /** Pages of scans and pictures of text, and which of them are read. */
@@ -843,6 +867,8 @@ export interface LedgerQuery {
 	/** Empty: all. */
 	states: State[];
 	folder: number | null;
+	/** Only those that are new or have changed lately. */
+	lately: boolean;
 	/** Part of the path. */
 	text: string;
 	sort: LedgerSort;
@@ -852,7 +878,7 @@ export interface LedgerQuery {
 	limit: number;
 }
 
-export type LedgerSort = 'path' | 'state' | 'bytes' | 'modified' | 'passages';
+export type LedgerSort = 'path' | 'state' | 'bytes' | 'modified' | 'passages' | 'changed';
 
 export interface LedgerPage {
 	/** Rows of the whole answer. */
@@ -869,6 +895,8 @@ export interface LedgerRow {
 	reason: string;
 	passages: number;
 	warnings: string[];
+	/** When it was found to be new or to have changed, in seconds since 1970. */
+	changed: number | null;
 }
 
 /** A pattern in the syntax of `.gitignore`, for one folder or for all. */
@@ -1334,6 +1362,8 @@ export interface TriedModel {
 	high: number;
 	/** Milliseconds a question. */
 	ms: number;
+	/** Passages that it embeds in a second; `null` for what embeds none. */
+	passagesPerSecond: number | null;
 	/** Bytes of weights in memory. */
 	bytes: number;
 	tooLarge: boolean;
@@ -1362,8 +1392,6 @@ export interface SettingsState {
 export interface SettingProblem {
 	setting: string;
 	fault: SettingFault;
-	/** Passages that it embeds in a second; `null` for what embeds none. */
-	passagesPerSecond: number | null;
 }
 
 /** Why a setting has no effect. */
@@ -1648,6 +1676,10 @@ export const commands = {
 	/** Marks a folder as one whose text never leaves this computer, or takes the mark away. */
 	libraryConfine(folder: number, confined: boolean): Promise<void> {
 		return invoke('library_confine', { folder, confined });
+	},
+	/** How much of this computer the search by meaning may take from now on to get ready, beside a person's work. */
+	libraryMeaning(limits: MeaningLimits): Promise<void> {
+		return invoke('library_meaning', { limits });
 	},
 	/** Pauses indexing or goes on; kept over a restart. */
 	libraryPause(paused: boolean): Promise<void> {

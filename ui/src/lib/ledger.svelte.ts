@@ -10,6 +10,8 @@ const KEPT = 24;
 export class Ledger {
   states = $state.raw<State[]>([]);
   folder = $state<number | null>(null);
+  /** Only what is new or has changed lately. */
+  lately = $state(false);
   text = $state("");
   sort = $state<LedgerSort>("path");
   descending = $state(false);
@@ -29,6 +31,18 @@ export class Ledger {
   row(index: number): LedgerRow | undefined {
     void this.turn;
     return this.pages.get(Math.floor(index / PAGE))?.[index % PAGE];
+  }
+
+  /** What is new or has changed lately, the latest first; or all files again, by path. */
+  showLately(lately: boolean) {
+    this.lately = lately;
+    this.sort = lately ? "changed" : "path";
+    this.descending = lately;
+    // It is of all folders that the number of files was told.
+    if (lately) this.folder = null;
+    if (lately) this.states = [];
+    if (lately) this.text = "";
+    return this.reload();
   }
 
   /** The rows between are in sight. */
@@ -66,6 +80,7 @@ export class Ledger {
       const answer = await commands.ledger({
         states: this.states,
         folder: this.folder,
+        lately: this.lately,
         text: this.text.trim(),
         sort: this.sort,
         descending: this.descending,

@@ -3,7 +3,7 @@
 
 import { mockIPC } from "@tauri-apps/api/mocks";
 
-import type { Added, Advice, Answer, AppEvent, DoorClient, DoorMay, DoorState, Failure, FailureCode, Folder, Gate, Hit, KeptAnswers, KeyPlace, LayerTrace, LedgerRow, LibraryState, ModelEvent, ModelKind, Models, ModelTrial, Notice, PipelineTrace, PushEvent, Rule, Scans, SearchEvent, SearchFilter, SeenLine, Settings, SettingsState, SharedLibrary, SharedLook, Span, State, StateCount, ThreadSummary, TrialEvent, Verdict, WhichScans } from "../lib/bindings";
+import type { Added, Advice, Answer, AppEvent, DoorClient, DoorMay, DoorState, Failure, FailureCode, Folder, Gate, Hit, KeptAnswers, KeyPlace, LayerTrace, LedgerRow, LibraryState, MeaningLimits, ModelEvent, ModelKind, Models, ModelTrial, Notice, PipelineTrace, PushEvent, Rule, Scans, SearchEvent, SearchFilter, SeenLine, Settings, SettingsState, SharedLibrary, SharedLook, Span, State, StateCount, ThreadSummary, TrialEvent, Verdict, WhichScans } from "../lib/bindings";
 import { mark, terms } from "../lib/marks";
 import { t } from "../lib/strings";
 import { curve, decide, find, hit, LAYERS, replay, scores, TOP_K, trace, type Found } from "./engine";
@@ -183,14 +183,19 @@ function generated(index: number): LedgerRow {
     reason: state === "failed" ? "parsing needed more than 512 MiB of memory" : state === "noText" ? "no text layer: probably a scan" : "",
     passages: state === "indexed" ? 1 + (index % 23) : 0,
     warnings: [],
+    changed: state === "indexed" ? now() - 30 * 86_400 - index : null,
   };
 }
+
+/** Files that are new or have changed, the latest first. */
+const LATELY = scenes.has("quiet") ? [] : ["orders.csv", "logbook-2025.md", "electrics.md"];
+const isLate = (row: LedgerRow) => row.changed !== null && row.changed >= now() - 7 * 86_400;
 
 let ledgerRows: LedgerRow[] | undefined;
 function ledger(): LedgerRow[] {
   if (ledgerRows) return ledgerRows;
   if (folders.length === 0) return [];
-  const own = files.map((it): LedgerRow => ({ id: it.id, file: it.ref, state: "indexed", reason: "", passages: it.passages.length, warnings: [] }));
+  const own = files.map((it): LedgerRow => ({ id: it.id, file: it.ref, state: "indexed", reason: "", passages: it.passages.length, warnings: [], changed: LATELY.includes(it.ref.name) ? now() - 3600 * (1 + LATELY.indexOf(it.ref.name)) : now() - 30 * 86_400 }));
   const odd = ODD.map(([path, kind, state, reason, bytes], index): LedgerRow => ({
     id: 500 + index,
     file: { path: `${ROOT}/${path}`, name: path.slice(path.lastIndexOf("/") + 1), folder: `~/Documents/${path.slice(0, path.lastIndexOf("/"))}`, kind: kind as LedgerRow["file"]["kind"], bytes, modified: now() - 86_400 * (40 + index) },
@@ -198,6 +203,7 @@ function ledger(): LedgerRow[] {
     reason,
     passages: 0,
     warnings: [],
+    changed: null,
   }));
   const many = scenes.has("big") ? 100_000 : scenes.has("busy") || scenes.has("paused") ? 18_250 : 0;
   ledgerRows = [...own, ...odd, ...Array.from({ length: many }, (_, index) => generated(index))];
@@ -208,13 +214,22 @@ function counts(rows: LedgerRow[]): StateCount[] {
   return STATES.map((state) => ({ state, count: rows.filter((it) => it.state === state).length })).filter((it) => it.count > 0);
 }
 
-let cachedCounts: { rows: LedgerRow[]; counts: StateCount[] } | undefined;
-function allCounts(): StateCount[] {
+type Counted = { rows: LedgerRow[]; counts: StateCount[]; kinds: LibraryState["kinds"]; lately: number };
+let cachedCounts: Counted | undefined;
+function counted(): Counted {
   const rows = ledger();
-  if (cachedCounts?.rows !== rows) cachedCounts = { rows, counts: counts(rows) };
-  return cachedCounts.counts;
+  if (cachedCounts?.rows !== rows) cachedCounts = { rows, counts: counts(rows), kinds: kindCounts(rows), lately: rows.filter(isLate).length };
+  return cachedCounts;
+}
+const allCounts = () => counted().counts;
+
+function kindCounts(rows: LedgerRow[]): LibraryState["kinds"] {
+  const kinds = new Map<LedgerRow["file"]["kind"], number>();
+  for (const row of rows) if (row.state === "indexed") kinds.set(row.file.kind, (kinds.get(row.file.kind) ?? 0) + 1);
+  return [...kinds].map(([kind, count]) => ({ kind, count })).sort((a, b) => b.count - a.count);
 }
 
+let meaningLimits: MeaningLimits = { cpu: 100, onBattery: false };
 let whichScans: WhichScans = "new";
 
 function scans(): Scans {
@@ -230,8 +245,11 @@ function library(): LibraryState {
     shared: shared.map((it) => it.name),
     folders: folders.map((it) => ({ ...it, counts: it.id === 1 ? all : [{ state: "indexed", count: it.id === 2 ? 42 : 0 }] })),
     counts: all,
+    kinds: counted().kinds,
+    lately: { days: 7, files: counted().lately },
     passages: scenes.has("big") ? 1_204_331 : passages().length,
     meaning: folders.length === 0 ? null : { passages: 1600, done: phase === "paused" ? 656 : 1600, wordsAlone: 44, keptHere: 0, waiting: scenes.has("battery") ? "battery" : null, secondsLeft: phase === "paused" ? 720 : null },
+    meaningLimits,
     scans: scans(),
     phase: folders.length === 0 ? "empty" : phase,
     progress: phase === "looking" ? { done: 37, total: 120, perSecond: 0, secondsLeft: null, failed: 0, current: "" } : busy && folders.length > 0 ? { done, total: 18_276, perSecond: phase === "paused" ? 0 : 41.7, secondsLeft: phase === "paused" ? null : (18_276 - done) / 41.7, failed: 3, current: `${ROOT}/archive/2011/lock-times-2011-${String(done).padStart(6, "0")}.md` } : null,
@@ -738,19 +756,24 @@ const commands: Record<string, (args: any) => unknown> = {
     whichScans = which as WhichScans;
     changed();
   },
+  library_meaning: ({ limits }) => {
+    meaningLimits = limits as MeaningLimits;
+    changed();
+  },
   library_rebuild: () => null,
   library_pause: ({ paused }) => {
     phase = paused ? "paused" : scenes.has("busy") ? "reading" : "watching";
     changed();
   },
   ledger: ({ query: request }) => {
-    const it = request as { states: State[]; folder: number | null; text: string; sort: string; descending: boolean; offset: number; limit: number };
+    const it = request as { states: State[]; folder: number | null; lately: boolean; text: string; sort: string; descending: boolean; offset: number; limit: number };
     if (scenes.has("ledgerfails")) return fail("other", "The catalog is locked by another program. Close it, then try again.");
     let rows = ledger();
     if (it.states.length > 0) rows = rows.filter((row) => it.states.includes(row.state));
     if (it.folder !== null && it.folder !== 1) rows = [];
+    if (it.lately) rows = rows.filter(isLate);
     if (it.text) rows = rows.filter((row) => row.file.path.toLowerCase().includes(it.text.toLowerCase()));
-    const value = (row: LedgerRow) => (it.sort === "bytes" ? row.file.bytes : it.sort === "modified" ? row.file.modified : it.sort === "passages" ? row.passages : it.sort === "state" ? STATES.indexOf(row.state) : row.file.path);
+    const value = (row: LedgerRow) => (it.sort === "changed" ? (row.changed ?? 0) : it.sort === "bytes" ? row.file.bytes : it.sort === "modified" ? row.file.modified : it.sort === "passages" ? row.passages : it.sort === "state" ? STATES.indexOf(row.state) : row.file.path);
     if (it.sort !== "path" || rows.length < 5000) {
       rows = [...rows].sort((a, b) => (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0) * (it.descending ? -1 : 1));
     }
@@ -869,6 +892,11 @@ export function install() {
         done = to;
         ledgerRows = undefined;
         cachedCounts = undefined;
+        changed();
+      },
+      /** Another program has set them. */
+      meaningLimits(limits: MeaningLimits) {
+        meaningLimits = limits;
         changed();
       },
       violations: [] as string[],

@@ -90,6 +90,8 @@ const SCENES = {
   "pipeline, no reranker": { mock: "norerank", act: async (page) => { await settled(page, "rent"); await view(page, "pipeline"); await (await saying(page, "pipeline.noReranker")).waitFor(); } },
   performance: { act: async (page) => { await view(page, "performance"); await page.locator(".uplot").first().waitFor(); } },
   "library, busy": { mock: "busy", act: async (page) => { await view(page, "library"); await page.locator("[role=option]").nth(2).click(); } },
+  "library, what is new": { act: async (page) => { await view(page, "library"); await page.getByTestId("library-lately").click(); await page.getByTestId("ledger-lately").waitFor(); } },
+  "library, nothing new": { mock: "quiet", act: async (page) => { await view(page, "library"); await page.getByTestId("library-lately-none").waitFor(); } },
   "library, empty": { mock: "empty", act: (page) => view(page, "library") },
   "library, errors": { mock: "error", act: async (page) => { await view(page, "library"); await page.locator("[role=option]").nth(2).click(); } },
   "library, rule": { act: async (page) => { await view(page, "library"); await page.locator("[role=option]").nth(2).click(); await (await button(page, "library.exclude")).click(); await page.locator("dialog .notice").waitFor(); } },
@@ -757,6 +759,69 @@ test("as many candidates as results are said to leave nobody to prune, in the se
   assert.match(await page.getByTestId("mode-hint").innerText(), /10 candidates are reranked for 10 results/);
   await clean(page);
   await page.close();
+});
+
+test("how much getting ready for the search by meaning may take is chosen by keyboard", async (browser) => {
+  const page = await open(browser, {});
+  const limits = () => page.evaluate(() => window.mock.calls.filter((it) => it.command === "library_meaning").map((it) => it.args.limits));
+  await view(page, "settings");
+  const slider = page.getByTestId("setting-meaning-cpu");
+  await slider.scrollIntoViewIfNeeded();
+  assert.equal(await slider.getAttribute("aria-valuetext"), "100%");
+  await slider.focus();
+  for (let at = 0; at < 3; at += 1) await page.keyboard.press("ArrowLeft");
+  await page.waitForFunction(() => window.mock.calls.some((it) => it.command === "library_meaning"));
+  assert.deepEqual(await limits(), [{ cpu: 85, onBattery: false }]);
+  const battery = page.getByTestId("setting-meaning-battery");
+  assert.equal(await battery.isChecked(), false);
+  await battery.focus();
+  await page.keyboard.press("Space");
+  await page.waitForFunction(() => window.mock.calls.filter((it) => it.command === "library_meaning").length === 2);
+  assert.deepEqual((await limits())[1], { cpu: 85, onBattery: true });
+  // What another program has set is shown.
+  await page.evaluate(() => window.mock.meaningLimits({ cpu: 40, onBattery: false }));
+  await page.waitForFunction(() => document.querySelector("[data-testid=setting-meaning-cpu]").getAttribute("aria-valuetext") === "40%");
+  assert.equal(await battery.isChecked(), false);
+  await clean(page);
+  await page.close();
+});
+
+test("kinds of files are counted, and what is new is listed by keyboard, the latest first", async (browser) => {
+  const page = await open(browser, {});
+  await view(page, "library");
+  const kinds = await page.getByTestId("library-kinds").innerText();
+  assert.match(kinds, /\d+ Markdown/);
+  assert.match(kinds, /\d+ PDF/);
+  const button = page.getByTestId("library-lately");
+  assert.match(await button.innerText(), /^3 files new or changed in the last 7 days$/);
+  await button.focus();
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => document.querySelectorAll("[data-testid=ledger-row]").length === 3);
+  assert.deepEqual(await page.getByTestId("ledger-row").locator(".path .name").allInnerTexts(), ["orders.csv", "logbook-2025.md", "electrics.md"]);
+  assert.equal(await button.getAttribute("aria-pressed"), "true");
+  // The other way round, and filtered by name to nothing.
+  await page.locator(".ledger .head .modified").click();
+  await page.waitForFunction(() => document.querySelector("[data-testid=ledger-row] .name").textContent === "electrics.md");
+  await page.getByRole("searchbox").fill("sauerteig");
+  await (await saying(page, "library.latelyEmpty")).waitFor();
+  await page.getByRole("searchbox").fill("");
+  await page.getByTestId("ledger-lately").focus();
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => document.querySelectorAll("[data-testid=ledger-row]").length > 3);
+  assert.equal(await button.getAttribute("aria-pressed"), "false");
+  await clean(page);
+  await page.close();
+  const quiet = await open(browser, { mock: "quiet" });
+  await view(quiet, "library");
+  assert.match(await quiet.getByTestId("library-lately-none").innerText(), /^Nothing new or changed in the last 7 days$/);
+  assert.equal(await quiet.getByTestId("library-lately").count(), 0);
+  await clean(quiet);
+  await quiet.close();
+  const empty = await open(browser, { mock: "empty" });
+  await view(empty, "library");
+  assert.equal(await empty.getByTestId("library-kinds").count(), 0);
+  assert.equal(await empty.getByTestId("library-lately-none").count(), 0);
+  await empty.close();
 });
 
 test("what reading scans takes is told before it is chosen", async (browser) => {

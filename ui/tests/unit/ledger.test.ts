@@ -55,4 +55,18 @@ describe("the ledger", () => {
     await again;
     expect(ledger.row(5)?.id).toBe(5);
   });
+
+  it("asks for what is new, the latest first and of all folders, and goes back to all files", async () => {
+    const queries: Record<string, unknown>[] = [];
+    mockIPC((command, args) => {
+      if (command === "ledger") queries.push((args as { query: Record<string, unknown> }).query);
+      return { total: 0, offset: 0, rows: [] };
+    });
+    const ledger = new Ledger();
+    Object.assign(ledger, { folder: 2, text: "old", states: ["failed"] });
+    await ledger.showLately(true);
+    expect(queries.at(-1)).toMatchObject({ lately: true, sort: "changed", descending: true, folder: null, text: "", states: [] });
+    await ledger.showLately(false);
+    expect(queries.at(-1)).toMatchObject({ lately: false, sort: "path", descending: false });
+  });
 });

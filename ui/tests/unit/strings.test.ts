@@ -58,7 +58,7 @@ const SAME = new Set([
   "keys.names.Alt", "keys.names.Super", "keys.names.Esc",
   "pipeline.prompt", "pipeline.keyword",
   "performance.rerank", "performance.p50", "performance.p95", "performance.pss", "performance.rss", "performance.app", "performance.webview",
-  "library.pathPlaceholder", "place.library", "rules.example", "models.kinds.reranker", "models.about.other", "models.byNamePlaceholder", "models.servers.embedder.example",
+  "library.pathPlaceholder", "library.ofKind.markdown", "library.ofKind.pdf", "place.library", "rules.example", "models.kinds.reranker", "models.about.other", "models.byNamePlaceholder", "models.servers.embedder.example",
   "models.servers.reranker.example",
   "settings.titles.desktop", "settings.endpoint", "settings.keyPlace.unknown", "settings.themes.system", "settings.webview", "settings.threads",
   "notices.told", "settingFaults.system", "shared.addressExample", "shared.herePlaceholder", "shared.name", "shared.originalsExample",

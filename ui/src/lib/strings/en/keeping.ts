@@ -1,6 +1,6 @@
 // The library, its rules, models and settings.
 
-import type { DoorOutcome, KeyPlace, ModelKind, ModelStage, Phase, Pruning, PushReport, ReuseGrade, State, WhichScans } from "../../bindings";
+import type { DoorOutcome, KeyPlace, Kind, LedgerSort, ModelKind, ModelStage, Phase, Pruning, PushReport, ReuseGrade, State, WhichScans } from "../../bindings";
 import type { Sentences } from "../notices";
 import { wording } from "../wording";
 
@@ -68,7 +68,29 @@ export const keeping = {
     ledgerProblem: "The list of files can not be read",
     byState: "Show states",
     sortBy: "Sort by",
-    columns: { path: "File", state: "State", bytes: "Size", modified: "Modified", passages: "Passages" },
+    columns: { path: "File", state: "State", bytes: "Size", modified: "Modified", passages: "Passages", changed: "Read" } satisfies Record<LedgerSort, string>,
+    kinds: "Files by kind",
+    ofKind: {
+      text: (value: number) => plural(value, { one: "text", other: "texts" }),
+      markdown: (value: number) => `${n(value)} Markdown`,
+      code: (value: number) => `${n(value)} code`,
+      html: (value: number) => plural(value, { one: "web page", other: "web pages" }),
+      pdf: (value: number) => `${n(value)} PDF`,
+      document: (value: number) => plural(value, { one: "document", other: "documents" }),
+      presentation: (value: number) => `${n(value)} slides`,
+      spreadsheet: (value: number) => plural(value, { one: "table", other: "tables" }),
+      mail: (value: number) => `${n(value)} e-mail`,
+      book: (value: number) => plural(value, { one: "book", other: "books" }),
+      calendar: (value: number) => plural(value, { one: "calendar", other: "calendars" }),
+      contacts: (value: number) => plural(value, { one: "address book", other: "address books" }),
+      image: (value: number) => plural(value, { one: "picture", other: "pictures" }),
+      archive: (value: number) => plural(value, { one: "archive", other: "archives" }),
+      other: (value: number) => `${n(value)} other`,
+    } satisfies Record<Kind, (value: number) => string>,
+    lately: (files: number, days: number) => `${plural(files, { one: "file", other: "files" })} new or changed in the last ${n(days)} days`,
+    latelyNone: (days: number) => `Nothing new or changed in the last ${n(days)} days`,
+    latelyOnly: "New or changed lately",
+    latelyEmpty: "None of the files that are new or have changed lately is among these.",
     filter: "Filter by name",
     noFiles: "No files",
     noFilesFiltered: "No file has this state and these words in its name.",
@@ -181,6 +203,7 @@ export const keeping = {
       none: "None, as it was found",
       advised: "best choice here",
       interval: (low: string, high: string) => `${low} to ${high}`,
+      speed: (value: number) => `${n(Math.round(value))} passages/s`,
       tooLarge: "too large for this computer's memory",
       unread: (share: number) => `does not read ${Math.round(100 * share)} % of your files`,
       how: "The figure is the mean reciprocal rank of the right passage, with a 95 % interval. Of models that are equally good the fastest is the best choice.",
@@ -203,7 +226,6 @@ export const keeping = {
     own: "this computer",
     inside: (name: string) => `Inside ${name}`,
     insideShort: "Inside",
-      speed: (value: number) => `${n(Math.round(value))} passages/s`,
     insideText: "A file of another computer can be opened if this one reaches its folder, over a network share or a disk: say where the folder is here.",
     insideEmpty: "No computer has written to it yet.",
     here: (folder: string) => `Where ${folder} is on this computer`,
@@ -324,7 +346,7 @@ export const keeping = {
   },
   settings: {
     sections: "Sections",
-    titles: { models: "Models", search: "Search", scans: "Scans and pictures", answers: "Answers", privacy: "Privacy", shared: "Shared libraries", programs: "Other programs", appearance: "Appearance", desktop: "Desktop", rules: "Excluded files", about: "About" },
+    titles: { models: "Models", search: "Search", indexing: "Getting ready", scans: "Scans and pictures", answers: "Answers", privacy: "Privacy", shared: "Shared libraries", programs: "Other programs", appearance: "Appearance", desktop: "Desktop", rules: "Excluded files", about: "About" },
     results: "Results shown",
     candidates: "Candidates reranked",
     candidatesHint: "Passages that words and meaning have found, merged into one list. More finds more, and takes longer to rerank; no more than results leaves nobody to prune.",
@@ -339,6 +361,10 @@ export const keeping = {
     budget: (value: string) => `budget ${value}`,
     deadline: (value: string, kept: string | null) => `within ${value}${kept ? `, ${kept} kept` : ""}`,
     tune: "Tune",
+    meaningCpu: "Share of the processor for search by meaning",
+    meaningCpuHint: "What getting passages ready for it may take beside your work. Words are searched at once; other programs go first.",
+    meaningOnBattery: "Get ready on battery, too",
+    meaningOnBatteryHint: "Otherwise this waits until the computer is plugged in. Words are always searched.",
     scans: "Read the text of scans and pictures",
     scansOff: "Off",
     scansNew: "New ones",
