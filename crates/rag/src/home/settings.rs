@@ -98,7 +98,7 @@ pub(crate) fn largest_file(catalog: &Catalog) -> Result<Option<u64>> {
 }
 
 /// Largest value of the setting: a file is in the memory of this process and of its parser, which gets a gigabyte.
-pub const MOST_LARGEST_FILE: u32 = 512;
+pub(crate) const MOST_LARGEST_FILE: u32 = 512;
 
 /// Setting: vectors are made on battery, too.
 const MEANING_ON_BATTERY: &str = "meaning.on_battery";
