@@ -42,7 +42,7 @@ pub use lock::HomeLock;
 pub use pictures::{SaidPictures, WaitingPicture};
 pub use places::FilePlace;
 pub use roots::{Root, RootId};
-pub use scan::ScanDelta;
+pub use scan::{Differences, ScanDelta};
 pub use seal::{Form, convert, form};
 pub use vectors::ActiveEmbedder;
 pub use withheld::Embeds;

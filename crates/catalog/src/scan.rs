@@ -6,7 +6,7 @@ use std::{
 };
 
 use riddle_types::{FileEntry, FileState, ScanVerdict};
-use rusqlite::{OptionalExtension as _, Transaction, params};
+use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
 use crate::{
     Catalog, Error, FileId, Result, RootId,
@@ -32,6 +32,17 @@ pub struct ScanDelta {
     pub skipped: u64,
 }
 
+/// How the files of a root differ from what is known of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Differences {
+    /// Files to be read that are new, or wait in the queue.
+    pub unread: u64,
+    /// Files that were seen with another size, time, identity or verdict, and do not wait in the queue.
+    pub changed: u64,
+    /// Files that are no longer where they were seen.
+    pub gone: u64,
+}
+
 #[derive(Debug, Clone)]
 struct Known {
     id: FileId,
@@ -40,6 +51,8 @@ struct Known {
     volume_id: Option<(u64, u64)>,
     /// State and reason, where they are a scan's verdict.
     verdict: Option<(FileState, String)>,
+    /// Whether it waits in the queue.
+    pending: bool,
 }
 
 impl Known {
@@ -154,6 +167,16 @@ impl<'a> Plan<'a> {
             && self.renumbered.is_empty()
     }
 
+    fn differences(&self, pending: &HashSet<FileId>) -> Differences {
+        let left = self.gone.iter().filter(|it| pending.contains(it)).count();
+        let new = self.new.iter().filter(|it| it.verdict == ScanVerdict::Read).count();
+        Differences {
+            unread: (new + pending.len() - left) as u64,
+            changed: self.changed.iter().filter(|it| !pending.contains(&it.0)).count() as u64,
+            gone: (self.gone.len() + self.moved.len()) as u64,
+        }
+    }
+
     fn write(&self, transaction: &Transaction<'_>, root: RootId) -> Result<()> {
         for id in &self.gone {
             log_file(transaction, *id, true)?;
@@ -265,6 +288,24 @@ impl Catalog {
         })
     }
 
+    /// What [`apply_scan`](Self::apply_scan) would find. Nothing is written.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn compare_scan(
+        &self,
+        root: RootId,
+        entries: &[FileEntry],
+        complete: bool,
+        unreadable: &[PathBuf],
+    ) -> Result<Differences> {
+        let may_remove =
+            |path: &Path| complete && !unreadable.iter().any(|folder| path.starts_with(folder));
+        let known = known_files(&self.connection(), root, &[PathBuf::new()])?;
+        let pending = known.values().filter(|it| it.pending).map(|it| it.id).collect();
+        Ok(Plan::make(known, entries, &may_remove).differences(&pending))
+    }
+
     /// Number of the volume that the root's files were last seen on; `None` where that is not known. An
     /// empty root on another volume is a disk that is not mounted.
     ///
@@ -311,11 +352,11 @@ fn refuse_virtual(transaction: &Transaction<'_>, root: RootId) -> Result<()> {
 }
 
 fn known_files(
-    transaction: &Transaction<'_>,
+    connection: &Connection,
     root: RootId,
     parts: &[PathBuf],
 ) -> Result<BTreeMap<PathBuf, Known>> {
-    let mut statement = transaction.prepare_cached(
+    let mut statement = connection.prepare_cached(
         "SELECT path, id, size, modified_ns, volume, inode, by_scan, state, reason FROM files WHERE root = ?1",
     )?;
     let mut rows = statement.query([root.0])?;
@@ -327,9 +368,10 @@ fn known_files(
         }
         let (volume, inode): (Option<i64>, Option<i64>) = (row.get(4)?, row.get(5)?);
         let state: String = row.get(7)?;
+        let state = FileState::parse(&state);
         let verdict = match row.get(6)? {
             // A state that this version does not know equals no verdict: the file is looked at again.
-            true => Some((FileState::parse(&state).unwrap_or(FileState::Pending), row.get(8)?)),
+            true => Some((state.unwrap_or(FileState::Pending), row.get(8)?)),
             false => None,
         };
         let file = Known {
@@ -338,6 +380,7 @@ fn known_files(
             modified_ns: row.get(3)?,
             volume_id: volume.zip(inode).map(|it| (it.0.cast_unsigned(), it.1.cast_unsigned())),
             verdict,
+            pending: state == Some(FileState::Pending),
         };
         known.insert(path, file);
     }

@@ -74,6 +74,16 @@ impl Catalog {
         Ok(count.max(0).cast_unsigned())
     }
 
+    /// How many chunks have weights of terms.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn count_with_terms(&self) -> Result<u64> {
+        let count: i64 =
+            self.connection().query_row("SELECT count(*) FROM terms", [], |row| row.get(0))?;
+        Ok(count.max(0).cast_unsigned())
+    }
+
     /// Stores weights of terms and tells the index by the log; chunks that are gone meanwhile are passed over.
     ///
     /// # Errors

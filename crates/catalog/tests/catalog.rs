@@ -72,6 +72,60 @@ fn what_could_not_be_looked_at_is_not_gone() {
 }
 
 #[test]
+fn a_comparison_counts_what_the_next_run_would_read_and_writes_nothing() {
+    let (_home, catalog, root) = open();
+    let names = ["same", "edited", "touched", "gone", "renamed"];
+    let disk: Disk = (1..)
+        .zip(names)
+        .map(|(inode, name)| (name.to_owned(), (format!("alpha {name}"), inode)))
+        .collect();
+    scan(&catalog, root, &disk);
+    let seen = |disk: &Disk| -> Vec<_> {
+        disk.iter().map(|(name, (text, inode))| entry(name, text, *inode)).collect()
+    };
+    let compare = |entries: &[_], complete| {
+        let before = catalog.writes();
+        let found = catalog.compare_scan(root, entries, complete, &[]).expect("compared");
+        assert_eq!(catalog.writes(), before);
+        (found.unread, found.changed, found.gone)
+    };
+    assert_eq!(compare(&seen(&disk), true), (5, 0, 0), "all wait to be read");
+    work(&catalog, &disk, 9);
+    assert_eq!(compare(&seen(&disk), true), (0, 0, 0));
+
+    let mut later = seen(&disk);
+    later.retain(|it| it.relative_path != Path::new("gone"));
+    for it in &mut later {
+        match it.relative_path.to_str() {
+            Some("edited") => it.size += 1,
+            // Of the same size: only its time tells.
+            Some("touched") => it.modified_ns += 1,
+            Some("renamed") => it.relative_path = "elsewhere".into(),
+            _ => {}
+        }
+    }
+    later.push(entry("new", "beta", 9));
+    let mut excluded = entry("new.o", "beta", 10);
+    excluded.verdict = ScanVerdict::Skip(FileState::Excluded, ".riddleignore".to_owned());
+    later.push(excluded);
+    assert_eq!(compare(&later, true), (1, 2, 2), "new; edited, touched; gone, renamed");
+    let of_those = |names: &[&str]| -> Vec<_> {
+        let is_one = |it: &&_| names.iter().any(|name| path_of(it) == Path::new(name));
+        later.iter().filter(is_one).cloned().collect()
+    };
+    assert_eq!(compare(&of_those(&["same"]), false), (0, 0, 0), "what was not seen is not gone");
+
+    // What is applied and not read yet waits, whether it is new or changed.
+    catalog.apply_scan(root, &later, true, &[]).expect("applied");
+    assert_eq!(compare(&later, true), (3, 0, 0));
+    assert_eq!(compare(&of_those(&["same", "elsewhere", "new.o"]), true), (0, 0, 3));
+}
+
+fn path_of(entry: &riddle_types::FileEntry) -> &Path {
+    &entry.relative_path
+}
+
+#[test]
 fn a_file_that_may_no_longer_be_read_no_longer_answers() {
     let (_home, catalog, root) = open();
     let disk = Disk::from([("f".to_owned(), ("alpha".to_owned(), 1))]);
