@@ -252,6 +252,7 @@ impl From<types::Advice> for Advice {
             From::ListFolders => Advice::ListFolders,
             From::UpdateIndex => Advice::UpdateIndex,
             From::UpdateIndexNowAndThen => Advice::UpdateIndexNowAndThen,
+            From::RepairIndexes => Advice::RepairIndexes,
             From::UpgradeCatalog => Advice::UpgradeCatalog,
             From::GivePassphrase => Advice::GivePassphrase,
             From::ReplaceCatalog => Advice::ReplaceCatalog,

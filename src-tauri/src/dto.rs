@@ -169,6 +169,7 @@ pub(crate) enum Advice {
     ListFolders,
     UpdateIndex,
     UpdateIndexNowAndThen,
+    RepairIndexes,
     UpgradeCatalog,
     GivePassphrase,
     ReplaceCatalog,

@@ -20,6 +20,7 @@ pub fn advice(advice: &Advice) -> String {
         Advice::ListFolders => "`riddle status` lists the folders that are",
         Advice::UpdateIndex => "run `riddle index`",
         Advice::UpdateIndexNowAndThen => "run `riddle index` from time to time instead",
+        Advice::RepairIndexes => "run `riddle check --repair`",
         Advice::UpgradeCatalog => "run `riddle index` once to bring it up to date",
         Advice::GivePassphrase => {
             "give its passphrase in RIDDLE_PASSPHRASE, or keep its key with `riddle encrypt --keyring`"

@@ -19,6 +19,15 @@ pub enum Error {
         /// Why.
         why: String,
     },
+    /// A file of the index is not what was written: it must be made anew from the catalog, and who follows the log
+    /// need not notice.
+    #[error("the search index {} is damaged ({why})", dir.display())]
+    Damaged {
+        /// Its folder.
+        dir: PathBuf,
+        /// Which file, and in what way.
+        why: String,
+    },
     /// A file of the index.
     #[error("{}: {source}", path.display())]
     Io {
@@ -45,10 +54,18 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Whether the index has to be made anew.
+    pub fn wants_rebuild(&self) -> bool {
+        matches!(self, Error::Rebuild { .. } | Error::Damaged { .. })
+    }
+}
+
 impl Advised for Error {
     fn advice(&self) -> Option<Advice> {
         match self {
             Error::Rebuild { .. } | Error::Dimensions { .. } => Some(Advice::UpdateIndex),
+            Error::Damaged { .. } => Some(Advice::RepairIndexes),
             Error::Source(error) => error.advice(),
             _ => None,
         }

@@ -10,7 +10,7 @@ use riddle_seal::{Log, Place};
 
 use crate::{
     Error, Result,
-    part::{BLOCK, Part, io_error, rebuild, sums},
+    part::{BLOCK, Part, damaged, io_error, rebuild, sums},
 };
 
 /// What is appended to.
@@ -91,6 +91,13 @@ impl Growing {
                 Storage::Plain(file) => {
                     file.sync_data().map_err(io_error(&self.path))?;
                     let whole = self.part.bytes as usize / BLOCK;
+                    // The block that is half full gets a new sum, which must not cover up damage.
+                    let before = sums(&self.path, whole, self.part.bytes);
+                    let before = before.map_err(io_error(&self.path))?;
+                    if self.part.blake3.get(whole..) != Some(before.as_slice()) {
+                        let why = format!("{}: it is not what was written", self.part.name);
+                        return Err(damaged(self.dir.path(), why));
+                    }
                     let new = sums(&self.path, whole, self.bytes).map_err(io_error(&self.path))?;
                     self.part.blake3.truncate(whole);
                     self.part.blake3.extend(new);

@@ -98,12 +98,13 @@ impl KeywordWriter {
     /// Opens the index in `dir`, or makes one.
     ///
     /// # Errors
-    /// [`Error::Rebuild`] when it is damaged or of another version.
+    /// [`Error::Rebuild`] when it is of another version or can not be opened, [`Error::Damaged`] when it is damaged: all
+    /// of it is read before it is written to.
     pub fn open(dir: impl Into<Place>) -> Result<KeywordWriter> {
         let (schema, fields) = schema();
         let dir = dir.into();
         let index = segments::open_or_make(&dir, &schema, VERSION)?;
-        let writer = segments::writer(&index)?;
+        let writer = segments::writer(&index, &dir)?;
         Ok(KeywordWriter { dir: dir.path, index, writer, fields, analyzer: Analyzer::default() })
     }
 
@@ -135,7 +136,8 @@ impl KeywordWriter {
     /// # Errors
     /// When tantivy can not write; what was committed before stays.
     pub fn commit(&mut self, seq: u64) -> Result<()> {
-        segments::commit(&mut self.writer, VERSION, seq)
+        let commit = || segments::commit(&mut self.writer, VERSION, seq);
+        segments::guarded(&self.index, &self.dir, commit)
     }
 
     /// Waits for merges and lets go of the index.
@@ -203,6 +205,15 @@ impl KeywordReader {
         Ok(KeywordReader { dir: dir.path, index, reader, fields, analyzer: Mutex::default() })
     }
 
+    /// Reads all of the index in `dir`, and holds it against its sums. Opening does not.
+    ///
+    /// # Errors
+    /// As [`open`](KeywordReader::open), and [`Error::Damaged`] for bytes that are not what was written.
+    pub fn verify(dir: impl Into<Place>) -> Result<()> {
+        let dir = dir.into();
+        segments::verify(&segments::open(&dir, &schema().0, VERSION)?, dir.path())
+    }
+
     /// Last change that is committed.
     ///
     /// # Errors
@@ -216,7 +227,7 @@ impl KeywordReader {
     /// # Errors
     /// When it can not be read.
     pub fn reload(&self) -> Result<()> {
-        Ok(self.reader.reload()?)
+        segments::guarded(&self.index, &self.dir, || Ok(self.reader.reload()?))
     }
 
     /// Number of chunks.
@@ -232,7 +243,7 @@ impl KeywordReader {
     /// [`Retriever::retrieve`] with this crate's error type.
     ///
     /// # Errors
-    /// When the index can not be read.
+    /// When the index can not be read; [`Error::Damaged`] when that is because it is damaged.
     pub fn search(&self, asked: &Asked, filter: &Filter, limit: usize) -> Result<Vec<Hit>> {
         self.search_within(asked, filter, None, limit)
     }
@@ -243,6 +254,17 @@ impl KeywordReader {
     /// # Errors
     /// When the index can not be read.
     pub fn search_within(
+        &self,
+        asked: &Asked,
+        filter: &Filter,
+        within: Option<&Arc<ChunkSet>>,
+        limit: usize,
+    ) -> Result<Vec<Hit>> {
+        let found = || self.found(asked, filter, within, limit);
+        segments::guarded(&self.index, &self.dir, found)
+    }
+
+    fn found(
         &self,
         asked: &Asked,
         filter: &Filter,
@@ -278,6 +300,10 @@ impl KeywordReader {
     /// # Errors
     /// When the index can not be read.
     pub fn score_of(&self, asked: &Asked, chunk: &IndexedChunk<'_>) -> Result<Option<f32>> {
+        segments::guarded(&self.index, &self.dir, || self.scored(asked, chunk))
+    }
+
+    fn scored(&self, asked: &Asked, chunk: &IndexedChunk<'_>) -> Result<Option<f32>> {
         let Some(query) = self.query(asked, &Filter::default())? else { return Ok(None) };
         let document = {
             let mut analyzer = self.analyzer.lock().unwrap_or_else(PoisonError::into_inner);
@@ -304,9 +330,14 @@ impl KeywordReader {
         if parsed.excluded.is_empty() || chunks.is_empty() {
             return Ok(HashSet::new());
         }
+        segments::guarded(&self.index, &self.dir, || self.holding(&parsed, chunks))
+    }
+
+    /// Those of `chunks` that hold what is excluded.
+    fn holding(&self, parsed: &query::Parsed, chunks: &[ChunkId]) -> Result<HashSet<ChunkId>> {
         let mut analyzer = self.analyzer.lock().unwrap_or_else(PoisonError::into_inner);
         let mut analyze = |text: &str| analyzer.terms(text, &[], Purpose::Query);
-        let phrases = self.excluded(&parsed, &mut analyze)?;
+        let phrases = self.excluded(parsed, &mut analyze)?;
         let ids = chunks.iter().map(|it| Term::from_field_u64(self.fields.id, it.0));
         let both: Vec<(Occur, Box<dyn Query>)> = vec![
             (Occur::Must, Box::new(BooleanQuery::union(phrases))),

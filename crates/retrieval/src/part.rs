@@ -36,6 +36,11 @@ pub(crate) fn rebuild(dir: &Path, why: impl ToString) -> Error {
     Error::Rebuild { dir: dir.to_path_buf(), why: why.to_string() }
 }
 
+/// A file that is not what was written.
+pub(crate) fn damaged(dir: &Path, why: impl ToString) -> Error {
+    Error::Damaged { dir: dir.to_path_buf(), why: why.to_string() }
+}
+
 pub(crate) fn io_error(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.to_path_buf();
     move |source| Error::Io { path, source }

@@ -112,14 +112,15 @@ impl SparseWriter {
     /// Opens the index in `dir`, or makes one, for weights by `encoder`.
     ///
     /// # Errors
-    /// [`Error::Rebuild`](crate::Error::Rebuild) when it is damaged, of another version or of another encoder.
+    /// [`Error::Rebuild`](crate::Error::Rebuild) when it is of another version or of another encoder, or can not be
+    /// opened, [`Error::Damaged`](crate::Error::Damaged) when it is damaged: all of it is read before it is written to.
     pub fn open(dir: impl Into<Place>, encoder: &str) -> Result<SparseWriter> {
         let (schema, fields) = schema();
         let dir = dir.into();
         let version = version(encoder);
         let index = segments::open_or_make(&dir, &schema, &version)?;
         equip(&index);
-        let writer = segments::writer(&index)?;
+        let writer = segments::writer(&index, &dir)?;
         Ok(SparseWriter { dir: dir.path, version, index, writer, fields })
     }
 
@@ -156,7 +157,8 @@ impl SparseWriter {
     /// # Errors
     /// When tantivy can not write; what was committed before stays.
     pub fn commit(&mut self, seq: u64) -> Result<()> {
-        segments::commit(&mut self.writer, &self.version, seq)
+        let commit = || segments::commit(&mut self.writer, &self.version, seq);
+        segments::guarded(&self.index, &self.dir, commit)
     }
 
     /// Waits for merges and lets go of the index.
@@ -199,6 +201,17 @@ impl SparseReader {
         Ok(SparseReader { dir: dir.path, version, index, reader, fields })
     }
 
+    /// Reads all of the index in `dir`, and holds it against its sums. Opening does not.
+    ///
+    /// # Errors
+    /// As [`open`](SparseReader::open), and [`Error::Damaged`](crate::Error::Damaged) for bytes that are not what was
+    /// written.
+    pub fn verify(dir: impl Into<Place>, encoder: &str) -> Result<()> {
+        let dir = dir.into();
+        let index = segments::open(&dir, &schema().0, &version(encoder))?;
+        segments::verify(&index, dir.path())
+    }
+
     /// Last change that is committed.
     ///
     /// # Errors
@@ -220,7 +233,7 @@ impl SparseReader {
     /// The `limit` chunks with the largest sum of products, of the allowed ones; those that share no term are none.
     ///
     /// # Errors
-    /// When the index can not be read.
+    /// When the index can not be read; [`Error::Damaged`](crate::Error::Damaged) when that is because it is damaged.
     pub fn search(
         &self,
         query: &TermWeights,
@@ -230,6 +243,15 @@ impl SparseReader {
         if limit == 0 || query.is_empty() {
             return Ok(Vec::new());
         }
+        segments::guarded(&self.index, &self.dir, || self.best(query, allowed, limit))
+    }
+
+    fn best(
+        &self,
+        query: &TermWeights,
+        allowed: Option<&ChunkSet>,
+        limit: usize,
+    ) -> Result<Vec<Hit>> {
         // The smallest of the best on top; of equal sums the older chunk is better.
         let mut best: BinaryHeap<Reverse<(u32, Reverse<u64>)>> = BinaryHeap::new();
         for segment in self.reader.searcher().segment_readers() {

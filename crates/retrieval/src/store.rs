@@ -27,7 +27,7 @@ use crate::{
     graph::{Codes, Graph},
     growing::Growing,
     mapped::Mapped,
-    part::{Part, io_error, rebuild, sums},
+    part::{Part, damaged, io_error, rebuild, sums},
 };
 
 /// Raised when the files change: an index of another version is built again.
@@ -195,26 +195,26 @@ pub(crate) fn load(place: &Place, manifest: &Manifest) -> Result<Content> {
     if place.key.is_none() && manifest.bytes() <= CHECKED_AT_OPENING {
         verify(place, manifest)?;
     }
-    let damaged = |name: &str| rebuild(dir, format!("its {name} are damaged"));
+    let senseless = |name: &str| rebuild(dir, format!("its {name} are damaged"));
     let (codes, chunks) = (map(place, &manifest.codes)?, map(place, &manifest.chunks)?);
     let slots = chunks.bytes().len() / 8;
     let whole = chunks.bytes().len().is_multiple_of(8)
         && slots < u32::MAX as usize
         && slots.checked_mul(manifest.dimensions) == Some(codes.bytes().len());
     if !whole {
-        return Err(damaged("slots"));
+        return Err(senseless("slots"));
     }
     let mut gone = Slots::default();
     for slot in map(place, &manifest.gone)?.bytes().chunks(4) {
         let slot = slot.first_chunk::<4>().map(|it| u32::from_le_bytes(*it));
-        let slot = slot.filter(|it| (*it as usize) < slots).ok_or_else(|| damaged("slots"))?;
+        let slot = slot.filter(|it| (*it as usize) < slots).ok_or_else(|| senseless("slots"))?;
         gone.insert(slot);
     }
     let graph = match &manifest.graph {
         None => Graph::default(),
         Some((part, nodes)) => Graph::read(map(place, part)?, *nodes)
             .filter(|it| it.nodes() <= slots)
-            .ok_or_else(|| damaged("links"))?,
+            .ok_or_else(|| senseless("links"))?,
     };
     Ok(Content { dimensions: manifest.dimensions, codes, chunks, gone, graph })
 }
@@ -222,21 +222,24 @@ pub(crate) fn load(place: &Place, manifest: &Manifest) -> Result<Content> {
 /// Reads everything, and holds it against its sums.
 ///
 /// # Errors
-/// [`Error::Rebuild`] for the first file that is not what was written.
+/// [`Error::Damaged`] for the first file that is not what was written.
 pub(crate) fn verify(place: &Place, manifest: &Manifest) -> Result<()> {
     let dir = place.path();
     for part in manifest.parts() {
         if place.key.is_some() {
-            map(place, part)?;
+            map(place, part).map_err(|error| match error {
+                Error::Rebuild { dir, why } => Error::Damaged { dir, why },
+                error => error,
+            })?;
             continue;
         }
         let path = part.path(dir)?;
         let found = sums(&path, 0, part.bytes).map_err(|error| match error.kind() {
-            ErrorKind::UnexpectedEof => rebuild(dir, format!("{} is too short", part.name)),
-            _ => rebuild(dir, format!("{}: {error}", part.name)),
+            ErrorKind::UnexpectedEof => damaged(dir, format!("{} is too short", part.name)),
+            _ => damaged(dir, format!("{}: {error}", part.name)),
         })?;
         if found != part.blake3 {
-            return Err(rebuild(dir, format!("{} is damaged", part.name)));
+            return Err(damaged(dir, format!("{}: it is not what was written", part.name)));
         }
     }
     Ok(())

@@ -106,7 +106,7 @@ impl VectorReader {
     /// Reads all of the index in `dir`, and holds it against its sums. Opening does so for small ones alone.
     ///
     /// # Errors
-    /// As [`open`](VectorReader::open), also for bytes that are not what was written.
+    /// As [`open`](VectorReader::open), and [`Error::Damaged`] for bytes that are not what was written.
     pub fn verify(dir: impl Into<Place>) -> Result<()> {
         let dir = dir.into();
         let manifest =

@@ -188,6 +188,7 @@ impl VectorWriter {
         }
         self.write()?;
         if self.needs_rebuild() {
+            self.verify()?;
             self.compact()?;
         }
         // A graph of another generation has other slots.
@@ -198,6 +199,7 @@ impl VectorWriter {
             .and_then(|it| it.graph.clone());
         let (slots, nodes) = (self.content.slots(), self.content.graph.nodes());
         if slots >= GRAPH_FROM && (slots - nodes) * TAIL_SHARE > slots {
+            self.verify()?;
             let mut grown = std::mem::take(&mut self.content.graph);
             grown.grow(self.content.codes(), slots, give_way);
             self.content.graph = grown;
@@ -212,6 +214,12 @@ impl VectorWriter {
         self.committed = Some(self.files.commit(&self.embedder, dimensions, seq, graph)?);
         self.changed = false;
         Ok(())
+    }
+
+    /// Refuses what was committed and is damaged: it would be written once more, with sums that fit. Both ways that do
+    /// so take much longer than to read it.
+    fn verify(&self) -> Result<()> {
+        self.committed.as_ref().map_or(Ok(()), |it| store::verify(&self.dir, it))
     }
 
     /// Leaves out the empty slots, in files of a new generation.

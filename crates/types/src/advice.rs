@@ -19,6 +19,8 @@ pub enum Advice {
     UpdateIndex,
     /// Bring it up to date now and then, because nobody watches.
     UpdateIndexNowAndThen,
+    /// Have damaged search indexes made anew.
+    RepairIndexes,
     /// Let an older catalog be brought into today's shape.
     UpgradeCatalog,
     /// Give what opens an encrypted home.
@@ -163,6 +165,7 @@ impl Advice {
             Advice::ListFolders,
             Advice::UpdateIndex,
             Advice::UpdateIndexNowAndThen,
+            Advice::RepairIndexes,
             Advice::UpgradeCatalog,
             Advice::GivePassphrase,
             Advice::ReplaceCatalog,

@@ -113,6 +113,7 @@ export type Advice =
 	| { kind: 'listFolders' }
 	| { kind: 'updateIndex' }
 	| { kind: 'updateIndexNowAndThen' }
+	| { kind: 'repairIndexes' }
 	| { kind: 'upgradeCatalog' }
 	| { kind: 'givePassphrase' }
 	| { kind: 'replaceCatalog' }

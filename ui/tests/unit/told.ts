@@ -14,6 +14,7 @@ export const ADVICE: EveryKind<Advice> = {
   listFolders: [{ kind: "listFolders" }],
   updateIndex: [{ kind: "updateIndex" }],
   updateIndexNowAndThen: [{ kind: "updateIndexNowAndThen" }],
+  repairIndexes: [{ kind: "repairIndexes" }],
   upgradeCatalog: [{ kind: "upgradeCatalog" }],
   replaceCatalog: [{ kind: "replaceCatalog" }],
   updateProgram: [{ kind: "updateProgram" }],

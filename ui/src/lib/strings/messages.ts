@@ -248,6 +248,7 @@ export const MESSAGES = [
   "the rules can not be read: {1}",
   "the run was stopped after layer {1}",
   "the scores after layer {1} are not numbers: the model's weights are damaged, fetch it again",
+  "the search index {1} is damaged ({2})",
   "the search index {1} must be built again ({2})",
   "the search of a shared library failed: this is a bug",
   "the second engine is not there",

@@ -202,6 +202,7 @@ export const messages: Record<Message, string> = {
   "the run was stopped after layer {1}": "der Lauf wurde nach Schicht {1} angehalten",
   "the scores after layer {1} are not numbers: the model's weights are damaged, fetch it again":
     "die Werte nach Schicht {1} sind keine Zahlen: die Gewichte des Modells sind beschädigt, laden Sie es noch einmal",
+  "the search index {1} is damaged ({2})": "der Suchindex {1} ist beschädigt ({2})",
   "the search index {1} must be built again ({2})": "der Suchindex {1} muss neu angelegt werden ({2})",
   "the second engine is not there": "der zweite PDF-Leser ist nicht da",
   "the secret store did not do it: {1}": "der Schlüsselbund hat es nicht getan: {1}",

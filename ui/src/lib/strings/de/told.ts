@@ -15,6 +15,7 @@ const advice: typeof english.advice = {
   listFolders: () => "Die Bibliothek zeigt, welche Ordner es gibt.",
   updateIndex: () => "Wählen Sie in der Bibliothek „Erneut prüfen“.",
   updateIndexNowAndThen: () => "Wählen Sie von Zeit zu Zeit in der Bibliothek „Erneut prüfen“.",
+  repairIndexes: () => "Wählen Sie in der Bibliothek im Menü eines Ordners „Indizes neu aufbauen“.",
   upgradeCatalog: () => "Starten Sie Riddle neu: Es bringt den Katalog auf den neuesten Stand.",
   replaceCatalog: () => "Verschieben Sie diese Datei und starten Sie Riddle neu; Ihre eigenen Dateien bleiben unberührt und werden neu gelesen.",
   updateProgram: () => "Installieren Sie die neueste Version von Riddle.",

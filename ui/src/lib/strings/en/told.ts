@@ -12,6 +12,7 @@ const advice: Sentences<Advice> = {
   listFolders: () => "Library shows which folders there are.",
   updateIndex: () => "Choose “Look again” in Library.",
   updateIndexNowAndThen: () => "Choose “Look again” in Library from time to time.",
+  repairIndexes: () => "Choose “Build the indexes anew” in the menu of a folder in Library.",
   upgradeCatalog: () => "Start Riddle again: it brings the catalog up to date.",
   replaceCatalog: () => "Move that file away and start Riddle again; your own files are not touched, and are read anew.",
   updateProgram: () => "Install the newest version of Riddle.",
