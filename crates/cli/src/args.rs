@@ -116,7 +116,7 @@ pub(crate) enum Command {
     Ask(AskArgs),
     /// Show folders, file states, index sizes and models
     Status(StatusArgs),
-    /// Hold both search indexes against the catalog, and the catalog against the disk
+    /// Hold the search indexes against the catalog and their checksums, and the catalog against the disk
     Check(CheckArgs),
     /// Write all that is known to one file: a backup, or the way to another machine
     Export(ExportArgs),

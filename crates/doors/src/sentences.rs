@@ -329,20 +329,39 @@ pub fn problem(it: &Problem) -> String {
         Problem::Catalog { trouble: it } => trouble(it),
         Problem::KeywordIndexBehind => "the keyword index is behind: run `riddle index`".to_owned(),
         Problem::VectorIndexBehind => "the vector index is behind: run `riddle index`".to_owned(),
+        Problem::TermIndexBehind => {
+            "the index of weighed terms is behind: run `riddle index`".to_owned()
+        }
         Problem::KeywordIndexDiffers { held, wanted } => format!(
             "the keyword index holds {held} passages instead of {wanted}: run `riddle check --repair`"
         ),
         Problem::VectorIndexDiffers { held, wanted } => format!(
             "the vector index holds {held} vectors instead of {wanted}: run `riddle check --repair`"
         ),
+        Problem::TermIndexDiffers { held, wanted } => format!(
+            "the index of weighed terms holds {held} passages instead of {wanted}: run `riddle check --repair`"
+        ),
+        Problem::KeywordIndexDamaged { why } => {
+            format!("the keyword index is damaged ({why}): run `riddle check --repair`")
+        }
+        Problem::VectorIndexDamaged { why } => {
+            format!("the vector index is damaged ({why}): run `riddle check --repair`")
+        }
+        Problem::TermIndexDamaged { why } => {
+            format!("the index of weighed terms is damaged ({why}): run `riddle check --repair`")
+        }
         Problem::FilesGone { files } => format!(
-            "{} no longer there: run `riddle check --repair`, or `riddle index`",
+            "{} no longer there: run `riddle index`",
             if *files == 1 { "1 file is".to_owned() } else { format!("{files} files are") }
         ),
-        Problem::FilesChanged { files } => format!(
-            "{} changed since they were read: run `riddle check --repair`, or `riddle index`",
-            if *files == 1 { "1 file has".to_owned() } else { format!("{files} files have") }
-        ),
+        Problem::FilesChanged { files } => match files {
+            1 => "1 file has changed since it was read: run `riddle index`".to_owned(),
+            _ => format!("{files} files have changed since they were read: run `riddle index`"),
+        },
+        Problem::FilesUnread { files } => match files {
+            1 => "1 file waits to be read: run `riddle index`".to_owned(),
+            _ => format!("{files} files wait to be read: run `riddle index`"),
+        },
         Problem::VectorsMissing => {
             "some passages have no vector yet: run `riddle index`".to_owned()
         }

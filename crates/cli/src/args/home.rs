@@ -19,7 +19,7 @@ pub(crate) struct StatusArgs {
 
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct CheckArgs {
-    /// Read again what changed and make both search indexes anew, then look once more
+    /// Read what changed and make search indexes anew that are damaged, then look once more
     #[arg(long)]
     pub(crate) repair: bool,
 }

@@ -2,6 +2,7 @@
 
 use riddle_rag::{
     Library,
+    indexing::IndexEvent,
     upkeep::{self, CheckReport},
 };
 use serde_json::json;
@@ -23,8 +24,8 @@ pub(crate) fn run(args: CheckArgs, context: &Context) -> Result<(), Failure> {
     if args.repair && found > 0 {
         let mut library = Library::open(context.config.clone())?;
         let mut progress = Progress::new();
-        library.update(&mut |event| progress.index(&event), context.stop_flag())?;
-        library.rebuild_indexes(&mut |event| progress.index(&event))?;
+        let observer = &mut |event: IndexEvent<'_>| progress.index(&event);
+        library.repair(&report.problems, observer, context.stop_flag())?;
         progress.clear();
         report = upkeep::check(&context.config)?;
     }

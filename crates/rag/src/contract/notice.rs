@@ -17,6 +17,8 @@ pub enum Problem {
     KeywordIndexBehind,
     /// The vector index does not.
     VectorIndexBehind,
+    /// The index of weighed terms does not.
+    TermIndexBehind,
     /// The keyword index stands where the catalog does and holds another number of passages.
     KeywordIndexDiffers {
         /// Passages in it.
@@ -31,13 +33,40 @@ pub enum Problem {
         /// Vectors in the catalog.
         wanted: u64,
     },
-    /// Files that are indexed are no longer there.
+    /// The index of weighed terms does.
+    TermIndexDiffers {
+        /// Passages in it.
+        held: u64,
+        /// Passages in the catalog that have weights.
+        wanted: u64,
+    },
+    /// A file of the keyword index is not what was written.
+    KeywordIndexDamaged {
+        /// Which, and in what way.
+        why: String,
+    },
+    /// A file of the vector index is not.
+    VectorIndexDamaged {
+        /// Which, and in what way.
+        why: String,
+    },
+    /// A file of the index of weighed terms is not.
+    TermIndexDamaged {
+        /// Which, and in what way.
+        why: String,
+    },
+    /// Files that are known are no longer where they were.
     FilesGone {
         /// How many.
         files: u64,
     },
-    /// Files that are indexed are larger or smaller than what was read.
+    /// Files that are known are no longer what was seen: another size, time or identity, or another verdict of a rule.
     FilesChanged {
+        /// How many.
+        files: u64,
+    },
+    /// Files that are new, or wait to be read since a run was interrupted.
+    FilesUnread {
         /// How many.
         files: u64,
     },
@@ -57,10 +86,16 @@ impl Problem {
             Problem::Catalog { trouble: Trouble::from("catalog: rows belong to nothing") },
             Problem::KeywordIndexBehind,
             Problem::VectorIndexBehind,
+            Problem::TermIndexBehind,
             Problem::KeywordIndexDiffers { held: 7, wanted: 9 },
             Problem::VectorIndexDiffers { held: 7, wanted: 9 },
+            Problem::TermIndexDiffers { held: 7, wanted: 9 },
+            Problem::KeywordIndexDamaged { why: "a.idx: it is not what was written".to_owned() },
+            Problem::VectorIndexDamaged { why: "codes-0.bin is too short".to_owned() },
+            Problem::TermIndexDamaged { why: "a.term: it is not what was written".to_owned() },
             Problem::FilesGone { files: 1 },
             Problem::FilesChanged { files: 2 },
+            Problem::FilesUnread { files: 3 },
             Problem::VectorsMissing,
             Problem::NoEmbedder { name: "all-MiniLM-L6-v2".to_owned() },
         ]

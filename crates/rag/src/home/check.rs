@@ -1,24 +1,27 @@
 //! Whether a home is sound: every index against the catalog, and the catalog against the disk. And a home on another
 //! machine: a copy of its catalog, from which all else comes back.
 
-use std::path::{Path, PathBuf};
+use std::{
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+};
 
 use riddle_catalog::{Catalog, Embeds, HomeLock};
-use riddle_retrieval::{KeywordReader, VectorReader};
+use riddle_retrieval::{KeywordReader, SparseReader, VectorReader};
 use riddle_seal::{KEY_FILE, KeyFile, Place};
 use riddle_types::FileState;
+use riddle_watch::scan;
 
 use super::{
     config::Config,
     embedding_server, encryption,
-    indexes::{CatalogVectors, keyword_seq, vector_seq},
+    indexes::{CatalogVectors, keyword_seq, sparse_seq, vector_seq},
+    scanning::scan_options,
 };
 use crate::contract::{CheckReport, Error, Problem, Result};
 
-/// Files looked up at a time.
-const PAGE: usize = 1000;
-
-/// Looks at everything and changes nothing.
+/// Looks at everything and changes nothing. The catalog and all files of the indexes are read; of the folders' files
+/// names, sizes and times alone.
 ///
 /// # Errors
 /// Without a catalog, or when it can not be read.
@@ -34,7 +37,7 @@ pub fn check(config: &Config) -> Result<CheckReport> {
         ..CheckReport::default()
     };
     indexes(config, &catalog, &mut report)?;
-    disk(&catalog, &mut report)?;
+    disk(config, &catalog, &mut report)?;
     Ok(report)
 }
 
@@ -48,73 +51,130 @@ fn existing(config: &Config) -> Result<Catalog> {
     }
 }
 
+/// How an index stands to the catalog.
+#[derive(Debug, PartialEq, Eq)]
+enum Stand {
+    Same,
+    Behind,
+    Damaged { why: String },
+    Differs { held: u64, wanted: u64 },
+}
+
+/// That of an index that was read as a whole, stands at `seq` (`None`: it can not be used) and should at `last`.
+fn stand(
+    verified: riddle_retrieval::Result<()>,
+    (seq, last): (Option<u64>, u64),
+    held: impl FnOnce() -> riddle_retrieval::Result<u64>,
+    wanted: u64,
+) -> Stand {
+    // First: what is damaged may still seem to be anywhere.
+    if let Err(riddle_retrieval::Error::Damaged { why, .. }) = verified {
+        return Stand::Damaged { why };
+    }
+    if seq != Some(last) {
+        return Stand::Behind;
+    }
+    match held().unwrap_or(0) {
+        held if held == wanted => Stand::Same,
+        held => Stand::Differs { held, wanted },
+    }
+}
+
 fn indexes(config: &Config, catalog: &Catalog, report: &mut CheckReport) -> Result<()> {
     if report.passages == 0 {
         return Ok(());
     }
     let last = catalog.last_seq()?;
-    if keyword_seq(config) == Some(last) {
-        let held = KeywordReader::open(config.keyword_index()).map_or(0, |it| it.len());
-        if held != report.passages {
-            report.problems.push(Problem::KeywordIndexDiffers { held, wanted: report.passages });
-        }
-    } else {
-        report.problems.push(Problem::KeywordIndexBehind);
+    report.problems.extend(keyword_index(config, last, report.passages));
+    vector_index(config, catalog, last, report)?;
+    report.problems.extend(term_index(config, catalog, last)?);
+    Ok(())
+}
+
+fn keyword_index(config: &Config, last: u64, wanted: u64) -> Option<Problem> {
+    let dir = config.keyword_index();
+    let verified = KeywordReader::verify(&dir);
+    let held = || KeywordReader::open(&dir).map(|it| it.len());
+    match stand(verified, (keyword_seq(config), last), held, wanted) {
+        Stand::Same => None,
+        Stand::Behind => Some(Problem::KeywordIndexBehind),
+        Stand::Damaged { why } => Some(Problem::KeywordIndexDamaged { why }),
+        Stand::Differs { held, wanted } => Some(Problem::KeywordIndexDiffers { held, wanted }),
     }
+}
+
+fn vector_index(
+    config: &Config,
+    catalog: &Catalog,
+    last: u64,
+    report: &mut CheckReport,
+) -> Result<()> {
     let Some(active) = catalog.active_embedder()? else { return Ok(()) };
-    if vector_seq(config, &active.id) == Some(last) {
-        let dir = config.vector_index(&active.id);
-        // A damaged one holds nothing that could be trusted, and is made anew like one that differs.
-        let held = VectorReader::verify(&dir)
-            .and_then(|()| VectorReader::open(&dir, &active.id, CatalogVectors::none()))
-            .map_or(0, |it| it.len() as u64);
-        let embeds = embedding_server::embeds(catalog)?;
-        let missing = catalog.count_without_vector(&active.id, embeds)?;
-        let wanted = report.passages - catalog.count_by_words_alone()?.min(report.passages);
-        let without = catalog.count_without_vector(&active.id, Embeds::Here)?;
-        let wanted = wanted.saturating_sub(without);
-        if held != wanted {
-            report.problems.push(Problem::VectorIndexDiffers { held, wanted });
-        }
-        if missing > 0 {
-            report.problems.push(Problem::VectorsMissing);
-        }
-    } else {
-        report.problems.push(Problem::VectorIndexBehind);
+    let dir = config.vector_index(&active.id);
+    let verified = VectorReader::verify(&dir);
+    let held =
+        || VectorReader::open(&dir, &active.id, CatalogVectors::none()).map(|it| it.len() as u64);
+    let wanted = report.passages - catalog.count_by_words_alone()?.min(report.passages);
+    let wanted = wanted.saturating_sub(catalog.count_without_vector(&active.id, Embeds::Here)?);
+    let problem = match stand(verified, (vector_seq(config, &active.id), last), held, wanted) {
+        Stand::Same => None,
+        Stand::Behind => Some(Problem::VectorIndexBehind),
+        Stand::Damaged { why } => Some(Problem::VectorIndexDamaged { why }),
+        Stand::Differs { held, wanted } => Some(Problem::VectorIndexDiffers { held, wanted }),
+    };
+    let is_behind = problem == Some(Problem::VectorIndexBehind);
+    report.problems.extend(problem);
+    // What is behind may be so because they are missing.
+    let embeds = embedding_server::embeds(catalog)?;
+    if !is_behind && catalog.count_without_vector(&active.id, embeds)? > 0 {
+        report.problems.push(Problem::VectorsMissing);
     }
     Ok(())
 }
 
-/// Files that are indexed and are gone, or are no longer what was read. Those of a folder that can not be reached are
-/// not looked at: a disk that is not here has lost nothing.
-fn disk(catalog: &Catalog, report: &mut CheckReport) -> Result<()> {
-    let there: Vec<PathBuf> = catalog
-        .roots()?
+fn term_index(config: &Config, catalog: &Catalog, last: u64) -> Result<Option<Problem>> {
+    let Some(encoder) = catalog.term_encoder()? else { return Ok(None) };
+    let dir = config.sparse_index(&encoder);
+    let verified = SparseReader::verify(&dir, &encoder);
+    let held = || SparseReader::open(&dir, &encoder).map(|it| it.len());
+    let seq = sparse_seq(config, &encoder);
+    Ok(match stand(verified, (seq, last), held, catalog.count_with_terms()?) {
+        Stand::Same => None,
+        Stand::Behind => Some(Problem::TermIndexBehind),
+        Stand::Damaged { why } => Some(Problem::TermIndexDamaged { why }),
+        Stand::Differs { held, wanted } => Some(Problem::TermIndexDiffers { held, wanted }),
+    })
+}
+
+/// Files that the next run would read or forget: the folders are scanned as that run does, and no file is opened. Those
+/// of a folder that can not be reached are not looked at: a disk that is not here has lost nothing.
+fn disk(config: &Config, catalog: &Catalog, report: &mut CheckReport) -> Result<()> {
+    report.files = catalog
+        .counts_by_state()?
         .into_iter()
-        .filter(|it| !it.is_virtual && it.path.is_dir())
-        .map(|it| it.path)
-        .collect();
-    let (mut gone, mut changed) = (0, 0);
-    loop {
-        let offset = usize::try_from(report.files).unwrap_or(usize::MAX);
-        let files = catalog.files(Some(FileState::Indexed), PAGE, offset)?;
-        if files.is_empty() {
-            break;
-        }
-        report.files += files.len() as u64;
-        for file in files.iter().filter(|it| there.iter().any(|root| it.path.starts_with(root))) {
-            match std::fs::symlink_metadata(&file.path) {
-                Ok(found) => changed += u64::from(found.len() != file.bytes),
-                Err(_) => gone += 1,
-            }
-        }
+        .filter(|it| it.0 == FileState::Indexed)
+        .map(|it| it.1)
+        .sum();
+    let (mut gone, mut changed, mut unread) = (0, 0, 0);
+    for root in catalog.roots()?.iter().filter(|it| !it.is_virtual) {
+        let mut entries = Vec::new();
+        let scanned = scan(&root.path, &scan_options(config, catalog, root)?, &mut |entry| {
+            entries.push(entry);
+            ControlFlow::Continue(())
+        });
+        let Ok(scanned) = scanned else { continue };
+        let unreadable: Vec<PathBuf> = scanned.unreadable.into_iter().map(|it| it.0).collect();
+        let found = catalog.compare_scan(root.id, &entries, scanned.complete, &unreadable)?;
+        gone += found.gone;
+        changed += found.changed;
+        unread += found.unread;
     }
-    if gone > 0 {
-        report.problems.push(Problem::FilesGone { files: gone });
-    }
-    if changed > 0 {
-        report.problems.push(Problem::FilesChanged { files: changed });
-    }
+    let found = [
+        (gone, Problem::FilesGone { files: gone }),
+        (changed, Problem::FilesChanged { files: changed }),
+        (unread, Problem::FilesUnread { files: unread }),
+    ];
+    report.problems.extend(found.into_iter().filter(|it| it.0 > 0).map(|it| it.1));
     Ok(())
 }
 

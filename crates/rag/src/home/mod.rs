@@ -21,6 +21,7 @@ pub(crate) mod pictures;
 pub(crate) mod prefixes;
 mod preview;
 mod records;
+mod scanning;
 pub(crate) mod settings;
 mod shared;
 pub(crate) mod status;
@@ -44,6 +45,6 @@ pub use prefixes::{
     set_limit as limit_prefixes,
 };
 pub use preview::{Shown, show};
-pub(crate) use records::rules;
 pub use records::{AnswersStatus, FolderStatus, IndexBytes, Passage, Records, Rule, RuleEffect};
+pub(crate) use scanning::scan_options;
 pub use settings::NO_RERANKER;

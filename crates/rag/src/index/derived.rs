@@ -9,7 +9,7 @@ use riddle_types::ChunkId;
 
 use super::{bank, foreground::Background, share::indexed};
 use crate::{
-    contract::{Error, Result},
+    contract::{Error, Problem, Result},
     home::{
         Config,
         indexes::{keyword_seq, sparse_seq, vector_seq},
@@ -109,6 +109,27 @@ pub(crate) fn delete(config: &Config) -> Result<()> {
     Ok(())
 }
 
+/// Deletes those that these problems are of: damaged ones, and such as hold what they should not. What is behind only
+/// follows.
+pub(crate) fn delete_damaged(config: &Config, problems: &[Problem]) -> Result<()> {
+    for problem in problems {
+        let dir = match problem {
+            Problem::KeywordIndexDamaged { .. } | Problem::KeywordIndexDiffers { .. } => {
+                config.keyword_index()
+            }
+            Problem::VectorIndexDamaged { .. } | Problem::VectorIndexDiffers { .. } => {
+                config.place("vector")
+            }
+            Problem::TermIndexDamaged { .. } | Problem::TermIndexDiffers { .. } => {
+                config.place("terms")
+            }
+            _ => continue,
+        };
+        remove_dir(dir.path())?;
+    }
+    Ok(())
+}
+
 fn remove_dir(dir: &Path) -> Result<()> {
     riddle_retrieval::remove(dir).map_err(|source| Error::Io { path: dir.to_path_buf(), source })
 }
@@ -123,8 +144,8 @@ fn follow(dir: &Path, seq: Option<u64>, last: u64, work: impl Fn() -> Result<()>
         None => remove_dir(dir)?,
     }
     match work() {
-        Err(Error::Retrieval(riddle_retrieval::Error::Rebuild { why, .. })) => {
-            tracing::warn!("{}: made anew ({why})", dir.display());
+        Err(Error::Retrieval(error)) if error.wants_rebuild() => {
+            tracing::warn!("{error}: made anew");
             remove_dir(dir)?;
             work()
         }

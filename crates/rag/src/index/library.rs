@@ -14,7 +14,7 @@ use std::{
 use riddle_catalog::{Catalog, FileId, HomeLock, Root};
 use riddle_ingest::{Limits, ParserPool};
 use riddle_types::{Advice, FileKind, FileState, Trouble};
-use riddle_watch::{ScanOptions, scan};
+use riddle_watch::scan;
 
 pub use self::documents::InputDocument;
 use super::{
@@ -25,9 +25,9 @@ use super::{
     pipeline::{End, Pipeline, Sparse},
 };
 use crate::{
-    contract::{Error, IndexEvent, IndexReport, ReadScans, Result},
+    contract::{Error, IndexEvent, IndexReport, Problem, ReadScans, Result},
     home::{
-        Config, encryption, pictures, rules,
+        Config, encryption, pictures, scan_options,
         settings::{
             AS_OF_SETTING, LARGEST_FILE, MOST_LARGEST_FILE, READ_WITH, keep_meaning_cpu,
             keep_meaning_on_battery, keep_reranker, largest_file, scans_since,
@@ -184,6 +184,21 @@ impl Library {
         derived::sync(&self.config, &self.catalog)
     }
 
+    /// Puts right what can be of what a check has found: what changed is read, and indexes follow the catalog; those
+    /// that are damaged, or do not hold what they should, are made anew from it.
+    ///
+    /// # Errors
+    /// As [`update`](Self::update).
+    pub fn repair(
+        &mut self,
+        problems: &[Problem],
+        observer: &mut dyn FnMut(IndexEvent<'_>),
+        stop: &AtomicBool,
+    ) -> Result<IndexReport> {
+        derived::delete_damaged(&self.config, problems)?;
+        self.update(observer, stop)
+    }
+
     /// Scans every folder, reads what changed, and brings the search indexes up to date. A run without
     /// changes writes nothing. `stop` ends it early, in good order: the rest stays in the queue.
     ///
@@ -251,17 +266,7 @@ impl Library {
     ) -> Result<()> {
         observer(IndexEvent::Scanning(&root.path));
         let _stage = stage::enter("scan");
-        let options = ScanOptions {
-            max_file_bytes: self.config.max_file_bytes,
-            // The empty mount point of an unmounted disk is on another volume than its files were.
-            known_volume: self.catalog.volume_of(root.id)?,
-            excluded: rules(&self.catalog)?
-                .into_iter()
-                .filter(|it| it.root.is_none_or(|it| it == root.id.0))
-                .map(|it| it.pattern)
-                .collect(),
-            ..ScanOptions::default()
-        };
+        let options = scan_options(&self.config, &self.catalog, root)?;
         let mut entries = Vec::new();
         let scanned = scan(&root.path, &options, &mut |entry| {
             entries.push(entry);

@@ -17,3 +17,6 @@ pub use library::{InputDocument, Library};
 pub(crate) use share::indexed;
 pub use share::{PushOptions, push_library};
 pub(crate) use text::passage_text;
+
+#[cfg(test)]
+mod check_test;
