@@ -6,6 +6,7 @@ mod calibrate;
 mod claims;
 mod contract;
 mod crash;
+mod damage;
 mod deadline;
 mod doors;
 mod embedders;
