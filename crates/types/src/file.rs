@@ -157,6 +157,25 @@ pub struct FileEntry {
     pub verdict: ScanVerdict,
 }
 
+/// What tells a folder from another one, wherever it lies.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FolderIdentity {
+    /// Its volume's number and its own there (device and inode on Unix). Volumes are numbered anew when they are
+    /// mounted.
+    pub volume_id: Option<(u64, u64)>,
+    /// A name of its file system that stays, and where it lies there; `None` where the system tells of none.
+    pub place: Option<FolderPlace>,
+}
+
+/// A place on a disk or a network share, wherever that is mounted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FolderPlace {
+    /// The disk's UUID or the share's address.
+    pub file_system: String,
+    /// The folder, from the file system's own root on.
+    pub within: std::path::PathBuf,
+}
+
 /// Whether a scanned file is to be read, or the state it gets without reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScanVerdict {

@@ -28,7 +28,7 @@ pub use advice::{Advice, Advised, StageError, Trouble};
 pub use document::{
     Block, BlockKind, Chunk, ChunkId, Document, Location, VectorTurn, column_letters,
 };
-pub use file::{FileEntry, FileKind, FileState, ScanVerdict};
+pub use file::{FileEntry, FileKind, FileState, FolderIdentity, FolderPlace, ScanVerdict};
 pub use generate::{
     ExpertStats, Generation, GenerationRequest, GenerationStats, Generator, Message, Passage,
     PassageOrder, Role, StoredPrompt,

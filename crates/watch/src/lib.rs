@@ -6,11 +6,16 @@
 //! events into hints of what to scan again. Events are lost when many come at once and when the system's
 //! limits are reached; the scan is the truth, the watcher only says when.
 //!
+//! [`identify`] says which folder one is, so that it is known again where it lies now ([`traces`]).
+//!
 //! What could not be looked at is said ([`ScanReport::unreadable`], [`Error::RootMissing`]), so that nobody
 //! takes it for deleted.
 
 mod error;
+#[cfg(target_os = "linux")]
+mod mounts;
 mod passed;
+mod place;
 mod placeholder;
 mod rules;
 mod scan;
@@ -18,6 +23,7 @@ mod stamp;
 mod watcher;
 
 pub use error::{Error, Result};
+pub use place::{identify, is_on_share, is_there, traces};
 pub use rules::Pattern;
 pub use scan::{DEFAULT_MAX_FILE_BYTES, ScanOptions, ScanReport, scan, scan_parts};
 pub use stamp::Stamp;

@@ -30,9 +30,10 @@ pub enum WatchEvent {
 /// Watches folders until it is dropped.
 ///
 /// Known problems: inotify's limit of watches (`fs.inotify.max_user_watches`) can be too small for large
-/// trees: such roots are polled instead ([`polled`](Self::polled)). Network drives send no events
-/// ([`start_polling`](Self::start_polling)). Folders behind symbolic links are not watched. All of this is
-/// why the caller also rescans from time to time.
+/// trees: such roots are polled instead ([`polled`](Self::polled)). Network shares tell of what this
+/// machine writes and of nothing else ([`is_on_share`](crate::is_on_share)): the caller rescans them more
+/// often. Folders behind symbolic links are not watched. All of this is why the caller also rescans from
+/// time to time.
 #[derive(Debug)]
 pub struct Watcher {
     system: Option<Debouncer<RecommendedWatcher, RecommendedCache>>,
