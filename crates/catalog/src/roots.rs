@@ -5,7 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rusqlite::{Connection, Transaction, params};
+use riddle_types::{FolderIdentity, FolderPlace};
+use rusqlite::{Connection, Row, Transaction, params};
 
 use crate::{
     Catalog, Error, Result,
@@ -38,6 +39,8 @@ pub struct Root {
     pub is_virtual: bool,
     /// When a complete scan last found a change, in seconds since 1970: one that finds none writes nothing.
     pub last_scan: Option<i64>,
+    /// Which folder it was when it was last there; nothing of one that was not looked at.
+    pub identity: FolderIdentity,
 }
 
 impl Catalog {
@@ -183,23 +186,11 @@ impl Catalog {
             if moved == 0 {
                 return Err(Error::UnknownFolder { path: from.to_path_buf() });
             }
-            let marks: Vec<Vec<u8>> = {
-                let mut statement = transaction.prepare("SELECT path FROM confined")?;
-                let rows = statement.query_map([], |row| row.get(0))?;
-                rows.collect::<Result<_, _>>()?
-            };
-            for mark in marks {
-                if let Ok(below) = from_bytes(mark.clone()).strip_prefix(from) {
-                    let here = if below.as_os_str().is_empty() {
-                        to.to_path_buf()
-                    } else {
-                        to.join(below)
-                    };
-                    transaction.execute(
-                        "UPDATE OR REPLACE confined SET path = ?2 WHERE path = ?1",
-                        params![mark, to_bytes(&here)],
-                    )?;
-                }
+            for (mark, here) in marks_moved(transaction, from, to)? {
+                transaction.execute(
+                    "UPDATE OR REPLACE confined SET path = ?2 WHERE path = ?1",
+                    params![to_bytes(&mark), to_bytes(&here)],
+                )?;
             }
             Ok(())
         })
@@ -242,9 +233,28 @@ fn numbers(connection: &Connection, sql: &str, of: i64) -> Result<Vec<i64>> {
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-fn roots(connection: &Connection) -> Result<Vec<Root>> {
+/// Marks of `from` and of folders below it, with where these lie once it lies at `to`.
+pub(crate) fn marks_moved(
+    transaction: &Transaction<'_>,
+    from: &Path,
+    to: &Path,
+) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let mut statement = transaction.prepare("SELECT path FROM confined")?;
+    let marks = statement
+        .query_map([], |row| Ok(from_bytes(row.get(0)?)))?
+        .collect::<Result<Vec<PathBuf>, _>>()?;
+    let moved = |mark: PathBuf| {
+        let below = mark.strip_prefix(from).ok()?;
+        let here = if below.as_os_str().is_empty() { to.to_path_buf() } else { to.join(below) };
+        Some((mark, here))
+    };
+    Ok(marks.into_iter().filter_map(moved).collect())
+}
+
+pub(crate) fn roots(connection: &Connection) -> Result<Vec<Root>> {
     let mut statement = connection.prepare(
-        "SELECT id, path, virtual, last_scan FROM roots WHERE virtual <> ?1 ORDER BY id",
+        "SELECT id, path, virtual, last_scan, volume, inode, file_system, within FROM roots
+         WHERE virtual <> ?1 ORDER BY id",
     )?;
     let rows = statement.query_map([REMOVED], |row| {
         Ok(Root {
@@ -252,9 +262,22 @@ fn roots(connection: &Connection) -> Result<Vec<Root>> {
             path: from_bytes(row.get(1)?),
             is_virtual: row.get(2)?,
             last_scan: row.get(3)?,
+            identity: identity_in(row)?,
         })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// From the fifth column on.
+fn identity_in(row: &Row<'_>) -> rusqlite::Result<FolderIdentity> {
+    let (volume, inode): (Option<i64>, Option<i64>) = (row.get(4)?, row.get(5)?);
+    let (file_system, within): (Option<String>, Option<Vec<u8>>) = (row.get(6)?, row.get(7)?);
+    Ok(FolderIdentity {
+        volume_id: volume.zip(inode).map(|it| (it.0.cast_unsigned(), it.1.cast_unsigned())),
+        place: file_system
+            .zip(within)
+            .map(|(file_system, within)| FolderPlace { file_system, within: from_bytes(within) }),
+    })
 }
 
 pub(crate) fn insert_root(
@@ -267,7 +290,8 @@ pub(crate) fn insert_root(
         params![to_bytes(path), is_virtual],
     )?;
     let id = RootId(transaction.last_insert_rowid());
-    Ok(Root { id, path: path.to_path_buf(), is_virtual, last_scan: None })
+    let identity = FolderIdentity::default();
+    Ok(Root { id, path: path.to_path_buf(), is_virtual, last_scan: None, identity })
 }
 
 /// Gives the files of `inner` to `outer`, a folder above it. Their absolute paths stay, so no index has to

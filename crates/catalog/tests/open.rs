@@ -6,7 +6,7 @@ use std::{io::Write as _, path::Path};
 
 use common::{Disk, expected, scan, words, work_all};
 use riddle_catalog::{Catalog, Embeds, Error};
-use riddle_types::Trouble;
+use riddle_types::{FolderIdentity, Trouble};
 
 #[test]
 fn damaged_newer_and_missing_files_are_told_apart() {
@@ -125,6 +125,12 @@ fn a_catalog_of_version_one_opens() {
     assert!(catalog.confined().expect("marks").is_empty());
     catalog.confine(Path::new("/r/notes"), true).expect("marked");
     assert_eq!(catalog.confined().expect("marks"), [Path::new("/r/notes")]);
+    // Nor did it know which folder a root is.
+    let known = || catalog.roots().expect("roots")[0].identity.clone();
+    assert_eq!(known(), FolderIdentity::default());
+    let seen = FolderIdentity { volume_id: Some((1, 2)), place: None };
+    catalog.identify_root(root, &seen).expect("kept");
+    assert_eq!(known(), seen);
 }
 
 #[test]
