@@ -19,6 +19,7 @@ mod open_servers;
 pub(crate) mod originals;
 pub(crate) mod pictures;
 pub(crate) mod prefixes;
+pub(crate) mod presence;
 mod preview;
 mod records;
 mod scanning;

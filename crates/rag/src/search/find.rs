@@ -1,6 +1,9 @@
 //! What the indexes find: [`Assistant::find`] is quick, and its hits can be shown at once.
 
-use std::{collections::HashMap, path::PathBuf};
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+};
 
 use riddle_catalog::ChunkRecord;
 use riddle_models::embedder_languages;
@@ -21,7 +24,7 @@ use crate::{
         Error, IndexFreshness, MappedFolder, Order, RemoteStage, Result, SearchHit, SearchRequest,
         SearchResponse, StageLists,
     },
-    home::{embedder::encoder_name, mapped, status, wanted},
+    home::{embedder::encoder_name, mapped, presence::Presence, status, wanted},
     index::{Foreground, passage_text},
     stage,
 };
@@ -312,7 +315,9 @@ impl Assistant {
         sources.extend(self.by_libraries(text, request, there, &mut made, notices)?);
         let _stage = stage::enter("fuse");
         let limit = request.fused_candidates.max(request.k);
-        let lists = merge(sources, text, &mut made, limit);
+        let mut presence = Presence::of(&self.catalog);
+        let is_away = &mut |file: &Path| presence.is_away(file);
+        let lists = merge(sources, text, &mut made, limit, is_away);
         Ok((lists, made))
     }
 

@@ -7,7 +7,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use riddle_catalog::ChunkRecord;
@@ -133,8 +133,9 @@ impl Shown {
 
 /// Shows copies and versions once, where the first was found.
 ///
-/// Of copies the first is shown; a file that is in the home and in a library elsewhere is the one of the home, which
-/// can be opened; one that two computers have written to a library is one. Of versions the one of the newest file is
+/// Of copies the first is shown, unless its folder is away (`is_away`) and that of another one is there; a file that is
+/// in the home and in a library elsewhere is the one of the home, which can be opened; one that two computers have
+/// written to a library is one. Of versions the one of the newest file is
 /// shown. The others are named by [`ChunkRecord::also_in`] and [`ChunkRecord::versions`]. Of documents from memory each
 /// is its own, and so is what stands twice in one file. Versions are looked for among the first `limit`, and in one
 /// library.
@@ -144,6 +145,7 @@ pub(super) fn fold(
     records: &mut HashMap<ChunkId, ChunkRecord>,
     libraries: &HashMap<ChunkId, String>,
     limit: usize,
+    is_away: &mut dyn FnMut(&Path) -> bool,
 ) {
     let mut first: HashMap<[u8; 32], usize> = HashMap::new();
     let mut shown: Vec<Shown> = Vec::with_capacity(order.len());
@@ -151,7 +153,7 @@ pub(super) fn fold(
         let Some(record) = records.get(&fused.chunk) else { continue };
         let text = *blake3::hash(record.text.as_bytes()).as_bytes();
         if let Some(&at) = first.get(&text)
-            && fold_copy(&mut shown[at], &fused, records, libraries)
+            && fold_copy(&mut shown[at], &fused, records, libraries, is_away)
         {
             continue;
         }
@@ -188,6 +190,7 @@ fn fold_copy(
     fused: &Fused,
     records: &mut HashMap<ChunkId, ChunkRecord>,
     libraries: &HashMap<ChunkId, String>,
+    is_away: &mut dyn FnMut(&Path) -> bool,
 ) -> bool {
     let (Some(its), Some(record)) = (records.get(&shown.fused.chunk), records.get(&fused.chunk))
     else {
@@ -198,6 +201,11 @@ fn fold_copy(
     if its.path != record.path {
         if !record.path.is_absolute() {
             return false;
+        }
+        let of_home = ![shown.fused.chunk, fused.chunk].iter().any(|it| libraries.contains_key(it));
+        if same && of_home && is_away(&its.path) && !is_away(&record.path) {
+            show_instead(shown, fused.chunk, records);
+            return true;
         }
         let path = record.path.clone();
         if let Some(its) = records.get_mut(&shown.fused.chunk) {
@@ -221,6 +229,17 @@ fn fold_copy(
         shown.fused.chunk = fused.chunk;
     }
     true
+}
+
+/// Shows a copy in the place of the one that is shown, and names that.
+fn show_instead(shown: &mut Shown, copy: ChunkId, records: &mut HashMap<ChunkId, ChunkRecord>) {
+    let Some(path) = records.get(&shown.fused.chunk).map(|it| it.path.clone()) else { return };
+    let (copies, versions) = named_at(records, shown.fused.chunk);
+    if let Some(record) = records.get_mut(&copy) {
+        std::iter::once(path).chain(copies).for_each(|it| name(record, it, true));
+        versions.into_iter().for_each(|it| name(record, it, false));
+    }
+    shown.fused.chunk = copy;
 }
 
 /// Shows the newer of the two, and names the other.
@@ -272,8 +291,6 @@ fn named_at(
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use proptest::prelude::*;
     use riddle_catalog::FileId;
     use riddle_types::{FileKind, Location};
@@ -340,7 +357,9 @@ mod tests {
         let mut order: Vec<Fused> = found.iter().map(fused).collect();
         let mut evidence = vec![Evidence::default(); order.len()];
         let libraries = libraries.iter().map(|it| (ChunkId(it.0), it.1.to_owned())).collect();
-        fold(&mut order, &mut evidence, &mut records, &libraries, 9);
+        fold(&mut order, &mut evidence, &mut records, &libraries, 9, &mut |it| {
+            it.starts_with("/away")
+        });
         assert_eq!(order.len(), evidence.len());
         order.iter().map(|it| records[&it.chunk].clone()).collect()
     }
@@ -370,6 +389,35 @@ mod tests {
         let versions = paths(&shown[0].versions);
         assert_eq!(versions, ["/lease.md", "/copy of lease.md", "/lease 3.md", "/old/lease.md"]);
         assert_eq!(paths(&shown[0].also_in), ["/lease 2 sent.md"]);
+    }
+
+    #[test]
+    fn of_copies_one_that_is_there_is_shown_before_one_that_is_away() {
+        let newer = LEASE.replace("keeps", "holds");
+        let found = [
+            (1, "/away/lease.md", 10, LEASE),
+            (2, "/away/too/lease.md", 12, LEASE),
+            (3, "/b/lease.md", 10, LEASE),
+            (4, "/other.md", 10, "Nobody rows here."),
+            (5, "/c/lease.md", 10, LEASE),
+            (6, "/away/lease old.md", 5, &newer),
+        ];
+        let shown = folded(&found, &[]);
+        assert_eq!(shown.iter().map(|it| it.id.0).collect::<Vec<_>>(), [3, 4], "in its place");
+        let copies = ["/away/lease.md", "/away/too/lease.md", "/c/lease.md"];
+        assert_eq!(paths(&shown[0].also_in), copies);
+        assert_eq!(paths(&shown[0].versions), ["/away/lease old.md"]);
+        let ids = |found: &[(u64, &str, i64, &str)], libraries: &[(u64, &str)]| -> Vec<u64> {
+            folded(found, libraries).iter().map(|it| it.id.0).collect()
+        };
+        // Where all are away the first is shown, and so it is where both are there.
+        assert_eq!(ids(&found[..2], &[]), [1]);
+        assert_eq!(ids(&[found[2], found[4]], &[]), [3]);
+        // What is said of folders here says nothing of those of a library elsewhere.
+        assert_eq!(ids(&[found[0], found[2]], &[(1, "team")]), [1]);
+        assert_eq!(ids(&[found[0], found[2]], &[(3, "team")]), [1]);
+        // The newest version is shown wherever it is.
+        assert_eq!(ids(&[(1, "/b", 1, LEASE), (2, "/away/b", 2, &newer)], &[]), [2]);
     }
 
     #[test]
@@ -419,7 +467,9 @@ mod tests {
                 .iter()
                 .map(|it| LEASE.replace("repairs", it))
                 .collect();
-            let names: Vec<String> = found.iter().map(|it| format!("/{}", it.0)).collect();
+            let folder = |it: u8| if it < 3 { "/away" } else { "" };
+            let names: Vec<String> =
+                found.iter().map(|it| format!("{}/{}", folder(it.0), it.0)).collect();
             let rows: Vec<(u64, &str, i64, &str)> = found
                 .iter()
                 .enumerate()

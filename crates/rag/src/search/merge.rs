@@ -4,7 +4,10 @@
 //! has the same place wherever it is kept. BM25 scores of two libraries are not alike: each counts as a share of its
 //! own library's best. Cosines and products of weighed terms are.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    path::Path,
+};
 
 use riddle_catalog::ChunkRecord;
 use riddle_models::embedder_languages;
@@ -219,8 +222,14 @@ impl Source {
     }
 }
 
-/// All libraries in one list, the best `limit`.
-pub(super) fn merge(sources: Vec<Source>, query: &str, made: &mut Made, limit: usize) -> Lists {
+/// All libraries in one list, the best `limit`. `is_away` says of a file of the home whether its folder is not there.
+pub(super) fn merge(
+    sources: Vec<Source>,
+    query: &str,
+    made: &mut Made,
+    limit: usize,
+    is_away: &mut dyn FnMut(&Path) -> bool,
+) -> Lists {
     let mut lists = Lists::default();
     let (mut order, mut evidence) = (Vec::new(), Vec::new());
     let mut records: HashMap<ChunkId, ChunkRecord> = HashMap::new();
@@ -253,7 +262,7 @@ pub(super) fn merge(sources: Vec<Source>, query: &str, made: &mut Made, limit: u
     } else if several {
         by_rank(&mut order, &mut evidence);
     }
-    fold(&mut order, &mut evidence, &mut records, &lists.libraries, limit);
+    fold(&mut order, &mut evidence, &mut records, &lists.libraries, limit, is_away);
     evidence.truncate(limit);
     lists.fused = order
         .into_iter()
@@ -348,7 +357,7 @@ mod tests {
     }
 
     fn merged(sources: Vec<Source>, vector: bool) -> Lists {
-        merge(sources, "boat", &mut made(vector.then(|| vec![1.0, 0.0])), 9)
+        merge(sources, "boat", &mut made(vector.then(|| vec![1.0, 0.0])), 9, &mut |_| false)
     }
 
     fn chunks(lists: &Lists) -> Vec<u64> {
@@ -382,7 +391,7 @@ mod tests {
             found.keyword[1].score = 0.7 * found.keyword[0].score;
             let mut made = made(Some(vec![1.0, 0.0]));
             made.levels = levels;
-            let lists = merge(vec![found], "boat", &mut made, 9);
+            let lists = merge(vec![found], "boat", &mut made, 9, &mut |_| false);
             (chunks(&lists), lists.evidence)
         };
         // Where nothing is known of cosines the largest counts as such.
@@ -406,7 +415,7 @@ mod tests {
             made.vector = Some((embedder.to_owned(), vec![1.0, 0.0]));
             found.keyword_limit = 9;
             found.dense = vec![Hit { chunk: ChunkId(2), score: 0.9, rank: 1 }];
-            chunks(&merge(vec![found], query, &mut made, 9))
+            chunks(&merge(vec![found], query, &mut made, 9, &mut |_| false))
         };
         let (many, one) = ("x/1/2/3", "bge-small-en-v1.5/1/2/3");
         let (de, en) =
@@ -430,7 +439,7 @@ mod tests {
             found.dense = vec![Hit { chunk: ChunkId(2), score: 0.3, rank: 1 }];
             let mut made = made(Some(vec![1.0, 0.0]));
             made.levels = Some(CosineLevels { unrelated: 0.031, related: 0.465, apart: 6.9 });
-            chunks(&merge(vec![found], query, &mut made, 9))
+            chunks(&merge(vec![found], query, &mut made, 9, &mut |_| false))
         };
         assert_eq!(by("Wie alt ist die Brücke, die man für die Messe gebaut hat?"), [2, 1]);
         assert_eq!(by("How old is the one that they built for the fair?"), [1, 2]);
