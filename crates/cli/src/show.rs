@@ -168,6 +168,13 @@ pub(crate) fn plural(count: u64, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
+/// What is said of a folder whose changes nobody tells of, which is looked at every so many minutes.
+pub(crate) fn share(looked_at_every: Option<u64>) -> String {
+    looked_at_every.map_or_else(String::new, |it| {
+        format!(", on a network share: looked at every {}", plural(it, "minute"))
+    })
+}
+
 /// What became of a deadline.
 pub(crate) fn deadline(report: &DeadlineReport) -> String {
     let times = format!("{:.0} of {:.0} ms", report.took_ms, report.target_ms);

@@ -41,7 +41,14 @@ pub(crate) fn run(args: &FoldersArgs, context: &Context) -> Result<(), Failure> 
         let text = |it: &PathBuf| it.to_string_lossy().into_owned();
         let folders: Vec<_> = folders
             .iter()
-            .map(|it| json!({ "path": text(&it.path), "present": it.present, "confined": it.confined }))
+            .map(|it| {
+                let mut folder =
+                    json!({ "path": text(&it.path), "present": it.present, "confined": it.confined });
+                if let Some(minutes) = it.looked_at_every {
+                    folder["looked_at_every"] = minutes.into();
+                }
+                folder
+            })
             .collect();
         let confined: Vec<_> = confined.iter().map(text).collect();
         return context.out.json(&json!({ "folders": folders, "confined": confined }));
@@ -65,10 +72,14 @@ fn page(folders: &[FolderStatus], confined: &[PathBuf], style: Style) -> String 
     for folder in folders {
         let gone = if folder.present { "" } else { ", not there now" };
         let here = if folder.confined { ", never leaves this machine" } else { "" };
+        let share = show::share(folder.looked_at_every);
         let counts: std::collections::BTreeMap<_, _> =
             folder.counts.iter().map(|(state, count)| (state.as_str(), *count)).collect();
         let files = show::states(&counts);
-        page.push_str(&format!("{} ({files}{gone}{here})\n", style.cyan(shown(&folder.path))));
+        page.push_str(&format!(
+            "{} ({files}{gone}{share}{here})\n",
+            style.cyan(shown(&folder.path))
+        ));
     }
     // Parts of indexed folders, and such as are not indexed.
     for part in confined.iter().filter(|it| !folders.iter().any(|folder| folder.path == **it)) {
@@ -89,19 +100,21 @@ mod tests {
 
     #[test]
     fn marked_folders_and_marked_parts_are_listed() {
-        let folder = |path: &str, confined| FolderStatus {
+        let folder = |path: &str, confined, looked_at_every| FolderStatus {
             id: RootId(1),
             path: PathBuf::from(path),
             present: true,
             confined,
             counts: vec![(FileState::Indexed, 2)],
+            looked_at_every,
         };
         let marks = [PathBuf::from("/a"), PathBuf::from("/b/medical")];
-        let shown =
-            page(&[folder("/a", true), folder("/b", false)], &marks, Style::with_colors(false));
+        let folders = [folder("/a", true, None), folder("/b", false, Some(5))];
+        let shown = page(&folders, &marks, Style::with_colors(false));
         assert_eq!(
             shown,
-            "/a (2 indexed, never leaves this machine)\n/b (2 indexed)\n/b/medical (never leaves this machine)\n"
+            "/a (2 indexed, never leaves this machine)\n\
+             /b (2 indexed, on a network share: looked at every 5 minutes)\n/b/medical (never leaves this machine)\n"
         );
         assert!(page(&[], &[], Style::with_colors(false)).contains("riddle index FOLDER"));
     }

@@ -66,8 +66,9 @@ fn folders(status: &Status, style: Style) -> String {
             .map_or("never read".to_owned(), |it| format!("read {}", dates::show(it)));
         let gone = if root.present { "" } else { ", not there now: nothing of it is removed" };
         let here = if root.confined { ", never leaves this machine" } else { "" };
+        let share = show::share(root.looked_at_every);
         let path = show::path(&root.path.to_string_lossy());
-        page.push_str(&format!("folder    {} ({scanned}{gone}{here})\n", style.cyan(path)));
+        page.push_str(&format!("folder    {} ({scanned}{gone}{share}{here})\n", style.cyan(path)));
     }
     for part in
         status.confined.iter().filter(|it| !status.roots.iter().any(|root| root.path == **it))
@@ -225,12 +226,22 @@ mod tests {
     fn a_page_says_what_is_there_and_what_is_wrong() {
         let status = Status {
             home: PathBuf::from("/data/riddle"),
-            roots: vec![RootStatus {
-                path: PathBuf::from("/media/disk"),
-                present: false,
-                last_scan: Some(0),
-                confined: true,
-            }],
+            roots: vec![
+                RootStatus {
+                    path: PathBuf::from("/media/disk"),
+                    present: false,
+                    last_scan: Some(0),
+                    confined: true,
+                    looked_at_every: None,
+                },
+                RootStatus {
+                    path: PathBuf::from("/mnt/nas"),
+                    present: true,
+                    last_scan: None,
+                    confined: false,
+                    looked_at_every: Some(5),
+                },
+            ],
             confined: vec![PathBuf::from("/media/disk/medical")],
             states: BTreeMap::from([("indexed", 2), ("failed", 1)]),
             kinds: BTreeMap::from([("mail", 88), ("pdf", 312), ("spreadsheet", 1), ("text", 88)]),
@@ -268,6 +279,7 @@ mod tests {
         let shown = page(&status, false, Style::with_colors(false));
         for part in [
             "folder    /media/disk (read 1970-01-01 00:00 UTC, not there now: nothing of it is removed, never leaves this machine)\n",
+            "folder    /mnt/nas (never read, on a network share: looked at every 5 minutes)\n",
             "part      /media/disk/medical (never leaves this machine)\n",
             "files     2 indexed · 1 failed\n",
             "kinds     312 PDF · 88 e-mail · 88 texts · 1 table\n",

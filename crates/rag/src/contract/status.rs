@@ -120,6 +120,9 @@ pub struct RootStatus {
     pub last_scan: Option<i64>,
     /// Whether its text never leaves this machine.
     pub confined: bool,
+    /// On a network share, whose changes nobody tells of: minutes between two looks at it while folders are followed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub looked_at_every: Option<u64>,
 }
 
 /// One file of the ledger.

@@ -13,6 +13,7 @@ use riddle_catalog::{
 use super::{
     config::Config,
     embedding_server, indexes, libraries,
+    presence::looked_at_every,
     settings::{
         AS_OF_SETTING, MEANING_RATE, MEANING_REST, WEIGHED_WITH, configured_reranker, scans_since,
         wanted_embedder,
@@ -175,6 +176,7 @@ fn roots(catalog: &Catalog, confined: &[PathBuf]) -> Result<Vec<RootStatus>> {
         present: it.is_virtual || it.path.is_dir(),
         last_scan: it.last_scan,
         confined: confined.iter().any(|folder| it.path.starts_with(folder)),
+        looked_at_every: looked_at_every(&it.path),
         path: it.path,
     };
     Ok(catalog.roots()?.into_iter().map(of).collect())

@@ -6,7 +6,10 @@ use riddle_catalog::RootId;
 use riddle_types::FileState;
 
 use super::Records;
-use crate::contract::{Error, Result};
+use crate::{
+    contract::{Error, Result},
+    home::presence::looked_at_every,
+};
 
 /// A folder that is indexed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +24,8 @@ pub struct FolderStatus {
     pub confined: bool,
     /// Files per state.
     pub counts: Vec<(FileState, u64)>,
+    /// On a network share, whose changes nobody tells of: minutes between two looks at it while folders are followed.
+    pub looked_at_every: Option<u64>,
 }
 
 impl Records {
@@ -38,6 +43,7 @@ impl Records {
                     id: root.id,
                     present: root.path.is_dir(),
                     confined: confined.iter().any(|it| root.path.starts_with(it)),
+                    looked_at_every: looked_at_every(&root.path),
                     path: root.path,
                     counts,
                 })
