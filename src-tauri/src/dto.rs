@@ -307,6 +307,10 @@ pub(crate) enum Notice {
         folder: String,
         why: String,
     },
+    FolderMoved {
+        from: String,
+        to: String,
+    },
     LibraryNotSearched {
         name: String,
         why: Trouble,

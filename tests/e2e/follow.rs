@@ -107,18 +107,72 @@ fn a_file_deleted_since_the_last_index_answers_no_more_after_it() {
 
 #[test]
 fn a_missing_root_removes_nothing() {
-    let (riddle, parent) = (Riddle::new(), folder());
+    let (riddle, parent, drawer) = (Riddle::new(), folder(), folder());
     let disk = parent.path().join("disk");
     notes(&disk, 5);
     riddle.index(&disk);
     let before = snapshot(&riddle, &["bridge"]);
-    fs::rename(&disk, parent.path().join("unplugged")).expect("renamed");
+    fs::rename(&disk, drawer.path().join("unplugged")).expect("renamed");
     let report = riddle.json(&["index"]);
     assert_eq!(report["removed"], 0, "{report:#}");
     assert_eq!(report["unreachable"].as_array().map(Vec::len), Some(1), "{report:#}");
-    fs::rename(parent.path().join("unplugged"), &disk).expect("renamed back");
+    fs::rename(drawer.path().join("unplugged"), &disk).expect("renamed back");
     riddle.json(&["index"]);
     assert_eq!(snapshot(&riddle, &["bridge"]), before);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_renamed_root_is_followed_and_a_moved_one_when_it_is_added() {
+    let (riddle, parent, other) = (Riddle::new(), folder(), folder());
+    let at = parent.path().canonicalize().expect("a path");
+    let (old, new) = (at.join("old"), at.join("new"));
+    let moved = other.path().canonicalize().expect("a path").join("moved");
+    notes(&old, 5);
+    let first = riddle.index(&old);
+    let check = |report: &serde_json::Value, to: &Path| {
+        for (key, count) in [("unchanged", 5), ("read", 0), ("removed", 0), ("new", 0)] {
+            assert_eq!(report[key], count, "{key} in {report:#}");
+        }
+        assert_eq!(report["chunks"], first["chunks"], "{report:#}");
+        let notices = report["notices"].to_string();
+        assert!(notices.contains(&*to.to_string_lossy()), "{report:#}");
+        let folders = riddle.json(&["folders"]);
+        let folders = folders["folders"].as_array().expect("a list");
+        assert_eq!((folders.len(), &folders[0]["path"]), (1, &to.to_string_lossy().into()));
+        let hits = riddle.json(&["search", "bridge", "--no-rerank"]);
+        let hits = hits["hits"].as_array().expect("a list");
+        let all_there =
+            hits.iter().all(|it| it["path"].as_str().is_some_and(|it| Path::new(it).is_file()));
+        assert!(!hits.is_empty() && all_there, "{hits:#?}");
+        assert_eq!(riddle.problems(), [""; 0]);
+    };
+    fs::rename(&old, &new).expect("renamed");
+    check(&riddle.json(&["index"]), &new);
+    fs::rename(&new, &moved).expect("moved");
+    check(&riddle.json(&["index", &moved.to_string_lossy()]), &moved);
+}
+
+#[test]
+fn of_a_copy_that_is_there_and_one_that_is_not_the_first_is_shown() {
+    let (riddle, parent) = (Riddle::new(), folder());
+    let at = parent.path().canonicalize().expect("a path");
+    let text = "# Boat\n\nThe hull is painted vermilion, and nobody may row it at night.\n";
+    for it in ["first/boat.md", "second/boat.md"] {
+        write(&at, it, text);
+    }
+    for it in ["first", "second"] {
+        riddle.index(&at.join(it));
+    }
+    for away in ["first", "second"] {
+        let aside = at.join(away).with_extension("aside");
+        fs::rename(at.join(away), &aside).expect("away");
+        let found = riddle.json(&["search", "vermilion", "--no-rerank"]);
+        let hit = &found["hits"][0];
+        let there = hit["path"].as_str().is_some_and(|it| Path::new(it).is_file());
+        assert!(there && hit["also_in"].to_string().contains(away), "{found:#}");
+        fs::rename(&aside, at.join(away)).expect("back");
+    }
 }
 
 #[test]

@@ -240,6 +240,9 @@ pub fn notice(notice: &Notice) -> String {
         Notice::FolderPolled { folder, why } => {
             format!("{} is looked at from time to time instead of watched: {why}", folder.display())
         }
+        Notice::FolderMoved { from, to } => {
+            format!("{} is now {}: what was read of it stays", from.display(), to.display())
+        }
         Notice::LibraryNotSearched { name, why } => {
             format!("the library {name} is not searched: {}", trouble(why))
         }

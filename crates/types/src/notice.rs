@@ -136,6 +136,13 @@ pub enum Notice {
         /// Why.
         why: String,
     },
+    /// A folder lies elsewhere now: what is known of its files stays.
+    FolderMoved {
+        /// Where it lay.
+        from: PathBuf,
+        /// Where it lies.
+        to: PathBuf,
+    },
     /// A shared library could not be searched.
     LibraryNotSearched {
         /// Its name.
@@ -246,6 +253,7 @@ impl Notice {
             Notice::AnswerTooLong { tokens: 512 },
             Notice::FolderNotWatched { folder: folder(), why: "too many".to_owned() },
             Notice::FolderPolled { folder: folder(), why: "too many".to_owned() },
+            Notice::FolderMoved { from: folder(), to: PathBuf::from("/other files") },
             Notice::LibraryNotSearched { name: "team".to_owned(), why: why() },
         ];
         let faults = [

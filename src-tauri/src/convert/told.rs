@@ -56,6 +56,9 @@ impl From<types::Notice> for Notice {
             From::FolderPolled { folder, why } => {
                 Notice::FolderPolled { folder: shown(&folder), why: clean(&why) }
             }
+            From::FolderMoved { from, to } => {
+                Notice::FolderMoved { from: shown(&from), to: shown(&to) }
+            }
         }
     }
 }

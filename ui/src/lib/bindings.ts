@@ -197,6 +197,7 @@ export type Notice =
 	| { kind: 'answerTooLong'; tokens: number }
 	| { kind: 'folderNotWatched'; folder: string; why: string }
 	| { kind: 'folderPolled'; folder: string; why: string }
+	| { kind: 'folderMoved'; from: string; to: string }
 	| { kind: 'libraryNotSearched'; name: string; why: Trouble }
 	/** Nothing below it was removed from the index. */
 	| { kind: 'folderUnreachable'; folder: string; why: string }

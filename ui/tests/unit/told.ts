@@ -112,6 +112,7 @@ export const NOTICES: EveryKind<Notice> = {
   answerTooLong: [{ kind: "answerTooLong", tokens: 613 }],
   folderNotWatched: [{ kind: "folderNotWatched", folder: "613", why: "617" }],
   folderPolled: [{ kind: "folderPolled", folder: "613", why: "617" }],
+  folderMoved: [{ kind: "folderMoved", from: "613", to: "617" }],
   libraryNotSearched: [{ kind: "libraryNotSearched", name: "613", why: trouble }],
   folderUnreachable: [{ kind: "folderUnreachable", folder: "613", why: "617" }],
   told: [{ kind: "told", text: "613" }],

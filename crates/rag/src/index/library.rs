@@ -2,6 +2,7 @@
 
 mod documents;
 mod encoders;
+mod moved;
 mod watch;
 
 use std::{
@@ -13,7 +14,7 @@ use std::{
 
 use riddle_catalog::{Catalog, FileId, HomeLock, Root};
 use riddle_ingest::{Limits, ParserPool};
-use riddle_types::{Advice, FileKind, FileState, Trouble};
+use riddle_types::{Advice, FileKind, FileState, Notice, Trouble};
 use riddle_watch::scan;
 
 pub use self::documents::InputDocument;
@@ -45,6 +46,8 @@ pub struct Library {
     parsers: ParserPool,
     embedder: Option<(String, Maker)>,
     sparse: Option<(String, Sparse)>,
+    /// What the next report says of folders that were added.
+    told: Vec<Notice>,
     _lock: HomeLock,
 }
 
@@ -70,10 +73,12 @@ impl Library {
         }
         let mut parsers = ParserPool::new(config.parse_worker.clone(), Limits::default());
         parsers.equip(tools(&config));
-        Ok(Library { config, catalog, parsers, embedder: None, sparse: None, _lock: lock })
+        let (embedder, sparse, told) = (None, None, Vec::new());
+        Ok(Library { config, catalog, parsers, embedder, sparse, told, _lock: lock })
     }
 
-    /// Adds a folder to what is indexed; a known one is fine.
+    /// Adds a folder to what is indexed; a known one is fine. One that is away, and is this one beyond doubt, lies here
+    /// from now on instead: the next report says so.
     ///
     /// # Errors
     /// A path that is missing, no folder, unreadable, or nested with another one.
@@ -96,7 +101,10 @@ impl Library {
         {
             return Err(bad("it lies inside riddle's own home".to_owned()));
         }
-        self.catalog.add_root(&absolute)?;
+        match self.recognize(&absolute)? {
+            Some(from) => self.told.push(Notice::FolderMoved { from, to: absolute }),
+            None => _ = self.catalog.add_root(&absolute)?,
+        }
         Ok(())
     }
 
@@ -141,6 +149,11 @@ impl Library {
     /// When the catalog can not be written.
     pub fn mean_on_battery(&mut self, may: bool) -> Result<()> {
         keep_meaning_on_battery(&self.catalog, may)
+    }
+
+    /// The folders that are scanned.
+    fn folders(&self) -> Result<Vec<Root>> {
+        Ok(self.catalog.roots()?.into_iter().filter(|it| !it.is_virtual).collect())
     }
 
     /// The catalog, to look something up in.
@@ -212,9 +225,10 @@ impl Library {
     ) -> Result<IndexReport> {
         let started = Instant::now();
         let mut report = IndexReport::default();
-        for root in self.catalog.roots()?.iter().filter(|it| !it.is_virtual) {
+        for root in &self.folders()? {
             self.scan_root(root, observer, stop, &mut report)?;
         }
+        report.notices.append(&mut self.told);
         self.words(observer, stop, &mut report)?;
         self.meaning(&mut Pace::hurried(), &mut || false, observer, stop, &mut report)?;
         self.pictures(&mut Pace::hurried(), &mut || false, observer, stop, &mut report)?;
@@ -264,6 +278,7 @@ impl Library {
         stop: &AtomicBool,
         report: &mut IndexReport,
     ) -> Result<()> {
+        let root = &self.located(root, &mut report.notices)?;
         observer(IndexEvent::Scanning(&root.path));
         let _stage = stage::enter("scan");
         let options = scan_options(&self.config, &self.catalog, root)?;
@@ -284,6 +299,7 @@ impl Library {
                 return Ok(());
             }
         };
+        self.remember(root)?;
         let unreadable: Vec<_> = scanned.unreadable.iter().map(|it| it.0.clone()).collect();
         let delta = self.catalog.apply_scan(root.id, &entries, scanned.complete, &unreadable)?;
         report.new += delta.new;

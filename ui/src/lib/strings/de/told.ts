@@ -127,6 +127,7 @@ export const told: typeof english = {
     answerTooLong: ({ tokens }) => `Die Antwort bricht ab: Sie hat die Grenze von ${plural(tokens, { one: "Token", other: "Tokens" })} erreicht.`,
     folderNotWatched: ({ folder, why }) => `Nach ${folder} wird nur alle zehn Minuten gesehen: ${engine(why)}`,
     folderPolled: ({ folder, why }) => `${folder} wird nicht überwacht, sondern von Zeit zu Zeit angesehen: ${engine(why)}`,
+    folderMoved: ({ from, to }) => `${from} ist jetzt ${to}. Was davon gelesen wurde, bleibt.`,
     libraryNotSearched: ({ name, why }) => `Die Bibliothek ${name} wird nicht durchsucht. ${trouble(why)}`,
     folderUnreachable: ({ folder, why }) => `${folder} kann jetzt nicht gelesen werden; nichts davon wird vergessen: ${engine(why)}`,
     told: ({ text }) => text,

@@ -118,6 +118,7 @@ const notices: Sentences<Notice> = {
   answerTooLong: ({ tokens }) => `The answer breaks off: it has reached the limit of ${plural(tokens, { one: "token", other: "tokens" })}.`,
   folderNotWatched: ({ folder, why }) => `${folder} is only looked at every ten minutes: ${why}`,
   folderPolled: ({ folder, why }) => `${folder} is looked at from time to time instead of watched: ${why}`,
+  folderMoved: ({ from, to }) => `${from} is now ${to}. What was read of it stays.`,
   libraryNotSearched: ({ name, why }) => `The library ${name} is not searched. ${trouble(why)}`,
   folderUnreachable: ({ folder, why }) => `${folder} can not be read now, and nothing of it is forgotten: ${why}`,
   told: ({ text }) => text,
