@@ -3,6 +3,8 @@
 use riddle_types::{Block, BlockKind, Chunk, Document, Location, TokenCounter, VectorTurn};
 use text_splitter::{ChunkConfig, ChunkSizer, TextSplitter};
 
+mod definitions;
+
 /// How large passages are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkOptions {
@@ -23,7 +25,7 @@ impl Default for ChunkOptions {
 /// Cuts `document` into passages.
 ///
 /// A heading begins a new passage; small neighboring blocks under one heading are put together up to the
-/// budget; code and tables stay whole where they fit and are cut between lines where not; long texts are
+/// budget; a definition of source code is a passage of its own unless it is tiny; code and tables stay whole where they fit and are cut between lines where not; long texts are
 /// cut at sentences, then words. All text is in some passage, in order; no passage is empty or longer than
 /// `max_tokens` by `counter` (a single character that costs more tokens is the exception).
 pub fn chunk(
@@ -34,14 +36,22 @@ pub fn chunk(
     let mut chunker = Chunker {
         counter,
         max: options.max_tokens.max(1),
+        least: definitions::LEAST.min(options.max_tokens / 4),
         overlap: options.overlap_tokens.min(options.max_tokens / 2),
         headings: Vec::new(),
         open: Vec::new(),
         open_tokens: 0,
         done: Vec::new(),
     };
-    for block in &document.blocks {
-        chunker.block(block);
+    let mut rest = document.blocks.as_slice();
+    while !rest.is_empty() {
+        let (run, after) = rest.split_at(definitions::run(rest).max(1));
+        if run.iter().any(|it| it.kind == BlockKind::Definition) {
+            chunker.code(run);
+        } else {
+            run.iter().for_each(|it| chunker.block(it));
+        }
+        rest = after;
     }
     chunker.flush();
     // A long table is found by its first rows and by words, and one without end by what is kept of it.
@@ -74,13 +84,37 @@ struct Piece {
     location: Location,
     heading: bool,
     item: bool,
+    code: bool,
+    /// Whether it defines something with a name.
+    definition: bool,
+    /// What source code is defined in.
+    within: String,
     /// When it alone would get its vector; headings do not decide.
     turn: Option<VectorTurn>,
+}
+
+impl Piece {
+    fn of(block: &Block, text: String, tokens: usize, location: Location) -> Piece {
+        let code = is_code(&block.kind);
+        Piece {
+            text,
+            tokens,
+            location,
+            heading: matches!(block.kind, BlockKind::Heading(_)),
+            item: block.kind == BlockKind::ListItem,
+            code,
+            definition: block.kind == BlockKind::Definition,
+            within: if code { block.header.clone() } else { String::new() },
+            turn: turn(&block.kind),
+        }
+    }
 }
 
 struct Chunker<'a> {
     counter: &'a dyn TokenCounter,
     max: usize,
+    /// A definition of fewer tokens is no passage of its own.
+    least: usize,
     overlap: usize,
     headings: Vec<(u8, String)>,
     open: Vec<Piece>,
@@ -101,20 +135,17 @@ impl Chunker<'_> {
         if block.text.trim().is_empty() {
             return;
         }
-        let heading = match block.kind {
-            BlockKind::Heading(level) => {
-                self.flush();
-                self.headings.retain(|(outer, _)| *outer < level);
-                self.headings.push((level, block.text.trim().to_owned()));
-                true
-            }
-            _ => false,
-        };
+        if let BlockKind::Heading(level) = block.kind {
+            self.flush();
+            self.headings.retain(|(outer, _)| *outer < level);
+            self.headings.push((level, block.text.trim().to_owned()));
+        }
         // A passage lies in one part of a file: it is cited with its name.
         if self.open.last().is_some_and(|it| part_of(&it.location) != part_of(&block.location)) {
             self.flush();
         }
-        let text = headed(&block.header, &block.text);
+        let header = if is_code(&block.kind) { "" } else { block.header.as_str() };
+        let text = headed(header, &block.text);
         let slide = matches!(block.location, Location::Slide { .. });
         if self.open.last().is_some_and(|it| turns_page(&it.location, &block.location))
             && (slide || !self.goes_on(&text))
@@ -126,14 +157,36 @@ impl Chunker<'_> {
             self.long_block(block);
             return;
         }
-        let item = block.kind == BlockKind::ListItem;
-        let location = block.location.clone();
-        let piece = Piece { text, tokens, location, heading, item, turn: turn(&block.kind) };
+        let piece = Piece::of(block, text, tokens, block.location.clone());
         if self.open_tokens + tokens > self.max {
             self.flush_with_overlap(tokens);
         }
         self.open_tokens += tokens;
         self.open.push(piece);
+    }
+
+    /// Source code with definitions.
+    fn code(&mut self, blocks: &[Block]) {
+        self.flush();
+        let mut waiting: Vec<Piece> = Vec::new();
+        for block in blocks.iter().filter(|it| !it.text.trim().is_empty()) {
+            let tokens = self.counter.count(&block.text);
+            if tokens > self.max {
+                self.passages(std::mem::take(&mut waiting));
+                self.long_block(block);
+            } else {
+                let (text, location) = (block.text.clone(), block.location.clone());
+                waiting.push(Piece::of(block, text, tokens, location));
+            }
+        }
+        self.passages(waiting);
+    }
+
+    fn passages(&mut self, pieces: Vec<Piece>) {
+        for pieces in definitions::grouped(pieces, self.least, self.max) {
+            self.open = pieces;
+            self.flush();
+        }
     }
 
     /// Whether a text goes on with the sentence that is open.
@@ -163,13 +216,13 @@ impl Chunker<'_> {
     /// A block larger than a passage: its heading's text, if it waits, goes before its first part.
     fn long_block(&mut self, block: &Block) {
         self.flush();
-        let by_lines =
-            matches!(block.kind, BlockKind::Code | BlockKind::Table | BlockKind::Numbers);
+        let code = is_code(&block.kind);
+        let by_lines = code || matches!(block.kind, BlockKind::Table | BlockKind::Numbers);
         // Lines of code and rows of tables say nothing twice.
         let overlap = if by_lines { 0 } else { self.overlap };
-        // Names of columns that leave no room for rows are not repeated.
+        // Names of columns that leave no room for rows are not repeated; what code stands in is named in its heading.
         let named = self.counter.count(&block.header);
-        let header = if named <= self.max / 2 { block.header.as_str() } else { "" };
+        let header = if named <= self.max / 2 && !code { block.header.as_str() } else { "" };
         let room = if header.is_empty() { self.max } else { self.max - named };
         let config = ChunkConfig::new(self.max).with_sizer(Sizer(self.counter)).with_trim(false);
         let config = config.with_overlap(overlap).unwrap_or_else(|_| {
@@ -190,8 +243,8 @@ impl Chunker<'_> {
             let location = part_location(&block.location, &block.text, at, &text);
             let text = headed(header, &text);
             let tokens = self.counter.count(&text);
-            let turn = turn(&block.kind);
-            self.open = vec![Piece { text, tokens, location, heading: false, item: false, turn }];
+            let piece = Piece::of(block, text, tokens, location);
+            self.open = vec![Piece { heading: false, item: false, ..piece }];
             self.open_tokens = tokens;
             self.flush();
         }
@@ -234,11 +287,13 @@ impl Chunker<'_> {
         let mut text = first.text.trim_end().to_owned();
         for pair in pieces.windows(2) {
             // A blank line where the document has one: a heading is no part of the sentence below it.
-            text.push_str(if pair[0].item && pair[1].item { "\n" } else { "\n\n" });
+            let close = (pair[0].item && pair[1].item) || definitions::adjoin(&pair[0], &pair[1]);
+            text.push_str(if close { "\n" } else { "\n\n" });
             text.push_str(pair[1].text.trim_end());
         }
-        let heading =
-            self.headings.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(" › ");
+        let place = definitions::place(&pieces, self.least);
+        let headings = self.headings.iter().map(|(_, text)| text.as_str());
+        let heading = headings.chain(place.as_deref()).collect::<Vec<_>>().join(" › ");
         let tokens = pieces.iter().map(|it| it.tokens).sum::<usize>();
         self.done.push(Chunk {
             ordinal: self.done.len() as u32,
@@ -255,10 +310,16 @@ impl Chunker<'_> {
 fn turn(kind: &BlockKind) -> Option<VectorTurn> {
     match kind {
         BlockKind::Heading(_) => None,
-        BlockKind::Paragraph | BlockKind::ListItem | BlockKind::Code => Some(VectorTurn::Early),
+        BlockKind::Paragraph | BlockKind::ListItem | BlockKind::Code | BlockKind::Definition => {
+            Some(VectorTurn::Early)
+        }
         BlockKind::Table => Some(VectorTurn::Late),
         BlockKind::Numbers => Some(VectorTurn::Never),
     }
+}
+
+fn is_code(kind: &BlockKind) -> bool {
+    matches!(kind, BlockKind::Code | BlockKind::Definition)
 }
 
 /// A text below its header.
@@ -489,11 +550,11 @@ mod tests {
         #[test]
         fn all_text_is_kept_in_order_within_the_budget(
             blocks in prop::collection::vec(
-                (0usize..4, "([a-z]{1,9}[ .,\n]){1,60}"), 0..8),
+                (0usize..5, "([a-z]{1,9}[ .,\n]){1,60}"), 0..8),
             max in 1usize..40,
             overlap in 0usize..10,
         ) {
-            let kinds = [BlockKind::Paragraph, BlockKind::Code, BlockKind::Heading(2), BlockKind::Table];
+            let kinds = [BlockKind::Paragraph, BlockKind::Code, BlockKind::Heading(2), BlockKind::Table, BlockKind::Definition];
             let mut start = 1;
             let blocks: Vec<Block> = blocks.iter().map(|(kind, text)| {
                 let block = line(kinds[*kind].clone(), text, start);

@@ -73,97 +73,113 @@ const FLOW: [&str; 12] = [
     "if", "for", "while", "switch", "catch", "return", "else", "match", "with", "do", "try", "when",
 ];
 
-/// Source code in blocks.
+/// Definitions inside of definitions are looked for this deep: a class in a class in a module, and one more.
+const DEEPEST: usize = 4;
+
+/// Most characters of a name: a signature that goes on and on says where something is in its first words.
+const LONGEST_NAME: usize = 80;
+
+/// Between the names of what is around a definition, as between headings.
+pub(crate) const INSIDE: &str = " › ";
+
+/// Source code in blocks. A block's header names what it stands in, outermost first.
 pub(crate) fn parse(text: &str) -> Document {
-    let mut document = Document::default();
-    for unit in units(text) {
-        for part in parts(&unit) {
-            let lines: Vec<&str> = part.lines.iter().map(|it| it.1).collect();
-            let (start, end) = (part.lines[0].0, part.lines[part.lines.len() - 1].0);
-            let location = Location::Line { start, end };
-            let block = Block::new(BlockKind::Code, lines.join("\n"), location);
-            document.blocks.push(Block { header: part.within.to_owned(), ..block });
-        }
+    let blank = |it: &str| it.trim().is_empty();
+    let lines: Vec<Line<'_>> =
+        numbered(text).map(|(number, it)| (number, if blank(it) { "" } else { it })).collect();
+    let mut blocks = Vec::new();
+    for unit in units(&lines, 0) {
+        cut(unit, &Place::default(), &mut blocks);
     }
-    document
+    Document { blocks, ..Document::default() }
 }
 
-/// A line with its number, from 1.
+/// A line with its number, from 1; without text if it is blank.
 type Line<'a> = (u32, &'a str);
 
-/// Runs of lines, blank ones inside of them kept: one that begins at the margin behind a blank line begins a unit, an
-/// indented one belongs to what came before.
-fn units(text: &str) -> Vec<Vec<Line<'_>>> {
-    let mut units: Vec<Vec<Line<'_>>> = Vec::new();
-    let mut blank: Vec<Line<'_>> = Vec::new();
-    for (number, line) in numbered(text) {
-        if line.trim().is_empty() {
-            blank.push((number, ""));
-            continue;
-        }
-        let at_margin = !line.starts_with([' ', '\t', '}', ')', ']']);
-        match units.last_mut() {
-            Some(unit) if blank.is_empty() || !at_margin => {
-                unit.append(&mut blank);
-                unit.push((number, line));
-            }
-            _ => units.push(vec![(number, line)]),
-        }
-        blank.clear();
-    }
-    units
-}
-
-/// A part of a unit.
-struct Part<'a> {
-    lines: Vec<Line<'a>>,
-    /// The line that begins the definition around it; empty where there is none.
-    within: &'a str,
-}
-
-fn parts<'a>(unit: &[Line<'a>]) -> Vec<Part<'a>> {
-    let whole = || vec![Part { lines: unit.to_vec(), within: "" }];
-    let outer = unit.iter().find(|it| indent(it.1) == 0 && defines(it.1)).map(|it| it.1.trim_end());
-    let Some(outer) = outer.filter(|_| unit.len() > LONG) else { return whole() };
-    let inner = |it: &Line<'a>| indent(it.1) > 0 && defines(it.1);
-    let Some(level) = unit.iter().filter(|it| inner(it)).map(|it| indent(it.1)).min() else {
-        return whole();
-    };
+/// Runs of lines, blank ones inside of them kept: one that begins at the margin begins a unit behind a blank line, or
+/// with a definition where the unit has one; an indented one belongs to what came before.
+fn units<'l, 'a>(lines: &'l [Line<'a>], margin: usize) -> Vec<&'l [Line<'a>]> {
     let mut starts: Vec<usize> = Vec::new();
-    for (at, line) in unit.iter().enumerate() {
-        if indent(line.1) != level || !defines(line.1) {
+    let (mut behind_blank, mut defined) = (true, false);
+    for (at, (_, line)) in lines.iter().enumerate() {
+        if line.is_empty() {
+            behind_blank = true;
             continue;
         }
-        // What is said of it stands above it.
-        let mut start = at;
-        while start > 0 && is_remark(unit[start - 1].1, level) {
-            start -= 1;
+        let at_margin = indent(line) <= margin && !line.trim_start().starts_with(['}', ')', ']']);
+        let defines = at_margin && defines(line);
+        if starts.is_empty() || (at_margin && behind_blank) {
+            starts.push(at);
+            defined = false;
+        } else if defines && defined {
+            starts.push(with_remarks(lines, at, starts.last().map_or(0, |it| it + 1), margin));
         }
-        if start > starts.last().copied().unwrap_or(0) {
-            starts.push(start);
-        }
+        defined |= defines;
+        behind_blank = false;
     }
-    let ends = starts.iter().copied().skip(1).chain([unit.len()]);
-    let head =
-        Part { lines: unit[..starts.first().copied().unwrap_or(unit.len())].to_vec(), within: "" };
-    let inner = starts
-        .iter()
-        .zip(ends)
-        .map(|(&start, end)| Part { lines: unit[start..end].to_vec(), within: outer });
-    std::iter::once(head)
-        .chain(inner)
-        .map(|part| Part { lines: trimmed(part.lines), ..part })
-        .filter(|it| !it.lines.is_empty())
-        .collect()
+    let ends = starts.iter().copied().skip(1).chain([lines.len()]);
+    starts.iter().zip(ends).map(|(&start, end)| trimmed(&lines[start..end])).collect()
 }
 
-/// Without blank lines at both ends.
-fn trimmed(lines: Vec<Line<'_>>) -> Vec<Line<'_>> {
-    let blank = |it: &&Line<'_>| it.1.trim().is_empty();
-    let after = lines.iter().rev().take_while(blank).count();
-    let before = lines.iter().take_while(blank).count();
-    let end = lines.len() - after;
-    lines.get(before..end).map(<[_]>::to_vec).unwrap_or_default()
+/// Where a definition begins: what is said of it stands above it.
+fn with_remarks(lines: &[Line<'_>], at: usize, first: usize, margin: usize) -> usize {
+    let above = lines[first.min(at)..at].iter().rev();
+    at - above.take_while(|it| is_remark(it.1, margin)).count()
+}
+
+/// Without blank lines at its end.
+fn trimmed<'l, 'a>(lines: &'l [Line<'a>]) -> &'l [Line<'a>] {
+    let blank = lines.iter().rev().take_while(|it| it.1.is_empty()).count();
+    &lines[..lines.len() - blank]
+}
+
+/// What a unit stands in.
+#[derive(Default)]
+struct Place {
+    within: String,
+    margin: usize,
+    depth: usize,
+}
+
+/// A unit as a block; one that is long in several, cut where the definitions inside of it begin.
+fn cut(unit: &[Line<'_>], place: &Place, blocks: &mut Vec<Block>) {
+    let Some(outer) = unit.iter().position(|it| indent(it.1) <= place.margin && defines(it.1))
+    else {
+        blocks.extend(block(BlockKind::Code, unit, &place.within));
+        return;
+    };
+    let inner = |it: &Line<'_>| indent(it.1) > place.margin && defines(it.1);
+    let level = unit[outer + 1..].iter().filter(|it| inner(it)).map(|it| indent(it.1)).min();
+    let Some(level) = level.filter(|_| unit.len() > LONG && place.depth < DEEPEST) else {
+        blocks.extend(block(BlockKind::Definition, unit, &place.within));
+        return;
+    };
+    let first = unit.iter().position(|it| inner(it) && indent(it.1) == level);
+    let start = with_remarks(unit, first.unwrap_or(unit.len()), outer + 1, level);
+    let name = name_of(unit[outer].1);
+    let within = match place.within.as_str() {
+        "" => name,
+        around => format!("{around}{INSIDE}{name}"),
+    };
+    // The lines that begin it are a part of it, too: they go with its first method where both are short.
+    blocks.extend(block(BlockKind::Definition, trimmed(&unit[..start]), &within));
+    let place = Place { within, margin: level, depth: place.depth + 1 };
+    for part in units(&unit[start..], level) {
+        cut(part, &place, blocks);
+    }
+}
+
+fn block(kind: BlockKind, lines: &[Line<'_>], within: &str) -> Option<Block> {
+    let location = Location::Line { start: lines.first()?.0, end: lines.last()?.0 };
+    let text = lines.iter().map(|it| it.1).collect::<Vec<_>>().join("\n");
+    Some(Block { header: within.to_owned(), ..Block::new(kind, text, location) })
+}
+
+/// The line that begins a definition, as a name: without the bracket that opens its body.
+pub(crate) fn name_of(line: &str) -> String {
+    let text: String = line.trim().chars().take(LONGEST_NAME).collect();
+    text.trim_end_matches(['{', '(', ':', ',', ' ', '\t']).to_owned()
 }
 
 /// Columns before the first letter.
@@ -182,9 +198,27 @@ fn is_remark(line: &str, level: usize) -> bool {
     indent(line) >= level && marks.iter().any(|it| text.starts_with(it))
 }
 
+/// Whether a line at the margin gives a function a name: `export const name = async (a) => {`.
+fn names_function(text: &str) -> bool {
+    let Some((name, value)) = text.split_once('=') else { return false };
+    let bound = name.split_whitespace().any(|it| ["const", "let", "var"].contains(&it));
+    let value = value.trim_start();
+    let value = value.strip_prefix("async").unwrap_or(value).trim_start();
+    let arrow = || {
+        let parameters = value.starts_with(|it: char| it == '(' || it == '_' || it.is_alphabetic());
+        let (before, body) = value.split_once("=>").unwrap_or_default();
+        // Not a call that is given one: `items.map((it) => {`.
+        parameters && !body.is_empty() && before.matches('(').count() == before.matches(')').count()
+    };
+    bound && (value.starts_with("function") || arrow())
+}
+
 /// Whether a line begins the definition of something that has a name.
 fn defines(line: &str) -> bool {
     let text = line.trim();
+    if indent(line) == 0 && names_function(text) {
+        return true;
+    }
     let mut rest = text;
     let mut modified = false;
     loop {
@@ -249,9 +283,9 @@ mod tests {
         assert_eq!(
             places,
             [
-                ("", "lines 1–4"),
-                ("class HubGear:", "lines 6–16"),
-                ("class HubGear:", "lines 18–32")
+                ("class HubGear", "lines 1–4"),
+                ("class HubGear", "lines 6–16"),
+                ("class HubGear", "lines 18–32")
             ]
         );
         assert!(seen[2].1.starts_with("    @property\n    # What it weighs.\n    def weight"));
@@ -270,6 +304,8 @@ mod tests {
             "func (b *Box) Open() error {",
             "impl<T> Display for Wrapper<T> {",
             "extern \"C\" fn start() {",
+            "export const ring = async (bell) => {",
+            "let ring = function (bell) {",
         ] {
             assert!(defines(line), "{line}");
         }
@@ -282,6 +318,9 @@ mod tests {
             "# def of a word",
             "    items.forEach((it) => {",
             "typed(x)",
+            "const rung = bells.map((it) => {",
+            "if (a == b) => {",
+            "    const near = (it) => {",
         ] {
             assert!(!defines(line), "{line}");
         }

@@ -145,6 +145,8 @@ pub enum BlockKind {
     ListItem,
     /// Source code or preformatted text: line breaks carry meaning.
     Code,
+    /// Source code that defines something with a name, a function or a short class: a passage of its own.
+    Definition,
     /// A table, rows on lines of their own.
     Table,
     /// A table that is nearly all numbers, rows on lines of their own: words find it, its meaning is not looked for.
@@ -160,8 +162,8 @@ pub struct Block {
     pub text: String,
     /// Where it is.
     pub location: Location,
-    /// What stands above every part of it if it has to be cut: the names of a table's columns. Not in `text`; empty
-    /// for all else.
+    /// What stands above every part of it if it has to be cut: the names of a table's columns; of source code what it
+    /// is defined in, outermost first, joined by ` › `. Not in `text`; empty for all else.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub header: String,
 }
