@@ -17,6 +17,7 @@ mod language;
 mod layout;
 mod limits;
 mod look;
+mod notes;
 mod office;
 mod outcome;
 mod pdf;

@@ -4,7 +4,7 @@ use chardetng::EncodingDetector;
 use encoding_rs::Encoding;
 use riddle_types::{Block, BlockKind, Document, Location};
 
-use crate::remark::Remark;
+use crate::{notes::Properties, remark::Remark};
 
 /// Decodes bytes: by order mark, as UTF-8, else by the most likely encoding. Returns a warning when it had
 /// to guess or to replace characters.
@@ -111,9 +111,9 @@ pub(crate) fn parse_plain(text: &str) -> Document {
     Document { blocks: blocks.finish(), ..Document::default() }
 }
 
-/// Markdown, by lines: headings, fenced code, lists, tables, paragraphs; front matter gives the title.
-pub(crate) fn parse_markdown(text: &str) -> Document {
-    let mut blocks = Blocks::default();
+/// Markdown, by lines: headings, fenced code, lists, tables, paragraphs; front matter gives title, tags and other names.
+pub(crate) fn parse_markdown(name: &str, text: &str) -> Document {
+    let (mut blocks, mut note) = (Blocks::default(), Properties::default());
     let mut title = None;
     let mut fence: Option<String> = None;
     let mut front = text.starts_with("---\n") || text.starts_with("---\r\n");
@@ -127,6 +127,7 @@ pub(crate) fn parse_markdown(text: &str) -> Document {
                 if let Some(value) = trimmed.strip_prefix("title:") {
                     title = Some(value.trim().trim_matches(['"', '\'']).to_owned());
                 }
+                note.front(line);
                 blocks.line(BlockKind::Paragraph, line, number);
             }
             continue;
@@ -143,7 +144,11 @@ pub(crate) fn parse_markdown(text: &str) -> Document {
         if let Some(mark) = fence_mark(trimmed) {
             blocks.close();
             fence = Some(mark);
-        } else if let Some((level, heading)) = heading(trimmed) {
+            continue;
+        }
+        let line = note.line(line);
+        let (line, trimmed) = (&*line, line.trim());
+        if let Some((level, heading)) = heading(trimmed) {
             if level == 1 && title.is_none() {
                 // The title is shown as a name; marks of emphasis are for the page.
                 title = Some(heading.replace(['*', '`'], ""));
@@ -164,7 +169,8 @@ pub(crate) fn parse_markdown(text: &str) -> Document {
             blocks.line(kind, line, number);
         }
     }
-    Document { title, blocks: blocks.finish(), ..Document::default() }
+    let title = note.titled(title, name);
+    Document { title, tags: note.tags, blocks: blocks.finish(), ..Document::default() }
 }
 
 fn fence_mark(line: &str) -> Option<String> {
@@ -203,7 +209,7 @@ mod tests {
     #[test]
     fn markdown_structure_and_lines() {
         let text = "---\ntitle: Log\n---\n# Boat\n\nTwo\nlines.\n\n- one\n  more\n- two\n\n```sh\nls\n\nrm x\n```\n| a | b |\n";
-        let document = parse_markdown(text);
+        let document = parse_markdown("log.md", text);
         assert_eq!(document.title.as_deref(), Some("Log"));
         assert_eq!(
             shape(&document),
@@ -217,6 +223,19 @@ mod tests {
                 (BlockKind::Table, "| a | b |", "line 18".to_owned()),
             ]
         );
+    }
+
+    #[test]
+    fn notes_give_tags_and_other_names_and_links_are_words() {
+        let text = "---\ntags: [project/boat]\naliases: [The blue one]\n---\n# Boat\n\nSee [[Hull|her hull]] #Paint\n\n\
+                    ```\n#code [[x|y]]\n```\n";
+        let document = parse_markdown("notes/Boat.md", text);
+        assert_eq!(document.tags, ["project/boat", "paint"]);
+        assert_eq!(document.title.as_deref(), Some("Boat (The blue one)"));
+        let texts: Vec<&str> = document.blocks.iter().map(|it| it.text.as_str()).collect();
+        // The front matter can be found as it stands.
+        let front = "tags: [project/boat]\naliases: [The blue one]";
+        assert_eq!(texts, [front, "Boat", "See her hull (Hull) #Paint", "#code [[x|y]]"]);
     }
 
     #[test]

@@ -78,7 +78,7 @@ fn parse(request: &Request, bytes: Vec<u8>) -> Reply {
     let mut shares = Shares::new(request.seconds, request.tools.clone(), read);
     let outcome = match (request.second, request.kind) {
         (true, FileKind::Pdf) => pdf::second(&bytes, &mut shares),
-        (true, _) => parse_text(FileKind::Text, &bytes),
+        (true, _) => parse_text(&request.name, FileKind::Text, &bytes),
         (false, kind) => read(&request.name, kind, bytes, &mut shares),
     };
     Reply { pictures: shares.pictures, ..Reply::of(finished(request, outcome)) }
@@ -113,16 +113,16 @@ pub(crate) fn read(
         return outcome;
     }
     match kind {
-        FileKind::Text | FileKind::Markdown | FileKind::Code => parse_text(kind, &bytes),
+        FileKind::Text | FileKind::Markdown | FileKind::Code => parse_text(name, kind, &bytes),
         FileKind::Pdf => pdf::parse(name, bytes, shares),
         _ => office::parse(name, kind, bytes),
     }
 }
 
-fn parse_text(kind: FileKind, bytes: &[u8]) -> ParseOutcome {
+fn parse_text(name: &str, kind: FileKind, bytes: &[u8]) -> ParseOutcome {
     let (text, warning) = decode(bytes);
     let mut document = match kind {
-        FileKind::Markdown => parse_markdown(&text),
+        FileKind::Markdown => parse_markdown(name, &text),
         FileKind::Code => code::parse(&text),
         _ => parse_plain(&text),
     };

@@ -21,9 +21,10 @@ impl<'a> Within<'a> {
         Within { filter, rules: None }
     }
 
-    /// Whether nothing can be found, whatever is there: an expression can not say that.
+    /// Whether nothing can be found, whatever is there: an expression can not say that. A library knows no tags, so
+    /// nothing of it has one.
     pub fn is_nothing(&self) -> bool {
-        self.rules.is_some_and(<[String]>::is_empty)
+        self.rules.is_some_and(<[String]>::is_empty) || !self.filter.tags.is_empty()
     }
 
     /// As an expression; empty where there is no condition.
@@ -91,6 +92,7 @@ mod tests {
             folders: vec!["/a \"b\"".to_owned(), "/c/".to_owned()],
             except: vec!["/a/x".to_owned()],
             kinds: vec![FileKind::Pdf, FileKind::Mail],
+            tags: Vec::new(),
             modified_from: Some(-5),
             modified_until: Some(9),
         };
@@ -112,6 +114,8 @@ mod tests {
         assert_eq!(within(&filter, None), expression(&filter));
         assert!(Within { filter: &filter, rules: Some(&[]) }.is_nothing());
         assert!(!Within::all(&filter).is_nothing());
+        let tagged = Filter { tags: vec!["boat".to_owned()], ..Filter::default() };
+        assert!(Within::all(&tagged).is_nothing(), "what is unknown passes no condition");
         assert_eq!(
             (and("", "b"), and("a", ""), and("a", "b")),
             ("b".to_owned(), "a".to_owned(), "a and b".to_owned())

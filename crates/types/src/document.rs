@@ -180,6 +180,9 @@ impl Block {
 pub struct Document {
     /// The title the file states about itself, if any.
     pub title: Option<String>,
+    /// Tags that the file gives itself, as [`tag_name`](crate::tag_name) makes them, each once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
     /// Blocks in reading order.
     pub blocks: Vec<Block>,
     /// ISO 639-1 code of the main language, when detection was confident.

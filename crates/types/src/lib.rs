@@ -42,6 +42,6 @@ pub use rerank::{
     Ranked, RerankOutcome, RerankStats, Reranker, SilentObserver,
 };
 pub use retrieve::{
-    ChunkSet, EmbedRole, Embedder, Filter, Query, Retriever, SparseEncoder, TokenCounter,
+    ChunkSet, EmbedRole, Embedder, Filter, Query, Retriever, SparseEncoder, TokenCounter, tag_name,
 };
 pub use sparse::{TERM_STEP, TermWeights};

@@ -16,6 +16,9 @@ pub struct Filter {
     pub except: Vec<String>,
     /// File kinds; empty: no condition.
     pub kinds: Vec<FileKind>,
+    /// Tags; a file passes with any of them, or with one below it: `boat` lets `boat/hull` through. Empty: no condition.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
     /// Modified at or after, in seconds since 1970.
     pub modified_from: Option<i64>,
     /// Modified before, in seconds since 1970.
@@ -27,6 +30,14 @@ impl Filter {
     pub fn is_empty(&self) -> bool {
         *self == Filter::default()
     }
+}
+
+/// A tag as it is kept and compared, `project/boat` for `#Project/Boat`; `None` where nothing is left of it.
+pub fn tag_name(text: &str) -> Option<String> {
+    /// Longer ones are no names.
+    const LONGEST: usize = 100;
+    let tag = text.trim().trim_start_matches('#').trim_matches('/').trim().to_lowercase();
+    (!tag.is_empty() && tag.chars().count() <= LONGEST).then_some(tag)
 }
 
 /// A set of chunks, for membership tests inside the indexes: ranges of numbers that follow each other, as those of a
@@ -200,6 +211,16 @@ mod tests {
             prop_assert!(set.iter().map(|it| it.0).eq(naive.iter().copied()));
             prop_assert_eq!(&set, &ChunkSet::new(naive.into_iter().map(ChunkId).collect()));
         }
+    }
+
+    #[test]
+    fn tags_are_compared_without_their_sign_and_in_small_letters() {
+        assert_eq!(tag_name(" #Project/Boat/ ").as_deref(), Some("project/boat"));
+        assert_eq!(tag_name("Überholung").as_deref(), Some("überholung"));
+        assert_eq!(
+            (tag_name("#"), tag_name(" / "), tag_name(&"a".repeat(101))),
+            (None, None, None)
+        );
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub(super) fn parse(_name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOut
 fn one(cell: &Value, number: u32, document: &mut Document) {
     let source = text_of(&cell["source"]).or_else(|| text_of(&cell["input"])).unwrap_or_default();
     let part = match cell["cell_type"].as_str() {
-        Some("markdown" | "heading") => parse_markdown(&source),
+        Some("markdown" | "heading") => parse_markdown("", &source),
         Some("raw") => crate::text::parse_plain(&source),
         _ => code::parse(&source),
     };
