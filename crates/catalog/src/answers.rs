@@ -225,6 +225,7 @@ mod tests {
             reason: String::new(),
             title: None,
             language: None,
+            tags: Vec::new(),
             warnings: Vec::new(),
             size: 1,
             modified_ns: 0,

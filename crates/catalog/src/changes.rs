@@ -5,7 +5,7 @@ use std::{collections::HashSet, path::PathBuf};
 use riddle_types::{ChunkId, ChunkSet, FileKind, Filter, Location};
 use rusqlite::{Row, Transaction, params};
 
-use crate::{Catalog, Error, FileId, Result, paths::from_bytes};
+use crate::{Catalog, Error, FileId, Result, paths::from_bytes, tags};
 
 /// Chunks handed over at once while reading them all: about half a megabyte of text.
 const PAGE: i64 = 512;
@@ -65,8 +65,8 @@ pub struct ChunkRecord {
     pub versions: Vec<PathBuf>,
 }
 
-/// Whether a file passes a filter: its root's path, its own, its kind, and when it was modified, from the second column
-/// on.
+/// Whether a file passes a filter, of whose tags others ask: its root's path, its own, its kind, and when it was
+/// modified, from the second column on.
 fn passes(filter: &Filter, row: &Row<'_>) -> rusqlite::Result<bool> {
     let (root, path): (Vec<u8>, Vec<u8>) = (row.get(1)?, row.get(2)?);
     let kind: String = row.get(3)?;
@@ -303,6 +303,7 @@ impl Catalog {
         files: Option<&HashSet<FileId>>,
     ) -> Result<ChunkSet> {
         let connection = self.connection();
+        let tagged = tags::files_with(&connection, &filter.tags)?;
         let mut statement = connection.prepare_cached(
             "SELECT files.id, roots.path, files.path, files.kind, files.modified_ns
              FROM files JOIN roots ON roots.id = files.root",
@@ -315,7 +316,9 @@ impl Catalog {
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let file: i64 = row.get(0)?;
-            if files.is_some_and(|it| !it.contains(&FileId(file))) || !passes(filter, row)? {
+            let is_tagged = tagged.as_ref().is_none_or(|it| it.contains(&file));
+            let is_named = files.is_none_or(|it| it.contains(&FileId(file)));
+            if !is_tagged || !is_named || !passes(filter, row)? {
                 continue;
             }
             let ends = ends_of.query_row([file], |row| {

@@ -7,7 +7,7 @@ use rusqlite::{OptionalExtension as _, Transaction, params};
 
 use crate::{
     FileId, FileOutcome, NewChunk, Result, catalog::now, changes::log_chunk, pictures,
-    scan::identity, vectors::VectorWriter,
+    scan::identity, tags, vectors::VectorWriter,
 };
 
 /// Whether the file has a job that was not begun: a scan queued it after its reading began.
@@ -31,6 +31,7 @@ pub(crate) fn commit_file(
         return Ok(());
     };
     let id = outcome.file.0;
+    let fields_changed = tags::put(transaction, id, &outcome.tags)? || fields_changed;
     let mut old = old_chunks(transaction, id)?;
     let plan: Vec<(Option<OldChunk>, &NewChunk, String)> = outcome
         .chunks

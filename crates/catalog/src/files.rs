@@ -71,6 +71,8 @@ pub struct FileOutcome {
     pub title: Option<String>,
     /// ISO 639-1 code.
     pub language: Option<String>,
+    /// Tags that the file gives itself.
+    pub tags: Vec<String>,
     /// What the parser skipped or guessed.
     pub warnings: Vec<String>,
     /// Size that was read.

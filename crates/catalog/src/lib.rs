@@ -25,6 +25,7 @@ mod places;
 mod roots;
 mod scan;
 mod seal;
+mod tags;
 mod terms;
 mod vectors;
 mod withheld;

@@ -281,6 +281,7 @@ fn filters_compare_path_components_kinds_and_times() {
     assert_eq!(count(Filter { modified_from: Some(beta + 1), ..Filter::default() }), 1);
     assert_eq!(count(Filter { modified_until: Some(beta + 1), ..Filter::default() }), 1);
     assert_eq!(count(Filter { modified_until: Some(beta), ..Filter::default() }), 0);
+    assert_eq!(count(Filter { tags: vec!["boat".to_owned()], ..Filter::default() }), 0);
     let places = catalog.places().expect("places");
     let at = |path: &str| places.iter().find(|it| it.path.ends_with(path)).expect("seen").clone();
     let x = at("b/x");
@@ -821,4 +822,30 @@ fn marks_of_folders_outlive_their_roots() {
     catalog.confine(inner, false).expect("unmarked");
     assert!(catalog.confined().expect("marks").is_empty());
     assert!(catalog.confine(Path::new("b"), true).is_err(), "relative to what?");
+}
+
+#[test]
+fn tags_let_files_through_with_those_below_them_and_go_with_their_files() {
+    let (_home, catalog, root) = open();
+    let mut disk = Disk::from([
+        ("a.md".to_owned(), ("hull #Project/Boat".to_owned(), 1)),
+        ("b.md".to_owned(), ("flour #project #bread".to_owned(), 2)),
+        ("c.md".to_owned(), ("tax #projects #boat".to_owned(), 3)),
+    ]);
+    scan(&catalog, root, &disk);
+    work_all(&catalog, &disk);
+    let count = |tags: &[&str]| {
+        let tags = tags.iter().map(|it| (*it).to_owned()).collect();
+        let filter = Filter { tags, ..Filter::default() };
+        catalog.chunks_matching(&filter, None).expect("filter").len()
+    };
+    // Every word is a passage.
+    assert_eq!((count(&["project"]), count(&["#project/BOAT"]), count(&["project/"])), (5, 2, 5));
+    assert_eq!((count(&["boat"]), count(&["boat", "bread"]), count(&["proj"])), (3, 6, 0));
+    assert_eq!(count(&["#"]), 0, "what is no tag is no condition that all meet");
+    disk.insert("b.md".to_owned(), ("flour #bread".to_owned(), 2));
+    disk.remove("a.md");
+    scan(&catalog, root, &disk);
+    work_all(&catalog, &disk);
+    assert_eq!((count(&["project"]), count(&["bread"]), count(&["boat"])), (0, 2, 3));
 }

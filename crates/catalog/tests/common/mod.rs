@@ -56,6 +56,8 @@ pub fn outcome(job: &Job, entry: &FileEntry, text: &str) -> FileOutcome {
         reason: String::new(),
         title: None,
         language: None,
+        // What begins with a sign is one, as in a note.
+        tags: text.split_whitespace().filter(|it| it.starts_with('#')).map(str::to_owned).collect(),
         warnings: Vec::new(),
         size: entry.size,
         modified_ns: entry.modified_ns,

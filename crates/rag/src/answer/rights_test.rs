@@ -146,6 +146,7 @@ impl Home {
                 reason: String::new(),
                 title: None,
                 language: Some("en".to_owned()),
+                tags: Vec::new(),
                 warnings: Vec::new(),
                 size: stamp.size,
                 modified_ns: stamp.modified_ns,

@@ -256,6 +256,7 @@ fn outcome(file: FileId, read: ReadFile) -> FileOutcome {
         reason: if read.state == FileState::Indexed { String::new() } else { read.reason },
         title: read.title,
         language: read.language,
+        tags: read.tags,
         warnings: read.warnings,
         size: read.stamp.size,
         modified_ns: read.stamp.modified_ns,

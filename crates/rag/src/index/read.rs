@@ -27,6 +27,7 @@ pub(crate) struct ReadFile {
     pub(crate) reason: String,
     pub(crate) title: Option<String>,
     pub(crate) language: Option<String>,
+    pub(crate) tags: Vec<String>,
     pub(crate) warnings: Vec<String>,
     pub(crate) chunks: Vec<Chunk>,
     /// Pages that are pictures, from 1.
@@ -56,6 +57,7 @@ pub(crate) fn read_file(
         reason: String::new(),
         title: None,
         language: None,
+        tags: Vec::new(),
         warnings: Vec::new(),
         chunks: Vec::new(),
         pictures: Vec::new(),
@@ -184,6 +186,7 @@ impl ReadFile {
         self.chunks = chunk(&document, counters.of(document.language.as_deref()), options);
         self.title = document.title;
         self.language = document.language;
+        self.tags = document.tags;
         self.warnings = document.warnings;
         let rows = self.chunks.iter().filter(|it| it.turn != VectorTurn::Early).count();
         if rows >= MOST_OF_TABLES {

@@ -330,8 +330,9 @@ impl Assistant {
         made: &mut Made,
     ) -> Result<Source> {
         let Conditions { query, filter, confined } = self.conditions(text, request)?;
-        // The keyword index knows folders, kinds and times by itself, and nothing of rights.
-        let within = query.allowed.as_ref().filter(|_| request.reader.is_some());
+        // The keyword index knows folders, kinds and times by itself, and nothing of rights and tags.
+        let listed = request.reader.is_some() || !filter.tags.is_empty();
+        let within = query.allowed.as_ref().filter(|_| listed);
         // Spans of the other thread belong to the same subscriber, which may be local to this thread.
         let subscriber = tracing::dispatcher::get_default(Clone::clone);
         let (lexical, dense) = std::thread::scope(|scope| {

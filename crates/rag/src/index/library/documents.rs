@@ -92,6 +92,7 @@ fn virtual_outcome(file: FileId, document: InputDocument, mut chunks: Vec<Chunk>
         reason: String::new(),
         title,
         language: None,
+        tags: Vec::new(),
         warnings: Vec::new(),
         size,
         modified_ns: 0,
