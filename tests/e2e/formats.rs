@@ -271,6 +271,36 @@ fn an_answer_cites_the_cells() {
 }
 
 #[test]
+fn notes_of_a_vault_are_found_by_tags_other_names_and_what_their_links_show() {
+    let (riddle, files) = (Riddle::new(), TempDir::new().expect("a folder"));
+    let hull = "---\ntags: [Project/Boat]\naliases: [The blue one]\n---\nThe mooring is [[Quay|by the old crane]].\n";
+    write(files.path(), "Marlin.md", hull);
+    write(files.path(), "Loft.md", "The mooring of the loft's ladder is loose. #project/house\n");
+    write(files.path(), "Bread.md", "No mooring here, issue #12. `#project`\n");
+    riddle.index(files.path());
+    let found = |more: &[&str]| {
+        let asked = [&["search", "mooring", "--no-rerank"][..], more].concat();
+        let hits = riddle.json(&asked)["hits"].as_array().expect("hits").clone();
+        let name = |it: &Value| {
+            let path = it["path"].as_str().expect("a path");
+            path.rsplit('/').next().unwrap_or_default().to_owned()
+        };
+        let mut names: Vec<String> = hits.iter().map(name).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(found(&[]).len(), 3);
+    assert_eq!(found(&["--tag", "project"]), ["Loft.md", "Marlin.md"]);
+    assert_eq!(found(&["--tag", "#project/BOAT"]), ["Marlin.md"]);
+    assert_eq!(found(&["--tag", "project/boat", "--tag", "project/house"]).len(), 2);
+    assert!(found(&["--tag", "boat"]).is_empty());
+    assert_eq!(riddle.run(&["search", "mooring", "--tag", "#"]).code, Some(2));
+    for words in ["the blue one", "by the old crane", "quay"] {
+        assert_eq!(riddle.find(words).first().map(String::as_str), Some("Marlin.md"), "{words}");
+    }
+}
+
+#[test]
 fn the_same_file_in_three_places_is_shown_once() {
     let (riddle, files) = (Riddle::new(), TempDir::new().expect("a folder"));
     for name in ["a/lease.md", "b/lease copy.md", "c/old.md"] {

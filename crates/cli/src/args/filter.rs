@@ -6,7 +6,7 @@ use clap::{
     Args,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use riddle_types::{FileKind, Filter};
+use riddle_types::{FileKind, Filter, tag_name};
 
 use crate::dates;
 
@@ -20,6 +20,9 @@ pub(crate) struct FilterArgs {
     /// Only files of this kind (repeatable)
     #[arg(long = "type", value_name = "KIND", value_parser = kinds())]
     pub(crate) kinds: Vec<FileKind>,
+    /// Only notes with this tag, or with one below it: `project` finds `project/boat` (repeatable)
+    #[arg(long = "tag", value_name = "TAG", value_parser = tag)]
+    pub(crate) tags: Vec<String>,
     /// Only files changed on this day or later (YYYY-MM-DD, days in UTC)
     #[arg(long, value_name = "DATE", value_parser = dates::parse_day)]
     pub(crate) after: Option<i64>,
@@ -38,11 +41,16 @@ impl FilterArgs {
         Ok(Filter {
             folders: self.folders.iter().map(resolve).collect::<std::io::Result<_>>()?,
             kinds: self.kinds.clone(),
+            tags: self.tags.clone(),
             modified_from: self.after,
             modified_until: self.before,
             ..Filter::default()
         })
     }
+}
+
+fn tag(text: &str) -> Result<String, String> {
+    tag_name(text).ok_or_else(|| format!("{text:?} is not a tag"))
 }
 
 fn kinds() -> impl TypedValueParser<Value = FileKind> {

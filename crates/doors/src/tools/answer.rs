@@ -30,6 +30,7 @@ pub(crate) struct AnswerArgs {
     pub(crate) question: String,
     pub(crate) folders: Vec<String>,
     pub(crate) types: Vec<String>,
+    pub(crate) tags: Vec<String>,
     pub(crate) after: Option<String>,
     pub(crate) before: Option<String>,
     pub(crate) libraries: Vec<String>,
@@ -104,7 +105,7 @@ pub(crate) fn request_of(
             filter: search::filter(
                 &folders,
                 scope,
-                (&args.folders, &args.types),
+                (&args.folders, &args.types, &args.tags),
                 (&args.after, &args.before),
             )?,
             libraries: scope.libraries(&args.libraries)?,

@@ -1,7 +1,7 @@
 //! `search`.
 
 use riddle_rag::{Assistant, SearchRequest, rerank::RerankChoice};
-use riddle_types::{FileKind, Filter};
+use riddle_types::{FileKind, Filter, tag_name};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -31,6 +31,7 @@ pub(super) struct SearchArgs {
     query: String,
     pub(super) folders: Vec<String>,
     pub(super) types: Vec<String>,
+    pub(super) tags: Vec<String>,
     pub(super) after: Option<String>,
     pub(super) before: Option<String>,
     libraries: Vec<String>,
@@ -61,7 +62,12 @@ pub(super) fn search(
     let folders = Folders::of(assistant, scope)?;
     let request = SearchRequest {
         k: within("limit", args.limit, DEFAULT_LIMIT, MAX_LIMIT)?,
-        filter: filter(&folders, scope, (&args.folders, &args.types), (&args.after, &args.before))?,
+        filter: filter(
+            &folders,
+            scope,
+            (&args.folders, &args.types, &args.tags),
+            (&args.after, &args.before),
+        )?,
         libraries: scope.libraries(&args.libraries)?,
         outward: scope.outward,
         reader: scope.reader(),
@@ -91,7 +97,7 @@ pub(super) fn search(
 pub(super) fn filter(
     folders: &Folders,
     scope: &Scope,
-    (names, types): (&[String], &[String]),
+    (names, types, tags): (&[String], &[String], &[String]),
     (after, before): (&Option<String>, &Option<String>),
 ) -> Result<Filter> {
     let kind = |it: &String| {
@@ -105,11 +111,14 @@ pub(super) fn filter(
         };
         known().find(|kind| kind.as_str() == it).ok_or_else(unknown)
     };
+    let tag =
+        |it: &String| tag_name(it).ok_or_else(|| Error::BadRequest(format!("{it:?} is not a tag")));
     let day =
         |name, text: &Option<String>| text.as_deref().map(|it| days::parse(name, it)).transpose();
     scope.narrow(Filter {
         folders: names.iter().map(|it| folders.find(it, scope)).collect::<Result<_>>()?,
         kinds: types.iter().map(kind).collect::<Result<_>>()?,
+        tags: tags.iter().map(tag).collect::<Result<_>>()?,
         modified_from: day("after", after)?,
         modified_until: day("before", before)?,
         ..Filter::default()
@@ -129,6 +138,7 @@ pub(super) fn conditions() -> Value {
             "type": "array", "items": {"type": "string", "enum": kinds},
             "description": "Only files of these types."
         },
+        "tags": strings("Only notes with one of these tags, or with one below it: `project` finds `project/boat`."),
         "after": {"type": "string", "description": "Only files changed on this day or later, YYYY-MM-DD."},
         "before": {"type": "string", "description": "Only files changed before this day, YYYY-MM-DD."},
         "libraries": strings("Which libraries: `home`, which it is without, names as `status` tells them, or `all`."),
