@@ -79,6 +79,7 @@ impl From<SearchFilter> for Filter {
         Filter {
             folders: filter.folders,
             kinds: filter.kinds.into_iter().map(FileKind::from).collect(),
+            tags: filter.tags,
             modified_from: filter.modified_from,
             modified_until: filter.modified_until,
             ..Filter::default()

@@ -464,6 +464,8 @@ pub(crate) struct SearchFilter {
     /// Absolute folders; a file passes below any of them.
     pub(crate) folders: Vec<String>,
     pub(crate) kinds: Vec<Kind>,
+    /// Tags of notes; a file passes with any of them, or with one below it.
+    pub(crate) tags: Vec<String>,
     /// Modified at or after, in seconds since 1970.
     pub(crate) modified_from: Option<i64>,
     /// Modified before, in seconds since 1970.

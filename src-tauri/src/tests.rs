@@ -495,7 +495,7 @@ fn what_would_be_sent_is_shown_and_marked_folders_are_not_in_it() {
     desk.call("settings_set", json!({ "settings": settings })).expect("kept");
     let question = "How is the hull of the Marlin painted?";
     let preview = || {
-        let filter = json!({ "folders": [], "kinds": [], "modifiedFrom": null, "modifiedUntil": null, "libraries": [] });
+        let filter = json!({ "folders": [], "kinds": [], "tags": [], "modifiedFrom": null, "modifiedUntil": null, "libraries": [] });
         let asked = json!({ "id": 1, "text": question, "thread": null, "filter": filter });
         desk.call("ask_preview", json!({ "question": asked })).expect("shown")
     };

@@ -115,7 +115,7 @@ class Ask {
 
   /** Shows what would be sent; nothing is. */
   private async look(text: string) {
-    const filter = { folders: [], kinds: [], modifiedFrom: null, modifiedUntil: null, libraries: [] };
+    const filter = { folders: [], kinds: [], tags: [], modifiedFrom: null, modifiedUntil: null, libraries: [] };
     const outgoing = await app.try(() => commands.askPreview({ id: 0, text, thread: this.thread, filter, fresh: false }));
     if (outgoing) this.consent = { text, outgoing };
   }
@@ -147,7 +147,7 @@ class Ask {
     this.turns = [...this.turns, { id, question: text, checked: [], written: "", passages: [], searchedFor: text, answer: null, problem: null }];
     const events = new Channel<AskEvent>();
     events.onmessage = (event) => this.hear(id, event);
-    const filter = { folders: [], kinds: [], modifiedFrom: null, modifiedUntil: null, libraries: [] };
+    const filter = { folders: [], kinds: [], tags: [], modifiedFrom: null, modifiedUntil: null, libraries: [] };
     commands.ask({ id, text, thread: this.thread, filter, fresh }, events).catch((error: unknown) => {
       this.hear(id, { event: "failed", question: id, failure: failure(error) });
     });

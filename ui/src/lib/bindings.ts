@@ -291,6 +291,8 @@ export interface SearchFilter {
 	/** Absolute folders; a file passes below any of them. */
 	folders: string[];
 	kinds: Kind[];
+	/** Tags of notes; a file passes with any of them, or with one below it. */
+	tags: string[];
 	/** Modified at or after, in seconds since 1970. */
 	modifiedFrom: number | null;
 	/** Modified before, in seconds since 1970. */

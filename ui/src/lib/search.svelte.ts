@@ -21,6 +21,8 @@ const ROOM = 720;
 export interface Filters {
   folders: string[];
   kinds: Kind[];
+  /** As the person writes them, without `#`. */
+  tags: string[];
   date: DateChoice;
   /** Days as `YYYY-MM-DD`, for `between`. */
   from: string;
@@ -29,7 +31,13 @@ export interface Filters {
   libraries: string[];
 }
 
-export const NO_FILTERS: Filters = { folders: [], kinds: [], date: "any", from: "", until: "", libraries: [] };
+export const NO_FILTERS: Filters = { folders: [], kinds: [], tags: [], date: "any", from: "", until: "", libraries: [] };
+
+/** Tags as they are typed, with commas between them; signs before them are not theirs. */
+export function toTags(text: string): string[] {
+  const tags = text.split(",").map((it) => it.trim().replace(/^#+|\/+$/g, ""));
+  return [...new Set(tags.filter((it) => it !== ""))];
+}
 
 /** Seconds at the beginning of a local day; `null` for no day. */
 function dayStart(day: string, plus = 0): number | null {
@@ -44,6 +52,7 @@ export function toFilter(filters: Filters, now: number): SearchFilter {
   return {
     folders: filters.folders,
     kinds: filters.kinds,
+    tags: filters.tags,
     modifiedFrom: between ? dayStart(filters.from) : back ? now - back * DAY : null,
     modifiedUntil: between ? dayStart(filters.until, 1) : null,
     libraries: filters.libraries,
@@ -103,7 +112,7 @@ class Search {
 
   hit = $derived(this.rows.find((it) => it.chunk === this.selected) ?? null);
   filtered = $derived(
-    this.filters.folders.length > 0 || this.filters.kinds.length > 0 || this.filters.date !== "any" || this.filters.libraries.length > 0,
+    this.filters.folders.length > 0 || this.filters.kinds.length > 0 || this.filters.tags.length > 0 || this.filters.date !== "any" || this.filters.libraries.length > 0,
   );
 
   /** A key was pressed. */

@@ -56,6 +56,7 @@ function passes(passage: MockPassage, filter: SearchFilter): boolean {
   return (
     (filter.folders.length === 0 || filter.folders.some((it) => path.startsWith(`${it}/`))) &&
     (filter.kinds.length === 0 || filter.kinds.includes(kind)) &&
+    (filter.tags.length === 0 || filter.tags.some((it) => passage.text.toLowerCase().includes(`#${it.toLowerCase()}`))) &&
     (filter.modifiedFrom === null || modified >= filter.modifiedFrom) &&
     (filter.modifiedUntil === null || modified < filter.modifiedUntil)
   );

@@ -485,7 +485,7 @@ function generation({ name, bytes }: Models["installed"][0]): Answer["generation
 }
 
 function best(text: string): Found[] {
-  const found = find(text, { folders: [], kinds: [], modifiedFrom: null, modifiedUntil: null, libraries: [] });
+  const found = find(text, { folders: [], kinds: [], tags: [], modifiedFrom: null, modifiedUntil: null, libraries: [] });
   return [...found].sort((a, b) => b.truth - a.truth);
 }
 

@@ -163,6 +163,23 @@ describe("the app", () => {
   });
 });
 
+describe("tags", () => {
+  it("are typed, asked for, and cleared with the other filters", async () => {
+    const user = userEvent.setup();
+    await begin();
+    await user.type(await screen.findByTestId("search-input"), "rye");
+    await user.click(screen.getByTestId("filter-tag"));
+    await user.type(within(screen.getByRole("dialog")).getByRole("textbox"), "#project, bread{Enter}");
+    const asked = () => called("search").at(-1)?.args["query"] as { filter: { tags: string[] } } | undefined;
+    await waitFor(() => expect(asked()?.filter.tags).toEqual(["project", "bread"]));
+    await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
+    expect(screen.getByTestId("filter-tag")).toHaveTextContent("2 tags");
+    await user.click(within(screen.getByRole("toolbar", { name: "Filters" })).getByRole("button", { name: "Clear" }));
+    await waitFor(() => expect(asked()?.filter.tags).toEqual([]));
+    expect(screen.getByTestId("filter-tag")).toHaveTextContent("Any tag");
+  });
+});
+
 describe("shared libraries", () => {
   it("are searched beside this computer's files where they are known", async () => {
     const user = userEvent.setup();

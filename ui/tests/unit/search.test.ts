@@ -2,7 +2,7 @@ import { mockIPC } from "@tauri-apps/api/mocks";
 import { beforeEach, describe, expect, it } from "vitest";
 
 import type { Hit, SearchEvent } from "../../src/lib/bindings";
-import { NO_FILTERS, search, toFilter } from "../../src/lib/search.svelte";
+import { NO_FILTERS, search, toFilter, toTags } from "../../src/lib/search.svelte";
 
 interface Call {
   id: number;
@@ -186,6 +186,8 @@ describe("filters", () => {
     expect((filter.modifiedUntil ?? 0) - (filter.modifiedFrom ?? 0)).toBe(86_400);
     expect(toFilter({ ...NO_FILTERS, date: "between", from: "", until: "nonsense" }, 0)).toMatchObject({ modifiedFrom: null, modifiedUntil: null });
     expect(toFilter({ ...NO_FILTERS, date: "week" }, 10 * 86_400).modifiedFrom).toBe(3 * 86_400);
-    expect(toFilter(NO_FILTERS, 5)).toEqual({ folders: [], kinds: [], modifiedFrom: null, modifiedUntil: null, libraries: [] });
+    expect(toTags(" #Project/Boat/, invoices,, #, #invoices")).toEqual(["Project/Boat", "invoices"]);
+    expect(toFilter({ ...NO_FILTERS, tags: ["boat"] }, 5).tags).toEqual(["boat"]);
+    expect(toFilter(NO_FILTERS, 5)).toEqual({ folders: [], kinds: [], tags: [], modifiedFrom: null, modifiedUntil: null, libraries: [] });
   });
 });
