@@ -83,6 +83,13 @@ impl Picture {
             .ok_or_else(|| Error::Damaged("it has no points".to_owned()))
     }
 
+    /// Points in a row, and rows, of a file that is not decoded; `None` where it is none that [`decode`](Self::decode)
+    /// knows.
+    pub fn size_of(bytes: &[u8]) -> Option<(u32, u32)> {
+        let reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format().ok()?;
+        reader.into_dimensions().ok()
+    }
+
     /// Points in a row, and rows.
     pub fn size(&self) -> (usize, usize) {
         (self.width, self.height)
