@@ -7,6 +7,14 @@ use crate::{outcome::ParseOutcome, remark::Remark, sheet, table::numeric};
 
 /// Parses `bytes`; `name` gives the extension.
 pub(crate) fn parse(name: &str, kind: FileKind, bytes: Vec<u8>) -> ParseOutcome {
+    parse_with(name, kind, bytes, &mut |_, _, _| {})
+}
+
+/// A picture of a document: its number, its bytes, and where it stands.
+pub(crate) type See<'a> = &'a mut dyn FnMut(u32, &[u8], &Location);
+
+/// [`parse`], and shows every picture, in the order of reading; they are counted from 1.
+pub(crate) fn parse_with(name: &str, kind: FileKind, bytes: Vec<u8>, see: See<'_>) -> ParseOutcome {
     let extension = name.rsplit('.').next().unwrap_or("").to_ascii_lowercase();
     let sheets =
         (kind == FileKind::Spreadsheet).then(|| sheet::parse(&extension, &bytes)).flatten();
@@ -47,9 +55,12 @@ pub(crate) fn parse(name: &str, kind: FileKind, bytes: Vec<u8>) -> ParseOutcome 
         _ => Slides::Breaks,
     };
     let place = Place { slides, ..Place::default() };
-    let mut walk = Walk { kind, place, headings: Vec::new(), document: Document::default() };
+    let mut walk = Walk::new(kind, place);
     walk.document.warnings = result.errors.iter().map(|it| it.error_message.clone()).collect();
     walk.nodes(&result.document.nodes);
+    for ((bytes, location), number) in walk.pictures.iter().zip(1..) {
+        see(number, bytes, location);
+    }
     let mut document = walk.document;
     document.title = document
         .title
@@ -82,22 +93,28 @@ enum Slides {
     Titles,
 }
 
-struct Walk {
+struct Walk<'a> {
     kind: FileKind,
     place: Place,
     headings: Vec<(u8, String)>,
     document: Document,
+    pictures: Vec<(&'a [u8], Location)>,
 }
 
-impl Walk {
-    fn nodes(&mut self, nodes: &[Node]) {
+impl<'a> Walk<'a> {
+    fn new(kind: FileKind, place: Place) -> Walk<'a> {
+        let (headings, pictures) = (Vec::new(), Vec::new());
+        Walk { kind, place, headings, document: Document::default(), pictures }
+    }
+
+    fn nodes(&mut self, nodes: &'a [Node]) {
         for node in nodes {
             self.node(node);
         }
     }
 
     // Long: one arm for each kind of node.
-    fn node(&mut self, node: &Node) {
+    fn node(&mut self, node: &'a Node) {
         match node {
             Node::Heading { level, text } => self.heading(*level, text),
             Node::Paragraph { text }
@@ -125,7 +142,10 @@ impl Walk {
                 }
                 self.table(table);
             }
-            Node::Picture { caption, description, .. } => {
+            Node::Picture { caption, description, image, .. } => {
+                if let Some(image) = image {
+                    self.pictures.push((&image.data, self.location()));
+                }
                 if let Some(caption) = caption {
                     self.push(BlockKind::Paragraph, &plain(caption));
                 }
@@ -241,7 +261,8 @@ impl Walk {
             }
             _ => Location::Section {
                 path: self.headings.iter().map(|(_, text)| text.clone()).collect(),
-                paragraph: self.place.paragraph,
+                // A picture may stand before the first one.
+                paragraph: self.place.paragraph.max(1),
             },
         }
     }

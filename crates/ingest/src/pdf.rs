@@ -102,7 +102,7 @@ fn together(bytes: &[u8], first: ParseOutcome, text: &Text, shares: &mut Shares)
     if text.cut {
         document.warnings.push(Remark::NotAll(Remark::TooSlow.into()).into());
     }
-    shares.note_pictures(pictures.into_iter());
+    shares.note_pages(pictures.into_iter());
     refine(bytes, ParseOutcome::Parsed(document), true)
 }
 

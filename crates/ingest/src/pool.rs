@@ -66,7 +66,7 @@ const READABLE_AS_TEXT: [FileKind; 2] = [FileKind::Html, FileKind::Mail];
 pub struct Reading {
     /// What became of the file.
     pub outcome: ParseOutcome,
-    /// Its pages that are pictures, from 1: what they say is not in the outcome.
+    /// Its pages that are pictures, from 1, and numbers of the pictures in it: what they say is not in the outcome.
     pub pictures: Vec<u32>,
 }
 
@@ -131,7 +131,7 @@ impl ParserPool {
         self.read(path, kind, bytes).outcome
     }
 
-    /// [`parse`](Self::parse), and which pages are pictures.
+    /// [`parse`](Self::parse), and which pictures can be read.
     pub fn read(&self, path: &Path, kind: FileKind, bytes: &[u8]) -> Reading {
         let first = self.attempt(path, kind, bytes, false);
         let again = READABLE_AS_TEXT.contains(&kind)
@@ -149,7 +149,7 @@ impl ParserPool {
         self.peak_rss_bytes.load(Ordering::Relaxed)
     }
 
-    /// Reads a page that is a picture, from 1; a file that is a picture has one.
+    /// Reads a page that is a picture, from 1, or a picture in the file by its number; a file that is one has one.
     pub fn look(&self, path: &Path, kind: FileKind, bytes: &[u8], page: u32) -> Seen {
         let request = Request { look: Some(page), ..self.request(path, kind, bytes, false) };
         let limits = Limits { time: TIME_FOR_PICTURE, ..self.limits };

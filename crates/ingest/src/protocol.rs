@@ -31,7 +31,7 @@ pub(crate) struct Request {
     pub(crate) second: bool,
     pub(crate) seconds: u64,
     pub(crate) tools: Tools,
-    /// Read this page as a picture, from 1.
+    /// Read the picture with this number; of a PDF it is a page, from 1.
     pub(crate) look: Option<u32>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Request {
 pub(crate) struct Reply {
     pub(crate) version: u32,
     pub(crate) outcome: ParseOutcome,
-    /// Pages that are pictures, from 1.
+    /// Numbers of what can be read as a picture; of a PDF they are pages, from 1.
     pub(crate) pictures: Vec<u32>,
     /// Of a page that was read as a picture how sure that is.
     pub(crate) sure: f32,

@@ -91,6 +91,42 @@ pub enum Remark {
         pages: usize,
     },
 
+    /// Some pictures in it were read.
+    #[error("1 picture in it read, {percent} % sure")]
+    PictureSeen {
+        /// How sure it is what it says.
+        percent: f64,
+    },
+    /// The same of several.
+    #[error("{pictures} pictures in it read, {percent} % sure")]
+    PicturesSeen {
+        /// How many.
+        pictures: usize,
+        /// How sure it is what they say, in the mean.
+        percent: f64,
+    },
+    /// A picture in it was not looked at.
+    #[error("1 more picture in it can be read")]
+    PictureUnseen,
+    /// The same of several.
+    #[error("{pictures} more pictures in it can be read")]
+    PicturesUnseen {
+        /// How many.
+        pictures: usize,
+    },
+    /// More pictures than are looked at.
+    #[error("only the first {most} pictures in it are read")]
+    PicturesBeyond {
+        /// The limit.
+        most: usize,
+    },
+    /// It holds nothing but pictures, and they are not looked at.
+    #[error("pictures: what they show is not read")]
+    Pictures,
+    /// It is not where it was when the file was read.
+    #[error("a picture in it is not found again")]
+    PictureGone,
+
     /// It tells nothing of itself, and is not looked at.
     #[error("a picture: what it shows is not read")]
     Picture,

@@ -10,7 +10,7 @@ use riddle_types::{Document, FileKind, panic_message};
 
 use crate::{
     code,
-    formats::{self, Shares},
+    formats::{self, MOST_PICTURES, Pictures, Shares},
     language, limits, look, office,
     outcome::ParseOutcome,
     pdf,
@@ -70,10 +70,10 @@ fn guarded(request: Request, bytes: Vec<u8>) -> Reply {
     }
 }
 
-/// What a file says, and which of its pages are pictures; or what such a page says, and how sure that is.
-fn parse(request: &Request, bytes: Vec<u8>) -> Reply {
-    if let Some(page) = request.look {
-        return look::page(request.kind, &bytes, page, &request.tools);
+/// What a file says, and which pictures in it can be read later; or what such a picture says, and how sure that is.
+pub(crate) fn parse(request: &Request, bytes: Vec<u8>) -> Reply {
+    if let Some(number) = request.look {
+        return look::numbered(request, bytes, number, read, look::page);
     }
     let mut shares = Shares::new(request.seconds, request.tools.clone(), read);
     let outcome = match (request.second, request.kind) {
@@ -81,15 +81,20 @@ fn parse(request: &Request, bytes: Vec<u8>) -> Reply {
         (true, _) => parse_text(&request.name, FileKind::Text, &bytes),
         (false, kind) => read(&request.name, kind, bytes, &mut shares),
     };
-    Reply { pictures: shares.pictures, ..Reply::of(finished(request, outcome)) }
+    let outcome = finished(request, outcome, &shares.pictures);
+    Reply { pictures: shares.pictures.numbers, ..Reply::of(outcome) }
 }
 
-fn finished(request: &Request, outcome: ParseOutcome) -> ParseOutcome {
+fn finished(request: &Request, outcome: ParseOutcome, pictures: &Pictures) -> ParseOutcome {
     match outcome {
         ParseOutcome::Parsed(document) if document.blocks.is_empty() => {
-            ParseOutcome::NoText(Remark::NoText.into())
+            let none = pictures.numbers.is_empty();
+            ParseOutcome::NoText(if none { Remark::NoText } else { Remark::Pictures }.into())
         }
         ParseOutcome::Parsed(mut document) => {
+            if pictures.beyond {
+                document.warnings.push(Remark::PicturesBeyond { most: MOST_PICTURES }.into());
+            }
             if request.second && request.kind != FileKind::Pdf {
                 document.warnings.push(Remark::ReadAsText.into());
             }
@@ -115,6 +120,11 @@ pub(crate) fn read(
     match kind {
         FileKind::Text | FileKind::Markdown | FileKind::Code => parse_text(name, kind, &bytes),
         FileKind::Pdf => pdf::parse(name, bytes, shares),
+        FileKind::Document | FileKind::Presentation => {
+            office::parse_with(name, kind, bytes, &mut |number, bytes, _| {
+                shares.note_picture(number, bytes);
+            })
+        }
         _ => office::parse(name, kind, bytes),
     }
 }

@@ -74,8 +74,10 @@ pub(super) fn one(name: &str, from: impl Read, shares: &mut Shares, document: &m
 pub(super) fn finish(mut document: Document, shares: &mut Shares) -> ParseOutcome {
     shares.tell(&mut document);
     if document.blocks.is_empty() {
-        let why = document.warnings.first().cloned();
-        return ParseOutcome::NoText(why.unwrap_or_else(|| Remark::NoTextInFiles.into()));
+        let pictures = !shares.pictures.numbers.is_empty();
+        let why = document.warnings.first().cloned().filter(|_| !pictures);
+        let otherwise = if pictures { Remark::Pictures } else { Remark::NoTextInFiles };
+        return ParseOutcome::NoText(why.unwrap_or_else(|| otherwise.into()));
     }
     ParseOutcome::Parsed(document)
 }

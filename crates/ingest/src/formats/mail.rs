@@ -23,6 +23,8 @@ pub(super) fn parse(name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutco
             break;
         }
         match one(name, mail, shares) {
+            // Without the picture that is looked for.
+            ParseOutcome::Parsed(read) if shares.seeks() && read.blocks.is_empty() => {}
             ParseOutcome::Parsed(read) => join(&format!("message {number}"), read, &mut document),
             ParseOutcome::Failed(why) => {
                 warn(&mut document, Remark::Message { number, why }.into());
@@ -45,6 +47,9 @@ fn one(name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
         ParseOutcome::Parsed(document) => document,
         other => return other,
     };
+    if shares.seeks() {
+        document.blocks.clear();
+    }
     if let Some(message) = MessageParser::default().parse(bytes) {
         attached(&message, shares, &mut document);
     }
@@ -86,6 +91,12 @@ fn unnamed(part: &mail_parser::MessagePart<'_>, number: u32) -> String {
         Some("vcard" | "x-vcard") => "vcf",
         Some("csv") => "csv",
         Some("pdf") => "pdf",
+        Some("png") => "png",
+        Some("jpeg" | "jpg" | "pjpeg") => "jpg",
+        Some("tiff") => "tif",
+        Some("webp") => "webp",
+        Some("gif") => "gif",
+        Some("bmp" | "x-ms-bmp") => "bmp",
         _ => "bin",
     };
     format!("attachment {number}.{ending}")

@@ -15,13 +15,16 @@ mod notebook;
 mod org;
 mod packed;
 mod photo;
+mod pictures;
 mod subtitles;
 
 use std::time::{Duration, Instant};
 
 use riddle_types::{Block, BlockKind, Document, FileKind, Location};
 
-use crate::{kind::kind_of, outcome::ParseOutcome, remark::Remark, tools::Tools};
+use self::pictures::Wanted;
+pub(crate) use self::pictures::{MOST_PICTURES, Pictures, See, flatten, place_of};
+use crate::{kind::kind_of, outcome::ParseOutcome, protocol::Reply, remark::Remark, tools::Tools};
 
 /// Reads a file with that name.
 type Reader = fn(&str, &[u8], &mut Shares) -> ParseOutcome;
@@ -93,17 +96,50 @@ pub(crate) struct Shares {
     passed_over: u32,
     spent: Option<Remark>,
     pub(crate) tools: Tools,
-    /// Pages of the outermost file that are pictures, from 1.
-    pub(crate) pictures: Vec<u32>,
+    /// Number of the part that is read, from 1; 0 is the file itself.
+    part: u32,
+    /// What can be read later.
+    pub(crate) pictures: Pictures,
+    /// What is looked for: nothing else is read then.
+    wanted: Option<Wanted>,
 }
 
 impl Shares {
     /// For a file that has `seconds`: the last ones are kept for what is done with its text.
     pub(crate) fn new(seconds: u64, tools: Tools, read: Read) -> Shares {
-        let end = Instant::now() + Duration::from_secs(seconds) * 3 / 5;
-        let (parts, bytes) = (MOST_PARTS, MOST_BYTES);
-        let pictures = Vec::new();
-        Shares { read, depth: 0, parts, bytes, end, passed_over: 0, spent: None, tools, pictures }
+        Shares {
+            read,
+            depth: 0,
+            parts: MOST_PARTS,
+            bytes: MOST_BYTES,
+            end: Instant::now() + Duration::from_secs(seconds) * 3 / 5,
+            passed_over: 0,
+            spent: None,
+            tools,
+            part: 0,
+            pictures: Pictures::default(),
+            wanted: None,
+        }
+    }
+
+    /// To find the picture with that number again, which `see` reads then.
+    pub(crate) fn seeking(
+        seconds: u64,
+        tools: Tools,
+        read: Read,
+        (number, see): (u32, See),
+    ) -> Shares {
+        Shares { wanted: Some(Wanted::new(number, see)), ..Shares::new(seconds, tools, read) }
+    }
+
+    /// Whether one picture is looked for, and nothing else.
+    pub(crate) fn seeks(&self) -> bool {
+        self.wanted.is_some()
+    }
+
+    /// What the picture says that was looked for, if it was found.
+    pub(crate) fn found(self) -> Option<Reply> {
+        self.wanted?.seen
     }
 
     /// When reading ends.
@@ -111,10 +147,18 @@ impl Shares {
         self.end
     }
 
-    /// Notes pages of the file that are pictures; those of files in it are not looked at.
-    pub(crate) fn note_pictures(&mut self, pages: impl Iterator<Item = u32>) {
-        if self.depth == 0 {
-            self.pictures.extend(pages);
+    /// Notes pages of a PDF that are pictures, or a file that is one.
+    pub(crate) fn note_pages(&mut self, pages: impl Iterator<Item = u32>) {
+        match self.depth {
+            0 => self.pictures.numbers.extend(pages),
+            _ => pages.for_each(|it| self.pictures.note(self.part, it)),
+        }
+    }
+
+    /// Notes a picture in a file, if it may hold text and is not there already.
+    pub(crate) fn note_picture(&mut self, number: u32, bytes: &[u8]) {
+        if self.pictures.is_new(bytes) {
+            self.pictures.note(self.part, number);
         }
     }
 
@@ -126,6 +170,9 @@ impl Shares {
 
     /// Whether another part may be looked at.
     pub(crate) fn last(&mut self) -> bool {
+        if self.wanted.as_ref().is_some_and(|it| it.seen.is_some()) {
+            return false;
+        }
         let spent = if self.depth >= DEEPEST {
             Some(Remark::TooDeep)
         } else if self.parts == 0 {
@@ -159,15 +206,56 @@ impl Shares {
             self.passed_over += 1;
             return;
         }
-        self.depth += 1;
-        let outcome = (self.read)(file_name(name), kind, bytes, self);
-        self.depth -= 1;
+        let number = MOST_PARTS - self.parts;
+        if self.seeks() {
+            return self.seek(number, name, kind, bytes, into);
+        }
+        let noted = self.pictures.numbers.len();
+        let outer = std::mem::replace(&mut self.part, number);
+        let outcome = self.deeper(name, kind, bytes);
+        self.part = outer;
         match outcome {
             ParseOutcome::Parsed(document) => join(name, document, into),
+            // What may be read later is not passed over.
+            ParseOutcome::NoText(_) if self.pictures.numbers.len() > noted => {}
             ParseOutcome::NoText(_) | ParseOutcome::Unsupported(_) => self.passed_over += 1,
             ParseOutcome::Failed(why) => {
                 warn(into, Remark::Within { name: name.to_owned(), why }.into());
             }
+        }
+    }
+
+    fn deeper(&mut self, name: &str, kind: FileKind, bytes: Vec<u8>) -> ParseOutcome {
+        self.depth += 1;
+        let outcome = (self.read)(file_name(name), kind, bytes, self);
+        self.depth -= 1;
+        outcome
+    }
+
+    /// Looks for the wanted picture in a part; what files lie in is opened, all else passed by.
+    fn seek(
+        &mut self,
+        number: u32,
+        name: &str,
+        kind: FileKind,
+        bytes: Vec<u8>,
+        into: &mut Document,
+    ) {
+        let tools = &self.tools;
+        let seen = self.wanted.as_mut().and_then(|it| {
+            it.look(number, file_name(name), kind, &bytes, tools).map(|it| it.outcome.clone())
+        });
+        let outcome = match seen {
+            Some(outcome) => outcome,
+            None if matches!(kind, FileKind::Archive | FileKind::Mail) => {
+                self.deeper(name, kind, bytes)
+            }
+            None => return,
+        };
+        if let ParseOutcome::Parsed(document) = outcome
+            && !document.blocks.is_empty()
+        {
+            join(name, document, into);
         }
     }
 

@@ -14,7 +14,10 @@ const DECODED: [&str; 9] = ["png", "jpg", "jpeg", "webp", "tif", "tiff", "gif", 
 pub(super) fn parse(name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
     let ending = name.rsplit_once('.').map_or("", |it| it.1).to_ascii_lowercase();
     if DECODED.contains(&ending.as_str()) {
-        shares.note_pictures(std::iter::once(1));
+        match shares.depth {
+            0 => shares.note_pages(std::iter::once(1)),
+            _ => shares.note_picture(1, bytes),
+        }
     }
     let Ok(exif) = Reader::new().read_from_container(&mut Cursor::new(bytes)) else {
         return ParseOutcome::NoText(Remark::Picture.into());

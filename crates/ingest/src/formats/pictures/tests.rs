@@ -1,0 +1,429 @@
+use std::io::{Cursor, Write as _};
+
+use flate2::{Compression, Crc, write::ZlibEncoder};
+use riddle_types::{Document, Location};
+
+use super::*;
+use crate::{
+    look,
+    protocol::{Request, VERSION},
+    remark::Remark,
+    worker,
+};
+
+/// A gray picture of noise; another for every seed.
+fn png(width: u32, height: u32, seed: u32) -> Vec<u8> {
+    let mut state = seed;
+    let mut points = ZlibEncoder::new(Vec::new(), Compression::fast());
+    for _ in 0..height {
+        let mut row = vec![0];
+        row.extend((0..width).map(|_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        }));
+        points.write_all(&row).expect("written");
+    }
+    let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
+    let mut part = |kind: &[u8], bytes: &[u8]| {
+        let all = [kind, bytes].concat();
+        let mut sum = Crc::new();
+        sum.update(&all);
+        png.extend((bytes.len() as u32).to_be_bytes());
+        png.extend(all);
+        png.extend(sum.sum().to_be_bytes());
+    };
+    let size = [width.to_be_bytes(), height.to_be_bytes()].concat();
+    part(b"IHDR", &[size.as_slice(), &[8, 0, 0, 0, 0]].concat());
+    part(b"IDAT", &points.finish().expect("written"));
+    part(b"IEND", b"");
+    png
+}
+
+fn zipped(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, bytes) in files {
+        writer.start_file(*name, zip::write::SimpleFileOptions::default()).expect("an entry");
+        writer.write_all(bytes).expect("written");
+    }
+    writer.finish().expect("written").into_inner()
+}
+
+/// A mail with a text, and files attached to it.
+fn mail(subject: &str, files: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut mail = format!(
+        "From: Ann <ann@example.org>\nTo: ben@example.org\nSubject: {subject}\n\
+         Date: Mon, 2 Mar 2026 10:00:00 +0000\nMIME-Version: 1.0\n\
+         Content-Type: multipart/mixed; boundary=cut\n\n--cut\nContent-Type: text/plain\n\nHere it is.\n"
+    );
+    for (name, bytes) in files {
+        let hex: String = bytes.iter().map(|it| format!("={it:02X}=\n")).collect();
+        mail.push_str(&format!(
+            "--cut\nContent-Type: application/octet-stream; name=\"{name}\"\n\
+             Content-Disposition: attachment; filename=\"{name}\"\n\
+             Content-Transfer-Encoding: quoted-printable\n\n{hex}\n"
+        ));
+    }
+    mail.push_str("--cut--\n");
+    mail.into_bytes()
+}
+
+fn request(name: &str, kind: FileKind, look: Option<u32>) -> Request {
+    let (name, tools) = (name.to_owned(), Tools::default());
+    Request { version: VERSION, name, kind, bytes: 0, second: false, seconds: 20, tools, look }
+}
+
+/// What a file says, and the numbers of its pictures.
+fn read(name: &str, kind: FileKind, bytes: &[u8]) -> Reply {
+    worker::parse(&request(name, kind, None), bytes.to_vec())
+}
+
+/// Says as the text of a picture which one it was given: so many bytes, of that page.
+fn told(name: &str, _kind: FileKind, bytes: &[u8], page: u32, _tools: &Tools) -> Reply {
+    let text = format!("{name}: {} bytes, {page}", bytes.len());
+    let block = |kind| Block::new(kind, text.clone(), Location::Whole);
+    let blocks = vec![block(BlockKind::Heading(1)), block(BlockKind::Paragraph)];
+    Reply::of(ParseOutcome::Parsed(Document { blocks, ..Document::default() }))
+}
+
+/// The blocks that a picture adds, and where they are.
+fn look(name: &str, kind: FileKind, bytes: &[u8], number: u32) -> Vec<(String, String)> {
+    let request = request(name, kind, Some(number));
+    let reply = look::numbered(&request, bytes.to_vec(), number, worker::read, told);
+    let ParseOutcome::Parsed(document) = reply.outcome else { panic!("{reply:?}") };
+    document.blocks.into_iter().map(|it| (it.text, it.location.to_string())).collect()
+}
+
+fn pair(text: &str, place: &str) -> (String, String) {
+    (text.to_owned(), place.to_owned())
+}
+
+#[test]
+fn pictures_in_archives_are_noted_once_and_found_again() {
+    let (first, second, logo) = (png(200, 100, 1), png(160, 90, 2), png(90, 50, 3));
+    let inner = zipped(&[("note.txt", b"a note"), ("b.png", &second)]);
+    let archive = zipped(&[
+        ("notes/boat.md", b"# Boat\n\nIt is blue."),
+        ("x.bin", b"\0\0"),
+        ("logo.png", &logo),
+        ("scans/a.png", &first),
+        ("copy/a.png", &first),
+        ("more.zip", &inner),
+    ]);
+    let reply = read("a.zip", FileKind::Archive, &archive);
+    let [one, two] = reply.pictures.as_slice() else { panic!("{:?}", reply.pictures) };
+    let ParseOutcome::Parsed(document) = &reply.outcome else { panic!("{reply:?}") };
+    // The picture that is too small, its copy, and what is no text at all.
+    assert_eq!(document.warnings, ["3 files in it hold no text that is read"]);
+    let text = format!("a.png: {} bytes, 1", first.len());
+    assert_eq!(
+        look("a.zip", FileKind::Archive, &archive, *one),
+        [
+            pair("scans/a.png", "scans/a.png"),
+            pair(&text, "scans/a.png"),
+            pair(&text, "scans/a.png")
+        ]
+    );
+    let text = format!("b.png: {} bytes, 1", second.len());
+    let place = "more.zip › b.png";
+    assert_eq!(
+        look("a.zip", FileKind::Archive, &archive, *two),
+        [
+            pair("more.zip", "more.zip"),
+            pair("b.png", place),
+            pair(&text, place),
+            pair(&text, place)
+        ]
+    );
+}
+
+#[test]
+fn archives_of_pictures_alone_say_what_they_are() {
+    let archive = zipped(&[("a.png", &png(200, 100, 1))]);
+    let reply = read("a.zip", FileKind::Archive, &archive);
+    assert_eq!(reply.outcome, ParseOutcome::NoText(Remark::Pictures.into()));
+    assert_eq!(reply.pictures.len(), 1);
+    let archive = zipped(&[("a.png", &png(20, 10, 1))]);
+    let reply = read("a.zip", FileKind::Archive, &archive);
+    assert!(matches!(&reply.outcome, ParseOutcome::NoText(_)) && reply.pictures.is_empty());
+}
+
+#[test]
+fn pictures_attached_to_mails_are_found_in_their_mail() {
+    let (first, second) = (png(120, 70, 1), png(130, 70, 2));
+    let zip = zipped(&[("b.png", &second)]);
+    let one = mail("The lease", &[("a.png", &first), ("more.zip", &zip)]);
+    let reply = read("x.eml", FileKind::Mail, &one);
+    let ParseOutcome::Parsed(document) = &reply.outcome else { panic!("{reply:?}") };
+    assert!(document.warnings.is_empty(), "{:?}", document.warnings);
+    let [a, b] = reply.pictures.as_slice() else { panic!("{:?}", reply.pictures) };
+    let places = |name: &str, bytes: &[u8], number: u32| -> Vec<String> {
+        look(name, FileKind::Mail, bytes, number).into_iter().map(|it| it.1).collect()
+    };
+    assert_eq!(places("x.eml", &one, *a), ["a.png"; 3]);
+    let within = "more.zip › b.png";
+    assert_eq!(places("x.eml", &one, *b), ["more.zip", within, within, within]);
+
+    let mut boxed = b"From ann Mon Mar  2 10:00:00 2026\n".to_vec();
+    boxed.extend(mail("Nothing yet", &[]));
+    boxed.extend(b"\nFrom ann Mon Mar  2 11:00:00 2026\n");
+    boxed.extend(&one);
+    let reply = read("x.mbox", FileKind::Mail, &boxed);
+    let [a, _] = reply.pictures.as_slice() else { panic!("{:?}", reply.pictures) };
+    let within = "message 2 › a.png";
+    assert_eq!(places("x.mbox", &boxed, *a), ["message 2", within, within, within]);
+}
+
+const HEAD: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>";
+const OFFICE: &str = "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
+const DRAWING: &str = "http://schemas.openxmlformats.org/drawingml/2006";
+
+/// Relations of a part: an id, the last word of the kind, and the target for each.
+fn relations(all: &[(&str, &str, &str)]) -> String {
+    let each = |(id, kind, target): &(&str, &str, &str)| {
+        format!("<Relationship Id=\"{id}\" Type=\"{OFFICE}/{kind}\" Target=\"{target}\"/>")
+    };
+    let all: String = all.iter().map(each).collect();
+    let package = "http://schemas.openxmlformats.org/package/2006/relationships";
+    format!("{HEAD}<Relationships xmlns=\"{package}\">{all}</Relationships>")
+}
+
+/// A package of Office, of texts and of pictures.
+fn package(
+    parts: &[(&str, &str)],
+    files: &[(&str, String)],
+    pictures: &[(&str, &[u8])],
+) -> Vec<u8> {
+    let kinds: String = parts
+        .iter()
+        .map(|(name, kind)| {
+            format!(
+                "<Override PartName=\"/{name}\" \
+                 ContentType=\"application/vnd.openxmlformats-officedocument.{kind}+xml\"/>"
+            )
+        })
+        .collect();
+    let types = format!(
+        "{HEAD}<Types xmlns=\"http://schemas.openxmlformats.org/package/2006/content-types\">\
+         <Default Extension=\"rels\" ContentType=\"application/vnd.openxmlformats-package.relationships+xml\"/>\
+         <Default Extension=\"xml\" ContentType=\"application/xml\"/>\
+         <Default Extension=\"png\" ContentType=\"image/png\"/>{kinds}</Types>"
+    );
+    let mut all = vec![("[Content_Types].xml", types.as_bytes())];
+    all.extend(files.iter().map(|it| (it.0, it.1.as_bytes())));
+    all.extend(pictures);
+    zipped(&all)
+}
+
+/// A drawing that shows the picture of a relation.
+fn blip(id: &str) -> String {
+    format!(
+        "<pic:pic xmlns:pic=\"{DRAWING}/picture\"><pic:nvPicPr><pic:cNvPr id=\"1\" name=\"p\"/><pic:cNvPicPr/>\
+         </pic:nvPicPr><pic:blipFill><a:blip r:embed=\"{id}\"/></pic:blipFill><pic:spPr/></pic:pic>"
+    )
+}
+
+/// Two paragraphs, each with a picture behind it; the archive holds them in the other order.
+fn docx(first: &[u8], second: &[u8]) -> Vec<u8> {
+    let main = "http://schemas.openxmlformats.org/wordprocessingml/2006/main";
+    let drawing = |id: &str| {
+        format!(
+            "<w:p><w:r><w:drawing><wp:inline><a:graphic><a:graphicData uri=\"{DRAWING}/picture\">{}</a:graphicData>\
+             </a:graphic></wp:inline></w:drawing></w:r></w:p>",
+            blip(id)
+        )
+    };
+    let text = |text: &str| format!("<w:p><w:r><w:t>{text}</w:t></w:r></w:p>");
+    let body = [text("The first."), drawing("i2"), text("The second."), drawing("i1")].concat();
+    let files = [
+        ("_rels/.rels", relations(&[("a", "officeDocument", "word/document.xml")])),
+        (
+            "word/_rels/document.xml.rels",
+            relations(&[("i1", "image", "media/image1.png"), ("i2", "image", "media/image2.png")]),
+        ),
+        (
+            "word/document.xml",
+            format!(
+                "{HEAD}<w:document xmlns:w=\"{main}\" xmlns:r=\"{OFFICE}\" xmlns:a=\"{DRAWING}/main\" \
+                 xmlns:wp=\"{DRAWING}/wordprocessingDrawing\"><w:body>{body}</w:body></w:document>"
+            ),
+        ),
+    ];
+    package(
+        &[("word/document.xml", "wordprocessingml.document.main")],
+        &files,
+        &[("word/media/image1.png", second), ("word/media/image2.png", first)],
+    )
+}
+
+/// Two slides, each with a title and a picture.
+fn pptx(first: &[u8], second: &[u8]) -> Vec<u8> {
+    let main = "http://schemas.openxmlformats.org/presentationml/2006/main";
+    let slide = |title: &str| {
+        format!(
+            "{HEAD}<p:sld xmlns:p=\"{main}\" xmlns:a=\"{DRAWING}/main\" xmlns:r=\"{OFFICE}\"><p:cSld><p:spTree>\
+             <p:nvGrpSpPr><p:cNvPr id=\"1\" name=\"\"/><p:cNvGrpSpPr/><p:nvPr/></p:nvGrpSpPr><p:grpSpPr/>\
+             <p:sp><p:nvSpPr><p:cNvPr id=\"2\" name=\"t\"/><p:cNvSpPr/><p:nvPr><p:ph type=\"title\"/></p:nvPr>\
+             </p:nvSpPr><p:spPr/><p:txBody><a:bodyPr/><a:p><a:r><a:t>{title}</a:t></a:r></a:p></p:txBody></p:sp>\
+             <p:pic><p:nvPicPr><p:cNvPr id=\"3\" name=\"p\"/><p:cNvPicPr/><p:nvPr/></p:nvPicPr>\
+             <p:blipFill><a:blip r:embed=\"i\"/></p:blipFill><p:spPr/></p:pic></p:spTree></p:cSld></p:sld>"
+        )
+    };
+    let files = [
+        ("_rels/.rels", relations(&[("a", "officeDocument", "ppt/presentation.xml")])),
+        (
+            "ppt/_rels/presentation.xml.rels",
+            relations(&[
+                ("r1", "slide", "slides/slide1.xml"),
+                ("r2", "slide", "slides/slide2.xml"),
+            ]),
+        ),
+        (
+            "ppt/presentation.xml",
+            format!(
+                "{HEAD}<p:presentation xmlns:p=\"{main}\" xmlns:r=\"{OFFICE}\"><p:sldIdLst>\
+                 <p:sldId id=\"256\" r:id=\"r1\"/><p:sldId id=\"257\" r:id=\"r2\"/></p:sldIdLst>\
+                 <p:sldSz cx=\"9144000\" cy=\"6858000\"/></p:presentation>"
+            ),
+        ),
+        ("ppt/slides/slide1.xml", slide("Hull")),
+        ("ppt/slides/slide2.xml", slide("Keel")),
+        ("ppt/slides/_rels/slide1.xml.rels", relations(&[("i", "image", "../media/image1.png")])),
+        ("ppt/slides/_rels/slide2.xml.rels", relations(&[("i", "image", "../media/image2.png")])),
+    ];
+    package(
+        &[
+            ("ppt/presentation.xml", "presentationml.presentation.main"),
+            ("ppt/slides/slide1.xml", "presentationml.slide"),
+            ("ppt/slides/slide2.xml", "presentationml.slide"),
+        ],
+        &files,
+        &[("ppt/media/image1.png", first), ("ppt/media/image2.png", second)],
+    )
+}
+
+/// A text with two pictures.
+fn odt(first: &[u8], second: &[u8]) -> Vec<u8> {
+    let name = "urn:oasis:names:tc:opendocument:xmlns:";
+    let spaces: String = [("office", "office"), ("text", "text"), ("draw", "drawing")]
+        .iter()
+        .map(|(short, urn)| format!(" xmlns:{short}=\"{name}{urn}:1.0\""))
+        .collect();
+    let frame = |number: u32| {
+        format!(
+            "<text:p><draw:frame><draw:image xlink:href=\"Pictures/{number}.png\"/></draw:frame></text:p>"
+        )
+    };
+    let content = format!(
+        "{HEAD}<office:document-content{spaces} xmlns:xlink=\"http://www.w3.org/1999/xlink\" \
+         office:version=\"1.3\"><office:body><office:text><text:p>The first.</text:p>{}\
+         <text:p>The second.</text:p>{}</office:text></office:body></office:document-content>",
+        frame(1),
+        frame(2)
+    );
+    zipped(&[
+        ("mimetype", b"application/vnd.oasis.opendocument.text"),
+        ("content.xml", content.as_bytes()),
+        ("Pictures/2.png", second),
+        ("Pictures/1.png", first),
+    ])
+}
+
+#[test]
+fn pictures_of_documents_are_counted_as_they_are_read() {
+    let (first, second) = (png(200, 100, 1), png(160, 90, 2));
+    for (name, kind, bytes, places) in [
+        (
+            "a.docx",
+            FileKind::Document,
+            docx(&first, &second),
+            ["picture 1, paragraph 1", "picture 2, paragraph 2"],
+        ),
+        (
+            "a.odt",
+            FileKind::Document,
+            odt(&first, &second),
+            ["picture 1, paragraph 1", "picture 2, paragraph 2"],
+        ),
+        (
+            "a.pptx",
+            FileKind::Presentation,
+            pptx(&first, &second),
+            ["picture 1, slide 1", "picture 2, slide 2"],
+        ),
+    ] {
+        assert_eq!(read(name, kind, &bytes).pictures, [1, 2], "{name}");
+        for ((number, picture), place) in [(1, &first), (2, &second)].into_iter().zip(places) {
+            let (found, location) =
+                look::embedded(name, kind, &bytes, number).expect("it is there");
+            assert!(found == *picture, "{name}: another picture");
+            assert_eq!(location.to_string(), place, "{name}");
+        }
+        assert_eq!(
+            look::embedded(name, kind, &bytes, 3),
+            Err(Remark::PictureGone.to_string()),
+            "{name}"
+        );
+        // The same in an archive.
+        let archive = zipped(&[("note.txt", b"a note"), (name, &bytes)]);
+        let numbers = read("a.zip", FileKind::Archive, &archive).pictures;
+        assert_eq!(numbers.len(), 2, "{name}");
+        let text = format!("{name}: {} bytes, 2", bytes.len());
+        let seen = look("a.zip", FileKind::Archive, &archive, numbers[1]);
+        assert!(seen.contains(&pair(&text, name)), "{seen:?}");
+    }
+}
+
+#[test]
+fn a_picture_that_a_document_shows_twice_is_read_once() {
+    let picture = png(200, 100, 1);
+    let bytes = docx(&picture, &picture);
+    assert_eq!(read("a.docx", FileKind::Document, &bytes).pictures, [1]);
+}
+
+#[test]
+fn only_so_many_pictures_are_noted() {
+    let mut pictures = Pictures::default();
+    for number in 0..MOST_PICTURES as u32 {
+        pictures.note(3, number);
+    }
+    assert!(!pictures.beyond);
+    pictures.note(4, 1);
+    assert!(pictures.beyond && pictures.numbers.len() == MOST_PICTURES);
+    assert_eq!(place_of(pictures.numbers[7]), (3, 7));
+}
+
+#[test]
+fn what_is_no_longer_there_has_a_reason() {
+    let archive = zipped(&[("a.png", &png(200, 100, 1))]);
+    for number in [2 << 16 | 1, u32::MAX] {
+        let request = request("a.zip", FileKind::Archive, Some(number));
+        let reply = look::numbered(&request, archive.clone(), number, worker::read, told);
+        assert_eq!(reply.outcome, ParseOutcome::Failed(Remark::PictureGone.into()));
+    }
+    let odd = look::numbered(
+        &request("a.zip", FileKind::Archive, Some(1 << 16 | 1)),
+        b"PK".to_vec(),
+        1 << 16 | 1,
+        worker::read,
+        told,
+    );
+    assert!(matches!(odd.outcome, ParseOutcome::Failed(_)));
+}
+
+#[test]
+fn a_bomb_before_a_picture_is_passed_over_as_before() {
+    let zeros = vec![0_u8; 80 << 20];
+    let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    let deflated = zip::write::SimpleFileOptions::default()
+        .compression_method(zip::CompressionMethod::Deflated);
+    let picture = png(200, 100, 1);
+    for (name, bytes) in [("zeros.txt", zeros.as_slice()), ("a.png", &picture)] {
+        writer.start_file(name, deflated).expect("an entry");
+        writer.write_all(bytes).expect("written");
+    }
+    let archive = writer.finish().expect("written").into_inner();
+    let numbers = read("a.zip", FileKind::Archive, &archive).pictures;
+    assert_eq!(numbers.len(), 1);
+    let seen = look("a.zip", FileKind::Archive, &archive, numbers[0]);
+    assert_eq!(seen[0], pair("a.png", "a.png"));
+}
