@@ -84,7 +84,7 @@ pub struct FileOutcome {
     pub volume_id: Option<(u64, u64)>,
     /// The chunks, in order.
     pub chunks: Vec<NewChunk>,
-    /// Pages that are pictures, from 1.
+    /// Pages that are pictures, from 1, and numbers of pictures in the file.
     pub pictures: Vec<u32>,
 }
 

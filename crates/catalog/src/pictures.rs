@@ -1,4 +1,4 @@
-//! Pages that are pictures: which wait to be read, and what the others say.
+//! Pages that are pictures, and pictures in files: which wait to be read, and what the others say.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ pub struct WaitingPicture {
     pub file: FileId,
     /// Its path.
     pub path: PathBuf,
-    /// The page, from 1; a file that is a picture has one.
+    /// The page, from 1, or the number of a picture in the file; a file that is a picture has one.
     pub page: u32,
 }
 

@@ -62,7 +62,7 @@ pub enum IndexEvent<'a> {
         /// Chunks in all.
         total: u64,
     },
-    /// Everything else is done; now pages that are pictures are read.
+    /// Everything else is done; now pages that are pictures are read, and pictures in files.
     Pictures {
         /// Pages done.
         done: u64,

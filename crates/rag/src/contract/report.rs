@@ -30,7 +30,7 @@ pub struct IndexReport {
     /// Chunks whose terms were weighed in this run.
     #[serde(skip_serializing_if = "nothing")]
     pub weighed: u64,
-    /// Pages that are pictures, read in this run.
+    /// Pages that are pictures, and pictures in files, read in this run.
     pub pictures: u64,
     /// Files per state, over all folders, after the run.
     pub states: BTreeMap<&'static str, u64>,

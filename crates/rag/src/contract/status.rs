@@ -178,7 +178,7 @@ pub struct MeaningStatus {
     pub seconds_left: Option<f64>,
 }
 
-/// Pages that are pictures: of scans, and pictures themselves.
+/// Pages that are pictures: of scans, pictures themselves, and those in documents, archives and mails.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct PictureStatus {
     /// They are read.

@@ -145,6 +145,9 @@ pub(crate) fn scans_since(catalog: &Catalog) -> Result<Option<i64>> {
 /// Setting: what files were read with beside the program's own parsers, with spaces between.
 pub(crate) const READ_WITH: &str = "read_with";
 
+/// Stands among them where pictures in documents, archives and mails were looked for: earlier versions did not.
+pub(crate) const PICTURES_IN_FILES: &str = "pictures-in-files";
+
 /// Setting: name or directory of the embedder that the newest vectors were made with.
 pub(crate) const EMBEDDED_WITH: &str = "embedded_with";
 

@@ -12,7 +12,7 @@ use std::{
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
-use riddle_catalog::{Catalog, FileId, HomeLock, Root};
+use riddle_catalog::{Catalog, FileId, FileRecord, HomeLock, Root};
 use riddle_ingest::{Limits, ParserPool};
 use riddle_types::{Advice, FileKind, FileState, Notice, Trouble};
 use riddle_watch::scan;
@@ -30,8 +30,8 @@ use crate::{
     home::{
         Config, encryption, pictures, scan_options,
         settings::{
-            AS_OF_SETTING, LARGEST_FILE, MOST_LARGEST_FILE, READ_WITH, keep_meaning_cpu,
-            keep_meaning_on_battery, keep_reranker, largest_file, scans_since,
+            AS_OF_SETTING, LARGEST_FILE, MOST_LARGEST_FILE, PICTURES_IN_FILES, READ_WITH,
+            keep_meaning_cpu, keep_meaning_on_battery, keep_reranker, largest_file, scans_since,
         },
         status::states,
         tools::tools,
@@ -334,20 +334,22 @@ impl Library {
         self.note(stop, report)
     }
 
-    /// Uses what has been installed to read files, and reads those again that nothing was found in without it.
+    /// Uses what has been installed to read files, and reads those again in which more may be found now.
     fn equip(&mut self) -> Result<()> {
         let tools = tools(&self.config);
-        let with = tools.names().join(" ");
+        let names: Vec<&str> = tools.names().into_iter().chain([PICTURES_IN_FILES]).collect();
+        let with = names.join(" ");
         let before = self.catalog.setting(READ_WITH)?.unwrap_or_default();
-        let new = tools.names().iter().any(|it| !before.split(' ').any(|other| other == *it));
+        let is_new = |name: &&str| !before.split(' ').any(|other| other == *name);
+        let tool = tools.names().iter().any(is_new);
+        let pictures = is_new(&PICTURES_IN_FILES);
         self.parsers.equip(tools);
-        if new {
-            for state in [FileState::NoText, FileState::Failed] {
-                let files = self.catalog.files(Some(state), usize::MAX, 0)?;
-                let seen =
-                    files.iter().filter(|it| matches!(it.kind, FileKind::Pdf | FileKind::Image));
-                let seen: Vec<FileId> = seen.map(|it| it.id).collect();
-                self.catalog.retry_files(&seen)?;
+        for state in [FileState::NoText, FileState::Failed, FileState::Indexed] {
+            if tool || pictures {
+                let mut files = self.catalog.files(Some(state), usize::MAX, 0)?;
+                files.retain(|it| finds_more(it, tool, pictures));
+                let files: Vec<FileId> = files.into_iter().map(|it| it.id).collect();
+                self.catalog.retry_files(&files)?;
             }
         }
         if with != before {
@@ -404,6 +406,21 @@ impl Library {
             background: Background::new(&self.config.home),
             stop,
         }
+    }
+}
+
+/// Whether more may be found in a file than before: by a new `tool`, or since `pictures` in files are looked for.
+fn finds_more(file: &FileRecord, tool: bool, pictures: bool) -> bool {
+    let holds_files = matches!(file.kind, FileKind::Archive | FileKind::Mail);
+    let may_hold_pictures =
+        holds_files || matches!(file.kind, FileKind::Document | FileKind::Presentation);
+    match file.state {
+        FileState::NoText | FileState::Failed => {
+            (tool && (holds_files || matches!(file.kind, FileKind::Pdf | FileKind::Image)))
+                || (pictures && may_hold_pictures)
+        }
+        // A warning says that a file in it says nothing.
+        _ => (tool && holds_files && !file.warnings.is_empty()) || (pictures && may_hold_pictures),
     }
 }
 

@@ -8,6 +8,7 @@ mod maker;
 mod pace;
 mod pipeline;
 mod read;
+mod said;
 mod share;
 mod text;
 

@@ -10,10 +10,13 @@ use riddle_catalog::SaidPictures;
 use riddle_ingest::{
     ChunkOptions, MOST_LATE, MOST_OF_TABLES, ParseOutcome, ParserPool, Remark, chunk, kind_of,
 };
-use riddle_types::{Block, Chunk, Document, FileKind, FileState, Location, VectorTurn};
+use riddle_types::{Chunk, Document, FileKind, FileState, VectorTurn};
 use riddle_watch::Stamp;
 
-use super::text::{Counters, passage_text};
+use super::{
+    said::with_pictures,
+    text::{Counters, passage_text},
+};
 use crate::{home::pictures::PictureSaid, stage};
 
 /// What became of a file.
@@ -30,7 +33,7 @@ pub(crate) struct ReadFile {
     pub(crate) tags: Vec<String>,
     pub(crate) warnings: Vec<String>,
     pub(crate) chunks: Vec<Chunk>,
-    /// Pages that are pictures, from 1.
+    /// Pages that are pictures, from 1, and numbers of pictures in the file.
     pub(crate) pictures: Vec<u32>,
     /// As it was before the first byte was read: if the file changes meanwhile, the next scan sees a
     /// difference and reads it again.
@@ -92,7 +95,7 @@ pub(crate) fn read_file(
     };
     read.pictures = reading.pictures;
     let said = if said.content_hash == read.content_hash { said.pages.as_slice() } else { &[] };
-    match with_pictures(reading.outcome, said, &read.pictures) {
+    match with_pictures(read.kind, reading.outcome, said, &read.pictures) {
         ParseOutcome::Parsed(document) => read.take(document, counters, options),
         ParseOutcome::NoText(reason) => (read.state, read.reason) = (FileState::NoText, reason),
         ParseOutcome::Unsupported(reason) => {
@@ -103,57 +106,7 @@ pub(crate) fn read_file(
     Ok(read)
 }
 
-/// What a file says with its pages that are pictures, as far as they are read.
-fn with_pictures(
-    outcome: ParseOutcome,
-    said: &[(u32, String, f64)],
-    pictures: &[u32],
-) -> ParseOutcome {
-    let (mut document, why) = match outcome {
-        ParseOutcome::Parsed(document) => (document, None),
-        ParseOutcome::NoText(why) if !pictures.is_empty() => (Document::default(), Some(why)),
-        other => return other,
-    };
-    let (mut sure, mut read) = (0.0, 0_usize);
-    let mut silent = None;
-    for (page, said, how_sure) in said.iter().filter(|it| pictures.contains(&it.0)) {
-        read += 1;
-        let Ok(said) = serde_json::from_str::<PictureSaid>(said) else { continue };
-        silent = silent.or(said.why);
-        if said.blocks.is_empty() {
-            continue;
-        }
-        sure += how_sure;
-        let before = |it: &Block| match it.location {
-            Location::Page { start, .. } => start <= *page,
-            _ => true,
-        };
-        let at = document.blocks.iter().rposition(before).map_or(0, |it| it + 1);
-        document.blocks.splice(at..at, said.blocks);
-    }
-    let waiting = pictures.len().saturating_sub(read);
-    if sure > 0.0 {
-        let percent = (100.0 * sure / said.len().max(1) as f64).round();
-        let seen = match read {
-            1 => Remark::PageSeen { percent },
-            pages => Remark::PagesSeen { pages, percent },
-        };
-        document.warnings.push(seen.into());
-    }
-    if waiting > 0 && !document.blocks.is_empty() {
-        let unseen = match waiting {
-            1 => Remark::PageUnseen,
-            pages => Remark::PagesUnseen { pages },
-        };
-        document.warnings.push(unseen.into());
-    }
-    match why {
-        Some(why) if document.blocks.is_empty() => ParseOutcome::NoText(silent.unwrap_or(why)),
-        _ => ParseOutcome::Parsed(document),
-    }
-}
-
-/// Reads a page that is a picture, of a file that has not changed since it was found to be one.
+/// Reads a page that is a picture, or a picture in the file, which has not changed since it was found.
 pub(crate) fn read_picture(
     path: &Path,
     page: u32,
