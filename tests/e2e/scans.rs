@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use riddle_tests::{Riddle, real_models, skipped, workspace, write};
+use riddle_tests::{Riddle, archive, real_models, skipped, workspace, write};
 use tempfile::TempDir;
 
 /// The store, if it has what reads pictures.
@@ -53,6 +53,108 @@ fn a_scanned_contract_answers_with_its_page() {
     assert!(cited.iter().any(there), "{answer:#}");
     // Without changes nothing is read again.
     assert_eq!(riddle.json(&["index"])["pictures"], 0);
+}
+
+#[test]
+fn pictures_in_archives_mails_and_documents_answer_with_where_they_are() {
+    let Some(store) = readers() else { return skipped(WHY) };
+    let (riddle, files) = (Riddle::with_models(store), TempDir::new().expect("a folder"));
+    let page = std::fs::read(workspace().join("tests/golden/scan/page.jpg")).expect("a page");
+    let contract = contract();
+    let old: [(&str, &[u8]); 2] = [("scans/page.jpg", &page), ("contract.pdf", &contract)];
+    write(files.path(), "old.zip", archive(&old));
+    write(files.path(), "mooring.eml", mail("page.jpg", &page));
+    write(files.path(), "mooring.docx", docx(&page));
+    // What it would take is said beforehand, and why nothing is found.
+    riddle.json(&["index", "--scans", "off", &files.path().to_string_lossy()]);
+    let status = riddle.json(&["status", "--files"]);
+    assert_eq!(
+        (&status["pictures"]["read"], &status["pictures"]["waiting"]),
+        (&0.into(), &5.into()),
+        "{status:#}"
+    );
+    let of = |status: &serde_json::Value, name: &str| {
+        let files = status["files"].as_array().expect("files");
+        let file = files.iter().find(|it| it["path"].as_str().is_some_and(|it| it.ends_with(name)));
+        file.expect("a file").to_string()
+    };
+    assert!(of(&status, "old.zip").contains("pictures: what they show is not read"), "{status:#}");
+    assert!(of(&status, "mooring.eml").contains("1 more picture in it can be read"), "{status:#}");
+    let report = riddle.json(&["index", "--scans", "all"]);
+    assert_eq!(
+        (&report["pictures"], &report["states"]["indexed"]),
+        (&5.into(), &3.into()),
+        "{report:#}"
+    );
+    let status = riddle.json(&["status", "--files"]);
+    assert!(of(&status, "old.zip").contains("3 pictures in it read"), "{status:#}");
+    let found = |question: &str| riddle.json(&["search", question])["hits"].to_string();
+    let mooring = found("rent of the winter mooring");
+    for place in ["scans/page.jpg", "\"page.jpg\"", "picture 1"] {
+        assert!(mooring.contains(place), "{place}: {mooring}");
+    }
+    let deposit = riddle.json(&["search", "How high is the deposit?"]);
+    let there = |it: &serde_json::Value| {
+        it["location"]["kind"] == "part"
+            && it["location"]["name"] == "contract.pdf"
+            && it["location"]["inside"]["end"] == 2
+    };
+    let hits = deposit["hits"].as_array().expect("hits");
+    assert!(hits.iter().any(there), "{deposit:#}");
+    // Without changes nothing is read again.
+    let report = riddle.json(&["index"]);
+    assert_eq!((&report["pictures"], &report["read"]), (&0.into(), &0.into()), "{report:#}");
+}
+
+/// A mail with a text and a file attached.
+fn mail(name: &str, bytes: &[u8]) -> Vec<u8> {
+    let hex: String = bytes.iter().map(|it| format!("={it:02X}=\n")).collect();
+    format!(
+        "From: Ida <ida@example.org>\nTo: wells@example.org\nSubject: What we agreed on\n\
+         Date: Mon, 2 Mar 2026 10:00:00 +0000\nMIME-Version: 1.0\n\
+         Content-Type: multipart/mixed; boundary=cut\n\n--cut\nContent-Type: text/plain\n\nAs attached.\n\
+         --cut\nContent-Type: image/jpeg; name=\"{name}\"\n\
+         Content-Disposition: attachment; filename=\"{name}\"\n\
+         Content-Transfer-Encoding: quoted-printable\n\n{hex}\n--cut--\n"
+    )
+    .into_bytes()
+}
+
+/// A document of one line and a picture.
+fn docx(picture: &[u8]) -> Vec<u8> {
+    const OFFICE: &str = "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
+    const DRAWING: &str = "http://schemas.openxmlformats.org/drawingml/2006";
+    const PACKAGE: &str = "http://schemas.openxmlformats.org/package/2006";
+    const MAIN: &str = "http://schemas.openxmlformats.org/wordprocessingml/2006/main";
+    let types = format!(
+        "<Types xmlns=\"{PACKAGE}/content-types\"><Default Extension=\"rels\" \
+         ContentType=\"application/vnd.openxmlformats-package.relationships+xml\"/>\
+         <Default Extension=\"jpg\" ContentType=\"image/jpeg\"/><Override PartName=\"/word/document.xml\" \
+         ContentType=\"application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml\"/></Types>"
+    );
+    let relation = |kind: &str, target: &str| {
+        format!(
+            "<Relationships xmlns=\"{PACKAGE}/relationships\"><Relationship Id=\"a\" \
+             Type=\"{OFFICE}/{kind}\" Target=\"{target}\"/></Relationships>"
+        )
+    };
+    let (package, pictures) =
+        (relation("officeDocument", "word/document.xml"), relation("image", "media/page.jpg"));
+    let document = format!(
+        "<w:document xmlns:w=\"{MAIN}\" xmlns:r=\"{OFFICE}\" xmlns:a=\"{DRAWING}/main\" \
+         xmlns:wp=\"{DRAWING}/wordprocessingDrawing\" xmlns:pic=\"{DRAWING}/picture\"><w:body>\
+         <w:p><w:r><w:t>The page of last year.</w:t></w:r></w:p><w:p><w:r><w:drawing><wp:inline><a:graphic>\
+         <a:graphicData uri=\"{DRAWING}/picture\"><pic:pic><pic:nvPicPr><pic:cNvPr id=\"1\" name=\"p\"/>\
+         <pic:cNvPicPr/></pic:nvPicPr><pic:blipFill><a:blip r:embed=\"a\"/></pic:blipFill><pic:spPr/></pic:pic>\
+         </a:graphicData></a:graphic></wp:inline></w:drawing></w:r></w:p></w:body></w:document>"
+    );
+    archive(&[
+        ("[Content_Types].xml", types.as_bytes()),
+        ("_rels/.rels", package.as_bytes()),
+        ("word/document.xml", document.as_bytes()),
+        ("word/_rels/document.xml.rels", pictures.as_bytes()),
+        ("word/media/page.jpg", picture),
+    ])
 }
 
 #[test]

@@ -58,6 +58,7 @@ describe("what the libraries say", () => {
     expect(de.engine("not all of it is read: it takes too long")).toBe("nicht alles davon ist gelesen: es dauert zu lange");
     expect(de.engine("a: b/c.zip: entry 3: it is damaged")).toBe("a: b/c.zip: Eintrag 3: es ist beschädigt");
     expect(de.engine("12 pages read as pictures, 87.5 % sure")).toBe("12 Seiten als Bilder gelesen, zu 87,5 % sicher");
+    expect(de.engine("1 picture in it read, 90 % sure")).toBe("1 Bild darin gelesen, zu 90 % sicher");
     expect(de.engine("Permission denied (os error 13)")).toBe("Permission denied (os error 13)");
     expect(de.engine(": ".repeat(400))).toBe(": ".repeat(400));
     expect(de.engine("")).toBe("");

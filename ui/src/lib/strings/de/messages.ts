@@ -5,7 +5,9 @@ import type { Message } from "../messages";
 
 export const messages: Record<Message, string> = {
   "1 more page can be read as a picture": "noch 1 Seite kann als Bild gelesen werden",
+  "1 more picture in it can be read": "noch 1 Bild darin kann gelesen werden",
   "1 page read as a picture, {1} % sure": "1 Seite als Bild gelesen, zu {1} % sicher",
+  "1 picture in it read, {1} % sure": "1 Bild darin gelesen, zu {1} % sicher",
   "ONNX Runtime was not found ({1})": "ONNX Runtime wurde nicht gefunden ({1})",
   "a home is encrypted by a passphrase or a keyring":
     "eine Bibliothek wird mit einer Passphrase oder einem Schlüsselbund verschlüsselt",
@@ -18,6 +20,7 @@ export const messages: Record<Message, string> = {
   "a packed matrix of {1} × {2} takes {3} bytes, not {4}: convert the model again":
     "eine gepackte Matrix von {1} × {2} hat {3} Bytes, nicht {4}: konvertieren Sie das Modell noch einmal",
   "a picture in a format that is not read": "ein Bild in einem Format, das nicht gelesen wird",
+  "a picture in it is not found again": "ein Bild darin ist nicht wiederzufinden",
   "a picture whose letters can not be read": "ein Bild, dessen Buchstaben nicht zu lesen sind",
   "a picture without text": "ein Bild ohne Text",
   "a picture: what it shows is not read": "ein Bild: was es zeigt, wird nicht gelesen",
@@ -102,12 +105,14 @@ export const messages: Record<Message, string> = {
   "nothing is indexed in {1}": "in {1} ist nichts indiziert",
   "only the first {1} entries are read": "nur die ersten {1} Einträge werden gelesen",
   "only the first {1} people are read": "nur die ersten {1} Personen werden gelesen",
+  "only the first {1} pictures in it are read": "nur die ersten {1} Bilder darin werden gelesen",
   "only the first {1} rows are read": "nur die ersten {1} Zeilen werden gelesen",
   "packed by Huffman codes, which are not read": "mit Huffman-Codes gepackt, die nicht gelesen werden",
   "pairs of {1} tokens hold no text beside what the model's template needs: allow at least {2}":
     "Paare von {1} Tokens fassen keinen Text neben dem, was die Vorlage des Modells braucht: erlauben Sie mindestens {2}",
   "parsing needed more than {1} MiB of memory": "das Lesen brauchte mehr als {1} MiB Speicher",
   "parsing took longer than {1} seconds": "das Lesen dauerte länger als {1} Sekunden",
+  "pictures: what they show is not read": "Bilder: was sie zeigen, wird nicht gelesen",
   "protected against copying": "gegen Kopieren geschützt",
   "protected by a password": "mit einem Passwort geschützt",
   "rows of {1} inputs are no whole blocks of {2}: get the file again, or in another format":
@@ -283,6 +288,7 @@ export const messages: Record<Message, string> = {
     "{1} gehört zum Programm und kann nicht gelöscht werden: wählen Sie ein anderes oder keines, um es nicht mehr zu verwenden",
   "{1} lies inside {2}, which is indexed already": "{1} liegt in {2}, und das ist schon indiziert",
   "{1} more pages can be read as pictures": "noch {1} Seiten können als Bilder gelesen werden",
+  "{1} more pictures in it can be read": "noch {1} Bilder darin können gelesen werden",
   "{1} must be {2}": "{1} muss {2} sein",
   "{1} names none, or more than one, of the computers that write the library at {2}: {3}":
     "{1} nennt keinen oder mehr als einen der Computer, die in die Bibliothek unter {2} schreiben: {3}",
@@ -290,6 +296,7 @@ export const messages: Record<Message, string> = {
     "wo {1} von {2} hier ist, war nicht gesagt",
   "{1} of {2} results": "{1} von {2} Ergebnissen",
   "{1} pages read as pictures, {2} % sure": "{1} Seiten als Bilder gelesen, zu {2} % sicher",
+  "{1} pictures in it read, {2} % sure": "{1} Bilder darin gelesen, zu {2} % sicher",
   "{1} requests are waiting already: try again in {2} s": "{1} Anfragen warten schon: versuchen Sie es in {2} s noch einmal",
   "{1} was not done within {2} s": "{1} war nach {2} s nicht fertig",
   "{1}: can not be read past the page cache here ({2}): leave direct IO off":
