@@ -34,7 +34,7 @@ pub(crate) fn parse_with(name: &str, kind: FileKind, bytes: Vec<u8>, see: See<'_
     };
     let source = SourceDocument::from_bytes(name, format, bytes);
     let converter = DocumentConverter::new().text_layer_only(true).list_attachments(true);
-    let metadata_title = converter.document_metadata(&source).title;
+    let metadata = converter.document_metadata(&source);
     let result = match converter.convert(source) {
         Ok(result) => result,
         Err(error) if error.encryption().is_some() => {
@@ -62,12 +62,40 @@ pub(crate) fn parse_with(name: &str, kind: FileKind, bytes: Vec<u8>, see: See<'_
         see(number, bytes, location);
     }
     let mut document = walk.document;
-    document.title = document
-        .title
-        .or(metadata_title)
-        .map(|it| it.trim().to_owned())
-        .filter(|it| !it.is_empty());
+    document.title = match kind {
+        // A book's first heading is that of a chapter.
+        FileKind::Book => book_title(metadata.title.or(document.title), &metadata.authors),
+        _ => document.title.or(metadata.title),
+    };
+    document.title = document.title.map(|it| it.trim().to_owned()).filter(|it| !it.is_empty());
     ParseOutcome::Parsed(document)
+}
+
+/// What a book is called: its title and who wrote it, so that every passage is found by both.
+pub(crate) fn book_title(title: Option<String>, authors: &[String]) -> Option<String> {
+    /// Most authors that are named.
+    const MOST: usize = 3;
+    /// Most letters of one.
+    const LONGEST: usize = 100;
+    let title = title.as_deref().map(one_line).filter(|it| !it.is_empty())?;
+    let mut named: Vec<String> = Vec::new();
+    for author in authors {
+        let author: String = one_line(author).chars().take(LONGEST).collect();
+        // Programs that make books write this where they know nobody.
+        let nobody = author.is_empty() || author.eq_ignore_ascii_case("unknown");
+        if !nobody && !named.contains(&author) && !title.contains(&author) {
+            named.push(author);
+        }
+    }
+    if named.len() > MOST {
+        named.truncate(MOST);
+        named.push("et al.".to_owned());
+    }
+    Some(if named.is_empty() { title } else { format!("{title} ({})", named.join(", ")) })
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Where the walk stands.
@@ -199,7 +227,9 @@ impl<'a> Walk<'a> {
         if text.trim().is_empty() {
             return;
         }
-        if self.document.title.is_none() && self.kind != FileKind::Pdf {
+        // A mail's subject is its only heading of the first level; others name what is attached.
+        let titles = self.kind != FileKind::Pdf && (self.kind != FileKind::Mail || level == 1);
+        if self.document.title.is_none() && titles {
             self.document.title = Some(text.clone());
         }
         if self.place.slides == Slides::Titles && level == 1 {
@@ -376,6 +406,66 @@ mod tests {
             "{:?} {text:?}",
             document.title
         );
+    }
+
+    /// A book whose only chapter is named, with this in its metadata.
+    fn epub(metadata: &str) -> Vec<u8> {
+        let files = [
+            (
+                "META-INF/container.xml",
+                "<container><rootfiles><rootfile full-path=\"b.opf\"/></rootfiles></container>"
+                    .to_owned(),
+            ),
+            (
+                "b.opf",
+                format!(
+                    "<package xmlns:dc=\"http://purl.org/dc/elements/1.1/\"><metadata>{metadata}</metadata>\
+                     <manifest><item id=\"a\" href=\"a.xhtml\" media-type=\"application/xhtml+xml\"/></manifest>\
+                     <spine><itemref idref=\"a\"/></spine></package>"
+                ),
+            ),
+            (
+                "a.xhtml",
+                "<html><head><title>Chapter One</title></head><body><h1>Chapter One</h1>\
+                 <p>Agnes kept the lamp.</p></body></html>"
+                    .to_owned(),
+            ),
+        ];
+        let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+        for (name, text) in files {
+            let options = zip::write::SimpleFileOptions::default();
+            archive.start_file(name, options).expect("a file");
+            std::io::Write::write_all(&mut archive, text.as_bytes()).expect("its text");
+        }
+        archive.finish().expect("an archive").into_inner()
+    }
+
+    #[test]
+    fn a_book_is_called_by_its_title_and_author_and_not_by_its_first_chapter() {
+        let title = |metadata: &str| {
+            let outcome = parse("x.epub", FileKind::Book, epub(metadata));
+            let ParseOutcome::Parsed(document) = outcome else { panic!("{outcome:?}") };
+            let path = document.blocks.iter().map(|it| it.location.to_string()).next_back();
+            assert_eq!(path.as_deref(), Some("Chapter One, paragraph 2"));
+            document.title.unwrap_or_default()
+        };
+        let lamp = "<dc:title>The Lamp\n at Skerry</dc:title>";
+        let rowe = "<dc:creator>Agnes Rowe</dc:creator>";
+        assert_eq!(title(&format!("{lamp}{rowe}")), "The Lamp at Skerry (Agnes Rowe)");
+        assert_eq!(title(lamp), "The Lamp at Skerry");
+        assert_eq!(title(""), "Chapter One");
+    }
+
+    #[test]
+    fn few_authors_of_a_book_are_named_and_each_once() {
+        let title = |title: &str, authors: &[&str]| {
+            let authors: Vec<String> = authors.iter().map(|it| (*it).to_owned()).collect();
+            book_title(Some(title.to_owned()), &authors).unwrap_or_default()
+        };
+        assert_eq!(title("Knots", &["Ann", "Ben", "Ann"]), "Knots (Ann, Ben)");
+        assert_eq!(title("Knots", &["A B", "C D", "E F", "G H"]), "Knots (A B, C D, E F, et al.)");
+        assert_eq!(title("Knots by Ann", &["Ann", "Unknown", " "]), "Knots by Ann");
+        assert_eq!(book_title(Some(" ".to_owned()), &["Ann".to_owned()]), None);
     }
 
     #[test]

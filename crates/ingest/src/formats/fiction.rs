@@ -4,7 +4,10 @@ use quick_xml::{Reader, events::Event};
 use riddle_types::{Block, BlockKind, Document, Location};
 
 use super::Shares;
-use crate::{outcome::ParseOutcome, remark::Remark, text::decode};
+use crate::{office::book_title, outcome::ParseOutcome, remark::Remark, text::decode};
+
+/// Most authors of one book that are looked at.
+const MOST_AUTHORS: usize = 20;
 
 pub(super) fn parse(_name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOutcome {
     // Older books are in encodings of their own, which the first line names.
@@ -43,6 +46,7 @@ pub(super) fn parse(_name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOut
             }
         }
     }
+    book.document.title = book_title(book.document.title, &book.authors);
     book.document.warnings.extend(warning);
     ParseOutcome::Parsed(book.document)
 }
@@ -54,6 +58,9 @@ fn name_of(bytes: &[u8]) -> String {
 #[derive(Default)]
 struct Book {
     document: Document,
+    authors: Vec<String>,
+    /// The parts of the name of the author who is read.
+    author: Vec<String>,
     open: Vec<String>,
     depth: u8,
     headings: Vec<String>,
@@ -66,6 +73,11 @@ impl Book {
         self.open.iter().any(|it| it == name)
     }
 
+    /// Whether what is read tells who wrote the book, and not who translated it or made the file.
+    fn is_author(&self) -> bool {
+        self.is_in("title-info") && self.is_in("author")
+    }
+
     fn open(&mut self, name: &str) {
         /// Tags in tags that are told apart.
         const DEEPEST: usize = 200;
@@ -75,6 +87,7 @@ impl Book {
         match name {
             "section" => self.depth = self.depth.saturating_add(1),
             "p" | "v" | "subtitle" | "text-author" | "book-title" => self.line.clear(),
+            "first-name" | "middle-name" | "last-name" | "nickname" => self.line.clear(),
             _ => {}
         }
     }
@@ -92,6 +105,15 @@ impl Book {
             "book-title" if self.document.title.is_none() => {
                 self.document.title = Some(text).filter(|it| !it.is_empty());
                 self.line.clear();
+            }
+            "first-name" | "middle-name" | "last-name" if self.is_author() => {
+                self.author.extend(Some(text).filter(|it| !it.is_empty()));
+                self.line.clear();
+            }
+            // Who has a name is called by it.
+            "nickname" if self.is_author() && self.author.is_empty() => self.author.push(text),
+            "author" if self.is_author() && self.authors.len() < MOST_AUTHORS => {
+                self.authors.push(std::mem::take(&mut self.author).join(" "));
             }
             "section" => {
                 self.depth = self.depth.saturating_sub(1);
@@ -129,7 +151,10 @@ mod tests {
     #[test]
     fn chapters_have_headings_and_entities_are_not_expanded() {
         let book = "<?xml version=\"1.0\"?><!DOCTYPE x [<!ENTITY a \"bomb\"><!ENTITY b \"&a;&a;\">]><FictionBook>\
-            <description><title-info><book-title>The Boat</book-title></title-info></description><body>\
+            <description><title-info><author><first-name>Ann</first-name><last-name>Hale</last-name>\
+            <nickname>ah</nickname></author><author><nickname>Skipper</nickname></author>\
+            <book-title>The Boat</book-title><translator><first-name>Ben</first-name></translator></title-info>\
+            <document-info><author><nickname>scanner</nickname></author></document-info></description><body>\
             <section><title><p>Hull</p></title><p>It is <emphasis>blue</emphasis> &amp; old &b;.</p>\
             <section><title><p>Keel</p></title><p>Long.</p></section></section></body>\
             <binary id=\"c\">AAAA</binary></FictionBook>";
@@ -137,7 +162,7 @@ mod tests {
         else {
             panic!("parses")
         };
-        assert_eq!(document.title.as_deref(), Some("The Boat"));
+        assert_eq!(document.title.as_deref(), Some("The Boat (Ann Hale, Skipper)"));
         let seen: Vec<(&str, String)> =
             document.blocks.iter().map(|it| (it.text.as_str(), it.location.to_string())).collect();
         assert_eq!(

@@ -36,7 +36,10 @@ pub(super) fn parse(name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOutc
     let stem = name.rsplit_once('.').map_or(name, |it| it.0);
     let outcome = office::parse(&format!("{stem}.html"), FileKind::Html, page.into_bytes());
     let ParseOutcome::Parsed(read) = outcome else { return outcome };
-    let mut document = Document { title: book.title.clone().or(read.title.clone()), ..read };
+    let mut document = Document {
+        title: office::book_title(book.title.clone().or(read.title), &book.authors),
+        ..read
+    };
     if !whole {
         warn(&mut document, Remark::RestDamaged.into());
     }
@@ -52,6 +55,7 @@ struct Book<'a> {
     text_records: usize,
     encoding: u32,
     title: Option<String>,
+    authors: Vec<String>,
     /// Which notes stand behind the text of a record.
     notes: u16,
 }
@@ -76,8 +80,16 @@ impl<'a> Book<'a> {
             .map(|it| long(bytes, 78 + it * 8).map(|at| at as usize))
             .collect::<Option<_>>()
             .ok_or(NOT)?;
-        let mut book =
-            Book { bytes, starts, packed: 0, text_records: 0, encoding: 0, title: None, notes: 0 };
+        let mut book = Book {
+            bytes,
+            starts,
+            packed: 0,
+            text_records: 0,
+            encoding: 0,
+            title: None,
+            authors: Vec::new(),
+            notes: 0,
+        };
         let first = book.record(0).ok_or(NOT)?;
         book.packed = short(first, 0).ok_or(NOT)?;
         book.text_records = usize::from(short(first, 8).ok_or(NOT)?);
@@ -94,6 +106,7 @@ impl<'a> Book<'a> {
             });
             let title = title.map(|it| decode(it).0.trim().to_owned());
             book.title = title.filter(|it| !it.is_empty());
+            book.authors = authors(first, length);
             // Headers of the first versions end before it.
             book.notes = if length >= 228 { short(first, 242).unwrap_or(0) } else { 0 };
         }
@@ -126,6 +139,31 @@ impl<'a> Book<'a> {
         }
         Ok((text, true))
     }
+}
+
+/// Who wrote it: in records of a further header, which stands behind the first one of that length. Each has a number
+/// for what it tells and its own length.
+fn authors(first: &[u8], length: usize) -> Vec<String> {
+    /// The number for an author.
+    const AUTHOR: u32 = 100;
+    /// Most records that are looked at.
+    const MOST: u32 = 1000;
+    let mut found = Vec::new();
+    let Some(more) = first.get(16..).and_then(|it| it.get(length..)) else { return found };
+    if !more.starts_with(b"EXTH") {
+        return found;
+    }
+    let mut at = 12_usize;
+    for _ in 0..long(more, 8).unwrap_or(0).min(MOST) {
+        let (Some(what), Some(size)) = (long(more, at), long(more, at + 4)) else { break };
+        let end = at.saturating_add(size as usize);
+        let Some(value) = more.get(at + 8..end) else { break };
+        if what == AUTHOR {
+            found.push(decode(value).0);
+        }
+        at = end;
+    }
+    found
 }
 
 /// The text of a record: notes behind it have their length at their end, except the first kind, which says in two bits
@@ -230,7 +268,18 @@ mod tests {
         first.resize(16 + 232, 0);
         first[20..24].copy_from_slice(&232_u32.to_be_bytes());
         first[28..32].copy_from_slice(&UTF_8.to_be_bytes());
-        first[84..88].copy_from_slice(&248_u32.to_be_bytes());
+        let author = b"Agnes Rowe";
+        first.extend(b"EXTH");
+        for number in [0, 2, 503, 9] {
+            first.extend((number as u32).to_be_bytes());
+        }
+        first.push(b'x');
+        for number in [100, 8 + author.len() as u32] {
+            first.extend(number.to_be_bytes());
+        }
+        first.extend(author);
+        let behind = first.len() as u32;
+        first[84..88].copy_from_slice(&behind.to_be_bytes());
         first[88..92].copy_from_slice(&(title.len() as u32).to_be_bytes());
         first[242..244].copy_from_slice(&2_u16.to_be_bytes());
         first.extend(title);
@@ -262,7 +311,7 @@ mod tests {
             book(PLAIN, &[one.to_vec(), two.to_vec()], false),
         ] {
             let ParseOutcome::Parsed(document) = read(&bytes) else { panic!("parses") };
-            assert_eq!(document.title.as_deref(), Some("The Lamp at Skerry"));
+            assert_eq!(document.title.as_deref(), Some("The Lamp at Skerry (Agnes Rowe)"));
             let place = |text: &str| {
                 let block = document.blocks.iter().find(|it| it.text.contains(text));
                 block.map(|it| it.location.to_string()).unwrap_or_default()
