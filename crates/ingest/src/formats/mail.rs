@@ -1,5 +1,7 @@
 //! Mails with what is attached to them, and mailboxes (mbox) of mails. In a maildir every mail is a file.
 
+mod parts;
+
 use mail_parser::{Message, MessageParser, MimeHeaders as _, PartType};
 use riddle_types::{Document, FileKind};
 
@@ -15,7 +17,11 @@ const MOST_PARTS: usize = 1000;
 pub(super) fn parse(name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
     let mails = mailbox(bytes);
     if mails.len() < 2 && !is_box(bytes) {
-        return one(name, bytes, shares);
+        let mut outcome = one(name, bytes, shares);
+        if let ParseOutcome::Parsed(document) = &mut outcome {
+            shares.tell(document);
+        }
+        return outcome;
     }
     let mut document = Document::default();
     for (mail, number) in mails.iter().zip(1..) {
@@ -39,7 +45,7 @@ pub(super) fn parse(name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutco
 /// A mail: its text by docling, its attachments each as a file of its own.
 fn one(name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
     let bytes = &bytes[..bytes.len().min(LARGEST_MAIL)];
-    if parts_said(bytes) > MOST_PARTS {
+    if parts::more_than(MOST_PARTS, bytes) {
         return ParseOutcome::Failed(Remark::MailParts { most: MOST_PARTS }.into());
     }
     let name = if name.to_ascii_lowercase().ends_with(".eml") { name } else { "message.eml" };
@@ -53,7 +59,6 @@ fn one(name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
     if let Some(message) = MessageParser::default().parse(bytes) {
         attached(&message, shares, &mut document);
     }
-    shares.tell(&mut document);
     ParseOutcome::Parsed(document)
 }
 
@@ -100,11 +105,6 @@ fn unnamed(part: &mail_parser::MessagePart<'_>, number: u32) -> String {
         _ => "bin",
     };
     format!("attachment {number}.{ending}")
-}
-
-/// Parts that a mail says to have: each begins with a line of two dashes and its mark.
-fn parts_said(bytes: &[u8]) -> usize {
-    bytes.split(|it| *it == b'\n').filter(|it| it.starts_with(b"--") && it.len() > 4).count()
 }
 
 fn is_box(bytes: &[u8]) -> bool {
@@ -189,12 +189,19 @@ mod tests {
     }
 
     #[test]
+    fn a_mail_without_a_subject_is_not_called_attachments() {
+        let bytes = String::from_utf8_lossy(ATTACHED).replace("Subject: The lease\r\n", "");
+        let outcome = parse("x.eml", bytes.as_bytes(), &mut Shares::tried());
+        let ParseOutcome::Parsed(document) = outcome else { panic!("parses") };
+        assert_eq!(document.title, None);
+    }
+
+    #[test]
     fn a_mail_of_ten_thousand_parts_ends_with_a_reason() {
         let mut bytes =
-            b"From: a\nSubject: b\nDate: c\nContent-Type: multipart/mixed; boundary=cut\n\n"
-                .to_vec();
+            b"From: a\nSubject: b\nDate: c\nContent-Type: multipart/mixed; boundary=x\n\n".to_vec();
         for _ in 0..10_000 {
-            bytes.extend(b"--cut\nContent-Type: text/plain\n\nx\n");
+            bytes.extend(b"--x\nContent-Disposition: attachment; filename=a.txt\n\nx\n");
         }
         let outcome = parse("x.eml", &bytes, &mut Shares::tried());
         assert!(
