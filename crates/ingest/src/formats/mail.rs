@@ -1,10 +1,12 @@
 //! Mails with what is attached to them, and mailboxes (mbox) of mails. In a maildir every mail is a file.
 
 mod parts;
+mod threads;
 
 use mail_parser::{Message, MessageParser, MimeHeaders as _, PartType};
 use riddle_types::{Document, FileKind};
 
+use self::threads::Threads;
 use super::{Shares, join, warn};
 use crate::{office, outcome::ParseOutcome, remark::Remark};
 
@@ -24,6 +26,7 @@ pub(super) fn parse(name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutco
         return outcome;
     }
     let mut document = Document::default();
+    let threads = Threads::of(&mails, shares.end());
     for (mail, number) in mails.iter().zip(1..) {
         if !shares.last() {
             break;
@@ -31,7 +34,10 @@ pub(super) fn parse(name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutco
         match one(name, mail, shares) {
             // Without the picture that is looked for.
             ParseOutcome::Parsed(read) if shares.seeks() && read.blocks.is_empty() => {}
-            ParseOutcome::Parsed(read) => join(&format!("message {number}"), read, &mut document),
+            ParseOutcome::Parsed(mut read) => {
+                threads.name(number, &mut read);
+                join(&format!("message {number}"), read, &mut document);
+            }
             ParseOutcome::Failed(why) => {
                 warn(&mut document, Remark::Message { number, why }.into());
             }
@@ -140,6 +146,8 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use riddle_types::BlockKind;
+
     use super::*;
 
     fn texts(bytes: &[u8]) -> Vec<(String, String)> {
@@ -185,7 +193,39 @@ mod tests {
             Some("message 1 › rent.csv, row 2"),
             "{seen:?}"
         );
-        assert_eq!(place("Thanks").as_deref(), Some("message 2"));
+        assert_eq!(place("Thanks (ben@example.org)").as_deref(), Some("message 2"));
+    }
+
+    #[test]
+    fn hits_in_a_box_say_subject_sender_and_day_and_what_they_answer() {
+        let bytes =
+            b"From a Mon\nFrom: Ann <ann@example.org>\nTo: ben@example.org\nSubject: The *winch*\n\
+            Message-ID: <1@x>\nDate: Mon, 2 Mar 2026 10:00:00 +0000\n\nIs it here?\n\nFrom b Tue\n\
+            From: Ben <ben@example.org>\nSubject: Re: The *winch*\nIn-Reply-To: <1@x>\n\
+            Date: Tue, 3 Mar 2026 10:00:00 +0000\n\nTo: all of us, it came.\n";
+        let ParseOutcome::Parsed(document) = parse("Inbox", bytes, &mut Shares::tried()) else {
+            panic!("parses")
+        };
+        let seen: Vec<(bool, &str)> = document
+            .blocks
+            .iter()
+            .map(|it| (it.kind == BlockKind::Heading(1), it.text.as_str()))
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                (true, "The *winch* (Ann, 2026-03-02)"),
+                (false, "From: Ann <ann@example.org>"),
+                (false, "To: ben@example.org"),
+                (false, "Date: 2026-03-02T10:00:00+00:00"),
+                (false, "Is it here?"),
+                (true, "Re: The *winch* (Ben, 2026-03-03)"),
+                (false, "From: Ben <ben@example.org>"),
+                (false, "Date: 2026-03-03T10:00:00+00:00"),
+                (false, "In answer to: The *winch*, Ann <ann@example.org>, 2026-03-02 (message 1)"),
+                (false, "To: all of us, it came."),
+            ]
+        );
     }
 
     #[test]
