@@ -30,7 +30,9 @@ pub fn kind_of(path: &Path, head: &[u8]) -> FileKind {
     let extension = path.extension().and_then(|it| it.to_str()).unwrap_or("").to_ascii_lowercase();
     let named = match extension.as_str() {
         "md" | "markdown" | "mdx" | "mkd" => Some(FileKind::Markdown),
-        "html" | "htm" | "xhtml" | "mhtml" | "mht" | "rss" | "atom" => Some(FileKind::Html),
+        "html" | "htm" | "xhtml" | "mhtml" | "mht" | "webarchive" | "rss" | "atom" => {
+            Some(FileKind::Html)
+        }
         "pdf" => Some(FileKind::Pdf),
         "docx" | "doc" | "odt" | "rtf" | "docm" | "dotx" | "dot" | "ott" | "fodt" | "sxw"
         | "pages" | "wpd" | "wps" | "abw" | "hwp" | "hwpx" | "vsdx" | "djvu" | "tex" | "latex" => {
@@ -80,6 +82,9 @@ fn sniff(head: &[u8]) -> FileKind {
     if head.starts_with(b"{\\rtf") {
         return FileKind::Document;
     }
+    if begins_as_web_archive(head) {
+        return FileKind::Html;
+    }
     let lower: Vec<u8> = start.iter().take(64).map(u8::to_ascii_lowercase).collect();
     if lower.starts_with(b"<!doctype html") || lower.starts_with(b"<html") {
         return FileKind::Html;
@@ -91,6 +96,16 @@ fn sniff(head: &[u8]) -> FileKind {
         return FileKind::Mail;
     }
     if head.is_empty() || is_binary(head) { FileKind::Other } else { FileKind::Text }
+}
+
+/// Whether a file begins as a page does that Safari has saved: a property list whose first name is that of its page.
+pub(crate) fn begins_as_web_archive(head: &[u8]) -> bool {
+    const NAME: &[u8] = b"WebMainResource";
+    let head = &head[..head.len().min(4096)];
+    let xml: [&[u8]; 3] = [b"<?xml", b"<!DOCTYPE plist", b"<plist"];
+    let written = xml.iter().any(|it| head.trim_ascii_start().starts_with(it))
+        && head.windows(7).any(|it| it == b"<plist ");
+    (written || head.starts_with(b"bplist")) && head.windows(NAME.len()).any(|it| it == NAME)
 }
 
 /// NUL bytes do not occur in text, except in UTF-16, whose order mark tells it.
@@ -153,6 +168,16 @@ mod tests {
         assert_eq!(kind("noname", b"\x7fELF\0\0"), FileKind::Other);
         assert_eq!(kind("fake.txt", b"\x7fELF\0\0"), FileKind::Other);
         assert_eq!(kind("wide.txt", b"\xFF\xFEh\0i\0"), FileKind::Text);
+        assert_eq!(kind("page.webarchive", b"bplist00"), FileKind::Html);
+        assert_eq!(kind("page", b"bplist00\xD1\x01\x02_\x10\x0FWebMainResource"), FileKind::Html);
+        assert_eq!(
+            kind(
+                "page",
+                b"<?xml version=\"1.0\"?><plist version=\"1.0\"><dict><key>WebMainResource<"
+            ),
+            FileKind::Html
+        );
+        assert_eq!(kind("settings", b"bplist00\xD1\x01\x02\x00"), FileKind::Other);
         assert_eq!(kind("", b""), FileKind::Other);
     }
 

@@ -319,6 +319,9 @@ pub enum Remark {
     /// Other text than its name says.
     #[error("not a notebook: {0}")]
     NotNotebook(String),
+    /// Other bytes than its name says.
+    #[error("not a web archive")]
+    NotWebArchive,
     /// A notebook that nobody wrote in.
     #[error("a notebook without cells")]
     NoCells,

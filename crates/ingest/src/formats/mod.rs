@@ -17,6 +17,7 @@ mod packed;
 mod photo;
 mod pictures;
 mod subtitles;
+mod web_archive;
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,13 @@ use riddle_types::{Block, BlockKind, Document, FileKind, Location};
 
 use self::pictures::Wanted;
 pub(crate) use self::pictures::{MOST_PICTURES, Pictures, See, flatten, place_of};
-use crate::{kind::kind_of, outcome::ParseOutcome, protocol::Reply, remark::Remark, tools::Tools};
+use crate::{
+    kind::{begins_as_web_archive, kind_of},
+    outcome::ParseOutcome,
+    protocol::Reply,
+    remark::Remark,
+    tools::Tools,
+};
 
 /// Reads a file with that name.
 type Reader = fn(&str, &[u8], &mut Shares) -> ParseOutcome;
@@ -44,6 +51,7 @@ const READERS: &[(&[&str], Reader)] = &[
     (&["mobi", "azw", "azw3", "prc"], mobi::parse),
     (&["srt", "vtt", "ass", "ssa", "sbv"], subtitles::parse),
     (&["org"], org::parse),
+    (&["webarchive"], web_archive::parse),
     (
         &["jpg", "jpeg", "tif", "tiff", "heic", "heif", "avif", "webp", "png", "gif", "bmp"],
         photo::parse,
@@ -63,6 +71,8 @@ pub(crate) fn parse(
         FileKind::Html | FileKind::Code | FileKind::Text if bookmarks::are(bytes) => {
             Some(bookmarks::parse as Reader)
         }
+        // So has a page that was saved and renamed.
+        FileKind::Html if begins_as_web_archive(bytes) => Some(web_archive::parse as Reader),
         // A mailbox or a mail in a folder of mails has no ending.
         FileKind::Mail if extension != "msg" => Some(mail::parse as Reader),
         _ => named,
@@ -257,6 +267,12 @@ impl Shares {
         {
             join(name, document, into);
         }
+    }
+
+    /// Counts a part that is read without [`Shares::part`].
+    fn take(&mut self, bytes: u64) {
+        self.parts = self.parts.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes);
     }
 
     /// Counts a part that is not looked at.

@@ -151,6 +151,7 @@ export const MESSAGES = [
   "not a path below the root",
   "not a regular file",
   "not a tape archive",
+  "not a web archive",
   "not all of it is read: {1}",
   "not bookmarks: {1}",
   "nothing here has a vector yet, and a shared library needs them",

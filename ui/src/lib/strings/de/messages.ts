@@ -100,6 +100,7 @@ export const messages: Record<Message, string> = {
   "not a book: {1}": "kein Buch: {1}",
   "not a notebook: {1}": "kein Notizbuch: {1}",
   "not a tape archive": "kein Tar-Archiv",
+  "not a web archive": "kein Webarchiv",
   "not all of it is read: {1}": "nicht alles davon ist gelesen: {1}",
   "not bookmarks: {1}": "keine Lesezeichen: {1}",
   "nothing is indexed in {1}": "in {1} ist nichts indiziert",
