@@ -1,7 +1,10 @@
-//! Calendars (iCalendar): every event, task and journal entry is a section of its own.
+//! Calendars (iCalendar, RFC 5545): every event, task and journal entry is a section of its own.
+
+mod moments;
 
 use riddle_types::{Block, BlockKind, Document, Location};
 
+use self::moments::Moment;
 use super::{
     Shares,
     lines::{Property, properties, when},
@@ -46,6 +49,10 @@ fn push(what: &str, lines: &[Property], document: &mut Document) {
         let found = lines.iter().find(|it| it.name == name);
         found.map(|it| it.value.trim()).filter(|it| !it.is_empty())
     };
+    let moment = |name: &str| lines.iter().find(|it| it.name == name).and_then(Moment::of);
+    let begin = moment("DTSTART");
+    // An entry has an end or a length.
+    let length = || value("DURATION").and_then(|it| begin.as_ref()?.later(it));
     let all = |name: &str| -> Vec<String> {
         lines.iter().filter(|it| it.name == name).map(person).filter(|it| !it.is_empty()).collect()
     };
@@ -63,8 +70,13 @@ fn push(what: &str, lines: &[Property], document: &mut Document) {
     let mut say = |label: &str, what: Option<String>| {
         text.extend(what.filter(|it| !it.is_empty()).map(|it| format!("{label}: {it}")));
     };
-    say("When", span(value("DTSTART"), value("DTEND")));
-    say("Due", value("DUE").map(when));
+    match what {
+        "VTODO" => {
+            say("When", begin.as_ref().map(Moment::said));
+            say("Due", moment("DUE").or_else(length).map(|it| it.said()));
+        }
+        _ => say("When", begin.as_ref().map(|it| it.until(moment("DTEND").or_else(length)))),
+    }
     say("Done", value("COMPLETED").map(when));
     say("Where", value("LOCATION").map(str::to_owned));
     say("Organizer", Some(all("ORGANIZER").join(", ")));
@@ -80,38 +92,17 @@ fn push(what: &str, lines: &[Property], document: &mut Document) {
     }
 }
 
-fn span(start: Option<&str>, end: Option<&str>) -> Option<String> {
-    let start = start?;
-    Some(match end {
-        // The end of a day-long event is the day after it.
-        Some(end) if end != start && end.len() > 8 => format!("{} to {}", when(start), when(end)),
-        _ => when(start),
-    })
-}
-
 /// Who is meant: the name in the parameters, else the address.
 fn person(property: &Property) -> String {
-    let name = property.parameters.split("CN=").nth(1);
-    let name = name.map(|it| it.split(';').next().unwrap_or(it).trim_matches('"').to_owned());
     let address = property.value.trim();
     let address = address
         .get(..7)
         .filter(|it| it.eq_ignore_ascii_case("mailto:"))
         .map_or(address, |_| &address[7..]);
-    match name {
-        Some(name) if !name.is_empty() => format!("{} <{address}>", capitals(&name)),
-        _ => address.to_owned(),
+    match property.parameter("CN") {
+        Some(name) => format!("{name} <{address}>"),
+        None => address.to_owned(),
     }
-}
-
-/// Parameters are kept in capitals.
-fn capitals(name: &str) -> String {
-    let word = |it: &str| {
-        let mut characters = it.chars();
-        let first = characters.next().map(String::from).unwrap_or_default();
-        first + &characters.as_str().to_lowercase()
-    };
-    name.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -134,12 +125,64 @@ mod tests {
             texts,
             [
                 "Dry dock",
-                "When: 2026-03-04 10:00 (March) to 2026-03-04 11:30 (March)\nWhere: Wells, pier 3\n\
-                 With: Ann Hale <ann@example.org>\nNotes: bring paint",
+                "When: 2026-03-04 10:00 Europe/Zurich (March) to 2026-03-04 11:30 Europe/Zurich (March)\n\
+                 Where: Wells, pier 3\nWith: Ann Hale <ann@example.org>\nNotes: bring paint",
                 "Buy paint",
                 "Due: 2026-03-01 (March)",
             ]
         );
         assert_eq!(document.blocks[0].location, Location::Line { start: 3, end: 14 });
+    }
+    fn said(entry: &str) -> String {
+        let text = format!("BEGIN:VCALENDAR\n{entry}END:VCALENDAR\n");
+        let outcome = parse("x.ics", text.as_bytes(), &mut Shares::tried());
+        let ParseOutcome::Parsed(document) = outcome else { panic!("parses") };
+        document.blocks.last().map(|it| it.text.clone()).unwrap_or_default()
+    }
+
+    #[test]
+    fn an_event_with_a_length_has_an_end() {
+        let event = |of: &str| said(&format!("BEGIN:VEVENT\nSUMMARY:x\n{of}END:VEVENT\n"));
+        assert_eq!(
+            event("DTSTART;TZID=Europe/Zurich:20260228T223000\nDURATION:PT2H15M\n"),
+            "When: 2026-02-28 22:30 Europe/Zurich (February) to 2026-03-01 00:45 Europe/Zurich (March)"
+        );
+        assert_eq!(
+            event("DTSTART:20260304T100000Z\nDURATION:P1W\n"),
+            "When: 2026-03-04 10:00 UTC (March) to 2026-03-11 10:00 UTC (March)"
+        );
+        // The end that is said counts, and a flight lands in another zone.
+        assert_eq!(
+            event(
+                "DTSTART;TZID=Europe/Zurich:20260304T100000\nDURATION:PT9H\n\
+                 DTEND;TZID=\"America/New_York\":20260304T130000\n"
+            ),
+            "When: 2026-03-04 10:00 Europe/Zurich (March) to 2026-03-04 13:00 America/New_York (March)"
+        );
+        for odd in ["-PT1H", "PT", "1H", "PT99999999999999999999H", "PTxH", ""] {
+            assert_eq!(
+                event(&format!("DTSTART:20260304T100000\nDURATION:{odd}\n")),
+                "When: 2026-03-04 10:00 (March)",
+                "{odd}"
+            );
+        }
+    }
+
+    #[test]
+    fn days_end_with_the_last_one() {
+        let event = |of: &str| said(&format!("BEGIN:VEVENT\nSUMMARY:x\n{of}END:VEVENT\n"));
+        let days = "When: 2026-12-30 (December) to 2027-01-01 (January)";
+        assert_eq!(event("DTSTART;VALUE=DATE:20261230\nDTEND;VALUE=DATE:20270102\n"), days);
+        assert_eq!(event("DTSTART;VALUE=DATE:20261230\nDURATION:P3D\n"), days);
+        let day = "When: 2026-12-30 (December)";
+        assert_eq!(event("DTSTART;VALUE=DATE:20261230\nDTEND;VALUE=DATE:20261231\n"), day);
+        assert_eq!(event("DTSTART;VALUE=DATE:20261230\nDURATION:P1D\n"), day);
+        assert_eq!(event("DTSTART;VALUE=DATE:20261230\n"), day);
+    }
+
+    #[test]
+    fn a_task_with_a_length_is_due_at_its_end() {
+        let task = "BEGIN:VTODO\nSUMMARY:x\nDTSTART:20260304T100000\nDURATION:P1DT1H\nEND:VTODO\n";
+        assert_eq!(said(task), "When: 2026-03-04 10:00 (March)\nDue: 2026-03-05 11:00 (March)");
     }
 }

@@ -93,6 +93,7 @@ fn parts(value: &str) -> String {
 }
 
 fn place(parameters: &str) -> String {
+    let parameters = parameters.to_ascii_uppercase();
     let known = ["HOME", "WORK", "CELL", "FAX"];
     let found: Vec<String> =
         known.iter().filter(|it| parameters.contains(**it)).map(|it| it.to_lowercase()).collect();

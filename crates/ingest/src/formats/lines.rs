@@ -7,11 +7,25 @@ use crate::text::decode;
 pub(super) struct Property {
     /// Upper case, without the group before a dot.
     pub(super) name: String,
-    /// As written, upper case.
+    /// As written.
     pub(super) parameters: String,
     pub(super) value: String,
     /// The line it begins on, from 1.
     pub(super) line: u32,
+}
+
+impl Property {
+    /// The value of a parameter, as written and without its quotes.
+    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
+        let mut quoted = false;
+        let parameters = self.parameters.split(|c| {
+            quoted ^= c == '"';
+            c == ';' && !quoted
+        });
+        let mut pairs = parameters.filter_map(|it| it.split_once('='));
+        let (_, value) = pairs.find(|it| it.0.trim().eq_ignore_ascii_case(name))?;
+        Some(value.trim().trim_matches('"').trim()).filter(|it| !it.is_empty())
+    }
 }
 
 /// Longest value that is kept: pictures and sounds are longer.
@@ -50,10 +64,9 @@ fn property(line: &str, number: u32) -> Option<Property> {
     let (head, value) = (&line[..colon.0], &line[colon.0 + 1..]);
     let (name, parameters) = head.split_once(';').unwrap_or((head, ""));
     let name = name.rsplit('.').next().unwrap_or(name).trim().to_ascii_uppercase();
-    let parameters = parameters.to_ascii_uppercase();
-    let value =
-        if parameters.contains("QUOTED-PRINTABLE") { unquoted(value) } else { unescaped(value) };
-    Some(Property { name, parameters, value, line: number })
+    let quoted = parameters.to_ascii_uppercase().contains("QUOTED-PRINTABLE");
+    let value = if quoted { unquoted(value) } else { unescaped(value) };
+    Some(Property { name, parameters: parameters.to_owned(), value, line: number })
 }
 
 fn unescaped(value: &str) -> String {
@@ -94,12 +107,21 @@ fn unquoted(value: &str) -> String {
 
 /// A day and time of a calendar as people write them: `20260304T100000Z` is `2026-03-04 10:00 UTC (March)`.
 pub(super) fn when(value: &str) -> String {
+    when_in(value, None)
+}
+
+/// The same; a time that is not that of UTC says of which zone it is.
+pub(super) fn when_in(value: &str, zone: Option<&str>) -> String {
     let digits = value.get(..8).filter(|it| it.bytes().all(|it| it.is_ascii_digit()));
     let Some(day) = digits else { return value.to_owned() };
     let day = format!("{}-{}-{}", &day[..4], &day[4..6], &day[6..8]);
     let clock = value.get(9..13).filter(|it| it.bytes().all(|it| it.is_ascii_digit()));
     let clock = clock.map(|it| format!(" {}:{}", &it[..2], &it[2..])).unwrap_or_default();
-    let zone = if value.ends_with('Z') { " UTC" } else { "" };
+    let zone = match zone {
+        _ if value.ends_with('Z') => " UTC".to_owned(),
+        Some(zone) if !clock.is_empty() => format!(" {zone}"),
+        _ => String::new(),
+    };
     let month = crate::table::month_of(&day).map(|it| format!(" ({it})")).unwrap_or_default();
     format!("{day}{clock}{zone}{month}")
 }
@@ -123,7 +145,22 @@ mod tests {
             ]
         );
         assert_eq!(when("20260304T100000Z"), "2026-03-04 10:00 UTC (March)");
+        assert_eq!(
+            when_in("20260304T100000", Some("Europe/Zurich")),
+            "2026-03-04 10:00 Europe/Zurich (March)"
+        );
+        assert_eq!(when_in("20260304T100000Z", Some("x")), "2026-03-04 10:00 UTC (March)");
+        assert_eq!(when_in("20260304", Some("Europe/Zurich")), "2026-03-04 (March)");
         assert_eq!(when("20260304"), "2026-03-04 (March)");
         assert_eq!(when("soon"), "soon");
+    }
+
+    #[test]
+    fn parameters_are_found_by_their_names() {
+        let text = b"ATTENDEE;Cn=\"McHale; Ann\";ROLE=CHAIR;X-CN=no:mailto:a@example.org\n";
+        let property = properties(text).remove(0);
+        assert_eq!(property.parameter("CN"), Some("McHale; Ann"));
+        assert_eq!(property.parameter("role"), Some("CHAIR"));
+        assert_eq!(property.parameter("TZID"), None);
     }
 }
