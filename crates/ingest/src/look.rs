@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use riddle_ocr::{Ocr, Picture, Read, Tesseract};
+use riddle_ocr::{Ocr, Picture, Tesseract};
 use riddle_types::{Block, Document, FileKind, Location};
 
 use crate::{
@@ -155,7 +155,7 @@ fn said(
 }
 
 /// What the other program says of a picture whose letters the networks have not learned.
-fn by_other(picture: &Picture, read: &Read, tools: &Tools) -> Option<Read> {
+fn by_other(picture: &Picture, read: &riddle_ocr::Read, tools: &Tools) -> Option<riddle_ocr::Read> {
     static OPENED: OnceLock<Option<Tesseract>> = OnceLock::new();
     // A picture without letters has none of other alphabets.
     if read.places == 0 {
