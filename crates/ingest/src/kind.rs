@@ -35,9 +35,8 @@ pub fn kind_of(path: &Path, head: &[u8]) -> FileKind {
         }
         "pdf" => Some(FileKind::Pdf),
         "docx" | "doc" | "odt" | "rtf" | "docm" | "dotx" | "dot" | "ott" | "fodt" | "sxw"
-        | "pages" | "wpd" | "wps" | "abw" | "hwp" | "hwpx" | "vsdx" | "djvu" | "tex" | "latex" => {
-            Some(FileKind::Document)
-        }
+        | "pages" | "wpd" | "wps" | "abw" | "hwp" | "hwpx" | "vsdx" | "djvu" | "djv" | "tex"
+        | "latex" | "xps" | "oxps" => Some(FileKind::Document),
         "pptx" | "ppt" | "odp" | "pptm" | "ppsx" | "potx" | "fodp" | "key" => {
             Some(FileKind::Presentation)
         }
@@ -48,6 +47,8 @@ pub fn kind_of(path: &Path, head: &[u8]) -> FileKind {
         "ics" | "ical" | "ifb" | "vcs" => Some(FileKind::Calendar),
         "vcf" | "vcard" => Some(FileKind::Contacts),
         "zip" | "cbz" | "tar" | "tgz" | "gz" | "7z" | "xz" | "txz" => Some(FileKind::Archive),
+        // JSON that is packed: bytes that are no text belong there.
+        "jsonlz4" | "baklz4" => return FileKind::Code,
         it if IMAGE.contains(&it) => Some(FileKind::Image),
         it if TEXT.contains(&it) => Some(FileKind::Text),
         it if CODE.contains(&it) => Some(FileKind::Code),

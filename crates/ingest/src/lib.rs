@@ -28,6 +28,7 @@ mod remark;
 mod sheet;
 mod table;
 mod text;
+mod tiff;
 mod tools;
 mod worker;
 

@@ -14,6 +14,7 @@ use crate::{
     pdfium::{self, Line},
     protocol::{Reply, Request},
     remark::Remark,
+    tiff,
     tools::Tools,
 };
 
@@ -29,6 +30,10 @@ const SURE: f32 = 0.85;
 
 /// Height of a page in the units of layout.
 const HEIGHT: f64 = 842.0;
+
+/// Letters that must seem to stand somewhere before a picture in which none is read is said to have some: leaves and
+/// waves look like a few.
+const FEW: f32 = 12.0;
 
 /// Reads the picture of that number: a page of a PDF, a file that is one, or one in the file, which `read` opens.
 pub(crate) fn numbered(
@@ -67,7 +72,11 @@ pub(crate) fn page(name: &str, kind: FileKind, bytes: &[u8], number: u32, tools:
     let said = match kind {
         FileKind::Pdf => drawn(bytes, number, tools).and_then(|it| said(&it, number, None, tools)),
         FileKind::Image => {
-            decoded(bytes).and_then(|it| said(&it, number, Some(Location::Whole), tools))
+            // A file of several pages names them.
+            let place = (tiff::count(bytes) <= 1).then_some(Location::Whole);
+            tiff::page(bytes, number)
+                .and_then(|it| decoded(&it))
+                .and_then(|it| said(&it, number, place, tools))
         }
         _ => embedded(name, kind, bytes, number).and_then(|(bytes, location)| {
             let mut reply = said(&decoded(&bytes)?, number, Some(location), tools)?;
@@ -127,7 +136,19 @@ fn said(
     let read = ocr.lock().unwrap_or_else(PoisonError::into_inner).read(picture);
     let read = read.map_err(|error| error.to_string())?;
     let read =
-        if read.sure() < SURE { by_other(picture, &read, tools).unwrap_or(read) } else { read };
+        if is_legible(&read) { read } else { by_other(picture, &read, tools).unwrap_or(read) };
+    Ok(told(&read, number, place))
+}
+
+/// Whether the networks are sure of what they read, and have read most of what stands there.
+fn is_legible(read: &riddle_ocr::Read) -> bool {
+    let letters = |it: &riddle_ocr::Line| it.text.chars().filter(|it| it.is_alphanumeric()).count();
+    let letters: usize = read.lines.iter().map(letters).sum();
+    read.sure() >= SURE && read.unread <= FEW.max(letters as f32)
+}
+
+/// What was read of a page, if it makes sense; all of it at `place`, or on that page.
+fn told(read: &riddle_ocr::Read, number: u32, place: Option<Location>) -> Reply {
     let sure = read.sure();
     let lines: Vec<Line> = read.lines.iter().map(|it| line(it, f64::from(read.aspect))).collect();
     let mut blocks = layout::blocks(number, &lines, layout::body_size(lines.iter()), Manner::SEEN);
@@ -139,10 +160,16 @@ fn said(
     let all: String = blocks.iter().map(|it: &Block| format!("{}\n", it.text)).collect();
     let without = |why: Remark| {
         let outcome = ParseOutcome::NoText(why.into());
-        Ok(Reply { sure, ..Reply::of(outcome) })
+        Reply { sure, ..Reply::of(outcome) }
     };
-    if blocks.is_empty() {
-        return without(Remark::PictureWithoutText);
+    let letters = all.chars().filter(|it| it.is_alphanumeric()).count();
+    if letters == 0 {
+        let illegible = read.unread >= FEW;
+        return without(if illegible {
+            Remark::PictureIllegible
+        } else {
+            Remark::PictureWithoutText
+        });
     }
     if sure < SURE || is_gibberish(&all) {
         return without(Remark::PictureIllegible);
@@ -150,15 +177,18 @@ fn said(
     let seen =
         |it: &riddle_ocr::Line| SeenLine { text: it.text.clone(), place: read.place_as_given(it) };
     let lines = read.lines.iter().map(seen).collect();
-    let outcome = ParseOutcome::Parsed(Document { blocks, ..Document::default() });
-    Ok(Reply { sure, lines, ..Reply::of(outcome) })
+    let mut document = Document { blocks, ..Document::default() };
+    if read.unread > FEW.max(letters as f32) {
+        document.warnings.push(Remark::MostIllegible.into());
+    }
+    Reply { sure, lines, ..Reply::of(ParseOutcome::Parsed(document)) }
 }
 
 /// What the other program says of a picture whose letters the networks have not learned.
 fn by_other(picture: &Picture, read: &riddle_ocr::Read, tools: &Tools) -> Option<riddle_ocr::Read> {
     static OPENED: OnceLock<Option<Tesseract>> = OnceLock::new();
     // A picture without letters has none of other alphabets.
-    if read.places == 0 {
+    if read.lines.is_empty() && read.unread < FEW {
         return None;
     }
     let open = || tools.tesseract.as_deref().and_then(Tesseract::open);
@@ -176,5 +206,68 @@ fn line(read: &riddle_ocr::Line, aspect: f64) -> Line {
         right: right * width,
         bottom: (1.0 - bottom) * HEIGHT,
         top: (1.0 - top) * HEIGHT,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(lines: &[(&str, f32)], unread: f32) -> riddle_ocr::Read {
+        let of = |(at, (text, sure)): (usize, &(&str, f32))| {
+            let top = at as f32 * 0.1;
+            riddle_ocr::Line {
+                text: (*text).to_owned(),
+                sure: *sure,
+                place: [0.1, top, 0.9, top + 0.05],
+            }
+        };
+        let lines = lines.iter().enumerate().map(of).collect();
+        riddle_ocr::Read { lines, turned: 0, aspect: 0.7, unread }
+    }
+
+    #[test]
+    fn letters_that_can_not_be_read_are_not_none() {
+        let why = |read: &riddle_ocr::Read| match told(read, 1, Some(Location::Whole)).outcome {
+            ParseOutcome::NoText(why) => why,
+            other => format!("{other:?}"),
+        };
+        let (none, illegible) =
+            (Remark::PictureWithoutText.to_string(), Remark::PictureIllegible.to_string());
+        assert_eq!(why(&read(&[], 0.0)), none);
+        assert_eq!(why(&read(&[], 4.0)), none, "waves");
+        assert_eq!(why(&read(&[], 90.0)), illegible);
+        // Of lines in Cyrillic letters their marks are read, and those surely.
+        assert_eq!(why(&read(&[(",", 0.95), (".", 0.87)], 120.0)), illegible);
+        assert_eq!(why(&read(&[(".", 0.95)], 1.0)), none);
+        assert_eq!(why(&read(&[("BXoO", 0.61)], 0.0)), illegible);
+    }
+
+    #[test]
+    fn marks_between_letters_that_are_not_read_are_not_legible() {
+        assert!(is_legible(&read(&[("Tel. 812 555", 0.97)], 3.0)));
+        assert!(!is_legible(&read(&[("Tel. 812 555", 0.7)], 0.0)));
+        assert!(!is_legible(&read(&[(",", 0.95), (". .", 0.94)], 120.0)));
+        assert!(is_legible(&read(&[("1.", 0.95)], 1.0)));
+    }
+
+    #[test]
+    fn what_is_read_beside_what_is_not_is_kept_and_told() {
+        let of = |unread: f32, paged: bool| match told(
+            &read(&[("Tel. 812 555", 0.97)], unread),
+            3,
+            (!paged).then_some(Location::Whole),
+        )
+        .outcome
+        {
+            ParseOutcome::Parsed(document) => document,
+            other => panic!("{other:?}"),
+        };
+        let document = of(90.0, true);
+        assert_eq!(document.blocks[0].text, "Tel. 812 555");
+        assert_eq!(document.blocks[0].location, Location::Page { start: 3, end: 3 });
+        assert_eq!(document.warnings, [Remark::MostIllegible.to_string()]);
+        assert!(of(3.0, true).warnings.is_empty());
+        assert_eq!(of(3.0, false).blocks[0].location, Location::Whole);
     }
 }

@@ -54,7 +54,8 @@ pub(crate) fn parse_with(name: &str, kind: FileKind, bytes: Vec<u8>, see: See<'_
         "odp" | "fodp" => Slides::Titles,
         _ => Slides::Breaks,
     };
-    let place = Place { slides, ..Place::default() };
+    let paged = matches!(format, InputFormat::Pdf | InputFormat::Djvu);
+    let place = Place { slides, paged, ..Place::default() };
     let mut walk = Walk::new(kind, place);
     walk.document.warnings = result.errors.iter().map(|it| it.error_message.clone()).collect();
     walk.nodes(&result.document.nodes);
@@ -62,6 +63,9 @@ pub(crate) fn parse_with(name: &str, kind: FileKind, bytes: Vec<u8>, see: See<'_
         see(number, bytes, location);
     }
     let mut document = walk.document;
+    if format == InputFormat::Djvu && document.blocks.is_empty() {
+        return ParseOutcome::NoText(Remark::ProbablyScan.into());
+    }
     document.title = match kind {
         // A book's first heading is that of a chapter.
         FileKind::Book => book_title(metadata.title.or(document.title), &metadata.authors),
@@ -102,6 +106,8 @@ fn one_line(text: &str) -> String {
 #[derive(Default)]
 struct Place {
     page: u32,
+    /// Its pages are numbered.
+    paged: bool,
     /// Slides behind the one that is read.
     slide: u32,
     /// How the beginning of a slide is told.
@@ -281,7 +287,7 @@ impl<'a> Walk<'a> {
 
     fn location(&self) -> Location {
         match self.kind {
-            FileKind::Pdf => {
+            _ if self.place.paged => {
                 let page = self.place.page.max(1);
                 Location::Page { start: page, end: page }
             }
@@ -468,12 +474,75 @@ mod tests {
         assert_eq!(book_title(Some(" ".to_owned()), &["Ann".to_owned()]), None);
     }
 
+    /// A chunk of a DjVu file.
+    fn chunk(name: &[u8], body: &[u8]) -> Vec<u8> {
+        let mut bytes = name.to_vec();
+        bytes.extend((body.len() as u32).to_be_bytes());
+        bytes.extend(body);
+        bytes.resize(bytes.len().next_multiple_of(2), 0);
+        bytes
+    }
+
+    /// A page of a DjVu file: its size, and its text, not packed.
+    fn djvu_page(text: &str) -> Vec<u8> {
+        let mut page = b"DJVU".to_vec();
+        page.extend(chunk(b"INFO", &[0, 100, 0, 100, 24, 0, 44, 1, 22, 1]));
+        if !text.is_empty() {
+            let mut layer = (text.len() as u32).to_be_bytes()[1..].to_vec();
+            layer.extend(text.as_bytes());
+            layer.push(1);
+            page.extend(chunk(b"TXTa", &layer));
+        }
+        chunk(b"FORM", &page)
+    }
+
+    fn djvu(pages: &[&str]) -> Vec<u8> {
+        let mut directory = vec![0x81];
+        directory.extend((pages.len() as u16).to_be_bytes());
+        // Behind the file's own head and that of the directory, which is as long as this.
+        let start = 16 + 8 + (3 + 4 * pages.len()).next_multiple_of(2);
+        let mut forms = Vec::new();
+        for page in pages {
+            directory.extend(((start + forms.len()) as u32).to_be_bytes());
+            forms.extend(djvu_page(page));
+        }
+        let mut body = b"DJVM".to_vec();
+        body.extend(chunk(b"DIRM", &directory));
+        body.extend(forms);
+        [b"AT&T".to_vec(), chunk(b"FORM", &body)].concat()
+    }
+
+    #[test]
+    fn pages_of_djvu_files_are_pages() {
+        for name in ["x.djvu", "x.djv"] {
+            let bytes = djvu(&["The hull is blue.", "", "The keel is long.\n\nAnd old."]);
+            let outcome = parse(name, FileKind::Document, bytes);
+            let ParseOutcome::Parsed(document) = outcome else { panic!("{outcome:?}") };
+            let seen: Vec<(&str, String)> = document
+                .blocks
+                .iter()
+                .map(|it| (it.text.as_str(), it.location.to_string()))
+                .collect();
+            assert_eq!(
+                seen,
+                [
+                    ("The hull is blue.", "page 1".to_owned()),
+                    ("The keel is long.", "page 3".to_owned()),
+                    ("And old.", "page 3".to_owned()),
+                ]
+            );
+        }
+        let scan = parse("x.djvu", FileKind::Document, djvu(&["", ""]));
+        assert!(matches!(scan, ParseOutcome::NoText(why) if why.contains("scan")));
+    }
+
     #[test]
     fn damaged_files_fail_with_a_reason() {
         for (name, kind) in [
             ("x.docx", FileKind::Document),
             ("x.pdf", FileKind::Pdf),
             ("x.xlsx", FileKind::Spreadsheet),
+            ("x.djvu", FileKind::Document),
         ] {
             assert!(
                 matches!(parse(name, kind, b"PK\x03\x04 no archive".to_vec()), ParseOutcome::Failed(why) if !why.is_empty())

@@ -252,7 +252,7 @@ fn refuse_gibberish(document: &mut Document) {
 }
 
 /// Takes off what stands at the edge of most pages: headers, footers, numbers. The first one stays.
-fn drop_repeated(document: &mut Document) {
+pub(crate) fn drop_repeated(document: &mut Document) {
     const FEWEST_PAGES: usize = 4;
     let mut pages: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for (index, block) in document.blocks.iter().enumerate() {
@@ -303,7 +303,7 @@ fn drop_repeated(document: &mut Document) {
 }
 
 /// Words that were cut at the end of a line, whole again: `engi- neer`. Of `pre- and postwar` nothing is joined.
-fn joined(text: &str) -> String {
+pub(crate) fn joined(text: &str) -> String {
     const BESIDE: [&str; 14] =
         ["and", "or", "to", "und", "oder", "bis", "et", "ou", "y", "o", "e", "en", "of", "i"];
     let mut out = String::with_capacity(text.len());

@@ -133,9 +133,38 @@ pub enum Remark {
     /// It was looked at.
     #[error("a picture without text")]
     PictureWithoutText,
-    /// What was seen is no language.
-    #[error("a picture whose letters can not be read")]
+    /// What was seen is no language, or of a script that the networks have not learned.
+    #[error(
+        "a picture whose letters can not be read: others than clear Latin, Chinese and Japanese ones need Tesseract"
+    )]
     PictureIllegible,
+    /// The same of most that stands on one.
+    #[error(
+        "most letters can not be read: others than clear Latin, Chinese and Japanese ones need Tesseract"
+    )]
+    MostIllegible,
+    /// Something about one of several pages that are pictures.
+    #[error("page {page}: {why}")]
+    OfPage {
+        /// From 1.
+        page: u32,
+        /// What.
+        why: String,
+    },
+    /// The same of several.
+    #[error("{pages} pages: {why}")]
+    OfPages {
+        /// How many.
+        pages: usize,
+        /// What.
+        why: String,
+    },
+    /// Pages beyond the limit of one picture.
+    #[error("only the first {most} pages are read")]
+    Pages {
+        /// The limit.
+        most: usize,
+    },
     /// The library that draws pages of PDFs.
     #[error("what draws pages is not there")]
     NothingDraws,

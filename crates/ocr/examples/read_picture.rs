@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let lines: Vec<&str> = read.lines.iter().map(|it| it.text.as_str()).collect();
         let line = serde_json::json!({
             "file": path.file_name().map(|it| it.to_string_lossy()), "lines": lines, "sure": read.sure(),
-            "turned": read.turned, "seconds": started.elapsed().as_secs_f64(),
+            "turned": read.turned, "unread": read.unread, "seconds": started.elapsed().as_secs_f64(),
             "places": read.lines.iter().map(|it| it.place).collect::<Vec<_>>(),
             "each": read.lines.iter().map(|it| it.sure).collect::<Vec<_>>(),
         });

@@ -19,6 +19,7 @@ mod read;
 mod tesseract;
 
 pub use error::{Error, Result};
+pub use order::reading_order;
 pub use picture::{MOST_POINTS, Picture};
 pub use read::{Line, Ocr, Read};
 pub use tesseract::{Tesseract, find_tesseract};

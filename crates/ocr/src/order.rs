@@ -18,6 +18,16 @@ impl Place {
 /// A column of text is at least this many times as wide as its lines are high: cells of tables are not.
 const WIDE: f32 = 8.0;
 
+/// Indexes of lines in the order in which they are read, by their left, upper, right and lower side, which is counted
+/// from above: columns one after the other, in each of them rows. For whoever knows lines from elsewhere.
+pub fn reading_order(places: &[[f32; 4]]) -> Vec<usize> {
+    let place = |it: &[f32; 4]| {
+        let [left, top, right, bottom] = *it;
+        Place { left, top, right, bottom }
+    };
+    of(&places.iter().map(place).collect::<Vec<_>>())
+}
+
 /// Indexes of lines in the order in which they are read.
 pub(crate) fn of(places: &[Place]) -> Vec<usize> {
     let mut order = Vec::with_capacity(places.len());
@@ -135,6 +145,9 @@ mod tests {
             places.push(place(10.0, 41.0 + row as f32 * 14.0, 190.0));
         }
         assert_eq!(of(&places), [0, 2, 4, 6, 8, 10, 1, 3, 5, 7, 9]);
+        let sides: Vec<[f32; 4]> =
+            places.iter().map(|it| [it.left, it.top, it.right, it.bottom]).collect();
+        assert_eq!(reading_order(&sides), of(&places));
     }
 
     #[test]

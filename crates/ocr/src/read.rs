@@ -55,12 +55,12 @@ pub struct Line {
 pub struct Read {
     /// In the order of reading; those that could not be read are left out.
     pub lines: Vec<Line>,
-    /// Places where text stands, legible or not.
-    pub places: usize,
     /// Quarters against the clock by which the picture was turned.
     pub turned: u32,
     /// Width by height, when it stands upright.
     pub aspect: f32,
+    /// Letters that seem to stand where none, or nothing but marks, could be read: by the length of such places.
+    pub unread: f32,
 }
 
 impl Read {
@@ -147,6 +147,9 @@ impl Ocr {
         }
         let picture = owned.as_ref().unwrap_or(picture);
         let (width, height) = (picture.width as f32, picture.height as f32);
+        let unread =
+            boxes.iter().zip(&lines).filter(|it| !is_read(it.1)).map(|it| letters_in(it.0));
+        let unread = unread.sum();
         let places: Vec<Place> = boxes.iter().map(place).collect();
         let ordered = order::of(&places).into_iter().filter_map(|index| {
             let (text, sure) = lines.get(index)?;
@@ -159,8 +162,7 @@ impl Ocr {
                 place: place.map(|it| it.clamp(0.0, 1.0)),
             })
         });
-        let (lines, places) = (ordered.collect(), places.len());
-        Ok(Read { lines, places, turned, aspect: width / height })
+        Ok(Read { lines: ordered.collect(), turned, aspect: width / height, unread })
     }
 
     /// Boxes around lines, in points of the picture.
@@ -237,6 +239,17 @@ fn sureness(lines: &[(String, f32)]) -> f32 {
     if all > 0.0 { lines.iter().map(|it| it.1 * letters(it)).sum::<f32>() / all } else { 0.0 }
 }
 
+/// Whether something is read of a line, and surely, that is more than its marks.
+fn is_read((text, sure): &(String, f32)) -> bool {
+    *sure >= SURE && text.chars().any(char::is_alphanumeric)
+}
+
+/// Letters that fit into a box: they are half as wide as it is high.
+fn letters_in(corners: &Corners) -> f32 {
+    let (long, short) = boxes::sides(corners);
+    2.0 * long / short.max(1.0)
+}
+
 /// A line, straightened, as high as the networks want it.
 fn cutting(picture: &Picture, corners: &Corners, longest: usize) -> Picture {
     let mut line = picture.cut(corners);
@@ -259,10 +272,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn marks_alone_are_not_read_and_a_place_has_the_letters_that_fit() {
+        let line = |text: &str, sure: f32| (text.to_owned(), sure);
+        assert!(is_read(&line("a.", 0.5)) && is_read(&line("船", 0.9)));
+        assert!(
+            !is_read(&line(",", 0.95)) && !is_read(&line("", 0.0)) && !is_read(&line("a", 0.4))
+        );
+        let corners = [[10.0, 10.0], [110.0, 10.0], [110.0, 30.0], [10.0, 30.0]];
+        assert!((letters_in(&corners) - 10.0).abs() < 1e-4);
+        assert!(letters_in(&[[1.0, 1.0]; 4]).is_finite());
+    }
+
+    #[test]
     fn places_are_told_as_the_picture_was_given() {
         let line = Line { text: "a".to_owned(), sure: 1.0, place: [0.1, 0.2, 0.4, 0.3] };
         let place = |turned: u32| {
-            let read = Read { lines: vec![line.clone()], places: 1, turned, aspect: 1.0 };
+            let read = Read { lines: vec![line.clone()], turned, aspect: 1.0, unread: 0.0 };
             read.place_as_given(&line).map(|it| (it * 10.0).round() as u32)
         };
         assert_eq!(place(0), [1, 2, 4, 3]);

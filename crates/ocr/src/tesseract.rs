@@ -117,8 +117,8 @@ impl Tesseract {
         )?;
         let (width, height) = upright.size();
         let lines = lines(&said, width as f32, height as f32);
-        let (places, aspect) = (lines.len(), width as f32 / height as f32);
-        (places > 0).then_some(Read { lines, places, turned, aspect })
+        let aspect = width as f32 / height as f32;
+        (!lines.is_empty()).then_some(Read { lines, turned, aspect, unread: 0.0 })
     }
 
     fn command(&self) -> Command {

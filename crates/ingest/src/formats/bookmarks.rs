@@ -20,8 +20,16 @@ pub(super) fn are(bytes: &[u8]) -> bool {
     page || chrome || head.contains("text/x-moz-place-container")
 }
 
-pub(super) fn parse(_name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOutcome {
-    let (text, warning) = decode(bytes);
+/// What Firefox's own backups begin with; the length that they have unpacked follows, and one block of LZ4.
+const PACKED: &[u8] = b"mozLz40\0";
+
+pub(super) fn parse(_name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
+    let unpacked = match bytes.strip_prefix(PACKED).map(|it| unpacked(it, shares.largest())) {
+        Some(Ok(unpacked)) => Some(unpacked),
+        Some(Err(why)) => return ParseOutcome::Failed(why.into()),
+        None => None,
+    };
+    let (text, warning) = decode(unpacked.as_deref().unwrap_or(bytes));
     let mut document = Document { title: Some("Bookmarks".to_owned()), ..Document::default() };
     if text.trim_start().starts_with('{') {
         match serde_json::from_str::<Value>(&text) {
@@ -43,6 +51,21 @@ pub(super) fn parse(_name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOut
     }
     document.warnings.extend(warning);
     ParseOutcome::Parsed(document)
+}
+
+/// The bytes of a backup. What it says of its length is not believed beyond what LZ4 can make of so many bytes.
+fn unpacked(packed: &[u8], most: u64) -> Result<Vec<u8>, Remark> {
+    /// A byte stands for no more than this many.
+    const MOST_OF_A_BYTE: u64 = 255;
+    let (length, block) = packed.split_first_chunk::<4>().ok_or(Remark::Damaged)?;
+    let length = u32::from_le_bytes(*length);
+    if u64::from(length) > most {
+        return Err(Remark::TooMuch);
+    }
+    if u64::from(length) > block.len() as u64 * MOST_OF_A_BYTE {
+        return Err(Remark::Damaged);
+    }
+    lz4_flex::block::decompress(block, length as usize).map_err(|_| Remark::Damaged)
 }
 
 /// A folder of the browsers' own files, and what is in it.
@@ -154,5 +177,49 @@ mod tests {
             {"title": "Paint", "uri": "https://example.org/paint"}]}]}"#;
         assert_eq!(texts(firefox), ["Paint\nhttps://example.org/paint\nin Menu"]);
         assert!(!are(b"<!doctype html><p>bookmarks"));
+    }
+
+    /// A backup as Firefox writes it, all of it as it is: letters, and nothing that was there before.
+    fn backup(text: &[u8], length: u32) -> Vec<u8> {
+        let mut bytes = PACKED.to_vec();
+        bytes.extend(length.to_le_bytes());
+        bytes.push(0xF0);
+        let mut rest = text.len() - 15;
+        while rest >= 255 {
+            bytes.push(255);
+            rest -= 255;
+        }
+        bytes.push(rest as u8);
+        bytes.extend(text);
+        bytes
+    }
+
+    #[test]
+    fn backups_of_firefox_are_unpacked_within_limits() {
+        let json =
+            br#"{"type": "text/x-moz-place-container", "children": [{"title": "Menu", "children": [
+            {"title": "Paint", "uri": "https://example.org/paint"}]}]}"#;
+        let read = |bytes: &[u8]| {
+            let kind = crate::kind_of("bookmarks-2026-03-04_7_x==.jsonlz4".as_ref(), bytes);
+            super::super::parse("b.baklz4", kind, bytes, &mut Shares::tried()).expect("a reader")
+        };
+        let outcome = read(&backup(json, json.len() as u32));
+        let ParseOutcome::Parsed(document) = outcome else { panic!("{outcome:?}") };
+        let texts: Vec<&str> = document.blocks.iter().map(|it| it.text.as_str()).collect();
+        assert_eq!(texts, ["Paint\nhttps://example.org/paint\nin Menu"]);
+        // An `a` that is repeated until the block ends: 255 for each byte of it.
+        let mut bomb = [PACKED, &u32::MAX.to_le_bytes(), b"\x1Fa\x01\x00"].concat();
+        bomb.extend([255; 4000]);
+        let whole = backup(json, json.len() as u32);
+        for bytes in [
+            &bomb,
+            &backup(json, 64 << 20),
+            &backup(json, 9),
+            &whole[..whole.len() / 2],
+            &whole[..10],
+            PACKED,
+        ] {
+            assert!(matches!(read(bytes), ParseOutcome::Failed(_)), "{} bytes", bytes.len());
+        }
     }
 }

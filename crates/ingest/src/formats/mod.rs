@@ -18,6 +18,7 @@ mod photo;
 mod pictures;
 mod subtitles;
 mod web_archive;
+mod xps;
 
 use std::time::{Duration, Instant};
 
@@ -52,6 +53,8 @@ const READERS: &[(&[&str], Reader)] = &[
     (&["srt", "vtt", "ass", "ssa", "sbv"], subtitles::parse),
     (&["org"], org::parse),
     (&["webarchive"], web_archive::parse),
+    (&["jsonlz4", "baklz4"], bookmarks::parse),
+    (&["xps", "oxps"], xps::parse),
     (
         &["jpg", "jpeg", "tif", "tiff", "heic", "heif", "avif", "webp", "png", "gif", "bmp"],
         photo::parse,
@@ -178,14 +181,21 @@ impl Shares {
         Shares::new(20, Tools::default(), crate::worker::read)
     }
 
-    /// Whether another part may be looked at.
+    /// Whether another file in it may be looked at.
     pub(crate) fn last(&mut self) -> bool {
         if self.wanted.as_ref().is_some_and(|it| it.seen.is_some()) {
             return false;
         }
-        let spent = if self.depth >= DEEPEST {
-            Some(Remark::TooDeep)
-        } else if self.parts == 0 {
+        if self.depth >= DEEPEST {
+            self.spent.get_or_insert(Remark::TooDeep);
+            return false;
+        }
+        self.has_room()
+    }
+
+    /// Whether another part may be looked at, which is no file of its own.
+    pub(crate) fn has_room(&mut self) -> bool {
+        let spent = if self.parts == 0 {
             Some(Remark::TooMany)
         } else if self.bytes == 0 {
             Some(Remark::TooMuch)
@@ -269,8 +279,8 @@ impl Shares {
         }
     }
 
-    /// Counts a part that is read without [`Shares::part`].
-    fn take(&mut self, bytes: u64) {
+    /// Counts a part that is no file of its own.
+    pub(crate) fn count(&mut self, bytes: u64) {
         self.parts = self.parts.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(bytes);
     }

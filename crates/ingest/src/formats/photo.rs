@@ -6,7 +6,7 @@ use exif::{Exif, In, Reader, Tag, Value};
 use riddle_types::{Block, BlockKind, Document, Location};
 
 use super::Shares;
-use crate::{outcome::ParseOutcome, remark::Remark};
+use crate::{outcome::ParseOutcome, remark::Remark, tiff};
 
 /// Formats that are decoded; of the others only what they say of themselves is read.
 const DECODED: [&str; 9] = ["png", "jpg", "jpeg", "webp", "tif", "tiff", "gif", "bmp", "dib"];
@@ -15,7 +15,7 @@ pub(super) fn parse(name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutco
     let ending = name.rsplit_once('.').map_or("", |it| it.1).to_ascii_lowercase();
     if DECODED.contains(&ending.as_str()) {
         match shares.depth {
-            0 => shares.note_pages(std::iter::once(1)),
+            0 => shares.note_pages(1..=tiff::count(bytes)),
             _ => shares.note_picture(1, bytes),
         }
     }

@@ -19,9 +19,39 @@ struct Cue {
     line: u32,
 }
 
-pub(super) fn parse(_name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOutcome {
+/// What names of subtitles end in beside a language: for whom they are.
+const KINDS: [&str; 7] = ["forced", "default", "full", "sdh", "cc", "hi", "signs"];
+
+/// Languages as such names tell them: films lie beside subtitles in several.
+const LANGUAGES: [&str; 104] = [
+    "ar", "ara", "bg", "bul", "bs", "ca", "cat", "chi", "chs", "cht", "cs", "cze", "ces", "da",
+    "dan", "de", "deu", "ger", "el", "ell", "gre", "en", "eng", "es", "spa", "et", "est", "eu",
+    "fa", "per", "fas", "fi", "fin", "fr", "fra", "fre", "gl", "he", "heb", "hin", "hr", "hrv",
+    "hu", "hun", "id", "ind", "is", "ice", "isl", "it", "ita", "ja", "jpn", "ko", "kor", "lt",
+    "lit", "lv", "lav", "mk", "mac", "ms", "may", "nb", "nob", "nl", "nld", "dut", "nn", "no",
+    "nor", "pl", "pol", "pt", "por", "pob", "ro", "ron", "rum", "ru", "rus", "sk", "slo", "slk",
+    "sl", "slv", "sq", "alb", "sr", "srp", "sv", "swe", "ta", "te", "th", "tha", "tr", "tur", "uk",
+    "ukr", "vi", "vie", "zh", "zho",
+];
+
+/// The film's name: that of the file, without its language.
+fn film(name: &str) -> Option<String> {
+    let mut film = name.rsplit_once('.').map_or(name, |it| it.0);
+    while let Some((before, last)) = film.rsplit_once('.') {
+        let last = last.to_ascii_lowercase();
+        // A region may follow: `pt-BR`, `zh_Hans`.
+        let language = last.split(['-', '_']).next().unwrap_or(&last);
+        if before.is_empty() || !(KINDS.contains(&language) || LANGUAGES.contains(&language)) {
+            break;
+        }
+        film = before;
+    }
+    Some(film.trim().to_owned()).filter(|it| !it.is_empty())
+}
+
+pub(super) fn parse(name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOutcome {
     let (text, warning) = decode(bytes);
-    let mut document = Document::default();
+    let mut document = Document { title: film(name), ..Document::default() };
     let mut open: Vec<Cue> = Vec::new();
     for cue in cues(&text) {
         let full = open.iter().map(|it| it.text.len()).sum::<usize>() + cue.text.len() > PASSAGE;
@@ -123,6 +153,28 @@ fn without_tags(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_title_is_the_film_without_a_language() {
+        let title = |name: &str| {
+            let text = b"00:01:02,500 --> 00:01:04,000\nThe boat\n";
+            let ParseOutcome::Parsed(document) = parse(name, text, &mut Shares::tried()) else {
+                panic!("parses")
+            };
+            document.title.unwrap_or_default()
+        };
+        for (name, film) in [
+            ("The Boat (1981).srt", "The Boat (1981)"),
+            ("The Boat (1981).en.srt", "The Boat (1981)"),
+            ("boat.2026.pt-BR.forced.vtt", "boat.2026"),
+            ("boat.DEU.sdh.ass", "boat"),
+            ("Mr. Ed.srt", "Mr. Ed"),
+            ("it.srt", "it"),
+            (".en.srt", ".en"),
+        ] {
+            assert_eq!(title(name), film, "{name}");
+        }
+    }
 
     #[test]
     fn what_is_said_has_its_time() {

@@ -90,7 +90,7 @@ fn frames(list: &Value<'_>, shares: &mut Shares, document: &mut Document) {
             if size > shares.largest() {
                 shares.pass_over();
             } else {
-                shares.take(size);
+                shares.count(size);
                 let name = format!("frame {number}");
                 if let ParseOutcome::Parsed(read) = resource(&name, page)
                     && !read.blocks.is_empty()

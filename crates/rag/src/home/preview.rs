@@ -73,6 +73,8 @@ pub fn show(records: &Records, passage: &Passage) -> Result<(Shown, bool)> {
             let pages = (*start, *end);
             Shown::Pdf { pages, seen: records.seen(record.file, pages)? }
         }
+        // Of a picture with several pages the first one is shown.
+        (FileKind::Image, Location::Page { start, .. }) if *start > 1 => others(records, record)?,
         (FileKind::Image, _) => match records.seen(record.file, (1, 1))? {
             // What was read of one that says what was taken where is not in the picture.
             seen if seen.is_empty() => others(records, record)?,

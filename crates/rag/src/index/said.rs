@@ -19,11 +19,13 @@ pub(super) fn with_pictures(
     };
     let (mut sure, mut read) = (0.0, 0_usize);
     let mut silent = None;
-    for (_, said, how_sure) in said.iter().filter(|it| pictures.contains(&it.0)) {
+    let mut whys = Vec::new();
+    for (page, said, how_sure) in said.iter().filter(|it| pictures.contains(&it.0)) {
         read += 1;
         let Ok(said) = serde_json::from_str::<PictureSaid>(said) else { continue };
-        silent = silent.or(said.why);
+        whys.extend(said.why.clone().map(|why| (*page, why)));
         if said.blocks.is_empty() {
+            silent = silent.or(said.why);
             continue;
         }
         sure += how_sure;
@@ -51,10 +53,37 @@ pub(super) fn with_pictures(
         };
         document.warnings.push(unseen.into());
     }
+    if pages {
+        document.warnings.extend(told(whys, pictures));
+    }
     match why {
         Some(why) if document.blocks.is_empty() => ParseOutcome::NoText(silent.unwrap_or(why)),
         _ => ParseOutcome::Parsed(document),
     }
+}
+
+/// Why pages say nothing, or not all; each reason once.
+fn told(whys: Vec<(u32, String)>, pictures: &[u32]) -> Vec<String> {
+    /// Pages that fail in more ways are not told apart.
+    const MOST: usize = 5;
+    let mut reasons: Vec<(String, Vec<u32>)> = Vec::new();
+    for (page, why) in whys {
+        // An empty page between others is nothing to tell.
+        if why == Remark::PictureWithoutText.to_string() {
+            continue;
+        }
+        match reasons.iter_mut().find(|it| it.0 == why) {
+            Some((_, pages)) => pages.push(page),
+            None if reasons.len() < MOST => reasons.push((why, vec![page])),
+            None => {}
+        }
+    }
+    let tell = |(why, pages): (String, Vec<u32>)| match pages.as_slice() {
+        _ if pictures == [1] => why,
+        [page] => Remark::OfPage { page: *page, why }.into(),
+        pages => Remark::OfPages { pages: pages.len(), why }.into(),
+    };
+    reasons.into_iter().map(tell).collect()
 }
 
 /// Puts what a picture says behind what stands before it.

@@ -21,7 +21,8 @@ export const messages: Record<Message, string> = {
     "eine gepackte Matrix von {1} × {2} hat {3} Bytes, nicht {4}: konvertieren Sie das Modell noch einmal",
   "a picture in a format that is not read": "ein Bild in einem Format, das nicht gelesen wird",
   "a picture in it is not found again": "ein Bild darin ist nicht wiederzufinden",
-  "a picture whose letters can not be read": "ein Bild, dessen Buchstaben nicht zu lesen sind",
+  "a picture whose letters can not be read: others than clear Latin, Chinese and Japanese ones need Tesseract":
+    "ein Bild, dessen Buchstaben nicht zu lesen sind: andere als deutliche lateinische, chinesische und japanische brauchen Tesseract",
   "a picture without text": "ein Bild ohne Text",
   "a picture: what it shows is not read": "ein Bild: was es zeigt, wird nicht gelesen",
   "a result for text {1} of {2}": "ein Ergebnis für Text {1} von {2}",
@@ -79,6 +80,8 @@ export const messages: Record<Message, string> = {
   "layer {1}: {2}": "Schicht {1}: {2}",
   "message {1}: {2}": "Nachricht {1}: {2}",
   "more than {1} parts in one mail": "mehr als {1} Teile in einer Mail",
+  "most letters can not be read: others than clear Latin, Chinese and Japanese ones need Tesseract":
+    "die meisten Buchstaben sind nicht zu lesen: andere als deutliche lateinische, chinesische und japanische brauchen Tesseract",
   "no answer within {1} s: it was stopped": "keine Antwort in {1} s: es wurde angehalten",
   "no longer a regular file": "keine gewöhnliche Datei mehr",
   "no model named {1} is installed": "es ist kein Modell namens {1} installiert",
@@ -105,10 +108,12 @@ export const messages: Record<Message, string> = {
   "not bookmarks: {1}": "keine Lesezeichen: {1}",
   "nothing is indexed in {1}": "in {1} ist nichts indiziert",
   "only the first {1} entries are read": "nur die ersten {1} Einträge werden gelesen",
+  "only the first {1} pages are read": "nur die ersten {1} Seiten werden gelesen",
   "only the first {1} people are read": "nur die ersten {1} Personen werden gelesen",
   "only the first {1} pictures in it are read": "nur die ersten {1} Bilder darin werden gelesen",
   "only the first {1} rows are read": "nur die ersten {1} Zeilen werden gelesen",
   "packed by Huffman codes, which are not read": "mit Huffman-Codes gepackt, die nicht gelesen werden",
+  "page {1}: {2}": "Seite {1}: {2}",
   "pairs of {1} tokens hold no text beside what the model's template needs: allow at least {2}":
     "Paare von {1} Tokens fassen keinen Text neben dem, was die Vorlage des Modells braucht: erlauben Sie mindestens {2}",
   "parsing needed more than {1} MiB of memory": "das Lesen brauchte mehr als {1} MiB Speicher",
@@ -296,6 +301,7 @@ export const messages: Record<Message, string> = {
   "{1} of {2} is not mapped":
     "wo {1} von {2} hier ist, war nicht gesagt",
   "{1} of {2} results": "{1} von {2} Ergebnissen",
+  "{1} pages: {2}": "{1} Seiten: {2}",
   "{1} pages read as pictures, {2} % sure": "{1} Seiten als Bilder gelesen, zu {2} % sicher",
   "{1} pictures in it read, {2} % sure": "{1} Bilder darin gelesen, zu {2} % sicher",
   "{1} requests are waiting already: try again in {2} s": "{1} Anfragen warten schon: versuchen Sie es in {2} s noch einmal",
