@@ -39,6 +39,7 @@ const COMMANDS: &[&str] = &[
     "library",
     "library_add",
     "library_add_dialog",
+    "library_browsing",
     "library_confine",
     "library_meaning",
     "library_pause",

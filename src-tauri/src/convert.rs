@@ -39,6 +39,7 @@ impl From<FileKind> for Kind {
             FileKind::Book => Kind::Book,
             FileKind::Calendar => Kind::Calendar,
             FileKind::Contacts => Kind::Contacts,
+            FileKind::History => Kind::History,
             FileKind::Image => Kind::Image,
             FileKind::Archive => Kind::Archive,
             FileKind::Other => Kind::Other,

@@ -61,6 +61,7 @@ impl Doing {
             meaning: records.meaning()?.map(Meaning::from),
             meaning_limits: records.meaning_limits()?.into(),
             scans: records.scans()?.into(),
+            reads_browsing: records.reads_browsing()?,
             progress: self.progress(),
             index_bytes: context.index_bytes(),
             as_of: freshness.as_of,

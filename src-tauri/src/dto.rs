@@ -452,6 +452,7 @@ pub(crate) enum Kind {
     Book,
     Calendar,
     Contacts,
+    History,
     Image,
     Archive,
     Other,
@@ -1140,6 +1141,8 @@ pub(crate) struct LibraryState {
     pub(crate) meaning: Option<Meaning>,
     pub(crate) meaning_limits: MeaningLimits,
     pub(crate) scans: Scans,
+    /// Whether the pages that browsers remember are read.
+    pub(crate) reads_browsing: bool,
     pub(crate) phase: Phase,
     /// While something is being done.
     pub(crate) progress: Option<Progress>,

@@ -188,6 +188,7 @@ fn handler<R: Runtime>() -> impl Fn(Invoke<R>) -> bool + Send + Sync + 'static {
         commands::library,
         commands::library_add,
         commands::library_add_dialog,
+        commands::library_browsing,
         commands::library_confine,
         commands::library_meaning,
         commands::library_pause,

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod bench;
+mod browsing;
 mod calibrate;
 mod claims;
 mod contract;

@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use riddle_types::{ChunkId, FileState};
+use riddle_types::{ChunkId, FileKind, FileState};
 use rusqlite::{OptionalExtension as _, params, types::Value};
 
 use crate::{
     Catalog, ChunkRecord, FileId, FileRecord, HistoryEntry, Result, RootId,
-    changes::{CHUNK_COLUMNS, CHUNK_TABLES, chunk_record},
+    catalog::set_setting,
+    changes::{CHUNK_COLUMNS, CHUNK_TABLES, chunk_record, log_file},
     ledger::{FILE_COLUMNS, file_record},
     paths::from_bytes,
 };
@@ -210,6 +211,51 @@ impl Catalog {
                     .execute(params![file.0, FileState::Pending.as_str()])?;
             }
             Ok(count as u64)
+        })
+    }
+
+    /// Files of one kind, as they were read last.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn files_of_kind(&self, kind: FileKind) -> Result<Vec<FileId>> {
+        let connection = self.connection();
+        let mut statement =
+            connection.prepare_cached("SELECT id FROM files WHERE kind = ?1 ORDER BY id")?;
+        let rows = statement.query_map([kind.as_str()], |row| Ok(FileId(row.get(0)?)))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Changes a setting that decides how these files are read: what was read of them is taken out, and they are put
+    /// into the queue, all of it or nothing. A file that a scan's verdict keeps from being read stays as it is.
+    ///
+    /// # Errors
+    /// When the database can not be written.
+    pub fn read_anew(&self, files: &[FileId], key: &str, value: Option<&str>) -> Result<()> {
+        self.transaction(|transaction| {
+            set_setting(transaction, key, value)?;
+            for file in files {
+                let queued = transaction
+                    .prepare_cached(
+                        "INSERT INTO jobs (file, modified_ns)
+                         SELECT files.id, modified_ns FROM files JOIN roots ON roots.id = files.root
+                         WHERE files.id = ?1 AND roots.virtual = 0 AND by_scan = 0
+                         ON CONFLICT (file) DO UPDATE SET attempts = 0",
+                    )?
+                    .execute([file.0])?;
+                if queued == 0 {
+                    continue;
+                }
+                log_file(transaction, *file, true)?;
+                transaction.execute("DELETE FROM chunks WHERE file = ?1", [file.0])?;
+                transaction
+                    .prepare_cached(
+                        "UPDATE files SET state = ?2, reason = '', title = NULL, language = NULL, warnings = '[]',
+                                          content_hash = NULL WHERE id = ?1",
+                    )?
+                    .execute(params![file.0, FileState::Pending.as_str()])?;
+            }
+            Ok(())
         })
     }
 

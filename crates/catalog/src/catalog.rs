@@ -212,15 +212,7 @@ impl Catalog {
     /// # Errors
     /// When the database can not be written.
     pub fn set_setting(&self, key: &str, value: Option<&str>) -> Result<()> {
-        let connection = self.connection();
-        match value {
-            Some(value) => connection.execute(
-                "INSERT INTO settings (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = ?2",
-                [key, value],
-            )?,
-            None => connection.execute("DELETE FROM settings WHERE key = ?1", [key])?,
-        };
-        Ok(())
+        set_setting(&self.connection(), key, value)
     }
 
     /// Keeps a search or question; returns its number.
@@ -294,6 +286,17 @@ impl Catalog {
     pub fn writes(&self) -> u64 {
         self.connection().total_changes()
     }
+}
+
+pub(crate) fn set_setting(connection: &Connection, key: &str, value: Option<&str>) -> Result<()> {
+    match value {
+        Some(value) => connection.execute(
+            "INSERT INTO settings (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = ?2",
+            [key, value],
+        )?,
+        None => connection.execute("DELETE FROM settings WHERE key = ?1", [key])?,
+    };
+    Ok(())
 }
 
 fn version(connection: &Connection) -> rusqlite::Result<i64> {

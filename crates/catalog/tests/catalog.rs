@@ -532,6 +532,40 @@ fn a_removal_that_was_cut_off_hides_the_root_and_is_finished_later() {
 }
 
 #[test]
+fn a_setting_that_decides_how_files_are_read_takes_out_what_was_read() {
+    let (_home, catalog, root) = open();
+    let disk = Disk::from([
+        ("History".to_owned(), ("alpha beta".to_owned(), 1)),
+        ("g".to_owned(), ("gamma".to_owned(), 2)),
+    ]);
+    scan(&catalog, root, &disk);
+    work_all(&catalog, &disk);
+    let mut held = Default::default();
+    let seq = follow(&catalog, 0, &mut held);
+    let all = catalog.files_named(None, "", 9, 0).expect("files");
+    let history = all.iter().find(|it| it.path.ends_with("History")).expect("there").id;
+    let others = catalog.add_virtual_root("corpus").expect("corpus");
+    let document = catalog.virtual_file(others.id, "History").expect("document");
+
+    catalog.read_anew(&[history, document], "browsing", Some("1")).expect("changed");
+    assert_eq!(catalog.setting("browsing").expect("setting").as_deref(), Some("1"));
+    assert_eq!(words(&catalog), [("/r/g".into(), "gamma".to_owned())], "before anything is read");
+    follow(&catalog, seq, &mut held);
+    assert_eq!(held.len(), 1, "an index follows");
+    assert_eq!(catalog.pending_jobs().expect("jobs"), 1, "no document is queued");
+    assert_eq!(catalog.check().expect("check"), []);
+    // While it is read it is taken out once more: what the reading gives does not stay.
+    let jobs = begin(&catalog, 9);
+    let (outcomes, _) = read(&jobs, &disk);
+    catalog.read_anew(&[history], "browsing", None).expect("changed");
+    assert_eq!(catalog.setting("browsing").expect("setting"), None);
+    catalog.commit_files(&outcomes, None).expect("commit");
+    assert_eq!(catalog.pending_jobs().expect("jobs"), 1, "it is judged again");
+    assert_eq!(catalog.files_of_kind(FileKind::Text).expect("files").len(), 2);
+    assert_eq!(catalog.files_of_kind(FileKind::History).expect("files"), []);
+}
+
+#[test]
 fn documents_from_memory_are_never_scanned_or_queued() {
     let (_home, catalog, _root) = open();
     // A folder may have the same name.

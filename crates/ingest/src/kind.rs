@@ -25,8 +25,20 @@ const OTHER: &[&str] = &[
 const IMAGE: &[&str] =
     &["png", "jpg", "jpeg", "webp", "tif", "tiff", "heic", "heif", "avif", "gif", "bmp"];
 
+/// Names of databases in which browsers keep the pages that were visited: of Firefox, and of Chrome and its kin.
+const HISTORIES: [&str; 2] = ["places.sqlite", "History"];
+
+/// Whether a file has a name under which browsers keep the pages that were visited. What is in it decides.
+pub fn may_be_history(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| HISTORIES.iter().any(|it| name == *it))
+}
+
 /// The kind of a file, from its name and the first bytes of its content (which may be empty).
 pub fn kind_of(path: &Path, head: &[u8]) -> FileKind {
+    // No other database: what a program keeps in one is nobody's text.
+    if may_be_history(path) && head.starts_with(b"SQLite format 3\0") {
+        return FileKind::History;
+    }
     let extension = path.extension().and_then(|it| it.to_str()).unwrap_or("").to_ascii_lowercase();
     let named = match extension.as_str() {
         "md" | "markdown" | "mdx" | "mkd" => Some(FileKind::Markdown),
@@ -180,6 +192,21 @@ mod tests {
         );
         assert_eq!(kind("settings", b"bplist00\xD1\x01\x02\x00"), FileKind::Other);
         assert_eq!(kind("", b""), FileKind::Other);
+    }
+
+    #[test]
+    fn of_databases_only_browsing_history_is_known() {
+        let kind = |name: &str, head: &[u8]| kind_of(Path::new(name), head);
+        let head = b"SQLite format 3\0\x10\0";
+        assert_eq!(kind("p/places.sqlite", head), FileKind::History);
+        assert_eq!(kind("Default/History", head), FileKind::History);
+        for other in ["cookies.sqlite", "history", "History.db", "Login Data", "places.sqlite-wal"]
+        {
+            assert_eq!(kind(other, head), FileKind::Other, "{other}");
+        }
+        assert_eq!(kind("places.sqlite", b"just words"), FileKind::Other);
+        assert_eq!(kind("History", b"just words"), FileKind::Text);
+        assert_eq!(kind("History", b"SQLite format 3 is a format"), FileKind::Text);
     }
 
     #[test]

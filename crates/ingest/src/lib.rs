@@ -34,7 +34,7 @@ mod worker;
 
 pub use access::Access;
 pub use chunk::{ChunkOptions, MOST_LATE, MOST_OF_TABLES, chunk};
-pub use kind::kind_of;
+pub use kind::{kind_of, may_be_history};
 pub use outcome::{ParseOutcome, SeenLine};
 pub use pool::{Limits, ParserPool, Reading, Seen, WorkerCommand};
 pub use remark::Remark;

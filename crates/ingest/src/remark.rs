@@ -345,6 +345,21 @@ pub enum Remark {
     /// Other text than its name says.
     #[error("not bookmarks: {0}")]
     NotBookmarks(String),
+    /// A person has to agree first.
+    #[error("browsing history: it is read when you allow it in the settings")]
+    BrowsingHistory,
+    /// Another database than its name says.
+    #[error("not the history of a browser that is known")]
+    NotHistory,
+    /// Visited pages beyond the limit.
+    #[error("only the newest {most} pages are read")]
+    OlderPages {
+        /// The limit.
+        most: usize,
+    },
+    /// The browser has written them into another file.
+    #[error("the newest visits can be missing: a browser that is open keeps them beside this file")]
+    NewestVisits,
     /// Other text than its name says.
     #[error("not a notebook: {0}")]
     NotNotebook(String),

@@ -25,13 +25,14 @@ fn main() -> ExitCode {
         Some(role) if role.starts_with("hostile-") => return hostile(role),
         _ => {}
     }
-    let tests: [(&str, fn()); 6] = [
+    let tests: [(&str, fn()); 7] = [
         ("good_files_are_parsed", good_files_are_parsed),
         (
             "bad_files_get_a_reason_and_the_next_one_is_parsed",
             bad_files_get_a_reason_and_the_next_one_is_parsed,
         ),
         ("a_deeply_nested_file_costs_itself", a_deeply_nested_file_costs_itself),
+        ("a_database_is_read_within_the_limits", a_database_is_read_within_the_limits),
         ("hostile_children_are_survived", hostile_children_are_survived),
         ("memory_is_limited", memory_is_limited),
         ("real_files_all_have_an_outcome", real_files_all_have_an_outcome),
@@ -140,6 +141,24 @@ fn a_deeply_nested_file_costs_itself() {
     let nested = "<div>".repeat(200_000) + "deep";
     // Whatever the parser makes of it, the next file is read.
     let _ = parse(&pool, "a.html", nested.as_bytes());
+    assert_eq!(text_of(parse(&pool, "b.txt", b"still here")), "still here");
+}
+
+fn a_database_is_read_within_the_limits() {
+    let made = rusqlite::Connection::open_in_memory().expect("memory");
+    made.execute_batch(
+        "CREATE TABLE urls (id INTEGER PRIMARY KEY, url, title, hidden DEFAULT 0, last_visit_time);
+         INSERT INTO urls (url, title, last_visit_time)
+             VALUES ('https://example.org/', 'Tides', 13440513600000000);",
+    )
+    .expect("SQL");
+    let bytes = made.serialize("main").expect("bytes").to_vec();
+    // In the child no file can be written and few be opened: SQLite needs neither.
+    let pool = pool_of("parse-worker", Limits::default());
+    let text = text_of(parse(&pool, "History", &bytes));
+    assert_eq!(text, "2026-11-30\nTides\nhttps://example.org/");
+    let outcome = parse(&pool, "History", &bytes[..200]);
+    assert!(matches!(&outcome, ParseOutcome::Failed(why) if !why.is_empty()), "{outcome:?}");
     assert_eq!(text_of(parse(&pool, "b.txt", b"still here")), "still here");
 }
 

@@ -30,6 +30,8 @@ pub enum FileKind {
     Calendar,
     /// Address books (VCF).
     Contacts,
+    /// Pages that a browser remembers (Firefox, Chrome and its kin).
+    History,
     /// Pictures: what a photograph says of itself.
     Image,
     /// Archives (ZIP, TAR): the files in them.
@@ -40,7 +42,7 @@ pub enum FileKind {
 
 impl FileKind {
     /// All kinds, in display order.
-    pub const ALL: [FileKind; 15] = [
+    pub const ALL: [FileKind; 16] = [
         FileKind::Text,
         FileKind::Markdown,
         FileKind::Code,
@@ -53,6 +55,7 @@ impl FileKind {
         FileKind::Book,
         FileKind::Calendar,
         FileKind::Contacts,
+        FileKind::History,
         FileKind::Image,
         FileKind::Archive,
         FileKind::Other,
@@ -73,6 +76,7 @@ impl FileKind {
             FileKind::Book => "book",
             FileKind::Calendar => "calendar",
             FileKind::Contacts => "contacts",
+            FileKind::History => "history",
             FileKind::Image => "image",
             FileKind::Archive => "archive",
             FileKind::Other => "other",

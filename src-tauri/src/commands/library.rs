@@ -88,6 +88,13 @@ pub(crate) async fn library_meaning(shell: State<'_, Shell>, limits: MeaningLimi
     beside(move || shell.limit_meaning(limits)).await
 }
 
+/// Whether the pages that browsers remember are read from now on.
+#[tauri::command]
+pub(crate) async fn library_browsing(shell: State<'_, Shell>, may: bool) -> Reply<()> {
+    let shell = shell.inner().clone();
+    beside(move || shell.read_browsing(may)).await
+}
+
 /// A page of the ledger.
 #[tauri::command]
 pub(crate) async fn ledger(shell: State<'_, Shell>, query: LedgerQuery) -> Reply<LedgerPage> {

@@ -119,6 +119,16 @@ impl Shell {
         Ok(())
     }
 
+    /// Whether the pages that browsers remember are read from now on; the indexer goes on with that, and what was read
+    /// answers no longer.
+    pub(crate) fn read_browsing(&self, may: bool) -> Reply<()> {
+        self.records.read_browsing(may)?;
+        self.rescan();
+        self.engine.refresh();
+        self.tell(AppEvent::Library { state: self.library()? });
+        Ok(())
+    }
+
     pub(crate) fn retry(&self, files: &[i64]) -> Reply<u64> {
         let files: Vec<FileId> = files.iter().copied().map(FileId).collect();
         self.indexer.ask(move |library| {

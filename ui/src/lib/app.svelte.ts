@@ -37,6 +37,7 @@ const EMPTY_LIBRARY: LibraryState = {
   passages: 0, meaning: null,
   meaningLimits: { cpu: 100, onBattery: false },
   scans: { which: "all", installed: false, read: 0, waiting: 0, secondsLeft: 0, leftOut: 0, leftOutSeconds: 0 },
+  readsBrowsing: false,
   phase: "starting",
   progress: null,
   indexBytes: { catalog: 0, keyword: 0, vector: 0, terms: 0 },

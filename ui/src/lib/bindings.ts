@@ -284,7 +284,7 @@ export interface About {
 	coldStartMs: number | null;
 }
 
-export type Kind = 'text' | 'markdown' | 'code' | 'html' | 'pdf' | 'document' | 'presentation' | 'spreadsheet' | 'mail' | 'book' | 'calendar' | 'contacts' | 'image' | 'archive' | 'other';
+export type Kind = 'text' | 'markdown' | 'code' | 'html' | 'pdf' | 'document' | 'presentation' | 'spreadsheet' | 'mail' | 'book' | 'calendar' | 'contacts' | 'history' | 'image' | 'archive' | 'other';
 
 /** Conditions on files; empty lists and `null` set none. */
 export interface SearchFilter {
@@ -764,6 +764,8 @@ export interface LibraryState {
 	meaning: Meaning | null;
 	meaningLimits: MeaningLimits;
 	scans: Scans;
+	/** Whether the pages that browsers remember are read. */
+	readsBrowsing: boolean;
 	phase: Phase;
 	/** While something is being done. */
 	progress: Progress | null;
@@ -1677,6 +1679,10 @@ export const commands = {
 	libraryAddDialog(): Promise<Added[]> {
 		return invoke('library_add_dialog');
 	},
+	/** Whether the pages that browsers remember are read from now on. */
+	libraryBrowsing(may: boolean): Promise<void> {
+		return invoke('library_browsing', { may });
+	},
 	/** Marks a folder as one whose text never leaves this computer, or takes the mark away. */
 	libraryConfine(folder: number, confined: boolean): Promise<void> {
 		return invoke('library_confine', { folder, confined });
@@ -1942,6 +1948,7 @@ export const commandNames = [
 	'library',
 	'library_add',
 	'library_add_dialog',
+	'library_browsing',
 	'library_confine',
 	'library_pause',
 	'library_rebuild',

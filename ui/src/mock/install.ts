@@ -165,6 +165,7 @@ const ODD: [string, string, State, string, number][] = [
   ["letters/old/damaged.docx", "document", "failed", "the parser gave up: word/document.xml ends in the middle", 18_231],
   ["boat/engine-parts.pdf", "pdf", "failed", "parsing took longer than 30 seconds", 9_812_004],
   ["bakery/node_modules/left-pad/index.js", "code", "excluded", 'rule "node_modules/" in excluded patterns', 812],
+  ["browsers/firefox/places.sqlite", "history", "excluded", "browsing history: it is read when you allow it in the settings", 10_485_760],
   ["home/tax-2023.bak", "other", "excluded", 'rule "*.bak" in excluded patterns', 120_032],
 ];
 
@@ -231,6 +232,7 @@ function kindCounts(rows: LedgerRow[]): LibraryState["kinds"] {
 
 let meaningLimits: MeaningLimits = { cpu: 100, onBattery: false };
 let whichScans: WhichScans = "new";
+let readsBrowsing = false;
 
 function scans(): Scans {
   const waiting = scenes.has("looking") ? 83 : 0;
@@ -251,6 +253,7 @@ function library(): LibraryState {
     meaning: folders.length === 0 ? null : { passages: 1600, done: phase === "paused" ? 656 : 1600, wordsAlone: 44, keptHere: 0, waiting: scenes.has("battery") ? "battery" : null, secondsLeft: phase === "paused" ? 720 : null },
     meaningLimits,
     scans: scans(),
+    readsBrowsing,
     phase: folders.length === 0 ? "empty" : phase,
     progress: phase === "looking" ? { done: 37, total: 120, perSecond: 0, secondsLeft: null, failed: 0, current: "" } : busy && folders.length > 0 ? { done, total: 18_276, perSecond: phase === "paused" ? 0 : 41.7, secondsLeft: phase === "paused" ? null : (18_276 - done) / 41.7, failed: 3, current: `${ROOT}/archive/2011/lock-times-2011-${String(done).padStart(6, "0")}.md` } : null,
     indexBytes: folders.length === 0 ? { catalog: 0, keyword: 0, vector: 0, terms: 0 } : { catalog: 1_482_752, keyword: 391_168, vector: 214_016, terms: 88_064 },
@@ -758,6 +761,10 @@ const commands: Record<string, (args: any) => unknown> = {
   },
   library_meaning: ({ limits }) => {
     meaningLimits = limits as MeaningLimits;
+    changed();
+  },
+  library_browsing: ({ may }) => {
+    readsBrowsing = may as boolean;
     changed();
   },
   library_rebuild: () => null,

@@ -153,6 +153,20 @@ describe("the app", () => {
     expect(called("library_remove")).toHaveLength(0);
   });
 
+  it("reads browsing history only after a yes, and no longer after a no", async () => {
+    const user = userEvent.setup();
+    await begin();
+    await user.click(screen.getByTestId("nav-settings"));
+    const toggle = screen.getByTestId("setting-browsing");
+    expect(toggle).not.toBeChecked();
+    await user.click(toggle);
+    await waitFor(() => expect(called("library_browsing").at(-1)?.args).toEqual({ may: true }));
+    await waitFor(() => expect(app.library.readsBrowsing).toBe(true));
+    expect(toggle).toBeChecked();
+    await user.click(toggle);
+    await waitFor(() => expect(called("library_browsing").at(-1)?.args).toEqual({ may: false }));
+  });
+
   it("switches the network off for the whole program", async () => {
     const user = userEvent.setup();
     await begin();

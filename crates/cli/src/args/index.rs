@@ -43,6 +43,10 @@ pub(crate) struct IndexArgs {
     /// all]
     #[arg(long, value_name = "WHICH", value_parser = ["off", "new", "all"])]
     pub(crate) scans: Option<String>,
+    /// Read the pages that browsers remember (Firefox, Chrome, Chromium, Edge), from now on; `no` takes out what was
+    /// read of them [default: no]
+    #[arg(long, value_name = "YES|NO", value_parser = yes_or_no)]
+    pub(crate) browsing_history: Option<bool>,
 }
 
 fn yes_or_no(text: &str) -> Result<bool, String> {

@@ -102,6 +102,9 @@ fn prepare(args: &IndexArgs, library: &mut Library) -> Result<(), Failure> {
     if let Some(which) = args.scans.as_deref().and_then(ReadScans::parse) {
         library.read_scans(which)?;
     }
+    if let Some(may) = args.browsing_history {
+        library.read_browsing(may)?;
+    }
     if args.retry_failed {
         library.retry_failed()?;
     }

@@ -8,6 +8,7 @@ mod bookmarks;
 mod calendar;
 mod contacts;
 mod fiction;
+mod history;
 mod lines;
 mod mail;
 mod mobi;
@@ -78,6 +79,7 @@ pub(crate) fn parse(
         FileKind::Html if begins_as_web_archive(bytes) => Some(web_archive::parse as Reader),
         // A mailbox or a mail in a folder of mails has no ending.
         FileKind::Mail if extension != "msg" => Some(mail::parse as Reader),
+        FileKind::History => Some(history::parse as Reader),
         _ => named,
     };
     reader.map(|it| it(name, bytes, shares))
@@ -222,7 +224,8 @@ impl Shares {
         self.parts -= 1;
         self.bytes = self.bytes.saturating_sub(bytes.len() as u64);
         let kind = kind_of(name.as_ref(), &bytes[..bytes.len().min(4096)]);
-        if kind == FileKind::Other || bytes.is_empty() {
+        // Browsing history is read where a person knows that it lies, not in what was packed or sent.
+        if matches!(kind, FileKind::Other | FileKind::History) || bytes.is_empty() {
             self.passed_over += 1;
             return;
         }

@@ -1,6 +1,7 @@
 //! A home: the folder that holds all state. Where it is, what it is set to, what is in it.
 
 pub(crate) mod access;
+pub(crate) mod browsing;
 mod check;
 mod config;
 pub(crate) mod cosines;

@@ -142,6 +142,9 @@ pub(crate) fn scans_since(catalog: &Catalog) -> Result<Option<i64>> {
     })
 }
 
+/// Setting: `1` where a person has agreed that browsing history is read.
+pub(crate) const READ_BROWSING: &str = "browsing";
+
 /// Setting: what files were read with beside the program's own parsers, with spaces between.
 pub(crate) const READ_WITH: &str = "read_with";
 

@@ -28,7 +28,7 @@ use super::{
 use crate::{
     contract::{Error, IndexEvent, IndexReport, Problem, ReadScans, Result},
     home::{
-        Config, encryption, pictures, scan_options,
+        Config, browsing, encryption, pictures, scan_options,
         settings::{
             AS_OF_SETTING, LARGEST_FILE, MOST_LARGEST_FILE, PICTURES_IN_FILES, READ_WITH,
             keep_meaning_cpu, keep_meaning_on_battery, keep_reranker, largest_file, scans_since,
@@ -269,6 +269,14 @@ impl Library {
     /// When the catalog can not be written.
     pub fn read_scans(&mut self, which: ReadScans) -> Result<()> {
         pictures::read_scans(&self.catalog, which)
+    }
+
+    /// Whether browsing history is read from now on. Without it what was read of it is taken out.
+    ///
+    /// # Errors
+    /// When the catalog can not be written.
+    pub fn read_browsing(&mut self, may: bool) -> Result<()> {
+        browsing::read_browsing(&self.catalog, may)
     }
 
     fn scan_root(

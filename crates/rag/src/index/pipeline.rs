@@ -16,7 +16,7 @@ use std::{
 use riddle_catalog::{Catalog, FileId, FileOutcome, Job, NewChunk};
 use riddle_ingest::{ChunkOptions, ParserPool};
 use riddle_models::embedder_languages;
-use riddle_types::{Chunk, FileState};
+use riddle_types::{Chunk, FileKind, FileState};
 
 pub(super) use self::vectors::{End, Sparse};
 use super::{
@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     contract::{IndexEvent, IndexReport, Result},
-    home::{Config, embedder::encoder_name},
+    home::{Config, browsing::reads_browsing, embedder::encoder_name},
     stage,
 };
 
@@ -177,7 +177,9 @@ impl Pipeline<'_> {
             }
             let max_bytes = self.config.max_file_bytes;
             let said = self.catalog.said_pictures(job.file).unwrap_or_default();
-            let read = read_file(&job.path, max_bytes, self.parsers, counters, options, &said);
+            let browsing = reads_browsing(self.catalog).unwrap_or(false);
+            let read =
+                read_file(&job.path, max_bytes, self.parsers, counters, options, &said, browsing);
             if results.send((job, read)).is_err() {
                 break;
             }
@@ -195,7 +197,11 @@ impl Pipeline<'_> {
         let mut paths = Vec::new();
         for (job, read) in batch {
             match read {
-                Ok(read) => {
+                Ok(mut read) => {
+                    // Whoever agreed may have changed their mind while it was read.
+                    if read.kind == FileKind::History && !reads_browsing(self.catalog)? {
+                        read.leave_history_out();
+                    }
                     outcomes.push(outcome(job.file, read));
                     paths.push(job.path);
                 }

@@ -2,13 +2,14 @@
 
 use std::{
     fs::File,
-    io::{ErrorKind, Read as _},
+    io::{ErrorKind, Read as _, Seek as _},
     path::Path,
 };
 
 use riddle_catalog::SaidPictures;
 use riddle_ingest::{
     ChunkOptions, MOST_LATE, MOST_OF_TABLES, ParseOutcome, ParserPool, Remark, chunk, kind_of,
+    may_be_history,
 };
 use riddle_types::{Chunk, Document, FileKind, FileState, VectorTurn};
 use riddle_watch::Stamp;
@@ -44,7 +45,8 @@ pub(crate) struct ReadFile {
 #[derive(Debug)]
 pub(crate) struct Vanished;
 
-/// Reads, parses and chunks a file. Never fails: every problem is a state with a reason.
+/// Reads, parses and chunks a file; `browsing`: the history of a browser, too. Never fails: every problem is a state
+/// with a reason.
 pub(crate) fn read_file(
     path: &Path,
     max_bytes: u64,
@@ -52,6 +54,7 @@ pub(crate) fn read_file(
     counters: Counters<'_>,
     options: &ChunkOptions,
     said: &SaidPictures,
+    browsing: bool,
 ) -> Result<ReadFile, Vanished> {
     let mut read = ReadFile {
         content_hash: None,
@@ -66,7 +69,7 @@ pub(crate) fn read_file(
         pictures: Vec::new(),
         stamp: Stamp::default(),
     };
-    let bytes = match read_bytes(path, max_bytes, &mut read) {
+    let bytes = match read_bytes(path, max_bytes, browsing, &mut read) {
         Ok(Some(bytes)) => bytes,
         Ok(None) => return Ok(read),
         Err(error) if error.kind() == ErrorKind::NotFound => return Err(Vanished),
@@ -135,6 +138,16 @@ pub(crate) fn read_picture(
 }
 
 impl ReadFile {
+    /// A browser's history that nobody has agreed to: nothing of it is kept.
+    pub(crate) fn leave_history_out(&mut self) {
+        self.kind = FileKind::History;
+        self.state = FileState::Excluded;
+        self.reason = Remark::BrowsingHistory.into();
+        (self.content_hash, self.title, self.language) = (None, None, None);
+        self.warnings.clear();
+        self.chunks.clear();
+    }
+
     /// What a parsed file says, in chunks.
     fn take(&mut self, document: Document, counters: Counters<'_>, options: &ChunkOptions) {
         self.chunks = chunk(&document, counters.of(document.language.as_deref()), options);
@@ -158,10 +171,11 @@ impl ReadFile {
     }
 }
 
-/// The file's bytes, or `None` when its size forbids reading it (recorded in `read`).
+/// The file's bytes, or `None` when its size or the person forbids reading it (recorded in `read`).
 fn read_bytes(
     path: &Path,
     max_bytes: u64,
+    browsing: bool,
     read: &mut ReadFile,
 ) -> std::io::Result<Option<Vec<u8>>> {
     let metadata = std::fs::symlink_metadata(path)?;
@@ -179,12 +193,22 @@ fn read_bytes(
         too_large(read);
         return Ok(None);
     }
-    let file = File::open(path)?;
+    let mut file = File::open(path)?;
     // What was put there in between may be a link that leads out of the root, or another file's text. The
     // path is asked again, as a scan asks it: some file systems tell another number of an open file.
     let now = std::fs::symlink_metadata(path)?;
     if !now.is_file() || Stamp::of(&now).volume_id != read.stamp.volume_id {
         return Err(std::io::Error::other("it was replaced while it was opened"));
+    }
+    if !browsing && may_be_history(path) {
+        // Nobody has agreed: no more of it is looked at than tells what it is.
+        let mut head = Vec::new();
+        file.by_ref().take(64).read_to_end(&mut head)?;
+        if kind_of(path, &head) == FileKind::History {
+            read.leave_history_out();
+            return Ok(None);
+        }
+        file.rewind()?;
     }
     let mut bytes = Vec::with_capacity(usize::try_from(read.stamp.size).unwrap_or(0));
     // One byte over the limit tells a file that grew since from one that just fits.
@@ -203,47 +227,41 @@ pub(crate) fn text_hash(title: Option<&str>, chunk: &Chunk) -> [u8; 32] {
 
 #[cfg(test)]
 mod tests {
-    use riddle_types::BlockKind;
-
     use super::*;
 
-    fn said(page: u32, text: &str, why: Option<Remark>) -> (u32, String, f64) {
-        let location = Location::Page { start: page, end: page };
-        let block = Block::new(BlockKind::Paragraph, text.to_owned(), location);
-        let blocks = if text.is_empty() { Vec::new() } else { vec![block] };
-        let said = PictureSaid { blocks, why: why.map(String::from), lines: Vec::new() };
-        (page, serde_json::to_string(&said).expect("JSON"), 0.9)
+    fn outcome_of(browsing: bool, name: &str, bytes: &[u8]) -> (Option<Vec<u8>>, ReadFile) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).expect("written");
+        let mut read = ReadFile {
+            content_hash: None,
+            kind: FileKind::Other,
+            state: FileState::Failed,
+            reason: String::new(),
+            title: None,
+            language: None,
+            warnings: Vec::new(),
+            chunks: Vec::new(),
+            pictures: Vec::new(),
+            stamp: Stamp::default(),
+        };
+        let bytes = read_bytes(&path, 1 << 20, browsing, &mut read).expect("there");
+        (bytes, read)
     }
 
     #[test]
-    fn pages_of_a_picture_are_read_in_order_and_those_that_are_not_are_told() {
-        let picture = || ParseOutcome::NoText(Remark::Picture.into());
-        let pages = [
-            said(1, "one", None),
-            said(2, "", Some(Remark::PictureWithoutText)),
-            said(3, "three", Some(Remark::MostIllegible)),
-            said(4, "", Some(Remark::PictureIllegible)),
-            said(5, "", Some(Remark::PictureIllegible)),
-        ];
-        let outcome = with_pictures(picture(), &pages, &[1, 2, 3, 4, 5, 6]);
-        let ParseOutcome::Parsed(document) = outcome else { panic!("{outcome:?}") };
-        let texts: Vec<&str> = document.blocks.iter().map(|it| it.text.as_str()).collect();
-        assert_eq!(texts, ["one", "three"]);
-        let most = Remark::MostIllegible.to_string();
-        let none = Remark::PictureIllegible.to_string();
-        for told in [
-            Remark::OfPage { page: 3, why: most.clone() },
-            Remark::OfPages { pages: 2, why: none.clone() },
-            Remark::PageUnseen,
-        ] {
-            assert!(document.warnings.contains(&told.to_string()), "{:?}", document.warnings);
-        }
-        assert_eq!(document.warnings.len(), 4, "{:?}", document.warnings);
-        // A file that is a picture has no pages.
-        let single = with_pictures(picture(), &[said(1, "Tel", Some(Remark::MostIllegible))], &[1]);
-        let ParseOutcome::Parsed(document) = single else { panic!("{single:?}") };
-        assert!(document.warnings.contains(&most), "{:?}", document.warnings);
-        let silent = [said(1, "", Some(Remark::PictureIllegible))];
-        assert_eq!(with_pictures(picture(), &silent, &[1]), ParseOutcome::NoText(none));
+    fn browsing_history_is_not_read_before_somebody_agrees() {
+        let database = b"SQLite format 3\0 and pages".as_slice();
+        let (bytes, read) = outcome_of(false, "places.sqlite", database);
+        assert_eq!((bytes, read.kind, read.state), (None, FileKind::History, FileState::Excluded));
+        assert!(read.reason.contains("when you allow it"), "{}", read.reason);
+        assert_eq!(read.stamp.size, 25, "a scan sees that nothing has changed");
+        assert_eq!(outcome_of(true, "places.sqlite", database).0.as_deref(), Some(database));
+        // Only a browser's: another file of that name is read from its beginning.
+        assert_eq!(
+            outcome_of(false, "History", b"of the mill").0.as_deref(),
+            Some(&b"of the mill"[..])
+        );
+        assert_eq!(outcome_of(false, "a.sqlite", database).0.as_deref(), Some(database));
     }
 }

@@ -241,4 +241,52 @@ mod tests {
             assert!(wait.starts_with(&format!("1 more {words}")), "{wait}");
         }
     }
+
+    fn said_of(page: u32, text: &str, why: Option<Remark>) -> (u32, String, f64) {
+        let location = Location::Page { start: page, end: page };
+        let block = Block::new(BlockKind::Paragraph, text.to_owned(), location);
+        let blocks = if text.is_empty() { Vec::new() } else { vec![block] };
+        let said = PictureSaid { blocks, why: why.map(String::from), lines: Vec::new() };
+        (page, serde_json::to_string(&said).expect("JSON"), 0.9)
+    }
+
+    #[test]
+    fn pages_of_a_picture_are_read_in_order_and_those_that_are_not_are_told() {
+        let picture = || ParseOutcome::NoText(Remark::Picture.into());
+        let pages = [
+            said_of(1, "one", None),
+            said_of(2, "", Some(Remark::PictureWithoutText)),
+            said_of(3, "three", Some(Remark::MostIllegible)),
+            said_of(4, "", Some(Remark::PictureIllegible)),
+            said_of(5, "", Some(Remark::PictureIllegible)),
+        ];
+        let outcome = with_pictures(FileKind::Image, picture(), &pages, &[1, 2, 3, 4, 5, 6]);
+        let ParseOutcome::Parsed(document) = outcome else { panic!("{outcome:?}") };
+        let texts: Vec<&str> = document.blocks.iter().map(|it| it.text.as_str()).collect();
+        assert_eq!(texts, ["one", "three"]);
+        let most = Remark::MostIllegible.to_string();
+        let none = Remark::PictureIllegible.to_string();
+        for told in [
+            Remark::OfPage { page: 3, why: most.clone() },
+            Remark::OfPages { pages: 2, why: none.clone() },
+            Remark::PageUnseen,
+        ] {
+            assert!(document.warnings.contains(&told.to_string()), "{:?}", document.warnings);
+        }
+        assert_eq!(document.warnings.len(), 4, "{:?}", document.warnings);
+        // A file that is a picture has no pages.
+        let single = with_pictures(
+            FileKind::Image,
+            picture(),
+            &[said_of(1, "Tel", Some(Remark::MostIllegible))],
+            &[1],
+        );
+        let ParseOutcome::Parsed(document) = single else { panic!("{single:?}") };
+        assert!(document.warnings.contains(&most), "{:?}", document.warnings);
+        let silent = [said_of(1, "", Some(Remark::PictureIllegible))];
+        assert_eq!(
+            with_pictures(FileKind::Image, picture(), &silent, &[1]),
+            ParseOutcome::NoText(none)
+        );
+    }
 }

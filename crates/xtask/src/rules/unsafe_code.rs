@@ -14,7 +14,7 @@ const MAY: &[(&str, &str)] = &[
     ("weights", "views of bytes as numbers"),
     ("offload", "aligned buffers that threads fill, advice to the page cache"),
     ("metrics", "peak memory from the operating system, advice to the page cache"),
-    ("ingest", "limits of the parsing child"),
+    ("ingest", "limits of the parsing child, and of what a foreign database may use"),
     ("retrieval", "files of its own that are mapped into memory"),
     ("foreign", "pointers of programs in C"),
 ];

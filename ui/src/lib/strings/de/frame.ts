@@ -93,6 +93,7 @@ export const frame: typeof english = {
     book: "Buch",
     calendar: "Kalender",
     contacts: "Kontakte",
+    history: "Besuchte Seiten",
     image: "Bild",
     archive: "Archiv",
     other: "Sonstiges",

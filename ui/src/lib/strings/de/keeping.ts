@@ -471,6 +471,8 @@ export const keeping: typeof english = {
     offlineHint: "Das ganze Programm verweigert jede Verbindung. Die Suche braucht keine, Fragen nur, wenn ein Server anderswo die Antworten schreibt.",
     history: "Verlauf der Fragen behalten",
     historyHint: "Bleibt auf diesem Computer. Ausgeschaltet kommt nichts Neues hinzu.",
+    browsing: "Seiten durchsuchen, die Browser sich merken",
+    browsingHint: "Chronik von Firefox, Chrome, Chromium und Edge, wo sie in Ihren Ordnern liegt: Titel, Adressen und Tage. Ausschalten nimmt sie aus der Bibliothek.",
     theme: "Farbschema",
     languageSystem: "Wie das System",
     themes: { system: "System", light: "Hell", dark: "Dunkel" },

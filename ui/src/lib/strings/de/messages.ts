@@ -37,6 +37,8 @@ export const messages: Record<Message, string> = {
     "ein anderer Riddle-Prozess{1} indiziert gerade {2}: warten Sie auf ihn, oder halten Sie ihn an",
   "another program has this home open (the app, a server, a search): close it first":
     "ein anderes Programm hat diese Bibliothek geöffnet (die App, ein Server, eine Suche): schließen Sie es zuerst",
+  "browsing history: it is read when you allow it in the settings":
+    "Chronik eines Browsers: sie wird gelesen, wenn Sie es in den Einstellungen erlauben",
   "can not be read: {1}": "kann nicht gelesen werden: {1}",
   "can not index {1}: {2}": "{1} kann nicht indiziert werden: {2}",
   "can not start the thread that reads layers or hidden states: {1}":
@@ -106,12 +108,14 @@ export const messages: Record<Message, string> = {
   "not a web archive": "kein Webarchiv",
   "not all of it is read: {1}": "nicht alles davon ist gelesen: {1}",
   "not bookmarks: {1}": "keine Lesezeichen: {1}",
+  "not the history of a browser that is known": "keine Chronik eines bekannten Browsers",
   "nothing is indexed in {1}": "in {1} ist nichts indiziert",
   "only the first {1} entries are read": "nur die ersten {1} Einträge werden gelesen",
   "only the first {1} pages are read": "nur die ersten {1} Seiten werden gelesen",
   "only the first {1} people are read": "nur die ersten {1} Personen werden gelesen",
   "only the first {1} pictures in it are read": "nur die ersten {1} Bilder darin werden gelesen",
   "only the first {1} rows are read": "nur die ersten {1} Zeilen werden gelesen",
+  "only the newest {1} pages are read": "nur die neuesten {1} Seiten werden gelesen",
   "packed by Huffman codes, which are not read": "mit Huffman-Codes gepackt, die nicht gelesen werden",
   "page {1}: {2}": "Seite {1}: {2}",
   "pairs of {1} tokens hold no text beside what the model's template needs: allow at least {2}":
@@ -190,6 +194,8 @@ export const messages: Record<Message, string> = {
   "the model {1} would have to be fetched, and the network is switched off":
     "das Modell {1} müsste geladen werden, und das Netzwerk ist ausgeschaltet",
   "the model's chat template can not be used: {1}": "die Chat-Vorlage des Modells kann nicht verwendet werden: {1}",
+  "the newest visits can be missing: a browser that is open keeps them beside this file":
+    "die neuesten Besuche können fehlen: ein offener Browser hält sie neben dieser Datei",
   "the page can not be drawn": "die Seite kann nicht gezeichnet werden",
   "the parser crashed ({1})": "der Parser ist abgestürzt ({1})",
   "the parser crashed: the document is nested too deeply": "der Parser ist abgestürzt: das Dokument ist zu tief verschachtelt",

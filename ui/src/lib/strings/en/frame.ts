@@ -96,6 +96,7 @@ export const frame = {
     book: "Book",
     calendar: "Calendar",
     contacts: "Contacts",
+    history: "Browsing history",
     image: "Picture",
     archive: "Archive",
     other: "Other",

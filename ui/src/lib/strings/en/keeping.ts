@@ -468,6 +468,8 @@ export const keeping = {
     offlineHint: "The whole program refuses every connection. Searching needs none, asking only where a server elsewhere writes the answers.",
     history: "Keep the history of questions",
     historyHint: "Stays on this computer. Switching it off keeps nothing new.",
+    browsing: "Search the pages that browsers remember",
+    browsingHint: "History of Firefox, Chrome, Chromium and Edge, where it lies in your folders: titles, addresses and days. Switching it off takes them out of the library.",
     theme: "Theme",
     languageSystem: "System",
     themes: { system: "System", light: "Light", dark: "Dark" },
