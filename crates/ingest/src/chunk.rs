@@ -24,10 +24,11 @@ impl Default for ChunkOptions {
 
 /// Cuts `document` into passages.
 ///
-/// A heading begins a new passage; small neighboring blocks under one heading are put together up to the
-/// budget; a definition of source code is a passage of its own unless it is tiny; code and tables stay whole where they fit and are cut between lines where not; long texts are
-/// cut at sentences, then words. All text is in some passage, in order; no passage is empty or longer than
-/// `max_tokens` by `counter` (a single character that costs more tokens is the exception).
+/// A heading begins a new passage; small neighboring blocks under one heading are put together up to the budget; a
+/// definition of source code is a passage of its own unless it is tiny; code and tables stay whole where they fit and
+/// are cut between lines where not; long texts are cut at sentences, then words. All text is in some passage, in order;
+/// no passage is empty or longer than `max_tokens` by `counter` (a single character that costs more tokens is the
+/// exception).
 pub fn chunk(
     document: &Document,
     counter: &dyn TokenCounter,
@@ -554,7 +555,8 @@ mod tests {
             max in 1usize..40,
             overlap in 0usize..10,
         ) {
-            let kinds = [BlockKind::Paragraph, BlockKind::Code, BlockKind::Heading(2), BlockKind::Table, BlockKind::Definition];
+            let (heading, definition) = (BlockKind::Heading(2), BlockKind::Definition);
+            let kinds = [BlockKind::Paragraph, BlockKind::Code, heading, BlockKind::Table, definition];
             let mut start = 1;
             let blocks: Vec<Block> = blocks.iter().map(|(kind, text)| {
                 let block = line(kinds[*kind].clone(), text, start);

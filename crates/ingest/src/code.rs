@@ -1,8 +1,8 @@
 //! Source code by definition: a function is a block, and one inside of a class or module knows in which.
 //!
 //! Languages are not told apart: what begins at the margin behind a blank line is a unit, and a unit that is long is
-//! cut where the definitions inside of it begin. Parsers of forty languages would know more, and take megabytes and
-//! minutes of building each.
+//! cut where the definitions inside of it begin, and so are they. Parsers of forty languages would know more, and take
+//! megabytes and minutes of building each.
 
 use riddle_types::{Block, BlockKind, Document, Location};
 

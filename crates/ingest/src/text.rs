@@ -111,7 +111,7 @@ pub(crate) fn parse_plain(text: &str) -> Document {
     Document { blocks: blocks.finish(), ..Document::default() }
 }
 
-/// Markdown, by lines: headings, fenced code, lists, tables, paragraphs; front matter gives title, tags and other names.
+/// Markdown, by lines: headings, fenced code, lists, tables, paragraphs; front matter gives title, tags, other names.
 pub(crate) fn parse_markdown(name: &str, text: &str) -> Document {
     let (mut blocks, mut note) = (Blocks::default(), Properties::default());
     let mut title = None;
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn notes_give_tags_and_other_names_and_links_are_words() {
-        let text = "---\ntags: [project/boat]\naliases: [The blue one]\n---\n# Boat\n\nSee [[Hull|her hull]] #Paint\n\n\
+        let text = "---\ntags: [project/boat]\naliases: [The blue one]\n---\n# Boat\n\nSee [[Hull|her side]] #Paint\n\n\
                     ```\n#code [[x|y]]\n```\n";
         let document = parse_markdown("notes/Boat.md", text);
         assert_eq!(document.tags, ["project/boat", "paint"]);
@@ -235,7 +235,7 @@ mod tests {
         let texts: Vec<&str> = document.blocks.iter().map(|it| it.text.as_str()).collect();
         // The front matter can be found as it stands.
         let front = "tags: [project/boat]\naliases: [The blue one]";
-        assert_eq!(texts, [front, "Boat", "See her hull (Hull) #Paint", "#code [[x|y]]"]);
+        assert_eq!(texts, [front, "Boat", "See her side (Hull) #Paint", "#code [[x|y]]"]);
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub struct Filter {
     pub except: Vec<String>,
     /// File kinds; empty: no condition.
     pub kinds: Vec<FileKind>,
-    /// Tags; a file passes with any of them, or with one below it: `boat` lets `boat/hull` through. Empty: no condition.
+    /// Tags; a file passes with any of them, or with one below it: `boat` lets `boat/hull` pass. Empty: no condition.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
     /// Modified at or after, in seconds since 1970.
