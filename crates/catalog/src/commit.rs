@@ -80,6 +80,7 @@ pub(crate) fn commit_file(
 
 /// Writes the file's own row and takes the job out of the queue. Returns whether anything changed that the
 /// keyword index holds beside each chunk; `None` if there is no such file.
+// Long: one statement, and what it is given.
 fn commit_record(transaction: &Transaction<'_>, outcome: &FileOutcome) -> Result<Option<bool>> {
     let id = outcome.file.0;
     let old = transaction

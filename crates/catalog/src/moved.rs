@@ -155,7 +155,8 @@ mod tests {
         let root = catalog.add_root(path).expect("added").id;
         let entries: Vec<_> = (0..files).map(|it| entry(&format!("{it}.txt"), it)).collect();
         catalog.apply_scan(root, &entries, true, &[]).expect("scanned");
-        while let Some(job) = catalog.next_jobs(1).expect("jobs").pop() {
+        let begin = || catalog.begin_jobs(catalog.next_jobs(1).expect("jobs")).expect("begun");
+        while let Some(job) = begin().pop() {
             let read = NewChunk {
                 chunk: Chunk {
                     ordinal: 0,
@@ -177,6 +178,7 @@ mod tests {
                 title: None,
                 language: None,
                 warnings: Vec::new(),
+                tags: Vec::new(),
                 size: job.size,
                 modified_ns: job.modified_ns,
                 volume_id: None,

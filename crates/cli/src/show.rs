@@ -156,6 +156,7 @@ fn kind(count: u64, name: &str) -> String {
         Some(Kind::Mail) => format!("{count} e-mail"),
         Some(Kind::Contacts) => plural(count, "address book"),
         Some(Kind::Image) => plural(count, "picture"),
+        Some(Kind::History) => format!("{count} browsing history"),
         Some(Kind::Code | Kind::Other) | None => format!("{count} {name}"),
         Some(Kind::Text | Kind::Document | Kind::Book | Kind::Calendar | Kind::Archive) => {
             plural(count, name)

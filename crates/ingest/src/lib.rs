@@ -20,6 +20,7 @@ mod look;
 mod notes;
 mod office;
 mod outcome;
+mod pages;
 mod pdf;
 mod pdfium;
 mod pool;

@@ -75,6 +75,7 @@ pub(crate) fn page(name: &str, kind: FileKind, bytes: &[u8], number: u32, tools:
             // A file of several pages names them.
             let place = (tiff::count(bytes) <= 1).then_some(Location::Whole);
             tiff::page(bytes, number)
+                .map_err(String::from)
                 .and_then(|it| decoded(&it))
                 .and_then(|it| said(&it, number, place, tools))
         }

@@ -98,8 +98,8 @@ impl KeywordWriter {
     /// Opens the index in `dir`, or makes one.
     ///
     /// # Errors
-    /// [`Error::Rebuild`] when it is of another version or can not be opened, [`Error::Damaged`] when it is damaged: all
-    /// of it is read before it is written to.
+    /// [`Error::Rebuild`] when it is of another version or can not be opened, [`Error::Damaged`] when it is damaged:
+    /// all of it is read before it is written to.
     pub fn open(dir: impl Into<Place>) -> Result<KeywordWriter> {
         let (schema, fields) = schema();
         let dir = dir.into();

@@ -1,5 +1,5 @@
-//! Damage on the disk: every file of every index, one byte at a time. It is told, and never written once more with a sum
-//! that fits.
+//! Damage on the disk: every file of every index, one byte at a time. It is told, and never written once more with a
+//! sum that fits.
 
 use std::{
     fs::{self, OpenOptions},

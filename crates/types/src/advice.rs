@@ -157,6 +157,7 @@ pub enum Advice {
 
 impl Advice {
     /// One of every kind, for tests of the words that are made of it.
+    // Long: a line for each.
     pub fn examples() -> Vec<Advice> {
         let name = || "all-MiniLM-L6-v2".to_owned();
         vec![

@@ -1950,6 +1950,7 @@ export const commandNames = [
 	'library_add_dialog',
 	'library_browsing',
 	'library_confine',
+	'library_meaning',
 	'library_pause',
 	'library_rebuild',
 	'library_remove',

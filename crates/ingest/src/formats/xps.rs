@@ -22,7 +22,7 @@ use super::{MOST_PARTS, Shares, warn};
 use crate::{
     layout::{self, Manner},
     outcome::ParseOutcome,
-    pdf,
+    pages::{drop_repeated, joined},
     remark::Remark,
     text::decode,
 };
@@ -57,9 +57,9 @@ pub(super) fn parse(_name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutc
     for (number, lines) in (1..).zip(&pages) {
         document.blocks.extend(layout::blocks(number, lines, body, Manner::TOLD));
     }
-    pdf::drop_repeated(&mut document);
+    drop_repeated(&mut document);
     for block in document.blocks.iter_mut().filter(|it| it.kind == BlockKind::Paragraph) {
-        block.text = pdf::joined(&block.text);
+        block.text = joined(&block.text);
     }
     document.title = package.title(&relations, shares);
     shares.tell(&mut document);

@@ -24,23 +24,7 @@ const LETTERS: [[f64; 26]; 2] = [
 /// that is written with them.
 pub(crate) fn is_gibberish(text: &str) -> bool {
     let all = text.chars().filter(|it| !it.is_whitespace()).count();
-    let codes = text
-        .chars()
-        .filter(|it| {
-            matches!(u32::from(*it), 0..=8 | 14..=31 | 0x7F..=0x9F | 0xE000..=0xF8FF | 0xFFFD | 0xF0000..)
-        })
-        .count();
-    let named = text.matches("(cid:").count() * 6 + glyph_names(text) * 4;
-    let spoken = text.chars().filter(|it| it.is_alphanumeric()).count();
-    // Of a few letters a code among them says nothing, but more codes than letters do.
-    if codes * 2 > all && codes >= FEWEST_CODES {
-        return true;
-    }
-    if mixes_alphabets(text) {
-        return true;
-    }
-    // Or nothing but the marks between words is left.
-    if all >= 40 && ((codes + named) * 5 > all || spoken * 5 < all) {
+    if is_of_codes(text, all) || mixes_alphabets(text) {
         return true;
     }
     let mut counts = [0u32; 26];
@@ -85,6 +69,24 @@ pub(crate) fn is_gibberish(text: &str) -> bool {
     }
     let alternation = f64::from(changes) / f64::from(pairs.max(1));
     surprise > MOST_SURPRISE || (surprise > MUCH_SURPRISE && alternation < LEAST_ALTERNATION)
+}
+
+/// Whether codes without a character, or names of them, stand where letters are meant.
+fn is_of_codes(text: &str, all: usize) -> bool {
+    let codes = text
+        .chars()
+        .filter(|it| {
+            matches!(u32::from(*it), 0..=8 | 14..=31 | 0x7F..=0x9F | 0xE000..=0xF8FF | 0xFFFD | 0xF0000..)
+        })
+        .count();
+    let named = text.matches("(cid:").count() * 6 + glyph_names(text) * 4;
+    let spoken = text.chars().filter(|it| it.is_alphanumeric()).count();
+    // Of a few letters a code among them says nothing, but more codes than letters do.
+    if codes * 2 > all && codes >= FEWEST_CODES {
+        return true;
+    }
+    // Or nothing but the marks between words is left.
+    all >= 40 && ((codes + named) * 5 > all || spoken * 5 < all)
 }
 
 /// Codes that are more than a slip in a text that has little beside them.

@@ -151,6 +151,9 @@ pub(crate) const READ_WITH: &str = "read_with";
 /// Stands among them where pictures in documents, archives and mails were looked for: earlier versions did not.
 pub(crate) const PICTURES_IN_FILES: &str = "pictures-in-files";
 
+/// The same for readers that have changed: what they read is read once more.
+pub(crate) const READERS: &str = "readers-2";
+
 /// Setting: name or directory of the embedder that the newest vectors were made with.
 pub(crate) const EMBEDDED_WITH: &str = "embedded_with";
 

@@ -98,6 +98,7 @@ impl Home {
                 title: None,
                 language: Some("en".to_owned()),
                 warnings: Vec::new(),
+                tags: Vec::new(),
                 size: stamp.size,
                 modified_ns: stamp.modified_ns,
                 volume_id: stamp.volume_id,

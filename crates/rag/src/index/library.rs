@@ -30,7 +30,7 @@ use crate::{
     home::{
         Config, browsing, encryption, pictures, scan_options,
         settings::{
-            AS_OF_SETTING, LARGEST_FILE, MOST_LARGEST_FILE, PICTURES_IN_FILES, READ_WITH,
+            AS_OF_SETTING, LARGEST_FILE, MOST_LARGEST_FILE, PICTURES_IN_FILES, READ_WITH, READERS,
             keep_meaning_cpu, keep_meaning_on_battery, keep_reranker, largest_file, scans_since,
         },
         status::states,
@@ -38,6 +38,11 @@ use crate::{
     },
     stage,
 };
+
+/// Kinds of files that are read otherwise than before [`READERS`]: code by definition, notes with their tags, mails of
+/// a mailbox and books by their names.
+const CHANGED_READERS: [FileKind; 4] =
+    [FileKind::Code, FileKind::Markdown, FileKind::Mail, FileKind::Book];
 
 /// The writing side of a home; one at a time, guarded by the home's lock.
 pub struct Library {
@@ -345,17 +350,22 @@ impl Library {
     /// Uses what has been installed to read files, and reads those again in which more may be found now.
     fn equip(&mut self) -> Result<()> {
         let tools = tools(&self.config);
-        let names: Vec<&str> = tools.names().into_iter().chain([PICTURES_IN_FILES]).collect();
+        let marks = [PICTURES_IN_FILES, READERS];
+        let names: Vec<&str> = tools.names().into_iter().chain(marks).collect();
         let with = names.join(" ");
         let before = self.catalog.setting(READ_WITH)?.unwrap_or_default();
         let is_new = |name: &&str| !before.split(' ').any(|other| other == *name);
         let tool = tools.names().iter().any(is_new);
         let pictures = is_new(&PICTURES_IN_FILES);
+        let readers = is_new(&READERS);
         self.parsers.equip(tools);
         for state in [FileState::NoText, FileState::Failed, FileState::Indexed] {
-            if tool || pictures {
+            if tool || pictures || readers {
                 let mut files = self.catalog.files(Some(state), usize::MAX, 0)?;
-                files.retain(|it| finds_more(it, tool, pictures));
+                files.retain(|it| {
+                    finds_more(it, tool, pictures)
+                        || (readers && CHANGED_READERS.contains(&it.kind))
+                });
                 let files: Vec<FileId> = files.into_iter().map(|it| it.id).collect();
                 self.catalog.retry_files(&files)?;
             }

@@ -41,6 +41,25 @@ pub(crate) struct ReadFile {
     pub(crate) stamp: Stamp,
 }
 
+impl ReadFile {
+    /// Before anything is known.
+    fn nothing(kind: FileKind) -> ReadFile {
+        ReadFile {
+            content_hash: None,
+            kind,
+            state: FileState::Failed,
+            reason: String::new(),
+            title: None,
+            language: None,
+            tags: Vec::new(),
+            warnings: Vec::new(),
+            chunks: Vec::new(),
+            pictures: Vec::new(),
+            stamp: Stamp::default(),
+        }
+    }
+}
+
 /// A file that was there in the scan and is gone now.
 #[derive(Debug)]
 pub(crate) struct Vanished;
@@ -56,19 +75,7 @@ pub(crate) fn read_file(
     said: &SaidPictures,
     browsing: bool,
 ) -> Result<ReadFile, Vanished> {
-    let mut read = ReadFile {
-        content_hash: None,
-        kind: kind_of(path, &[]),
-        state: FileState::Failed,
-        reason: String::new(),
-        title: None,
-        language: None,
-        tags: Vec::new(),
-        warnings: Vec::new(),
-        chunks: Vec::new(),
-        pictures: Vec::new(),
-        stamp: Stamp::default(),
-    };
+    let mut read = ReadFile::nothing(kind_of(path, &[]));
     let bytes = match read_bytes(path, max_bytes, browsing, &mut read) {
         Ok(Some(bytes)) => bytes,
         Ok(None) => return Ok(read),
@@ -233,18 +240,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join(name);
         std::fs::write(&path, bytes).expect("written");
-        let mut read = ReadFile {
-            content_hash: None,
-            kind: FileKind::Other,
-            state: FileState::Failed,
-            reason: String::new(),
-            title: None,
-            language: None,
-            warnings: Vec::new(),
-            chunks: Vec::new(),
-            pictures: Vec::new(),
-            stamp: Stamp::default(),
-        };
+        let mut read = ReadFile::nothing(FileKind::Other);
         let bytes = read_bytes(&path, 1 << 20, browsing, &mut read).expect("there");
         (bytes, read)
     }

@@ -72,8 +72,8 @@ fn told(whys: Vec<(u32, String)>, pictures: &[u32]) -> Vec<String> {
         if why == Remark::PictureWithoutText.to_string() {
             continue;
         }
-        match reasons.iter_mut().find(|it| it.0 == why) {
-            Some((_, pages)) => pages.push(page),
+        match reasons.iter().position(|it| it.0 == why) {
+            Some(known) => reasons[known].1.push(page),
             None if reasons.len() < MOST => reasons.push((why, vec![page])),
             None => {}
         }

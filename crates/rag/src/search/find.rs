@@ -365,9 +365,8 @@ impl Assistant {
             None => HashMap::new(),
         };
         if made.vector.is_some() && !request.idle {
-            let found = keyword.iter().map(|it| it.chunk).filter(|it| records.contains_key(it));
-            let waiting = found.filter(|it| !vectors.contains_key(it));
-            wanted::note(&self.config.home, waiting.take(MOST_WANTED));
+            let waits = |it: &ChunkId| records.contains_key(it) && !vectors.contains_key(it);
+            self.want(keyword.iter().map(|it| it.chunk).filter(waits));
         }
         let terms = match &made.terms {
             Some(_) => self.catalog.terms_of(&all)?,
@@ -383,6 +382,11 @@ impl Assistant {
             terms: terms.into_iter().collect(),
             library: None,
         })
+    }
+
+    /// Has passages get their vectors next.
+    fn want(&self, waiting: impl Iterator<Item = ChunkId>) {
+        wanted::note(&self.config.home, waiting.take(MOST_WANTED));
     }
 
     /// What passages of the home have to be.

@@ -87,6 +87,7 @@ export const keeping: typeof english = {
       book: (value) => plural(value, { one: "Buch", other: "Bücher" }),
       calendar: (value) => plural(value, { one: "Kalender", other: "Kalender" }),
       contacts: (value) => plural(value, { one: "Adressbuch", other: "Adressbücher" }),
+      history: (value) => plural(value, { one: "Browserverlauf", other: "Browserverläufe" }),
       image: (value) => plural(value, { one: "Bild", other: "Bilder" }),
       archive: (value) => plural(value, { one: "Archiv", other: "Archive" }),
       other: (value) => `${n(value)} sonstige`,

@@ -83,6 +83,7 @@ export const keeping = {
       book: (value: number) => plural(value, { one: "book", other: "books" }),
       calendar: (value: number) => plural(value, { one: "calendar", other: "calendars" }),
       contacts: (value: number) => plural(value, { one: "address book", other: "address books" }),
+      history: (value: number) => plural(value, { one: "browsing history", other: "browsing histories" }),
       image: (value: number) => plural(value, { one: "picture", other: "pictures" }),
       archive: (value: number) => plural(value, { one: "archive", other: "archives" }),
       other: (value: number) => `${n(value)} other`,
