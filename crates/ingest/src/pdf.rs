@@ -12,7 +12,7 @@ use std::{
 };
 
 use lopdf::Document as Pdf;
-use riddle_types::{Block, BlockKind, Document, FileKind, Location, panic_message};
+use riddle_types::{Block, BlockKind, Document, FileKind, panic_message};
 
 pub(crate) use self::letters::is_gibberish;
 use self::{
@@ -247,6 +247,8 @@ fn refuse_gibberish(document: &mut Document) {
 
 #[cfg(test)]
 mod tests {
+    use riddle_types::Location;
+
     use super::{
         letters::tests::{ENGLISH, moved},
         *,

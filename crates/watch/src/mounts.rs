@@ -262,7 +262,7 @@ not a line
         assert_eq!(paths("/a/x").len(), 3);
         assert_eq!(paths("/hidden/x"), [Path::new("/mnt/our files/hidden/x")]);
         let other = FolderPlace { file_system: "nas:/other".to_owned(), within: "/b".into() };
-        assert_eq!(mounts.paths_to(&other), [PathBuf::new(); 0]);
+        assert_eq!(mounts.paths_to(&other), Vec::<PathBuf>::new());
     }
 
     #[test]

@@ -411,7 +411,7 @@ mod tests {
                 .to_owned(),
             "CREATE VIRTUAL TABLE urls USING rtree(id, url, title);".to_owned(),
             "CREATE TABLE moz_places (id INTEGER PRIMARY KEY, title, hidden, last_visit_date,
-             url AS (hex(zeroblob(1000000000))));
+             url AS (hex(zeroblob(1000000))));
              INSERT INTO moz_places (title, hidden, last_visit_date) VALUES ('x', 0, 5);"
                 .to_owned(),
             "CREATE TABLE urls (id INTEGER PRIMARY KEY, url, title, last_visit_time,

@@ -35,7 +35,10 @@ pub(super) fn parse(name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutco
             // Without the picture that is looked for.
             ParseOutcome::Parsed(read) if shares.seeks() && read.blocks.is_empty() => {}
             ParseOutcome::Parsed(mut read) => {
-                threads.name(number, &mut read);
+                // What a picture says has no subject.
+                if !shares.seeks() {
+                    threads.name(number, &mut read);
+                }
                 join(&format!("message {number}"), read, &mut document);
             }
             ParseOutcome::Failed(why) => {

@@ -371,7 +371,10 @@ impl Xml<'_> {
     /// The text up to the tag's end.
     fn text(&mut self, tag: &Tag) -> Result<String, Remark> {
         let mut text = String::new();
-        while !tag.empty {
+        if tag.empty {
+            return Ok(text);
+        }
+        loop {
             match self.reader.read_event() {
                 Ok(Event::Text(more)) => text.push_str(&more.decode().unwrap_or_default()),
                 Ok(Event::CData(more)) => text.push_str(&more.decode().unwrap_or_default()),

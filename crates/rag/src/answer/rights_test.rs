@@ -24,7 +24,10 @@ use super::{
 };
 use crate::{
     contract::{AskRequest, Audience, RerankChoice, Reuse, ReuseGrade, SearchRequest},
-    home::{Config, Records},
+    home::{
+        Config, Records,
+        settings::{PICTURES_IN_FILES, READ_WITH, READERS},
+    },
     index::{InputDocument, Library},
     search::Assistant,
 };
@@ -156,6 +159,9 @@ impl Home {
             };
             catalog.commit_files(&[outcome], None).expect("committed");
         }
+        // They were read by readers of today, who would find no parser here.
+        let read_with = format!("{PICTURES_IN_FILES} {READERS}");
+        catalog.set_setting(READ_WITH, Some(&read_with)).expect("kept");
         drop(catalog);
         // The indexes follow; and what comes from memory is nobody's but the person's.
         let text = text_of("memory");

@@ -140,7 +140,7 @@ fn part_of(headers: &[Header<'_>], digest: bool) -> Part {
         return Part::Several { boundary, digest: sub == Some("digest") };
     }
     let mail = main == "message" && matches!(sub, Some("rfc822" | "global"));
-    if !mail && !(kind.is_none() && digest) {
+    if !(mail || kind.is_none() && digest) {
         return Part::Leaf;
     }
     match value(HeaderName::ContentTransferEncoding) {

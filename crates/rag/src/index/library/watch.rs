@@ -327,7 +327,7 @@ mod tests {
         let touched = hints.take();
         assert!(touched.is_in(&share) && !touched.is_in(&disk));
         hints.looked(&touched, &[]);
-        assert_eq!(hints.shares, [PathBuf::new(); 0], "as they are now");
+        assert_eq!(hints.shares, Vec::<PathBuf>::new(), "as they are now");
         hints.shares = vec![share.clone()];
         assert!(!hints.has_work(), "it had its turn");
         // Without a share nobody waits for it.
