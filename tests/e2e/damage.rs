@@ -150,7 +150,7 @@ fn nothing_is_built_upon_a_damaged_index() {
     write(files.path(), "new.md", "# New\n\nThe dinghy lies upside down on the bank.\n");
     riddle.run(&["index"]).ok();
     expect(&riddle, &[]);
-    assert_eq!(riddle.find("dinghy"), ["new.md"]);
+    assert_eq!(riddle.find("dinghy upside down")[0], "new.md");
 }
 
 #[test]

@@ -155,8 +155,9 @@ mod tests {
         let root = catalog.add_root(path).expect("added").id;
         let entries: Vec<_> = (0..files).map(|it| entry(&format!("{it}.txt"), it)).collect();
         catalog.apply_scan(root, &entries, true, &[]).expect("scanned");
-        let begin = || catalog.begin_jobs(catalog.next_jobs(1).expect("jobs")).expect("begun");
-        while let Some(job) = begin().pop() {
+        let jobs = catalog.next_jobs(99).expect("jobs");
+        for job in catalog.begin_jobs(jobs).expect("begun") {
+            let seen = entries.iter().find(|it| it.relative_path == job.relative_path);
             let read = NewChunk {
                 chunk: Chunk {
                     ordinal: 0,
@@ -181,7 +182,7 @@ mod tests {
                 tags: Vec::new(),
                 size: job.size,
                 modified_ns: job.modified_ns,
-                volume_id: None,
+                volume_id: seen.and_then(|it| it.volume_id),
                 chunks: vec![read],
                 pictures: Vec::new(),
             };

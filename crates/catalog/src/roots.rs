@@ -105,8 +105,8 @@ impl Catalog {
     }
 
     /// Takes a root out of what is listed, read, searched and quoted, and logs that its chunks are gone. What it holds
-    /// is still on the disk then, until [`finish_removing`](Self::finish_removing) has run: whoever opens the catalog for
-    /// writing next has to call that, should this process be killed in between.
+    /// is still on the disk then, until [`finish_removing`](Self::finish_removing) has run: whoever opens the catalog
+    /// for writing next has to call that, should this process be killed in between.
     ///
     /// # Errors
     /// When the database can not be written.

@@ -103,6 +103,9 @@ mod tests {
 
     use super::*;
 
+    const TEXT: &str = "The hull was painted in spring, and Jonas replaced the door seals of the oven because the \
+        old ones had become hard. Nobody expected the winter mooring to cost that much, so we looked elsewhere.";
+
     fn page(number: u32, text: &str) -> Block {
         let location = Location::Page { start: number, end: number };
         Block::new(BlockKind::Paragraph, text.to_owned(), location)
@@ -116,7 +119,7 @@ mod tests {
             blocks.push(page(
                 number,
                 &format!(
-                    "What page {} says of the hull and the winter",
+                    "What page {} says of {TEXT}",
                     "abcdef".chars().nth(number as usize - 1).expect("a letter")
                 ),
             ));

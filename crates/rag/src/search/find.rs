@@ -322,6 +322,7 @@ impl Assistant {
     }
 
     /// What the home has, and what models make of the query.
+    // Long: each search in turn, and what is known of all that they found.
     fn by_home(
         &self,
         text: &str,
@@ -364,8 +365,8 @@ impl Assistant {
             Some((embedder, _)) => self.catalog.vectors_of(embedder, &all)?.into_iter().collect(),
             None => HashMap::new(),
         };
+        let waits = |it: &ChunkId| records.contains_key(it) && !vectors.contains_key(it);
         if made.vector.is_some() && !request.idle {
-            let waits = |it: &ChunkId| records.contains_key(it) && !vectors.contains_key(it);
             self.want(keyword.iter().map(|it| it.chunk).filter(waits));
         }
         let terms = match &made.terms {
