@@ -17,7 +17,7 @@ use crate::{
 const REMOVED: i64 = 2;
 
 /// How long what was removed is deleted in one transaction, during which nobody else writes. Chunks come to pages all
-/// over the index of their hashes, which each transaction writes anew: with a tenth of a second, deleting half a million
+/// over the index of their hashes, which each transaction writes anew: with a tenth of a second, half a million chunks
 /// wrote 31 GB.
 const HOLD: Duration = Duration::from_secs(2);
 
