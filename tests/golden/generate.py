@@ -10,6 +10,7 @@ computation and nothing about quality. The values of a real model are written on
 import json
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 import torch
@@ -121,6 +122,43 @@ def sparse_encoder() -> None:
         assert 0 < int((weights > 0).sum()) < len(tokenizer)
         cases.append({"text": text, "input_ids": input_ids.tolist(), "weights": rounded(weights, 5)})
     (directory / "expected.json").write_text(json.dumps({"max_tokens": MAX_TOKENS, "cases": cases}, ensure_ascii=False))
+
+
+@torch.no_grad()
+def looked_up_sparse_encoder() -> None:
+    """The same model with a table of questions' weights, as sentence-transformers reads and saves such models."""
+    from sentence_transformers import SparseEncoder
+    from sentence_transformers.sparse_encoder.models import MLMTransformer, SparseStaticEmbedding, SpladePooling
+    from sentence_transformers.models import Router
+
+    directory = HERE / "tiny-bert-sparse-encoder"
+    transformer = MLMTransformer(str(directory), max_seq_length=MAX_TOKENS)
+    tokenizer = transformer.tokenizer
+    generator = torch.Generator().manual_seed(29)
+    # Three decimals; a third of the vocabulary is not in the table.
+    weights = (torch.rand(len(tokenizer), generator=generator) * 9).tolist()
+    table = {token: round(weights[at], 3) for token, at in tokenizer.get_vocab().items() if at % 3}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "idf.json"
+        path.write_text(json.dumps(table))
+        router = Router.for_query_document(
+            query_modules=[SparseStaticEmbedding.from_json(str(path), tokenizer=tokenizer, frozen=True)],
+            document_modules=[transformer, SpladePooling("max", activation_function="log1p_relu")],
+        )
+        model = SparseEncoder(modules=[router], device="cpu").eval()
+        saved = Path(folder) / "saved"
+        model.save_pretrained(str(saved))
+        files = {}
+        for file in sorted(saved.rglob("*.json")):
+            if file.name in ("router_config.json",) or file.parent.name.endswith("SpladePooling"):
+                files[str(file.relative_to(saved))] = json.loads(file.read_text())
+        cases = []
+        for text in SPARSE_TEXTS:
+            query = model.encode_query(text, convert_to_sparse_tensor=False)
+            passage = model.encode_document(text, convert_to_sparse_tensor=False)
+            cases.append({"text": text, "query": rounded(query, 4), "passage": rounded(passage, 5)})
+    golden = {"table": table, "files": files, "cases": cases}
+    (directory / "looked-up.json").write_text(json.dumps(golden, ensure_ascii=False))
 
 
 @torch.no_grad()
@@ -803,6 +841,7 @@ def real_model(directory: str) -> None:
 if __name__ == "__main__":
     encoder()
     sparse_encoder()
+    looked_up_sparse_encoder()
     cross_encoder()
     sliced_cross_encoder()
     xlm_roberta_cross_encoder()

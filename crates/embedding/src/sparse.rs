@@ -1,9 +1,12 @@
-//! The built-in sparse encoder: SPLADE over BERT, which gives a text weights of terms instead of a vector.
+//! The built-in sparse encoder: SPLADE over BERT, which gives a text weights of terms instead of a vector. Models that
+//! were trained for it look a question's terms up and compute passages alone.
+
+mod asked;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use riddle_kernels::Pool;
@@ -13,6 +16,7 @@ use riddle_transformer::{
 };
 use riddle_types::{EmbedRole, SparseEncoder, StageError, TermWeights, panic_message};
 
+use self::asked::Table;
 use crate::{
     EncoderOptions, Error, Result,
     builtin::{EMBEDDING_ROWS, FEW_TOKENS, Memory, digest, micro_batches},
@@ -32,7 +36,12 @@ const MOST_TEXTS: usize = 32;
 pub struct SpladeEncoder {
     id: String,
     tokenizer: Tokenizer,
-    head: MaskedLanguageHead,
+    /// Of the model whose questions are looked up it is read when the first passage comes.
+    head: OnceLock<MaskedLanguageHead>,
+    /// Weights of questions' tokens, where no network reads them.
+    asked: Option<Table>,
+    /// Whether the logarithm is taken twice.
+    twice: bool,
     pool: Pool,
     /// For questions, as the dense encoder has it.
     alone: Pool,
@@ -61,7 +70,8 @@ impl std::fmt::Debug for SpladeEncoder {
 }
 
 impl SpladeEncoder {
-    /// Opens the directory of a `BertForMaskedLM`. Layers are read on first use.
+    /// Opens the directory of a `BertForMaskedLM`. Layers are read on first use; with a table of questions' weights
+    /// (`idf.json`) that is the first passage.
     ///
     /// # Errors
     /// What is missing, damaged or not supported.
@@ -73,19 +83,36 @@ impl SpladeEncoder {
         let layers = bert.layers().clone();
         let depth = options.window.unwrap_or(layers.layers().len());
         let mut window = LayerWindow::new(Arc::new(layers), depth)?;
-        // The weights come in while the tokenizer's vocabulary is built and the decoder packed.
-        window.prefetch()?;
+        bert.check_masked_language_head()?;
+        let looks_up = dir.join(asked::TABLE).is_file();
+        if !looks_up {
+            // The weights come in while the tokenizer's vocabulary is built and the decoder packed.
+            window.prefetch()?;
+        }
         let tokenizer = Tokenizer::open(dir, max_tokens, config.vocab_size)?;
-        let head = bert.masked_language_head()?;
+        let asked = Table::open(dir, &tokenizer, config.vocab_size)?;
+        let twice = asked::twice(dir)?;
+        let head = OnceLock::new();
+        if asked.is_none() {
+            _ = head.set(bert.masked_language_head()?);
+        }
         let rows = EmbeddingRows::new(
             bert.checkpoint().clone(),
             bert.token_table().clone(),
             EMBEDDING_ROWS,
         );
+        let way = match &asked {
+            // What a passage's terms are depends on both.
+            Some(table) => format!("{}-{}{}", digest(&bert), table.fingerprint(), u8::from(twice)),
+            None if twice => format!("{}-1", digest(&bert)),
+            None => digest(&bert),
+        };
         Ok(SpladeEncoder {
-            id: format!("{}/{max_tokens}/{PASSAGE_TERMS}/{}", card::name(dir), digest(&bert)),
+            id: format!("{}/{max_tokens}/{PASSAGE_TERMS}/{way}", card::name(dir)),
             tokenizer,
             head,
+            asked,
+            twice,
             pool: Pool::new(options.threads)?,
             alone: Pool::new(1)?,
             micro_batch_tokens: options.micro_batch_tokens.max(1),
@@ -112,9 +139,14 @@ impl SpladeEncoder {
             EmbedRole::Query => QUERY_TERMS,
             EmbedRole::Passage => PASSAGE_TERMS,
         };
+        if let (Some(table), EmbedRole::Query) = (&self.asked, role) {
+            return texts.iter().map(|it| table.terms(&self.tokenizer, it, limit)).collect();
+        }
         let mut all = vec![TermWeights::default(); texts.len()];
         self.each(texts, &mut |text, weights| {
-            let heavy = weights.iter().copied().zip(0..).filter(|it| it.0 > 0.0);
+            // A term that no question gives a weight to would take the place of one that is found.
+            let is_asked = |term| self.asked.as_ref().is_none_or(|it| it.weight(term) > 0.0);
+            let heavy = weights.iter().copied().zip(0..).filter(|it| it.0 > 0.0 && is_asked(it.1));
             all[text] = TermWeights::new(heavy.map(|(weight, term)| (term, weight)), limit);
         })?;
         Ok(all)
@@ -130,13 +162,14 @@ impl SpladeEncoder {
         order.sort_by_key(|&it| encoded[it].len());
         let lengths: Vec<usize> = order.iter().map(|&it| encoded[it].len()).collect();
         let mut room = Room::default();
-        let terms = self.head.terms();
+        let head = self.head()?;
+        let terms = head.terms();
         for batch in micro_batches(&lengths, self.micro_batch_tokens) {
             // A batch of very short texts would need memory for many vocabularies.
             for batch in order[batch].rchunks(MOST_TEXTS) {
                 let packed = RaggedBatch::pack(batch.iter().map(|&it| &encoded[it]));
                 // As the dense encoder does: a kernel's panic costs this request.
-                catch_unwind(AssertUnwindSafe(|| self.forward(&packed, &mut room)))
+                catch_unwind(AssertUnwindSafe(|| self.forward(head, &packed, &mut room)))
                     .unwrap_or_else(|panic| {
                         Err(Error::Panicked(panic_message(&*panic).to_owned()))
                     })?;
@@ -148,17 +181,36 @@ impl SpladeEncoder {
         Ok(())
     }
 
+    /// The head over the vocabulary.
+    fn head(&self) -> Result<&MaskedLanguageHead> {
+        if let Some(head) = self.head.get() {
+            return Ok(head);
+        }
+        // Locked, so that two who come at once do not both read it.
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(head) = self.head.get() {
+            return Ok(head);
+        }
+        let head = state.bert.masked_language_head()?;
+        Ok(self.head.get_or_init(|| head))
+    }
+
     /// One micro-batch; the model is locked for no longer than that.
-    fn forward(&self, batch: &RaggedBatch, room: &mut Room) -> Result<()> {
+    fn forward(
+        &self,
+        head: &MaskedLanguageHead,
+        batch: &RaggedBatch,
+        room: &mut Room,
+    ) -> Result<()> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let State { bert, window, rows } = &mut *state;
         let pool = if batch.tokens() <= FEW_TOKENS { &self.alone } else { &self.pool };
-        let Room { memory, head, weights } = room;
+        let Room { memory, head: head_room, weights } = room;
         let (hidden, scratch) = memory.reserve(bert, batch, self.pool.threads());
         rows.gather(&batch.input_ids, hidden)?;
         bert.embed(batch, hidden);
-        weights.resize(batch.sequences() * self.head.terms(), 0.0);
-        let head = head.get_or_insert_with(|| MaskedScratch::new(&self.head, pool.threads()));
+        weights.resize(batch.sequences() * head.terms(), 0.0);
+        let head_room = head_room.get_or_insert_with(|| MaskedScratch::new(head, pool.threads()));
         pool.run(|| {
             for layer in 0..bert.config().num_hidden_layers {
                 let view = window.advance_to(layer)?;
@@ -169,7 +221,10 @@ impl SpladeEncoder {
             if !hidden.iter().all(|it| it.is_finite()) {
                 return Err(Error::NotFinite);
             }
-            self.head.weights(&batch.cu_seqlens, hidden, weights, head);
+            head.weights(&batch.cu_seqlens, hidden, weights, head_room);
+            if self.twice {
+                weights.iter_mut().filter(|it| **it > 0.0).for_each(|it| *it = it.ln_1p());
+            }
             Ok(())
         })
     }
@@ -179,7 +234,8 @@ impl SpladeEncoder {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let State { bert, window, rows } = &*state;
         let body = window.resident_bytes() + rows.resident_bytes() + bert.resident_bytes();
-        body + self.head.bytes()
+        let table = self.asked.as_ref().map_or(0, Table::bytes);
+        body + table + self.head.get().map_or(0, MaskedLanguageHead::bytes)
     }
 }
 

@@ -76,30 +76,46 @@ struct Terms<'a> {
     share: &'a mut Share,
 }
 
+/// The name of a part of the head in a checkpoint.
+fn part(name: &str) -> String {
+    format!("cls.predictions.{name}")
+}
+
 impl Bert {
+    /// Checks that there is a head over the vocabulary, without reading it.
+    ///
+    /// # Errors
+    /// [`Error::NoTermWeights`] when there is none, or the model is of another family.
+    pub fn check_masked_language_head(&self) -> Result<()> {
+        self.masked_bias().map(drop)
+    }
+
+    /// The name of its bias, which two forms of the checkpoint call differently.
+    fn masked_bias(&self) -> Result<String> {
+        let checkpoint = self.checkpoint();
+        let refuse = |why: &str| Error::NoTermWeights {
+            dir: checkpoint.dir().to_path_buf(),
+            why: why.to_owned(),
+        };
+        if self.config().family != BertFamily::Bert {
+            return Err(refuse("only those of the family \"bert\" are supported"));
+        }
+        let bias =
+            ["bias", "decoder.bias"].map(part).into_iter().find(|it| checkpoint.contains(it));
+        bias.filter(|_| checkpoint.contains(&part("transform.dense.weight")))
+            .ok_or_else(|| refuse("it has no head over its vocabulary (BertForMaskedLM)"))
+    }
+
     /// The head of `BertForMaskedLM`; its decoder is packed into bytes where the layers are.
     ///
     /// # Errors
     /// [`Error::NoTermWeights`] when the model has none, or is of another family; when it can not be read.
     pub fn masked_language_head(&self) -> Result<MaskedLanguageHead> {
+        let bias = self.masked_bias()?;
         let (config, checkpoint) = (self.config(), self.checkpoint());
-        let refuse = |why: &str| Error::NoTermWeights {
-            dir: checkpoint.dir().to_path_buf(),
-            why: why.to_owned(),
-        };
-        if config.family != BertFamily::Bert {
-            return Err(refuse("only those of the family \"bert\" are supported"));
-        }
-        let name = |it: &str| format!("cls.predictions.{it}");
-        let bias =
-            ["bias", "decoder.bias"].map(name).into_iter().find(|it| checkpoint.contains(it));
-        let Some(bias) = bias.filter(|_| checkpoint.contains(&name("transform.dense.weight")))
-        else {
-            return Err(refuse("it has no head over its vocabulary (BertForMaskedLM)"));
-        };
         let (width, terms) = (config.hidden_size, config.vocab_size);
         // Tied to the token embeddings unless it has weights of its own.
-        let untied = name("decoder.weight");
+        let untied = part("decoder.weight");
         let table = if checkpoint.contains(&untied) { &untied } else { &self.token_table().name };
         let decoder = read(checkpoint, table, &[terms, width])?;
         let packed = self.layers().layers().iter().flat_map(|it| it.matrix_formats());
@@ -108,7 +124,7 @@ impl Bert {
         } else {
             Decoder::Plain(decoder)
         };
-        let read = |it: &str, shape: &[usize]| read(checkpoint, &name(it), shape);
+        let read = |it: &str, shape: &[usize]| read(checkpoint, &part(it), shape);
         Ok(MaskedLanguageHead {
             dense: read("transform.dense.weight", &[width, width])?,
             dense_bias: read("transform.dense.bias", &[width])?,
