@@ -233,13 +233,48 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
-    /// One part of a model in several files.
-    #[error("{}: this is one of {parts} parts of a model", path.display())]
-    SplitGguf {
+    /// A part of a model that is not the one to be opened, or is not named as parts are.
+    #[error(
+        "{}: this is one of {parts} parts of a model: give the first one, whose name ends with {ending}",
+        path.display()
+    )]
+    NotFirstPart {
         /// The file.
         path: PathBuf,
         /// How many parts there are.
         parts: u64,
+        /// How the name of the first one ends.
+        ending: String,
+    },
+    /// A part that is not there.
+    #[error(
+        "{}: this part of a model in {parts} files is missing: put it beside the others, or fetch the model \
+         again",
+        path.display()
+    )]
+    MissingPart {
+        /// Where it should be.
+        path: PathBuf,
+        /// How many parts there are.
+        parts: u64,
+    },
+    /// A part of something else, or one that lies.
+    #[error("{}: this part of a model does not fit to the others ({why}): fetch the model again", path.display())]
+    BadPart {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// More files than are opened at the same time.
+    #[error("{}: the model is in {parts} parts, {limit} are read together", path.display())]
+    TooManyParts {
+        /// The first one.
+        path: PathBuf,
+        /// How many there are.
+        parts: u64,
+        /// How many are read.
+        limit: u64,
     },
     /// More tokens than a model's table has rows.
     #[error("{}: it has {tokens} tokens, and the shape no more than {most}: take the words of a model with fewer", path.display())]
@@ -330,7 +365,7 @@ impl Advised for Error {
             Error::BadShards { .. } | Error::StaleShards { .. } | Error::ShardChecksum { .. } => {
                 Some(Advice::ShardModel)
             }
-            Error::SplitGguf { .. } => Some(Advice::JoinParts),
+            Error::TooManyParts { .. } => Some(Advice::JoinParts),
             _ => None,
         }
     }

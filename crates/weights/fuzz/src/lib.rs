@@ -3,7 +3,8 @@
 //! A target is a file in `fuzz_targets` that hands the bytes to [`Folder::write`] and reads them back as a
 //! user of `riddle_weights` would. Run one with
 //! `cargo fuzz run safetensors -- -max_len=16384 -dict=safetensors.dict`, `store` and `shards` with `-max_len=32768`,
-//! `gguf` without either; a find becomes a unit test beside the reader, and its bytes a seed with a name.
+//! `gguf` and `gguf_parts` without either; a find becomes a unit test beside the reader, and its bytes a seed with a
+//! name.
 //!
 //! `corpus/TARGET` holds the seeds that people have named, `corpus/TARGET.tar.gz` what fuzzing has added,
 //! minimized: unpack it into a folder of its own and give that as the first of the corpora.

@@ -3,10 +3,11 @@
 //! The format is described in `gguf.md` of ggml: magic and version, counts, keys with values, names with
 //! shapes, number formats and places, and then the data, every tensor at a multiple of `general.alignment`.
 //! Versions 2 and 3 are read, little-endian. Only the header is read when a file is opened; tensors are read by
-//! place, so several threads can.
+//! place, so several threads can. A model may be in several files, of which the first is opened.
 
 mod format;
 mod metadata;
+mod parts;
 mod random;
 mod source;
 #[cfg(test)]
@@ -26,10 +27,10 @@ pub use random::{
     write_random_with_words_of,
 };
 pub use texts::Texts;
-pub use write::{GgufData, GgufWriter};
+pub use write::{GgufData, GgufWriter, write_parts};
 
 use self::{metadata::Value, source::Source};
-use crate::{Error, Result, tensor::read_exact_at};
+use crate::{Error, JoinedFiles, Result, tensor::read_exact_at};
 
 /// The first four bytes.
 const MAGIC: [u8; 4] = *b"GGUF";
@@ -49,12 +50,14 @@ const DEFAULT_ALIGNMENT: u64 = 32;
 /// Nobody aligns to more than a page of the largest kind.
 const MAX_ALIGNMENT: u64 = 1 << 21;
 
-/// A GGUF file: header parsed and checked, tensor data not read. What it says is true of the file (every tensor
-/// lies inside, none overlaps another); whether it is the model that it says it is, whoever uses it checks.
+/// A GGUF file, or the files of a model that is in several: headers parsed and checked, tensor data not read. What
+/// they say is true of the files (every tensor lies inside, none overlaps another); whether it is the model that it
+/// says it is, whoever uses it checks.
 #[derive(Debug)]
 pub struct Gguf {
-    path: PathBuf,
-    file: File,
+    joined: JoinedFiles,
+    /// In the same order.
+    files: Vec<File>,
     bytes: u64,
     metadata: HashMap<String, Value>,
     tensors: Vec<GgufTensor>,
@@ -70,7 +73,7 @@ pub struct GgufTensor {
     pub shape: Vec<usize>,
     /// How its numbers lie.
     pub format: GgmlFormat,
-    /// Its first byte in the file.
+    /// Its first byte in the file; of a model in several files its place among [`Gguf::files`].
     pub offset: u64,
     /// Its length in the file.
     pub bytes: u64,
@@ -95,46 +98,56 @@ impl GgufTensor {
 }
 
 impl Gguf {
-    /// Opens a file and reads its header.
+    /// Opens a file and reads its header; of a model in several files the first one, and those beside it.
     ///
     /// # Errors
-    /// A file that can not be read, is no GGUF file or one of another version or byte order, is one part of
-    /// several, ends too early, or lies about its keys or tensors; a number format that is not supported.
+    /// A file that can not be read, is no GGUF file or one of another version or byte order, ends too early, or lies
+    /// about its keys or tensors; a number format that is not supported; a part that is missing or of another model,
+    /// or is opened instead of the first one.
     pub fn open(path: &Path) -> Result<Gguf> {
-        let io = |source| Error::Io { path: path.to_path_buf(), source };
-        let file = File::open(path).map_err(io)?;
-        let bytes = file.metadata().map_err(io)?.len();
-        let mut source = Source::new(path, &file, bytes);
-        check_version(&mut source)?;
-        let (tensors, keys) = (source.u64()?, source.u64()?);
-        let metadata = metadata::read(&mut source, keys)?;
-        check_parts(&metadata, path)?;
-        let alignment = alignment(&metadata, path)?;
-        let tensors = read_tensors(&mut source, tensors, alignment, bytes)?;
-        drop(source);
-        let by_name = tensors.iter().enumerate().map(|(at, it)| (it.name.clone(), at)).collect();
-        let gguf = Gguf { path: path.to_path_buf(), file, bytes, metadata, tensors, by_name };
-        if gguf.text(ARCHITECTURE).is_none() {
+        let first = Header::read(path)?;
+        let others = parts::others(&first)?;
+        if !matches!(first.metadata.get(ARCHITECTURE), Some(Value::Text(_))) {
             return Err(Error::BadMetadata {
-                path: gguf.path,
+                path: first.path,
                 key: ARCHITECTURE.to_owned(),
                 why: "it is missing, and nothing else says which model this is".to_owned(),
             });
         }
-        Ok(gguf)
+        let headers = || [&first].into_iter().chain(&others);
+        let joined = JoinedFiles::of(headers().map(|it| (it.path.as_path(), it.bytes)));
+        let Some(joined) = joined else {
+            let why = "all parts together are longer than any disk".to_owned();
+            return Err(Error::BadPart { path: first.path, why });
+        };
+        let bytes = headers().map(|it| it.bytes).sum();
+        let (mut tensors, mut files, mut metadata) = (Vec::new(), Vec::new(), HashMap::new());
+        for (header, file) in [first].into_iter().chain(others).zip(joined.files()) {
+            // Their ends were compared with the files, whose ends were added.
+            tensors.extend(header.tensors.into_iter().map(|mut it| {
+                it.offset += file.start;
+                it
+            }));
+            if files.is_empty() {
+                metadata = header.metadata;
+            }
+            files.push(header.file);
+        }
+        let by_name = tensors.iter().enumerate().map(|(at, it)| (it.name.clone(), at)).collect();
+        Ok(Gguf { joined, files, bytes, metadata, tensors, by_name })
     }
 
-    /// The file.
+    /// The file; of several the first.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.joined.files()[0].path
     }
 
-    /// The file, for readers of their own.
-    pub fn file(&self) -> &File {
-        &self.file
+    /// The files, for readers of their own: a tensor's [`offset`](GgufTensor::offset) is its place among them.
+    pub fn files(&self) -> &JoinedFiles {
+        &self.joined
     }
 
-    /// Bytes of the file.
+    /// Bytes of all files.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -248,8 +261,35 @@ impl Gguf {
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        read_exact_at(&self.file, out, offset)
-            .map_err(|source| Error::Io { path: self.path.clone(), source })
+        let all = self.joined.files();
+        let at = all.partition_point(|it| it.start <= offset) - 1;
+        read_exact_at(&self.files[at], out, offset - all[at].start)
+            .map_err(|source| Error::Io { path: all[at].path.clone(), source })
+    }
+}
+
+/// What a file says.
+struct Header {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+    metadata: HashMap<String, Value>,
+    tensors: Vec<GgufTensor>,
+}
+
+impl Header {
+    fn read(path: &Path) -> Result<Header> {
+        let io = |source| Error::Io { path: path.to_path_buf(), source };
+        let file = File::open(path).map_err(io)?;
+        let bytes = file.metadata().map_err(io)?.len();
+        let mut source = Source::new(path, &file, bytes);
+        check_version(&mut source)?;
+        let (tensors, keys) = (source.u64()?, source.u64()?);
+        let metadata = metadata::read(&mut source, keys)?;
+        let alignment = alignment(&metadata, path)?;
+        let tensors = read_tensors(&mut source, tensors, alignment, bytes)?;
+        drop(source);
+        Ok(Header { path: path.to_path_buf(), file, bytes, metadata, tensors })
     }
 }
 
@@ -268,18 +308,6 @@ fn check_version(source: &mut Source) -> Result<()> {
             not(source, "it is big-endian; a little-endian one is needed".to_owned())
         }
         other => not(source, format!("it is of version {other}, 2 and 3 are read")),
-    }
-}
-
-fn check_parts(metadata: &HashMap<String, Value>, path: &Path) -> Result<()> {
-    match metadata.get("split.count") {
-        Some(Value::Signed(parts @ 2..)) => {
-            Err(Error::SplitGguf { path: path.to_path_buf(), parts: *parts as u64 })
-        }
-        Some(Value::Unsigned(parts @ 2..)) => {
-            Err(Error::SplitGguf { path: path.to_path_buf(), parts: *parts })
-        }
-        _ => Ok(()),
     }
 }
 

@@ -6,8 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{DEFAULT_ALIGNMENT, GgmlFormat, MAGIC};
-use crate::{Error, Result};
+use super::{DEFAULT_ALIGNMENT, GgmlFormat, Gguf, MAGIC, metadata, parts, source::Source};
+use crate::{Error, Result, tensor::read_exact_at};
 
 /// Version that is written.
 const VERSION: u32 = 3;
@@ -121,6 +121,57 @@ impl GgufWriter {
         data.append(&header)?;
         Ok(data)
     }
+}
+
+/// Bytes before the keys: magic, version and two counts.
+const KEYS_AT: u64 = 24;
+
+/// Cuts a file into parts before the tensors of these numbers, ascending, as `gguf-split` of llama.cpp does: readers of
+/// parts are tried with it. Part 1 of `DIR/NAME` is `DIR/NAME-00001-of-….gguf`; returns all of them.
+///
+/// # Errors
+/// When the file can not be read, or a part can not be written.
+///
+/// # Panics
+/// When there are no such tensors.
+pub fn write_parts(path: &Path, into: &Path, cuts: &[usize]) -> Result<Vec<PathBuf>> {
+    let whole = Gguf::open(path)?;
+    let all = whole.tensors();
+    let stem = into.file_name().unwrap_or_default().to_string_lossy();
+    let count = cuts.len() + 1;
+    let mut written = Vec::new();
+    for number in 0..count {
+        let mut header = if number == 0 { copy_keys(path)? } else { GgufWriter::default() };
+        header.key(parts::NUMBER, 2).extend((number as u16).to_le_bytes());
+        header.key(parts::COUNT, 2).extend((count as u16).to_le_bytes());
+        header.key(parts::TENSORS, 5).extend((all.len() as i32).to_le_bytes());
+        let first = number.checked_sub(1).map_or(0, |it| cuts[it]);
+        let tensors = &all[first..cuts.get(number).copied().unwrap_or(all.len())];
+        tensors.iter().for_each(|it| header.tensor(&it.name, &it.shape, it.format));
+        let name = parts::name_of(&stem, number as u64, count as u64);
+        let part = into.with_file_name(format!("{name}.gguf"));
+        let mut data = header.create(&part)?;
+        for tensor in tensors {
+            let mut bytes = vec![0; tensor.bytes as usize];
+            whole.read(tensor, &mut bytes)?;
+            data.tensor([bytes])?;
+        }
+        data.finish()?;
+        written.push(part);
+    }
+    Ok(written)
+}
+
+/// The keys and values of a file as they lie there.
+fn copy_keys(path: &Path) -> Result<GgufWriter> {
+    let io = |source| Error::Io { path: path.to_path_buf(), source };
+    let file = File::open(path).map_err(io)?;
+    let mut source = Source::new(path, &file, file.metadata().map_err(io)?.len());
+    let [_, _, keys] = [source.u64()?, source.u64()?, source.u64()?];
+    metadata::read(&mut source, keys)?;
+    let mut bytes = vec![0; (source.position() - KEYS_AT) as usize];
+    read_exact_at(&file, &mut bytes, KEYS_AT).map_err(io)?;
+    Ok(GgufWriter { keys, metadata: bytes, ..GgufWriter::default() })
 }
 
 fn append_text(out: &mut Vec<u8>, text: &[u8]) {

@@ -283,7 +283,11 @@ export const messages: Record<Message, string> = {
     "{1} hat {2} Bytes, und die Grenze ist {3}: erhöhen Sie die Grenze, wenn das so gemeint ist",
   "{1} holds documents from memory: there is no folder to scan":
     "{1} enthält Dokumente aus dem Speicher: es gibt keinen Ordner, der durchgesehen werden könnte",
+  "{1} is a language model in GGUF: it runs as it is and is not converted":
+    "{1} ist ein Sprachmodell in GGUF: es läuft, wie es ist, und wird nicht konvertiert",
   "{1} is a server, and this needs a model on this machine": "{1} ist ein Server, und hier wird ein Modell auf diesem Rechner gebraucht",
+  "{1} is in several files, which are not read together here":
+    "{1} besteht aus mehreren Dateien, die hier nicht zusammen gelesen werden",
   "{1} is no address of a shared library: {2}": "{1} ist keine Adresse einer geteilten Bibliothek: {2}",
   "{1} is no folder of the library: give its whole path there":
     "{1} ist kein Ordner der Bibliothek: geben Sie den ganzen Pfad dort an",
@@ -298,6 +302,8 @@ export const messages: Record<Message, string> = {
   "{1} is not the address of an endpoint: {2}": "{1} ist nicht die Adresse eines Servers: {2}",
   "{1} is part of the program and can not be removed: choose another one, or none, to use it no longer":
     "{1} gehört zum Programm und kann nicht gelöscht werden: wählen Sie ein anderes oder keines, um es nicht mehr zu verwenden",
+  "{1} lacks a part, {2}: let the program that keeps it fetch it again":
+    "zu {1} fehlt ein Teil, {2}: lassen Sie es das Programm, dem es gehört, noch einmal laden",
   "{1} lies inside {2}, which is indexed already": "{1} liegt in {2}, und das ist schon indiziert",
   "{1} more pages can be read as pictures": "noch {1} Seiten können als Bilder gelesen werden",
   "{1} more pictures in it can be read": "noch {1} Bilder darin können gelesen werden",
@@ -365,16 +371,22 @@ export const messages: Record<Message, string> = {
     "{1}: die Datei hat {2} Bytes, ihr Kopf verspricht {3}: sie ist abgeschnitten, laden oder kopieren Sie sie noch einmal",
   "{1}: the folder is not there now (an unmounted disk, or renamed): what is indexed of it stays; mount it, or remove it from the library":
     "{1}: der Ordner ist jetzt nicht da (ein Datenträger, der nicht eingehängt ist, oder ein neuer Name): was davon indiziert ist, bleibt; hängen Sie ihn ein, oder entfernen Sie den Ordner aus der Bibliothek",
+  "{1}: the model is in {2} parts, {3} are read together": "{1}: das Modell hat {2} Teile, zusammen gelesen werden {3}",
   "{1}: the person decides that in Riddle": "{1}: das entscheidet in Riddle die Person selbst",
   "{1}: the server answered {2}: {3}": "{1}: der Server hat mit {2} geantwortet: {3}",
   "{1}: these shards were made from other weights": "{1}: diese Teile wurden aus anderen Gewichten gemacht",
   "{1}: this is not the key of a home ({2}): put a copy of it in its place":
     "{1}: das ist nicht der Schlüssel einer Bibliothek ({2}): legen Sie eine Kopie davon an seine Stelle",
-  "{1}: this is one of {2} parts of a model": "{1}: das ist einer von {2} Teilen eines Modells",
+  "{1}: this is one of {2} parts of a model: give the first one, whose name ends with {3}":
+    "{1}: das ist einer von {2} Teilen eines Modells: geben Sie den ersten an, dessen Name mit {3} endet",
   "{1}: this model can not score pairs, a cross-encoder is needed: {2}":
     "{1}: dieses Modell kann keine Paare bewerten, gebraucht wird ein Cross-Encoder: {2}",
   "{1}: this model gives terms no weights: {2}": "{1}: dieses Modell gibt Wörtern keine Gewichte: {2}",
   "{1}: this model has no shards: {2}": "{1}: dieses Modell hat keine Teile: {2}",
+  "{1}: this part of a model does not fit to the others ({2}): fetch the model again":
+    "{1}: dieser Teil eines Modells passt nicht zu den anderen ({2}): laden Sie das Modell noch einmal",
+  "{1}: this part of a model in {2} files is missing: put it beside the others, or fetch the model again":
+    "{1}: dieser Teil eines Modells in {2} Dateien fehlt: legen Sie ihn zu den anderen, oder laden Sie das Modell noch einmal",
   "{1}: this store was made from other weights than those beside it":
     "{1}: dies wurde aus anderen Gewichten gemacht als denen, die daneben liegen",
   "{1}: vectors of {2} numbers are wanted, and the model gives {3}: choose 1 to {3}":
