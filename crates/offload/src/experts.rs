@@ -14,7 +14,6 @@ mod state;
 
 use std::{
     ops::ControlFlow,
-    path::Path,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -23,12 +22,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use riddle_weights::PAGE;
+use riddle_weights::{JoinedFiles, PAGE};
 
 use crate::{
     Error, Layer, Result, StreamOptions, TensorSpec,
     buffer::SharedBuffer,
-    file::{PageFile, ends_early},
+    file::{PageFiles, ends_early},
     tensors::{MAX_READ_BYTES, Part, page_bytes, parts_of},
 };
 use state::State;
@@ -88,7 +87,7 @@ pub struct ExpertTotals {
 
 /// What the caller and the reading threads share.
 struct Shared {
-    file: PageFile,
+    file: PageFiles,
     layers: Vec<ExpertLayer>,
     /// Bytes of a slot.
     slot_bytes: usize,
@@ -124,21 +123,19 @@ impl std::fmt::Debug for ExpertCache {
 }
 
 impl ExpertCache {
-    /// Opens the file at `path` with room for `slots` experts, at least one and at most all. Nothing is read before it
+    /// Opens the files with room for `slots` experts, at least one and at most all. Nothing is read before it
     /// is wanted, and memory that was never filled is not taken.
     ///
     /// # Errors
-    /// When the file can not be opened or is too short for an expert; when no thread can be started.
+    /// When a file can not be opened or is too short for an expert; when no thread can be started.
     pub fn open(
-        path: &Path,
+        files: impl Into<JoinedFiles>,
         layers: Vec<ExpertLayer>,
         slots: usize,
         options: StreamOptions,
     ) -> Result<ExpertCache> {
-        let open = |source| Error::Open { path: path.to_path_buf(), source };
-        let file = PageFile::open(path, options.direct_io).map_err(open)?;
-        let length = file.len().map_err(open)?;
-        check(&layers, path, length)?;
+        let file = PageFiles::open(&files.into(), options.direct_io)?;
+        check(&layers, &file)?;
         let slot_bytes = expert_bytes(&layers) as usize;
         let counts: Vec<usize> = layers.iter().map(|it| it.count).collect();
         let slots = slots.clamp(1, counts.iter().sum::<usize>().max(1));
@@ -369,19 +366,18 @@ impl Shared {
         tensor: usize,
         source: std::io::Error,
     ) -> Error {
-        let path = self.file.path().to_path_buf();
-        let role = self.layers[layer].tensors[tensor].role;
+        let TensorSpec { role, offset, .. } = self.layers[layer].tensors[tensor];
+        let path = self.file.path_at(offset).to_path_buf();
         Error::Expert { path, layer, expert, role, source }
     }
 }
 
-/// Nothing is allocated for experts that the file does not hold.
-fn check(layers: &[ExpertLayer], path: &Path, length: u64) -> Result<()> {
+/// Nothing is allocated for experts that no file holds.
+fn check(layers: &[ExpertLayer], file: &PageFiles) -> Result<()> {
     for (layer, experts) in layers.iter().enumerate() {
         for (tensor, spec) in experts.tensors.iter().enumerate() {
-            let end = spec.offset.checked_add(spec.bytes as u64);
-            if end.is_none_or(|it| it > length) {
-                let (path, source) = (path.to_path_buf(), ends_early());
+            if !file.holds(spec.offset, spec.bytes as u64) {
+                let (path, source) = (file.path_at(spec.offset).to_path_buf(), ends_early());
                 return Err(Error::Tensor { path, layer, tensor, role: spec.role, source });
             }
         }

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use riddle_weights::PAGE;
+use riddle_weights::{JoinedFiles, PAGE};
 
 use crate::buffer::AlignedBuffer;
 
@@ -61,6 +61,64 @@ impl PageFile {
         let behind = offset.saturating_sub(FORGET_BEHIND);
         forget(&self.file, behind, offset - behind + room.len() as u64);
         read
+    }
+}
+
+/// The files of a model, read by places among all of them. Every file begins on a page there, so what is asked for by
+/// whole pages is never in two.
+#[derive(Debug)]
+pub(crate) struct PageFiles(Vec<Placed>);
+
+#[derive(Debug)]
+struct Placed {
+    start: u64,
+    /// When it was opened.
+    length: u64,
+    file: PageFile,
+}
+
+impl PageFiles {
+    /// Opens all of them.
+    ///
+    /// # Errors
+    /// [`Open`](crate::Error::Open) for the first that can not be opened.
+    pub(crate) fn open(files: &JoinedFiles, direct: bool) -> crate::Result<PageFiles> {
+        let open = |it: &riddle_weights::JoinedFile| {
+            let fail = |source| crate::Error::Open { path: it.path.clone(), source };
+            let file = PageFile::open(&it.path, direct).map_err(fail)?;
+            let length = file.len().map_err(fail)?;
+            Ok(Placed { start: it.start, length, file })
+        };
+        files.files().iter().map(open).collect::<crate::Result<_>>().map(PageFiles)
+    }
+
+    /// The file that has this place.
+    fn at(&self, place: u64) -> &Placed {
+        &self.0[self.0.partition_point(|it| it.start <= place).saturating_sub(1)]
+    }
+
+    pub(crate) fn path_at(&self, place: u64) -> &Path {
+        self.at(place).file.path()
+    }
+
+    /// Whether a file has all these bytes.
+    pub(crate) fn holds(&self, place: u64, bytes: u64) -> bool {
+        let it = self.at(place);
+        place
+            .checked_sub(it.start)
+            .and_then(|from| from.checked_add(bytes))
+            .is_some_and(|end| end <= it.length)
+    }
+
+    /// Whether all reads go past the page cache.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.0.iter().all(|it| it.file.is_direct())
+    }
+
+    /// [`PageFile::read`] from a place.
+    pub(crate) fn read(&self, room: &mut [u8], place: u64, wanted: usize) -> Result<usize> {
+        let it = self.at(place);
+        it.file.read(room, place - it.start, wanted)
     }
 }
 

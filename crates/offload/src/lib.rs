@@ -9,7 +9,8 @@
 //!
 //! A language model that writes needs all its layers again for every token. For it there are [`preserve`],
 //! which chooses the tensors that stay in memory (FlexInfer §3.3 and §3.4), and [`TensorStream`], which keeps
-//! those and reads the others just in time on several threads (FlexInfer §3.2).
+//! those and reads the others just in time on several threads (FlexInfer §3.2). A model may be in several files, which
+//! are read as one ([`JoinedFiles`]).
 //!
 //! Of a mixture of experts a token needs a few of many, which are known late: [`ExpertCache`] keeps those that are used
 //! often, and reads the others when they are wanted.
@@ -34,7 +35,7 @@ mod window;
 pub use experts::{ExpertCache, ExpertLayer, ExpertTotals, expert_bytes};
 pub use pages::PageReader;
 pub use preserve::{Layer, Locking, Preservation, TensorRole, TensorSpec, preserve};
-pub use riddle_weights::{ShardId, ShardStore};
+pub use riddle_weights::{JoinedFile, JoinedFiles, ShardId, ShardStore};
 pub use rows::{EmbeddingRows, MissingRows, RowStats};
 pub use shards::{LoadedLayer, PreloadBuffer, RatedDevice, Shard, ShardReader};
 pub use spill::{Pass, SPILL_BUFFERS, SpillFile};

@@ -71,7 +71,8 @@ impl std::fmt::Display for TensorRole {
     }
 }
 
-/// A tensor of a layer, and where it lies in the file.
+/// A tensor of a layer, and where it lies in the file, or among several
+/// ([`JoinedFiles`](riddle_weights::JoinedFiles)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TensorSpec {
     /// What it is.

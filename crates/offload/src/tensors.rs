@@ -4,18 +4,17 @@ mod prefetch;
 
 use std::{
     ops::ControlFlow,
-    path::Path,
     sync::{Arc, Mutex, PoisonError},
     thread::JoinHandle,
     time::{Duration, Instant},
 };
 
-use riddle_weights::PAGE;
+use riddle_weights::{JoinedFiles, PAGE};
 
 use crate::{
     Error, Layer, Preservation, Result, TensorSpec,
     buffer::AlignedBuffer,
-    file::{PageFile, ends_early},
+    file::{PageFiles, ends_early},
 };
 pub(crate) use prefetch::Part;
 use prefetch::Window;
@@ -103,22 +102,23 @@ impl std::fmt::Debug for TensorStream {
 }
 
 impl TensorStream {
-    /// Opens the file at `path`, reads the locked tensors, and begins to read the first layers' others.
+    /// Opens the files, whose tensors are named by their places among them, reads the locked tensors, and begins to
+    /// read the first layers' others.
     ///
     /// # Errors
-    /// When the file can not be opened, is too short for a tensor, or can not be read; when no thread can be
+    /// When a file can not be opened, is too short for a tensor, or can not be read; when no thread can be
     /// started.
     ///
     /// # Panics
     /// When `preservation` was made for other layers: the caller's bug.
     pub fn open(
-        path: &Path,
+        files: impl Into<JoinedFiles>,
         layers: Vec<Layer>,
         preservation: Preservation,
         options: StreamOptions,
     ) -> Result<TensorStream> {
         let mut go_on = || ControlFlow::Continue(());
-        TensorStream::open_while(path, layers, preservation, options, &mut go_on)
+        TensorStream::open_while(files, layers, preservation, options, &mut go_on)
     }
 
     /// [`open`](Self::open), as long as `go_on` does not break: it is asked between any two reads of locked tensors.
@@ -129,16 +129,14 @@ impl TensorStream {
     /// # Panics
     /// As [`open`](Self::open).
     pub fn open_while(
-        path: &Path,
+        files: impl Into<JoinedFiles>,
         layers: Vec<Layer>,
         preservation: Preservation,
         options: StreamOptions,
         go_on: &mut dyn FnMut() -> ControlFlow<()>,
     ) -> Result<TensorStream> {
-        let open = |source| Error::Open { path: path.to_path_buf(), source };
-        let file = PageFile::open(path, options.direct_io).map_err(open)?;
-        let length = file.len().map_err(open)?;
-        check(&layers, &preservation, path, length)?;
+        let file = PageFiles::open(&files.into(), options.direct_io)?;
+        check(&layers, &preservation, &file)?;
         let threads = options.io_threads.max(1);
         let read_bytes = options.read_bytes.clamp(PAGE, MAX_READ_BYTES).next_multiple_of(PAGE);
         let (homes, parts) = lay_out(&layers, &preservation, read_bytes);
@@ -236,7 +234,7 @@ impl TensorStream {
         if self.window.is_streamed(layer) {
             let arrival = self.window.wait_for(layer).map_err(|missing| {
                 missing.into_error(|tensor, source| {
-                    tensor_error(self.window.file.path(), &self.layers, (layer, tensor), source)
+                    tensor_error(&self.window.file, &self.layers, (layer, tensor), source)
                 })
             })?;
             slot = Some(arrival.slot);
@@ -324,24 +322,23 @@ impl LayerTensors<'_> {
 }
 
 fn tensor_error(
-    path: &Path,
+    file: &PageFiles,
     layers: &[Layer],
     (layer, tensor): (usize, usize),
     source: std::io::Error,
 ) -> Error {
-    let role = layers[layer][tensor].role;
-    Error::Tensor { path: path.to_path_buf(), layer, tensor, role, source }
+    let TensorSpec { role, offset, .. } = layers[layer][tensor];
+    Error::Tensor { path: file.path_at(offset).to_path_buf(), layer, tensor, role, source }
 }
 
-/// Nothing is allocated for a tensor that the file does not hold.
-fn check(layers: &[Layer], preservation: &Preservation, path: &Path, length: u64) -> Result<()> {
+/// Nothing is allocated for a tensor that no file holds.
+fn check(layers: &[Layer], preservation: &Preservation, file: &PageFiles) -> Result<()> {
     assert_eq!(layers.len(), preservation.num_layers(), "a preservation of other layers");
     for (number, layer) in layers.iter().enumerate() {
         assert_eq!(layer.len(), preservation.num_tensors(number), "a preservation of other layers");
         for (tensor, spec) in layer.iter().enumerate() {
-            let end = spec.offset.checked_add(spec.bytes as u64);
-            if end.is_none_or(|it| it > length) {
-                return Err(tensor_error(path, layers, (number, tensor), ends_early()));
+            if !file.holds(spec.offset, spec.bytes as u64) {
+                return Err(tensor_error(file, layers, (number, tensor), ends_early()));
             }
         }
     }
@@ -399,7 +396,7 @@ pub(crate) fn parts_of(
 
 /// Reads all locked tensors, one after the other, on `threads` threads; returns also how many bytes were read.
 fn load_locked(
-    file: &PageFile,
+    file: &PageFiles,
     layers: &[Layer],
     preservation: &Preservation,
     (threads, read_bytes): (usize, usize),
@@ -434,9 +431,9 @@ fn load_locked(
                 return Err(leave(Error::Stopped));
             }
             let read = file.read(room, part.offset, part.wanted);
-            bytes += read.map_err(|source| {
-                leave(tensor_error(file.path(), layers, (layer, part.tensor), source))
-            })? as u64;
+            bytes += read
+                .map_err(|source| leave(tensor_error(file, layers, (layer, part.tensor), source)))?
+                as u64;
         }
         Ok(bytes)
     };
@@ -456,7 +453,11 @@ fn load_locked(
 
 #[cfg(test)]
 mod tests {
-    use std::{fs::File, os::unix::fs::FileExt as _};
+    use std::{
+        fs::{self, File},
+        os::unix::fs::FileExt as _,
+        path::PathBuf,
+    };
 
     use proptest::prelude::*;
 
@@ -587,6 +588,57 @@ mod tests {
             let streamed = plan.streamed_total() > 0;
             prop_assert_eq!(stream.threads.is_empty(), !streamed, "threads without work");
         }
+    }
+
+    #[test]
+    fn several_files_are_read_as_one() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        // None ends where a page does.
+        let contents = [20_001, 5, 33_333].map(|bytes| {
+            let number = |it: usize| (it % 251 + it / 4096 + bytes) as u8;
+            (0..bytes).map(number).collect::<Vec<u8>>()
+        });
+        let paths = [0, 1, 2].map(|it| dir.path().join(format!("part-{it}")));
+        paths.iter().zip(&contents).for_each(|(it, bytes)| fs::write(it, bytes).expect("written"));
+        let lengths = contents.iter().map(|it| it.len() as u64);
+        let files = JoinedFiles::of(paths.iter().map(PathBuf::as_path).zip(lengths));
+        let files = files.expect("small");
+        let spec = |file: usize, from: usize, bytes| {
+            let offset = files.files()[file].start + from as u64;
+            (TensorSpec { role: TensorRole::Up, offset, bytes }, &contents[file][from..][..bytes])
+        };
+        let tensors = [
+            vec![spec(0, 0, 9_000), spec(2, 32, 4_096)],
+            vec![spec(0, 20_000, 1), spec(1, 0, 5)],
+            vec![spec(2, 33_000, 333), spec(0, 9_000, 11_001), spec(2, 0, 33_333)],
+        ];
+        let layers: Vec<Layer> =
+            tensors.iter().map(|it| it.iter().map(|it| it.0).collect()).collect();
+        let all = preserve(&layers, u64::MAX, 3, Locking::Balanced).expect("no limit");
+        for plan in [nothing_locked(&layers), all] {
+            for direct_io in [true, false] {
+                let options = StreamOptions { window: 2, direct_io, ..small_reads() };
+                let stream = TensorStream::open(&files, layers.clone(), plan.clone(), options);
+                let mut stream = stream.expect("valid");
+                for (layer, tensors) in tensors.iter().enumerate().cycle().take(9) {
+                    let read = stream.layer(layer).expect("readable");
+                    for (number, (_, expected)) in tensors.iter().enumerate() {
+                        assert!(read.tensor(number) == *expected, "{layer}.{number}");
+                    }
+                }
+            }
+        }
+        let cut = File::options().write(true).open(&paths[1]).expect("open");
+        cut.set_len(4).expect("cut");
+        let open = || {
+            let plan = nothing_locked(&layers);
+            TensorStream::open(&files, layers.clone(), plan, small_reads()).expect_err("cut")
+        };
+        assert!(
+            matches!(open(), Error::Tensor { path, layer: 1, tensor: 1, .. } if path == paths[1])
+        );
+        fs::remove_file(&paths[2]).expect("removed");
+        assert!(matches!(open(), Error::Open { path, .. } if path == paths[2]));
     }
 
     #[test]

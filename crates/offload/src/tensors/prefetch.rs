@@ -13,14 +13,14 @@ use std::{
     },
 };
 
-use crate::{Error, Result, buffer::SharedBuffer, file::PageFile};
+use crate::{Error, Result, buffer::SharedBuffer, file::PageFiles};
 
 /// Pages of a streamed tensor that are read at once.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Part {
     /// Which of the layer's tensors.
     pub(crate) tensor: usize,
-    /// Place in the file.
+    /// Place in the files.
     pub(crate) offset: u64,
     /// Place in the slot.
     pub(crate) at: usize,
@@ -32,7 +32,7 @@ pub(crate) struct Part {
 
 /// What the caller and the reading threads share.
 pub(super) struct Window {
-    pub(super) file: PageFile,
+    pub(super) file: PageFiles,
     /// Of each layer what is streamed, in the order of computation.
     layers: Vec<Vec<Part>>,
     /// Layers of which anything is streamed, ascending.
@@ -93,7 +93,7 @@ pub(super) enum Missing {
 
 impl Window {
     /// A window of at most `slots` layers. `layers` are each layer's parts.
-    pub(super) fn new(file: PageFile, layers: Vec<Vec<Part>>, slots: usize) -> Window {
+    pub(super) fn new(file: PageFiles, layers: Vec<Vec<Part>>, slots: usize) -> Window {
         let bytes = |parts: &Vec<Part>| parts.iter().map(|it| it.room).sum::<usize>();
         let largest = layers.iter().map(bytes).max().unwrap_or(0);
         let streamed: Vec<usize> = (0..layers.len()).filter(|&it| !layers[it].is_empty()).collect();
