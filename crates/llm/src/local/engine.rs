@@ -80,13 +80,13 @@ impl Engine {
         let layout = Layout::of(&model);
         let plan = plan(&model, &layout, options, beside)?;
         let stream = TensorStream::open_while(
-            path,
+            model.file().files(),
             layout.layers,
             plan.preservation.clone(),
             StreamOptions { window: plan.window, ..options.stream },
             go_on,
         )?;
-        let experts = Experts::open(path, &model, plan.experts, options.stream, go_on)?;
+        let experts = Experts::open(&model, plan.experts, options.stream, go_on)?;
         let config = model.config();
         let chunk = plan.chunk.min(plan.context);
         let size =

@@ -1,6 +1,6 @@
 //! The experts of a mixture, asked layer by layer: those in memory at once, the others as they are read.
 
-use std::{ops::ControlFlow, path::Path};
+use std::ops::ControlFlow;
 
 use riddle_kernels::{MOST_AS_ONE, Pool, Rounding};
 use riddle_offload::{
@@ -55,9 +55,8 @@ impl Experts {
     /// With memory for `slots` of them, which is filled as long as `go_on` does not break.
     ///
     /// # Errors
-    /// When the file can not be opened or read, or no thread can be started; `go_on` broke.
+    /// When a file can not be opened or read, or no thread can be started; `go_on` broke.
     pub(super) fn open(
-        path: &Path,
         model: &LanguageModel,
         slots: usize,
         options: StreamOptions,
@@ -66,7 +65,7 @@ impl Experts {
         let Some(experts) = model.config().experts else { return Ok(None) };
         let layers = layers(model);
         let num_layers = layers.len();
-        let mut cache = ExpertCache::open(path, layers, slots, options)?;
+        let mut cache = ExpertCache::open(model.file().files(), layers, slots, options)?;
         cache.fill(go_on)?;
         Ok(Some(Experts {
             cache,

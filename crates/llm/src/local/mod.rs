@@ -29,7 +29,7 @@ use std::{
 };
 
 use riddle_cache::Store;
-use riddle_offload::{Locking, StreamOptions};
+use riddle_offload::{JoinedFiles, Locking, StreamOptions};
 use riddle_transformer::{LanguageModel, LanguageTokenizer};
 use riddle_types::{
     Generation, GenerationRequest, GenerationStats, Generator, Message, StageError,
@@ -100,6 +100,8 @@ impl Default for LocalOptions {
 pub struct Local {
     name: String,
     path: PathBuf,
+    /// One, or the parts of the model.
+    files: JoinedFiles,
     options: LocalOptions,
     open: Mutex<Option<Open>>,
     /// Where prefixes of prompts are kept between questions.
@@ -151,6 +153,7 @@ impl Local {
             resident,
             name: format!("local:{name}"),
             path: path.to_path_buf(),
+            files: open.engine.model.file().files().clone(),
             options,
             open: Mutex::new(Some(open)),
             stored: Mutex::new(None),
@@ -161,7 +164,7 @@ impl Local {
     /// is read. What it answers stays the same, bit for bit. A store that can not be used costs time alone.
     pub fn use_store(&self, store: Option<Arc<Store>>) {
         let label = self.name.strip_prefix("local:").unwrap_or(&self.name);
-        let opened = store.map(|it| Stored::of(it, &self.path, label)).transpose();
+        let opened = store.map(|it| Stored::of(it, &self.files, label)).transpose();
         let stored = opened.unwrap_or_else(|error| {
             tracing::warn!("{}: {error}", self.path.display());
             None

@@ -3,6 +3,7 @@
 use std::{fs::File, io, path::Path, sync::Arc, time::Instant};
 
 use riddle_cache::{Key, Store, Visit};
+use riddle_offload::JoinedFiles;
 use riddle_transformer::{KvCache, LanguageModel};
 use riddle_types::{GenerationStats, StoredPrompt};
 
@@ -16,19 +17,24 @@ const SAMPLES: u64 = 64;
 #[derive(Debug, Clone)]
 pub(crate) struct Stored {
     pub(crate) store: Arc<Store>,
-    /// What says of the model's file which one it is.
+    /// What says of the model's files which ones they are.
     fingerprint: [u8; 32],
     /// What the person calls it.
     label: String,
 }
 
 impl Stored {
-    /// Of the model in `path`.
+    /// Of the model in `files`.
     ///
     /// # Errors
-    /// When the file can not be read.
-    pub(crate) fn of(store: Arc<Store>, path: &Path, label: &str) -> io::Result<Stored> {
-        Ok(Stored { store, fingerprint: fingerprint(path)?, label: label.to_owned() })
+    /// When a file can not be read.
+    pub(crate) fn of(store: Arc<Store>, files: &JoinedFiles, label: &str) -> io::Result<Stored> {
+        let prints = files.files().iter().map(|it| fingerprint(&it.path));
+        let fingerprint = match prints.collect::<io::Result<Vec<_>>>()?.as_slice() {
+            [only] => *only,
+            parts => *blake3::hash(parts.as_flattened()).as_bytes(),
+        };
+        Ok(Stored { store, fingerprint, label: label.to_owned() })
     }
 
     /// The root of what `model` computes as it is set up now.
