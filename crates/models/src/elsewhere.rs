@@ -18,6 +18,8 @@ use std::{
 
 use serde::Deserialize;
 
+use crate::parts::Part;
+
 /// Largest manifest that is read, in bytes; those of Ollama have one or two thousand.
 const LARGEST_MANIFEST: u64 = 1 << 20;
 
@@ -81,14 +83,23 @@ pub struct Elsewhere {
     pub name: String,
     /// Whose it is.
     pub program: Program,
-    /// Its file.
+    /// Its file; of a model in parts the first, with the others beside it.
     pub path: PathBuf,
-    /// Its size in bytes.
+    /// Its size in bytes, of all parts.
     pub bytes: u64,
     /// First line of the licence that lies beside it.
     pub license: Option<String>,
-    /// It needs another file beside its weights, which nothing here reads: an adapter, or other parts of it.
-    pub is_part: bool,
+    /// Why it does not run here, as far as its files tell it.
+    pub lacks: Option<Lacks>,
+}
+
+/// What a model of another program needs and is not there, or is not read here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lacks {
+    /// An adapter or other weights, which its program puts together with the first ones.
+    Joining,
+    /// A part of it, of this name.
+    Part(String),
 }
 
 /// Where other programs keep their models.
@@ -216,8 +227,10 @@ fn ollama_model(root: &Path, manifest: &Path, shown: String) -> Option<Elsewhere
         path,
         bytes,
         license,
-        is_part: manifest.layers_of("adapter").next().is_some()
-            || manifest.layers_of("model").nth(1).is_some(),
+        // Blobs have no names by which parts would find each other.
+        lacks: (manifest.layers_of("adapter").next().is_some()
+            || manifest.layers_of("model").nth(1).is_some())
+        .then_some(Lacks::Joining),
     })
 }
 
@@ -238,34 +251,46 @@ fn files(
     let mut models = Vec::new();
     let mut looked_at = 0;
     walk(root, depth, &mut looked_at, &mut |parts, path| {
-        let Some((stem, is_part)) = parts.last().and_then(|it| weights_stem(it)) else { return };
+        let Some(stem) = parts.last().and_then(|it| weights_stem(it)) else { return };
         let mut named = parts.to_vec();
         if let Some(last) = named.last_mut() {
             stem.clone_into(last);
         }
         let Some(name) = name(&named) else { return };
-        let Some((path, bytes)) = gguf_file(root, path) else { return };
+        let Some((path, bytes, lacks)) = whole_model(root, path) else { return };
         let name = format!("{}:{name}", program.prefix());
-        models.push(Elsewhere { name, program, path, bytes, license: None, is_part });
+        models.push(Elsewhere { name, program, path, bytes, license: None, lacks });
     });
     models
 }
 
-/// Name of a file of weights without its ending, and whether there are more of it. Of several parts the first stands
-/// for all; a projector of pictures (`mmproj-…`) is no model.
-fn weights_stem(file: &str) -> Option<(&str, bool)> {
+/// Name of a file of weights without its ending. Of several parts the first stands for all; a projector of pictures
+/// (`mmproj-…`) is no model.
+fn weights_stem(file: &str) -> Option<&str> {
     let (stem, ending) = file.rsplit_once('.')?;
     if !ending.eq_ignore_ascii_case("gguf") || stem.to_ascii_lowercase().contains("mmproj") {
         return None;
     }
-    let Some((before, parts)) = stem.rsplit_once("-of-") else { return Some((stem, false)) };
-    let Some((whole, number)) = before.rsplit_once('-') else { return Some((stem, false)) };
-    let digits = |it: &str| it.len() == 5 && it.bytes().all(|it| it.is_ascii_digit());
-    match digits(parts) && digits(number) {
-        true if number == "00001" => Some((whole, parts != "00001")),
-        true => None,
-        false => Some((stem, false)),
+    match Part::of(file) {
+        Some(part) => (part.number == 1).then_some(part.stem),
+        None => Some(stem),
     }
+}
+
+/// The model whose file, or first part, this is: its path, the bytes of all its files, and the part that is missing.
+/// Of a model in parts the path stays as it is, which may be a link, as Hugging Face's are: what it leads to has no
+/// name by which the others would be found. Each part is compared with the program's folder as one file is.
+fn whole_model(root: &Path, path: &Path) -> Option<(PathBuf, u64, Option<Lacks>)> {
+    let (file, mut bytes) = gguf_file(root, path)?;
+    let part = path.file_name().and_then(|it| it.to_str()).and_then(Part::of);
+    let Some(part) = part.filter(|it| it.count > 1) else { return Some((file, bytes, None)) };
+    for sibling in part.all().skip(1) {
+        match gguf_file(root, &path.with_file_name(&sibling)) {
+            Some((_, more)) => bytes = bytes.saturating_add(more),
+            None => return Some((path.to_path_buf(), bytes, Some(Lacks::Part(sibling)))),
+        }
+    }
+    Some((path.to_path_buf(), bytes, None))
 }
 
 fn plain_name(parts: &[String]) -> Option<String> {
@@ -409,7 +434,8 @@ mod tests {
             ]
         );
         assert_eq!(found[2].license.as_deref(), Some("A LICENSE"));
-        assert_eq!((found[2].bytes, found[2].is_part, found[0].is_part), (8, false, true));
+        assert_eq!((found[2].bytes, &found[2].lacks), (8, &None));
+        assert_eq!(found[0].lacks, Some(Lacks::Joining));
         assert!(found[2].path.ends_with(format!("blobs/sha256-{HEX}")));
         assert_eq!(places.find("ollama:llama3.2:3b"), Some(found[2].clone()));
         assert_eq!(places.find("llama3.2:3b"), None);
@@ -459,6 +485,8 @@ mod tests {
             "org/Repo-GGUF/mmproj-model-f16.gguf",
             "org/Repo-GGUF/large-00001-of-00002.gguf",
             "org/Repo-GGUF/large-00002-of-00002.gguf",
+            "org/Repo-GGUF/lost-00001-of-00003.gguf",
+            "org/Repo-GGUF/lost-00003-of-00003.gguf",
             "org/Repo-GGUF/one-of-many.GGUF",
             "org/Repo-GGUF/README.md",
             "org/too-shallow.gguf",
@@ -472,12 +500,17 @@ mod tests {
             names(Program::LmStudio, root),
             [
                 "lmstudio:org/Repo-GGUF/large",
+                "lmstudio:org/Repo-GGUF/lost",
                 "lmstudio:org/Repo-GGUF/model-Q4_K_M",
                 "lmstudio:org/Repo-GGUF/one-of-many"
             ]
         );
         let models = Places::default().with(Program::LmStudio, root).models();
-        assert_eq!(models.iter().map(|it| it.is_part).collect::<Vec<_>>(), [true, false, false]);
+        assert!(models[0].path.ends_with("large-00001-of-00002.gguf"));
+        assert_eq!((models[0].bytes, models[2].bytes), (8, 4));
+        let lost = Lacks::Part("lost-00002-of-00003.gguf".to_owned());
+        let lacks = models.into_iter().map(|it| it.lacks).collect::<Vec<_>>();
+        assert_eq!(lacks, [None, Some(lost), None, None]);
         put(root, "alone.gguf", b"GGUF");
         assert_eq!(names(Program::LlamaCpp, root), ["llamacpp:alone"]);
     }
@@ -498,6 +531,35 @@ mod tests {
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].name, "huggingface:org/name-GGUF/q8_0");
         assert_eq!(found[0].path, blob.canonicalize().expect("there"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn parts_are_found_by_the_names_of_their_links() {
+        use std::os::unix::fs::symlink;
+
+        let dir = TempDir::new().expect("a folder");
+        let root = &dir.path().join("hub");
+        let outside = put(dir.path(), "secret.gguf", b"GGUF");
+        let at = root.join("models--org--name-GGUF/snapshots/0123/Q4_K_M");
+        fs::create_dir_all(&at).expect("made");
+        let name = |number: usize| format!("m-{number:05}-of-00003.gguf");
+        for number in 1..=3 {
+            let blob = format!("models--org--name-GGUF/blobs/blob{number}");
+            put(root, &blob, &[b"GGUF".as_slice(), &[0; 10][..number]].concat());
+            let link = at.join(name(number));
+            symlink(format!("../../../blobs/blob{number}"), link).expect("linked");
+        }
+        let places = Places::default().with(Program::HuggingFace, root);
+        let found = places.models();
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].name, "huggingface:org/name-GGUF/m");
+        assert_eq!((found[0].bytes, &found[0].lacks), (18, &None));
+        assert!(found[0].path.ends_with(Path::new("Q4_K_M").join(name(1))), "{found:?}");
+        // A link that leads out of the program's folder is none of its parts.
+        fs::remove_file(at.join(name(2))).expect("removed");
+        symlink(&outside, at.join(name(2))).expect("linked");
+        assert_eq!(places.models()[0].lacks, Some(Lacks::Part(name(2))));
     }
 
     #[test]

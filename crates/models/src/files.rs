@@ -4,10 +4,10 @@
 use std::{
     fs::{self, File},
     io::{self, Read as _, Write as _},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
-use crate::{Error, Format, Kind, Result, name};
+use crate::{Error, Format, Kind, Result, name, parts, parts::Part};
 
 /// Largest configuration or tokenizer file: the largest vocabularies in use take some 35 MiB.
 pub(crate) const LARGEST_TEXT: u64 = 128 << 20;
@@ -182,8 +182,17 @@ pub(crate) fn describe(dir: &Path, name: &str, paths: &[String]) -> Result<(Kind
         paths.iter().filter(is_own).any(|it| Class::of(it) == Class::Weights(format))
     };
     let formats = [Format::Safetensors, Format::Riddle, Format::Onnx, Format::Gguf];
-    // What lies in a folder below may be a module of the model, and not the model.
+    // What lies in a folder below may be a module of the model, and not the model, unless it is the first one.
+    let module = first_module(dir);
+    let is_first = module
+        .as_ref()
+        .is_some_and(|it| paths.iter().any(|path| *path == format!("{it}/model.safetensors")));
     let own = formats.into_iter().find(|it| has(*it, false));
+    let own = if is_first && own.is_none_or(|it| it == Format::Onnx) {
+        Some(Format::Safetensors)
+    } else {
+        own
+    };
     let Some(format) = own.or_else(|| formats.into_iter().find(|it| has(*it, true))) else {
         return Err(Error::NotAModel {
             name: name.to_owned(),
@@ -198,7 +207,10 @@ pub(crate) fn describe(dir: &Path, name: &str, paths: &[String]) -> Result<(Kind
         #[serde(default)]
         architectures: Vec<String>,
     }
-    let config: Config = settings(&dir.join("config.json"));
+    let config: Config = settings(&match module {
+        Some(module) if !dir.join("config.json").is_file() => dir.join(module).join("config.json"),
+        _ => dir.join("config.json"),
+    });
     let is = |ending: &str| config.architectures.iter().any(|it| it.ends_with(ending));
     // Decoders that rerank are causal language models by their class: only the name tells Qwen3-Reranker from
     // Qwen3. MiniCPM's has a class of its own.
@@ -230,6 +242,48 @@ fn settings<T: serde::de::DeserializeOwned + Default>(path: &Path) -> T {
         .unwrap_or_default()
 }
 
+/// A module of sentence-transformers, as its list names it.
+#[derive(serde::Deserialize)]
+struct Module {
+    #[serde(default)]
+    path: String,
+    #[serde(default, rename = "type")]
+    class: String,
+}
+
+fn modules(dir: &Path) -> Vec<Module> {
+    settings(&dir.join("modules.json"))
+}
+
+/// The folder of the first module, which is the model itself, where it has one of its own.
+fn first_module(dir: &Path) -> Option<String> {
+    let first = modules(dir).into_iter().next()?.path;
+    (first != "." && name::file_fault(&first).is_none()).then_some(first)
+}
+
+/// The files of a folder's language models: of each one, of a model in parts the first. They may lie in folders below.
+///
+/// # Errors
+/// When the folder can not be read.
+pub fn language_model_files(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut found: Vec<String> = walk(dir)?
+        .into_iter()
+        .filter(|it| Class::of(it) == Class::Weights(Format::Gguf) && !parts::is_later(it))
+        .collect();
+    found.sort();
+    Ok(found.into_iter().map(|it| dir.join(it)).collect())
+}
+
+/// The files of the language model in `path`: that one, or all parts where it is named as one of several.
+pub fn model_parts(path: &Path) -> Vec<PathBuf> {
+    match path.file_name().and_then(|it| it.to_str()).and_then(Part::of) {
+        Some(part) if Class::of(&path.to_string_lossy()) == Class::Weights(Format::Gguf) => {
+            part.all().map(|it| path.with_file_name(it)).collect()
+        }
+        _ => vec![path.to_path_buf()],
+    }
+}
+
 /// Whether sentence-transformers has saved a cross-encoder here, whose model may be one that embeds, with a head in
 /// folders beside it, or PyLate a late interaction, which has a vector for each token.
 fn saved_as_reranker(dir: &Path) -> bool {
@@ -240,20 +294,13 @@ fn saved_as_reranker(dir: &Path) -> bool {
         #[serde(default)]
         similarity_fn_name: Option<String>,
     }
-    #[derive(serde::Deserialize)]
-    struct Module {
-        #[serde(default)]
-        path: String,
-        #[serde(default, rename = "type")]
-        class: String,
-    }
     #[derive(serde::Deserialize, Default)]
     struct Dense {
         #[serde(default)]
         module_output_name: Option<String>,
     }
     let saved: Saved = settings(&dir.join("config_sentence_transformers.json"));
-    let modules: Vec<Module> = settings(&dir.join("modules.json"));
+    let modules = modules(dir);
     let names_scores = |module: &Module| {
         let inside = !module.path.is_empty() && name::file_fault(&module.path).is_none();
         let dense: Dense = if inside {
@@ -462,6 +509,45 @@ mod tests {
         assert_eq!(kind("{}", &["onnx/m.onnx"]).expect("kind"), (Kind::Embedder, Format::Onnx));
         assert_eq!(kind("no", &["m.gguf"]).expect("kind"), (Kind::Llm, Format::Gguf));
         assert!(kind("{}", &["config.json"]).is_err());
+    }
+
+    #[test]
+    fn models_in_folders_below_are_described_and_found() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let write = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().expect("has one")).expect("folders");
+            fs::write(path, text).expect("written");
+        };
+        let kind = || {
+            let paths = walk(dir.path()).expect("a folder");
+            describe(dir.path(), "x", &paths).expect("a model")
+        };
+        write("Q4_K_M/m-00001-of-00002.gguf", "GGUF");
+        write("Q4_K_M/m-00002-of-00002.gguf", "GGUF");
+        assert_eq!(kind(), (Kind::Llm, Format::Gguf));
+        let files = || language_model_files(dir.path()).expect("a folder");
+        let first = dir.path().join("Q4_K_M/m-00001-of-00002.gguf");
+        assert_eq!(files(), [first.clone()]);
+        write("gguf/model.GGUF", "GGUF");
+        assert_eq!(files(), [first, dir.path().join("gguf/model.GGUF")]);
+        for folder in ["Q4_K_M", "gguf"] {
+            fs::remove_dir_all(dir.path().join(folder)).expect("removed");
+        }
+        assert!(files().is_empty());
+
+        write("modules.json", r#"[{"type":"st.Transformer","path":"0_Transformer"}]"#);
+        write("0_Transformer/model.safetensors", "");
+        write("0_Transformer/config.json", r#"{"architectures":["BertForMaskedLM"]}"#);
+        assert_eq!(kind(), (Kind::SparseEncoder, Format::Safetensors), "its own configuration");
+        write("1_Pooling/config.json", "{}");
+        write("onnx/model.onnx", "");
+        assert_eq!(kind(), (Kind::Embedder, Format::Safetensors));
+        for path in ["../0_Transformer", "/etc", "", ".", "a/../b"] {
+            write("modules.json", &format!(r#"[{{"type":"st.Transformer","path":"{path}"}}]"#));
+            assert_eq!(first_module(dir.path()), None, "{path}");
+            assert_eq!(kind().1, Format::Onnx);
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The hub: which files a repository has, and which of them make the model.
 
+use std::collections::HashMap;
+
 use serde::Deserialize;
 
 use crate::{
@@ -9,6 +11,7 @@ use crate::{
     files::{Class, LARGEST_TEXT},
     name,
     net::{Client, Network},
+    parts::{self, Part},
     progress::Watch,
 };
 
@@ -244,13 +247,21 @@ fn weights<'a>(
     usable: &[&'a Entry],
     choice: Choice<'_>,
 ) -> Result<Vec<&'a Entry>> {
-    let not_a_model = |why: String| Error::NotAModel { name: repository.to_owned(), why };
+    let not_a_model = |why| not_a_model(repository, why);
+    let fault = |it: &Entry| match it.class() {
+        Class::Weights(Format::Safetensors) => safetensors_fault(it, usable),
+        _ => None,
+    };
+    let mut not_opened = None;
     if let Some(file) = choice.file {
         let entry = usable
             .iter()
             .find(|it| it.path == file && matches!(it.class(), Class::Weights(_)))
             .ok_or_else(|| not_a_model(format!("it has no weight file {file}")))?;
-        return Ok(with_shards(entry, usable));
+        if let Some(why) = fault(entry) {
+            return Err(not_a_model(why));
+        }
+        return with_shards(repository, entry, usable);
     }
     let formats = match choice.format {
         Some(format) => vec![format],
@@ -260,13 +271,24 @@ fn weights<'a>(
         let candidates: Vec<&Entry> = usable
             .iter()
             .copied()
-            .filter(|it| it.class() == Class::Weights(format) && !is_side_file(it))
+            .filter(|it| it.class() == Class::Weights(format))
+            .filter(|it| !is_side_file(it) || is_first_module(it))
+            // The first part stands for all of them, and a projector of pictures is no model.
+            .filter(|it| !parts::is_later(&it.path) && !it.path.to_lowercase().contains("mmproj"))
             .collect();
-        if !candidates.is_empty() {
-            return obvious(&candidates, format).map(|it| with_shards(it, usable)).ok_or_else(
-                || Error::Ambiguous { name: repository.to_owned(), choices: list(&candidates) },
-            );
+        let opened: Vec<&Entry> =
+            candidates.iter().copied().filter(|it| fault(it).is_none()).collect();
+        if !opened.is_empty() {
+            let entry = obvious(&opened, format).ok_or_else(|| Error::Ambiguous {
+                name: repository.to_owned(),
+                choices: list(&opened),
+            })?;
+            return with_shards(repository, entry, usable);
         }
+        not_opened = not_opened.or_else(|| candidates.iter().find_map(|it| fault(it)));
+    }
+    if let Some(why) = not_opened {
+        return Err(not_a_model(why));
     }
     let unsafe_weights: Vec<&Entry> = all
         .iter()
@@ -286,24 +308,29 @@ fn list(entries: &[&Entry]) -> String {
 /// The weight file that is meant when nobody says which.
 fn obvious<'a>(candidates: &[&'a Entry], format: Format) -> Option<&'a Entry> {
     let named = |name: &str| candidates.iter().copied().find(|it| it.path == name);
-    let first_shard = |it: &&Entry| it.path.contains("-00001-of-");
     match format {
         Format::Safetensors => named("model.safetensors").or_else(|| {
-            candidates.iter().copied().find(|it| {
-                !it.path.contains('/') && it.path.starts_with("model-") && first_shard(it)
-            })
+            let is_own = |it: &&Entry| Part::of(&it.path).is_some_and(|it| it.stem == "model");
+            candidates.iter().copied().find(is_own)
         }),
-        Format::Onnx => {
-            ["onnx/model.onnx", "model.onnx", "model_optimized.onnx"].into_iter().find_map(named)
-        }
+        // Rounded graphs only where there is no other: first the one that Optimum makes when it is not told how.
+        Format::Onnx => [
+            "onnx/model.onnx",
+            "model.onnx",
+            "model_optimized.onnx",
+            "onnx/model_quantized.onnx",
+            "model_quantized.onnx",
+            "onnx/model_int8.onnx",
+            "model_int8.onnx",
+        ]
+        .into_iter()
+        .find_map(named),
         Format::Riddle => named(crate::files::STORE_FILE),
         Format::Library => None,
         // The usual compromise between size and quality.
         Format::Gguf => {
-            let mut fitting = candidates.iter().copied().filter(|it| {
-                let lower = it.path.to_lowercase();
-                lower.contains("q4_k_m") && (!lower.contains("-of-") || first_shard(it))
-            });
+            let is_fitting = |it: &&Entry| it.path.to_lowercase().contains("q4_k_m");
+            let mut fitting = candidates.iter().copied().filter(is_fitting);
             fitting.next().filter(|_| fitting.next().is_none())
         }
     }
@@ -313,19 +340,64 @@ fn obvious<'a>(candidates: &[&'a Entry], format: Format) -> Option<&'a Entry> {
     })
 }
 
-/// `X-00001-of-00003.ending` comes with its siblings.
-fn with_shards<'a>(entry: &'a Entry, usable: &[&'a Entry]) -> Vec<&'a Entry> {
-    let Some((stem, rest)) = entry.path.split_once("-00001-of-") else { return vec![entry] };
-    let is_shard = |it: &&Entry| {
-        it.path
-            .strip_prefix(stem)
-            .and_then(|it| it.strip_prefix('-'))
-            .and_then(|it| it.split_once("-of-"))
-            .is_some_and(|(number, end)| {
-                number.len() == 5 && number.bytes().all(|it| it.is_ascii_digit()) && end == rest
-            })
-    };
-    usable.iter().copied().filter(is_shard).collect()
+/// A part comes with its siblings; where one is missing, none is fetched.
+fn with_shards<'a>(
+    repository: &str,
+    entry: &'a Entry,
+    usable: &[&'a Entry],
+) -> Result<Vec<&'a Entry>> {
+    let Some(part) = Part::of(&entry.path) else { return Ok(vec![entry]) };
+    let there: HashMap<&str, &Entry> = usable.iter().map(|it| (it.path.as_str(), *it)).collect();
+    let find = |path: String| there.get(path.as_str()).copied().ok_or(path);
+    // The number of parts is the word of a name: the first that is missing ends the count.
+    part.all().map(find).collect::<std::result::Result<_, _>>().map_err(|missing| {
+        not_a_model(repository, format!("it lacks {missing}, a part of the model"))
+    })
+}
+
+fn not_a_model(repository: &str, why: String) -> Error {
+    Error::NotAModel { name: repository.to_owned(), why }
+}
+
+/// The weights of the module that sentence-transformers puts first, in a folder of its own.
+fn is_first_module(entry: &Entry) -> bool {
+    let file = entry.path.strip_prefix("0_").and_then(|it| it.split_once('/'));
+    file.is_some_and(|(_, file)| {
+        file == "model.safetensors" || Part::of(file).is_some_and(|it| it.stem == "model")
+    })
+}
+
+/// Why nothing here opens these weights in safetensors, as far as names tell it: nobody should wait for gigabytes to be
+/// told so.
+fn safetensors_fault(entry: &Entry, usable: &[&Entry]) -> Option<String> {
+    const INDEX: &str = "model.safetensors.index.json";
+    let path = entry.path.as_str();
+    let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
+    let index = if folder.is_empty() { INDEX.to_owned() } else { format!("{folder}/{INDEX}") };
+    let of_module = folder.strip_prefix("0_").filter(|it| !it.contains('/'));
+    if file.starts_with("adapter") {
+        return Some(format!(
+            "{path} is an adapter for another model: fetch one that it was merged into"
+        ));
+    }
+    match of_module {
+        Some("Transformer" | "StaticEmbedding") => {}
+        Some(other) => {
+            return Some(format!("its first module is {other}, which does not run here"));
+        }
+        None if folder.is_empty() => {}
+        None => {
+            return Some(format!("its weights are in {path}, a folder that is not looked into"));
+        }
+    }
+    if Part::of(file).is_some() {
+        let is_there = usable.iter().any(|it| it.path == index);
+        return (!is_there).then(|| {
+            format!("it is in several files, and lacks {index}, which says what is where")
+        });
+    }
+    (file != "model.safetensors")
+        .then(|| format!("its weights are in {path}, and only model.safetensors is read"))
 }
 
 #[cfg(test)]
@@ -408,6 +480,98 @@ mod tests {
         let choice = Choice { file: Some("a-F16.gguf"), ..Choice::default() };
         assert_eq!(check(&paths, choice).expect("chosen"), ["a-F16.gguf"]);
         assert!(check(&paths, Choice { file: Some("b.gguf"), ..choice }).is_err());
+    }
+
+    #[test]
+    fn parts_of_a_language_model_come_together_from_any_folder() {
+        let paths = [
+            "README.md",
+            "Q4_K_M/m-Q4_K_M-00001-of-00002.gguf",
+            "Q4_K_M/m-Q4_K_M-00002-of-00002.gguf",
+            "Q8_0/m-Q8_0-00001-of-00002.gguf",
+            "Q8_0/m-Q8_0-00002-of-00002.gguf",
+            "mmproj-m-f16.gguf",
+        ];
+        assert_eq!(check(&paths, Choice::default()).expect("chosen"), paths[1..3]);
+        // Any part means all.
+        let choice = Choice { file: Some(paths[4]), ..Choice::default() };
+        assert_eq!(check(&paths, choice).expect("chosen"), paths[3..5]);
+        assert_eq!(check(&paths[3..], Choice::default()).expect("one model"), paths[3..5]);
+        let error = check(&paths[..4], choice_of(paths[3])).expect_err("a part is missing");
+        assert!(error.to_string().contains(paths[4]), "{error}");
+        let error = check(&paths[..2], Choice::default()).expect_err("a part is missing");
+        assert!(error.to_string().contains(paths[2]), "{error}");
+        let many = ["m-00001-of-99999.gguf"];
+        let error = check(&many, Choice::default()).expect_err("99998 are missing");
+        assert!(error.to_string().contains("m-00002-of-99999.gguf"), "{error}");
+        let folder = ["config.json", "gguf/model.gguf"];
+        assert_eq!(check(&folder, Choice::default()).expect("chosen"), folder);
+    }
+
+    fn choice_of(file: &str) -> Choice<'_> {
+        Choice { file: Some(file), ..Choice::default() }
+    }
+
+    #[test]
+    fn a_model_whose_first_module_has_a_folder_is_chosen() {
+        for module in ["0_Transformer", "0_StaticEmbedding"] {
+            let inside = |file: &str| format!("{module}/{file}");
+            let own = ["config.json", "model.safetensors", "tokenizer.json"].map(inside);
+            let mut paths: Vec<&str> = own.iter().map(String::as_str).collect();
+            paths.extend(["1_Pooling/config.json", "modules.json"]);
+            let mut with_more = paths.clone();
+            with_more.extend(["0_Transformer/pytorch_model.bin", "openvino/openvino_model.xml"]);
+            assert_eq!(check(&with_more, Choice::default()).expect("chosen"), paths);
+        }
+        let shards = [
+            "0_Transformer/model-00001-of-00002.safetensors",
+            "0_Transformer/model-00002-of-00002.safetensors",
+            "0_Transformer/model.safetensors.index.json",
+            "modules.json",
+        ];
+        assert_eq!(check(&shards, Choice::default()).expect("chosen"), shards);
+        // Beside a model of its own, what is in the folder is a module of it.
+        let both = ["0_Dense/model.safetensors", "config.json", "model.safetensors"];
+        assert_eq!(check(&both, Choice::default()).expect("chosen"), both);
+    }
+
+    #[test]
+    fn rounded_graphs_are_taken_where_there_are_no_others() {
+        for (paths, expected) in [
+            (&["onnx/model.onnx", "onnx/model_quantized.onnx"][..], Some("onnx/model.onnx")),
+            (&["onnx/model_int8.onnx", "onnx/model_quantized.onnx"], Some(QUANTIZED)),
+            (&["onnx/model_fp16.onnx", "onnx/model_int8.onnx"], Some("onnx/model_int8.onnx")),
+            (&["onnx/model_qint8_avx512.onnx"], Some("onnx/model_qint8_avx512.onnx")),
+            (&["onnx/model_qint8_avx512.onnx", "onnx/model_qint8_arm64.onnx"], None),
+        ] {
+            match (check(paths, Choice::default()), expected) {
+                (Ok(chosen), Some(expected)) => assert_eq!(chosen, [expected]),
+                (Err(error), None) => assert!(matches!(error, Error::Ambiguous { .. }), "{error}"),
+                (other, _) => panic!("{paths:?}: {other:?}"),
+            }
+        }
+    }
+
+    const QUANTIZED: &str = "onnx/model_quantized.onnx";
+
+    #[test]
+    fn what_would_not_open_is_refused_before_it_is_fetched() {
+        for (paths, word) in [
+            (&["adapter_config.json", "adapter_model.safetensors"][..], "an adapter"),
+            (&["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"], "lacks"),
+            (&["model-00001-of-00002.safetensors", "model.safetensors.index.json"], "00002-of"),
+            (&["weights.safetensors"], "only model.safetensors is read"),
+            (&["0_CLIPModel/model.safetensors", "modules.json"], "CLIPModel"),
+            (&["unet/model.safetensors"], "unet/"),
+        ] {
+            let error = check(paths, Choice::default()).expect_err(word);
+            assert!(matches!(error, Error::NotAModel { .. }), "{error}");
+            assert!(error.to_string().contains(word), "{error}");
+        }
+        assert!(check(&["weights.safetensors"], choice_of("weights.safetensors")).is_err());
+        // Another format of the same model is taken instead.
+        let paths = ["adapter_model.safetensors", "onnx/model.onnx"];
+        assert_eq!(check(&paths, Choice::default()).expect("chosen"), ["onnx/model.onnx"]);
     }
 
     #[test]

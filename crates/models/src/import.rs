@@ -1,6 +1,7 @@
 //! From a folder to the store: the way onto a computer without a network.
 
 use std::{
+    collections::HashSet,
     fs::{self, File},
     io::{self, Read as _},
     ops::ControlFlow,
@@ -12,6 +13,7 @@ use crate::{
     files::{self, Class},
     manifest::Manifest,
     name::{self, MANIFEST},
+    parts::Part,
     progress::{OnProgress, Stage, Watch},
 };
 
@@ -35,7 +37,8 @@ pub struct Imported {
 
 impl ModelStore {
     /// Copies the model in `folder` into the store, under its own name or `name`. A GGUF file is a model by itself: it
-    /// may be named instead of a folder, and then nothing else that lies beside it is taken.
+    /// may be named instead of a folder, and then nothing else that lies beside it is taken but the other parts of the
+    /// model, where it is one of several.
     ///
     /// Only safetensors, GGUF, ONNX, our own store and their configuration are taken; the rest is left out and named.
     /// Where the folder has a record of another store, every file must be as recorded.
@@ -116,6 +119,7 @@ impl Found {
         };
         if !path.is_file() {
             let (taken, left_out) = sort(path)?;
+            check_parts(path, &taken)?;
             let record = Manifest::read(path)?;
             let own_name = match &record {
                 Some(record) => record.name.clone(),
@@ -132,9 +136,22 @@ impl Found {
             let why = "a file whose name begins with a dot is hidden: rename it".to_owned();
             return Err(Error::NotAModel { name: file, why });
         }
-        let own_name = plain_name(&named(absolute.file_stem()));
         let folder = absolute.parent().unwrap_or(&absolute).to_owned();
-        Ok(Found { folder, taken: vec![file], left_out: Vec::new(), record: None, own_name })
+        let Some(part) = Part::of(&file) else {
+            let own_name = plain_name(&named(absolute.file_stem()));
+            let taken = vec![file];
+            return Ok(Found { folder, taken, left_out: Vec::new(), record: None, own_name });
+        };
+        let own_name = plain_name(part.stem);
+        let mut taken = Vec::new();
+        for sibling in part.all() {
+            if !folder.join(&sibling).is_file() {
+                let why = format!("{sibling}, a part of it, does not lie beside it");
+                return Err(Error::NotAModel { name: file.clone(), why });
+            }
+            taken.push(sibling);
+        }
+        Ok(Found { folder, taken, left_out: Vec::new(), record: None, own_name })
     }
 }
 
@@ -182,6 +199,19 @@ fn sort(folder: &Path) -> Result<(Vec<String>, Vec<LeftOut>)> {
         return Err(Error::Unsafe { name, files: refused.join(", ") });
     }
     Ok((taken, left_out))
+}
+
+/// Refuses a model of which a part is missing: copied, it would open no better.
+fn check_parts(folder: &Path, taken: &[String]) -> Result<()> {
+    let there: HashSet<&str> = taken.iter().map(String::as_str).collect();
+    let parts = taken.iter().filter(|it| matches!(Class::of(it), Class::Weights(_)));
+    let missing = parts
+        .filter_map(|it| Part::of(it))
+        .find_map(|it| it.all().find(|name| !there.contains(name.as_str())));
+    missing.map_or(Ok(()), |missing| {
+        let why = format!("it lacks {missing}, a part of the model");
+        Err(Error::NotAModel { name: folder.display().to_string(), why })
+    })
 }
 
 /// Copies one file and checks the copy.

@@ -36,6 +36,7 @@ mod kind;
 mod manifest;
 mod name;
 mod net;
+mod parts;
 mod progress;
 mod pull;
 mod readers;
@@ -47,8 +48,9 @@ pub use catalog::{
     DEFAULT_EMBEDDER, DEFAULT_SPARSE_ENCODER, KNOWN, KnownModel, LIBRARIES, SMALLEST_LLM, Wheel,
     embedder_languages, known, said, sparse_languages,
 };
-pub use elsewhere::{Elsewhere, Places, Program};
+pub use elsewhere::{Elsewhere, Lacks, Places, Program};
 pub use error::{Error, Result};
+pub use files::{language_model_files, model_parts};
 pub use import::{Imported, LeftOut};
 pub use installed::InstalledModel;
 pub use kind::{Format, Kind};

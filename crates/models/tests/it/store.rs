@@ -81,6 +81,31 @@ fn a_gguf_file_is_a_model_by_itself() {
 }
 
 #[test]
+fn a_model_in_parts_is_imported_whole_or_not_at_all() {
+    let (dir, store) = store();
+    let at = dir.path().join("Downloads");
+    fs::create_dir(&at).expect("folder");
+    let name = |number: usize| format!("Small 1B-{number:05}-of-00003.gguf");
+    let start = [b"GGUF".as_slice(), &[3, 0, 0, 0], &[0; 16]].concat();
+    for number in 1..=3 {
+        fs::write(at.join(name(number)), &start).expect("write");
+    }
+    fs::write(at.join("other.gguf"), &start).expect("write");
+    for number in 1..=3 {
+        let model = store.import(&at.join(name(number)), None).expect("imports").model;
+        assert_eq!((model.name.as_str(), model.kind, model.bytes), ("Small-1B", Kind::Llm, 72));
+        assert_eq!(store.verify("Small-1B").expect("verifies").files, 3);
+    }
+    fs::remove_file(at.join(name(2))).expect("removed");
+    store.remove("Small-1B").expect("removed");
+    for from in [at.join(name(1)), at.clone()] {
+        let error = store.import(&from, None).expect_err("a part is missing");
+        assert!(error.to_string().contains(&name(2)), "{error}");
+        assert_empty(&store);
+    }
+}
+
+#[test]
 fn a_folder_with_nothing_but_pickle_is_refused() {
     let (dir, store) = store();
     let folder = folder(dir.path(), "old");

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use riddle_models::{Elsewhere, Program};
+use riddle_models::{Elsewhere, Lacks, Program};
 use riddle_types::Trouble;
 
 use super::config::Config;
@@ -24,9 +24,9 @@ impl Config {
         let found = self.elsewhere.models().into_iter();
         found
             .map(|model| {
-                let trouble = match model.is_part {
-                    true => Some("it is in several files, which are not read together here".into()),
-                    false => self.shared.looked.at(&model.path, model.bytes),
+                let trouble = match &model.lacks {
+                    Some(lacks) => Some(why_not(lacks, &model.name)),
+                    None => self.shared.looked.at(&model.path, model.bytes),
                 };
                 ModelElsewhere { model, trouble }
             })
@@ -41,10 +41,21 @@ impl Config {
             program: program.to_string(),
             name: rest.to_owned(),
         })?;
-        if found.is_part {
-            let why = format!("{name} is in several files, which are not read together here");
-            return Err(Error::BadRequest(why.into()));
+        if let Some(lacks) = &found.lacks {
+            return Err(Error::BadRequest(why_not(lacks, name)));
         }
         Ok(Some(found.path))
+    }
+}
+
+/// Why `model` can not write answers.
+fn why_not(lacks: &Lacks, model: &str) -> Trouble {
+    match lacks {
+        Lacks::Joining => {
+            Trouble::from(format!("{model} is in several files, which are not read together here"))
+        }
+        Lacks::Part(part) => Trouble::from(format!(
+            "{model} lacks a part, {part}: let the program that keeps it fetch it again"
+        )),
     }
 }

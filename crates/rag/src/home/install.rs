@@ -8,7 +8,7 @@ use std::{
 use riddle_grating::{STORE_FILE, StorePrecision, WeightCount, convert, module_files, verify};
 use riddle_models::{
     DEFAULT_SPARSE_ENCODER, Format, Imported, InstalledModel, OnProgress, PullOptions, companions,
-    known,
+    known, language_model_files,
 };
 
 use super::config::{Config, DEFAULT_EMBEDDER};
@@ -106,6 +106,12 @@ pub fn convert_model(
     progress: &mut dyn FnMut(u64),
 ) -> Result<Converted> {
     let dir = config.model_dir(name)?;
+    if !dir.join("config.json").is_file() && !language_model_files(&dir)?.is_empty() {
+        return Err(Error::BadRequest(
+            format!("{name} is a language model in GGUF: it runs as it is and is not converted")
+                .into(),
+        ));
+    }
     let target = out.unwrap_or(&dir);
     let fail = |source| Error::Io { path: target.to_path_buf(), source };
     if target != dir {

@@ -9,6 +9,7 @@ use std::{
 
 use riddle_catalog::Catalog;
 use riddle_llm::{Drafting, Local, LocalOptions, Store};
+use riddle_models::{language_model_files, model_parts};
 use riddle_types::{
     Advice, Generation, GenerationRequest, Generator, Message, PassageOrder, StageError, Trouble,
 };
@@ -194,12 +195,17 @@ fn drafting(config: &Config, draft: &LocalDraft) -> Result<Drafting> {
     })
 }
 
-/// A file as it is now.
+/// A model's file as it is now, with the other parts where it is in several.
 fn identity_of(path: &Path) -> Option<String> {
-    let path = path.canonicalize().ok()?;
-    let file = path.metadata().ok()?;
-    let modified = file.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
-    Some(format!("{} {} {}", path.display(), file.len(), modified.as_nanos()))
+    let of_one = |path: &Path| {
+        let path = path.canonicalize().ok()?;
+        let file = path.metadata().ok()?;
+        let modified = file.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+        Some(format!("{} {} {}", path.display(), file.len(), modified.as_nanos()))
+    };
+    let parts = model_parts(path);
+    let all: Option<Vec<String>> = parts.iter().map(|it| of_one(it)).collect();
+    Some(all?.join(" "))
 }
 
 /// The file of an installed model, or of a path.
@@ -222,11 +228,7 @@ fn file_of(config: &Config, name: &str) -> Result<PathBuf> {
         });
     }
     let dir = config.model_dir(name)?;
-    let entries =
-        std::fs::read_dir(&dir).map_err(|error| bad(format!("{}: {error}", dir.display())))?;
-    let mut files: Vec<PathBuf> =
-        entries.flatten().map(|it| it.path()).filter(|it| is_gguf(it)).collect();
-    files.sort();
+    let mut files = language_model_files(&dir)?;
     match files.len() {
         1 => Ok(files.remove(0)),
         0 => Err(advised(
@@ -239,4 +241,91 @@ fn file_of(config: &Config, name: &str) -> Result<PathBuf> {
 
 fn is_gguf(path: &Path) -> bool {
     path.extension().is_some_and(|it| it.eq_ignore_ascii_case("gguf"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use riddle_models::{Places, Program};
+    use riddle_weights::gguf::{RandomModel, write_parts, write_random};
+
+    use super::*;
+
+    /// A tiny model in three files, in a folder below `dir`.
+    fn parts(dir: &Path, folder: &str) -> Vec<PathBuf> {
+        let (whole, folder) = (dir.join("tiny.gguf"), dir.join(folder));
+        let format = "q8_0".parse().expect("a format");
+        write_random(RandomModel::TinyQwen3, format, &whole).expect("written");
+        fs::create_dir_all(&folder).expect("a folder");
+        let parts = write_parts(&whole, &folder.join("tiny-Q8_0"), &[4, 11]).expect("written");
+        fs::remove_file(whole).expect("removed");
+        parts
+    }
+
+    fn refused(config: &Config, name: &str) -> String {
+        file_of(config, name).expect_err(name).to_string()
+    }
+
+    #[test]
+    fn the_one_model_of_a_folder_is_found_in_parts_and_below() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let config = Config::new(dir.path().join("home"));
+        let parts = parts(dir.path(), "repository/Q8_0");
+        let store = config.model_store().expect("a store");
+        // Any part means all.
+        let alone = store.import(&parts[1], None).expect("imports").model;
+        assert_eq!(alone.name, "tiny-Q8_0");
+        let opened = file_of(&config, "tiny-Q8_0").expect("found");
+        assert_eq!(opened, alone.dir.join("tiny-Q8_0-00001-of-00003.gguf"));
+        assert!(Local::check(&opened).is_ok());
+        let below = store.import(&dir.path().join("repository"), None).expect("imports").model;
+        let opened = file_of(&config, "repository").expect("found");
+        assert_eq!(opened, below.dir.join("Q8_0/tiny-Q8_0-00001-of-00003.gguf"));
+        assert!(Local::check(&opened).is_ok());
+
+        let (slot, settings) = (LocalSlot::default(), LocalLlm::default());
+        let identity = || slot.identity(&config, "repository", &settings);
+        let before = identity().expect("there");
+        assert_eq!(identity().as_ref(), Some(&before));
+        let last = below.dir.join("Q8_0/tiny-Q8_0-00003-of-00003.gguf");
+        let longer = [fs::read(&last).expect("read"), vec![0]].concat();
+        fs::write(&last, longer).expect("written");
+        assert_ne!(identity().expect("there"), before, "another part is another model");
+        fs::remove_file(&last).expect("removed");
+        assert_eq!(identity(), None);
+        let error = store.import(&parts[0].with_file_name("none.gguf"), None);
+        assert!(error.is_err());
+        fs::remove_file(&parts[2]).expect("removed");
+        let error = store.import(&parts[0], Some("torn")).expect_err("a part is missing");
+        assert!(error.to_string().contains("00003-of-00003.gguf"), "{error}");
+
+        // Two models in one folder.
+        fs::write(below.dir.join("Q8_0/other.gguf"), "GGUF").expect("written");
+        assert!(refused(&config, "repository").contains("several GGUF files"));
+    }
+
+    #[test]
+    fn parts_of_another_program_run_where_they_lie() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let studio = dir.path().join("studio");
+        let parts = parts(&studio, "org/Tiny-GGUF");
+        let mut config = Config::new(dir.path().join("home"));
+        config.elsewhere = Places::default().with(Program::LmStudio, &studio);
+        let name = "lmstudio:org/Tiny-GGUF/tiny-Q8_0";
+        let found = config.models_elsewhere();
+        assert_eq!((found.len(), &*found[0].model.name, &found[0].trouble), (1, name, &None));
+        let opened = file_of(&config, name).expect("found");
+        assert_eq!(opened.file_name(), parts[0].file_name());
+        assert!(Local::check(&opened).is_ok());
+        // A part that lies is told by its header, one that is gone by its name.
+        let second = fs::read(&parts[1]).expect("read");
+        fs::write(&parts[1], &second[..second.len() / 2]).expect("written");
+        let trouble = config.models_elsewhere().remove(0).trouble.expect("truncated");
+        assert!(trouble.what.contains("00002-of-00003.gguf"), "{}", trouble.what);
+        fs::remove_file(&parts[1]).expect("removed");
+        let trouble = config.models_elsewhere().remove(0).trouble.expect("gone");
+        assert!(trouble.what.contains("tiny-Q8_0-00002-of-00003.gguf"), "{}", trouble.what);
+        assert!(refused(&config, name).contains("tiny-Q8_0-00002-of-00003.gguf"));
+    }
 }
