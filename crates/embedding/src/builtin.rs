@@ -13,7 +13,7 @@ use riddle_kernels::{Pool, l2_normalize};
 use riddle_offload::{EmbeddingRows, LayerWindow};
 use riddle_transformer::{
     Encoded, Modules, OpenOptions, Prefix, RaggedBatch, Scratch, ScratchSize, Span, TextEncoder,
-    Tokenizer, Wanted, open_text_encoder,
+    Tokenizer, Wanted, open_text_encoder, transformer_folder,
 };
 use riddle_types::{EmbedRole, Embedder, StageError, TokenCounter, panic_message};
 
@@ -99,17 +99,19 @@ impl BuiltinEncoder {
     /// # Errors
     /// What is missing, damaged or not supported.
     pub fn open(dir: &Path, options: EncoderOptions) -> Result<BuiltinEncoder> {
-        let encoder = open_text_encoder(dir, OpenOptions::default())?;
+        let folder = transformer_folder(dir)?;
+        let encoder = open_text_encoder(&folder, OpenOptions::default())?;
         let sizes = encoder.sizes();
         let modules = Modules::open(dir, sizes.hidden_size)?;
         let kept = card::dimensions(dir, options.dimensions, modules.outputs())?;
-        let max_tokens = card::max_tokens(dir)?.unwrap_or(DEFAULT_MAX_TOKENS).min(sizes.max_tokens);
+        let stated = card::max_tokens(dir, &folder)?;
+        let max_tokens = stated.unwrap_or(DEFAULT_MAX_TOKENS).min(sizes.max_tokens);
         let layers = encoder.layers().clone();
         let depth = options.window.unwrap_or(layers.layers().len());
         let mut window = LayerWindow::new(Arc::new(layers), depth)?;
         // The weights come in while the tokenizer's vocabulary is built.
         window.prefetch()?;
-        let tokenizer = Tokenizer::open(dir, max_tokens, sizes.vocab_size)?;
+        let tokenizer = Tokenizer::open(&folder, max_tokens, sizes.vocab_size)?;
         let (checkpoint, table) = (encoder.checkpoint().clone(), encoder.token_table().clone());
         let rows = EmbeddingRows::new(checkpoint, table, EMBEDDING_ROWS);
         let name = card::name(dir);

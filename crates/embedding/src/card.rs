@@ -136,19 +136,19 @@ struct TokenizerConfig {
 /// shorter.
 const MOST_TOKENS: f64 = 8192.0;
 
-/// Longest input in tokens that the directory states.
+/// Longest input in tokens that the directory states, or the `folder` below it that has the transformer's own files.
 ///
 /// # Errors
 /// A malformed file.
-pub(crate) fn max_tokens(dir: &Path) -> Result<Option<usize>> {
-    let path = dir.join("sentence_bert_config.json");
+pub(crate) fn max_tokens(dir: &Path, folder: &Path) -> Result<Option<usize>> {
+    let path = folder.join("sentence_bert_config.json");
     if path.is_file()
         && let Some(stated) = read_json::<SentenceConfig>(&path)?.max_seq_length
     {
         return Ok(Some(stated));
     }
     // Newer versions leave it to the tokenizer. Plain directories say nothing about embedding.
-    let path = dir.join("tokenizer_config.json");
+    let path = folder.join("tokenizer_config.json");
     if !path.is_file() || !dir.join("modules.json").is_file() {
         return Ok(None);
     }
@@ -174,7 +174,10 @@ mod tests {
     fn the_longest_input_is_the_tokenizers_where_only_that_says_so() {
         let tokenizer = ("tokenizer_config.json", r#"{"model_max_length":512}"#);
         let modules = ("modules.json", "[]");
-        let of = |files: &[(&str, &str)]| max_tokens(with(files).path()).expect("well formed");
+        let of = |files: &[(&str, &str)]| {
+            let dir = with(files);
+            max_tokens(dir.path(), dir.path()).expect("well formed")
+        };
         assert_eq!(of(&[tokenizer]), None);
         assert_eq!(of(&[tokenizer, modules]), Some(512));
         let stated = ("sentence_bert_config.json", r#"{"max_seq_length":128}"#);

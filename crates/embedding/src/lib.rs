@@ -16,8 +16,9 @@ mod fast;
 mod sparse;
 mod table;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use riddle_transformer::{static_table, transformer_folder};
 use riddle_types::Embedder;
 
 pub use builtin::{BuiltinEncoder, EncoderOptions};
@@ -45,4 +46,15 @@ pub fn open(dir: &Path, options: EncoderOptions) -> Result<Box<dyn Embedder>> {
         }
         Err(error) => Err(error),
     }
+}
+
+/// The folder of the model's tokenizer and weights: `dir`, or the one below it that its list of modules names.
+///
+/// # Errors
+/// A malformed list, or one that leads out of the folder.
+pub fn model_folder(dir: &Path) -> Result<PathBuf> {
+    Ok(match static_table(dir)? {
+        Some(folder) => folder,
+        None => transformer_folder(dir)?,
+    })
 }

@@ -79,7 +79,7 @@ impl SpladeEncoder {
         let bert = Bert::open(dir)?;
         let config = bert.config();
         let longest = config.max_tokens();
-        let max_tokens = card::max_tokens(dir)?.map_or(longest, |it| it.min(longest));
+        let max_tokens = card::max_tokens(dir, dir)?.map_or(longest, |it| it.min(longest));
         let layers = bert.layers().clone();
         let depth = options.window.unwrap_or(layers.layers().len());
         let mut window = LayerWindow::new(Arc::new(layers), depth)?;

@@ -242,6 +242,60 @@ fn a_table_of_sentence_transformers_is_read_from_its_folder() {
     }
 }
 
+/// As sentence-transformers saved models before version 2: the transformer in a folder of its own.
+#[test]
+fn a_transformer_in_its_folder_gives_the_vectors_of_one_beside_its_modules() {
+    for name in ["tiny-modernbert-embedder", "tiny-xlm-roberta-embedder", "tiny-gemma3-embedder"] {
+        let golden = root().join("tests/golden").join(name);
+        let dir = tempfile::tempdir().expect("temp dir");
+        // The name of the folder is part of an encoder's.
+        let model = dir.path().join(name);
+        fs::rename(copy_of(&golden).keep(), &model).expect("moved");
+        let folder = model.join("0_Transformer");
+        fs::create_dir(&folder).expect("a folder");
+        for file in [
+            "config.json",
+            "model.safetensors",
+            "sentence_bert_config.json",
+            "tokenizer.json",
+            "tokenizer_config.json",
+        ] {
+            if model.join(file).is_file() {
+                fs::rename(model.join(file), folder.join(file)).expect("moved");
+            }
+        }
+        let list = model.join("modules.json");
+        let text = fs::read_to_string(&list).expect("a list");
+        let with = |path: &str| {
+            let text = text.replacen(r#""path": """#, &format!(r#""path": "{path}""#), 1);
+            assert!(text.contains(path));
+            fs::write(&list, text).expect("written");
+            riddle_embedding::open(&model, EncoderOptions::default())
+        };
+        let flat = riddle_embedding::open(&golden, EncoderOptions::default()).expect("opens");
+        let embedder = with("0_Transformer").expect("opens");
+        assert_eq!(embedder.id(), flat.id());
+        let cases = expected(&golden.join("expected.json"));
+        let texts: Vec<&str> = cases.iter().map(|it| it.text.as_str()).collect();
+        for role in [EmbedRole::Query, EmbedRole::Passage] {
+            let vectors = |it: &dyn riddle_types::Embedder| it.embed(&texts, role).expect("embeds");
+            assert!(vectors(&*embedder) == vectors(&*flat), "{name}");
+        }
+        let inside = riddle_embedding::model_folder(&model).expect("a folder");
+        assert_eq!(inside, folder);
+        for path in ["../0_Transformer", "/etc", "absent", "0_Transformer/.."] {
+            let error = with(path).err().expect("refused").to_string();
+            assert!(error.contains(path), "{path}: {error}");
+        }
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink(&folder, model.join("link")).expect("linked");
+            let error = with("link").err().expect("refused").to_string();
+            assert!(error.contains("is a link"), "{error}");
+        }
+    }
+}
+
 /// Every folder that lies has one error, and none of them a panic or a vector.
 #[test]
 fn damaged_tables_and_modules_are_refused_by_name() {

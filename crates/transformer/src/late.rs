@@ -23,7 +23,7 @@ use crate::{
     ScratchShape, Sizes, Span, Template, TextEncoder, Tokenizer,
     layer::read,
     model::open_text_encoder,
-    modules::{Dense, Reads, folder_of, list_of, unknown},
+    modules::{Dense, Reads, folder_of, list_of, must_be_flat, unknown},
     operation::Operation,
 };
 
@@ -74,6 +74,7 @@ impl LateInteraction {
         let Some(layout) = config::layout(dir)? else {
             return Err(none("it names no vectors of tokens".to_owned()));
         };
+        must_be_flat(dir)?;
         let family = model_type(dir)?;
         if !BertConfig::TYPES.contains(&family.as_str()) && family != "modernbert" {
             let why = format!("late interaction of the family {family:?} is not supported");

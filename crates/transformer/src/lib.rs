@@ -63,7 +63,7 @@ pub use model::{
 };
 pub use modernbert::ModernBert;
 pub use modular::ModularCrossEncoder;
-pub use modules::{Modules, Pooling, stated_pooling, static_table};
+pub use modules::{Modules, Pooling, stated_pooling, static_table, transformer_folder};
 pub use mpnet::Mpnet;
 pub use pack::KernelLayout;
 pub use prompt::{

@@ -11,7 +11,7 @@ use riddle_weights::{
 use crate::{
     Bert, BertCrossEncoder, Deberta, Decoder, Gte, LateInteraction, ModernBert,
     ModularCrossEncoder, Modules, Mpnet, RaggedBatch, Result, Scratch, ScratchShape, Tokenizer,
-    prompt::Template,
+    modules::must_be_flat, prompt::Template,
 };
 
 /// Sizes that the driver of a forward pass must know.
@@ -264,7 +264,8 @@ pub fn open_text_encoder(dir: &Path, options: OpenOptions) -> Result<Box<dyn Tex
 /// A model's layers, head or none: all that is needed to store it in another way.
 ///
 /// # Errors
-/// As [`open_text_encoder`].
+/// As [`open_text_encoder`], and a model whose list of modules names a folder for it: a store lies beside the list.
 pub fn open_layers(dir: &Path, options: OpenOptions) -> Result<LayeredCheckpoint> {
+    must_be_flat(dir)?;
     Ok(open_text_encoder(dir, options)?.layers().clone())
 }

@@ -8,7 +8,7 @@ use riddle_weights::{Checkpoint, LayeredCheckpoint, TensorInfo};
 use crate::{
     CrossEncoder, Error, Modules, OpenOptions, Pooling, RaggedBatch, Result, ScoredToken, Scratch,
     ScratchShape, Sizes, Span, Template, TextEncoder, model::open_text_encoder,
-    operation::Operation,
+    modules::must_be_flat, operation::Operation,
 };
 
 /// A text encoder whose [`Modules`] end in one number.
@@ -25,6 +25,7 @@ impl ModularCrossEncoder {
     /// What is missing, damaged, contradictory or not supported, by name; [`Error::NoHead`] when its modules give no
     /// score.
     pub fn open(dir: &Path, options: OpenOptions) -> Result<ModularCrossEncoder> {
+        must_be_flat(dir)?;
         let encoder = open_text_encoder(dir, options)?;
         let modules = Modules::open(dir, encoder.sizes().hidden_size)?;
         if modules.outputs() != 1 {

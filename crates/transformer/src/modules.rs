@@ -110,13 +110,8 @@ impl Modules {
         }
         let is_pooled = !self.poolings.is_empty();
         match class {
-            "Transformer" if listed.is_here() => {}
-            "Transformer" => {
-                return unsupported(format!(
-                    "its model is in the folder {:?}: put its files beside modules.json",
-                    listed.path
-                ));
-            }
+            // Its files were read where they are: see `transformer_folder`.
+            "Transformer" => {}
             "Pooling" if !is_pooled => {
                 self.poolings = pooling_of(&folder_of(dir, list, listed)?.join("config.json"))?;
                 self.outputs = self.width * self.poolings.len();
@@ -296,6 +291,38 @@ pub(crate) fn folder_of(dir: &Path, list: &Path, listed: &Listed) -> Result<Path
     }
 }
 
+/// The folder of the transformer's own files, its configuration, weights and tokenizer: `dir`, or the one below it that
+/// its list of modules names for the first of them, as sentence-transformers saved them before version 2.
+///
+/// # Errors
+/// A malformed list, or one that leads out of the folder.
+pub fn transformer_folder(dir: &Path) -> Result<PathBuf> {
+    let list = dir.join("modules.json");
+    if !list.is_file() {
+        return Ok(dir.to_path_buf());
+    }
+    match list_of(&list)?.first() {
+        Some(first) if first.class() == "Transformer" && !first.is_here() => {
+            folder_of(dir, &list, first)
+        }
+        _ => Ok(dir.to_path_buf()),
+    }
+}
+
+/// Refuses a model whose transformer has a folder of its own, where that is not looked into.
+///
+/// # Errors
+/// As [`transformer_folder`], and where there is one.
+pub(crate) fn must_be_flat(dir: &Path) -> Result<()> {
+    let folder = transformer_folder(dir)?;
+    if folder == dir {
+        return Ok(());
+    }
+    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let why = format!("its model is in the folder {name:?}: put its files beside modules.json");
+    Err(Error::Module { path: dir.join("modules.json"), why })
+}
+
 /// The folder of a table of vectors that is all there is of a model (`StaticEmbedding`); `None` for other models.
 ///
 /// # Errors
@@ -369,7 +396,6 @@ mod tests {
         for (json, word) in [
             ("[]".to_owned(), "0 modules"),
             (r#"[{"type":"custom_st.Transformer2"}]"#.to_owned(), "Transformer2"),
-            (r#"[{"type":"a.Transformer","path":"0_Transformer"}]"#.to_owned(), "0_Transformer"),
             (r#"[{"type":"a.Transformer"},{"type":"a.Dense","path":"x"}]"#.to_owned(), "Dense"),
             (list(r#",{"type":"a.Transformer"}"#), "Transformer"),
             (list(r#",{"type":"a.LSTM","path":"2_LSTM"}"#), "LSTM"),
@@ -402,6 +428,32 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_transformer_is_found_in_its_folder_and_nowhere_else() {
+        let list = |path: &str| format!(r#"[{{"type":"a.Transformer","path":"{path}"}}]"#);
+        let inside = ("0_Transformer/config.json", "{}");
+        let found = |json: &str| {
+            let dir = with(&[("modules.json", json), inside]);
+            transformer_folder(dir.path())
+                .map(|it| it.strip_prefix(dir.path()).expect("inside").to_path_buf())
+                .map_err(|it| it.to_string())
+        };
+        assert_eq!(found(&list("0_Transformer")), Ok(PathBuf::from("0_Transformer")));
+        assert_eq!(found(&list("")), Ok(PathBuf::new()));
+        assert_eq!(found(&list(".")), Ok(PathBuf::new()));
+        assert_eq!(found(r#"[{"type":"a.Dense","path":"0_Transformer"}]"#), Ok(PathBuf::new()));
+        for path in ["../0_Transformer", "/etc", "0_Transformer/..", "a\\\\b", "absent"] {
+            let error = found(&list(path)).expect_err(path);
+            assert!(error.contains("folder"), "{path}: {error}");
+        }
+        assert!(found("[]").is_err() && found("{").is_err());
+        let plain = with(&[inside]);
+        assert_eq!(transformer_folder(plain.path()).expect("no list"), plain.path());
+        let dir = with(&[("modules.json", &list("0_Transformer")), inside]);
+        let error = must_be_flat(dir.path()).expect_err("it is not").to_string();
+        assert!(error.contains("0_Transformer"), "{error}");
+    }
+
     #[cfg(unix)]
     #[test]
     fn a_module_whose_folder_is_a_link_is_refused() {
@@ -410,6 +462,10 @@ mod tests {
         let dir = with(&[("modules.json", list)]);
         std::os::unix::fs::symlink(elsewhere.path(), dir.path().join("1_Pooling")).expect("link");
         let error = Modules::open(dir.path(), 4).expect_err("a link").to_string();
+        assert!(error.contains("link"), "{error}");
+        let list = r#"[{"type":"a.Transformer","path":"1_Pooling"}]"#;
+        std::fs::write(dir.path().join("modules.json"), list).expect("written");
+        let error = transformer_folder(dir.path()).expect_err("a link").to_string();
         assert!(error.contains("link"), "{error}");
     }
 }

@@ -168,7 +168,8 @@ impl Config {
             return Err(Error::NotHere { server: shown(&server.url) });
         }
         let as_path = Path::new(name);
-        if as_path.join("config.json").is_file() {
+        // A list of modules may lead to where the configuration is.
+        if ["config.json", "modules.json"].iter().any(|it| as_path.join(it).is_file()) {
             return Ok(as_path.to_path_buf());
         }
         if let Some(model) = self.model_store()?.find(name) {

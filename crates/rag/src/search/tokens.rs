@@ -39,7 +39,9 @@ impl Assistant {
         let embedder = embedder.ok_or_else(|| bad("there is no embedding model".to_owned()))?;
         let name = crate::home::embedder::encoder_name(embedder.id());
         let dir = self.config.model_dir(name)?;
-        let vocabulary = Vocabulary::read(&dir.join("tokenizer.json"))?;
+        let folder = riddle_embedding::model_folder(&dir)
+            .map_err(|source| Error::BadModel { dir: dir.clone(), source: source.into() })?;
+        let vocabulary = Vocabulary::read(&folder.join("tokenizer.json"))?;
         let vocabulary = vocabulary.ok_or_else(|| {
             bad(format!("the tokens of {name} can not be read back: send the text"))
         })?;
