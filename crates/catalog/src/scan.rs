@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use riddle_types::{FileEntry, FileState, ScanVerdict};
+use riddle_types::{FileEntry, FileState, ScanVerdict, folded};
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
 use crate::{
@@ -144,8 +144,16 @@ impl<'a> Plan<'a> {
                 origins.entry(identity).or_insert_with(|| path.clone());
             }
         }
+        // Where files have no numbers, one is followed that is only spelled otherwise.
+        let mut spelled: HashMap<String, PathBuf> = HashMap::new();
+        for (path, _) in known.iter().filter(|it| it.1.volume_id.is_none() && left(it.0)) {
+            spelled.entry(folded(path)).or_insert_with(|| path.clone());
+        }
         open.retain(|entry| {
-            let origin = entry.volume_id.and_then(|it| origins.get(&it));
+            let origin = match entry.volume_id {
+                Some(identity) => origins.get(&identity),
+                None => spelled.get(&folded(&entry.relative_path)),
+            };
             let Some(path) = origin.filter(|path| {
                 **path != entry.relative_path
                     && known.get(*path).is_some_and(|old| old.looks_like(entry))

@@ -37,6 +37,27 @@ fn a_moved_file_keeps_its_chunks_and_vectors() {
 }
 
 #[test]
+fn a_file_that_is_only_spelled_otherwise_is_followed_where_files_have_no_numbers() {
+    let (_home, catalog, root) = open();
+    let see = |name: &str, text: &str| riddle_types::FileEntry {
+        volume_id: None,
+        ..entry(name, text, 0)
+    };
+    let counts = |all: &[riddle_types::FileEntry]| {
+        let delta = catalog.apply_scan(root, all, true, &[]).expect("scanned");
+        (delta.moved, delta.new, delta.removed)
+    };
+    let other = || see("b.txt", "beta");
+    assert_eq!(counts(&[see("Boats/Gru\u{308}n.txt", "alpha"), other()]), (0, 2, 0));
+    assert_eq!(counts(&[see("boats/GR\u{dc}N.TXT", "alpha"), other()]), (1, 0, 0));
+    assert!(catalog.paths(root).expect("paths").contains(Path::new("boats/GR\u{dc}N.TXT")));
+    // One that was written anew, too, is another.
+    assert_eq!(counts(&[see("boats/gr\u{fc}n.txt", "alphas"), other()]), (0, 1, 1));
+    // Where letters are told apart, both are there.
+    assert_eq!(counts(&[see("b.txt", "beta"), see("B.txt", "beta")]), (0, 1, 1));
+}
+
+#[test]
 fn unchanged_chunks_keep_their_identity_when_a_file_is_edited() {
     let (_home, catalog, root) = open();
     let mut disk = Disk::from([("f".to_owned(), ("alpha beta gamma".to_owned(), 1))]);

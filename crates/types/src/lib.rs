@@ -22,6 +22,7 @@ mod rank;
 mod rerank;
 mod retrieve;
 mod sparse;
+mod spelling;
 
 pub use access::{Level, Reader, Rule};
 pub use advice::{Advice, Advised, StageError, Trouble};
@@ -45,3 +46,4 @@ pub use retrieve::{
     ChunkSet, EmbedRole, Embedder, Filter, Query, Retriever, SparseEncoder, TokenCounter, tag_name,
 };
 pub use sparse::{TERM_STEP, TermWeights};
+pub use spelling::folded;

@@ -6,6 +6,8 @@
 //! events into hints of what to scan again. Events are lost when many come at once and when the system's
 //! limits are reached; the scan is the truth, the watcher only says when.
 //!
+//! Where a file system takes several names for one file, [`spelled`] says which one its folder knows.
+//!
 //! [`identify`] says which folder one is, so that it is known again where it lies now ([`traces`]).
 //!
 //! What could not be looked at is said ([`ScanReport::unreadable`], [`Error::RootMissing`]), so that nobody
@@ -19,6 +21,7 @@ mod place;
 mod placeholder;
 mod rules;
 mod scan;
+mod spelling;
 mod stamp;
 mod watcher;
 
@@ -26,5 +29,6 @@ pub use error::{Error, Result};
 pub use place::{identify, is_on_share, is_there, traces};
 pub use rules::Pattern;
 pub use scan::{DEFAULT_MAX_FILE_BYTES, ScanOptions, ScanReport, scan, scan_parts};
+pub use spelling::spelled;
 pub use stamp::Stamp;
 pub use watcher::{WatchEvent, Watcher};

@@ -18,6 +18,7 @@ use crate::{
     Error, Result,
     passed::Passed,
     placeholder::{is_placeholder, stands_for_icloud_file},
+    spelling::spelled_below,
     stamp::Stamp,
 };
 
@@ -136,7 +137,7 @@ pub fn scan_parts(
         real_root: std::fs::canonicalize(root).unwrap_or_else(|_| root.to_path_buf()),
         options,
         rules: vec![(Passed::OwnPatterns.to_string(), user_rules(root, options))],
-        report: ScanReport { parts: outermost(parts), ..ScanReport::default() },
+        report: ScanReport { parts: outermost(root, parts), ..ScanReport::default() },
         outside: false,
         entered: HashSet::new(),
         on_entry,
@@ -185,13 +186,14 @@ fn user_rules(root: &Path, options: &ScanOptions) -> Gitignore {
     rules.build().unwrap_or_else(|_| Gitignore::empty())
 }
 
-/// The parts in order, rule files widened to their folders, without those inside others.
-fn outermost(parts: &[PathBuf]) -> Vec<PathBuf> {
+/// The parts in order, rule files widened to their folders, without those inside others. One that is spelled otherwise
+/// than its folder does stands there in both ways: what was known under that name is not found by it.
+fn outermost(root: &Path, parts: &[PathBuf]) -> Vec<PathBuf> {
     let widened = parts.iter().map(|part| {
         let is_rule = part.file_name().is_some_and(|it| RULE_FILES.iter().any(|rule| it == *rule));
         part.parent().filter(|_| is_rule).unwrap_or(part).to_path_buf()
     });
-    let mut widened: Vec<PathBuf> = widened.collect();
+    let mut widened: Vec<PathBuf> = widened.flat_map(|it| [spelled_below(root, &it), it]).collect();
     // Paths are compared by components: a folder comes right before what is in it.
     widened.sort_unstable();
     widened.dedup_by(|later, kept| later.starts_with(&*kept));
@@ -218,6 +220,10 @@ impl Walk<'_> {
     fn part(&mut self, part: &Path) -> ControlFlow<()> {
         if part.as_os_str().is_empty() {
             return self.folder(part);
+        }
+        // Another name of what is looked at under its own.
+        if spelled_below(self.root, part) != part {
+            return ControlFlow::Continue(());
         }
         if !part.components().all(|it| matches!(it, Component::Normal(_))) {
             let reason = Passed::NotBelow.to_string();
