@@ -20,7 +20,7 @@ const TEXT: &[&str] = &[
 const OTHER: &[&str] = &[
     "ico", "svg", "mp3", "wav", "ogg", "flac", "m4a", "mp4", "mov", "mkv", "avi", "webm", "bz2",
     "zst", "rar", "iso", "exe", "dll", "so", "dylib", "o", "a", "class", "jar", "wasm", "pyc",
-    "db", "sqlite", "ttf", "otf", "woff", "woff2", "bin", "dat", "vsd", "psd", "blend",
+    "db", "sqlite", "ttf", "otf", "woff", "woff2", "bin", "dat", "vsd", "psd", "blend", "onetoc2",
 ];
 const IMAGE: &[&str] =
     &["png", "jpg", "jpeg", "webp", "tif", "tiff", "heic", "heif", "avif", "gif", "bmp"];
@@ -48,13 +48,13 @@ pub fn kind_of(path: &Path, head: &[u8]) -> FileKind {
         "pdf" => Some(FileKind::Pdf),
         "docx" | "doc" | "odt" | "rtf" | "docm" | "dotx" | "dot" | "ott" | "fodt" | "sxw"
         | "pages" | "wpd" | "wps" | "abw" | "hwp" | "hwpx" | "vsdx" | "djvu" | "djv" | "tex"
-        | "latex" | "xps" | "oxps" => Some(FileKind::Document),
+        | "latex" | "xps" | "oxps" | "one" => Some(FileKind::Document),
         "pptx" | "ppt" | "odp" | "pptm" | "ppsx" | "potx" | "fodp" | "key" => {
             Some(FileKind::Presentation)
         }
         "xlsx" | "xls" | "ods" | "xlsm" | "xlsb" | "xltx" | "csv" | "tsv" | "fods" | "numbers"
         | "dbf" => Some(FileKind::Spreadsheet),
-        "eml" | "msg" | "mbox" | "mbx" => Some(FileKind::Mail),
+        "eml" | "msg" | "mbox" | "mbx" | "pst" | "ost" => Some(FileKind::Mail),
         "epub" | "fb2" | "mobi" | "azw" | "azw3" | "prc" => Some(FileKind::Book),
         "ics" | "ical" | "ifb" | "vcs" => Some(FileKind::Calendar),
         "vcf" | "vcard" => Some(FileKind::Contacts),

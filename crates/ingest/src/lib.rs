@@ -27,6 +27,7 @@ mod pool;
 mod protocol;
 mod remark;
 mod sheet;
+mod shown;
 mod table;
 mod text;
 mod tiff;

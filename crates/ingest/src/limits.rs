@@ -43,6 +43,23 @@ pub(crate) fn alarm(seconds: u64) {
     unsafe { libc::alarm(libc::c_uint::try_from(seconds).unwrap_or(libc::c_uint::MAX)) };
 }
 
+/// Standard output for ourselves alone: what a library prints goes where errors go, and is no part of an answer.
+#[cfg(unix)]
+pub(crate) fn own_output() -> Box<dyn std::io::Write> {
+    use std::os::fd::{AsFd as _, AsRawFd as _};
+    let (output, errors) = (std::io::stdout(), std::io::stderr());
+    let Ok(own) = output.as_fd().try_clone_to_owned() else { return Box::new(output) };
+    // SAFETY: both are open descriptors of this process, and dup2 touches no memory of ours.
+    unsafe { libc::dup2(errors.as_raw_fd(), output.as_raw_fd()) };
+    Box::new(std::fs::File::from(own))
+}
+
+/// The system gives no second one: what a library prints is an answer that nobody understands, and the file fails.
+#[cfg(not(unix))]
+pub(crate) fn own_output() -> Box<dyn std::io::Write> {
+    Box::new(std::io::stdout())
+}
+
 #[cfg(not(unix))]
 pub(crate) fn restrict(_memory_bytes: u64) {}
 

@@ -6,9 +6,8 @@ use riddle_ocr::{Ocr, Picture, Tesseract};
 use riddle_types::{Block, Document, FileKind, Location};
 
 use crate::{
-    formats::{Read, See, Shares, flatten, place_of},
+    formats::{self, Read, See, Shares, flatten, place_of},
     layout::{self, Manner},
-    office,
     outcome::{ParseOutcome, SeenLine},
     pdf::is_gibberish,
     pdfium::{self, Line},
@@ -115,7 +114,7 @@ pub(crate) fn embedded(
             found = Some((bytes.to_vec(), location.clone()));
         }
     };
-    office::parse_with(name, kind, bytes.to_vec(), &mut see);
+    formats::pictures_of(name, kind, bytes, &mut see);
     let (bytes, location) = found.ok_or(Remark::PictureGone)?;
     let inside = Box::new(location);
     Ok((bytes, Location::Part { name: format!("picture {wanted}"), inside }))

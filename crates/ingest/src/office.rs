@@ -1,17 +1,20 @@
 //! PDF, office, HTML, mail and book formats: docling's document tree made into blocks.
 
-use docling::{DocumentConverter, InputFormat, Node, SourceDocument, Table};
+use docling::{DocumentConverter, ImageSources, InputFormat, Node, SourceDocument, Table};
 use riddle_types::{Block, BlockKind, Document, FileKind, Location};
 
-use crate::{outcome::ParseOutcome, remark::Remark, sheet, table::numeric};
+use crate::{
+    outcome::ParseOutcome,
+    remark::Remark,
+    sheet,
+    shown::{MOST_SHOWN, See},
+    table::numeric,
+};
 
 /// Parses `bytes`; `name` gives the extension.
 pub(crate) fn parse(name: &str, kind: FileKind, bytes: Vec<u8>) -> ParseOutcome {
     parse_with(name, kind, bytes, &mut |_, _, _| {})
 }
-
-/// A picture of a document: its number, its bytes, and where it stands.
-pub(crate) type See<'a> = &'a mut dyn FnMut(u32, &[u8], &Location);
 
 /// [`parse`], and shows every picture, in the order of reading; they are counted from 1.
 pub(crate) fn parse_with(name: &str, kind: FileKind, bytes: Vec<u8>, see: See<'_>) -> ParseOutcome {
@@ -19,6 +22,9 @@ pub(crate) fn parse_with(name: &str, kind: FileKind, bytes: Vec<u8>, see: See<'_
     let sheets =
         (kind == FileKind::Spreadsheet).then(|| sheet::parse(&extension, &bytes)).flatten();
     if let Some(outcome) = sheets {
+        if matches!(outcome, ParseOutcome::Parsed(_)) {
+            sheet::pictures(&extension, &bytes, see);
+        }
         return outcome;
     }
     let by_kind = match kind {
@@ -33,7 +39,7 @@ pub(crate) fn parse_with(name: &str, kind: FileKind, bytes: Vec<u8>, see: See<'_
         return ParseOutcome::Unsupported(Remark::NoParserFor { ending: extension }.into());
     };
     let source = SourceDocument::from_bytes(name, format, bytes);
-    let converter = DocumentConverter::new().text_layer_only(true).list_attachments(true);
+    let converter = converter(kind);
     let metadata = converter.document_metadata(&source);
     let result = match converter.convert(source) {
         Ok(result) => result,
@@ -73,6 +79,23 @@ pub(crate) fn parse_with(name: &str, kind: FileKind, bytes: Vec<u8>, see: See<'_
     };
     document.title = document.title.map(|it| it.trim().to_owned()).filter(|it| !it.is_empty());
     ParseOutcome::Parsed(document)
+}
+
+fn converter(kind: FileKind) -> DocumentConverter {
+    /// Most bytes of one picture.
+    const LARGEST: u64 = 32 << 20;
+    /// Fewer bytes are no picture of text.
+    const FEWEST: u64 = 1 << 10;
+    let converter = DocumentConverter::new().text_layer_only(true).list_attachments(true);
+    // Of a mail they are attachments. Nothing is looked for elsewhere, on disk or in the net.
+    if !matches!(kind, FileKind::Html | FileKind::Book) {
+        return converter;
+    }
+    converter
+        .image_sources(ImageSources::Embedded)
+        .max_image_total_mb(MOST_SHOWN >> 20)
+        .max_image_bytes(LARGEST)
+        .min_image_bytes(FEWEST)
 }
 
 /// What a book is called: its title and who wrote it, so that every passage is found by both.

@@ -316,6 +316,16 @@ pub enum Remark {
         most: usize,
     },
 
+    /// What OneNote has not recognized on some pages.
+    #[error("handwriting on {pages} pages that OneNote has not recognized is not read")]
+    Handwriting {
+        /// How many.
+        pages: u32,
+    },
+
+    /// A file with larger pages, which no other program is meant to read.
+    #[error("a copy that Outlook keeps for itself: the same mails are read from a PST file")]
+    OutlookCopy,
     /// Something about one of several mails.
     #[error("message {number}: {why}")]
     Message {

@@ -1,5 +1,6 @@
 //! Spreadsheets and files of separated values: their cells, read a row at a time.
 
+mod pictures;
 mod scattered;
 
 use std::io::{Cursor, Read, Seek};
@@ -7,6 +8,7 @@ use std::io::{Cursor, Read, Seek};
 use calamine::{Data, DataRef, Reader, Sheet, SheetType, SheetVisible, Xls, Xlsb, Xlsx};
 use riddle_types::{Block, BlockKind, Document, Location};
 
+pub(crate) use pictures::pictures;
 use scattered::{FAR, Gathered};
 
 use crate::{

@@ -33,7 +33,7 @@ pub fn worker_main() -> ExitCode {
     let memory = std::env::args().filter_map(|it| it.parse().ok()).next_back().unwrap_or(1 << 30);
     limits::restrict(memory + OVERHEAD_BYTES);
     let mut input = io::stdin().lock();
-    let mut output = io::stdout().lock();
+    let mut output = limits::own_output();
     loop {
         let (request, bytes) = match read_request(&mut input, memory) {
             Ok(Some(request)) => request,
@@ -120,11 +120,13 @@ pub(crate) fn read(
     match kind {
         FileKind::Text | FileKind::Markdown | FileKind::Code => parse_text(name, kind, &bytes),
         FileKind::Pdf => pdf::parse(name, bytes, shares),
-        FileKind::Document | FileKind::Presentation => {
-            office::parse_with(name, kind, bytes, &mut |number, bytes, _| {
-                shares.note_picture(number, bytes);
-            })
-        }
+        FileKind::Document
+        | FileKind::Presentation
+        | FileKind::Spreadsheet
+        | FileKind::Html
+        | FileKind::Book => office::parse_with(name, kind, bytes, &mut |number, bytes, _| {
+            shares.note_picture(number, bytes);
+        }),
         _ => office::parse(name, kind, bytes),
     }
 }

@@ -1,22 +1,53 @@
 //! FictionBook (FB2): chapters with their headings. No entity of a document's own is ever expanded.
 
-use quick_xml::{Reader, events::Event};
+use std::collections::HashMap;
+
+use mail_parser::decoders::base64::base64_decode;
+use quick_xml::{
+    Reader,
+    events::{BytesStart, Event},
+};
 use riddle_types::{Block, BlockKind, Document, Location};
 
 use super::Shares;
-use crate::{office::book_title, outcome::ParseOutcome, remark::Remark, text::decode};
+use crate::{
+    office::book_title,
+    outcome::ParseOutcome,
+    remark::Remark,
+    shown::{MOST_SHOWN, See},
+    text::decode,
+};
 
 /// Most authors of one book that are looked at.
 const MOST_AUTHORS: usize = 20;
 
-pub(super) fn parse(_name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOutcome {
+/// Most pictures that are looked at: one may stand in a thousand places.
+const MOST_PICTURES: usize = 2000;
+
+pub(super) fn parse(_name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
+    let (outcome, book) = read(bytes);
+    book.show(&mut |number, bytes, _| shares.note_picture(number, bytes));
+    outcome
+}
+
+/// Shows the pictures between the paragraphs. The cover shows what the title says.
+pub(super) fn pictures(bytes: &[u8], see: See<'_>) {
+    read(bytes).1.show(see);
+}
+
+/// What a book says, and what it shows.
+fn read(bytes: &[u8]) -> (ParseOutcome, Shown) {
     // Older books are in encodings of their own, which the first line names.
     let (text, warning) = decode(bytes);
     let mut reader = Reader::from_str(&text);
     let mut book = Book::default();
     loop {
         match reader.read_event() {
-            Ok(Event::Start(tag)) => book.open(&name_of(tag.local_name().as_ref())),
+            Ok(Event::Start(tag)) => {
+                book.see(&tag);
+                book.open(&name_of(tag.local_name().as_ref()));
+            }
+            Ok(Event::Empty(tag)) => book.see(&tag),
             Ok(Event::End(tag)) => book.close(&name_of(tag.local_name().as_ref())),
             Ok(Event::Text(text)) => {
                 if let Ok(text) = text.decode() {
@@ -38,7 +69,8 @@ pub(super) fn parse(_name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOut
             Ok(Event::Eof) => break,
             Ok(_) => {}
             Err(error) if book.document.blocks.is_empty() => {
-                return ParseOutcome::Failed(Remark::NotBook(error.to_string()).into());
+                let why = Remark::NotBook(error.to_string());
+                return (ParseOutcome::Failed(why.into()), Shown::default());
             }
             Err(error) => {
                 book.document.warnings.push(Remark::DamagedMarkup(error.to_string()).into());
@@ -48,7 +80,29 @@ pub(super) fn parse(_name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOut
     }
     book.document.title = book_title(book.document.title, &book.authors);
     book.document.warnings.extend(warning);
-    ParseOutcome::Parsed(book.document)
+    (ParseOutcome::Parsed(book.document), book.shown)
+}
+
+/// Pictures by their names: where each stands, and their bytes in letters.
+#[derive(Default)]
+struct Shown {
+    places: Vec<(String, Location)>,
+    binaries: HashMap<String, String>,
+}
+
+impl Shown {
+    fn show(&self, see: See<'_>) {
+        let mut shown = 0;
+        for ((name, location), number) in self.places.iter().zip(1..) {
+            let letters = self.binaries.get(name).map(String::as_bytes);
+            let Some(bytes) = letters.and_then(base64_decode) else { continue };
+            shown += bytes.len() as u64;
+            if shown > MOST_SHOWN {
+                return;
+            }
+            see(number, &bytes, location);
+        }
+    }
 }
 
 fn name_of(bytes: &[u8]) -> String {
@@ -66,6 +120,9 @@ struct Book {
     headings: Vec<String>,
     line: String,
     paragraph: u32,
+    shown: Shown,
+    /// The picture whose bytes are read.
+    binary: String,
 }
 
 impl Book {
@@ -92,9 +149,30 @@ impl Book {
         }
     }
 
+    /// Notes where a picture stands, or which one's bytes follow.
+    fn see(&mut self, tag: &BytesStart<'_>) {
+        let value = |name: &[u8]| {
+            let mut all = tag.attributes();
+            let mut all = all.with_checks(false).filter_map(Result::ok);
+            let found = all.find(|it| it.key.local_name().as_ref() == name)?;
+            Some(String::from_utf8_lossy(&found.value).into_owned())
+        };
+        match tag.local_name().as_ref() {
+            b"image" if self.is_in("body") && self.shown.places.len() < MOST_PICTURES => {
+                let name = value(b"href").unwrap_or_default();
+                let paragraph = self.paragraph.max(1);
+                let location = Location::Section { path: self.headings.clone(), paragraph };
+                self.shown.places.push((name.trim_start_matches('#').to_owned(), location));
+            }
+            b"binary" => self.binary = value(b"id").unwrap_or_default(),
+            _ => {}
+        }
+    }
+
     fn text(&mut self, text: &str) {
-        // Pictures stand in it as letters.
-        if !self.is_in("binary") {
+        if self.is_in("binary") {
+            self.shown.binaries.entry(self.binary.clone()).or_default().push_str(text);
+        } else {
             self.line.push_str(text);
         }
     }

@@ -1,8 +1,10 @@
 //! Mails with what is attached to them, and mailboxes (mbox) of mails. In a maildir every mail is a file.
 
 mod parts;
+mod pst;
 mod threads;
 
+use docling::{ArchiveLimits, EmailAttachments};
 use mail_parser::{Message, MessageParser, MimeHeaders as _, PartType};
 use riddle_types::{Document, FileKind};
 
@@ -71,6 +73,41 @@ fn one(name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
     ParseOutcome::Parsed(document)
 }
 
+/// A mail that Outlook has put into a file: its text by docling, its attachments each as a file of its own.
+pub(super) fn outlook(name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
+    let mut document = match office::parse(name, FileKind::Mail, bytes.to_vec()) {
+        ParseOutcome::Parsed(document) => document,
+        other => return other,
+    };
+    if shares.seeks() {
+        document.blocks.clear();
+    }
+    let limits = ArchiveLimits {
+        max_entries: MOST_PARTS,
+        max_entry_size: shares.largest(),
+        ..ArchiveLimits::default()
+    };
+    if let Ok(attachments) = EmailAttachments::open(bytes, &limits) {
+        for entry in attachments.entries() {
+            if !shares.last() {
+                break;
+            }
+            match attachments.data(entry.index) {
+                Some(bytes) => shares.part(&entry.name, bytes.to_vec(), &mut document),
+                // What lies elsewhere, or is an object of another program.
+                None => shares.pass_over(),
+            }
+        }
+    }
+    shares.tell(&mut document);
+    ParseOutcome::Parsed(document)
+}
+
+/// A file in which Outlook keeps folders of mails.
+pub(super) fn store(_name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
+    pst::parse(bytes, shares)
+}
+
 fn attached(message: &Message<'_>, shares: &mut Shares, document: &mut Document) {
     for (part, number) in message.attachments().zip(1..) {
         if !shares.last() {
@@ -97,23 +134,28 @@ fn attached(message: &Message<'_>, shares: &mut Shares, document: &mut Document)
 
 /// A name for what has none, so that its format is known.
 fn unnamed(part: &mail_parser::MessagePart<'_>, number: u32) -> String {
-    let subtype = part.content_type().and_then(|it| it.subtype().map(str::to_ascii_lowercase));
-    let ending = match subtype.as_deref() {
-        Some("html") => "html",
-        Some("plain") => "txt",
-        Some("calendar") => "ics",
-        Some("vcard" | "x-vcard") => "vcf",
-        Some("csv") => "csv",
-        Some("pdf") => "pdf",
-        Some("png") => "png",
-        Some("jpeg" | "jpg" | "pjpeg") => "jpg",
-        Some("tiff") => "tif",
-        Some("webp") => "webp",
-        Some("gif") => "gif",
-        Some("bmp" | "x-ms-bmp") => "bmp",
+    let subtype = part.content_type().and_then(|it| it.subtype());
+    format!("attachment {number}.{}", ending(subtype.unwrap_or_default()))
+}
+
+/// The ending of a name by the kind of what it names.
+fn ending(kind: &str) -> &'static str {
+    let subtype = kind.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
+    match subtype.as_str() {
+        "html" => "html",
+        "plain" => "txt",
+        "calendar" => "ics",
+        "vcard" | "x-vcard" => "vcf",
+        "csv" => "csv",
+        "pdf" => "pdf",
+        "png" => "png",
+        "jpeg" | "jpg" | "pjpeg" => "jpg",
+        "tiff" => "tif",
+        "webp" => "webp",
+        "gif" => "gif",
+        "bmp" | "x-ms-bmp" => "bmp",
         _ => "bin",
-    };
-    format!("attachment {number}.{ending}")
+    }
 }
 
 fn is_box(bytes: &[u8]) -> bool {

@@ -13,6 +13,7 @@ mod lines;
 mod mail;
 mod mobi;
 mod notebook;
+mod one_note;
 mod org;
 mod packed;
 mod photo;
@@ -29,9 +30,11 @@ use self::pictures::Wanted;
 pub(crate) use self::pictures::{MOST_PICTURES, Pictures, See, flatten, place_of};
 use crate::{
     kind::{begins_as_web_archive, kind_of},
+    office,
     outcome::ParseOutcome,
     protocol::Reply,
     remark::Remark,
+    sheet, shown,
     tools::Tools,
 };
 
@@ -49,6 +52,7 @@ const READERS: &[(&[&str], Reader)] = &[
     (&["ics", "ical", "ifb", "vcs"], calendar::parse),
     (&["vcf", "vcard"], contacts::parse),
     (&["ipynb"], notebook::parse),
+    (&["one"], one_note::parse),
     (&["fb2"], fiction::parse),
     (&["mobi", "azw", "azw3", "prc"], mobi::parse),
     (&["srt", "vtt", "ass", "ssa", "sbv"], subtitles::parse),
@@ -78,11 +82,31 @@ pub(crate) fn parse(
         // So has a page that was saved and renamed.
         FileKind::Html if begins_as_web_archive(bytes) => Some(web_archive::parse as Reader),
         // A mailbox or a mail in a folder of mails has no ending.
-        FileKind::Mail if extension != "msg" => Some(mail::parse as Reader),
+        FileKind::Mail if extension == "msg" => Some(mail::outlook as Reader),
+        FileKind::Mail if matches!(extension.as_str(), "pst" | "ost") => {
+            Some(mail::store as Reader)
+        }
+        FileKind::Mail => Some(mail::parse as Reader),
         FileKind::History => Some(history::parse as Reader),
         _ => named,
     };
     reader.map(|it| it(name, bytes, shares))
+}
+
+/// Shows the pictures of a file that no other files lie in, in the order of reading; they are counted from 1.
+pub(crate) fn pictures_of(name: &str, kind: FileKind, bytes: &[u8], see: shown::See<'_>) {
+    let extension = name.rsplit_once('.').map_or("", |it| it.1).to_ascii_lowercase();
+    match (kind, extension.as_str()) {
+        (FileKind::Spreadsheet, "xlsx" | "xlsm" | "xltx" | "xltm" | "ods" | "ots") => {
+            sheet::pictures(&extension, bytes, see);
+        }
+        (FileKind::Document, "one") => one_note::pictures(bytes, see),
+        (FileKind::Book, "fb2") => fiction::pictures(bytes, see),
+        (FileKind::Html, _) if extension == "webarchive" || begins_as_web_archive(bytes) => {
+            web_archive::pictures(name, bytes, see);
+        }
+        _ => _ = office::parse_with(name, kind, bytes.to_vec(), see),
+    }
 }
 
 /// Files inside of files inside of files: a copy of an archive in itself ends here.
@@ -270,7 +294,9 @@ impl Shares {
         });
         let outcome = match seen {
             Some(outcome) => outcome,
-            None if matches!(kind, FileKind::Archive | FileKind::Mail) => {
+            None if matches!(kind, FileKind::Archive | FileKind::Mail)
+                || name.to_ascii_lowercase().ends_with(".one") =>
+            {
                 self.deeper(name, kind, bytes)
             }
             None => return,

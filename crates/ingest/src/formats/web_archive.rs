@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use encoding_rs::Encoding;
 use mail_parser::decoders::base64::base64_decode;
 use quick_xml::{Reader, events::Event};
@@ -15,14 +16,15 @@ use crate::{
     office,
     outcome::ParseOutcome,
     remark::Remark,
+    shown::{MOST_SHOWN, See},
     text::{decode, parse_plain},
 };
 
 /// Most frames of a page, those in frames included.
 const MOST_FRAMES: usize = 200;
 
-/// Most values that are read of a list: five for each frame, and what is around them.
-const MOST_VALUES: usize = 20_000;
+/// Most values that are read of a list: five for each frame and for what stands on a page, and what is around them.
+const MOST_VALUES: usize = 50_000;
 
 /// Values in values: a frame in a frame is three deeper.
 const DEEPEST: u32 = 16;
@@ -30,22 +32,18 @@ const DEEPEST: u32 = 16;
 /// Longest name or address.
 const LONGEST: usize = 4096;
 
-/// Names of the values that are read: others are pictures, styles and scripts.
+/// Names of the values that are read.
 const PAGE: &str = "WebMainResource";
 const FRAMES: &str = "WebSubframeArchives";
 const DATA: &str = "WebResourceData";
 const TYPE: &str = "WebResourceMIMEType";
 const ENCODING: &str = "WebResourceTextEncodingName";
 const ADDRESS: &str = "WebResourceURL";
-const READ: [&str; 6] = [PAGE, FRAMES, DATA, TYPE, ENCODING, ADDRESS];
+const BESIDE: &str = "WebSubresources";
+const READ: [&str; 7] = [PAGE, FRAMES, DATA, TYPE, ENCODING, ADDRESS, BESIDE];
 
 pub(super) fn parse(name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
-    let list = if bytes.starts_with(b"bplist") {
-        Binary::open(bytes).and_then(|mut it| it.value(it.top, 0))
-    } else {
-        xml(&decode(bytes).0)
-    };
-    let list = match list {
+    let list = match listed(bytes) {
         Ok(list) => list,
         Err(why) => return ParseOutcome::Failed(why.into()),
     };
@@ -57,9 +55,93 @@ pub(super) fn parse(name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutco
         ParseOutcome::Parsed(document) => document,
         other => return other,
     };
+    show(&list, &mut |number, bytes, _| shares.note_picture(number, bytes));
     frames(&list, shares, &mut document);
     shares.tell(&mut document);
     ParseOutcome::Parsed(document)
+}
+
+fn listed(bytes: &[u8]) -> Result<Value<'_>, Remark> {
+    if bytes.starts_with(b"bplist") {
+        Binary::open(bytes).and_then(|mut it| it.value(it.top, 0))
+    } else {
+        xml(&decode(bytes).0)
+    }
+}
+
+/// Shows the pictures of the page, not those in its frames.
+pub(super) fn pictures(_name: &str, bytes: &[u8], see: See<'_>) {
+    if let Ok(list) = listed(bytes) {
+        show(&list, see);
+    }
+}
+
+/// The page is read once more, as other browsers save one: a mail of it and of what stands on it, by their addresses.
+fn show(list: &Value<'_>, see: See<'_>) {
+    /// Most pictures that are handed over.
+    const MOST: usize = 2000;
+    let Some(page) = list.get(PAGE) else { return };
+    let address = |it: &Value<'_>| {
+        let text = it.get(ADDRESS).map_or("", Value::text).trim();
+        // A header ends with its line.
+        text.chars().filter(|it| !it.is_control()).collect::<String>()
+    };
+    let beside = match list.get(BESIDE) {
+        Some(Value::List(all)) => all.as_slice(),
+        _ => &[],
+    };
+    let kind = |it: &Value<'_>| it.get(TYPE).map_or("", Value::text).trim().to_ascii_lowercase();
+    let pictures = beside.iter().filter(|it| {
+        kind(it).starts_with("image/") && kind(it).bytes().all(|it| it.is_ascii_graphic())
+    });
+    let data = page.get(DATA).map_or(&[][..], Value::bytes);
+    let mut parts = vec![Part::new("text/html; charset=utf-8", &address(page), &page_of(page))];
+    let mut bytes = 0;
+    for picture in pictures.take(MOST) {
+        let data = picture.get(DATA).map_or(&[][..], Value::bytes);
+        bytes += data.len() as u64;
+        if bytes > MOST_SHOWN {
+            break;
+        }
+        parts.push(Part::new(&kind(picture), &address(picture), data));
+    }
+    let written = |it: &[u8]| data.windows(it.len()).any(|part| part == it);
+    if parts.len() > 1 || written(b"data:image/") {
+        office::parse_with("page.mhtml", FileKind::Html, mail_of(&parts), see);
+    }
+}
+
+/// The page in UTF-8, with the mark that makes it that whatever it says of itself.
+fn page_of(page: &Value<'_>) -> Vec<u8> {
+    let data = page.get(DATA).map_or(&[][..], Value::bytes);
+    let encoding = page.get(ENCODING).and_then(|it| Encoding::for_label(it.text().as_bytes()));
+    encoding.map_or_else(|| decode(data).0, |it| it.decode(data).0.into_owned()).into_bytes()
+}
+
+/// A part of a mail.
+struct Part(String);
+
+impl Part {
+    fn new(kind: &str, address: &str, bytes: &[u8]) -> Part {
+        let letters = STANDARD.encode(bytes);
+        Part(format!(
+            "Content-Type: {kind}\r\nContent-Location: {address}\r\n\
+             Content-Transfer-Encoding: base64\r\n\r\n{letters}\r\n"
+        ))
+    }
+}
+
+fn mail_of(parts: &[Part]) -> Vec<u8> {
+    // No letter of base 64.
+    const CUT: &str = "=_cut_=";
+    let mut mail = format!(
+        "MIME-Version: 1.0\r\nContent-Type: multipart/related; type=\"text/html\"; boundary=\"{CUT}\"\r\n\r\n"
+    );
+    for Part(part) in parts {
+        mail.push_str(&format!("--{CUT}\r\n{part}"));
+    }
+    mail.push_str(&format!("--{CUT}--\r\n"));
+    mail.into_bytes()
 }
 
 /// What is in the frames of a page, in its order; those without text are furniture.

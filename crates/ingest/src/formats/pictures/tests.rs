@@ -427,3 +427,180 @@ fn a_bomb_before_a_picture_is_passed_over_as_before() {
     let seen = look("a.zip", FileKind::Archive, &archive, numbers[0]);
     assert_eq!(seen[0], pair("a.png", "a.png"));
 }
+
+/// Where the pictures of a file stand, by their numbers, and how many bytes each has.
+fn shown(name: &str, kind: FileKind, bytes: &[u8]) -> Vec<(u32, String)> {
+    let reply = read(name, kind, bytes);
+    assert!(
+        matches!(reply.outcome, ParseOutcome::Parsed(_) | ParseOutcome::NoText(_)),
+        "{reply:?}"
+    );
+    let place = |number: &u32| {
+        let (bytes, location) = look::embedded(name, kind, bytes, *number).expect("found again");
+        (*number, format!("{}, {} bytes", location, bytes.len()))
+    };
+    reply.pictures.iter().map(place).collect()
+}
+
+fn letters(bytes: &[u8]) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}
+
+#[test]
+fn pictures_on_sheets_stand_in_their_cells_and_hidden_ones_are_left() {
+    let (first, second) = (png(200, 100, 1), png(160, 90, 2));
+    let sheet = "<worksheet xmlns=\"http://schemas.openxmlformats.org/spreadsheetml/2006/main\"><sheetData>\
+        <row r=\"1\"><c r=\"A1\" t=\"inlineStr\"><is><t>Rent</t></is></c></row></sheetData></worksheet>";
+    let book = format!(
+        "<workbook xmlns=\"http://schemas.openxmlformats.org/spreadsheetml/2006/main\" xmlns:r=\"{OFFICE}\"><sheets>\
+         <sheet name=\"Secret\" sheetId=\"1\" state=\"hidden\" r:id=\"rId1\"/>\
+         <sheet name=\"Costs\" sheetId=\"2\" r:id=\"rId2\"/></sheets></workbook>"
+    );
+    let anchor = |id: &str, column: u32, row: u32| {
+        format!(
+            "<xdr:twoCellAnchor><xdr:from><xdr:col>{column}</xdr:col><xdr:row>{row}</xdr:row></xdr:from><xdr:to>\
+             <xdr:col>9</xdr:col><xdr:row>9</xdr:row></xdr:to><xdr:pic><a:blip r:embed=\"{id}\"/></xdr:pic>\
+             </xdr:twoCellAnchor>"
+        )
+    };
+    let drawing = |anchors: &str| {
+        format!("<xdr:wsDr xmlns:xdr=\"x\" xmlns:a=\"a\" xmlns:r=\"r\">{anchors}</xdr:wsDr>")
+    };
+    let open = drawing(&(anchor("rId1", 1, 4) + &anchor("rId2", 0, 0)));
+    let secret = drawing(&anchor("rId1", 0, 0));
+    let root = relations(&[("rId1", "officeDocument", "xl/workbook.xml")]);
+    let of_book = relations(&[
+        ("rId1", "worksheet", "worksheets/sheet1.xml"),
+        ("rId2", "worksheet", "/xl/worksheets/sheet2.xml"),
+    ]);
+    let of_secret = relations(&[("rId1", "drawing", "../drawings/drawing1.xml")]);
+    let of_costs = relations(&[("rId1", "drawing", "../drawings/drawing2.xml")]);
+    let media =
+        relations(&[("rId1", "image", "../media/a.png"), ("rId2", "image", "../media/b.png")]);
+    let bytes = zipped(&[
+        ("_rels/.rels", root.as_bytes()),
+        ("xl/workbook.xml", book.as_bytes()),
+        ("xl/_rels/workbook.xml.rels", of_book.as_bytes()),
+        ("xl/worksheets/sheet1.xml", sheet.as_bytes()),
+        ("xl/worksheets/sheet2.xml", sheet.as_bytes()),
+        ("xl/worksheets/_rels/sheet1.xml.rels", of_secret.as_bytes()),
+        ("xl/worksheets/_rels/sheet2.xml.rels", of_costs.as_bytes()),
+        ("xl/drawings/drawing1.xml", secret.as_bytes()),
+        ("xl/drawings/drawing2.xml", open.as_bytes()),
+        ("xl/drawings/_rels/drawing1.xml.rels", media.as_bytes()),
+        ("xl/drawings/_rels/drawing2.xml.rels", media.as_bytes()),
+        ("xl/media/a.png", &first),
+        ("xl/media/b.png", &second),
+    ]);
+    let places =
+        [format!("Costs!B5, {} bytes", first.len()), format!("Costs!A1, {} bytes", second.len())];
+    let [a, b] = places;
+    assert_eq!(shown("x.xlsx", FileKind::Spreadsheet, &bytes), [(1, a), (2, b)]);
+}
+
+#[test]
+fn pictures_of_open_document_sheets_stand_in_their_cells() {
+    let (first, second) = (png(200, 100, 1), png(160, 90, 2));
+    let frame =
+        |part: &str| format!("<draw:frame><draw:image xlink:href=\"{part}\"/></draw:frame>");
+    let content = format!(
+        "{HEAD}<office:document-content xmlns:office=\"urn:oasis:names:tc:opendocument:xmlns:office:1.0\" \
+         xmlns:table=\"urn:oasis:names:tc:opendocument:xmlns:table:1.0\" \
+         xmlns:text=\"urn:oasis:names:tc:opendocument:xmlns:text:1.0\" xmlns:draw=\"d\" xmlns:xlink=\"l\" \
+         xmlns:style=\"urn:oasis:names:tc:opendocument:xmlns:style:1.0\"><office:automatic-styles>\
+         <style:style style:name=\"ta2\" style:family=\"table\"><style:table-properties table:display=\"false\"/>\
+         </style:style></office:automatic-styles><office:body><office:spreadsheet>\
+         <table:table table:name=\"Secret\" table:style-name=\"ta2\"><table:table-row><table:table-cell>{}\
+         </table:table-cell></table:table-row></table:table>\
+         <table:table table:name=\"Costs\"><table:shapes>{}</table:shapes>\
+         <table:table-row table:number-rows-repeated=\"3\"><table:table-cell/></table:table-row>\
+         <table:table-row><table:table-cell table:number-columns-repeated=\"2\"/>\
+         <table:table-cell office:value-type=\"string\"><text:p>Rent</text:p>{}</table:table-cell></table:table-row>\
+         </table:table></office:spreadsheet></office:body></office:document-content>",
+        frame("Pictures/a.png"),
+        frame("Pictures/b.png"),
+        frame("./Pictures/a.png"),
+    );
+    let bytes = zipped(&[
+        ("mimetype", b"application/vnd.oasis.opendocument.spreadsheet"),
+        ("content.xml", content.as_bytes()),
+        ("META-INF/manifest.xml", b"<manifest:manifest xmlns:manifest=\"m\"/>"),
+        ("Pictures/a.png", &first),
+        ("Pictures/b.png", &second),
+    ]);
+    let (a, b) =
+        (format!("Costs!A1, {} bytes", second.len()), format!("Costs!C4, {} bytes", first.len()));
+    assert_eq!(shown("x.ods", FileKind::Spreadsheet, &bytes), [(1, a), (2, b)]);
+}
+
+#[test]
+fn pictures_that_a_page_brings_along_are_noted_and_no_others() {
+    let (first, small) = (png(200, 100, 1), png(20, 10, 2));
+    let page = |source: &str| {
+        format!(
+            "<html><body><h1>Hull</h1><p>It is blue.</p><img src=\"{source}\"><p>End.</p>\
+             <img src=\"http://example.org/a.png\"><img src=\"/etc/b.png\">\
+             <img src=\"data:image/png;base64,{}\"></body></html>",
+            letters(&small)
+        )
+    };
+    let html = page(&format!("data:image/png;base64,{}", letters(&first)));
+    let seen = shown("x.html", FileKind::Html, html.as_bytes());
+    assert_eq!(seen, [(1, format!("Hull, paragraph 2, {} bytes", first.len()))]);
+
+    let mhtml = format!(
+        "MIME-Version: 1.0\r\nContent-Type: multipart/related; type=\"text/html\"; boundary=cut\r\n\r\n--cut\r\n\
+         Content-Type: text/html\r\nContent-Location: http://example.org/x/\r\n\r\n{}\r\n--cut\r\nContent-Type: image/png\r\n\
+         Content-Location: http://example.org/x/keel.png\r\nContent-Transfer-Encoding: base64\r\n\r\n{}\r\n--cut--\r\n",
+        page("keel.png"),
+        letters(&first)
+    );
+    let seen = shown("x.mhtml", FileKind::Html, mhtml.as_bytes());
+    assert_eq!(seen, [(1, format!("Hull, paragraph 2, {} bytes", first.len()))]);
+
+    let data = |bytes: &[u8]| format!("<key>WebResourceData</key><data>{}</data>", letters(bytes));
+    let text =
+        |name: &str, value: &str| format!("<key>WebResource{name}</key><string>{value}</string>");
+    let archive = format!(
+        "{HEAD}<plist version=\"1.0\"><dict><key>WebMainResource</key><dict>{}{}{}{}</dict>\
+         <key>WebSubresources</key><array><dict>{}{}{}</dict></array></dict></plist>",
+        data(page("keel.png").as_bytes()),
+        text("MIMEType", "text/html"),
+        text("TextEncodingName", "UTF-8"),
+        text("URL", "http://example.org/x/"),
+        data(&first),
+        text("MIMEType", "image/png"),
+        text("URL", "http://example.org/x/keel.png"),
+    );
+    let seen = shown("x.webarchive", FileKind::Html, archive.as_bytes());
+    assert_eq!(seen, [(1, format!("Hull, paragraph 2, {} bytes", first.len()))]);
+}
+
+#[test]
+fn pictures_in_books_stand_in_their_chapters() {
+    let first = png(200, 100, 1);
+    let book = format!(
+        "{HEAD}<FictionBook xmlns:l=\"http://www.w3.org/1999/xlink\"><description><title-info><coverpage>\
+         <image l:href=\"#a.png\"/></coverpage></title-info></description><body><section><title><p>Hull</p></title>\
+         <p>It is blue.</p><image l:href=\"#a.png\"/><image l:href=\"#none\"/></section></body>\
+         <binary id=\"a.png\" content-type=\"image/png\">{}</binary></FictionBook>",
+        letters(&first)
+    );
+    let seen = shown("x.fb2", FileKind::Book, book.as_bytes());
+    assert_eq!(seen, [(1, format!("Hull, paragraph 2, {} bytes", first.len()))]);
+
+    let container =
+        "<container><rootfiles><rootfile full-path=\"o/b.opf\"/></rootfiles></container>";
+    let package = "<package><manifest><item id=\"a\" href=\"t/a.xhtml\" media-type=\"application/xhtml+xml\"/>\
+        </manifest><spine><itemref idref=\"a\"/></spine></package>";
+    let chapter = "<html><body><h1>Hull</h1><p>It is blue.</p><div><img src=\"../i/a.png\"/></div></body></html>";
+    let bytes = zipped(&[
+        ("META-INF/container.xml", container.as_bytes()),
+        ("o/b.opf", package.as_bytes()),
+        ("o/t/a.xhtml", chapter.as_bytes()),
+        ("o/i/a.png", &first),
+    ]);
+    let seen = shown("x.epub", FileKind::Book, &bytes);
+    assert_eq!(seen, [(1, format!("Hull, paragraph 2, {} bytes", first.len()))]);
+}

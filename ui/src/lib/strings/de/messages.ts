@@ -9,6 +9,8 @@ export const messages: Record<Message, string> = {
   "1 page read as a picture, {1} % sure": "1 Seite als Bild gelesen, zu {1} % sicher",
   "1 picture in it read, {1} % sure": "1 Bild darin gelesen, zu {1} % sicher",
   "ONNX Runtime was not found ({1})": "ONNX Runtime wurde nicht gefunden ({1})",
+  "a copy that Outlook keeps for itself: the same mails are read from a PST file":
+    "eine Kopie, die Outlook für sich behält: dieselben Mails werden aus einer PST-Datei gelesen",
   "a home is encrypted by a passphrase or a keyring":
     "eine Bibliothek wird mit einer Passphrase oder einem Schlüsselbund verschlüsselt",
   "a long table: rows beyond the first {1} passages are found by words alone":
@@ -59,6 +61,8 @@ export const messages: Record<Message, string> = {
     "ab Zeile {1} wird nichts gelesen: von einer Datei werden {2} MiB an Zellen behalten",
   "from sheet {1} on nothing is read: {2} MiB of cells are kept of one file":
     "ab Blatt {1} wird nichts gelesen: von einer Datei werden {2} MiB an Zellen behalten",
+  "handwriting on {1} pages that OneNote has not recognized is not read":
+    "Handschrift auf {1} Seiten, die OneNote nicht erkannt hat, wird nicht gelesen",
   "hidden sheets are not read ({1})": "ausgeblendete Blätter werden nicht gelesen ({1})",
   "internal error: {1}: this is a bug, please report it": "innerer Fehler: {1}: das ist ein Programmfehler, bitte melden Sie ihn",
   "invalid memory access": "unzulässiger Speicherzugriff",
