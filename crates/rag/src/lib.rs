@@ -27,7 +27,7 @@ pub use contract::{
     AskRequest, AskResponse, Audience, Citation, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier, Error,
     Libraries, NoAnswer, Reach, Result, SearchHit, SearchRequest, SearchResponse, StageLists,
 };
-pub use home::{Config, DEFAULT_EMBEDDER, Records, SharedEncoders};
+pub use home::{Config, DEFAULT_EMBEDDER, Records, SharedEncoders, resolved};
 pub use index::Library;
 /// Is what an answer says in the passages it cites? Sentences, features, verdicts.
 pub use riddle_claims as claims;

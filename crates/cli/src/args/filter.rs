@@ -35,7 +35,7 @@ impl FilterArgs {
     pub(crate) fn filter(&self) -> std::io::Result<Filter> {
         // Folders are stored resolved; one that is gone is still a condition, which nothing meets.
         let resolve = |folder: &PathBuf| {
-            let path = folder.canonicalize().or_else(|_| std::path::absolute(folder))?;
+            let path = riddle_rag::resolved(folder).or_else(|_| std::path::absolute(folder))?;
             Ok(path.to_string_lossy().into_owned())
         };
         Ok(Filter {

@@ -26,7 +26,7 @@ use crate::{
     contract::{AskRequest, Audience, RerankChoice, Reuse, ReuseGrade, SearchRequest},
     home::{
         Config, Records,
-        settings::{PICTURES_IN_FILES, READ_WITH, READERS},
+        settings::{MARKS, READ_WITH},
     },
     index::{InputDocument, Library},
     search::Assistant,
@@ -160,7 +160,7 @@ impl Home {
             catalog.commit_files(&[outcome], None).expect("committed");
         }
         // They were read by readers of today, who would find no parser here.
-        let read_with = format!("{PICTURES_IN_FILES} {READERS}");
+        let read_with = MARKS.join(" ");
         catalog.set_setting(READ_WITH, Some(&read_with)).expect("kept");
         drop(catalog);
         // The indexes follow; and what comes from memory is nobody's but the person's.

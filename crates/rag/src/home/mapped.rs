@@ -10,6 +10,7 @@ use riddle_types::{Advice, Trouble};
 use super::{
     libraries::{keep, kept, named},
     records::{Records, inside},
+    resolved,
 };
 use crate::contract::{Error, LibraryStatus, MappedFolder, Result};
 
@@ -70,7 +71,7 @@ impl Records {
                 "{there:?} is no folder of the library: give its whole path there"
             )));
         }
-        let found = here.canonicalize().and_then(|it| std::fs::read_dir(&it).map(|_| it));
+        let found = resolved(here).and_then(|it| std::fs::read_dir(&it).map(|_| it));
         let here = found.map_err(|error| {
             bad(format!("{} can not be read as a folder here: {error}", here.display()))
         })?;

@@ -47,6 +47,14 @@ pub use prefixes::{
     set_limit as limit_prefixes,
 };
 pub use preview::{Shown, show};
+/// The folder or file that a path leads to: links followed, and spelled as the folders on the way name it.
+///
+/// # Errors
+/// When nothing is there.
+pub fn resolved(path: &std::path::Path) -> std::io::Result<std::path::PathBuf> {
+    path.canonicalize().map(|it| riddle_watch::spelled(&it))
+}
+
 pub use records::{AnswersStatus, FolderStatus, IndexBytes, Passage, Records, Rule, RuleEffect};
 pub(crate) use scanning::scan_options;
 pub use settings::NO_RERANKER;

@@ -154,6 +154,12 @@ pub(crate) const PICTURES_IN_FILES: &str = "pictures-in-files";
 /// The same for readers that have changed: what they read is read once more.
 pub(crate) const READERS: &str = "readers-2";
 
+/// The same, later.
+pub(crate) const NEWER_READERS: &str = "readers-3";
+
+/// All of these marks.
+pub(crate) const MARKS: [&str; 3] = [PICTURES_IN_FILES, READERS, NEWER_READERS];
+
 /// Setting: name or directory of the embedder that the newest vectors were made with.
 pub(crate) const EMBEDDED_WITH: &str = "embedded_with";
 

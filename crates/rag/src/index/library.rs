@@ -12,13 +12,14 @@ use std::{
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
-use riddle_catalog::{Catalog, FileId, FileRecord, HomeLock, Root};
+use riddle_catalog::{Catalog, FileId, HomeLock, Root};
 use riddle_ingest::{Limits, ParserPool};
-use riddle_types::{Advice, FileKind, FileState, Notice, Trouble};
-use riddle_watch::scan;
+use riddle_types::{Advice, Notice, Trouble};
+use riddle_watch::{identify, scan, spelled};
 
 pub use self::documents::InputDocument;
 use super::{
+    anew::Anew,
     derived,
     foreground::Background,
     maker::Maker,
@@ -28,21 +29,16 @@ use super::{
 use crate::{
     contract::{Error, IndexEvent, IndexReport, Problem, ReadScans, Result},
     home::{
-        Config, browsing, encryption, pictures, scan_options,
+        Config, browsing, encryption, pictures, resolved, scan_options,
         settings::{
-            AS_OF_SETTING, LARGEST_FILE, MOST_LARGEST_FILE, PICTURES_IN_FILES, READ_WITH, READERS,
-            keep_meaning_cpu, keep_meaning_on_battery, keep_reranker, largest_file, scans_since,
+            AS_OF_SETTING, LARGEST_FILE, MARKS, MOST_LARGEST_FILE, READ_WITH, keep_meaning_cpu,
+            keep_meaning_on_battery, keep_reranker, largest_file, scans_since,
         },
         status::states,
         tools::tools,
     },
     stage,
 };
-
-/// Kinds of files that are read otherwise than before [`READERS`]: code by definition, notes with their tags, mails of
-/// a mailbox and books by their names.
-const CHANGED_READERS: [FileKind; 4] =
-    [FileKind::Code, FileKind::Markdown, FileKind::Mail, FileKind::Book];
 
 /// The writing side of a home; one at a time, guarded by the home's lock.
 pub struct Library {
@@ -89,7 +85,7 @@ impl Library {
     /// A path that is missing, no folder, unreadable, or nested with another one.
     pub fn add_root(&mut self, path: &Path) -> Result<()> {
         let bad = |why: String| Error::BadRoot { path: path.to_path_buf(), why: why.into() };
-        let absolute = path.canonicalize().map_err(|error| match error.kind() {
+        let absolute = resolved(path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => {
                 bad("there is no such folder: check the spelling".to_owned())
             }
@@ -106,9 +102,24 @@ impl Library {
         {
             return Err(bad("it lies inside riddle's own home".to_owned()));
         }
+        self.spell_roots()?;
         match self.recognize(&absolute)? {
             Some(from) => self.told.push(Notice::FolderMoved { from, to: absolute }),
             None => _ = self.catalog.add_root(&absolute)?,
+        }
+        Ok(())
+    }
+
+    /// Calls known folders what the folders around them do: one that is added in another spelling is known by that.
+    fn spell_roots(&self) -> Result<()> {
+        for root in self.folders()? {
+            let path = spelled(&root.path);
+            // One that is in the place of another stays as it is.
+            if path != root.path
+                && let Err(error) = self.catalog.follow_root(root.id, &path, &identify(&path))
+            {
+                tracing::warn!("{} stays spelled so: {error}", root.path.display());
+            }
         }
         Ok(())
     }
@@ -118,7 +129,7 @@ impl Library {
     /// # Errors
     /// When it is not indexed.
     pub fn remove_root(&mut self, path: &Path) -> Result<()> {
-        let absolute = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        let absolute = resolved(path).unwrap_or_else(|_| path.to_path_buf());
         let root =
             self.catalog.roots()?.into_iter().find(|it| it.path == absolute || it.path == path);
         let Some(root) = root else {
@@ -350,25 +361,16 @@ impl Library {
     /// Uses what has been installed to read files, and reads those again in which more may be found now.
     fn equip(&mut self) -> Result<()> {
         let tools = tools(&self.config);
-        let marks = [PICTURES_IN_FILES, READERS];
-        let names: Vec<&str> = tools.names().into_iter().chain(marks).collect();
+        let names: Vec<&str> = tools.names().into_iter().chain(MARKS).collect();
         let with = names.join(" ");
         let before = self.catalog.setting(READ_WITH)?.unwrap_or_default();
-        let is_new = |name: &&str| !before.split(' ').any(|other| other == *name);
-        let tool = tools.names().iter().any(is_new);
-        let pictures = is_new(&PICTURES_IN_FILES);
-        let readers = is_new(&READERS);
+        let anew = Anew::of(&tools.names(), |it| !before.split(' ').any(|other| other == it));
         self.parsers.equip(tools);
-        for state in [FileState::NoText, FileState::Failed, FileState::Indexed] {
-            if tool || pictures || readers {
-                let mut files = self.catalog.files(Some(state), usize::MAX, 0)?;
-                files.retain(|it| {
-                    finds_more(it, tool, pictures)
-                        || (readers && CHANGED_READERS.contains(&it.kind))
-                });
-                let files: Vec<FileId> = files.into_iter().map(|it| it.id).collect();
-                self.catalog.retry_files(&files)?;
-            }
+        for state in anew.states() {
+            let mut files = self.catalog.files(Some(*state), usize::MAX, 0)?;
+            files.retain(|it| anew.finds_more(it));
+            let files: Vec<FileId> = files.into_iter().map(|it| it.id).collect();
+            self.catalog.retry_files(&files)?;
         }
         if with != before {
             self.catalog.set_setting(READ_WITH, Some(&with))?;
@@ -424,21 +426,6 @@ impl Library {
             background: Background::new(&self.config.home),
             stop,
         }
-    }
-}
-
-/// Whether more may be found in a file than before: by a new `tool`, or since `pictures` in files are looked for.
-fn finds_more(file: &FileRecord, tool: bool, pictures: bool) -> bool {
-    let holds_files = matches!(file.kind, FileKind::Archive | FileKind::Mail);
-    let may_hold_pictures =
-        holds_files || matches!(file.kind, FileKind::Document | FileKind::Presentation);
-    match file.state {
-        FileState::NoText | FileState::Failed => {
-            (tool && (holds_files || matches!(file.kind, FileKind::Pdf | FileKind::Image)))
-                || (pictures && may_hold_pictures)
-        }
-        // A warning says that a file in it says nothing.
-        _ => (tool && holds_files && !file.warnings.is_empty()) || (pictures && may_hold_pictures),
     }
 }
 

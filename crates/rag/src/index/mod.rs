@@ -1,5 +1,6 @@
 //! Indexing: files and documents in, an up-to-date catalog and search indexes out.
 
+mod anew;
 mod bank;
 mod derived;
 mod foreground;

@@ -143,6 +143,10 @@ fn is_after(first: &Location, second: &Location) -> bool {
         (Location::Section { paragraph, .. }, Location::Section { paragraph: other, .. }) => {
             paragraph > other
         }
+        // Of another sheet nothing is before it.
+        (Location::Cells { sheet, top, .. }, Location::Cells { sheet: other, top: row, .. }) => {
+            sheet != other || top > row
+        }
         _ => false,
     }
 }
@@ -200,6 +204,29 @@ mod tests {
         let seen = |name: &str, paragraph: u32| vec![block(name, within(name, section(paragraph)))];
         let seen = vec![seen("picture 1", 2), seen("picture 2", 2), seen("picture 3", 9)];
         assert_eq!(texts(read, seen), ["a", "b", "picture 1", "picture 2", "c", "picture 3"]);
+    }
+
+    #[test]
+    fn pictures_on_a_sheet_stand_behind_the_rows_above_them() {
+        let cells = |sheet: &str, top: u32, bottom: u32| {
+            let sheet = sheet.to_owned();
+            Location::Cells { sheet, left: 1, top, right: 3, bottom }
+        };
+        let read = vec![
+            block("costs", cells("Costs", 1, 9)),
+            block("rows", cells("Costs", 2, 9)),
+            block("fleet", cells("Fleet", 1, 4)),
+        ];
+        let seen = |text: &str, place: Location| vec![block(text, within(text, place))];
+        let seen = vec![
+            seen("picture 1", cells("Costs", 20, 20)),
+            seen("picture 2", cells("Costs", 1, 1)),
+            seen("picture 3", cells("Fleet", 1, 1)),
+        ];
+        assert_eq!(
+            texts(read, seen),
+            ["costs", "picture 2", "rows", "picture 1", "fleet", "picture 3"]
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use riddle_types::FileState;
 use super::Records;
 use crate::{
     contract::{Error, Result},
-    home::presence::looked_at_every,
+    home::{presence::looked_at_every, resolved},
 };
 
 /// A folder that is indexed.
@@ -67,7 +67,7 @@ impl Records {
     pub fn confine(&self, path: &Path, confined: bool) -> Result<PathBuf> {
         let bad = |why: String| Error::BadRequest(format!("{}: {why}", path.display()).into());
         // A mark can be taken from a folder that is gone; one on a wrong name would protect nothing.
-        let folder = match path.canonicalize() {
+        let folder = match resolved(path) {
             Ok(folder) if folder.is_dir() => folder,
             Ok(_) => return Err(bad("it is a file: give the folder it is in".to_owned())),
             Err(_) if !confined && path.is_absolute() => path.to_path_buf(),
