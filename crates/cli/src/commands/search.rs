@@ -129,7 +129,7 @@ fn page(
 
 fn hit(hit: &SearchHit, query: &str, explain: bool, style: Style) -> String {
     let mut lines = vec![
-        format!("{:>2}. {}", hit.rank, style.bold(show::clean(&hit.title))),
+        format!("{:>2}. {}{}", hit.rank, style.bold(show::clean(&hit.title)), below_title(hit)),
         format!(
             "    {} · {}",
             style.cyan(show::path(&hit.path)),
@@ -156,6 +156,19 @@ fn hit(hit: &SearchHit, query: &str, explain: bool, style: Style) -> String {
     }
     lines.into_iter().map(|line| line + "\n").collect()
 }
+
+/// The headings that a passage stands under, behind the title, which is often the first of them.
+fn below_title(hit: &SearchHit) -> String {
+    let below = match hit.heading.strip_prefix(hit.title.as_str()) {
+        Some(below) if below.is_empty() || below.starts_with(WITHIN) => below.to_owned(),
+        _ if hit.heading.is_empty() => String::new(),
+        _ => format!("{WITHIN}{}", hit.heading),
+    };
+    show::clean(&below)
+}
+
+/// Between the headings of a path.
+const WITHIN: &str = " › ";
 
 /// Which process has computed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -256,6 +269,20 @@ mod tests {
         ] {
             assert!(shown.contains(part), "{part:?} is not in\n{shown}");
         }
+    }
+
+    #[test]
+    fn headings_stand_behind_the_title_and_say_it_once() {
+        let first = |title: &str, heading: &str| {
+            let hit = SearchHit { title: title.to_owned(), heading: heading.to_owned(), ..a_hit() };
+            let shown = super::hit(&hit, "boat", false, Style::with_colors(false));
+            shown.lines().next().unwrap_or_default().to_owned()
+        };
+        assert_eq!(first("Boat", ""), " 1. Boat");
+        assert_eq!(first("Boat", "Boat"), " 1. Boat");
+        assert_eq!(first("Boat", "Boat › Hull › \x1b[2JPaint"), " 1. Boat › Hull ›  [2JPaint");
+        assert_eq!(first("Boat", "Boats › Hull"), " 1. Boat › Boats › Hull");
+        assert_eq!(first("boat.md", "Hull"), " 1. boat.md › Hull");
     }
 
     #[test]
