@@ -18,7 +18,8 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import (
     BertModel, DebertaV2Config, DebertaV2ForSequenceClassification, GteConfig, GteForSequenceClassification, ModernBertModel, PreTrainedTokenizerFast,
-    Qwen3Config, Qwen3ForCausalLM, XLMRobertaConfig, XLMRobertaForSequenceClassification,
+    Qwen3Config, Qwen3ForCausalLM, RobertaConfig, RobertaForSequenceClassification, XLMRobertaConfig,
+    XLMRobertaForSequenceClassification,
 )
 
 from generate import (
@@ -352,6 +353,57 @@ def deberta(name: str, seed: int, **more) -> None:
     (directory / "expected.json").write_text(json.dumps({"max_tokens": MAX_TOKENS, "cases": cases}, ensure_ascii=False))
 
 
+# --- RoBERTa, whose class `transformers` has: XLM-RoBERTa's layers, and GPT-2's pieces of bytes.
+
+
+def roberta_tokenizer(directory: Path) -> PreTrainedTokenizerFast:
+    """Byte-level pieces, special tokens and template as RoBERTa has them."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=340, special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"], show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+    )
+    tokenizer.train_from_iterator(TEXTS, trainer)
+    tokenizer.post_processor = processors.RobertaProcessing(
+        ("</s>", 2), ("<s>", 0), trim_offsets=True, add_prefix_space=False,
+    )
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, model_max_length=MAX_TOKENS, pad_token="<pad>", unk_token="<unk>",
+        bos_token="<s>", cls_token="<s>", sep_token="</s>", eos_token="</s>", mask_token="<mask>",
+        model_input_names=["input_ids", "attention_mask"],
+    )
+    fast.save_pretrained(directory)
+    return fast
+
+
+@torch.no_grad()
+def roberta_cross_encoder() -> None:
+    """As stsb-roberta-base and quora-roberta-base are published."""
+    directory = HERE / "tiny-roberta-cross-encoder"
+    shutil.rmtree(directory, ignore_errors=True)
+    tokenizer = roberta_tokenizer(directory)
+    torch.manual_seed(73)
+    model = RobertaForSequenceClassification(RobertaConfig(
+        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=4, num_attention_heads=4, intermediate_size=64,
+        max_position_embeddings=MAX_TOKENS + 2, pad_token_id=1, bos_token_id=0, eos_token_id=2, type_vocab_size=1,
+        layer_norm_eps=1e-5, initializer_range=0.3, attn_implementation="eager", num_labels=1,
+    )).eval()
+    stir(model)
+    model.save_pretrained(directory)
+    cases = []
+    for query, text in PAIRS + [("Where is the boat?", "Bread <pad> and boats")]:
+        inputs = tokenizer([query], [text], truncation=True, max_length=MAX_TOKENS, return_tensors="pt")
+        hidden = model.roberta(**inputs, output_hidden_states=True).hidden_states
+        scores = [model.classifier(it)[0, 0] for it in hidden[1:]]
+        assert torch.allclose(scores[-1], model(**inputs).logits[0, 0])
+        cases.append({
+            "query": query, "text": text, "input_ids": inputs["input_ids"][0].tolist(),
+            "token_type_ids": [0] * inputs["input_ids"].shape[1], "scores": rounded(scores),
+        })
+    (directory / "expected.json").write_text(json.dumps({"max_tokens": MAX_TOKENS, "cases": cases}, ensure_ascii=False))
+
+
 # --- jina-reranker-v2: XLM-RoBERTa's layers, named as a program for flash attention names them.
 
 
@@ -485,6 +537,7 @@ MODELS = {
         "tiny-deberta-c2p-cross-encoder", 66, position_buckets=-1, max_relative_positions=12, pos_att_type=["c2p"],
         type_vocab_size=2,
     ),
+    "tiny-roberta-cross-encoder": roberta_cross_encoder,
     "tiny-gte-reranker": gte_reranker,
     "tiny-bert-colbert": bert_colbert,
     "tiny-modernbert-colbert": lambda: modernbert_colbert("tiny-modernbert-colbert", 62, expands=True),

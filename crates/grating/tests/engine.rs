@@ -33,9 +33,10 @@ struct Case {
 }
 
 /// At least one model of each family; one is in several files and of two-byte weights.
-const FAMILIES: [&str; 19] = [
+const FAMILIES: [&str; 20] = [
     "tiny-bert-cross-encoder",
     "tiny-xlm-roberta-cross-encoder",
+    "tiny-roberta-cross-encoder",
     "tiny-mpnet-cross-encoder",
     "tiny-modernbert-cross-encoder",
     "tiny-modernbert-cls-cross-encoder",

@@ -10,9 +10,10 @@ use riddle_grating::{
 use riddle_types::LayerEvent;
 use serde::Deserialize;
 
-const FAMILIES: [&str; 15] = [
+const FAMILIES: [&str; 16] = [
     "tiny-bert-cross-encoder",
     "tiny-xlm-roberta-cross-encoder",
+    "tiny-roberta-cross-encoder",
     "tiny-mpnet-cross-encoder",
     "tiny-modernbert-cross-encoder",
     "tiny-modernbert-cls-cross-encoder",
