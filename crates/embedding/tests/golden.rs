@@ -78,12 +78,13 @@ fn the_tiny_encoder_equals_transformers() {
 
 /// One of each family, as sentence-transformers saves them: every way of pooling a family is published with, dense
 /// layers, norms, prompts, and vectors of which the first numbers are kept.
-const SENTENCE_ENCODERS: [(&str, &str, usize); 6] = [
+const SENTENCE_ENCODERS: [(&str, &str, usize); 7] = [
     ("tiny-modernbert-embedder", "/48/cls/", 32),
     ("tiny-granite-embedder", "/48/cls/", 32),
     ("tiny-xlm-roberta-embedder", "/48/weightedmean-", 24),
     // Texts of 166 and 320 tokens: distances from 91 on are one.
     ("tiny-mpnet-embedder", "/320/mean/", 32),
+    ("tiny-gte-embedder", "/48/cls/", 32),
     ("tiny-qwen3-embedder", "/48/lasttoken-20/", 20),
     ("tiny-gemma3-embedder", "/48/mean-", 32),
 ];

@@ -1,13 +1,13 @@
-//! The encoder against Hugging Face `transformers` on a committed tiny model: tokens, and hidden states
-//! after every layer. `tests/golden/generate.py` made model and values.
+//! Encoders against Hugging Face `transformers` on committed tiny models: tokens, and hidden states after every layer.
+//! `tests/golden/generate.py` and `tests/golden/generate_embedders.py` made models and values.
 
 use std::path::{Path, PathBuf};
 
 use riddle_kernels::Pool;
 use riddle_offload::{EmbeddingRows, LayerWindow};
 use riddle_transformer::{
-    Bert, Encoded, OpenOptions, PairEncoder, RaggedBatch, Scratch, ScratchSize, Tokenizer, Wanted,
-    open_cross_encoder,
+    Bert, Encoded, OpenOptions, PairEncoder, Prefix, RaggedBatch, Scratch, ScratchSize, Span,
+    Tokenizer, Wanted, open_cross_encoder, open_text_encoder,
 };
 use serde::Deserialize;
 
@@ -90,6 +90,84 @@ fn hidden_states_equal_transformers_layer_by_layer() {
     eprintln!("largest difference of a hidden state: {worst:e}");
 }
 
+/// What every kind of embedder gives from layer to layer, texts of very different lengths side by side: what goes into
+/// the first layer, and what comes out of each.
+#[test]
+fn states_of_every_embedder_equal_transformers_layer_by_layer() {
+    for name in [
+        "tiny-modernbert-embedder",
+        "tiny-granite-embedder",
+        "tiny-xlm-roberta-embedder",
+        "tiny-mpnet-embedder",
+        "tiny-gte-embedder",
+        "tiny-qwen3-embedder",
+        "tiny-gemma3-embedder",
+    ] {
+        let worst = states_equal(&golden(name));
+        eprintln!("{name}: largest difference of a hidden state: {worst:e}");
+    }
+}
+
+/// Largest difference of a state, in shares of the largest one beside it: decoders add to their states without end.
+fn states_equal(dir: &Path) -> f32 {
+    let json = std::fs::read(dir.join("states.json")).expect("read");
+    let expected: Expected = serde_json::from_slice(&json).expect("json");
+    let encoder = open_text_encoder(dir, OpenOptions::default()).expect("valid model");
+    let sizes = encoder.sizes();
+    let width = sizes.hidden_size;
+    let tokenizer = Tokenizer::open(dir, expected.max_tokens, sizes.vocab_size).expect("tokenizer");
+    let encoded: Vec<Encoded> =
+        expected.cases.iter().map(|case| tokenizer.encode(&case.text).expect("encodes")).collect();
+    for (encoded, case) in encoded.iter().zip(&expected.cases) {
+        assert_eq!(encoded.ids, case.input_ids, "{:?}", case.text);
+        assert_eq!(case.first_token.len(), sizes.num_layers + 1);
+    }
+    assert!(encoded.iter().any(|it| it.len() == expected.max_tokens), "nothing is cut");
+    let batch = RaggedBatch::pack(&encoded);
+    let (checkpoint, table) = (encoder.checkpoint().clone(), encoder.token_table().clone());
+    let mut rows = EmbeddingRows::new(checkpoint, table, 1.0);
+    let mut hidden = vec![0.0; batch.tokens() * width];
+    rows.gather(&batch.input_ids, &mut hidden).expect("in range");
+    encoder.embed(&batch, &mut hidden);
+    let layers = std::sync::Arc::new(encoder.layers().clone());
+    let mut window = LayerWindow::new(layers, 2).expect("thread");
+    let pool = Pool::new(2).expect("threads");
+    let size = ScratchSize {
+        tokens: batch.tokens(),
+        longest: expected.max_tokens,
+        threads: pool.threads(),
+    };
+    let mut scratch = Scratch::new(&encoder.scratch_shape(), size);
+    let mut worst = 0.0f32;
+    for layer in 0..=sizes.num_layers {
+        if layer > 0 {
+            pool.run(|| {
+                let view = window.advance_to(layer - 1).expect("readable");
+                let (cu_seqlens, prefix) = (&batch.cu_seqlens[..], Prefix::None);
+                let span = Span { cu_seqlens, prefix, wanted: Wanted::All, unseen: 0 };
+                encoder.layer(layer - 1, view.weights, span, &mut hidden, &mut scratch);
+            });
+        }
+        for (place, case) in batch.cu_seqlens.windows(2).zip(&expected.cases) {
+            let ends = [(place[0], &case.first_token), (place[1] - 1, &case.last_token)];
+            for (token, expected) in ends {
+                let (state, expected) = (&hidden[token * width..][..width], &expected[layer]);
+                let largest = expected.iter().fold(1.0f32, |it, value| it.max(value.abs()));
+                let differences = state.iter().zip(expected).map(|(a, b)| (a - b).abs());
+                let difference = differences.fold(0.0, f32::max) / largest;
+                worst = worst.max(difference);
+                assert!(
+                    difference < TOLERANCE,
+                    "{}, {:.20?}, layer {layer}: differs by {difference}",
+                    dir.display(),
+                    case.text
+                );
+            }
+        }
+    }
+    worst
+}
+
 #[derive(Deserialize)]
 struct Pair {
     query: String,
@@ -113,6 +191,7 @@ fn pairs_are_tokenized_and_truncated_as_the_references_do() {
     for name in [
         "tiny-bert-cross-encoder",
         "tiny-xlm-roberta-cross-encoder",
+        "tiny-roberta-cross-encoder",
         "tiny-mpnet-cross-encoder",
         "tiny-modernbert-cross-encoder",
         "tiny-qwen3-reranker",
