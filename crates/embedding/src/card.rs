@@ -4,7 +4,7 @@
 use std::{collections::HashMap, path::Path};
 
 use riddle_types::EmbedRole;
-use riddle_weights::read_json;
+use riddle_weights::{is_there, read_json};
 use serde::Deserialize;
 
 use crate::{Error, Result};
@@ -81,7 +81,7 @@ struct Settings {
 /// What the folder says of prompts and dimensions; nothing where it says nothing.
 fn settings(dir: &Path) -> Result<Settings> {
     let path = dir.join("config_sentence_transformers.json");
-    if path.is_file() { Ok(read_json(&path)?) } else { Ok(Settings::default()) }
+    if is_there(&path) { Ok(read_json(&path)?) } else { Ok(Settings::default()) }
 }
 
 /// Prefixes from `config_sentence_transformers.json`, else those that models of this name are known to
@@ -142,14 +142,14 @@ const MOST_TOKENS: f64 = 8192.0;
 /// A malformed file.
 pub(crate) fn max_tokens(dir: &Path, folder: &Path) -> Result<Option<usize>> {
     let path = folder.join("sentence_bert_config.json");
-    if path.is_file()
+    if is_there(&path)
         && let Some(stated) = read_json::<SentenceConfig>(&path)?.max_seq_length
     {
         return Ok(Some(stated));
     }
     // Newer versions leave it to the tokenizer. Plain directories say nothing about embedding.
     let path = folder.join("tokenizer_config.json");
-    if !path.is_file() || !dir.join("modules.json").is_file() {
+    if !is_there(&path) || !is_there(&dir.join("modules.json")) {
         return Ok(None);
     }
     let stated = read_json::<TokenizerConfig>(&path)?.model_max_length;

@@ -10,7 +10,7 @@ use riddle_kernels::l2_normalize;
 use riddle_offload::EmbeddingRows;
 use riddle_transformer::{Tokenizer, static_table};
 use riddle_types::{EmbedRole, Embedder, StageError, TokenCounter};
-use riddle_weights::{Checkpoint, Error as WeightsError, read_json};
+use riddle_weights::{Checkpoint, Error as WeightsError, is_there, read_json};
 use serde::Deserialize;
 
 use crate::{
@@ -66,7 +66,7 @@ fn folder(dir: &Path) -> Result<Option<PathBuf>> {
         return Ok(Some(folder));
     }
     let path = dir.join("config.json");
-    if !path.is_file() {
+    if !is_there(&path) {
         return Ok(None);
     }
     // What else is wrong with the file is told by who needs more of it.

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use riddle_kernels::{Matrix, Output, Panels, l2_normalize, linear};
 use riddle_weights::{
-    BertConfig, Checkpoint, LayeredCheckpoint, TensorInfo, model_type, read_json,
+    BertConfig, Checkpoint, LayeredCheckpoint, TensorInfo, is_there, model_type, read_json,
 };
 use serde::Deserialize;
 
@@ -222,7 +222,7 @@ fn mask_token(dir: &Path, tokenizer: &Tokenizer) -> Result<Option<u32>> {
         Added { content: String },
     }
     let path = dir.join("tokenizer_config.json");
-    let special: Special = if path.is_file() { read_json(&path)? } else { Special::default() };
+    let special: Special = if is_there(&path) { read_json(&path)? } else { Special::default() };
     let stated = special.mask_token.map(|it| match it {
         Spelled::Plain(content) | Spelled::Added { content } => content,
     });

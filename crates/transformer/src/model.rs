@@ -5,7 +5,7 @@ use std::{fmt::Debug, path::Path};
 use riddle_kernels::Precision;
 use riddle_weights::{
     BertConfig, Checkpoint, DebertaConfig, DecoderConfig, GteConfig, LayeredCheckpoint,
-    MpnetConfig, TensorInfo, model_type,
+    MpnetConfig, TensorInfo, is_there, model_type,
 };
 
 use crate::{
@@ -205,7 +205,7 @@ impl OpenOptions {
 }
 
 fn has_published(dir: &Path) -> bool {
-    ["model.safetensors", "model.safetensors.index.json"].iter().any(|it| dir.join(it).is_file())
+    ["model.safetensors", "model.safetensors.index.json"].iter().any(|it| is_there(&dir.join(it)))
 }
 
 /// Opens a cross-encoder of any supported family: reads configuration, headers and the small tensors, no

@@ -9,7 +9,7 @@ mod pooling;
 use std::path::{Component, Path, PathBuf};
 
 use riddle_kernels::{l2_normalize, layer_norm};
-use riddle_weights::{Checkpoint, read_json};
+use riddle_weights::{Checkpoint, is_there, read_json};
 use serde::Deserialize;
 
 pub(crate) use self::dense::{Dense, Reads};
@@ -69,7 +69,7 @@ impl Modules {
             scores: false,
         };
         let list = dir.join("modules.json");
-        if list.is_file() {
+        if is_there(&list) {
             for (place, listed) in list_of(&list)?.iter().enumerate() {
                 modules.add(dir, &list, place, listed)?;
             }
@@ -92,7 +92,7 @@ impl Modules {
     /// A malformed file.
     pub fn has_score(dir: &Path) -> Result<bool> {
         let list = dir.join("modules.json");
-        if !list.is_file() {
+        if !is_there(&list) {
             return Ok(false);
         }
         let listed = list_of(&list)?;
@@ -237,7 +237,7 @@ pub(crate) struct LogitScore {
 /// A malformed file, one that leads out of the folder, and other modules beside it.
 pub(crate) fn logit_score(dir: &Path) -> Result<Option<LogitScore>> {
     let list = dir.join("modules.json");
-    if !list.is_file() {
+    if !is_there(&list) {
         return Ok(None);
     }
     let listed = list_of(&list)?;
@@ -329,7 +329,7 @@ pub(crate) fn must_be_flat(dir: &Path) -> Result<()> {
 /// A malformed file, one that leads out of the folder, or a module after the table that is not computed.
 pub fn static_table(dir: &Path) -> Result<Option<PathBuf>> {
     let list = dir.join("modules.json");
-    if !list.is_file() {
+    if !is_there(&list) {
         return Ok(None);
     }
     let listed = list_of(&list)?;
@@ -353,7 +353,7 @@ pub fn static_table(dir: &Path) -> Result<Option<PathBuf>> {
 /// A malformed list, or one that leads out of the folder.
 pub(crate) fn listed_files(dir: &Path) -> Result<Vec<String>> {
     let list = dir.join("modules.json");
-    if !list.is_file() {
+    if !is_there(&list) {
         return Ok(Vec::new());
     }
     let mut files = Vec::new();

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    fs::File,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -10,9 +9,9 @@ use std::{
 use serde::Deserialize;
 
 use crate::{
-    Error, Format, LayerLayout, Result, TensorInfo, header,
+    Error, Format, LayerLayout, Result, TensorInfo, header, is_there,
     layout::Placed,
-    read_json,
+    open_file, read_json,
     store::{self, Segments},
     tensor::{Stored, WeightFile, read_exact_at},
 };
@@ -46,7 +45,7 @@ impl Checkpoint {
     /// No weights, an unreadable or truncated file, a header that lies, a store made from other weights
     /// than those beside it, or an index that leads out of the directory or to tensors that are not there.
     pub fn open(dir: &Path) -> Result<Checkpoint> {
-        if dir.join(store::STORE_FILE).is_file() {
+        if is_there(&dir.join(store::STORE_FILE)) {
             return Checkpoint::open_store(dir, false);
         }
         Checkpoint::open_safetensors(dir)
@@ -78,9 +77,9 @@ impl Checkpoint {
         let single = dir.join("model.safetensors");
         let index = dir.join("model.safetensors.index.json");
         let mut tensors = BTreeMap::new();
-        if single.is_file() {
+        if is_there(&single) {
             read_shard(&single, &mut tensors)?;
-        } else if index.is_file() {
+        } else if is_there(&index) {
             let map = read_json::<ShardIndex>(&index)?.weight_map;
             let bad = |why| Error::BadIndex { path: index.clone(), why };
             let files: HashSet<&str> = map.values().map(String::as_str).collect();
@@ -383,7 +382,7 @@ fn read_shard(path: &Path, tensors: &mut BTreeMap<String, TensorInfo>) -> Result
     let io = |source| Error::Io { path: path.to_path_buf(), source };
     let truncated =
         |actual, promised| Error::Truncated { path: path.to_path_buf(), actual, promised };
-    let file = File::open(path).map_err(io)?;
+    let file = open_file(path).map_err(io)?;
     let actual = file.metadata().map_err(io)?.len();
     let mut length = [0u8; 8];
     if actual < 8 {

@@ -19,6 +19,7 @@ mod config;
 mod dtype;
 mod error;
 mod fidelity;
+mod files;
 mod format;
 pub mod gguf;
 mod header;
@@ -39,6 +40,7 @@ pub use config::{
 pub use dtype::Dtype;
 pub use error::{Error, Result};
 pub use fidelity::{Fidelity, ShardMatrix, ShardNumbers, ShardShape};
+pub use files::{is_there, open_file};
 pub use format::{Format, Pack, StorePrecision};
 pub use joined::{JoinedFile, JoinedFiles};
 pub use layers::LayeredCheckpoint;

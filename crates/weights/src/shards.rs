@@ -24,7 +24,7 @@ pub use write::{ShardSummary, ShardWriter};
 
 use crate::{
     Centroids, Error, Fidelity, PAGE, Result, ShardNumbers, ShardShape, fidelity::SHARD_ALIGNMENT,
-    store::open_direct, tensor::read_exact_at,
+    open_file, store::open_direct, tensor::read_exact_at,
 };
 
 const MAGIC: [u8; 8] = *b"RDLSHARD";
@@ -92,7 +92,7 @@ impl ShardStore {
     pub fn open(path: &Path, source: &str, direct: bool) -> Result<ShardStore> {
         let io = |source| Error::Io { path: path.to_path_buf(), source };
         let bad = |why: String| Error::BadShards { path: path.to_path_buf(), why };
-        let file = File::open(path).map_err(io)?;
+        let file = open_file(path).map_err(io)?;
         let (header, data_end) = read_header(&file, path)?;
         header.shape.check().map_err(bad)?;
         if header.source != source {

@@ -24,6 +24,7 @@ use std::{
 use crate::{
     Error, Result, TensorInfo,
     layout::TENSOR_ALIGNMENT,
+    open_file,
     tensor::{WeightFile, read_exact_at},
 };
 use entry::{Header, SegmentEntry, TensorEntry};
@@ -134,7 +135,7 @@ pub(crate) fn open(dir: &Path, direct: bool) -> Result<(BTreeMap<String, TensorI
     let path = dir.join(STORE_FILE);
     let io = |source| Error::Io { path: path.clone(), source };
     let bad = |why: String| Error::BadStore { path: path.clone(), why };
-    let file = File::open(&path).map_err(io)?;
+    let file = open_file(&path).map_err(io)?;
     let (header, data_end) = read_header(&file, &path)?;
     if let Some(source) = source_fingerprint(dir)?
         && source != header.source
@@ -275,7 +276,7 @@ fn source_fingerprint(dir: &Path) -> Result<Option<String>> {
     let mut hasher = blake3::Hasher::new();
     for path in &files {
         let io = |source| Error::Io { path: path.clone(), source };
-        let file = File::open(path).map_err(io)?;
+        let file = open_file(path).map_err(io)?;
         let length = file.metadata().map_err(io)?.len();
         hasher.update(path.file_name().unwrap_or_default().as_encoded_bytes());
         hasher.update(&length.to_le_bytes());

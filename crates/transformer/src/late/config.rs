@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use riddle_weights::read_json;
+use riddle_weights::{is_there, read_json};
 use serde::Deserialize;
 
 use crate::{
@@ -102,17 +102,17 @@ struct Classes {
 /// A malformed file.
 pub(super) fn layout(dir: &Path) -> Result<Option<Layout>> {
     let list = dir.join("modules.json");
-    if list.is_file() {
+    if is_there(&list) {
         let of_pylate = |it: &Listed| it.is_of("pylate");
         let settings = dir.join(PYLATE);
         if list_of(&list)?.iter().any(of_pylate)
-            || (settings.is_file() && read_json::<PyLate>(&settings)?.is_late())
+            || (is_there(&settings) && read_json::<PyLate>(&settings)?.is_late())
         {
             return Ok(Some(Layout::PyLate));
         }
     }
     let config = dir.join("config.json");
-    let classes: Classes = if config.is_file() { read_json(&config)? } else { Classes::default() };
+    let classes: Classes = if is_there(&config) { read_json(&config)? } else { Classes::default() };
     let is_late = classes.architectures.iter().flatten().any(|it| it == "HF_ColBERT");
     Ok(is_late.then_some(Layout::ColBert))
 }
@@ -126,7 +126,7 @@ pub(crate) fn settings_file(dir: &Path) -> Result<Option<&'static str>> {
         Layout::PyLate => PYLATE,
         Layout::ColBert => COLBERT,
     });
-    Ok(file.filter(|it| dir.join(it).is_file()))
+    Ok(file.filter(|it| is_there(&dir.join(it))))
 }
 
 impl LateConfig {
@@ -151,7 +151,7 @@ impl LateConfig {
 
     fn of_pylate(dir: &Path) -> Result<LateConfig> {
         let path = dir.join(PYLATE);
-        let said: PyLate = if path.is_file() { read_json(&path)? } else { PyLate::default() };
+        let said: PyLate = if is_there(&path) { read_json(&path)? } else { PyLate::default() };
         let marker = |said: Option<String>, usual: &str| {
             Some(said.unwrap_or_else(|| usual.to_owned())).filter(|it| !it.is_empty())
         };
@@ -171,7 +171,7 @@ impl LateConfig {
 
     fn of_colbert(dir: &Path) -> Result<LateConfig> {
         let path = dir.join(COLBERT);
-        let said: ColBert = if path.is_file() { read_json(&path)? } else { ColBert::default() };
+        let said: ColBert = if is_there(&path) { read_json(&path)? } else { ColBert::default() };
         if let Some(other) = said.similarity.filter(|it| it != "cosine") {
             let why = format!("similarity {other:?} is not supported: only \"cosine\" is");
             return Err(Error::Module { path, why });

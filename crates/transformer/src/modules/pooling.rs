@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use riddle_kernels::mean_pool;
-use riddle_weights::read_json;
+use riddle_weights::{is_there, read_json};
 use serde::Deserialize;
 
 use crate::{Error, Result};
@@ -107,7 +107,7 @@ struct PoolingConfig {
 /// A malformed file, or a way that is not computed.
 pub fn stated_pooling(dir: &Path) -> Result<Option<Vec<Pooling>>> {
     let path = dir.join("1_Pooling/config.json");
-    if path.is_file() { pooling_of(&path).map(Some) } else { Ok(None) }
+    if is_there(&path) { pooling_of(&path).map(Some) } else { Ok(None) }
 }
 
 pub(super) fn pooling_of(path: &Path) -> Result<Vec<Pooling>> {

@@ -8,6 +8,7 @@ use std::{
     path::Path,
 };
 
+use riddle_weights::open_file;
 use serde::{
     Deserialize, Deserializer,
     de::{DeserializeOwned, DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor},
@@ -43,7 +44,7 @@ pub(super) type Inner = TokenizerImpl<
 /// # Errors
 /// Why it can not be used.
 pub(super) fn load(path: &Path) -> Result<Inner, String> {
-    let mut file = File::open(path).map_err(|error| unreadable(&error))?;
+    let mut file = open_file(path).map_err(|error| unreadable(&error))?;
     let size = file.metadata().map_err(|error| unreadable(&error))?.len();
     if size > LARGEST_FILE {
         return Err(format!(

@@ -1,10 +1,10 @@
 //! `config.json` of the supported architectures, read strictly.
 
-use std::{fs::File, io::Read as _, path::Path};
+use std::{io::Read as _, path::Path};
 
 use serde::Deserialize;
 
-use crate::{Error, Result};
+use crate::{Error, Result, open_file};
 
 mod bert;
 mod deberta;
@@ -206,7 +206,7 @@ pub fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
     let io = |source| Error::Io { path: path.to_path_buf(), source };
     let bad = |why| Error::BadConfig { path: path.to_path_buf(), why };
     let mut bytes = Vec::new();
-    File::open(path).map_err(io)?.take(MAX_JSON_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
+    open_file(path).map_err(io)?.take(MAX_JSON_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
     if bytes.len() as u64 > MAX_JSON_BYTES {
         return Err(bad(format!("larger than {MAX_JSON_BYTES} bytes: not a configuration")));
     }

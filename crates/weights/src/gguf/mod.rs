@@ -30,7 +30,7 @@ pub use texts::Texts;
 pub use write::{GgufData, GgufWriter, write_parts};
 
 use self::{metadata::Value, source::Source};
-use crate::{Error, JoinedFiles, Result, tensor::read_exact_at};
+use crate::{Error, JoinedFiles, Result, open_file, tensor::read_exact_at};
 
 /// The first four bytes.
 const MAGIC: [u8; 4] = *b"GGUF";
@@ -280,7 +280,7 @@ struct Header {
 impl Header {
     fn read(path: &Path) -> Result<Header> {
         let io = |source| Error::Io { path: path.to_path_buf(), source };
-        let file = File::open(path).map_err(io)?;
+        let file = open_file(path).map_err(io)?;
         let bytes = file.metadata().map_err(io)?.len();
         let mut source = Source::new(path, &file, bytes);
         check_version(&mut source)?;
