@@ -1,5 +1,5 @@
 //! The engine beside an implementation that knows nothing of it: candle-transformers, on models of random shapes with
-//! random weights, and texts of random lengths. Golden values (`engine.rs`) hold four shapes to the reference library;
+//! random weights, and texts of random lengths. Golden values (`engine.rs`) hold few shapes to the reference library;
 //! this holds any shape to another program.
 
 use std::{collections::HashMap, fs, path::Path};
@@ -8,8 +8,9 @@ use candle_core::{DType, Device, IndexOp, Result, Tensor};
 use candle_nn::{Module, VarBuilder, VarMap, layer_norm_no_bias, linear, linear_no_bias};
 use candle_transformers::models::{
     bert::{self, BertModel},
+    debertav2::{self, DebertaV2SeqClassificationModel},
     modernbert::{self, ModernBert},
-    qwen3::{self, ModelForCausalLM},
+    qwen2, qwen3,
     xlm_roberta::{self, XLMRobertaForSequenceClassification},
 };
 use proptest::prelude::*;
@@ -29,6 +30,8 @@ enum Family {
     Bert,
     XlmRoberta,
     ModernBert,
+    Deberta,
+    Qwen2,
     Qwen3,
 }
 
@@ -39,7 +42,17 @@ impl Family {
             Family::Bert => "tiny-bert-cross-encoder",
             Family::XlmRoberta => "tiny-xlm-roberta-cross-encoder",
             Family::ModernBert => "tiny-modernbert-cross-encoder",
+            Family::Deberta => "tiny-deberta-cross-encoder",
+            Family::Qwen2 => "tiny-qwen2-reranker",
             Family::Qwen3 => "tiny-qwen3-reranker",
+        }
+    }
+
+    /// What its model is told to answer with, yes first.
+    fn words(self) -> [&'static str; 2] {
+        match self {
+            Family::Qwen2 => ["1", "0"],
+            _ => ["yes", "no"],
         }
     }
 }
@@ -100,6 +113,23 @@ fn config(family: Family, shape: Shape, vocabulary: usize) -> Value {
             "classifier_pooling": "cls", "hidden_activation": "gelu", "classifier_activation": "gelu",
             "attention_bias": false, "mlp_bias": false, "norm_bias": false, "classifier_bias": false,
         }),
+        Family::Deberta => json!({
+            "model_type": "deberta-v2", "architectures": ["DebertaV2ForSequenceClassification"],
+            "hidden_act": "gelu", "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,
+            "initializer_range": 0.02, "layer_norm_eps": 1e-7, "type_vocab_size": 0, "pad_token_id": 0,
+            "relative_attention": true, "max_relative_positions": -1, "position_biased_input": false,
+            "pos_att_type": ["p2c", "c2p"], "position_buckets": 4 * local, "share_att_key": true,
+            "norm_rel_ebd": "layer_norm", "pooler_dropout": 0.0, "pooler_hidden_act": "gelu",
+            "pooler_hidden_size": shape.hidden(),
+        }),
+        Family::Qwen2 => json!({
+            "model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"],
+            "num_key_value_heads": kv_heads, "max_window_layers": layers, "sliding_window": 4096,
+            "use_sliding_window": false, "tie_word_embeddings": true, "rope_theta": 1e6,
+            "rms_norm_eps": 1e-6, "hidden_act": "silu",
+            // The template stands beside what query and text share.
+            "max_position_embeddings": 8 * POSITIONS,
+        }),
         Family::Qwen3 => json!({
             "model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "head_dim": head_dim,
             "num_key_value_heads": kv_heads, "attention_bias": false, "max_window_layers": layers,
@@ -124,8 +154,10 @@ enum Twin {
         model: ModernBert,
         head: ModernBertHead,
     },
+    Deberta(DebertaV2SeqClassificationModel),
     /// With the tokens of yes and no.
-    Qwen3(ModelForCausalLM, [u32; 2]),
+    Qwen2(qwen2::ModelForCausalLM, [u32; 2]),
+    Qwen3(qwen3::ModelForCausalLM, [u32; 2]),
 }
 
 struct ModernBertHead {
@@ -165,9 +197,23 @@ impl Twin {
                 };
                 Twin::ModernBert { model: ModernBert::load(weights, &config)?, head }
             }
+            Family::Deberta => {
+                let config: debertav2::Config = serde_json::from_value(of(config)).expect("read");
+                let labels = HashMap::from([(0, "LABEL_0".to_owned())]);
+                let weights = weights.pp("deberta");
+                Twin::Deberta(DebertaV2SeqClassificationModel::load(
+                    weights,
+                    &config,
+                    Some(labels),
+                )?)
+            }
+            Family::Qwen2 => {
+                let config: qwen2::Config = serde_json::from_value(of(config)).expect("read");
+                Twin::Qwen2(qwen2::ModelForCausalLM::new(&config, weights)?, words)
+            }
             Family::Qwen3 => {
                 let config: qwen3::Config = serde_json::from_value(of(config)).expect("read");
-                Twin::Qwen3(ModelForCausalLM::new(&config, weights)?, words)
+                Twin::Qwen3(qwen3::ModelForCausalLM::new(&config, weights)?, words)
             }
         })
     }
@@ -190,6 +236,12 @@ impl Twin {
                 let first = states.i((.., 0))?.contiguous()?;
                 let state = head.norm.forward(&head.dense.forward(&first)?.gelu_erf()?)?;
                 head.classifier.forward(&state)?
+            }
+            Twin::Deberta(model) => model.forward(&input, None, Some(seen))?,
+            Twin::Qwen2(model, [yes, no]) => {
+                model.clear_kv_cache();
+                let logits = model.forward(&input, 0)?.flatten_all()?;
+                (logits.get(*yes as usize)? - logits.get(*no as usize)?)?
             }
             Twin::Qwen3(model, [yes, no]) => {
                 model.clear_kv_cache();
@@ -250,11 +302,13 @@ fn texts(lengths: &[usize], seed: u64) -> Vec<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
     fn scores_equal_those_of_candle(
-        family in prop::sample::select(vec![Family::Bert, Family::XlmRoberta, Family::ModernBert, Family::Qwen3]),
+        family in prop::sample::select(vec![
+            Family::Bert, Family::XlmRoberta, Family::ModernBert, Family::Deberta, Family::Qwen2, Family::Qwen3,
+        ]),
         shape in Shape::drawn(),
         query_words in 1usize..12,
         lengths in prop::collection::vec(0usize..150, 1..6),
@@ -272,7 +326,7 @@ proptest! {
         let tokenizer = fs::read(dir.path().join("tokenizer.json")).expect("read");
         let tokenizer: Value = serde_json::from_slice(&tokenizer).expect("json");
         let word = |it: &str| tokenizer["model"]["vocab"][it].as_u64().unwrap_or_default() as u32;
-        let words = [word("yes"), word("no")];
+        let words = family.words().map(word);
         let weights = VarBuilder::from_tensors(weights, DType::F32, &Device::Cpu);
         let mut twin = Twin::open(family, &config, words, weights).expect("opens");
         let options = EngineOptions {
