@@ -15,6 +15,7 @@ use riddle_transformer::{
     Bert, Encoded, MaskedLanguageHead, MaskedScratch, RaggedBatch, Tokenizer, Wanted,
 };
 use riddle_types::{EmbedRole, SparseEncoder, StageError, TermWeights, panic_message};
+use riddle_weights::is_there;
 
 use self::asked::Table;
 use crate::{
@@ -84,7 +85,7 @@ impl SpladeEncoder {
         let depth = options.window.unwrap_or(layers.layers().len());
         let mut window = LayerWindow::new(Arc::new(layers), depth)?;
         bert.check_masked_language_head()?;
-        let looks_up = dir.join(asked::TABLE).is_file();
+        let looks_up = is_there(&dir.join(asked::TABLE));
         if !looks_up {
             // The weights come in while the tokenizer's vocabulary is built and the decoder packed.
             window.prefetch()?;

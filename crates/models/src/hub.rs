@@ -231,7 +231,9 @@ fn is_side_file(entry: &Entry) -> bool {
             let numbered = folder.split_once('_').is_some_and(|(number, _)| {
                 !number.is_empty() && number.bytes().all(|it| it.is_ascii_digit())
             });
-            numbered
+            // How a sparse encoder whose questions are looked up weighs passages.
+            let of_route = folder.starts_with("document_") && folder.ends_with("SpladePooling");
+            (numbered || (of_route && entry.class() == Class::Json))
                 && !file.contains('/')
                 && matches!(
                     entry.class(),
@@ -597,6 +599,22 @@ mod tests {
         let choice = Choice { files: &files, ..Choice::default() };
         assert_eq!(check(&paths, choice).expect("chosen"), expected);
         assert!(check(&paths[..3], choice).is_err(), "no tokenizer");
+    }
+
+    #[test]
+    fn a_sparse_encoder_comes_with_its_table_and_the_way_it_weighs() {
+        let paths = [
+            "config.json",
+            "document_1_SpladePooling/config.json",
+            "idf.json",
+            "model.safetensors",
+            "query_0_SparseStaticEmbedding/model.safetensors",
+            "query_token_weights.txt",
+            "router_config.json",
+        ];
+        let mut expected = paths.to_vec();
+        expected.remove(4);
+        assert_eq!(check(&paths, Choice::default()).expect("chosen"), expected);
     }
 
     #[test]

@@ -298,7 +298,7 @@ pub(crate) fn folder_of(dir: &Path, list: &Path, listed: &Listed) -> Result<Path
 /// A malformed list, or one that leads out of the folder.
 pub fn transformer_folder(dir: &Path) -> Result<PathBuf> {
     let list = dir.join("modules.json");
-    if !list.is_file() {
+    if !is_there(&list) {
         return Ok(dir.to_path_buf());
     }
     match list_of(&list)?.first() {

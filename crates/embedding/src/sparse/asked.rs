@@ -6,7 +6,7 @@ use std::{collections::HashMap, path::Path};
 
 use riddle_transformer::Tokenizer;
 use riddle_types::{TERM_STEP, TermWeights};
-use riddle_weights::{Error as WeightsError, read_json};
+use riddle_weights::{Error as WeightsError, is_there, read_json};
 use serde::Deserialize;
 
 use crate::{Error, Result};
@@ -47,7 +47,7 @@ impl Table {
     pub(super) fn open(dir: &Path, tokenizer: &Tokenizer, terms: usize) -> Result<Option<Table>> {
         let path = dir.join(TABLE);
         let bad = |why: String| Error::Weights(WeightsError::BadConfig { path: path.clone(), why });
-        if !path.is_file() {
+        if !is_there(&path) {
             return match looks_up(dir)? {
                 false => Ok(None),
                 true => Err(bad(format!(
@@ -117,7 +117,7 @@ impl Table {
 /// Whether the model's files say that questions are looked up.
 fn looks_up(dir: &Path) -> Result<bool> {
     let path = dir.join(ROUTER);
-    if !path.is_file() {
+    if !is_there(&path) {
         return Ok(false);
     }
     let router: Router = read_json(&path)?;
@@ -131,7 +131,7 @@ fn looks_up(dir: &Path) -> Result<bool> {
 /// # Errors
 /// A malformed file, and what is not known.
 pub(super) fn twice(dir: &Path) -> Result<bool> {
-    let Some(path) = POOLINGS.iter().map(|it| dir.join(it)).find(|it| it.is_file()) else {
+    let Some(path) = POOLINGS.iter().map(|it| dir.join(it)).find(|it| is_there(it)) else {
         return Ok(false);
     };
     let pooling: Pooling = read_json(&path)?;
