@@ -122,6 +122,9 @@ impl ModernBert {
             let why = "it has no classification head with one label".to_owned();
             return Err(Error::NoHead { dir: checkpoint.dir().to_path_buf(), why });
         }
+        config
+            .check_head()
+            .map_err(|why| Error::NoHead { dir: checkpoint.dir().to_path_buf(), why })?;
         let hidden = config.hidden_size;
         let dense_bias = || read(checkpoint, "head.dense.bias", &[hidden]);
         let head = Head {
