@@ -20,6 +20,7 @@ use riddle_types::{EmbedRole, Embedder, StageError, TokenCounter, panic_message}
 use crate::{
     Error, Result,
     card::{self, Prefixes},
+    memory::Demand,
 };
 
 /// How the encoder runs.
@@ -31,8 +32,13 @@ pub struct EncoderOptions {
     pub micro_batch_tokens: usize,
     /// Layers in memory; `None`: all.
     pub window: Option<usize>,
+    /// Bytes that weights and what is computed with them may take; what is planned by it comes before `window` and
+    /// `micro_batch_tokens`. A text that is longer than the plan's micro-batch takes more while it is computed.
+    pub memory: Option<u64>,
     /// Numbers of a vector that are kept, the first ones; `None`: as the model says, all where it says nothing.
     pub dimensions: Option<usize>,
+    /// Reads the published weights even if packed ones lie beside them.
+    pub published: bool,
 }
 
 impl Default for EncoderOptions {
@@ -42,7 +48,9 @@ impl Default for EncoderOptions {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             micro_batch_tokens: 1024,
             window: None,
+            memory: None,
             dimensions: None,
+            published: false,
         }
     }
 }
@@ -100,20 +108,40 @@ impl BuiltinEncoder {
     /// What is missing, damaged or not supported.
     pub fn open(dir: &Path, options: EncoderOptions) -> Result<BuiltinEncoder> {
         let folder = transformer_folder(dir)?;
-        let encoder = open_text_encoder(&folder, OpenOptions::default())?;
+        let source = OpenOptions { published: options.published, ..OpenOptions::default() };
+        let encoder = open_text_encoder(&folder, source)?;
         let sizes = encoder.sizes();
         let modules = Modules::open(dir, sizes.hidden_size)?;
         let kept = card::dimensions(dir, options.dimensions, modules.outputs())?;
         let stated = card::max_tokens(dir, &folder)?;
         let max_tokens = stated.unwrap_or(DEFAULT_MAX_TOKENS).min(sizes.max_tokens);
         let layers = encoder.layers().clone();
-        let depth = options.window.unwrap_or(layers.layers().len());
-        let mut window = LayerWindow::new(Arc::new(layers), depth)?;
+        let (checkpoint, table) = (encoder.checkpoint().clone(), encoder.token_table().clone());
+        let mut rows = EmbeddingRows::new(checkpoint, table, EMBEDDING_ROWS);
+        let mut depth = options.window.unwrap_or(layers.layers().len());
+        let mut micro_batch_tokens = options.micro_batch_tokens.max(1);
+        // A window of one layer reads nothing: it knows how large they are.
+        let mut window = LayerWindow::new(Arc::new(layers), 1)?;
+        if let Some(budget) = options.memory {
+            let demand = Demand {
+                num_layers: sizes.num_layers,
+                layer_bytes: window.layer_bytes(),
+                held_bytes: encoder.resident_bytes() + modules.bytes(),
+                rows: rows.capacity(),
+                row_bytes: rows.row_bytes(),
+                width: sizes.hidden_size,
+                max_tokens,
+                shape: encoder.scratch_shape(),
+                threads: options.threads,
+            };
+            let plan = demand.within(budget)?;
+            (depth, micro_batch_tokens) = (plan.window, plan.micro_batch_tokens);
+            rows.set_capacity(plan.rows);
+        }
+        window.set_depth(depth)?;
         // The weights come in while the tokenizer's vocabulary is built.
         window.prefetch()?;
         let tokenizer = Tokenizer::open(&folder, max_tokens, sizes.vocab_size)?;
-        let (checkpoint, table) = (encoder.checkpoint().clone(), encoder.token_table().clone());
-        let rows = EmbeddingRows::new(checkpoint, table, EMBEDDING_ROWS);
         let name = card::name(dir);
         Ok(BuiltinEncoder {
             id: identity(&name, &*encoder, &modules, kept, max_tokens),
@@ -123,7 +151,7 @@ impl BuiltinEncoder {
             counter: Counter(tokenizer),
             pool: Pool::new(options.threads)?,
             alone: Pool::new(1)?,
-            micro_batch_tokens: options.micro_batch_tokens.max(1),
+            micro_batch_tokens,
             state: Mutex::new(State { encoder, window, rows }),
         })
     }

@@ -1,7 +1,7 @@
 //! What a model directory says about how its vectors are made: the files that sentence-transformers
 //! writes beside the weights (<https://sbert.net/docs/package_reference/sentence_transformer/models.html>).
 
-use std::{collections::HashMap, path::Path};
+use std::{collections::HashMap, io::Read as _, path::Path};
 
 use riddle_types::EmbedRole;
 use riddle_weights::{is_there, read_json};
@@ -122,6 +122,57 @@ pub(crate) fn dimensions(
     Ok(Some(kept).filter(|it| *it < outputs))
 }
 
+/// How a model's vectors may be shortened, where it was trained for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shortening {
+    /// Lengths that it was trained for, as its files name them; empty: not said.
+    pub lengths: Vec<usize>,
+}
+
+/// `config.json` of models that name the lengths themselves.
+#[derive(Deserialize, Default)]
+struct Lengths {
+    #[serde(default, alias = "matryoshka_dims")]
+    matryoshka_dimensions: Vec<usize>,
+}
+
+/// What a model card's head says of training by `MatryoshkaLoss`, among its tags.
+const MATRYOSHKA_TAG: &str = "loss:MatryoshkaLoss";
+
+/// Most bytes of a model card that are looked at: tags stand at its beginning.
+const CARD_BYTES: u64 = 64 << 10;
+
+/// Whether the files of a model say that the first numbers of its vectors are vectors themselves (Matryoshka, Kusupati
+/// et al. 2022): a stated number of those that are kept, a list of lengths, or the tag that sentence-transformers
+/// writes of how it was trained. `None`: they say nothing of it.
+///
+/// # Errors
+/// A malformed file.
+pub fn shortening(dir: &Path) -> Result<Option<Shortening>> {
+    let path = dir.join("config.json");
+    let mut lengths: Vec<usize> = match path.is_file() {
+        true => read_json::<Lengths>(&path)?.matryoshka_dimensions,
+        false => Vec::new(),
+    };
+    lengths.sort_unstable();
+    let says = !lengths.is_empty() || settings(dir)?.truncate_dim.is_some() || is_tagged(dir);
+    Ok(says.then_some(Shortening { lengths }))
+}
+
+/// Whether the model card has the tag. One that can not be read says nothing.
+fn is_tagged(dir: &Path) -> bool {
+    let Ok(file) = std::fs::File::open(dir.join("README.md")) else { return false };
+    let mut head = Vec::new();
+    if file.take(CARD_BYTES).read_to_end(&mut head).is_err() {
+        return false;
+    }
+    let head = String::from_utf8_lossy(&head);
+    // The head stands between two lines of dashes.
+    let Some(rest) = head.strip_prefix("---") else { return false };
+    let tags = rest.split("\n---").next().unwrap_or_default();
+    tags.lines().any(|it| it.trim().trim_start_matches('-').trim() == MATRYOSHKA_TAG)
+}
+
 #[derive(Deserialize)]
 struct SentenceConfig {
     max_seq_length: Option<usize>,
@@ -200,6 +251,35 @@ mod tests {
             assert!(error.contains("32"), "{error}");
         }
         assert_eq!(dimensions(with(&[]).path(), None, 32).expect("nothing"), None);
+    }
+
+    #[test]
+    fn a_model_says_whether_its_vectors_may_be_shortened() {
+        let of = |files: &[(&str, &str)]| shortening(with(files).path()).expect("well formed");
+        let any = Some(Shortening { lengths: Vec::new() });
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[("config.json", r#"{"model_type":"bert"}"#)]), None);
+        assert_eq!(of(&[("config_sentence_transformers.json", r#"{"truncate_dim":20}"#)]), any);
+        let listed = r#"{"matryoshka_dimensions":[64,32,128]}"#;
+        assert_eq!(of(&[("config.json", listed)]), Some(Shortening { lengths: vec![32, 64, 128] }));
+        let tagged = "---\ntags:\n- loss:MatryoshkaLoss\n---\n# A model";
+        assert_eq!(of(&[("README.md", tagged)]), any);
+        // What a text says of other models is no tag of this one.
+        for other in [
+            "---\ntags:\n- bert\n---\n- loss:MatryoshkaLoss",
+            "- loss:MatryoshkaLoss",
+            "---\ntags:\n- loss:MatryoshkaLossless\n---",
+            "",
+        ] {
+            assert_eq!(of(&[("README.md", other)]), None, "{other:?}");
+        }
+        for broken in ["{", r#"{"matryoshka_dimensions":"many"}"#] {
+            assert!(shortening(with(&[("config.json", broken)]).path()).is_err());
+        }
+        let dir = with(&[]);
+        std::fs::write(dir.path().join("README.md"), [0x2d, 0x2d, 0x2d, 0xff, 0xfe])
+            .expect("written");
+        assert_eq!(shortening(dir.path()).expect("bytes that are no text"), None);
     }
 
     #[test]

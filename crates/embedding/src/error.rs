@@ -33,6 +33,14 @@ pub enum Error {
         /// What there is.
         outputs: usize,
     },
+    /// The memory budget can not hold the embedder, however it is planned.
+    #[error("a memory budget of {} MiB can not hold this embedder: it needs at least {} MiB", budget >> 20, smallest.div_ceil(1 << 20))]
+    BudgetTooSmall {
+        /// Bytes allowed.
+        budget: u64,
+        /// Bytes of the smallest budget that holds.
+        smallest: u64,
+    },
     /// A kernel panicked.
     #[error("the computation failed ({0}): this is a bug, and the embedder can be used again")]
     Panicked(String),

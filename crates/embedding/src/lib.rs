@@ -13,6 +13,7 @@ mod builtin;
 mod card;
 mod error;
 mod fast;
+mod memory;
 mod sparse;
 mod table;
 
@@ -22,7 +23,7 @@ use riddle_transformer::{static_table, transformer_folder};
 use riddle_types::Embedder;
 
 pub use builtin::{BuiltinEncoder, EncoderOptions};
-pub use card::known_prefixes;
+pub use card::{Shortening, known_prefixes, shortening};
 pub use error::{Error, Result};
 pub use fast::{FastEmbedder, SupportedModel, onnx_runtime_library, supported};
 pub use sparse::{PASSAGE_TERMS, QUERY_TERMS, SpladeEncoder};

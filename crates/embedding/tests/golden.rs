@@ -68,7 +68,12 @@ fn the_tiny_encoder_equals_transformers() {
     let dir = root().join("tests/golden/tiny-bert-encoder");
     for options in [
         EncoderOptions::default(),
-        EncoderOptions { threads: 1, micro_batch_tokens: 1, window: Some(2), dimensions: None },
+        EncoderOptions {
+            threads: 1,
+            micro_batch_tokens: 1,
+            window: Some(2),
+            ..EncoderOptions::default()
+        },
     ] {
         let encoder = BuiltinEncoder::open(&dir, options).expect("opens");
         assert_eq!((encoder.dimensions(), encoder.max_tokens()), (32, 48));
@@ -100,7 +105,12 @@ fn every_family_equals_sentence_transformers() {
         let dir = root().join("tests/golden").join(name);
         for options in [
             EncoderOptions::default(),
-            EncoderOptions { threads: 1, micro_batch_tokens: 1, window: Some(2), dimensions: None },
+            EncoderOptions {
+                threads: 1,
+                micro_batch_tokens: 1,
+                window: Some(2),
+                ..EncoderOptions::default()
+            },
         ] {
             let encoder = BuiltinEncoder::open(&dir, options).expect(name);
             assert_eq!(encoder.dimensions(), dimensions, "{name}");
@@ -122,6 +132,23 @@ fn every_family_equals_sentence_transformers() {
             assert!(worst < 1e-3, "{name}: {worst}");
         }
     }
+}
+
+/// Published embedders state an activation of a head that they do not have.
+#[test]
+fn the_activation_of_a_head_that_is_not_there_is_none_of_an_embedders() {
+    let dir = root().join("tests/golden/tiny-modernbert-embedder");
+    let other = copy_of(&dir);
+    let path = other.path().join("config.json");
+    let text = fs::read_to_string(&path).expect("read");
+    let stated = r#""classifier_activation": "gelu""#;
+    assert!(text.contains(stated));
+    fs::write(&path, text.replace(stated, r#""classifier_activation": "silu""#)).expect("written");
+    let vectors = |dir: &Path| {
+        let encoder = BuiltinEncoder::open(dir, EncoderOptions::default()).expect("opens");
+        encoder.encode(&["The dock is wet."], EmbedRole::Passage).expect("encodes")
+    };
+    assert_eq!(vectors(other.path()), vectors(&dir));
 }
 
 /// A copy of a folder with what is in it, modules included.
@@ -166,6 +193,48 @@ fn every_family_packed_into_bytes_is_near_the_published_one() {
         let worst = near.fold(1.0, f32::min);
         eprintln!("{name}: smallest cosine of packed weights: {worst}");
         assert!(worst > 0.97, "{name}: {worst}");
+    }
+}
+
+/// As published and packed: what is in memory is within the budget, and the vectors are the same to the bit.
+#[test]
+fn a_memory_budget_holds_and_changes_no_bit() {
+    let long = "The dock is wet, the boat is dry and the harbor master sleeps. ".repeat(20);
+    let texts = ["dock", "The boat is dry.", long.as_str(), "", "harbor"];
+    for (name, ..) in SENTENCE_ENCODERS {
+        let dir = copy_of(&root().join("tests/golden").join(name));
+        for packed in [false, true] {
+            if packed {
+                let source = OpenOptions { published: true, ..OpenOptions::default() };
+                let model = open_layers(dir.path(), source).expect("opens");
+                let (precision, out) = (Some(StorePrecision::Int8), dir.path());
+                let layers = model.layers();
+                write_store(model.checkpoint(), layers, precision, &KernelLayout, out, &mut |_| {})
+                    .expect("packed");
+            }
+            let open = |memory| {
+                let options = EncoderOptions { threads: 2, memory, ..EncoderOptions::default() };
+                BuiltinEncoder::open(dir.path(), options)
+            };
+            let vectors =
+                |it: &BuiltinEncoder| it.encode(&texts, EmbedRole::Passage).expect("runs");
+            let whole = vectors(&open(None).expect("opens"));
+            let error = open(Some(1)).expect_err("one byte").to_string();
+            assert!(error.contains("it needs at least"), "{error}");
+            // The tiny ones need little: where it begins to be enough is found by halves.
+            let (mut little, mut enough) = (1u64, 1 << 30);
+            while enough - little > 1 {
+                let middle = little + (enough - little) / 2;
+                if open(Some(middle)).is_ok() { enough = middle } else { little = middle }
+            }
+            for budget in [enough, enough * 5 / 4, 4 * enough, 1 << 30] {
+                let encoder = open(Some(budget)).expect("enough");
+                assert_eq!(vectors(&encoder), whole, "{name}: {budget} bytes");
+                let resident = encoder.resident_weight_bytes();
+                assert!(resident <= budget, "{name}: {resident} bytes of weights in {budget}");
+                assert_eq!(encoder.id(), open(None).expect("opens").id());
+            }
+        }
     }
 }
 
@@ -691,7 +760,12 @@ fn term_weights_of_the_tiny_model_equal_transformers() {
     let cases = expected_terms(&dir.join("expected.json"), 0);
     for options in [
         EncoderOptions::default(),
-        EncoderOptions { threads: 1, micro_batch_tokens: 1, window: Some(2), dimensions: None },
+        EncoderOptions {
+            threads: 1,
+            micro_batch_tokens: 1,
+            window: Some(2),
+            ..EncoderOptions::default()
+        },
         EncoderOptions { threads: 5, ..EncoderOptions::default() },
     ] {
         let encoder = SpladeEncoder::open(&dir, options).expect("opens");

@@ -4,7 +4,9 @@ mod known;
 
 pub use known::KNOWN;
 
-use crate::{Format, Kind, readers};
+use riddle_types::FileKind;
+
+use crate::{DEFAULT_RERANKER, Format, Kind, readers};
 
 /// A sentence of the program that the app says in its languages: it is taken from here onto the list of messages.
 pub const fn said(text: &'static str) -> &'static str {
@@ -49,9 +51,81 @@ const ENGLISH_EMBEDDERS: [&str; 9] = [
     "snowflake-arctic-embed-xs",
 ];
 
+/// Rerankers that read English alone.
+const ENGLISH_RERANKERS: [&str; 11] = [
+    "answerai-colbert-small-v1",
+    "ettin-reranker-17m-v1",
+    "ettin-reranker-32m-v1",
+    "ettin-reranker-68m-v1",
+    "ettin-reranker-150m-v1",
+    "granite-embedding-reranker-english-r2",
+    "gte-reranker-modernbert-base",
+    "ms-marco-MiniLM-L-6-v2",
+    "ms-marco-MiniLM-L-12-v2",
+    "mxbai-rerank-base-v1",
+    "mxbai-rerank-xsmall-v1",
+];
+
+/// The reranker that reads two languages.
+const CHINESE_AND_ENGLISH: &str = "bge-reranker-base";
+
 /// The languages (ISO 639-1) that the embedder of this name reads; empty: many, or nobody knows.
 pub fn embedder_languages(name: &str) -> &'static [&'static str] {
     if ENGLISH_EMBEDDERS.contains(&name) { &["en"] } else { &[] }
+}
+
+/// Which languages a model reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Languages {
+    /// These alone (ISO 639-1).
+    Only(&'static [&'static str]),
+    /// Many: seventy and more.
+    Many,
+}
+
+impl Languages {
+    /// Whether a text in this language (ISO 639-1) is read.
+    pub fn read(self, language: &str) -> bool {
+        match self {
+            Languages::Only(those) => those.contains(&language),
+            Languages::Many => true,
+        }
+    }
+}
+
+/// Which languages the embedder or reranker of this short name or repository reads; `None`: nobody knows.
+pub fn languages(name: &str) -> Option<Languages> {
+    let model = known(name)?;
+    let english =
+        ENGLISH_EMBEDDERS.contains(&model.name) || ENGLISH_RERANKERS.contains(&model.name);
+    match model.kind {
+        Kind::Embedder | Kind::Reranker if english => Some(Languages::Only(&["en"])),
+        Kind::Reranker if model.name == CHINESE_AND_ENGLISH => Some(Languages::Only(&["zh", "en"])),
+        Kind::Embedder | Kind::Reranker => Some(Languages::Many),
+        Kind::SparseEncoder | Kind::Llm | Kind::Reader => None,
+    }
+}
+
+/// Embedders whose cards say that the first numbers of their vectors are vectors themselves (Matryoshka, Kusupati et
+/// al. 2022), and of how many numbers at least.
+const SHORTENED: [(&str, usize); 4] = [
+    ("Qwen3-Embedding-0.6B", 32),
+    ("embeddinggemma-300m", 128),
+    ("granite-embedding-311m-multilingual-r2", 128),
+    ("gte-multilingual-base", 128),
+];
+
+/// Fewest numbers of a vector that the embedder of this short name or repository was trained to keep; `None`: it was
+/// not, or nobody knows.
+pub fn shortest_vectors(name: &str) -> Option<usize> {
+    let model = known(name)?;
+    SHORTENED.iter().find(|it| it.0 == model.name).map(|it| it.1)
+}
+
+/// Kinds of files for which the card of the reranker of this name promises nothing.
+pub fn unpromised(name: &str) -> &'static [FileKind] {
+    // assets/models/riddle-reranker/README.md, limits.
+    if name == DEFAULT_RERANKER { &[FileKind::Code, FileKind::Spreadsheet] } else { &[] }
 }
 
 /// A package on a Python package index that carries a model's files.
@@ -137,6 +211,59 @@ mod tests {
             }
             let found = KNOWN.iter().filter(|it| it.name.eq_ignore_ascii_case(model.name)).count();
             assert_eq!(found, 1, "{}", model.name);
+        }
+    }
+
+    /// What is said of a model and what is reckoned with are one.
+    #[test]
+    fn languages_are_those_that_are_said() {
+        let models =
+            || KNOWN.iter().filter(|it| matches!(it.kind, Kind::Embedder | Kind::Reranker));
+        for model in models() {
+            let said = match model.about {
+                it if it.starts_with("English") => Languages::Only(&["en"]),
+                it if it.starts_with("Chinese and English") => Languages::Only(&["zh", "en"]),
+                it => {
+                    let of_many = it.contains("00 languages")
+                        || it.contains("70 languages")
+                        || it.contains("multilingual");
+                    assert!(of_many, "{}", model.name);
+                    Languages::Many
+                }
+            };
+            assert_eq!(languages(model.name), Some(said), "{}", model.name);
+            assert_eq!(languages(model.repository), Some(said), "{}", model.name);
+        }
+        let lists =
+            ENGLISH_EMBEDDERS.iter().chain(&ENGLISH_RERANKERS).chain([&CHINESE_AND_ENGLISH]);
+        for name in lists {
+            assert!(models().any(|it| it.name == *name), "{name}");
+        }
+        assert!(Languages::Many.read("ru") && !Languages::Only(&["en"]).read("ru"));
+        assert_eq!(languages("someone/else"), None);
+        assert_eq!(languages(DEFAULT_SPARSE_ENCODER), None);
+    }
+
+    #[test]
+    fn who_is_shortened_is_an_embedder_of_more_numbers() {
+        for (name, least) in SHORTENED {
+            let model = known(name).expect("in the catalog");
+            assert_eq!((model.kind, model.format), (Kind::Embedder, Format::Safetensors));
+            assert_eq!(shortest_vectors(model.repository), Some(least));
+            let said = model.about.split(' ').collect::<Vec<_>>();
+            let at = said.iter().position(|it| it.starts_with("dimensions")).expect("said");
+            assert!(said[at - 1].parse::<usize>().expect("a number") > least, "{name}");
+        }
+        assert_eq!(shortest_vectors(DEFAULT_EMBEDDER), None);
+    }
+
+    /// What not everybody may use for everything says so before it is fetched.
+    #[test]
+    fn a_license_with_limits_is_said() {
+        for model in KNOWN {
+            let free = ["apache-2.0", "mit", "unknown"].contains(&model.license);
+            let is_read = model.kind == Kind::Reader;
+            assert!(free || is_read || model.about.contains("its license"), "{}", model.name);
         }
     }
 

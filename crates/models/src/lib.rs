@@ -45,8 +45,9 @@ pub mod web;
 
 pub use bundled::{BUNDLED, Bundled, DEFAULT_RERANKER};
 pub use catalog::{
-    DEFAULT_EMBEDDER, DEFAULT_SPARSE_ENCODER, KNOWN, KnownModel, LIBRARIES, SMALLEST_LLM, Wheel,
-    embedder_languages, known, said, sparse_languages,
+    DEFAULT_EMBEDDER, DEFAULT_SPARSE_ENCODER, KNOWN, KnownModel, LIBRARIES, Languages,
+    SMALLEST_LLM, Wheel, embedder_languages, known, languages, said, shortest_vectors,
+    sparse_languages, unpromised,
 };
 pub use elsewhere::{Elsewhere, Lacks, Places, Program};
 pub use error::{Error, Result};

@@ -16,6 +16,8 @@ export const messages: Record<Message, string> = {
   "a long table: rows beyond the first {1} passages are found by words alone":
     "eine lange Tabelle: Zeilen jenseits der ersten {1} Textstellen werden nur nach Wörtern gefunden",
   "a matrix of {1} × {2} is too large to be packed": "eine Matrix von {1} × {2} ist zu groß zum Packen",
+  "a memory budget of {1} MiB can not hold this embedder: it needs at least {2} MiB":
+    "ein Speicherbudget von {1} MiB reicht für diesen Embedder nicht: er braucht mindestens {2} MiB",
   "a memory budget of {1} MiB can not hold this request: it needs at least {2} MiB (fewer candidates or shorter pairs need less)":
     "ein Speicherbudget von {1} MiB reicht für diese Anfrage nicht: sie braucht mindestens {2} MiB (weniger Kandidaten oder kürzere Paare brauchen weniger)",
   "a notebook without cells": "ein Notizbuch ohne Zellen",
@@ -309,6 +311,8 @@ export const messages: Record<Message, string> = {
   "{1} lacks a part, {2}: let the program that keeps it fetch it again":
     "zu {1} fehlt ein Teil, {2}: lassen Sie es das Programm, dem es gehört, noch einmal laden",
   "{1} lies inside {2}, which is indexed already": "{1} liegt in {2}, und das ist schon indiziert",
+  "{1} makes vectors of {2} numbers, and can not make ones of {3}":
+    "{1} bildet Vektoren aus {2} Zahlen und kann keine aus {3} bilden",
   "{1} more pages can be read as pictures": "noch {1} Seiten können als Bilder gelesen werden",
   "{1} more pictures in it can be read": "noch {1} Bilder darin können gelesen werden",
   "{1} must be {2}": "{1} muss {2} sein",
@@ -523,13 +527,17 @@ export const messages: Record<Message, string> = {
   "100 languages and code, 1024 dimensions, slow": "100 Sprachen und Programmtext, 1024 Dimensionen, langsam",
   "200 languages and code, 384 dimensions": "200 Sprachen und Programmtext, 384 Dimensionen",
   "200 languages and code, 768 dimensions, slower": "200 Sprachen und Programmtext, 768 Dimensionen, langsamer",
+  "70 languages, 768 dimensions": "70 Sprachen, 768 Dimensionen",
   "English and code, 384 dimensions": "Englisch und Programmtext, 384 Dimensionen",
   "English reranker for long texts, 7 layers": "Reranker für lange englische Texte, 7 Schichten",
   "English reranker for long texts, 10 layers": "Reranker für lange englische Texte, 10 Schichten",
+  "English reranker for long texts, 19 layers": "Reranker für lange englische Texte, 19 Schichten",
   "English reranker that compares token by token, 12 layers":
     "englischer Reranker, der Token für Token vergleicht, 12 Schichten",
   "English, 512 dimensions, computes nothing: the fastest, and finds less":
     "Englisch, 512 Dimensionen, rechnet nichts: am schnellsten, findet weniger",
+  "reranker of 100 languages, 12 layers; its license allows no commercial use":
+    "Reranker für 100 Sprachen, 12 Schichten; die Lizenz erlaubt keine gewerbliche Nutzung",
   "reranker of 100 languages, 24 layers": "Reranker für 100 Sprachen, 24 Schichten",
   "reranker of 70 languages for long texts, 12 layers": "Reranker für lange Texte in 70 Sprachen, 12 Schichten",
   "100 languages, 384 dimensions": "100 Sprachen, 384 Dimensionen",
