@@ -231,7 +231,9 @@ fn every_family_of_embedders_is_imported_and_finds() {
         "tiny-static-embedder",
         "tiny-static-shared-embedder",
     ] {
-        let imported = import(&riddle, model, model);
+        let folder = tiny_model(model).to_string_lossy().into_owned();
+        let imported = ["models", "import", &folder, "--name", model, "--as-published"];
+        let imported = riddle.json(&imported);
         assert_eq!(imported["model"]["kind"], "embedder", "{imported:#}");
         let searched = |riddle: &Riddle| {
             let report = riddle.json(&["index"]);
@@ -353,7 +355,9 @@ fn an_embedder_that_was_packed_since_makes_its_vectors_anew() {
     let riddle = Riddle::new();
     let files = tempfile::TempDir::new().expect("a temporary folder");
     riddle_tests::notes(files.path(), 4);
-    import(&riddle, "tiny-bert-encoder", "tiny-embedder");
+    let model = tiny_model("tiny-bert-encoder").to_string_lossy().into_owned();
+    let import = ["models", "import", &model, "--name", "tiny-embedder", "--as-published"];
+    assert_eq!(riddle.json(&import)["packing"]["weights"], "published");
     riddle.index(files.path());
     riddle.json(&["models", "use", "tiny-embedder"]);
     let index = || riddle.json(&["index"])["embedded"].as_u64();
@@ -373,7 +377,9 @@ fn an_embedder_that_was_packed_since_makes_its_vectors_anew() {
 #[test]
 fn the_default_embedder_is_packed_and_packed_again_where_that_was_damaged() {
     let riddle = Riddle::new();
-    import(&riddle, "tiny-bert-encoder", "all-MiniLM-L6-v2");
+    let imported = import(&riddle, "tiny-bert-encoder", "all-MiniLM-L6-v2");
+    assert_eq!(imported["packing"]["weights"], "int8", "{imported:#}");
+    assert!(imported["packing"]["least_cosine"].as_f64() > Some(0.97), "{imported:#}");
     let packed = riddle.home().join("models/all-MiniLM-L6-v2/model.riddle");
     let whole = fs::read(&packed).expect("packed");
     fs::write(&packed, &whole[..whole.len() / 2]).expect("written");
@@ -384,6 +390,33 @@ fn the_default_embedder_is_packed_and_packed_again_where_that_was_damaged() {
     riddle.run(&[&pull[..], &["--as-published"]].concat()).ok();
     assert!(!packed.exists());
     riddle.run(&["models", "verify"]).ok();
+}
+
+/// What is kept of vectors and how much memory makes them are settings; both are refused where they can not be.
+#[test]
+fn an_embedder_is_shortened_or_limited_where_that_can_be() {
+    let riddle = Riddle::new();
+    let files = tempfile::TempDir::new().expect("a temporary folder");
+    riddle_tests::notes(files.path(), 4);
+    import(&riddle, "tiny-bert-encoder", "tiny-embedder");
+    riddle.json(&["models", "use", "tiny-embedder"]);
+    riddle.index(files.path());
+    let line = riddle.run(&["models", "use", "tiny-embedder", "--dims", "8"]).failed(1);
+    assert!(line.contains("nobody says that"), "{line}");
+    let card = riddle.home().join("models/tiny-embedder/README.md");
+    fs::write(card, "---\ntags:\n- loss:MatryoshkaLoss\n---\n").expect("written");
+    riddle.json(&["models", "use", "tiny-embedder", "--dims", "8"]);
+    let made = riddle.json(&["index"])["embedded"].as_u64();
+    assert!(made > Some(0));
+    let embedder = || riddle.json(&["status"])["embedder"].to_string();
+    assert!(embedder().contains("-8/"), "{}", embedder());
+    let line = riddle.run(&["index", "--embedder-memory", "1KiB"]).failed(1);
+    assert!(line.contains("it needs at least"), "{line}");
+    assert_eq!(riddle.json(&["index", "--embedder-memory", "1GiB"])["embedded"], 0);
+    assert_eq!(riddle.json(&["index", "--embedder-memory", "all"])["embedded"], 0);
+    riddle.run(&["index", "--embedder-memory", "much"]).failed(2);
+    riddle.json(&["models", "use", "tiny-embedder"]);
+    assert_eq!(riddle.json(&["index"])["embedded"].as_u64(), made);
 }
 
 /// An embedder that reads English alone does not order what is in another language; what only it finds stands below.

@@ -93,8 +93,8 @@ pub mod install {
     pub use riddle_grating::{STORE_FILE, StorePrecision, WeightCount};
 
     pub use crate::home::{
-        Converted, ModelElsewhere, convert_model, count_weights, import_model, pull_model,
-        remove_model, verify_store,
+        Converted, Installed, ModelElsewhere, Nearness, Packing, convert_model, count_weights,
+        import_model, pull_model, remove_model, verify_store,
     };
 }
 

@@ -261,8 +261,8 @@ impl Shell {
             }
         };
         let options = PullOptions::new(network);
-        let model = pull_model(&self.config, name, &options, false, &mut on_progress)?;
-        Ok(model.name)
+        let installed = pull_model(&self.config, name, &options, false, &mut on_progress)?;
+        Ok(installed.model.name)
     }
 
     pub(crate) fn cancel_pull(&self) {
@@ -273,7 +273,7 @@ impl Shell {
 
     pub(crate) fn import_model(&self, folder: &Path) -> Reply<String> {
         let go_on = &mut |_: Progress<'_>| ControlFlow::Continue(());
-        let imported = import_model(&self.config, folder, None, go_on)?;
+        let imported = import_model(&self.config, folder, None, false, go_on)?;
         self.models_changed();
         Ok(imported.model.name)
     }

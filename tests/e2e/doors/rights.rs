@@ -350,7 +350,9 @@ fn access_lists_count() {
 /// A home without files of its own that serves a library which others wrote.
 pub(crate) fn serving_library(server: &Server) -> Served {
     let riddle = Riddle::new();
-    riddle.run(&["models", "import", &tiny_model("tiny-bert-encoder").to_string_lossy()]).ok();
+    let model = tiny_model("tiny-bert-encoder").to_string_lossy().into_owned();
+    // As the writers have it: packed weights make vectors of their own.
+    riddle.run(&["models", "import", &model, "--as-published"]).ok();
     riddle.run(&["library", "add", "team", &server.address("team")]).ok();
     Served::serving(riddle, TempDir::new().expect("a folder"), &[])
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use riddle_rag::servers::EmbedPrompts;
 
+use super::values::size;
+
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct IndexArgs {
     /// Folders to add; without any, the folders known so far are brought up to date
@@ -23,6 +25,10 @@ pub(crate) struct IndexArgs {
     pub(crate) allow_endpoint: bool,
     #[command(flatten)]
     pub(crate) prompts: PromptArgs,
+    /// Memory that the embedder may take, as 300MiB, from now on, also in searches: layers that do not fit are read while
+    /// it computes, and its vectors are the same; `all`: as much as it needs [default: all]
+    #[arg(long, value_name = "SIZE|all", value_parser = size_or_all)]
+    pub(crate) embedder_memory: Option<Memory>,
     /// Read the files that failed once more
     #[arg(long)]
     pub(crate) retry_failed: bool,
@@ -47,6 +53,17 @@ pub(crate) struct IndexArgs {
     /// read of them [default: no]
     #[arg(long, value_name = "YES|NO", value_parser = yes_or_no)]
     pub(crate) browsing_history: Option<bool>,
+}
+
+/// Memory, or as much as is needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Memory(pub(crate) Option<u64>);
+
+fn size_or_all(text: &str) -> Result<Memory, String> {
+    if text.trim() == "all" {
+        return Ok(Memory(None));
+    }
+    size(text).map(|it| Memory(Some(it))).map_err(|it| format!("{it}, or `all`"))
 }
 
 fn yes_or_no(text: &str) -> Result<bool, String> {

@@ -43,8 +43,9 @@ pub(crate) enum ModelsCommand {
         /// Fetch it even if it is installed
         #[arg(long)]
         again: bool,
-        /// Keep the default embedder's weights as they are published, instead of packing them into bytes: its vectors
-        /// are then those of sentence-transformers, at less than half the speed
+        /// Keep an embedder's weights as they are published, instead of packing them into bytes where a measurement
+        /// says that next to nothing is lost: its vectors are then those of sentence-transformers, at less than half
+        /// the speed
         #[arg(long)]
         as_published: bool,
     },
@@ -56,6 +57,9 @@ pub(crate) enum ModelsCommand {
         /// Name in the store [default: the folder's or the file's]
         #[arg(long)]
         name: Option<String>,
+        /// Keep an embedder's weights as they are, as for `pull`
+        #[arg(long)]
+        as_published: bool,
     },
     /// Compare installed files with their checksums; without a name, those of all models
     Verify {
@@ -124,6 +128,10 @@ pub(crate) enum ModelsCommand {
         /// those of folders that never leave this machine; not needed on this machine
         #[arg(long)]
         allow_endpoint: bool,
+        /// Keep the first N numbers of an embedder's vectors: a smaller index, where the model was trained for it
+        /// [default: all]
+        #[arg(long, value_name = "N", value_parser = positive)]
+        dims: Option<usize>,
         #[command(flatten)]
         prompts: PromptArgs,
     },

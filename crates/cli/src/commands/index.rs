@@ -90,6 +90,9 @@ fn prepare(args: &IndexArgs, library: &mut Library) -> Result<(), Failure> {
     if let Some(percent) = args.cpu {
         library.limit_meaning(percent)?;
     }
+    if let Some(memory) = args.embedder_memory {
+        library.limit_embedder(memory.0)?;
+    }
     if let Some(mib) = args.largest_file {
         library.limit_files(mib)?;
     }

@@ -8,7 +8,10 @@ use std::{ops::ControlFlow, path::Path};
 
 use riddle_rag::{
     Library,
-    install::{ModelElsewhere, StorePrecision, import_model, pull_model, supported_onnx_embedders},
+    install::{
+        Installed, ModelElsewhere, Packing, StorePrecision, import_model, pull_model,
+        supported_onnx_embedders,
+    },
     models::{
         InstalledModel, KNOWN, Kind, KnownModel, LIBRARIES, ModelStore, Network, Program,
         PullOptions, Verification, known,
@@ -44,22 +47,32 @@ pub(crate) fn run(args: &ModelsArgs, context: &Context) -> Result<(), Failure> {
             };
             pull(name, &options, *as_published, context)
         }
-        ModelsCommand::Import { folder, name } => import(folder, name.as_deref(), context),
+        ModelsCommand::Import { folder, name, as_published } => {
+            import(folder, name.as_deref(), *as_published, context)
+        }
         ModelsCommand::Verify { name } => verify(&store, name.as_deref(), context),
         ModelsCommand::Remove { name } => remove(name, context),
-        ModelsCommand::Use { name, allow_endpoint, prompts } => match StageServer::of(name) {
-            Some(server) if server.embeds() => {
-                server::choose_embedder(&server, *allow_endpoint, prompts.given(), context)
+        ModelsCommand::Use { name, dims: Some(dims), allow_endpoint, prompts } => {
+            if StageServer::of(name).is_some() || *allow_endpoint || prompts.given().is_some() {
+                return Err(Failure::usage("--dims is for an embedder on this machine"));
             }
-            None | Some(_) if prompts.given().is_some() => Err(Failure::usage(
-                "prompts are for a server that embeds: its address ends in /embeddings",
-            )),
-            Some(server) => server::choose(&server, *allow_endpoint, context),
-            None if *allow_endpoint => Err(Failure::usage(
-                "--allow-endpoint is for a server, which is named by its address",
-            )),
-            None => choose(&store, name, context),
-        },
+            shorten(&store, name, *dims, context)
+        }
+        ModelsCommand::Use { name, allow_endpoint, prompts, dims: None } => {
+            match StageServer::of(name) {
+                Some(server) if server.embeds() => {
+                    server::choose_embedder(&server, *allow_endpoint, prompts.given(), context)
+                }
+                None | Some(_) if prompts.given().is_some() => Err(Failure::usage(
+                    "prompts are for a server that embeds: its address ends in /embeddings",
+                )),
+                Some(server) => server::choose(&server, *allow_endpoint, context),
+                None if *allow_endpoint => Err(Failure::usage(
+                    "--allow-endpoint is for a server, which is named by its address",
+                )),
+                None => choose(&store, name, context),
+            }
+        }
         ModelsCommand::Convert { name, dtype, out } => {
             convert(name, *dtype, out.as_deref(), context)
         }
@@ -211,9 +224,14 @@ fn pull(
     done("installed", &model?, context)
 }
 
-fn import(folder: &std::path::Path, name: Option<&str>, context: &Context) -> Result<(), Failure> {
+fn import(
+    folder: &Path,
+    name: Option<&str>,
+    as_published: bool,
+    context: &Context,
+) -> Result<(), Failure> {
     let mut progress = Progress::new();
-    let imported = import_model(&context.config, folder, name, &mut |event| {
+    let imported = import_model(&context.config, folder, name, as_published, &mut |event| {
         progress.model(&event);
         go_on(context)
     });
@@ -222,25 +240,68 @@ fn import(folder: &std::path::Path, name: Option<&str>, context: &Context) -> Re
     if context.json {
         let left_out: Vec<Value> =
             imported.left_out.iter().map(|it| json!({ "path": it.path, "why": it.why })).collect();
-        return context
-            .out
-            .json(&json!({ "model": describe(&imported.model), "left_out": left_out }));
+        return context.out.json(&json!({
+            "model": describe(&imported.model),
+            "packing": describe_packing(&imported.packing),
+            "left_out": left_out,
+        }));
     }
     for left in &imported.left_out {
         context.out.line(format_args!("left out {}: {}", show::clean(&left.path), left.why))?;
     }
-    done("imported", &imported.model, context)
+    done("imported", &imported, context)
 }
 
 fn go_on(context: &Context) -> ControlFlow<()> {
     if context.stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
-fn done(what: &str, model: &InstalledModel, context: &Context) -> Result<(), Failure> {
+fn done(what: &str, installed: &Installed, context: &Context) -> Result<(), Failure> {
     if context.json {
-        return context.out.json(&json!({ "model": describe(model) }));
+        return context.out.json(&json!({
+            "model": describe(&installed.model),
+            "packing": describe_packing(&installed.packing),
+        }));
     }
-    context.out.line(format_args!("{what}: {}", line(model)))
+    context.out.line(format_args!("{what}: {}", line(&installed.model)))?;
+    said(&installed.packing).map_or(Ok(()), |it| context.out.line(it))
+}
+
+/// What became of an embedder's weights; nothing where nobody thought of packing them.
+fn said(packing: &Packing) -> Option<String> {
+    Some(match packing {
+        Packing::Bytes(Some(it)) => format!(
+            "its weights are packed into bytes: of thirty texts every vector is as near as {:.3} to the published one, and {:.0} % of the order is the same",
+            it.cosine,
+            100.0 * it.ordered
+        ),
+        Packing::TooFar(it) => format!(
+            "its weights stay as published: in bytes a vector is only as near as {:.3}, and {:.0} % of the order is the same",
+            it.cosine,
+            100.0 * it.ordered
+        ),
+        Packing::Failed(trouble) => format!(
+            "its weights stay as published, and could not be packed: {}",
+            show::clean(&trouble.what)
+        ),
+        _ => return None,
+    })
+}
+
+fn describe_packing(packing: &Packing) -> Value {
+    let (weights, nearness, problem) = match packing {
+        Packing::Bytes(nearness) => ("int8", *nearness, None),
+        Packing::Stored => ("stored", None, None),
+        Packing::TooFar(nearness) => ("published", Some(*nearness), None),
+        Packing::Failed(trouble) => ("published", None, Some(&trouble.what)),
+        _ => ("published", None, None),
+    };
+    json!({
+        "weights": weights,
+        "least_cosine": nearness.map(|it| it.cosine),
+        "same_order": nearness.map(|it| it.ordered),
+        "problem": problem,
+    })
 }
 
 /// Checks one model or all; anything wrong is a failed run, after everything has been checked.
@@ -385,6 +446,23 @@ fn use_sparse_encoder(name: &str, context: &Context) -> Result<(), Failure> {
     }
     context.out.line(format_args!(
         "the next `riddle index` weighs terms with {}; until it is done searches do without them",
+        show::clean(name)
+    ))
+}
+
+/// Uses an embedder with the first numbers of its vectors.
+fn shorten(store: &ModelStore, name: &str, dims: usize, context: &Context) -> Result<(), Failure> {
+    let name = &lasting_name(name)?;
+    if store.find(name).is_some_and(|it| it.kind != Kind::Embedder) {
+        return Err(Failure::usage("--dims is for an embedder: nothing else makes vectors"));
+    }
+    let mut library = Library::open(context.config.clone())?;
+    library.choose_shortened(name, dims)?;
+    if context.json {
+        return context.out.json(&json!({ "embedder": name, "dimensions": dims }));
+    }
+    context.out.line(format_args!(
+        "the next `riddle index` embeds with {}, {dims} numbers a vector; until it is done searches use the vectors there are",
         show::clean(name)
     ))
 }

@@ -47,6 +47,9 @@ pub struct Config {
     pub switched_off: Arc<AtomicBool>,
     /// Largest file that is read, in bytes.
     pub max_file_bytes: u64,
+    /// Bytes that the embedder's weights, and what it computes with them, may take; `None`: as much as it needs. Who
+    /// opens the home puts its setting here.
+    pub embedder_memory: Option<u64>,
     /// Opens the servers of shared libraries, before a key that the system keeps.
     pub library_key: Option<Secret>,
     /// Opens the stores of shared libraries' files, `ACCESS:SECRET`, before a key that the system keeps.
@@ -81,6 +84,7 @@ impl Config {
             offline: false,
             switched_off: Arc::default(),
             max_file_bytes: DEFAULT_MAX_FILE_BYTES,
+            embedder_memory: None,
             library_key: None,
             originals_key: None,
             ranker_key: None,
@@ -194,8 +198,8 @@ impl HomeKey {
     }
 }
 
-/// The encoders of a kind that are open in this process, by directory.
-pub(super) type Open<T> = Mutex<HashMap<PathBuf, Weak<T>>>;
+/// The encoders of a kind that are open in this process, by directory, and numbers of a vector where not all are kept.
+pub(super) type Open<T> = Mutex<HashMap<(PathBuf, Option<usize>), Weak<T>>>;
 
 /// The embedders and sparse encoders that are open in this process, and what is known of other programs' models:
 /// indexing and searching use one between them, and nobody keeps one open that nobody uses.

@@ -17,8 +17,8 @@ pub(crate) trait Encoder: Send + Sync {
     /// Those of its kind that are open.
     fn shared(config: &Config) -> &Open<Self>;
 
-    /// Opens the one in `dir`.
-    fn open_in(config: &Config, dir: &Path) -> Result<Arc<Self>>;
+    /// Opens the one in `dir`, which keeps so many `numbers` of a vector, where it makes vectors; `None`: as it says.
+    fn open_in(config: &Config, dir: &Path, numbers: Option<usize>) -> Result<Arc<Self>>;
 
     /// What it makes is compared only with what has the same identity.
     fn identity(&self) -> &str;
@@ -31,6 +31,14 @@ fn options(config: &Config) -> EncoderOptions {
     EncoderOptions { threads: config.threads, ..EncoderOptions::default() }
 }
 
+/// Numbers of a vector that were wanted, and are not what the model gives.
+fn other_length(encoder: &dyn Embedder, numbers: usize) -> Error {
+    let (id, length) = (encoder.id(), encoder.dimensions());
+    let what =
+        format!("{id} makes vectors of {length} numbers, and can not make ones of {numbers}");
+    Error::BadRequest(what.into())
+}
+
 fn bad_model(dir: &Path) -> impl FnOnce(riddle_embedding::Error) -> Error {
     let dir = dir.to_path_buf();
     |error| Error::BadModel { dir, source: error.into() }
@@ -41,8 +49,18 @@ impl Encoder for dyn Embedder {
         &config.shared.embedders
     }
 
-    fn open_in(config: &Config, dir: &Path) -> Result<Arc<dyn Embedder>> {
-        riddle_embedding::open(dir, options(config)).map(Arc::from).map_err(bad_model(dir))
+    fn open_in(config: &Config, dir: &Path, numbers: Option<usize>) -> Result<Arc<dyn Embedder>> {
+        let options = EncoderOptions {
+            memory: config.embedder_memory,
+            dimensions: numbers,
+            ..options(config)
+        };
+        let encoder = riddle_embedding::open(dir, options).map_err(bad_model(dir))?;
+        match numbers.filter(|it| *it != encoder.dimensions()) {
+            // What runs on ONNX Runtime makes what its graph says.
+            Some(numbers) => Err(other_length(&*encoder, numbers)),
+            None => Ok(Arc::from(encoder)),
+        }
     }
 
     fn identity(&self) -> &str {
@@ -59,7 +77,11 @@ impl Encoder for dyn SparseEncoder {
         &config.shared.sparse
     }
 
-    fn open_in(config: &Config, dir: &Path) -> Result<Arc<dyn SparseEncoder>> {
+    fn open_in(
+        config: &Config,
+        dir: &Path,
+        _numbers: Option<usize>,
+    ) -> Result<Arc<dyn SparseEncoder>> {
         let encoder = SpladeEncoder::open(dir, options(config)).map_err(bad_model(dir))?;
         Ok(Arc::new(encoder))
     }
@@ -77,31 +99,34 @@ impl Encoder for dyn SparseEncoder {
 pub(crate) struct Slot<T: ?Sized> {
     /// Name or directory, and the identity it must have; `None`: there is none to use.
     wanted: Option<(String, String)>,
+    /// Numbers of a vector that it keeps, where not all.
+    numbers: Option<usize>,
     open: Mutex<Option<Arc<T>>>,
 }
 
 impl<T: Encoder + ?Sized> Slot<T> {
-    /// Of this encoder, which is open already.
-    pub(crate) fn of(name: &str, encoder: Arc<T>) -> Slot<T> {
+    /// Of this encoder, which is open already, with so many `numbers` of a vector.
+    pub(crate) fn of(name: &str, numbers: Option<usize>, encoder: Arc<T>) -> Slot<T> {
         let wanted = Some((name.to_owned(), encoder.identity().to_owned()));
-        Slot { wanted, open: Mutex::new(Some(encoder)) }
+        Slot { wanted, numbers, open: Mutex::new(Some(encoder)) }
     }
 
     /// Of the encoder of that name and identity, which is opened when it is needed.
     pub(crate) fn later(name: &str, id: &str) -> Slot<T> {
-        Slot { wanted: Some((name.to_owned(), id.to_owned())), open: Mutex::new(None) }
+        let wanted = Some((name.to_owned(), id.to_owned()));
+        Slot { wanted, numbers: None, open: Mutex::new(None) }
     }
 
     /// Of none.
     pub(crate) fn none() -> Slot<T> {
-        Slot { wanted: None, open: Mutex::new(None) }
+        Slot { wanted: None, numbers: None, open: Mutex::new(None) }
     }
 
     /// The same once more, if it is of that name and identity.
     pub(crate) fn still(&self, name: &str, id: &str) -> Option<Slot<T>> {
         let wanted = self.wanted.clone().filter(|it| it.0 == name && it.1 == id)?;
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Some(Slot { wanted: Some(wanted), open: Mutex::new(open) })
+        Some(Slot { wanted: Some(wanted), numbers: self.numbers, open: Mutex::new(open) })
     }
 
     /// Whether what it makes is that of that identity.
@@ -124,7 +149,8 @@ impl<T: Encoder + ?Sized> Slot<T> {
         let Some((name, id)) = &self.wanted else { return Ok(None) };
         let mut slot = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if slot.is_none() {
-            *slot = open::<T>(config, name)?.filter(|it| it.identity() == id);
+            let opened = open::<T>(config, name, self.numbers)?;
+            *slot = opened.filter(|it| it.identity() == id);
         }
         Ok(slot.clone())
     }
@@ -157,23 +183,33 @@ pub(crate) fn weights(config: &Config, name: &str) -> String {
     size(STORE_FILE).or_else(|| size("model.safetensors")).unwrap_or_default()
 }
 
-/// Opens it; `None` when it is not installed, which leaves the search without what it makes.
-pub(crate) fn open<T: Encoder + ?Sized>(config: &Config, name: &str) -> Result<Option<Arc<T>>> {
+/// Opens it, with so many `numbers` of a vector; `None` when it is not installed, which leaves the search without what
+/// it makes.
+pub(crate) fn open<T: Encoder + ?Sized>(
+    config: &Config,
+    name: &str,
+    numbers: Option<usize>,
+) -> Result<Option<Arc<T>>> {
     match config.model_dir(name) {
-        Ok(dir) => open_dir(config, &dir).map(Some),
+        Ok(dir) => open_dir(config, &dir, numbers).map(Some),
         Err(Error::NoModel { .. } | Error::NoModelAt { .. }) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-pub(crate) fn open_dir<T: Encoder + ?Sized>(config: &Config, dir: &Path) -> Result<Arc<T>> {
+pub(crate) fn open_dir<T: Encoder + ?Sized>(
+    config: &Config,
+    dir: &Path,
+    numbers: Option<usize>,
+) -> Result<Arc<T>> {
     let mut shared = T::shared(config).lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(open) = shared.get(dir).and_then(Weak::upgrade) {
+    let key = (dir.to_path_buf(), numbers);
+    if let Some(open) = shared.get(&key).and_then(Weak::upgrade) {
         return Ok(open);
     }
-    let encoder = T::open_in(config, dir)?;
+    let encoder = T::open_in(config, dir, numbers)?;
     shared.retain(|_, it| it.strong_count() > 0);
-    shared.insert(dir.to_path_buf(), Arc::downgrade(&encoder));
+    shared.insert(key, Arc::downgrade(&encoder));
     Ok(encoder)
 }
 

@@ -20,7 +20,7 @@ use super::{
     cosines::{self, CosineLevels},
     endpoints::{allowed_embedder, bad, kept_key},
     open_servers::OpenServer,
-    settings::{EMBEDDED_WITH, EMBEDDER_SETTING},
+    settings::{EMBEDDED_WITH, EMBEDDER_NUMBERS, EMBEDDER_SETTING},
 };
 use crate::contract::{EmbedPrompts, Error, RemoteStage, Result, StageServer};
 
@@ -313,6 +313,8 @@ pub(crate) fn choose(
     all.push(known);
     let setting = serde_json::to_string(&all).expect("numbers and texts: this is a bug");
     catalog.set_setting(SERVERS_SETTING, Some(&setting))?;
+    // What a model of this machine was shortened to is none of a server's.
+    catalog.set_setting(EMBEDDER_NUMBERS, None)?;
     catalog.set_setting(EMBEDDER_SETTING, Some(&server.name()))?;
     Ok(told)
 }

@@ -18,6 +18,7 @@ mod looked;
 pub(crate) mod mapped;
 mod open_servers;
 pub(crate) mod originals;
+mod packing;
 pub(crate) mod pictures;
 pub(crate) mod prefixes;
 pub(crate) mod presence;
@@ -38,9 +39,10 @@ pub use encryption::{
     remember_key, unlock, unlock_from_keyring,
 };
 pub use install::{
-    Converted, convert_model, count_weights, import_model, pull_model, verify_store,
+    Converted, Installed, convert_model, count_weights, import_model, pull_model, verify_store,
 };
 pub use originals::Fetched;
+pub use packing::{Nearness, Packing};
 pub use pictures::SeenOnPage;
 pub use prefixes::{
     PREFIX_BYTES_SETTING, clear as clear_prefixes, prefixes, remove_model,

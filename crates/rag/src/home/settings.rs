@@ -60,6 +60,28 @@ pub(crate) fn wanted_embedder(catalog: &Catalog) -> Result<String> {
     Ok(catalog.setting(EMBEDDER_SETTING)?.unwrap_or_else(|| DEFAULT_EMBEDDER.to_owned()))
 }
 
+/// Setting: numbers of a vector that are kept of what it makes; without the setting as many as the model says.
+pub(crate) const EMBEDDER_NUMBERS: &str = "embedder.numbers";
+
+/// What such a setting means.
+pub(crate) fn numbers(catalog: &Catalog, setting: &str) -> Result<Option<usize>> {
+    Ok(catalog.setting(setting)?.and_then(|it| it.parse().ok()))
+}
+
+/// Setting: bytes of memory that the embedder may take.
+const EMBEDDER_MEMORY: &str = "embedder.memory";
+
+/// What the setting means; `None` without it.
+pub(crate) fn embedder_memory(catalog: &Catalog) -> Result<Option<u64>> {
+    Ok(catalog.setting(EMBEDDER_MEMORY)?.and_then(|it| it.parse().ok()))
+}
+
+/// Keeps it.
+pub(crate) fn keep_embedder_memory(catalog: &Catalog, bytes: Option<u64>) -> Result<()> {
+    let text = bytes.map(|it| it.to_string());
+    Ok(catalog.set_setting(EMBEDDER_MEMORY, text.as_deref())?)
+}
+
 /// Setting: name or directory of the sparse encoder that weighs terms.
 pub(crate) const SPARSE_SETTING: &str = "sparse";
 
@@ -165,6 +187,9 @@ pub(crate) const EMBEDDED_WITH: &str = "embedded_with";
 
 /// Setting: what [`weights`](super::embedder::weights) said of it then.
 pub(crate) const EMBEDDED_WITH_WEIGHTS: &str = "embedded_with_weights";
+
+/// Setting: what [`EMBEDDER_NUMBERS`] said then.
+pub(crate) const EMBEDDED_WITH_NUMBERS: &str = "embedded_with.numbers";
 
 /// Setting: its [`Embedder::id`](riddle_types::Embedder::id); while that is not the active one its introduction is
 /// not finished.

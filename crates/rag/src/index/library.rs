@@ -31,8 +31,8 @@ use crate::{
     home::{
         Config, browsing, encryption, pictures, resolved, scan_options,
         settings::{
-            AS_OF_SETTING, LARGEST_FILE, MARKS, MOST_LARGEST_FILE, READ_WITH, keep_meaning_cpu,
-            keep_meaning_on_battery, keep_reranker, largest_file, scans_since,
+            AS_OF_SETTING, LARGEST_FILE, MARKS, MOST_LARGEST_FILE, READ_WITH, embedder_memory,
+            keep_meaning_cpu, keep_meaning_on_battery, keep_reranker, largest_file, scans_since,
         },
         status::states,
         tools::tools,
@@ -72,6 +72,7 @@ impl Library {
         if let Some(bytes) = largest_file(&catalog)? {
             config.max_file_bytes = bytes;
         }
+        config.embedder_memory = embedder_memory(&catalog)?;
         let mut parsers = ParserPool::new(config.parse_worker.clone(), Limits::default());
         parsers.equip(tools(&config));
         let (embedder, sparse, told) = (None, None, Vec::new());

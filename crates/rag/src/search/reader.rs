@@ -27,7 +27,8 @@ use crate::{
         indexes::{CatalogVectors, keyword_seq, vector_seq},
         local::LocalSlot,
         settings::{
-            EMBEDDED_WITH, WEIGHED_WITH, configured_reranker, reranker_here, wanted_embedder,
+            EMBEDDED_WITH, EMBEDDED_WITH_NUMBERS, WEIGHED_WITH, configured_reranker,
+            embedder_memory, numbers, reranker_here, wanted_embedder,
         },
         status,
     },
@@ -121,8 +122,9 @@ impl Assistant {
     }
 
     /// `known` is what the home had a moment ago: an encoder that is the same still is not opened just to see that.
-    fn open_knowing(config: Config, known: Option<&Assistant>) -> Result<Assistant> {
+    fn open_knowing(mut config: Config, known: Option<&Assistant>) -> Result<Assistant> {
         let catalog = Arc::new(open_catalog(&config)?);
+        config.embedder_memory = embedder_memory(&catalog)?;
         let active = catalog.active_embedder()?;
         let seq = indexed_seq(&config, active.as_ref().map(|it| it.id.as_str()));
         let mut assistant = Assistant {
@@ -221,7 +223,7 @@ impl Assistant {
     pub(crate) fn embedder_here(&self) -> Result<Option<Arc<dyn Embedder>>> {
         match self.server {
             None => self.embedder.get(&self.config),
-            Some(_) => embedder::open(&self.config, DEFAULT_EMBEDDER),
+            Some(_) => embedder::open(&self.config, DEFAULT_EMBEDDER, None),
         }
     }
 
@@ -236,8 +238,9 @@ impl Assistant {
         if let Some(slot) = known.and_then(|it| it.embedder.still(&name, embedder)) {
             return Ok(Some(slot));
         }
-        let opened = embedder::open::<dyn Embedder>(&self.config, &name)?;
-        Ok(opened.map(|it| Slot::of(&name, it)))
+        let kept = numbers(&self.catalog, EMBEDDED_WITH_NUMBERS)?;
+        let opened = embedder::open::<dyn Embedder>(&self.config, &name, kept)?;
+        Ok(opened.map(|it| Slot::of(&name, kept, it)))
     }
 
     /// Where nobody weighs terms the search goes without them, as it does until the first are weighed.

@@ -188,8 +188,14 @@ impl Assistant {
             Some(opened) => opened,
             None => {
                 let name = encoder_name(&about.embedder);
-                let opened = embedder::open::<dyn Embedder>(&self.config, name)?;
-                let opened = opened.ok_or_else(|| other("none"))?;
+                let opened = embedder::open::<dyn Embedder>(&self.config, name, None)?;
+                let mut opened = opened.ok_or_else(|| other("none"))?;
+                // Whoever wrote it may keep fewer numbers of a vector than the model gives.
+                if opened.id() != about.embedder && opened.dimensions() > about.dimensions {
+                    let kept = Some(about.dimensions);
+                    let shorter = embedder::open::<dyn Embedder>(&self.config, name, kept);
+                    opened = shorter.ok().flatten().unwrap_or(opened);
+                }
                 if opened.id() != about.embedder {
                     return Err(other(opened.id()));
                 }
@@ -212,7 +218,7 @@ impl Assistant {
         let opened = match library.encoder.get() {
             Some(opened) => opened,
             None => {
-                let opened = embedder::open::<dyn SparseEncoder>(&self.config, name)?;
+                let opened = embedder::open::<dyn SparseEncoder>(&self.config, name, None)?;
                 let Some(opened) = opened.filter(|it| it.id() == about.encoder) else {
                     return Ok(());
                 };

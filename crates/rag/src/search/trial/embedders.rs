@@ -16,7 +16,11 @@ use super::{
 };
 use crate::{
     contract::{Error, Result, SearchRequest},
-    home::{cosines::CosineLevels, embedder::open_dir, settings::wanted_embedder},
+    home::{
+        cosines::CosineLevels,
+        embedder::open_dir,
+        settings::{EMBEDDER_NUMBERS, numbers, wanted_embedder},
+    },
     search::{
         merge::{Made, Source},
         readable::known_only,
@@ -91,7 +95,10 @@ impl Embedded {
             languages: embedder_languages(&model.name).iter().map(|&it| it.to_owned()).collect(),
             ..Tried::of(Some(model.name.clone()), Vec::new(), Vec::new())
         };
-        let made = open_dir::<dyn Embedder>(&assistant.config, &model.dir).and_then(|opened| {
+        // The one in use as it is used.
+        let kept = if row.in_use { numbers(&assistant.catalog, EMBEDDER_NUMBERS)? } else { None };
+        let opened = open_dir::<dyn Embedder>(&assistant.config, &model.dir, kept);
+        let made = opened.and_then(|opened| {
             made(assistant, &*opened, row.clone(), (asked, pool, time), progress)
         });
         Ok(match made {
