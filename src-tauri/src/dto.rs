@@ -1944,6 +1944,26 @@ pub(crate) struct ModelTrial {
     pub(crate) passages: u32,
     pub(crate) rerankers: Vec<TriedModel>,
     pub(crate) embedders: Vec<TriedModel>,
+    /// What the models in use are not made for.
+    pub(crate) not_read: Vec<NotRead>,
+}
+
+/// What the embedder or reranker in use is not made for.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct NotRead {
+    pub(crate) kind: ModelKind,
+    pub(crate) model: String,
+    /// Languages of the library that it does not read (ISO 639-1); none where it reads all.
+    pub(crate) languages: Vec<String>,
+    /// Share of the library that is in them.
+    pub(crate) share: f32,
+    /// Kinds of files for which nothing is promised.
+    pub(crate) kinds: Vec<Kind>,
+    /// Installed models that read these languages.
+    pub(crate) installed: Vec<String>,
+    /// Those that can be fetched and read them, the smallest first.
+    pub(crate) available: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -9,13 +9,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use riddle_rag::trial::{Ranking, Trial, TrialRequest, Tried, try_models};
+use riddle_rag::trial::{self, Ranking, Trial, TrialRequest, Tried, try_models};
 use tauri::ipc::Channel;
 
 use super::{Shell, lock};
 use crate::{
     convert::clean,
-    dto::{Failure, FailureCode, ModelTrial, TrialEvent, TriedModel, Trouble},
+    dto::{Failure, FailureCode, ModelTrial, NotRead, TrialEvent, TriedModel, Trouble},
     failure::Reply,
 };
 
@@ -88,6 +88,19 @@ fn shown(trial: &Trial) -> ModelTrial {
         passages: trial.passages as u32,
         rerankers: rows(&trial.rerankers),
         embedders: rows(&trial.embedders),
+        not_read: trial.not_read.iter().map(not_read).collect(),
+    }
+}
+
+fn not_read(it: &trial::NotRead) -> NotRead {
+    NotRead {
+        kind: it.kind.into(),
+        model: clean(&it.model),
+        languages: it.languages.iter().map(|it| it.0.clone()).collect(),
+        share: it.languages.iter().map(|it| it.1).sum(),
+        kinds: it.kinds.iter().map(|it| it.0.into()).collect(),
+        installed: it.installed.iter().map(|it| clean(it)).collect(),
+        available: it.available.iter().map(|it| it.name.to_owned()).collect(),
     }
 }
 

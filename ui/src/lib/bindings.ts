@@ -1354,6 +1354,24 @@ export interface ModelTrial {
 	passages: number;
 	rerankers: TriedModel[];
 	embedders: TriedModel[];
+	/** What the models in use are not made for. */
+	notRead: NotRead[];
+}
+
+/** What the embedder or reranker in use is not made for. */
+export interface NotRead {
+	kind: ModelKind;
+	model: string;
+	/** Languages of the library that it does not read (ISO 639-1); none where it reads all. */
+	languages: string[];
+	/** Share of the library that is in them. */
+	share: number;
+	/** Kinds of files for which nothing is promised. */
+	kinds: Kind[];
+	/** Installed models that read these languages. */
+	installed: string[];
+	/** Those that can be fetched and read them, the smallest first. */
+	available: string[];
 }
 
 export interface TriedModel {

@@ -574,6 +574,10 @@ const TRIAL: ModelTrial = {
     { name: "multilingual-e5-small", inUse: false, advised: true, quality: 0.742, low: 0.655, high: 0.824, ms: 9.1, passagesPerSecond: 61.4, bytes: 121_000_000, tooLarge: false, unread: 0, problem: null },
     { name: "all-MiniLM-L6-v2", inUse: true, advised: false, quality: 0.661, low: 0.569, high: 0.75, ms: 6.4, passagesPerSecond: 212.7, bytes: 23_285_953, tooLarge: false, unread: 0.18, problem: null },
   ],
+  notRead: [
+    { kind: "reranker", model: RERANKER, languages: ["de"], share: 0.18, kinds: ["code"], installed: [], available: ["jina-reranker-v2-base-multilingual", "gte-multilingual-reranker-base", "mxbai-rerank-base-v2"] },
+    { kind: "embedder", model: "all-MiniLM-L6-v2", languages: ["de"], share: 0.18, kinds: [], installed: ["multilingual-e5-small"], available: ["granite-embedding-97m-multilingual-r2", "potion-multilingual-128M", "gte-multilingual-base"] },
+  ],
 };
 let stopTrial = false;
 

@@ -223,6 +223,10 @@ describe("models", () => {
     expect(rows[2]).toHaveTextContent("9.1 ms · 61 passages/s");
     expect(rows[0]).not.toHaveTextContent("passages/s");
     expect(rows[3]).toHaveTextContent("does not read 18 % of your files");
+    const [reranker, embedder] = screen.getAllByTestId("trial-not-read");
+    expect(reranker).toHaveTextContent("promises nothing for these kinds of files: Code");
+    expect(embedder).toHaveTextContent("all-MiniLM-L6-v2 does not read German, which 18 % of your files are in.");
+    expect(embedder).toHaveTextContent("Installed and reads that: multilingual-e5-small.");
     await user.click(within(rows[2] as HTMLElement).getByRole("button", { name: "Use" }));
     await waitFor(() => expect(called("model_use").at(-1)?.args).toMatchObject({ kind: "embedder", name: "multilingual-e5-small" }));
   });

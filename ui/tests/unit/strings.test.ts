@@ -42,6 +42,9 @@ const SAMPLES: Record<string, unknown[][]> = {
     [{ written: 613, unchanged: 617, deleted: 0, heldBack: 0, originals: null, passages: 619, resumed: false, interrupted: false }, "0 s"],
     [{ written: 613, unchanged: 0, deleted: 617, heldBack: 619, originals: 631, passages: 0, resumed: true, interrupted: true }, "0 s"],
   ],
+  "models.trial.notRead": [["613", ["de", "ru"], 6.17]],
+  "models.trial.installed": [[["613"]]],
+  "models.trial.available": [[["613", "617"]]],
   engine: [["the model 613 is not in 617"]],
   ...TOLD_SAMPLES,
 };

@@ -5,7 +5,7 @@ use std::{ops::ControlFlow, time::Duration};
 use riddle_rag::{
     Assistant,
     rerank::NO_RERANKER,
-    trial::{Ranking, Trial, TrialRequest, Tried, try_models},
+    trial::{NotRead, Ranking, TELLING_SHARE, Trial, TrialRequest, Tried, try_models},
 };
 use serde_json::{Value, json};
 
@@ -40,6 +40,13 @@ pub(super) fn run(questions: usize, seconds: u64, context: &Context) -> Result<(
     ))?;
     print("rerankers, each ordering what a search finds", &trial.rerankers, &trial, context)?;
     print("embedders", &trial.embedders, &trial, context)?;
+    for it in &trial.not_read {
+        context.out.line("")?;
+        not_read(it, context)?;
+    }
+    if !trial.not_read.is_empty() {
+        context.out.line("")?;
+    }
     context.out.line(
         "quality: mean reciprocal rank of the right passage, 95 % interval; equally good where intervals of the difference hold 0",
     )
@@ -90,10 +97,49 @@ fn print(title: &str, ranking: &Ranking, trial: &Trial, context: &Context) -> Re
 /// Which of the library's languages a model does not read.
 fn unread(row: &Tried, trial: &Trial) -> String {
     let share = row.unread_share(trial);
-    match share >= 0.05 {
+    match share >= TELLING_SHARE {
         true => format!(", does not read {:.0} % of your files", 100.0 * share),
         false => String::new(),
     }
+}
+
+/// What the model in use is not made for, and who is.
+fn not_read(it: &NotRead, context: &Context) -> Result<(), Failure> {
+    let share = |share: f32| format!("{:.0} %", 100.0 * share);
+    let name = show::clean(&it.model);
+    if !it.languages.is_empty() {
+        let languages: Vec<String> = it
+            .languages
+            .iter()
+            .map(|it| format!("{} ({} of your files)", show::clean(&it.0), share(it.1)))
+            .collect();
+        context.out.line(format_args!(
+            "the {} in use, {name}, does not read {}",
+            it.kind,
+            languages.join(" and ")
+        ))?;
+        for other in &it.installed {
+            context.out.line(format_args!("  installed and reads them: {}", show::clean(other)))?;
+        }
+        for other in &it.available {
+            context.out.line(format_args!(
+                "  reads them: riddle models pull {}    ({} MB, {})",
+                other.name, other.megabytes, other.license
+            ))?;
+        }
+        if it.installed.is_empty() && it.available.is_empty() {
+            context.out.line("  no model is known that reads all of them")?;
+        }
+    }
+    for (kind, part) in &it.kinds {
+        context.out.line(format_args!(
+            "the {} in use, {name}, promises nothing for files of the kind {} ({} of your passages)",
+            it.kind,
+            kind.as_str(),
+            share(*part)
+        ))?;
+    }
+    Ok(())
 }
 
 fn described(trial: &Trial) -> Value {
@@ -116,5 +162,18 @@ fn described(trial: &Trial) -> Value {
         "languages": trial.languages,
         "rerankers": ranking(&trial.rerankers),
         "embedders": ranking(&trial.embedders),
+        "not_read": trial.not_read.iter().map(described_unread).collect::<Vec<_>>(),
+    })
+}
+
+fn described_unread(it: &NotRead) -> Value {
+    let available = it
+        .available
+        .iter()
+        .map(|it| json!({ "name": it.name, "megabytes": it.megabytes, "license": it.license }));
+    let kinds = it.kinds.iter().map(|it| json!([it.0.as_str(), it.1]));
+    json!({
+        "kind": it.kind, "model": it.model, "languages": it.languages, "installed": it.installed,
+        "available": available.collect::<Vec<_>>(), "kinds": kinds.collect::<Vec<_>>(),
     })
 }

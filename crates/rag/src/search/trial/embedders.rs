@@ -6,13 +6,14 @@ use std::{
 };
 
 use riddle_catalog::ChunkRecord;
-use riddle_models::{InstalledModel, embedder_languages};
+use riddle_models::InstalledModel;
 use riddle_types::{ChunkId, EmbedRole, Embedder, Hit, TermWeights, Trouble};
 
 use super::{
     OnTrial, Tried,
     held_out::{Asked, HeldOut, dot, request, text_of},
     question::Question,
+    reading::read_by,
 };
 use crate::{
     contract::{Error, Result, SearchRequest},
@@ -92,7 +93,7 @@ impl Embedded {
     ) -> Result<Option<std::result::Result<Embedded, Tried>>> {
         let row = Tried {
             in_use: wanted_embedder(&assistant.catalog)? == model.name,
-            languages: embedder_languages(&model.name).iter().map(|&it| it.to_owned()).collect(),
+            languages: read_by(model).unwrap_or_default(),
             ..Tried::of(Some(model.name.clone()), Vec::new(), Vec::new())
         };
         // The one in use as it is used.

@@ -7,12 +7,13 @@
 //! Quality is the mean reciprocal rank of the right passage among the hits that are shown, 0 to 1, with a 95 % interval
 //! (Efron 1979, questions drawn anew). Two models whose difference has an interval around 0 are equally good here. Of
 //! these the one in use is advised, or the fastest where it is none of them: a name, or a figure from elsewhere,
-//! decides nothing.
+//! decides nothing. But one that does not read a language of the files is no equal of one that does.
 
 mod embedders;
 mod held_out;
 mod interval;
 mod question;
+mod reading;
 mod rerankers;
 
 use std::{ops::ControlFlow, time::Duration};
@@ -25,10 +26,15 @@ use self::{
     held_out::Asked,
     interval::{Interval, difference, interval},
     question::Sample,
+    reading::{not_read, unread_share},
     rerankers::{as_found, reranker},
 };
 use super::reader::Assistant;
-use crate::contract::{Error, Result};
+use crate::{
+    contract::{Error, Result},
+    home::settings::wanted_embedder,
+};
+pub use reading::{Fetchable, NotRead, TELLING_SHARE};
 
 /// Passages that are drawn by lot, the questions' own among them.
 const PASSAGES: usize = 300;
@@ -109,6 +115,8 @@ pub struct Trial {
     pub rerankers: Ranking,
     /// Embedders.
     pub embedders: Ranking,
+    /// What the models in use are not made for.
+    pub not_read: Vec<NotRead>,
 }
 
 /// What hears which model is tried, how many questions of how many are done; `Break` stops.
@@ -140,7 +148,7 @@ pub fn try_models(
     let each = request.time / u32::try_from(rerankers + embedders).unwrap_or(1).max(1);
     let total = sample.questions.len();
     let mut asked = Vec::with_capacity(total);
-    for question in sample.questions {
+    for question in sample.questions.iter().cloned() {
         if progress("", asked.len(), total).is_break() {
             return Ok(None);
         }
@@ -153,7 +161,7 @@ pub fn try_models(
         };
         tried.push(row.fitted(request.memory));
     }
-    let rerankers = ranked(tried);
+    let rerankers = ranked(tried, &sample.languages);
     let pool = Pool::of(assistant, &asked, &sample.passages)?;
     let (mut tried, mut embedded) = (Vec::new(), Vec::new());
     for model in of(Kind::Embedder) {
@@ -168,13 +176,17 @@ pub fn try_models(
     for it in embedded {
         tried.push(it.tried(assistant, &asked, &pool, passages)?.fitted(request.memory));
     }
+    let used = assistant.configured_reranker()?.map(|it| (Kind::Reranker, it));
+    let used: Vec<(Kind, String)> =
+        used.into_iter().chain([(Kind::Embedder, wanted_embedder(&assistant.catalog)?)]).collect();
     Ok(Some(Trial {
+        not_read: not_read(&sample, &models, &used),
+        embedders: ranked(tried, &sample.languages),
         questions: total,
         from_headings: asked.iter().filter(|it| it.question.from_heading).count(),
         passages,
         languages: sample.languages,
         rerankers,
-        embedders: ranked(tried),
     }))
 }
 
@@ -205,9 +217,7 @@ impl Tried {
 
     /// Share of the tried passages that is in languages which it does not read.
     pub fn unread_share(&self, trial: &Trial) -> f32 {
-        let reads =
-            |language: &String| self.languages.is_empty() || self.languages.contains(language);
-        trial.languages.iter().filter(|it| !reads(&it.0)).map(|it| it.1).sum()
+        unread_share(&self.languages, &trial.languages)
     }
 
     fn can_be_advised(&self) -> bool {
@@ -215,8 +225,9 @@ impl Tried {
     }
 }
 
-/// Best first. Advised is, of those that the best one is not certainly better than, the one in use or the fastest.
-fn ranked(mut models: Vec<Tried>) -> Ranking {
+/// Best first. Advised is, of those that the best one is not certainly better than, one that reads the files'
+/// `languages`, and of these the one in use or the fastest.
+fn ranked(mut models: Vec<Tried>, languages: &[(String, f32)]) -> Ranking {
     models.sort_by(|a, b| {
         let failed = |it: &Tried| it.trouble.is_some();
         failed(a).cmp(&failed(b)).then(b.quality.mean.total_cmp(&a.quality.mean))
@@ -228,12 +239,19 @@ fn ranked(mut models: Vec<Tried>) -> Ranking {
         it.0 == best
             || (it.1.can_be_advised() && difference(&models[best].ranks, &it.1.ranks).low <= 0.0)
     };
-    let advised = models
-        .iter()
-        .enumerate()
-        .filter(as_good)
-        .min_by(|a, b| b.1.in_use.cmp(&a.1.in_use).then(a.1.ms.total_cmp(&b.1.ms)))
-        .map(|it| it.0);
+    let good: Vec<(usize, &Tried)> = models.iter().enumerate().filter(as_good).collect();
+    let first = |some: &mut dyn Iterator<Item = &(usize, &Tried)>| {
+        some.min_by(|a, b| b.1.in_use.cmp(&a.1.in_use).then(a.1.ms.total_cmp(&b.1.ms)))
+            .map(|it| it.0)
+    };
+    let unread = |it: &Tried| unread_share(&it.languages, languages) >= TELLING_SHARE;
+    // No reranker at all reads nothing, and is nothing to choose for the sake of a language.
+    let reader = |it: &&(usize, &Tried)| it.1.name.is_some() && !unread(it.1);
+    let usual = first(&mut good.iter());
+    let advised = match usual.filter(|at| unread(&models[*at])) {
+        Some(_) => first(&mut good.iter().filter(reader)).or(usual),
+        None => usual,
+    };
     Ranking { models, advised }
 }
 
@@ -252,21 +270,52 @@ mod tests {
         let alike: Vec<f32> = (0..40).map(|it| if it % 5 == 1 { 0.4 } else { 1.0 }).collect();
         let bad = vec![0.2; 40];
         let found =
-            ranked(vec![row("bad", &bad, 1), row("alike", &alike, 5), row("good", &good, 50)]);
+            ranked(vec![row("bad", &bad, 1), row("alike", &alike, 5), row("good", &good, 50)], &[]);
         let names: Vec<_> = found.models.iter().filter_map(|it| it.name.as_deref()).collect();
         assert_eq!(names, ["good", "alike", "bad"]);
         assert_eq!(found.advised, Some(1));
         // Nobody is sent away from what is as good, and everybody from what is not.
         let used = |name| Tried { in_use: true, ..row(name, &good, 50) };
-        assert_eq!(ranked(vec![row("alike", &alike, 5), used("good")]).advised, Some(0));
+        assert_eq!(ranked(vec![row("alike", &alike, 5), used("good")], &[]).advised, Some(0));
         let used = Tried { in_use: true, ..row("bad", &bad, 1) };
-        assert_eq!(ranked(vec![used, row("good", &good, 50)]).advised, Some(0));
+        assert_eq!(ranked(vec![used, row("good", &good, 50)], &[]).advised, Some(0));
         // One that is too large or has failed is not advised, however good.
         let large = Tried { too_large: true, ..row("large", &[1.0; 40], 1) };
         let broken = Tried { trouble: Some("broken".into()), ..row("broken", &[], 0) };
-        let found = ranked(vec![broken, large, row("bad", &bad, 1)]);
+        let found = ranked(vec![broken, large, row("bad", &bad, 1)], &[]);
         assert_eq!(found.advised, Some(1));
         assert_eq!(found.models[2].name.as_deref(), Some("broken"));
-        assert_eq!(ranked(vec![row("few", &[1.0; 3], 1)]).advised, None);
+        assert_eq!(ranked(vec![row("few", &[1.0; 3], 1)], &[]).advised, None);
+    }
+
+    #[test]
+    fn of_the_equally_good_one_that_reads_the_files_is_advised() {
+        let good = vec![1.0; 40];
+        let german = [("de".to_owned(), 0.9), ("en".to_owned(), 0.1)];
+        let english = Tried { languages: vec!["en".to_owned()], ..row("english", &good, 1) };
+        let found = |english: Tried, languages: &[(String, f32)]| {
+            let found = ranked(vec![english, row("many", &good, 50)], languages);
+            found.advised.and_then(|at| found.models[at].name.clone()).expect("one")
+        };
+        assert_eq!(found(english.clone(), &german), "many");
+        assert_eq!(found(Tried { in_use: true, ..english.clone() }, &german), "many");
+        assert_eq!(found(english.clone(), &german[1..]), "english");
+        // A reranker that is left out there is as good as none, and of use elsewhere.
+        let none = Tried::of(None, good.clone(), vec![Duration::ZERO; 40]);
+        let used = Tried { in_use: true, ..english.clone() };
+        let found_beside_none = ranked(vec![used, none.clone()], &german);
+        assert_eq!(
+            found_beside_none.advised.map(|at| found_beside_none.models[at].in_use),
+            Some(true)
+        );
+        let used = Tried { in_use: true, ..none };
+        let found_beside_many = ranked(vec![used, row("many", &good, 50)], &german);
+        assert_eq!(
+            found_beside_many.advised.map(|at| found_beside_many.models[at].in_use),
+            Some(true)
+        );
+        // What few files are in is no reason.
+        let few = [("en".to_owned(), 0.97), ("de".to_owned(), 0.03)];
+        assert_eq!(found(english, &few), "english");
     }
 }

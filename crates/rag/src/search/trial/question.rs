@@ -55,6 +55,8 @@ pub(super) struct Sample {
     pub(super) passages: Vec<ChunkRecord>,
     /// Share by language, the most frequent first.
     pub(super) languages: Vec<(String, f32)>,
+    /// Share of all that were looked at by the kind of their file, the most frequent first.
+    pub(super) kinds: Vec<(FileKind, f32)>,
 }
 
 impl Sample {
@@ -73,7 +75,7 @@ impl Sample {
         for record in &records {
             *seen.entry(last_heading(record)).or_default() += 1;
         }
-        let mut sample = Sample::default();
+        let mut sample = Sample { kinds: kinds_of(&records), ..Sample::default() };
         let mut of_files: HashMap<i64, usize> = HashMap::new();
         let mut texts: HashSet<&str> = HashSet::new();
         let mut languages: HashMap<&str, usize> = HashMap::new();
@@ -103,6 +105,16 @@ impl Sample {
         sample.languages.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         Ok(sample)
     }
+}
+
+fn kinds_of(records: &[ChunkRecord]) -> Vec<(FileKind, f32)> {
+    let count = |kind: FileKind| records.iter().filter(|it| it.kind == kind).count();
+    let all = records.len().max(1) as f32;
+    let mut kinds: Vec<(FileKind, f32)> =
+        FileKind::ALL.into_iter().map(|it| (it, count(it) as f32 / all)).collect();
+    kinds.retain(|it| it.1 > 0.0);
+    kinds.sort_by(|a, b| b.1.total_cmp(&a.1));
+    kinds
 }
 
 fn last_heading(record: &ChunkRecord) -> &str {

@@ -8,6 +8,7 @@ use riddle_types::{SilentObserver, Trouble};
 use super::{
     FEWEST, OnTrial, Tried,
     held_out::{Asked, request},
+    reading::read_by,
 };
 use crate::{
     contract::{RerankChoice, Result, SearchRequest},
@@ -68,5 +69,6 @@ pub(super) fn reranker(
     }
     let in_use = assistant.configured_reranker()?.as_deref() == Some(model.name.as_str());
     let row = Tried::of(Some(model.name.clone()), ranks, times);
-    Ok(Some(Tried { in_use, bytes, trouble, ..row }))
+    let languages = read_by(model).unwrap_or_default();
+    Ok(Some(Tried { in_use, bytes, languages, trouble, ..row }))
 }

@@ -3,7 +3,7 @@
 import type { keeping as english } from "../en/keeping";
 import { wording } from "../wording";
 
-const { n, choose, plural, numbers } = wording("de");
+const { n, choose, plural, numbers, languages: read } = wording("de");
 
 const PASSAGES = { one: "Textstelle", other: "Textstellen" };
 const PAGES = { one: "Seite", other: "Seiten" };
@@ -210,6 +210,10 @@ export const keeping: typeof english = {
       speed: (value) => `${n(Math.round(value))} Textstellen/s`,
       tooLarge: "zu groß für den Arbeitsspeicher dieses Computers",
       unread: (share) => `liest ${Math.round(100 * share)} % Ihrer Dateien nicht`,
+      notRead: (model, languages, share) => `${model} liest ${read(languages)} nicht, worin ${Math.round(100 * share)} % Ihrer Dateien sind.`,
+      installed: (models) => `Installiert und liest das: ${models.join(", ")}.`,
+      available: (models) => `Zum Herunterladen, das kleinste zuerst: ${models.join(", ")}.`,
+      unpromised: (model, kinds) => `${model} verspricht nichts für Dateien dieser Art: ${kinds}.`,
       how: "Die Zahl ist der mittlere reziproke Rang der richtigen Textstelle, mit 95-%-Intervall. Von gleich guten Modellen ist das schnellste die beste Wahl.",
     },
   },

@@ -4,7 +4,7 @@ import type { DoorOutcome, KeyPlace, Kind, LedgerSort, ModelKind, ModelStage, Ph
 import type { Sentences } from "../notices";
 import { wording } from "../wording";
 
-const { n, choose, plural, numbers } = wording("en");
+const { n, choose, plural, numbers, languages: read } = wording("en");
 
 export const keeping = {
   library: {
@@ -207,6 +207,10 @@ export const keeping = {
       speed: (value: number) => `${n(Math.round(value))} passages/s`,
       tooLarge: "too large for this computer's memory",
       unread: (share: number) => `does not read ${Math.round(100 * share)} % of your files`,
+      notRead: (model: string, languages: string[], share: number) => `${model} does not read ${read(languages)}, which ${Math.round(100 * share)} % of your files are in.`,
+      installed: (models: string[]) => `Installed and reads that: ${models.join(", ")}.`,
+      available: (models: string[]) => `To be fetched, the smallest first: ${models.join(", ")}.`,
+      unpromised: (model: string, kinds: string) => `${model} promises nothing for these kinds of files: ${kinds}.`,
       how: "The figure is the mean reciprocal rank of the right passage, with a 95 % interval. Of models that are equally good the fastest is the best choice.",
     },
   },
