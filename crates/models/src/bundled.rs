@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use riddle_types::FileKind;
+
 use crate::{Format, InstalledModel, Kind, catalog::said};
 
 /// A model whose files are in the program.
@@ -52,6 +54,12 @@ pub static BUNDLED: &[Bundled] = &[Bundled {
         file!("riddle-reranker", "tokenizer_config.json"),
     ],
 }];
+
+/// Kinds of files for which the card of the reranker of this name promises nothing.
+pub fn unpromised(name: &str) -> &'static [FileKind] {
+    // assets/models/riddle-reranker/README.md, limits.
+    if name == DEFAULT_RERANKER { &[FileKind::Code, FileKind::Spreadsheet] } else { &[] }
+}
 
 /// The bundled model of that name.
 pub(crate) fn bundled(name: &str) -> Option<&'static Bundled> {

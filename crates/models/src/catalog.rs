@@ -4,9 +4,7 @@ mod known;
 
 pub use known::KNOWN;
 
-use riddle_types::FileKind;
-
-use crate::{DEFAULT_RERANKER, Format, Kind, readers};
+use crate::{Format, Kind, readers};
 
 /// A sentence of the program that the app says in its languages: it is taken from here onto the list of messages.
 pub const fn said(text: &'static str) -> &'static str {
@@ -120,12 +118,6 @@ const SHORTENED: [(&str, usize); 4] = [
 pub fn shortest_vectors(name: &str) -> Option<usize> {
     let model = known(name)?;
     SHORTENED.iter().find(|it| it.0 == model.name).map(|it| it.1)
-}
-
-/// Kinds of files for which the card of the reranker of this name promises nothing.
-pub fn unpromised(name: &str) -> &'static [FileKind] {
-    // assets/models/riddle-reranker/README.md, limits.
-    if name == DEFAULT_RERANKER { &[FileKind::Code, FileKind::Spreadsheet] } else { &[] }
 }
 
 /// A package on a Python package index that carries a model's files.

@@ -43,11 +43,11 @@ mod readers;
 mod store;
 pub mod web;
 
-pub use bundled::{BUNDLED, Bundled, DEFAULT_RERANKER};
+pub use bundled::{BUNDLED, Bundled, DEFAULT_RERANKER, unpromised};
 pub use catalog::{
     DEFAULT_EMBEDDER, DEFAULT_SPARSE_ENCODER, KNOWN, KnownModel, LIBRARIES, Languages,
     SMALLEST_LLM, Wheel, embedder_languages, known, languages, said, shortest_vectors,
-    sparse_languages, unpromised,
+    sparse_languages,
 };
 pub use elsewhere::{Elsewhere, Lacks, Places, Program};
 pub use error::{Error, Result};
