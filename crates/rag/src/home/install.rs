@@ -7,8 +7,8 @@ use std::{
 
 use riddle_grating::{STORE_FILE, StorePrecision, WeightCount, convert, verify};
 use riddle_models::{
-    DEFAULT_SPARSE_ENCODER, Format, InstalledModel, LeftOut, OnProgress, PullOptions, companions,
-    known, language_model_files,
+    DEFAULT_SPARSE_ENCODER, InstalledModel, LeftOut, OnProgress, PullOptions, companions, known,
+    language_model_files,
 };
 
 use super::{
