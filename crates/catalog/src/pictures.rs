@@ -112,6 +112,27 @@ impl Catalog {
         })
     }
 
+    /// What the pages of a file say that are read, of those from the first to the last of `pages`: page, what it says,
+    /// and how sure that is.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn said_on_pages(
+        &self,
+        file: FileId,
+        (first, last): (u32, u32),
+    ) -> Result<Vec<(u32, String, f64)>> {
+        let connection = self.connection();
+        let mut statement = connection.prepare_cached(
+            "SELECT page, said, sure FROM pictures
+             WHERE file = ?1 AND page BETWEEN ?2 AND ?3 AND said IS NOT NULL ORDER BY page",
+        )?;
+        let rows = statement.query_map(params![file.0, first, last], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })?;
+        Ok(rows.collect::<std::result::Result<_, _>>()?)
+    }
+
     /// What the pages of a file say that are read.
     ///
     /// # Errors

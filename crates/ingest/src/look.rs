@@ -174,8 +174,12 @@ fn told(read: &riddle_ocr::Read, number: u32, place: Option<Location>) -> Reply 
     if sure < SURE || is_gibberish(&all) {
         return without(Remark::PictureIllegible);
     }
-    let seen =
-        |it: &riddle_ocr::Line| SeenLine { text: it.text.clone(), place: read.place_as_given(it) };
+    let seen = |it: &riddle_ocr::Line| SeenLine {
+        text: it.text.clone(),
+        place: read.place_as_given(it),
+        // A page has hundreds: more digits would be kept for nothing.
+        sure: Some((it.sure * 1000.0).round() / 1000.0),
+    };
     let lines = read.lines.iter().map(seen).collect();
     let mut document = Document { blocks, ..Document::default() };
     if read.unread > FEW.max(letters as f32) {

@@ -23,4 +23,7 @@ pub struct SeenLine {
     pub text: String,
     /// Left, upper, right and lower side, as parts of the page as it is shown.
     pub place: [f32; 4],
+    /// How sure reading it was, 0 to 1; what earlier versions have kept does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sure: Option<f32>,
 }

@@ -509,6 +509,7 @@ mod tests {
             versions: Vec::new(),
             library: Some("team".to_owned()),
             here: None,
+            ocr_confidence: None,
         };
         let candidate = FoundCandidate { hit, kind: FileKind::Markdown };
         let shown = preview_of_shared(&candidate, &[], "hull");

@@ -137,6 +137,9 @@ fn hit(hit: &SearchHit, query: &str, explain: bool, style: Style) -> String {
         ),
     ];
     lines[1].push_str(&show::library(hit.library.as_deref()));
+    if let Some(sure) = hit.low_confidence() {
+        lines[1].push_str(&format!(" · read from a scan, {:.0} % sure", sure * 100.0));
+    }
     if let Some(here) = &hit.here {
         lines.push(style.dim(format_args!("    on this computer: {}", show::path(here))));
     }
@@ -250,6 +253,7 @@ mod tests {
             versions: Vec::new(),
             library: None,
             here: None,
+            ocr_confidence: None,
         }
     }
 
@@ -292,6 +296,16 @@ mod tests {
         let there = SearchHit { library: Some("te\x1bam".to_owned()), ..a_hit() };
         let shown = hit(&there, "boat", false, style);
         assert!(shown.contains("    /files/boat.md · lines 3–4 · in te am\n"), "{shown}");
+    }
+
+    #[test]
+    fn a_hit_that_was_hard_to_read_says_so() {
+        let style = Style::with_colors(false);
+        let read = |sure| SearchHit { ocr_confidence: Some(sure), ..a_hit() };
+        let shown = hit(&read(0.714), "boat", false, style);
+        assert!(shown.contains(" · read from a scan, 71 % sure\n"), "{shown}");
+        assert!(!hit(&read(0.97), "boat", false, style).contains("scan"));
+        assert!(!hit(&a_hit(), "boat", false, style).contains("scan"));
     }
 
     #[test]

@@ -123,6 +123,7 @@ mod tests {
             versions: Vec::new(),
             library: None,
             here: None,
+            ocr_confidence: None,
         }
     }
 

@@ -68,6 +68,19 @@ pub struct SearchHit {
     /// looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub here: Option<String>,
+    /// How sure reading it from a picture was, 0 to 1: of a scan, a photograph of a page. `None`: it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ocr_confidence: Option<f32>,
+}
+
+impl SearchHit {
+    /// Below this share readings are wrong in words that matter: it is said wherever the passage is shown.
+    pub const LOW_CONFIDENCE: f32 = 0.9;
+
+    /// How sure reading it was, where that is worth a warning.
+    pub fn low_confidence(&self) -> Option<f32> {
+        self.ocr_confidence.filter(|it| *it < SearchHit::LOW_CONFIDENCE)
+    }
 }
 
 /// The lists of each stage, best first, as chunk numbers: for explanations and evaluation.

@@ -28,6 +28,7 @@ mod scanning;
 pub(crate) mod settings;
 mod shared;
 pub(crate) mod status;
+pub(crate) mod sure;
 pub(crate) mod tools;
 pub(crate) mod wanted;
 

@@ -74,18 +74,17 @@ impl Records {
 
     /// Lines of `pages` of a file, the first and the last of them included, as far as they were read as pictures.
     pub(super) fn seen(&self, file: FileId, pages: (u32, u32)) -> Result<Vec<SeenOnPage>> {
-        Ok(lines(self.catalog.said_pictures(file)?.pages, pages))
+        Ok(lines(self.catalog.said_on_pages(file, pages)?))
     }
 }
 
-/// Lines of the pages `from` to `to`, of what pages say.
-fn lines(pages: Vec<(u32, String, f64)>, (from, to): (u32, u32)) -> Vec<SeenOnPage> {
-    let pages = pages.into_iter().filter(|it| (from..=to).contains(&it.0));
+/// Lines of what pages say.
+fn lines(pages: Vec<(u32, String, f64)>) -> Vec<SeenOnPage> {
     let of = |(page, said, _): (u32, String, f64)| {
         let said: PictureSaid = serde_json::from_str(&said).unwrap_or_default();
         said.lines.into_iter().map(move |line| SeenOnPage { page, line })
     };
-    pages.flat_map(of).collect()
+    pages.into_iter().flat_map(of).collect()
 }
 
 #[cfg(test)]
@@ -108,18 +107,20 @@ mod tests {
 
     #[test]
     fn lines_of_pages_are_found_and_homes_of_before_have_none() {
-        let line = |text: &str| SeenLine { text: text.to_owned(), place: [0.1, 0.2, 0.3, 0.4] };
+        let line = |text: &str| SeenLine {
+            text: text.to_owned(),
+            place: [0.1, 0.2, 0.3, 0.4],
+            sure: None,
+        };
         let said = |text: &str| {
             let said = PictureSaid { lines: vec![line(text)], ..PictureSaid::default() };
             serde_json::to_string(&said).expect("JSON")
         };
         let before = r#"{"blocks": [], "why": null}"#.to_owned();
         let pages = vec![(1, said("one"), 0.9), (2, before, 0.9), (3, said("three"), 0.9)];
-        let of = |range| -> Vec<(u32, String)> {
-            lines(pages.clone(), range).into_iter().map(|it| (it.page, it.line.text)).collect()
-        };
-        assert_eq!(of((1, 2)), [(1, "one".to_owned())]);
-        assert_eq!(of((2, 3)), [(3, "three".to_owned())]);
-        assert_eq!(of((4, 9)), []);
+        let all: Vec<(u32, String)> =
+            lines(pages).into_iter().map(|it| (it.page, it.line.text)).collect();
+        assert_eq!(all, [(1, "one".to_owned()), (3, "three".to_owned())]);
+        assert_eq!(lines(Vec::new()), []);
     }
 }

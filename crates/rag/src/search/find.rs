@@ -24,7 +24,9 @@ use crate::{
         Error, IndexFreshness, MappedFolder, Order, RemoteStage, Result, SearchHit, SearchRequest,
         SearchResponse, StageLists,
     },
-    home::{embedder::encoder_name, mapped, presence::Presence, status, wanted},
+    home::{
+        embedder::encoder_name, mapped, presence::Presence, status, sure::how_sure_each, wanted,
+    },
     index::{Foreground, passage_text},
     stage,
 };
@@ -62,6 +64,8 @@ pub struct Found {
     pub(super) libraries: HashMap<ChunkId, String>,
     /// Folders of theirs that this computer can reach.
     folders: HashMap<String, Vec<MappedFolder>>,
+    /// How sure reading passages was that are from pictures.
+    sure: HashMap<ChunkId, f32>,
 }
 
 /// Candidates from each retriever, and after fusion.
@@ -149,7 +153,8 @@ impl Found {
         let hit = hit(record, rank, score, trace);
         let folders = library.as_ref().and_then(|it| self.folders.get(it));
         let here = folders.and_then(|it| mapped::here(it, &hit.path));
-        SearchHit { library, here: here.map(|it| it.to_string_lossy().into_owned()), ..hit }
+        let here = here.map(|it| it.to_string_lossy().into_owned());
+        SearchHit { library, here, ocr_confidence: self.sure.get(&record.id).copied(), ..hit }
     }
 
     /// Who made the evidence.
@@ -259,6 +264,8 @@ impl Assistant {
         let by_meaning = !dense.is_empty()
             || !sparse.is_empty()
             || (self.vector.is_some() && (self.embedder.is_used() || vector.is_some()));
+        let own = fused.iter().map(|it| &it.1).filter(|it| !libraries.contains_key(&it.id));
+        let sure = how_sure_each(&self.catalog, own)?.into_iter().collect();
         Ok(Found {
             query: text[..end].to_owned(),
             keyword,
@@ -277,6 +284,7 @@ impl Assistant {
             encoder: made.encoder,
             libraries,
             folders: self.mapped(&request.libraries)?,
+            sure,
         })
     }
 
@@ -470,5 +478,6 @@ fn hit(record: &ChunkRecord, rank: u32, score: f32, trace: RankTrace) -> SearchH
         versions: names(&record.versions),
         library: None,
         here: None,
+        ocr_confidence: None,
     }
 }

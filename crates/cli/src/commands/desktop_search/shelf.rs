@@ -168,6 +168,7 @@ mod tests {
             versions: Vec::new(),
             library: None,
             here: None,
+            ocr_confidence: None,
         }
     }
 

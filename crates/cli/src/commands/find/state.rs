@@ -148,6 +148,7 @@ pub(super) mod tests {
             versions: Vec::new(),
             library: None,
             here: None,
+            ocr_confidence: None,
         }
     }
 
