@@ -130,7 +130,7 @@ pub mod preview {
     pub use riddle_retrieval::Highlighter;
 
     pub use crate::{
-        home::{SeenOnPage, Shown, show},
+        home::{FilmAt, Grid, GridRow, SeenOnPage, Shown, show, shown_passages},
         search::{Marked, excerpt, marked},
     };
 }

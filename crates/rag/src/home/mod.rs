@@ -10,6 +10,8 @@ pub(crate) mod embedder;
 pub(crate) mod embedding_server;
 pub(crate) mod encryption;
 pub(crate) mod endpoints;
+mod film;
+mod grid;
 pub(crate) mod indexes;
 mod install;
 pub(crate) mod libraries;
@@ -39,6 +41,8 @@ pub use encryption::{
     Protection, change_passphrase, decrypt, encrypt, forget_key, is_encrypted, protection,
     remember_key, unlock, unlock_from_keyring,
 };
+pub use film::FilmAt;
+pub use grid::{Grid, GridRow};
 pub use install::{
     Converted, Installed, convert_model, count_weights, import_model, pull_model, verify_store,
 };
@@ -49,7 +53,11 @@ pub use prefixes::{
     PREFIX_BYTES_SETTING, clear as clear_prefixes, prefixes, remove_model,
     set_limit as limit_prefixes,
 };
-pub use preview::{Shown, show};
+pub use preview::{Shown, show, shown_passages};
+pub use records::{AnswersStatus, FolderStatus, IndexBytes, Passage, Records, Rule, RuleEffect};
+pub(crate) use scanning::scan_options;
+pub use settings::NO_RERANKER;
+
 /// The folder or file that a path leads to: links followed, and spelled as the folders on the way name it.
 ///
 /// # Errors
@@ -57,7 +65,3 @@ pub use preview::{Shown, show};
 pub fn resolved(path: &std::path::Path) -> std::io::Result<std::path::PathBuf> {
     path.canonicalize().map(|it| riddle_watch::spelled(&it))
 }
-
-pub use records::{AnswersStatus, FolderStatus, IndexBytes, Passage, Records, Rule, RuleEffect};
-pub(crate) use scanning::scan_options;
-pub use settings::NO_RERANKER;

@@ -6,6 +6,7 @@ use riddle_catalog::ChunkRecord;
 use riddle_types::{FileKind, Location};
 
 use super::{
+    grid::{Grid, grid},
     pictures::SeenOnPage,
     records::{Passage, Records},
 };
@@ -43,6 +44,8 @@ pub enum Shown {
     },
     /// A picture that was read, with its lines.
     Picture(Vec<SeenOnPage>),
+    /// Rows of a sheet.
+    Grid(Grid),
     /// What was read from the file, in reading order.
     Passages(Vec<ChunkRecord>),
     /// Nothing.
@@ -95,7 +98,12 @@ pub fn show(records: &Records, passage: &Passage) -> Result<(Shown, bool)> {
 
 /// What was read of the file.
 fn others(records: &Records, record: &ChunkRecord) -> Result<Shown> {
-    Ok(Shown::Passages(records.passages_beside(record.id.0, MAX_PASSAGES)?))
+    Ok(shown_passages(records.passages_beside(record.id.0, MAX_PASSAGES)?, record.id.0))
+}
+
+/// Passages of one file, in reading order, as what is shown around the one of that number.
+pub fn shown_passages(passages: Vec<ChunkRecord>, current: u64) -> Shown {
+    grid(&passages, current).map_or(Shown::Passages(passages), Shown::Grid)
 }
 
 fn modified(path: &Path) -> Option<i64> {
