@@ -68,9 +68,17 @@ impl Catalog {
     /// # Errors
     /// When the database can not be read.
     pub fn counts_by_kind(&self) -> Result<Vec<(FileKind, u64)>> {
+        self.kinds_in_state(FileState::Indexed)
+    }
+
+    /// Files in that state, per kind; kinds without files are left out.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn kinds_in_state(&self, state: FileState) -> Result<Vec<(FileKind, u64)>> {
         let connection = self.connection();
         let mut statement = connection.prepare_cached(BY_KIND)?;
-        let mut rows = statement.query([FileState::Indexed.as_str()])?;
+        let mut rows = statement.query([state.as_str()])?;
         let mut counts = Vec::new();
         while let Some(row) = rows.next()? {
             let name: String = row.get(0)?;

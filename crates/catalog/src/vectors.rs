@@ -197,6 +197,22 @@ impl Catalog {
         count_without_vector(&self.connection(), embedder, embeds)
     }
 
+    /// How many of the chunks that wait for a vector by `embedder` are of tables, which come after all others. Where
+    /// another machine makes vectors, those that stay here are counted, too.
+    ///
+    /// # Errors
+    /// When the database can not be read.
+    pub fn count_late_without_vector(&self, embedder: &str) -> Result<u64> {
+        let count: i64 = self
+            .connection()
+            .prepare_cached(
+                "SELECT count(*) FROM chunks INDEXED BY chunks_by_turn WHERE turn = 1 AND NOT EXISTS
+                 (SELECT 1 FROM vectors WHERE vectors.embedder = ?1 AND vectors.chunk = chunks.id)",
+            )?
+            .query_row([embedder], |row| row.get(0))?;
+        Ok(count.cast_unsigned())
+    }
+
     /// How many chunks have no vector by `embedder` and get none as long as it is on another machine, because their
     /// text never leaves this one.
     ///

@@ -391,6 +391,7 @@ fn vectors_come_in_the_order_of_use_and_never_for_numbers() {
     assert!(place("old") < place("w64") && place("w0") < place("w64"), "{texts:?}");
     assert_eq!(catalog.count_without_vector("e", Embeds::Here).expect("count"), texts.len() as u64);
     assert_eq!(catalog.count_by_words_alone().expect("count"), 1);
+    assert_eq!(catalog.count_late_without_vector("e").expect("count"), 1, "one row of a table");
     // Those that somebody looked for: all but numbers, and what is not there.
     let mut asked = catalog.all_chunks().expect("ids");
     asked.push(ChunkId(u64::MAX >> 1));
@@ -405,6 +406,9 @@ fn vectors_come_in_the_order_of_use_and_never_for_numbers() {
     assert!(
         catalog.without_vector_among("e", Embeds::Here, &order[..1]).expect("asked").is_empty()
     );
+    let last = order[order.len() - 1];
+    catalog.put_vectors("e", &[(last, vec![0.5, 0.5])]).expect("put");
+    assert_eq!(catalog.count_late_without_vector("e").expect("count"), 0);
     // A text that becomes numbers loses its vector.
     let mut again = outcomes.clone();
     for chunk in again.iter_mut().flat_map(|it| &mut it.chunks) {

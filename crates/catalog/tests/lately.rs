@@ -90,6 +90,8 @@ fn files_that_are_indexed_are_counted_by_kind() {
         .collect();
     scan(&catalog, root, &disk);
     assert_eq!(catalog.counts_by_kind().expect("counts"), [], "nothing is read yet");
+    let waiting = || catalog.kinds_in_state(FileState::Pending).expect("counts");
+    assert_eq!(waiting().iter().map(|it| it.1).sum::<u64>(), 4);
     let (mut outcomes, _) = read(&begin(&catalog, 9), &disk);
     for (outcome, size) in outcomes.iter_mut().zip(0..) {
         outcome.kind = if size == 2 { FileKind::Mail } else { FileKind::Pdf };
@@ -98,6 +100,7 @@ fn files_that_are_indexed_are_counted_by_kind() {
     outcomes[3].state = FileState::NoText;
     outcomes[3].chunks.clear();
     catalog.commit_files(&outcomes, None).expect("written");
+    assert_eq!(waiting(), []);
     let counts = catalog.counts_by_kind().expect("counts");
     assert_eq!(counts, [(FileKind::Pdf, 2), (FileKind::Mail, 1)]);
 }

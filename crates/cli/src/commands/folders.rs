@@ -70,7 +70,11 @@ fn shown(folder: &Path) -> String {
 fn page(folders: &[FolderStatus], confined: &[PathBuf], style: Style) -> String {
     let mut page = String::new();
     for folder in folders {
-        let gone = if folder.present { "" } else { ", not there now" };
+        let gone = match (folder.present, folder.removable) {
+            (true, _) => "",
+            (false, true) => ", on a removable disk that is away",
+            (false, false) => ", not there now",
+        };
         let here = if folder.confined { ", never leaves this machine" } else { "" };
         let share = show::share(folder.looked_at_every);
         let counts: std::collections::BTreeMap<_, _> =
@@ -107,6 +111,7 @@ mod tests {
             confined,
             counts: vec![(FileState::Indexed, 2)],
             looked_at_every,
+            removable: path.starts_with("/media/"),
         };
         let marks = [PathBuf::from("/a"), PathBuf::from("/b/medical")];
         let folders = [folder("/a", true, None), folder("/b", false, Some(5))];
@@ -116,6 +121,9 @@ mod tests {
             "/a (2 indexed, never leaves this machine)\n\
              /b (2 indexed, on a network share: looked at every 5 minutes)\n/b/medical (never leaves this machine)\n"
         );
+        let away = FolderStatus { present: false, ..folder("/media/mira/STICK", false, None) };
+        let shown = page(&[away], &[], Style::with_colors(false));
+        assert_eq!(shown, "/media/mira/STICK (2 indexed, on a removable disk that is away)\n");
         assert!(page(&[], &[], Style::with_colors(false)).contains("riddle index FOLDER"));
     }
 }

@@ -14,6 +14,14 @@ pub(crate) fn looked_at_every(folder: &Path) -> Option<u64> {
     is_on_share(folder).then_some(SHARE_RESCAN.as_secs() / 60)
 }
 
+/// Where systems put disks that come and go.
+const DISKS: [&str; 3] = ["/media", "/run/media", "/Volumes"];
+
+/// Whether a folder lies on a disk that comes and goes, going by where it is: while it is away nothing else tells.
+pub(crate) fn is_on_removable(folder: &Path) -> bool {
+    DISKS.iter().any(|it| folder != Path::new(it) && folder.starts_with(it))
+}
+
 /// Whether a root is there now.
 pub(crate) fn is_present(root: &Root) -> bool {
     root.is_virtual || is_there(&root.path, root.identity.volume_id.map(|it| it.0))
@@ -49,6 +57,13 @@ mod tests {
     use std::fs;
 
     use super::*;
+
+    #[test]
+    fn disks_that_come_and_go_are_known_by_their_places() {
+        let on = |it: &str| is_on_removable(Path::new(it));
+        assert!(on("/media/mira/STICK") && on("/run/media/mira/S/x") && on("/Volumes/Backup"));
+        assert!(!on("/media") && !on("/mediathek/a") && !on("/home/mira/media/x") && !on(""));
+    }
 
     #[test]
     fn a_root_that_is_away_is_known_by_its_files() {

@@ -183,6 +183,26 @@ impl Records {
         Ok(self.catalog.counts_by_kind()?)
     }
 
+    /// Files that wait to be read, per kind.
+    ///
+    /// # Errors
+    /// When the catalog can not be read.
+    pub fn waiting_kinds(&self) -> Result<Vec<(FileKind, u64)>> {
+        Ok(self.catalog.kinds_in_state(FileState::Pending)?)
+    }
+
+    /// Passages of tables that wait to be found by meaning, which all others come before. Every one that waits is
+    /// looked at.
+    ///
+    /// # Errors
+    /// When the catalog can not be read.
+    pub fn waiting_tables(&self) -> Result<u64> {
+        match self.catalog.active_embedder()? {
+            Some(active) => Ok(self.catalog.count_late_without_vector(&active.id)?),
+            None => Ok(0),
+        }
+    }
+
     /// Files that were first read lately, or had changed when they were read again.
     ///
     /// # Errors

@@ -8,7 +8,10 @@ use riddle_types::FileState;
 use super::Records;
 use crate::{
     contract::{Error, Result},
-    home::{presence::looked_at_every, resolved},
+    home::{
+        presence::{is_on_removable, is_present, looked_at_every},
+        resolved,
+    },
 };
 
 /// A folder that is indexed.
@@ -26,6 +29,8 @@ pub struct FolderStatus {
     pub counts: Vec<(FileState, u64)>,
     /// On a network share, whose changes nobody tells of: minutes between two looks at it while folders are followed.
     pub looked_at_every: Option<u64>,
+    /// On a disk that comes and goes.
+    pub removable: bool,
 }
 
 impl Records {
@@ -41,9 +46,10 @@ impl Records {
                 let counts = self.catalog.counts_of_root(root.id)?;
                 Ok(FolderStatus {
                     id: root.id,
-                    present: root.path.is_dir(),
+                    present: is_present(&root),
                     confined: confined.iter().any(|it| root.path.starts_with(it)),
                     looked_at_every: looked_at_every(&root.path),
+                    removable: is_on_removable(&root.path),
                     path: root.path,
                     counts,
                 })
