@@ -60,6 +60,7 @@ const COMMANDS: &[&str] = &[
     "models",
     "note_first_hits",
     "open_file",
+    "open_film",
     "performance",
     "performance_export",
     "pipeline",

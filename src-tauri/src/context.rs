@@ -2,14 +2,17 @@
 //!
 //! It knows neither the threads nor the commands, and so the threads need nothing of the [`shell`](crate::shell).
 
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, atomic::Ordering};
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError, RwLock, atomic::Ordering},
+    time::{Duration, Instant},
+};
 
 use riddle_rag::{Config, Records};
 use tauri::ipc::Channel;
 
 use crate::{
     dto::{AppEvent, Failure, IndexBytes, Settings},
-    failure,
+    failure::{self, Reply},
     figures::Figures,
 };
 
@@ -27,7 +30,12 @@ pub(crate) struct Context {
     channel: Mutex<Option<Channel<AppEvent>>>,
     /// What the next page is told, because the one before broke down or there is none yet.
     for_the_next: Mutex<Option<AppEvent>>,
+    /// How many passages of tables wait, and when that was counted.
+    tables: Mutex<Option<(Instant, u64)>>,
 }
+
+/// Every table's passage is looked at to count those that wait: the state is told more often than they change.
+const COUNT_TABLES_EVERY: Duration = Duration::from_secs(5);
 
 impl Context {
     pub(crate) fn new(config: Config, records: Records, settings: Settings) -> Context {
@@ -39,6 +47,7 @@ impl Context {
             settings: RwLock::new(settings),
             channel: Mutex::default(),
             for_the_next: Mutex::default(),
+            tables: Mutex::default(),
         }
     }
 
@@ -108,6 +117,19 @@ impl Context {
             figures.note_memory(&tree);
             figures.write(&self.config.home);
         }
+    }
+
+    /// Passages of tables that wait to be found by meaning, as of some seconds ago.
+    pub(crate) fn waiting_tables(&self) -> Reply<u64> {
+        let mut counted = lock(&self.tables);
+        if let Some((at, count)) = *counted
+            && at.elapsed() < COUNT_TABLES_EVERY
+        {
+            return Ok(count);
+        }
+        let count = self.records.waiting_tables()?;
+        *counted = Some((Instant::now(), count));
+        Ok(count)
     }
 
     pub(crate) fn index_bytes(&self) -> IndexBytes {

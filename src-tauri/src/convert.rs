@@ -409,6 +409,7 @@ impl Rows {
             versions: hit.versions.iter().map(|it| clean(it)).collect(),
             library: hit.library.as_deref().map(clean),
             here: hit.here.as_deref().map(clean),
+            ocr_confidence: hit.ocr_confidence,
         }
     }
 

@@ -7,11 +7,12 @@ use std::{
 };
 
 use riddle_rag::status::LATELY_DAYS;
+use riddle_types::FileState;
 
 use crate::{
     context::Context,
     convert::{clean, kind_counts, shown, state_counts},
-    dto::{Folder, Lately, LibraryState, Meaning, Notice, Phase, Progress, Trouble},
+    dto::{Folder, Lately, LibraryState, Meaning, Notice, Phase, Progress, Queue, Trouble},
     failure::Reply,
 };
 
@@ -31,6 +32,23 @@ pub(crate) struct Doing {
     pub(crate) error: Option<Trouble>,
 }
 
+/// What waits, by what it is.
+fn queue(
+    context: &Context,
+    counts: &[(FileState, u64)],
+    meaning: Option<&Meaning>,
+) -> Reply<Queue> {
+    let passages = meaning.map_or(0, |it| it.passages.saturating_sub(it.done));
+    let tables = if passages > 0 { context.waiting_tables()?.min(passages) } else { 0 };
+    let too_large = counts.iter().find(|it| it.0 == FileState::TooLarge).map_or(0, |it| it.1);
+    Ok(Queue {
+        files: kind_counts(&context.records.waiting_kinds()?),
+        prose: passages - tables,
+        tables,
+        too_large,
+    })
+}
+
 impl Doing {
     /// The library as the interface is told of it.
     pub(crate) fn state(&self, context: &Context) -> Reply<LibraryState> {
@@ -38,6 +56,8 @@ impl Doing {
         let freshness = records.freshness()?;
         let folders = records.folders()?;
         let shared = records.libraries()?.into_iter().map(|it| it.name).collect();
+        let meaning = records.meaning()?.map(Meaning::from);
+        let counts = records.counts()?;
         Ok(LibraryState {
             phase: self.phase(folders.is_empty()),
             shared,
@@ -51,14 +71,17 @@ impl Doing {
                     path: shown(&it.path),
                     present: it.present,
                     confined: it.confined,
+                    looked_at_every: it.looked_at_every,
+                    removable: it.removable,
                     counts: state_counts(&it.counts),
                 })
                 .collect(),
-            counts: state_counts(&records.counts()?),
+            queue: queue(context, &counts, meaning.as_ref())?,
+            counts: state_counts(&counts),
             kinds: kind_counts(&records.kinds()?),
             lately: Lately { days: LATELY_DAYS, files: records.changed_lately()? },
             passages: records.chunks()?,
-            meaning: records.meaning()?.map(Meaning::from),
+            meaning,
             meaning_limits: records.meaning_limits()?.into(),
             scans: records.scans()?.into(),
             reads_browsing: records.reads_browsing()?,

@@ -580,6 +580,8 @@ pub(crate) struct Hit {
     pub(crate) library: Option<String>,
     /// Where a file from elsewhere lies on this computer, if its folder is mapped.
     pub(crate) here: Option<String>,
+    /// How sure reading the passage from a picture was, 0…1; `null`: it was not read from one.
+    pub(crate) ocr_confidence: Option<f32>,
 }
 
 /// A piece of text, marked or not. Never HTML.
@@ -707,6 +709,19 @@ pub(crate) struct Preview {
     pub(crate) here: Option<String>,
     /// That file can be fetched from the store which keeps it.
     pub(crate) original: bool,
+    /// How sure reading the passage from a picture was, 0…1; `null`: it was not read from one.
+    pub(crate) ocr_confidence: Option<f32>,
+    /// The film that these subtitles lie beside.
+    pub(crate) film: Option<Film>,
+}
+
+/// A film, and when in it the passage is said.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Film {
+    pub(crate) name: String,
+    /// From its beginning.
+    pub(crate) seconds: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -737,6 +752,8 @@ pub(crate) enum PreviewBody {
     Pdf { page: u32, last_page: u32, seen: Vec<SeenLine> },
     /// A picture with text: fetch the bytes with `preview_bytes` and mark the passage's lines.
     Picture { seen: Vec<SeenLine> },
+    /// Rows of a sheet, those of the passage among them.
+    Table { table: PreviewTable },
     /// The text that was read from any other format, passage by passage.
     Passages { passages: Vec<PreviewPassage> },
     /// The file can not be shown; the passage above still can.
@@ -763,6 +780,39 @@ pub(crate) struct PreviewPassage {
     pub(crate) heading: String,
     pub(crate) location: Location,
     pub(crate) text: String,
+    pub(crate) current: bool,
+}
+
+/// A part of a sheet: some two hundred rows and a hundred columns at most.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PreviewTable {
+    /// Empty where the format has none.
+    pub(crate) sheet: String,
+    /// The first column, 1 is A; `null` where columns have no letters.
+    pub(crate) left: Option<u32>,
+    /// Names of the columns; empty: they have none.
+    pub(crate) columns: Vec<String>,
+    /// What the passage says besides its rows.
+    pub(crate) notes: Vec<String>,
+    pub(crate) rows: Vec<TableRow>,
+    /// The sheet has rows before these.
+    pub(crate) more_above: bool,
+    /// The sheet has rows after these.
+    pub(crate) more_below: bool,
+    pub(crate) columns_left_out: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TableRow {
+    /// As the sheet counts, from 1.
+    pub(crate) number: u32,
+    /// One for each column, or one for the whole row.
+    pub(crate) cells: Vec<String>,
+    /// The only cell is the whole row: which columns it fills is not certain.
+    pub(crate) whole: bool,
+    /// It belongs to the passage.
     pub(crate) current: bool,
 }
 
@@ -1136,6 +1186,7 @@ pub(crate) struct LibraryState {
     /// Files that are indexed, the most frequent kind first.
     pub(crate) kinds: Vec<KindCount>,
     pub(crate) lately: Lately,
+    pub(crate) queue: Queue,
     pub(crate) passages: u64,
     /// How many of them meaning finds; `null` before there is an embedder.
     pub(crate) meaning: Option<Meaning>,
@@ -1160,6 +1211,20 @@ pub(crate) struct LibraryState {
 pub(crate) struct KindCount {
     pub(crate) kind: Kind,
     pub(crate) count: u64,
+}
+
+/// What waits; pages that are pictures are told by `scans`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Queue {
+    /// Files that wait to be read, the most frequent kind first.
+    pub(crate) files: Vec<KindCount>,
+    /// Passages of prose that wait to be found by meaning.
+    pub(crate) prose: u64,
+    /// Passages of tables, which come after them.
+    pub(crate) tables: u64,
+    /// Files that are larger than the limit, and are not read.
+    pub(crate) too_large: u64,
 }
 
 /// Files that were first read lately, or had changed when they were read again.
@@ -1286,6 +1351,10 @@ pub(crate) struct Folder {
     pub(crate) present: bool,
     /// Its text never leaves this computer.
     pub(crate) confined: bool,
+    /// On a network share, whose changes nobody tells of: minutes between two looks at it.
+    pub(crate) looked_at_every: Option<u64>,
+    /// On a disk that comes and goes.
+    pub(crate) removable: bool,
     pub(crate) counts: Vec<StateCount>,
 }
 

@@ -26,6 +26,7 @@ mod indexer;
 mod instance;
 mod link;
 mod open;
+mod players;
 mod requests;
 mod session;
 mod shell;
@@ -209,6 +210,7 @@ fn handler<R: Runtime>() -> impl Fn(Invoke<R>) -> bool + Send + Sync + 'static {
         commands::models,
         commands::note_first_hits,
         commands::open_file,
+        commands::open_film,
         commands::performance,
         commands::performance_export,
         commands::pipeline,

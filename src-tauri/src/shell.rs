@@ -9,6 +9,7 @@ mod library;
 mod models;
 mod performance;
 mod pipeline;
+mod preview;
 mod search;
 mod settings;
 mod shared;

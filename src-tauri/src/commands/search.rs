@@ -8,7 +8,7 @@ use tauri::{
 use super::{Reply, beside};
 use crate::{
     dto::{FileTarget, Preview, SearchEvent, SearchQuery, Why},
-    open,
+    open, players,
     shell::Shell,
 };
 
@@ -66,6 +66,22 @@ pub(crate) async fn open_file(shell: State<'_, Shell>, target: FileTarget) -> Re
         let file = shell.file_of(target)?;
         // What would run is shown where it lies: a person decides.
         if file.shows { open::open(&file.path) } else { open::reveal(&file.path) }
+    })
+    .await
+}
+
+/// Opens the film beside the subtitles that a passage is from, where it is said if a player is there that can be told
+/// so; whether it was.
+#[tauri::command]
+pub(crate) async fn open_film(shell: State<'_, Shell>, chunk: u64) -> Reply<bool> {
+    let shell = shell.inner().clone();
+    beside(move || {
+        let film = shell.film_of(chunk)?;
+        if players::play(&film.path, film.seconds) {
+            return Ok(true);
+        }
+        open::open(&film.path)?;
+        Ok(false)
     })
     .await
 }

@@ -358,6 +358,8 @@ export interface Hit {
 	library: string | null;
 	/** Where a file from elsewhere lies on this computer, if its folder is mapped. */
 	here: string | null;
+	/** How sure reading the passage from a picture was, 0…1; `null`: it was not read from one. */
+	ocrConfidence: number | null;
 }
 
 /** A piece of text, marked or not. Never HTML. */
@@ -448,6 +450,17 @@ export interface Preview {
 	here: string | null;
 	/** That file can be fetched from the store which keeps it. */
 	original: boolean;
+	/** How sure reading the passage from a picture was, 0…1; `null`: it was not read from one. */
+	ocrConfidence: number | null;
+	/** The film that these subtitles lie beside. */
+	film: Film | null;
+}
+
+/** A film, and when in it the passage is said. */
+export interface Film {
+	name: string;
+	/** From its beginning. */
+	seconds: number;
 }
 
 export type PreviewBody =
@@ -462,6 +475,8 @@ export type PreviewBody =
 	| { kind: 'pdf'; page: number; lastPage: number; seen: SeenLine[] }
 	/** A picture with text: fetch the bytes with `preview_bytes` and mark the passage's lines. */
 	| { kind: 'picture'; seen: SeenLine[] }
+	/** Rows of a sheet, those of the passage among them. */
+	| { kind: 'table'; table: PreviewTable }
 	/** The text that was read from any other format, passage by passage. */
 	| { kind: 'passages'; passages: PreviewPassage[] }
 	/** The file can not be shown; the passage above still can. */
@@ -483,6 +498,35 @@ export interface PreviewPassage {
 	heading: string;
 	location: Location;
 	text: string;
+	current: boolean;
+}
+
+/** A part of a sheet: some two hundred rows and a hundred columns at most. */
+export interface PreviewTable {
+	/** Empty where the format has none. */
+	sheet: string;
+	/** The first column, 1 is A; `null` where columns have no letters. */
+	left: number | null;
+	/** Names of the columns; empty: they have none. */
+	columns: string[];
+	/** What the passage says besides its rows. */
+	notes: string[];
+	rows: TableRow[];
+	/** The sheet has rows before these. */
+	moreAbove: boolean;
+	/** The sheet has rows after these. */
+	moreBelow: boolean;
+	columnsLeftOut: number;
+}
+
+export interface TableRow {
+	/** As the sheet counts, from 1. */
+	number: number;
+	/** One for each column, or one for the whole row. */
+	cells: string[];
+	/** The only cell is the whole row: which columns it fills is not certain. */
+	whole: boolean;
+	/** It belongs to the passage. */
 	current: boolean;
 }
 
@@ -759,6 +803,7 @@ export interface LibraryState {
 	/** Files that are indexed, the most frequent kind first. */
 	kinds: KindCount[];
 	lately: Lately;
+	queue: Queue;
 	passages: number;
 	/** How many of them meaning finds; `null` before there is an embedder. */
 	meaning: Meaning | null;
@@ -781,6 +826,18 @@ export interface LibraryState {
 export interface KindCount {
 	kind: Kind;
 	count: number;
+}
+
+/** What waits; pages that are pictures are told by `scans`. */
+export interface Queue {
+	/** Files that wait to be read, the most frequent kind first. */
+	files: KindCount[];
+	/** Passages of prose that wait to be found by meaning. */
+	prose: number;
+	/** Passages of tables, which come after them. */
+	tables: number;
+	/** Files that are larger than the limit, and are not read. */
+	tooLarge: number;
 }
 
 /** Files that were first read lately, or had changed when they were read again. */
@@ -859,6 +916,10 @@ export interface Folder {
 	present: boolean;
 	/** Its text never leaves this computer. */
 	confined: boolean;
+	/** On a network share, whose changes nobody tells of: minutes between two looks at it. */
+	lookedAtEvery: number | null;
+	/** On a disk that comes and goes. */
+	removable: boolean;
 	counts: StateCount[];
 }
 
@@ -1789,6 +1850,13 @@ export const commands = {
 	openFile(target: FileTarget): Promise<void> {
 		return invoke('open_file', { target });
 	},
+	/**
+	 * Opens the film beside the subtitles that a passage is from, where it is said if a player is there that can be told
+	 * so; whether it was.
+	 */
+	openFilm(chunk: number): Promise<boolean> {
+		return invoke('open_film', { chunk });
+	},
 	/** Times and memory since the figures were last deleted. */
 	performance(): Promise<Performance> {
 		return invoke('performance');
@@ -1987,6 +2055,7 @@ export const commandNames = [
 	'models',
 	'note_first_hits',
 	'open_file',
+	'open_film',
 	'performance',
 	'performance_export',
 	'pipeline',

@@ -219,6 +219,7 @@ export const MESSAGES = [
   "the file here can not be read or written: {1}",
   "the file is no longer in the ledger",
   "the file is on another computer, which has written it to {1}",
+  "the film is gone: it no longer lies beside its subtitles",
   "the key can not be made: {1}",
   "the key in the keyring is not the key of this home",
   "the key is not sent to {1}, which is not encrypted: use https, or leave the key away",

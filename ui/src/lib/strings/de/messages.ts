@@ -166,6 +166,7 @@ export const messages: Record<Message, string> = {
     "der Datenträger ist voll: schaffen Sie Platz und versuchen Sie es noch einmal; von dem, was indiziert ist, geht nichts verloren",
   "the embedding is not a number: the model's weights are damaged, fetch it again":
     "das Embedding ist keine Zahl: die Gewichte des Modells sind beschädigt, laden Sie es noch einmal",
+  "the film is gone: it no longer lies beside its subtitles": "der Film ist weg: er liegt nicht mehr neben seinen Untertiteln",
   "the key can not be made: {1}": "der Schlüssel kann nicht erzeugt werden: {1}",
   "the key in the keyring is not the key of this home": "der Schlüssel im Schlüsselbund ist nicht der dieser Bibliothek",
   "the key is not sent to {1}, which is not encrypted: use https, or leave the key away":
