@@ -34,6 +34,7 @@ const EMPTY_LIBRARY: LibraryState = {
   counts: [],
   kinds: [],
   lately: { days: 7, files: 0 },
+  queue: { files: [], prose: 0, tables: 0, tooLarge: 0 },
   passages: 0, meaning: null,
   meaningLimits: { cpu: 100, onBattery: false },
   scans: { which: "all", installed: false, read: 0, waiting: 0, secondsLeft: 0, leftOut: 0, leftOutSeconds: 0 },

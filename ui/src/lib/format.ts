@@ -19,6 +19,12 @@ export const date = (seconds: number) => now().date(seconds);
 export const dateTime = (seconds: number) => now().dateTime(seconds);
 export const time = (seconds: number) => now().time(seconds);
 
+/** A time in a film, as players show it: 0:12:31. */
+export function clock(seconds: number): string {
+  const two = (value: number) => String(Math.floor(value)).padStart(2, "0");
+  return `${Math.floor(seconds / 3600)}:${two((seconds % 3600) / 60)}:${two(seconds % 60)}`;
+}
+
 /** Seconds that are left, as coarse as the estimate is. */
 export function remaining(seconds: number): string {
   return coarse(seconds, t.time.seconds, t.time.minutes, t.time.hours);

@@ -10,6 +10,12 @@ export interface MarkedBox {
   word: boolean;
 }
 
+/** Below this share readings are wrong in words that matter, as the command line has it, too. */
+const UNSURE = 0.9;
+
+/** Whether a reading that was as sure as this has to be looked at. */
+export const isUnsure = (sure: number): boolean => sure < UNSURE;
+
 /** The lines of one page. */
 export function seenRuns(lines: readonly SeenLine[], page: number): Run[] {
   return lines

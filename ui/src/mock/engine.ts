@@ -114,6 +114,7 @@ export function hit(found: Found, rank: number, query: string, atLayer: number |
     versions: [],
     library: null,
     here: null,
+    ocrConfidence: passage.ocrConfidence ?? null,
   };
 }
 

@@ -17,6 +17,8 @@ export interface MockPassage {
   heading: string;
   text: string;
   location: Location;
+  /** Of what was read from a picture. */
+  ocrConfidence?: number;
 }
 
 export interface MockFile {
@@ -77,6 +79,56 @@ function blocks(raw: string, least: number): { text: string; start: number; end:
     }
   }
   return found;
+}
+
+/** A workbook of some width, with what sheets have in them: long cells, empty ones, another direction of writing. */
+export const DELIVERIES = {
+  sheet: "Deliveries",
+  left: 2,
+  columns: ["Day", "Mill", "Flour", "Sacks", "Weight in kg", "Price per kg", "Sum", "Note of whoever was there", "رقم الفاتورة", "Paid", "Moisture", "Protein", "Ash", "Falling number", "Lot"],
+  rows: Array.from({ length: 90 }, (_, at): string[] => {
+    const mill = ["Corley Mill", "Tolley & Daughters", "مطحنة النهر"][at % 3] ?? "";
+    const sacks = 4 + ((at * 7) % 19);
+    const note = at === 46 ? "The hoist would not lift more than 250 kilograms, so the sacks of spelt stayed in the yard under the tarpaulin until Jonas came with the cart in the evening" : at % 9 === 0 ? "rye was damp at the seam" : "";
+    return [`2025-${String(1 + Math.floor(at / 8)).padStart(2, "0")}-${String(1 + ((at * 3) % 28)).padStart(2, "0")}`, mill, ["rye, medium", "wheat, strong", "spelt"][at % 3] ?? "", String(sacks), String(sacks * 25), (0.81 + (at % 5) * 0.07).toFixed(2), (sacks * 25 * (0.81 + (at % 5) * 0.07)).toFixed(2), note, `فاتورة ${1200 + at}`, at % 4 === 0 ? "no" : "yes", `${(13 + (at % 4) * 0.3).toFixed(1)} %`, `${(11 + (at % 3) * 0.6).toFixed(1)} %`, "0.55", String(240 + at), `L-${at}`];
+  }),
+};
+
+/** Adds a workbook, of which the second passage is rows 40 to 52. */
+export function addSheet() {
+  const name = "flour-deliveries-2025.xlsx";
+  const file: MockFile = { id: files.length + 1, ref: { path: `${ROOT}/bakery/${name}`, name, folder: "~/Documents/bakery", kind: "spreadsheet", bytes: 48_211, modified: at("2025-11-08") }, title: name, raw: "", passages: [] };
+  const passage = (chunk: number, from: number, to: number): MockPassage => ({
+    chunk,
+    file,
+    heading: "",
+    text: [DELIVERIES.columns, ...DELIVERIES.rows.slice(from - 3, to - 2)].map((it) => it.join(" | ")).join("\n"),
+    location: { kind: "cells", start: from, end: to, part: `Deliveries!B${from}:P${to}`, label: `Deliveries!B${from}:P${to}` },
+  });
+  file.passages = [passage(9500, 3, 39), passage(9501, 40, 52), passage(9502, 53, 92)];
+  files.push(file);
+}
+
+/** Adds a document with a table between its paragraphs. */
+export function addDocumentTable() {
+  const name = "price-list.docx";
+  const file: MockFile = { id: files.length + 1, ref: { path: `${ROOT}/bakery/${name}`, name, folder: "~/Documents/bakery", kind: "document", bytes: 20_114, modified: at("2025-10-04") }, title: "Price list for regular customers", raw: "", passages: [] };
+  const text = ["The buns are baked on Thursdays alone, and ordered until Tuesday noon.", ["Product | Weight in g | Price in £ | Ordered until", "wharf rye | 1,100 | 4.80 | the evening before", "lock keeper's bun | 65 | 0.95 | Tuesday noon", "seeded spelt | 800 | 5.40 | the evening before", "shokupan |  | 6.20 | two days before"].join("\n"), "Whoever brings their own box pays five pence less."].join("\n\n");
+  file.passages = [{ chunk: 9550, file, heading: "Prices", text, location: location("section", 4, 4, "Prices") }];
+  files.push(file);
+}
+
+/** Adds subtitles that lie beside their film. */
+export function addFilm() {
+  const name = "the-lock-keeper.en.srt";
+  const file: MockFile = { id: files.length + 1, ref: { path: `${ROOT}/films/${name}`, name, folder: "~/Documents/films", kind: "text", bytes: 61_022, modified: at("2024-03-02") }, title: "the-lock-keeper", raw: "", passages: [] };
+  const said: [string, string][] = [
+    ["00:11:48–00:12:22", "You can not take her through tonight.\nThe gate paddles are frozen."],
+    ["00:12:31–00:13:20", "Then we winter here, at the heron lock.\nNobody winters at the heron lock.\nMy grandmother did, and she had no stove."],
+    ["00:13:41–00:14:05", "Bring the kettle. And the long pole."],
+  ];
+  file.passages = said.map(([part, text], index) => ({ chunk: 9600 + index, file, heading: "", text, location: { kind: "part", start: 3 + index * 8, end: 9 + index * 8, part: `${part}`, label: part } }));
+  files.push(file);
 }
 
 type Piece = { heading: string; text: string; location: Location };

@@ -3,11 +3,11 @@
 
 import { mockIPC } from "@tauri-apps/api/mocks";
 
-import type { Added, Advice, Answer, AppEvent, DoorClient, DoorMay, DoorState, Failure, FailureCode, Folder, Gate, Hit, KeptAnswers, KeyPlace, LayerTrace, LedgerRow, LibraryState, MeaningLimits, ModelEvent, ModelKind, Models, ModelTrial, Notice, PipelineTrace, PushEvent, Rule, Scans, SearchEvent, SearchFilter, SeenLine, Settings, SettingsState, SharedLibrary, SharedLook, Span, State, StateCount, ThreadSummary, TrialEvent, Verdict, WhichScans } from "../lib/bindings";
+import type { Added, Advice, Answer, AppEvent, DoorClient, DoorMay, DoorState, Failure, FailureCode, Folder, Gate, Hit, KeptAnswers, KeyPlace, LayerTrace, LedgerRow, LibraryState, MeaningLimits, ModelEvent, ModelKind, Models, ModelTrial, Notice, PipelineTrace, PreviewTable, PushEvent, Queue, Rule, Scans, SearchEvent, SearchFilter, SeenLine, Settings, SettingsState, SharedLibrary, SharedLook, Span, State, StateCount, ThreadSummary, TrialEvent, Verdict, WhichScans } from "../lib/bindings";
 import { mark, terms } from "../lib/marks";
 import { t } from "../lib/strings";
 import { curve, decide, find, hit, LAYERS, replay, scores, TOP_K, trace, type Found } from "./engine";
-import { addHostile, files, passages, ROOT } from "./files";
+import { addDocumentTable, addFilm, addHostile, addSheet, DELIVERIES, files, passages, ROOT, type MockPassage } from "./files";
 
 const PDF = new URL("../../../assets/sample-library/boat/hull-survey-2025.pdf", import.meta.url).href;
 const RERANKER = "riddle-reranker-mini";
@@ -152,8 +152,9 @@ let folders: Folder[] =
   scenes.has("first") || scenes.has("empty")
     ? []
     : [
-        { id: 1, path: ROOT, name: "Documents", present: true, confined: false, counts: [] },
-        { id: 2, path: "/media/mira/BOAT-STICK", name: "BOAT-STICK", present: !scenes.has("error"), confined: true, counts: [] },
+        { id: 1, path: ROOT, name: "Documents", present: true, confined: false, lookedAtEvery: null, removable: false, counts: [] },
+        { id: 2, path: "/media/mira/BOAT-STICK", name: "BOAT-STICK", present: !scenes.has("error"), confined: true, lookedAtEvery: null, removable: true, counts: [] },
+        ...(scenes.has("share") ? [{ id: 3, path: "/mnt/guild", name: "guild", present: true, confined: false, lookedAtEvery: 5, removable: false, counts: [] }] : []),
       ];
 
 const ODD: [string, string, State, string, number][] = [
@@ -235,9 +236,19 @@ let whichScans: WhichScans = "new";
 let readsBrowsing = false;
 
 function scans(): Scans {
-  const waiting = scenes.has("looking") ? 83 : 0;
+  const waiting = scenes.has("looking") || scenes.has("queue") ? 83 : 0;
   const leftOut = whichScans === "all" ? 0 : 412;
   return { which: whichScans, installed: !scenes.has("noreader"), read: 37, waiting: whichScans === "all" ? waiting + 412 : waiting, secondsLeft: 3 * (whichScans === "all" ? waiting + 412 : waiting), leftOut, leftOutSeconds: 3 * leftOut };
+}
+
+function queue(): Queue {
+  if (folders.length === 0) return { files: [], prose: 0, tables: 0, tooLarge: 0 };
+  const tooLarge = counted().counts.find((it) => it.state === "tooLarge")?.count ?? 0;
+  if (scenes.has("queue")) return { files: [], prose: 1204, tables: 3811, tooLarge };
+  const rest = scenes.has("busy") || scenes.has("paused") ? Math.max(0, 18_276 - done) : 0;
+  const share = (part: number) => Math.round(rest * part);
+  const kinds: Queue["files"] = [{ kind: "pdf", count: share(0.4) }, { kind: "markdown", count: share(0.3) }, { kind: "mail", count: share(0.2) }, { kind: "spreadsheet", count: rest - share(0.4) - share(0.3) - share(0.2) }];
+  return { files: kinds.filter((it) => it.count > 0), prose: phase === "paused" ? 700 : 0, tables: phase === "paused" ? 244 : 0, tooLarge };
 }
 
 function library(): LibraryState {
@@ -249,8 +260,9 @@ function library(): LibraryState {
     counts: all,
     kinds: counted().kinds,
     lately: { days: 7, files: counted().lately },
+    queue: queue(),
     passages: scenes.has("big") ? 1_204_331 : passages().length,
-    meaning: folders.length === 0 ? null : { passages: 1600, done: phase === "paused" ? 656 : 1600, wordsAlone: 44, keptHere: 0, waiting: scenes.has("battery") ? "battery" : null, secondsLeft: phase === "paused" ? 720 : null },
+    meaning: folders.length === 0 ? null : scenes.has("queue") ? { passages: 21_600, done: 16_585, wordsAlone: 44, keptHere: 0, waiting: scenes.has("battery") ? "battery" : null, secondsLeft: 2210 } : { passages: 1600, done: phase === "paused" ? 656 : 1600, wordsAlone: 44, keptHere: 0, waiting: scenes.has("battery") ? "battery" : null, secondsLeft: phase === "paused" ? 720 : null },
     meaningLimits,
     scans: scans(),
     readsBrowsing,
@@ -269,7 +281,7 @@ const changed = () => tell({ event: "library", state: library() });
 function addFolder(path: string): Added {
   if (!path.startsWith("/")) return { path, problem: { message: `“${path}” is not an absolute path. Begin with a slash.`, advice: null } };
   if (folders.some((it) => it.path === path)) return { path, problem: { message: `${path} is in the library already.`, advice: null } };
-  folders = [...folders, { id: folders.length + 1, path, name: path.split("/").at(-1) ?? path, present: true, confined: false, counts: [] }];
+  folders = [...folders, { id: folders.length + 1, path, name: path.split("/").at(-1) ?? path, present: true, confined: false, lookedAtEvery: null, removable: false, counts: [] }];
   ledgerRows = undefined;
   cachedCounts = undefined;
   changed();
@@ -376,14 +388,28 @@ function preview(chunk: number, words: string) {
   const body =
     scenes.has("picture")
       ? { kind: "picture", seen: seenLines(passage.text) }
+      : passage.location.kind === "cells" || kind === "spreadsheet"
+      ? { kind: "table", table: sheet(passage) }
       : kind === "pdf"
       ? { kind: "pdf", page: start, lastPage: end, seen: [] }
       : kind === "markdown"
         ? { kind: "markdown", ...lines }
-        : kind === "text" || kind === "code"
+        : (kind === "text" && passage.location.kind !== "part") || kind === "code"
           ? { kind: "text", ...lines, code: kind === "code", language: file.ref.name.split(".").at(-1) ?? "" }
           : { kind: "passages", passages: file.passages.map((it) => ({ chunk: it.chunk, heading: it.heading, location: it.location, text: it.text, current: it.chunk === chunk })) };
-  return { chunk, file: file.ref, title: file.title, location: passage.location, passage: spans(passage.text, words), body, changed: scenes.has("changed"), library: null, here: null, original: false };
+  return { chunk, file: file.ref, title: file.title, location: passage.location, passage: spans(passage.text, words), body, changed: scenes.has("changed"), library: null, here: null, original: false, ocrConfidence: passage.ocrConfidence ?? null, film: file.ref.name.endsWith(".srt") ? { name: "the-lock-keeper.mkv", seconds: 751 } : null };
+}
+
+/** The rows around a passage of a sheet. */
+function sheet(passage: MockPassage): PreviewTable {
+  const [from, to] = [passage.location.start ?? 1, passage.location.end ?? 1];
+  const row = (number: number, cells: string[]) => ({ number, cells, whole: cells.length === 1, current: number >= from && number <= to });
+  if (passage.location.kind === "cells") {
+    const rows = DELIVERIES.rows.map((it, index) => row(index + 3, it)).filter((it) => it.number >= from - 40 && it.number <= to + 40);
+    return { sheet: DELIVERIES.sheet, left: DELIVERIES.left, columns: DELIVERIES.columns, notes: [], rows, moreAbove: (rows[0]?.number ?? 3) > 3, moreBelow: (rows.at(-1)?.number ?? 0) < 92, columnsLeftOut: 0 };
+  }
+  const [columns = [], ...lines] = passage.file.raw.trim().split("\n").map((it) => it.split(","));
+  return { sheet: "", left: null, columns, notes: [`Table: ${lines.length} rows.`], rows: lines.map((it, index) => row(index + 2, it)), moreAbove: false, moreBelow: false, columnsLeftOut: 0 };
 }
 
 function why(chunk: number) {
@@ -717,6 +743,7 @@ const commands: Record<string, (args: any) => unknown> = {
   why: ({ chunk }) => why(chunk as number),
   preview: ({ chunk, query: words }) => preview(chunk as number, words as string),
   preview_bytes: async () => (scenes.has("picture") ? picture() : (await fetch(PDF)).arrayBuffer()),
+  open_film: () => scenes.has("player"),
   open_file: () => (scenes.has("openfails") ? fail("notFound", "The file is gone. It was there when the index was made.") : null),
   reveal_file: () => null,
   ask: ({ question, events }) => void ask(question, events),
@@ -887,6 +914,12 @@ const commands: Record<string, (args: any) => unknown> = {
 
 export function install() {
   if (scenes.has("hostile")) addHostile();
+  if (scenes.has("sheet")) {
+    addSheet();
+    addDocumentTable();
+  }
+  if (scenes.has("film")) addFilm();
+  if (scenes.has("picture")) for (const it of passages()) it.ocrConfidence = scenes.has("blurred") ? 0.714 : 0.934;
   if (!scenes.has("first") && !scenes.has("empty")) fillHistory();
   mockIPC((command, args) => {
     calls.push({ command, args });

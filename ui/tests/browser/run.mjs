@@ -59,6 +59,11 @@ const SCENES = {
   "search, results": { act: (page) => settled(page, "oven door seals") },
   "search, PDF": { act: async (page) => { await settled(page, "thinnest plate of the hull"); await page.waitForSelector(".page.drawn"); } },
   "search, code": { act: (page) => settled(page, "bilge pump millimetres") },
+  "search, a table": { mock: "sheet", act: async (page) => { await settled(page, "note hoist spelt yard tarpaulin"); await page.locator("table[role=grid]").waitFor(); } },
+  "search, a table without letters": { act: async (page) => { await settled(page, "harrow regatta committee buns"); await page.locator("table[role=grid]").waitFor(); } },
+  "search, a table in a document": { mock: "sheet", act: async (page) => { await settled(page, "lock keeper's bun price until tuesday noon"); await page.locator("table[role=grid]").waitFor(); } },
+  "search, a picture that was hard to read": { mock: "picture,blurred", act: async (page) => { await settled(page, "oven door seals"); await page.getByTestId("preview-unsure").waitFor(); } },
+  "search, subtitles": { mock: "film", act: async (page) => { await settled(page, "heron lock winter"); await page.getByTestId("preview-film").waitFor(); } },
   "search, no hits": { act: (page) => settled(page, "zzzzqq xxyyzz") },
   "search, failed": { mock: "searchfails", act: async (page) => { await page.getByTestId("search-input").fill("rye"); await (await saying(page, "search.failed")).waitFor(); } },
   "search, notices": { mock: "notices", act: async (page) => { await settled(page, "rye"); await page.locator(".notices .notice").first().waitFor(); } },
@@ -92,6 +97,8 @@ const SCENES = {
   "library, busy": { mock: "busy", act: async (page) => { await view(page, "library"); await page.locator("[role=option]").nth(2).click(); } },
   "library, what is new": { act: async (page) => { await view(page, "library"); await page.getByTestId("library-lately").click(); await page.getByTestId("ledger-lately").waitFor(); } },
   "library, nothing new": { mock: "quiet", act: async (page) => { await view(page, "library"); await page.getByTestId("library-lately-none").waitFor(); } },
+  "library, what waits": { mock: "queue,share,battery", act: async (page) => { await view(page, "library"); await page.getByTestId("library-waits").waitFor(); } },
+  "library, paused": { mock: "paused,share", act: async (page) => { await view(page, "library"); await page.getByTestId("library-waits").waitFor(); } },
   "library, empty": { mock: "empty", act: (page) => view(page, "library") },
   "library, errors": { mock: "error", act: async (page) => { await view(page, "library"); await page.locator("[role=option]").nth(2).click(); } },
   "library, rule": { act: async (page) => { await view(page, "library"); await page.locator("[role=option]").nth(2).click(); await (await button(page, "library.exclude")).click(); await page.locator("dialog .notice").waitFor(); } },
@@ -723,6 +730,106 @@ test("a picture's passage is marked line by line, and in sight", async (browser)
   assert.ok(box.y >= pane.y && box.y < pane.y + pane.height);
   await clean(page);
   await page.close();
+});
+
+test("rows of a sheet are a table: its names stay in sight, the passage's rows are marked, cells are reached by keyboard", async (browser) => {
+  const page = await open(browser, { mock: "sheet" });
+  await settled(page, "note hoist spelt yard tarpaulin");
+  const table = page.locator("table[role=grid]");
+  await table.waitFor();
+  assert.match(await table.locator("caption").innerText(), /^Deliveries: rows 3 to 92; the passage is rows 40 to 52$/);
+  const cited = await table.locator("tr.passage th").allInnerTexts();
+  assert.deepEqual([cited.at(0), cited.at(-1), cited.length], ["40", "52", 13]);
+  const [pane, head, row] = await Promise.all([page.locator(".content").boundingBox(), table.locator("thead th").nth(1).boundingBox(), table.locator("tr.passage").first().boundingBox()]);
+  assert.ok(Math.abs(head.y - pane.y) < 2, "the names are not in sight");
+  assert.ok(row.y >= head.y + head.height && row.y < pane.y + pane.height, "the passage is not in sight");
+  assert.deepEqual((await table.locator("thead th").allInnerTexts()).slice(1, 3), ["B\nDay", "C\nMill"]);
+  // Numbers stand at the right, in the table as in its head.
+  const align = (at) => table.locator("tr.passage td").nth(at).evaluate((it) => getComputedStyle(it).textAlign);
+  assert.deepEqual([await align(2), await align(3)], ["start", "end"]);
+  // One stop of the tabulator, and from there by arrows: to the last column, which comes into sight, and a long cell.
+  assert.equal(await table.locator("[tabindex='0']").count(), 1);
+  await table.locator("[tabindex='0']").focus();
+  for (let step = 0; step < 9; step += 1) await page.keyboard.press("ArrowDown");
+  for (let step = 0; step < 7; step += 1) await page.keyboard.press("ArrowRight");
+  const focused = page.locator("td:focus");
+  assert.match(await focused.innerText(), /^The hoist would not lift more than 250 kilograms/);
+  assert.match(await focused.getAttribute("title"), /in the evening$/);
+  const cell = await focused.boundingBox();
+  const numbers = await table.locator("tr.passage th").nth(0).boundingBox();
+  assert.ok(cell.x >= numbers.x + numbers.width - 1 && cell.x + cell.width <= pane.x + pane.width + 1, "the cell is not in sight");
+  assert.ok(await focused.locator(".cell").evaluate((it) => it.scrollWidth <= it.clientWidth + 1), "the cell is still cut");
+  await page.keyboard.press("End");
+  assert.equal(await focused.innerText(), "L-46");
+  assert.equal(await table.locator("[tabindex='0']").count(), 1);
+  await fits(page, "a wide table");
+  await clean(page);
+  await page.close();
+});
+
+test("a table in a document is one, with the text before and after it", async (browser) => {
+  const page = await open(browser, { mock: "sheet" });
+  await settled(page, "lock keeper's bun price until tuesday noon");
+  const table = page.locator("table[role=grid]");
+  await table.waitFor();
+  assert.deepEqual(await table.locator("thead th").allInnerTexts(), ["Product", "Weight in g", "Price in £", "Ordered until"]);
+  assert.deepEqual(await table.locator("tbody tr").last().locator("td").allInnerTexts(), ["shokupan", "", "6.20", "two days before"]);
+  assert.match(await page.getByTestId("preview-passage").innerText(), /^The buns are baked[^]*five pence less\.$/);
+  await clean(page);
+  await page.close();
+});
+
+test("it is said how sure reading a picture was, and in words where it was not", async (browser) => {
+  const sure = await open(browser, { mock: "picture" });
+  await settled(sure, "oven door seals");
+  assert.equal(await sure.getByTestId("preview-sure").innerText(), "Read from a picture, 93% sure");
+  assert.equal(await sure.getByTestId("hit-seen").first().innerText(), "picture, 93% sure");
+  await clean(sure);
+  await sure.close();
+  const unsure = await open(browser, { mock: "picture,blurred" });
+  await settled(unsure, "oven door seals");
+  assert.match(await unsure.getByTestId("preview-unsure").innerText(), /hard to read in the picture: 71% sure/);
+  await clean(unsure);
+  await unsure.close();
+});
+
+test("subtitles open their film where the passage is, or say where that is", async (browser) => {
+  for (const [mock, told] of [["film,player", 0], ["film", 1]]) {
+    const page = await open(browser, { mock });
+    await settled(page, "heron lock winter");
+    const button = page.getByTestId("preview-film");
+    assert.equal(await button.innerText(), "Open film at 0:12:31");
+    await button.focus();
+    await page.keyboard.press("Enter");
+    await page.waitForFunction(() => window.mock.calls.some((it) => it.command === "open_film"));
+    await page.waitForTimeout(120);
+    assert.equal(await page.getByText("The passage is at 0:12:31.").count(), told);
+    await clean(page);
+    await page.close();
+  }
+  const none = await open(browser, {});
+  await settled(none, "rye");
+  await none.getByTestId("preview").locator("h2").waitFor();
+  assert.equal(await none.getByTestId("preview-film").count(), 0);
+  await none.close();
+});
+
+test("what waits is listed with why and how long, and of folders where they are", async (browser) => {
+  const page = await open(browser, { mock: "queue,share,battery" });
+  await view(page, "library");
+  const line = async (kind) => (await page.getByTestId(`waits-${kind}`).innerText()).split("\n").filter(Boolean);
+  assert.deepEqual(await line("prose"), ["1,204 passages of text, for search by meaning", "waiting: on battery", "about 9 min left"]);
+  assert.deepEqual(await line("tables"), ["3,811 passages of tables, for search by meaning", "after the text", "about 37 min left"]);
+  assert.deepEqual(await line("scans"), ["83 pages of scans and pictures", "last, when all else is done", "about 41 min left"]);
+  assert.deepEqual(await line("tooLarge"), ["1 large file", "not read: larger than the limit"]);
+  assert.equal(await page.getByTestId("folder-share").innerText(), "Network share: looked at every 5 minutes");
+  await clean(page);
+  await page.close();
+  const away = await open(browser, { mock: "error" });
+  await view(away, "library");
+  await away.getByText("Removable disk: away.").waitFor();
+  assert.equal(await away.getByTestId("library-waits").count(), 0, "nothing waits");
+  await away.close();
 });
 
 test("the precision slider says why it can not be used, and is used where somebody can be pruned", async (browser) => {

@@ -27,7 +27,7 @@ function hit(chunk: number, rank: number): Hit {
     alsoIn: [],
     versions: [],
     library: null,
-    here: null,
+    here: null, ocrConfidence: null,
   };
 }
 const hits = (...chunks: number[]) => chunks.map((chunk, index) => hit(chunk, index + 1));

@@ -73,6 +73,7 @@ export const frame: typeof english = {
     here: "hier:",
     copies: (others) => `auch an ${plural(others, { one: "anderen Stelle", other: "anderen Stellen" })}`,
     versions: (others) => `neueste von ${n(others + 1)} Fassungen`,
+    seen: (share) => `Bild, zu ${share} sicher`,
     pages: (start, end) => span(start, end, "Seite", "Seiten"),
     paragraph: (number) => `Absatz ${n(number)}`,
     slide: (number) => `Folie ${n(number)}`,

@@ -76,6 +76,7 @@ export const frame = {
     here: "here:",
     copies: (others: number) => `also in ${plural(others, { one: "other place", other: "other places" })}`,
     versions: (others: number) => `newest of ${n(others + 1)} versions`,
+    seen: (share: string) => `picture, ${share} sure`,
     pages: (start: number, end: number) => span(start, end, "page", "pages"),
     paragraph: (number: number) => `paragraph ${n(number)}`,
     slide: (number: number) => `slide ${n(number)}`,

@@ -1,6 +1,7 @@
 // The library, its rules, models and settings.
 
 import type { DoorOutcome, KeyPlace, Kind, LedgerSort, ModelKind, ModelStage, Phase, Pruning, PushReport, ReuseGrade, State, WhichScans } from "../../bindings";
+import type { WaitKind } from "../../queue";
 import type { Sentences } from "../notices";
 import { wording } from "../wording";
 
@@ -19,6 +20,26 @@ export const keeping = {
     folderActions: (name: string) => `Actions for ${name}`,
     folderCounts: (indexed: number, all: number) => `${n(indexed)} of ${n(all)} indexed`,
     missing: "Not there now. Nothing is forgotten; it goes on when the folder is back.",
+    diskAway: "Removable disk: away. Nothing is forgotten; it goes on when the disk is back.",
+    share: (minutes: number) => `Network share: looked at every ${choose(minutes, { one: "minute", other: `${n(minutes)} minutes` })}`,
+    waits: "What waits",
+    waitsFor: {
+      files: (value: number) => `${plural(value, { one: "file", other: "files" })} to read`,
+      prose: (value: number) => `${plural(value, { one: "passage", other: "passages" })} of text, for search by meaning`,
+      tables: (value: number) => `${plural(value, { one: "passage", other: "passages" })} of tables, for search by meaning`,
+      scans: (value: number) => `${plural(value, { one: "page", other: "pages" })} of scans and pictures`,
+      tooLarge: (value: number) => plural(value, { one: "large file", other: "large files" }),
+    } satisfies Record<WaitKind, (value: number) => string>,
+    waitWhy: {
+      paused: "paused",
+      now: "now",
+      afterFiles: "when all files are read",
+      afterProse: "after the text",
+      last: "last, when all else is done",
+      noReader: "what reads them is not installed",
+      limit: "not read: larger than the limit",
+    },
+    waitShare: (share: string) => `with ${share} of the processor at most`,
     phase: {
       empty: "No folders",
       starting: "Starting",
@@ -39,7 +60,6 @@ export const keeping = {
       passages: (done: number, total: number) => `${n(done)} of ${plural(total, { one: "passage", other: "passages" })}`,
       pages: (done: number, total: number) => `${n(done)} of ${plural(total, { one: "page", other: "pages" })}`,
     },
-    scansWait: (pages: number, time: string) => `${plural(pages, { one: "page", other: "pages" })} of scans and pictures wait to be read, ${time}`,
     speed: (value: string) => `${value} files/s`,
     filesFailed: (value: number) => `${n(value)} failed`,
     filesIndexed: (value: number) => plural(value, { one: "file", other: "files" }),
