@@ -94,7 +94,7 @@ export const finding: typeof english = {
     image: (name) => `[Bild: ${name}]`,
     table: "Tabelle",
     tableCaption: (sheet, first, last, from, to) =>
-      `${sheet ? `${sheet}: ` : ""}Zeilen ${n(first)} bis ${n(last)}; die Textstelle ist ${from === to ? `Zeile ${n(from)}` : `Zeile ${n(from)} bis ${n(to)}`}`,
+      `${sheet ? `${sheet}: ` : ""}Zeilen ${n(first)} bis ${n(last)}${from === first && to === last ? "" : `; die Textstelle ist Zeile ${n(from)}${from === to ? "" : ` bis ${n(to)}`}`}`,
     row: "Zeile",
     moreAbove: "Die Tabelle hat darüber weitere Zeilen.",
     moreBelow: "Die Tabelle hat darunter weitere Zeilen.",

@@ -95,7 +95,7 @@ export const finding = {
     image: (name: string) => `[picture: ${name}]`,
     table: "Table",
     tableCaption: (sheet: string, first: number, last: number, from: number, to: number) =>
-      `${sheet ? `${sheet}: ` : ""}rows ${n(first)} to ${n(last)}; the passage is ${from === to ? `row ${n(from)}` : `rows ${n(from)} to ${n(to)}`}`,
+      `${sheet ? `${sheet}: r` : "R"}ows ${n(first)} to ${n(last)}${from === first && to === last ? "" : `; the passage is ${from === to ? `row ${n(from)}` : `rows ${n(from)} to ${n(to)}`}`}`,
     row: "Row",
     moreAbove: "The table has more rows above.",
     moreBelow: "The table has more rows below.",
