@@ -263,6 +263,8 @@ impl From<types::Advice> for Advice {
             From::NameModel => Advice::NameModel,
             From::ListModels => Advice::ListModels,
             From::GoOnline => Advice::GoOnline,
+            From::GiveHubToken => Advice::GiveHubToken,
+            From::GiveHubAddress => Advice::GiveHubAddress,
             From::ChooseModelFile => Advice::ChooseModelFile,
             From::GiveModelFile => Advice::GiveModelFile,
             From::JoinParts => Advice::JoinParts,
@@ -303,6 +305,7 @@ impl From<types::Advice> for Advice {
             From::PullModelAgain { name } => Advice::PullModelAgain { name: clean(&name) },
             From::RestoreModel { name } => Advice::RestoreModel { name: clean(&name) },
             From::ImportModelAgain { name } => Advice::ImportModelAgain { name: clean(&name) },
+            From::AcceptLicense { page } => Advice::AcceptLicense { page: clean(&page) },
             From::ChooseFile { choices } => Advice::ChooseFile { choices: clean(&choices) },
             From::CalibrateModel { model } => Advice::CalibrateModel { model: clean(&model) },
             From::CalibrateOrThreshold { model } => {

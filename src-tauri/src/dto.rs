@@ -184,6 +184,9 @@ pub(crate) enum Advice {
     ImportModelAgain { name: String },
     GoOnline,
     ChooseFile { choices: String },
+    AcceptLicense { page: String },
+    GiveHubToken,
+    GiveHubAddress,
     ChooseModelFile,
     GiveModelFile,
     JoinParts,
@@ -1863,6 +1866,61 @@ pub(crate) enum ModelEvent {
     Failed {
         failure: Failure,
     },
+}
+
+/// What would be fetched under a name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ModelPlan {
+    pub(crate) name: String,
+    /// A model of this name is here, and is replaced.
+    pub(crate) installed: bool,
+    /// The page that it comes from.
+    pub(crate) page: String,
+    /// `null`: nobody says.
+    pub(crate) license: Option<String>,
+    /// Where its words are.
+    pub(crate) license_page: Option<String>,
+    /// Its files are only for who has accepted the license on the page.
+    pub(crate) gated: bool,
+    /// Bytes of the files that come with whichever weights.
+    pub(crate) beside: u64,
+    /// Bytes of everything, with the weights that are chosen; 0 while none are.
+    pub(crate) bytes: u64,
+    /// The weights to choose from.
+    pub(crate) weights: Vec<ModelWeights>,
+}
+
+/// Weights of a model, in one file or in parts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ModelWeights {
+    pub(crate) file: String,
+    /// How exactly its numbers are kept, by its name.
+    pub(crate) quantization: Option<String>,
+    /// They are a language model's.
+    pub(crate) writes: bool,
+    pub(crate) bytes: u64,
+    pub(crate) parts: u32,
+    /// They are taken where nobody chooses.
+    pub(crate) usual: bool,
+    pub(crate) chosen: bool,
+}
+
+/// The hub that models come from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ModelSource {
+    pub(crate) address: String,
+    /// Scheme, host and port: whom the token is for.
+    pub(crate) origin: String,
+    /// Nobody has chosen another one.
+    pub(crate) usual: bool,
+    /// It is asked as ModelScope is.
+    pub(crate) modelscope: bool,
+    /// The environment names it, before whatever is chosen.
+    pub(crate) environment: bool,
+    pub(crate) token: EndpointKey,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -55,6 +55,18 @@ pub fn advice(advice: &Advice) -> String {
             "switch it on, or copy the model's folder from another computer and run `riddle models import FOLDER`"
         }
         Advice::ChooseFile { choices } => return format!("choose one with `--file`: {choices}"),
+        Advice::AcceptLicense { page } => {
+            return format!(
+                "open {page}, accept the license there, then give an access token of that account with \
+                 `riddle models token`, or in HF_TOKEN"
+            );
+        }
+        Advice::GiveHubToken => {
+            "what is for some people only wants their access token: give it with `riddle models token`, or in HF_TOKEN"
+        }
+        Advice::GiveHubAddress => {
+            "give an address as `riddle models source https://huggingface.co` does, or the word `modelscope`, or `default`"
+        }
         Advice::ChooseModelFile => {
             return format!("import one of them alone, or name it with --llm {LLM_LOCAL}FILE");
         }

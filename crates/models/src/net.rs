@@ -8,7 +8,7 @@ use ureq::{
     tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem},
 };
 
-use crate::{Error, Result, address, progress::Watch};
+use crate::{Dialect, Error, HubAddress, Result, address, catalog::said, progress::Watch};
 
 /// The hub, where nothing else is said.
 pub const HUB: &str = "https://huggingface.co";
@@ -44,7 +44,7 @@ pub enum ProxyChoice {
 /// How to reach the sources.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Network {
-    /// Address of the hub or a mirror of it.
+    /// Address of the hub or a mirror of it, as [`HubAddress`] reads it.
     pub endpoint: String,
     /// Token for the hub; sent to the endpoint and to no other host.
     pub token: Option<String>,
@@ -86,24 +86,46 @@ impl Default for Network {
 impl Network {
     /// The default, with `HF_ENDPOINT`, `HF_TOKEN` and `PIP_INDEX_URL` of the environment.
     pub fn from_env() -> Network {
-        let variable = |name| {
-            std::env::var(name).ok().map(|it| it.trim().to_owned()).filter(|it| !it.is_empty())
-        };
+        Network::from_env_or(None)
+    }
+
+    /// The same where a person has chosen a hub, which the environment goes before. A token of the environment is for
+    /// hubs of the dialect that it is for.
+    pub fn from_env_or(chosen: Option<&HubAddress>) -> Network {
         let default = Network::default();
-        Network {
-            endpoint: variable("HF_ENDPOINT").unwrap_or(default.endpoint),
-            token: variable("HF_TOKEN"),
+        let chosen = chosen.map(HubAddress::to_string);
+        let mut network = Network {
+            endpoint: Network::endpoint_from_env().or(chosen).unwrap_or(default.endpoint),
             index_url: variable("PIP_INDEX_URL").unwrap_or(default.index_url),
             ..Network::default()
-        }
+        };
+        network.token = variable(match network.hub().dialect() {
+            Dialect::HuggingFace => "HF_TOKEN",
+            Dialect::ModelScope => "MODELSCOPE_API_TOKEN",
+        });
+        network
     }
+
+    /// The hub that the environment names.
+    pub fn endpoint_from_env() -> Option<String> {
+        variable("HF_ENDPOINT")
+    }
+
+    /// The hub, and how it is asked.
+    pub fn hub(&self) -> HubAddress {
+        HubAddress::of(&self.endpoint)
+    }
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().map(|it| it.trim().to_owned()).filter(|it| !it.is_empty())
 }
 
 impl std::fmt::Debug for Network {
     /// Without the token and the passwords in addresses: this ends up in logs.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Network")
-            .field("endpoint", &address::shown(&self.endpoint))
+            .field("endpoint", &address::shown(self.hub().url()))
             .field("token", &self.token.is_some())
             .field("index_url", &address::shown(&self.index_url))
             .field("offline", &self.offline)
@@ -145,10 +167,33 @@ pub(crate) enum Failure {
     Lasting(Error),
 }
 
+/// Who may see the token, and how it is sent.
+struct Authorization {
+    origin: String,
+    headers: Vec<(&'static str, String)>,
+}
+
+impl Authorization {
+    /// That of a network with a token; none where the hub's address is open.
+    fn of(network: &Network, hub: &HubAddress) -> Option<Authorization> {
+        let token = network.token.as_ref()?;
+        if !address::may_carry_secrets(hub.url()) {
+            tracing::warn!("the token is not sent: the hub's address is not encrypted");
+            return None;
+        }
+        let mut headers = vec![("authorization", format!("Bearer {token}"))];
+        if hub.dialect() == Dialect::ModelScope {
+            // Its older doors look for the token here.
+            headers.push(("cookie", format!("m_session_id={token}")));
+        }
+        Some(Authorization { origin: address::origin(hub.url())?, headers })
+    }
+}
+
 pub(crate) struct Client {
     agent: Agent,
-    /// Origin that may see the token, and the header's value.
-    authorization: Option<(String, String)>,
+    hub: HubAddress,
+    authorization: Option<Authorization>,
     tries: u32,
     pause: Duration,
 }
@@ -180,15 +225,15 @@ impl Client {
             .timeout_per_read(Some(network.stall_timeout))
             .build()
             .new_agent();
-        if network.token.is_some() && !address::may_carry_secrets(&network.endpoint) {
-            tracing::warn!("the token is not sent: the hub's address is not encrypted");
-        }
-        let authorization = network
-            .token
-            .as_ref()
-            .filter(|_| address::may_carry_secrets(&network.endpoint))
-            .and_then(|it| Some((address::origin(&network.endpoint)?, format!("Bearer {it}"))));
-        Ok(Client { agent, authorization, tries: network.tries.max(1), pause: network.pause })
+        let hub = network.hub();
+        let authorization = Authorization::of(network, &hub);
+        let tries = network.tries.max(1);
+        Ok(Client { agent, hub, authorization, tries, pause: network.pause })
+    }
+
+    /// The hub that is asked.
+    pub(crate) fn hub(&self) -> &HubAddress {
+        &self.hub
     }
 
     pub(crate) fn tries(&self) -> u32 {
@@ -204,7 +249,7 @@ impl Client {
             let (parts, body) = response.into_parts();
             let reply = Reply { status, url, body, headers: parts.headers };
             if !matches!(status, 301 | 302 | 303 | 307 | 308) {
-                return check_status(reply);
+                return check_status(reply, self.authorization.is_some());
             }
             url = redirect_target(&reply)?;
         }
@@ -227,10 +272,12 @@ impl Client {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        if let Some((origin, value)) = &self.authorization
-            && address::origin(url).as_ref() == Some(origin)
+        if let Some(own) = &self.authorization
+            && address::origin(url).as_ref() == Some(&own.origin)
         {
-            request = request.header("authorization", value);
+            for (name, value) in &own.headers {
+                request = request.header(*name, value);
+            }
         }
         tracing::debug!(url = address::shown(url), "request");
         request.call().map_err(|error| failure(url, error))
@@ -314,7 +361,10 @@ fn redirect_target(reply: &Reply) -> Result<String, Failure> {
     }
 }
 
-fn check_status(reply: Reply) -> Result<Reply, Failure> {
+/// What an answer means by its status; `with_token`: a token was there to be sent.
+fn check_status(reply: Reply, with_token: bool) -> Result<Reply, Failure> {
+    // The hub says no as 401 to everything, and in a header why.
+    let code = reply.header("x-error-code").unwrap_or_default();
     let hint = match reply.status {
         200..=299 | 416 => return Ok(reply),
         408 | 425 | 429 | 500 | 502..=504 => {
@@ -324,13 +374,23 @@ fn check_status(reply: Reply) -> Result<Reply, Failure> {
                 pause: pause.map(Duration::from_secs),
             });
         }
-        401 => "there is no such model, or it wants a token (set HF_TOKEN)",
-        403 | 451 => {
-            "access is refused: accept the model's terms on its page and set HF_TOKEN, or ask who runs the firewall"
+        401 | 403 if code.eq_ignore_ascii_case("GatedRepo") => {
+            let page = address::shown(&reply.url);
+            let error =
+                if with_token { Error::NotAccepted { page } } else { Error::Gated { page } };
+            return Err(Failure::Lasting(error));
         }
-        404 | 410 => "there is no such model or file there: check the name",
-        407 => "the proxy wants a user name and a password",
-        _ => "this was not expected",
+        401 if code.eq_ignore_ascii_case("RepoNotFound") => {
+            said("there is no such model, or it is private: check the name")
+        }
+        401 if with_token => said("the token is not accepted, or there is no such model"),
+        401 => said("there is no such model, or it wants a token"),
+        403 | 451 => said(
+            "access is refused: accept the model's terms on its page and give a token, or ask who runs the firewall",
+        ),
+        404 | 410 => said("there is no such model or file there: check the name"),
+        407 => said("the proxy wants a user name and a password"),
+        _ => said("this was not expected"),
     };
     Err(Failure::Lasting(Error::Status {
         url: address::shown(&reply.url),

@@ -5,62 +5,17 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Error, FileRecord, Format, InstalledModel, Kind, KnownModel, ModelStore, Network, OnProgress,
-    Result, Wheel, address, catalog, digest,
+    Error, FileRecord, InstalledModel, Kind, KnownModel, ModelStore, OnProgress, PullOptions,
+    Result, Wheel, address, digest,
     fetch::{self, Wanted},
     files::{self, Class},
     hub, index,
     manifest::Manifest,
-    name,
     net::Client,
+    options::{Asked, check_repository},
     progress::{Stage, Watch},
     store::Lock,
 };
-
-/// Largest model that is fetched when nothing else is said: more than any that runs on a desktop computer.
-const LARGEST_MODEL: u64 = 64 << 30;
-
-/// What to fetch and how.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PullOptions {
-    /// How to reach the sources.
-    pub network: Network,
-    /// Branch, tag or commit on the hub.
-    pub revision: String,
-    /// The weight file to take, where there are several.
-    pub file: Option<String>,
-    /// The format to take, where there are several.
-    pub format: Option<Format>,
-    /// Fetch it even when it is installed and sound.
-    pub again: bool,
-    /// Largest model to fetch, in bytes.
-    pub max_bytes: u64,
-}
-
-impl PullOptions {
-    /// The usual model from the sources in `network`.
-    pub fn new(network: Network) -> PullOptions {
-        PullOptions {
-            network,
-            revision: "main".to_owned(),
-            file: None,
-            format: None,
-            again: false,
-            max_bytes: LARGEST_MODEL,
-        }
-    }
-
-    fn is_plain(&self) -> bool {
-        self.file.is_none() && self.format.is_none() && self.revision == "main"
-    }
-}
-
-impl Default for PullOptions {
-    /// The usual model from the sources that the environment names.
-    fn default() -> Self {
-        PullOptions::new(Network::from_env())
-    }
-}
 
 /// What a partial download belongs to; bytes of another plan are of no use.
 #[derive(PartialEq, Eq, Serialize, Deserialize)]
@@ -94,7 +49,8 @@ struct Pull<'a> {
 impl ModelStore {
     /// Makes sure that a model is installed and sound, fetching it where it is not.
     ///
-    /// `name` is a [`KnownModel`]'s, or `org/name` on the hub. A download that was interrupted goes on where
+    /// `name` is a [`KnownModel`]'s, or `org/name` on the hub; behind it may stand a quantization, as in
+    /// `org/name:Q4_K_M`. A download that was interrupted goes on where
     /// it stopped. Nothing is visible in the store before all of it has been checked.
     ///
     /// # Errors
@@ -106,9 +62,11 @@ impl ModelStore {
         options: &PullOptions,
         on_progress: OnProgress<'_>,
     ) -> Result<InstalledModel> {
-        match catalog::known(name) {
+        let asked = Asked::of(name);
+        let options = &asked.options(options);
+        match asked.known {
             Some(known) => self.pull_known(known, options, on_progress),
-            None => self.pull_from(name, name, None, options, on_progress),
+            None => self.pull_from(asked.name, asked.name, None, options, on_progress),
         }
     }
 
@@ -144,14 +102,7 @@ impl ModelStore {
         if options.network.offline {
             return Err(Error::Offline { name: name.to_owned() });
         }
-        let on_hub = !repository.is_empty();
-        if on_hub && repository.split('/').count() != 2 {
-            let why = "it is not in the catalog, and a repository has the form ORG/NAME";
-            return Err(Error::Name { name: name.to_owned(), why });
-        }
-        if on_hub {
-            name::folder_of(repository)?;
-        }
+        check_repository(name, repository)?;
         let lock = self.lock()?;
         let partial = self.partial().join(&folder);
         files::create_dir(&partial)?;
@@ -210,32 +161,23 @@ impl Pull<'_> {
     }
 
     fn ask_hub(&self, watch: &mut Watch<'_>) -> Result<Delivery> {
-        let source =
-            address::shown(&address::join(&self.options.network.endpoint, self.repository));
-        watch.source(&source)?;
-        let choice = hub::Choice {
-            files: self.known.map_or(&[], |it| it.files),
-            file: self.options.file.as_deref(),
-            format: self.options.format,
-        };
-        let snapshot = hub::snapshot(
-            &self.client,
-            &self.options.network,
-            self.repository,
-            &self.options.revision,
-            choice,
-            watch,
-        )?;
-        let total = self.check_size(&snapshot.files)?;
-        let (dir, have) = self.prepare("hub", &snapshot.revision, &snapshot.files)?;
+        let page = self.client.hub().page(self.repository);
+        watch.source(&page)?;
+        let choice = self.options.choice(self.known);
+        let listing = hub::listing(&self.client, self.repository, &self.options.revision, watch)?;
+        let wanted = hub::wanted(&hub::choose(self.repository, &listing.entries, choice)?)?;
+        let total = self.check_size(&wanted)?;
+        let (dir, have) = self.prepare("hub", &listing.revision, &wanted)?;
         files::check_space(&dir, total.saturating_sub(have))?;
         watch.total(total);
-        for wanted in &snapshot.files {
-            fetch::file(&self.client, wanted, &dir, watch)?;
+        for wanted in &wanted {
+            fetch::file(&self.client, wanted, &dir, watch)
+                .map_err(|it| hub::on_page(it, self.client.hub(), self.repository))?;
         }
-        let paths = snapshot.files.iter().map(|it| it.path.clone()).collect();
+        let paths = wanted.iter().map(|it| it.path.clone()).collect();
         let files = self.check(&dir, paths, watch)?;
-        Ok(Delivery { dir, source, revision: snapshot.revision, license: snapshot.license, files })
+        let (revision, license) = (listing.revision, listing.license);
+        Ok(Delivery { dir, source: page, revision, license, files })
     }
 
     fn ask_index(

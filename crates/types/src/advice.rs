@@ -67,6 +67,15 @@ pub enum Advice {
         /// The files.
         choices: String,
     },
+    /// Accept a model's license on its page, and give the token of who did.
+    AcceptLicense {
+        /// The page.
+        page: String,
+    },
+    /// Give a token to the hub that models come from.
+    GiveHubToken,
+    /// Write the address of such a hub as it is written.
+    GiveHubAddress,
     /// Choose one of a model's GGUF files, or import one alone.
     ChooseModelFile,
     /// Give the GGUF file in a folder, or import the folder.
@@ -181,6 +190,9 @@ impl Advice {
             Advice::ImportModelAgain { name: name() },
             Advice::GoOnline,
             Advice::ChooseFile { choices: "a.gguf, b.gguf".to_owned() },
+            Advice::AcceptLicense { page: "https://huggingface.co/o/n".to_owned() },
+            Advice::GiveHubToken,
+            Advice::GiveHubAddress,
             Advice::ChooseModelFile,
             Advice::GiveModelFile,
             Advice::JoinParts,

@@ -128,6 +128,9 @@ export type Advice =
 	| { kind: 'importModelAgain'; name: string }
 	| { kind: 'goOnline' }
 	| { kind: 'chooseFile'; choices: string }
+	| { kind: 'acceptLicense'; page: string }
+	| { kind: 'giveHubToken' }
+	| { kind: 'giveHubAddress' }
 	| { kind: 'chooseModelFile' }
 	| { kind: 'giveModelFile' }
 	| { kind: 'joinParts' }
@@ -1312,6 +1315,55 @@ export type ModelEvent =
 	| { event: 'cancelled' }
 	| { event: 'failed'; failure: Failure };
 
+/** What would be fetched under a name. */
+export interface ModelPlan {
+	name: string;
+	/** A model of this name is here, and is replaced. */
+	installed: boolean;
+	/** The page that it comes from. */
+	page: string;
+	/** `null`: nobody says. */
+	license: string | null;
+	/** Where its words are. */
+	licensePage: string | null;
+	/** Its files are only for who has accepted the license on the page. */
+	gated: boolean;
+	/** Bytes of the files that come with whichever weights. */
+	beside: number;
+	/** Bytes of everything, with the weights that are chosen; 0 while none are. */
+	bytes: number;
+	/** The weights to choose from. */
+	weights: ModelWeights[];
+}
+
+/** Weights of a model, in one file or in parts. */
+export interface ModelWeights {
+	file: string;
+	/** How exactly its numbers are kept, by its name. */
+	quantization: string | null;
+	/** They are a language model's. */
+	writes: boolean;
+	bytes: number;
+	parts: number;
+	/** They are taken where nobody chooses. */
+	usual: boolean;
+	chosen: boolean;
+}
+
+/** The hub that models come from. */
+export interface ModelSource {
+	address: string;
+	/** Scheme, host and port: whom the token is for. */
+	origin: string;
+	/** Nobody has chosen another one. */
+	usual: boolean;
+	/** It is asked as ModelScope is. */
+	modelscope: boolean;
+	/** The environment names it, before whatever is chosen. */
+	environment: boolean;
+	token: EndpointKey;
+}
+
 export type ModelStage = 'asking' | 'fetching' | 'waiting' | 'checking';
 
 /** A library that lives elsewhere, as it is known here. */
@@ -1802,13 +1854,36 @@ export const commands = {
 	modelImportDialog(): Promise<string | null> {
 		return invoke('model_import_dialog');
 	},
-	/** Fetches a model; returns at once, progress and end come over `events`. One at a time. */
-	modelPull(name: string, events: Channel<ModelEvent>): Promise<void> {
-		return invoke('model_pull', { name, events });
+	/** Says what would be fetched under a name, of what size and under which license. */
+	modelPlan(name: string): Promise<ModelPlan> {
+		return invoke('model_plan', { name });
+	},
+	/**
+	 * Fetches a model; returns at once, progress and end come over `events`. One at a time. `file`: the weights to take,
+	 * where there are several; `null`: those that the name says, or the usual ones.
+	 */
+	modelPull(name: string, file: string | null, events: Channel<ModelEvent>): Promise<void> {
+		return invoke('model_pull', { name, file, events });
 	},
 	/** Deletes a model that is not in use. */
 	modelRemove(name: string): Promise<void> {
 		return invoke('model_remove', { name });
+	},
+	/** The hub that models come from. */
+	modelSource(): Promise<ModelSource> {
+		return invoke('model_source');
+	},
+	/** Has models come from another hub from now on; `null`: from the usual one. */
+	modelSourceSet(address: string | null): Promise<ModelSource> {
+		return invoke('model_source_set', { address });
+	},
+	/** Forgets it. */
+	modelTokenForget(): Promise<ModelSource> {
+		return invoke('model_token_forget');
+	},
+	/** Keeps an access token for that hub in the system's secret store; it never comes back here. */
+	modelTokenSet(token: string): Promise<ModelSource> {
+		return invoke('model_token_set', { token });
 	},
 	/** Tries the installed models on questions made from the library; returns at once, progress and end come over `events`. */
 	modelTrial(events: Channel<TrialEvent>): Promise<void> {
@@ -2045,8 +2120,13 @@ export const commandNames = [
 	'model_cancel',
 	'model_import',
 	'model_import_dialog',
+	'model_plan',
 	'model_pull',
 	'model_remove',
+	'model_source',
+	'model_source_set',
+	'model_token_forget',
+	'model_token_set',
 	'model_trial',
 	'model_trial_stop',
 	'model_use',

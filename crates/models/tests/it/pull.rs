@@ -374,7 +374,7 @@ fn passing_failures_are_tried_again() {
 #[test]
 fn lasting_failures_are_not_tried_again_and_say_what_to_do() {
     for (status, word) in
-        [("401 No", "HF_TOKEN"), ("403 No", "terms"), ("404 No", "check the name")]
+        [("401 No", "wants a token"), ("403 No", "terms"), ("404 No", "check the name")]
     {
         let server = Server::start(move |_, _, stream| answer(stream, status, "", b""));
         let (_dir, store) = store();
@@ -545,7 +545,8 @@ fn child(store: &ModelStore, endpoint: &str) -> Command {
     for name in ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"] {
         command.env_remove(name).env_remove(name.to_lowercase());
     }
-    command.env("HF_ENDPOINT", endpoint).env_remove("HF_TOKEN");
+    command.env("HF_ENDPOINT", endpoint);
+    command.env_remove("HF_TOKEN").env_remove("MODELSCOPE_API_TOKEN");
     command.stdout(std::process::Stdio::null());
     command
 }

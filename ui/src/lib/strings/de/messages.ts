@@ -34,6 +34,8 @@ export const messages: Record<Message, string> = {
     "eine Tabelle ohne Ende: Zeilen jenseits der ersten {1} Textstellen werden nicht behalten",
   "a vector of {1} numbers for {2}, which makes vectors of {3}: choose the embedder again":
     "ein Vektor von {1} Zahlen für {2}, das Vektoren von {3} macht: wählen Sie den Embedder noch einmal",
+  "access is refused: accept the model's terms on its page and give a token, or ask who runs the firewall":
+    "der Zugriff wird verweigert: stimmen Sie den Bedingungen des Modells auf seiner Seite zu und geben Sie ein Token an, oder fragen Sie, wer die Firewall betreibt",
   "an empty page": "eine leere Seite",
   "another process is changing the models in {1}: wait until it has finished":
     "ein anderer Prozess ändert gerade die Modelle in {1}: warten Sie, bis er fertig ist",
@@ -69,9 +71,13 @@ export const messages: Record<Message, string> = {
   "internal error: {1}: this is a bug, please report it": "innerer Fehler: {1}: das ist ein Programmfehler, bitte melden Sie ihn",
   "invalid memory access": "unzulässiger Speicherzugriff",
   "it aborted": "es hat selbst abgebrochen",
+  "it begins with https:// and a host": "sie beginnt mit https:// und einem Rechner",
+  "it ends before a ? or #": "sie endet vor einem ? oder #",
   "it holds too many files": "es enthält zu viele Dateien",
   "it holds too much": "es enthält zu viel",
   "it is damaged": "es ist beschädigt",
+  "it is not encrypted: only this very computer may be asked over http://":
+    "sie ist nicht verschlüsselt: über http:// darf nur dieser Rechner selbst gefragt werden",
   "it is packed by {1}": "es ist mit {1} gepackt",
   "it takes too long": "es dauert zu lange",
   "it was killed, perhaps for lack of memory": "es wurde beendet, vielleicht aus Mangel an Speicher",
@@ -217,6 +223,7 @@ export const messages: Record<Message, string> = {
     "das Passwort für {1} wird nicht gesendet: die Verbindung ist nicht verschlüsselt",
   "the picture has {1} × {2} points, more than are read": "das Bild hat {1} × {2} Punkte, mehr als gelesen werden",
   "the picture is damaged: {1}": "das Bild ist beschädigt: {1}",
+  "the proxy wants a user name and a password": "der Proxy will einen Benutzernamen und ein Passwort",
   "the query has a vector of {1} numbers, the index holds vectors of {2}: the embedder was changed":
     "die Anfrage hat einen Vektor von {1} Zahlen, der Index enthält Vektoren von {2}: der Embedder wurde geändert",
   "the query is empty: say what the candidates should be ranked by":
@@ -235,6 +242,8 @@ export const messages: Record<Message, string> = {
   "the text can not be tokenized: {1}": "der Text kann nicht in Tokens zerlegt werden: {1}",
   "the thread that reads the model's layers has stopped: open the model again":
     "der Thread, der die Schichten des Modells liest, hat angehalten: öffnen Sie das Modell noch einmal",
+  "the token is not accepted, or there is no such model":
+    "das Token wird nicht angenommen, oder es gibt kein solches Modell",
   "the trace can not be replayed: {1}; record a whole run with mode off and scores after every layer":
     "die Aufzeichnung kann nicht nachgespielt werden: {1}; zeichnen Sie einen ganzen Lauf ohne Pruning und mit den Werten nach jeder Schicht auf",
   "the vectors: {1}": "die Vektoren: {1}",
@@ -264,6 +273,7 @@ export const messages: Record<Message, string> = {
     "{1} ist nicht erreichbar ({2}): läuft der Server, und stimmt die Adresse?",
   "{1} can not be read as a folder here: {2}":
     "{1} lässt sich hier nicht als Ordner lesen: {2}",
+  "{1} can not be the place that models come from: {2}": "von {1} können keine Modelle kommen: {2}",
   "{1} can not guess for {2}: {3}, choose a small model of the same family":
     "{1} kann für {2} nicht raten: {3}, wählen Sie ein kleines Modell derselben Familie",
   "{1} chunks have no vector by {2} yet": "{1} Textstellen haben noch keinen Vektor von {2}",
@@ -274,6 +284,10 @@ export const messages: Record<Message, string> = {
   "{1} files in it hold no text that is read": "{1} Dateien darin enthalten keinen Text, der gelesen wird",
   "{1} from {2} is damaged: its checksum is {3} instead of {4}; nothing was installed, try again or use another source":
     "{1} von {2} ist beschädigt: die Prüfsumme ist {3} statt {4}; nichts wurde installiert, versuchen Sie es noch einmal oder nehmen Sie eine andere Quelle",
+  "{1} gives its files only to people who have accepted its license there, and asks for their token":
+    "{1} gibt seine Dateien nur Leuten, die dort der Lizenz zugestimmt haben, und fragt nach deren Token",
+  "{1} gives its files only to people who have accepted its license there, which the token's owner has not":
+    "{1} gibt seine Dateien nur Leuten, die dort der Lizenz zugestimmt haben, und der Besitzer des Tokens hat es nicht",
   "{1} has failed {2} times in a row and is not asked for another {3} s":
     "{1} ist {2}-mal hintereinander gescheitert und wird noch {3} s lang nicht gefragt",
   "{1} has given an answer that makes no sense: {2}": "{1} hat eine Antwort gegeben, die keinen Sinn ergibt: {2}",
@@ -447,6 +461,7 @@ export const messages: Record<Message, string> = {
   "a threshold is 0 or more, a precision or probability between 0 and 1":
     "ein Schwellenwert ist 0 oder mehr, eine Präzision oder Wahrscheinlichkeit zwischen 0 und 1",
   "a threshold is a number of 0 or more": "ein Schwellenwert ist eine Zahl von 0 an",
+  "a user name or password has no place in it": "ein Benutzername oder Passwort gehört nicht hinein",
   "another process is indexing into the same home: end it, or wait for it":
     "ein anderer Prozess indiziert in denselben Datenordner: beenden Sie ihn, oder warten Sie auf ihn",
   "answers are prepared by a model of this machine: choose one that is installed":
@@ -493,6 +508,11 @@ export const messages: Record<Message, string> = {
   "there is no embedding model": "es gibt kein Modell für die Bedeutung",
   "there is no reranker any more": "es gibt keinen Reranker mehr",
   "there is no such folder: check the spelling": "es gibt keinen solchen Ordner: prüfen Sie die Schreibweise",
+  "there is no such model or file there: check the name":
+    "dort gibt es kein solches Modell oder keine solche Datei: prüfen Sie den Namen",
+  "there is no such model, or it is private: check the name":
+    "es gibt kein solches Modell, oder es ist privat: prüfen Sie den Namen",
+  "there is no such model, or it wants a token": "es gibt kein solches Modell, oder es will ein Token",
   "there is nothing to compare: choose a reranker first": "es gibt nichts zu vergleichen: wählen Sie zuerst einen Reranker",
   "this folder is no longer in the library": "dieser Ordner ist nicht mehr in der Bibliothek",
   "this passage is gone: its file has changed or was removed; search again":
@@ -501,6 +521,7 @@ export const messages: Record<Message, string> = {
     "diese Textstelle ist nicht unter den Kandidaten der letzten Suche: suchen Sie noch einmal",
   "this program is gone": "dieses Programm ist nicht mehr da",
   "this version can not use such a model": "diese Version kann so ein Modell nicht verwenden",
+  "this was not expected": "das war nicht zu erwarten",
   "threshold {1} is not a number of 0 or more": "der Schwellenwert {1} ist keine Zahl von 0 an",
   "what is kept between searches is 1 GiB at most": "zwischen zwei Suchen wird höchstens 1 GiB behalten",
   "window and micro-batch are at least 1": "Fenster und Teilstapel sind mindestens 1",
@@ -582,6 +603,7 @@ export const messages: Record<Message, string> = {
     "was unter {1} als {2} antwortet, ist ein anderes Modell als das dieses Namens, von dem die Vektoren sind (Kosinus {3}): geben Sie ihm dort einen anderen Namen",
   "{1} has no shards yet, which a deadline needs; they would take about {2} MB":
     "{1} hat noch keine Teile, und eine Frist braucht sie; sie hätten etwa {2} MB",
+  "{1} has no weight file {2}": "{1} hat keine Datei mit Gewichten {2}",
   "{1} would be sent every passage of your files, but those of folders that never leave this machine, and everything that you search for":
     "{1} bekäme jede Textstelle Ihrer Dateien, außer denen aus Ordnern, die diesen Rechner nie verlassen, und alles, was Sie suchen",
   "a key of an object store is ACCESS:SECRET": "ein Schlüssel für einen Objektspeicher ist ZUGANG:GEHEIMNIS",
