@@ -146,6 +146,9 @@ impl Riddle {
             "RIDDLE_EMBED_KEY",
             "RIDDLE_PASSPHRASE",
             "RIDDLE_NEW_PASSPHRASE",
+            "HF_ENDPOINT",
+            "HF_TOKEN",
+            "MODELSCOPE_API_TOKEN",
         ] {
             command.env_remove(name);
         }

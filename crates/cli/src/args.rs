@@ -59,7 +59,7 @@ pub(crate) use self::{
         originals_key_of_environment,
     },
     local::LocalArgs,
-    models::{CalibrateArgs, ModelsArgs, ModelsCommand},
+    models::{CalibrateArgs, ModelsArgs, ModelsCommand, PullArgs, TokenCommand},
     plan::PlanArgs,
     rank::RankArgs,
     rerank::RerankArgs,

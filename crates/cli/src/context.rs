@@ -119,7 +119,7 @@ fn log_filter(verbose: u8) -> Targets {
 }
 
 /// Variables whose value opens something.
-const SECRETS: [&str; 7] = [
+const SECRETS: [&str; 9] = [
     "RIDDLE_PASSPHRASE",
     "RIDDLE_NEW_PASSPHRASE",
     "RIDDLE_LLM_KEY",
@@ -127,6 +127,8 @@ const SECRETS: [&str; 7] = [
     "RIDDLE_ORIGINALS_KEY",
     "RIDDLE_RERANK_KEY",
     "RIDDLE_EMBED_KEY",
+    "HF_TOKEN",
+    "MODELSCOPE_API_TOKEN",
 ];
 
 fn config(global: &Global) -> Result<Config, Failure> {

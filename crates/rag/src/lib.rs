@@ -93,8 +93,9 @@ pub mod install {
     pub use riddle_grating::{STORE_FILE, StorePrecision, WeightCount};
 
     pub use crate::home::{
-        Converted, Installed, ModelElsewhere, Nearness, Packing, convert_model, count_weights,
-        import_model, pull_model, remove_model, verify_store,
+        Converted, Installed, ModelElsewhere, ModelSource, Nearness, Packing, choose_source,
+        convert_model, count_weights, forget_token, import_model, keep_token, model_source, network,
+        plan_model, pull_model, remove_model, token_state, verify_store,
     };
 }
 

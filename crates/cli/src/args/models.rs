@@ -31,23 +31,17 @@ pub(crate) enum ModelsCommand {
         available: bool,
     },
     /// Fetch a model, by a short name or as ORG/NAME on the hub
-    Pull {
-        /// Short name, or ORG/NAME
-        name: String,
-        /// The weight file to take, where there are several
-        #[arg(long, value_name = "FILE")]
-        file: Option<String>,
-        /// Branch, tag or commit
-        #[arg(long, value_name = "REVISION", default_value = "main")]
-        revision: String,
-        /// Fetch it even if it is installed
-        #[arg(long)]
-        again: bool,
-        /// Keep an embedder's weights as they are published, instead of packing them into bytes where a measurement
-        /// says that next to nothing is lost: its vectors are then those of sentence-transformers, at less than half
-        /// the speed
-        #[arg(long)]
-        as_published: bool,
+    Pull(PullArgs),
+    /// Where models come from: a mirror of the hub, or ModelScope; without an address, say where
+    Source {
+        /// Its address, "modelscope", or "default"; modelscope+https://… for a hub that speaks as ModelScope does
+        #[arg(value_name = "URL|modelscope|default")]
+        address: Option<String>,
+    },
+    /// An access token for that hub, in the system's secret store: for models that are for some people only
+    Token {
+        #[command(subcommand)]
+        command: Option<TokenCommand>,
     },
     /// Copy a model from a folder, or a GGUF file: the way onto a computer without a network
     Import {
@@ -135,6 +129,41 @@ pub(crate) enum ModelsCommand {
         #[command(flatten)]
         prompts: PromptArgs,
     },
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PullArgs {
+    /// Short name, or ORG/NAME; ORG/NAME:Q4_K_M takes that quantization
+    pub(crate) name: String,
+    /// The weight file to take, where there are several, or the name of its quantization
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<String>,
+    /// Branch, tag or commit
+    #[arg(long, value_name = "REVISION", default_value = "main")]
+    pub(crate) revision: String,
+    /// Fetch it even if it is installed
+    #[arg(long)]
+    pub(crate) again: bool,
+    /// Keep the default embedder's weights as they are published, instead of packing them into bytes: its vectors
+    /// are then those of sentence-transformers, at less than half the speed
+    #[arg(long)]
+    pub(crate) as_published: bool,
+    /// Say what would be fetched, from where, of what size and under which license, and fetch nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Ask nothing on a terminal before a model is fetched that is not of the list
+    #[arg(long, short = 'y')]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Ask for a token and keep it, instead of one that was kept; or read it from a pipe [default]
+    Set,
+    /// Forget the token
+    Forget,
+    /// Say whether there is one
+    Status,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -67,15 +67,20 @@ fn status(origin: &str, state: &KeyState) -> String {
     kept
 }
 
-/// From the keyboard, unseen, or from a pipe.
+/// The key of a server, from the keyboard, unseen, or from a pipe.
 pub(super) fn read_key(origin: &str) -> Result<String, Failure> {
+    read_secret("Key", origin)
+}
+
+/// What opens something, in the same way; `what` it is called.
+pub(super) fn read_secret(what: &str, origin: &str) -> Result<String, Failure> {
     if !std::io::stdin().is_terminal() {
         let mut key = String::new();
         std::io::stdin().take(LONGEST_KEY).read_to_string(&mut key)?;
         return Ok(key);
     }
     let terminal = console::Term::stderr();
-    terminal.write_str(&format!("Key for {} (it is not shown): ", show::clean(origin)))?;
+    terminal.write_str(&format!("{what} for {} (it is not shown): ", show::clean(origin)))?;
     Ok(terminal.read_secure_line()?)
 }
 

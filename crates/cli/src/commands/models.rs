@@ -1,6 +1,8 @@
 //! `riddle models`.
 
 mod advise;
+mod hub;
+mod pull;
 mod server;
 pub(crate) mod shards;
 
@@ -8,13 +10,9 @@ use std::{ops::ControlFlow, path::Path};
 
 use riddle_rag::{
     Library,
-    install::{
-        Installed, ModelElsewhere, Packing, StorePrecision, import_model, pull_model,
-        supported_onnx_embedders,
-    },
+    install::{Installed, ModelElsewhere, Packing, StorePrecision, import_model},
     models::{
-        InstalledModel, KNOWN, Kind, KnownModel, LIBRARIES, ModelStore, Network, Program,
-        PullOptions, Verification, known,
+        InstalledModel, KNOWN, Kind, KnownModel, LIBRARIES, ModelStore, Program, Verification,
     },
     rerank::Cutting,
     rerank::NO_RERANKER,
@@ -24,7 +22,7 @@ use riddle_rag::{
 use serde_json::{Value, json};
 
 use crate::{
-    args::{ModelsArgs, ModelsCommand},
+    args::{ModelsArgs, ModelsCommand, TokenCommand},
     context::{Context, lasting_name},
     failure::Failure,
     progress::Progress,
@@ -37,15 +35,10 @@ pub(crate) fn run(args: &ModelsArgs, context: &Context) -> Result<(), Failure> {
     match &args.command {
         ModelsCommand::List { available: true } => list_known(context),
         ModelsCommand::List { available: false } => list(&store, context),
-        ModelsCommand::Pull { name, file, revision, again, as_published } => {
-            let network = Network { offline: context.config.offline, ..Network::from_env() };
-            let options = PullOptions {
-                file: file.clone().or_else(|| onnx_embedder_file(name)),
-                revision: revision.clone(),
-                again: *again,
-                ..PullOptions::new(network)
-            };
-            pull(name, &options, *as_published, context)
+        ModelsCommand::Pull(args) => pull::run(args, context),
+        ModelsCommand::Source { address } => hub::source(address.as_deref(), context),
+        ModelsCommand::Token { command } => {
+            hub::token(command.unwrap_or(TokenCommand::Set), context)
         }
         ModelsCommand::Import { folder, name, as_published } => {
             import(folder, name.as_deref(), *as_published, context)
@@ -88,16 +81,6 @@ pub(crate) fn run(args: &ModelsArgs, context: &Context) -> Result<(), Failure> {
             shards::profile(name, *numbers, requests.as_deref(), context)
         }
     }
-}
-
-/// The file to take of an embedder that runs on ONNX Runtime: repositories often hold several, and weights in
-/// other formats beside them. Models of the catalog know their files.
-fn onnx_embedder_file(repository: &str) -> Option<String> {
-    if known(repository).is_some() {
-        return None;
-    }
-    let model = supported_onnx_embedders().into_iter().find(|it| it.repository == repository)?;
-    Some(model.model_file)
 }
 
 fn describe(model: &InstalledModel) -> Value {
@@ -193,7 +176,7 @@ fn list_known(context: &Context) -> Result<(), Failure> {
         ))?;
     }
     context.out.line(
-        "any other model of the hub: riddle models pull ORG/NAME; of several GGUF files --file chooses one, else Q4_K_M",
+        "any other model of the hub: riddle models pull ORG/NAME; of several GGUF files ORG/NAME:Q8_0 or --file chooses one, else Q4_K_M",
     )
 }
 
@@ -207,21 +190,6 @@ fn fits(model: &KnownModel) -> &'static str {
     } else {
         ", larger than this machine's memory: it is read from disk while it answers"
     }
-}
-
-fn pull(
-    name: &str,
-    options: &PullOptions,
-    as_published: bool,
-    context: &Context,
-) -> Result<(), Failure> {
-    let mut progress = Progress::new();
-    let model = pull_model(&context.config, name, options, as_published, &mut |event| {
-        progress.model(&event);
-        go_on(context)
-    });
-    progress.clear();
-    done("installed", &model?, context)
 }
 
 fn import(

@@ -7,8 +7,8 @@ use std::{
 
 use riddle_grating::{STORE_FILE, StorePrecision, WeightCount, convert, verify};
 use riddle_models::{
-    DEFAULT_SPARSE_ENCODER, InstalledModel, LeftOut, OnProgress, PullOptions, companions, known,
-    language_model_files,
+    DEFAULT_SPARSE_ENCODER, InstalledModel, LeftOut, OnProgress, PullOptions, PullPlan, companions,
+    known, language_model_files,
 };
 
 use super::{
@@ -26,6 +26,19 @@ pub struct Installed {
     pub packing: Packing,
     /// Files of an imported folder that stayed behind.
     pub left_out: Vec<LeftOut>,
+}
+
+/// What [`pull_model`] would fetch under this name, of what size and under which license.
+///
+/// # Errors
+/// As [`ModelStore::plan`](riddle_models::ModelStore::plan).
+pub fn plan_model(
+    config: &Config,
+    name: &str,
+    options: &PullOptions,
+    on_progress: OnProgress<'_>,
+) -> Result<PullPlan> {
+    Ok(config.model_store()?.plan(name, options, on_progress)?)
 }
 
 /// Makes sure that a model is installed, fetching it where it is not, and packs an embedder's weights where that costs

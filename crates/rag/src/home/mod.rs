@@ -12,6 +12,7 @@ pub(crate) mod encryption;
 pub(crate) mod endpoints;
 mod film;
 mod grid;
+mod hub;
 pub(crate) mod indexes;
 mod install;
 pub(crate) mod libraries;
@@ -43,8 +44,12 @@ pub use encryption::{
 };
 pub use film::FilmAt;
 pub use grid::{Grid, GridRow};
+pub use hub::{
+    ModelSource, choose_source, forget_token, keep_token, model_source, network, token_state,
+};
 pub use install::{
-    Converted, Installed, convert_model, count_weights, import_model, pull_model, verify_store,
+    Converted, Installed, convert_model, count_weights, import_model, plan_model, pull_model,
+    verify_store,
 };
 pub use originals::Fetched;
 pub use packing::{Nearness, Packing};
