@@ -568,7 +568,7 @@ fn pausing_is_kept_and_settings_are_checked() {
     again.close();
     // Without a network nothing is fetched.
     let (events, _) = channel();
-    let refused = desk.shell.pull_model("ms-marco-MiniLM-L-6-v2".to_owned(), events);
+    let refused = desk.shell.pull_model("ms-marco-MiniLM-L-6-v2".to_owned(), None, events);
     assert_eq!(refused.expect_err("refused").code, crate::dto::FailureCode::Offline);
 }
 

@@ -4,7 +4,7 @@ use tauri::{AppHandle, Runtime, State, ipc::Channel};
 
 use super::{Reply, beside};
 use crate::{
-    dto::{ModelCheck, ModelEvent, ModelKind, Models, TrialEvent},
+    dto::{ModelCheck, ModelEvent, ModelKind, ModelPlan, ModelSource, Models, TrialEvent},
     folders,
     shell::Shell,
 };
@@ -16,14 +16,57 @@ pub(crate) async fn models(shell: State<'_, Shell>) -> Reply<Models> {
     beside(move || shell.models()).await
 }
 
-/// Fetches a model; returns at once, progress and end come over `events`. One at a time.
+/// Says what would be fetched under a name, of what size and under which license.
+#[tauri::command]
+pub(crate) async fn model_plan(shell: State<'_, Shell>, name: String) -> Reply<ModelPlan> {
+    let shell = shell.inner().clone();
+    beside(move || shell.plan_model(&name)).await
+}
+
+/// Fetches a model; returns at once, progress and end come over `events`. One at a time. `file`: the weights to take,
+/// where there are several; `null`: those that the name says, or the usual ones.
 #[tauri::command]
 pub(crate) async fn model_pull(
     shell: State<'_, Shell>,
     name: String,
+    file: Option<String>,
     events: Channel<ModelEvent>,
 ) -> Reply<()> {
-    shell.pull_model(name, events)
+    shell.pull_model(name, file, events)
+}
+
+/// The hub that models come from.
+#[tauri::command]
+pub(crate) async fn model_source(shell: State<'_, Shell>) -> Reply<ModelSource> {
+    let shell = shell.inner().clone();
+    beside(move || shell.model_source()).await
+}
+
+/// Has models come from another hub from now on; `null`: from the usual one.
+#[tauri::command]
+pub(crate) async fn model_source_set(
+    shell: State<'_, Shell>,
+    address: Option<String>,
+) -> Reply<ModelSource> {
+    let shell = shell.inner().clone();
+    beside(move || shell.set_model_source(address.as_deref())).await
+}
+
+/// Keeps an access token for that hub in the system's secret store; it never comes back here.
+#[tauri::command]
+pub(crate) async fn model_token_set(
+    shell: State<'_, Shell>,
+    token: String,
+) -> Reply<ModelSource> {
+    let shell = shell.inner().clone();
+    beside(move || shell.set_model_token(&token)).await
+}
+
+/// Forgets it.
+#[tauri::command]
+pub(crate) async fn model_token_forget(shell: State<'_, Shell>) -> Reply<ModelSource> {
+    let shell = shell.inner().clone();
+    beside(move || shell.forget_model_token()).await
 }
 
 /// Stops fetching; what is there is kept for the next time.

@@ -11,18 +11,20 @@ use std::{
 };
 
 use riddle_rag::{
-    install::{import_model, pull_model},
-    models::{Format, KNOWN, Kind, LIBRARIES, Network, Progress, PullOptions, Stage, said},
+    install::{self, import_model, network, plan_model, pull_model},
+    models::{
+        Dialect, Format, KNOWN, Kind, LIBRARIES, Network, Progress, PullOptions, Stage, said,
+    },
     servers::StageServer,
 };
 use tauri::ipc::Channel;
 
-use super::{Shell, lock};
+use super::{Shell, lock, shared::place_of};
 use crate::{
     convert::clean,
     dto::{
         Advice, AppEvent, AvailableModel, Failure, FailureCode, InstalledModel, ModelCheck,
-        ModelEvent, ModelKind, ModelStage, Models, Trouble,
+        ModelEvent, ModelKind, ModelPlan, ModelSource, ModelStage, ModelWeights, Models, Trouble,
     },
     failure::Reply,
 };
@@ -57,6 +59,11 @@ fn by_server(kind: ModelKind, name: &str) -> InstalledModel {
         problem: None,
         server: true,
     }
+}
+
+fn switched_off() -> Failure {
+    let advice = Some(Advice::GoOnline);
+    Failure { advice, ..Failure::new(FailureCode::Offline, "the network is switched off") }
 }
 
 impl Shell {
@@ -201,13 +208,80 @@ impl Shell {
         })
     }
 
-    pub(crate) fn pull_model(&self, name: String, events: Channel<ModelEvent>) -> Reply<()> {
+    /// What would be fetched under a name.
+    pub(crate) fn plan_model(&self, name: &str) -> Reply<ModelPlan> {
+        let go_on = &mut |_: Progress<'_>| ControlFlow::Continue(());
+        let options = PullOptions::new(self.network()?);
+        let plan = plan_model(&self.config, name.trim(), &options, go_on)?;
+        let weights = plan.weights.iter().map(|it| ModelWeights {
+            file: clean(&it.file),
+            quantization: it.quantization.clone(),
+            writes: it.format == Format::Gguf,
+            bytes: it.bytes,
+            parts: u32::try_from(it.parts).unwrap_or(u32::MAX),
+            usual: it.usual,
+            chosen: it.chosen,
+        });
+        Ok(ModelPlan {
+            installed: plan.installed,
+            page: clean(&plan.page),
+            license: plan.license.as_deref().map(clean),
+            license_page: plan.license_page.as_deref().map(clean),
+            gated: plan.gated,
+            beside: plan.beside,
+            bytes: plan.bytes,
+            weights: weights.collect(),
+            name: plan.name,
+        })
+    }
+
+    /// How models are fetched now.
+    fn network(&self) -> Reply<Network> {
         if self.settings_now().offline {
-            let advice = Some(Advice::GoOnline);
-            return Err(Failure {
-                advice,
-                ..Failure::new(FailureCode::Offline, "the network is switched off")
-            });
+            return Err(switched_off());
+        }
+        Ok(network(&self.config)?)
+    }
+
+    pub(crate) fn model_source(&self) -> Reply<ModelSource> {
+        self.source_now(install::model_source(&self.config)?)
+    }
+
+    fn source_now(&self, it: install::ModelSource) -> Reply<ModelSource> {
+        Ok(ModelSource {
+            token: place_of(install::token_state(&self.config)?, it.token_of_environment),
+            address: clean(&it.address),
+            origin: clean(&it.origin),
+            usual: it.is_usual,
+            modelscope: it.dialect == Dialect::ModelScope,
+            environment: it.of_environment,
+        })
+    }
+
+    pub(crate) fn set_model_source(&self, address: Option<&str>) -> Reply<ModelSource> {
+        let found = install::choose_source(&self.config, address)?;
+        self.source_now(found)
+    }
+
+    pub(crate) fn set_model_token(&self, token: &str) -> Reply<ModelSource> {
+        install::keep_token(&self.config, token)?;
+        self.model_source()
+    }
+
+    pub(crate) fn forget_model_token(&self) -> Reply<ModelSource> {
+        install::forget_token(&self.config)?;
+        self.model_source()
+    }
+
+    pub(crate) fn pull_model(
+        &self,
+        name: String,
+        file: Option<String>,
+        events: Channel<ModelEvent>,
+    ) -> Reply<()> {
+        // A locked keyring asks a person: that is for the thread below.
+        if self.settings_now().offline {
+            return Err(switched_off());
         }
         let stop = Arc::new(AtomicBool::new(false));
         {
@@ -219,7 +293,7 @@ impl Shell {
         }
         let shell = self.clone();
         let work = move || {
-            let event = match shell.fetch(&name, &stop, &events) {
+            let event = match shell.fetch(&name, file, &stop, &events) {
                 Ok(name) => ModelEvent::Done { name },
                 Err(failure) if failure.code == FailureCode::Cancelled => ModelEvent::Cancelled,
                 Err(failure) => ModelEvent::Failed { failure },
@@ -236,8 +310,13 @@ impl Shell {
         })
     }
 
-    fn fetch(&self, name: &str, stop: &AtomicBool, events: &Channel<ModelEvent>) -> Reply<String> {
-        let network = Network { offline: self.settings_now().offline, ..Network::from_env() };
+    fn fetch(
+        &self,
+        name: &str,
+        file: Option<String>,
+        stop: &AtomicBool,
+        events: &Channel<ModelEvent>,
+    ) -> Reply<String> {
         let mut told: Option<Instant> = None;
         let mut on_progress = |progress: Progress<'_>| {
             if told.is_none_or(|it| it.elapsed() >= TELL_EVERY) {
@@ -260,7 +339,7 @@ impl Shell {
                 ControlFlow::Continue(())
             }
         };
-        let options = PullOptions::new(network);
+        let options = PullOptions { file, ..PullOptions::new(self.network()?) };
         let installed = pull_model(&self.config, name, &options, false, &mut on_progress)?;
         Ok(installed.model.name)
     }

@@ -216,7 +216,7 @@ impl Shell {
 }
 
 /// Where a key is.
-fn place_of(key: KeyState, environment: bool) -> EndpointKey {
+pub(super) fn place_of(key: KeyState, environment: bool) -> EndpointKey {
     let (place, problem) = match key {
         _ if environment => (KeyPlace::Environment, None),
         KeyState::None => (KeyPlace::None, None),

@@ -3,7 +3,7 @@
 
 import { mockIPC } from "@tauri-apps/api/mocks";
 
-import type { Added, Advice, Answer, AppEvent, DoorClient, DoorMay, DoorState, Failure, FailureCode, Folder, Gate, Hit, KeptAnswers, KeyPlace, LayerTrace, LedgerRow, LibraryState, MeaningLimits, ModelEvent, ModelKind, Models, ModelTrial, Notice, PipelineTrace, PreviewTable, PushEvent, Queue, Rule, Scans, SearchEvent, SearchFilter, SeenLine, Settings, SettingsState, SharedLibrary, SharedLook, Span, State, StateCount, ThreadSummary, TrialEvent, Verdict, WhichScans } from "../lib/bindings";
+import type { Added, Advice, Answer, AppEvent, DoorClient, DoorMay, DoorState, Failure, FailureCode, Folder, Gate, Hit, KeptAnswers, KeyPlace, LayerTrace, LedgerRow, LibraryState, MeaningLimits, ModelEvent, ModelKind, ModelPlan, Models, ModelSource, ModelTrial, Notice, PipelineTrace, PreviewTable, PushEvent, Queue, Rule, Scans, SearchEvent, SearchFilter, SeenLine, Settings, SettingsState, SharedLibrary, SharedLook, Span, State, StateCount, ThreadSummary, TrialEvent, Verdict, WhichScans } from "../lib/bindings";
 import { mark, terms } from "../lib/marks";
 import { t } from "../lib/strings";
 import { curve, decide, find, hit, LAYERS, replay, scores, TOP_K, trace, type Found } from "./engine";
@@ -642,10 +642,57 @@ let models: Models = {
   rerankerHere: RERANKER,
 };
 
-function pull(name: string, events: Sender<ModelEvent>) {
+/** Versions of a language model, and the one that is usual. */
+const VERSIONS: [string, number][] = [
+  ["Q4_K_M", 1_107_409_152],
+  ["IQ2_XXS", 612_204_544],
+  ["Q8_0", 1_834_426_368],
+  ["F16", 3_447_349_248],
+];
+
+/** With the scene `gated` the files are for who has accepted a licence, with `unusual` no version is the usual one. */
+function plan(text: string): ModelPlan | Promise<never> {
+  const [name = "", tag] = text.split(":");
+  if (!/^[\w.-]+\/[\w.-]+$/.test(name)) return fail("notFound", `There is no model ${name}.`);
+  const short = name.split("/")[1]?.replace(/-GGUF$/, "") ?? name;
+  const usual = scenes.has("unusual") ? "" : "Q4_K_M";
+  const chosen = tag ?? usual;
+  const weights = VERSIONS.map(([it, bytes]) => ({ file: `${short}-${it}.gguf`, quantization: it, writes: true, bytes, parts: 1, usual: it === usual, chosen: it === chosen }));
+  const large = { file: `BF16/${short}-BF16-00001-of-00002.gguf`, quantization: "BF16", writes: true, bytes: 28_300_000_000, parts: 2, usual: false, chosen: false };
+  const beside = 11_357;
+  const page = `${modelSource.address}/${name}`;
+  return {
+    name,
+    installed: models.installed.some((it) => it.name === name),
+    page,
+    license: scenes.has("gated") ? "gemma" : "apache-2.0",
+    licensePage: `${page}/blob/main/LICENSE`,
+    gated: scenes.has("gated"),
+    beside,
+    bytes: beside + (weights.find((it) => it.chosen)?.bytes ?? -beside),
+    weights: [...weights, large],
+  };
+}
+
+let modelSource: ModelSource = { address: "https://huggingface.co", origin: "https://huggingface.co:443", usual: true, modelscope: false, environment: false, token: { place: "none", problem: null } };
+
+function chooseSource(address: string | null) {
+  if (address === null) return (modelSource = { ...modelSource, address: "https://huggingface.co", origin: "https://huggingface.co:443", usual: true, modelscope: false });
+  const url = address === "modelscope" ? "https://www.modelscope.cn" : address;
+  if (!/^(modelscope\+)?https:\/\/[\w.-]+/.test(url)) return fail("other", `${url} can not be the place that models come from: it is not encrypted: only this very computer may be asked over http://`);
+  return (modelSource = { ...modelSource, address: url, origin: `${new URL(url.replace(/^modelscope\+/, "")).origin}:443`, usual: false, modelscope: url.includes("modelscope") });
+}
+
+function pull(name: string, file: string | null, events: Sender<ModelEvent>) {
   const known = models.available.find((it) => it.name === name);
-  if (!known && !/^[\w.-]+\/[\w.-]+$/.test(name)) return fail("notFound", `There is no model ${name}.`);
-  const model = known ?? { kind: "llm" as const, bytes: 1_107_409_152, license: "Apache-2.0" };
+  if (!known && scenes.has("gated") && modelSource.token.place !== "kept") {
+    const page = `${modelSource.address}/${name}`;
+    const failure: Failure = { code: "other", message: `${page} gives its files only to people who have accepted its license there, and asks for their token`, advice: { kind: "acceptLicense", page } };
+    setTimeout(() => events.onmessage({ event: "failed", failure }), 40);
+    return null;
+  }
+  const bytes = file === null ? 1_107_409_152 : (VERSIONS.find(([it]) => file.includes(it))?.[1] ?? 0);
+  const model = known ?? { kind: "llm" as const, bytes, license: "Apache-2.0" };
   let got = 0;
   pulling = setInterval(() => {
     got = Math.min(model.bytes, got + model.bytes / (scenes.has("slow") ? 400 : 24));
@@ -653,12 +700,13 @@ function pull(name: string, events: Sender<ModelEvent>) {
     if (scenes.has("hold") && got > model.bytes * 0.4) clearInterval(pulling);
     if (got < model.bytes) return;
     clearInterval(pulling);
+    const short = name.split(":")[0] ?? name;
     models = {
       ...models,
-      installed: [...models.installed, { name, kind: model.kind, bytes: model.bytes, license: model.license, source: "huggingface.co", active: false, writes: model.kind === "llm", elsewhere: false, problem: null, server: false }],
+      installed: [...models.installed.filter((it) => it.name !== short), { name: short, kind: model.kind, bytes: model.bytes, license: model.license, source: "huggingface.co", active: false, writes: model.kind === "llm", elsewhere: false, problem: null, server: false }],
       available: models.available.map((it) => (it.name === name ? { ...it, installed: true } : it)),
     };
-    events.onmessage({ event: "done", name });
+    events.onmessage({ event: "done", name: short });
     tell({ event: "models" });
   }, 40);
   return null;
@@ -877,7 +925,12 @@ const commands: Record<string, (args: any) => unknown> = {
   performance: () => performance(),
   performance_export: () => "/home/mira/riddle-performance.json",
   models: () => ({ ...models, offline: settings.offline }),
-  model_pull: ({ name, events }) => pull(name as string, events),
+  model_plan: ({ name }) => plan(name as string),
+  model_pull: ({ name, file, events }) => pull(name as string, file as string | null, events),
+  model_source: () => modelSource,
+  model_source_set: ({ address }) => chooseSource(address as string | null),
+  model_token_set: () => (modelSource = { ...modelSource, token: { place: "kept", problem: null } }),
+  model_token_forget: () => (modelSource = { ...modelSource, token: { place: "none", problem: null } }),
   model_cancel: () => void clearInterval(pulling),
   model_trial: ({ events }) => tryModels(events as Sender<TrialEvent>),
   model_trial_stop: () => {

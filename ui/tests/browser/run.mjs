@@ -83,6 +83,8 @@ const SCENES = {
   "settings, scans": { mock: "looking,noreader", act: async (page) => { await view(page, "settings"); await page.getByTestId("setting-scans").scrollIntoViewIfNeeded(); } },
   "pipeline, a mixture here": { mock: "large,experts", act: async (page) => { await view(page, "ask"); await page.getByTestId("ask-input").fill("How often must the oven door seals be replaced?"); await page.keyboard.press("Enter"); await page.waitForSelector("[data-state=done]"); await view(page, "pipeline"); await page.getByTestId("generation-figures").getByText(/^1[.,]893/).waitFor(); } },
   "settings, a model here": { mock: "large", act: async (page) => { await view(page, "settings"); await page.getByTestId("local-state").scrollIntoViewIfNeeded(); } },
+  "settings, a download": { mock: "gated", act: async (page) => { await view(page, "settings"); await page.getByTestId("model-by-name").getByRole("textbox").fill("google/gemma-3-4b-it-GGUF"); await page.getByTestId("model-by-name").getByRole("textbox").press("Enter"); await page.getByTestId("plan").waitFor(); } },
+  "settings, where models come from": { mock: "remote", act: async (page) => { await view(page, "settings"); await page.getByTestId("model-token").scrollIntoViewIfNeeded(); } },
   "settings, an endpoint elsewhere": { mock: "remote,far", act: async (page) => { await view(page, "settings"); await page.getByTestId("endpoint-key").scrollIntoViewIfNeeded(); } },
   "settings, inside a shared library": { mock: "shared", act: async (page) => { await view(page, "settings"); await page.getByTestId("shared-libraries").getByText("231").waitFor(); await page.getByTestId("shared-inside").last().click(); await page.getByRole("dialog").waitFor(); } },
   "settings, shared libraries": { mock: "shared", act: async (page) => { await view(page, "settings"); await page.getByTestId("shared-add").scrollIntoViewIfNeeded(); await page.getByTestId("shared-libraries").getByText("231").waitFor(); } },
@@ -445,13 +447,108 @@ test("without a language model the way to one is shown, and one is fetched by it
   const form = page.getByTestId("model-by-name");
   await form.getByRole("textbox").fill("nonsense");
   await form.getByRole("textbox").press("Enter");
-  await page.getByText("There is no model nonsense.").waitFor();
+  await page.getByTestId("by-name-problem").getByText("There is no model nonsense.").waitFor();
   await form.getByRole("textbox").fill("Qwen/Qwen3-1.7B-GGUF");
   await form.getByRole("textbox").press("Enter");
+  await page.getByTestId("plan-fetch").press("Enter");
   await form.getByRole("button", { name: "Cancel" }).waitFor();
   await page.locator("[data-testid=model-row][data-name='Qwen/Qwen3-1.7B-GGUF']").waitFor();
   await page.getByTestId("setting-llm").locator("option", { hasText: "Qwen/Qwen3-1.7B-GGUF" }).waitFor({ state: "attached" });
   await clean(page);
+  await page.close();
+});
+
+test("licence and size are seen before anything is downloaded, and a version is chosen", async (browser) => {
+  const page = await open(browser, {});
+  await view(page, "settings");
+  const field = page.getByTestId("model-by-name").getByRole("textbox");
+  const pulls = () => page.evaluate(() => window.mock.calls.filter((it) => it.command === "model_pull").map((it) => it.args.file));
+  const look = async (name) => {
+    await field.fill(name);
+    await field.press("Enter");
+    await page.getByTestId("plan").waitFor();
+  };
+  await look("Qwen/Qwen3-1.7B-GGUF");
+  await page.getByTestId("plan-license").getByText("apache-2.0").waitFor();
+  await page.getByTestId("plan-size").getByText("1.1 GB").waitFor();
+  await page.getByTestId("plan-size").getByText("Fits in memory").waitFor();
+  const choices = page.getByTestId("plan-choices").getByRole("radio");
+  assert.equal(await choices.count(), 5);
+  // The smallest first, the usual one chosen, and nothing that Riddle does not read.
+  assert.deepEqual(await choices.evaluateAll((all) => all.map((it) => `${it.checked} ${it.disabled}`)), ["false false", "true false", "false false", "false false", "false true"]);
+  await clean(page);
+  await page.keyboard.press("Escape");
+  assert.deepEqual(await pulls(), [], "nothing is fetched that nobody agreed to");
+  await look("Qwen/Qwen3-1.7B-GGUF");
+  await choices.nth(1).focus();
+  await page.keyboard.press("ArrowDown");
+  await page.getByTestId("plan-size").getByText("1.8 GB").waitFor();
+  await page.getByTestId("plan-fetch").press("Enter");
+  await page.locator("[data-testid=model-row][data-name='Qwen/Qwen3-1.7B-GGUF']").waitFor();
+  assert.deepEqual(await pulls(), ["Qwen3-1.7B-Q8_0.gguf"]);
+  // What the name says is chosen already, and goes as it was written.
+  await look("Qwen/Qwen3-1.7B-GGUF:IQ2_XXS");
+  assert.equal(await choices.nth(0).isChecked(), true);
+  await page.getByTestId("plan-fetch").press("Enter");
+  await page.waitForFunction(() => window.mock.calls.some((it) => it.command === "model_pull" && it.args.name.endsWith(":IQ2_XXS") && it.args.file === null));
+  await page.close();
+});
+
+test("where no version is the usual one a person chooses first", async (browser) => {
+  const page = await open(browser, { mock: "unusual" });
+  await view(page, "settings");
+  const field = page.getByTestId("model-by-name").getByRole("textbox");
+  await field.fill("Qwen/Qwen3-1.7B-GGUF");
+  await field.press("Enter");
+  await page.getByTestId("plan-size").getByText("Choose a version first").waitFor();
+  assert.equal(await page.getByTestId("plan-fetch").isDisabled(), true);
+  await page.getByTestId("plan-choices").getByRole("radio").first().check();
+  assert.equal(await page.getByTestId("plan-fetch").isEnabled(), true);
+  await page.close();
+});
+
+test("a gated model says what to do, and is fetched with a token that is never shown", async (browser) => {
+  const page = await open(browser, { mock: "gated" });
+  await view(page, "settings");
+  const field = page.getByTestId("model-by-name").getByRole("textbox");
+  const fetch = async () => {
+    await field.fill("google/gemma-3-4b-it-GGUF");
+    await field.press("Enter");
+    await page.getByRole("dialog").getByText("accepted the licence on").waitFor();
+    await page.getByTestId("plan-fetch").press("Enter");
+  };
+  await fetch();
+  await page.getByTestId("by-name-problem").getByText("Settings, Models").waitFor();
+  const token = page.getByTestId("model-token-input");
+  await token.fill("hf_secret");
+  await token.press("Enter");
+  await page.getByTestId("model-token-state").getByText("One is kept").waitFor();
+  assert.equal(await token.inputValue(), "");
+  assert.doesNotMatch(await page.locator("body").innerHTML(), /hf_secret/);
+  await fetch();
+  await page.locator("[data-testid=model-row][data-name='google/gemma-3-4b-it-GGUF']").waitFor();
+  await page.getByTestId("model-token").getByRole("button", { name: "Forget" }).press("Enter");
+  await page.getByTestId("model-token-state").getByText("None is kept").waitFor();
+  await page.close();
+});
+
+test("models come from another hub once its address is one, and from the usual one again", async (browser) => {
+  const page = await open(browser, {});
+  await view(page, "settings");
+  const form = page.getByTestId("model-source");
+  const field = form.getByRole("textbox");
+  await field.fill("http://open.test");
+  await field.press("Enter");
+  await page.getByText("it is not encrypted").waitFor();
+  await field.fill("modelscope");
+  await field.press("Enter");
+  await page.getByTestId("model-source-dialect").waitFor();
+  assert.equal(await field.inputValue(), "https://www.modelscope.cn");
+  await page.getByTestId("model-token").getByText("https://www.modelscope.cn:443").waitFor();
+  await clean(page);
+  await form.getByRole("button", { name: "Back to huggingface.co" }).press("Enter");
+  await page.getByTestId("model-source-dialect").waitFor({ state: "detached" });
+  assert.equal(await field.inputValue(), "");
   await page.close();
 });
 

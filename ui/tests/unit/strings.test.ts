@@ -62,7 +62,7 @@ const SAME = new Set([
   "pipeline.prompt", "pipeline.keyword",
   "performance.rerank", "performance.p50", "performance.p95", "performance.pss", "performance.rss", "performance.app", "performance.webview",
   "library.pathPlaceholder", "library.ofKind.markdown", "library.ofKind.pdf", "place.library", "rules.example", "models.kinds.reranker", "models.about.other", "models.byNamePlaceholder", "models.servers.embedder.example",
-  "models.servers.reranker.example",
+  "models.servers.reranker.example", "models.source.tokenPlace.unknown",
   "settings.titles.desktop", "settings.endpoint", "settings.keyPlace.unknown", "settings.themes.system", "settings.webview", "settings.threads",
   "notices.told", "settingFaults.system", "shared.addressExample", "shared.herePlaceholder", "shared.name", "shared.originalsExample",
 ]);
