@@ -299,6 +299,28 @@ fn a_folder_that_is_no_model_and_no_network_are_told() {
 }
 
 #[test]
+fn another_hub_is_chosen_by_its_address_and_no_network_plans_nothing() {
+    let riddle = Riddle::new();
+    let source = || riddle.json(&["models", "source"]);
+    assert_eq!(source()["source"], "https://huggingface.co");
+    assert_eq!(source()["default"], true);
+    let chosen = riddle.json(&["models", "source", "modelscope"]);
+    assert_eq!((&chosen["modelscope"], &chosen["default"]), (&true.into(), &false.into()));
+    for wrong in ["http://open.test", "nonsense", "https://me:hunter2@host.test"] {
+        let line = riddle.run(&["models", "source", wrong]).failed(1);
+        assert!(line.contains("can not be the place") && !line.contains("hunter2"), "{line}");
+        assert_eq!(source(), chosen);
+    }
+    // Nobody's keyring is asked here: that is said, and no token is claimed to be there.
+    let token = riddle.json(&["models", "token", "status"]);
+    assert_eq!((&token["kept"], &token["environment"]), (&Value::Null, &false.into()), "{token:#}");
+    assert_eq!(token["origin"], "https://www.modelscope.cn:443");
+    let line = riddle.run(&["models", "pull", "o/n:Q4_K_M", "--dry-run"]).failed(1);
+    assert!(line.contains("network is switched off"), "{line}");
+    assert_eq!(riddle.json(&["models", "source", "default"])["default"], true);
+}
+
+#[test]
 fn a_store_alone_is_a_model_like_any_other() {
     let riddle = Riddle::new();
     let files = tempfile::TempDir::new().expect("a temporary folder");

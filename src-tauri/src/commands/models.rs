@@ -54,10 +54,7 @@ pub(crate) async fn model_source_set(
 
 /// Keeps an access token for that hub in the system's secret store; it never comes back here.
 #[tauri::command]
-pub(crate) async fn model_token_set(
-    shell: State<'_, Shell>,
-    token: String,
-) -> Reply<ModelSource> {
+pub(crate) async fn model_token_set(shell: State<'_, Shell>, token: String) -> Reply<ModelSource> {
     let shell = shell.inner().clone();
     beside(move || shell.set_model_token(&token)).await
 }

@@ -104,12 +104,7 @@ pub(super) fn listing(
 }
 
 /// Where the license can be read: what the card links to, or a file of that name.
-fn license_page(
-    found: &Revision,
-    entries: &[Entry],
-    page: &str,
-    revision: &str,
-) -> Option<String> {
+fn license_page(found: &Revision, entries: &[Entry], page: &str, revision: &str) -> Option<String> {
     let is_license = |it: &&Entry| {
         let lower = it.path.to_ascii_lowercase();
         ["license", "licence"].iter().any(|word| lower.starts_with(word)) && !lower.contains('/')
