@@ -140,6 +140,11 @@ impl Progress {
         self.bar.finish_and_clear();
     }
 
+    /// Lets something be said on stderr while the bar is out of the way, which goes on afterwards.
+    pub(crate) fn aside(&self, say: impl FnOnce()) {
+        self.bar.suspend(say);
+    }
+
     /// Shows which of several things is being measured.
     pub(crate) fn step(&mut self, what: &str) {
         self.spin(format!("measuring {}", show::clean(what)));

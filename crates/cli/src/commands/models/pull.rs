@@ -73,8 +73,8 @@ fn pull(args: &PullArgs, options: &PullOptions, context: &Context) -> Result<(),
             && let Some(model) = to_say.take()
         {
             let size = show::bytes(u64::from(model.megabytes) * 1_000_000);
-            progress.clear();
-            tell(&[format!("{}: license {}, about {size}", model.name, model.license)]);
+            let line = format!("{}: license {}, about {size}", model.name, model.license);
+            progress.aside(|| tell(&[line]));
         }
         progress.model(&event);
         go_on(context)
