@@ -94,8 +94,8 @@ pub mod install {
 
     pub use crate::home::{
         Converted, Installed, ModelElsewhere, ModelSource, Nearness, Packing, choose_source,
-        convert_model, count_weights, forget_token, import_model, keep_token, model_source, network,
-        plan_model, pull_model, remove_model, token_state, verify_store,
+        convert_model, count_weights, forget_token, import_model, keep_token, model_source,
+        network, plan_model, pull_model, remove_model, token_state, verify_store,
     };
 }
 

@@ -144,8 +144,8 @@ pub(crate) struct PullArgs {
     /// Fetch it even if it is installed
     #[arg(long)]
     pub(crate) again: bool,
-    /// Keep the default embedder's weights as they are published, instead of packing them into bytes: its vectors
-    /// are then those of sentence-transformers, at less than half the speed
+    /// Keep an embedder's weights as they are published, instead of packing them into bytes where a measurement says
+    /// that next to nothing is lost: its vectors are then those of sentence-transformers, at less than half the speed
     #[arg(long)]
     pub(crate) as_published: bool,
     /// Say what would be fetched, from where, of what size and under which license, and fetch nothing

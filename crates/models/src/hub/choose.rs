@@ -1,10 +1,13 @@
 //! Which files of a repository make the model, and which weights there are to choose from.
 
+use std::collections::HashMap;
+
 use super::{Choice, Entry, quantization};
 use crate::{
     Error, Format, Result,
     files::{Class, LARGEST_TEXT},
     name,
+    parts::{self, Part},
 };
 
 /// Weights of a repository: one file, or one in parts.
@@ -63,8 +66,8 @@ pub(crate) fn offered(
     let usual = usual.flatten();
     let mut all = Vec::new();
     for format in formats {
-        for first in candidates(&usable, format).into_iter().filter(|it| is_first(it)) {
-            let parts = with_shards(first, &usable);
+        for first in candidates(&usable, format) {
+            let parts = parts_of(first, &usable);
             all.push(WeightFile {
                 file: first.path.clone(),
                 quantization: quantization_of(first),
@@ -157,7 +160,9 @@ fn is_side_file(entry: &Entry) -> bool {
             let numbered = folder.split_once('_').is_some_and(|(number, _)| {
                 !number.is_empty() && number.bytes().all(|it| it.is_ascii_digit())
             });
-            numbered
+            // How a sparse encoder whose questions are looked up weighs passages.
+            let of_route = folder.starts_with("document_") && folder.ends_with("SpladePooling");
+            (numbered || (of_route && entry.class() == Class::Json))
                 && !file.contains('/')
                 && matches!(
                     entry.class(),
@@ -173,20 +178,27 @@ fn weights<'a>(
     usable: &[&'a Entry],
     choice: Choice<'_>,
 ) -> Result<Vec<&'a Entry>> {
-    let not_a_model = |why: String| Error::NotAModel { name: repository.to_owned(), why };
+    let not_a_model = |why| not_a_model(repository, why);
     if let Some(file) = choice.file {
-        return asked(repository, usable, choice.format, file).map(|it| with_shards(it, usable));
+        let entry = asked(repository, usable, choice.format, file)?;
+        return match fault(entry, usable) {
+            Some(why) => Err(not_a_model(why)),
+            None => with_shards(repository, entry, usable),
+        };
     }
     for format in choice.format.map_or(FORMATS.to_vec(), |it| vec![it]) {
         let candidates = candidates(usable, format);
         if !candidates.is_empty() {
-            return obvious(&candidates, format).map(|it| with_shards(it, usable)).ok_or_else(
-                || Error::Ambiguous {
-                    name: repository.to_owned(),
-                    choices: choices(&candidates, usable),
-                },
-            );
+            let entry = obvious(&candidates, format).ok_or_else(|| Error::Ambiguous {
+                name: repository.to_owned(),
+                choices: choices(&candidates, usable),
+            })?;
+            return with_shards(repository, entry, usable);
         }
+    }
+    let weights = usable.iter().filter(|it| !is_side_file(it) || is_first_module(it));
+    if let Some(why) = weights.into_iter().find_map(|it| fault(it, usable)) {
+        return Err(not_a_model(why));
     }
     let unsafe_weights: Vec<&Entry> = sound(entries)
         .filter(|it| it.class() == Class::Executable && !it.path.ends_with(".py"))
@@ -213,8 +225,7 @@ fn asked<'a>(
     let all: Vec<&Entry> = formats.iter().flat_map(|it| candidates(usable, *it)).collect();
     for fits in [quantization::is, quantization::is_without_mark] {
         let named = |it: &&Entry| quantization_of(it).is_some_and(|name| fits(&name, file));
-        let found: Vec<&Entry> =
-            all.iter().copied().filter(|it| is_first(it)).filter(named).collect();
+        let found: Vec<&Entry> = all.iter().copied().filter(named).collect();
         match found[..] {
             [] => {}
             [entry] => return Ok(entry),
@@ -237,12 +248,15 @@ fn asked<'a>(
     })
 }
 
-/// Weights of a format: not those of a module beside the model, and of a language model not what only goes with it.
+/// Weights of a format that open here, each by its first part: not those of a module beside the model, and of a language
+/// model not what only goes with it.
 fn candidates<'a>(usable: &[&'a Entry], format: Format) -> Vec<&'a Entry> {
     let fits = |it: &&Entry| {
         it.class() == Class::Weights(format)
-            && !is_side_file(it)
+            && (!is_side_file(it) || is_first_module(it))
+            && !parts::is_later(&it.path)
             && !(format == Format::Gguf && is_companion(it))
+            && fault(it, usable).is_none()
     };
     usable.iter().copied().filter(fits).collect()
 }
@@ -258,19 +272,10 @@ fn quantization_of(entry: &Entry) -> Option<String> {
     is_gguf.then(|| quantization::of(&entry.path)).flatten()
 }
 
-/// Not a later part of something.
-fn is_first(entry: &Entry) -> bool {
-    let is_number = |it: &str| it.len() == 5 && it.bytes().all(|it| it.is_ascii_digit());
-    entry.path.split_once("-of-").is_none_or(|(before, _)| {
-        let number = before.rsplit('-').next().unwrap_or_default();
-        !is_number(number) || number == "00001"
-    })
-}
-
 /// What there is to choose from, in words.
 fn choices(candidates: &[&Entry], usable: &[&Entry]) -> String {
-    let one = |it: &&Entry| format!("{} ({})", it.path, size(bytes(&with_shards(it, usable))));
-    candidates.iter().filter(|it| is_first(it)).map(one).collect::<Vec<_>>().join(", ")
+    let one = |it: &&Entry| format!("{} ({})", it.path, size(bytes(&parts_of(it, usable))));
+    candidates.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 /// A size as people read it; the hubs count in thousands, too.
@@ -290,24 +295,29 @@ fn list(entries: &[&Entry]) -> String {
 /// The weight file that is meant when nobody says which.
 fn obvious<'a>(candidates: &[&'a Entry], format: Format) -> Option<&'a Entry> {
     let named = |name: &str| candidates.iter().copied().find(|it| it.path == name);
-    let first_shard = |it: &&Entry| it.path.contains("-00001-of-");
     match format {
         Format::Safetensors => named("model.safetensors").or_else(|| {
-            candidates.iter().copied().find(|it| {
-                !it.path.contains('/') && it.path.starts_with("model-") && first_shard(it)
-            })
+            let is_own = |it: &&Entry| Part::of(&it.path).is_some_and(|it| it.stem == "model");
+            candidates.iter().copied().find(is_own)
         }),
-        Format::Onnx => {
-            ["onnx/model.onnx", "model.onnx", "model_optimized.onnx"].into_iter().find_map(named)
-        }
+        // Rounded graphs only where there is no other: first the one that Optimum makes when it is not told how.
+        Format::Onnx => [
+            "onnx/model.onnx",
+            "model.onnx",
+            "model_optimized.onnx",
+            "onnx/model_quantized.onnx",
+            "model_quantized.onnx",
+            "onnx/model_int8.onnx",
+            "model_int8.onnx",
+        ]
+        .into_iter()
+        .find_map(named),
         Format::Riddle => named(crate::files::STORE_FILE),
         Format::Library => None,
         // The usual compromise between size and quality.
         Format::Gguf => {
-            let mut fitting = candidates
-                .iter()
-                .copied()
-                .filter(|it| it.path.to_lowercase().contains("q4_k_m") && is_first(it));
+            let is_fitting = |it: &&Entry| it.path.to_lowercase().contains("q4_k_m");
+            let mut fitting = candidates.iter().copied().filter(is_fitting);
             fitting.next().filter(|_| fitting.next().is_none())
         }
     }
@@ -317,194 +327,80 @@ fn obvious<'a>(candidates: &[&'a Entry], format: Format) -> Option<&'a Entry> {
     })
 }
 
-/// `X-00001-of-00003.ending` comes with its siblings.
-fn with_shards<'a>(entry: &'a Entry, usable: &[&'a Entry]) -> Vec<&'a Entry> {
-    let Some((stem, rest)) = entry.path.split_once("-00001-of-") else { return vec![entry] };
-    let is_shard = |it: &&Entry| {
-        it.path
-            .strip_prefix(stem)
-            .and_then(|it| it.strip_prefix('-'))
-            .and_then(|it| it.split_once("-of-"))
-            .is_some_and(|(number, end)| {
-                number.len() == 5 && number.bytes().all(|it| it.is_ascii_digit()) && end == rest
-            })
-    };
-    usable.iter().copied().filter(is_shard).collect()
+/// A part comes with its siblings; where one is missing, none is fetched.
+fn with_shards<'a>(
+    repository: &str,
+    entry: &'a Entry,
+    usable: &[&'a Entry],
+) -> Result<Vec<&'a Entry>> {
+    let Some(part) = Part::of(&entry.path) else { return Ok(vec![entry]) };
+    let there: HashMap<&str, &Entry> = usable.iter().map(|it| (it.path.as_str(), *it)).collect();
+    let find = |path: String| there.get(path.as_str()).copied().ok_or(path);
+    // The number of parts is the word of a name: the first that is missing ends the count.
+    part.all().map(find).collect::<std::result::Result<_, _>>().map_err(|missing| {
+        not_a_model(repository, format!("it lacks {missing}, a part of the model"))
+    })
+}
+
+/// The parts that are listed, of what may be lacking some.
+fn parts_of<'a>(entry: &'a Entry, usable: &[&'a Entry]) -> Vec<&'a Entry> {
+    let Some(part) = Part::of(&entry.path) else { return vec![entry] };
+    let all: Vec<String> = part.all().take(usable.len()).collect();
+    usable.iter().copied().filter(|it| all.contains(&it.path)).collect()
+}
+
+fn not_a_model(repository: &str, why: String) -> Error {
+    Error::NotAModel { name: repository.to_owned(), why }
+}
+
+/// The weights of the module that sentence-transformers puts first, in a folder of its own.
+fn is_first_module(entry: &Entry) -> bool {
+    let file = entry.path.strip_prefix("0_").and_then(|it| it.split_once('/'));
+    file.is_some_and(|(_, file)| {
+        file == "model.safetensors" || Part::of(file).is_some_and(|it| it.stem == "model")
+    })
+}
+
+/// Why nothing here opens these weights, as far as the list of files tells it.
+fn fault(entry: &Entry, usable: &[&Entry]) -> Option<String> {
+    match entry.class() {
+        Class::Weights(Format::Safetensors) => safetensors_fault(entry, usable),
+        _ => None,
+    }
+}
+
+/// Why nothing here opens these weights in safetensors, as far as names tell it: nobody should wait for gigabytes to be
+/// told so.
+fn safetensors_fault(entry: &Entry, usable: &[&Entry]) -> Option<String> {
+    const INDEX: &str = "model.safetensors.index.json";
+    let path = entry.path.as_str();
+    let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
+    let index = if folder.is_empty() { INDEX.to_owned() } else { format!("{folder}/{INDEX}") };
+    let of_module = folder.strip_prefix("0_").filter(|it| !it.contains('/'));
+    if file.starts_with("adapter") {
+        return Some(format!(
+            "{path} is an adapter for another model: fetch one that it was merged into"
+        ));
+    }
+    match of_module {
+        Some("Transformer" | "StaticEmbedding") => {}
+        Some(other) => {
+            return Some(format!("its first module is {other}, which does not run here"));
+        }
+        None if folder.is_empty() => {}
+        None => {
+            return Some(format!("its weights are in {path}, a folder that is not looked into"));
+        }
+    }
+    if Part::of(file).is_some() {
+        let is_there = usable.iter().any(|it| it.path == index);
+        return (!is_there).then(|| {
+            format!("it is in several files, and lacks {index}, which says what is where")
+        });
+    }
+    (file != "model.safetensors")
+        .then(|| format!("its weights are in {path}, and only model.safetensors is read"))
 }
 
 #[cfg(test)]
-mod tests {
-    use riddle_types::{Advice, Advised as _};
-
-    use super::*;
-
-    fn entries(paths: &[&str]) -> Vec<Entry> {
-        paths
-            .iter()
-            .map(|path| Entry {
-                path: (*path).to_owned(),
-                size: 10,
-                promise: None,
-                url: String::new(),
-            })
-            .collect()
-    }
-
-    fn check(paths: &[&str], choice: Choice<'_>) -> Result<Vec<String>> {
-        let entries = entries(paths);
-        choose("o/n", &entries, choice).map(|it| it.iter().map(|it| it.path.clone()).collect())
-    }
-
-    #[test]
-    fn a_repository_with_everything_gives_safetensors_and_its_configuration() {
-        let chosen = check(
-            &[
-                "config.json",
-                "vocab.txt",
-                "model.safetensors",
-                "pytorch_model.bin",
-                "README.md",
-                "onnx/model.onnx",
-                "onnx/model_O1.onnx",
-                "1_Pooling/config.json",
-                "train.py",
-                "2_Dense/model.safetensors",
-                "2_Dense/pytorch_model.bin",
-                "openvino/a.json",
-                "../escape.json",
-                "/etc/passwd.txt",
-                ".hidden.json",
-                "riddle-model.json",
-            ],
-            Choice::default(),
-        );
-        assert_eq!(
-            chosen.expect("chosen"),
-            [
-                "1_Pooling/config.json",
-                "2_Dense/model.safetensors",
-                "config.json",
-                "model.safetensors",
-                "vocab.txt"
-            ]
-        );
-    }
-
-    #[test]
-    fn shards_come_together() {
-        let paths = [
-            "model-00001-of-00002.safetensors",
-            "model-00002-of-00002.safetensors",
-            "model.safetensors.index.json",
-            "other-00001-of-00009.safetensors",
-        ];
-        assert_eq!(check(&paths, Choice::default()).expect("chosen"), paths[..3]);
-    }
-
-    #[test]
-    fn one_of_several_versions_is_taken_only_when_it_is_obvious() {
-        let paths = ["a-Q8_0.gguf", "a-Q4_K_M.gguf", "a-F16.gguf"];
-        assert_eq!(check(&paths, Choice::default()).expect("chosen"), ["a-Q4_K_M.gguf"]);
-        let error = check(&["a-Q8_0.gguf", "a-F16.gguf"], Choice::default()).expect_err("which?");
-        let choices = "a-Q8_0.gguf (10 B), a-F16.gguf (10 B)".to_owned();
-        assert_eq!(error.advice(), Some(Advice::ChooseFile { choices }));
-        let choice = Choice { file: Some("a-F16.gguf"), ..Choice::default() };
-        assert_eq!(check(&paths, choice).expect("chosen"), ["a-F16.gguf"]);
-        assert!(check(&paths, Choice { file: Some("b.gguf"), ..choice }).is_err());
-    }
-
-    #[test]
-    fn a_large_graph_comes_with_its_numbers() {
-        let paths = [
-            "config.json",
-            "onnx/model.onnx",
-            "onnx/model.onnx_data",
-            "onnx/other.onnx_data",
-            "onnx/Constant_7_attr__value",
-            "other/Constant_7_attr__value",
-            "tokenizer.json",
-        ];
-        let expected = [
-            "config.json",
-            "onnx/Constant_7_attr__value",
-            "onnx/model.onnx",
-            "onnx/model.onnx_data",
-            "tokenizer.json",
-        ];
-        assert_eq!(check(&paths, Choice::default()).expect("chosen"), expected);
-        let files = ["onnx/model.onnx", "config.json", "tokenizer.json", "special_tokens_map.json"];
-        let choice = Choice { files: &files, ..Choice::default() };
-        assert_eq!(check(&paths, choice).expect("chosen"), expected);
-        assert!(check(&paths[..3], choice).is_err(), "no tokenizer");
-    }
-
-    #[test]
-    fn pickle_alone_is_refused_by_name() {
-        let error = check(&["pytorch_model.bin", "config.json"], Choice::default());
-        let error = error.expect_err("unsafe");
-        assert!(matches!(&error, Error::Unsafe { files, .. } if files == "pytorch_model.bin"));
-        assert!(matches!(check(&["README.md"], Choice::default()), Err(Error::NotAModel { .. })));
-        assert!(check(&["model.safetensors", "A.json", "a.json"], Choice::default()).is_err());
-    }
-
-    #[test]
-    fn a_quantization_is_named_as_other_programs_do() {
-        let paths = [
-            "m-Q4_K_M.gguf",
-            "m-Q8_0.gguf",
-            "m-UD-Q4_K_XL.gguf",
-            "BF16/m-BF16-00001-of-00002.gguf",
-            "BF16/m-BF16-00002-of-00002.gguf",
-            "mmproj-F16.gguf",
-            "config.json",
-        ];
-        let of = |file: &str| check(&paths, Choice { file: Some(file), ..Choice::default() });
-        assert_eq!(of("q8_0").expect("chosen"), ["config.json", "m-Q8_0.gguf"]);
-        assert_eq!(of("Q4_K_XL").expect("chosen"), ["config.json", "m-UD-Q4_K_XL.gguf"]);
-        assert_eq!(of("BF16").expect("chosen").len(), 3, "both parts and the configuration");
-        for wrong in ["Q5_K_M", "F16", "m-Q5_K_M.gguf", "config.json", ""] {
-            let error = of(wrong).expect_err(wrong);
-            let choices = "m-Q4_K_M.gguf (10 B), m-Q8_0.gguf (10 B), m-UD-Q4_K_XL.gguf (10 B), \
-                           BF16/m-BF16-00001-of-00002.gguf (20 B)";
-            let advice = Some(Advice::ChooseFile { choices: choices.to_owned() });
-            assert!(matches!(error, Error::NoSuchFile { .. }), "{error}");
-            assert_eq!(error.advice(), advice);
-        }
-        let two = check(
-            &["a-Q4_0.gguf", "b-Q4_0.gguf"],
-            Choice { file: Some("Q4_0"), ..Choice::default() },
-        );
-        assert!(matches!(two, Err(Error::Ambiguous { .. })));
-        let only = check(&["m-Q8_0.gguf", "mmproj-F16.gguf"], Choice::default());
-        assert_eq!(only.expect("the other is no model"), ["m-Q8_0.gguf"]);
-    }
-
-    #[test]
-    fn what_could_be_taken_is_listed_with_its_parts() {
-        let all = entries(&[
-            "m-Q4_K_M.gguf",
-            "BF16/m-BF16-00001-of-00002.gguf",
-            "BF16/m-BF16-00002-of-00002.gguf",
-            "../m-Q8_0.gguf",
-            "pytorch_model.bin",
-            "config.json",
-        ]);
-        let chosen = choose("o/n", &all, Choice::default()).expect("chosen");
-        let offered = offered(&all, None, &chosen);
-        let found: Vec<_> = offered
-            .iter()
-            .map(|it| (it.quantization.as_deref(), it.bytes, it.parts, it.usual, it.chosen))
-            .collect();
-        assert_eq!(
-            found,
-            [(Some("Q4_K_M"), 10, 1, true, true), (Some("BF16"), 20, 2, false, false)]
-        );
-        assert_eq!(beside(&all), 10);
-    }
-
-    #[test]
-    fn sizes_are_said_in_thousands() {
-        let sizes = [999, 1_000, 12_345_678, 1_234_567_890].map(size);
-        assert_eq!(sizes, ["999 B", "1 kB", "12 MB", "1.2 GB"]);
-    }
-}
+mod tests;
