@@ -204,6 +204,7 @@ fn what_can_not_be_measured_is_told() {
         (&["--run-cosines"], "--run"),
         (&["--run", "given", "--run-cosines"], "not cosines"),
         (&["--run", "given", "--layers", "--mode", "set", "--threshold", "1"], "--layers"),
+        (&["--stages", "bm25", "--layers"], "no reranker"),
         (&["--run", "missing", "--model", "x"], "missing.trec"),
         (&["--run", "../qrels/test", "--model", "x"], "name of a run"),
         (&["--run", "given", "--stages", "bm25", "--model", "x"], "--run"),
@@ -313,7 +314,9 @@ fn a_suite_is_one_table_and_a_broken_set_does_not_end_it() {
         assert!((value - (figure("shown") - best)).abs() < 1e-9 && value < 0.0, "{set:#}");
         assert_eq!(regret["best"], "bm25", "{set:#}");
         assert!(regret["interval"][0].as_f64() <= regret["interval"][1].as_f64(), "{set:#}");
-        assert!(regret["losing"].as_f64() > Some(0.0), "random weights lose: {set:#}");
+        let (losing, lost) = (regret["losing"].as_f64(), regret["lost"].as_f64());
+        assert!(losing > Some(0.0), "random weights lose: {set:#}");
+        assert_eq!(lost, losing.map(|it| it * 4.0), "{set:#}");
         assert!(close(&set["candidate_layers_share"], 1.0), "{set:#}");
     }
     // Nothing is indexed twice, and nothing lies in the user's home.
@@ -327,6 +330,26 @@ fn a_suite_is_one_table_and_a_broken_set_does_not_end_it() {
     for part in ["languages/de", "regret", "mean of all", "broken: not measured", "2 domains"] {
         assert!(page.contains(part), "{part:?} is not in\n{page}");
     }
+    // The order after every layer, from what the reranker was given to what is shown.
+    assert!(sets[0].get("layers").is_none(), "nobody asked: {:#}", sets[0]);
+    let layers = [&args[..], &["--layers"]].concat();
+    let report = riddle.json(&layers);
+    for set in report["sets"].as_array().expect("sets") {
+        let (ndcg, layers) = (&set["ndcg@10"], &set["layers"]);
+        let figure = |of: &Value| of.as_f64().expect("a figure");
+        assert!(close(&layers["input"]["ndcg@10"], figure(&ndcg["merged"])), "{set:#}");
+        let after = layers["after"].as_object().expect("layers");
+        let last = after.values().next_back().expect("a last layer");
+        assert!(close(&last["ndcg@10"], figure(&ndcg["shown"])), "{set:#}");
+        assert_eq!(last, &layers["shown"]);
+    }
+    assert_eq!(report["mean"]["layers"]["of"], 2, "{report:#}");
+    let page = riddle.run(&layers).ok();
+    for part in ["after each layer, MRR@10", "layer 2", "behind its input on"] {
+        assert!(page.contains(part), "{part:?} is not in\n{page}");
+    }
+    let line = riddle.run(&[&layers[..], &["--deadline", "1s"]].concat()).failed(1);
+    assert!(line.contains("--layers measures the full forward"), "{line}");
 }
 
 #[test]

@@ -43,9 +43,9 @@ pub enum Error {
     /// Cosines of a run without the run.
     #[error("that scores are cosines says something of a run, and no run is given")]
     CosinesWithoutRun,
-    /// Layers are wanted of something else than the full forward over a run.
-    #[error("layers are measured by the full forward over the candidates of a run")]
-    LayersWithoutRun,
+    /// Layers are wanted of something else than the full forward.
+    #[error("layers are measured by the full forward: without pruning, without a deadline")]
+    LayersOfAPart,
     /// Texts and titles come from files, and something else is to decide about them.
     #[error("texts and titles are taken from files: there is no run of them, and titles count")]
     FilesAndMore,

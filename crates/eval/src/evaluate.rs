@@ -1,17 +1,22 @@
 //! The run: every query through every stage.
 
-use std::{cell::Cell, collections::BTreeMap, sync::atomic::AtomicBool};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    sync::atomic::AtomicBool,
+};
 
 use riddle_rag::{
     DEFAULT_CANDIDATES, DEFAULT_FUSED, SearchRequest, SearchResponse, StageLists,
-    rerank::{Mode, Order, RerankChoice},
+    rerank::{Mode, Order, Pruning, RerankChoice, RerankSettings},
 };
-use riddle_types::Notice as Told;
+use riddle_types::{LayerEvent, Notice as Told};
 use serde_json::json;
 
 use crate::{
     Dataset, Error, EvalEvent, EvalOptions, EvalReport, Instruments, Measures, Notice, Result,
     Stage, TestQuery,
+    by_layer::{ByLayer, best_first},
     corpus_index::CorpusIndex,
     given::rerank_run,
     instruments::{StopFlag, stopped},
@@ -41,8 +46,9 @@ pub fn evaluate(
     if options.run_cosines && options.run.is_none() {
         return Err(Error::CosinesWithoutRun);
     }
-    if options.layers && (options.run.is_none() || options.settings.mode != Mode::Off) {
-        return Err(Error::LayersWithoutRun);
+    let settings = &options.settings;
+    if options.layers && (settings.mode != Mode::Off || settings.deadline.is_some()) {
+        return Err(Error::LayersOfAPart);
     }
     if options.files.is_some() && (options.run.is_some() || options.ignore_titles) {
         return Err(Error::FilesAndMore);
@@ -86,13 +92,23 @@ fn search_all(
     };
     report.notices.extend(index.notices.iter().cloned());
     let stages = chosen_stages(options, &index, model.is_some(), &mut report.notices)?;
+    if options.layers && !stages.contains(&Stage::Rerank) {
+        return Err(Error::NoReranker);
+    }
+    let mut settings = options.settings.clone();
+    if options.layers {
+        // Whoever is left out after a layer has no place after the next.
+        settings.pruning = Pruning::Never;
+    }
     let session = Session {
         options,
+        settings,
         dataset,
         index: &index,
         model: model.as_deref(),
         stages: &stages,
         not_reranked: Cell::new(0),
+        by_layer: RefCell::default(),
     };
     let mut tallies: Tallies = stages.iter().map(|&it| (it, Tally::default())).collect();
     let mut runs =
@@ -120,6 +136,7 @@ fn search_all(
         report.notices.push(Notice::NotReranked { queries: not_reranked });
     }
     report.stages = reports(&tallies);
+    report.layers = session.by_layer.into_inner().means();
     report.questions = tallies.into_iter().map(|(stage, it)| (stage, it.measures)).collect();
     report.reranker = model.filter(|_| stages.contains(&Stage::Rerank));
     report.corpus = Some(index.report.clone());
@@ -204,12 +221,15 @@ impl Lap {
 /// What stays the same from query to query.
 struct Session<'a> {
     options: &'a EvalOptions,
+    /// How the reranker runs.
+    settings: RerankSettings,
     dataset: &'a Dataset,
     index: &'a CorpusIndex,
     model: Option<&'a str>,
     stages: &'a [Stage],
     /// Queries whose results stayed in fused order.
     not_reranked: Cell<usize>,
+    by_layer: RefCell<ByLayer>,
 }
 
 /// Receives the documents of a stage and what they cost.
@@ -249,7 +269,8 @@ impl Session<'_> {
             let request = self.request(query, self.options.top_k, candidates, rerank);
             let (response, lap) = self.search(&request, instruments, stop)?;
             resident = resident.max(response.resident_weight_bytes);
-            let StageLists { fused, mut reranked, .. } = response.stages.unwrap_or_default();
+            let StageLists { fused, mut reranked, layers, .. } =
+                response.stages.unwrap_or_default();
             let elsewhere = |it: &Told| matches!(it, Told::NotRankedElsewhere { .. });
             let as_wanted = matches!(response.order, Order::Reranked { .. })
                 && !response.notices.iter().any(elsewhere);
@@ -258,9 +279,38 @@ impl Session<'_> {
                 reranked = response.hits.iter().map(|it| it.chunk).collect();
                 self.not_reranked.set(self.not_reranked.get() + 1);
             }
+            if self.options.layers {
+                let layers = if as_wanted { &layers[..] } else { &[] };
+                self.add_layers(query, &fused, layers, &reranked)?;
+            }
             self.deliver(&[(Stage::Rrf, &fused), (Stage::Rerank, &reranked)], &lap, sink)?;
         }
         Ok(resident)
+    }
+
+    /// Measures the order after every layer; `shown` is that of a question that was not reranked.
+    fn add_layers(
+        &self,
+        query: &TestQuery,
+        fused: &[u64],
+        layers: &[LayerEvent],
+        shown: &[u64],
+    ) -> Result<()> {
+        let judgments = &self.dataset.judgments[&query.id];
+        let measures = |chunks: &[u64]| -> Result<Measures> {
+            Ok(Measures::of(&self.index.documents(self.dataset, chunks)?, judgments))
+        };
+        let mut by_layer = self.by_layer.borrow_mut();
+        if layers.is_empty() {
+            by_layer.add_unread(measures(shown)?);
+        }
+        // Layers before the first that the head can read have no scores.
+        for event in layers.iter().filter(|it| !it.scores.is_empty()) {
+            let best = best_first(&event.scores, self.options.top_k);
+            let order: Vec<u64> = best.into_iter().map(|it| fused[event.active[it]]).collect();
+            by_layer.add(event.layer, measures(&order)?);
+        }
+        Ok(())
     }
 
     /// What retrieval knows of every candidate, as a request of `riddle rerank` that says who is relevant.
@@ -312,7 +362,7 @@ impl Session<'_> {
             vector_candidates: candidates,
             fused_candidates: self.options.candidates.unwrap_or(DEFAULT_FUSED),
             rerank,
-            rerank_settings: self.options.settings.clone(),
+            rerank_settings: self.settings.clone(),
             explain: true,
             ..SearchRequest::new(query.text.clone())
         }

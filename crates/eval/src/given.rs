@@ -8,6 +8,7 @@ use riddle_types::{LayerEvent, LayerObserver, RerankOutcome};
 use crate::{
     Dataset, Error, EvalEvent, EvalOptions, EvalReport, Instruments, Judgments, Measures, Notice,
     Result, Stage, TestQuery,
+    by_layer::{ByLayer, best_first},
     instruments::{StopFlag, stopped},
     runs::RunFiles,
     tally::{Tally, reports},
@@ -57,7 +58,7 @@ pub(crate) fn rerank_run(
     if sums.without > 0 {
         report.notices.push(Notice::NotInRun { queries: sums.without, run: run.to_owned() });
     }
-    sums.write(dataset.queries.len(), report);
+    sums.write(report);
     report.reranker = Some(opened.reranker.model().to_owned());
     Ok(())
 }
@@ -116,9 +117,8 @@ impl<'a> Session<'a> {
             outcome.map_err(|source| Error::Rerank { query: query.id.clone(), source })?;
         let after = outcome.ranked.iter().map(|it| before[it.index]).collect();
         let best = |(layer, scores): (u32, Vec<f32>)| {
-            let mut order: Vec<usize> = (0..scores.len()).collect();
-            order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
-            (layer, order.into_iter().take(options.top_k).map(|it| before[it]).collect())
+            let order = best_first(&scores, options.top_k);
+            (layer, order.into_iter().map(|it| before[it]).collect())
         };
         let by_layer = watch.layers.into_iter().flatten().map(best).collect();
         Ok(Reranked { before, after, by_layer, outcome, ms })
@@ -130,7 +130,7 @@ impl<'a> Session<'a> {
 struct Sums {
     before: Tally,
     after: Tally,
-    by_layer: BTreeMap<u32, Vec<Measures>>,
+    by_layer: ByLayer,
     /// Queries without candidates.
     without: usize,
     /// Most bytes of weights in memory.
@@ -140,13 +140,14 @@ struct Sums {
 impl Sums {
     fn add(&mut self, reranked: &Reranked<'_>, judgments: &Judgments) {
         for (layer, order) in &reranked.by_layer {
-            self.by_layer.entry(*layer).or_default().push(Measures::of(order, judgments));
+            self.by_layer.add(*layer, Measures::of(order, judgments));
         }
         self.before.measures.push(Measures::of(&reranked.before, judgments));
         self.after.measures.push(Measures::of(&reranked.after, judgments));
         if reranked.before.is_empty() {
             // It counts as 0, and as no time.
             self.without += 1;
+            self.by_layer.add_unread(Measures::default());
             return;
         }
         let stats = &reranked.outcome.stats;
@@ -158,14 +159,9 @@ impl Sums {
         self.resident_weight_bytes = self.resident_weight_bytes.max(stats.resident_weight_bytes);
     }
 
-    /// Writes the means over `queries` into the report.
-    fn write(mut self, queries: usize, report: &mut EvalReport) {
-        for measured in self.by_layer.values_mut() {
-            // A query without candidates is one without an answer, as in the stages.
-            measured.resize_with(queries, Measures::default);
-        }
-        report.layers =
-            self.by_layer.iter().map(|(&layer, it)| (layer, Measures::mean(it))).collect();
+    /// Writes the means over all queries into the report.
+    fn write(self, report: &mut EvalReport) {
+        report.layers = self.by_layer.means();
         report.stages =
             reports(&BTreeMap::from([(Stage::Run, self.before), (Stage::Rerank, self.after)]));
         report.resident_weight_bytes = self.resident_weight_bytes;

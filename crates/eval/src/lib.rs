@@ -9,6 +9,7 @@
 //! Not here: measuring time and memory (the caller owns the instruments and hands them in as
 //! [`Instruments`]), training, and tuning on what is measured.
 
+mod by_layer;
 mod claims;
 mod corpus_index;
 mod dataset;
@@ -43,8 +44,8 @@ pub use pairs::{QuestionPair, ThresholdReport, evaluate_pairs};
 pub use preempt::{PreemptOptions, PreemptRatios, PreemptReport, PreemptRound, measure_preemption};
 pub use report::{CorpusReport, EvalReport, Stage, StageReport};
 pub use suite::{
-    DomainReport, FailedSet, Figures, Regret, SetNotice, SetReport, SuiteOptions, SuiteReport,
-    SuiteRequests, evaluate_suite, suite_requests,
+    DomainReport, FailedSet, Figures, LayerFigures, OrderFigures, Regret, SetNotice, SetReport,
+    SuiteOptions, SuiteReport, SuiteRequests, evaluate_suite, suite_requests,
 };
 pub use trace::{
     TRACE_SYSTEMS, TraceAnswer, TraceChange, TraceForeseen, TraceOptions, TraceQuestion,

@@ -21,7 +21,7 @@ pub struct EvalOptions {
     pub run: Option<String>,
     /// The run's scores are cosines, which a model with a retrieval prior is given.
     pub run_cosines: bool,
-    /// Measure the order after every layer of the run's reranking, too.
+    /// Measure the order after every layer of the reranker, too; nobody is pruned then.
     pub layers: bool,
     /// Candidates of each retriever, or of the run; `None`: the default, or all of the run.
     pub candidates: Option<usize>,

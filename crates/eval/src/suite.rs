@@ -8,6 +8,7 @@
 //! A set that can not be measured is told and left out; the others go on.
 
 mod domains;
+mod layers;
 mod regret;
 mod report;
 mod requests;
@@ -22,6 +23,7 @@ use riddle_rag::Config;
 use riddle_types::Trouble;
 
 pub use self::{
+    layers::{LayerFigures, OrderFigures},
     regret::Regret,
     report::{DomainReport, FailedSet, Figures, SetNotice, SetReport, SuiteReport},
     requests::{SuiteRequests, suite_requests},
@@ -194,6 +196,7 @@ fn set_report(name: &str, domain: Option<&str>, measured: &EvalReport) -> SetRep
             ndcg(shown).unwrap_or_default(),
         ),
         regret: Regret::of(shown_questions, &inputs),
+        layers: LayerFigures::of(measured),
         candidate_layers_share: cost.and_then(|it| it.candidate_layers_share),
         rerank_ms: cost.and_then(|it| it.rerank_ms),
     }

@@ -29,8 +29,8 @@ pub(crate) struct EvalArgs {
     /// The run's scores are cosines: give them to a reranker that has a retrieval prior
     #[arg(long)]
     pub(crate) run_cosines: bool,
-    /// Measure the order after every layer of the reranker, too
-    #[arg(long, requires = "run")]
+    /// Measure the order after every layer of the reranker, too, over the program's own candidates or those of --run
+    #[arg(long)]
     pub(crate) layers: bool,
     /// Candidates of keywords and vectors, each, and how many of both are reranked [default: 50, of which 24 are
     /// reranked; all of a run]

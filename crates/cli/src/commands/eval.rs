@@ -1,5 +1,6 @@
 //! `riddle eval`.
 
+mod layers;
 mod suite;
 
 use std::collections::BTreeMap;

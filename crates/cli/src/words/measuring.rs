@@ -17,8 +17,8 @@ fn eval(error: &riddle_eval::Error) -> Option<String> {
     let text = match error {
         E::Zero => "--top-k, --candidates and --limit-queries must be at least 1",
         E::CosinesWithoutRun => "--run-cosines is about the scores of a run: give one with --run",
-        E::LayersWithoutRun => {
-            "--layers measures the full forward over the candidates of a run: give one with --run, and no --mode"
+        E::LayersOfAPart => {
+            "--layers measures the full forward: leave out --mode set, --mode order and --deadline"
         }
         E::FilesAndMore => {
             "--files takes texts and titles from files: leave out --run and --ignore-titles"
@@ -122,7 +122,7 @@ pub(super) mod tests {
         let errors = [
             E::Zero,
             E::CosinesWithoutRun,
-            E::LayersWithoutRun,
+            E::LayersOfAPart,
             E::FilesAndMore,
             E::OnlyRerank,
             E::NoReranker,

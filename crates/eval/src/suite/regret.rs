@@ -28,6 +28,8 @@ pub struct Regret {
     /// Share of the questions whose first relevant document stands more than one place further back than in the best
     /// input; one that is not among the first ten stands in the eleventh.
     pub losing: f64,
+    /// How many questions that are.
+    pub lost: usize,
 }
 
 impl Regret {
@@ -56,13 +58,13 @@ impl Regret {
             })
             .collect();
         values.sort_unstable_by(f64::total_cmp);
-        let losing =
-            shown.iter().zip(*best_list).filter(|(a, b)| place(a) > place(b) + 1.5).count();
+        let lost = shown.iter().zip(*best_list).filter(|(a, b)| place(a) > place(b) + 1.5).count();
         Some(Regret {
             best,
             value: value(&all),
             interval: (values[DRAWS * 25 / 1000], values[DRAWS * 975 / 1000 - 1]),
-            losing: losing as f64 / n as f64,
+            losing: lost as f64 / n as f64,
+            lost,
         })
     }
 }
@@ -105,7 +107,7 @@ mod tests {
         let regret = Regret::of(&shown, &inputs).expect("a figure");
         assert_eq!((regret.best, regret.value), (Stage::Bm25, 0.4375 - 0.875));
         // From the first place to the second is one; from the first to the fourth, and out of the ten, is more.
-        assert_eq!(regret.losing, 0.5);
+        assert_eq!((regret.losing, regret.lost), (0.5, 2));
         assert!(regret.interval.0 < regret.value && regret.value < regret.interval.1);
         assert_eq!(Regret::of(&shown, &inputs), Some(regret), "the same every time");
         assert_eq!(Regret::of(&shown, &BTreeMap::new()), None);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use riddle_types::Trouble;
 use serde::Serialize;
 
-use super::Regret;
+use super::{LayerFigures, Regret};
 use crate::{Error, EvalReport, Latency, Notice};
 
 /// nDCG@10 of every list, on a set or in the mean.
@@ -77,6 +77,9 @@ pub struct SetReport {
     pub figures: Figures,
     /// What is shown beside the best of its inputs; `None`: it was made from nothing else.
     pub regret: Option<Regret>,
+    /// The order after every layer, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layers: Option<LayerFigures>,
     /// Share of the reranker's candidate × layer forwards that were computed: 1.0 without pruning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub candidate_layers_share: Option<f64>,
@@ -98,6 +101,13 @@ pub struct DomainReport {
     pub figures: Figures,
     /// Mean of the regrets; `None`: one has none.
     pub regret: Option<f64>,
+    /// Mean share of the questions that lose more than a place; `None` as above.
+    pub losing: Option<f64>,
+    /// How many of all questions that are.
+    pub lost: Option<usize>,
+    /// The order after every layer, over those that have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layers: Option<LayerFigures>,
 }
 
 /// A set that could not be measured.
@@ -168,24 +178,42 @@ impl SuiteReport {
         let domains: Vec<DomainReport> = by_domain
             .into_iter()
             .map(|(name, sets)| {
-                let figures: Vec<Figures> = sets.iter().map(|it| it.figures).collect();
-                let regrets = sets.iter().map(|it| Some(it.regret.as_ref()?.value));
-                summary(Some(name.to_owned()), &figures, regrets.collect())
+                let sets: Vec<DomainReport> = sets.iter().map(|it| alone(it)).collect();
+                summary(Some(name.to_owned()), &sets)
             })
             .collect();
-        let figures: Vec<Figures> = domains.iter().map(|it| it.figures).collect();
-        let regrets = domains.iter().map(|it| it.regret).collect();
-        self.mean = (!domains.is_empty()).then(|| summary(None, &figures, regrets));
+        self.mean = (!domains.is_empty()).then(|| summary(None, &domains));
         self.domains = domains;
     }
 }
 
-fn summary(name: Option<String>, figures: &[Figures], regrets: Option<Vec<f64>>) -> DomainReport {
+/// A set as if it were a domain.
+fn alone(set: &SetReport) -> DomainReport {
+    let regret = set.regret.as_ref();
+    DomainReport {
+        name: None,
+        of: 1,
+        figures: set.figures,
+        regret: regret.map(|it| it.value),
+        losing: regret.map(|it| it.losing),
+        lost: regret.map(|it| it.lost),
+        layers: set.layers.clone(),
+    }
+}
+
+fn summary(name: Option<String>, of: &[DomainReport]) -> DomainReport {
+    let figures: Vec<Figures> = of.iter().map(|it| it.figures).collect();
+    let all = |field: fn(&DomainReport) -> Option<f64>| {
+        of.iter().map(field).collect::<Option<Vec<f64>>>().map(|it| mean(it.into_iter()))
+    };
     DomainReport {
         name,
-        of: figures.len(),
-        figures: Figures::mean(figures),
-        regret: regrets.map(|it| mean(it.into_iter())),
+        of: of.len(),
+        figures: Figures::mean(&figures),
+        regret: all(|it| it.regret),
+        losing: all(|it| it.losing),
+        lost: of.iter().map(|it| it.lost).sum(),
+        layers: LayerFigures::mean(of.iter().filter_map(|it| it.layers.as_ref())),
     }
 }
 
@@ -208,6 +236,7 @@ mod tests {
             reused: false,
             figures: Figures::of([Some(bm25), dense, None], None, shown),
             regret: None,
+            layers: None,
             candidate_layers_share: None,
             rerank_ms: None,
         }

@@ -8,7 +8,7 @@ use riddle_eval::{
 };
 use serde_json::json;
 
-use super::Bench;
+use super::{Bench, layers};
 use crate::{
     args::SuiteArgs,
     context::Context,
@@ -65,7 +65,7 @@ fn page(report: &SuiteReport, style: Style) -> String {
     let longest = report.sets.iter().map(|it| it.name.chars().count()).max().unwrap_or(0);
     let width = longest.clamp(*NAMES.start(), *NAMES.end());
     let header = format!(
-        "{:<width$}{:>11}{:>11}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}  {:<18}{:>8}{:>10}{:>9}\n",
+        "{:<width$}{:>11}{:>11}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}  {:<18}{:>8}{:>10}{:>8}{:>10}\n",
         "set",
         "documents",
         "questions",
@@ -79,6 +79,7 @@ fn page(report: &SuiteReport, style: Style) -> String {
         "95 %",
         "best",
         "lose > 1",
+        "",
         "forwards"
     );
     page.push_str(&style.dim(header));
@@ -89,12 +90,15 @@ fn page(report: &SuiteReport, style: Style) -> String {
         let name = it.name.as_deref().map_or("mean of all".to_owned(), show::clean);
         let unit = if it.name.is_some() { "set" } else { "domain" };
         let of = show::plural(it.of as u64, unit);
-        let regret = it.regret.map_or(String::new(), |it| format!("{it:>+9.4}"));
+        let regret = it.regret.map_or(String::new(), |regret| {
+            format!("{regret:>+9.4}{:28}{}", "", lose(it.lost, it.losing))
+        });
         page.push_str(&format!("{name:<width$}{of:>22}{}{regret}\n", figures(&it.figures)));
     }
     if let Some(worst) = worst(report) {
         page.push_str(&worst);
     }
+    page.push_str(&layers::page(report, width, style));
     for it in &report.failed {
         let name = style.yellow(format_args!("{}:", show::clean(&it.name)));
         page.push_str(&format!("{name} not measured: {}\n", show::clean(&words::trouble(&it.why))));
@@ -124,10 +128,10 @@ fn worst(report: &SuiteReport) -> Option<String> {
 fn row(set: &SetReport, width: usize) -> String {
     let regret = set.regret.as_ref().map_or(String::new(), |it| {
         let interval = format!("{:+.4} … {:+.4}", it.interval.0, it.interval.1);
-        let losing = format!("{:.1} %", 100.0 * it.losing);
-        format!("{:>+9.4}  {interval:<18}{:>8}{losing:>10}", it.value, leg(it.best))
+        let lose = lose(Some(it.lost), Some(it.losing));
+        format!("{:>+9.4}  {interval:<18}{:>8}{lose}", it.value, leg(it.best))
     });
-    let share = set.candidate_layers_share.map_or(String::new(), |it| format!("{it:>9.3}"));
+    let share = set.candidate_layers_share.map_or(String::new(), |it| format!("{it:>10.3}"));
     format!(
         "{:<width$}{:>11}{:>11}{}{regret}{share}\n",
         show::clean(&set.name),
@@ -135,6 +139,12 @@ fn row(set: &SetReport, width: usize) -> String {
         set.queries,
         figures(&set.figures)
     )
+}
+
+/// How many questions lose more than a place, and what share of all that is.
+fn lose(lost: Option<usize>, losing: Option<f64>) -> String {
+    let share = losing.map_or(String::new(), |it| format!("{:.1} %", 100.0 * it));
+    format!("{:>10}{share:>8}", lost.map_or(String::new(), |it| it.to_string()))
 }
 
 fn leg(stage: Stage) -> &'static str {
@@ -178,7 +188,9 @@ mod tests {
                 value: -0.05,
                 interval: (-0.0812, -0.01),
                 losing: 0.125,
+                lost: 3,
             }),
+            layers: None,
             candidate_layers_share: Some(0.75),
             rerank_ms: None,
         };
@@ -186,14 +198,22 @@ mod tests {
             suite: "dev".to_owned(),
             sets: vec![set],
             failed: vec![FailedSet { name: "broken".to_owned(), why: "no corpus".into() }],
-            mean: Some(DomainReport { name: None, of: 1, figures, regret: Some(-0.05) }),
+            mean: Some(DomainReport {
+                of: 1,
+                figures,
+                regret: Some(-0.05),
+                losing: Some(0.125),
+                lost: Some(3),
+                ..DomainReport::default()
+            }),
             ..SuiteReport::default()
         };
         let shown = page(&report, Style::with_colors(false));
         for part in [
             "dev: 1 set, nDCG@10\n",
             "group/mails         12          3   0.5000        –        –   0.6000   0.5500  +0.0500  -0.0500",
-            "  -0.0812 … -0.0100   merged    12.5 %    0.750\n",
+            "  -0.0812 … -0.0100   merged         3  12.5 %     0.750\n",
+            "  -0.0500                                     3  12.5 %\n",
             "mean of all",
             "1 domain   0.5000",
             "loses to the best of its inputs: group/mails\n",
