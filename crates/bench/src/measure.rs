@@ -135,6 +135,7 @@ fn median_figures(runs: &[Run]) -> Figures {
         io_wait_ms: of(|it| it.io_wait_ms),
         bytes_read: of(|it| it.bytes_read as f64) as u64,
         row_bytes_read: of(|it| it.row_bytes_read as f64) as u64,
+        cached_bytes: runs.iter().map(|it| it.figures.cached_bytes).max().flatten(),
         layers_run: of(|it| f64::from(it.layers_run)) as u32,
         candidate_layers_share: of(|it| it.candidate_layers_share),
         resident_weight_bytes: of(|it| it.resident_weight_bytes as f64) as u64,

@@ -65,6 +65,10 @@ pub struct Figures {
     /// Of which embedding rows.
     #[serde(default)]
     pub row_bytes_read: u64,
+    /// Bytes of the model's files that the system had cached when a request that reads layers began: what was not read
+    /// from a disk, at most. `None` where nobody reads layers, or the system does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached_bytes: Option<u64>,
     /// Layers that computed something.
     pub layers_run: u32,
     /// Candidate × layer forwards that were computed, of all.
@@ -126,9 +130,11 @@ pub fn work(input: impl Read, mut output: impl Write) -> Result<()> {
     // One document is enough to read the layers that stay and to start the threads.
     let first = if job.warm_up_fully { documents.len() } else { documents.len().min(1) };
     reranker.rerank(&request.query, &documents[..first], 1, &mut SilentObserver)?;
+    let mut cached_bytes = None;
     if reads_layers(&job.setting) {
         // Warming up has brought the weights into the system's cache, and a window would be measured reading memory.
         riddle_metrics::forget_cached_files(&job.model).map_err(Error::Pipe)?;
+        cached_bytes = riddle_metrics::cached_bytes(&job.model).map_err(Error::Pipe)?;
     }
     writeln!(output, "{READY}").and_then(|()| output.flush()).map_err(Error::Pipe)?;
     let mut bytes = Bytes::default();
@@ -146,6 +152,7 @@ pub fn work(input: impl Read, mut output: impl Write) -> Result<()> {
         io_wait_ms: stats.io_wait_ms,
         bytes_read: bytes.all,
         row_bytes_read: bytes.rows,
+        cached_bytes,
         layers_run: stats.layers_run,
         candidate_layers_share: stats.candidate_layers as f64 / all.max(1.0),
         resident_weight_bytes: stats.resident_weight_bytes,
@@ -288,4 +295,78 @@ fn read_answer(stdout: Option<ChildStdout>) -> std::io::Result<(Option<Instant>,
 
 fn ms_since(started: Instant) -> f64 {
     started.elapsed().as_secs_f64() * 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, io, path::Path};
+
+    use super::*;
+
+    /// What the worker says, and how much of the model the system had cached when it said that it was ready.
+    struct Watched<'a> {
+        model: &'a Path,
+        said: Vec<u8>,
+        cached: Option<u64>,
+    }
+
+    impl Write for Watched<'_> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.said.extend_from_slice(bytes);
+            if self.cached.is_none() && self.said.starts_with(READY.as_bytes()) {
+                self.cached = riddle_metrics::cached_bytes(self.model)?;
+            }
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn copy_of_a_model(to: &Path) {
+        let golden = "../../tests/golden/tiny-bert-cross-encoder";
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join(golden);
+        for entry in fs::read_dir(from).expect("a model") {
+            let path = entry.expect("a file").path();
+            fs::copy(&path, to.join(path.file_name().expect("a name"))).expect("copied");
+        }
+    }
+
+    /// A window that reads what the warm-up has left in memory would be measured reading memory.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_request_that_reads_layers_begins_with_nothing_in_the_systems_cache() {
+        // Where programs are built is a disk more often than where temporary files are.
+        let program = std::env::current_exe().expect("a path");
+        let dir = tempfile::tempdir_in(program.parent().expect("a folder")).expect("made");
+        copy_of_a_model(dir.path());
+        riddle_metrics::forget_cached_files(dir.path()).expect("a folder");
+        if riddle_metrics::cached_bytes(dir.path()).expect("readable") != Some(0) {
+            eprintln!("SKIPPED: {} is on a file system that forgets nothing", dir.path().display());
+            return;
+        }
+        let measured = |window| {
+            let job = Job {
+                model: dir.path().to_path_buf(),
+                setting: Setting { window, threads: Some(1), ..Setting::default() },
+                request: Request {
+                    query: "which lock".to_owned(),
+                    documents: vec!["the lock of the dock".to_owned(); 2],
+                    top_n: 1,
+                },
+                warm_up_fully: false,
+            };
+            let job = serde_json::to_vec(&job).expect("a job");
+            let mut out = Watched { model: dir.path(), said: Vec::new(), cached: None };
+            work(&job[..], &mut out).expect("works");
+            let figures = &out.said[READY.len()..];
+            let figures: Figures = serde_json::from_slice(figures).expect("figures");
+            (out.cached.expect("ready"), figures.cached_bytes)
+        };
+        // What nobody has asked to be forgotten is there: the warm-up has read it.
+        let (resident, told) = measured(None);
+        assert!(resident > 0 && told.is_none(), "{resident} {told:?}");
+        assert_eq!(measured(Some(1)), (0, Some(0)));
+    }
 }

@@ -19,7 +19,7 @@ mod process;
 mod sampler;
 mod stages;
 
-pub use cache::forget_cached_files;
+pub use cache::{cached_bytes, forget_cached_files};
 pub use history::{History, Slice, Summary, percentile};
 pub use memory::{MemoryReport, machine_memory, memory, rss_of};
 pub use power::{is_hot, is_hot_of, on_mains, on_mains_of};
