@@ -109,7 +109,8 @@ mod tests {
             let (top_k, candidates) = (request.k, request.fused_candidates);
             assert!(top_k < candidates && candidates <= made.candidates.1, "{top_k}, {candidates}");
             for with_prior in [true, false] {
-                let table = made.table_from(rag::rerank::Mode::Order, top_k, with_prior);
+                let mode = rag::rerank::Mode::Order;
+                let table = made.table_from(mode, top_k, with_prior, candidates);
                 let table = table.expect("a table for so many results");
                 let part = top_k as f64 / table.top_k as f64;
                 let error = rag::rerank::STANDARD_ERROR * part;

@@ -90,7 +90,7 @@ impl Asked {
             Asked::Standard => {
                 // Nobody has asked, so it has to hold: for no more texts than were learned from.
                 let fits = texts <= made.candidates.1;
-                let table = made.table_from(Mode::Order, top_k, false).filter(|_| fits);
+                let table = made.table_from(Mode::Order, top_k, false, texts).filter(|_| fits);
                 let error = Asked::Error(Mode::Order, STANDARD_ERROR);
                 return Ok(table.and_then(|it| error.by(it, top_k)).unwrap_or(never));
             }
@@ -98,7 +98,7 @@ impl Asked {
                 let fits = |it: &&CalibrationTable| {
                     it.mode == mode && it.top_k == top_k && !it.with_prior()
                 };
-                (mode, made.tables.iter().find(fits))
+                (mode, made.tables_for(texts).find(fits))
             }
         };
         if let Some(table) = exact {
@@ -110,7 +110,7 @@ impl Asked {
                 ))
             });
         }
-        let larger = made.table_from(Mode::Order, top_k, false);
+        let larger = made.table_from(Mode::Order, top_k, false, texts);
         Ok(larger.and_then(|it| self.by(it, top_k)).unwrap_or_else(|| {
             let note = format!(
                 "nobody was left out: the calibration promises nothing for the best {top_k} in mode {mode}"

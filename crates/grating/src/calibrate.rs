@@ -9,6 +9,8 @@
 //! Precision here is against the full forward: the share of its top-k that the pruned run returns too.
 //! Whether the full forward is right about the world is the model's business.
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -28,6 +30,9 @@ pub struct CalibrationOptions {
     pub modes: Vec<Mode>,
     /// Sizes of the result.
     pub top_ks: Vec<usize>,
+    /// Numbers of candidates, each of which gets tables of its own, from the requests with at most so many and more
+    /// than the next smaller number; empty: all requests together.
+    pub sizes: Vec<usize>,
     /// Most thresholds on a curve, besides 0 and never.
     pub max_points: usize,
 }
@@ -38,6 +43,7 @@ impl Default for CalibrationOptions {
         CalibrationOptions {
             modes: vec![Mode::Set, Mode::Order],
             top_ks: vec![1, 5, 10, 20],
+            sizes: Vec::new(),
             // Neighbors on a curve of 200 differ in half a percent of the decisions.
             max_points: 200,
         }
@@ -64,6 +70,9 @@ pub struct CalibrationTable {
     /// Whether the scores had a retrieval prior in them; `None`: the file is from before that was noted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prior: Option<bool>,
+    /// Most candidates of the requests that it was learned from; `None`: those of the whole calibration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub candidates: Option<usize>,
     /// Cluster pruning by threshold, ascending; the last one never prunes.
     pub curve: Vec<CurvePoint>,
     /// Pruning with a stated error probability.
@@ -131,17 +140,38 @@ impl Calibration {
         self.tables.iter().find(|it| it.mode == mode && it.top_k == top_k)
     }
 
-    /// The curves for a mode, with a prior or without, of the least size of the result that is not below `top_k`.
+    /// The curves that were learned from requests of the least size that is not below `candidates`; beyond the largest
+    /// those of the largest, which promise nothing there.
+    pub fn tables_for(&self, candidates: usize) -> impl Iterator<Item = &CalibrationTable> {
+        let sizes = || self.tables.iter().map(|it| self.most_candidates(it));
+        let size = sizes().filter(|it| *it >= candidates).min().or_else(|| sizes().max());
+        self.tables.iter().filter(move |it| Some(self.most_candidates(it)) == size)
+    }
+
+    /// Of [`tables_for`](Self::tables_for) so many candidates the curves for a mode, with a prior or without, of the
+    /// least size of the result that is not below `top_k`.
     pub fn table_from(
         &self,
         mode: Mode,
         top_k: usize,
         with_prior: bool,
+        candidates: usize,
     ) -> Option<&CalibrationTable> {
         let fits = |it: &&CalibrationTable| {
             it.mode == mode && it.top_k >= top_k && it.with_prior() == with_prior
         };
-        self.tables.iter().filter(fits).min_by_key(|it| it.top_k)
+        self.tables_for(candidates).filter(fits).min_by_key(|it| it.top_k)
+    }
+
+    /// Numbers of candidates of the requests that a table was learned from, or would have been.
+    pub fn sizes_of(&self, table: &CalibrationTable) -> RangeInclusive<usize> {
+        let most = self.most_candidates(table);
+        let smaller = self.tables.iter().map(|it| self.most_candidates(it)).filter(|it| *it < most);
+        smaller.max().map_or(0, |it| it + 1)..=most
+    }
+
+    fn most_candidates(&self, table: &CalibrationTable) -> usize {
+        table.candidates.unwrap_or(self.candidates.1)
     }
 
     /// [`CalibrationTable::threshold_for`] of the table for `mode` and `top_k`.
@@ -193,6 +223,45 @@ pub fn calibrate(
             "there is no request with documents to calibrate with: record some".into(),
         ));
     };
+    let mut tables = Vec::new();
+    if options.sizes.is_empty() {
+        tables = tables_of(traces, None, options)?;
+    }
+    let mut sizes = options.sizes.clone();
+    sizes.sort_unstable();
+    sizes.dedup();
+    if sizes.last().is_some_and(|it| *it < most) {
+        return Err(Error::BadOption(format!(
+            "a request has {most} candidates: calibrate for as many"
+        )));
+    }
+    let mut smaller = None;
+    for size in sizes {
+        let of_size = |it: &&Trace| {
+            let candidates = it.candidates();
+            candidates <= size && smaller.is_none_or(|smaller| candidates > smaller)
+        };
+        let traces: Vec<Trace> = traces.iter().filter(of_size).cloned().collect();
+        tables.extend(tables_of(&traces, Some(size), options)?);
+        smaller = Some(size);
+    }
+    Ok(Calibration {
+        version: CALIBRATION_VERSION,
+        model: model.to_owned(),
+        fingerprint: fingerprint.to_owned(),
+        num_layers: samples[0].trace.num_layers,
+        queries: samples.len(),
+        candidates: (least, most),
+        tables,
+    })
+}
+
+/// What is learned from requests of one kind of size.
+fn tables_of(
+    traces: &[Trace],
+    candidates: Option<usize>,
+    options: &CalibrationOptions,
+) -> Result<Vec<CalibrationTable>> {
     let known: Vec<Trace> = traces.iter().filter(|it| !it.prior.is_empty()).cloned().collect();
     let unknown: Vec<Trace> = traces.iter().map(Trace::without_prior).collect();
     let mut tables = Vec::new();
@@ -207,21 +276,14 @@ pub fn calibrate(
                     mode,
                     top_k,
                     prior: Some(prior),
+                    candidates,
                     curve: curve(&samples, mode, top_k, options.max_points)?,
                     bounded: Bounded::learn(&samples, mode, top_k)?,
                 });
             }
         }
     }
-    Ok(Calibration {
-        version: CALIBRATION_VERSION,
-        model: model.to_owned(),
-        fingerprint: fingerprint.to_owned(),
-        num_layers: samples[0].trace.num_layers,
-        queries: samples.len(),
-        candidates: (least, most),
-        tables,
-    })
+    Ok(tables)
 }
 
 fn curve(
@@ -283,7 +345,12 @@ mod tests {
     use crate::{NeverPrune, replay, sample::tests::Noise};
 
     fn options(mode: Mode, top_k: usize) -> CalibrationOptions {
-        CalibrationOptions { modes: vec![mode], top_ks: vec![top_k], max_points: 50 }
+        CalibrationOptions {
+            modes: vec![mode],
+            top_ks: vec![top_k],
+            max_points: 50,
+            ..CalibrationOptions::default()
+        }
     }
 
     /// The twin of the staircase: everything by one replay per request and threshold.
@@ -368,7 +435,7 @@ mod tests {
         let alone = calibrate("m", "f", &unknown, &options).expect("calibrates");
         assert_eq!(alone.tables, learned.tables[2..]);
         let of = |top_k, prior| {
-            let found = learned.table_from(Mode::Order, top_k, prior)?;
+            let found = learned.table_from(Mode::Order, top_k, prior, 1)?;
             Some((found.top_k, found.with_prior()))
         };
         assert_eq!([of(1, true), of(2, false)], [Some((2, true)), Some((2, false))]);
@@ -377,6 +444,48 @@ mod tests {
         let mut old = learned;
         old.tables.iter_mut().for_each(|it| it.prior = None);
         assert!(old.tables[0].with_prior() && !old.tables[2].with_prior());
+    }
+
+    #[test]
+    fn requests_of_another_size_have_tables_of_their_own() {
+        let few = Noise(11).traces(12);
+        // The same with twenty-four more, of which nobody is anything.
+        let many = few.clone().into_iter().map(|mut trace| {
+            for event in &mut trace.layers {
+                let n = event.active.len();
+                event.active.extend(n..n + 24);
+                let scores = if event.scores.is_empty() { 0 } else { 24 };
+                event.scores.extend((0..scores).map(|it| -9.0 - it as f32));
+            }
+            trace
+        });
+        let many: Vec<Trace> = many.collect();
+        let of = |traces: &[Trace], sizes: &[usize]| {
+            let sizes = sizes.to_vec();
+            calibrate("m", "f", traces, &CalibrationOptions { sizes, ..options(Mode::Order, 2) })
+        };
+        let all = [few.clone(), many.clone()].concat();
+        let learned = of(&all, &[50, 23]).expect("calibrates");
+        assert_eq!((learned.queries, learned.tables.len()), (24, 2));
+        // As if there were no others.
+        for (place, (size, traces)) in [(23, &few), (50, &many)].into_iter().enumerate() {
+            let mut alone = of(traces, &[]).expect("calibrates").tables[0].clone();
+            assert_eq!(alone.candidates, None);
+            alone.candidates = Some(size);
+            assert_eq!(learned.tables[place], alone);
+        }
+        assert_ne!(learned.tables[0].curve, learned.tables[1].curve);
+        let size = |candidates| {
+            let found = learned.table_from(Mode::Order, 2, false, candidates).expect("a table");
+            (found.candidates.expect("a size"), learned.sizes_of(found))
+        };
+        for (candidates, found) in [(1, 23), (23, 23), (24, 50), (50, 50), (51, 50)] {
+            assert_eq!(size(candidates).0, found, "{candidates}");
+        }
+        assert_eq!((size(1).1, size(50).1), (0..=23, 24..=50));
+        // A size that no request has gets no table, and a request that is too large has no place.
+        assert_eq!(of(&few, &[23, 50]).expect("calibrates").tables.len(), 1);
+        assert!(of(&all, &[23]).expect_err("refused").to_string().contains("calibrate for"));
     }
 
     #[test]
@@ -393,6 +502,7 @@ mod tests {
             mode: Mode::Set,
             top_k: 10,
             prior: None,
+            candidates: None,
             curve: vec![
                 point(Some(0.0), 1.0),
                 point(Some(0.1), 0.9),

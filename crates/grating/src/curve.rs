@@ -33,10 +33,10 @@ impl Calibration {
     /// bounded errors dashed, `precision` as a level. Without recorded times the candidate × layer forwards stand for
     /// latency.
     pub fn to_chart(&self, mode: Mode, precision: f64) -> LineChart {
-        // Where there are both kinds, those that most searches use.
+        // Where there are several kinds, those that most searches use.
         let any_prior = self.tables.iter().any(CalibrationTable::with_prior);
-        let tables =
-            || self.tables.iter().filter(|it| it.mode == mode && it.with_prior() == any_prior);
+        let of_kind = move |it: &&CalibrationTable| it.mode == mode && it.with_prior() == any_prior;
+        let tables = || self.tables_for(0).filter(of_kind);
         let times = tables().all(|it| it.points().all(|it| it.latency_share.is_some()));
         let x = |it: &Measured| {
             100.0 * it.latency_share.filter(|_| times).unwrap_or(it.candidate_layers_share)
@@ -85,7 +85,8 @@ impl CalibrationTable {
     fn write(&self, text: &mut String, precision: f64) {
         // Writing to a string can not fail.
         let prior = if self.with_prior() { ", with the retrieval prior" } else { "" };
-        let _ = writeln!(text, "\nmode {}, top {}{prior}", self.mode, self.top_k);
+        let size = self.candidates.map_or(String::new(), |it| format!(", up to {it} candidates"));
+        let _ = writeln!(text, "\nmode {}, top {}{size}{prior}", self.mode, self.top_k);
         let _ = writeln!(
             text,
             "  {:<22} {:>9} {:>9} {:>7} {:>9} {:>9} {:>7}",

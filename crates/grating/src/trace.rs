@@ -39,6 +39,11 @@ impl Trace {
         trace
     }
 
+    /// Candidates that ran through the first layer: of a full forward all of them.
+    pub fn candidates(&self) -> usize {
+        self.layers.first().map_or(0, |it| it.active.len())
+    }
+
     /// Number of candidates, if this is the trace of a full forward with scores after every layer that has
     /// a head. Layerwise models have heads from some layer on: the layers before it have no scores, and
     /// nobody is judged there.

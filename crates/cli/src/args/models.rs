@@ -187,6 +187,10 @@ pub(crate) struct CalibrateArgs {
     /// Questions of each set, evenly spread
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = positive)]
     pub(crate) limit_queries: usize,
+    /// Candidates that are ranked, each number with a promise of its own [default: of a suite 24, as searches do; of a
+    /// file all requests together]
+    #[arg(long, value_delimiter = ',', value_name = "N", value_parser = positive)]
+    pub(crate) candidates: Vec<usize>,
     /// Sizes of the result [default: 1,5,10,20]
     #[arg(long, value_delimiter = ',', value_name = "K", value_parser = positive)]
     pub(crate) top_k: Vec<usize>,

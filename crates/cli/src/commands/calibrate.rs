@@ -32,6 +32,7 @@ pub(crate) fn run(args: &CalibrateArgs, context: &Context) -> Result<(), Failure
     let options = CalibrationOptions {
         modes: args.mode.map_or(defaults.modes, |it| vec![it]),
         top_ks: if args.top_k.is_empty() { defaults.top_ks } else { args.top_k.clone() },
+        sizes: args.candidates.clone(),
         max_points: defaults.max_points,
     };
     let settings = RerankSettings { threads: args.threads, ..RerankSettings::default() };
@@ -89,25 +90,41 @@ impl Requests {
         args: &CalibrateArgs,
         context: &Context,
     ) -> Result<Requests, Failure> {
-        let each = EvalOptions {
-            model: Some(lasting_name(&args.name)?),
-            limit_queries: Some(args.limit_queries),
-            ..EvalOptions::new(context.config.clone())
-        };
-        let options = SuiteOptions {
-            folder: folder.to_path_buf(),
-            domains: args.domains.clone(),
-            homes: args.homes.as_deref().map(std::path::absolute).transpose()?,
-            each,
-        };
-        let mut bench = Bench { progress: Progress::new(), context };
-        let made = suite_requests(&options, &mut bench, context.stop_flag())?;
-        bench.progress.clear();
-        for it in &made.failed {
-            // Nothing but the result belongs on stdout.
-            tracing::warn!(set = it.name, why = %it.why, "left out");
+        let mut sizes: Vec<Option<usize>> = args.candidates.iter().copied().map(Some).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        if sizes.is_empty() {
+            sizes.push(None);
         }
-        Ok(Requests { learn: made.learn, check: Some(made.check) })
+        let mut bench = Bench { progress: Progress::new(), context };
+        let (mut learn, mut check) = (Vec::new(), Vec::new());
+        let mut smaller = 0;
+        for candidates in sizes {
+            let each = EvalOptions {
+                model: Some(lasting_name(&args.name)?),
+                limit_queries: Some(args.limit_queries),
+                candidates,
+                ..EvalOptions::new(context.config.clone())
+            };
+            let options = SuiteOptions {
+                folder: folder.to_path_buf(),
+                domains: args.domains.clone(),
+                homes: args.homes.as_deref().map(std::path::absolute).transpose()?,
+                each,
+            };
+            let made = suite_requests(&options, &mut bench, context.stop_flag())?;
+            for it in &made.failed {
+                // Nothing but the result belongs on stdout.
+                tracing::warn!(set = it.name, why = %it.why, "left out");
+            }
+            // Of a question that finds no more than before there is a request already.
+            let is_new = |it: &RerankRequest| it.documents.len() > smaller;
+            learn.extend(made.learn.into_iter().filter(is_new));
+            check.extend(made.check.into_iter().filter(is_new));
+            smaller = candidates.unwrap_or(0);
+        }
+        bench.progress.clear();
+        Ok(Requests { learn, check: Some(check) })
     }
 }
 
@@ -138,7 +155,8 @@ fn check(
 /// A line for every promise: what it was worth on the requests of `--check`.
 fn promises(checked: &[CheckedPromise]) -> String {
     let mut page = "\non requests that it was not made from:\n".to_owned();
-    for CheckedPromise { mode, top_k, prior, asked, measured } in checked {
+    for CheckedPromise { mode, top_k, prior, candidates, asked, measured } in checked {
+        let size = candidates.map_or(String::new(), |it| format!(", up to {it} candidates"));
         let prior = if *prior { ", with the retrieval prior" } else { "" };
         let worth = measured.map_or("can not be promised".to_owned(), |it| {
             format!(
@@ -149,7 +167,7 @@ fn promises(checked: &[CheckedPromise]) -> String {
             )
         });
         let asked = words::pruning(*asked);
-        page.push_str(&format!("  {mode}, top {top_k}{prior}, {asked}: {worth}\n"));
+        page.push_str(&format!("  {mode}, top {top_k}{size}{prior}, {asked}: {worth}\n"));
     }
     page
 }
@@ -157,13 +175,16 @@ fn promises(checked: &[CheckedPromise]) -> String {
 fn value(args: &CalibrateArgs, made: &Calibrated, checked: Option<&[CheckedPromise]>) -> Value {
     let chosen = made.calibration.tables.iter().map(|table| {
         let point = table.threshold_for(args.precision, Meets::Mean);
-        json!({ "mode": table.mode, "top_k": table.top_k, "prior": table.with_prior(), "precision": args.precision, "point": point })
+        json!({
+            "mode": table.mode, "top_k": table.top_k, "prior": table.with_prior(),
+            "candidates": table.candidates, "precision": args.precision, "point": point,
+        })
     });
     let chosen: Vec<Value> = chosen.collect();
     let promise = |it: &CheckedPromise| {
         json!({
-            "mode": it.mode, "top_k": it.top_k, "prior": it.prior, "asked": words::pruning(it.asked),
-            "measured": it.measured,
+            "mode": it.mode, "top_k": it.top_k, "prior": it.prior, "candidates": it.candidates,
+            "asked": words::pruning(it.asked), "measured": it.measured,
         })
     };
     let checked = checked.map(|it| it.iter().map(promise).collect::<Vec<_>>());

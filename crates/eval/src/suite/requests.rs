@@ -27,7 +27,7 @@ pub struct SuiteRequests {
 }
 
 /// Searches every question of the suite's sets that are of a domain, and keeps what the reranker would have been asked:
-/// its candidates with their cosines and keyword scores.
+/// its candidates with their cosines and keyword scores, as many as the options say, else as a search has.
 ///
 /// # Errors
 /// As [`evaluate_suite`](super::evaluate_suite), and [`Error::Stopped`].
@@ -61,6 +61,10 @@ pub fn suite_requests(
                 rerank: RerankChoice::Model(model.clone()),
                 ..SearchRequest::new(query.text.clone())
             };
+            let request = match each.candidates {
+                Some(candidates) => ranking(candidates, request),
+                None => request,
+            };
             let made = index.assistant.rerank_request(&request)?;
             let of = if place % CHECKED_EVERY == CHECKED_EVERY - 1 {
                 &mut requests.check
@@ -73,4 +77,14 @@ pub fn suite_requests(
         }
     }
     Ok(requests)
+}
+
+/// The request with so many candidates ranked: each kind of search proposes as many, and never fewer than by itself.
+fn ranking(candidates: usize, request: SearchRequest) -> SearchRequest {
+    SearchRequest {
+        keyword_candidates: request.keyword_candidates.max(candidates),
+        vector_candidates: request.vector_candidates.max(candidates),
+        fused_candidates: candidates,
+        ..request
+    }
 }

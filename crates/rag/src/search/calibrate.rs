@@ -93,6 +93,8 @@ pub struct CheckedPromise {
     pub top_k: usize,
     /// Whether the scores had a retrieval prior in them.
     pub prior: bool,
+    /// Most candidates that it is promised for, where that is not the same everywhere.
+    pub candidates: Option<usize>,
     /// What was asked for.
     pub asked: Pruning,
     /// What happened on the new requests; `None` where the calibration can not promise it.
@@ -122,7 +124,10 @@ pub fn check_calibration(
     let mut promises = Vec::new();
     for table in &calibration.tables {
         let (mode, top_k, prior) = (table.mode, table.top_k, table.with_prior());
-        let traces = if prior { &known } else { &unknown };
+        let sizes = calibration.sizes_of(table);
+        let of_kind = if prior { &known } else { &unknown };
+        let of_size = of_kind.iter().filter(|it| sizes.contains(&it.candidates()));
+        let traces: Vec<Trace> = of_size.cloned().collect();
         let clusters = |meets| {
             let threshold = table.threshold_for(precision, meets)?.threshold?;
             Some(Box::new(ClusterPruning::new(threshold)) as Box<dyn PruningPolicy>)
@@ -139,10 +144,11 @@ pub fn check_calibration(
         ];
         for (asked, policy) in asked {
             let measured = policy
-                .map(|policy| evaluate(traces, &*policy, mode, top_k))
+                .map(|policy| evaluate(&traces, &*policy, mode, top_k))
                 .transpose()
                 .map_err(Error::bad)?;
-            promises.push(CheckedPromise { mode, top_k, prior, asked, measured });
+            let candidates = table.candidates;
+            promises.push(CheckedPromise { mode, top_k, prior, candidates, asked, measured });
         }
     }
     Ok(Some(promises))

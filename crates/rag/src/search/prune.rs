@@ -268,7 +268,7 @@ fn standard(made: &Calibration, wanted: Wanted) -> Option<Pruner> {
     if wanted.candidates <= wanted.top_k || wanted.candidates > made.candidates.1 {
         return None;
     }
-    let table = made.table_from(Mode::Order, wanted.top_k, with_prior)?;
+    let table = made.table_from(Mode::Order, wanted.top_k, with_prior, wanted.candidates)?;
     let error =
         Pruning::ErrorProbability { probability: STANDARD_ERROR, guarantee: Guarantee::Result };
     pruner_of(table, error, wanted.top_k)
@@ -299,12 +299,12 @@ fn promised(
         let why = format!("{model} was calibrated {made} retrieval prior, and {runs}");
         return Ok(Pruner::never_because(top_k, why.into()));
     };
-    let of_kind = || made.tables.iter().filter(|it| it.with_prior() == with_prior);
+    let of_kind = || made.tables_for(wanted.candidates).filter(|it| it.with_prior() == with_prior);
     if let Some(table) = of_kind().find(|it| it.mode == mode && it.top_k == top_k) {
         return pruner_of(table, settings.pruning, top_k)
             .ok_or_else(|| can_not_be_promised(model, settings, top_k, made));
     }
-    let larger = made.table_from(Mode::Order, top_k, with_prior);
+    let larger = made.table_from(Mode::Order, top_k, with_prior, wanted.candidates);
     if let Some(pruner) = larger.and_then(|it| pruner_of(it, settings.pruning, top_k)) {
         return Ok(pruner);
     }
@@ -547,6 +547,22 @@ mod tests {
         for (top_k, candidates) in [(10, 10), (10, 25), (11, 24)] {
             let pruner = standard(&tables(), top_k, candidates);
             assert_eq!((pruner.mode, pruner.promise), (Mode::Off, None));
+        }
+        // Tables of another size hold for the requests of that one.
+        let mut sizes = made(&[(Mode::Order, 10, true), (Mode::Order, 5, true)]);
+        sizes.candidates = (24, 50);
+        sizes.tables[0].candidates = Some(50);
+        sizes.tables[1].candidates = Some(24);
+        for (top_k, candidates, results) in [
+            (10, 50, Some(10)),
+            (5, 50, Some(10)),
+            (5, 24, Some(5)),
+            (10, 24, None),
+            (10, 51, None),
+        ] {
+            let promise = standard(&sizes, top_k, candidates);
+            let found = promise.promise.map(|_| promise.results);
+            assert_eq!(found, results, "{top_k} of {candidates}");
         }
         let sets = made(&[(Mode::Set, 10, true)]);
         assert_eq!(standard(&sets, 10, 24).mode, Mode::Off, "a set is no order");
