@@ -2,7 +2,7 @@
 # the work is in .ci/, one script per job.
 
 .DEFAULT_GOAL := help
-.PHONY: help app bundle demo run test lint tidy setup models python semver
+.PHONY: help app bundle demo run test lint tidy setup models python semver refit
 
 help:
 	@echo "make run     the desktop app; without a display or Node the demonstration in the terminal"
@@ -14,6 +14,7 @@ help:
 	@echo "make python  the Python package and its tests, in .venv/package"
 	@echo "make semver  the crates that others may build on: packages, and public names against the version"
 	@echo "make models  fetch what the tests of real models need"
+	@echo "make refit   fit again what was fitted to the bundled reranker (training/README.md)"
 	@echo "make setup   compiler and Debian packages, if any are missing"
 
 run:
@@ -42,6 +43,9 @@ python: setup
 
 semver: setup
 	@bash .ci/semver
+
+refit:
+	@PYTHONPATH=training $${RIDDLE_PYTHON:-python3} -m riddle_training.refit $(REFIT)
 
 models: setup
 	@bash .ci/models

@@ -54,6 +54,69 @@ fn compress(python: &Path, plain: &Path, lines: &str) {
     assert!(status.success());
 }
 
+/// What was fitted is compared with what ships, and nothing else is said of what was not.
+#[test]
+fn what_was_fitted_is_held_against_the_files() {
+    let is_there = |it: &&str| {
+        let said = Command::new(it).arg("--version").stdin(Stdio::null()).output();
+        said.is_ok_and(|it| it.status.success())
+    };
+    let Some(python) = ["python3", "python"].into_iter().find(is_there) else {
+        return skipped("no Python");
+    };
+    let work = TempDir::new().expect("a temporary folder");
+    let check = || {
+        let output = Command::new(python)
+            .args(["-m", "riddle_training.refit", "--check", "--work"])
+            .arg(work.path())
+            .env("PYTHONPATH", workspace().join("training"))
+            .stdin(Stdio::null())
+            .output()
+            .expect("runs");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code(), said, String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let kept = |step: &str, found: Value| {
+        let text = json!({ "key": "", "found": found }).to_string();
+        fs::write(work.path().join(format!("{step}.json")), text).expect("written");
+    };
+    let (code, said, errors) = check();
+    assert_eq!((code, said.matches("not fitted").count()), (Some(0), 3), "{said}{errors}");
+
+    let ships = workspace().join("assets/models/riddle-reranker");
+    let model = work.path().join("model");
+    fs::create_dir(&model).expect("made");
+    for file in ["config.json", "calibration.json"] {
+        fs::copy(ships.join(file), model.join(file)).expect("copied");
+    }
+    ["prior", "answers", "calibration"].map(|it| kept(it, json!({ "scale": 1 })));
+    let constants = fs::read_to_string(workspace().join("crates/claims/src/verdict.rs"));
+    let constants = constants.expect("constants");
+    let constant = |name: &str| -> Value {
+        let after = constants.split_once(&format!("const {name} = ")).expect("a constant").1;
+        let value = after.split_once(';').expect("an end").0.replace('(', "[").replace(')', "]");
+        serde_json::from_str(&value).expect("numbers")
+    };
+    let of = constant("WEIGHTS: [f32; 4]");
+    let fitted = |bias: Value| {
+        json!({
+            "weights": {
+                "bias": bias, "reranker": of[0], "sentence": of[1], "added_near": of[2], "names_missing": of[3],
+            },
+            "limits": constant("LIMITS: (f32, f32)"),
+            "evidence_limits": constant("EVIDENCE_LIMITS: (f32, f32)"),
+        })
+    };
+    kept("sentences", fitted(constant("BIAS: f32")));
+    let (code, said, errors) = check();
+    assert_eq!((code, said.matches(" is what was fitted").count()), (Some(0), 3), "{said}{errors}");
+
+    kept("sentences", fitted(json!(-99.5)));
+    fs::write(model.join("calibration.json"), "{}").expect("written");
+    let (code, said, errors) = check();
+    assert_eq!((code, said.matches("IS NOT").count()), (Some(1), 2), "{said}{errors}");
+}
+
 #[test]
 fn the_smoke_configuration_makes_a_model_that_reranks() {
     let Some(python) = python() else {

@@ -1,12 +1,13 @@
 //! When should a question be refused? Asks questions of a library that holds the answers of some of them, and counts
 //! both errors at each limit.
 //!
-//! `cargo run --release -p riddle-rag --example evidence -- PAIRS.jsonl MODELS_DIR [OTHERS.jsonl [SEEN.jsonl]]`
+//! `cargo run --release -p riddle-rag --example evidence -- PAIRS.jsonl MODELS_DIR [OTHERS.jsonl [SEEN.jsonl
+//! [RERANKER_DIR]]]`
 //!
 //! `PAIRS` has lines like `{"ds": "source", "q": "a question", "pos": "the passage that answers it", "in": true}`. The
 //! library holds the passages of those that are `in` (every second one where nothing is said), and of `OTHERS`, lines
 //! like `{"text": "a passage"}`. What was known of each question is written to `SEEN`, from which
-//! `python -m riddle_training.answers` fits what a reranker's card says of answers.
+//! `python -m riddle_training.answers` fits what a reranker's card says of answers: of that one, else of the bundled.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example prints what it measured")]
 
 use std::{
@@ -21,10 +22,11 @@ use std::{
 
 use riddle_rag::{
     AskEvent, AskRequest, Assistant, Config, Library, indexing::InputDocument,
-    writer::LLM_EXTRACTIVE,
+    rerank::RerankChoice, writer::LLM_EXTRACTIVE,
 };
 
-const USAGE: &str = "usage: evidence PAIRS.jsonl MODELS_DIR [OTHERS.jsonl [SEEN.jsonl]]";
+const USAGE: &str =
+    "usage: evidence PAIRS.jsonl MODELS_DIR [OTHERS.jsonl [SEEN.jsonl [RERANKER_DIR]]]";
 
 #[derive(serde::Deserialize)]
 struct Pair {
@@ -58,6 +60,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let models = args.next();
     let others: Vec<Other> = args.next().map_or(Ok(Vec::new()), |it| lines(&it))?;
     let mut out = args.next().map(File::create).transpose()?;
+    let reranker = args.next().map(|it| it.to_string_lossy().into_owned());
     let home = tempfile::tempdir()?;
     let config = Config { models, ..Config::new(home.path()) };
     let is_in = |place: usize| pairs[place].present.unwrap_or(place.is_multiple_of(2));
@@ -79,14 +82,17 @@ fn main() -> Result<(), Box<dyn Error>> {
             continue;
         }
         let mut score = None;
-        let response =
-            assistant.ask_observed(&AskRequest::new(&pair.q), LLM_EXTRACTIVE, &mut |event| {
-                if let AskEvent::Evidence { settled, .. } = event {
-                    let own = settled.run.iter().flat_map(|it| it.own.iter().flatten());
-                    score = own.copied().reduce(f32::max);
-                }
-                ControlFlow::Continue(())
-            })?;
+        let mut request = AskRequest::new(&pair.q);
+        if let Some(reranker) = &reranker {
+            request.search.rerank = RerankChoice::Model(reranker.clone());
+        }
+        let response = assistant.ask_observed(&request, LLM_EXTRACTIVE, &mut |event| {
+            if let AskEvent::Evidence { settled, .. } = event {
+                let own = settled.run.iter().flat_map(|it| it.own.iter().flatten());
+                score = own.copied().reduce(f32::max);
+            }
+            ControlFlow::Continue(())
+        })?;
         let evidence = response.evidence;
         let one = Seen { ds: &pair.ds, q: &pair.q, present: is_in(place), evidence, score };
         if let Some(out) = &mut out {
