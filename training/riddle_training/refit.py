@@ -3,9 +3,10 @@
 `python -m riddle_training.refit --work DIR --suite DIR --claims DIR --answers FILE --riddle PROGRAM [--write]`
 `python -m riddle_training.refit --work DIR --check`
 
-Weights that are new have a prior, a limit of evidence, a calibration and a check of sentences that fit others. Each is a
-step, which is done again only when what it was made from has changed: the model's weights, the questions, the program's
-version, the steps before. What is fitted goes into a copy of the model in `--work`; `--write` takes it from there.
+Weights that are new have a prior, a limit of evidence, a calibration and a check of sentences that fit others. Each is
+a step, which is done again only when what it was made from has changed: the model's weights, the questions, the
+program's version, the steps before. What is fitted goes into a copy of the model in `--work`; `--write` takes it from
+there.
 
 | step | with | becomes |
 |---|---|---|
@@ -127,7 +128,8 @@ class Refit:
 
     def all(self) -> None:
         self.work.mkdir(parents=True, exist_ok=True)
-        weights = [digest_of(it) for it in sorted(self.args.model.iterdir()) if it.suffix in (".riddle", ".safetensors")]
+        files = sorted(self.args.model.iterdir())
+        weights = [digest_of(it) for it in files if it.suffix in (".riddle", ".safetensors")]
         version = self.called([self.args.riddle, "--version"])
         suite = [
             digest(name, *(digest_of(folder / it) for it in FILES if (folder / it).exists()))
@@ -239,7 +241,8 @@ class Refit:
         return {"scale": scale, "center": round((limit - answers.QUOTED) / scale, 1) if scale else 0.0}
 
     def calibration(self) -> dict:
-        words = ["--limit-queries", CALIBRATED, *(["--candidates", self.args.candidates] if self.args.candidates else [])]
+        words = ["--limit-queries", CALIBRATED]
+        words += ["--candidates", self.args.candidates] if self.args.candidates else []
         made = self.riddle("models", "calibrate", self.model, *self.suite_words(), *words)
         target = self.model / "calibration.json"
         shutil.copyfile(made["file"], target)
@@ -258,10 +261,11 @@ class Refit:
         card = self.model / "config.json"
         calibration = self.model / "calibration.json"
         has_card = done["prior"] and done["answers"]
+        made = calibration.read_bytes() if done["calibration"] else None
         verdict = with_constants(VERDICT.read_text(), done["sentences"]) if done["sentences"] else None
         return {
             "prior and answers": (self.args.model / "config.json", card.read_bytes() if has_card else None),
-            "calibration": (self.args.model / "calibration.json", calibration.read_bytes() if done["calibration"] else None),
+            "calibration": (self.args.model / "calibration.json", made),
             "sentences": (VERDICT, verdict.encode() if verdict else None),
         }
 
@@ -360,7 +364,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--work", type=pathlib.Path, required=True, help="folder for everything that is made")
     parser.add_argument("--suite", type=pathlib.Path, help="folder of the development sets")
     parser.add_argument("--claims", type=pathlib.Path, help="folder of squad-dev")
-    parser.add_argument("--answers", type=pathlib.Path, action="append", default=[], help="its answers, in SQuAD's format")
+    parser.add_argument("--answers", type=pathlib.Path, action="append", default=[], help="its answers, as SQuAD's")
     parser.add_argument("--riddle", default=str(ROOT / "target/release/riddle"), help="the riddle program")
     parser.add_argument("--models", type=pathlib.Path, help="folder of the embedder and the sparse encoder")
     parser.add_argument("--model", type=pathlib.Path, default=MODEL, help="folder of the reranker")

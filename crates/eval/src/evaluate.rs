@@ -92,17 +92,9 @@ fn search_all(
     };
     report.notices.extend(index.notices.iter().cloned());
     let stages = chosen_stages(options, &index, model.is_some(), &mut report.notices)?;
-    if options.layers && !stages.contains(&Stage::Rerank) {
-        return Err(Error::NoReranker);
-    }
-    let mut settings = options.settings.clone();
-    if options.layers {
-        // Whoever is left out after a layer has no place after the next.
-        settings.pruning = Pruning::Never;
-    }
     let session = Session {
         options,
-        settings,
+        settings: settings_for(options, &stages)?,
         dataset,
         index: &index,
         model: model.as_deref(),
@@ -131,16 +123,26 @@ fn search_all(
     if let Some(runs) = runs {
         runs.finish()?;
     }
-    let not_reranked = session.not_reranked.get();
-    if not_reranked > 0 {
-        report.notices.push(Notice::NotReranked { queries: not_reranked });
-    }
+    report.notices.extend(session.as_found());
     report.stages = reports(&tallies);
     report.layers = session.by_layer.into_inner().means();
     report.questions = tallies.into_iter().map(|(stage, it)| (stage, it.measures)).collect();
     report.reranker = model.filter(|_| stages.contains(&Stage::Rerank));
     report.corpus = Some(index.report.clone());
     Ok(())
+}
+
+/// How the reranker runs.
+fn settings_for(options: &EvalOptions, stages: &[Stage]) -> Result<RerankSettings> {
+    let settings = options.settings.clone();
+    if !options.layers {
+        return Ok(settings);
+    }
+    if !stages.contains(&Stage::Rerank) {
+        return Err(Error::NoReranker);
+    }
+    // Whoever is left out after a layer has no place after the next.
+    Ok(RerankSettings { pruning: Pruning::Never, ..settings })
 }
 
 /// The stages that were asked for, or all that are possible; a stage that can not run is an error only
@@ -286,6 +288,12 @@ impl Session<'_> {
             self.deliver(&[(Stage::Rrf, &fused), (Stage::Rerank, &reranked)], &lap, sink)?;
         }
         Ok(resident)
+    }
+
+    /// That queries were not reranked.
+    fn as_found(&self) -> Option<Notice> {
+        let queries = self.not_reranked.get();
+        (queries > 0).then_some(Notice::NotReranked { queries })
     }
 
     /// Measures the order after every layer; `shown` is that of a question that was not reranked.
