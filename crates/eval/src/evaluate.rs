@@ -8,7 +8,7 @@ use std::{
 
 use riddle_rag::{
     DEFAULT_CANDIDATES, DEFAULT_FUSED, SearchRequest, SearchResponse, StageLists,
-    rerank::{Mode, Order, Pruning, RerankChoice, RerankSettings},
+    rerank::{Order, Pruning, RerankChoice, RerankSettings},
 };
 use riddle_types::{LayerEvent, Notice as Told};
 use serde_json::json;
@@ -46,10 +46,7 @@ pub fn evaluate(
     if options.run_cosines && options.run.is_none() {
         return Err(Error::CosinesWithoutRun);
     }
-    let settings = &options.settings;
-    if options.layers && (settings.mode != Mode::Off || settings.deadline.is_some()) {
-        return Err(Error::LayersOfAPart);
-    }
+    options.check_layers()?;
     if options.files.is_some() && (options.run.is_some() || options.ignore_titles) {
         return Err(Error::FilesAndMore);
     }

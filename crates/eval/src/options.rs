@@ -2,9 +2,13 @@
 
 use std::path::PathBuf;
 
-use riddle_rag::{Assistant, Config, models::DEFAULT_RERANKER, rerank::RerankSettings};
+use riddle_rag::{
+    Assistant, Config,
+    models::DEFAULT_RERANKER,
+    rerank::{Mode, RerankSettings},
+};
 
-use crate::Stage;
+use crate::{Error, Result, Stage};
 
 /// What to evaluate, and how.
 #[derive(Debug, Clone)]
@@ -65,6 +69,12 @@ impl EvalOptions {
             ignore_titles: false,
             save_runs: None,
         }
+    }
+
+    /// Layers are those of a full forward: whoever is left out of one has no score after it.
+    pub(crate) fn check_layers(&self) -> Result<()> {
+        let is_part = self.settings.mode != Mode::Off || self.settings.deadline.is_some();
+        if self.layers && is_part { Err(Error::LayersOfAPart) } else { Ok(()) }
     }
 
     /// The reranker to use: the one asked for, else the one the user's home is set to; a home without an index has no

@@ -59,6 +59,7 @@ pub fn evaluate_suite(
     instruments: &mut dyn Instruments,
     stop: &AtomicBool,
 ) -> Result<SuiteReport> {
+    options.each.check_layers()?;
     let sets = datasets(&options.folder)?;
     let domains = domains::read(&options.folder, options.domains.as_deref())?;
     let mut report = SuiteReport {
