@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::PAGE;
+/// Alignment of a store's segments, and what reading past the page cache asks of offsets, lengths and memory.
+pub const PAGE: usize = 4096;
 
 /// The files of a model as if they lay one behind the other, each from a page on: byte `b` of a file that starts at `s`
 /// has the place `s + b`, and as many bytes before it in its page as in the file. So whatever reads whole pages past

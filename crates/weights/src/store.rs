@@ -22,7 +22,7 @@ use std::{
 };
 
 use crate::{
-    Error, Result, TensorInfo,
+    Error, PAGE, Result, TensorInfo,
     layout::TENSOR_ALIGNMENT,
     open_file,
     tensor::{WeightFile, read_exact_at},
@@ -33,9 +33,6 @@ pub use write::{StoreSummary, write_store};
 
 /// Name of the store in a model directory.
 pub const STORE_FILE: &str = "model.riddle";
-
-/// Alignment of segments, and what reading past the page cache asks of offsets, lengths and memory.
-pub const PAGE: usize = 4096;
 
 const MAGIC: [u8; 8] = *b"RDLSTORE";
 
