@@ -311,12 +311,15 @@ fn header_of(headers: &str, name: &str) -> Option<String> {
 
 /// Somebody as a header names them.
 fn mailbox(name: Option<&str>, address: Option<&str>) -> Option<String> {
-    let address = address.map(|it| it.replace(['<', '>', ',', '"'], ""));
+    let plain = |it: &str| it.replace(['<', '>', ',', '"'], "");
+    let address = address.map(plain);
     let name = name.filter(|it| Some(*it) != address.as_deref());
-    let quoted = name.map(|it| format!("\"{}\"", it.replace(['"', '\\'], "'")));
-    match (quoted, address) {
-        (Some(name), Some(address)) => Some(format!("{name} <{address}>")),
-        (Some(name), None) => Some(name),
+    match (name, address) {
+        (Some(name), Some(address)) => {
+            Some(format!("\"{}\" <{address}>", name.replace(['"', '\\'], "'")))
+        }
+        // A name alone is no mailbox: it stands where an address would.
+        (Some(name), None) => Some(format!("<{}>", plain(name))),
         (None, Some(address)) => Some(format!("<{address}>")),
         (None, None) => None,
     }

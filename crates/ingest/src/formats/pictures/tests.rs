@@ -437,7 +437,9 @@ fn shown(name: &str, kind: FileKind, bytes: &[u8]) -> Vec<(u32, String)> {
     );
     let place = |number: &u32| {
         let (bytes, location) = look::embedded(name, kind, bytes, *number).expect("found again");
-        (*number, format!("{}, {} bytes", location, bytes.len()))
+        let place = location.to_string();
+        let place = place.strip_prefix(&format!("picture {number}, ")).expect("its number");
+        (*number, format!("{place}, {} bytes", bytes.len()))
     };
     reply.pictures.iter().map(place).collect()
 }

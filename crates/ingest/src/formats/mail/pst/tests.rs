@@ -256,20 +256,37 @@ fn mails_are_read_in_their_folders_with_what_is_attached() {
             })
             .collect();
         let text = |level, text, place: &str| (level, text, place.to_owned());
-        let one = "message 1, body, paragraph";
-        let two = "message 2, body, paragraph";
+        let (one, two) = ("message 1, message, paragraph", "message 2, message, paragraph");
+        let rent = "message 1 › rent.csv";
+        let answers =
+            "In answer to: Re: The lease, Hale, Ann <ann@example.org>, 2026-03-02 (message 1)";
         assert_eq!(
             seen,
             [
-                text(1, "Inbox", ""),
+                text(1, "Inbox", "whole file"),
                 text(2, "Re: The lease (Hale, Ann, 2026-03-02)", "message 1"),
                 text(0, "From: \"Hale, Ann\" <ann@example.org>", &format!("{one} 2")),
                 text(0, "To: Ben, cy@example.org", &format!("{one} 3")),
                 text(0, "Date: 2026-03-02T10:00:00+00:00", &format!("{one} 4")),
                 text(0, "Here it is.", &format!("{one} 5")),
-                text(1, "Inbox › Boats", ""),
+                text(3, "rent.csv", rent),
+                text(
+                    0,
+                    "Table: 17 rows. Month: March, Month. Rent: numbers from 740 to 740.",
+                    &format!("{rent}, rows 2–18")
+                ),
+                text(0, "March | 740", &format!("{rent}, rows 2–18")),
+                text(3, "The keel", "message 1 › The keel.eml"),
+                text(0, "From: Dan", "message 1 › The keel.eml, message, paragraph 2"),
+                text(0, "It is long.", "message 1 › The keel.eml, message, paragraph 3"),
+                text(1, "Inbox › Boats", "whole file"),
                 text(2, "message 2 (ben@example.org)", "message 2"),
-                text(0, "It came €.", two),
+                text(0, "From: ben@example.org", &format!("{two} 1")),
+                text(0, "To: Ann <ann@example.org>, Cy <cy@example.org>", &format!("{two} 2")),
+                text(0, answers, &format!("{two} 2")),
+                text(0, "It came €.", &format!("{two} 3")),
+                text(2, "message 3", "message 3"),
+                text(0, "It is blue.", "message 3, message, paragraph 1"),
             ],
             "{wide} {hidden}"
         );
