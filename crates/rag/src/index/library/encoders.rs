@@ -306,7 +306,7 @@ mod tests {
 
         fn update(&self) -> u64 {
             let stop = AtomicBool::new(false);
-            self.library().update(&mut |_| {}, &stop).expect("runs").embedded as u64
+            self.library().update(&mut |_| {}, &stop).expect("runs").embedded
         }
 
         fn active(&self) -> (String, usize) {
