@@ -1,4 +1,4 @@
-//! How a file is called where a file system takes several names for one: most of macOS and Windows, and disks of theirs.
+//! How a file is called where a file system takes several names for one: most of macOS and Windows, and their disks.
 //!
 //! Following links does not always tell: a system may give back the letters that it was given. So the folder that
 //! something lies in is asked for its names, if another spelling leads to the same file.

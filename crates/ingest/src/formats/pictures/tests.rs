@@ -553,7 +553,8 @@ fn pictures_that_a_page_brings_along_are_noted_and_no_others() {
 
     let mhtml = format!(
         "MIME-Version: 1.0\r\nContent-Type: multipart/related; type=\"text/html\"; boundary=cut\r\n\r\n--cut\r\n\
-         Content-Type: text/html\r\nContent-Location: http://example.org/x/\r\n\r\n{}\r\n--cut\r\nContent-Type: image/png\r\n\
+         Content-Type: text/html\r\nContent-Location: http://example.org/x/\r\n\r\n{}\r\n--cut\r\n\
+         Content-Type: image/png\r\n\
          Content-Location: http://example.org/x/keel.png\r\nContent-Transfer-Encoding: base64\r\n\r\n{}\r\n--cut--\r\n",
         page("keel.png"),
         letters(&first)
