@@ -89,7 +89,9 @@ fn what_was_fitted_is_held_against_the_files() {
     for file in ["config.json", "calibration.json"] {
         fs::copy(ships.join(file), model.join(file)).expect("copied");
     }
-    ["prior", "answers", "calibration"].map(|it| kept(it, json!({ "scale": 1 })));
+    for step in ["prior", "answers", "calibration"] {
+        kept(step, json!({ "scale": 1 }));
+    }
     let constants = fs::read_to_string(workspace().join("crates/claims/src/verdict.rs"));
     let constants = constants.expect("constants");
     let constant = |name: &str| -> Value {

@@ -1,5 +1,5 @@
-//! Folders of embedders that are damaged or lie, of every layout and family: files cut, empty, endless, of another kind,
-//! links that lead nowhere, pipes, numbers that no size is.
+//! Folders of embedders that are damaged or lie, of every layout and family: files cut, empty, endless, of another
+//! kind, links that lead nowhere, pipes, numbers that no size is.
 
 // What is done to rerankers' folders is done to these.
 #[path = "../../grating/tests/damage/mod.rs"]

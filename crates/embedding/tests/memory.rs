@@ -60,7 +60,7 @@ fn child_that_encodes() {
         threads: 2,
         micro_batch_tokens: 128,
         window: task.window,
-        dimensions: None,
+        ..EncoderOptions::default()
     };
     let texts = ["The lock gate", "a narrow boat in a dry dock", "Bread", "boat dock boat dock"];
     let vectors = if task.sparse {

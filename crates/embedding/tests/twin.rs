@@ -265,7 +265,12 @@ proptest! {
         let texts = texts(&lengths, seed ^ 2);
         let vocabulary = config["vocab_size"].as_u64().expect("a size") as usize;
         let tokenizer = Tokenizer::open(dir.path(), MAX_TOKENS, vocabulary).expect("opens");
-        let options = EncoderOptions { threads: 2, window: Some(window), micro_batch_tokens, dimensions: None };
+        let options = EncoderOptions {
+            threads: 2,
+            window: Some(window),
+            micro_batch_tokens,
+            ..EncoderOptions::default()
+        };
         let encoder = BuiltinEncoder::open(dir.path(), options).expect("opens");
         let given: Vec<&str> = texts.iter().map(String::as_str).collect();
         let vectors = encoder.encode(&given, EmbedRole::Passage).expect("encodes");

@@ -1,5 +1,5 @@
-//! Folders of rerankers that are damaged or lie, of every layout and family: files cut, empty, endless, of another kind,
-//! links that lead nowhere, pipes, numbers that no size is.
+//! Folders of rerankers that are damaged or lie, of every layout and family: files cut, empty, endless, of another
+//! kind, links that lead nowhere, pipes, numbers that no size is.
 
 mod damage;
 

@@ -17,6 +17,7 @@ pub(crate) fn parse(name: &str, kind: FileKind, bytes: Vec<u8>) -> ParseOutcome 
 }
 
 /// [`parse`], and shows every picture, in the order of reading; they are counted from 1.
+// Long: a list of formats, and what is asked of each.
 pub(crate) fn parse_with(name: &str, kind: FileKind, bytes: Vec<u8>, see: See<'_>) -> ParseOutcome {
     let extension = name.rsplit('.').next().unwrap_or("").to_ascii_lowercase();
     let sheets =

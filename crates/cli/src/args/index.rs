@@ -25,8 +25,8 @@ pub(crate) struct IndexArgs {
     pub(crate) allow_endpoint: bool,
     #[command(flatten)]
     pub(crate) prompts: PromptArgs,
-    /// Memory that the embedder may take, as 300MiB, from now on, also in searches: layers that do not fit are read while
-    /// it computes, and its vectors are the same; `all`: as much as it needs [default: all]
+    /// Memory that the embedder may take, as 300MiB, from now on, also in searches: layers that do not fit are read
+    /// while it computes, and its vectors are the same; `all`: as much as it needs [default: all]
     #[arg(long, value_name = "SIZE|all", value_parser = size_or_all)]
     pub(crate) embedder_memory: Option<Memory>,
     /// Read the files that failed once more

@@ -1,6 +1,6 @@
 //! Questions that no network reads: a table has a weight for each token, and a question's terms are its own tokens
-//! (Geng et al. 2024, "Towards Competitive Search Relevance For Inference-Free Learned Sparse Retrievers"). Passages are
-//! weighed by the model as ever, so all that was learned is in the index, and a question costs a look into a table.
+//! (Geng et al. 2024, "Towards Competitive Search Relevance For Inference-Free Learned Sparse Retrievers"). Passages
+//! are weighed by the model as ever, so all that was learned is in the index, and a question costs a look into a table.
 
 use std::{collections::HashMap, path::Path};
 
@@ -42,8 +42,8 @@ impl Table {
     /// The table of the model in `dir`; `None` where questions are read by the model.
     ///
     /// # Errors
-    /// A malformed table, one without a token of the vocabulary, and a model whose files name a table that is not there:
-    /// its network was never trained to read questions.
+    /// A malformed table, one without a token of the vocabulary, and a model whose files name a table that is not
+    /// there: its network was never trained to read questions.
     pub(super) fn open(dir: &Path, tokenizer: &Tokenizer, terms: usize) -> Result<Option<Table>> {
         let path = dir.join(TABLE);
         let bad = |why: String| Error::Weights(WeightsError::BadConfig { path: path.clone(), why });
@@ -72,7 +72,7 @@ impl Table {
                 "it weighs no token of the vocabulary: it is of another model".to_owned()
             ));
         }
-        // Weights of terms are kept in bytes, and a question's may be as large as they like: all by one factor orders alike.
+        // Weights of terms are kept in bytes, and a question's may be of any size: all by one factor orders alike.
         let most = f32::from(u8::MAX) * TERM_STEP;
         if largest > most {
             weights.iter_mut().for_each(|it| *it *= most / largest);
@@ -125,8 +125,8 @@ fn looks_up(dir: &Path) -> Result<bool> {
     Ok(ways.into_iter().any(|it| it.ends_with("SparseStaticEmbedding")))
 }
 
-/// Whether the logarithm is taken twice, `ln(1 + ln(1 + relu(x)))`, as newer models of this kind are trained (Shen et al.
-/// 2025, "Exploring ℓ0 Sparsification for Inference-free Sparse Retrievers").
+/// Whether the logarithm is taken twice, `ln(1 + ln(1 + relu(x)))`, as newer models of this kind are trained (Shen et
+/// al. 2025, "Exploring ℓ0 Sparsification for Inference-free Sparse Retrievers").
 ///
 /// # Errors
 /// A malformed file, and what is not known.

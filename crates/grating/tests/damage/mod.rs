@@ -1,5 +1,5 @@
-//! Everything that can be wrong with a file, done to every file of a model's folder in turn: the folder is refused in one
-//! line that names the file, or the file was not needed and the result is the very same. There is no third way: a
+//! Everything that can be wrong with a file, done to every file of a model's folder in turn: the folder is refused in
+//! one line that names the file, or the file was not needed and the result is the very same. There is no third way: a
 //! damaged file that is passed over would give numbers that look right.
 
 use std::{

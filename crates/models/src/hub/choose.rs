@@ -13,7 +13,7 @@ use crate::{
 /// Weights of a repository: one file, or one in parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WeightFile {
-    /// Its path, that of the first part where it is in parts: what [`PullOptions::file`](crate::PullOptions::file) takes.
+    /// Its path, that of the first part where it is in parts, as [`PullOptions::file`](crate::PullOptions::file) takes it.
     pub file: String,
     /// How exactly its numbers are kept, by its name (`Q4_K_M`): what that takes as well.
     pub quantization: Option<String>,
@@ -248,8 +248,8 @@ fn asked<'a>(
     })
 }
 
-/// Weights of a format that open here, each by its first part: not those of a module beside the model, and of a language
-/// model not what only goes with it.
+/// Weights of a format that open here, each by its first part: not those of a module beside the model, and of a
+/// language model not what only goes with it.
 fn candidates<'a>(usable: &[&'a Entry], format: Format) -> Vec<&'a Entry> {
     let fits = |it: &&Entry| {
         it.class() == Class::Weights(format)

@@ -34,9 +34,10 @@ fn options(config: &Config) -> EncoderOptions {
 /// Numbers of a vector that were wanted, and are not what the model gives.
 fn other_length(encoder: &dyn Embedder, numbers: usize) -> Error {
     let (id, length) = (encoder.id(), encoder.dimensions());
-    let what =
-        format!("{id} makes vectors of {length} numbers, and can not make ones of {numbers}");
-    Error::BadRequest(what.into())
+    Error::BadRequest(
+        format!("{id} makes vectors of {length} numbers, and can not make ones of {numbers}")
+            .into(),
+    )
 }
 
 fn bad_model(dir: &Path) -> impl FnOnce(riddle_embedding::Error) -> Error {

@@ -84,7 +84,7 @@ fn reads_more(file: &FileRecord) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use riddle_types::FileId;
+    use riddle_catalog::FileId;
 
     use super::*;
 

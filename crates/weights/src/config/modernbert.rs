@@ -140,8 +140,8 @@ impl ModernBertConfig {
         self.hidden_activation == "silu"
     }
 
-    /// Checks what only the classification head needs: embedders, and heads in folders of their own, state an activation
-    /// that nobody computes.
+    /// Checks what only the classification head needs: embedders, and heads in folders of their own, state an
+    /// activation that nobody computes.
     ///
     /// # Errors
     /// An activation that is not computed here.

@@ -1,3 +1,4 @@
+// Long: one list of files of every format that holds pictures.
 use std::io::{Cursor, Write as _};
 
 use flate2::{Compression, Crc, write::ZlibEncoder};

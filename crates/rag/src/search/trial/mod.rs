@@ -128,6 +128,7 @@ pub type OnTrial<'a> = &'a mut dyn FnMut(&str, usize, usize) -> ControlFlow<()>;
 /// # Errors
 /// Fewer than eight passages that a question can be made of; a catalog or an index that can not be read. What is wrong
 /// with a model is said with it.
+// Long: the order of a trial, step by step.
 pub fn try_models(
     assistant: &Assistant,
     request: &TrialRequest,
