@@ -62,7 +62,7 @@ pub fn advice(advice: &Advice) -> String {
             );
         }
         Advice::GiveHubToken => {
-            "what is for some people only wants their access token: give it with `riddle models token`, or in HF_TOKEN"
+            "what is for some people only wants their access token: `riddle models token` keeps it where there is a secret store, HF_TOKEN gives it anywhere"
         }
         Advice::GiveHubAddress => {
             "give an address as `riddle models source https://huggingface.co` does, or the word `modelscope`, or `default`"

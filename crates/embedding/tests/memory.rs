@@ -3,6 +3,7 @@
 //! for bit.
 
 #![cfg(target_os = "linux")]
+#![expect(clippy::print_stderr, reason = "how much was taken is worth reading")]
 
 // Larger models than can be committed, as the reranker's budgets are held to them.
 #[path = "../../grating/tests/wide/mod.rs"]

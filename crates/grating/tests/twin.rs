@@ -154,7 +154,7 @@ enum Twin {
         model: ModernBert,
         head: ModernBertHead,
     },
-    Deberta(DebertaV2SeqClassificationModel),
+    Deberta(Box<DebertaV2SeqClassificationModel>),
     /// With the tokens of yes and no.
     Qwen2(qwen2::ModelForCausalLM, [u32; 2]),
     Qwen3(qwen3::ModelForCausalLM, [u32; 2]),
@@ -201,11 +201,11 @@ impl Twin {
                 let config: debertav2::Config = serde_json::from_value(of(config)).expect("read");
                 let labels = HashMap::from([(0, "LABEL_0".to_owned())]);
                 let weights = weights.pp("deberta");
-                Twin::Deberta(DebertaV2SeqClassificationModel::load(
+                Twin::Deberta(Box::new(DebertaV2SeqClassificationModel::load(
                     weights,
                     &config,
                     Some(labels),
-                )?)
+                )?))
             }
             Family::Qwen2 => {
                 let config: qwen2::Config = serde_json::from_value(of(config)).expect("read");

@@ -3,6 +3,7 @@
 //! for bit.
 
 #![cfg(target_os = "linux")]
+#![expect(clippy::print_stderr, reason = "how much was taken is worth reading")]
 
 mod wide;
 

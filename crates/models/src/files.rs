@@ -528,7 +528,7 @@ mod tests {
         assert_eq!(kind(), (Kind::Llm, Format::Gguf));
         let files = || language_model_files(dir.path()).expect("a folder");
         let first = dir.path().join("Q4_K_M/m-00001-of-00002.gguf");
-        assert_eq!(files(), [first.clone()]);
+        assert_eq!(files(), std::slice::from_ref(&first));
         write("gguf/model.GGUF", "GGUF");
         assert_eq!(files(), [first, dir.path().join("gguf/model.GGUF")]);
         for folder in ["Q4_K_M", "gguf"] {

@@ -106,7 +106,7 @@ mod tests {
                 true => folded(Path::new(it)) == folded(path),
                 false => Path::new(it) == path,
             };
-            self.paths.iter().position(|it| is(&it)).map(|it| (1, it as u64))
+            self.paths.iter().position(is).map(|it| (1, it as u64))
         }
 
         fn list(&self, folder: &Path) -> Vec<OsString> {

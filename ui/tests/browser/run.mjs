@@ -474,8 +474,9 @@ test("licence and size are seen before anything is downloaded, and a version is 
   await page.getByTestId("plan-size").getByText("Fits in memory").waitFor();
   const choices = page.getByTestId("plan-choices").getByRole("radio");
   assert.equal(await choices.count(), 5);
-  // The smallest first, the usual one chosen, and nothing that Riddle does not read.
-  assert.deepEqual(await choices.evaluateAll((all) => all.map((it) => `${it.checked} ${it.disabled}`)), ["false false", "true false", "false false", "false false", "false true"]);
+  // The smallest first, the usual one chosen, and one in several files last.
+  assert.deepEqual(await choices.evaluateAll((all) => all.map((it) => `${it.checked} ${it.disabled}`)), ["false false", "true false", "false false", "false false", "false false"]);
+  await page.getByTestId("plan-choices").getByText("in 2 files").waitFor();
   await clean(page);
   await page.keyboard.press("Escape");
   assert.deepEqual(await pulls(), [], "nothing is fetched that nobody agreed to");

@@ -13,7 +13,7 @@ use crate::{
 /// Weights of a repository: one file, or one in parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WeightFile {
-    /// Its path, that of the first part where it is in parts, as [`PullOptions::file`](crate::PullOptions::file) takes it.
+    /// Its path, that of the first part where it is in parts; [`PullOptions::file`](crate::PullOptions::file) takes it.
     pub file: String,
     /// How exactly its numbers are kept, by its name (`Q4_K_M`): what that takes as well.
     pub quantization: Option<String>,

@@ -256,8 +256,8 @@ mod tests {
     fn parts(dir: &Path, folder: &str) -> Vec<PathBuf> {
         let (whole, folder) = (dir.join("tiny.gguf"), dir.join(folder));
         let format = "q8_0".parse().expect("a format");
-        write_random(RandomModel::TinyQwen3, format, &whole).expect("written");
         fs::create_dir_all(&folder).expect("a folder");
+        write_random(RandomModel::TinyQwen3, format, &whole).expect("written");
         let parts = write_parts(&whole, &folder.join("tiny-Q8_0"), &[4, 11]).expect("written");
         fs::remove_file(whole).expect("removed");
         parts

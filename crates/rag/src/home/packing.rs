@@ -322,7 +322,7 @@ mod tests {
             serde_json::from_slice(&bytes[8..8 + header]).expect("a header");
         for (name, tensor) in described.as_object().expect("tensors") {
             let shape = tensor["shape"].as_array().map(Vec::as_slice).unwrap_or_default();
-            let &[_, ref inputs] = shape else { continue };
+            let [_, inputs] = shape else { continue };
             if !name.contains("layer.") {
                 continue;
             }

@@ -151,12 +151,12 @@ mod tests {
         };
         let shown = page(&report, 11, Style::with_colors(false));
         for part in [
-            "after each layer, nDCG@10\nset                              input  layer 2  layer 3    shown\n",
-            "mails         30 questions   0.4000   0.4500   0.5000   0.5000\n",
-            "thai          30 questions        –        –        –        –\n",
-            "mean of all      2 domains   0.5000   0.5000   0.6000   0.6000\n",
+            "after each layer, nDCG@10\nset                          input  layer 2  layer 3    shown\n",
+            "mails        30 questions   0.4000   0.4500   0.5000   0.5000\n",
+            "thai         30 questions        –        –        –        –\n",
+            "mean of all     2 domains   0.5000   0.5000   0.6000   0.6000\n",
             "after each layer, MRR@10\n",
-            "mails         30 questions   0.2000   0.2250   0.2500   0.2500\n",
+            "mails        30 questions   0.2000   0.2250   0.2500   0.2500\n",
             "layer 2: behind its input on 1 of 2 domains: code (-0.0500)\n",
             "layer 3: not behind its input on any of 2 domains\n",
         ] {

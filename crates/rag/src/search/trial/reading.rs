@@ -119,62 +119,13 @@ fn readers(
 
 #[cfg(test)]
 mod tests {
-    use std::{ops::ControlFlow, path::Path, sync::atomic::AtomicBool};
+    use std::{ops::ControlFlow, path::Path};
 
     use super::*;
-    use crate::{
-        Assistant, Config,
-        home::import_model,
-        index::{InputDocument, Library},
-        search::trial::{Trial, TrialRequest, try_models},
-    };
+    use crate::{Config, home::import_model};
 
-    const GERMAN: [(&str, &str); 3] = [
-        (
-            "Der Hafen",
-            "Im Hafen liegen die alten Boote den ganzen Winter über an Land, weil das Eis sie sonst zerdrückt.",
-        ),
-        (
-            "Die Bäckerei",
-            "Der Bäcker in unserer Straße backt sein Brot noch immer jeden Morgen mit Holz aus dem Wald.",
-        ),
-        (
-            "Die Uhr",
-            "Die große Uhr am Rathaus geht seit dem letzten Sturm jeden Tag einige Minuten zu langsam.",
-        ),
-    ];
-
-    const RUSSIAN: [(&str, &str); 3] = [
-        (
-            "Мост",
-            "Старый мост через реку закрыли на ремонт, потому что опоры размыло весенним паводком.",
-        ),
-        (
-            "Сад",
-            "В саду за мельницей растут яблони и груши, которые посадил ещё мой дедушка после войны.",
-        ),
-        (
-            "Поезд",
-            "Утренний поезд на побережье теперь отправляется на десять минут раньше, чем прошлым летом.",
-        ),
-    ];
-
-    /// Texts of some sentences each; each sentence is in one of them alone.
-    fn documents(name: &str, texts: &[(&str, &str)], more: &[&str]) -> Vec<InputDocument> {
-        let each = |number: usize| {
-            let (title, sentence) = texts[number % texts.len()];
-            let word = more[number % more.len()];
-            let text = format!(
-                "{sentence} {word} {number}: {}. {} {word} {number}.",
-                texts[(number + 1) % texts.len()].1.trim_end_matches('.'),
-                texts[(number + 2) % texts.len()].1,
-            );
-            InputDocument { id: format!("{name}-{number}"), title: title.to_owned(), text }
-        };
-        (0..12).map(each).collect()
-    }
-
-    fn tried(home: &Path, documents: Vec<InputDocument>, embedders: &[&str]) -> Trial {
+    /// The models of a home with these embedders, which are tiny ones under known names.
+    fn installed(home: &Path, embedders: &[&str]) -> Vec<InstalledModel> {
         let config = Config::new(home);
         let golden =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/tiny-bert-encoder");
@@ -182,57 +133,56 @@ mod tests {
             let go_on = &mut |_: riddle_models::Progress<'_>| ControlFlow::Continue(());
             import_model(&config, &golden, Some(name), true, go_on).expect("imported");
         }
-        let mut library = Library::open(config.clone()).expect("opens");
-        library.choose_embedder(embedders[0]).expect("a model");
-        let (mut all, stop) = (documents.into_iter(), AtomicBool::new(false));
-        library.add_documents("notes", &mut all, &mut |_| {}, &stop).expect("indexed");
-        drop(library);
-        let assistant = Assistant::open(config).expect("opens");
-        let request = TrialRequest { questions: 12, ..TrialRequest::default() };
-        let go_on = &mut |_: &str, _, _| ControlFlow::Continue(());
-        try_models(&assistant, &request, go_on).expect("tried").expect("not stopped")
+        config.model_store().expect("opens").list_all().expect("read")
+    }
+
+    fn of_languages(languages: &[(&str, f32)]) -> Sample {
+        let languages = languages.iter().map(|it| (it.0.to_owned(), it.1)).collect();
+        Sample { languages, kinds: vec![(FileKind::Markdown, 1.0)], ..Sample::default() }
+    }
+
+    fn in_use(embedder: &str) -> [(Kind, String); 2] {
+        [(Kind::Reranker, "riddle-reranker".to_owned()), (Kind::Embedder, embedder.to_owned())]
     }
 
     #[test]
     fn a_library_in_languages_that_the_models_do_not_read_gets_that_said() {
         let home = tempfile::tempdir().expect("a folder");
-        let mut both = documents("de", &GERMAN, &["Notiz", "Bericht", "Abschnitt"]);
-        both.extend(documents("ru", &RUSSIAN, &["Заметка", "Отчёт", "Раздел"]));
-        let embedders = ["all-MiniLM-L6-v2", "multilingual-e5-small"];
-        let trial = tried(home.path(), both, &embedders);
-        let found: Vec<(Kind, &str)> =
-            trial.not_read.iter().map(|it| (it.kind, it.model.as_str())).collect();
+        let models = installed(home.path(), &["all-MiniLM-L6-v2", "multilingual-e5-small"]);
+        let sample = of_languages(&[("de", 0.48), ("ru", 0.46), ("fr", 0.04), ("en", 0.02)]);
+        let told = not_read(&sample, &models, &in_use("all-MiniLM-L6-v2"));
+        let found: Vec<(Kind, &str)> = told.iter().map(|it| (it.kind, it.model.as_str())).collect();
         assert_eq!(
             found,
             [(Kind::Reranker, "riddle-reranker"), (Kind::Embedder, "all-MiniLM-L6-v2")]
         );
-        for it in &trial.not_read {
-            let mut languages: Vec<&str> = it.languages.iter().map(|it| it.0.as_str()).collect();
-            languages.sort_unstable();
-            assert_eq!(languages, ["de", "ru"], "{it:?}");
+        for it in &told {
+            assert_eq!(it.languages, sample.languages[..2], "{it:?}");
             assert!(it.kinds.is_empty());
             let sizes: Vec<u32> = it.available.iter().map(|it| it.megabytes).collect();
             assert!(sizes.len() == NAMED && sizes.is_sorted(), "{it:?}");
         }
-        let (reranker, embedder) = (&trial.not_read[0], &trial.not_read[1]);
+        let (reranker, embedder) = (&told[0], &told[1]);
         assert_eq!(
             (reranker.installed.len(), &embedder.installed[..]),
             (0, &["multilingual-e5-small".to_owned()][..])
         );
         assert!(!embedder.available.iter().any(|it| it.name == "multilingual-e5-small"));
         assert!(embedder.available.iter().any(|it| it.name.starts_with("granite-embedding-97m")));
-        // Both have the same weights: what decides is who reads the files.
-        let advised = trial.embedders.advised.map(|at| trial.embedders.models[at].name.clone());
-        assert_eq!(advised.flatten().as_deref(), Some("multilingual-e5-small"));
     }
 
     #[test]
     fn what_everybody_reads_needs_no_word() {
         let home = tempfile::tempdir().expect("a folder");
-        let german = documents("de", &GERMAN, &["Notiz", "Bericht", "Abschnitt"]);
-        let trial = tried(home.path(), german, &["multilingual-e5-small"]);
-        let kinds: Vec<Kind> = trial.not_read.iter().map(|it| it.kind).collect();
-        assert_eq!(kinds, [Kind::Reranker]);
+        let models = installed(home.path(), &["multilingual-e5-small"]);
+        let told = |languages| {
+            let told =
+                not_read(&of_languages(languages), &models, &in_use("multilingual-e5-small"));
+            told.into_iter().map(|it| it.kind).collect::<Vec<Kind>>()
+        };
+        assert_eq!(told(&[("de", 1.0)]), [Kind::Reranker]);
+        assert_eq!(told(&[("en", 0.96), ("de", 0.04)]), []);
+        assert_eq!(told(&[]), []);
     }
 
     #[test]

@@ -185,7 +185,7 @@ export const keeping: typeof english = {
       which: "Welche Ausführung",
       whichHint: "Weniger Bits sind kleiner und schneller, und etwas ungenauer.",
       usual: "übliche Wahl",
-      parts: (parts) => `in ${n(parts)} Teilen, die Riddle nicht liest`,
+      parts: (parts) => `in ${n(parts)} Dateien`,
       sizeOpen: "Wählen Sie zuerst eine Ausführung",
       replaces: "Es ersetzt das Modell dieses Namens, das schon da ist.",
     },

@@ -183,7 +183,7 @@ export const keeping = {
       which: "Which version",
       whichHint: "Fewer bits are smaller and faster, and somewhat less exact.",
       usual: "usual choice",
-      parts: (parts: number) => `in ${n(parts)} parts, which Riddle does not read`,
+      parts: (parts: number) => `in ${n(parts)} files`,
       sizeOpen: "Choose a version first",
       replaces: "It replaces the one of this name that is here.",
     },
