@@ -907,7 +907,7 @@ test("subtitles open their film where the passage is, or say where that is", asy
   }
   const none = await open(browser, {});
   await settled(none, "rye");
-  await none.getByTestId("preview").locator("h2").waitFor();
+  await none.getByTestId("preview").locator("h2").first().waitFor();
   assert.equal(await none.getByTestId("preview-film").count(), 0);
   await none.close();
 });
