@@ -77,13 +77,53 @@ pub(super) fn keep(path: &Path, calibration: &Calibration) -> Result<()> {
     let io = |source| Error::Io { path: path.to_owned(), source };
     let folder = path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder).map_err(io)?;
-    let text = serde_json::to_vec(calibration).map_err(|error| io(error.into()))?;
+    let mut value = serde_json::to_value(calibration).map_err(|error| io(error.into()))?;
+    shorten(&mut value);
+    let text = serde_json::to_vec(&value).map_err(|error| io(error.into()))?;
     let beside = path.with_extension(format!("json.{}", std::process::id()));
     std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path)).map_err(|error| {
         // What could not be put in place is of no use; the first error is the one that counts.
         let _ = std::fs::remove_file(&beside);
         io(error)
     })
+}
+
+/// Means over some hundred requests, which are right to the third digit; written in full they are half of the file.
+/// What decides, thresholds and risks, stays as it is.
+const MEANS: [&str; 6] = [
+    "precision",
+    "precision_bound",
+    "requests_changed",
+    "candidate_layers_share",
+    "layers_run",
+    "latency_share",
+];
+
+/// Cuts means after the fifth digit: a precision is never more than was measured.
+fn shorten(value: &mut serde_json::Value) {
+    use serde_json::Value;
+    match value {
+        Value::Array(all) => all.iter_mut().for_each(shorten),
+        Value::Object(fields) => {
+            for (name, field) in fields.iter_mut() {
+                match field.as_f64().filter(|_| field.is_f64()) {
+                    Some(mean) if MEANS.contains(&name.as_str()) => {
+                        *field = Value::from((mean * 1e5).floor() / 1e5);
+                    }
+                    // As few digits as tell an f32 from its neighbors.
+                    Some(number) if f64::from(number as f32) == number => {
+                        *field = (number as f32)
+                            .to_string()
+                            .parse::<f64>()
+                            .map_or(Value::Null, Value::from);
+                    }
+                    Some(_) => {}
+                    None => shorten(field),
+                }
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Identity of a model's files: BLAKE3 over names, sizes and contents of the configuration, the tokenizer and
@@ -179,6 +219,18 @@ mod tests {
         fs::write(small.path().join("tokenizer.json"), "{}").expect("written");
         assert_ne!(before, print(&small));
         assert!(fingerprint(&small.path().join("nowhere")).is_err());
+    }
+
+    #[test]
+    fn means_are_written_with_five_digits_and_what_decides_in_full() {
+        let mut value = serde_json::json!({"tables": [{"threshold": 0.123_456_79,
+            "precision": 0.989_999_9, "latency_share": null, "result_risk": 0.001_234_567,
+            "factor": f64::from(0.3_f32), "queries": 384}]});
+        shorten(&mut value);
+        let expected = serde_json::json!({"tables": [{"threshold": 0.123_456_79,
+            "precision": 0.98999, "latency_share": null, "result_risk": 0.001_234_567,
+            "factor": 0.3, "queries": 384}]});
+        assert_eq!(value, expected);
     }
 
     #[test]
