@@ -16,7 +16,7 @@ use riddle_rag::{
         ShardNumbers, Within, open_elastic, request_prior,
     },
 };
-use riddle_types::{DeadlineEnd, DeadlineReport, RerankOutcome, SilentObserver};
+use riddle_types::{DeadlineEnd, DeadlineReport, Prior, RerankOutcome, SilentObserver};
 use serde::Serialize;
 
 pub use report::{deadline_summary, deadline_table};
@@ -352,7 +352,7 @@ fn measure(
         let run = |within: Within| {
             let query = &labelled.request.query;
             engine
-                .run(how, within, query, texts, prior, count, &mut SilentObserver)
+                .run(how, within, query, texts, Prior::always(prior), count, &mut SilentObserver)
                 .map_err(|error| Error::Rerank(error.into()))
         };
         if number == 0 && buffer > 0 {

@@ -102,15 +102,9 @@ impl<'a> Session<'a> {
         let texts: Vec<String> = given.iter().map(|it| passage(dataset, it.0)).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let started = Instant::now();
-        let prior = opened.prior(&cosines);
         let mut watch = Watch { stop, layers: options.layers.then(Vec::new) };
-        let outcome = opened.reranker.rerank_with_prior(
-            &query.text,
-            &texts,
-            &prior,
-            options.top_k,
-            &mut watch,
-        );
+        let outcome =
+            opened.rerank_with_cosines(&query.text, &texts, &cosines, options.top_k, &mut watch);
         let ms = started.elapsed().as_secs_f64() * 1e3;
         stopped(stop)?;
         let outcome =

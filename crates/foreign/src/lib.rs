@@ -27,7 +27,7 @@ mod size;
 use std::path::PathBuf;
 
 use riddle_grating::{Calibration, Engine, EngineOptions, Question, Run};
-use riddle_types::{LayerObserver, RerankOutcome, SilentObserver};
+use riddle_types::{LayerObserver, Prior, RerankOutcome, SilentObserver};
 
 pub use self::{
     error::{Error, Result},
@@ -179,7 +179,7 @@ impl Reranker {
         let how = Run { mode: plan.mode, policy: &*plan.policy, scores_every_layer: false };
         // A promise may be about more results than were asked for, of which the best are shown.
         let results = if top_k == 0 { 0 } else { plan.results.max(top_k) };
-        let outcome = self.engine.run_as(how, query, texts, &[], results, observer)?;
+        let outcome = self.engine.run_as(how, query, texts, Prior::NONE, results, observer)?;
         Ok(Ranking {
             results: places(&outcome).take(top_k).collect(),
             note: plan.note,

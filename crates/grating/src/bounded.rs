@@ -156,7 +156,8 @@ fn margins(samples: &[&Sample<'_>], top_k: usize) -> BoundedError {
         let near = top_k.saturating_sub(NEIGHBORS)..(top_k + NEIGHBORS).min(sample.candidates);
         let near = &sample.order[near];
         sums.resize(1 + layers.len(), (0.0, 0.0));
-        let stages = std::iter::once(&sample.trace.prior).chain(layers.iter().map(|it| &it.scores));
+        let known = sample.trace.known().after(0);
+        let stages = std::iter::once(known).chain(layers.iter().map(|it| it.scores.as_slice()));
         for (sum, scores) in sums.iter_mut().zip(stages).filter(|it| !it.1.is_empty()) {
             let moves = || near.iter().map(|&it| f64::from(last[it]) - f64::from(scores[it]));
             let mean = moves().sum::<f64>() / near.len() as f64;

@@ -16,7 +16,7 @@ use std::{
 use riddle_kernels::{Pool, isa};
 use riddle_transformer::{Encoded, OpenOptions, PairEncoder};
 use riddle_types::{
-    LayerEvent, LayerObserver, MemoryPlan, RerankOutcome, RerankStats, Reranker, StageError,
+    LayerEvent, LayerObserver, MemoryPlan, Prior, RerankOutcome, RerankStats, Reranker, StageError,
     panic_message,
 };
 
@@ -52,7 +52,7 @@ impl Run<'_> {
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     how: Run<'a>,
-    prior: &'a [f32],
+    prior: Prior<'a>,
 }
 
 /// A reranker over one cross-encoder. Requests are served one at a time: a second one waits, because two
@@ -181,12 +181,11 @@ impl Engine {
         top_k: usize,
         observer: &mut dyn LayerObserver,
     ) -> Result<RerankOutcome> {
-        self.run_with_prior(query, candidates, &[], top_k, observer)
+        self.run_with_prior(query, candidates, Prior::NONE, top_k, observer)
     }
 
     /// [`run`](Self::run) with a number for each candidate that is added to its raw score after every layer, so
-    /// that early layers, whose own scores say little, can be pruned on; an empty `prior` adds nothing. A policy that
-    /// wants scores after layer 0 may drop candidates by the prior alone, before anything is computed for them.
+    /// that early layers, whose own scores say little, can be pruned on. A policy that wants scores after layer 0 may drop candidates by the prior alone, before anything is computed for them.
     ///
     /// # Errors
     /// As [`run`](Self::run), and [`Error::BadOption`] for a prior that is not finite or not of the candidates'
@@ -195,7 +194,7 @@ impl Engine {
         &self,
         query: &str,
         candidates: &[&str],
-        prior: &[f32],
+        prior: Prior<'_>,
         top_k: usize,
         observer: &mut dyn LayerObserver,
     ) -> Result<RerankOutcome> {
@@ -216,22 +215,14 @@ impl Engine {
         how: Run<'_>,
         query: &str,
         candidates: &[&str],
-        prior: &[f32],
+        prior: Prior<'_>,
         top_k: usize,
         observer: &mut dyn LayerObserver,
     ) -> Result<RerankOutcome> {
         if query.trim().is_empty() {
             return Err(Error::EmptyQuery);
         }
-        if !(prior.is_empty() || prior.len() == candidates.len())
-            || prior.iter().any(|it| !it.is_finite())
-        {
-            return Err(Error::BadOption(format!(
-                "a prior of {} numbers for {} candidates: one finite number for each is needed",
-                prior.len(),
-                candidates.len()
-            )));
-        }
+        Error::check_prior(prior, candidates.len())?;
         if candidates.is_empty() || top_k == 0 {
             let stats = RerankStats { num_layers: self.num_layers, ..RerankStats::default() };
             return Ok(RerankOutcome { stats, ..RerankOutcome::default() });
@@ -254,7 +245,7 @@ impl Engine {
     ) -> Result<RerankOutcome> {
         let Asked { how, prior } = asked;
         let mut contest = Contest::new(how.mode, candidates.len(), top_k, self.num_layers);
-        let dropped = contest.judge_prior(how.policy, prior, Model::activate);
+        let dropped = contest.judge_prior(how.policy, prior.after(0), Model::activate);
         if !prior.is_empty() {
             observer.on_prior(prior, &dropped);
         }
@@ -379,7 +370,7 @@ impl Engine {
         };
         if want_scores {
             for (score, &candidate) in event.scores.iter_mut().zip(&active) {
-                *score += prior.get(candidate).copied().unwrap_or(0.0);
+                *score += prior.of(candidate, layer);
             }
             if event.scores.iter().any(|it| !it.is_finite()) {
                 return Err(Error::NotFinite { layer });
@@ -418,7 +409,7 @@ impl Reranker for Engine {
         &self,
         query: &str,
         candidates: &[&str],
-        prior: &[f32],
+        prior: Prior<'_>,
         top_k: usize,
         observer: &mut dyn LayerObserver,
     ) -> Result<RerankOutcome, StageError> {
@@ -494,8 +485,9 @@ mod tests {
         // Two win by what is known of them before: the run is over where pruning may begin.
         let prior = [30.0, 30.0, -30.0, -30.0, -30.0, -30.0];
         let (engine, reads) = watched(options.clone());
-        let outcome =
-            engine.run_with_prior("boat", &TEXTS, &prior, 2, &mut SilentObserver).expect("runs");
+        let outcome = engine
+            .run_with_prior("boat", &TEXTS, Prior::always(&prior), 2, &mut SilentObserver)
+            .expect("runs");
         assert_eq!(outcome.stats.layers_run, 2);
         assert!(rewinds(&reads), "after an early end: {reads:?}");
         let (engine, reads) = watched(options);
@@ -517,7 +509,7 @@ mod tests {
         let run = |engine: &Engine, how: Option<Run<'_>>| {
             let mut layers = TraceRecorder::default();
             let outcome = match how {
-                Some(how) => engine.run_as(how, "boat", &TEXTS, &[], 2, &mut layers),
+                Some(how) => engine.run_as(how, "boat", &TEXTS, Prior::NONE, 2, &mut layers),
                 None => engine.run("boat", &TEXTS, 2, &mut layers),
             };
             let active: Vec<usize> = layers.layers.iter().map(|it| it.active.len()).collect();

@@ -1,6 +1,6 @@
 //! What can go wrong in the engine.
 
-use riddle_types::{Advice, Advised};
+use riddle_types::{Advice, Advised, Prior};
 
 /// Result of the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -54,6 +54,19 @@ pub enum Error {
     /// A kernel, policy or observer panicked; nothing of the run is left.
     #[error("the computation failed ({0}): this is a bug, and the engine can be used again")]
     Panicked(String),
+}
+
+impl Error {
+    /// Refuses a prior that is not of these candidates.
+    pub(crate) fn check_prior(prior: Prior<'_>, candidates: usize) -> Result<()> {
+        if prior.is_for(candidates) {
+            return Ok(());
+        }
+        Err(Error::BadOption(format!(
+            "a prior of {} numbers for {candidates} candidates: one finite number for each is needed",
+            prior.last.len()
+        )))
+    }
 }
 
 impl Advised for Error {

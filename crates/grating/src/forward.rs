@@ -21,6 +21,7 @@ use riddle_transformer::{
 };
 
 pub(crate) use self::apart::Sequences;
+pub(crate) use self::head::early_scores;
 use self::{
     apart::Apart,
     head::Head,
@@ -49,6 +50,8 @@ pub(crate) struct Hidden {
     pairs: Vec<Encoded>,
     /// Tokens of each running candidate, without the prefix.
     lengths: Vec<usize>,
+    /// Those that each of them begins with and that are the query's.
+    queries: Vec<usize>,
     /// First token of each running candidate in the file; without meaning in memory.
     starts: Vec<usize>,
     states: States,
@@ -226,6 +229,7 @@ impl Model {
             pair.ids.drain(..shared);
         }
         let lengths: Vec<usize> = pairs.iter().map(Encoded::len).collect();
+        let queries = pairs.iter().map(Encoded::first_segment).collect();
         let mut tokens = 0;
         let starts = lengths.iter().map(|length| {
             tokens += length;
@@ -245,6 +249,7 @@ impl Model {
         Ok(Hidden {
             pairs,
             lengths,
+            queries,
             starts,
             states,
             prefix: SharedPrefix { states: vec![0.0; shared * width], ids, qkv: Vec::new() },
@@ -268,7 +273,9 @@ impl Model {
         let last = layer + 1 == network.sizes().num_layers;
         let wanted = wanted_of(network, last);
         let weights = Weights::ask(window, layer)?;
-        let Hidden { pairs, lengths, starts, states, prefix, apart, width, scratch, .. } = hidden;
+        let Hidden {
+            pairs, lengths, queries, starts, states, prefix, apart, width, scratch, ..
+        } = hidden;
         let batches = micro_batches(lengths, hidden.micro_batch_tokens);
         let rows_before = rows.stats();
         let mut waited = Duration::ZERO;
@@ -285,6 +292,7 @@ impl Model {
             prefix,
             apart,
             lengths,
+            queries,
             batches: &batches,
             scratch,
             head: want_scores.then(|| Head::new(network, layer, wanted)),
@@ -379,6 +387,7 @@ impl Hidden {
         }
         self.apart.retain(places);
         self.lengths = places.iter().map(|&it| self.lengths[it]).collect();
+        self.queries = places.iter().map(|&it| self.queries[it]).collect();
         self.starts = places.iter().map(|&it| self.starts[it]).collect();
     }
 

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use riddle_kernels::sigmoid;
-use riddle_types::{LayerEvent, LayerObserver, Ranked};
+use riddle_types::{LayerEvent, LayerObserver, Prior, Ranked};
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Mode, PruningPolicy, Result, enforce::Contest};
@@ -18,6 +18,9 @@ pub struct Trace {
     /// Each candidate's retrieval prior, in raw scores; every score below includes it. Empty without a prior.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prior: Vec<f32>,
+    /// Other priors that earlier layers' scores include, from the one before the first layer on ([`Prior::earlier`]).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier_priors: Vec<Vec<f32>>,
     /// Candidates that were dropped by the prior alone, before the first layer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped_unread: Vec<usize>,
@@ -30,13 +33,23 @@ impl Trace {
     /// full forward: who was dropped by the prior has no scores.
     #[must_use]
     pub fn without_prior(&self) -> Trace {
-        let mut trace = Trace { prior: Vec::new(), dropped_unread: Vec::new(), ..self.clone() };
+        let mut trace = Trace {
+            prior: Vec::new(),
+            earlier_priors: Vec::new(),
+            dropped_unread: Vec::new(),
+            ..self.clone()
+        };
         for event in &mut trace.layers {
-            for (score, prior) in event.scores.iter_mut().zip(&self.prior) {
+            for (score, prior) in event.scores.iter_mut().zip(self.known().after(event.layer)) {
                 *score -= prior;
             }
         }
         trace
+    }
+
+    /// What was known of the candidates before they were read.
+    pub fn known(&self) -> Prior<'_> {
+        Prior { last: &self.prior, earlier: &self.earlier_priors }
     }
 
     /// Candidates that ran through the first layer: of a full forward all of them.
@@ -61,8 +74,8 @@ impl Trace {
             )));
         }
         let candidates = self.layers[0].active.len();
-        let known = self.prior.len();
-        if known > 0 && (known != candidates || self.prior.iter().any(|it| !it.is_finite())) {
+        if !self.known().is_for(candidates) {
+            let known = self.prior.len();
             let why = format!("it has a prior of {known} numbers for {candidates} candidates");
             return Err(Error::NotReplayable(why));
         }
@@ -92,6 +105,8 @@ impl Trace {
 pub struct TraceRecorder {
     /// Each candidate's retrieval prior.
     pub prior: Vec<f32>,
+    /// Those of earlier layers.
+    pub earlier_priors: Vec<Vec<f32>>,
     /// Candidates that the prior alone has dropped.
     pub dropped_unread: Vec<usize>,
     /// The layers so far.
@@ -102,8 +117,8 @@ impl TraceRecorder {
     /// The trace of the run that was observed, with what [`Engine::num_layers`](crate::Engine::num_layers)
     /// and [`Engine::threshold`](crate::Engine::threshold) say about it.
     pub fn into_trace(self, num_layers: u32, threshold: Option<f32>) -> Trace {
-        let TraceRecorder { prior, dropped_unread, layers } = self;
-        Trace { num_layers, threshold, prior, dropped_unread, layers }
+        let TraceRecorder { prior, earlier_priors, dropped_unread, layers } = self;
+        Trace { num_layers, threshold, prior, earlier_priors, dropped_unread, layers }
     }
 }
 
@@ -113,8 +128,9 @@ impl LayerObserver for TraceRecorder {
         ControlFlow::Continue(())
     }
 
-    fn on_prior(&mut self, prior: &[f32], dropped: &[usize]) {
-        self.prior = prior.to_vec();
+    fn on_prior(&mut self, prior: Prior<'_>, dropped: &[usize]) {
+        self.prior = prior.last.to_vec();
+        self.earlier_priors = prior.earlier.to_vec();
         self.dropped_unread = dropped.to_vec();
     }
 }
@@ -147,7 +163,7 @@ pub fn replay(
     let candidates = trace.full_forward()?;
     let mut contest = Contest::new(mode, candidates, top_k, trace.num_layers);
     let mut active = Vec::new();
-    contest.judge_prior(policy, &trace.prior, sigmoid);
+    contest.judge_prior(policy, trace.known().after(0), sigmoid);
     for event in &trace.layers {
         if contest.is_over() {
             break;
@@ -180,6 +196,7 @@ mod tests {
             num_layers: 3,
             threshold: None,
             prior: Vec::new(),
+            earlier_priors: Vec::new(),
             dropped_unread: Vec::new(),
             layers: vec![
                 layer(1, &[0.0, 0.1, 0.0, 0.1]),

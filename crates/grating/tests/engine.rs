@@ -15,7 +15,9 @@ use riddle_grating::{
     BoundedError, ClusterPruning, Engine, EngineOptions, Error, LayerView, Mode, NeverPrune,
     Pruning, PruningPolicy, Question, TraceRecorder, replay,
 };
-use riddle_types::{Decision, LayerEvent, LayerObserver, Ranked, RerankOutcome, SilentObserver};
+use riddle_types::{
+    Decision, LayerEvent, LayerObserver, Prior, Ranked, RerankOutcome, SilentObserver,
+};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -668,7 +670,7 @@ fn a_model_that_shrinks_while_open_is_an_error() {
 fn a_prior_is_added_after_every_layer() {
     let texts = candidates();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    let run = |prior: &[f32], options: EngineOptions| {
+    let run = |prior: Prior<'_>, options: EngineOptions| {
         let mut recorder = TraceRecorder::default();
         let engine = open(options);
         let outcome = engine
@@ -676,9 +678,9 @@ fn a_prior_is_added_after_every_layer() {
             .expect("runs");
         (outcome, recorder.into_trace(engine.num_layers(), None))
     };
-    let (plain, plain_trace) = run(&[], options());
+    let (plain, plain_trace) = run(Prior::NONE, options());
     let prior: Vec<f32> = (0..texts.len()).map(|it| (it as f32 * 0.7).sin() * 3.0).collect();
-    let (with, trace) = run(&prior, options());
+    let (with, trace) = run(Prior::always(&prior), options());
     for (a, b) in plain_trace.layers.iter().zip(&trace.layers) {
         assert_eq!(a.scores.len(), texts.len());
         for ((a, b), added) in a.scores.iter().zip(&b.scores).zip(&prior) {
@@ -689,12 +691,26 @@ fn a_prior_is_added_after_every_layer() {
         let own = plain.ranked.iter().find(|it| it.index == ranked.index).expect("ranked");
         assert!((own.raw_score + prior[ranked.index] - ranked.raw_score).abs() < 1e-5);
     }
+    // Layers may have one of their own, which a trace without any has lost again.
+    let earlier: Vec<Vec<f32>> =
+        (0..2).map(|layer| prior.iter().map(|it| it * layer as f32 - 1.0).collect()).collect();
+    let (of_layers, trace) = run(Prior { last: &prior, earlier: &earlier }, options());
+    assert_eq!((&trace.earlier_priors, of_layers.ranked), (&earlier, with.ranked.clone()));
+    let without = trace.without_prior();
+    for (layer, (a, b)) in plain_trace.layers.iter().zip(&without.layers).enumerate() {
+        for (place, (a, b)) in a.scores.iter().zip(&b.scores).enumerate() {
+            let added = earlier.get(layer + 1).unwrap_or(&prior)[place];
+            assert!((a - b).abs() < 1e-5, "{a} {b}");
+            let seen = trace.layers[layer].scores[place];
+            assert!((a + added - seen).abs() < 1e-5, "{a} and {added} give {seen}");
+        }
+    }
     // Where the prior alone decides, pruning ends the run at the first layer that may.
     let decisive: Vec<f32> = (0..texts.len()).map(|it| if it < 3 { 30.0 } else { -30.0 }).collect();
     let pruning = Pruning::Clusters { threshold: 0.1 };
     let engine = open(EngineOptions { mode: Mode::Set, pruning, ..options() });
     let outcome = engine
-        .run_with_prior("the lock gate", &texts, &decisive, 3, &mut SilentObserver)
+        .run_with_prior("the lock gate", &texts, Prior::always(&decisive), 3, &mut SilentObserver)
         .expect("runs");
     let mut best: Vec<usize> = outcome.ranked.iter().map(|it| it.index).collect();
     best.sort_unstable();
@@ -714,7 +730,7 @@ fn a_prior_may_drop_before_the_first_layer() {
         let engine = Engine::with_policy(&tiny(), options, policy).expect("opens");
         let mut recorder = TraceRecorder::default();
         let outcome = engine
-            .run_with_prior("the lock gate", &texts, &prior, top_k, &mut recorder)
+            .run_with_prior("the lock gate", &texts, Prior::always(&prior), top_k, &mut recorder)
             .expect("runs");
         (outcome, recorder.into_trace(engine.num_layers(), None))
     };
@@ -759,7 +775,8 @@ fn a_prior_may_drop_before_the_first_layer() {
 fn a_prior_of_another_number_or_none_at_all_is_refused() {
     let engine = open(options());
     for prior in [&[1.0][..], &[1.0, f32::NAN], &[1.0, 2.0, 3.0]] {
-        let refused = engine.run_with_prior("the lock", &["a", "b"], prior, 1, &mut SilentObserver);
+        let known = Prior::always(prior);
+        let refused = engine.run_with_prior("the lock", &["a", "b"], known, 1, &mut SilentObserver);
         assert!(matches!(refused, Err(Error::BadOption(_))), "{prior:?}: {refused:?}");
     }
 }

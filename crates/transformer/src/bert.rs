@@ -1,6 +1,7 @@
 //! BERT (Devlin et al. 2019) and XLM-RoBERTa (Conneau et al. 2020): encoder layers, embeddings, and the heads that
 //! read the first token.
 
+mod early;
 mod head;
 
 use std::path::Path;
@@ -11,7 +12,10 @@ use riddle_kernels::{
 };
 use riddle_weights::{BertConfig, BertFamily, Checkpoint, Format, LayeredCheckpoint, TensorInfo};
 
-pub use self::head::{BertCrossEncoder, ClassificationHead};
+pub use self::{
+    early::EarlyHead,
+    head::{BertCrossEncoder, ClassificationHead},
+};
 use crate::{
     Prefix, RaggedBatch, Result, ScoredToken, Scratch, ScratchShape, Sizes, Span, TextEncoder,
     Wanted,

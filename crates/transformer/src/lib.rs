@@ -44,7 +44,7 @@ pub use riddle_weights::{
 };
 
 pub use batch::RaggedBatch;
-pub use bert::{Bert, BertCrossEncoder, ClassificationHead};
+pub use bert::{Bert, BertCrossEncoder, ClassificationHead, EarlyHead};
 pub use beside::module_files;
 pub use deberta::Deberta;
 pub use decoder::Decoder;

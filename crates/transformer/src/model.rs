@@ -9,7 +9,7 @@ use riddle_weights::{
 };
 
 use crate::{
-    Bert, BertCrossEncoder, Deberta, Decoder, Gte, LateInteraction, ModernBert,
+    Bert, BertCrossEncoder, Deberta, Decoder, EarlyHead, Gte, LateInteraction, ModernBert,
     ModularCrossEncoder, Modules, Mpnet, RaggedBatch, Result, Scratch, ScratchShape, Tokenizer,
     modules::must_be_flat, prompt::Template,
 };
@@ -178,6 +178,12 @@ pub trait CrossEncoder: TextEncoder {
     /// sequence. After the last layer it is the model's score, before it a provisional one (GRATING §4.1).
     /// Layers before [`Sizes::first_scored_layer`] are not asked.
     fn scores(&self, layer: usize, cu_seqlens: &[usize], hidden: &[f32], out: &mut Vec<f32>);
+
+    /// A head that was learned for layer `layer` (from 0) alone, and knows more there than the model's own.
+    fn early(&self, layer: usize) -> Option<&EarlyHead> {
+        let _ = layer;
+        None
+    }
 }
 
 /// Where weights are read from.

@@ -40,7 +40,7 @@ pub use panic::panic_message;
 pub use rank::{Candidate, Hit, RankTrace};
 pub use rerank::{
     DeadlineEnd, DeadlinePlan, DeadlineReport, Decision, LayerEvent, LayerObserver, MemoryPlan,
-    Ranked, RerankOutcome, RerankStats, Reranker, SilentObserver,
+    Prior, Ranked, RerankOutcome, RerankStats, Reranker, SilentObserver,
 };
 pub use retrieve::{
     ChunkSet, EmbedRole, Embedder, Filter, Query, Retriever, SparseEncoder, TokenCounter, tag_name,

@@ -62,6 +62,52 @@ pub struct LayerEvent {
     pub resident_weight_bytes: u64,
 }
 
+/// What is known of candidates before they are read, as retrieval knows it: a number for each, in the unit of raw
+/// scores, that is added to its raw score after every layer.
+///
+/// What a layer's own score does not say yet retrieval may know, so the numbers of an early layer can be others than
+/// those of the last one.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Prior<'a> {
+    /// Beside the last layer's scores; empty: nothing is known.
+    pub last: &'a [f32],
+    /// The same before the first layer, after it, and so on, up to the last layer but one; layers that are not among
+    /// them have the numbers of the last.
+    pub earlier: &'a [Vec<f32>],
+}
+
+impl<'a> Prior<'a> {
+    /// Nothing is known.
+    pub const NONE: Prior<'static> = Prior { last: &[], earlier: &[] };
+
+    /// The same beside every layer.
+    pub fn always(numbers: &'a [f32]) -> Prior<'a> {
+        Prior { last: numbers, earlier: &[] }
+    }
+
+    /// The numbers after a layer, from 1; 0: before the first one.
+    pub fn after(self, layer: u32) -> &'a [f32] {
+        self.earlier.get(layer as usize).map_or(self.last, Vec::as_slice)
+    }
+
+    /// What is added to the score of a candidate after a layer.
+    pub fn of(self, candidate: usize, layer: u32) -> f32 {
+        self.after(layer).get(candidate).copied().unwrap_or(0.0)
+    }
+
+    /// Whether nothing is known.
+    pub fn is_empty(self) -> bool {
+        self.last.is_empty()
+    }
+
+    /// Whether there is a finite number for each of so many candidates, for all layers; or none at all.
+    pub fn is_for(self, candidates: usize) -> bool {
+        let fits = |it: &[f32]| it.len() == candidates && it.iter().all(|it| it.is_finite());
+        let nothing = self.last.is_empty() && self.earlier.is_empty();
+        nothing || (fits(self.last) && self.earlier.iter().all(|it| fits(it)))
+    }
+}
+
 /// Watches a run layer by layer and may stop it.
 pub trait LayerObserver {
     /// Called after each layer. `Break` cancels the run, which frees everything and returns an error.
@@ -69,7 +115,7 @@ pub trait LayerObserver {
 
     /// Called before the first layer of a run with a prior: what is known of each candidate before it is read, and the
     /// indexes of those that are not read at all because of it.
-    fn on_prior(&mut self, prior: &[f32], dropped: &[usize]) {
+    fn on_prior(&mut self, prior: Prior<'_>, dropped: &[usize]) {
         let _ = (prior, dropped);
     }
 
@@ -241,11 +287,10 @@ pub trait Reranker: Send + Sync {
         top_k: usize,
         observer: &mut dyn LayerObserver,
     ) -> Result<RerankOutcome, StageError> {
-        self.rerank_with_prior(query, candidates, &[], top_k, observer)
+        self.rerank_with_prior(query, candidates, Prior::NONE, top_k, observer)
     }
 
-    /// [`rerank`](Self::rerank) with what is known of the candidates before they are read: `prior` has a number
-    /// for each, in the unit of raw scores, which is added to its raw score after every layer; empty: nothing.
+    /// [`rerank`](Self::rerank) with what is known of the candidates before they are read.
     ///
     /// # Errors
     /// As [`rerank`](Self::rerank), and a prior that is not finite or not of the candidates' number.
@@ -253,7 +298,7 @@ pub trait Reranker: Send + Sync {
         &self,
         query: &str,
         candidates: &[&str],
-        prior: &[f32],
+        prior: Prior<'_>,
         top_k: usize,
         observer: &mut dyn LayerObserver,
     ) -> Result<RerankOutcome, StageError>;
@@ -262,6 +307,19 @@ pub trait Reranker: Send + Sync {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_prior_of_early_layers_is_their_own() {
+        let earlier = [vec![1.0, 2.0], vec![3.0, 4.0]];
+        let prior = Prior { last: &[5.0, 6.0], earlier: &earlier };
+        assert_eq!([0, 1, 2, 3].map(|it| prior.of(1, it)), [2.0, 4.0, 6.0, 6.0]);
+        assert_eq!((prior.of(2, 0), Prior::NONE.of(0, 0)), (0.0, 0.0));
+        assert_eq!([0, 7].map(|it| Prior::always(&[5.0]).of(0, it)), [5.0; 2]);
+        assert!(prior.is_for(2) && !prior.is_for(3) && Prior::NONE.is_for(3));
+        assert!(!Prior { last: &[5.0, 6.0], earlier: &[vec![1.0]] }.is_for(2));
+        assert!(!Prior { last: &[], earlier: &earlier }.is_for(2));
+        assert!(!Prior::always(&[f32::NAN]).is_for(1));
+    }
 
     #[test]
     fn only_all_of_the_model_over_all_candidates_is_a_full_reading() {

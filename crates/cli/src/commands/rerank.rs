@@ -15,7 +15,7 @@ use riddle_rag::{
     },
     servers::StageServer,
 };
-use riddle_types::{LayerEvent, LayerObserver, SilentObserver};
+use riddle_types::{LayerEvent, LayerObserver, Prior, SilentObserver};
 use serde_json::{Value, json};
 
 use crate::{
@@ -147,7 +147,7 @@ impl LayerObserver for Watch<'_> {
         }
     }
 
-    fn on_prior(&mut self, prior: &[f32], dropped: &[usize]) {
+    fn on_prior(&mut self, prior: Prior<'_>, dropped: &[usize]) {
         if let Some(recorder) = &mut self.recorder {
             recorder.on_prior(prior, dropped);
         }

@@ -8,7 +8,7 @@
 use std::ops::ControlFlow;
 
 use riddle_transformer::Encoded;
-use riddle_types::{LayerEvent, LayerObserver};
+use riddle_types::{LayerEvent, LayerObserver, Prior};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -296,7 +296,7 @@ pub(super) fn scores_of(
         within: Within::any_time(),
         query: "",
         candidates: &[],
-        prior: &[],
+        prior: Prior::NONE,
         top_k: pairs.len(),
     };
     let order: Vec<usize> = (0..pairs.len()).collect();

@@ -24,7 +24,7 @@ use crate::{
     deadline::{DeadlinePlan, Kept, Load},
     dispersion,
     enforce::Contest,
-    forward::Model,
+    forward::{Model, early_scores},
     plan::{largest_micro_batch, micro_batches},
 };
 
@@ -65,6 +65,8 @@ pub(super) struct Pass<'a> {
 /// The states of all candidates that run.
 struct Hidden {
     lengths: Vec<usize>,
+    /// Tokens of the query in each.
+    queries: Vec<usize>,
     states: Vec<f32>,
     scratch: Scratch,
     width: usize,
@@ -178,7 +180,7 @@ impl<'a> Pass<'a> {
         let Some(scores) = computed else { return Ok(None) };
         let number = layer as u32 + 1;
         let active = running.contest.active().to_vec();
-        running.newest = self.with_prior(&active, scores);
+        running.newest = self.with_prior(&active, scores, number);
         if running.newest.iter().any(|it| !it.is_finite()) {
             return Err(Error::NotFinite { layer: number });
         }
@@ -223,6 +225,12 @@ impl<'a> Pass<'a> {
         self.plan.layers == shape.layers
             && self.plan.width == shape.slices
             && self.plan.bits.iter().flatten().all(|it| *it >= PRUNING_BITS)
+    }
+
+    /// Whether early layers are asked who may leave. Their heads know the whole model's states: parts of it are read by
+    /// the head that was trained with parts.
+    fn judges(&self) -> bool {
+        self.is_whole() && self.request.how.mode != Mode::Off
     }
 
     /// What may be pruned, and who decides: nothing and nobody, unless it is the whole model.
@@ -272,6 +280,7 @@ impl<'a> Pass<'a> {
     fn embed(&mut self, state: &mut State, pairs: &[Encoded]) -> Result<Option<Hidden>> {
         let tokens: usize = pairs.iter().map(Encoded::len).sum();
         let lengths: Vec<usize> = pairs.iter().map(Encoded::len).collect();
+        let queries = pairs.iter().map(Encoded::first_segment).collect();
         let network = state.model.network();
         let width = network.sizes().hidden_size;
         let scratch = scratch_for(self.engine, &state.model, &lengths);
@@ -292,7 +301,7 @@ impl<'a> Pass<'a> {
         // layer comes while the rows are made states of.
         state.reader.begin((0..self.plan.layers).map(|it| self.to_read(it)).collect());
         first_states(self.engine, network, pairs, &mut states);
-        Ok(Some(Hidden { lengths, states, scratch, width }))
+        Ok(Some(Hidden { lengths, queries, states, scratch, width }))
     }
 
     /// A layer over all who run: their scores, or none where the time was up.
@@ -322,9 +331,10 @@ impl<'a> Pass<'a> {
         kept.shrink_to(keep_bytes.saturating_mul(super::GROWTH));
         let wanted = if layer + 1 == self.plan.layers { Wanted::Scored } else { Wanted::All };
         let network = model.network();
+        let early = network.early(layer).filter(|_| wanted == Wanted::All && self.judges());
         let mut scores = Vec::with_capacity(hidden.lengths.len());
         let most = self.engine.options.micro_batch_tokens;
-        let Hidden { lengths, states, scratch, width } = hidden;
+        let Hidden { lengths, queries, states, scratch, width } = hidden;
         let mut start = 0;
         for members in micro_batches(lengths, most) {
             if stop.is_some_and(|it| it.load(Ordering::Relaxed)) {
@@ -341,10 +351,16 @@ impl<'a> Pass<'a> {
             let each: Vec<usize> = (0..=members.len()).collect();
             self.engine.pool.run(|| {
                 model.layer(assembled, span, part, scratch);
-                match wanted {
+                match (wanted, early) {
                     // One state of each is left.
-                    Wanted::Scored => network.scores(layer, &each, part, &mut scores),
-                    Wanted::All => network.scores(layer, &cu_seqlens, part, &mut scores),
+                    (Wanted::Scored, _) => network.scores(layer, &each, part, &mut scores),
+                    (Wanted::All, None) => network.scores(layer, &cu_seqlens, part, &mut scores),
+                    (Wanted::All, Some(early)) => {
+                        let (ends, tokens) =
+                            query_tokens(&cu_seqlens, &queries[members.clone()], part, *width);
+                        let tokens = (&ends[..], &tokens[..]);
+                        early_scores(network, layer, early, tokens, &mut scores);
+                    }
                 }
             });
         }
@@ -362,9 +378,11 @@ impl<'a> Pass<'a> {
         Err(riddle_offload::Error::ReaderGone.into())
     }
 
-    fn with_prior(&self, active: &[usize], mut scores: Vec<f32>) -> Vec<f32> {
+    fn with_prior(&self, active: &[usize], mut scores: Vec<f32>, layer: u32) -> Vec<f32> {
+        // Else the last layer that is read has the say, whichever it is.
+        let layer = if self.judges() { layer } else { u32::MAX };
         for (score, &candidate) in scores.iter_mut().zip(active) {
-            *score += self.request.prior.get(self.order[candidate]).copied().unwrap_or(0.0);
+            *score += self.request.prior.of(self.order[candidate], layer);
         }
         scores
     }
@@ -417,7 +435,7 @@ impl<'a> Pass<'a> {
         let mut lowest = ranked.last().map_or(f32::INFINITY, |it| it.raw_score);
         let missing = self.request.top_k.min(self.order.len()).saturating_sub(ranked.len());
         for &index in self.order[self.plan.candidates..].iter().take(missing) {
-            let prior = self.request.prior.get(index).copied().unwrap_or(lowest);
+            let prior = self.request.prior.last.get(index).copied().unwrap_or(lowest);
             lowest = lowest.min(prior);
             let score = Model::activate(lowest);
             ranked.push(Ranked { index, raw_score: lowest, score, decided_at_layer: 0 });
@@ -433,10 +451,10 @@ impl Running<'_> {
         if before.len() == after.len() {
             return;
         }
-        let Hidden { lengths: all, states, width, .. } = &mut self.hidden;
+        let Hidden { lengths: all, queries, states, width, .. } = &mut self.hidden;
         let width = *width;
         let mut staying = after.iter().peekable();
-        let (mut lengths, mut scores) = (Vec::new(), Vec::new());
+        let (mut lengths, mut scores, mut of_query) = (Vec::new(), Vec::new(), Vec::new());
         let (mut read, mut write) = (0, 0);
         for (place, candidate) in before.iter().enumerate() {
             let length = all[place];
@@ -444,12 +462,13 @@ impl Running<'_> {
                 states.copy_within(read * width..(read + length) * width, write * width);
                 write += length;
                 lengths.push(length);
+                of_query.push(queries[place]);
                 scores.push(self.newest[place]);
             }
             read += length;
         }
         states.truncate(write * width);
-        (*all, self.newest) = (lengths, scores);
+        (*all, *queries, self.newest) = (lengths, of_query, scores);
     }
 }
 
@@ -485,6 +504,21 @@ pub(super) fn first_states(
 }
 
 /// Where each of these members begins in their micro-batch, and its end.
+/// The states of the query's tokens alone, and where each sequence's end.
+fn query_tokens(
+    cu_seqlens: &[usize],
+    queries: &[usize],
+    states: &[f32],
+    width: usize,
+) -> (Vec<usize>, Vec<f32>) {
+    let (mut ends, mut tokens) = (vec![0], Vec::new());
+    for (start, count) in cu_seqlens.iter().zip(queries) {
+        tokens.extend_from_slice(&states[start * width..][..count * width]);
+        ends.push(tokens.len() / width);
+    }
+    (ends, tokens)
+}
+
 pub(super) fn cumulative(lengths: &[usize], members: Range<usize>) -> Vec<usize> {
     let mut sum = 0;
     let sums = lengths[members].iter().map(|length| {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use riddle_types::{DeadlineEnd, DeadlineReport};
+use riddle_types::{DeadlineEnd, DeadlineReport, Prior};
 
 use super::ms;
 use crate::Run;
@@ -53,7 +53,7 @@ pub(super) struct Request<'a> {
     pub(super) within: Within,
     pub(super) query: &'a str,
     pub(super) candidates: &'a [&'a str],
-    pub(super) prior: &'a [f32],
+    pub(super) prior: Prior<'a>,
     pub(super) top_k: usize,
 }
 

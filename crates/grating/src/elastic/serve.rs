@@ -7,7 +7,9 @@ use std::{
 
 use riddle_offload::MissingRows;
 use riddle_transformer::Encoded;
-use riddle_types::{DeadlineEnd, LayerObserver, Ranked, RerankOutcome, RerankStats, panic_message};
+use riddle_types::{
+    DeadlineEnd, LayerObserver, Prior, Ranked, RerankOutcome, RerankStats, panic_message,
+};
 
 use super::{
     ElasticEngine, GROWTH, Submodel, ms,
@@ -40,21 +42,14 @@ impl ElasticEngine {
         within: Within,
         query: &str,
         candidates: &[&str],
-        prior: &[f32],
+        prior: Prior<'_>,
         top_k: usize,
         observer: &mut dyn LayerObserver,
     ) -> Result<RerankOutcome> {
         if query.trim().is_empty() {
             return Err(Error::EmptyQuery);
         }
-        let finite = prior.iter().all(|it| it.is_finite());
-        if !(finite && (prior.is_empty() || prior.len() == candidates.len())) {
-            return Err(Error::BadOption(format!(
-                "a prior of {} numbers for {} candidates: one finite number for each is needed",
-                prior.len(),
-                candidates.len()
-            )));
-        }
+        Error::check_prior(prior, candidates.len())?;
         if candidates.is_empty() || top_k == 0 {
             let stats = RerankStats { num_layers: self.num_layers(), ..RerankStats::default() };
             return Ok(RerankOutcome { stats, ..RerankOutcome::default() });
@@ -74,7 +69,7 @@ impl ElasticEngine {
         observer: &mut dyn LayerObserver,
     ) -> Result<RerankOutcome> {
         let Request { within, prior, .. } = *request;
-        let order = order_of(request.candidates.len(), prior);
+        let order = order_of(request.candidates.len(), prior.last);
         if !prior.is_empty() {
             observer.on_prior(prior, &[]);
         }
@@ -238,7 +233,7 @@ impl ElasticEngine {
     fn as_given(&self, request: &Request<'_>, order: &[usize], end: DeadlineEnd) -> RerankOutcome {
         let mut lowest = f32::INFINITY;
         let ranked = order.iter().take(request.top_k).map(|&index| {
-            let raw = request.prior.get(index).copied().unwrap_or(0.0).min(lowest);
+            let raw = request.prior.last.get(index).copied().unwrap_or(0.0).min(lowest);
             lowest = raw;
             Ranked { index, raw_score: raw, score: Model::activate(raw), decided_at_layer: 0 }
         });

@@ -7,7 +7,7 @@ use std::{
 
 use riddle_offload::RatedDevice;
 use riddle_transformer::{Centroids, ShardNumbers, SliceOrdering, write_shards};
-use riddle_types::{DeadlineEnd, LayerEvent, LayerObserver, RerankOutcome, SilentObserver};
+use riddle_types::{DeadlineEnd, LayerEvent, LayerObserver, Prior, RerankOutcome, SilentObserver};
 
 mod numbers;
 
@@ -81,7 +81,9 @@ const TEXTS: [&str; 6] = [
 const LONG: Duration = Duration::from_secs(600);
 
 fn run(engine: &ElasticEngine, within: Within, top_k: usize) -> RerankOutcome {
-    engine.run(Run::FULL, within, QUERY, &TEXTS, &[], top_k, &mut SilentObserver).expect("runs")
+    engine
+        .run(Run::FULL, within, QUERY, &TEXTS, Prior::NONE, top_k, &mut SilentObserver)
+        .expect("runs")
 }
 
 fn places(outcome: &RerankOutcome) -> Vec<usize> {
@@ -159,8 +161,9 @@ fn too_little_time_gives_the_order_that_was_given() {
     // What is known before puts them in order where nobody is read.
     let prior = [0.0, 3.0, 1.0, 2.0, -1.0, 0.5];
     let within = Within::from_now(Duration::from_millis(100));
-    let outcome =
-        engine.run(Run::FULL, within, QUERY, &TEXTS, &prior, 6, &mut SilentObserver).expect("runs");
+    let outcome = engine
+        .run(Run::FULL, within, QUERY, &TEXTS, Prior::always(&prior), 6, &mut SilentObserver)
+        .expect("runs");
     assert_eq!(places(&outcome), [1, 3, 2, 5, 0, 4]);
 }
 
@@ -178,7 +181,15 @@ fn at_the_deadline_the_newest_order_is_returned() {
     let deadline = Duration::from_millis(2500);
     let within = Within::from_now(deadline);
     let outcome = engine
-        .run(Run::FULL, within, QUERY, &TEXTS, &[], 6, &mut Slow(Duration::from_millis(1300)))
+        .run(
+            Run::FULL,
+            within,
+            QUERY,
+            &TEXTS,
+            Prior::NONE,
+            6,
+            &mut Slow(Duration::from_millis(1300)),
+        )
         .expect("runs");
     assert_eq!(sorted(places(&outcome)), [0, 1, 2, 3, 4, 5]);
     let report = outcome.deadline.expect("a deadline");
@@ -246,7 +257,8 @@ fn pruning_gives_time_back_and_only_of_the_whole_model() {
     let how = Run { mode: Mode::Order, policy: &clusters, scores_every_layer: false };
     let within = Within::from_now(LONG);
     // One stands far above the others after two layers; who is second is closer than processors agree upon.
-    let pruned = engine.run(how, within, QUERY, &TEXTS, &[], 1, &mut SilentObserver).expect("runs");
+    let pruned =
+        engine.run(how, within, QUERY, &TEXTS, Prior::NONE, 1, &mut SilentObserver).expect("runs");
     assert_eq!(pruned.ranked.len(), 1);
     assert!(pruned.stats.candidate_layers < 24, "{}", pruned.stats.candidate_layers);
     let whole = run(&engine, Within::any_time(), 1);
@@ -322,11 +334,20 @@ fn what_does_not_belong_together_is_refused() {
         let error = ElasticEncoder::open(&tiny.join(name), numbers, OpenOptions::default());
         assert!(error.is_err_and(|it| it.to_string().contains(word)), "{name}");
     }
-    let bad = engine.run(Run::FULL, Within::any_time(), " ", &TEXTS, &[], 1, &mut SilentObserver);
-    assert!(matches!(bad, Err(Error::EmptyQuery)));
     let bad =
-        engine.run(Run::FULL, Within::any_time(), "a", &TEXTS, &[0.0], 1, &mut SilentObserver);
+        engine.run(Run::FULL, Within::any_time(), " ", &TEXTS, Prior::NONE, 1, &mut SilentObserver);
+    assert!(matches!(bad, Err(Error::EmptyQuery)));
+    let bad = engine.run(
+        Run::FULL,
+        Within::any_time(),
+        "a",
+        &TEXTS,
+        Prior::always(&[0.0]),
+        1,
+        &mut SilentObserver,
+    );
     assert!(matches!(bad, Err(Error::BadOption(_))));
-    let none = engine.run(Run::FULL, Within::any_time(), "a", &[], &[], 1, &mut SilentObserver);
+    let none =
+        engine.run(Run::FULL, Within::any_time(), "a", &[], Prior::NONE, 1, &mut SilentObserver);
     assert!(none.expect("nothing to do").ranked.is_empty());
 }

@@ -5,7 +5,7 @@ use std::{
     time::Instant,
 };
 
-use riddle_types::{LayerObserver, Ranked, RerankOutcome, RerankStats};
+use riddle_types::{LayerObserver, Prior, Ranked, RerankOutcome, RerankStats};
 
 use super::{Asked, Contest, Engine, Run, ms_since, panic_message};
 use crate::{Error, Mode, Result, forward::Sequences};
@@ -72,7 +72,7 @@ impl Engine {
             let contest = Contest::new(Mode::Off, all, all, self.num_layers);
             let scores_every_layer = self.options.scores_every_layer;
             let how = Run { scores_every_layer, ..Run::FULL };
-            self.in_turn(sequences, contest, Asked { how, prior: &[] }, observer)?
+            self.in_turn(sequences, contest, Asked { how, prior: Prior::NONE }, observer)?
         };
         let stats = RerankStats { tokenize_ms, ..outcome.stats };
         let none = RerankOutcome { stats, ..RerankOutcome::default() };

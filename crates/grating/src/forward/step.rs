@@ -38,6 +38,8 @@ pub(super) struct Compute<'a> {
     pub(super) prefix: &'a mut SharedPrefix,
     pub(super) apart: &'a mut Apart,
     pub(super) lengths: &'a [usize],
+    /// Tokens of the query in each candidate.
+    pub(super) queries: &'a [usize],
     pub(super) batches: &'a [Range<usize>],
     pub(super) scratch: &'a mut Scratch,
     /// If scores are wanted.
@@ -67,7 +69,8 @@ impl Compute<'_> {
         let span = Span { cu_seqlens: &cu_seqlens, prefix, wanted, unseen: 0 };
         network.layer(layer, weights, span, states, self.scratch);
         if let Some(head) = &mut self.head {
-            head.read(&cu_seqlens, states, self.apart);
+            let queries = &self.queries[self.batches[batch].clone()];
+            head.read(&cu_seqlens, queries, states, self.apart);
         }
         Ok(())
     }

@@ -77,8 +77,10 @@ fn record(
             let what = format!("request {}: {error}", number + 1);
             Error::BadRequest(Trouble { what, advice: error.advice() })
         };
-        let prior = request.prior(&card, settings).logits;
-        engine.run_as(full, &request.query, &texts, &prior, 1, &mut recorder).map_err(failed)?;
+        let prior = request.prior(&card, settings);
+        engine
+            .run_as(full, &request.query, &texts, prior.known(), 1, &mut recorder)
+            .map_err(failed)?;
         traces.push(recorder.into_trace(engine.num_layers(), None));
     }
     Ok(Some((riddle_types::Reranker::model(&engine).to_owned(), traces)))

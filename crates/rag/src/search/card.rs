@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use riddle_retrieval::{Evidence, Trust, mean_of_known};
+use riddle_types::Prior as Known;
 use serde::Deserialize;
 
 use super::language::foreign_language;
@@ -63,6 +64,9 @@ pub(crate) struct Prior {
     /// Where terms are not weighed.
     #[serde(flatten)]
     pub(crate) weights: Weights,
+    /// The same for scores before the first layer, after it and so on, but for the last.
+    #[serde(default)]
+    pub(crate) earlier: Vec<EarlierWeights>,
     /// Where they are.
     #[serde(default)]
     pub(crate) with_terms: Option<TermPrior>,
@@ -83,6 +87,27 @@ pub(crate) struct Weights {
     pub(crate) keyword_center: f32,
 }
 
+/// How much each kind of evidence counts beside what an early layer says, which is less than what the model will say:
+/// `scale * cosine + keyword * share + sparse * share - center`.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+pub(crate) struct EarlierWeights {
+    /// Logits per unit of cosine.
+    pub(crate) scale: f32,
+    /// Logits that the best keyword score adds.
+    pub(crate) keyword: f32,
+    /// Logits that the best score by weighed terms adds.
+    #[serde(default)]
+    pub(crate) sparse: f32,
+    /// What is taken away, so that scores mean what the last layer's do.
+    pub(crate) center: f32,
+}
+
+impl EarlierWeights {
+    fn is_sound(&self) -> bool {
+        [self.scale, self.keyword, self.sparse, self.center].iter().all(|it| it.is_finite())
+    }
+}
+
 /// The same beside weighed terms: `sparse * (share - sparse_center)` is added, of the best score by learned sparse
 /// vectors.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -97,6 +122,9 @@ pub(crate) struct TermPrior {
     /// Share of the best score that adds nothing.
     #[serde(default)]
     pub(crate) sparse_center: f32,
+    /// As [`Prior::earlier`].
+    #[serde(default)]
+    pub(crate) earlier: Vec<EarlierWeights>,
 }
 
 /// What a request's prior is made of, as far as a calibration cares.
@@ -135,13 +163,20 @@ pub(crate) struct MadeBy<'a> {
 pub(crate) struct MadePrior {
     /// Logits; empty without a prior.
     pub(crate) logits: Vec<f32>,
+    /// Those of earlier layers, from the one before the first on.
+    pub(crate) earlier: Vec<Vec<f32>>,
     /// What calibrations may be applied to it.
     pub(crate) of: PriorUse,
 }
 
 impl MadePrior {
     fn none() -> MadePrior {
-        MadePrior { logits: Vec::new(), of: PriorUse::None }
+        MadePrior { logits: Vec::new(), earlier: Vec::new(), of: PriorUse::None }
+    }
+
+    /// As rerankers take it.
+    pub(crate) fn known(&self) -> Known<'_> {
+        Known { last: &self.logits, earlier: &self.earlier }
     }
 }
 
@@ -172,11 +207,15 @@ impl RerankerCard {
             [it.scale, it.center, it.keyword, it.keyword_center].iter().all(|it| it.is_finite())
         };
         let with_terms = |it: &TermPrior| {
-            finite(&it.weights) && it.sparse.is_finite() && it.sparse_center.is_finite()
+            finite(&it.weights)
+                && it.sparse.is_finite()
+                && it.sparse_center.is_finite()
+                && it.earlier.iter().all(EarlierWeights::is_sound)
         };
         let sound = |it: &Prior| {
             finite(&it.weights)
                 && it.with_terms.as_ref().is_none_or(with_terms)
+                && it.earlier.iter().all(EarlierWeights::is_sound)
                 && it.trust.is_none_or(|it| it.usual.is_finite() && it.rate.is_finite())
         };
         let answers = card.answers.filter(Answers::is_sound);
@@ -236,20 +275,29 @@ impl RerankerCard {
         let cosine_of = |it: &Evidence| or(it.cosine, mean).clamp(-1.0, 1.0);
         let best = evidence.iter().map(cosine_of).fold(-1.0, f32::max);
         let (trust, trust_in_words) = prior.trust.map_or((1.0, 1.0), |it| it.factors(best));
-        let of = |it: &Evidence| {
-            let cosine = best + trust * (cosine_of(it) - best);
-            let keyword = it.keyword.filter(|it| it.is_finite()).map_or(0.0, |share| {
-                let trusted = 1.0 + trust_in_words * (share.clamp(0.0, 1.0) - 1.0);
-                trusted - weights.keyword_center
-            });
-            let sparse = terms.map_or(0.0, |terms| {
-                let of_best = or(it.sparse, mean_sparse).clamp(0.0, 1.0);
-                share * terms.sparse * (of_best - terms.sparse_center)
-            });
-            scale * (cosine - weights.center) + share * weights.keyword * keyword + sparse
+        let cosine = |it: &Evidence| best + trust * (cosine_of(it) - best);
+        let keyword = |it: &Evidence| {
+            let known = it.keyword.filter(|it| it.is_finite());
+            known.map(|share| 1.0 + trust_in_words * (share.clamp(0.0, 1.0) - 1.0))
         };
+        let sparse = |it: &Evidence| or(it.sparse, mean_sparse).clamp(0.0, 1.0);
+        let of = |it: &Evidence| {
+            let keyword = keyword(it).map_or(0.0, |it| it - weights.keyword_center);
+            let sparse = terms
+                .map_or(0.0, |terms| share * terms.sparse * (sparse(it) - terms.sparse_center));
+            scale * (cosine(it) - weights.center) + share * weights.keyword * keyword + sparse
+        };
+        let earlier = terms.map_or(&prior.earlier, |it| &it.earlier).iter().map(|early| {
+            let of = |it: &Evidence| {
+                let keyword = early.keyword * keyword(it).unwrap_or(0.0);
+                let sparse = if terms.is_some() { early.sparse * sparse(it) } else { 0.0 };
+                share * (early.scale * cosine(it) + keyword + sparse - early.center)
+            };
+            evidence.iter().map(of).collect()
+        });
         let card = share == 1.0 && terms.is_some() == prior.with_terms.is_some();
         MadePrior {
+            earlier: earlier.collect(),
             logits: evidence.iter().map(of).collect(),
             of: if card { PriorUse::Card } else { PriorUse::Other },
         }
@@ -285,6 +333,7 @@ mod tests {
                 embedder: "small".to_owned(),
                 trust: None,
                 weights: Weights { scale: 10.0, center: 0.5, keyword: 4.0, keyword_center: 0.5 },
+                earlier: Vec::new(),
                 with_terms: None,
             }),
             languages: vec!["en".to_owned()],
@@ -296,8 +345,13 @@ mod tests {
     fn card_with_terms() -> RerankerCard {
         let mut card = card();
         let weights = Weights { scale: 8.0, center: 0.5, keyword: 2.0, keyword_center: 0.5 };
-        let terms =
-            TermPrior { encoder: "sparse".to_owned(), weights, sparse: 6.0, sparse_center: 0.5 };
+        let terms = TermPrior {
+            encoder: "sparse".to_owned(),
+            weights,
+            sparse: 6.0,
+            sparse_center: 0.5,
+            earlier: Vec::new(),
+        };
         if let Some(prior) = &mut card.prior {
             prior.with_terms = Some(terms);
         }
@@ -453,6 +507,29 @@ mod tests {
         }
         let by = MadeBy { encoder: ENCODER, ..EMBEDDER };
         assert_eq!(card().prior(by, None, &evidence).logits, [2.0; 3]);
+    }
+
+    #[test]
+    fn early_layers_are_helped_by_weights_of_their_own() {
+        let weights =
+            |scale, keyword, sparse, center| EarlierWeights { scale, keyword, sparse, center };
+        let mut card = card_with_terms();
+        if let Some(prior) = &mut card.prior {
+            prior.earlier = vec![weights(20.0, 6.0, 9.0, 1.0)];
+            if let Some(terms) = &mut prior.with_terms {
+                terms.earlier = vec![weights(10.0, 4.0, 2.0, 0.0), weights(8.0, 3.0, 1.0, 1.0)];
+            }
+        }
+        let known = Evidence { keyword: Some(0.5), cosine: Some(0.4), sparse: Some(0.5) };
+        let made = card.prior_of_any(None, &[known]);
+        assert_eq!(made.earlier, [vec![7.0], vec![4.2]]);
+        assert_eq!(made.known().of(0, 1), 4.2);
+        assert_eq!(made.known().of(0, 2), made.logits[0]);
+        // Half of everything, and without weighed terms what was fitted without.
+        assert_eq!(card.prior_of_any(Some(4.0), &[known]).earlier, [vec![3.5], vec![2.1]]);
+        let without = Evidence { sparse: None, ..known };
+        assert_eq!(card.prior_of_any(None, &[without]).earlier, [vec![10.0]]);
+        assert_eq!(card_with_terms().prior_of_any(None, &[known]).earlier, Vec::<Vec<f32>>::new());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::{
 
 use riddle_grating::{Question, Trace, TraceRecorder};
 use riddle_models::DEFAULT_RERANKER;
-use riddle_types::{EmbedRole, LayerEvent, LayerObserver, RerankOutcome, StageError};
+use riddle_types::{EmbedRole, LayerEvent, LayerObserver, Prior, RerankOutcome, StageError};
 
 use super::{
     prune::{Opened, Pruner},
@@ -56,7 +56,7 @@ impl LayerObserver for Recorded<'_> {
         self.observer.on_layer(event)
     }
 
-    fn on_prior(&mut self, prior: &[f32], dropped: &[usize]) {
+    fn on_prior(&mut self, prior: Prior<'_>, dropped: &[usize]) {
         self.recorder.on_prior(prior, dropped);
         self.observer.on_prior(prior, dropped);
     }
@@ -116,7 +116,7 @@ impl Assistant {
         let watch: &mut dyn LayerObserver =
             if how.trace { &mut recorded } else { &mut *recorded.observer };
         let outcome = opened
-            .rerank((&pruner, how.trace), &request.query, &texts, &prior.logits, top_n, watch)
+            .rerank((&pruner, how.trace), &request.query, &texts, prior.known(), top_n, watch)
             .map_err(of_run)?;
         let response = response(&opened, &pruner, request, &outcome, started, how.raw_scores);
         let trace = how

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Instant};
 
 use riddle_grating::{ElasticEngine, Engine, EngineOptions, Question, Run, Within};
-use riddle_types::{LayerObserver, RerankOutcome};
+use riddle_types::{LayerObserver, Prior, RerankOutcome};
 
 use super::elastic;
 use crate::{
@@ -65,7 +65,7 @@ impl Ranker {
         (how, within): (Run<'_>, Within),
         query: &str,
         candidates: &[&str],
-        prior: &[f32],
+        prior: Prior<'_>,
         top_k: usize,
         observer: &mut dyn LayerObserver,
     ) -> riddle_grating::Result<RerankOutcome> {
@@ -90,7 +90,7 @@ impl Ranker {
         let mut run = |it: &Question| {
             let texts: Vec<&str> = it.candidates.iter().map(String::as_str).collect();
             let within = Within::any_time();
-            engine.run(Run::FULL, within, &it.query, &texts, &[], it.top_k, observer)
+            engine.run(Run::FULL, within, &it.query, &texts, Prior::NONE, it.top_k, observer)
         };
         requests.iter().map(&mut run).collect()
     }

@@ -14,7 +14,9 @@ use riddle_grating::{
     BoundedError, Calibration, CalibrationTable, ClusterPruning, Guarantee, Mode, NeverPrune,
     PruningPolicy, Run, Within,
 };
-use riddle_types::{Advice, LayerObserver, Notice, RerankOutcome, Reranker, StageError, Trouble};
+use riddle_types::{
+    Advice, LayerObserver, Notice, Prior, RerankOutcome, Reranker, StageError, Trouble,
+};
 
 use super::{
     calibration::calibration,
@@ -123,7 +125,7 @@ impl Opened {
         (pruner, every_layer): (&Pruner, bool),
         query: &str,
         texts: &[&str],
-        prior: &[f32],
+        prior: Prior<'_>,
         top_k: usize,
         observer: &mut dyn LayerObserver,
     ) -> riddle_grating::Result<RerankOutcome> {
@@ -152,7 +154,7 @@ impl Reranker for Unpruned {
         &self,
         query: &str,
         candidates: &[&str],
-        prior: &[f32],
+        prior: Prior<'_>,
         top_k: usize,
         observer: &mut dyn LayerObserver,
     ) -> Result<RerankOutcome, StageError> {
@@ -178,11 +180,11 @@ impl Reranker for BySettings {
         &self,
         query: &str,
         candidates: &[&str],
-        prior: &[f32],
+        prior: Prior<'_>,
         top_k: usize,
         observer: &mut dyn LayerObserver,
     ) -> Result<RerankOutcome, StageError> {
-        let of = self.opened.card.prior_use(self.settings.prior_scale, prior);
+        let of = self.opened.card.prior_use(self.settings.prior_scale, prior.last);
         let pruner = self.opened.pruner(&self.settings, top_k, candidates.len(), of)?;
         let how = (&pruner, self.every_layer);
         Ok(self.opened.rerank(how, query, candidates, prior, top_k, observer)?)

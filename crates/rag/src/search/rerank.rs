@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Instant};
 use riddle_grating::{ClusterPruning, Mode, NeverPrune, PruningPolicy, Replay, Trace, replay};
 use riddle_llm::RemoteReranker;
 use riddle_retrieval::Evidence;
-use riddle_types::{LayerObserver, MemoryPlan, RerankOutcome, Reranker};
+use riddle_types::{LayerObserver, MemoryPlan, RerankOutcome, Reranker, StageError};
 
 use super::{
     card::{MadePrior, PriorUse, RerankerCard},
@@ -140,7 +140,7 @@ impl<'a> RequestReranker<'a> {
         // What is made once for a model is no part of a deadline.
         pruner.within.called = opened.prepared.map_or(started, |it| it.max(started));
         let outcome = opened
-            .rerank((&pruner, true), &request.query, &texts, &prior.logits, top_n, observer)
+            .rerank((&pruner, true), &request.query, &texts, prior.known(), top_n, observer)
             .map_err(|error| Error::stage("reranking")(error.into()))?;
         Ok(response(opened, &pruner, request, &outcome, started, self.raw_scores))
     }
@@ -272,12 +272,23 @@ impl PriorReranker {
         })
     }
 
-    /// The retrieval prior of candidates with these cosines, by whichever embedder the caller answers for; empty
-    /// for a model without one.
-    pub fn prior(&self, cosines: &[Option<f32>]) -> Vec<f32> {
+    /// Reranks candidates with these cosines, by whichever embedder the caller answers for, and the retrieval prior
+    /// that they make; none for a model without one.
+    ///
+    /// # Errors
+    /// As [`Reranker::rerank_with_prior`].
+    pub fn rerank_with_cosines(
+        &self,
+        query: &str,
+        candidates: &[&str],
+        cosines: &[Option<f32>],
+        top_k: usize,
+        observer: &mut dyn LayerObserver,
+    ) -> std::result::Result<RerankOutcome, StageError> {
         let of = |&cosine: &Option<f32>| Evidence { cosine, ..Evidence::default() };
         let evidence: Vec<Evidence> = cosines.iter().map(of).collect();
-        self.card.prior_of_any(self.scale, &evidence).logits
+        let made = self.card.prior_of_any(self.scale, &evidence);
+        self.reranker.rerank_with_prior(query, candidates, made.known(), top_k, observer)
     }
 }
 

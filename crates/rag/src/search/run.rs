@@ -21,6 +21,8 @@ pub struct RerankRun {
     pub stats: RerankStats,
     /// What was known of each candidate before; empty without a retrieval prior.
     pub prior: Vec<f32>,
+    /// The same where earlier layers have others.
+    pub earlier_priors: Vec<Vec<f32>>,
     /// Who was dropped by that alone, before the first layer.
     pub dropped_unread: Vec<usize>,
     /// Its layers; candidate indexes are places in the fused list.
@@ -45,6 +47,7 @@ impl RerankRun {
             num_layers: self.stats.num_layers,
             threshold: self.threshold,
             prior: self.prior.clone(),
+            earlier_priors: self.earlier_priors.clone(),
             dropped_unread: self.dropped_unread.clone(),
             layers: self.layers.clone(),
         }

@@ -10,7 +10,9 @@ use std::{
 use riddle_catalog::ChunkRecord;
 use riddle_grating::Within;
 use riddle_retrieval::{Evidence, Fused};
-use riddle_types::{LayerEvent, LayerObserver, Notice, RankTrace, Ranked, SilentObserver, Trouble};
+use riddle_types::{
+    LayerEvent, LayerObserver, Notice, Prior, RankTrace, Ranked, SilentObserver, Trouble,
+};
 
 use super::{
     find::{Found, trace},
@@ -126,7 +128,7 @@ impl Assistant {
         let called = opened.prepared.map_or(called, |it| it.max(called));
         pruner.within = Within { called, deadline: settings.deadline };
         response.notices.extend(pruner.notice.clone());
-        let how = How { opened: &opened, pruner: &pruner, prior: &prior.logits };
+        let how = How { opened: &opened, pruner: &pruner, prior: prior.known() };
         let run = reranked(found, request, how, observer, &mut response)?;
         Ok(Settled { response, run: Some(run) })
     }
@@ -199,7 +201,7 @@ impl Assistant {
 struct How<'a> {
     opened: &'a Opened,
     pruner: &'a Pruner,
-    prior: &'a [f32],
+    prior: Prior<'a>,
 }
 
 /// Runs the reranker over everything found and puts its order into the response.
@@ -256,9 +258,10 @@ fn reranked(
         promise,
         threshold: pruner.policy.threshold(),
         stats,
-        own: outcome.ranked.iter().map(|it| own_score(it, prior, stats.num_layers)).collect(),
+        own: outcome.ranked.iter().map(|it| own_score(it, prior.last, stats.num_layers)).collect(),
         answers: opened.card.answers,
-        prior: prior.to_vec(),
+        prior: prior.last.to_vec(),
+        earlier_priors: prior.earlier.to_vec(),
         dropped_unread: keep.dropped_unread,
         layers: keep.layers,
         ranked: outcome.ranked.iter().map(|it| it.index).collect(),
@@ -286,7 +289,7 @@ impl LayerObserver for Keep<'_> {
         self.inner.on_layer(event)
     }
 
-    fn on_prior(&mut self, prior: &[f32], dropped: &[usize]) {
+    fn on_prior(&mut self, prior: Prior<'_>, dropped: &[usize]) {
         self.dropped_unread = dropped.to_vec();
         self.inner.on_prior(prior, dropped);
     }

@@ -3,7 +3,7 @@
 use riddle_kernels::{Matrix, Output, Panels, gelu, linear, tanh};
 use riddle_weights::{BertFamily, Checkpoint, LayeredCheckpoint, TensorInfo};
 
-use super::Bert;
+use super::{Bert, EarlyHead};
 use crate::{
     CrossEncoder, Error, RaggedBatch, Result, ScoredToken, Scratch, ScratchShape, Sizes, Span,
     Template, TextEncoder,
@@ -87,6 +87,8 @@ impl ClassificationHead {
 pub struct BertCrossEncoder {
     bert: Bert,
     head: ClassificationHead,
+    /// By layer, from the first.
+    early: Vec<Option<EarlyHead>>,
 }
 
 impl BertCrossEncoder {
@@ -95,12 +97,14 @@ impl BertCrossEncoder {
         &self.bert
     }
 
-    /// Reads the head of `bert`.
+    /// Reads the head of `bert`, and those of its early layers where it has such.
     ///
     /// # Errors
-    /// As [`Bert::classification_head`].
+    /// As [`Bert::classification_head`], and early heads of another shape.
     pub fn new(bert: Bert) -> Result<BertCrossEncoder> {
-        Ok(BertCrossEncoder { head: bert.classification_head()?, bert })
+        let sizes = TextEncoder::sizes(&bert);
+        let early = EarlyHead::read_all(&bert.checkpoint, sizes.num_layers, sizes.hidden_size)?;
+        Ok(BertCrossEncoder { head: bert.classification_head()?, early, bert })
     }
 }
 
@@ -153,7 +157,8 @@ impl TextEncoder for BertCrossEncoder {
     }
 
     fn resident_bytes(&self) -> u64 {
-        self.bert.resident_bytes() + self.head.bytes()
+        let early: u64 = self.early.iter().flatten().map(EarlyHead::bytes).sum();
+        self.bert.resident_bytes() + self.head.bytes() + early
     }
 
     fn fingerprint(&self) -> Vec<u8> {
@@ -192,5 +197,9 @@ impl CrossEncoder for BertCrossEncoder {
     fn scores(&self, _layer: usize, cu_seqlens: &[usize], hidden: &[f32], out: &mut Vec<f32>) {
         let _span = Operation::Head.enter();
         out.extend(self.head.of_sequences(cu_seqlens, hidden));
+    }
+
+    fn early(&self, layer: usize) -> Option<&EarlyHead> {
+        self.early.get(layer)?.as_ref()
     }
 }

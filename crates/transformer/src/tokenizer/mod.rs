@@ -41,6 +41,11 @@ impl Encoded {
         self.ids.len()
     }
 
+    /// Tokens of the first text, its special tokens counted: what stands before the second.
+    pub fn first_segment(&self) -> usize {
+        self.type_ids.iter().take_while(|it| **it == 0).count()
+    }
+
     /// Whether there is not even a special token.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
