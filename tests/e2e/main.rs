@@ -10,6 +10,7 @@ mod crash;
 mod damage;
 mod deadline;
 mod doors;
+mod early;
 mod embedders;
 mod encrypted;
 mod eval;

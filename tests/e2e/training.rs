@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// A Python that has what the recipe needs.
-fn python() -> Option<PathBuf> {
+pub(super) fn python() -> Option<PathBuf> {
     let named = std::env::var_os("RIDDLE_PYTHON").map(PathBuf::from);
     let fetched = workspace().join(".cache/training/bin/python");
     let candidates = [named, Some(fetched), Some(PathBuf::from("python3"))];
@@ -81,15 +81,15 @@ fn what_was_fitted_is_held_against_the_files() {
         fs::write(work.path().join(format!("{step}.json")), text).expect("written");
     };
     let (code, said, errors) = check();
-    assert_eq!((code, said.matches("not fitted").count()), (Some(0), 3), "{said}{errors}");
+    assert_eq!((code, said.matches("not fitted").count()), (Some(0), 4), "{said}{errors}");
 
     let ships = workspace().join("assets/models/riddle-reranker");
     let model = work.path().join("model");
     fs::create_dir(&model).expect("made");
-    for file in ["config.json", "calibration.json"] {
+    for file in ["config.json", "calibration.json", "model.riddle"] {
         fs::copy(ships.join(file), model.join(file)).expect("copied");
     }
-    for step in ["prior", "answers", "calibration"] {
+    for step in ["prior", "early", "answers", "calibration"] {
         kept(step, json!({ "scale": 1 }));
     }
     let constants = fs::read_to_string(workspace().join("crates/claims/src/verdict.rs"));
@@ -111,7 +111,7 @@ fn what_was_fitted_is_held_against_the_files() {
     };
     kept("sentences", fitted(constant("BIAS: f32")));
     let (code, said, errors) = check();
-    assert_eq!((code, said.matches(" is what was fitted").count()), (Some(0), 3), "{said}{errors}");
+    assert_eq!((code, said.matches(" is what was fitted").count()), (Some(0), 4), "{said}{errors}");
 
     kept("sentences", fitted(json!(-99.5)));
     fs::write(model.join("calibration.json"), "{}").expect("written");

@@ -13,6 +13,7 @@ there.
 | runs | `riddle eval --suite --save-runs` | evidence of every candidate, below `--work` |
 | logits | `riddle_training.evidence score` | what the model says of them |
 | prior | `riddle_training.evidence fit`, twice | `riddle.prior` in config.json |
+| early | `riddle_training.early`, with `--train` | heads of early layers in model.riddle, `riddle.prior.earlier` |
 | near, far | the example `evidence` of riddle-rag | evidence and scores of questions with answers and without |
 | answers | `riddle_training.answers` | `riddle.answers` in config.json |
 | calibration | `riddle models calibrate --suite` | calibration.json |
@@ -141,6 +142,10 @@ class Refit:
         self.step("logits", [*given, json.dumps(runs)], self.logits)
         prior = self.step("prior", [*given, json.dumps(runs)], self.prior)
         self.set_card("prior", prior["prior"])
+        if self.args.train:
+            data = [digest_of(it) for it in sorted(self.args.train.glob("*.jsonl.gz"))]
+            early = self.step("early", [*given, json.dumps(prior["prior"]), *data], self.early)
+            self.set_card("prior", early["prior"])
         asked = [*given, json.dumps(prior["prior"])]
         near = self.step("near", asked, lambda: self.asked("near"))
         far = self.step("far", asked, lambda: self.asked("far"))
@@ -203,7 +208,27 @@ class Refit:
                 now["sparse"] = float(shown["sparse"])
             if (now, after["trust"]) != (then, before["trust"]):
                 now["center"] = center_of(questions, (now, after["trust"]), (then, before["trust"]))
+            for early in now.get("earlier", []):
+                # What an early layer lacks of the last one is the same, until its heads are learned anew.
+                early["center"] = round(early["center"] + taken(now) - taken(then), 3)
+                for weight in early.keys() - {"center"}:
+                    early[weight] = round(early[weight] + now[weight] - then[weight], 3)
         return {"prior": after, "fits": fits}
+
+    def early(self) -> dict:
+        """Heads of early layers, from questions of the training data as searches would ask them."""
+        from . import early
+
+        folder = self.work / "early"
+        sets, runs = folder / "sets", folder / "runs"
+        early.sets(self.args.train, json.loads(early.CONFIG.read_text()), sets)
+        shutil.rmtree(runs, ignore_errors=True)
+        words = ["--suite", sets, "--domains", sets / "domains.json", "--homes", folder / "homes"]
+        self.riddle("eval", *words, "--mode", "off", "--model", self.model, "--save-runs", runs)
+        early.fit(runs, self.model, folder)
+        early.write(folder, self.model)
+        card = json.loads((self.model / "config.json").read_text())["riddle"]
+        return {"prior": card["prior"], "weights": digest_of(self.model / "model.riddle")}
 
     def asked(self, kind: str) -> dict:
         """Questions with their answer in the library and without, as the example `evidence` asks them."""
@@ -257,13 +282,16 @@ class Refit:
 
     def written(self) -> dict[str, tuple[pathlib.Path, bytes | None]]:
         """The files and what they should be; nothing where the steps before are not done."""
-        done = {name: self.kept(name) for name in ("prior", "answers", "calibration", "sentences")}
+        steps = ("prior", "early", "answers", "calibration", "sentences")
+        done = {name: self.kept(name) for name in steps}
         card = self.model / "config.json"
         calibration = self.model / "calibration.json"
         has_card = done["prior"] and done["answers"]
         made = calibration.read_bytes() if done["calibration"] else None
         verdict = with_constants(VERDICT.read_text(), done["sentences"]) if done["sentences"] else None
+        heads = (self.model / "model.riddle").read_bytes() if done["early"] else None
         return {
+            "heads of early layers": (self.args.model / "model.riddle", heads),
             "prior and answers": (self.args.model / "config.json", card.read_bytes() if has_card else None),
             "calibration": (self.args.model / "calibration.json", made),
             "sentences": (VERDICT, verdict.encode() if verdict else None),
@@ -288,6 +316,12 @@ class Refit:
                 print(f"{name}: {path} is new")
                 if name == "prior and answers":
                     print("what a deadline plans with belongs to the file before: riddle models shard and profile")
+
+
+def taken(weights: dict) -> float:
+    """What the centers of a prior take away."""
+    sparse = weights.get("sparse", 0.0) * weights.get("sparse_center", 0.0)
+    return weights["scale"] * weights["center"] + weights["keyword"] * weights.get("keyword_center", 0.0) + sparse
 
 
 def center_of(questions: list, now: tuple[dict, dict], then: tuple[dict, dict]) -> float:
@@ -363,6 +397,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="riddle_training.refit", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--work", type=pathlib.Path, required=True, help="folder for everything that is made")
     parser.add_argument("--suite", type=pathlib.Path, help="folder of the development sets")
+    parser.add_argument("--train", type=pathlib.Path, help="folder of the training data, to learn early layers' heads")
     parser.add_argument("--claims", type=pathlib.Path, help="folder of squad-dev")
     parser.add_argument("--answers", type=pathlib.Path, action="append", default=[], help="its answers, as SQuAD's")
     parser.add_argument("--riddle", default=str(ROOT / "target/release/riddle"), help="the riddle program")

@@ -1,4 +1,5 @@
 """Reads the int8 weights of a model of Riddle's own store, `model.riddle`: training can go on from the one that ships.
+Adds small tensors to one.
 
 The layouts are those of `riddle_weights::store` and `riddle_kernels::Int8Matrix`. What int8 has rounded away stays away:
 a thousandth of a weight, which training soon makes good.
@@ -13,6 +14,9 @@ import numpy as np
 import torch
 
 BLOCK, QUAD = 16, 4
+
+# Segments begin at pages.
+PAGE = 4096
 
 
 def unpack_int8(raw: bytes, outputs: int, inputs: int) -> np.ndarray:
@@ -49,3 +53,36 @@ def read_store(path: pathlib.Path) -> dict[str, torch.Tensor]:
             raise SystemExit(f"{path}: {name} is {entry['dtype']}, which this does not read")
         tensors[name] = torch.from_numpy(array)
     return tensors
+
+
+def add_to_store(path: pathlib.Path, tensors: dict[str, np.ndarray]) -> None:
+    """Adds tensors as f32, each a segment of its own, in the place of such with the same names."""
+    from blake3 import blake3
+
+    raw = path.read_bytes()
+    offset, length = (int.from_bytes(raw[at : at + 8], "little") for at in (16, 24))
+    header = json.loads(raw[offset : offset + length])
+    # What was added before lies at the end.
+    known = [it for it in header["tensors"] if it["name"] in tensors]
+    if known:
+        offset = min(it["offset"] for it in known)
+        later = {it["name"] for it in header["tensors"] if it["offset"] >= offset}
+        if not later <= set(tensors):
+            raise SystemExit(f"{path}: {sorted(later - set(tensors))} lie behind what is to be replaced")
+        header["tensors"] = [it for it in header["tensors"] if it["offset"] < offset]
+        header["segments"] = [it for it in header["segments"] if it["offset"] < offset]
+    out = bytearray(raw[:offset])
+    for name, array in tensors.items():
+        out.extend(bytes(-len(out) % PAGE))
+        data = np.ascontiguousarray(array, "<f4").tobytes()
+        header["segments"].append({"offset": len(out), "bytes": len(data), "blake3": blake3(data).hexdigest()})
+        header["tensors"].append({"name": name, "dtype": "F32", "shape": list(array.shape), "offset": len(out)})
+        out.extend(data)
+    out.extend(bytes(-len(out) % PAGE))
+    text = json.dumps(header, separators=(",", ":")).encode()
+    out[16:24], out[24:32] = len(out).to_bytes(8, "little"), len(text).to_bytes(8, "little")
+    out[32:64] = blake3(text).digest()
+    out.extend(text)
+    partial = path.with_suffix(".partial")
+    partial.write_bytes(out)
+    partial.replace(path)
